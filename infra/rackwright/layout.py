@@ -1,6 +1,6 @@
 """Where the product and the user's project lie (docs/adr/0029-project-folder-and-product-data.md).
 
-The product is playbooks, roles, checks and tools: the checkout, or in an installed wheel the folder `_data` of the package.
+The product is the package, and playbooks, roles and tools: in the checkout, or in an installed wheel in the folder `_data` of the package.
 The project is the user's: Pulumi.yaml, stack files, site playbooks, site catalogue. In a checkout both are one folder.
 
 Digests decide whether `up` applies a role or runs a check again. They are made of these paths, so a path that matches no file raises
@@ -37,9 +37,7 @@ MODULES: Final = f"{PLAYBOOKS}/library"
 MODULE_UTILS: Final = f"{PLAYBOOKS}/module_utils"
 ACTION_PLUGINS: Final = f"{PLAYBOOKS}/action_plugins"
 CALLBACK_PLUGINS: Final = f"{PLAYBOOKS}/callback_plugins"
-CLUSTER_CHECKS: Final = "tests/cluster"
-ACCEPTANCE: Final = "tests/acceptance"
-HARDWARE_REPORT: Final = "tests/hardware"
+CLUSTER_CHECKS: Final = f"{PACKAGE}/checks/cluster"
 KUBERNETES_BUNDLE: Final = "tools/kubernetes"
 BOOTSTRAP: Final = "tools/bootstrap"
 SHIM: Final = "tools/pulumi/shim.sh"

@@ -80,7 +80,7 @@ class Node:
     def hang(self) -> None:
         """Let nvidia-smi hang. It gets 0.3 s."""
         self.tool("nvidia-smi", f"#!/bin/sh\nexec sleep {ENDLESS_SECONDS}\n")
-        probe = self.folder / "usr/local/lib/rackwright/health/cluster/probes/gpu.py"
+        probe = self.folder / "usr/local/lib/rackwright/health/rackwright/checks/cluster/probes/gpu.py"
         self.edit(probe, '    "gpus",\n', '    "gpus",\n    timeout=0.3,\n')
 
     def limit_look(self) -> None:

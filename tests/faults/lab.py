@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,11 +14,11 @@ from typing import Any
 from support.project import Project
 
 from rackwright.catalog.checks import Level
+from rackwright.drivers.check_runner import environment, python_module
 from rackwright.inventory.reader import Inventory, load
 
 from .rows import HELPERS, LOOK_AGAIN, Fault, variables
 
-ROOT = Path(__file__).resolve().parents[2]
 _COMMANDS = 900
 """Seconds after which commands of a fault count as hung: the longest give an API server 90 to come back, and CoreDNS 90 (helpers.sh)."""
 
@@ -58,7 +57,7 @@ class Lab:
         }
         words = [str(word) for pair in where.items() for word in pair]
         subprocess.run(
-            [sys.executable, str(ROOT / "tests" / "cluster"), *words, "--level", level], capture_output=True, check=False, timeout=_COMMANDS
+            [*python_module("cluster"), *words, "--level", level], capture_output=True, check=False, timeout=_COMMANDS, env=environment()
         )
         report = json.loads((self.scratch / "report.json").read_text(encoding="utf-8"))
         return {check["id"]: check for check in report["checks"] if check["verdict"] in ("failed", "unknown")}

@@ -12,6 +12,7 @@ from typing import Any, Final
 import yaml
 
 from rackwright.catalog.checks import CheckSpec, Feature, Level, checks
+from rackwright.checks.cluster import harness
 from rackwright.inventory.reader import Inventory
 
 _FILES: Final = tuple(Path(__file__).with_name(name) for name in ("faults.yml", "kubernetes.yml"))
@@ -28,7 +29,7 @@ _STACKS: Final = {
 LOOK_AGAIN: Final = "! [ -x /usr/local/sbin/rackwright-node-health ] || /usr/local/sbin/rackwright-node-health || exit 1"
 """After a fault: the node sees that it is well again, and lifts its drain before Slurm asks it the next time."""
 HELPERS: Final = Path(__file__).with_name("helpers.sh").read_text(encoding="utf-8")
-_ASKING_NAMES: Final = (Path(__file__).parents[1] / "cluster" / "harness" / "names_side.py").read_text(encoding="utf-8")
+_ASKING_NAMES: Final = (Path(next(iter(harness.__path__))) / "names_side.py").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from cluster.harness.compare import Expect, Mismatch
-from cluster.harness.probe import Probe, Raw
+from rackwright.checks.cluster.harness.compare import Expect, Mismatch
+from rackwright.checks.cluster.harness.probe import Probe, Raw
 from rackwright.errors import UndeterminedError
 from rackwright.inventory.reader import Inventory
 

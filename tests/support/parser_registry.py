@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from acceptance.parsers import dcgm, fio, iblinkinfo, ior, nccl, nvidia_smi, perftest, stream
-from cluster import probes
-from cluster.harness.probe import PROBES, Probe, Raw
-from hardware.questions import QUESTIONS
+from rackwright.checks.acceptance.parsers import dcgm, fio, iblinkinfo, ior, nccl, nvidia_smi, perftest, stream
+from rackwright.checks.cluster import probes
+from rackwright.checks.cluster.harness.probe import PROBES, Probe, Raw
+from rackwright.checks.hardware.questions import QUESTIONS
 
 probes.load()
 UNIT = Path(__file__).parents[1] / "unit"
@@ -59,17 +59,20 @@ _ACCEPTANCE: dict[str, tuple[Callable[[str], Any], ...]] = {
 }
 
 PARTS = {
-    ("cluster.probes.smoke", "parse_task"): "smoke",
-    ("cluster.probes.slurm", "parse_gres"): "slurm-nodes",
-    ("cluster.probes.pods", "parse_devices"): "pods",
-    ("cluster.probes.sshd", "parse_known_hosts"): "host-keys",
-    ("hardware.parsers", "parse_ibstat"): "rdma",
-    ("hardware.parsers", "parse_sysfs"): "rdma",
-    ("acceptance.judges.records", "parse"): "reads answers of the project's own programs, and is tested with each phase",
-    ("acceptance.judges.monitoring", "parse"): "reads answers of the project's own programs",
-    ("acceptance.phases.kubernetes_health", "parse_claim"): "reads an object of the API server, which its client has read as JSON",
-    ("acceptance.phases.shared_file_system", "parse_seen"): "reads what the project's own task printed",
-    ("acceptance.phases.shared_file_system", "parse_size"): "reads one line of stat",
+    ("rackwright.checks.cluster.probes.smoke", "parse_task"): "smoke",
+    ("rackwright.checks.cluster.probes.slurm", "parse_gres"): "slurm-nodes",
+    ("rackwright.checks.cluster.probes.pods", "parse_devices"): "pods",
+    ("rackwright.checks.cluster.probes.sshd", "parse_known_hosts"): "host-keys",
+    ("rackwright.checks.hardware.parsers", "parse_ibstat"): "rdma",
+    ("rackwright.checks.hardware.parsers", "parse_sysfs"): "rdma",
+    ("rackwright.checks.acceptance.judges.records", "parse"): "reads answers of the project's own programs, and is tested with each phase",
+    ("rackwright.checks.acceptance.judges.monitoring", "parse"): "reads answers of the project's own programs",
+    (
+        "rackwright.checks.acceptance.phases.kubernetes_health",
+        "parse_claim",
+    ): "reads an object of the API server, which its client has read as JSON",
+    ("rackwright.checks.acceptance.phases.shared_file_system", "parse_seen"): "reads what the project's own task printed",
+    ("rackwright.checks.acceptance.phases.shared_file_system", "parse_size"): "reads one line of stat",
 }
 """Functions that read a part of an output, by the parser or reason for which they are not listed by themselves."""
 

@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cluster.harness.compare import Expect
-from cluster.harness.judge import judge
-from cluster.harness.probe import Probe, Raw
+from rackwright.checks.cluster.harness.compare import Expect
+from rackwright.checks.cluster.harness.judge import judge
+from rackwright.checks.cluster.harness.probe import Probe, Raw
 from rackwright.report.verdict import Verdict
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from cluster.harness.cells import unread_values
-from cluster.probes.gpu import GPUS, is_of_nvswitch, parse_gpus, parse_repairs, parse_xids
+from rackwright.checks.cluster.harness.cells import unread_values
+from rackwright.checks.cluster.probes.gpu import GPUS, is_of_nvswitch, parse_gpus, parse_repairs, parse_xids
 
 FILES = Path(__file__).parents[2] / "roles" / "gpu" / "files"
 

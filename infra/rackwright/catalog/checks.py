@@ -1,4 +1,4 @@
-"""What can be checked: one row per check function of tests/cluster: where it applies, from which level, what now."""
+"""What can be checked: one row per check function of infra/rackwright/checks/cluster: where it applies, from which level, what now."""
 
 from __future__ import annotations
 

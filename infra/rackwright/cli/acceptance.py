@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import sys
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -82,11 +81,12 @@ def _run(stack: str, options: list[str]) -> Path:
 
 async def _accepted(stack: str, options: list[str]) -> tuple[int, str]:
     """Run the acceptance test while the nodes are powered on; return its exit status and standard error."""
+    from rackwright.drivers.check_runner import python_module
     from rackwright.drivers.power import from_inventory, wake_nodes
 
     inventory = paths.inventory(stack)
     command = [
-        str(layout.product_root() / layout.ACCEPTANCE),
+        *python_module("acceptance"),
         "--inventory",
         str(inventory),
         "--ssh-config",
@@ -94,11 +94,11 @@ async def _accepted(stack: str, options: list[str]) -> tuple[int, str]:
     ]
     async with wake_nodes(stack, from_inventory(inventory), show_progress):
         child = await asyncio.create_subprocess_exec(
-            *(sys.executable, *command, *options),
+            *(*command, *options),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env={name: os.environ[name] for name in _INHERITED if name in os.environ},
+            env={name: os.environ[name] for name in _INHERITED if name in os.environ} | {"PYTHONPATH": str(layout.IMPORT_ROOT)},
             start_new_session=True,
         )
         assert child.stdout is not None and child.stderr is not None

@@ -58,12 +58,18 @@ async def run_checks(
 def _command(inventory: Path, ssh_config: Path, results: Path, level: str, kinds: str, nodes: Sequence[str]) -> list[str]:
     where = ["--inventory", str(inventory), "--ssh-config", str(ssh_config), "--results", str(results)]
     which = ["--level", level, "--kinds", kinds, *(("--nodes", ",".join(nodes)) if nodes else ())]
-    return [sys.executable, str(layout.product_root() / layout.CLUSTER_CHECKS), *where, *which]
+    return [*python_module("cluster"), *where, *which]
+
+
+def python_module(name: str) -> list[str]:
+    """Return the command that runs `rackwright.checks.<name>`, and nothing from the working directory, with `environment()`."""
+    return [sys.executable, "-P", "-m", f"rackwright.checks.{name}"]
 
 
 def environment() -> dict[str, str]:
-    """What a look at the nodes may see of this process's environment."""
-    return {**{name: os.environ[name] for name in _INHERITED if name in os.environ}, "PYTHONUNBUFFERED": "1"}
+    """Return the environment of a process that runs checks: what this process passes on, and where the package lies."""
+    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    return {**inherited, "PYTHONPATH": str(layout.IMPORT_ROOT), "PYTHONUNBUFFERED": "1"}
 
 
 def _told(on_progress: Progress) -> Callable[[str], Awaitable[None]]:

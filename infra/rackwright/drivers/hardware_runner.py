@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Final
 
-from rackwright import layout
-from rackwright.drivers.check_runner import environment
+from rackwright.drivers.check_runner import environment, python_module
 from rackwright.drivers.process import run
 from rackwright.inventory import paths
 
@@ -20,6 +18,6 @@ async def run_hardware(stack: str, section: str, *, in_jobs: bool) -> tuple[int,
     output = paths.results(stack) / "hardware.json"
     output.unlink(missing_ok=True)
     where = ["--inventory", str(paths.inventory(stack)), "--ssh-config", str(paths.ssh_config(stack)), "--output", str(output)]
-    command = [sys.executable, str(layout.product_root() / layout.HARDWARE_REPORT), *where, "--section", section]
+    command = [*python_module("hardware"), *where, "--section", section]
     ended = await run([*command, *(["--in-job"] if in_jobs else [])], env=environment(), timeout=_LONGEST)
     return ended.status, output, ended.stderr

@@ -20,7 +20,7 @@ from rackwright.errors import RackwrightError
 
 STACK_LABEL: Final = "rackwright.stack"
 EPHEMERAL_LABEL: Final = "rackwright.ephemeral"
-"""Of a container that is gone when its question is answered (tests/cluster/harness/machine.py)."""
+"""Of a container that is gone when its question is answered (infra/rackwright/checks/cluster/harness/machine.py)."""
 NODE_LABEL: Final = "rackwright.node"
 SPEC_LABEL: Final = "rackwright.spec"
 SECRET_PREFIX: Final = "rackwright"

@@ -91,7 +91,7 @@ class Answers:
     """Output of the node's tools; each tool runs once, when the first check needs it."""
 
     def __init__(self, place: SimpleNamespace, until: float) -> None:
-        from cluster.harness import node_side, probe
+        from rackwright.checks.cluster.harness import node_side, probe
 
         self._place, self._until = place, until
         self._ask, self._raw = node_side.ask, probe.Raw
@@ -116,7 +116,7 @@ def look(expected: dict[str, Any]) -> tuple[tuple[Finding, ...], float]:
 
     On a slow node both limits are multiplied by the factor by which starting Python is slower there.
     """
-    from cluster.harness import node_side
+    from rackwright.checks.cluster.harness import node_side
 
     slowness = node_side.slowness()
     os.environ[node_side.SLOWNESS] = str(slowness)
@@ -140,14 +140,14 @@ def look(expected: dict[str, Any]) -> tuple[tuple[Finding, ...], float]:
 
 def judged(row: dict[str, Any], expected: dict[str, Any], answers: Callable[[Any], Any]) -> Finding:
     """Call one check function with the arguments that it declares; return its finding."""
-    from cluster.harness.compare import Expect, Mismatch
+    from rackwright.checks.cluster.harness.compare import Expect, Mismatch
 
     subject, _, name = row["check"].partition(".")
     expect = Expect()
     given = {"node": record(expected["node"]), "cluster": record(expected["cluster"]), "limit": row["limit"]}
     offered = {**given, "ask": answers, "expect": expect}
     try:
-        check = getattr(import_module(f"cluster.test_{subject}"), f"test_{name}")
+        check = getattr(import_module(f"rackwright.checks.cluster.test_{subject}"), f"test_{name}")
         check(**{wanted: offered[wanted] for wanted in check.__code__.co_varnames[: check.__code__.co_argcount]})
     except Mismatch as mismatch:
         return Finding(row["check"], "failed", str(mismatch))

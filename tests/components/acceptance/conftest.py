@@ -42,7 +42,8 @@ class Ended:
 class Bench:
     """A stack's folder beside the stand-in."""
 
-    program = PROJECT / "tests" / "acceptance"
+    package_root = PROJECT / "infra"
+    """The folder that holds the package `rackwright`."""
 
     def __init__(self, folder: Path) -> None:
         self.node = Standin(folder / "node")
@@ -57,13 +58,16 @@ class Bench:
     def command(self, *more: str) -> list[str]:
         """Return the command line of a run; no node that is at work becomes idle meanwhile, so the run does not wait for one."""
         where = ["--settle", "0", "--inventory", str(self.home / "inventory.yml"), "--ssh-config", str(self.home / "ssh_config")]
-        return [sys.executable, str(self.program), *where, *more]
+        return [sys.executable, "-P", "-m", "rackwright.checks.acceptance", *where, *more]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Return the environment of a run."""
+        return self.node.environment | {"PYTHONPATH": str(self.package_root)}
 
     def run(self, *more: str) -> Ended:
         """A run to its end; its report keeps the contract."""
-        ended = subprocess.run(
-            self.command(*more), capture_output=True, text=True, timeout=HANG_SECONDS, check=False, env=self.node.environment
-        )
+        ended = subprocess.run(self.command(*more), capture_output=True, text=True, timeout=HANG_SECONDS, check=False, env=self.environment)
         file = self.home / ("acceptance.partial.json" if "--phase" in more else "acceptance.json")
         report = json.loads(file.read_text()) if file.exists() else {}
         assert not report or breaches("acceptance", report) == []

@@ -18,11 +18,10 @@ from typing import Any
 import pytest
 from support.hang import ENDLESS_SECONDS, HANG_SECONDS
 
-import acceptance
-import cluster
-from acceptance.harness import kubernetes
-from acceptance.harness.kubernetes import Kubernetes, name_of
-from acceptance.phase import Job, Program
+from rackwright.checks import acceptance, cluster
+from rackwright.checks.acceptance.harness import kubernetes
+from rackwright.checks.acceptance.harness.kubernetes import Kubernetes, name_of
+from rackwright.checks.acceptance.phase import Job, Program
 
 from .api_standin import Cluster, serving
 

@@ -20,7 +20,7 @@ from rackwright.plan import expand
 from rackwright.stackfile.load import load_stack
 
 from .api_standin import Cluster, serving
-from .conftest import PROJECT, Bench
+from .conftest import Bench
 
 SMOKE = ("kubernetes_health", "shared_file_system", "task_placement", "gpu_allocation")
 _KUBECTL = """case "$*" in
@@ -48,23 +48,17 @@ class KubernetesBench(Bench):
         nodes = {node.name: (node.address, node.gpus.count if node.gpus else 0) for node in plan.nodes if "worker" in node.roles}
         self.cluster = Cluster(self.node.folder, self.node.tools, nodes, {"pods": "40", "requests.nvidia.com/gpu": "12"})
 
-    def copy_program(self, file: str, edits: Mapping[str, str]) -> None:
-        """Run a copy of the acceptance, one of whose files has other lines."""
+    def copy_package(self, file: str, edits: Mapping[str, str]) -> None:
+        """Run a copy of the package, in which a file of the acceptance has other lines."""
         root = self.node.folder / "copy"
-        shutil.copytree(self.program, root / "tests" / "acceptance", ignore=shutil.ignore_patterns("__pycache__"))
-        for folder in ("tests/cluster", "infra"):
-            (root / folder).symlink_to(PROJECT / folder)
-        self.program = root / "tests" / "acceptance"
-        text = (self.program / file).read_text(encoding="utf-8")
+        shutil.copytree(self.package_root, root, ignore=shutil.ignore_patterns("__pycache__"))
+        self.package_root = root
+        path = root / "rackwright" / "checks" / "acceptance" / file
+        text = path.read_text(encoding="utf-8")
         for old, new in edits.items():
             assert text.count(f"\n{old}\n") == 1
             text = text.replace(f"\n{old}\n", f"\n{new}\n")
-        (self.program / file).write_text(text, encoding="utf-8")
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """With which a run finds all of it."""
-        return self.node.environment
+        path.write_text(text, encoding="utf-8")
 
 
 @pytest.fixture
@@ -121,7 +115,7 @@ def test_a_node_with_somebodys_gpus_is_left_out_and_a_cordoned_one_is_named(benc
 def test_a_node_that_lacks_a_gpu_is_named(bench):
     address, _ = bench.cluster.nodes["worker1"]
     bench.cluster.nodes["worker1"] = (address, 7)
-    bench.copy_program(
+    bench.copy_package(
         "harness/kubernetes_side.py", {"PLACED = 20": "PLACED = 0.5", "AFTER_A_FAILURE = 10": f"AFTER_A_FAILURE = {HANG_SECONDS}"}
     )
     ended = bench.run("--phase", "gpu-allocation")

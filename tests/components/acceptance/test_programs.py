@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from support.hang import ENDLESS_SECONDS, HANG_SECONDS
 
-from acceptance.phase import PROGRAMS
+from rackwright.checks.acceptance.phase import PROGRAMS
 
 PYTHON = os.environ.get("RACKWRIGHT_PYTORCH") or sys.executable
 """An interpreter that may have PyTorch."""

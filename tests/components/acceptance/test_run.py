@@ -12,8 +12,8 @@ import yaml
 from rich.console import Console
 from support.hang import ENDLESS_SECONDS, HANG_SECONDS, wait_until
 
-from acceptance.harness.scope import absent
-from cluster.harness import smoke_side
+from rackwright.checks.acceptance.harness.scope import absent
+from rackwright.checks.cluster.harness import smoke_side
 from rackwright.report.acceptance import read
 from rackwright.report.acceptance_terminal import show_acceptance
 
@@ -208,7 +208,7 @@ def test_a_run_that_is_ended_cancels_its_jobs_and_no_others(bench, ending):
     )
     (bench.node.folder / "jobs" / "somebodys").write_text("1")
     command = bench.command("--phase", "gpu-allocation")
-    child = subprocess.Popen(command, env=bench.node.environment, stdout=subprocess.PIPE, text=True, preexec_fn=_interruptible)
+    child = subprocess.Popen(command, env=bench.environment, stdout=subprocess.PIPE, text=True, preexec_fn=_interruptible)
     wait_until(lambda: any("-all-" in job for job in bench.node.jobs))
     child.send_signal(ending)
     status = child.wait(timeout=HANG_SECONDS)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from support.hang import ENDLESS_SECONDS, HANG_SECONDS, try_with_longer_limits, wait_until
 
-import cluster
+from rackwright.checks import cluster
 from rackwright.drivers.daemon import start_time
 
 SOURCE = (Path(cluster.__file__).parent / "harness" / "node_side.py").read_text(encoding="utf-8")

@@ -33,20 +33,18 @@ def home(tmp_path):
     return folder
 
 
-def command(home, *more, checks=PROJECT / "tests" / "cluster"):
+def command(home, *more):
     """The command line of a run."""
     where = ("--inventory", home / "inventory.yml", "--ssh-config", home / "ssh_config", "--results", home / "results")
-    return [sys.executable, str(checks), *map(str, where), *more]
+    return [sys.executable, "-P", "-m", "rackwright.checks.cluster", *map(str, where), *more]
 
 
-def run(home, script=standin.UNREACHABLE, *more, env=None, checks=PROJECT / "tests" / "cluster"):
+def run(home, script=standin.UNREACHABLE, *more, env=None, root=PROJECT / "infra"):
     """Run the checks over an ssh that behaves as told; what ended, and the report."""
     tools = home.parent / "tools"
     tools.mkdir(exist_ok=True)
-    environment = {**os.environ, "PATH": standin.install(tools, script), **(env or {})}
-    ended = subprocess.run(
-        command(home, *more, checks=checks), capture_output=True, text=True, timeout=HANG_SECONDS, check=False, env=environment
-    )
+    environment = {**os.environ, "PATH": standin.install(tools, script), "PYTHONPATH": str(root), **(env or {})}
+    ended = subprocess.run(command(home, *more), capture_output=True, text=True, timeout=HANG_SECONDS, check=False, env=environment)
     return ended, json.loads((home / "report.json").read_text(encoding="utf-8"))
 
 
@@ -78,21 +76,20 @@ def test_checks_that_do_not_run_are_unknown(home):
 
 @pytest.fixture
 def spoilt(tmp_path):
-    """Spoils a file in a copy of the checks; the folder to run."""
+    """Append text to a file of the checks in a copy of the package; return the folder that holds the copy."""
 
     def _spoil(name, text):
-        for part in ("tests/cluster", "infra"):
-            shutil.copytree(PROJECT / part, tmp_path / "copy" / part, ignore=shutil.ignore_patterns("__pycache__"))
-        folder = tmp_path / "copy" / "tests" / "cluster"
-        (folder / name).write_text((folder / name).read_text(encoding="utf-8") + text)
-        return folder
+        shutil.copytree(PROJECT / "infra", tmp_path / "copy", ignore=shutil.ignore_patterns("__pycache__"))
+        file = tmp_path / "copy" / "rackwright" / "checks" / "cluster" / name
+        file.write_text(file.read_text(encoding="utf-8") + text)
+        return tmp_path / "copy"
 
     return _spoil
 
 
 def test_a_file_of_checks_that_cannot_be_read_takes_only_its_own_with_it(home, spoilt):
-    folder = spoilt("test_gpu.py", "\nimport no_such_module_anywhere\n")
-    ended, report = run(home, standin.UNREACHABLE, "--level", "checks", checks=folder)
+    root = spoilt("test_gpu.py", "\nimport no_such_module_anywhere\n")
+    ended, report = run(home, standin.UNREACHABLE, "--level", "checks", root=root)
     assert (ended.returncode, report["verdict"]) == (3, "unknown")
     gpu = {check["reason"] for check in report["checks"] if check["subject"] == "gpu"}
     assert all("test_gpu.py could not be collected" in reason for reason in gpu)
@@ -100,14 +97,14 @@ def test_a_file_of_checks_that_cannot_be_read_takes_only_its_own_with_it(home, s
 
 
 def test_a_check_nobody_catalogued_is_noticed(home, spoilt):
-    folder = spoilt("test_munge.py", "\n\ndef test_is_new(expect):\n    expect(1, 1)\n")
-    _, report = run(home, standin.UNREACHABLE, "--level", "checks", checks=folder)
+    root = spoilt("test_munge.py", "\n\ndef test_is_new(expect):\n    expect(1, 1)\n")
+    _, report = run(home, standin.UNREACHABLE, "--level", "checks", root=root)
     assert report["verdict"] == "unknown"
 
 
 def test_settings_that_stop_pytest_leave_everything_unknown(home, spoilt):
-    folder = spoilt("pytest.ini", "no_such_option = 1\n")
-    ended, report = run(home, standin.UNREACHABLE, "--level", "checks", checks=folder)
+    root = spoilt("pytest.ini", "no_such_option = 1\n")
+    ended, report = run(home, standin.UNREACHABLE, "--level", "checks", root=root)
     assert (ended.returncode, report["verdict"], report["totals"]["passed"]) == (3, "unknown", 0)
 
 
@@ -121,10 +118,10 @@ def test_an_empty_group_is_not_passed_over(home):
 
 
 def test_a_misspelt_group_is_an_error_and_no_verdict(home, spoilt):
-    folder = spoilt("pytest.ini", "")
-    rows = folder.parents[1] / "infra" / "rackwright" / "catalog" / "checks.yml"
+    root = spoilt("pytest.ini", "")
+    rows = root / "rackwright" / "catalog" / "checks.yml"
     rows.write_text(rows.read_text(encoding="utf-8").replace("group: gpu\n", "group: gpus\n"))
-    ended, _ = run(home, standin.UNREACHABLE, checks=folder)
+    ended, _ = run(home, standin.UNREACHABLE, root=root)
     assert ended.returncode == 2
     assert "gpus: unknown group" in ended.stderr
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from support.hang import ENDLESS_SECONDS, HANG_SECONDS, try_with_longer_limits
 
-from cluster.harness.gather import Gathering
-from cluster.harness.probe import PROBES, Probe, Stage
-from cluster.harness.transport import BoundedSsh, ask_node, ask_node_in_rounds
+from rackwright.checks.cluster.harness.gather import Gathering
+from rackwright.checks.cluster.harness.probe import PROBES, Probe, Stage
+from rackwright.checks.cluster.harness.transport import BoundedSsh, ask_node, ask_node_in_rounds
 from rackwright.drivers.daemon import start_time
 from rackwright.inventory.reader import load
 from rackwright.inventory.time_limits import SLOWEST
@@ -30,7 +30,7 @@ INVENTORY = Path(__file__).parents[2] / "golden" / "inventory" / "inventory.yml"
 def usual_speed(monkeypatch):
     """What else this machine does now must not change the limits."""
     monkeypatch.setenv("RACKWRIGHT_SLOWNESS", "1")
-    monkeypatch.setattr("cluster.harness.transport.local_slowness", lambda: 1)
+    monkeypatch.setattr("rackwright.checks.cluster.harness.transport.local_slowness", lambda: 1)
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def ask(tmp_path, monkeypatch):
 
     def _ask(script, seconds=HANG_SECONDS, overhead=0.0):
         monkeypatch.setenv("PATH", standin.install(tmp_path, script))
-        monkeypatch.setattr("cluster.harness.transport._OVERHEAD", overhead)
+        monkeypatch.setattr("rackwright.checks.cluster.harness.transport._OVERHEAD", overhead)
         return ask_node(BoundedSsh("worker0", tmp_path / "ssh_config"), QUESTIONS, seconds)
 
     return _ask
@@ -117,7 +117,7 @@ def test_a_plain_command_ends_in_time_as_well(tmp_path, monkeypatch):
 def slow_node(tmp_path, monkeypatch):
     """Asks this machine as if it were a node, one question at a time."""
     monkeypatch.setenv("PATH", standin.install(tmp_path, standin.HERE))
-    monkeypatch.setattr("cluster.harness.transport._HANDS", 1)
+    monkeypatch.setattr("rackwright.checks.cluster.harness.transport._HANDS", 1)
 
     def _ask(*questions, seconds, rounds=3):
         return ask_node_in_rounds(BoundedSsh("worker0", tmp_path / "ssh_config"), questions, seconds, rounds=rounds)
@@ -188,11 +188,11 @@ def test_a_node_that_never_began_is_not_asked_again(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("stage", "told"), [(Stage.LOOK, "here"), (Stage.JOBS, "")])
 def test_a_run_asks_again_what_looks_and_begins_no_job_twice(tmp_path, monkeypatch, stage, told):
     monkeypatch.setenv("PATH", standin.install(tmp_path, standin.HERE))
-    monkeypatch.setattr("cluster.harness.transport._HANDS", 1)
+    monkeypatch.setattr("rackwright.checks.cluster.harness.transport._HANDS", 1)
 
     def scene(factor):
         seconds, folder = 0.5 * factor, tmp_path / str(factor)
-        monkeypatch.setattr("cluster.harness.gather.ROUND_LIMIT", seconds)
+        monkeypatch.setattr("rackwright.checks.cluster.harness.gather.ROUND_LIMIT", seconds)
         first = [Probe("speaks", on="@entry", command="true", parse=str.strip)] if stage is Stage.JOBS else []
         slow = Probe("slow", on="@entry", command=begin(folder, "slow"), parse=str.strip, timeout=seconds, stage=stage)
         limit = HANG_SECONDS if stage is Stage.LOOK else seconds  # The time of a round of jobs is that of its longest question.

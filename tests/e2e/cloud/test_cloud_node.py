@@ -9,15 +9,15 @@ import asyncio
 import base64
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from support.machines import PORT, USER, Machines, podman
-from support.project import ROOT, Project
+from support.project import Project
 
+from rackwright.drivers.check_runner import environment, python_module
 from rackwright.drivers.ssh_key_pair import generate
 from rackwright.inventory import paths
 from rackwright.model.targets.hosts import HostsTarget
@@ -136,7 +136,7 @@ class Cloud:
         places = {"--inventory": folder / "inventory.yml", "--ssh-config": folder / "ssh_config", "--results": folder / "again" / "results"}
         words = [str(word) for pair in places.items() for word in pair]
         subprocess.run(
-            [sys.executable, str(ROOT / "tests/cluster"), *words, "--level", "checks"], capture_output=True, check=False, timeout=180
+            [*python_module("cluster"), *words, "--level", "checks"], capture_output=True, check=False, timeout=180, env=environment()
         )
         report = json.loads((folder / "again" / "report.json").read_text())
         found: dict[str, Any] = next(check for check in report["checks"] if check["id"] == f"{key}[login0]")

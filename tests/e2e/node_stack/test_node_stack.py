@@ -18,8 +18,8 @@ from faults.rows import HELPERS, faults
 from support.check_verdict import verdict
 from support.emulated_machines import EmulatedMachines, missing_requirements
 
-from cluster import test_tuning
 from rackwright.catalog.checks import checks
+from rackwright.checks.cluster import test_tuning
 from rackwright.inventory import Host, inventory
 from rackwright.inventory.reader import load
 from rackwright.plan import expand

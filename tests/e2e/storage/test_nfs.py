@@ -19,8 +19,8 @@ from faults.rows import HELPERS, faults
 from support.check_verdict import verdict
 from support.emulated_machines import DISK_MIB, EmulatedMachines, missing_requirements
 
-from cluster import test_storage
 from rackwright.catalog.checks import Kind, checks
+from rackwright.checks.cluster import test_storage
 from rackwright.inventory import Host, inventory
 from rackwright.inventory.reader import load
 from rackwright.plan import expand

@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from acceptance.phase import Finding, Job, Output, Part, Scope, Task
 from rackwright.catalog.checks import Level, acceptance
+from rackwright.checks.acceptance.phase import Finding, Job, Output, Part, Scope, Task
 from rackwright.inventory.reader import Inventory
 from rackwright.report.verdict import Verdict
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from acceptance.harness import slurm
-from acceptance.phase import PROGRAMS, Job, Program
-from acceptance.phases import phases
 from rackwright.catalog.checks import Kind, Level, acceptance
+from rackwright.checks.acceptance.harness import slurm
+from rackwright.checks.acceptance.phase import PROGRAMS, Job, Program
+from rackwright.checks.acceptance.phases import phases
 from rackwright.errors import InputError
 from rackwright.inventory.reader import from_inventory
 from rackwright.report.schemas import schema

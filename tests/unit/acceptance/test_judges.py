@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from acceptance.judges import collectives, monitoring, pairs, scaling, speed
-from acceptance.judges.collectives import Wanted
-from acceptance.judges.pairs import Meeting, tournament
-from acceptance.parsers import nccl
-from acceptance.parsers.nccl import Transport
 from rackwright.catalog.reference_values import Quantity
 from rackwright.catalog.thresholds import threshold
+from rackwright.checks.acceptance.judges import collectives, monitoring, pairs, scaling, speed
+from rackwright.checks.acceptance.judges.collectives import Wanted
+from rackwright.checks.acceptance.judges.pairs import Meeting, tournament
+from rackwright.checks.acceptance.parsers import nccl
+from rackwright.checks.acceptance.parsers.nccl import Transport
 from rackwright.errors import UndeterminedError
 from rackwright.report.verdict import Verdict
 
@@ -209,4 +209,4 @@ def test_a_latency_that_is_too_long_is_named() -> None:
 def test_examples_in_docstrings_hold() -> None:
     """The `>>>` lines of judges."""
     for name in ("speed", "scaling", "pairs"):
-        assert not doctest.testmod(importlib.import_module(f"acceptance.judges.{name}")).failed, name
+        assert not doctest.testmod(importlib.import_module(f"rackwright.checks.acceptance.judges.{name}")).failed, name

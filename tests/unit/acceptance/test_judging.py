@@ -10,10 +10,10 @@ from types import ModuleType
 import pytest
 import yaml
 
-from acceptance.phase import Finding, Output, Part, Scope, Task
-from acceptance.phases import gpu_allocation, infiniband, shared_file_system, slurm_health, task_placement
-from acceptance.smoke import trouble
-from cluster.harness.probe import Raw
+from rackwright.checks.acceptance.phase import Finding, Output, Part, Scope, Task
+from rackwright.checks.acceptance.phases import gpu_allocation, infiniband, shared_file_system, slurm_health, task_placement
+from rackwright.checks.acceptance.smoke import trouble
+from rackwright.checks.cluster.harness.probe import Raw
 from rackwright.errors import UndeterminedError
 from rackwright.inventory.reader import from_inventory
 from rackwright.report.verdict import Verdict

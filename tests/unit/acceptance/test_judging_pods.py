@@ -9,11 +9,11 @@ from types import ModuleType
 
 import pytest
 
-from acceptance.phase import Output, Part, Scope, Task
-from acceptance.phases import gpu_allocation, kubernetes_health, shared_file_system, task_placement
-from cluster.harness.probe import Raw
 from rackwright import inventory
 from rackwright.catalog.checks import acceptance
+from rackwright.checks.acceptance.phase import Output, Part, Scope, Task
+from rackwright.checks.acceptance.phases import gpu_allocation, kubernetes_health, shared_file_system, task_placement
+from rackwright.checks.cluster.harness.probe import Raw
 from rackwright.errors import UndeterminedError
 from rackwright.inventory import Host, paths
 from rackwright.inventory.reader import from_inventory

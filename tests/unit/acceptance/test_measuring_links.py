@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from acceptance.judges.records import record
-from acceptance.phase import Job
-from acceptance.phases import cpu, gpu, nccl, rdma, storage_performance
+from rackwright.checks.acceptance.judges.records import record
+from rackwright.checks.acceptance.phase import Job
+from rackwright.checks.acceptance.phases import cpu, gpu, nccl, rdma, storage_performance
 from rackwright.report.verdict import Verdict
 
 from .played import FAILED, FOUR, NODES, PASSED, RAILS, SKIPPED, UNKNOWN, checks_of, judged, output, scope, text, verdicts
@@ -184,7 +184,7 @@ def test_names_of_jobs_are_names(phase: object) -> None:
 
 def test_examples_in_docstrings_hold() -> None:
     """The `>>>` lines of phases."""
-    assert not doctest.testmod(importlib.import_module("acceptance.phases.nccl")).failed
+    assert not doctest.testmod(importlib.import_module("rackwright.checks.acceptance.phases.nccl")).failed
 
 
 def test_long_answers_that_were_cut_into_lines_are_whole() -> None:

@@ -10,8 +10,8 @@ import pytest
 import yaml
 from jinja2.nativetypes import NativeEnvironment
 
-from acceptance.phase import Job
-from acceptance.phases import gpu, nccl
+from rackwright.checks.acceptance.phase import Job
+from rackwright.checks.acceptance.phases import gpu, nccl
 from rackwright.report.verdict import Verdict
 
 from .played import FAILED, NODES, RAILS, SKIPPED, UNKNOWN, checks_of, judged, scope, text, verdicts

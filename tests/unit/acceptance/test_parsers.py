@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from acceptance.parsers import dcgm, fio, iblinkinfo, ior, nccl, nvidia_smi, perftest, stream
+from rackwright.checks.acceptance.parsers import dcgm, fio, iblinkinfo, ior, nccl, nvidia_smi, perftest, stream
 from rackwright.errors import UndeterminedError
 
 CAPTURED = Path(__file__).with_name("captured")
@@ -211,4 +211,4 @@ def test_storage_and_cpu_tools() -> None:
 def test_examples_in_docstrings_hold() -> None:
     """The `>>>` lines of parsers."""
     for name in ("nccl", "perftest", "dcgm", "iblinkinfo", "nvidia_smi", "fio", "ior", "stream"):
-        assert not doctest.testmod(importlib.import_module(f"acceptance.parsers.{name}")).failed, name
+        assert not doctest.testmod(importlib.import_module(f"rackwright.checks.acceptance.parsers.{name}")).failed, name

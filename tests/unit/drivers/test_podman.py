@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from cluster.harness import machine
+from rackwright.checks.cluster.harness import machine
 from rackwright.drivers import podman
 from rackwright.drivers.process import CompletedProcess
 from rackwright.errors import RackwrightError

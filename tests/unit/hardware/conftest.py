@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster.harness.probe import Raw
-from hardware.questions import QUESTIONS
+from rackwright.checks.cluster.harness.probe import Raw
+from rackwright.checks.hardware.questions import QUESTIONS
 from rackwright.inventory.reader import from_inventory
 from rackwright.report.hardware.facts import Facts, Part
 

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from hardware.job import look_in_jobs
+from rackwright.checks.hardware.job import look_in_jobs
 from rackwright.inventory.reader import from_inventory
 from rackwright.report.hardware.facts import Part
 

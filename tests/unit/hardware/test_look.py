@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hardware.job import told
+from rackwright.checks.hardware.job import told
 from rackwright.cli import main
 from rackwright.inventory import paths
 

@@ -6,9 +6,9 @@ import doctest
 
 import pytest
 
-from cluster.harness.probe import PROBES, Raw
-from hardware import job, parsers
-from hardware.questions import QUESTIONS
+from rackwright.checks.cluster.harness.probe import PROBES, Raw
+from rackwright.checks.hardware import job, parsers
+from rackwright.checks.hardware.questions import QUESTIONS
 from rackwright.errors import UndeterminedError
 from rackwright.report.hardware import rows
 from rackwright.report.hardware.facts import Part

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-import cluster
-from cluster import probes
-from cluster.harness.machine import OUTLOOKS
-from cluster.harness.probe import PROBES
 from rackwright.catalog.checks import Kind, Level, checks
+from rackwright.checks import cluster
+from rackwright.checks.cluster import probes
+from rackwright.checks.cluster.harness.machine import OUTLOOKS
+from rackwright.checks.cluster.harness.probe import PROBES
 from rackwright.model.cluster import Level as StackLevel
 
 probes.load()
@@ -79,7 +79,7 @@ def _constants(registered):
     import importlib
 
     for file in ROOT.glob("probes/[a-z]*.py"):
-        module = importlib.import_module(f"cluster.probes.{file.stem}")
+        module = importlib.import_module(f"rackwright.checks.cluster.probes.{file.stem}")
         for name, value in vars(module).items():
             if any(value is probe for probe in registered.values()):
                 yield name, value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.harness import control_side
+from rackwright.checks.cluster.harness import control_side
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.harness.compare import Expect, Mismatch
-from cluster.harness.judge import judge
-from cluster.harness.offsets import Offset, common, narrowed, offset, sharpened
-from cluster.harness.probe import NodeBusy, Raw
+from rackwright.checks.cluster.harness.compare import Expect, Mismatch
+from rackwright.checks.cluster.harness.judge import judge
+from rackwright.checks.cluster.harness.offsets import Offset, common, narrowed, offset, sharpened
+from rackwright.checks.cluster.harness.probe import NodeBusy, Raw
 from rackwright.errors import UndeterminedError
 from rackwright.report.verdict import Verdict
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cluster.harness import machine, outside_side
+from rackwright.checks.cluster.harness import machine, outside_side
 from rackwright.errors import UndeterminedError
 
 ON_LINK = '[{"dst":"10.0.0.1","dev":"podman1","prefsrc":"10.0.0.254","flags":[],"uid":0,"cache":[]}]'

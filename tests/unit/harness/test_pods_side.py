@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-import cluster
+from rackwright.checks import cluster
 
 SIDES = ("pods_api", "names_side", "pods_made", "pods_asked", "pods_policies", "pods_side")
 

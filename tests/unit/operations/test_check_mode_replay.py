@@ -102,7 +102,7 @@ DECIDING = (
     "ansible.cfg",
     "playbooks/site.yml",
     "roles/base/main.yml",
-    "tests/cluster/test_gpu.py",
+    "infra/rackwright/checks/cluster/test_gpu.py",
     "infra/rackwright/errors.py",
     "inventory.yml",
 )
@@ -157,7 +157,7 @@ class TestInputs:
         }
         counted = {str(file.relative_to(root)) for file in answers._texts(root)}
         found = {name for name in found if not name.startswith("../")}  # The same file in an installed package.
-        assert "tests/cluster/test_gpu.py" in found <= counted
+        assert "infra/rackwright/checks/cluster/test_gpu.py" in found <= counted
 
     @pytest.mark.parametrize("name", DECIDING)
     def test_every_file_that_decides_counts(self, project, name):

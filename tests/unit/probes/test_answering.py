@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from cluster.harness.compare import Expect, Mismatch
-from cluster.harness.probe import Raw
-from cluster.test_node import test_ssh_latency as ssh_latency  # under another name: it is none of this file's tests
+from rackwright.checks.cluster.harness.compare import Expect, Mismatch
+from rackwright.checks.cluster.harness.probe import Raw
+from rackwright.checks.cluster.test_node import test_ssh_latency as ssh_latency  # under another name: it is none of this file's tests
 
 LIMIT = 4.0
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster import probes
-from cluster.harness.probe import PROBES, Raw
+from rackwright.checks.cluster import probes
+from rackwright.checks.cluster.harness.probe import PROBES, Raw
 from rackwright.errors import UndeterminedError
 
 probes.load()
@@ -63,8 +63,8 @@ def test_examples_in_docstrings_hold():
     """The `>>>` lines of parsers and of the harness."""
     import doctest
 
-    root = Path(sys.modules["cluster"].__file__).parent
+    root = Path(sys.modules["rackwright.checks.cluster"].__file__).parent
     for file in sorted([*root.glob("probes/*.py"), root / "harness" / "compare.py", root / "harness" / "judge.py"]):
-        module = importlib.import_module(f"cluster.{file.parent.name}.{file.stem}".replace(".__init__", ""))
+        module = importlib.import_module(f"rackwright.checks.cluster.{file.parent.name}.{file.stem}".replace(".__init__", ""))
         failed, _ = doctest.testmod(module)
         assert not failed, file.name

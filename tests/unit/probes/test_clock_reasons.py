@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cluster.probes.gpu import FAULTY_REASONS, NORMAL_REASONS, clock_faults, parse_gpus
+from rackwright.checks.cluster.probes.gpu import FAULTY_REASONS, NORMAL_REASONS, clock_faults, parse_gpus
 
 CAPTURED = Path(__file__).parents[1] / "captured" / "gpus"
 

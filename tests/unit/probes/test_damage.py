@@ -13,15 +13,15 @@ from support.damage import damages
 from support.parser_registry import PARTS, parsers
 from support.verdicts import answers_of, verdict_of
 
-from cluster import test_gpu, test_slurm, test_storage
-from cluster.harness.cells import Unread
-from cluster.probes.gpu import GPUS
-from cluster.probes.slurm import NODES
-from cluster.probes.storage import MOUNTS
+from rackwright.checks.cluster import test_gpu, test_slurm, test_storage
+from rackwright.checks.cluster.harness.cells import Unread
+from rackwright.checks.cluster.probes.gpu import GPUS
+from rackwright.checks.cluster.probes.slurm import NODES
+from rackwright.checks.cluster.probes.storage import MOUNTS
 from rackwright.errors import UndeterminedError
 from rackwright.report.verdict import Verdict
 
-TESTS = Path(__file__).parents[2]
+INFRA = Path(__file__).parents[3] / "infra"
 ALL = list(parsers())
 PASSED, FAILED, UNKNOWN = Verdict.PASSED, Verdict.FAILED, Verdict.UNKNOWN
 
@@ -31,8 +31,8 @@ def test_every_parser_is_registered():
     registered = {function for one in ALL for function in one.functions} | set(PARTS)
     written = set()
     for folder in ("cluster", "hardware", "acceptance"):
-        for file in sorted((TESTS / folder).rglob("*.py")):
-            module = ".".join(file.relative_to(TESTS).with_suffix("").parts)
+        for file in sorted((INFRA / "rackwright" / "checks" / folder).rglob("*.py")):
+            module = ".".join(file.relative_to(INFRA).with_suffix("").parts)
             tree = ast.parse(file.read_text(encoding="utf-8"))
             written |= {(module, node.name) for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("parse")}
     assert written - registered == set()

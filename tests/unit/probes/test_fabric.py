@@ -9,8 +9,8 @@ import pytest
 from support.fabric_text import adapter, link, switch
 from support.verdicts import verdict_of
 
-from cluster import test_fabric as checks
-from cluster.probes.fabric import LINKS, Manager, parse_errors, parse_manager, parse_ports
+from rackwright.checks.cluster import test_fabric as checks
+from rackwright.checks.cluster.probes.fabric import LINKS, Manager, parse_errors, parse_manager, parse_ports
 from rackwright.report.fabric_links import PortId, read_links
 from rackwright.report.verdict import Verdict
 

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from cluster import test_firewall
-from cluster.harness.compare import Expect, Mismatch
-from cluster.probes.firewall import METADATA_SERVICE, Packet, parse_metadata_service, parse_ruleset
+from rackwright.checks.cluster import test_firewall
+from rackwright.checks.cluster.harness.compare import Expect, Mismatch
+from rackwright.checks.cluster.probes.firewall import METADATA_SERVICE, Packet, parse_metadata_service, parse_ruleset
 from rackwright.errors import UndeterminedError
 
 FOLDER = Path(__file__).parents[1] / "captured" / "firewall"

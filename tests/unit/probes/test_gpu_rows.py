@@ -7,13 +7,13 @@ from types import SimpleNamespace
 import pytest
 from support.verdicts import answers_of, verdict_of
 
-from acceptance.judges import health
-from acceptance.parsers import nvidia_smi
-from acceptance.phase import told
-from cluster import test_gpu
-from cluster.probes.gpu import GPUS, REPAIRS, XIDS, parse_gpus
-from cluster.probes.nvidia_smi import lost_gpu
-from hardware import parsers as hardware
+from rackwright.checks.acceptance.judges import health
+from rackwright.checks.acceptance.parsers import nvidia_smi
+from rackwright.checks.acceptance.phase import told
+from rackwright.checks.cluster import test_gpu
+from rackwright.checks.cluster.probes.gpu import GPUS, REPAIRS, XIDS, parse_gpus
+from rackwright.checks.cluster.probes.nvidia_smi import lost_gpu
+from rackwright.checks.hardware import parsers as hardware
 from rackwright.report.verdict import Verdict
 
 PASSED, FAILED, UNKNOWN = Verdict.PASSED, Verdict.FAILED, Verdict.UNKNOWN

@@ -12,12 +12,12 @@ from types import SimpleNamespace
 import pytest
 from support.verdicts import verdict_of
 
-from cluster import test_control_plane, test_etcd, test_kubelet, test_kubernetes, test_namespaces
-from cluster.harness import api_side, kubelet_side
-from cluster.harness.compare import Expect, Mismatch
-from cluster.probes.control import Audit, Etcd, Secrets
-from cluster.probes.kubelet import ANSWERS, Files, parse_complaints, parse_routes
-from cluster.probes.kubernetes import PODS, Pod, parse_nodes, parse_pods, path_of
+from rackwright.checks.cluster import test_control_plane, test_etcd, test_kubelet, test_kubernetes, test_namespaces
+from rackwright.checks.cluster.harness import api_side, kubelet_side
+from rackwright.checks.cluster.harness.compare import Expect, Mismatch
+from rackwright.checks.cluster.probes.control import Audit, Etcd, Secrets
+from rackwright.checks.cluster.probes.kubelet import ANSWERS, Files, parse_complaints, parse_routes
+from rackwright.checks.cluster.probes.kubernetes import PODS, Pod, parse_nodes, parse_pods, path_of
 
 FOLDER = Path(__file__).parents[1] / "captured"
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from cluster.harness.compare import Expect, Mismatch
-from cluster.probes.neighbours import Way
-from cluster.test_node import test_no_packet_loss as no_packet_loss  # under another name: it is none of this file's tests
+from rackwright.checks.cluster.harness.compare import Expect, Mismatch
+from rackwright.checks.cluster.probes.neighbours import Way
+from rackwright.checks.cluster.test_node import test_no_packet_loss as no_packet_loss  # under another name: it is none of this file's tests
 from rackwright.errors import UndeterminedError
 
 LIMIT = 1.0

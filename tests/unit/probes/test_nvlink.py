@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 from support.verdicts import verdict_of
 
-from cluster import test_software
-from cluster.probes.software import FABRIC, parse_fabric
-from cluster.probes.units import FABRIC_MANAGER, UNITS, Unit, units_of
+from rackwright.checks.cluster import test_software
+from rackwright.checks.cluster.probes.software import FABRIC, parse_fabric
+from rackwright.checks.cluster.probes.units import FABRIC_MANAGER, UNITS, Unit, units_of
 from rackwright.report.verdict import Verdict
 
 CAPTURED = Path(__file__).parents[1] / "captured" / "nvlink-fabric"

@@ -12,20 +12,28 @@ from types import SimpleNamespace
 import pytest
 from support.verdicts import verdict_of
 
-import acceptance
-from acceptance.judges import collectives, health
-from acceptance.parsers import dcgm, nccl
-from acceptance.phase import told
-from cluster import test_node, test_slurm, test_storage
-from cluster.harness.cells import Lines, Unread, decimal, integer
-from cluster.harness.compare import Expect, Mismatch
-from cluster.probes.gpu_topology import read_matrix
-from cluster.probes.identity import IDENTITY, RESOLVED, SPACE, parse_df, parse_identity, parse_resolved, parse_system_state
-from cluster.probes.slurm import parse_nodes
-from cluster.probes.slurm_states import STATES, states_of, works
-from cluster.probes.storage import MOUNTS, parse_mounts, parse_nfs_server
-from cluster.probes.units import parse_units
-from hardware import parsers as hardware
+from rackwright.checks import acceptance
+from rackwright.checks.acceptance.judges import collectives, health
+from rackwright.checks.acceptance.parsers import dcgm, nccl
+from rackwright.checks.acceptance.phase import told
+from rackwright.checks.cluster import test_node, test_slurm, test_storage
+from rackwright.checks.cluster.harness.cells import Lines, Unread, decimal, integer
+from rackwright.checks.cluster.harness.compare import Expect, Mismatch
+from rackwright.checks.cluster.probes.gpu_topology import read_matrix
+from rackwright.checks.cluster.probes.identity import (
+    IDENTITY,
+    RESOLVED,
+    SPACE,
+    parse_df,
+    parse_identity,
+    parse_resolved,
+    parse_system_state,
+)
+from rackwright.checks.cluster.probes.slurm import parse_nodes
+from rackwright.checks.cluster.probes.slurm_states import STATES, states_of, works
+from rackwright.checks.cluster.probes.storage import MOUNTS, parse_mounts, parse_nfs_server
+from rackwright.checks.cluster.probes.units import parse_units
+from rackwright.checks.hardware import parsers as hardware
 from rackwright.errors import UndeterminedError
 from rackwright.report.verdict import Verdict
 

@@ -8,13 +8,20 @@ from types import SimpleNamespace
 
 import pytest
 
-from cluster.probes.accounting import only_local, parse_listening, parse_table
-from cluster.probes.accounts import ORDINARY, parse_accounts
-from cluster.probes.gpu import is_a_programs, parse_devices, parse_gpus, parse_xids
-from cluster.probes.identity import parse_df, parse_hosts, parse_identity, parse_network, parse_resolved, parse_system_state
-from cluster.probes.munge import parse_decoded, parse_key
-from cluster.probes.slurm import expand, parse_nodes, parse_partitions, parse_ping, parse_settings, parse_version
-from cluster.probes.software import (
+from rackwright.checks.cluster.probes.accounting import only_local, parse_listening, parse_table
+from rackwright.checks.cluster.probes.accounts import ORDINARY, parse_accounts
+from rackwright.checks.cluster.probes.gpu import is_a_programs, parse_devices, parse_gpus, parse_xids
+from rackwright.checks.cluster.probes.identity import (
+    parse_df,
+    parse_hosts,
+    parse_identity,
+    parse_network,
+    parse_resolved,
+    parse_system_state,
+)
+from rackwright.checks.cluster.probes.munge import parse_decoded, parse_key
+from rackwright.checks.cluster.probes.slurm import expand, parse_nodes, parse_partitions, parse_ping, parse_settings, parse_version
+from rackwright.checks.cluster.probes.software import (
     KernelDriver,
     parse_cuda,
     parse_driver,
@@ -24,11 +31,11 @@ from cluster.probes.software import (
     parse_loaded,
     parse_nccl,
 )
-from cluster.probes.software import parse_settings as parse_nccl_settings
-from cluster.probes.sshd import parse_host_keys, parse_known_hosts, parse_offer
-from cluster.probes.sshd import parse_settings as parse_sshd
-from cluster.probes.storage import is_there, options_of, parse_mounts, parse_nfs_server, parse_roots, shows
-from cluster.probes.units import parse_units, servers_of
+from rackwright.checks.cluster.probes.software import parse_settings as parse_nccl_settings
+from rackwright.checks.cluster.probes.sshd import parse_host_keys, parse_known_hosts, parse_offer
+from rackwright.checks.cluster.probes.sshd import parse_settings as parse_sshd
+from rackwright.checks.cluster.probes.storage import is_there, options_of, parse_mounts, parse_nfs_server, parse_roots, shows
+from rackwright.checks.cluster.probes.units import parse_units, servers_of
 
 FOLDER = Path(__file__).parents[1] / "captured"
 

@@ -9,11 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from cluster import test_podnetwork as checks
-from cluster.harness.compare import Expect, Mismatch
-from cluster.probes.kubelet import FILES, Files
-from cluster.probes.kubernetes import NODES, PODS, Node, Pod
-from cluster.probes.podnetwork import PODNETWORK, parse_podnetwork
+from rackwright.checks.cluster import test_podnetwork as checks
+from rackwright.checks.cluster.harness.compare import Expect, Mismatch
+from rackwright.checks.cluster.probes.kubelet import FILES, Files
+from rackwright.checks.cluster.probes.kubernetes import NODES, PODS, Node, Pod
+from rackwright.checks.cluster.probes.podnetwork import PODNETWORK, parse_podnetwork
 from rackwright.errors import UndeterminedError
 
 FOLDER = Path(__file__).parents[1] / "captured" / "podnetwork"

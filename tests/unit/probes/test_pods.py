@@ -11,10 +11,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from cluster import test_pods as checks
-from cluster.harness.compare import Expect, Mismatch
-from cluster.harness.probe import NodeBusy
-from cluster.probes.pods import LEFT, PODS, Pods, parse_devices, parse_left, parse_pods
+from rackwright.checks.cluster import test_pods as checks
+from rackwright.checks.cluster.harness.compare import Expect, Mismatch
+from rackwright.checks.cluster.harness.probe import NodeBusy
+from rackwright.checks.cluster.probes.pods import LEFT, PODS, Pods, parse_devices, parse_left, parse_pods
 from rackwright.errors import UndeterminedError
 
 CAPTURED = Path(__file__).parents[1] / "captured" / "pods"

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from cluster.harness.probe import NodeBusy
-from cluster.probes.smoke import SMOKE, gpus_to_ask, parse_seen, parse_smoke, parts, shared, writing
+from rackwright.checks.cluster.harness.probe import NodeBusy
+from rackwright.checks.cluster.probes.smoke import SMOKE, gpus_to_ask, parse_seen, parse_smoke, parts, shared, writing
 from rackwright.errors import UndeterminedError
 
 FOLDER = Path(__file__).parents[1] / "captured"

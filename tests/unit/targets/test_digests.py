@@ -18,7 +18,6 @@ PARTS = (
     layout.ROLES,
     layout.PLAYBOOKS,
     layout.ANSIBLE_CFG,
-    layout.CLUSTER_CHECKS,
     layout.KUBERNETES_BUNDLE,
 )
 DIGESTS: dict[str, Callable[[Path], object]] = {
@@ -41,8 +40,8 @@ EDITS = {
     "playbooks/library/rackwright_dpkg_facts.py": {"converge", "bake slurm", "bake kubernetes", "check mode"},
     "playbooks/callback_plugins/rackwright_module_recorder.py": {"converge", "check mode"},
     "ansible.cfg": {"converge", "check mode"},
-    "tests/cluster/test_slurm.py": {"verification", "check mode"},
-    "tests/cluster/test_gpu.py": {"converge", "verification", "check mode"},
+    "infra/rackwright/checks/cluster/test_slurm.py": {"verification", "check mode"},
+    "infra/rackwright/checks/cluster/test_gpu.py": {"converge", "verification", "check mode"},
     "infra/rackwright/errors.py": {"converge", "check mode"},
     "infra/rackwright/provider/lab/power.py": {"power agent"},
     "infra/rackwright/drivers/base_image.py": {"power agent", "bake slurm", "bake kubernetes"},

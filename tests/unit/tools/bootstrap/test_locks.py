@@ -16,9 +16,6 @@ CHECKOUT = Path(__file__).resolve().parents[4]
 
 RUNTIME = (
     "infra",
-    "tests/cluster",
-    "tests/acceptance",
-    "tests/hardware",
     "tools/bootstrap",
     "tools/kubernetes",
     "tools/pulumi",
@@ -27,7 +24,7 @@ RUNTIME = (
 )
 """Folders whose modules run on the operator's machine in a runtime environment."""
 
-ON_NODES = re.compile(r"tests/acceptance/programs/|_side\.py$|/pods_\w+\.py$")
+ON_NODES = re.compile(r"infra/rackwright/checks/acceptance/programs/|_side\.py$|/pods_\w+\.py$")
 """Modules that import what the node has: PyTorch, and their neighbours in the folder they are copied to."""
 
 

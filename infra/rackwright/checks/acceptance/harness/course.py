@@ -1,0 +1,143 @@
+"""The course of one run: phase after phase, each of which stands on those before it, and what is on record meanwhile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rackwright.checks.acceptance.harness import baseline, files
+from rackwright.checks.acceptance.harness.scope import Submission, absent
+from rackwright.checks.acceptance.harness.stage import Played, Stage, play
+from rackwright.checks.acceptance.phase import Finding, Phase
+from rackwright.inventory.reader import Inventory
+from rackwright.report.acceptance import Acceptance, PhaseReport, PhaseState
+from rackwright.report.check_plan import Expected, Manifest, NotRun
+from rackwright.report.document import NOT_ENDED, build_report
+from rackwright.report.redact import Redactor
+from rackwright.report.result import Result, result
+from rackwright.report.store import write_acceptance
+from rackwright.report.verdict import Evidence, NotRunReason, SkipReason, Verdict, worst
+
+
+@dataclass
+class Course:
+    """What one run owes and what it knows so far."""
+
+    declared: Inventory
+    owed: Manifest
+    sender: Submission
+    run: str
+    home: Path
+    """The stack's folder on this machine."""
+    redact: Redactor
+    keep_going: bool = False
+    results: dict[str, Result] = field(default_factory=dict)
+    phases: list[PhaseReport] = field(default_factory=list)
+    where: str = ""
+    """Folder of the results."""
+    started: datetime = field(default_factory=lambda: datetime.now(UTC))
+    clock: float = field(default_factory=time.monotonic)
+    stopped: str = ""
+    """Which phase did not pass, so that those after it do not run."""
+
+    def take(self, stage: Stage, number: int, phase: Phase) -> None:
+        """One phase: run, or told why not."""
+        mine = {id_: item for id_, item in self.owed.expected.items() if item.spec.subject == phase.name}
+        if self.stopped and mine:
+            self._leave(number, phase, mine)
+            return
+        asked = {id_: item for id_, item in mine.items() if not self._stands_in(item)}
+        if not asked:
+            state, reason = self._why_not(phase)
+            self.phases.append(PhaseReport(number, phase.name, phase.title, state, _skipped(state), reason, 0.0, ""))
+            return
+        began, played = time.monotonic(), Played()
+        play(stage, number, phase, played)
+        self._settle(asked, played)
+        verdict = worst(self.results[id_].verdict for id_ in mine)
+        told = PhaseReport(number, phase.name, phase.title, PhaseState.RAN, verdict, "", time.monotonic() - began, "")
+        told = replace(told, jobs=files.jobs_of(played, self.redact), measurements=files.measurements_of(played))
+        self.phases.append(replace(told, artifacts=self._keep(stage, played, told, [self.results[id_] for id_ in mine])))
+        if verdict in (Verdict.FAILED, Verdict.UNKNOWN) and not self.keep_going:
+            self.stopped = f"phase {number} ({phase.title})"
+        self.record(ended=False)
+
+    def record(self, *, ended: bool, missing: str = NOT_ENDED) -> Acceptance:
+        """Put on record what is known: what is not is unknown, for the reason `missing`."""
+        seconds = time.monotonic() - self.clock
+        report = build_report(self.declared, self.owed, self.results, started=self.started, seconds=seconds, missing=missing)
+        about = tuple(node for node in report.nodes if node["checks"] or node["state"] == "out")  # of storage nodes no job says anything
+        told = Acceptance(replace(report, nodes=about), self.run, self.sender.user, self.where, tuple(self.phases))
+        write_acceptance(told, self.home, ended=ended)
+        return told
+
+    def finish(self, ending: str) -> Acceptance:
+        """The last word. The figures of a run that passed as a whole are what later runs are compared with."""
+        told = self.record(ended=True, missing=f"did not run: {ending}" if ending else NOT_ENDED)
+        if told.report.verdict is Verdict.PASSED and not told.report.partial:
+            baseline.keep(self.home, told)
+        return told
+
+    def _leave(self, number: int, phase: Phase, mine: Mapping[str, Expected]) -> None:
+        """A phase that does not run because one before it did not pass: its checks are no part of the run any more, and it is said."""
+        why = f"{self.stopped} did not pass"
+        keys = dict.fromkeys(item.spec.key for item in mine.values())
+        kept = {id_: item for id_, item in self.owed.expected.items() if id_ not in mine}
+        left = tuple(NotRun(key, NotRunReason.STOPPED, why) for key in keys)
+        self.owed = Manifest(self.owed.level, kept, (*self.owed.not_run, *left), self.owed.empty_groups)
+        self.phases.append(PhaseReport(number, phase.name, phase.title, PhaseState.NOT_RUN, None, why, 0.0, ""))
+
+    def _stands_in(self, item: Expected) -> bool:
+        """Whether a check has nothing to measure here: then that is its result."""
+        if item.spec.real_only and item.evidence is Evidence.SIMULATED:
+            self.results[item.id] = result(item, Verdict.SKIPPED, reason=SkipReason.SIMULATED_HARDWARE, stack=self.declared.stack)
+            return True
+        return False
+
+    def _why_not(self, phase: Phase) -> tuple[PhaseState, str]:
+        """Why nothing of a phase is to be run."""
+        if any(item.spec.subject == phase.name for item in self.owed.expected.values()):
+            return PhaseState.SKIPPED, SkipReason.SIMULATED_HARDWARE
+        reasons = [item for item in self.owed.not_run if item.id.startswith(f"{phase.name}.")]
+        if all(item.reason is NotRunReason.NOT_IN_PLAN for item in reasons):
+            return PhaseState.SKIPPED, SkipReason.NOT_IN_PLAN
+        return PhaseState.NOT_RUN, next(item.detail for item in reasons if item.reason is not NotRunReason.NOT_IN_PLAN)
+
+    def _settle(self, asked: Mapping[str, Expected], played: Played) -> None:
+        """Results out of findings; what was not found is skipped where the node is at work, and unknown everywhere else."""
+        found = {(finding.check, finding.node): finding for finding in played.findings}
+        for id_, item in asked.items():
+            told = found.get((item.spec.name, item.node))
+            if told is None:
+                verdict, reason = self._untold(item.node, played)
+                told = Finding(item.spec.name, item.node, verdict, reason)
+            words = {"reason": self.redact(told.reason), "expected": self.redact(told.expected), "found": self.redact(told.found)}
+            self.results[id_] = result(item, told.verdict, stack=self.declared.stack, **words)
+
+    def _untold(self, node: str, played: Played) -> tuple[Verdict, str]:
+        scope = played.scope
+        if scope is not None and node in scope.compute and node not in scope.nodes:
+            return absent(scope.states, node, scope.busy)
+        return Verdict.UNKNOWN, played.why or "the phase did not tell"
+
+    def _keep(self, stage: Stage, played: Played, told: PhaseReport, results: list[Result]) -> str:
+        """Write the phase's files where its jobs could have written, or else on this machine; the folder."""
+        name = f"{told.number:02d}-{told.name.replace('_', '-')}"
+        texts = files.texts(stage, played, told, results, self.redact)
+        if stage.folder is not None:
+            folder = f"{stage.folder}/{name}"
+            if not stage.ask({"write": folder, "files": texts})["trouble"]:
+                return folder
+        here = self.home / "acceptance" / f"infra-smoke-{self.run}" / name
+        here.mkdir(parents=True, exist_ok=True)
+        for file, text in texts.items():
+            (here / file).write_text(text, encoding="utf-8")
+        self.where = self.where or str(here.parent)
+        return str(here)
+
+
+def _skipped(state: PhaseState) -> Verdict | None:
+    return Verdict.SKIPPED if state is PhaseState.SKIPPED else None

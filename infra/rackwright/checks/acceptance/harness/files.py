@@ -1,0 +1,108 @@
+"""What is kept of a phase beside its jobs' programs: meta.json, stdout, stderr and result.json."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rackwright.checks.acceptance.harness.labelled import of_a_task
+from rackwright.checks.acceptance.harness.launcher import Launcher
+from rackwright.checks.acceptance.phase import Job
+from rackwright.report.acceptance import PhaseReport
+from rackwright.report.redact import Redactor
+from rackwright.report.result import Result
+
+if TYPE_CHECKING:
+    from rackwright.checks.acceptance.harness.stage import Played, Stage
+
+
+def programs(launcher: Launcher, jobs: Iterable[Job], requests: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """The texts that run, as they run, by their place in the run's folder."""
+    found = {f"programs/{job.program.name}": launcher.sent(job.program) for job in jobs}
+    for one in requests:
+        found |= launcher.files(one)
+    return found
+
+
+def jobs_of(played: Played, redact: Redactor) -> tuple[dict[str, Any], ...]:
+    """One row per job: command, where, how it ended."""
+    commands = {one["name"]: one["argv"] for one in played.requests}
+    return tuple(
+        {
+            "name": name,
+            "id": output.id,
+            "nodes": list(output.job.nodes),
+            "command": commands[name],
+            "status": output.status,
+            "error": redact(output.trouble),
+            "seconds": round(output.seconds, 3),
+        }
+        for name, output in played.outputs.items()
+    )
+
+
+def measurements_of(played: Played) -> tuple[dict[str, Any], ...]:
+    """Every number that was measured, with its check and node."""
+    return tuple(
+        {"check": finding.check, "node": finding.node, "name": figure.name, "value": figure.value, "unit": figure.unit}
+        for finding in played.findings
+        for figure in finding.figures
+    )
+
+
+def texts(stage: Stage, played: Played, report: PhaseReport, results: Sequence[Result], redact: Redactor) -> dict[str, str]:
+    """The files of a phase, by name."""
+    result = {**report.as_dict(), "checks": [one.as_dict() for one in results]}
+    return {
+        "meta.json": redact(_json(_meta(stage, played, report))),
+        "stdout": redact(_joined(stage.launcher, played, "out")),
+        "stderr": redact(_joined(stage.launcher, played, "err") if any(came["err"] for came in played.came.values()) else ""),
+        "result.json": redact(_json(result)),
+    }
+
+
+def _meta(stage: Stage, played: Played, report: PhaseReport) -> dict[str, Any]:
+    """What ran, with what, where: versions and environment are the jobs' own word."""
+    heads = [said for came in played.came.values() for said in stage.launcher.heads(came["out"])]
+    versions = {said["node"]: said["versions"] for said in heads if "versions" in said}
+    for said in heads:  # A driver is known where a job had GPUs.
+        if said.get("versions", {}).get("driver"):
+            versions[said["node"]] = said["versions"]
+    scope = played.scope
+    return {
+        "run": stage.run,
+        "phase": report.name,
+        "stack": stage.sender.declared.stack,
+        "plan": stage.sender.declared.plan,
+        "started": played.started.isoformat(timespec="milliseconds"),
+        "seconds": round(report.seconds, 3),
+        "user": stage.identity["user"],
+        "submitter": stage.sender.name,
+        "nodes": list(scope.nodes) if scope else [],
+        "left_out": _left_out(stage, scope.states if scope else {}, scope.nodes if scope else ()),
+        "versions": {**stage.identity["versions"], "submitter_kernel": stage.identity["kernel"], "nodes": versions},
+        "environment": next((said["environment"] for said in heads if "environment" in said), {}),
+        "jobs": list(report.jobs),
+    }
+
+
+def _left_out(stage: Stage, states: Mapping[str, str], nodes: Sequence[str]) -> dict[str, str]:
+    """Nodes that no job was sent to, and why."""
+    out = {name: f"out: {record.get('reason') or 'no reason given'}" for name, record in stage.sender.declared.out.items()}
+    return {**{name: states.get(name, "unknown to the scheduler") for name in stage.sender.compute if name not in nodes}, **out}
+
+
+def _joined(launcher: Launcher, played: Played, stream: str) -> str:
+    """What the jobs said, one after the other, each line with the rank of its task before it; what srun itself said comes last."""
+    told = []
+    for name, output in played.outputs.items():
+        text = str(played.came[name][stream])
+        told.append(f"=== {name} (job {output.id or 'none'}, status {output.status})")
+        told += [f"{rank}: {line}" for rank, line in launcher.whole_lines(text)]
+        told += [line for line in text.splitlines() if not of_a_task(line)]
+    return "\n".join([*told, ""])
+
+
+def _json(data: Any) -> str:
+    return json.dumps(data, indent=1, ensure_ascii=False) + "\n"

@@ -1,0 +1,119 @@
+"""Which nodes a phase is about, and what becomes of checks on the others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rackwright.checks.acceptance.phase import Part, compute_nodes, runs_pods
+from rackwright.checks.cluster.probes import smoke
+from rackwright.errors import InputError
+from rackwright.inventory.reader import Inventory
+from rackwright.report.verdict import SkipReason, Verdict
+
+
+@dataclass(frozen=True)
+class Submission:
+    """Where jobs are sent from, in whose name, and the shared file system that they may write to."""
+
+    declared: Inventory
+    name: str
+    user: str
+    mount: str | None
+    namespace: str | None = None
+    """Of Kubernetes, in which the user's jobs run."""
+
+    @property
+    def node(self) -> Mapping[str, Any]:
+        """The node's record."""
+        return self.declared.nodes[self.name]
+
+    @property
+    def compute(self) -> tuple[str, ...]:
+        """All nodes of the plan that run jobs and are not out."""
+        return compute_nodes(self.declared)
+
+    @property
+    def most_gpus(self) -> int | None:
+        """What the namespace's quota lets jobs hold together."""
+        found = next((one for one in self.declared.cluster["scheduler"].get("namespaces", ()) if one["name"] == self.namespace), None)
+        return found["gpus"] if found else None
+
+    def parts(self, idle: tuple[str, ...]) -> tuple[Part, ...]:
+        """Pieces of the idle nodes that one job can span."""
+        if runs_pods(self.declared):
+            return _alike(self.declared, idle)
+        found = []
+        for part in smoke.parts(self):
+            nodes = tuple(name for name in part["nodes"] if name in idle)
+            if nodes:
+                found.append(Part(part["partition"] + ("" if part["first"] else "-cpu"), nodes))
+        return tuple(found)
+
+
+def submission(declared: Inventory, user: str | None) -> Submission:
+    """From the plan; raises InputError where jobs cannot be sent by an ordinary user."""
+    if not declared.cluster.get("scheduler"):
+        raise InputError(
+            "has no scheduler that jobs could be sent to", path=f"stack {declared.stack}", hint="declare `scheduler: {kind: slurm}`"
+        )
+    senders = declared.members("@submit")
+    if not senders:
+        raise InputError("has no node that jobs are sent from", path=f"stack {declared.stack}", hint="give a group the role `login`")
+    if runs_pods(declared):
+        return _in_namespace(declared, senders[0], user)
+    name = user or smoke.runner(Submission(declared, senders[0], "", None))
+    if name is None:
+        raise InputError(
+            "has no user: jobs of the acceptance run as one", path=f"stack {declared.stack}", hint="declare one, or name one with --user"
+        )
+    storage = smoke.shared(Submission(declared, senders[0], name, None))
+    return Submission(declared, senders[0], name, storage["mount"] if storage else None)
+
+
+def _in_namespace(declared: Inventory, sender: str, user: str | None) -> Submission:
+    """A user of Kubernetes works in a namespace: of his the one with a claim, then the one with most GPUs."""
+    spaces = [one for one in declared.cluster["scheduler"]["namespaces"] if one["users"]]
+    name = user or next((who for one in spaces for who in one["users"]), None)
+    his = [one for one in spaces if name in one["users"]]
+    if name is None or not his:
+        known = ", ".join(sorted({who for one in spaces for who in one["users"]}))
+        raise InputError(
+            "works in no namespace: jobs of the acceptance run in one",
+            path=f"user {name}" if name else f"stack {declared.stack}",
+            hint=f"name one of {known} with --user" if known else "declare `scheduler.namespaces` with `users`",
+        )
+    space = max(his, key=lambda one: (one["claim_mib"] is not None, one["gpus"] is None, one["gpus"] or 0))
+    storage = next(iter(declared.cluster.get("storage") or ()), None)
+    folders = [one["path"] for one in declared.cluster["scheduler"]["folders"] if one["path"].endswith(f"/{space['name']}")]
+    reached = storage is not None and {sender, *compute_nodes(declared)} <= set(storage["clients"])
+    mount = folders[0] if folders and reached and space["claim_mib"] is not None else None
+    return Submission(declared, sender, name, mount, str(space["name"]))
+
+
+def _alike(declared: Inventory, idle: tuple[str, ...]) -> tuple[Part, ...]:
+    """Nodes that one job of Kubernetes can span: those with GPUs apart from those without."""
+    gpus = {one["name"]: bool(one["gpus"]) for one in declared.cluster["scheduler"]["nodes"]}
+    found = {name: tuple(node for node in idle if gpus[node] is having) for name, having in (("gpu", True), ("cpu", False))}
+    return tuple(Part(name, nodes) for name, nodes in found.items() if nodes)
+
+
+def idle(states: Mapping[str, str], compute: tuple[str, ...]) -> tuple[str, ...]:
+    """Nodes that are free and answer: a suffix to the word means that something is with them (`man sinfo`, NODE STATE CODES).
+
+    >>> idle({"a": "idle none", "b": "idle* Not responding", "c": "mixed none"}, ("a", "b", "c"))
+    ('a',)
+    """
+    return tuple(name for name in compute if states.get(name, "?").split()[0] == "idle")
+
+
+def absent(states: Mapping[str, str], node: str, busy: Collection[str]) -> tuple[Verdict, str]:
+    """What to say of a check on a node that no job was sent to. `busy`: who was at work before the run began.
+
+    One that was free then and does not end its last job has most likely had that job from the run: it is not excused for it.
+    """
+    state = states.get(node, "the scheduler does not know it")
+    if smoke.at_work(state) and (node in busy or not state.startswith("completing")):
+        return Verdict.SKIPPED, SkipReason.NODE_BUSY.value
+    return Verdict.UNKNOWN, f"node not usable: {state.removesuffix(' none')}"

@@ -1,0 +1,147 @@
+"""One acceptance: what is asked for, the phases in their order, and the report on record at its start, after each phase and at its end."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+from rackwright.catalog.checks import Level, acceptance
+from rackwright.checks.acceptance.harness import baseline, launchers
+from rackwright.checks.acceptance.harness.course import Course
+from rackwright.checks.acceptance.harness.scope import submission
+from rackwright.checks.acceptance.harness.stage import SETTLE, open_stage
+from rackwright.checks.acceptance.harness.submitter import Asking, Submitter, shared_out
+from rackwright.checks.acceptance.phase import Phase, runs_pods
+from rackwright.checks.acceptance.phases import phases
+from rackwright.errors import InputError, UndeterminedError
+from rackwright.inventory.reader import Inventory, load
+from rackwright.model.finding import did_you_mean
+from rackwright.report.check_plan import Manifest, NotRun, manifest
+from rackwright.report.redact import redactor
+from rackwright.report.verdict import NotRunReason
+
+_PR_SET_PDEATHSIG: Final = 1
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run; the exit code is 0 as declared, 1 not as declared, 2 bad input, 3 could not tell."""
+    chosen = _arguments(argv)
+    try:
+        declared = load(chosen.inventory)
+        wanted = _wanted(chosen.phase, in_pods=runs_pods(declared))
+        sender = submission(declared, chosen.user)
+        owed = _owed(declared, wanted, Level(chosen.level))
+        home = chosen.inventory.parent
+        redact = redactor(home / "secrets.yml", home / "id_ed25519")
+        course = Course(declared, owed, sender, run_name(), home, redact, keep_going=chosen.keep_going)
+        return _run(course, _submitters(course, chosen.ssh_config), chosen.settle)
+    except InputError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+
+
+def run_name(now: datetime | None = None) -> str:
+    """A name for a run: when it began, and four letters against another one of the same second."""
+    return f"{now or datetime.now(UTC):%Y%m%dT%H%M%SZ}-{os.urandom(2).hex()}"
+
+
+def _arguments(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m rackwright.checks.acceptance", description="Prove a live cluster by jobs of an ordinary user."
+    )
+    parser.add_argument("--inventory", type=Path, required=True, help="Ansible inventory of the stack; the report goes into its folder")
+    parser.add_argument("--ssh-config", type=Path, required=True, help="how the nodes are reached")
+    parser.add_argument("--phase", action="append", default=[], help="only this phase (may be given again): no verdict on the cluster")
+    parser.add_argument("--level", choices=[Level.SMOKE, Level.FULL], default=Level.FULL, help="how far to go (default: all phases)")
+    parser.add_argument("--keep-going", action="store_true", help="go on after a phase that did not pass")
+    parser.add_argument("--user", default=None, help="who sends the jobs (default: the first user of the plan)")
+    parser.add_argument(
+        "--settle", type=float, default=SETTLE, metavar="SECONDS", help=f"what nodes at work get to become idle (default: {SETTLE})"
+    )
+    return parser.parse_args(argv)
+
+
+def _wanted(asked: Sequence[str], *, in_pods: bool) -> list[str]:
+    """Names of the phases that were asked for; of all where none was."""
+    names = [phase.name for phase in phases(in_pods=in_pods)]
+    for name in asked:
+        if _plain(name) not in names:
+            raise InputError("is no phase of the acceptance", path=name, hint=did_you_mean(_plain(name), names))
+    return [_plain(name) for name in asked] or names
+
+
+def _plain(name: str) -> str:
+    return name.replace("-", "_")
+
+
+def _owed(declared: Inventory, wanted: Sequence[str], level: Level) -> Manifest:
+    """The results that the phases owe which were asked for; the rest is said to be left out."""
+    in_pods = runs_pods(declared)
+    known = {phase.name for phase in phases(in_pods=in_pods)}
+    rows = {key: spec.in_pods() if in_pods else spec for key, spec in acceptance().items() if spec.subject in known}
+    owed = manifest(declared, {key: spec for key, spec in rows.items() if spec.subject in wanted}, level)
+    others = [
+        NotRun(key, NotRunReason.PHASE, "only other phases were requested") for key, spec in rows.items() if spec.subject not in wanted
+    ]
+    return Manifest(owed.level, owed.expected, (*owed.not_run, *others), owed.empty_groups)
+
+
+def _submitters(course: Course, ssh_config: Path) -> list[Submitter]:
+    """Of the node that jobs are sent from; of Kubernetes also of a controller, since users see no nodes."""
+    declared, sender = course.declared, course.sender
+    found = [Submitter(declared, ssh_config, sender.name, sender.user, launchers.submitting(declared))]
+    if runs_pods(declared):
+        found.append(Submitter(declared, ssh_config, declared.members("@control")[0], "root", launchers.looking()))
+    return found
+
+
+@contextlib.contextmanager
+def _conversation(declared: Inventory, submitters: Sequence[Submitter]) -> Iterator[Asking]:
+    """With all of them as with one."""
+    with contextlib.ExitStack() as stack:
+        first, *others = [stack.enter_context(one).ask for one in submitters]
+        if not others:
+            yield first
+            return
+        yield shared_out(first, others[0], {one["name"]: one["taints"] for one in declared.cluster["scheduler"]["nodes"]})
+
+
+def _run(course: Course, submitters: Sequence[Submitter], settle: float) -> int:
+    """All phases, with the report on record whatever happens."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    course.record(ended=False)
+    ending = ""
+    try:
+        with _conversation(course.declared, submitters) as ask:
+            stage = open_stage(ask, course.sender, course.run, baseline.load(course.home), settle)
+            course.where = stage.folder or ""
+            for number, phase in enumerate(phases(in_pods=runs_pods(course.declared)), start=1):
+                _tell(number, phase)
+                course.take(stage, number, phase)
+    except KeyboardInterrupt:
+        ending = "the run was interrupted; its jobs were cancelled"
+    except UndeterminedError as error:
+        ending = str(error)
+    except Exception as error:  # what was found until then must come on record
+        ending = f"the run broke: {error!r}"
+    return course.finish(ending).report.verdict.exit_code
+
+
+def _tell(number: int, phase: Phase) -> None:
+    print(json.dumps({"number": number, "phase": phase.name, "title": phase.title}), flush=True)
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    """Asked to end: leave through the same door as Ctrl-C, so that jobs are cancelled and what is known is put on record."""
+    raise KeyboardInterrupt

@@ -1,0 +1,125 @@
+"""Jobs as Slurm runs them: the command of each, the text its tasks run, and what came back as `Output`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from rackwright.checks.acceptance.harness import labelled
+from rackwright.checks.acceptance.harness.labelled import HEAD, unlabelled
+from rackwright.checks.acceptance.phase import Job, Output, Program, Task
+from rackwright.checks.cluster.probes.smoke import decisive
+from rackwright.errors import InputError
+from rackwright.inventory.reader import Inventory
+
+__all__ = ["HEAD", "Slurm", "command", "heads", "output", "partition", "request", "sent", "whole_lines"]
+
+PATIENCE: Final = 45
+"""Seconds a job may wait for its nodes, which were idle a moment ago."""
+_PRELUDE: Final = Path(__file__).with_name("task_side.py")
+_CUT: Final = 1024
+"""Bytes after which `srun --label` (seen with 24.11.5) begins a line anew, as if the task had."""
+TIMED_OUT: Final = 124
+
+
+@dataclass(frozen=True)
+class Slurm:
+    """The launcher."""
+
+    declared: Inventory
+
+    def sent(self, program: Program) -> str:
+        """By srun, on the tasks' stdin."""
+        return sent(program)
+
+    def request(self, job: Job, run: str, phase: str) -> dict[str, Any]:
+        """One srun."""
+        return request(job, run, phase, self.declared)
+
+    def files(self, request: Mapping[str, Any]) -> dict[str, str]:
+        """None: the command says everything."""
+        return {}
+
+    def output(self, job: Job, came: Mapping[str, Any]) -> Output:
+        """Out of what srun said."""
+        return output(job, came)
+
+    def heads(self, text: str) -> list[dict[str, Any]]:
+        """Out of labelled lines."""
+        return heads(text)
+
+    def whole_lines(self, text: str) -> list[tuple[int, str]]:
+        """With those together that srun cut."""
+        return whole_lines(text)
+
+
+def sent(program: Program) -> str:
+    """The text a job's tasks run."""
+    return labelled.preceded(program, _PRELUDE)
+
+
+def command(job: Job, label: str, declared: Inventory) -> list[str]:
+    """srun, told everything: nothing is left to the defaults of a site."""
+    count = len(job.nodes)
+    room = ["--exclusive", "--mem=0"] if job.whole_nodes else [f"--mem={job.memory_mib}"]
+    gpus = [f"--gres=gpu:{job.gpus_per_node}"] if job.gpus_per_node else []
+    mpi = ["--mpi=pmix"] if job.mpi else []  # Slurm's default is none, and then each task is a program of its own
+    environment = {"MASTER_ADDR": job.nodes[0], **job.environment}
+    return [
+        *("srun", f"--job-name={label}", f"--partition={partition(declared, job.nodes)}", f"--nodelist={','.join(job.nodes)}"),
+        *(f"--nodes={count}", f"--ntasks={count * job.tasks_per_node}", f"--ntasks-per-node={job.tasks_per_node}"),
+        *(f"--cpus-per-task={job.cpus_per_task}", *room, *gpus, f"--time={math.ceil(job.limit_s / 60)}"),
+        *(*mpi, "--chdir=/", "--label", "--kill-on-bad-exit=1"),
+        *("env", *(f"{name}={value}" for name, value in environment.items()), job.interpreter, "-I", "-", *job.arguments),
+    ]
+
+
+def partition(declared: Inventory, nodes: tuple[str, ...]) -> str:
+    """The first queue that has them all."""
+    for one in declared.cluster["scheduler"]["partitions"]:
+        if set(nodes) <= set(one["nodes"]):
+            return str(one["name"])
+    raise InputError(f"no partition of the plan has all of {', '.join(nodes)}", path="scheduler.partitions")
+
+
+def request(job: Job, run: str, phase: str, declared: Inventory, *, waking: int = 0) -> dict[str, Any]:
+    """A job as the submitting node is asked for it."""
+    label = f"rackwright-{run}-{phase}-{job.name}"
+    seconds = job.limit_s + PATIENCE + waking
+    return {
+        "name": job.name,
+        "label": label,
+        "argv": command(job, label, declared),
+        "seconds": seconds,
+        "stdin": sent(job.program),
+    }
+
+
+def output(job: Job, came: Mapping[str, Any]) -> Output:
+    """What came back of a job."""
+    tasks = _tasks(came["out"])
+    status = int(came["status"])
+    trouble = ""
+    if status:
+        late = f"no end after {came['ended'] - came['began']:.0f} s" if status == TIMED_OUT else ""
+        trouble = late or decisive(unlabelled(came["err"])) or f"ended with status {status}"
+    job_id = next((str(said["job"]) for said, _ in tasks), "")
+    told = tuple(Task(said["RANK"], said["node"], said["host"], said["uid"], "\n".join(lines)) for said, lines in tasks)
+    return Output(job, job_id, status, trouble, told, came["err"], came["ended"] - came["began"])
+
+
+def heads(text: str) -> list[dict[str, Any]]:
+    """What the tasks of a job said of themselves, by rank."""
+    return [said for said, _ in _tasks(text)]
+
+
+def whole_lines(text: str) -> list[tuple[int, str]]:
+    """Lines of tasks with the rank of who said them; those that srun cut are put together again."""
+    return labelled.whole_lines(text, _CUT)
+
+
+def _tasks(text: str) -> list[tuple[dict[str, Any], list[str]]]:
+    return labelled.tasks(whole_lines(text))

@@ -1,0 +1,119 @@
+"""Whether GPUs are in order, from what their driver and DCGM say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from rackwright.checks.acceptance.parsers.dcgm import BAD, Status, Test
+from rackwright.checks.acceptance.parsers.nvidia_smi import Health
+from rackwright.checks.acceptance.phase import Finding, compared, unknown
+from rackwright.checks.cluster.harness.cells import Unread, read_values
+from rackwright.checks.cluster.probes.nvidia_smi import GpuList
+from rackwright.report.verdict import Verdict
+
+Gpus = GpuList[Health]
+
+
+def _named(gpus: Gpus, of: Callable[[Health], Any]) -> dict[str, Any]:
+    """What is wrong, by GPU, or why that is unknown; nothing where nothing is."""
+    found = {gpu.label: of(gpu) for gpu in gpus}
+    return {label: value for label, value in found.items() if isinstance(value, Unread) or value}
+
+
+def _of_all(check: str, node: str, gpus: Gpus, planned: int, found: Mapping[str, Any]) -> Finding:
+    """Failed where a GPU has a fault; unknown where none has and not every planned GPU was listed."""
+    finding = compared(check, node, found, {})
+    if finding.verdict is Verdict.PASSED and len(gpus) != planned:
+        return unknown(check, node, f"{len(gpus)} of {planned} GPUs answered")
+    return finding
+
+
+def count(check: str, node: str, gpus: Gpus, planned: int) -> Finding:
+    """A job that was given all GPUs sees all of them."""
+    return compared(check, node, gpus.responding(planned), planned)
+
+
+def memory_errors(check: str, node: str, gpus: Gpus, planned: int) -> Finding:
+    """Uncorrected errors, rows that wait for a reset to be remapped, rows that could not be. Unknown where there is no such counter."""
+    found = _named(gpus, _memory)
+    blind = [gpu.label for gpu in gpus if gpu.uncorrected is None]
+    if (blind or not gpus) and not read_values(found.values()):
+        return unknown(check, node, f"ECC is off on {len(blind)} of {planned} GPUs, or they have none")
+    return compared(check, node, found, {})
+
+
+def _memory(gpu: Health) -> Any:
+    """Return the faults of a GPU's memory, or why they are unknown."""
+    states = {"uncorrected": gpu.uncorrected, "pending": gpu.remap_pending, "failed": gpu.remap_failed, "requires a reset": gpu.needs_reset}
+    faults = [word for word, value in states.items() if not isinstance(value, Unread) and value]
+    return faults or next((value for value in states.values() if isinstance(value, Unread)), None)
+
+
+def clocks(check: str, node: str, gpus: Gpus, planned: int) -> Finding:
+    """One limit for all, and no heat or brake signal that holds a clock down."""
+    fastest = max(read_values(gpu.max_clock_mhz for gpu in gpus), default=0)
+    return _of_all(check, node, gpus, planned, _named(gpus, lambda gpu: _clock(gpu, fastest)))
+
+
+def _clock(gpu: Health, fastest: int) -> Any:
+    if not isinstance(gpu.clock_faults, Unread) and gpu.clock_faults:
+        return ", ".join(gpu.clock_faults)
+    if not isinstance(gpu.max_clock_mhz, Unread) and gpu.max_clock_mhz < fastest:
+        return f"{gpu.max_clock_mhz} MHz"
+    return next((value for value in (gpu.clock_faults, gpu.max_clock_mhz) if isinstance(value, Unread)), None)
+
+
+def pcie(check: str, node: str, gpus: Gpus, planned: int) -> Finding:
+    """As many lanes as card and slot have. The generation is left out: it falls when a GPU idles."""
+    if any(gpu.pcie_width is None for gpu in gpus):
+        return unknown(check, node, "not every GPU says how wide its link is")
+    return _of_all(check, node, gpus, planned, _named(gpus, _lanes))
+
+
+def _lanes(gpu: Health) -> Any:
+    for value in (gpu.pcie_width, gpu.pcie_width_most):
+        if isinstance(value, Unread):
+            return value
+    return f"x{gpu.pcie_width} of x{gpu.pcie_width_most}" if gpu.pcie_width != gpu.pcie_width_most else ""
+
+
+CHECKS: Final = {
+    "count_matches_plan": count,
+    "no_ecc_errors": memory_errors,
+    "not_throttled": clocks,
+    "pcie_links_are_wide": pcie,
+}
+
+
+def nvlinks(check: str, node: str, links: Mapping[int, tuple[float | Unread, ...]], planned: int) -> Finding:
+    """Every link of every GPU is up, and all GPUs have as many."""
+    most = max((len(each) for each in links.values()), default=0)
+    found = {f"GPU {gpu}": value for gpu, each in links.items() if (value := _down(each, most)) != ""}
+    finding = compared(check, node, found, {})
+    if finding.verdict is Verdict.PASSED and len(links) != planned:
+        return unknown(check, node, f"{len(links)} of {planned} GPUs listed their links")
+    return finding
+
+
+def _down(links: tuple[float | Unread, ...], most: int) -> Any:
+    """Return how many links of a GPU are up, or why that is unknown; empty where all are."""
+    known = read_values(links)
+    if len(links) < most or not all(known) or not most:
+        return f"{sum(map(bool, known))} of {most}"
+    return next((link for link in links if isinstance(link, Unread)), "")
+
+
+def diagnosis(check: str, node: str, tests: Sequence[Test]) -> Finding:
+    """No test failed or warned. A test that was skipped or not run proves nothing: unknown, unless another failed."""
+    bad = sorted(
+        {
+            f"{test.name} GPU {test.gpu if test.gpu is not None else '?'}: {test.said or test.status.value}"
+            for test in tests
+            if test.status in BAD
+        }
+    )
+    left = sorted({test.name for test in tests if test.status in (Status.SKIP, Status.NOT_RUN, Status.UNREAD)})
+    if left and not bad:
+        return unknown(check, node, f"left out by dcgmi diag: {', '.join(left)}")
+    return compared(check, node, bad, [])

@@ -1,0 +1,108 @@
+"""All pairs of nodes, each met once: who plays whom in which round, and what the results say about links, nodes and rails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+from rackwright.catalog.reference_values import Quantity
+from rackwright.catalog.thresholds import Threshold, tolerance
+from rackwright.checks.acceptance.judges.speed import shown
+from rackwright.checks.acceptance.phase import Figure, Finding, unknown
+from rackwright.report.verdict import Verdict
+
+_LEAST_MET: Final = 2
+"""With one partner nobody can say whose fault a slow link is."""
+
+
+def tournament(nodes: Sequence[str]) -> tuple[tuple[tuple[str, str], ...], ...]:
+    """Rounds of disjoint pairs in which everybody meets everybody once (circle method); with an odd number one rests each round.
+
+    >>> tournament(["a", "b", "c"])
+    ((('b', 'c'),), (('a', 'c'),), (('a', 'b'),))
+    """
+    ring: list[str | None] = [*nodes, *([None] if len(nodes) % 2 else [])]
+    rounds = []
+    for _ in range(len(ring) - 1):
+        half = len(ring) // 2
+        pairs = zip(ring[:half], reversed(ring[half:]), strict=True)
+        rounds.append(tuple((one, other) for one, other in pairs if one is not None and other is not None))
+        ring = [ring[0], ring[-1], *ring[1:-1]]
+    return tuple(rounds)
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """What one pair measured on one rail; `value` is None where it could not be measured."""
+
+    one: str
+    other: str
+    rail: str
+    value: float | None
+    trouble: str = ""
+
+
+def pairs(check: str, quantity: Quantity, nodes: Iterable[str], meetings: Sequence[Meeting], limit: Threshold | None) -> list[Finding]:
+    """One finding for each node: unknown where a meeting gave no result, failed where slow links are its own and not its partners'."""
+    slow = [each for each in meetings if each.value is not None and _slow(quantity, each, meetings, limit)]
+    return [_node(check, quantity, node, meetings, _charged(slow, meetings), limit) for node in nodes]
+
+
+def _slow(quantity: Quantity, meeting: Meeting, meetings: Sequence[Meeting], limit: Threshold | None) -> bool:
+    """Whether it misses the threshold, or what the median of its rail allows."""
+    value, margin = meeting.value or 0, tolerance(quantity)
+    middle = median([each.value for each in meetings if each.rail == meeting.rail and each.value is not None])
+    if quantity.lower_is_better:
+        return value > middle * (1 + margin) or (limit is not None and value > limit.value)
+    return value < middle * (1 - margin) or (limit is not None and value < limit.value)
+
+
+def _charged(slow: Sequence[Meeting], meetings: Sequence[Meeting]) -> dict[str, list[Meeting]]:
+    """Slow meetings by the node whose fault they look like: the one slow with everybody on that rail; both where that tells nothing."""
+    charged: dict[str, list[Meeting]] = {}
+    for meeting in slow:
+        guilty = [node for node in (meeting.one, meeting.other) if _always_slow(node, meeting.rail, slow, meetings)]
+        for node in guilty if len(guilty) == 1 else (meeting.one, meeting.other):
+            charged.setdefault(node, []).append(meeting)
+    return charged
+
+
+def _always_slow(node: str, rail: str, slow: Sequence[Meeting], meetings: Sequence[Meeting]) -> bool:
+    met = [each for each in meetings if each.rail == rail and node in (each.one, each.other)]
+    return len(met) >= _LEAST_MET and all(each in slow for each in met)
+
+
+def _node(
+    check: str, quantity: Quantity, node: str, meetings: Sequence[Meeting], charged: Mapping[str, list[Meeting]], limit: Threshold | None
+) -> Finding:
+    mine = [each for each in meetings if node in (each.one, each.other)]
+    silent = [each for each in mine if each.value is None]
+    if not mine:
+        return unknown(check, node, "it met no other node")
+    if silent:
+        return unknown(check, node, f"{len(silent)} of {len(mine)} meetings gave no result: {_name(silent[0], node)}: {silent[0].trouble}")
+    values = [each.value for each in mine if each.value is not None]
+    worst = max(values) if quantity.lower_is_better else min(values)
+    measured = tuple(
+        Figure(f"{quantity.value}-{name}", value, quantity.unit.value) for name, value in (("median", median(values)), ("worst", worst))
+    )
+    rail = f"within {tolerance(quantity):.0%} of the median of its rail"
+    least = "at most" if quantity.lower_is_better else "at least"
+    expected = f"{least} {shown(quantity, limit.value)} (threshold {limit.id}), {rail}" if limit else rail
+    found = f"median {shown(quantity, median(values))}, worst {shown(quantity, worst)}"
+    reason = _named(quantity, node, charged.get(node, []), len(mine))
+    return Finding(check, node, Verdict.FAILED if reason else Verdict.PASSED, reason, expected, found, measured)
+
+
+def _named(quantity: Quantity, node: str, slow: Sequence[Meeting], met: int) -> str:
+    """The slow links, the first four by name."""
+    if not slow:
+        return ""
+    named = ", ".join(f"{_name(each, node)} {shown(quantity, each.value or 0)}" for each in slow[:4])
+    return f"{len(slow)} of {met} links too slow: {named}" + (", …" if len(slow) > 4 else "")
+
+
+def _name(meeting: Meeting, node: str) -> str:
+    return f"{meeting.other if meeting.one == node else meeting.one} on {meeting.rail}"

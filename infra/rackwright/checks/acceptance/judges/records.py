@@ -1,0 +1,50 @@
+"""What a program printed, as the JSON it is. Whoever carried the lines may have cut long ones: JSON has no line breaks of its own."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rackwright.checks.acceptance.phase import Output, Task
+from rackwright.errors import UndeterminedError
+
+
+class Answer(dict[str, Any]):
+    """An answer of a program; what it should hold and does not raises UndeterminedError."""
+
+    def __missing__(self, key: str) -> Any:
+        raise UndeterminedError(f"its answer has no {key}")
+
+
+def record(output: Output | None, node: str) -> Answer:
+    """What the first task there printed; raises UndeterminedError where it said nothing, nothing whole, or that it could not tell."""
+    if output is None:
+        raise UndeterminedError("its job was not sent")
+    return parse(output.only(node), output)
+
+
+def parse(task: Task, output: Output) -> Answer:
+    """What one task printed."""
+    text = "".join(task.out.splitlines())
+    try:
+        found = json.loads(text[text.index("{") :])
+    except ValueError:
+        raise UndeterminedError(
+            f"job {output.job.name} printed no whole answer on {task.node}: {output.trouble or text[:120] or 'nothing'}"
+        ) from None
+    if "unknown" in found:
+        raise UndeterminedError(str(found["unknown"]))
+    return Answer(found)
+
+
+def tool(found: dict[str, Any], name: str, *, both: bool = False) -> str:
+    """What programs/tools.py had from one tool; raises UndeterminedError where it is missing or its time was up.
+
+    `both`: with what it printed as errors, for tools that name there what they did not list.
+    """
+    if name not in found:
+        raise UndeterminedError(f"{name} was not asked")
+    said = found[name]
+    if said["rc"] in (124, 126, 127):
+        raise UndeterminedError(said["err"].strip() or f"{name} ended with status {said['rc']}")
+    return f"{said['err']}\n{said['out']}" if both and said["err"].strip() else str(said["out"] or said["err"])

@@ -1,0 +1,194 @@
+"""What `dcgmi diag` prints: JSON of DCGM 3 and 4, and the table."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from rackwright.checks.cluster.harness.cells import is_absent, refusing
+from rackwright.errors import UndeterminedError
+
+
+class Status(StrEnum):
+    """How one test of the diagnostic ended."""
+
+    PASS = "Pass"
+    FAIL = "Fail"
+    WARN = "Warn"
+    SKIP = "Skip"
+    NOT_RUN = "Not Run"
+    UNREAD = "Unread"
+    """The result is not there, or has no word for how the test ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """One test on one GPU; `gpu` is None where the test is about the node."""
+
+    name: str
+    gpu: int | None
+    status: Status
+    said: str
+    """Its warnings and errors, in one line; the word of DCGM where it is not one of those above."""
+
+
+_NAMES: Final = ("DCGM Diagnostic", "DCGM GPU Diagnostic")
+"""The key in DCGM 4 and in DCGM 3."""
+
+
+@refusing("dcgmi diag")
+def parse(text: str) -> tuple[Test, ...]:
+    """All tests, from either form. UndeterminedError where there are none."""
+    tests = tuple(_from_json(text) if "{" in text else _from_table(text))
+    if not tests:
+        said = " ".join(text.split())[:120]
+        raise UndeterminedError(f"dcgmi diag gave no result: {said or 'it printed nothing'}")
+    return tests
+
+
+def _from_json(text: str) -> Iterator[Test]:
+    try:
+        document, _ = json.JSONDecoder().raw_decode(text[text.index("{") :])
+    except ValueError as error:
+        raise UndeterminedError(f"the JSON of dcgmi diag is cut short: {error}") from None
+    body = next((document[name] for name in _NAMES if name in document), None)
+    if body is None:
+        raise UndeterminedError(f"this is no output of dcgmi diag: {', '.join(document)}")
+    if body.get("runtime_error"):
+        raise UndeterminedError(f"dcgmi diag: {body['runtime_error']}")
+    for category in _listed(body, "test_categories"):
+        for test in _listed(category, "tests"):
+            yield from _of_test(test)
+
+
+def _of_test(test: Mapping[str, Any]) -> Iterator[Test]:
+    """Yield the results of one test, and its summary where that is worse than they are."""
+    name, found = str(test.get("name") or "a test without a name"), list[Test]()
+    for result in _listed(test, "results"):
+        said = _warnings(result)
+        status, word = _status(result.get("status"), said)
+        found += [Test(name, gpu, status, said or word) for gpu in _gpus(result)]
+    yield from found
+    summary = test.get("test_summary")
+    if isinstance(summary, Mapping) or not found:
+        summary = summary if isinstance(summary, Mapping) else {}
+        said = _warnings(summary)
+        status, word = _status(summary.get("status"), said)
+        if not found or (status in BAD and not {each.status for each in found} & BAD):
+            yield Test(name, None, status, said or word)
+
+
+def _listed(row: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    """Return the objects of a list; what is no object stands for one that says nothing."""
+    found = row.get(key) or ()
+    return [each if isinstance(each, Mapping) else {} for each in found if each is not None] if isinstance(found, list) else []
+
+
+def _gpus(result: Mapping[str, Any]) -> tuple[int | None, ...]:
+    """DCGM 4 names an entity of a group; DCGM 3 a GPU, or several with commas."""
+    if "entity_id" in result:
+        number = str(result["entity_id"])
+        return (int(number) if result.get("entity_group") == "GPU" and number.isdigit() else None,)
+    return _numbers(str(result.get("gpu_id", result.get("gpu_ids", ""))))
+
+
+def _numbers(text: str) -> tuple[int | None, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", text)) or (None,)
+
+
+def _warnings(result: Mapping[str, Any]) -> str:
+    """Return warnings and errors of a result, whatever the key of their text."""
+    found = list[str]()
+    for key in ("warnings", "errors", "error"):
+        said = result.get(key) or ()
+        for each in said if isinstance(said, list | tuple) else (said,):
+            text = each.get("warning") or each.get("error") or each.get("message") if isinstance(each, Mapping) else None
+            found.append(str(text or each))
+    return "; ".join(found)
+
+
+BAD: Final = frozenset({Status.FAIL, Status.WARN})
+_BEGINNINGS: Final = {
+    "pass": Status.PASS,
+    "fail": Status.FAIL,
+    "warn": Status.WARN,
+    "skip": Status.SKIP,
+    "not run": Status.NOT_RUN,
+    "not_run": Status.NOT_RUN,
+    "notrun": Status.NOT_RUN,
+}
+
+
+def _status(said: object, warnings: str) -> tuple[Status, str]:
+    """Return the status, and the word where it is none of DCGM's: such a word is taken for a failure.
+
+    A test that passed with a warning did not do all of what it tests.
+    """
+    word = str(said or "").strip()
+    if not word or is_absent(word) or not re.search(r"[A-Za-z]", word):
+        return (Status.WARN if warnings else Status.UNREAD), word
+    status = _known(word)
+    if status is Status.PASS and warnings:
+        return Status.WARN, ""
+    return (Status.FAIL, word) if status is None else (status, "")
+
+
+def _known(word: str) -> Status | None:
+    """Return the status of a word of DCGM, in whatever form; None for another word."""
+    return next((found for start, found in _BEGINNINGS.items() if word.strip().lower().startswith(start)), None)
+
+
+_LINE: Final = re.compile(r"^\|([^|]*)\|([^|]*)\|$")
+_VERDICT: Final = re.compile(r"(?:GPU(\d+): )?([A-Z][A-Za-z]*(?: Run)?)(?: - (?:GPUs?: ([\d, ]+)|All|(.*)))?")
+_WIDTH: Final = 45
+"""Characters of a cell; longer text goes on in the next line, also in the middle of a word."""
+
+
+def _from_table(text: str) -> Iterator[Test]:
+    """Rows of the table; it must have come to its last rule."""
+    if "| Diagnostic" not in text:
+        return
+    table = [line.strip() for line in text.splitlines() if line.strip().startswith(("|", "+"))]
+    if not re.fullmatch(r"\+-+\+-+\+", table[-1]):
+        raise UndeterminedError("the table of dcgmi diag is cut short")
+    name, section, tests, remark = "", "", list[Test](), ""
+    for line in text.splitlines():
+        heading, found = _SECTION.match(line.strip()), _LINE.match(line.strip())
+        section = heading.group(1) if heading else section
+        if heading or not found or section == "Metadata":
+            continue
+        title, cell = found.group(1).strip(), found.group(2)[1 : _WIDTH + 1]
+        said = title.partition(":")[0]
+        if (title, cell.strip()) == ("Diagnostic", "Result"):
+            continue
+        verdict = None if said in _REMARKS else _VERDICT.fullmatch(cell.strip())
+        if verdict and (title or verdict[1] or _known(verdict[2]) is not None):
+            yield from _tidy(tests)
+            name, remark = title or name, ""
+            one, word, several, more = verdict.groups()
+            status, other = _status(word, "")
+            tests = [Test(name, gpu, status, more or other) for gpu in _numbers(one or several or "")]
+        elif said in _REMARKS or not title:
+            remark = said or remark
+            tests = [each if remark == "Info" else Test(each.name, each.gpu, _warned(each.status), f"{each.said}{cell}") for each in tests]
+        elif section:
+            yield from _tidy(tests)
+            tests = [Test(title, None, Status.UNREAD, cell.strip())]
+    yield from _tidy(tests)
+
+
+_SECTION: Final = re.compile(r"^[|+]-----\s+(\S.*?)\s+-")
+_REMARKS: Final = ("Warning", "Error", "Info")
+"""Titles of lines below a test: what it found beside its verdict."""
+
+
+def _warned(status: Status) -> Status:
+    return Status.WARN if status is Status.PASS else status
+
+
+def _tidy(tests: list[Test]) -> list[Test]:
+    return [Test(each.name, each.gpu, each.status, each.said.strip()) for each in tests]

@@ -1,0 +1,73 @@
+"""What `iblinkinfo` prints: every link of the fabric, from both of its ends."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from rackwright.checks.cluster.harness.cells import lines_of, refusing
+from rackwright.errors import UndeterminedError
+
+_OWNER: Final = re.compile(r"^(CA|Switch|RT): (?:0x[0-9a-f]+ )?(.+):$")
+_LINK: Final = re.compile(
+    r"^\s+(?:0x[0-9a-f]+\s+)?(\d+)\s+(\d+)\[\s*\] ==\(\s*(?:(\d+)X\s+([\d.]+) Gbps\s+)?(\w+)/\s*(\w+)\s*\)"
+    r'==>\s+(?:(?:0x[0-9a-f]+\s+)?(\d+)\s+(\d+)\[\s*\] "([^"]*)"|\[\s*\] "")'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One port and what it leads to."""
+
+    owner: str
+    """Description of the node the port belongs to."""
+    port: int
+    width: int | None
+    """Lanes; None where the link is down."""
+    lane_gbit_s: float | None
+    state: str
+    physical: str
+    peer: str
+    """Description of the node at the other end; empty where there is none."""
+    peer_port: int | None
+    slower: bool
+    """The tool says that it could be faster or wider than it is."""
+
+    @property
+    def gbit_s(self) -> float:
+        """Rate of all lanes; 0 where the link is down."""
+        return (self.width or 0) * (self.lane_gbit_s or 0)
+
+
+@refusing("iblinkinfo")
+def parse(text: str) -> tuple[Link, ...]:
+    """All ports. UndeterminedError where none was listed, or one cannot be read; warnings between them are no links."""
+    links, owner = list[Link](), ""
+    lines = lines_of(text)
+    for line in lines:
+        title = _OWNER.match(line)
+        if title:
+            owner = title.group(2)
+            continue
+        found = _LINK.match(line)
+        if found and owner:
+            _, port, width, speed, state, physical, _, peer_port, peer = found.groups()
+            links.append(
+                Link(
+                    owner=owner,
+                    port=int(port),
+                    width=int(width) if width else None,
+                    lane_gbit_s=float(speed) if speed else None,
+                    state=state,
+                    physical=physical,
+                    peer=peer or "",
+                    peer_port=int(peer_port) if peer_port else None,
+                    slower="Could be" in line,
+                )
+            )
+        elif "==(" in line or ("==" in line and ">" in line) or line is lines[-1]:
+            raise UndeterminedError(f"iblinkinfo printed a line that is none of its own: {line.strip()[:120]}")
+    if not links:
+        raise UndeterminedError("iblinkinfo listed no link")
+    return tuple(links)

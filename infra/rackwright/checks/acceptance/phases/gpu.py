@@ -1,0 +1,214 @@
+"""GPUs: in order, as fast as their kind, alike; and a small training that gets faster where there are more of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from rackwright import catalog
+from rackwright.catalog.reference_values import Quantity
+from rackwright.checks.acceptance.judges import health, records
+from rackwright.checks.acceptance.judges.scaling import scaling
+from rackwright.checks.acceptance.judges.speed import speed
+from rackwright.checks.acceptance.parsers import dcgm, nvidia_smi
+from rackwright.checks.acceptance.phase import Finding, Job, Outputs, Phase, Scope, program, skipped, told, unknown
+from rackwright.checks.acceptance.phases.nccl import gpu_model, gpu_parts, node_counts
+from rackwright.errors import UndeterminedError
+from rackwright.report.verdict import SkipReason, Verdict
+
+SPEEDS: Final = {
+    "matmul_is_fast": (Quantity.MATMUL_BF16,),
+    "memory_is_fast": (Quantity.HBM_COPY,),
+    "host_link_is_fast": (Quantity.HOST_TO_DEVICE, Quantity.DEVICE_TO_HOST),
+    "peer_copies_are_fast": (Quantity.PEER_COPY,),
+}
+MODES: Final = {"ddp": Quantity.TRAINING_DDP, "fsdp": Quantity.TRAINING_FSDP}
+QUERY: Final = (
+    "index,name,memory.total,driver_version,ecc.errors.uncorrected.volatile.total,remapped_rows.pending,remapped_rows.failure,clocks.max.sm,"
+    "clocks_event_reasons.active,pcie.link.gen.current,pcie.link.gen.max,pcie.link.width.current,pcie.link.width.max"
+)
+DCGM_SECONDS: Final = 2700
+"""Level 3 takes about 15 minutes (docs.nvidia.com, dcgmi diag); three times that."""
+_TOOLS: Final = (
+    ("health", ("nvidia-smi", f"--query-gpu={QUERY}", "--format=csv,nounits"), 60),
+    ("nvlink", ("nvidia-smi", "nvlink", "--status"), 60),
+    ("dcgm", ("dcgmi", "diag", "-r", "3", "-j"), DCGM_SECONDS),
+)
+
+
+def jobs(scope: Scope) -> Sequence[Job]:
+    """Health and diagnosis, then speeds, node by node at the same time; then the training on one node, on two, four … and all."""
+    asked = tuple(json.dumps(each) for each in _TOOLS)
+    found = []
+    for part in gpu_parts(scope):
+        gpus = scope.gpus(part.nodes[0])
+        for node in part.nodes:
+            found.append(
+                Job(f"health-{node}", (node,), program("tools.py"), asked, gpus_per_node=gpus, whole_nodes=True, limit_s=DCGM_SECONDS + 180)
+            )
+            found.append(_job(scope, f"speed-{node}", (node,), "gpu_speed.py", (), gpus, 1, tasks=1))
+        for step, mode in enumerate(MODES):
+            for node in part.nodes:
+                found.append(_job(scope, f"{mode}-{node}", (node,), "training.py", ("--mode", mode), gpus, 2 + step, tasks=gpus))
+            for number, size in enumerate(node_counts(len(part.nodes))):
+                found.append(
+                    _job(
+                        scope,
+                        f"{mode}-{size}-{part.name}",
+                        part.nodes[:size],
+                        "training.py",
+                        ("--mode", mode),
+                        gpus,
+                        10 + 2 * number + step,
+                        tasks=gpus,
+                    )
+                )
+    return found
+
+
+def _job(scope: Scope, name: str, nodes: tuple[str, ...], file: str, words: tuple[str, ...], gpus: int, round: int, *, tasks: int) -> Job:
+    pytorch = scope.declared.node_stack.get("pytorch")
+    return Job(
+        name,
+        nodes,
+        program(file),
+        words,
+        tasks_per_node=tasks,
+        gpus_per_node=gpus,
+        whole_nodes=True,
+        limit_s=900,
+        round=round,
+        interpreter=f"{pytorch['folder']}/bin/python" if pytorch else "python3",
+    )
+
+
+def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
+    """Health from the tools, speeds GPU by GPU, training node by node and as it grows."""
+    nodes = [node for part in gpu_parts(scope) for node in part.nodes]
+    for node in nodes:
+        look = partial(records.record, outputs.get(f"health-{node}"), node)
+        yield from _health(scope, node, look)
+    for check, quantities in SPEEDS.items():
+        yield from _fast(scope, outputs, nodes, check, quantities)
+    for mode, quantity in MODES.items():
+        yield from _training(scope, outputs, nodes, mode, quantity)
+    for part in gpu_parts(scope):
+        points = _points(outputs, part.nodes, "ddp")
+        for node in part.nodes:
+            alone = len(part.nodes) < 2
+            yield (
+                skipped("training_scales", node, SkipReason.NOT_IN_PLAN)
+                if alone
+                else told("training_scales", node, lambda node=node, points=points: scaling("training_scales", node, points(), "tokens/s"))
+            )
+
+
+def _health(scope: Scope, node: str, look: Callable[[], dict[str, Any]]) -> Iterator[Finding]:
+    gpus = scope.gpus(node)
+    for check, test in health.CHECKS.items():
+        yield told(
+            check,
+            node,
+            lambda test=test, check=check: test(check, node, nvidia_smi.parse_health(records.tool(look(), "health", both=True)), gpus),
+        )
+    if gpus > 1 and catalog.gpus()[gpu_model(scope, node)].nvlink:
+        links = "nvlinks_are_up"
+        yield told(links, node, lambda: health.nvlinks(links, node, nvidia_smi.parse_nvlinks(records.tool(look(), "nvlink")), gpus))
+    else:
+        yield skipped("nvlinks_are_up", node, SkipReason.NOT_IN_PLAN)
+    yield told("dcgm_passes", node, lambda: health.diagnosis("dcgm_passes", node, dcgm.parse(records.tool(look(), "dcgm"))))
+
+
+def _fast(scope: Scope, outputs: Outputs, nodes: Sequence[str], check: str, quantities: Sequence[Quantity]) -> Iterator[Finding]:
+    """A node is as fast as its slowest GPU, which is named; peers are all GPUs of the model."""
+    silent, found = set[str](), dict[str, list[Finding]]()
+    for quantity in quantities:
+        values = dict[str, float]()
+        for node in nodes:
+            if node in silent:
+                continue
+            try:
+                values.update(_by_gpu(outputs, node, quantity, scope.gpus(node)))
+            except UndeterminedError as error:
+                silent.add(node)
+                yield unknown(check, node, str(error))
+        hardware = {key: gpu_model(scope, key.split("/")[0]) for key in values}
+        before = {
+            key: value
+            for key in values
+            if (value := scope.baseline.get(f"gpu.{check}[{key.split('/')[0]}] {quantity.value}-{key.split('/')[1]}"))
+        }
+        for finding in speed(check, quantity, values, hardware=hardware, baseline=before):
+            found.setdefault(finding.node.split("/")[0], []).append(finding)
+    for node in nodes:
+        if node in found and node not in silent:
+            yield _slowest(check, node, found[node])
+        elif node not in silent:
+            yield skipped(check, node, SkipReason.NOT_IN_PLAN)
+
+
+def _by_gpu(outputs: Outputs, node: str, quantity: Quantity, gpus: int) -> dict[str, float]:
+    """The lowest value of each GPU, by `node/GPU 3`; every GPU must have one."""
+    figures = [each for each in records.record(outputs.get(f"speed-{node}"), node)["figures"] if each["quantity"] == quantity.value]
+    measured = {each["gpu"] for each in figures}
+    if quantity is Quantity.PEER_COPY and gpus == 1:
+        return {}
+    if measured != set(range(gpus)):
+        raise UndeterminedError(f"{quantity.value} was measured on {len(measured)} of {gpus} GPUs")
+    return {f"{node}/GPU {gpu}": min(float(each["value"]) for each in figures if each["gpu"] == gpu) for gpu in sorted(measured)}
+
+
+def _slowest(check: str, node: str, findings: Sequence[Finding]) -> Finding:
+    order = list(Verdict)
+    worst = max(findings, key=lambda each: (order.index(each.verdict), -each.figures[0].value if each.figures else 0))
+    figures = tuple(
+        type(figure)(f"{figure.name}-{each.node.split('/')[1]}", figure.value, figure.unit) for each in findings for figure in each.figures
+    )
+    gpu = worst.node.split("/")[1]
+    return Finding(
+        check, node, worst.verdict, f"{gpu}: {worst.reason}" if worst.reason else "", worst.expected, f"{gpu} {worst.found}", figures
+    )
+
+
+def _training(scope: Scope, outputs: Outputs, nodes: Sequence[str], mode: str, quantity: Quantity) -> Iterator[Finding]:
+    """On each node alone; the loss must fall: random tokens that repeat can be learnt by heart."""
+    check, values = f"training_{mode}_is_fast", dict[str, float]()
+    for node in nodes:
+        try:
+            found = records.record(outputs.get(f"{mode}-{node}"), node)
+            if found["ranks"] != scope.gpus(node):
+                raise UndeterminedError(f"{found['ranks']} of {scope.gpus(node)} GPUs trained")
+            if not found["last_loss"] < found["first_loss"]:
+                yield Finding(
+                    check,
+                    node,
+                    Verdict.FAILED,
+                    f"the loss went from {found['first_loss']:.3f} to {found['last_loss']:.3f}",
+                    "a loss that falls",
+                )
+                continue
+            values[node] = float(found["tokens_s"])
+        except UndeterminedError as error:
+            yield unknown(check, node, str(error))
+    hardware = {node: f"{gpu_model(scope, node)}-{scope.gpus(node)}" for node in values}
+    before = {node: value for node in values if (value := scope.baseline.get(f"gpu.{check}[{node}] {quantity.value}"))}
+    yield from speed(check, quantity, values, hardware=hardware, baseline=before)
+
+
+def _points(outputs: Outputs, nodes: Sequence[str], mode: str) -> Callable[[], Mapping[int, float]]:
+    """Tokens per second by number of GPUs: the best single node, and every larger run."""
+
+    def look() -> Mapping[int, float]:
+        points = dict[int, float]()
+        for output in outputs.values():
+            if output.job.name.startswith(f"{mode}-") and set(output.job.nodes) <= set(nodes):
+                found = records.record(output, output.job.nodes[0])
+                points[found["ranks"]] = max(points.get(found["ranks"], 0), float(found["tokens_s"]))
+        return points
+
+    return look
+
+
+PHASE: Final = Phase("gpu", "GPUs", judge=judge, jobs=jobs)

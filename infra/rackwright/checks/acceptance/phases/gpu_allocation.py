@@ -1,0 +1,136 @@
+"""Jobs get the GPUs they ask for, no others, and all of them work; also when two jobs share a node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import groupby
+from typing import Any, Final
+
+from rackwright.checks.acceptance.phase import Finding, Job, Outputs, Part, Phase, Question, Scope, compared, skipped, told
+from rackwright.checks.acceptance.smoke import TASK, answer, arguments, asking, said
+from rackwright.checks.cluster.harness.probe import Probe
+from rackwright.checks.cluster.probes.gpu import GPUS
+from rackwright.checks.cluster.probes.nvidia_smi import GpuList
+from rackwright.checks.cluster.probes.smoke import gpus_to_ask
+from rackwright.errors import UndeterminedError
+from rackwright.report.verdict import SkipReason
+
+OPENED: Final = Question(
+    "acceptance-opened",
+    on="gpu",
+    command='for f in /dev/nvidia[0-9]*; do (exec 3<>"$f") 2>/dev/null && echo "$f"; done; true',
+    parse=lambda text: tuple(text.split()),
+)
+"""Device files of GPUs that a job may open: the cgroup's word, not the environment's."""
+FILES: Final = Question(
+    "acceptance-files",
+    on="gpu",
+    command='for f in /dev/nvidia[0-9]*; do [ -e "$f" ] && echo "$f"; done; true',
+    parse=lambda text: tuple(text.split()),
+)
+"""Device files of GPUs that a pod was given; simulated ones cannot be opened, for no driver stands behind them."""
+_ALL: Final = 2
+"""Round of the jobs that take every GPU of a node."""
+
+
+def jobs(scope: Scope) -> Sequence[Job]:
+    """None asked for; a few, twice at the same time; all."""
+    found: list[Job] = []
+    meeting = scope.folder or "/dev/shm"
+    for part in _parts(scope):
+        first, second = gpus_to_ask([scope.gpus(part.nodes[0])])
+        # Two jobs of one node meet through a file: only then is it sure that they ran at the same time.
+        names = [f"{word}-{part.name}-{scope.run}" for word in ("first", "second")]
+        met = arguments(meeting=meeting, me=names[0], other=names[1] if second else "")
+        found.append(Job(f"none-{part.name}", part.nodes, TASK, arguments()))
+        found.append(Job(f"first-{part.name}", part.nodes, TASK, met, gpus_per_node=first, round=1, shared=True))
+        if second:
+            met = arguments(meeting=meeting, me=names[1], other=names[0])
+            found.append(Job(f"second-{part.name}", part.nodes, TASK, met, gpus_per_node=second, round=1, shared=True))
+        count = scope.gpus(part.nodes[0])
+        found.append(asking(f"all-{part.name}", part.nodes, _whole(scope), gpus_per_node=count, round=_ALL))
+        if _confined(scope):
+            found.append(asking(f"opened-{part.name}", part.nodes, OPENED, gpus_per_node=first, round=_ALL + 1))
+    return found
+
+
+def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
+    """Node by node, from what the jobs were given and what they found."""
+    for part in _parts(scope):
+        for node in part.nodes:
+            yield told("no_gpu_without_request", node, partial(_none, outputs, part, node))
+            yield told("gets_requested_gpus", node, partial(_given, outputs, part, node))
+            if f"second-{part.name}" in outputs:
+                yield told("gpus_exclusive", node, partial(_apart, outputs, part, node))
+            else:
+                yield skipped("gpus_exclusive", node, SkipReason.NOT_IN_PLAN)
+            yield told("all_gpus_answer", node, partial(_all, scope, outputs, part, node))
+            if _confined(scope):
+                yield told("other_gpus_inaccessible", node, partial(_opened, outputs, part, node))
+            else:
+                yield skipped("other_gpus_inaccessible", node, SkipReason.NOT_IN_PLAN)
+
+
+def _none(outputs: Outputs, part: Part, node: str) -> Finding:
+    task = said(outputs[f"none-{part.name}"], node)
+    hidden = task.visible in (None, (), ("NoDevFiles",))
+    return compared("no_gpu_without_request", node, task.visible or (), "none", holds=hidden and not task.gpus)
+
+
+def _given(outputs: Outputs, part: Part, node: str) -> Finding:
+    output = outputs[f"first-{part.name}"]
+    task, asked = said(output, node), output.job.gpus_per_node
+    found = f"{len(set(task.gpus))} given, {len(task.visible or ())} visible"
+    return compared("gets_requested_gpus", node, found, f"{asked} given, {asked} visible")
+
+
+def _apart(outputs: Outputs, part: Part, node: str) -> Finding:
+    first, second = (said(outputs[f"{word}-{part.name}"], node) for word in ("first", "second"))
+    if first.ended < second.began or second.ended < first.began:
+        raise UndeterminedError("the two jobs did not run at the same time")
+    good = bool(first.gpus and second.gpus) and not set(first.gpus) & set(second.gpus)
+    return compared("gpus_exclusive", node, f"{','.join(first.gpus)} and {','.join(second.gpus)}", "none in common", holds=good)
+
+
+def _all(scope: Scope, outputs: Outputs, part: Part, node: str) -> Finding:
+    output = outputs[f"all-{part.name}"]
+    if scope.in_pods and "Insufficient" in output.silent.get(node, ""):  # A node that lacks one is never given the pod that asks for all.
+        return compared("all_gpus_answer", node, output.silent[node], f"{scope.gpus(node)} GPUs")
+    gpus = answer(output, node, _whole(scope))
+    planned = scope.gpus(node)
+    found = gpus.responding(planned) if isinstance(gpus, GpuList) else len(gpus)
+    found = f"{found} GPUs" if isinstance(found, int) else found
+    return compared("all_gpus_answer", node, found, f"{planned} GPUs")
+
+
+def _whole(scope: Scope) -> Probe[Any]:
+    """What a job with all GPUs of a node is asked: the driver's word; in pods with simulated ones, which have no driver, their files."""
+    return FILES if scope.in_pods and "gpu" in scope.declared.simulated else GPUS
+
+
+def _opened(outputs: Outputs, part: Part, node: str) -> Finding:
+    output = outputs[f"opened-{part.name}"]
+    opened = answer(output, node, OPENED)
+    return compared("other_gpus_inaccessible", node, f"{len(opened)} opened", f"{output.job.gpus_per_node} opened")
+
+
+def _parts(scope: Scope) -> list[Part]:
+    """Pieces of nodes with alike numbers of GPUs, no more together than the user may hold; those without have nothing to give."""
+    found = []
+    for part in scope.parts:
+        for count, nodes in groupby(sorted(part.nodes, key=scope.gpus), key=scope.gpus):
+            names = tuple(nodes)
+            at_once = max(1, scope.most_gpus // count) if count and scope.most_gpus is not None else len(names)
+            pieces = [names[start : start + at_once] for start in range(0, len(names) if count else 0, at_once)]
+            found += [Part(f"{part.name}-{count}" + (f"-{number}" if number else ""), piece) for number, piece in enumerate(pieces)]
+    return found
+
+
+def _confined(scope: Scope) -> bool:
+    """Whether the plan has cgroups keep a job to its devices, and there are devices that could be opened at all."""
+    confines = scope.in_pods or "devices" in (scope.declared.cluster["scheduler"].get("constrains") or ())
+    return confines and "gpu" not in scope.declared.simulated
+
+
+PHASE: Final = Phase("gpu_allocation", "GPU allocation", judge, jobs, leaves=("first-*", "second-*"))

@@ -1,0 +1,69 @@
+"""The fabric is there for jobs: every adapter of the plan, its port active, its link up, as fast and of the kind that was declared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, Final
+
+from rackwright.checks.acceptance.phase import Finding, Job, Output, Outputs, Phase, Scope, compared, skipped, told
+from rackwright.checks.acceptance.smoke import answer, asking
+from rackwright.checks.cluster.probes.fabric import PORTS, Port
+from rackwright.report.verdict import SkipReason
+
+_CHECKS: Final = ("adapters_match_plan", "ports_are_active", "links_are_up", "rate_matches_plan", "link_layer_matches_plan")
+
+
+def jobs(scope: Scope) -> Sequence[Job]:
+    """One over all nodes of a part that have rails. A node's adapters are read, not used: nobody else's traffic is disturbed."""
+    found = []
+    for part in scope.parts:
+        nodes = tuple(node for node in part.nodes if _rails(scope, node))
+        if nodes:
+            found.append(asking(f"ibstat-{part.name}", nodes, PORTS))
+    return found
+
+
+def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
+    """The ports that the plan has on each node; others, of a storage network say, are not the fabric's."""
+    for output in outputs.values():
+        for node in output.job.nodes:
+            yield from (told(check, node, partial(_judged, check, scope, output, node)) for check in _CHECKS)
+    for node in scope.nodes:
+        if not _rails(scope, node):
+            yield from (skipped(check, node, SkipReason.NOT_IN_PLAN) for check in _CHECKS)
+
+
+def _judged(check: str, scope: Scope, output: Output, node: str) -> Finding:
+    rails, fabric = _rails(scope, node), scope.declared.fabric or {}
+    ports = {port.adapter: port for port in answer(output, node, PORTS)}
+    mine = {name: ports[name] for name in rails if name in ports}
+    if check == "adapters_match_plan":
+        return compared(check, node, sorted(mine), sorted(rails))
+    planned = _planned(fabric)[check]
+    return compared(check, node, {name: _told(check, port) for name, port in mine.items()}, dict.fromkeys(rails, planned))
+
+
+def _planned(fabric: Any) -> dict[str, str]:
+    return {
+        "ports_are_active": "Active",
+        "links_are_up": "LinkUp",
+        "rate_matches_plan": f"{fabric.get('rate_gbps')} Gb/s",
+        "link_layer_matches_plan": str(fabric.get("link_layer")),
+    }
+
+
+def _told(check: str, port: Port) -> str:
+    return {
+        "ports_are_active": port.state,
+        "links_are_up": port.physical,
+        "rate_matches_plan": port.rate,
+        "link_layer_matches_plan": port.link_layer,
+    }[check]
+
+
+def _rails(scope: Scope, node: str) -> tuple[str, ...]:
+    return tuple(scope.declared.nodes[node].get("rails") or ())
+
+
+PHASE: Final = Phase("infiniband", "InfiniBand presence", judge, jobs)

@@ -1,0 +1,85 @@
+"""Kubernetes takes Jobs: its API answers, the namespace has its claim, nodes take pods, and each runs a Job as its user."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from rackwright.checks.acceptance.phase import Finding, Job, Outputs, Phase, Question, Scope, compared, told
+from rackwright.checks.acceptance.smoke import TASK, arguments, said
+from rackwright.checks.cluster.probes.smoke import at_work
+
+
+def parse_claim(text: str) -> dict[str, Any]:
+    """What the API says of a claim: its phase and how many MiB it has."""
+    status = json.loads(text)["status"]
+    return {"phase": status["phase"], "mib": _mebibytes((status.get("capacity") or {}).get("storage", "0"))}
+
+
+def _mebibytes(quantity: str) -> int:
+    """A quantity of Kubernetes (k8s.io/apimachinery, resource.Quantity) as MiB.
+
+    >>> _mebibytes("10Gi"), _mebibytes("10240Mi"), _mebibytes("1048576")
+    (10240, 10240, 1)
+    """
+    units = {"Ki": 1 / 1024, "Mi": 1, "Gi": 1024, "Ti": 1024**2, "Pi": 1024**3}
+    number, unit = (quantity[:-2], units[quantity[-2:]]) if quantity[-2:] in units else (quantity, 1 / 2**20)
+    return round(float(number) * unit)
+
+
+READY: Final = Question("acceptance-ready", on="@submit", command="kubectl get --raw /readyz", parse=str.strip, timeout=15)
+CLAIM: Final = Question(
+    "acceptance-claim",
+    on="@submit",
+    command='kubectl --namespace "$NAMESPACE" get persistentvolumeclaim shared --output=json',
+    parse=parse_claim,
+    timeout=15,
+)
+
+
+def jobs(scope: Scope) -> Sequence[Job]:
+    """One for each node."""
+    return [Job(f"hello-{node}", (node,), TASK, arguments()) for node in scope.nodes]
+
+
+def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
+    """The API's own word for every node of the plan, and a Job's for those that were idle."""
+    here = scope.submitter
+    yield told("api_answers", here, lambda: compared("api_answers", here, scope.answer(READY), "ok"))
+    if any(one["claim_mib"] is not None for one in _spaces(scope)):
+        yield told("claim_is_bound", here, lambda: _claim(scope))
+    for node in scope.compute:
+        yield _state(scope, node)
+    for node in scope.nodes:
+        output = outputs[f"hello-{node}"]
+        ran = output.on(node)
+        found = f"ran on {ran[0].host}" if ran else f"did not: {output.why(node)}"
+        yield compared("job_runs", node, found, f"ran on {node}")
+        yield told("job_runs_as_its_user", node, lambda output=output, node=node: _user(scope, said(output, node).uid, node))
+
+
+def _claim(scope: Scope) -> Finding:
+    planned = next(one["claim_mib"] for one in _spaces(scope) if one["claim_mib"] is not None)
+    claim = scope.answer(CLAIM)
+    return compared("claim_is_bound", scope.submitter, f"{claim['phase']}, {claim['mib']} MiB", f"Bound, {planned} MiB")
+
+
+def _spaces(scope: Scope) -> list[dict[str, Any]]:
+    return [one for one in scope.declared.cluster["scheduler"]["namespaces"] if one["name"] == scope.namespace]
+
+
+def _state(scope: Scope, node: str) -> Finding:
+    if node not in scope.states:
+        return compared("node_schedulable", node, "no node of the cluster", "Ready and schedulable")
+    state = scope.states[node]
+    return compared(
+        "node_schedulable", node, state.removesuffix(" none"), "idle or at work", holds=state.startswith("idle") or at_work(state)
+    )
+
+
+def _user(scope: Scope, uid: int, node: str) -> Finding:
+    return compared("job_runs_as_its_user", node, f"uid {uid}", f"uid {scope.uid}")
+
+
+PHASE: Final = Phase("kubernetes_health", "Kubernetes health", judge, jobs, questions=(READY, CLAIM))

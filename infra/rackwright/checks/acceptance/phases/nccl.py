@@ -1,0 +1,194 @@
+"""Collectives over 1, 8, 16 … GPUs: right results, over the declared network, as fast as links allow, and somebody looks meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import groupby
+from typing import Any, Final
+
+from rackwright.catalog.reference_values import Quantity
+from rackwright.checks.acceptance.judges import collectives, monitoring, records
+from rackwright.checks.acceptance.judges.collectives import Wanted
+from rackwright.checks.acceptance.parsers import nccl
+from rackwright.checks.acceptance.parsers.nccl import Run, Transport
+from rackwright.checks.acceptance.phase import Finding, Job, Output, Outputs, Part, Phase, Scope, program, skipped, told, unknown
+from rackwright.errors import UndeterminedError
+from rackwright.report.verdict import SkipReason, Verdict
+
+COLLECTIVES: Final = (Quantity.ALL_REDUCE, Quantity.ALL_GATHER, Quantity.REDUCE_SCATTER, Quantity.ALLTOALL)
+FOLDER: Final = "/opt/nccl-tests"
+"""Where the role `nccl` builds the programs, for each set of versions; used where they are not on PATH."""
+SIZES: Final = ("-b", "8", "-e", "16G", "-f", "2", "-c", "1")
+SECONDS: Final = 600
+"""For one run: 32 sizes, 16 GiB at the end. A run that hangs is over then."""
+_RUN: Final = program("collective.py")
+_NVLS: Final = frozenset({"h100", "h200", "b200", "b300"})
+"""GPUs whose NVSwitch reduces by itself (NCCL 2.17 release notes: Hopper and later)."""
+_FAST: Final = tuple(f"{each.value}_is_fast" for each in COLLECTIVES)
+_CHECKS: Final = ("results_are_right", "data_goes_over_the_declared_network", "gpudirect_is_on", "gpu_activity_seen", "rails_carried_data")
+
+
+def jobs(scope: Scope) -> Sequence[Job]:
+    """One GPU of each node; each node alone; then 2, 4, 8 … nodes, and all. One after the other where they would share links."""
+    found: list[Job] = []
+    for part in gpu_parts(scope):
+        gpus = scope.gpus(part.nodes[0])
+        found.extend(_job(scope, f"one-{node}", (node,), 1, Quantity.ALL_REDUCE, 0) for node in part.nodes)
+        if gpus > 1:
+            found.extend(
+                _job(scope, f"{_word(each)}-{node}", (node,), gpus, each, 1 + number)
+                for number, each in enumerate(COLLECTIVES)
+                for node in part.nodes
+            )
+        sizes = enumerate(node_counts(len(part.nodes)))
+        found.extend(
+            _job(scope, f"{_word(each)}-{size}-{part.name}", part.nodes[:size], gpus, each, 10 + 4 * step + number)
+            for step, size in sizes
+            for number, each in enumerate(COLLECTIVES)
+        )
+    return found
+
+
+def _job(scope: Scope, name: str, nodes: tuple[str, ...], gpus: int, quantity: Quantity, round: int) -> Job:
+    """Inside a node one task drives all its GPUs; over several nodes there is one task for each GPU."""
+    several = len(nodes) > 1
+    options = ("--folder", _built(scope), "--seconds", str(SECONDS), f"{quantity.value}_perf", *SIZES, "-g", "1" if several else str(gpus))
+    return Job(
+        name,
+        nodes,
+        _RUN,
+        options,
+        tasks_per_node=gpus if several else 1,
+        gpus_per_node=gpus,
+        whole_nodes=True,
+        limit_s=SECONDS + 60,
+        round=round,
+        mpi=True,
+        environment={"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET,GRAPH,P2P,SHM"},
+    )
+
+
+def _built(scope: Scope) -> str:
+    """The folder of the programs that were built for the stack's versions."""
+    versions = (scope.declared.cluster.get("software") or {}).get("versions") or {}
+    if "nccl-tests" not in versions:
+        return f"{FOLDER}/build"
+    return f"{FOLDER}/{versions['nccl-tests']}-cuda{versions['cuda']}-nccl{versions['nccl']}/source/build"
+
+
+def _word(quantity: Quantity) -> str:
+    return quantity.value.replace("_", "-")
+
+
+def node_counts(count: int) -> Sequence[int]:
+    """2, 4, 8 … nodes, and all of them; nothing where there is one.
+
+    >>> node_counts(6), node_counts(1)
+    ((2, 4, 6), ())
+    """
+    doubled = [2**step for step in range(1, count.bit_length()) if 2**step < count]
+    return (*doubled, count) if count > 1 else ()
+
+
+def gpu_parts(scope: Scope) -> Iterator[Part]:
+    """Nodes with GPUs that one job can span, those with as many GPUs of one model together."""
+    for part in scope.parts:
+        nodes = sorted((node for node in part.nodes if scope.gpus(node)), key=lambda node: (gpu_model(scope, node), scope.gpus(node)))
+        for number, (_, alike) in enumerate(groupby(nodes, key=lambda node: (gpu_model(scope, node), scope.gpus(node)))):
+            yield Part(f"{part.name}-{number}", tuple(sorted(alike)))
+
+
+def gpu_model(scope: Scope, node: str) -> str:
+    return str(scope.declared.nodes[node]["gpus"]["model"])
+
+
+def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
+    """Of each check the worst finding of all runs that a node took part in."""
+    found: dict[tuple[str, str], list[Finding]] = {}
+    for output in outputs.values():
+        for finding in _of(scope, output):
+            found.setdefault((finding.check, finding.node), []).append(finding)
+    for (check, node), all_of_it in found.items():
+        yield _together(check, node, all_of_it)
+    for node in dict.fromkeys(node for output in outputs.values() for node in output.job.nodes):
+        # One GPU or one node alone: no run could have shown it.
+        yield from (skipped(check, node, SkipReason.NOT_IN_PLAN) for check in (*_CHECKS, *_FAST) if (check, node) not in found)
+
+
+def _together(check: str, node: str, findings: Sequence[Finding]) -> Finding:
+    """The worst, with the figures of all."""
+    order = list(Verdict)
+    worst = max(findings, key=lambda each: order.index(each.verdict))
+    figures = tuple(figure for each in findings for figure in each.figures)
+    return Finding(check, node, worst.verdict, worst.reason, worst.expected, worst.found, figures)
+
+
+def _of(scope: Scope, output: Output) -> Iterator[Finding]:
+    """What one run says about its nodes. Where it cannot be read, everything that it should have shown is unknown."""
+    job = output.job
+    quantity = Quantity(job.arguments[4].removesuffix("_perf"))
+    several, gpus = len(job.nodes) > 1, job.gpus_per_node
+    checks = [each for each in _CHECKS if several or each not in ("gpudirect_is_on", "rails_carried_data")]
+    bandwidth = f"{quantity.value}_is_fast" if gpus > 1 or several else ""
+    try:
+        said = {node: records.record(output, node) for node in job.nodes}
+        run = nccl.parse("".join(str(task_said["out"]) + str(task_said["err"]) for task_said in _all_said(output)))
+    except UndeterminedError as error:
+        yield from (unknown(check, node, f"{job.name}: {error}") for node in job.nodes for check in (*checks, bandwidth) if check)
+        return
+    wanted = _wanted(scope, output, said)
+    yield from collectives.results("results_are_right", run, wanted)
+    if gpus > 1 or several:
+        yield from collectives.transport("data_goes_over_the_declared_network", run, wanted)
+        yield from _fast(scope, output, quantity, run, wanted, bandwidth)
+    if several and wanted.network:
+        yield from collectives.gpudirect("gpudirect_is_on", run, wanted)
+    yield from (finding for node in job.nodes for finding in _watched(output, node, said[node], wanted))
+
+
+def _all_said(output: Output) -> Iterator[dict[str, Any]]:
+    return (records.parse(task, output) for task in output.tasks)
+
+
+def _fast(scope: Scope, output: Output, quantity: Quantity, run: Run, wanted: Wanted, check: str) -> Iterator[Finding]:
+    """The figure's name holds how many GPUs there were: what 16 do is not compared with what 8 did."""
+    name = f"{quantity.value}-{wanted.ranks}"
+    before = {node: value for node in wanted.nodes if (value := scope.baseline.get(f"nccl.{check}[{node}] {name}")) is not None}
+    for finding in collectives.bandwidth(check, quantity, run, wanted, before):
+        figures = tuple(type(figure)(name, figure.value, figure.unit) for figure in finding.figures)
+        reason = f"{output.job.name}: {finding.reason}" if finding.reason else ""
+        yield Finding(check, finding.node, finding.verdict, reason, finding.expected, finding.found, figures)
+
+
+def _watched(output: Output, node: str, said: Mapping[str, Any], wanted: Wanted) -> Iterator[Finding]:
+    """What was seen beside the run."""
+    samples = partial(monitoring.parse, said.get("samples", ()))
+    yield told("gpu_activity_seen", node, lambda: monitoring.gpus_worked("gpu_activity_seen", node, samples(), output.job.gpus_per_node))
+    rails = tuple(wanted.rails.get(node, ()))
+    if len(wanted.nodes) > 1 and rails:
+        yield told("rails_carried_data", node, lambda: monitoring.rails_carried("rails_carried_data", node, samples(), rails))
+    elif len(wanted.nodes) > 1:
+        yield skipped("rails_carried_data", node, SkipReason.NOT_IN_PLAN)
+
+
+def _wanted(scope: Scope, output: Output, said: Mapping[str, Mapping[str, Any]]) -> Wanted:
+    """InfiniBand or RoCE where the plan has a fabric; EFA where a machine has such adapters: AWS wires its own."""
+    job, first = output.job, output.job.nodes[0]
+    fabric: Mapping[str, Any] = scope.declared.fabric or {}
+    efa = any(each.get("efa") for each in said.values())
+    rails = {node: tuple(scope.declared.nodes[node].get("rails") or ()) for node in job.nodes} if fabric else {}
+    return Wanted(
+        nodes=job.nodes,
+        gpus_per_node=job.gpus_per_node,
+        gpu=gpu_model(scope, first),
+        network=Transport.INFINIBAND if fabric else Transport.LIBFABRIC if efa else None,
+        link=str(fabric.get("speed", "")).lower(),
+        nics=len(rails.get(first, ())),
+        instance=str(said[first].get("machine", "")),
+        nvls=gpu_model(scope, first) in _NVLS and job.gpus_per_node > 1,
+        rails=rails,
+    )
+
+
+PHASE: Final = Phase("nccl", "NCCL collectives", judge=judge, jobs=jobs)

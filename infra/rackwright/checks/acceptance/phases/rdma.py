@@ -1,0 +1,97 @@
+"""Every two nodes, on every rail: bandwidth and latency of RDMA writes; links that are slower than the others of their rail are named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from rackwright.catalog.reference_values import Quantity
+from rackwright.catalog.thresholds import threshold
+from rackwright.checks.acceptance.judges import records
+from rackwright.checks.acceptance.judges.pairs import Meeting, pairs, tournament
+from rackwright.checks.acceptance.parsers.perftest import parse_bandwidth, parse_latency
+from rackwright.checks.acceptance.phase import Finding, Job, Output, Outputs, Phase, Scope, compared, program, skipped, unknown
+from rackwright.errors import UndeterminedError
+from rackwright.report.verdict import SkipReason
+
+_PAIRS: Final = program("rdma_pairs.py")
+SECONDS: Final = 3
+"""One bandwidth test."""
+_LINKS: Final = {"infiniband": "IB", "roce": "Ethernet"}
+_CHECKS: Final = {"bandwidth_of_all_pairs": Quantity.RDMA_WRITE, "latency_of_all_pairs": Quantity.RDMA_LATENCY}
+
+
+def jobs(scope: Scope) -> Sequence[Job]:
+    """A round of the tournament is one job over all nodes; within it pairs are disjoint, so no two tests share a NIC."""
+    found = []
+    for part in scope.parts:
+        nodes = tuple(node for node in part.nodes if _rails(scope, node))
+        rails = _rails(scope, nodes[0]) if nodes else ()
+        for number, met in enumerate(tournament(nodes)):
+            words = ("--rails", *rails, "--pairs", json.dumps(met), "--seconds", str(SECONDS))
+            limit = 60 + 2 * len(rails) * (SECONDS + 20)
+            found.append(Job(f"round-{part.name}-{number}", nodes, _PAIRS, words, whole_nodes=True, limit_s=limit, round=number))
+    return found
+
+
+def _rails(scope: Scope, node: str) -> tuple[str, ...]:
+    return tuple(scope.declared.nodes[node].get("rails") or ())
+
+
+def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
+    """By node: its links' bandwidth, latency and kind."""
+    fabric: Mapping[str, Any] = scope.declared.fabric or {}
+    met = {quantity: list[Meeting]() for quantity in _CHECKS.values()}
+    links: dict[str, set[str]] = {}
+    for output in outputs.values():
+        for quantity, meeting, link in _meetings(output):
+            met[quantity].append(meeting)
+            if link:
+                for node in (meeting.one, meeting.other):
+                    links.setdefault(node, set()).add(link)
+    nodes = [node for node in scope.nodes if _rails(scope, node)]
+    for check, quantity in _CHECKS.items():
+        yield from pairs(check, quantity, nodes, met[quantity], threshold(quantity, str(fabric.get("speed", "")).lower(), 2))
+    for node in nodes:
+        if node in links:
+            yield compared("goes_over_the_declared_link", node, sorted(links[node]), [_LINKS.get(str(fabric.get("kind")), "IB")])
+        else:
+            yield unknown("goes_over_the_declared_link", node, "no test said over which link it went")
+    for node in scope.nodes:
+        if node not in nodes:
+            yield from (skipped(check, node, SkipReason.NOT_IN_PLAN) for check in (*_CHECKS, "goes_over_the_declared_link"))
+
+
+def _meetings(output: Output) -> Iterator[tuple[Quantity, Meeting, str]]:
+    """All that a round should have measured, also what it did not: a pair that is silent is a meeting without a value."""
+    words = output.job.arguments
+    rails = words[1 : words.index("--pairs")]
+    for one, other in json.loads(words[words.index("--pairs") + 1]):
+        trouble, said = "", dict[tuple[str, str], Mapping[str, Any]]()
+        try:
+            said = {(each["rail"], each["tool"]): each for each in records.record(output, other)["meetings"]}
+        except UndeterminedError as error:
+            trouble = str(error)
+        for rail in rails:
+            yield _meeting(Quantity.RDMA_WRITE, one, other, rail, said.get((rail, "ib_write_bw")), trouble)
+            yield _meeting(Quantity.RDMA_LATENCY, one, other, rail, said.get((rail, "ib_write_lat")), trouble)
+
+
+def _meeting(
+    quantity: Quantity, one: str, other: str, rail: str, said: Mapping[str, Any] | None, trouble: str
+) -> tuple[Quantity, Meeting, str]:
+    if said is None:
+        return quantity, Meeting(one, other, rail, None, trouble or "it was not tested"), ""
+    text = str(said["out"]) + str(said["err"])
+    try:
+        if quantity is Quantity.RDMA_WRITE:
+            bandwidth = parse_bandwidth(text)
+            return quantity, Meeting(one, other, rail, bandwidth.average_gbit_s), bandwidth.link
+        latency = parse_latency(text)
+        return quantity, Meeting(one, other, rail, latency.typical_us), latency.link
+    except UndeterminedError as error:
+        return quantity, Meeting(one, other, rail, None, str(error)), ""
+
+
+PHASE: Final = Phase("rdma", "RDMA by pair, rail", judge=judge, jobs=jobs)

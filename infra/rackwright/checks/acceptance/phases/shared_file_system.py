@@ -1,0 +1,171 @@
+"""The shared file system is one: mounted inside jobs, as large as planned, the same for all who look, and whole when all write at once."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import SimpleNamespace
+from typing import Final
+
+from rackwright.catalog.checks import acceptance
+from rackwright.checks.acceptance.phase import Finding, Job, Output, Outputs, Phase, Question, Scope, compared, program, told
+from rackwright.checks.acceptance.smoke import TASK, answer, arguments, asking, said, trouble
+from rackwright.checks.cluster.harness.cells import Unread
+from rackwright.checks.cluster.probes.smoke import writing
+from rackwright.checks.cluster.probes.storage import MOUNTS, is_there
+from rackwright.errors import UndeterminedError
+
+_LOOK: Final = program("seen.py")
+_NAME: Final = 24
+"""Letters of a host's name in the lines of the common file."""
+_LAST: Final = 100
+"""Round in which everybody looks: after every part has written."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was seen of what jobs wrote."""
+
+    files: Mapping[str, str]
+    """First line by name of the file that each node wrote."""
+    lines: Mapping[str, int]
+    """Whole lines of each host in the files that all wrote together."""
+    error: str
+    """Why nothing is to be seen; empty where something is."""
+
+
+def parse_seen(text: str) -> Seen:
+    """What programs/seen.py prints."""
+    data = json.loads(text.strip().splitlines()[-1])
+    return Seen({}, {}, data["error"]) if "error" in data else Seen(data["files"], data["lines"], "")
+
+
+def parse_size(text: str) -> int:
+    """Blocks and their size as MiB.
+
+    >>> parse_size("1310720 4096")
+    5120
+    """
+    blocks, size = text.split()
+    return int(blocks) * int(size) // 2**20
+
+
+SIZE: Final = Question("acceptance-size", on="storage_client", command="stat -f -c '%b %S' \"$MOUNT\"", parse=parse_size)
+HERE: Final = Question(
+    "acceptance-seen",
+    on="@submit",
+    command=f'python3 -I -S -c {shlex.quote(_LOOK.text)} "$FOLDER"/part-*',
+    parse=parse_seen,
+    timeout=30,
+)
+"""The same look where results are read."""
+
+
+def jobs(scope: Scope) -> Sequence[Job]:
+    """Ask what is mounted; write, all at once; then look, everywhere."""
+    if scope.mount is None:
+        return ()
+    found = [asking(f"mounts-{part.name}", part.nodes, MOUNTS, shared=True) for part in scope.parts]
+    found += [
+        asking(f"size-{part.name}", part.nodes, SIZE, environment={"MOUNT": scope.mount}, round=1, shared=True) for part in scope.parts
+    ]
+    if scope.folder is None:
+        return found
+    how, folders = writing(scope.storage), tuple(_folder(scope, part.name) for part in scope.parts)
+    for number, (part, folder) in enumerate(zip(scope.parts, folders, strict=True)):
+        words = arguments(folder=folder, records=how["records"], locks=how["locks"])
+        found.append(Job(f"write-{part.name}", part.nodes, TASK, words, round=2 + number, shared=True))
+        found.append(Job(f"look-{part.name}", part.nodes, _LOOK, folders, round=_LAST, shared=True))
+    return found
+
+
+def files(scope: Scope) -> Mapping[str, str]:
+    """Made before: two nodes that make the same file at once may both be told that it exists (FUSE), and this is not about that."""
+    return {f"part-{part.name}/together": "" for part in scope.parts}
+
+
+def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
+    """Each node's view, and that of the node where results are read."""
+    if scope.mount is None:
+        raise UndeterminedError(
+            "the plan has no file system that its users may write to and that all compute nodes and the submitting one mount"
+        )
+    yield compared("directory_created", scope.submitter, scope.trouble or "made", "made")
+    for part in scope.parts:
+        for node in part.nodes:
+            yield told("is_mounted", node, partial(_mounted, scope, outputs[f"mounts-{part.name}"], node))
+            yield told("size_matches_plan", node, partial(_sized, scope, outputs[f"size-{part.name}"], node))
+    if scope.folder is None:
+        raise UndeterminedError(f"nothing was written, because the run's folder could not be made: {scope.trouble}")
+    writers = _writers(scope, outputs)
+    for part in scope.parts:
+        for node in part.nodes:
+            yield told("writable", node, partial(_wrote, outputs[f"write-{part.name}"], node))
+            look = partial(_looked, outputs[f"look-{part.name}"], node)
+            yield told("cross_node_visibility", node, partial(_shown, "cross_node_visibility", node, look, writers))
+            yield told("no_lost_writes", node, partial(_kept, scope, node, look, writers))
+    here = partial(scope.answer, HERE)
+    yield told("visible_on_submit_hosts", scope.submitter, partial(_shown, "visible_on_submit_hosts", scope.submitter, here, writers))
+
+
+def _mounted(scope: Scope, output: Output, node: str) -> Finding:
+    one = {**scope.storage, "mount": scope.mount}
+    if scope.in_pods and "FailedMount" in output.silent.get(node, ""):  # A pod whose volume is not there never starts.
+        return compared("is_mounted", node, output.silent[node], f"{one['kind']} at {scope.mount}")
+    mounts = answer(output, node, MOUNTS)
+    right = is_there(mounts, SimpleNamespace(**one), node)
+    if not right and isinstance(unread := mounts.at(scope.mount), Unread):
+        raise UndeterminedError(unread.why)
+    found = one["kind"] if right else mounts[scope.mount].type if scope.mount in mounts else "nothing"
+    return compared("is_mounted", node, f"{found} at {scope.mount}", f"{one['kind']} at {scope.mount}", holds=right)
+
+
+def _sized(scope: Scope, output: Output, node: str) -> Finding:
+    size, planned = answer(output, node, SIZE), scope.storage["size_mib"]
+    share = acceptance()["shared_file_system.size_matches_plan"].limit or 0.0
+    near = abs(size - planned) <= share * planned
+    return compared("size_matches_plan", node, f"{size} MiB", f"{planned} MiB within {share:.0%}", holds=near)
+
+
+def _wrote(output: Output, node: str) -> Finding:
+    failed = trouble(output.only(node))
+    return compared("writable", node, failed or f"written by {said(output, node).host}", "written", holds=not failed)
+
+
+def _shown(check: str, node: str, look: Callable[[], Seen], writers: Sequence[str]) -> Finding:
+    seen = look()
+    planned = {f"from-{host}": f"written by a job on {host}" for host in writers}
+    return compared(check, node, seen.error or seen.files, planned)
+
+
+def _kept(scope: Scope, node: str, look: Callable[[], Seen], writers: Sequence[str]) -> Finding:
+    seen, records = look(), writing(scope.storage)["records"]
+    return compared("no_lost_writes", node, seen.error or seen.lines, {host[:_NAME]: records for host in writers})
+
+
+def _looked(output: Output, node: str) -> Seen:
+    """What a node saw; raises UndeterminedError where it did not come to look."""
+    printed = output.only(node).out
+    try:
+        return parse_seen(printed)
+    except (ValueError, KeyError, IndexError):
+        raise UndeterminedError(f"job {output.job.name} told nothing of {node}: {output.trouble or 'it printed no JSON'}") from None
+
+
+def _writers(scope: Scope, outputs: Outputs) -> list[str]:
+    """Return the hosts that report a write, which the others must see; raise UndeterminedError if none does."""
+    tasks = [task for part in scope.parts for task in outputs[f"write-{part.name}"].tasks]
+    found = sorted(task.host for task in tasks if not trouble(task) and "TASK " in task.out)
+    if not found:
+        raise UndeterminedError("no job wrote anything")
+    return found
+
+
+def _folder(scope: Scope, part: str) -> str:
+    return f"{scope.folder}/part-{part}"
+
+
+PHASE: Final = Phase("shared_file_system", "Shared file system", judge, jobs, questions=(HERE,), files=files, leaves=("part-*/*",))

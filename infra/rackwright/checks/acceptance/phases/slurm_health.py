@@ -1,0 +1,69 @@
+"""The scheduler takes jobs: its controllers answer, its queues are open, and every node runs what it is given."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from rackwright.checks.acceptance.phase import Finding, Job, Outputs, Phase, Scope, compared, told, unknown
+from rackwright.checks.acceptance.smoke import TASK, arguments, said
+from rackwright.checks.cluster.probes.slurm import NODES, PARTITIONS, PING
+from rackwright.checks.cluster.probes.slurm_states import states_of, works
+from rackwright.errors import UndeterminedError
+
+
+def jobs(scope: Scope) -> Sequence[Job]:
+    """One for each node: a node that is drained as its job comes (Prolog) stops nobody else's."""
+    return [Job(f"hello-{node}", (node,), TASK, arguments()) for node in scope.nodes]
+
+
+def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
+    """The scheduler's own word for every node of the plan, and a job's for those that were idle."""
+    here = scope.submitter
+    yield told("controllers_answer", here, lambda: _controllers(scope))
+    yield told("partitions_are_up", here, lambda: _partitions(scope))
+    for node in scope.compute:
+        yield told("node_takes_jobs", node, lambda node=node: _state(scope, node))
+    for node in scope.nodes:
+        output = outputs[f"hello-{node}"]
+        ran = output.on(node)
+        found = f"ran on {ran[0].host}" if ran else f"did not: {_since(scope, node) or output.trouble or 'it said nothing'}"
+        yield compared("job_runs", node, found, f"ran on {node}")
+        yield told("job_runs_as_its_user", node, lambda output=output, node=node: _user(scope, said(output, node).uid, node))
+
+
+def _since(scope: Scope, node: str) -> str:
+    """Why the controller has taken the node out since, as nodes do that find themselves unfit; empty where it has not."""
+    try:
+        now = scope.answer(NODES).get(node)
+    except UndeterminedError:
+        return ""
+    return f"{'+'.join(sorted(now.states)).lower()}: {now.reason}" if now and now.reason else ""
+
+
+def _controllers(scope: Scope) -> Finding:
+    planned = dict.fromkeys(scope.declared.cluster["scheduler"]["controllers"], True)
+    return compared("controllers_answer", scope.submitter, scope.answer(PING), planned)
+
+
+def _partitions(scope: Scope) -> Finding:
+    found = {name: one.state for name, one in scope.answer(PARTITIONS).items()}
+    planned = {one["name"]: "UP" for one in scope.declared.cluster["scheduler"]["partitions"]}
+    return compared("partitions_are_up", scope.submitter, {name: found.get(name, "missing") for name in planned}, planned)
+
+
+def _state(scope: Scope, node: str) -> Finding:
+    if node not in scope.states:
+        return unknown("node_takes_jobs", node, "the scheduler says nothing of it")
+    state = scope.states[node]
+    if not re.match(r"[a-z]", state):
+        return unknown("node_takes_jobs", node, f'the scheduler says "{state}"')
+    return compared("node_takes_jobs", node, state.removesuffix(" none"), "idle or at work", holds=works(states_of(state.split()[0])))
+
+
+def _user(scope: Scope, uid: int, node: str) -> Finding:
+    return compared("job_runs_as_its_user", node, f"uid {uid}", f"uid {scope.uid}")
+
+
+PHASE: Final = Phase("slurm_health", "Slurm health", judge, jobs, questions=(PING, PARTITIONS, NODES))

@@ -1,0 +1,69 @@
+"""The task of the smoke run as a program of a phase: it says where it runs, as whom and with which GPUs, and writes where told."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from typing import Any, Final
+
+from rackwright.checks.acceptance.phase import Job, Output, Program, program
+from rackwright.checks.acceptance.phase import Task as Printed
+from rackwright.checks.cluster.harness import smoke_side
+from rackwright.checks.cluster.harness.probe import Probe, Raw
+from rackwright.checks.cluster.probes.smoke import Task, parse_task
+from rackwright.errors import UndeterminedError
+
+_CAREFUL: Final = "\ntry:\n{}\nexcept OSError as error:\n    print('TROUBLE ' + str(error), flush=True)\n"
+_NAMES: Final = {
+    "job": "JOB_ID",
+    "visible": "GPUS_VISIBLE",
+    "gpus": "GPUS_GIVEN",
+    "node": "NODE_NAME",
+    "rank": "RANK",
+    "ranks": "WORLD_SIZE",
+}
+_MEETS: Final = 30
+"""Seconds that a job waits for the other one: longer than a kubelet takes to ask a second time for what its pod needs."""
+TASK: Final = Program("task.py", f"NAMES = {_NAMES!r}\nPATIENCE = {_MEETS}\n" + _CAREFUL.format(textwrap.indent(smoke_side.TASK, "    ")))
+"""A node that cannot write says so and ends well: a task that ends badly would end the others with it."""
+SHELL: Final = program("shell.py")
+
+
+def arguments(
+    *, folder: str = "", records: int = 0, locks: bool = False, meeting: str = "", me: str = "", other: str = ""
+) -> tuple[str, ...]:
+    """What TASK is told: where to write how many lines, and whom to meet."""
+    return (folder, str(records), "locks" if locks else "", meeting, me, other)
+
+
+def trouble(printed: Printed) -> str:
+    """Why a task could not write; empty where it could."""
+    return next((line.removeprefix("TROUBLE ") for line in printed.out.splitlines() if line.startswith("TROUBLE ")), "")
+
+
+def said(output: Output, node: str) -> Task:
+    """What TASK said from a node; raises UndeterminedError where it said nothing of itself."""
+    printed = output.only(node)
+    line = next((line for line in printed.out.splitlines() if line.startswith("TASK ")), "")
+    if not line:
+        raise UndeterminedError(
+            f"job {output.job.name} said nothing of itself on {node}: {trouble(printed) or output.trouble or 'no reason given'}"
+        )
+    return parse_task(json.loads(line.removeprefix("TASK ")))
+
+
+def asking(name: str, nodes: tuple[str, ...], question: Probe[Any], **more: Any) -> Job:
+    """A job that asks a question of the checks on every node, from inside."""
+    if not isinstance(question.command, str):
+        raise TypeError(f"{question.name} needs a place to be asked at")
+    return Job(name, nodes, SHELL, (question.command,), **more)
+
+
+def answer(output: Output, node: str, question: Probe[Any]) -> Any:
+    """What the question was answered there; raises UndeterminedError where there is no answer that can be read."""
+    printed = output.only(node)
+    try:
+        raw = Raw(**json.loads(printed.out))
+    except (ValueError, TypeError):
+        raise UndeterminedError(f"job {output.job.name} gave no answer on {node}: {output.trouble or 'it printed no JSON'}") from None
+    return question.read(raw)

@@ -1,0 +1,227 @@
+"""Fixtures of the checks: the node's record, the plan, the nodes' answers, and `expect` to compare them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from testinfra.host import Host
+
+from rackwright.checks.cluster.harness.cells import Unread
+from rackwright.checks.cluster.harness.compare import Expect
+from rackwright.checks.cluster.harness.judge import PLUGIN, Judge
+from rackwright.checks.cluster.harness.machine import Outlook
+from rackwright.checks.cluster.harness.offsets import Offset, common, offset, sharpened
+from rackwright.checks.cluster.harness.probe import Probe
+from rackwright.checks.cluster.harness.transport import local_slowness
+from rackwright.checks.cluster.probes import control, kubernetes
+from rackwright.checks.cluster.probes.access import SSH_SAYS
+from rackwright.checks.cluster.probes.identity import CLOCK
+from rackwright.checks.cluster.probes.slurm import NODES, SlurmNode
+from rackwright.checks.cluster.probes.smoke import SMOKE, Smoke
+from rackwright.errors import UndeterminedError
+from rackwright.report.check_plan import Expected
+
+Ask = Callable[..., Any]
+_PATIENCE = 5.0
+"""Timeout of one command through testinfra's host, in seconds."""
+_SURE = 0.5
+"""Uncertainty of a clock offset, in seconds, that is accurate enough for limits in seconds."""
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Refuse to run without the plugin of a verification run: there would be no nodes to check."""
+    if not session.config.pluginmanager.has_plugin(PLUGIN):
+        pytest.exit(
+            "run the checks of a cluster with `rackwright verify STACK`, or see `python -m rackwright.checks.cluster --help`", returncode=2
+        )
+
+
+@pytest.fixture(scope="session")
+def judge(request: pytest.FixtureRequest) -> Judge:
+    """Return the run."""
+    return request.config.pluginmanager.get_plugin(PLUGIN)  # type: ignore[return-value]
+
+
+@pytest.fixture
+def owed(request: pytest.FixtureRequest) -> Expected:
+    """Return the result that this check must deliver."""
+    return request.param  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="session")
+def cluster(judge: Judge) -> SimpleNamespace:
+    """Return the plan's record of the cluster."""
+    return _record(judge.declared.cluster)
+
+
+@pytest.fixture(scope="session")
+def fabric(judge: Judge) -> Mapping[str, Any]:
+    """Return the plan's record of the fabric, with every cable."""
+    assert judge.declared.fabric is not None
+    return judge.declared.fabric
+
+
+@pytest.fixture
+def observer(members: Callable[[str], tuple[str, ...]]) -> str:
+    """Return the node that is queried about the whole fabric."""
+    return members("@observer")[0]
+
+
+@pytest.fixture
+def node(judge: Judge, owed: Expected) -> SimpleNamespace:
+    """Return the plan's record of the checked node."""
+    return _record(judge.declared.nodes[owed.node])
+
+
+@pytest.fixture
+def members(judge: Judge) -> Callable[[str], tuple[str, ...]]:
+    """Return a function that lists the nodes of a group."""
+    return judge.declared.members
+
+
+@pytest.fixture
+def limit(owed: Expected) -> float:
+    """Return the limit from the catalogue, if the plan has none."""
+    if owed.spec.limit is None:
+        raise LookupError(f"{owed.spec.key} has no limit in the catalogue")
+    return owed.spec.limit
+
+
+@pytest.fixture
+def ask(judge: Judge, owed: Expected) -> Ask:
+    """Return a function for the answer of the checked node, or `of` another; it raises UndeterminedError without an answer."""
+
+    def answer(question: Probe[Any] | Outlook, of: str | None = None) -> Any:
+        asked = of or owed.node
+        return judge.gathering.seen(question, asked) if isinstance(question, Outlook) else judge.gathering.answer(question, asked)
+
+    return answer
+
+
+@pytest.fixture
+def from_outside(judge: Judge, node: SimpleNamespace, ask: Ask, cluster: SimpleNamespace) -> Ask:
+    """Return a function that probes the checked node from outside; it raises UndeterminedError if a missing answer would prove nothing."""
+
+    def said(outlook: Outlook, beside: Outlook) -> str:
+        entry = cluster.access.jump_hosts[0]
+        if not ask(beside, of=entry).startswith(SSH_SAYS):
+            raise UndeterminedError(f"the control {entry} did not answer from there either, so a missing answer proves nothing")
+        if not judge.place(node.name).speaks(node.name):
+            raise UndeterminedError(f"{node.name} does not answer inside the cluster either, so a missing answer proves nothing")
+        return str(ask(outlook))
+
+    return said
+
+
+@pytest.fixture
+def node_stack(judge: Judge) -> SimpleNamespace:
+    """Return the planned parts of the nodes of the groups `with_<part>`."""
+    return _record(judge.declared.node_stack)
+
+
+@pytest.fixture
+def planned(node: SimpleNamespace, cluster: SimpleNamespace) -> SimpleNamespace:
+    """Return the scheduler's plan of the checked node."""
+    return next(one for one in cluster.scheduler.nodes if one.name == node.name)
+
+
+@pytest.fixture
+def slurm_node(node: SimpleNamespace, cluster: SimpleNamespace, ask: Ask, expect: Expect) -> SlurmNode:
+    """Return the controller's record of the checked node."""
+    found = ask(NODES, of=cluster.scheduler.controllers[0]).at(node.name)
+    if isinstance(found, Unread):
+        raise UndeterminedError(found.why)
+    if found is None:
+        expect("not a node of Slurm", "a node of Slurm")
+    return found  # type: ignore[return-value]
+
+
+@pytest.fixture
+def kubernetes_node(node: SimpleNamespace, cluster: SimpleNamespace, ask: Ask, expect: Expect) -> kubernetes.Node:
+    """Return the API server's record of the checked node."""
+    found: kubernetes.Node | None = ask(kubernetes.NODES, of=cluster.scheduler.controllers[0]).get(node.name)
+    if found is None:
+        expect("not a node of Kubernetes", "a node of Kubernetes")
+    return found  # type: ignore[return-value]
+
+
+@pytest.fixture
+def kubernetes_pods(node: SimpleNamespace, cluster: SimpleNamespace, ask: Ask) -> Callable[[str, str], tuple[kubernetes.Pod, ...]]:
+    """Return a function that lists the pods of kube-system on the checked node with a label."""
+
+    def having(key: str, value: str) -> tuple[kubernetes.Pod, ...]:
+        pods: tuple[kubernetes.Pod, ...] = ask(kubernetes.PODS, of=cluster.scheduler.controllers[0])
+        return tuple(pod for pod in pods if pod.node == node.name and pod.namespace == "kube-system" and pod.labels.get(key) == value)
+
+    return having
+
+
+@pytest.fixture
+def planned_objects(judge: Judge) -> Callable[..., list[dict[str, Any]]]:
+    """Return a function that lists the planned Kubernetes objects, of the given kinds or all, as plain dictionaries."""
+    planned = judge.declared.cluster["scheduler"]["objects"]
+    return lambda *kinds: [one for one in planned if not kinds or one["kind"] in kinds]
+
+
+@pytest.fixture
+def etcd(ask: Ask) -> control.Etcd:
+    """Return the etcd member on the checked node; raise UndeterminedError if it does not answer."""
+    found: control.Etcd = ask(control.ETCD)
+    if found.trouble:
+        raise UndeterminedError(f"etcd: {found.trouble}")
+    return found
+
+
+@pytest.fixture
+def smoke(ask: Ask, members: Callable[[str], tuple[str, ...]]) -> Smoke:
+    """Return the jobs that ran."""
+    return ask(SMOKE, of=members("@submit")[0])  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def raw(judge: Judge, owed: Expected) -> Ask:
+    """Return a function for the raw answer, with its times."""
+    return lambda question, of=None: judge.gathering.raw(question, of or owed.node)
+
+
+@pytest.fixture
+def expect(request: pytest.FixtureRequest) -> Expect:
+    """Return the comparison of found and planned values."""
+    request.node.expect = Expect()
+    return request.node.expect  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="session")
+def clocks(judge: Judge) -> dict[str, Offset]:
+    """Return the clock offset of each node from the control machine, for nodes that answer."""
+    found = {}
+    for name in judge.declared.members("nodes"):
+        answer = judge.gathering.raw(CLOCK, name)
+        if not answer.trouble and answer.rc == 0:
+            found[name] = sharpened(offset(answer), _reader(judge, name), _SURE)
+    return found
+
+
+@pytest.fixture(scope="session")
+def common_clock(clocks: dict[str, Offset]) -> float:
+    """Return the offset of the nodes' median clock from the control machine, in seconds."""
+    return common(clocks.values(), _SURE)
+
+
+def _reader(judge: Judge, node: str) -> Callable[[], float]:
+    """Return a function that reads the node's clock over the open connection."""
+    return lambda: float(Host(judge.backend(node, 3.0 * local_slowness())).check_output("date +%s.%N"))
+
+
+@pytest.fixture
+def host(judge: Judge, owed: Expected) -> Host:
+    """Return testinfra's host, for checks that query the node while they run; each query is a separate round trip."""
+    return Host(judge.backend(owed.node, _PATIENCE * local_slowness()))
+
+
+def _record(data: Any) -> SimpleNamespace:
+    return json.loads(json.dumps(data, default=str), object_hook=lambda values: SimpleNamespace(**values))  # type: ignore[no-any-return]

@@ -1,0 +1,187 @@
+"""Asks all nodes at once, one round each, and holds the answers. Starts before the checks are collected: both take their time together."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from rackwright.checks.cluster.harness.machine import Looked, Outlook, look
+from rackwright.checks.cluster.harness.probe import Place, Probe, Raw, Stage
+from rackwright.checks.cluster.harness.transport import BoundedSsh, ask_node, ask_node_in_rounds
+from rackwright.errors import UndeterminedError
+from rackwright.inventory.concurrency import max_parallel
+from rackwright.inventory.reader import Inventory
+
+ROUND_LIMIT: Final = 10.0
+"""Seconds a node has for the questions of one passive round; with connecting, a dead node is known within 15 s."""
+_ROUNDS: Final = 3
+"""Rounds that a slow node gets for the questions of a stage. A job that was begun is begun no second time."""
+_AT_ONCE: Final = 48
+"""Connections worked on at a time."""
+_FIRST: Final = 3.0
+"""Seconds for which the others wait for the connection to the entry, through which they all go: each of them would make one."""
+
+
+@dataclass
+class _Round:
+    """The questions of one stage to one node."""
+
+    done: threading.Event
+    answers: dict[str, Raw]
+
+
+@dataclass
+class _View:
+    """What one outlook came to."""
+
+    done: threading.Event
+    looked: Looked = field(default_factory=lambda: Looked({}, 0.0, "it has not been looked at"))
+
+
+@dataclass(frozen=True)
+class _Where:
+    """A node as a question's command sees it."""
+
+    node: Mapping[str, Any]
+    declared: Inventory
+    gathering: Gathering
+
+    def before(self, probe: Probe[Any], node: str) -> Any:
+        return self.gathering.answer(probe, node)
+
+    def speaks(self, node: str) -> bool:
+        return self.gathering.speaks(node)
+
+
+class Gathering:
+    """All answers of one run. Asking for one waits until its node's round is over."""
+
+    def __init__(self, declared: Inventory, ssh_config: Path, probes: Iterable[Probe[Any]], outlooks: Iterable[Outlook] = ()) -> None:
+        self._declared = declared
+        self._ssh_config = ssh_config
+        self._rounds: dict[tuple[str, Stage], _Round] = {}
+        wanted: dict[tuple[str, Stage], list[Probe[Any]]] = {}
+        for probe in probes:
+            for name in declared.members(probe.on):
+                wanted.setdefault((name, probe.stage), []).append(probe)
+        self._wanted = wanted
+        for key in wanted:
+            self._rounds[key] = _Round(threading.Event(), {})
+        self._entry_open = threading.Event()
+        self._heard = {name: threading.Event() for name, stage in wanted if stage is Stage.LOOK}
+        self._silent: set[str] = set()
+        self._outlooks = {outlook.name: outlook for outlook in outlooks}
+        self._views = {name: _View(threading.Event()) for name in self._outlooks}
+        self._turns = threading.Semaphore(max_parallel(declared.target, _AT_ONCE))
+
+    def start(self) -> None:
+        """Send all rounds; returns at once."""
+        threading.Thread(target=self._open_entry, daemon=True, name="entry").start()
+        for outlook in self._outlooks.values():
+            threading.Thread(target=self._look, args=(outlook,), daemon=True, name=outlook.name).start()
+        for (name, stage), probes in sorted(self._wanted.items(), key=lambda item: item[0]):
+            threading.Thread(target=self._run, args=(name, stage, probes), daemon=True, name=f"{name}/{stage.name}").start()
+
+    def place(self, node: str) -> Place:
+        """A node as a question's command sees it."""
+        return _Where(self._declared.nodes[node], self._declared, self)
+
+    def raw(self, probe: Probe[Any], node: str) -> Raw:
+        """The answer as it came."""
+        asked = self._rounds.get((node, probe.stage))
+        if asked is None:
+            raise UndeterminedError(f"{node} was not queried for {probe.name}")
+        asked.done.wait()
+        return asked.answers[probe.name]
+
+    def answer(self, probe: Probe[Any], node: str) -> Any:
+        """The answer as data; raises UndeterminedError where there is none."""
+        return probe.read(self.raw(probe, node))
+
+    def seen(self, outlook: Outlook, node: str) -> str:
+        """What answered from that node; empty when nothing did. Raises UndeterminedError where the look itself failed."""
+        if outlook.name not in self._views:
+            raise UndeterminedError(f"{outlook.name} was not probed")
+        view = self._views[outlook.name]
+        view.done.wait()
+        if view.looked.trouble:
+            raise UndeterminedError(view.looked.trouble)
+        if node not in view.looked.answers:
+            raise UndeterminedError(f"{outlook.name} has no result for {node}")
+        return str(view.looked.answers[node])
+
+    def tell(self, node: str, command: Callable[[Place], str]) -> None:
+        """Have a node do something of which nobody waits for the answer's meaning."""
+        backend = BoundedSsh(node, self._ssh_config, become=self._declared.needs_sudo(node))
+        ask_node(backend, [("told", command(self.place(node)), ROUND_LIMIT)], ROUND_LIMIT)
+
+    def speaks(self, node: str) -> bool:
+        """Whether the node answers; waits until it has begun to, or its connection has failed."""
+        return node in self._heard and self._heard[node].wait() and node not in self._silent
+
+    def _why_silent(self, node: str) -> str:
+        """Why a node does not answer, as its first round found it."""
+        first = self._rounds.get((node, Stage.LOOK))
+        return (
+            next((raw.trouble for raw in first.answers.values() if raw.trouble), f"{node} does not answer")
+            if first
+            else f"{node} was not asked"
+        )
+
+    def _open_entry(self) -> None:
+        """Let the others go where the entry's connection stands already, or where there is no entry to go through."""
+        entries = self._declared.members("@entry")
+        if not entries or BoundedSsh(entries[0], self._ssh_config).connected:
+            self._entry_open.set()
+
+    def _look(self, outlook: Outlook) -> None:
+        view = self._views[outlook.name]
+        try:
+            view.looked = look(outlook, self._declared)
+        finally:
+            view.done.set()
+
+    def _run(self, name: str, stage: Stage, probes: Sequence[Probe[Any]]) -> None:
+        mine = self._rounds[name, stage]
+        opens = stage is Stage.LOOK and name in self._declared.members("@entry")[:1]
+        try:
+            if stage is Stage.LOOK and not opens:
+                self._entry_open.wait(_FIRST)
+            if stage is not Stage.LOOK and not self.speaks(name):
+                raise UndeterminedError(self._why_silent(name))
+            mine.answers |= self._ask(name, probes, 1 if stage is Stage.JOBS else _ROUNDS)
+        except UndeterminedError as error:
+            mine.answers |= {probe.name: Raw(trouble=str(error)) for probe in probes}
+        except Exception as error:  # whatever goes wrong here must not leave a check waiting
+            mine.answers |= {probe.name: Raw(trouble=f"{name} could not be asked: {error!r}") for probe in probes}
+        finally:
+            mine.done.set()
+            if stage is Stage.LOOK and not self._heard[name].is_set():
+                self._silent.add(name)
+                self._hear(name)
+
+    def _hear(self, name: str) -> None:
+        """A node has begun to answer, or never will."""
+        if name in self._heard:
+            self._heard[name].set()
+        if name in self._declared.members("@entry")[:1]:
+            self._entry_open.set()
+
+    def _ask(self, name: str, probes: Sequence[Probe[Any]], rounds: int) -> dict[str, Raw]:
+        answers: dict[str, Raw] = {}
+        questions: list[tuple[str, str, float]] = []
+        where = self.place(name)
+        for probe in probes:
+            try:
+                questions.append((probe.name, probe.command_at(where), probe.timeout))
+            except UndeterminedError as error:
+                answers[probe.name] = Raw(trouble=str(error))
+        if questions:
+            longest = max(timeout for _, _, timeout in questions)
+            backend = BoundedSsh(name, self._ssh_config, become=self._declared.needs_sudo(name))
+            with self._turns:
+                answers |= ask_node_in_rounds(backend, questions, max(ROUND_LIMIT, longest), lambda: self._hear(name), rounds=rounds)
+        return answers

@@ -1,0 +1,131 @@
+"""The pytest plugin: which checks run on which nodes, and what the end of each means. One that could not look is unknown."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Generator
+from pathlib import Path
+from typing import IO, Any, Final
+
+import pytest
+
+from rackwright.checks.cluster.harness.compare import Expect, Mismatch
+from rackwright.checks.cluster.harness.gather import Gathering
+from rackwright.checks.cluster.harness.probe import NodeBusy, Place
+from rackwright.checks.cluster.harness.transport import BoundedSsh
+from rackwright.errors import UndeterminedError
+from rackwright.inventory.reader import Inventory
+from rackwright.report.check_plan import Manifest
+from rackwright.report.redact import Redactor
+from rackwright.report.result import Result, result
+from rackwright.report.verdict import SkipReason, Verdict
+
+PLUGIN: Final = "rackwright-judge"
+
+
+class Judge:
+    """Everything one run knows, as a pytest plugin."""
+
+    def __init__(
+        self, declared: Inventory, owed: Manifest, gathering: Gathering, lines: IO[str], redact: Redactor, ssh_config: Path
+    ) -> None:
+        self.declared = declared
+        self.owed = owed
+        self.gathering = gathering
+        self.ssh_config = ssh_config
+        self.results: dict[str, Result] = {}
+        self.broken: dict[str, str] = {}
+        """Why a file of checks, by subject, or a check, by key, could not be collected."""
+        self._lines = lines
+        self._redact = redact
+        self._left_out = {item.id for item in owed.not_run}
+        self._keys = {item.spec.key for item in owed.expected.values()} | set(owed.empty_groups)
+
+    def place(self, node: str) -> Place:
+        """A node as a question's command sees it."""
+        return self.gathering.place(node)
+
+    def backend(self, node: str, limit: float) -> BoundedSsh:
+        """testinfra's way to a node, bounded to so many seconds."""
+        return BoundedSsh(node, self.ssh_config, become=self.declared.needs_sudo(node), limit=limit)
+
+    def pytest_pycollect_makeitem(self, collector: pytest.Collector, name: str, obj: object) -> list[pytest.Item] | None:
+        """Leave out functions that this run does not owe; those the catalogue does not know stay, so that they are noticed."""
+        if not name.startswith("test_") or not callable(obj):
+            return None
+        key = key_of(collector.path, name)
+        return [] if key in self._left_out and key not in self._keys else None
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """One result for each node of the check's group. A group without nodes fails to collect (`fail_at_collect`)."""
+        key = key_of(Path(metafunc.module.__file__ or ""), metafunc.function.__name__)
+        if key not in self._keys:
+            self.broken[key] = f"{key} is no check of the catalogue"
+            raise pytest.UsageError(self.broken[key])
+        items = [item for item in self.owed.expected.values() if item.spec.key == key]
+        if key in self.owed.empty_groups:
+            self.broken[key] = f"group {self.owed.empty_groups[key]} has no node"
+        metafunc.parametrize("owed", items, ids=[item.node for item in items], indirect=True)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Remember why a file could not be collected."""
+        if report.failed:
+            subject = Path(str(report.fspath)).stem.removeprefix("test_")
+            said = [line for line in str(report.longrepr).splitlines() if line.strip()]
+            self.broken.setdefault(subject, f"test_{subject}.py could not be collected: {said[-1].strip() if said else 'no reason given'}")
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Select Python's own traceback format. pytest's format parses each file again, a tenth of a second for each failure."""
+        session.config.option.tbstyle = "native"
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+        """Turn the end of a check into its result, and write that down at once."""
+        report = yield
+        if call.when == "call" or (call.when == "setup" and call.excinfo is not None):
+            self._record(item, call)
+        return report
+
+    def _record(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+        owed = item.callspec.params["owed"]  # type: ignore[attr-defined]
+        expect: Expect = getattr(item, "expect", None) or Expect()
+        verdict, reason = judge(call.excinfo.value if call.excinfo else None, expect)
+        told = result(
+            owed,
+            verdict,
+            reason=self._redact(reason),
+            expected=self._redact(expect.planned),
+            found=self._redact(expect.found),
+            seconds=call.duration,
+            stack=self.declared.stack,
+        )
+        self.results[told.id] = told
+        self._lines.write(json.dumps(told.as_dict(), ensure_ascii=False) + "\n")
+        self._lines.flush()
+        progress = {"done": len(self.results), "of": len(self.owed.expected), "id": told.id, "verdict": told.verdict}
+        print(json.dumps(progress), file=sys.stdout)
+
+
+def judge(error: BaseException | None, expect: Expect) -> tuple[Verdict, str]:
+    """What the end of a check means, and why."""
+    if error is None:
+        return (Verdict.PASSED, "") if expect.compared else (Verdict.UNKNOWN, "compared nothing with the plan")
+    if isinstance(error, Mismatch):
+        return Verdict.FAILED, f"expected {expect.planned}, found {expect.found}"
+    if isinstance(error, NodeBusy):
+        return Verdict.SKIPPED, SkipReason.NODE_BUSY
+    if isinstance(error, UndeterminedError):
+        return Verdict.UNKNOWN, str(error)
+    if isinstance(error, pytest.skip.Exception):
+        return Verdict.SKIPPED, str(error.msg)
+    return Verdict.UNKNOWN, f"the check itself broke: {error!r}"
+
+
+def key_of(file: Path, function: str) -> str:
+    """The catalogue's key of a test function.
+
+    >>> key_of(Path("infra/rackwright/checks/cluster/test_gpu.py"), "test_count_matches_plan")
+    'gpu.count_matches_plan'
+    """
+    return f"{file.stem.removeprefix('test_')}.{function.removeprefix('test_')}"

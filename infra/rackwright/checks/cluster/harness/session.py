@@ -1,0 +1,161 @@
+"""One run of the checks: invalidate the report, ask the nodes, collect and judge, put the report on record."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+from rackwright.catalog.checks import Kind, Level, checks
+from rackwright.checks.cluster import probes
+from rackwright.checks.cluster.harness import transport
+from rackwright.checks.cluster.harness.gather import Gathering
+from rackwright.checks.cluster.harness.machine import OUTLOOKS, Outlook
+from rackwright.checks.cluster.harness.probe import PROBES, Probe, Stage
+from rackwright.checks.cluster.probes.identity import CLOCK
+from rackwright.errors import InputError
+from rackwright.inventory.reader import Inventory, load
+from rackwright.report.check_plan import Kinds, Manifest, manifest
+from rackwright.report.document import Report, build_report, invalidate
+from rackwright.report.redact import redactor
+from rackwright.report.result import Result
+from rackwright.report.store import write, write_json
+
+HERE: Final = Path(__file__).resolve().parents[1]
+_UNUSED: Final = (
+    *("cacheprovider", "doctest", "junitxml", "pastebin", "terminal", "unittest", "faulthandler"),
+    *("stepwise", "logging", "legacypath"),
+)
+"""Plugins of pytest that a run has no use for and that cost time to set up."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run; the exit code is 0 as declared, 1 not as declared, 2 bad input, 3 could not tell."""
+    chosen = _arguments(argv)
+    try:
+        declared = load(chosen.inventory)
+        owed = _owed(declared, chosen)
+    except InputError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    return run(declared, owed, chosen).verdict.exit_code
+
+
+def _arguments(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m rackwright.checks.cluster", description="Check a live cluster against its plan.")
+    parser.add_argument("--inventory", type=Path, required=True, help="Ansible inventory of the stack")
+    parser.add_argument("--ssh-config", type=Path, required=True, help="how the nodes are reached")
+    parser.add_argument("--results", type=Path, required=True, help="folder for raw results; the report goes into the folder above it")
+    parser.add_argument("--level", choices=list(Level), default=None, help="how far to prove (default: as declared)")
+    parser.add_argument("--kinds", choices=list(Kinds), default=Kinds.ALL)
+    parser.add_argument("--nodes", default=None, help="only these nodes, separated by commas: no verdict on the cluster")
+    parser.add_argument("pytest", nargs="*", help="further arguments for pytest, after --")
+    return parser.parse_args(argv)
+
+
+def _owed(declared: Inventory, chosen: argparse.Namespace) -> Manifest:
+    nodes = chosen.nodes.split(",") if chosen.nodes else None
+    for name in nodes or ():
+        if name not in declared.nodes:
+            out = " (it is out)" if name in declared.out else ""
+            raise InputError(f"is no node of {declared.stack}{out}", path=name, hint=f"its nodes are {', '.join(declared.nodes)}")
+    return manifest(declared, checks(), Level(chosen.level or declared.level), Kinds(chosen.kinds), nodes)
+
+
+def run(declared: Inventory, owed: Manifest, chosen: argparse.Namespace) -> Report:
+    """One run of what is owed, with the report on record at its start (all unknown) and at its end."""
+    started, clock = datetime.now(UTC), time.monotonic()
+    folder = chosen.results.parent
+    write_json(invalidate(declared, owed, started), folder)
+    signal.signal(signal.SIGTERM, _interrupt)
+    gathering = Gathering(declared, chosen.ssh_config, *_questions(owed))
+    gathering.start()
+    judged = _Judged()
+    try:
+        _judge(declared, owed, gathering, chosen, judged)
+    except (Exception, SystemExit, KeyboardInterrupt) as error:
+        judged.ending = repr(error)
+    finally:
+        transport.stop()
+    report = build_report(declared, owed, judged.results, started=started, seconds=time.monotonic() - clock, missing=judged.why_missing)
+    write(report, folder)
+    return report
+
+
+@dataclass
+class _Judged:
+    """What the checks came to, however their run ended."""
+
+    results: Mapping[str, Result] = field(default_factory=dict)
+    broken: Mapping[str, str] = field(default_factory=dict)
+    """Why a file of checks, by subject, or a check, by key, could not be collected."""
+    ending: str = "before it began"
+
+    def why_missing(self, key: str) -> str:
+        """Why a check that was owed has no result."""
+        return (
+            self.broken.get(key) or self.broken.get(key.partition(".")[0]) or f"did not run: the run of the checks ended with {self.ending}"
+        )
+
+
+def _judge(declared: Inventory, owed: Manifest, gathering: Gathering, chosen: argparse.Namespace, judged: _Judged) -> None:
+    """Collect and run the checks. Importing pytest takes a third of a second, in which the nodes already work on their answers."""
+    import pytest
+
+    from rackwright.checks.cluster.harness.judge import PLUGIN, Judge
+    from rackwright.checks.cluster.harness.tidy import tidy
+
+    for name in [name for name in os.environ if name.startswith("PYTEST_")]:
+        del os.environ[name]  # PYTEST_ADDOPTS of somebody's shell must not choose which checks run
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    home = chosen.inventory.parent
+    redact = redactor(home / "secrets.yml", home / "id_ed25519")
+    chosen.results.mkdir(parents=True, exist_ok=True)
+    with (chosen.results / "checks.jsonl").open("w", encoding="utf-8") as lines:
+        judge = Judge(declared, owed, gathering, lines, redact, chosen.ssh_config)
+        judged.results, judged.broken = judge.results, judge.broken
+        ended = pytest.main(_pytest_arguments(chosen.pytest), plugins=[_Registering(PLUGIN, judge)])
+    judged.ending = ended.name if isinstance(ended, pytest.ExitCode) else str(ended)
+    tidy(declared, owed, gathering)
+
+
+class _Registering:
+    """Registers the judge under its name, by which the fixtures look for it."""
+
+    def __init__(self, name: str, plugin: object) -> None:
+        self._name, self._plugin = name, plugin
+
+    def pytest_configure(self, config: Any) -> None:
+        """As soon as there is a configuration."""
+        config.pluginmanager.register(self._plugin, self._name)
+
+
+def _pytest_arguments(more: Sequence[str]) -> list[str]:
+    without = [word for plugin in _UNUSED for word in ("-p", f"no:{plugin}")]
+    where = ["-c", str(HERE / "pytest.ini"), "--rootdir", str(HERE)]
+    return [*where, "--continue-on-collection-errors", "--assert=plain", *without, *more, str(HERE)]
+
+
+def _questions(owed: Manifest) -> tuple[list[Probe[Any]], list[Outlook]]:
+    """What must be asked for the checks of a run."""
+    probes.load()
+    keys = {item.spec.key for item in owed.expected.values()}
+    kinds = {item.spec.kind for item in owed.expected.values()}
+    stages = {Kind.PASSIVE: {Stage.LOOK, Stage.LOOK_AGAIN}, Kind.JOB: {Stage.JOBS, Stage.AFTER_JOBS}}
+    wanted = {stage for kind in kinds for stage in stages[kind]}
+    # The clock tells which nodes speak at all: jobs are sent to no others.
+    asked = [probe for probe in PROBES.values() if probe.stage in wanted or probe is CLOCK]
+    return asked, [one for one in OUTLOOKS.values() if keys.intersection(one.serves)]
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    """Asked to end: leave through the same door as Ctrl-C, so that what is known is put on record."""
+    raise KeyboardInterrupt

@@ -1,0 +1,115 @@
+"""The fabric: its ports as each node's adapters report them, its links as the subnet shows them. Stock tools, simulated or not."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from rackwright.checks.cluster.harness.probe import Probe
+from rackwright.report.fabric_links import PortId, read_links
+
+LINK_LAYERS: Final = {"IB": "InfiniBand", "InfiniBand": "InfiniBand", "Ethernet": "Ethernet"}
+"""What ibstat prints -> what is handed over; simulated adapters say IB."""
+_VIRTUAL: Final = frozenset(f"MT{number}" for number in (0x1002, 0x1004, 0x1012, 0x1014, 0x1016, 0x1018, 0x101A, 0x101C, 0x101E, 0xA2D3))
+"""Types of virtual functions: device IDs with MLX4_PCI_DEV_IS_VF or MLX5_PCI_DEV_IS_VF in the kernel (mlx4/main.c, mlx5/core/main.c)."""
+
+
+@dataclass(frozen=True)
+class Port:
+    """Port 1 of an adapter as ibstat shows it."""
+
+    adapter: str
+    state: str
+    physical: str
+    rate_gbps: float
+    manager: int
+    """LID of the subnet manager that set it up; 0 where none did."""
+    link_layer: str
+    guid: int
+    """By which the fabric knows the port."""
+    virtual: bool
+    """Whether the adapter is a virtual function, whose link is that of its physical function: the fabric does not show it."""
+
+    @property
+    def up(self) -> bool:
+        """Whether it carries traffic."""
+        return self.state == "Active" and self.physical == "LinkUp"
+
+    @property
+    def rate(self) -> str:
+        """Rate in words, as in `400 Gb/s`."""
+        return f"{self.rate_gbps:g} Gb/s"
+
+
+@cache
+def parse_ports(text: str) -> tuple[Port, ...]:
+    """ibstat's blocks, one for each adapter; none at all is an answer, too."""
+    return tuple(_port(name, block) for name, block in re.findall(r"^CA '([^']+)'\n(.*?)(?=^\S|\Z)", text, re.M | re.S))
+
+
+def _port(name: str, block: str) -> Port:
+    adapter, _, port = block.partition("Port 1:")
+    said = dict(re.findall(r"^\s+([A-Z][\w ]+): *(.*?) *$", port.partition("Port 2:")[0], re.M))
+    layer = said["Link layer"]
+    kind = re.search(r"^\s+CA type: *(.*?) *$", adapter, re.M)
+    return Port(
+        adapter=name,
+        state=said["State"],
+        physical=said["Physical state"],
+        rate_gbps=float(said["Rate"].split()[0]),
+        manager=int(said["SM lid"]),
+        link_layer=LINK_LAYERS.get(layer, layer),
+        guid=int(said["Port GUID"], 16),
+        virtual=kind is not None and kind[1] in _VIRTUAL,
+    )
+
+
+PORTS = Probe("fabric-ports", on="fabric", command="ibstat", parse=parse_ports)
+LINKS = Probe("fabric-links", on="@observer", command="ibnetdiscover -p", parse=read_links)
+
+ERRORS: Final = frozenset(
+    (
+        *("SymbolErrorCounter", "LinkErrorRecoveryCounter", "PortRcvErrors", "PortRcvRemotePhysicalErrors"),
+        *("LocalLinkIntegrityErrors", "ExcessiveBufferOverrunErrors"),
+    )
+)
+"""Counters of a bad cable, port or adapter. LinkDownedCounter also counts the reboots of its neighbour, discards and waits count load."""
+
+
+def parse_errors(text: str) -> dict[PortId, tuple[str, ...]]:
+    """Ports that ibqueryerrors lists, with the counters that mean a bad link, as `SymbolErrorCounter 42`.
+
+    Of a switch, it lists all ports in one line, too, which is left out: the line of the port follows.
+    """
+    if "## Summary" not in text:
+        raise ValueError("no summary at the end")
+    found: dict[PortId, tuple[str, ...]] = {}
+    for guid, port, said in re.findall(r"^\s+GUID 0x([0-9a-f]+) port (\d+): *(.*)$", text, re.M):
+        counters = tuple(f"{counter} {count}" for counter, count in re.findall(r"\[(\w+) == (\d+)", said) if counter in ERRORS)
+        found |= {PortId(int(guid, 16), int(port)): counters} if counters else {}
+    return found
+
+
+COUNTERS = Probe("fabric-errors", on="@observer", command="ibqueryerrors 2>&1", parse=parse_errors, statuses=frozenset({0, 1}))
+
+
+@dataclass(frozen=True)
+class Manager:
+    """The subnet manager that answers."""
+
+    lid: int
+    state: str
+
+
+def parse_manager(text: str) -> Manager | None:
+    """sminfo's line; None where nobody manages the subnet."""
+    if found := re.search(r"sminfo: sm lid (\d+) .*SMINFO_(\w+)", text):
+        return Manager(int(found[1]), found[2])
+    if "failed: query" in text:
+        return None
+    raise ValueError("the subnet could not be queried")
+
+
+MANAGER = Probe("fabric-manager", on="@observer", command="sminfo 2>&1", parse=parse_manager, statuses=frozenset({0, 255}))

@@ -1,0 +1,231 @@
+"""What a node's loaded packet filter admits: the ruleset as nft prints it, and what it does with one new TCP connection.
+
+Only what is needed to answer that question is understood; a rule with anything else raises, because a guess would be worth nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address, ip_network
+from typing import Any, Final
+
+from rackwright.checks.cluster.harness.probe import Place, Probe
+from rackwright.errors import UndeterminedError
+
+
+@dataclass(frozen=True)
+class Packet:
+    """The first packet of a TCP connection over IPv4."""
+
+    source: str
+    port: int
+    destination: str = ""
+    interface: str = "eth0"
+    leaves_by: str = ""
+    """Interface by which a packet goes on that does not end here; empty where it does."""
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Rules in order; a base chain also has the hook it hangs on and what happens at its end."""
+
+    kind: str | None
+    hook: str | None
+    priority: int
+    policy: str
+    rules: tuple[tuple[Mapping[str, Any], ...], ...]
+
+
+@dataclass(frozen=True)
+class Ruleset:
+    """Chains by (family, table, name), named sets by (family, table, name)."""
+
+    chains: Mapping[tuple[str, str, str], Chain]
+    sets: Mapping[tuple[str, str, str], tuple[Any, ...]]
+
+    @property
+    def input_policies(self) -> tuple[str, ...]:
+        """What each chain that judges incoming packets does with those no rule names."""
+        return tuple(chain.policy for _, chain in self._judging("input"))
+
+    def admits(self, packet: Packet) -> bool:
+        """Whether the packet gets through all chains that judge it. Raises UndeterminedError at a rule that is not understood."""
+        hook = "forward" if packet.leaves_by else "input"
+        return all(self._verdict(key, packet) == "accept" for key, _ in self._judging(hook))
+
+    def _judging(self, hook: str) -> list[tuple[tuple[str, str, str], Chain]]:
+        """Chains on a hook; those that translate addresses are told apart, since they decide where a packet goes and not whether."""
+        found = [
+            (key, chain) for key, chain in self.chains.items() if chain.hook == hook and chain.kind != "nat" and key[0] in ("ip", "inet")
+        ]
+        return sorted(found, key=lambda item: item[1].priority)
+
+    def _verdict(self, key: tuple[str, str, str], packet: Packet) -> str:
+        chain = self.chains[key]
+        for rule in chain.rules:
+            said = self._apply(key, rule, packet)
+            if said in ("accept", "drop"):
+                return said
+            if said == "return":
+                break
+        return chain.policy if chain.hook else "return"
+
+    def _apply(self, key: tuple[str, str, str], rule: tuple[Mapping[str, Any], ...], packet: Packet) -> str:
+        for statement in rule:
+            kind, value = next(iter(statement.items()))
+            if kind == "match":
+                if not self._matches(key, value, packet):
+                    return "continue"
+            elif kind == "vmap":
+                value = self._mapped(key, value, packet)
+                if value is not None:
+                    return self._concluded(key, *next(iter(value.items())), packet)
+            elif kind in _VERDICTS:
+                return self._concluded(key, kind, value, packet)
+            elif kind not in _HARMLESS:
+                raise UndeterminedError(f"the ruleset has an unsupported statement: {kind}")
+        return "continue"
+
+    def _concluded(self, key: tuple[str, str, str], kind: str, value: Any, packet: Packet) -> str:
+        if kind in ("jump", "goto"):
+            said = self._verdict((key[0], key[1], value["target"]), packet)
+            if said in ("accept", "drop"):
+                return said
+            return "continue" if kind == "jump" else "return"
+        return "drop" if kind == "reject" else kind
+
+    def _mapped(self, key: tuple[str, str, str], value: Mapping[str, Any], packet: Packet) -> Mapping[str, Any] | None:
+        data = value["data"]
+        pairs = self.sets[(key[0], key[1], data[1:])] if isinstance(data, str) else data["set"]
+        actual = _actual(value["key"], packet)
+        if actual is _NOT_THERE:
+            return None
+        return next((verdict for element, verdict in pairs if _is(actual, element)), None)
+
+    def _matches(self, key: tuple[str, str, str], match: Mapping[str, Any], packet: Packet) -> bool:
+        actual = _actual(match["left"], packet)
+        if actual is _NOT_THERE:  # a rule about another protocol is not about this packet, even where it says !=
+            return False
+        right = match["right"]
+        if isinstance(right, str) and right.startswith("@"):
+            right = {"set": list(self.sets[(key[0], key[1], right[1:])])}
+        hit = _is(actual, right)
+        return not hit if match["op"] == "!=" else hit
+
+
+_VERDICTS: Final = ("accept", "drop", "reject", "return", "jump", "goto")
+_HARMLESS: Final = ("counter", "log", "limit", "comment")
+_NOT_THERE: Final = object()
+
+
+def _actual(left: Mapping[str, Any], packet: Packet) -> Any:
+    """The packet's value of what a rule looks at."""
+    kind, about = next(iter(left.items()))
+    if kind == "concat":
+        parts = [_actual(part, packet) for part in about]
+        return _NOT_THERE if any(part is _NOT_THERE for part in parts) else tuple(parts)
+    if kind == "payload" and "protocol" in about:
+        return _field(about["protocol"], about["field"], packet)
+    if kind == "ct" and about["key"] == "state":
+        return "new"
+    meta = {"iif": packet.interface, "iifname": packet.interface, "l4proto": "tcp", "nfproto": "ipv4", "protocol": "ip"}
+    meta |= {"oif": packet.leaves_by, "oifname": packet.leaves_by} if packet.leaves_by else {}
+    if kind == "meta" and about["key"] in meta:
+        return meta[about["key"]]
+    raise UndeterminedError(f"the ruleset matches an unsupported expression: {json.dumps(left)}")
+
+
+def _field(protocol: str, field: str, packet: Packet) -> Any:
+    fields = {("ip", "saddr"): packet.source, ("ip", "daddr"): packet.destination, ("ip", "protocol"): "tcp", ("tcp", "dport"): packet.port}
+    if protocol in ("tcp", "th") and field == "dport":
+        return packet.port
+    if (protocol, field) in fields:
+        return fields[protocol, field]
+    if protocol in ("udp", "icmp", "icmpv6", "ip6", "igmp", "sctp"):
+        return _NOT_THERE
+    raise UndeterminedError(f"the ruleset matches an unsupported field: {protocol} {field}")
+
+
+def _is(actual: Any, right: Any) -> bool:
+    """Whether a value is, or is in, the right side of a match."""
+    if isinstance(right, list):
+        return any(_is(actual, item) for item in right)
+    if not isinstance(right, Mapping):
+        return str(actual) == str(right) or (isinstance(right, str) and right.endswith("*") and str(actual).startswith(right[:-1]))
+    if "set" in right:
+        return any(_is(actual, item) for item in right["set"])
+    if "elem" in right:
+        return _is(actual, right["elem"]["val"])
+    if "concat" in right:
+        parts = right["concat"]
+        return isinstance(actual, tuple) and len(parts) == len(actual) and all(map(_is, actual, parts))
+    if actual == "" and not {"prefix", "range"}.isdisjoint(right):
+        raise UndeterminedError("the ruleset matches an address that the test packet does not have")
+    if "prefix" in right:
+        return ip_address(actual) in ip_network(f"{right['prefix']['addr']}/{right['prefix']['len']}", strict=False)
+    if "range" in right:
+        low, high = right["range"]
+        return low <= actual <= high if isinstance(actual, int) else ip_address(low) <= ip_address(actual) <= ip_address(high)
+    raise UndeterminedError(f"the ruleset compares with an unsupported value: {json.dumps(right)}")
+
+
+def parse_ruleset(text: str) -> Ruleset:
+    """`nft --json list ruleset`."""
+    items = json.loads(text)["nftables"]
+    heads: dict[tuple[str, str, str], Mapping[str, Any]] = {}
+    rules: dict[tuple[str, str, str], list[tuple[Mapping[str, Any], ...]]] = {}
+    sets: dict[tuple[str, str, str], tuple[Any, ...]] = {}
+    for item in items:
+        kind, body = next(iter(item.items()))
+        if kind == "chain":
+            heads[body["family"], body["table"], body["name"]] = body
+        elif kind == "rule":
+            rules.setdefault((body["family"], body["table"], body["chain"]), []).append(tuple(body["expr"]))
+        elif kind in ("set", "map"):
+            sets[body["family"], body["table"], body["name"]] = tuple(body.get("elem", ()))
+    chains = {
+        key: Chain(head.get("type"), head.get("hook"), int(head.get("prio", 0)), head.get("policy", "accept"), tuple(rules.get(key, ())))
+        for key, head in heads.items()
+    }
+    return Ruleset(chains, sets)
+
+
+RULESET = Probe("firewall", on="nodes", command="nft --json list ruleset", parse=parse_ruleset)
+
+
+_KNOCK: Final = """
+import os, socket
+def ask(who):
+    try:
+        socket.create_connection(("169.254.169.254", 80), 2).close()
+        said = "open"
+    except ConnectionRefusedError:
+        said = "refused"
+    except OSError:
+        said = "silent"
+    print(who, said, flush=True)
+ask("root")
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+ask("nobody")
+"""
+"""Asks as root and, the rights given up, as nobody: a connection and no word, so that nothing is handed out."""
+
+
+def parse_metadata_service(text: str) -> dict[str, str]:
+    """Who got how far: lines `root WORD` and `nobody WORD` with one of open, refused, silent."""
+    found = dict(line.split() for line in text.splitlines())
+    if set(found) != {"root", "nobody"} or not set(found.values()) <= {"open", "refused", "silent"}:
+        raise ValueError("root and `nobody` did not both send a request")
+    return found
+
+
+def _metadata_service(place: Place) -> str:
+    """Where the plan has none, nothing is tried: in other networks the address may be anybody's."""
+    return f"python3 -I -S -c '{_KNOCK}'" if place.declared.cluster.get("metadata_service") else "true"
+
+
+METADATA_SERVICE = Probe("metadata-service", on="nodes", command=_metadata_service, parse=parse_metadata_service)

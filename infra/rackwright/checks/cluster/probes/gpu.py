@@ -1,0 +1,256 @@
+"""GPUs as their driver reports them, and their device files."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rackwright.checks.cluster.harness.cells import Row, Unread, flag, hexadecimal, integer, lines_of, quoted, release, words
+from rackwright.checks.cluster.harness.probe import Place, Probe
+from rackwright.checks.cluster.probes.nvidia_smi import ENDS, GpuList, needs_reset, read_long, read_table
+
+_FIELDS: Final = (
+    "index",
+    "name",
+    "memory.total",
+    "driver_version",
+    "ecc.errors.uncorrected.volatile.total",
+    "clocks.max.sm",
+    "clocks_event_reasons.active",
+    "persistence_mode",
+    "pci.bus_id",
+    "remapped_rows.pending",
+    "remapped_rows.failure",
+    "retired_pages.pending",
+    "pcie.link.width.current",
+    "pcie.link.width.max",
+    "pcie.link.gen.current",
+    "pcie.link.gen.max",
+    "pstate",
+)
+NORMAL_REASONS: Final = {
+    0x1: "GPU idle",
+    0x2: "application clocks",
+    0x4: "software power cap",
+    0x10: "sync boost",
+    0x100: "display clock",
+}
+"""Why a healthy GPU's clock is below its maximum (nvml.h of driver 580, `nvmlClocksEventReason…`): it idles, somebody set its clocks, or it
+works at its power limit, as an H100 does during any large BF16 product."""
+FAULTY_REASONS: Final = {
+    0x8: "hardware slowdown",
+    0x20: "software thermal slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "hardware power brake",
+}
+"""The others: heat, or a power supply that asks for less."""
+
+
+if TYPE_CHECKING:  # nodes have Python 3.9, which has no `|` of types
+    from typing import TypeAlias
+
+    Whole: TypeAlias = int | Unread
+    Text: TypeAlias = str | Unread
+    YesNo: TypeAlias = bool | Unread
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU as nvidia-smi lists it. None where the GPU has no such counter, Unread where the value was not read."""
+
+    index: Whole
+    product: Text
+    memory_mib: Whole
+    driver: Text
+    uncorrected: Whole | None
+    """Uncorrected ECC errors since the driver was loaded; None where ECC is off or not there."""
+    max_clock_mhz: Whole
+    clock_reasons: Whole
+    """Bits of the reasons that hold its clock down; `NORMAL_REASONS` and `FAULTY_REASONS` name them."""
+    persistent: YesNo
+    """Whether the driver keeps it initialised while nobody uses it."""
+    bus: Text
+    """PCI address."""
+    remap_pending: YesNo | None
+    """Whether rows of its memory wait for a reset to be remapped; None before Ampere."""
+    remap_failed: YesNo | None
+    retire_pending: YesNo | None
+    """Whether pages of its memory wait for a reset to be retired; None from Ampere on."""
+    pcie_width: Whole | None
+    pcie_width_most: Whole | None
+    """Lanes of the card in its slot; None for a virtual GPU."""
+    pcie_generation: Whole | None
+    pcie_generation_most: Whole | None
+    state: Text | None
+    """Performance state, P0 (maximum) to P12. Below P0 the driver may lower the generation of the PCIe link."""
+    needs_reset: bool
+    """Whether the driver gives "GPU requires reset" in the place of a value."""
+
+    @property
+    def label(self) -> str:
+        """Return the name of the GPU in results."""
+        return "GPU of unknown index" if isinstance(self.index, Unread) else f"GPU {self.index}"
+
+
+def parse_gpus(text: str) -> GpuList[Gpu]:
+    """Return the GPUs of nvidia-smi's CSV, in the order of `_FIELDS` or as its titles say. Raise ValueError where it tells of none."""
+    return read_table(text, _FIELDS, _gpu)
+
+
+def clock_faults(reasons: int) -> tuple[str, ...]:
+    """Return the faults among the reasons, lowest bit first; a bit that nvml.h does not define counts as one.
+
+    >>> clock_faults(0x4 | 0x1)
+    ()
+    >>> clock_faults(0x48), clock_faults(0x200)
+    (('hardware slowdown', 'hardware thermal slowdown'), ('undefined reason 0x200',))
+    """
+    bits = (1 << number for number in range(reasons.bit_length()) if reasons >> number & 1)
+    return tuple(FAULTY_REASONS.get(bit, f"undefined reason {bit:#x}") for bit in bits if bit not in NORMAL_REASONS)
+
+
+def _gpu(row: Row) -> Gpu:
+    return Gpu(
+        index=row.read("index", integer),
+        product=row.read("name", words),
+        memory_mib=row.read("memory.total", integer),
+        driver=row.read("driver_version", release),
+        uncorrected=row.counter("ecc.errors.uncorrected.volatile.total", integer),
+        max_clock_mhz=row.read("clocks.max.sm", integer),
+        clock_reasons=row.read("clocks_event_reasons.active", hexadecimal),
+        persistent=row.read("persistence_mode", flag),
+        bus=row.read("pci.bus_id", words),
+        remap_pending=row.counter("remapped_rows.pending", flag),
+        remap_failed=row.counter("remapped_rows.failure", flag),
+        retire_pending=row.counter("retired_pages.pending", flag),
+        pcie_width=row.counter("pcie.link.width.current", integer),
+        pcie_width_most=row.counter("pcie.link.width.max", integer),
+        pcie_generation=row.counter("pcie.link.gen.current", integer),
+        pcie_generation_most=row.counter("pcie.link.gen.max", integer),
+        state=row.counter("pstate", words),
+        needs_reset=needs_reset(row),
+    )
+
+
+GPUS = Probe(
+    "gpus",
+    on="gpu",
+    # The driver names a GPU that does not respond on stdout or stderr, depending on its release.
+    command=f"nvidia-smi --query-gpu={','.join(_FIELDS)} --format=csv,noheader,nounits 2>&1",
+    parse=parse_gpus,
+    statuses=ENDS,
+)
+
+
+@dataclass(frozen=True)
+class Repair:
+    """What the driver asks for to bring a GPU back into order."""
+
+    label: str
+    needed: Text
+    """`nothing`, or the words of the driver: Reset, Reboot, Drain P2P, Drain and Reset."""
+
+
+_STATUS: Final = {"GPU Reset Status/Reset Required": "Reset", "GPU Reset Status/Drain and Reset Recommended": "Drain and Reset"}
+"""Rows of `nvidia-smi -q` that say yes where a reset is due; drivers before 560. Later ones say it in `GPU Recovery Action` alone."""
+_ACTION: Final = "GPU Recovery Action"
+
+
+def parse_repairs(text: str) -> GpuList[Repair]:
+    """Return what the driver asks for, GPU by GPU, out of `nvidia-smi -q`. Raise ValueError where it tells of no GPU."""
+    return read_long(text, _repair)
+
+
+def _repair(row: Row) -> Repair:
+    action = row.counter(_ACTION, words) if _ACTION in row.cells else None
+    status = {path: row.counter(path, flag) for path in _STATUS if path in row.cells}
+    wanted = [action] if isinstance(action, str) and action != "None" else []
+    wanted += [_STATUS[path] for path, value in status.items() if value is True]
+    unread = [value for value in (action, *status.values()) if isinstance(value, Unread)]
+    if not wanted and not status and _ACTION not in row.cells:
+        unread = [row.unread(_ACTION)]
+    return Repair(row.subject, ", ".join(wanted) if wanted else unread[0] if unread else "nothing")
+
+
+REPAIRS = Probe("gpu-repairs", on="gpu", command="nvidia-smi -q 2>&1", parse=parse_repairs, statuses=ENDS)
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device file: what it is and which device it stands for."""
+
+    path: str
+    character: YesNo
+    number: Text
+
+
+def parse_devices(text: str) -> tuple[Device, ...]:
+    """Lines `path|kind|major:minor` of stat. A line without a path is none of them."""
+    found = {row.cells["path"]: _device(row) for row in map(_device_row, lines_of(text)) if row.cells["path"].startswith("/dev/")}
+    if lines_of(text) and not found:
+        raise ValueError(f'no device file: "{quoted(text)}"')
+    return tuple(found.values())
+
+
+def _device_row(line: str) -> Row:
+    cells = dict(zip(("path", "kind", "number"), line.strip().split("|")))  # noqa: B905 - a line may be cut short
+    return Row(cells["path"], cells, line)
+
+
+def _device(row: Row) -> Device:
+    return Device(row.subject, row.read("kind", _is_character), row.read("number", _device_number))
+
+
+def _is_character(cell: str) -> bool:
+    if not re.fullmatch(r"[a-z]+( [a-z]+)*", cell):
+        raise ValueError(f'"{cell}" is no kind of file')
+    return cell == "character special file"
+
+
+def _device_number(cell: str) -> str:
+    if not re.fullmatch(r"[0-9a-f]+:[0-9a-f]+", cell):
+        raise ValueError(f'"{cell}" is no number of a device')
+    return cell
+
+
+DEVICES = Probe("gpu-devices", on="gpu", command="stat -c '%n|%F|%t:%T' /dev/nvidia[0-9]* 2>/dev/null; true", parse=parse_devices)
+
+
+def parse_xids(text: str) -> tuple[str, ...]:
+    """Return the XID errors of GPUs and the SXid errors of NVSwitches in the kernel log, without time and host."""
+    return tuple(found[0].strip() for line in text.splitlines() if (found := re.search(r"(?:(?<=NVRM: )Xid|\bSXid)\b.*", line)))
+
+
+_OF_PROGRAMS: Final = frozenset({13, 31, 43, 45})
+"""XIDs of a program that went wrong and was ended, on a GPU that works on (NVIDIA, XID Errors: restart the application; 2025)."""
+
+
+def is_a_programs(error: str) -> bool:
+    """Whether an XID is a user's program's doing.
+
+    >>> is_a_programs("Xid (PCI:0000:10:00): 31, pid=1234, name=python"), is_a_programs("Xid (PCI:0000:10:00): 79, pid=1234")
+    (True, False)
+    """
+    found = re.match(r"Xid \(.*?\): (\d+)", error)
+    return found is not None and int(found[1]) in _OF_PROGRAMS
+
+
+def is_of_nvswitch(error: str, *, fatal: bool = False) -> bool:
+    """Return whether an error is an NVSwitch's, or one that ends the jobs on its links: all that does not say `Non-fatal`.
+
+    >>> noted = "SXid (PCI:0000:c3:00.0): 20009, Non-fatal, Link 28 RX Short Error Rate"
+    >>> is_of_nvswitch(noted), is_of_nvswitch(noted, fatal=True), is_of_nvswitch("Xid (PCI:0000:10:00): 79")
+    (True, False, False)
+    """
+    return error.startswith("SXid") and not (fatal and "non-fatal" in error.lower())
+
+
+def _xids(place: Place) -> str:
+    """The kernel's log; simulated GPUs have one of their own, for a container sees that of the machine it runs on."""
+    if place.node["gpus"]["simulated"]:
+        return "cat /var/lib/rackwright/gpu-kernel.log 2>/dev/null; true"
+    return "journalctl --dmesg --boot --no-pager --output=cat --grep='NVRM: Xid|SXid'"
+
+
+XIDS = Probe("gpu-xids", on="gpu", command=_xids, parse=parse_xids, statuses=frozenset({0, 1}))

@@ -1,0 +1,89 @@
+"""The matrix of `nvidia-smi topo -m`: how each two of GPUs and network cards are connected. Read cell by cell, by its one reader."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rackwright.checks.cluster.harness.cells import Unread, is_cut, lines_of, quoted
+
+_WAY: Final = re.compile(r"X|NV\d+|PIX|PXB|PHB|NODE|SYS|SOC|OK")
+"""Words of the legend; SOC is what drivers before 384 printed for SYS."""
+_NUMA: Final = re.compile(r"\d+([-,]\d+)*|N/A")
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Peers in the order of the columns, and what stands between each two. Unread where a cell or a row was not read."""
+
+    peers: tuple[str, ...]
+    ways: Mapping[tuple[str, str], str | Unread]
+    """By row and column, without the diagonal: NV18, PIX, PXB, PHB, NODE, SYS."""
+    devices: Mapping[str, str | Unread]
+    """Network cards by the name of their column. Drivers before 520 name the column as the device."""
+    numa: Mapping[str, str | Unread]
+    """NUMA node by GPU; without an entry where the table has no such column."""
+
+
+def read_matrix(text: str) -> Matrix:
+    """Return the matrix. Raise ValueError where there is none, or where it ends before its legend."""
+    lines = lines_of(text)
+    start = next((number for number, line in enumerate(lines) if line.split()[:1] == ["GPU0"]), None)
+    if start is None:
+        raise ValueError(f'no matrix: "{quoted(lines[0])}"' if lines else "no matrix")
+    end = next((number for number, line in enumerate(lines) if line.strip() == "Legend:"), None)
+    if end is None or end < start:
+        raise ValueError("the matrix is cut short")
+    heads = _heads(lines[start])
+    peers = tuple(heads[: heads.index("CPU Affinity")] if "CPU Affinity" in heads else heads)
+    rows = {line.split()[0]: line for line in lines[start + 1 : end] if line.split()[0] in peers}
+    ways: dict[tuple[str, str], str | Unread] = {}
+    numa: dict[str, str | Unread] = {}
+    for peer in peers:
+        cells = _cells(rows.get(peer, ""), len(peers))
+        for other, way in _ways(peer, peers, cells, rows.get(peer, "")).items():
+            ways[peer, other] = way
+        if peer.startswith("GPU") and set(heads) - set(peers) - {"CPU Affinity"}:
+            place = heads.index("NUMA Affinity") if "NUMA Affinity" in heads else len(cells)
+            cell = cells[place] if len(cells) > place else None
+            known = cell is not None and _NUMA.fullmatch(cell)
+            numa[peer] = cell if known and cell is not None else Unread(f"{peer} NUMA Affinity", cell, rows.get(peer, ""))
+    return Matrix(peers, ways, _devices(peers, lines[end : len(lines) - is_cut(text)]), numa)
+
+
+def _heads(line: str) -> list[str]:
+    """Return the titles of the columns. Titles of several words end the peers."""
+    if "\t" in line:
+        return [cell.strip() for cell in line.split("\t") if cell.strip()]
+    peers, found, _ = line.partition("CPU Affinity")
+    return [*peers.split(), *(["CPU Affinity", "NUMA Affinity"] if found else [])]
+
+
+def _cells(line: str, peers: int) -> list[str]:
+    """Return the cells of a row without its name; a blank-separated row with another number of ways has none that is sure."""
+    if "\t" in line:
+        return [cell.strip() for cell in line.split("\t")][1:]
+    cells = line.split()[1:]
+    return cells if sum(bool(_WAY.fullmatch(cell)) for cell in cells[:peers]) == peers else []
+
+
+def _ways(peer: str, peers: Sequence[str], cells: Sequence[str], line: str) -> dict[str, str | Unread]:
+    """Return the ways of a row by column. Where the X is not on the diagonal the cells belong to other columns."""
+    said = dict(zip(peers, cells, strict=False))
+    shifted = said.get(peer) != "X" or "X" in [cell for other, cell in said.items() if other != peer]
+    found: dict[str, str | Unread] = {}
+    for other in peers:
+        cell = said.get(other)
+        good = cell is not None and _WAY.fullmatch(cell) and not shifted
+        if other != peer:
+            found[other] = cell if good and cell is not None else Unread(f"{peer} to {other}", cell, line)
+    return found
+
+
+def _devices(peers: Sequence[str], legend: Sequence[str]) -> dict[str, str | Unread]:
+    """Return the devices of the columns that are no GPUs."""
+    named = {found[1]: found[2] for line in legend if (found := re.fullmatch(r"\s*(NIC\d+)\s*:\s*(\S+)\s*", line))}
+    cards = [peer for peer in peers if not peer.startswith("GPU")]
+    return {card: named.get(card, Unread(f"{card} in the legend", None, "") if re.fullmatch(r"NIC\d+", card) else card) for card in cards}

@@ -1,0 +1,253 @@
+"""Who a node is and how it is: name, system, clock, addresses, space."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rackwright.checks.cluster.harness.cells import Lines, Row, Unread, lines_of, quoted, read_each_line, whole_lines, words
+from rackwright.checks.cluster.harness.probe import Place, Probe
+
+_MAJOR: Final = frozenset({"rocky", "almalinux", "rhel", "centos", "ol"})
+"""Distributions whose minor releases replace each other with each update, so that a plan names the major release alone."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """How a node presents itself; Unread for what was not read."""
+
+    hostname: str | Unread
+    machine_id: str | Unread
+    os: str | Unread
+    """Distribution and release, as plans name them: debian-13, ubuntu-24.04, rocky-9."""
+    time_zone: str | Unread
+
+
+def parse_identity(text: str) -> Identity:
+    """`key=value` lines, where those of os-release may be quoted.
+
+    >>> parse_identity("hostname=n0\\nmachine_id=ab\\nzone=/usr/share/zoneinfo/Etc/UTC\\nID=rocky\\nVERSION_ID=\\"9.4\\"").os
+    'rocky-9'
+    """
+    lines, partial = whole_lines(text)
+    pairs = [line.partition("=") for line in lines if "=" in line]
+    values = {key.strip(): value.strip().strip("\"'") for key, _, value in pairs}
+    for line in partial:  # a value that is quoted to its end is whole
+        key, _, value = line.partition("=")
+        values[key] = value.strip('"') if re.fullmatch(r'".+"', value) else ""
+    if not {"hostname", "machine_id", "zone", "ID"} & set(values):
+        raise ValueError("neither a name nor a system")
+    row = Row("node", values, "")
+    zone = row.read("zone", words)
+    if isinstance(zone, str) and "/zoneinfo/" in zone:
+        zone = zone.partition("/zoneinfo/")[2]
+    return Identity(row.read("hostname", words), row.read("machine_id", words), _system(row), zone)
+
+
+def _system(row: Row) -> str | Unread:
+    """Return distribution and release. A release that is not there at all is that of a rolling distribution."""
+    name = row.read("ID", words)
+    release = row.read("VERSION_ID", _release) if "VERSION_ID" in row.cells else ""
+    if isinstance(name, Unread) or isinstance(release, Unread):
+        return name if isinstance(name, Unread) else release
+    if name in _MAJOR:
+        release = release.partition(".")[0]
+    return f"{name}-{release}" if release else name
+
+
+def _release(cell: str) -> str:
+    if not re.fullmatch(r"[\w.+-]+", cell):
+        raise ValueError(f'"{cell}" is no release')
+    return cell
+
+
+IDENTITY = Probe(
+    "identity",
+    on="nodes",
+    command="echo hostname=$(cat /proc/sys/kernel/hostname); echo machine_id=$(cat /etc/machine-id); "
+    "echo zone=$(readlink -f /etc/localtime); grep -E '^(ID|VERSION_ID)=' /etc/os-release",
+    parse=parse_identity,
+)
+
+CLOCK = Probe("clock", on="nodes", command="date +%s.%N", parse=float)
+
+
+@dataclass(frozen=True)
+class SystemState:
+    """What systemd says of the whole node."""
+
+    state: str
+    failed: tuple[str, ...]
+
+
+def parse_system_state(text: str) -> SystemState:
+    """One word of `systemctl is-system-running`, then one failed unit a line."""
+    lines = lines_of(text)
+    first = next((number for number, line in enumerate(lines) if line.strip() in _STATES), None)
+    if first is None:
+        raise ValueError(f'no system state: "{quoted(lines[0])}"' if lines else "no system state")
+    named = [line.replace("●", " ").replace("*", " ").split()[0] for line in lines[first + 1 :] if line.strip(" ●*")]
+    return SystemState(lines[first].strip(), tuple(sorted({name for name in named if _UNIT.fullmatch(name)})))
+
+
+_STATES: Final = frozenset(("initializing", "starting", "running", "degraded", "maintenance", "stopping", "offline", "unknown"))
+"""What `systemctl is-system-running` prints (systemctl(1))."""
+_UNIT: Final = re.compile(r"\S+\.(service|socket|mount|timer|target|path|scope|slice|swap|device|automount)")
+
+
+SYSTEM = Probe(
+    "system-state",
+    on="nodes",
+    command="systemctl is-system-running; systemctl list-units --state=failed --plain --no-legend --no-pager",
+    parse=parse_system_state,
+)
+
+
+def parse_hosts(text: str) -> dict[str, tuple[str, ...]]:
+    """Names by address of an /etc/hosts; loopback and multicast lines are the system's own, and lines without an address no one's."""
+    found: dict[str, tuple[str, ...]] = {}
+    for line in text.splitlines():
+        address, *names = line.partition("#")[0].split() or [""]
+        if names and re.fullmatch(r"[0-9A-Fa-f:.]+(%\w+)?", address) and not address.startswith(("127.", "::1", "fe00", "ff00", "ff02")):
+            found[address] = (*found.get(address, ()), *names)
+    return found
+
+
+HOSTS = Probe("hosts", on="nodes", command="cat /etc/hosts", parse=parse_hosts)
+
+
+def parse_resolved(text: str) -> Lines[str]:
+    """Address by name from lines `name address`; the address is `none` where the name is not found."""
+    return read_each_line(text, _resolved)
+
+
+def _resolved(line: str) -> tuple[str, str]:
+    name, address = line.split()
+    if not re.fullmatch(r"[\d.]+|none", address):
+        raise ValueError(f'"{address}" is no address')
+    return words(name), address
+
+
+_LOOK_UP: Final = """import socket, sys
+for name in sys.argv[1:]:
+    try:
+        print(name, socket.getaddrinfo(name, None, socket.AF_INET)[0][4][0])
+    except OSError:
+        print(name, "none")
+"""
+"""In one process: `getent` for each of n names on each of n nodes is a process for each pair."""
+
+
+def _resolve(place: Place) -> str:
+    names = " ".join(host["name"] for host in place.declared.cluster["hosts"])
+    return f"python3 -I -S -c {shlex.quote(_LOOK_UP)} {names}"
+
+
+RESOLVED = Probe("resolved", on="nodes", command=_resolve, parse=parse_resolved)
+
+
+@dataclass(frozen=True)
+class Interface:
+    """A network interface with its IPv4 addresses."""
+
+    name: str
+    mac: str
+    addresses: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Network:
+    """Interfaces other than loopback, and the gateways of the default routes."""
+
+    interfaces: tuple[Interface, ...]
+    gateways: tuple[str, ...]
+
+    def holder(self, address: str) -> Interface | None:
+        """The interface that has the address."""
+        return next((interface for interface in self.interfaces if address in interface.addresses), None)
+
+
+def parse_network(text: str) -> Network:
+    """Two JSON documents, `ip -j address` and `ip -j route show default`, one a line."""
+    links, routes = (json.loads(line) for line in text.strip().splitlines())
+    interfaces = [
+        Interface(link["ifname"], link.get("address", ""), _ipv4(link)) for link in links if "LOOPBACK" not in link.get("flags", ())
+    ]
+    return Network(tuple(interfaces), tuple(route["gateway"] for route in routes if "gateway" in route))
+
+
+def _ipv4(link: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(entry["local"] for entry in link.get("addr_info", ()) if entry.get("family") == "inet")
+
+
+NETWORK = Probe("network", on="nodes", command="ip -j address; ip -j -4 route show default", parse=parse_network)
+
+
+@dataclass(frozen=True)
+class FileSystem:
+    """How full a local file system is, in percent of blocks or inodes; Unread where the line was not read."""
+
+    mount: str
+    used: int | Unread
+
+
+def parse_df(text: str) -> tuple[FileSystem, ...]:
+    """`df -P` or `df -Pi`; file systems without a size (`-`) have nothing to run out of."""
+    lines, partial = whole_lines(text)
+    head = next((number for number, line in enumerate(lines) if line.startswith("Filesystem")), 0)
+    found = {line: FileSystem(f'"{quoted(line)}"', Unread("a file system", None, line)) for line in partial}
+    for line in lines[head + 1 :]:
+        key, system = _file_system(line)
+        if system is not None:
+            found.setdefault(key, system)
+    if not [one for one in found.values() if not isinstance(one.used, Unread)]:
+        raise ValueError("no file system is listed")
+    return tuple(found.values())
+
+
+def _file_system(line: str) -> tuple[str, FileSystem | None]:
+    """Return a file system with its key: its device, or its mount point where it has none. None for one without a size."""
+    cells = line.split(None, 5)
+    numbers, rest = cells[1:4], cells[4:]
+    if not line.startswith("/") and sum(re.fullmatch(r"\d+%?", cell) is not None for cell in cells) < 2:
+        return line, None  # a warning
+    if len(rest) < 2 or not rest[1].startswith("/") or not all(re.fullmatch(r"\d+|-", cell) for cell in numbers):
+        return line, FileSystem(f'"{quoted(line)}"', Unread("a file system", None, line))
+    percent, mount = rest
+    key = cells[0] if cells[0].startswith("/dev/") else mount
+    if percent == "-" or not any(cell.isdigit() and int(cell) for cell in numbers[1:]):
+        return key, None
+    sure = re.fullmatch(r"\d{1,3}%", percent)
+    return key, FileSystem(mount, int(percent[:-1]) if sure else Unread(f"{mount} use", percent, line))
+
+
+_LOCAL = "df -P -l -x squashfs -x iso9660 -x devtmpfs"
+SPACE = Probe("space", on="nodes", command=_LOCAL, parse=parse_df, statuses=frozenset({0, 1}))
+INODES = Probe("inodes", on="nodes", command=f"{_LOCAL} -i", parse=parse_df, statuses=frozenset({0, 1}))
+
+
+def parse_memory(text: str) -> int:
+    """MiB of MemTotal in /proc/meminfo.
+
+    >>> parse_memory("MemTotal:       2097152 kB")
+    2048
+    """
+    found = re.search(r"^MemTotal:\s+(\d+) kB\s*$", text.replace("\r\n", "\n"), re.MULTILINE)
+    if found is None:
+        raise ValueError("no MemTotal")
+    return int(found[1]) // 1024
+
+
+MEMORY = Probe("memory", on="nodes", command="grep ^MemTotal: /proc/meminfo", parse=parse_memory)
+
+
+def parse_reboot(text: str) -> bool:
+    """Whether one is pending."""
+    return {"pending": True, "none": False}[text.strip()]
+
+
+REBOOT = Probe("reboot", on="nodes", command="[ -e /run/reboot-required ] && echo pending || echo none", parse=parse_reboot)

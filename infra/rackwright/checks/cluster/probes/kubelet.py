@@ -1,0 +1,177 @@
+"""What a node of Kubernetes says of itself: its kubelet and its containerd, what answers from there, what lies in its files."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from ipaddress import ip_network
+from typing import Any
+
+from rackwright.checks.cluster.harness.probe import Place, Probe
+from rackwright.checks.cluster.probes.kubernetes import sent
+from rackwright.errors import UndeterminedError
+
+
+def _answers(place: Place) -> str:
+    cluster = place.declared.cluster["scheduler"]
+    words = (cluster["endpoint"], service_address(cluster["services"]), cluster["dns_address"], place.node["address"])
+    return f"{sent('kubelet_side.py')} answers {' '.join(words)}"
+
+
+def service_address(services: str) -> str:
+    """Where pods reach the API: the first address of the services' range.
+
+    >>> service_address("10.245.0.0/16")
+    '10.245.0.1'
+    """
+    return str(ip_network(services)[1])
+
+
+def parse_answers(text: str) -> dict[str, str]:
+    """What answered, by what was asked."""
+    found: dict[str, str] = json.loads(text)
+    if "kubelet" not in found or "endpoint" not in found:
+        raise ValueError("not every query has a result")
+    return found
+
+
+def not_refused(answers: Mapping[str, str], refusals: Collection[str] = ("status 401", "status 403")) -> dict[str, str]:
+    """Return the answers that are no refusal.
+
+    Raises UndeterminedError if each of them is a time-out: a server that does not answer has refused nothing and admitted nobody.
+    """
+    found = {request: answer for request, answer in answers.items() if answer not in refusals}
+    if found and all(answer.startswith("no answer within ") for answer in found.values()):
+        raise UndeterminedError("; ".join(f"{request}: {answer}" for request, answer in found.items()))
+    return found
+
+
+ANSWERS = Probe("kubelet-answers", on="kubernetes", command=_answers, parse=parse_answers)
+
+
+@dataclass(frozen=True)
+class Files:
+    """What lies in a node's files of Kubernetes."""
+
+    certificates: Mapping[str, float | None]
+    """Seconds that each still lasts, by path; None where it is unreadable."""
+    private: Mapping[str, tuple[int, int]]
+    """Owner and mode of what is for root alone, by path."""
+    networks: Mapping[str, str]
+    """Configurations of pods' networks by file name, as the runtime reads them: the first in order is the one."""
+    static_pods: tuple[str, ...]
+    """Files that the kubelet makes pods of, with all rights and without asking the API."""
+    joined: bool
+    """Whether the kubelet has a certificate of its own."""
+
+
+def parse_files(text: str) -> Files:
+    """The one JSON line."""
+    found = json.loads(text)
+    private = {path: (owner, mode) for path, (owner, mode) in found["private"].items()}
+    return Files(found["certificates"], private, found["networks"], tuple(found["static_pods"]), found["joined"])
+
+
+FILES = Probe("kubelet-files", on="kubernetes", command=f"{sent('kubelet_side.py')} files", parse=parse_files)
+
+_SAYS = "journalctl -u kubelet --no-pager -n 40 -o cat --since -2min"
+
+
+def parse_complaints(text: str) -> tuple[str, ...]:
+    """Errors a kubelet told last, shortest form, the last first.
+
+    >>> parse_complaints('I1 fine\\nE1122 13:18:45.5 1611 run.go:72] "command failed" err="failed to run Kubelet: Unauthorized"\\n== end')
+    ('command failed: failed to run Kubelet: Unauthorized',)
+    """
+    if not text.rstrip().endswith("== end"):
+        raise ValueError("the journal is incomplete")
+    found = re.findall(r'^E\d{4} .*?\] "((?:[^"\\]|\\.)*)"(?:.* err="((?:[^"\\]|\\.)*)")?', text, re.MULTILINE)
+    return tuple(f"{what}: {why}" if why else what for what, why in reversed(found))
+
+
+COMPLAINTS = Probe("kubelet-complaints", on="kubernetes", command=f"{_SAYS} && echo == end", parse=parse_complaints)
+
+
+def parse_routes(text: str) -> str:
+    """What `pod-routes look` complains of; empty where all stands."""
+    *said, last = text.strip().splitlines() or [""]
+    if not re.fullmatch(r"== \d+", last):
+        raise ValueError("no exit status")
+    if last == "== 0":
+        return ""
+    return "; ".join(line.strip() for line in said if line.strip()) or f"it ended with status {last[3:]}"
+
+
+POD_ROUTES = Probe("pod-routes", on="kubernetes", command="/etc/rackwright/pod-routes look 2>&1; echo == $?", parse=parse_routes)
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """containerd as it runs."""
+
+    version: str
+    systemd_cgroup: bool
+    """Whether it asks systemd for control groups."""
+    network_folder: str
+
+
+def parse_runtime(text: str) -> Runtime:
+    """`containerd --version` and `containerd config dump`: 1.7 and 2.x name their plugins differently and their settings alike."""
+    version = re.search(r"^containerd \S+ v?(\d\S*)", text, re.MULTILINE)
+    groups = re.search(r"^\s*SystemdCgroup = (true|false)", text, re.MULTILINE)
+    folder = re.search(r"""^\s*conf_dir = ["']([^"']+)["']""", text, re.MULTILINE)
+    if not version or not groups or not folder:
+        raise ValueError("no version, no SystemdCgroup or no conf_dir")
+    return Runtime(version[1], groups[1] == "true", folder[1])
+
+
+RUNTIME = Probe("containerd", on="kubernetes", command="containerd --version && containerd config dump", parse=parse_runtime)
+
+
+_FOLDERS = "/var/lib/containerd /var/lib/kubelet"
+
+
+def parse_free(text: str) -> dict[str, int]:
+    """Percent free, by folder: lines of `df --output=target,pcent`, each after the folder that was asked for.
+
+    >>> parse_free("/var/lib/kubelet  67%")
+    {'/var/lib/kubelet': 33}
+    """
+    found = {folder: 100 - int(used.rstrip("%")) for folder, used in (line.split() for line in text.splitlines())}
+    if not found:
+        raise ValueError("no folder is listed")
+    return found
+
+
+def _free(place: Place) -> str:
+    etcd = " /var/lib/etcd" if place.node["name"] in place.declared.groups["kube_control_plane"] else ""
+    return f'for d in {_FOLDERS}{etcd}; do echo "$d $(df --output=pcent $d | tail -n 1)"; done'
+
+
+FREE = Probe("kubelet-space", on="kubernetes", command=_free, parse=parse_free)
+
+
+def parse_drop_ins(text: str) -> dict[str, Any]:
+    """Settings that the drop-ins in a kubelet's folder lay over kubeadm's, in their order; those below another key whole."""
+    import yaml
+
+    found: dict[str, Any] = {}
+    try:
+        documents = list(yaml.safe_load_all(text))
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from None
+    for document in documents:
+        found |= {key: value for key, value in (document or {}).items() if key not in ("apiVersion", "kind")}
+    if not found:
+        raise ValueError("no settings")
+    return found
+
+
+DROP_INS = Probe(
+    "kubelet-drop-ins",
+    on="kubernetes",
+    command='for f in /etc/kubernetes/kubelet.conf.d/*.conf; do echo "---"; cat "$f"; done',
+    parse=parse_drop_ins,
+)

@@ -1,0 +1,183 @@
+"""What the API server knows: nodes, pods, the plan's objects, its own health. Asked of the controllers alone, for all nodes at once."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shlex
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from rackwright.checks.cluster.harness.probe import Place, Probe
+
+_HARNESS = Path(__file__).parents[1] / "harness"
+
+
+@cache
+def sent(program: str) -> str:
+    """A program of the harness as words of a shell command; packed, for a round is one argument, of which Linux takes 128 KiB."""
+    packed = base64.b64encode(zlib.compress((_HARNESS / program).read_bytes(), 9)).decode()
+    unpacking = f"import base64, zlib; exec(zlib.decompress(base64.b64decode('{packed}')))"
+    return f"python3 -I -S -c {shlex.quote(unpacking)}"
+
+
+def asks(topic: str, *words: str) -> str:
+    """A topic and its words, as words of a shell command."""
+    return shlex.join([topic, *words])
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node as the API server has it."""
+
+    name: str
+    labels: Mapping[str, str]
+    taints: tuple[str, ...]
+    """`key=value:Effect`."""
+    cordoned: bool
+    addresses: tuple[str, ...]
+    kubelet: str
+    runtime: str
+    conditions: Mapping[str, tuple[str, str]]
+    """By type: `True`, `False` or `Unknown`, and why."""
+    capacity: Mapping[str, str]
+    allocatable: Mapping[str, str]
+    range: str = ""
+    """Addresses of its pods, where the control plane gives them out."""
+
+
+def parse_nodes(text: str) -> dict[str, Node]:
+    """Nodes by name."""
+    found = [_node(one) for one in json.loads(text)]
+    if not found:
+        raise ValueError("no nodes are listed")
+    return {node.name: node for node in found}
+
+
+def _node(one: Mapping[str, Any]) -> Node:
+    conditions = {kind: (status, f"{reason}: {message}" if message else reason) for kind, status, reason, message in one["conditions"]}
+    return Node(**{**one, "taints": tuple(one["taints"]), "addresses": tuple(one["addresses"]), "conditions": conditions})
+
+
+NODES = Probe("kubernetes-nodes", on="kube_control_plane", command=f"{sent('api_side.py')} nodes", parse=cache(parse_nodes))
+
+
+@dataclass(frozen=True)
+class Pod:
+    """A pod as the API server has it."""
+
+    namespace: str
+    name: str
+    labels: Mapping[str, str]
+    node: str
+    phase: str
+    ready: bool
+    why: str
+    """What its containers wait for."""
+    rights: tuple[str, ...]
+    """What it may do on its node beyond its own container."""
+
+    @property
+    def described(self) -> str:
+        """In words."""
+        return "ready" if self.ready else f"{self.phase.lower()}, not ready{f' ({self.why})' if self.why else ''}"
+
+
+def parse_pods(text: str) -> tuple[Pod, ...]:
+    """Pods of kube-system, and of other namespaces those that have rights on their node."""
+    found = tuple(Pod(**{**one, "rights": tuple(one["rights"])}) for one in json.loads(text))
+    if not any(pod.namespace == "kube-system" for pod in found):
+        raise ValueError("no pods of kube-system are listed")
+    return found
+
+
+PODS = Probe("kubernetes-pods", on="kube_control_plane", command=f"{sent('api_side.py')} pods", parse=cache(parse_pods))
+
+
+def parse_kubelets(text: str) -> dict[str, Any]:
+    """By node: the configuration its kubelet runs with, or why it is not told."""
+    found: dict[str, Any] = json.loads(text)
+    if not found or not all(isinstance(one, dict | str) for one in found.values()):
+        raise ValueError("no kubelet is listed")
+    return found
+
+
+KUBELETS = Probe(
+    "kubernetes-kubelets",
+    on="kube_control_plane",
+    command=lambda place: f"{sent('api_side.py')} {asks('kubelets', *place.declared.groups['kubernetes'])}",
+    parse=cache(parse_kubelets),
+)
+
+
+PLURALS = {"DaemonSet": "daemonsets", "LimitRange": "limitranges", "NetworkPolicy": "networkpolicies", "Topology": "topologies"}
+
+
+def path_of(one: Mapping[str, Any]) -> str:
+    """Where an object lies in the API.
+
+    >>> path_of({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "quota", "namespace": "research"}})
+    '/api/v1/namespaces/research/resourcequotas/quota'
+    >>> path_of({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "within", "namespace": "a"}})
+    '/apis/networking.k8s.io/v1/namespaces/a/networkpolicies/within'
+    >>> path_of({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "worker0"}})
+    '/api/v1/nodes/worker0'
+    """
+    version, about = one["apiVersion"], one["metadata"]
+    plural = PLURALS.get(one["kind"], f"{one['kind'].lower()}s")
+    inside = f"/namespaces/{about['namespace']}" if "namespace" in about else ""
+    return f"{'/apis' if '/' in version else '/api'}/{version}{inside}/{plural}/{about['name']}"
+
+
+DNS = "/apis/apps/v1/namespaces/kube-system/deployments/coredns"
+"""Where kubeadm keeps the cluster's name servers."""
+
+
+QUEUED = ("Topology", "ResourceFlavor", "ClusterQueue", "LocalQueue")
+"""Kinds of Kueue's, asked for by themselves: where it is silent, so is the API server about them."""
+
+
+def _objects(place: Place) -> str:
+    planned = [one for one in place.declared.cluster["scheduler"]["objects"] if one["kind"] not in QUEUED]
+    return f"{sent('api_side.py')} {asks('objects', *map(path_of, planned), DNS)}"
+
+
+def parse_objects(text: str) -> dict[str, Any]:
+    """Objects by their path; None where nothing is."""
+    found: dict[str, Any] = json.loads(text)
+    if not found or not all(one is None or "metadata" in one for one in found.values()):
+        raise ValueError("no objects are listed")
+    return found
+
+
+OBJECTS = Probe("kubernetes-objects", on="kube_control_plane", command=_objects, parse=cache(parse_objects))
+
+
+def parse_tokens(text: str) -> dict[str, str]:
+    """When each bootstrap token ends, in RFC 3339; empty for one that never does."""
+    found: dict[str, str] = json.loads(text)
+    if not isinstance(found, dict):
+        raise ValueError("no table of tokens")
+    return found
+
+
+TOKENS = Probe("kubernetes-tokens", on="kube_control_plane", command=f"{sent('api_side.py')} tokens", parse=parse_tokens)
+
+
+def parse_health(text: str) -> dict[str, str]:
+    """Parts of the API server that are not well, with what it says of them.
+
+    >>> parse_health('"[+]ping ok\\\\n[-]etcd failed: reason withheld\\\\nreadyz check failed"')
+    {'etcd': 'failed: reason withheld'}
+    """
+    lines = json.loads(text).splitlines()
+    if not any(line.startswith(("[+]", "[-]")) for line in lines):
+        raise ValueError("no component is listed")
+    return {name: words for name, _, words in (line[3:].partition(" ") for line in lines if line.startswith("[-]"))}
+
+
+HEALTH = Probe("kubernetes-health", on="kube_control_plane", command=f"{sent('api_side.py')} health", parse=parse_health)

@@ -1,0 +1,82 @@
+"""Munge: the key that all Slurm nodes share, told by a digest of its digest so that nothing of it leaves the node, and credentials."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rackwright.checks.cluster.harness.probe import Place, Probe, Stage
+from rackwright.errors import UndeterminedError
+
+
+@dataclass(frozen=True)
+class Key:
+    """The key file, without the key."""
+
+    digest: str
+    mode: str
+    owner: str
+
+
+def parse_key(text: str) -> Key:
+    """Digest, mode and owner in one line."""
+    digest, mode, owner = text.split()
+    if len(digest) != 64:
+        raise ValueError("no sha256 digest")
+    return Key(digest, mode, owner)
+
+
+KEY = Probe(
+    "munge-key",
+    on="slurm",
+    command="set -e; cd /etc/munge; d=$(sha256sum < munge.key); "
+    "echo $(printf %s ${d%% *} | sha256sum | cut -c 1-64) $(stat -c '%a %U:%G' munge.key)",
+    parse=parse_key,
+)
+
+
+def parse_credential(text: str) -> str:
+    """One credential, safe to put into a command line between quotes."""
+    credential = text.strip()
+    if not credential.startswith("MUNGE:") or not set(credential) <= _ALPHABET:
+        raise ValueError("no credential")
+    return credential
+
+
+_ALPHABET = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=:")
+
+CREDENTIAL = Probe("munge-credential", on="slurm", command="munge --no-input", parse=parse_credential)
+
+
+def parse_decoded(text: str) -> str:
+    """The status line of unmunge, `Success (0)` without its number.
+
+    >>> parse_decoded("STATUS:           Invalid credential (8)\\nENCODE_HOST: n")
+    'Invalid credential'
+    """
+    for line in text.splitlines():
+        if line.lower().startswith(("status:", "unmunge: error:")):
+            return line.split(":")[-1].rpartition("(")[0].strip() or line.split(":")[-1].strip()
+    raise ValueError("unmunge printed no status")
+
+
+def partner(place: Place) -> str:
+    """The node whose credential this one decodes: the first other Slurm node that made one; a lone node decodes its own."""
+    members = place.declared.members("slurm")
+    others = [name for name in members if name != place.node["name"]] or list(members)
+    for name in others[:-1]:
+        try:
+            place.before(CREDENTIAL, name)
+        except UndeterminedError:
+            continue
+        return name
+    return others[-1]
+
+
+DECODED = Probe(
+    "munge-decoded",
+    on="slurm",
+    command=lambda place: f"printf %s '{place.before(CREDENTIAL, partner(place))}' | unmunge --no-output --metadata=/dev/stdout 2>&1",
+    parse=parse_decoded,
+    stage=Stage.LOOK_AGAIN,
+    statuses=frozenset(range(126)),
+)

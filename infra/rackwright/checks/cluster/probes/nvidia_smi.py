@@ -1,0 +1,245 @@
+"""Outputs of nvidia-smi, row by row: the one reader of its CSV and of its long form. GPUs that do not respond are named.
+
+Runs on the nodes, too (roles/slurm_worker, health): Python 3.9, standard library only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Generic, TypeVar
+
+from rackwright.checks.cluster.harness.cells import Row, Unread, is_absent, is_cut, lines_of, quoted
+
+T = TypeVar("T")
+NONE_FOUND: Final = "No devices were found"
+ENDS: Final = frozenset({0, 6, 10, 14, 15, 255})
+"""Exit statuses with which nvidia-smi may have listed GPUs: 6 no device, 10 interrupt, 14 infoROM, 15 a GPU fell off the bus, 255 other
+(nvidia-smi(1), RETURN VALUE)."""
+_HANDLE: Final = re.compile(r"unable to determine the device handle for\s+(?:gpu)?\s*(.*)$", re.IGNORECASE)
+_ADDRESS: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-9a-f])?", re.IGNORECASE)
+_IS_LOST: Final = re.compile(r"\[?gpu is lost", re.IGNORECASE)
+_NEEDS_RESET: Final = re.compile(r"\[?gpu requires reset", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class GpuList(Generic[T]):
+    """What nvidia-smi printed: GPUs with a row, GPUs that do not respond, and lines that are neither."""
+
+    gpus: tuple[T, ...] = ()
+    lost: tuple[str, ...] = ()
+    """Where a GPU is that does not respond: its PCI address, or `GPU 2` where the driver does not name the address."""
+    others: tuple[str, ...] = field(default=(), compare=False)
+    """Lines that are no row: warnings of the driver, or a row that is damaged beyond reading."""
+    unsure: tuple[Unread, ...] = ()
+    """Indices of rows that were not read, so that a row may be another row's repetition."""
+    cut: Unread | None = None
+    """Set where the text ends without a line end, so that rows may be missing."""
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.gpus)
+
+    def __len__(self) -> int:
+        return len(self.gpus)
+
+    def __getitem__(self, position: int) -> T:
+        return self.gpus[position]
+
+    def responding(self, planned: int) -> object:
+        """Return the number of GPUs that respond, in words with their addresses where some do not."""
+        count = len(self.gpus)
+        if not self.lost:
+            doubt = self.cut if count < planned else next(iter(self.unsure), None)
+            return count if doubt is None else doubt
+        verb = "does not" if len(self.lost) == 1 else "do not"
+        if not count:
+            return f"no GPU listed; {', '.join(self.lost)} {verb} respond"
+        return f"{count} of {max(planned, count + len(self.lost))} GPUs respond; {', '.join(self.lost)} {verb}"
+
+
+def read_table(text: str, fields: Sequence[str], make: Callable[[Row], T]) -> GpuList[T]:
+    """Return the GPUs of `--query-gpu=… --format=csv`, with titles or without, in the order in which they are listed.
+
+    Without titles the cells are those of `fields`, in their order. Raises ValueError where no line tells of any GPU.
+    """
+    rows, lost, others, none_found = _rows(text, fields)
+    kept, gone = [], list(lost)
+    for row in _uneven(_merged(rows), "name"):
+        if any(_IS_LOST.match(cell) for cell in row.cells.values()):
+            gone.append(_where(row))
+        else:
+            kept.append(row)
+    if not kept and not gone and not none_found:
+        raise ValueError(f'no GPU is listed: "{quoted(others[0])}"' if others else "no GPU is listed")
+    unsure = tuple(row.unread("index") for row in kept if not row.cells.get("index", "").isdigit())
+    return GpuList(tuple(make(row) for row in kept), tuple(dict.fromkeys(gone)), tuple(others), unsure, _end(text))
+
+
+def _end(text: str) -> Unread | None:
+    return Unread("the end of the list", None, lines_of(text)[-1]) if is_cut(text) else None
+
+
+def needs_reset(row: Row) -> bool:
+    """Return whether the driver says of a GPU, in the place of a value, that it requires a reset."""
+    return any(_NEEDS_RESET.match(cell) for cell in row.cells.values())
+
+
+def lost_gpu(line: str) -> str | None:
+    """Return where the GPU is that a line says does not respond; None if the line says no such thing.
+
+    >>> lost_gpu("Unable to determine the device handle for GPU0000:25:00.0: Unknown Error")
+    '0000:25:00.0'
+    >>> lost_gpu("Unable to determine the device handle for GPU2: Unknown Error")
+    'GPU 2'
+    """
+    found = _HANDLE.search(line)
+    if not found:
+        return None
+    address = _ADDRESS.search(found[1])
+    number = re.match(r"(\d{1,3})(?::|\s|$)", found[1])
+    return address[0].lower() if address else f"GPU {number[1]}" if number else "a GPU that is not named"
+
+
+def _rows(text: str, fields: Sequence[str]) -> tuple[list[Row], list[str], list[str], bool]:
+    """Return rows, GPUs that do not respond, other lines, and whether nvidia-smi says that there is no GPU."""
+    names, rows, lost, others, none_found = list(fields), list[Row](), list[str](), list[str](), False
+    lines = lines_of(text)
+    for number, line in enumerate(lines):
+        cells = _cells(line, len(names))
+        gone = lost_gpu(line)
+        if gone:
+            lost.append(gone)
+        elif NONE_FOUND.lower() in line.lower():
+            none_found = True
+        elif cells[0].split(" ")[0] == "index" or (len(cells) > 1 and "index" in cells):
+            names = [re.sub(r"\s*\[.*\]$", "", cell) for cell in cells]
+        elif cells[0].isdigit() or len(cells) >= max(3, len(names) - 1):
+            rows.append(_row(line, cells, names, cut=is_cut(text) and number == len(lines) - 1))
+        else:
+            others.append(line)
+    return rows, lost, others, none_found
+
+
+def _cells(line: str, expected: int) -> list[str]:
+    """Return the cells of a line. nvidia-smi writes a blank after each comma; a comma without one may be part of a localised number."""
+    plain = [cell.strip() for cell in line.split(",")]
+    spaced = [cell.strip() for cell in re.split(r",(?:\s+|$)", line.strip("\r\n"))]
+    return plain if len(plain) == expected or len(spaced) == 1 else spaced
+
+
+def _row(line: str, cells: list[str], names: Sequence[str], *, cut: bool) -> Row:
+    found = dict(zip(names, cells))  # noqa: B905 - a row may have fewer cells than names, or more
+    index = found.get("index", "")
+    subject = f"GPU {index}" if index.isdigit() else "GPU of unknown index"
+    last = names[min(len(cells), len(names)) - 1]
+    return Row(subject, found, line, cut=last if cut else None)
+
+
+def _merged(rows: list[Row]) -> list[Row]:
+    """Return one row for each index; where two rows of one index differ, the cells in which they differ are doubtful."""
+    found: dict[str, Row] = {}
+    for number, row in enumerate(rows):
+        index = row.cells.get("index", "")
+        key = index if index.isdigit() else f"row {number}"
+        before = found.get(key)
+        if before:
+            names = {*before.cells, *row.cells}
+            differing = {name for name in names if before.cells.get(name) != row.cells.get(name)}
+            row = replace(before, doubtful=before.doubtful | differing)
+        found[key] = row
+    return list(found.values())
+
+
+def _uneven(rows: list[Row], model: str) -> list[Row]:
+    """Return the rows, with cells marked as doubtful that one GPU has not and another of the same model has."""
+    have: dict[str, set[str]] = {}
+    for row in rows:
+        have.setdefault(row.cells.get(model, ""), set()).update(name for name, cell in row.cells.items() if not is_absent(cell))
+    return [
+        replace(row, doubtful=row.doubtful | {name for name in have[row.cells.get(model, "")] if is_absent(row.cells.get(name, ""))})
+        for row in rows
+    ]
+
+
+def _where(row: Row) -> str:
+    bus = row.cells.get("pci.bus_id", "")
+    return bus.lower() if _ADDRESS.fullmatch(bus) else row.subject
+
+
+def read_long(text: str, make: Callable[[Row], T]) -> GpuList[T]:
+    """Return the GPUs of `nvidia-smi -q`. Cells are named by their path, as in `Fabric/Health/Summary`.
+
+    Raises ValueError where no line tells of any GPU.
+    """
+    blocks, lost, others = list[tuple[str, list[str]]](), list[str](), list[str]()
+    for line in lines_of(text):
+        title = re.match(rf"GPU\s+({_ADDRESS.pattern})\s*$", line, re.IGNORECASE)
+        gone = lost_gpu(line)
+        if gone:
+            lost.append(gone)
+        elif title:
+            blocks.append((title[1].lower(), []))
+        elif blocks and line.startswith(" "):
+            blocks[-1][1].append(line)
+        else:
+            others.append(line)
+    if not blocks and not lost:
+        raise ValueError(f'no GPU is described: "{quoted(others[0])}"' if others else "no GPU is described")
+    rows = [_block(address, lines, cut=is_cut(text) and number == len(blocks) - 1) for number, (address, lines) in enumerate(blocks)]
+    unsure = [row.unread("block") for number, row in enumerate(rows) if row.subject in [one.subject for one in rows[:number]]]
+    attached = [line for line in others if line.startswith("Attached GPUs")]
+    if attached and attached[0].rpartition(":")[2].strip() != str(len(blocks) + len(lost)):
+        unsure.append(Unread("the number of GPUs described", str(len(blocks)), attached[0]))
+    made = tuple(make(row) for row in _uneven(rows, "Product Name"))
+    return GpuList(made, tuple(dict.fromkeys(lost)), tuple(others), tuple(unsure), _end(text))
+
+
+def _block(address: str, lines: list[str], *, cut: bool) -> Row:
+    """Return the cells of one GPU by path. A path that is there twice with different values is doubtful."""
+    cells, doubtful, above, last = dict[str, str](), set[str](), list[tuple[int, str]](), None
+    for line in lines:
+        depth = len(line) - len(line.lstrip(" "))
+        above = [(level, name) for level, name in above if level < depth]
+        name, colon, value = (part.strip() for part in line.partition(" : "))
+        path = "/".join([*(name for _, name in above), name])
+        if not colon:
+            above.append((depth, name))
+        elif cells.setdefault(path, value) != value:
+            doubtful.add(path)
+        last = path
+    return Row(f"GPU {address}", cells, "", frozenset(doubtful), cut=last if cut else None)
+
+
+HEALTHY: Final[Mapping[str, frozenset[str]]] = {
+    "Summary": frozenset({"healthy"}),
+    "Bandwidth": frozenset({"full"}),
+    "Route Recovery in progress": frozenset({"false", "no"}),
+    "Route Unhealthy": frozenset({"false", "no"}),
+    "Access Timeout Recovery": frozenset({"false", "no"}),
+    "Incorrect Configuration": frozenset({"none", "false", "no"}),
+}
+"""Words of a fabric in order, by row of the section Fabric/Health of `nvidia-smi -q` (nvml.h, NVML_GPU_FABRIC_HEALTH…).
+`Partition Assigned` is left out: both of its words are in order."""
+
+
+def unhealthy(row: Row, section: str = "Fabric/Health") -> dict[str, str | Unread]:
+    """Return the rows of a section that say that it is not in order, by name; a driver that has no such row says nothing.
+
+    A row that the driver could not read is `Unread`.
+    """
+    found: dict[str, str | Unread] = {}
+    for path, said in row.cells.items():
+        name = path.rpartition("/")[2]
+        if path.rpartition("/")[0] != section or name == "Partition Assigned" or (is_absent(said) and path not in row.doubtful):
+            continue
+        value = row.read(path, _words_of_health)
+        if isinstance(value, Unread) or value.lower() not in HEALTHY.get(name, ("none", "false", "no", "healthy", "full")):
+            found[name] = value
+    return found
+
+
+def _words_of_health(cell: str) -> str:
+    if not re.fullmatch(r"[A-Za-z][A-Za-z ,/_-]*", cell) or "error" in cell.lower():
+        raise ValueError(cell)
+    return cell

@@ -1,0 +1,227 @@
+"""The smoke run of a Kubernetes cluster: pods on every idle worker at once, and what each found where it ran."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shlex
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from rackwright.checks.cluster.harness.probe import NodeBusy, Place, Probe, Stage
+from rackwright.checks.cluster.probes.smoke import gpus_to_ask
+from rackwright.errors import UndeterminedError
+
+_SECONDS: Final = 100
+"""Seconds after which the run begins to take everything back."""
+_LEVEL: Final = "pod-security.kubernetes.io/enforce"
+_NEEDS_MORE: Final = frozenset({"gpus", "storage"})
+"""Parts whose pods ask for something: that they do not run says something of it where others do."""
+_NONE_VISIBLE: Final = (None, "", "none", "void")
+"""What NVIDIA_VISIBLE_DEVICES says where there is none (NVIDIA Container Toolkit, "Environment variables")."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """A command in a pod: its status, what it said; None where it never got there."""
+
+    rc: int | None
+    out: str
+    said: str
+
+    @property
+    def answer(self) -> str:
+        """Its output, or its complaint; raises UndeterminedError where the command did not get into the pod."""
+        if self.rc is None:
+            raise UndeterminedError(f"no command could run in the pod: {self.said}")
+        return self.out.strip() if self.rc == 0 else self.said or f"status {self.rc}"
+
+
+@dataclass(frozen=True)
+class Devices:
+    """The GPUs that a pod sees."""
+
+    visible: tuple[str, ...]
+    files: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{len(self.files)} device files, {len(self.visible)} visible"
+
+
+@dataclass(frozen=True)
+class Pods:
+    """The whole run."""
+
+    data: Mapping[str, Any]
+
+    def part(self, node: str, part: str) -> Mapping[str, Any]:
+        """What one part of the run found on a node; raises UndeterminedError where it takes no pods, NodeBusy where its GPUs are in use."""
+        state = self.data["states"].get(node, "it did not answer, so no pod was sent to it")
+        if state:
+            raise UndeterminedError(f"node not usable: {state}")
+        if part == "gpus" and node in self.data["busy"]:
+            raise NodeBusy
+        found = self.data["nodes"].get(node, {})
+        if part not in found:
+            raise UndeterminedError(f"the run has no {part} of {node}")
+        if part in _NEEDS_MORE and found["plain"]["phase"] != "Succeeded":
+            raise UndeterminedError(f"no pod runs on this node: {found['plain']['why'] or found['plain']['phase']}")
+        return found[part]  # type: ignore[no-any-return]
+
+    def network(self, node: str) -> Mapping[str, Any]:
+        """What the pod found that answers on a node; raises UndeterminedError where it does not run."""
+        return _running(self.part(node, "network"), "reach")
+
+    def storage(self, node: str) -> Mapping[str, Any]:
+        """What the pod with the claim found on a node; raises UndeterminedError where it does not run."""
+        return self.part(node, "storage")
+
+    def port(self, node: str) -> Mapping[str, Any]:
+        """Who answered on a node's port."""
+        found = self.data["ports"].get(node)
+        if not found or not found["behind"]:
+            raise UndeterminedError("no pod ran that could answer")
+        return found  # type: ignore[no-any-return]
+
+
+def _running(part: Mapping[str, Any], proof: str) -> Mapping[str, Any]:
+    if proof not in part:
+        raise UndeterminedError(f"the pod does not run: {part['pod']['why'] or part['pod']['phase']}")
+    return part
+
+
+def told(data: Mapping[str, Any]) -> Told:
+    """What a command in a pod came to."""
+    return Told(data["rc"], data["out"], data["said"])
+
+
+def parse_devices(text: str) -> Devices:
+    """What `probe devices` prints.
+
+    >>> str(parse_devices('{"visible": "0,1", "files": ["/dev/nvidia0", "/dev/nvidia1"], "rdma": []}'))
+    '2 device files, 2 visible'
+    """
+    data = json.loads(text)
+    visible = () if data["visible"] in _NONE_VISIBLE else tuple(data["visible"].split(","))
+    return Devices(visible, tuple(data["files"]))
+
+
+def parse_pods(text: str) -> Pods:
+    """The JSON document that the run prints last."""
+    data = json.loads(text.strip().splitlines()[-1])
+    if not {"states", "nodes", "namespaces", "ports", "busy", "privileged"} <= set(data):
+        raise ValueError("the run did not finish")
+    return Pods(data)
+
+
+def _request(place: Place) -> dict[str, Any]:
+    scheduler = place.declared.cluster["scheduler"]
+    workers = [
+        one for one in scheduler["nodes"] if one["runs_workloads"] and one["name"] in place.declared.nodes and place.speaks(one["name"])
+    ]
+    inside = [one for one in scheduler["nodes"] if one["name"] in place.declared.nodes]
+    mount = _shared(place, {one["name"] for one in workers} | {place.node["name"]})
+    return {
+        "token": os.urandom(4).hex(),
+        "image": scheduler["probe_image"],
+        "nodes": [
+            {"name": one["name"], "gpus": one["gpus"], "first": gpus_to_ask([one["gpus"]])[0], "taints": list(one["taints"])}
+            for one in workers
+        ],
+        "ports": {one["name"]: one["address"] for one in inside},
+        "namespaces": _namespaces(scheduler),
+        "policies": _policies(scheduler),
+        "storage": mount,
+        "outside": _outside(place) if place.declared.cluster["network"].get("gateway") else [],
+        "seconds": _SECONDS,
+    }
+
+
+def _outside(place: Place) -> list[str]:
+    """Names that name servers outside the cluster may know: podman's have those of containers, a site's those of machines."""
+    name = place.node["name"]
+    return [f"{place.declared.stack}-{name}.dns.podman", f"{place.declared.stack}-{name}", place.node["fqdn"]]
+
+
+def _namespaces(scheduler: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Namespaces of the plan as they are applied: labels and quota."""
+    names = [one["name"] for one in scheduler["namespaces"]]
+    made = [one for one in scheduler["objects"] if one["kind"] == "Namespace" and one["metadata"]["name"] in names]
+    hard = {one["metadata"]["namespace"]: one["spec"]["hard"] for one in scheduler["objects"] if one["kind"] == "ResourceQuota"}
+    found = []
+    for one in made:
+        name, labels = one["metadata"]["name"], one["metadata"]["labels"]
+        found.append({"name": name, "labels": labels, "level": labels.get(_LEVEL, "privileged"), "hard": hard.get(name)})
+    return found
+
+
+def _policies(scheduler: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """NetworkPolicies of the first namespace that has some, where the network is to hold pods to them: all namespaces have the same."""
+    made = (
+        [one for one in scheduler["objects"] if one["kind"] == "NetworkPolicy"] if scheduler["network"]["enforces_network_policy"] else []
+    )
+    first = next((one["metadata"]["namespace"] for one in made), None)
+    return [{"name": one["metadata"]["name"], "spec": one["spec"]} for one in made if one["metadata"]["namespace"] == first]
+
+
+def _shared(place: Place, needed: set[str]) -> str | None:
+    """Where the file system is mounted that claims lie on; None where it is not on all nodes that the run needs."""
+    first = next(iter(place.declared.cluster.get("storage") or ()), None)
+    return str(first["mount"]) if first and place.declared.cluster["scheduler"]["folders"] and needed <= set(first["clients"]) else None
+
+
+_BOOT: Final = """
+import base64, json, sys, types, zlib
+for name, text in json.loads(zlib.decompress(base64.b64decode(sys.argv[1]))):
+    module = sys.modules[name] = types.ModuleType(name)
+    exec(compile(text, name + ".py", "exec"), module.__dict__)
+sys.modules["pods_side"].main(json.loads(sys.argv[2]))
+"""
+_SIDES: Final = ("pods_api", "names_side", "pods_made", "pods_asked", "pods_policies", "pods_side")
+
+
+@cache
+def _packed() -> str:
+    """The node's side, each after what it imports; packed, because one argument of a command holds 128 KiB."""
+    folder = Path(__file__).parents[1] / "harness"
+    texts = [(name, (folder / f"{name}.py").read_text(encoding="utf-8")) for name in _SIDES]
+    return base64.b64encode(zlib.compress(json.dumps(texts).encode())).decode()
+
+
+def _command(place: Place) -> str:
+    if place.declared.cluster["scheduler"]["kind"] != "kubernetes":
+        raise UndeterminedError("the cluster does not run Kubernetes")
+    if not place.declared.cluster["scheduler"]["probe_image"]:
+        raise UndeterminedError("no image for the checks: only the bundle contains it")
+    return f"python3 -I -S -c {shlex.quote(_BOOT)} {_packed()} {shlex.quote(json.dumps(_request(place)))}"
+
+
+PODS: Final = Probe("pods", on="@control", command=_command, parse=parse_pods, timeout=115, stage=Stage.JOBS)
+
+
+def parse_left(text: str) -> tuple[str, ...]:
+    """Paths that pods left behind."""
+    found = text.split()
+    if not all(path.startswith("/") for path in found):
+        raise ValueError("not every line is a path")
+    return tuple(found)
+
+
+def _look(place: Place) -> str:
+    found = place.before(PODS, place.declared.members("@control")[0]).data["nodes"].get(place.node["name"], {})
+    pods = [found.get("plain"), *(found.get("gpus", {}).get(part) for part in ("first", "second"))]
+    uids = [pod["uid"] for pod in pods if pod and pod["uid"]]
+    if not uids:
+        raise UndeterminedError("no pod of the run has ended here")
+    kept = " ".join(f"/var/lib/kubelet/pods/{uid}" for uid in uids)
+    groups = " -o ".join(f"-name '*{uid.replace('-', '_')}*' -o -name '*{uid}*'" for uid in uids)
+    look = f"ls -d {kept} 2>/dev/null; find /sys/fs/cgroup -type d \\( {groups} \\) 2>/dev/null"
+    return f'for _ in $(seq 20); do left=$({look}); [ -n "$left" ] || break; sleep 0.3; done; echo $left'
+
+
+LEFT: Final = Probe("pods-left", on="kubernetes_worker", command=_look, parse=parse_left, timeout=15, stage=Stage.AFTER_JOBS)

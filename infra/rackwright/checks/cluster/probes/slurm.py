@@ -1,0 +1,222 @@
+"""What Slurm says of itself: daemons, configuration, nodes, partitions."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from rackwright.checks.cluster.harness.cells import Lines, Row, Unread, flag, integer, read_each_line, words
+from rackwright.checks.cluster.harness.probe import Place, Probe
+from rackwright.checks.cluster.probes.slurm_states import states_of
+
+
+def parse_ping(text: str) -> dict[str, bool]:
+    """Whether each controller is up, by host.
+
+    >>> parse_ping("Slurmctld(primary) at login0 is UP")
+    {'login0': True}
+    """
+    found = {host: state == "UP" for host, state in re.findall(r"^Slurmctld\(\S+\) at (\S+) is (UP|DOWN)", text, re.MULTILINE)}
+    if not found:
+        raise ValueError("no controller is listed")
+    return found
+
+
+PING = Probe("slurm-ping", on="slurm", command="scontrol ping", parse=parse_ping, statuses=frozenset({0, 1}))
+
+
+def parse_version(text: str) -> str:
+    """`slurm-wlm 24.11.5` or `slurm 24.11.5`, without the distributor's word."""
+    found = re.fullmatch(r"\S+ (\d+\.\d+\.\d+\S*)", text.strip())
+    if not found:
+        raise ValueError("no version")
+    return found[1]
+
+
+def _version_command(place: Place) -> str:
+    roles = place.node["roles"]
+    daemon = (
+        "slurmctld" if "controller" in roles else "slurmd" if "worker" in roles else "slurmdbd" if "accounting" in roles else "scontrol"
+    )
+    return f"{daemon} -V"
+
+
+VERSION = Probe("slurm-version", on="slurm", command=_version_command, parse=parse_version)
+
+
+def parse_digests(text: str) -> Lines[str]:
+    """`sha256sum` lines by file name without its folder."""
+    found = read_each_line(text, _digest)
+    if "slurm.conf" not in found:
+        raise ValueError("no slurm.conf")
+    return found
+
+
+def _digest(line: str) -> tuple[str, str]:
+    digest, path = line.split()
+    if not re.fullmatch(r"[0-9a-f]{64}", digest):
+        raise ValueError("no digest")
+    return path.rpartition("/")[2], digest
+
+
+CONFIGURATION = Probe(
+    "slurm-configuration",
+    on="slurm",
+    # What slurmd fetched lies under /run/slurm/conf; a node without it reads /etc/slurm.
+    command="for f in slurm gres cgroup; do for d in /run/slurm/conf /etc/slurm; do "
+    "[ -r $d/$f.conf ] && sha256sum $d/$f.conf && break; done; done; true",
+    parse=parse_digests,
+)
+
+
+@dataclass(frozen=True)
+class SlurmNode:
+    """A node as the controller has it; Unread for a value that was not read."""
+
+    name: str
+    states: frozenset[str] | Unread
+    reason: str
+    """With who gave it and when, `bad DIMM [root@2026-11-21T04:00:00]`."""
+    cpus: int | Unread
+    memory_mib: int | Unread
+    gpus: dict[str, int] | Unread
+    """GPUs by type; the type is empty where none is given."""
+
+
+def parse_nodes(text: str) -> Lines[SlurmNode]:
+    """`scontrol --oneliner show nodes`."""
+    found = read_each_line(text, _node)
+    if not found and "no nodes" not in text.lower():
+        raise ValueError("no nodes are listed")
+    return found
+
+
+_GIVEN: Final = re.compile(r" Reason=(.*?\[[^@\s\[\]]+@[^\]]*\])")
+_AFTER: Final = re.compile(r"\s(?:Comment|AdminComment|Extra|InstanceId|InstanceType|ReservationName|ResumeAfterTime|AvailableFeatures)=")
+"""What scontrol prints after the reason (Slurm 24.11, slurm_sprint_node_table)."""
+
+
+def _node(line: str) -> tuple[str, SlurmNode] | None:
+    if not line.startswith("NodeName="):
+        if " State=" in line or "CPUTot=" in line:
+            raise ValueError("a node without a name")
+        return None
+    before, _, after = line.partition(" Reason=")
+    given = _GIVEN.search(line)
+    row = Row(fields(before).get("NodeName", ""), fields(before), line)
+    reason = given[1] if given else _AFTER.split(after)[0]
+    return words(row.subject), SlurmNode(
+        name=row.subject,
+        states=row.read("State", states_of),
+        reason=reason.strip(),
+        cpus=row.read("CPUTot", integer),
+        memory_mib=row.read("RealMemory", integer),
+        gpus=row.read("Gres", parse_gres) if "Gres" in row.cells else {},
+    )
+
+
+def parse_gres(text: str) -> dict[str, int]:
+    """GPUs by type out of a Gres field.
+
+    >>> parse_gres("gpu:h100:8(S:0-1),nic:2"), parse_gres("(null)")
+    ({'h100': 8}, {})
+    """
+    gpus: dict[str, int] = {}
+    for item in re.sub(r"\((?!null)[^)]*\)", "", text).split(","):
+        name, _, rest = item.partition(":")
+        if not re.fullmatch(r"\(null\)|[a-z]\w*(:[\w.-]+)*(:\d+[KMGT]?)?|", item):
+            raise ValueError(f'"{item}" is no GRES')
+        if name == "gpu":
+            kind, _, count = rest.rpartition(":")
+            gpus[kind] = gpus.get(kind, 0) + int(count)
+    return gpus
+
+
+def fields(line: str) -> dict[str, str]:
+    """`Key=value` pairs of a one-line record, as far as values have no spaces. A key that is repeated, as in free text, keeps its first."""
+    found: dict[str, str] = {}
+    for word in line.split():
+        key, mark, value = word.partition("=")
+        if mark:
+            found.setdefault(key, value)
+    return found
+
+
+NODES = Probe("slurm-nodes", on="role_controller", command="scontrol --oneliner show nodes", parse=parse_nodes)
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A partition as the controller has it; Unread for a value that was not read."""
+
+    state: str | Unread
+    default: bool | Unread
+    nodes: tuple[str, ...] | Unread
+    max_time: str | Unread
+
+
+def parse_partitions(text: str) -> Lines[Partition]:
+    """`scontrol --oneliner show partitions`."""
+    found = read_each_line(text, _partition)
+    if not found:
+        raise ValueError("no partitions are listed")
+    return found
+
+
+def _partition(line: str) -> tuple[str, Partition] | None:
+    if not line.startswith("PartitionName="):
+        if " MaxTime=" in line or "TotalNodes=" in line:
+            raise ValueError("a partition without a name")
+        return None
+    row = Row(fields(line)["PartitionName"], fields(line), line)
+    nodes = row.read("Nodes", expand) if "Nodes" in row.cells else ()
+    return words(row.subject), Partition(row.read("State", words), row.read("Default", flag), nodes, row.read("MaxTime", words))
+
+
+def expand(hostlist: str) -> tuple[str, ...]:
+    """Names of a Slurm host list, sorted.
+
+    >>> expand("login0,worker[0-1,07-08]")
+    ('login0', 'worker0', 'worker07', 'worker08', 'worker1')
+    """
+    if hostlist in ("", "(null)"):
+        return ()
+    if not re.fullmatch(r"[\w.,\[\]-]+", hostlist):
+        raise ValueError(f'"{hostlist}" is no host list')
+    names: list[str] = []
+    for item in re.findall(r"[^,\[]+(?:\[[^\]]*\])?[^,\[]*", hostlist):
+        found = re.fullmatch(r"(.*?)\[(.*)\](.*)", item)
+        names += [f"{found[1]}{number}{found[3]}" for number in _numbers(found[2])] if found else [item]
+    return tuple(sorted(names))
+
+
+def _numbers(ranges: str) -> list[str]:
+    found = []
+    for item in ranges.split(","):
+        low, _, high = item.partition("-")
+        found += [f"{number:0{len(low)}d}" for number in range(int(low), int(high or low) + 1)]
+    return found
+
+
+PARTITIONS = Probe("slurm-partitions", on="role_controller", command="scontrol --oneliner show partitions", parse=parse_partitions)
+
+
+def parse_settings(text: str) -> dict[str, str]:
+    """`scontrol show config`: values by name."""
+    found = {name.strip(): value.strip() for name, mark, value in (line.partition("=") for line in text.splitlines()) if mark}
+    if "ClusterName" not in found:
+        raise ValueError("no ClusterName")
+    return found
+
+
+LAST_LOOK = Probe(
+    "slurm-last-look",
+    on="role_worker",
+    # Both times are the node's own, so that its clock does not matter here.
+    command="stat -c %Y /var/lib/rackwright/health.json && date +%s",
+    parse=lambda text: int(text.split()[1]) - int(text.split()[0]),
+)
+"""Seconds since the node last looked at itself."""
+
+SETTINGS = Probe("slurm-settings", on="role_controller", command="scontrol show config", parse=parse_settings)

@@ -1,0 +1,286 @@
+"""The smoke run: a handful of short jobs over all nodes at once, and what the nodes then see on the shared file system."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from rackwright.checks.cluster.harness.probe import NodeBusy, Place, Probe, Stage
+from rackwright.errors import UndeterminedError
+
+if TYPE_CHECKING:  # Compute nodes look at themselves with this file, and have no reports.
+    from rackwright.inventory.reader import Inventory
+
+MEMORY: Final = 64
+"""MiB that each job asks for on a node (smoke_side.py)."""
+RECORDS: Final = 200
+"""Lines each node writes into one file, in turn with the others."""
+LOCKED_RECORDS: Final = 20
+"""The same where each line is locked, written to the server's disk and unlocked: 64 nodes with a disk of 10 ms take 13 s."""
+_PATIENCE: Final = 20
+"""Seconds a job may wait and run."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What one task of a job said of itself."""
+
+    job: str
+    node: str
+    host: str
+    uid: int
+    gpus: tuple[str, ...]
+    """The node's own numbers of the GPUs it was given."""
+    visible: tuple[str, ...] | None
+    """What programs are told to use; None where they are told nothing."""
+    began: float
+    ended: float
+    memory_mib: int | None = None
+    """What its control groups leave it; None where they set no limit."""
+    cores: int = 0
+    """CPUs it may run on."""
+    cpus: int = 0
+    """CPUs that Slurm gave it."""
+    opened: tuple[str, ...] = ()
+    """GPUs' device files that it is not kept from."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job of the run."""
+
+    name: str
+    asked: int
+    nodes: tuple[str, ...]
+    rc: int
+    said: str
+    tasks: tuple[Task, ...]
+
+
+@dataclass(frozen=True)
+class Smoke:
+    """The whole run."""
+
+    states: Mapping[str, str]
+    jobs: tuple[Job, ...]
+    batch: Mapping[str, Any] | None
+    accounts: Mapping[str, Any] | None
+    folder: str | None
+    records: int
+    """Lines each node wrote into the common file."""
+
+    def job(self, name: str, node: str) -> Job:
+        """The job of that name that covered the node; raises NodeBusy where it runs others, UndeterminedError where it takes none."""
+        state = self.states.get(node, "it did not answer, so no job was sent to it")
+        if at_work(state):
+            raise NodeBusy
+        if not state.startswith("idle"):
+            raise UndeterminedError(f"node not usable: {state}")
+        found = next((job for job in self.jobs if job.name == name and node in job.nodes), None)
+        if found is None:
+            raise UndeterminedError(f"no {name} job ran on {node}")
+        return found
+
+    def must_have_sent(self) -> None:
+        """Raises where no job was sent at all: NodeBusy when all nodes were at work, UndeterminedError for any other reason."""
+        if self.jobs:
+            return
+        if self.states and all(map(at_work, self.states.values())):
+            raise NodeBusy
+        raise UndeterminedError("no node was idle")
+
+    def task(self, name: str, node: str) -> Task | None:
+        """What that job said from the node; None when it did not get there."""
+        return next((task for task in self.job(name, node).tasks if task.node == node), None)
+
+
+def at_work(state: str) -> bool:
+    """Whether a healthy node runs somebody's jobs, by sinfo's long state: a suffix, or a second word for the state, means trouble.
+
+    >>> at_work("mixed none"), at_work("allocated* Not responding"), at_work("draining leaving")
+    (True, False, False)
+    """
+    return state.split(None, 1)[0] in _AT_WORK
+
+
+_AT_WORK: Final = frozenset(
+    {"allocated", "mixed", "completing", "planned", "mixed-", "allocated+", "mixed+", "reserved", "maint", "blocked"}
+)
+"""States of `man sinfo`, NODE STATE CODES; `-` is planned for a job, `+` completes one. A reservation keeps other jobs away."""
+
+
+def parse_smoke(text: str) -> Smoke:
+    """The JSON document that the run prints last."""
+    data = json.loads(text.strip().splitlines()[-1])
+    jobs = tuple(_job(job) for job in data["jobs"])
+    return Smoke(data["states"], jobs, data["batch"], data["accounts"], data["folder"], data["records"])
+
+
+def _job(data: Mapping[str, Any]) -> Job:
+    tasks = tuple(parse_task(task) for task in data["tasks"])
+    return Job(data["name"], data["asked"], tuple(data["nodes"]), data["rc"], decisive(data["said"]), tasks)
+
+
+def decisive(said: str) -> str:
+    """What srun said, without its running commentary: the first two errors.
+
+    >>> decisive("srun: job 7 queued and waiting for resources\\nsrun: error: Unable to create step")
+    'error: Unable to create step'
+    """
+    lines = [line.removeprefix("srun: ") for line in said.splitlines()]
+    told = [line for line in lines if line.strip() and not line.startswith(_COMMENTARY) and not line.endswith("waiting for resources")]
+    errors = [line for line in told if "error" in line.lower()]
+    return "; ".join((errors or told)[:2])
+
+
+_COMMENTARY: Final = ("job ", "interrupt ", "forcing ", "StepId=", "sending ")
+
+
+def parse_task(data: Mapping[str, Any]) -> Task:
+    """What a task printed of itself."""
+    visible = data["visible"]
+    return Task(
+        data["job"],
+        data["node"],
+        data["host"],
+        data["uid"],
+        tuple(filter(None, (data["gpus"] or "").split(","))),
+        tuple(filter(None, visible.split(","))) if visible is not None else None,
+        data["began"],
+        data["ended"],
+        None if data.get("memory") is None else int(data["memory"]) // 2**20,
+        int(data.get("cores") or 0),
+        int(data.get("cpus") or 0),
+        tuple(data.get("opened") or ()),
+    )
+
+
+def gpus_to_ask(counts: Iterable[int]) -> tuple[int, int]:
+    """How many GPUs two concurrent jobs ask on every node: three of eight each, or what a smaller one has; 0 where there is none left.
+
+    >>> gpus_to_ask([8, 8]), gpus_to_ask([4]), gpus_to_ask([1]), gpus_to_ask([0])
+    ((3, 3), (1, 1), (1, 0), (0, 0))
+    """
+    fewest = min(counts, default=0)
+    first = max(1, fewest * 3 // 8) if fewest else 0
+    return first, min(first, fewest - first)
+
+
+class Sender(Protocol):
+    """Where jobs are sent from."""
+
+    @property
+    def node(self) -> Mapping[str, Any]:
+        """The node's record."""
+
+    @property
+    def declared(self) -> Inventory:
+        """The plan."""
+
+
+def parts(place: Sender) -> list[dict[str, Any]]:
+    """The plan's compute nodes, each in one partition, those with GPUs apart from those without."""
+    scheduler = place.declared.cluster["scheduler"]
+    inside = {node["name"]: node["gpus"] for node in scheduler["nodes"] if node["name"] in place.declared.nodes}
+    found: list[dict[str, Any]] = []
+    for partition in scheduler["partitions"]:
+        for with_gpus in (True, False):
+            nodes = [name for name in partition["nodes"] if name in inside and bool(inside[name]) is with_gpus]
+            if nodes:
+                first, second = gpus_to_ask(inside[name] for name in nodes)
+                found.append({"partition": partition["name"], "nodes": nodes, "first": first, "second": second})
+            inside = {name: gpus for name, gpus in inside.items() if name not in nodes}
+    return found
+
+
+def runner(place: Sender) -> str | None:
+    """The user of the plan in whose name jobs run; None where the plan has none and root must do."""
+    users = place.declared.cluster.get("users") or ()
+    return users[0]["name"] if users else None
+
+
+def shared(place: Sender) -> Mapping[str, Any] | None:
+    """A shared file system that all compute nodes and the submitting one have, and to which users may write."""
+    needed = {name for part in parts(place) for name in part["nodes"]} | {place.node["name"]}
+    everywhere = (one for one in place.declared.cluster.get("storage") or () if needed <= set(one["clients"]))
+    return next((one for one in everywhere if int(one["mode"], 8) & 0o002), None)
+
+
+def writing(storage: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Where and how nodes write together. NFS keeps all of what several write into one page only where each locks its part (nfs(5))."""
+    locks = storage is not None and storage["kind"] == "nfs"
+    return {"storage": storage["mount"] if storage else None, "records": LOCKED_RECORDS if locks else RECORDS, "locks": locks}
+
+
+def as_user(place: Place, request: Mapping[str, Any]) -> str:
+    """The command that runs the node's side of the smoke run as the plan's user."""
+    user = runner(place)
+    change = f"runuser -u {user} -- " if user else ""
+    return f"{change}python3 -I -S -c {shlex.quote(_node_side())} {shlex.quote(json.dumps(request))}"
+
+
+@cache
+def _node_side() -> str:
+    return (Path(__file__).parents[1] / "harness" / "smoke_side.py").read_text(encoding="utf-8")
+
+
+def _command(place: Place) -> str:
+    if "partitions" not in place.declared.cluster["scheduler"]:
+        raise UndeterminedError("the cluster does not run Slurm")
+    if place.node["name"] != submitter(place):
+        return "true"
+    saving = place.declared.cluster["scheduler"].get("power_saving") or {}
+    answering = {name for part in parts(place) for name in part["nodes"] if place.speaks(name)}
+    reduced = [{**part, "nodes": [name for name in part["nodes"] if name in answering]} for part in parts(place)]
+    request = {
+        "parts": [part for part in reduced if part["nodes"]],
+        **writing(shared(place)),
+        "settle_seconds": 3,
+        "seconds": _PATIENCE + saving.get("resume_timeout_s", 0),
+        "accounting": bool(place.declared.cluster["scheduler"].get("accounting")),
+        "accounting_seconds": 10,
+        "token": os.urandom(4).hex(),
+    }
+    return as_user(place, request)
+
+
+def submitter(place: Place) -> str:
+    """The node from which the smoke run is submitted."""
+    return place.declared.members("@submit")[0]
+
+
+SMOKE = Probe("smoke", on="@submit", command=_command, parse=parse_smoke, timeout=60, stage=Stage.JOBS)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a node sees of what the jobs wrote."""
+
+    files: Mapping[str, str]
+    """First line by name of the file that each node wrote."""
+    lines: tuple[str, ...]
+    """The file that all wrote together."""
+
+
+def parse_seen(text: str) -> Seen:
+    """Lines `file name: content`, then `==`, then the common file."""
+    files, mark, together = text.partition("==\n")
+    if not mark:
+        raise ValueError("no common file")
+    return Seen(dict(line.split(": ", 1) for line in files.splitlines()), tuple(together.splitlines()))
+
+
+def _look(place: Place) -> str:
+    folder = place.before(SMOKE, submitter(place)).folder
+    if not folder:
+        raise UndeterminedError("no job ran that could have written anything")
+    return f'cd {shlex.quote(folder)} && for f in from-*; do echo "$f: $(cat $f)"; done && echo == && cat together'
+
+
+SEEN = Probe("smoke-seen", on="storage_client", command=_look, parse=parse_seen, timeout=15, stage=Stage.AFTER_JOBS)

@@ -1,0 +1,104 @@
+"""The ssh server of a node: its settings on disk, what the running one offers, and its host keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rackwright.checks.cluster.harness.probe import Place, Probe, scaled
+
+
+def parse_settings(text: str) -> dict[str, str]:
+    """`sshd -T`: one setting a line, names in lower case; of those that come more than once, the values together."""
+    settings: dict[str, str] = {}
+    for line in text.splitlines():
+        name, _, value = line.strip().partition(" ")
+        settings[name] = f"{settings[name]} {value}" if name in settings else value
+    if "permitrootlogin" not in settings:
+        raise ValueError("no settings of sshd")
+    return settings
+
+
+SETTINGS = Probe("sshd-settings", on="nodes", command="sshd -T", parse=parse_settings)
+
+
+def parse_offer(text: str) -> tuple[str, ...]:
+    """Ways to log in from ssh's refusal, `root@127.0.0.1: Permission denied (publickey,password).`
+
+    >>> parse_offer("nobody@127.0.0.1: Permission denied (publickey,password).")
+    ('password', 'publickey')
+    """
+    for line in text.splitlines():
+        if "Permission denied (" in line:
+            return tuple(sorted(line.rpartition("(")[2].rstrip(").").split(",")))
+    raise ValueError("sshd did not list its authentication methods")
+
+
+def _knock(place: Place) -> str:
+    """Ask the node's own server without showing a key, at its own address: from the cluster's network that is no offence."""
+    options = (
+        "BatchMode=yes",
+        "PreferredAuthentications=none",
+        "StrictHostKeyChecking=no",
+        "UserKnownHostsFile=/dev/null",
+        "LogLevel=ERROR",
+    )
+    where = f"-p {place.node['ssh_port']} root@{place.node['address']}"
+    return f"ssh -F none {' '.join(f'-o {option}' for option in options)} -o ConnectTimeout={scaled(3)} {where} true 2>&1"
+
+
+OFFER = Probe(
+    "sshd-offer",
+    on="nodes",
+    command=_knock,
+    parse=parse_offer,
+    statuses=frozenset({255}),
+)
+
+
+@dataclass(frozen=True)
+class HostKeys:
+    """Host keys of a node."""
+
+    public: dict[str, str]
+    """Base64 of the public key by type."""
+    exposed: tuple[str, ...]
+    """Private key files that others than their owner may read, with their mode."""
+
+
+def parse_host_keys(text: str) -> HostKeys:
+    """Lines `public TYPE KEY` and `private PATH MODE OWNER`."""
+    public: dict[str, str] = {}
+    exposed: list[str] = []
+    privates = 0
+    for line in text.splitlines():
+        what, *rest = line.split()
+        if what == "public":
+            public |= {rest[0]: rest[1]} if rest else {}  # ssh-keygen reads no key that others may read, too
+        else:
+            path, mode, owner = rest
+            privates += 1
+            if int(mode, 8) & 0o077 or owner != "root":
+                exposed.append(f"{path} {mode} {owner}")
+    if not privates:
+        raise ValueError("no host key found")
+    return HostKeys(public, tuple(exposed))
+
+
+HOST_KEYS = Probe(
+    "host-keys",
+    on="nodes",
+    # The private file is the key; what lies beside it as .pub may be anything.
+    command="cd /etc/ssh; for k in ssh_host_*_key; do echo public $(ssh-keygen -y -f $k 2>/dev/null); stat -c 'private %n %a %U' $k; done",
+    parse=parse_host_keys,
+)
+
+
+def parse_known_hosts(text: str) -> dict[str, dict[str, str]]:
+    """Base64 keys by type by host name, from a known_hosts file of this machine."""
+    pinned: dict[str, dict[str, str]] = {}
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) >= 3 and not line.startswith(("#", "@")):
+            for name in words[0].split(","):
+                pinned.setdefault(name, {})[words[1]] = words[2]
+    return pinned

@@ -1,0 +1,228 @@
+"""Shared file systems as a node has them mounted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from types import SimpleNamespace
+from typing import Final
+
+from rackwright.checks.cluster.harness.cells import Lines, Row, Unread, integer, quoted, read_each_line, whole_lines
+from rackwright.checks.cluster.harness.probe import Place, Probe, scaled
+
+TYPES: Final = {"moosefs": ("fuse.mfs", "fuse"), "nfs": ("nfs4",), "fsx-lustre": ("lustre",)}
+"""Types in the kernel's mount table by kind of storage."""
+
+OPTIONS: Final = ("rw", "nosuid", "nodev")
+"""Of every mount."""
+EXPORTED: Final = ("rw", "sync", "no_subtree_check", "root_squash")
+"""Options of every export (exports(5)); exportfs also shows those that hold unasked."""
+
+
+@dataclass(frozen=True)
+class Mount:
+    """One line of the mount table."""
+
+    point: str
+    device: str
+    """Number of the file system, as major:minor."""
+    root: str
+    """Which folder of the file system is mounted."""
+    type: str
+    source: str
+    options: frozenset[str]
+
+    @property
+    def effective(self) -> frozenset[str]:
+        """The options as they act: one `ro`, of the mount or of the file system below it, makes it read-only."""
+        return self.options - {"rw"} if "ro" in self.options else self.options
+
+    def holds(self, one: SimpleNamespace) -> bool:
+        """Whether it is the plan's storage: of its kind, and from its server, where it has one of ours."""
+        return self.type in TYPES.get(one.kind, ()) and self._is_from(one)
+
+    def _is_from(self, one: SimpleNamespace) -> bool:
+        if one.kind == "moosefs":
+            return self.source.startswith(f"mfs#{one.servers[0]}:")
+        return one.folder is None or self.source == f"{one.servers[0]}:{one.folder}"
+
+
+def parse_mounts(text: str) -> Lines[Mount]:
+    """/proc/self/mountinfo by mount point; where several lie on one another, the last is seen. The source may be empty."""
+    found = read_each_line(text, _mount)
+    if "/" not in found:
+        raise ValueError("no root file system")
+    return found
+
+
+def _mount(line: str) -> tuple[str, Mount]:
+    before, mark, after = line.partition(" - ")
+    cells, (kind, source, super_options) = before.split(" "), after.split(" ")
+    if not mark or not re.fullmatch(r"\d+:\d+", cells[2]) or not cells[4].startswith("/") or not (kind and cells[5] and super_options):
+        raise ValueError("no mount")
+    point = _unescape(cells[4])
+    options = frozenset(cells[5].split(",")) | frozenset(super_options.split(","))
+    if not options & {"ro", "rw"}:
+        raise ValueError("a mount that is neither read-only nor writable")
+    return point, Mount(point, cells[2], _unescape(cells[3]), kind, _unescape(source), options)
+
+
+def _unescape(text: str) -> str:
+    r"""The kernel writes space, tab, newline, backslash and # as octal.
+
+    >>> _unescape(r"mfs\043storage0")
+    'mfs#storage0'
+    """
+    for code, character in (("040", " "), ("011", "\t"), ("012", "\n"), ("043", "#"), ("134", "\\")):
+        text = text.replace(f"\\{code}", character)
+    return text
+
+
+def is_there(mounts: Mapping[str, Mount], one: SimpleNamespace, node: str) -> bool:
+    """Whether a node has the plan's storage where it belongs; its server has the folder itself."""
+    if exported_by(one, node):
+        return shows(mounts, one.mount, one.folder)
+    return one.mount in mounts and mounts[one.mount].holds(one)
+
+
+def options_of(one: SimpleNamespace, node: str) -> set[str]:
+    """Options a node's mount has to have, as the kernel spells them."""
+    if one.kind != "nfs":
+        return set(OPTIONS)
+    if exported_by(one, node):
+        return {*OPTIONS, "noatime"}
+    return {*OPTIONS, "noatime", "hard", "vers=4.2", *(("proto=rdma", "port=20049") if one.rdma else ("nconnect=8",))}
+
+
+def exported_by(one: SimpleNamespace, node: str) -> bool:
+    """Whether the node serves it over NFS."""
+    return one.kind == "nfs" and node in one.servers
+
+
+def shows(mounts: Mapping[str, Mount], point: str, folder: str) -> bool:
+    """Whether what is mounted at a point is that folder of this node, by whatever path it was mounted."""
+    above = max(
+        (mount for mount in mounts.values() if PurePosixPath(folder).is_relative_to(mount.point)), key=lambda mount: len(mount.point)
+    )
+    inside = PurePosixPath(above.root) / PurePosixPath(folder).relative_to(above.point)
+    mount = mounts.get(point)
+    return mount is not None and (mount.device, mount.root) == (above.device, str(inside))
+
+
+MOUNTS = Probe("mounts", on="storage_client", command="cat /proc/self/mountinfo", parse=parse_mounts)
+
+
+@dataclass(frozen=True)
+class Root:
+    """The top folder of a mounted file system, and the file system's size."""
+
+    path: str
+    owner: str
+    mode: str
+    size_mib: int
+
+
+def parse_roots(text: str) -> Lines[Root]:
+    """Lines `path|owner:group|mode|blocks|block size`."""
+    return read_each_line(text, _root)
+
+
+def _root(line: str) -> tuple[str, Root]:
+    path, owner, mode, blocks, size = line.split("|")
+    if not (path.startswith("/") and re.fullmatch(r"[0-7]+", mode) and re.fullmatch(r"[^:\s]+:[^:\s]+", owner)):
+        raise ValueError("no top folder")
+    return path, Root(path, owner, mode, int(blocks) * int(size) // 2**20)
+
+
+def mounts_of(place: Place) -> list[str]:
+    """Where the node's shared file systems belong."""
+    return [one["mount"] for one in place.declared.cluster["storage"] if place.node["name"] in one["clients"]]
+
+
+def _roots(place: Place) -> str:
+    return f"for m in {' '.join(mounts_of(place))}; do echo $(stat -c '%n|%U:%G|%a' $m)'|'$(stat -f -c '%b|%S' $m); done"
+
+
+ROOTS = Probe("storage-roots", on="storage_client", command=_roots, parse=parse_roots)
+
+
+ANSWERS: Final = "answers"
+
+
+def parse_answering(text: str) -> Lines[str]:
+    """Lines `path|answers`, or what was said instead: a client that has died, a handle that is stale.
+
+    >>> parse_answering("/home|stat: cannot read file system information for '/home': Transport endpoint is not connected")
+    {'/home': 'Transport endpoint is not connected'}
+    """
+    return read_each_line(text, _answer)
+
+
+def _answer(line: str) -> tuple[str, str]:
+    path, said = line.split("|", 1)
+    if not path.startswith("/") or not said.strip():
+        raise ValueError("no mount point")
+    return path, said.rpartition(": ")[2].strip()
+
+
+def _answering(place: Place) -> str:
+    asked = f"s=$(timeout -k 1 {scaled(5)} stat -f -c %T $m 2>&1 >/dev/null); r=$?"
+    told = f'case $r in 0) s={ANSWERS};; 124|137) s="silent for 5 s";; 126|127) echo "$s" >&2; exit $r;; esac'
+    return f'for m in {" ".join(mounts_of(place))}; do {asked}; {told}; echo "$m|$s"; done'
+
+
+ANSWERING = Probe("storage-answering", on="storage_client", command=_answering, parse=parse_answering)
+
+
+@dataclass(frozen=True)
+class NfsServer:
+    """What the kernel's NFS server does: threads at work and versions it speaks."""
+
+    threads: int | Unread
+    versions: frozenset[str] | Unread
+    exports: Mapping[str, Mapping[str, frozenset[str]]]
+    """For each folder, by client, the options it is exported with."""
+    unread: tuple[str, ...] = ()
+    """Lines of exports that were not read."""
+
+
+def parse_nfs_server(text: str) -> NfsServer:
+    """/proc/fs/nfsd/threads, /proc/fs/nfsd/versions and `exportfs -s`; no text where nothing is to be served."""
+    if not text:
+        return NfsServer(0, frozenset(), {})
+    whole, partial = whole_lines(text)
+    told = [*whole, *(partial if len(whole) < 2 else ())]
+    second = next((number for number, line in enumerate(told) if number and re.match(r"[+-]\d", line)), 1)
+    threads, versions, *lines = told[second - 1 :]
+    spoken = {word[1:] for word in versions.split() if word.startswith("+")} - {"4"}
+    row = Row("NFS server", {"threads": threads, "versions": versions}, f"{threads} {versions}")
+    sure = re.fullmatch(r"([+-]\d(\.\d)? ?)+", versions.strip()) and versions not in partial
+    exports: dict[str, dict[str, frozenset[str]]] = {}
+    listed, unread = list(_exports(lines)), list(partial)
+    for found in listed:
+        if isinstance(found, str):
+            unread.append(found)
+        else:
+            exports.setdefault(found[0], {})[found[1]] = found[2]
+    count = row.read("threads", integer)
+    if isinstance(count, Unread) and not sure:
+        raise ValueError(f'no NFS server: "{quoted(threads)}"')
+    return NfsServer(count, frozenset(spoken) if sure else row.unread("versions"), exports, tuple(unread))
+
+
+def _exports(lines: list[str]) -> Iterator[tuple[str, str, frozenset[str]] | str]:
+    """Lines `folder client(option,…)`; spaces in names are octal. A line of another form is yielded as it is."""
+    for line in lines:
+        found = re.fullmatch(r"\s*(/\S*)\s+([^\s()]+)\(([^\s()]+)\)\s*", line)
+        yield (_unescape(found[1]), found[2], frozenset(found[3].split(","))) if found else line
+
+
+def _serving(place: Place) -> str:
+    if any(exported_by(SimpleNamespace(**one), place.node["name"]) for one in place.declared.cluster["storage"]):
+        return "cat /proc/fs/nfsd/threads /proc/fs/nfsd/versions && exportfs -s"
+    return "true"
+
+
+NFS_SERVER = Probe("nfs-server", on="role_storage", command=_serving, parse=parse_nfs_server)

@@ -1,0 +1,111 @@
+"""systemd units that the plan needs on a node, all asked in one call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rackwright.checks.cluster.harness.cells import Lines, Row, Unread, is_cut, quoted
+from rackwright.checks.cluster.harness.probe import Place, Probe
+
+MUNGE: Final = "munge.service"
+FIREWALL: Final = "nftables.service"
+CONTROLLER: Final = "slurmctld.service"
+NODE_DAEMON: Final = "slurmd.service"
+ACCOUNTING: Final = "slurmdbd.service"
+DATABASE: Final = "mariadb.service"
+FABRIC_MANAGER: Final = "nvidia-fabricmanager.service"
+KUBELET: Final = "kubelet.service"
+CONTAINERD: Final = "containerd.service"
+KEEPALIVED: Final = "keepalived.service"
+
+
+def servers_of(storage: Mapping[str, Any], node: str) -> tuple[str, ...]:
+    """Units that serve a storage on a node: the first server of MooseFS holds the metadata, and all hold data."""
+    if node not in storage["servers"]:
+        return ()
+    if storage["kind"] == "nfs":
+        return ("nfs-server.service",)
+    return (*(("moosefs-master.service",) if node == storage["servers"][0] else ()), "moosefs-chunkserver.service")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What systemd knows of one unit."""
+
+    state: str | Unread
+    """`active`, `failed`, `inactive`, or `not-found` where there is no such unit."""
+    enabled: bool | Unread
+
+    @property
+    def described(self) -> str:
+        """In words."""
+        return f"{self.state}, {'starts' if self.enabled else 'does not start'} with the node"
+
+
+_ENABLED: Final = ("enabled", "enabled-runtime", "static", "indirect", "alias")
+
+
+def parse_units(text: str) -> Lines[Unit]:
+    """Blocks of `systemctl show`, parted by empty lines, in any order of keys."""
+    units: dict[str, Unit] = {}
+    unread: list[str] = []
+    plain = text.replace("\r\n", "\n")
+    if is_cut(plain) and "\n" in plain:
+        plain = plain[: plain.rindex("\n")]  # the last line may be a part of one
+    for block in re.split(r"\n\s*\n", plain.strip()):
+        pairs = [line.split("=", 1) for line in block.splitlines() if "=" in line]
+        values = dict(pairs)  # type: ignore[arg-type]
+        if any(values[key] != value for key, value in pairs):
+            unread.append(block)  # two units, or one that is told differently
+        elif re.fullmatch(r"[\w@.\\:-]+\.[a-z]+", values.get("Id", "")):
+            units[values["Id"]] = _unit(Row(values["Id"], values, block.replace("\n", " ")))
+        else:
+            unread.append(block)
+    if not units:
+        raise ValueError(f'no unit: "{quoted(text)}"')
+    return Lines(units, unread)
+
+
+def _unit(row: Row) -> Unit:
+    load, state = row.read("LoadState", _word), row.read("ActiveState", _word)
+    said = row.cells.get("UnitFileState")  # empty for a unit that is not there
+    enabled: bool | Unread = row.unread("UnitFileState")
+    if said is not None and re.fullmatch(r"[a-z-]*", said):
+        enabled = said in _ENABLED
+    return Unit("not-found" if load == "not-found" else state, enabled) if isinstance(load, str) else Unit(load, enabled)
+
+
+def _word(cell: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z-]*", cell):
+        raise ValueError(f'"{cell}" is no state')
+    return cell
+
+
+def units_of(place: Place) -> list[str]:
+    """Units that a node needs for its roles."""
+    node, members = place.node, place.declared.groups
+    name = node["name"]
+    by_group = {
+        "slurm": (MUNGE,),
+        "role_controller": (CONTROLLER,),
+        "role_worker": (NODE_DAEMON,),
+        "role_accounting": (ACCOUNTING, DATABASE),
+        "nvswitch": (FABRIC_MANAGER,),
+        "kubernetes": (CONTAINERD, KUBELET),
+    }
+    if (place.declared.cluster.get("scheduler") or {}).get("virtual_address"):
+        by_group["kube_control_plane"] = (KEEPALIVED,)
+    needed = [unit for group, units in by_group.items() if name in members.get(group, ()) for unit in units]
+    servers = [unit for one in place.declared.cluster.get("storage") or () for unit in servers_of(one, name)]
+    return [FIREWALL, *needed, *servers]
+
+
+UNITS = Probe(
+    "units",
+    on="nodes",
+    command=lambda place: f"systemctl show --property=Id,LoadState,ActiveState,UnitFileState {' '.join(units_of(place))}",
+    parse=parse_units,
+)

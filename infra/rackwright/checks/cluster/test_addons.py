@@ -1,0 +1,46 @@
+"""Add-ons for users' jobs work: they run as declared, their hooks answer, their queues match the plan, their metrics are current."""
+
+from __future__ import annotations
+
+from rackwright.checks.cluster.harness.subset import differences
+from rackwright.checks.cluster.probes.addons import DEPLOYMENTS, HOOKED, HOOKS, MEASUREMENTS, QUEUES, deployment
+from rackwright.checks.cluster.probes.kubernetes import QUEUED, path_of
+
+WITH_STATUS = ("ClusterQueue", "LocalQueue")
+
+
+def test_are_available(ask, cluster, expect):
+    """An add-on that is down admits no jobs; a release other than the declared one is not verified."""
+    live = {one.name: ask(DEPLOYMENTS)[deployment(vars(one))] for one in cluster.scheduler.addons}
+    found = {name: f"{one.available} of {one.asked}, {one.image}" if one else "missing" for name, one in live.items()}
+    expect(found, {one.name: f"1 of 1, {one.image}" for one in cluster.scheduler.addons})
+
+
+def test_webhooks_respond(ask, cluster, expect):
+    """Tested with dry-run objects: if a webhook does not answer, no job can be created."""
+    expect(ask(HOOKS), {one.name: "answers" for one in cluster.scheduler.addons if one.name in HOOKED})
+
+
+def test_queues_match_plan(ask, planned_objects, expect):
+    """Queues define what a namespace owns and may borrow; an inactive queue admits nothing."""
+    live = ask(QUEUES)
+    wrong = {f"{one['kind']} {one['metadata']['name']}": list(_wrong(one, live[path_of(one)])) for one in planned_objects(*QUEUED)}
+    expect({name: lines for name, lines in wrong.items() if lines}, {})
+
+
+def test_metrics_available(ask, cluster, expect, limit):
+    """`kubectl top` and every autoscaler need current figures of every node."""
+    found = ask(MEASUREMENTS)
+    planned = [one.name for one in cluster.scheduler.nodes]
+    told = {name: f"{found.ages[name]:g} s old" if name in found.ages else found.trouble or "no figures" for name in planned}
+    expect(told, f"figures of every node, at most {limit:g} s old", holds=all(found.ages.get(name, limit + 1) <= limit for name in planned))
+
+
+def _wrong(one, found):
+    if found is None:
+        yield "missing"
+        return
+    yield from differences({key: value for key, value in one.items() if key != "metadata"}, found)
+    conditions = {each["type"]: each for each in found.get("status", {}).get("conditions", ())}
+    if one["kind"] in WITH_STATUS and conditions.get("Active", {}).get("status") != "True":
+        yield f"not active: {conditions.get('Active', {}).get('message', 'no message')}"

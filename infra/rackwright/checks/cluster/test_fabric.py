@@ -1,0 +1,159 @@
+"""The fabric, compared with the plan: every adapter, port and cable. The subnet supplies what a simulated adapter cannot report."""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+
+import pytest
+
+from rackwright.checks.cluster.probes.fabric import COUNTERS, LINKS, MANAGER, PORTS
+from rackwright.errors import UndeterminedError
+from rackwright.report.fabric_diff import NODE_NAME_MAP, compare, ends
+from rackwright.report.fabric_links import DeviceKind, PortId
+
+
+@pytest.fixture
+def planned_ports(node, ask):
+    """Return the node's ports that the plan names; a node may have other adapters for storage and management."""
+    ports = [port for port in ask(PORTS) if port.adapter in node.rails]
+    if not ports:
+        raise UndeterminedError("ibstat shows no adapter of the plan")
+    return ports
+
+
+@pytest.fixture
+def up(planned_ports):
+    """Return the planned ports that carry traffic."""
+    found = [port for port in planned_ports if port.up]
+    if not found:
+        raise UndeterminedError("no planned port of the node is up")
+    return found
+
+
+@pytest.fixture
+def links(ask, observer):
+    """Return every link that is up."""
+    return ask(LINKS, of=observer)
+
+
+@lru_cache(maxsize=4)
+def compared_once(cables, links, adapters):
+    """Return the comparison of the cables; that of thousands of cables is the same for every node."""
+    guids = {name: guid for name, guid, virtual in adapters if not virtual}
+    return compare(cables, links, guids=guids, hidden={name for name, _, virtual in adapters if virtual})
+
+
+@pytest.fixture
+def comparison(fabric, links, ask, members):
+    """Return the cables compared with the links. A node that does not report its GUIDs is known by the descriptions of its adapters."""
+    adapters = []
+    for name in members("fabric"):
+        try:
+            adapters += [(f"{name}/{port.adapter}", port.guid, port.virtual) for port in ask(PORTS, of=name)]
+        except UndeterminedError:
+            continue
+    return compared_once(tuple(fabric["cables"]), links, tuple(adapters))
+
+
+def require_each_compared(comparison, concerned):
+    """Raise UndeterminedError if one of the concerned cables could not be compared."""
+    if any(map(concerned, comparison.unknown)):
+        raise UndeterminedError(f"{comparison.why_unknown}; name them, or list their GUIDs in {NODE_NAME_MAP} of the observer")
+
+
+@pytest.fixture
+def require_compared(comparison):
+    """Return a function that raises UndeterminedError if one of the concerned cables could not be compared."""
+    return partial(require_each_compared, comparison)
+
+
+@pytest.fixture
+def counted(ask, observer, comparison):
+    """Return the error counters by end of a cable."""
+    return {comparison.live.end(port): counters for port, counters in ask(COUNTERS, of=observer).items()}
+
+
+def test_adapters_are_present(node, ask, expect):
+    """A node without one of its adapters still answers SSH, and its jobs hang in the first all-reduce."""
+    expect([name for name in node.rails if name in {port.adapter for port in ask(PORTS)}], list(node.rails))
+
+
+def test_ports_are_active(planned_ports, expect):
+    """A port that is up electrically but not configured by a subnet manager carries no traffic."""
+    expect({port.adapter: f"{port.state}, {port.physical}" for port in planned_ports if not port.up}, {})
+
+
+def test_link_layer_matches_plan(planned_ports, fabric, expect):
+    """An adapter can be set to either link layer, and its LED looks the same for both."""
+    expect({port.adapter: port.link_layer for port in planned_ports if port.link_layer != fabric["link_layer"]}, {})
+
+
+def test_rate_matches_plan(fabric, up, ask, members, expect):
+    """A bad cable makes a link slower, not dead. A simulated adapter always reports 104 Gb/s, so the rate is read from the subnet."""
+    planned = f"{fabric['rate_gbps']} Gb/s"
+    found = {port.adapter: port.rate for port in up}
+    if fabric["simulated"]:
+        planned, seen = f"{fabric['width']} {fabric['speed']}", ask(LINKS, of=members("@observer")[0]).rates
+        found = {port.adapter: seen.get(PortId(port.guid, 1), "not seen") for port in up}
+    expect({adapter: rate for adapter, rate in found.items() if rate != planned} or planned, planned)
+
+
+def test_single_subnet_manager(up, ask, observer, expect):
+    """Two subnet managers that do not know each other assign the same addresses."""
+    here = {port.manager for port in up}
+    expect({f"LID {lid}" for lid in here}, {f"LID {port.manager}" for port in ask(PORTS, of=observer) if port.up})
+
+
+def test_cables_match_plan(node, comparison, require_compared, expect):
+    """Two swapped cables are both up: only the plan shows the fault, and traffic of separate rails meets."""
+    expect([str(one) for one in comparison.differences if one.node == node.name], [])
+    require_compared(lambda cable: cable.near.node == node.name)
+
+
+def test_no_link_errors(node, fabric, planned_ports, links, comparison, counted, require_compared, expect):
+    """Errors at either end of the node's cables cause retransmissions, and a collective waits for the slowest link."""
+    live = comparison.live
+    own = {end for cable in map(ends, fabric["cables"]) if cable.near.node == node.name for end in cable}
+    for port in (PortId(port.guid, 1) for port in planned_ports):
+        own |= {live.end(one) for one in (port, links.far.get(port)) if one}
+    expect({str(end): counters for end, counters in counted.items() if end in own}, {})
+    require_compared(lambda cable: cable.near.node == node.name and cable.near.device not in live.identified)
+
+
+def test_switches_match_plan(fabric, comparison, expect):
+    """A switch that is not visible has no power, or no working cable."""
+    found, planned = comparison.live.switches, frozenset(fabric["switches"])
+    unnamed = found & set(comparison.live.unnamed(DeviceKind.SWITCH))
+    if unnamed and found - planned == unnamed and len(unnamed) == len(planned - found):
+        raise UndeterminedError(
+            f"{len(unnamed)} of {len(planned)} switches have no name of their own: {', '.join(sorted(unnamed)[:3])}; "
+            f"name them, or list their GUIDs in {NODE_NAME_MAP} of the observer"
+        )
+    expect(set(found), set(planned))
+
+
+def test_switch_cables_match_plan(comparison, require_compared, expect):
+    """The cables between switches must match the plan."""
+    expect([str(one) for one in comparison.differences if one.is_between_switches], [])
+    require_compared(lambda cable: cable.near.node is None)
+
+
+def test_switch_rates_match_plan(fabric, comparison, expect):
+    """One slow link between switches slows every rail that uses it."""
+    planned, far = f"{fabric['width']} {fabric['speed']}", comparison.live.far
+    between = {end: rate for end, rate in comparison.live.rates.items() if {end.kind, far[end].kind} == {DeviceKind.SWITCH}}
+    expect({str(end): rate for end, rate in between.items() if rate != planned}, {})
+
+
+def test_switch_links_count_no_errors(fabric, comparison, counted, require_compared, expect):
+    """Errors at the links between switches affect every job whose traffic crosses them."""
+    planned = {end for cable in map(ends, fabric["cables"]) if cable.near.node is None for end in cable}
+    expect({str(end): counters for end, counters in counted.items() if end in planned}, {})
+    if any(end.device in comparison.live.unassigned for end in counted):
+        require_compared(lambda cable: cable.near.node is None)
+
+
+def test_subnet_manager_is_master(ask, expect):
+    """Without a subnet manager, active links stay active, but no other link becomes active."""
+    manager = ask(MANAGER)
+    expect(manager.state if manager else "no subnet manager answers", "MASTER")

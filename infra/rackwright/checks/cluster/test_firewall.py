@@ -1,0 +1,86 @@
+"""The packet filter of every node accepts what the plan needs, and nothing from outside."""
+
+from __future__ import annotations
+
+from ipaddress import ip_network
+
+from rackwright.catalog import ports
+from rackwright.checks.cluster.probes.firewall import METADATA_SERVICE, RULESET, Packet
+from rackwright.checks.cluster.probes.units import FIREWALL, UNITS
+from rackwright.errors import UndeterminedError
+
+STRANGER = "203.0.113.9"
+"""An address of the documentation range (RFC 5737): never assigned to a host."""
+
+POD_PORTS = (53, 80, 443, 6443, 8080, 9153, 10250, 30000, 32767)
+"""Ports on which pods and services commonly answer, and the ends of the range of node ports."""
+
+
+def test_default_drop(ask, expect):
+    """A filter that accepts by default blocks only the traffic that its rules name."""
+    policies = ask(RULESET).input_policies
+    expect(policies, "drop", holds="drop" in policies)
+
+
+def test_blocks_external(node, cluster, ask, expect):
+    """No service may be reachable from outside the cluster; on a jump host, SSH is the one exception."""
+    ruleset = ask(RULESET)
+    is_entry = node.name in cluster.access.jump_hosts or not cluster.access.jump_hosts
+    open_to = [node.ssh_port] if is_entry else []
+    asked = [node.ssh_port, 111, 8080, *(port for one in ports() for port in (one.first, one.last))]
+    outside = [STRANGER, cluster.network.gateway or STRANGER]
+    found = {source: [port for port in asked if ruleset.admits(Packet(source, port, node.address))] for source in outside}
+    expect(
+        {source: [port for port in admitted if port not in open_to] for source, admitted in found.items()},
+        {source: [] for source in outside},
+    )
+
+
+def test_allows_login_node(node, cluster, ask, expect):
+    """The jump host is the only route to the other nodes."""
+    ruleset = ask(RULESET)
+    entries = {host.name: host.address for host in cluster.hosts if host.name in cluster.access.jump_hosts}
+    found = [name for name, address in entries.items() if ruleset.admits(Packet(address, node.ssh_port, node.address))]
+    expect(found, list(entries))
+
+
+def test_admits_only_allowed_networks(node, cluster, ask, expect):
+    """The published port is for the networks that the plan allows."""
+    ruleset = ask(RULESET)
+    allowed = {network: _somebody_in(ip_network(network)) for network in cluster.access.allow}
+    if not any(ip_network(network).prefixlen == 0 for network in allowed):
+        allowed["others"] = STRANGER
+    found = [network for network, source in allowed.items() if ruleset.admits(Packet(source, node.ssh_port, node.address))]
+    expect(found, cluster.access.allow)
+
+
+def test_forwards_only_the_cluster(node, cluster, planned, ask, expect):
+    """Traffic from outside to pods and services is forwarded, not delivered locally, and so bypasses the node's input rules."""
+    ruleset = ask(RULESET)
+    outside = [STRANGER, *([cluster.network.gateway] if cluster.network.gateway else [])]
+    inside = [other.address for other in cluster.hosts if other.name != node.name]
+    pod = str(ip_network(planned.pods or cluster.scheduler.pods)[2])
+    found = {
+        source: [port for port in POD_PORTS if ruleset.admits(Packet(source, port, pod, leaves_by="cni0"))]
+        for source in (*outside, *inside)
+    }
+    expect(found, {source: [] if source in outside else list(POD_PORTS) for source in found})
+
+
+def test_starts_with_the_node(ask, expect):
+    """Rules that were loaded by hand are lost at the next boot."""
+    unit = ask(UNITS)[FIREWALL]
+    expect(unit.described, "starts with the node", holds=unit.enabled and unit.state == "active")
+
+
+def test_metadata_service_restricted(ask, expect):
+    """Access to the metadata service means the instance's credentials: a job would get its permissions, and the keys passed at boot."""
+    found = ask(METADATA_SERVICE)
+    if set(found.values()) == {"silent"}:
+        raise UndeterminedError("the metadata service does not answer, not even to root")
+    expect(f"nobody: {found['nobody']}", "nobody: refused")
+
+
+def _somebody_in(network):
+    """Return an address of the network; for 0.0.0.0/0, an unassigned one."""
+    return STRANGER if network.prefixlen == 0 else str(network[min(1, network.num_addresses - 1)])

@@ -1,0 +1,141 @@
+"""GPUs of every GPU node, compared with the plan."""
+
+from __future__ import annotations
+
+from rackwright.checks.cluster.harness.cells import Unread, read_values
+from rackwright.checks.cluster.probes.gpu import DEVICES, GPUS, REPAIRS, XIDS, clock_faults, is_a_programs, is_of_nvswitch
+from rackwright.errors import UndeterminedError
+
+
+def test_count_matches_plan(node, ask, expect):
+    """A node that lost a GPU still answers SSH; Slurm notices only when a job starts."""
+    expect(ask(GPUS).responding(node.gpus.count), node.gpus.count)
+
+
+def test_product_matches_plan(node, ask, expect):
+    """Second-hand machines can contain a mix of GPU models."""
+    expect({gpu.product for gpu in ask(GPUS)}, {node.gpus.product})
+
+
+def test_memory_matches_plan(node, ask, expect, limit):
+    """The same model is sold with more than one memory size."""
+    sizes = {gpu.memory_mib for gpu in ask(GPUS)}
+    near = all(abs(size - node.gpus.memory_mib) <= limit * node.gpus.memory_mib for size in read_values(sizes))
+    expect(sizes, f"{node.gpus.memory_mib} within {limit:.0%}", holds=near)
+
+
+def test_driver_matches_plan(node, ask, expect):
+    """A node with another driver breaks programs that were built for the other nodes."""
+    expect({gpu.driver for gpu in ask(GPUS)}, {node.gpus.driver})
+
+
+def test_no_ecc_errors(ask, expect):
+    """An uncorrected error has already killed a job; a part that had one has more."""
+    expect(_faults(ask(GPUS), lambda gpu: _unless(gpu.uncorrected, gpu.uncorrected)), {})
+
+
+def test_no_memory_repair_is_due(ask, expect):
+    """Rows or pages with uncorrectable errors stay in use until a reset; a GPU whose rows cannot be remapped is replaced."""
+    found = {}
+    for about, of in _REPAIRS.items():
+        found.update(_faults(ask(GPUS), of, about))
+    expect(found, {})
+
+
+def test_no_reset_is_due(ask, expect):
+    """A GPU that needs a reset refuses programs or gives wrong values, and the driver logs no XID error for all such states."""
+    found = {gpu.label: "Reset" for gpu in ask(GPUS) if gpu.needs_reset}
+    if not found:  # all of `nvidia-smi -q` is read only where the short form is in order
+        repairs = ask(REPAIRS)
+        found = {repair.label: repair.needed for repair in repairs if isinstance(repair.needed, Unread) or repair.needed != "nothing"}
+        found.update({f"GPUs, {number}": unread for number, unread in enumerate(repairs.unsure)})
+    expect(found, {})
+
+
+def test_pcie_links_are_full(ask, expect):
+    """A card with fewer lanes or a lower rate than slot and card allow copies at a part of the speed.
+
+    The rate counts for a GPU in performance state P0: below it the driver may lower the rate.
+    """
+    found = _faults(ask(GPUS), lambda gpu: _less(gpu.pcie_width, gpu.pcie_width_most, "x{} of x{}"), "lanes")
+    found.update(_faults(ask(GPUS), _slow, "rate"))
+    expect(found, {})
+
+
+def test_no_xid_errors(ask, expect):
+    """XID errors since boot: most of them need a reset, some a new GPU. XIDs that a user's program causes are ignored.
+
+    An SXid error of an NVSwitch counts if it ends the jobs on its links.
+    """
+    found = [error for error in ask(XIDS) if is_of_nvswitch(error, fatal=True) or not (is_of_nvswitch(error) or is_a_programs(error))]
+    expect(found, [])
+
+
+def test_no_nvswitch_errors(ask, expect):
+    """SXid errors since boot, also those that jobs survive: a link that replays packets is slow, and fails later."""
+    expect([error for error in ask(XIDS) if is_of_nvswitch(error)], [])
+
+
+def test_max_clocks_match(ask, expect):
+    """One GPU with a lower clock limit slows every job that uses all GPUs of the node to its speed."""
+    fastest = max(read_values(gpu.max_clock_mhz for gpu in ask(GPUS)), default=0)
+    expect(_faults(ask(GPUS), lambda gpu: _less(gpu.max_clock_mhz, fastest, "{} MHz")), {})
+
+
+def test_not_throttled(ask, expect):
+    """Heat or the power supply's brake signal makes a GPU slow. A healthy GPU at its power limit runs as fast as it can."""
+    expect(_faults(ask(GPUS), lambda gpu: _unless(gpu.clock_reasons, lambda reasons: ", ".join(clock_faults(reasons)))), {})
+
+
+def test_persistence_mode_enabled(ask, expect):
+    """Without persistence mode the first program of each job waits for GPU initialisation, and settings are lost between jobs."""
+    expect(_faults(ask(GPUS), lambda gpu: _unless(gpu.persistent, lambda persistent: "" if persistent else "off")), {})
+
+
+def test_devices_are_distinct(node, ask, expect):
+    """Slurm assigns device files: each must be a device, and a different one."""
+    devices = ask(DEVICES)
+    for device in devices:
+        if isinstance(device.character, Unread) or isinstance(device.number, Unread):
+            raise UndeterminedError((device.character if isinstance(device.character, Unread) else device.number).why)
+    numbers = {device.number for device in devices if device.character}
+    expect(f"{len(numbers)} distinct devices in {len(devices)} files", f"{node.gpus.count} distinct devices in {node.gpus.count} files")
+
+
+def _faults(gpus, of, about=""):
+    """Return what is wrong by GPU, or why that is unknown; GPUs without a fault are left out."""
+    found = {}
+    for gpu in gpus:
+        fault = of(gpu)
+        if isinstance(fault, Unread) or fault:
+            found[" ".join(filter(None, (gpu.label, about))) if gpu.label not in found else f"{gpu.label} again"] = fault
+    return found
+
+
+def _unless(value, fault):
+    """Return the fault that a value means; nothing for one that is false or that the hardware does not have."""
+    if isinstance(value, Unread) or value is None:
+        return value
+    return fault(value) if callable(fault) else value and fault
+
+
+def _less(value, most, words):
+    """Return in words that a value is below its maximum; nothing where it is not, or where the hardware has none."""
+    unread = [one for one in (value, most) if isinstance(one, Unread)]
+    if unread or value is None or most is None:
+        return unread[0] if unread else None
+    return words.format(value, most) if value < most else None
+
+
+def _slow(gpu):
+    """Return in words that a link runs below its rate, for a GPU in the performance state in which the driver does not lower it."""
+    if isinstance(gpu.state, Unread):
+        return gpu.state
+    return _less(gpu.pcie_generation, gpu.pcie_generation_most, "generation {} of {}") if gpu.state == "P0" else None
+
+
+_REPAIRS = {
+    "row remapping failed": lambda gpu: gpu.remap_failed,
+    "row remapping is pending": lambda gpu: gpu.remap_pending,
+    "page retirement is pending": lambda gpu: gpu.retire_pending,
+}

@@ -1,0 +1,96 @@
+"""Jobs run on the planned nodes, as the right user, with the requested resources. On idle nodes only; busy nodes are not touched."""
+
+from __future__ import annotations
+
+from rackwright.checks.cluster.probes.smoke import MEMORY, runner
+from rackwright.errors import UndeterminedError
+
+
+def test_run_on_every_node(node, smoke, expect):
+    """One job over all nodes starts, answers and ends."""
+    job, task = smoke.job("plain", node.name), smoke.task("plain", node.name)
+    expect(f"ran on {task.host}" if task else f"did not run: {job.said or job.rc}", f"ran on {node.name}")
+
+
+def test_run_as_their_user(node, judge, cluster, smoke, expect):
+    """The job must run as the user who submits it, with the same UID."""
+    name = runner(judge.place(node.name))
+    expect(_task(smoke, "plain", node).uid, next(user.uid for user in cluster.users if user.name == name))
+
+
+def test_get_requested_gpus(node, smoke, expect):
+    """A job must get exactly the requested number of GPUs, and see the same number."""
+    job, task = smoke.job("first", node.name), _task(smoke, "first", node)
+    visible = len(task.visible or ())
+    expect(f"{len(set(task.gpus))} given, {visible} visible", f"{job.asked} given, {job.asked} visible")
+
+
+def test_gpus_exclusive(node, smoke, expect):
+    """Two jobs at the same time on the same node must have different GPUs."""
+    first, second = _task(smoke, "first", node), _task(smoke, "second", node)
+    if first.ended < second.began or second.ended < first.began:
+        raise UndeterminedError("the two jobs did not run at the same time")
+    both = sorted(set(first.gpus) & set(second.gpus))
+    expect(f"{', '.join(first.gpus)} and {', '.join(second.gpus)}", "none in common", holds=not both and bool(first.gpus and second.gpus))
+
+
+def test_no_gpu_without_request(node, smoke, expect):
+    """A job that requests no GPU must not see any."""
+    task = _task(smoke, "plain", node)
+    hidden = task.visible in (None, (), ("NoDevFiles",))
+    expect(", ".join(task.visible or ()) or "none", "none", holds=hidden and not task.gpus)
+
+
+def test_memory_is_confined(node, smoke, expect):
+    """A job that exceeds its requested memory must be killed, not the jobs beside it."""
+    found = _task(smoke, "plain", node).memory_mib
+    expect("no limit" if found is None else f"{found} MiB", f"{MEMORY} MiB")
+
+
+def test_cores_are_confined(node, smoke, expect):
+    """A job must run only on the cores that it was allocated."""
+    task = _task(smoke, "plain", node)
+    expect(f"{task.cores} of the node's CPUs", f"{task.cpus} of the node's CPUs", holds=0 < task.cores == task.cpus)
+
+
+def test_gpus_are_confined(node, smoke, expect):
+    """A job without GPUs must open none, and a job with GPUs exactly the requested number."""
+    plain, first = _task(smoke, "plain", node), smoke.job("first", node.name)
+    opened = _task(smoke, "first", node).opened
+    expect(f"{len(plain.opened)} without, {len(opened)} with GPUs", f"0 without, {first.asked} with GPUs")
+
+
+def test_are_recorded_in_accounting(smoke, expect):
+    """State, user and GPUs of every job of the run must be in the accounting database."""
+    smoke.must_have_sent()
+    if not smoke.accounts or smoke.accounts["rc"]:
+        raise UndeterminedError(f"accounting was not queried: {(smoke.accounts or {}).get('said') or 'no job ran'}")
+    recorded = {job["JobID"]: job for job in smoke.accounts["jobs"]}
+    found, planned = {}, {}
+    for job in (job for job in smoke.jobs if job.tasks and not job.rc):
+        record = recorded.get(job.tasks[0].job, {})
+        tres = dict(item.split("=", 1) for item in record.get("AllocTRES", "").split(",") if "=" in item)
+        found[job.name] = f"{record.get('State', 'missing')}, {record.get('NNodes', 0)} nodes, {tres.get('gres/gpu', 0)} GPUs"
+        planned[job.name] = f"COMPLETED, {len(job.nodes)} nodes, {job.asked * len(job.nodes)} GPUs"
+    if not planned:
+        raise UndeterminedError("no job completed that accounting could record")
+    expect(found, planned)
+
+
+def test_batch_output_is_shared(node, judge, smoke, expect):
+    """A script that was submitted here ran on another node, and its output must be readable here."""
+    smoke.must_have_sent()
+    if smoke.batch is None:
+        raise UndeterminedError("no batch job was submitted")
+    words = smoke.batch["output"].split()
+    said = f"ran on {words[2]} as {words[3]}" if len(words) == 4 and words[0] == "BATCH" else smoke.batch["said"] or "no output"
+    first = next(job for job in smoke.jobs if job.name == "plain").nodes[0]
+    expect(said, f"ran on {first} as {runner(judge.place(node.name)) or 'root'}")
+
+
+def _task(smoke, name, node):
+    """Return the job's report from the node; raise UndeterminedError if the job did not run there."""
+    task = smoke.task(name, node.name)
+    if task is None:
+        raise UndeterminedError(f"no job ran here: {smoke.job(name, node.name).said or 'no output'}")
+    return task

@@ -1,0 +1,110 @@
+"""The kubelet of every node runs as configured, and serves the cluster only."""
+
+from __future__ import annotations
+
+from rackwright.checks.cluster.probes.kubelet import ANSWERS, COMPLAINTS, DROP_INS, FILES, FREE, not_refused
+from rackwright.checks.cluster.probes.kubernetes import KUBELETS
+from rackwright.checks.cluster.probes.units import KUBELET, UNITS
+from rackwright.errors import UndeterminedError
+
+DAY = 86400
+OTHERS = 0o077
+CONTROL_PARTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+CLIENT = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+
+
+def test_runs(ask, expect):
+    """State of the daemon in systemd: the cluster notices a failure most of a minute later."""
+    unit = ask(UNITS)[KUBELET]
+    expect(unit.described, "active", holds=unit.state == "active")
+
+
+def test_starts_with_the_node(ask, expect):
+    """A kubelet that was started by hand does not return after the next boot."""
+    unit = ask(UNITS)[KUBELET]
+    expect("enabled" if unit.enabled else "disabled", "enabled")
+
+
+def test_healthy(ask, expect):
+    """A kubelet can be active in systemd but hung, or without its runtime."""
+    expect(ask(ANSWERS)["kubelet"], "status 200")
+
+
+def test_node_registered(ask, expect):
+    """A kubelet without its own certificate has not joined: its bootstrap token expired, or was mistyped."""
+    if ask(FILES).joined:
+        expect("a certificate of its own", "a certificate of its own")
+        return
+    said = next(iter(_complaints(ask)), "no reason in its log")
+    expect(f"no certificate of its own: {said}", "a certificate of its own", holds=False)
+
+
+def test_certificate_is_renewed(ask, expect, limit):
+    """The kubelet renews its certificate long before expiry; a node whose certificate expires leaves the cluster."""
+    left = ask(FILES).certificates.get(CLIENT)
+    if left is None:
+        raise UndeterminedError("the kubelet has no certificate that could be read")
+    expect(f"{left / DAY:.0f} days", f"more than {limit:g} days", holds=left > limit * DAY)
+
+
+def test_runs_its_configuration(ask, node, cluster, expect):
+    """An edited file that is not loaded takes effect at the next restart, unplanned."""
+    running, written = _running(ask, node, cluster), ask(DROP_INS)
+    expect({key: _as_said(value, running.get(key, "none")) for key, value in written.items()}, written)
+
+
+def test_authentication_enabled(ask, node, cluster, expect):
+    """A client that may query a kubelet can read every pod's log and run commands in every pod."""
+    running = _running(ask, node, cluster)
+    found = {
+        "anonymous": running["authentication"]["anonymous"]["enabled"],
+        "authorization": running["authorization"]["mode"],
+        "read-only port": running.get("readOnlyPort", 0),
+        "renews its certificate": running["rotateCertificates"],
+    }
+    expect(found, {"anonymous": False, "authorization": "Webhook", "read-only port": 0, "renews its certificate": True})
+
+
+def test_anonymous_requests_refused(ask, expect):
+    """Tested, not read from the configuration: an anonymous client requests pods and settings."""
+    found = ask(ANSWERS)
+    asked = {"pods": "nobody asks the kubelet for pods", "configuration": "nobody asks the kubelet for its configuration"}
+    answers = {f"anonymous request for {what}": found[key] for what, key in asked.items()}
+    read_only = {} if found["read-only port"] == "refused" else {"read-only port": found["read-only port"]}
+    expect(not_refused(answers | read_only), {})
+
+
+def test_file_permissions(ask, expect):
+    """A user who reads one of these files can act as the node, or as administrator of the whole cluster."""
+    found = ask(FILES).private
+    expect({path: f"user {owner}, mode {mode:o}" for path, (owner, mode) in found.items() if owner or mode & OTHERS}, {})
+
+
+def test_static_pods_match_plan(ask, node, cluster, expect):
+    """A file in the manifests folder is a pod with all privileges, outside Kubernetes' access control."""
+    controls = node.name in cluster.scheduler.controllers
+    expect(ask(FILES).static_pods, tuple(f"{part}.yaml" for part in CONTROL_PARTS) if controls else ())
+
+
+def test_disk_space(ask, node, expect, limit):
+    """The disk holds images, pods and etcd: if it is full, the kubelet evicts pods and etcd refuses writes."""
+    free = ask(FREE)
+    expect({folder: f"{left} %" for folder, left in free.items()}, f"at least {limit:g} % free", holds=min(free.values()) >= limit)
+
+
+def _complaints(ask):
+    return ask(COMPLAINTS)
+
+
+def _running(ask, node, cluster):
+    found = ask(KUBELETS, of=cluster.scheduler.controllers[0])[node.name]
+    if isinstance(found, str):
+        raise UndeterminedError(f"the kubelet does not report its configuration: {found}")
+    return found
+
+
+def _as_said(written, running):
+    """Return the running value of each setting that the file has; other keys of a table are the kubelet's defaults."""
+    if isinstance(written, dict) and isinstance(running, dict):
+        return {key: _as_said(value, running.get(key, "none")) for key, value in written.items()}
+    return running

@@ -1,0 +1,184 @@
+"""Pods run on the planned nodes, reach each other, and get the requested resources. GPUs on idle nodes only; busy nodes are not touched."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network
+
+import pytest
+
+from rackwright.checks.cluster.probes.pods import LEFT, PODS, parse_devices, told
+from rackwright.errors import UndeterminedError
+
+
+@pytest.fixture
+def pods(ask, members):
+    """Return the pods that ran."""
+    return ask(PODS, of=members("@control")[0])
+
+
+def test_run_on_every_node(node, pods, expect):
+    """A pod must be scheduled, start and complete on this node."""
+    plain = pods.part(node.name, "plain")
+    ran = plain["phase"] == "Succeeded"
+    expect(f"ran on {plain['node']}" if ran else f"did not run: {plain['why'] or plain['phase']}", f"ran on {node.name}")
+
+
+def test_reach_each_other(node, pods, expect):
+    """Pods must reach the pods of every other node by address: a route missing on one node is visible only from that node."""
+    found = {other: told(one) for other, one in pods.network(node.name)["reach"].items()}
+    asked = {other: one for other, one in found.items() if one.said != "no pod runs there"}
+    if not asked:
+        raise UndeterminedError("no pod runs elsewhere")
+    expect({other: one.answer for other, one in asked.items()}, {other: f"answers-{other}" for other in asked})
+
+
+def test_find_names_inside(node, cluster, pods, expect):
+    """Pods must resolve a service of their own namespace, and the API's service in another."""
+    found = {name: told(one).answer for name, one in pods.network(node.name)["names"].items()}
+    first = str(next(IPv4Network(cluster.scheduler.services).hosts()))
+    expect(found, {"answers": pods.data["service"], "kubernetes.default": first})
+
+
+def test_find_names_outside(node, pods, expect):
+    """Cluster DNS must forward unknown names, and return the answers of the network's name servers."""
+    outside = pods.data["outside"]
+    if not outside or not outside["servers"]:
+        raise UndeterminedError("cluster DNS has no upstream name server")
+    silent = [server for server, said in outside["servers"].items() if said is None]
+    if silent:
+        expect(f"{', '.join(silent)} does not answer for {outside['name']}", "every name server answers")
+    found = told(pods.network(node.name)["outside"])
+    unheard = told(pods.network(node.name)["unheard"])
+    if unheard.rc != 0 and "no such host" not in unheard.answer:
+        expect(f"an unknown name: {unheard.said}", "forwarded, and reported as non-existent")
+    known = [", ".join(said) for said in outside["servers"].values()]
+    lacks = found.rc != 0 and "no such host" in found.said
+    said = "" if lacks else ", ".join(found.answer.split())
+    expect(f"{outside['name']}: {said or 'no such name'}", f"{outside['name']}: {known[0] or 'no such name'}", holds=said in known)
+
+
+def test_service_answers(node, pods, expect):
+    """One address serves the pods of several nodes: every pod must answer behind it."""
+    calls = pods.network(node.name)["service"]
+    if calls["rc"] is None and not calls["found"]:
+        raise UndeterminedError(f"no command could run in the pod: {calls['said']}")
+    if not calls["behind"]:
+        raise UndeterminedError("the service has no running pod")
+    missed = sorted(set(calls["behind"]) - set(calls["found"]))
+    expect(calls["found"] if not missed or not calls["said"] else f"{', '.join(calls['found'])}; {calls['said']}", calls["behind"])
+
+
+def test_node_port_answers(node, pods, expect):
+    """From the control plane, every node's port must reach the pod of the node and the pods of the others."""
+    calls = pods.port(node.name)
+    missed = set(calls["behind"]) - set(calls["found"])
+    expect(f"{', '.join(calls['found']) or 'no pod'}; {calls['said']}" if missed else calls["behind"], calls["behind"])
+
+
+def test_get_requested_gpus(node, pods, expect):
+    """A pod must get exactly the requested number of GPUs, and see the same number."""
+    gpus = pods.part(node.name, "gpus")
+    given = {part: gpus[part] for part in ("first", "second") if part in gpus}
+    found = {part: str(_devices(one)) if "devices" in one else f"does not run: {one['why'] or one['phase']}" for part, one in given.items()}
+    expect(found, {part: f"{one['asked']} device files, {one['asked']} visible" for part, one in given.items()})
+
+
+def test_gpus_exclusive(node, pods, expect):
+    """Two pods at the same time on the same node must have different GPUs."""
+    gpus = pods.part(node.name, "gpus")
+    if not all("devices" in gpus[part] for part in ("first", "second")):
+        raise UndeterminedError("the two pods did not run at the same time")
+    first, second = (_devices(gpus[part]).files for part in ("first", "second"))
+    both = set(first) & set(second)
+    expect(f"{', '.join(first)} and {', '.join(second)}", "none in common", holds=not both and bool(first and second))
+
+
+def test_no_gpu_without_request(node, pods, expect):
+    """A pod that requests no GPU must not see any."""
+    found = parse_devices(_log(pods.part(node.name, "plain")))
+    expect(str(found), "0 device files, 0 visible")
+
+
+def test_whole_node_of_gpus(node, pods, expect):
+    """One pod must get all GPUs of the node after the earlier pods end."""
+    whole = pods.part(node.name, "gpus")["whole"]
+    found = f"sees {len(parse_devices(whole['log']['text']).files)}" if whole.get("log") else f"does not run: {whole['why']}"
+    expect(found, f"sees {node.gpus.count}")
+
+
+def test_excess_requests_pending(node, pods, expect):
+    """If all GPUs are in use, one more pod must wait, and the scheduler must report the reason."""
+    excess = pods.part(node.name, "gpus")["excess"]
+    if not excess["taken"]:
+        raise UndeterminedError("not all GPUs of the node were in use")
+    waits = excess["waits"]
+    expect(waits or excess["phase"], "waits: Insufficient nvidia.com/gpu", holds="Insufficient nvidia.com/gpu" in waits)
+
+
+def test_quota_is_enforced(pods, expect):
+    """In a copy of each namespace: a pod within the quota must be accepted, a pod beyond any limit refused."""
+    found, planned = {}, {}
+    for name, copy in pods.data["namespaces"].items():
+        if copy["within"]:
+            tried = {"a small pod": copy["within"], **{f"beyond {key}": one for key, one in copy["over"].items()}}
+            found |= {f"{name}, {what}": _admission(one, "exceeded quota") for what, one in tried.items()}
+            planned |= {f"{name}, {what}": "refused" if what.startswith("beyond") else "accepted" for what in tried}
+    expect(found, planned)
+
+
+def test_pod_security_is_enforced(pods, expect):
+    """A privileged pod is root on the node: it may be accepted only where the plan permits it."""
+    tried = {name: copy["privileged"] for name, copy in pods.data["namespaces"].items() if copy["privileged"]}
+    tried["a namespace at level baseline"] = pods.data["privileged"]
+    expect({name: _admission(one, "violates PodSecurity") for name, one in tried.items()}, dict.fromkeys(tried, "refused"))
+
+
+def test_policies_hold(pods, expect):
+    """Tested from both sides: pods of a namespace reach each other and resolve names; traffic from and to other namespaces is blocked."""
+    found = pods.data["policies"]
+    if not found or "trouble" in found:
+        raise UndeterminedError((found or {}).get("trouble") or "no node takes pods")
+    wrong = [one["said"] for one in found.values() if one["rc"] is None]
+    if wrong:
+        raise UndeterminedError(f"no command could run in the pod: {wrong[0]}")
+    said = {what: "answered" if one["rc"] == 0 else "no answer" for what, one in found.items()}
+    expect(said, {"inside": "answered", "names": "answered", "in": "no answer", "out": "no answer"})
+
+
+def test_claim_is_shared(node, pods, expect):
+    """A pod on one node must read what a pod on another node wrote into the claim."""
+    found = pods.storage(node.name)
+    if "read" not in found:
+        expect(f"its pod does not run: {found['pod']['why'] or found['pod']['phase']}", "runs")
+    if told(found["wrote"]).rc != 0:
+        expect(f"cannot write: {told(found['wrote']).answer}", "writes")
+    expect(told(found["read"]).answer, found["planned"])
+
+
+def test_logs_and_exec_work(node, pods, expect):
+    """Logs and exec both go through the API server to the kubelet, and back."""
+    log, version = pods.part(node.name, "plain")["log"], told(pods.network(node.name)["version"])
+    found = {"logs": "answered" if log["text"] else log["said"] or "empty", "exec": "answered" if version.rc == 0 else version.said}
+    expect(found, {"logs": "answered", "exec": "answered"})
+
+
+def test_cleanup_complete(node, ask, expect):
+    """A folder or control group that remains occupies memory and keeps mounts."""
+    expect(ask(LEFT), ())
+
+
+def _devices(part):
+    """Return the GPUs that a pod reports."""
+    return parse_devices(told(part["devices"]).answer)
+
+
+def _log(part):
+    """Return the output of a pod; raise UndeterminedError if there is none."""
+    if not part["log"]["text"]:
+        raise UndeterminedError(f"no log of the pod: {part['log']['said'] or 'empty'}")
+    return part["log"]["text"]
+
+
+def _admission(one, words):
+    """Return the API's answer to a pod: accepted, refused with the expected reason, or refused for another."""
+    return "accepted" if one["taken"] else "refused" if words in one["said"] else f"refused for another reason: {one['said']}"

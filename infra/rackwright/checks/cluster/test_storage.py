@@ -1,0 +1,142 @@
+"""Shared file systems: mounted on all clients as declared, served, and consistent between nodes."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from rackwright.checks.cluster.harness.cells import Lines, Unread
+from rackwright.checks.cluster.probes.smoke import SEEN, SMOKE
+from rackwright.checks.cluster.probes.storage import (
+    ANSWERING,
+    ANSWERS,
+    EXPORTED,
+    MOUNTS,
+    NFS_SERVER,
+    ROOTS,
+    exported_by,
+    is_there,
+    options_of,
+)
+from rackwright.checks.cluster.probes.units import UNITS, servers_of
+from rackwright.errors import UndeterminedError
+
+
+def test_is_mounted(node, ask, cluster, expect):
+    """If the file system is not mounted, its folder stores all writes on the node's own disk."""
+    mounts = ask(MOUNTS)
+    found = {one.mount: one.kind if is_there(mounts, one, node.name) else _what(mounts, one.mount) for one in _mine(node, cluster)}
+    expect(found, {one.mount: one.kind for one in _mine(node, cluster)})
+
+
+def test_answers(node, ask, cluster, expect):
+    """A mount whose client died, or whose handle is stale, is still in the mount table, and fails for every program that uses it."""
+    expect(ask(ANSWERING), dict.fromkeys((one.mount for one in _mine(node, cluster)), ANSWERS))
+
+
+def test_options_match_plan(node, ask, cluster, expect):
+    """Many file systems turn read-only after an error; setuid programs and devices are not permitted on shared storage.
+
+    Over NFS, a mount that is not hard fails writes when its server restarts, and NFS before 4.2 lacks sparse files and server-side copy.
+    """
+    wanted = {one.mount: options_of(one, node.name) for one in _mine(node, cluster)}
+    found = {one.mount: wanted[one.mount] & _mounted(ask, one, node).effective for one in _mine(node, cluster)}
+    expect(found, wanted)
+
+
+def test_root_ownership(node, ask, cluster, expect):
+    """The plan defines who may write to the top folder."""
+    found = {one.mount: _root(ask, one, node) for one in _mine(node, cluster)}
+    expect(
+        {mount: f"{root.owner} {root.mode}" for mount, root in found.items()},
+        {one.mount: f"root:root {int(one.mode, 8):o}" for one in _mine(node, cluster)},
+    )
+
+
+def test_size_matches_plan(node, ask, cluster, expect, limit):
+    """A missing server is missing space. Metadata and spare copies use a part."""
+    sizes = {one.mount: _root(ask, one, node).size_mib for one in _mine(node, cluster)}
+    near = all(abs(sizes[one.mount] - one.size_mib) <= limit * one.size_mib for one in _mine(node, cluster))
+    expect(
+        {mount: f"{size} MiB" for mount, size in sizes.items()},
+        {one.mount: f"{one.size_mib} MiB within {limit:.0%}" for one in _mine(node, cluster)},
+        holds=near,
+    )
+
+
+def test_servers_run(node, ask, cluster, expect):
+    """Clients wait indefinitely for a server that is down."""
+    units = ask(UNITS)
+    needed = [unit for one in cluster.storage for unit in servers_of(vars(one), node.name)]
+    expect({unit: units[unit].state for unit in needed}, dict.fromkeys(needed, "active"))
+
+
+def test_exports_match_plan(node, ask, cluster, expect):
+    """Folders must be exported to the cluster's network only: NFS trusts the UID that a client sends."""
+    served = [one for one in cluster.storage if exported_by(one, node.name)]
+    server = ask(NFS_SERVER)
+    exports = server.exports
+    found = {
+        one.folder: {client: options.intersection(EXPORTED) for client, options in exports.get(one.folder, {}).items()} for one in served
+    }
+    expect(Lines(found, server.unread), {one.folder: {cluster.network.cidr: set(EXPORTED)} for one in served})
+
+
+def test_one_nfs_version_is_served(node, ask, cluster, expect):
+    """Older versions need a port mapper and daemons that the firewall does not admit; a server without threads does not answer."""
+    if not any(exported_by(one, node.name) for one in cluster.storage):
+        expect({}, {})
+        return
+    server = ask(NFS_SERVER)
+    threads = server.threads if isinstance(server.threads, Unread) else min(server.threads, 1)
+    expect({"versions": server.versions, "threads": threads}, {"versions": {"4.2"}, "threads": 1})
+
+
+def test_cross_node_visibility(ask, members, expect):
+    """Each node wrote a file in a job; every other node must read it completely."""
+    smoke = ask(SMOKE, of=members("@submit")[0])
+    smoke.must_have_sent()
+    wrote = sorted(task.host for job in smoke.jobs if job.name == "plain" for task in job.tasks)
+    if not wrote:
+        raise UndeterminedError("no job wrote anything")
+    expect(ask(SEEN).files, {f"from-{host}": f"written by a job on {host}" for host in wrote})
+
+
+def test_no_lost_writes(ask, members, expect):
+    """All nodes wrote to one file at the same time, in turns; no line may be lost or torn."""
+    smoke = ask(SMOKE, of=members("@submit")[0])
+    smoke.must_have_sent()
+    planned = {}
+    for job in (job for job in smoke.jobs if job.name == "plain" and not job.rc):
+        planned[len(job.tasks) * smoke.records] = sorted(task.host for task in job.tasks)
+    if len(planned) != 1:
+        raise UndeterminedError("no completed job in which all nodes wrote to one file")
+    (count, hosts), lines = next(iter(planned.items())), ask(SEEN).lines
+    whole = [line for number, line in enumerate(lines) if line[:6] == f"{number:06d}" and line[7:].strip() in hosts]
+    expect(f"{len(whole)} whole lines of {len(lines)}", f"{count} whole lines of {count}")
+
+
+def _mine(node: SimpleNamespace, cluster: SimpleNamespace) -> list[SimpleNamespace]:
+    return [one for one in cluster.storage if node.name in one.clients]
+
+
+def _mounted(ask, one, node):
+    """Return the mount of a file system; raise UndeterminedError if it is not mounted."""
+    mounts = ask(MOUNTS)
+    if not is_there(mounts, one, node.name):
+        unread = mounts.at(one.mount)
+        raise UndeterminedError(unread.why if isinstance(unread, Unread) else f"{one.mount} is not mounted")
+    return mounts[one.mount]
+
+
+def _root(ask, one, node):
+    _mounted(ask, one, node)
+    return ask(ROOTS)[one.mount]
+
+
+def _what(mounts, point):
+    above = [line for line in mounts.unread if f" {point} " in line]
+    if above:
+        return Unread(point, above[0], "")
+    if point in mounts:
+        return f"{mounts[point].type} from {mounts[point].source}"
+    return mounts.at(point) if mounts.unread else "not mounted"

@@ -1,0 +1,139 @@
+"""The same questions asked from inside a job on every worker: what programs see there may be less than what the node has."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Collection, Mapping
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final
+
+from rackwright.checks.cluster import harness
+from rackwright.checks.cluster.harness.gather import Gathering
+from rackwright.checks.cluster.harness.probe import Place, Probe, Raw
+from rackwright.checks.cluster.probes.smoke import decisive, parts, runner
+from rackwright.checks.hardware.look import seen, wanted
+from rackwright.errors import InputError
+from rackwright.inventory.reader import Inventory
+from rackwright.report.hardware.document import Seen
+from rackwright.report.hardware.facts import Part
+
+_PATIENCE: Final = 10
+"""Seconds a job may wait for its node; one that is at work for somebody stays unknown."""
+_ROUND: Final = 15.0
+"""Seconds the questions may take inside a job."""
+_HANDS: Final = 4
+
+
+class Jobs(Probe[dict[str, str]]):
+    """What the jobs said, by node. Asked for one report only, so that it is on no list of the checks' questions."""
+
+    def __post_init__(self) -> None:
+        """It registers nowhere."""
+
+
+def look_in_jobs(declared: Inventory, ssh_config: Path, asked: Collection[Part]) -> dict[str, Seen]:
+    """One job per worker, all at once, as an ordinary user; a node on which none ran is silent, in srun's own words."""
+    if not declared.members("@submit"):
+        raise InputError(
+            "has no login node to submit from",
+            path=f"stack {declared.stack}",
+            hint="omit --in-job: rackwright then queries the nodes over SSH",
+        )
+    submitter = declared.members("@submit")[0]
+    question = Jobs(
+        "hardware-jobs", on="@submit", command=lambda place: _script(place, asked), parse=by_node, timeout=_PATIENCE + _ROUND + 10
+    )
+    gathering = Gathering(declared, ssh_config, [question])
+    gathering.start()
+    said = gathering.answer(question, submitter)
+    return {name: told(said.get(name, ""), [question.name for question in wanted(declared, name, asked)]) for name in workers(declared)}
+
+
+def workers(declared: Inventory) -> tuple[str, ...]:
+    """The nodes jobs run on."""
+    return tuple(node["name"] for node in declared.cluster["scheduler"]["nodes"] if node["name"] in declared.nodes)
+
+
+def by_node(text: str) -> dict[str, str]:
+    """Lines `node text`, joined by node.
+
+    >>> by_node("w0 a\\nw1 b\\nw0 c")
+    {'w0': 'a\\nc', 'w1': 'b'}
+    """
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        node, _, rest = line.partition(" ")
+        found.setdefault(node, []).append(rest)
+    return {node: "\n".join(lines) for node, lines in found.items()}
+
+
+def told(said: str, questions: Collection[str]) -> Seen:
+    """A job's lines as facts: JSON lines are answers, all others are srun's."""
+    answers: dict[str, Raw] = {}
+    rest = []
+    for line in said.splitlines():
+        answer = _answer(line)
+        if "name" in answer:
+            answers[answer["name"]] = Raw(**{key: value for key, value in answer.items() if key != "name"})
+        elif not answer:
+            rest.append(line)
+    trouble = f"no job looked there: {decisive(chr(10).join(rest)) or 'srun said nothing'}"
+    return seen({name: answers.get(name, Raw(trouble=trouble)) for name in questions})
+
+
+def _answer(line: str) -> dict[str, Any]:
+    """A line of the round; empty where it is none."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _script(place: Place, asked: Collection[Part]) -> str:
+    """A shell script that starts all jobs. Each writes into a file of its own: on one pipe their long lines would cut each other.
+
+    Alike nodes share one request: the whole goes to the submitting node as one argument, which Linux ends at 128 KiB.
+    """
+    alike: dict[tuple[str, str], list[str]] = {}
+    for part in parts(place):
+        for name in part["nodes"]:
+            alike.setdefault(_job(place.declared, part["partition"], name, asked), []).append(name)
+    jobs = [
+        f'request={shlex.quote(request)}; for one in {" ".join(names)}; do ask "$one" "$request" {options} & done'
+        for (request, options), names in alike.items()
+    ]
+    script = "\n".join(
+        [
+            f"side={shlex.quote(_node_side())}",
+            "told=$(mktemp -d)",
+            "slowness=${RACKWRIGHT_SLOWNESS:-1}",
+            "ask() { node=$1; request=$2; shift 2; timeout -s INT "
+            f"$(({_PATIENCE + _ROUND:.0f} * slowness)) srun -Q --immediate=$(({_PATIENCE} * slowness)) --nodes=1 --ntasks=1 --exclusive "
+            '--mem=0 --time=1 -w "$node" "$@" '
+            'python3 -I -S -c "$side" "$request" 2>&1 | sed "s/^/$node /" >"$told/$node"; }',
+            *jobs,
+            "wait",
+            'cat "$told"/*; rm -r "$told"',
+        ]
+    )
+    user = runner(place)
+    return f"{f'runuser -u {user} -- ' if user else ''}sh -c {shlex.quote(script)}"
+
+
+def _job(declared: Inventory, partition: str, name: str, asked: Collection[Part]) -> tuple[str, str]:
+    """What a job asks its node, and srun's options for it."""
+    here: Any = SimpleNamespace(declared=declared, node=declared.nodes[name])
+    questions = [[question.name, question.command_at(here), question.timeout] for question in wanted(declared, name, asked)]
+    request = json.dumps({"seconds": _ROUND, "hands": _HANDS, "questions": questions})
+    gpus: Mapping[str, Any] = declared.nodes[name].get("gpus") or {}
+    gres = f" --gres=gpu:{gpus['count']}" if gpus.get("count") else ""
+    return request, f"--partition={partition}{gres}"
+
+
+@cache
+def _node_side() -> str:
+    return (Path(next(iter(harness.__path__))) / "node_side.py").read_text(encoding="utf-8")

@@ -1,0 +1,51 @@
+"""One round to every node, over the harness of the checks: each answer becomes a part of the node's facts, or the reason why not."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from rackwright.checks.cluster.harness.gather import Gathering
+from rackwright.checks.cluster.harness.probe import Probe, Raw
+from rackwright.checks.hardware.questions import QUESTIONS
+from rackwright.checks.hardware.reading import Partly
+from rackwright.errors import UndeterminedError
+from rackwright.inventory.reader import Inventory
+from rackwright.report.hardware.document import Seen
+from rackwright.report.hardware.facts import Facts, Part
+
+
+def wanted(declared: Inventory, name: str, parts: Collection[Part]) -> list[Probe[Any]]:
+    """The questions a node is asked: GPUs' where it has some, their links' where those are no simulation's."""
+    gpus = declared.nodes[name].get("gpus")
+    left_out = {Part.GPUS, Part.GPU_LINKS} if not gpus else {Part.GPU_LINKS} if gpus["simulated"] else set()
+    return [QUESTIONS[part] for part in parts if part not in left_out]
+
+
+def look(declared: Inventory, ssh_config: Path, parts: Collection[Part]) -> dict[str, Seen]:
+    """Ask all nodes at once, and wait."""
+    gathering = Gathering(declared, ssh_config, [QUESTIONS[part] for part in parts])
+    gathering.start()
+    return {
+        name: seen({question.name: gathering.raw(question, name) for question in wanted(declared, name, parts)}) for name in declared.nodes
+    }
+
+
+def seen(answers: Mapping[str, Raw]) -> Seen:
+    """A node's answers as facts. One that answered nothing at all is silent."""
+    facts: dict[str, Any] = {}
+    unknown: dict[Part, str] = {}
+    for name, raw in answers.items():
+        try:
+            told = QUESTIONS[Part(name)].read(raw)
+            facts[name] = told.value if isinstance(told, Partly) else told
+            if getattr(told, "why", ""):
+                unknown[Part(name)] = told.why
+            if getattr(told, "lost", ()):
+                facts["gpus_lost"] = told.lost
+        except UndeterminedError as error:
+            unknown[Part(name)] = str(error)
+    if answers and not facts and len({raw.trouble for raw in answers.values()}) == 1:
+        return Seen(silent=next(iter(answers.values())).trouble or "it answered no question")
+    return Seen(Facts(**facts, unknown=unknown))

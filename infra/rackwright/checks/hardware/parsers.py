@@ -1,0 +1,207 @@
+"""Pure readers of what tools and the kernel say about hardware. Each raises ValueError, KeyError or IndexError on what it cannot read.
+
+Lists are read row by row: `Rows.why` quotes the rows that could not be read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from rackwright.checks.cluster.harness.cells import Row, Unread, integer, lines_of, quoted, release, whole_lines, words
+from rackwright.checks.cluster.probes.gpu_topology import read_matrix
+from rackwright.checks.cluster.probes.identity import parse_memory as read_memory
+from rackwright.checks.cluster.probes.nvidia_smi import read_table
+from rackwright.checks.hardware.reading import Partly, Rows, read_each, read_lines, reasons, without
+from rackwright.report.hardware.facts import Cpus, Disk, Gpu, GpuLinks, Interface, Mount, NumaNode, RdmaPort
+
+_LINK_LAYERS: Final = {"1": "ethernet", "32": "infiniband", "772": "loopback"}
+"""ARPHRD numbers (linux/if_arp.h)."""
+
+
+def parse_cpus(text: str) -> Cpus:
+    """`lscpu -J`; newer releases nest the fields, and cores may stand per cluster on Arm."""
+    fields = dict(_lscpu_fields(json.loads(text)["lscpu"]))
+    return Cpus(
+        model=fields.get("Model name", fields.get("Vendor ID", "unnamed")),
+        total=int(fields["CPU(s)"]),
+        sockets=_count(fields.get("Socket(s)")),
+        cores_per_socket=_count(fields.get("Core(s) per socket", fields.get("Core(s) per cluster"))),
+        threads_per_core=_count(fields.get("Thread(s) per core")),
+    )
+
+
+def _lscpu_fields(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    for row in rows:
+        yield row["field"].rstrip(":"), row.get("data") or ""
+        yield from _lscpu_fields(row.get("children", ()))
+
+
+def _count(value: str | None) -> int | None:
+    return int(value) if value and value.isdigit() else None
+
+
+def parse_memory(text: str) -> int:
+    """MiB of MemTotal in /proc/meminfo.
+
+    >>> parse_memory("MemTotal:       2097152 kB")
+    2048
+    """
+    return read_memory(text)
+
+
+def parse_numa(text: str) -> Rows[NumaNode]:
+    """Lines `index|CPU list|KiB` of the kernel's node folders; none where it is built without them.
+
+    >>> parse_numa("0|0-31,64-95|1056456704")
+    (NumaNode(index=0, cpus='0-31,64-95', memory_mib=1031696),)
+    """
+    rows = read_lines(text, _numa_node)
+    return Rows(sorted(rows, key=lambda node: node.index), rows.why)
+
+
+def _numa_node(line: str) -> NumaNode:
+    index, cpus, kib = line.split("|")
+    return NumaNode(int(index), cpus, int(kib) // 1024)
+
+
+_GPU_FIELDS: Final = ("index", "name", "memory.total", "driver_version", "pci.bus_id")
+
+
+def parse_gpus(text: str) -> Rows[Gpu]:
+    """Rows `index, name, MiB, driver, bus` of nvidia-smi's CSV. A GPU without a readable index is left out, and told in `why`."""
+    unread = list[Unread]()
+
+    def gpu(row: Row) -> Gpu | None:
+        index = without(row.read("index", integer), unread)
+        product = without(row.read("name", words), unread)
+        memory = without(row.read("memory.total", integer), unread)
+        driver = without(row.read("driver_version", release), unread)
+        bus = without(row.read("pci.bus_id", words), unread)
+        return None if index is None else Gpu(index, product, memory, driver, bus)
+
+    found = read_table(text, _GPU_FIELDS, gpu)
+    if found.cut is not None:
+        unread.append(found.cut)
+    lost = f"{', '.join(found.lost)} {'does' if len(found.lost) == 1 else 'do'} not respond" if found.lost else ""
+    return Rows((row for row in found if row is not None), reasons(unread, lost if unread else ""), found.lost)
+
+
+def parse_gpu_links(text: str) -> GpuLinks | Partly[GpuLinks]:
+    """The matrix of `nvidia-smi topo -m` with its legend of network cards. A way that was not read is left out, and told in `why`."""
+    matrix, unread = read_matrix(text), list[Unread]()
+    names = {card: without(device, unread) or card for card, device in matrix.devices.items()}
+    paths: dict[str, dict[str, str]] = {peer: {} for peer in matrix.peers if peer.startswith("GPU")}
+    for (gpu, peer), way in matrix.ways.items():
+        if gpu in paths and (path := without(way, unread)) is not None:
+            paths[gpu][names.get(peer, peer)] = path
+    numa = {gpu: domain for gpu, said in matrix.numa.items() if (domain := without(said, unread)) is not None}
+    links = GpuLinks(paths, numa if matrix.numa else dict.fromkeys(paths, "N/A"))
+    return Partly(links, reasons(unread)) if unread else links
+
+
+def parse_interfaces(text: str) -> Rows[Interface]:
+    """Lines `name|operstate|Mb/s|type|driver|node` of the kernel's network folders; loopback is left out.
+
+    >>> parse_interfaces("eth0|up|100000|1|mlx5_core|0")
+    (Interface(name='eth0', state='up', rate_gbps=100.0, link_layer='ethernet', driver='mlx5_core', numa=0),)
+    """
+    found = read_lines(text, _interface)
+    if not found and "loopback" not in {_LINK_LAYERS.get((line.split("|") + [""] * 4)[3]) for line in lines_of(text)}:
+        raise ValueError("no interface is listed, not even loopback")
+    return found
+
+
+def _interface(line: str) -> Interface | None:
+    name, state, speed, layer, driver, node = line.split("|")
+    known = _LINK_LAYERS.get(layer, layer)
+    if known == "loopback":
+        return None
+    rate = int(speed) / 1000 if speed.isdigit() and int(speed) else None
+    return Interface(words(name), words(state), rate, words(known), driver, _domain(node))
+
+
+def parse_rdma(text: str) -> tuple[RdmaPort, ...]:
+    """What the kernel has, or what `ibstat` says where the fabric is simulated and the kernel has nothing."""
+    return parse_ibstat(text) if re.search(r"^CA '", text, re.MULTILINE) else parse_sysfs(text)
+
+
+def parse_ibstat(text: str) -> tuple[RdmaPort, ...]:
+    """Blocks of adapters with their ports. A simulated one says `IB`, and the same rate of every link: that is none."""
+    found, bad = list[RdmaPort](), list[str]()
+    lines, _ = whole_lines(text)
+    for device, block in re.findall(r"^CA '([^']+)'\n(.*?)(?=^CA '|\Z)", "".join(f"{line}\n" for line in lines), re.MULTILINE | re.DOTALL):
+        ports = re.findall(r"^\s+Port (\d+):\n(.*?)(?=^\s+Port \d+:|\Z)", block, re.MULTILINE | re.DOTALL)
+        try:
+            if len(ports) != int(re.findall(r"Number of ports: (\d+)", block)[0]):
+                raise ValueError(f"{device} is cut short")
+            found += [_ibstat_port(device, port, lines) for port, lines in ports]
+        except (ValueError, KeyError, IndexError) as error:
+            bad.append(f"{device}: {error}")
+    if bad and not found:
+        raise ValueError(bad[0])
+    return Rows(found, "; ".join(bad))
+
+
+def _ibstat_port(device: str, port: str, lines: str) -> RdmaPort:
+    said = dict(re.findall(r"^\s+([A-Z][\w ]+): (.*?)\s*$", lines, re.MULTILINE))
+    simulated = said["Link layer"] == "IB"
+    layer = "InfiniBand" if simulated else words(said["Link layer"])
+    return RdmaPort(
+        device, int(port), words(said["State"]), words(said["Physical state"]), None if simulated else float(said["Rate"]), layer, None, ""
+    )
+
+
+def parse_sysfs(text: str) -> Rows[RdmaPort]:
+    """Lines `device|port|state|physical|rate|layer|node|firmware` of the kernel's InfiniBand folders; none without such cards.
+
+    >>> parse_sysfs("mlx5_0|1|4: ACTIVE|5: LinkUp|400 Gb/sec (4X NDR)|InfiniBand|0|28.39.1002")[0].rate_gbps
+    400.0
+    """
+    return read_lines(text, _sysfs_port)
+
+
+def _sysfs_port(line: str) -> RdmaPort:
+    device, port, state, physical, rate, layer, node, firmware = line.split("|")
+    logical = words(state).partition(": ")[2].capitalize() or state
+    physical = words(physical).partition(": ")[2] or physical
+    return RdmaPort(words(device), int(port), logical, physical, _gbps(rate), words(layer), _domain(node), firmware)
+
+
+def _gbps(rate: str) -> float | None:
+    words = rate.split()
+    return float(words[0]) if words else None
+
+
+def _domain(node: str) -> int | None:
+    """The kernel writes -1 where a device belongs to no memory domain."""
+    return int(node) if node.isdigit() else None
+
+
+def parse_disks(text: str) -> Rows[Disk]:
+    """`lsblk -J -b -d`; disks of size 0 (an empty reader, zram that is off) are none."""
+    return read_each(json.loads(text)["blockdevices"], _disk, "disk", lambda row: quoted(json.dumps(row)))
+
+
+def _disk(row: Mapping[str, Any]) -> Disk | None:
+    if row["type"] != "disk" or not int(row["size"]):
+        return None
+    return Disk(row["name"], (row["model"] or "").strip(), int(row["size"]), row["rota"] in (True, "1"), row["tran"] or "")
+
+
+def parse_mounts(text: str) -> Rows[Mount]:
+    """`df --output=target,source,fstype,size,avail -B1`; a file system of size 0 holds nothing."""
+    if "Mounted on" not in text:
+        raise ValueError("no table of df")
+    return read_lines(text, _mount, row=r"^Mounted on|^/|\s\d+\s+\S+$")
+
+
+def _mount(row: str) -> Mount | None:
+    if row.startswith("Mounted on"):
+        return None
+    point, source, kind, size, free = row.rsplit(None, 4)
+    if size == "-" or not integer(size):
+        return None
+    return Mount(point.strip(), source, kind, integer(size), integer(free))

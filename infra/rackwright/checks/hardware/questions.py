@@ -1,0 +1,73 @@
+"""The questions of the hardware report, by part of a node. They are no checks': a run of the checks does not ask them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rackwright.checks.cluster.harness.probe import Place, Probe, T
+from rackwright.checks.cluster.probes.nvidia_smi import ENDS
+from rackwright.checks.hardware import parsers
+from rackwright.report.hardware.facts import Part
+
+QUESTIONS: dict[Part, Question[Any]] = {}
+"""Every question there is, by the part it is about."""
+
+
+@dataclass(frozen=True, eq=False)
+class Question(Probe[T]):
+    """A probe of the hardware report; its name is the part it is about."""
+
+    def __post_init__(self) -> None:
+        QUESTIONS[Part(self.name)] = self
+
+
+_LINK: Final = "readlink -f {0} 2>/dev/null | sed 's#.*/##'"
+
+CPUS = Question(Part.CPUS, on="nodes", command="lscpu -J", parse=parsers.parse_cpus)
+MEMORY = Question(Part.MEMORY, on="nodes", command="grep ^MemTotal: /proc/meminfo", parse=parsers.parse_memory)
+NUMA = Question(
+    Part.NUMA,
+    on="nodes",
+    command="cd /sys/devices/system/node 2>/dev/null && for n in node[0-9]*; do "
+    "echo \"${n#node}|$(cat $n/cpulist)|$(sed -n 's/.*MemTotal: *\\([0-9]*\\) kB/\\1/p' $n/meminfo)\"; done; true",
+    parse=parsers.parse_numa,
+)
+GPUS = Question(
+    Part.GPUS,
+    on="gpu",
+    command="nvidia-smi --query-gpu=index,name,memory.total,driver_version,pci.bus_id --format=csv,noheader,nounits 2>&1",
+    parse=parsers.parse_gpus,
+    statuses=ENDS,
+)
+GPU_LINKS = Question(Part.GPU_LINKS, on="gpu", command="nvidia-smi topo -m", parse=parsers.parse_gpu_links)
+INTERFACES = Question(
+    Part.INTERFACES,
+    on="nodes",
+    command="cd /sys/class/net && for n in *; do [ -e $n/operstate ] || continue; "
+    f'echo "$n|$(cat $n/operstate)|$(cat $n/speed 2>/dev/null)|$(cat $n/type)|$({_LINK.format("$n/device/driver")})'
+    '|$(cat $n/device/numa_node 2>/dev/null)"; done',
+    parse=parsers.parse_interfaces,
+)
+_SYSFS: Final = (
+    "for p in /sys/class/infiniband/*/ports/*; do [ -e $p/state ] || continue; d=${p%/ports/*}; "
+    'echo "${d##*/}|${p##*/}|$(cat $p/state)|$(cat $p/phys_state)|$(cat $p/rate)|$(cat $p/link_layer)'
+    '|$(cat $d/device/numa_node 2>/dev/null)|$(cat $d/fw_ver 2>/dev/null)"; done'
+)
+
+
+def _ports(place: Place) -> str:
+    """The kernel's own folders; a simulated fabric is known to `ibstat` alone, on nodes that are on it."""
+    simulated = place.declared.fabric is not None and place.declared.fabric["simulated"]
+    return "ibstat" if simulated and place.node.get("rails") else _SYSFS
+
+
+RDMA = Question(Part.RDMA, on="nodes", command=_ports, parse=parsers.parse_rdma)
+DISKS = Question(Part.DISKS, on="nodes", command="lsblk -J -b -d -o NAME,TYPE,SIZE,MODEL,ROTA,TRAN", parse=parsers.parse_disks)
+MOUNTS = Question(
+    Part.MOUNTS,
+    on="nodes",
+    command="df -B1 --output=target,source,fstype,size,avail -x tmpfs -x devtmpfs -x squashfs -x iso9660 -x efivarfs",
+    parse=parsers.parse_mounts,
+    statuses=frozenset({0, 1}),
+)
