@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from testinfra.host import Host
 
+from rackwright.checks.cluster.harness.arguments import Ask, Members
 from rackwright.checks.cluster.harness.cells import Unread
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.harness.judge import PLUGIN, Judge
@@ -25,7 +26,6 @@ from rackwright.checks.cluster.probes.smoke import SMOKE, Smoke
 from rackwright.errors import UndeterminedError
 from rackwright.report.check_plan import Expected
 
-Ask = Callable[..., Any]
 _PATIENCE = 5.0
 """Timeout of one command through testinfra's host, in seconds."""
 _SURE = 0.5
@@ -66,7 +66,7 @@ def fabric(judge: Judge) -> Mapping[str, Any]:
 
 
 @pytest.fixture
-def observer(members: Callable[[str], tuple[str, ...]]) -> str:
+def observer(members: Members) -> str:
     """Return the node that is queried about the whole fabric."""
     return members("@observer")[0]
 
@@ -78,7 +78,7 @@ def node(judge: Judge, owed: Expected) -> SimpleNamespace:
 
 
 @pytest.fixture
-def members(judge: Judge) -> Callable[[str], tuple[str, ...]]:
+def members(judge: Judge) -> Members:
     """Return a function that lists the nodes of a group."""
     return judge.declared.members
 
@@ -126,13 +126,14 @@ def node_stack(judge: Judge) -> SimpleNamespace:
 @pytest.fixture
 def planned(node: SimpleNamespace, cluster: SimpleNamespace) -> SimpleNamespace:
     """Return the scheduler's plan of the checked node."""
-    return next(one for one in cluster.scheduler.nodes if one.name == node.name)
+    found: SimpleNamespace = next(one for one in cluster.scheduler.nodes if one.name == node.name)
+    return found
 
 
 @pytest.fixture
 def slurm_node(node: SimpleNamespace, cluster: SimpleNamespace, ask: Ask, expect: Expect) -> SlurmNode:
     """Return the controller's record of the checked node."""
-    found = ask(NODES, of=cluster.scheduler.controllers[0]).at(node.name)
+    found: SlurmNode | Unread | None = ask(NODES, of=cluster.scheduler.controllers[0]).at(node.name)
     if isinstance(found, Unread):
         raise UndeterminedError(found.why)
     if found is None:
@@ -177,7 +178,7 @@ def etcd(ask: Ask) -> control.Etcd:
 
 
 @pytest.fixture
-def smoke(ask: Ask, members: Callable[[str], tuple[str, ...]]) -> Smoke:
+def smoke(ask: Ask, members: Members) -> Smoke:
     """Return the jobs that ran."""
     return ask(SMOKE, of=members("@submit")[0])  # type: ignore[no-any-return]
 

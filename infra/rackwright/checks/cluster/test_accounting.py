@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
+from rackwright.checks.cluster.harness.arguments import Ask, Record
+from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.probes.accounting import ASSOCIATIONS, CLUSTERS, LISTENING, QOS, SHARES, Account, Qos, only_local
 from rackwright.checks.cluster.probes.units import ACCOUNTING, DATABASE, UNITS
 
 
-def test_daemon_runs(ask, expect):
+def test_daemon_runs(ask: Ask, expect: Expect) -> None:
     """State of the daemon in systemd: while the daemon is down, the controller keeps the records of jobs in memory."""
     unit = ask(UNITS)[ACCOUNTING]
     expect(unit.described, "active", holds=unit.state == "active")
 
 
-def test_database_runs(ask, expect):
+def test_database_runs(ask: Ask, expect: Expect) -> None:
     """Accounting stores all records in this database."""
     unit = ask(UNITS)[DATABASE]
     expect(unit.described, "active", holds=unit.state == "active")
 
 
-def test_database_is_local(ask, expect):
+def test_database_is_local(ask: Ask, expect: Expect) -> None:
     """The only client is on the same node: a network port adds attack surface and has no use."""
     listening = ask(LISTENING)
     expect(listening or "no network port", "local connections only", holds=only_local(listening))
 
 
-def test_cluster_is_registered(ask, cluster, expect):
+def test_cluster_is_registered(ask: Ask, cluster: Record, expect: Expect) -> None:
     """Queried where users submit: jobs of a cluster that is not registered are not recorded."""
     found = [row[0] for row in ask(CLUSTERS)]
     expect(found, f"{cluster.scheduler.cluster_name} among them", holds=cluster.scheduler.cluster_name in found)
 
 
-def test_users_have_associations(ask, cluster, expect):
+def test_users_have_associations(ask: Ask, cluster: Record, expect: Expect) -> None:
     """A user without an association cannot be limited, and cannot submit where associations are enforced."""
     name = cluster.scheduler.cluster_name
     found = {user for where, _, user in ask(ASSOCIATIONS) if where == name}
@@ -38,7 +40,7 @@ def test_users_have_associations(ask, cluster, expect):
     expect([user for user in planned if user in found], planned)
 
 
-def test_accounts_match_plan(ask, cluster, expect):
+def test_accounts_match_plan(ask: Ask, cluster: Record, expect: Expect) -> None:
     """Slurm enforces the shares and limits that the accounting database holds."""
     found = ask(SHARES).accounts
     planned = {
@@ -48,7 +50,7 @@ def test_accounts_match_plan(ask, cluster, expect):
     expect({name: found.get(name, "missing") for name in planned}, planned)
 
 
-def test_users_are_in_their_accounts(ask, cluster, expect):
+def test_users_are_in_their_accounts(ask: Ask, cluster: Record, expect: Expect) -> None:
     """A user in an additional account can bypass the limits of the planned one."""
     found, names = ask(SHARES).users, {user.name for user in cluster.users}
     homes = {name: sorted(account for account, users in found.items() if name in users) for name in sorted(names)}
@@ -56,7 +58,7 @@ def test_users_are_in_their_accounts(ask, cluster, expect):
     expect(homes, planned)
 
 
-def test_qos_match_plan(ask, cluster, expect):
+def test_qos_match_plan(ask: Ask, cluster: Record, expect: Expect) -> None:
     """A QOS without its limit lets every user jump the queue."""
     found = ask(QOS)
     planned = {
@@ -66,6 +68,6 @@ def test_qos_match_plan(ask, cluster, expect):
     expect({name: found.get(name, "missing") for name in planned}, planned)
 
 
-def minutes(seconds):
+def minutes(seconds: int | None) -> int | None:
     """The longest job, which Slurm counts in whole minutes, in seconds."""
     return None if seconds is None else -(-seconds // 60) * 60

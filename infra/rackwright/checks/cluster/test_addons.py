@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from rackwright.checks.cluster.harness.arguments import Ask, Record
+from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.harness.subset import differences
 from rackwright.checks.cluster.probes.addons import DEPLOYMENTS, HOOKED, HOOKS, MEASUREMENTS, QUEUES, deployment
 from rackwright.checks.cluster.probes.kubernetes import QUEUED, path_of
@@ -9,26 +14,26 @@ from rackwright.checks.cluster.probes.kubernetes import QUEUED, path_of
 WITH_STATUS = ("ClusterQueue", "LocalQueue")
 
 
-def test_are_available(ask, cluster, expect):
+def test_are_available(ask: Ask, cluster: Record, expect: Expect) -> None:
     """An add-on that is down admits no jobs; a release other than the declared one is not verified."""
     live = {one.name: ask(DEPLOYMENTS)[deployment(vars(one))] for one in cluster.scheduler.addons}
     found = {name: f"{one.available} of {one.asked}, {one.image}" if one else "missing" for name, one in live.items()}
     expect(found, {one.name: f"1 of 1, {one.image}" for one in cluster.scheduler.addons})
 
 
-def test_webhooks_respond(ask, cluster, expect):
+def test_webhooks_respond(ask: Ask, cluster: Record, expect: Expect) -> None:
     """Tested with dry-run objects: if a webhook does not answer, no job can be created."""
     expect(ask(HOOKS), {one.name: "answers" for one in cluster.scheduler.addons if one.name in HOOKED})
 
 
-def test_queues_match_plan(ask, planned_objects, expect):
+def test_queues_match_plan(ask: Ask, planned_objects: Callable[..., list[dict[str, Any]]], expect: Expect) -> None:
     """Queues define what a namespace owns and may borrow; an inactive queue admits nothing."""
     live = ask(QUEUES)
     wrong = {f"{one['kind']} {one['metadata']['name']}": list(_wrong(one, live[path_of(one)])) for one in planned_objects(*QUEUED)}
     expect({name: lines for name, lines in wrong.items() if lines}, {})
 
 
-def test_metrics_available(ask, cluster, expect, limit):
+def test_metrics_available(ask: Ask, cluster: Record, expect: Expect, limit: float) -> None:
     """`kubectl top` and every autoscaler need current figures of every node."""
     found = ask(MEASUREMENTS)
     planned = [one.name for one in cluster.scheduler.nodes]
@@ -36,7 +41,7 @@ def test_metrics_available(ask, cluster, expect, limit):
     expect(told, f"figures of every node, at most {limit:g} s old", holds=all(found.ages.get(name, limit + 1) <= limit for name in planned))
 
 
-def _wrong(one, found):
+def _wrong(one: Mapping[str, Any], found: Mapping[str, Any] | None) -> Iterator[str]:
     if found is None:
         yield "missing"
         return

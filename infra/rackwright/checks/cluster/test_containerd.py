@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from collections import Counter
 
+from rackwright.checks.cluster.harness.arguments import Ask, Members, Record
+from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.probes.kubelet import RUNTIME
 from rackwright.checks.cluster.probes.kubernetes import KUBELETS
 from rackwright.checks.cluster.probes.units import CONTAINERD, UNITS
 from rackwright.errors import UndeterminedError
 
 
-def test_runs(ask, expect):
+def test_runs(ask: Ask, expect: Expect) -> None:
     """State of the daemon in systemd: without it, running pods continue, but no new pod starts."""
     unit = ask(UNITS)[CONTAINERD]
     expect(unit.described, "active", holds=unit.state == "active")
 
 
-def test_starts_with_the_node(ask, expect):
+def test_starts_with_the_node(ask: Ask, expect: Expect) -> None:
     """A runtime that was started by hand does not return after the next boot."""
     unit = ask(UNITS)[CONTAINERD]
     expect("enabled" if unit.enabled else "disabled", "enabled")
 
 
-def test_version_is_the_same_everywhere(ask, members, expect):
+def test_version_is_the_same_everywhere(ask: Ask, members: Members, expect: Expect) -> None:
     """With unequal versions, the same image can start differently on different nodes."""
     found = {}
     for name in members("kubernetes"):
@@ -33,7 +35,7 @@ def test_version_is_the_same_everywhere(ask, members, expect):
     expect(ask(RUNTIME).version, Counter(found.values()).most_common(1)[0][0])
 
 
-def test_cgroup_driver_is_the_kubelets(ask, node, cluster, expect):
+def test_cgroup_driver_is_the_kubelets(ask: Ask, node: Record, cluster: Record, expect: Expect) -> None:
     """Two different cgroup managers on one node lose pods under memory pressure."""
     kubelet = ask(KUBELETS, of=cluster.scheduler.controllers[0])[node.name]
     if isinstance(kubelet, str):
@@ -41,6 +43,6 @@ def test_cgroup_driver_is_the_kubelets(ask, node, cluster, expect):
     expect("systemd" if ask(RUNTIME).systemd_cgroup else "cgroupfs", kubelet["cgroupDriver"])
 
 
-def test_cni_config_loaded(ask, expect):
+def test_cni_config_loaded(ask: Ask, expect: Expect) -> None:
     """containerd reads the pod network's configuration here; from another folder it would load another network, or none."""
     expect(ask(RUNTIME).network_folder, "/etc/cni/net.d")

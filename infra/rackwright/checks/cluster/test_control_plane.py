@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from rackwright.checks.cluster.harness.arguments import Ask, Record
+from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.probes.control import AUDIT, MANIFESTS, SECRETS
 from rackwright.checks.cluster.probes.kubelet import ANSWERS, FILES, not_refused
 from rackwright.checks.cluster.probes.kubernetes import DNS, HEALTH, OBJECTS, PODS, TOKENS
@@ -13,23 +15,23 @@ DAY = 86400
 PARTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
 
-def test_api_is_ready(ask, expect):
+def test_api_is_ready(ask: Ask, expect: Expect) -> None:
     """The API server names the component that is not ready: etcd, an unfinished hook, an informer."""
     expect(ask(HEALTH), {})
 
 
-def test_components_running(node, ask, expect):
+def test_components_running(node: Record, ask: Ask, expect: Expect) -> None:
     """Without a scheduler pods wait; without a controller manager nothing is reconciled; both faults are noticed late."""
     found = {pod.labels.get("component"): pod for pod in ask(PODS) if pod.node == node.name and "tier" in pod.labels}
     expect({part: found[part].described if part in found else "none" for part in PARTS}, dict.fromkeys(PARTS, "ready"))
 
 
-def test_manifests_match_plan(ask, expect):
+def test_manifests_match_plan(ask: Ask, expect: Expect) -> None:
     """A manifest that was edited by hand takes effect at once and differs from the declared one."""
     expect(ask(MANIFESTS), dict.fromkeys(PARTS, "as written"))
 
 
-def test_certificates_valid(ask, expect, limit):
+def test_certificates_valid(ask: Ask, expect: Expect, limit: float) -> None:
     """kubeadm's certificates last a year; after that the API is inaccessible, even for renewal."""
     found = {path: left for path, left in ask(FILES).certificates.items() if not path.startswith("/var/lib/kubelet/")}
     if not found:
@@ -38,7 +40,7 @@ def test_certificates_valid(ask, expect, limit):
     expect(short, {}, holds=not short)
 
 
-def test_secrets_are_encrypted(ask, expect):
+def test_secrets_are_encrypted(ask: Ask, expect: Expect) -> None:
     """Anyone with etcd's disk or backup can read every secret that is stored in clear text."""
     found = ask(SECRETS)
     said = {"stored": dict(found.kinds), "in clear text": list(found.clear), "next secret": found.next}
@@ -46,18 +48,18 @@ def test_secrets_are_encrypted(ask, expect):
     expect(said, "secretbox for all, and for the next secret", holds=good)
 
 
-def test_audit_log_enabled(ask, expect):
+def test_audit_log_enabled(ask: Ask, expect: Expect) -> None:
     """A request for secrets that was refused a moment ago must be in the audit log."""
     found = ask(AUDIT)
     expect("logged" if found.noted else f"not in the last {found.lines} lines", "logged")
 
 
-def test_audit_log_has_no_secrets(ask, expect):
+def test_audit_log_has_no_secrets(ask: Ask, expect: Expect) -> None:
     """An audit log that records the contents of secrets is a second, unencrypted store of them."""
     expect(ask(AUDIT).told, ())
 
 
-def test_bootstrap_tokens_expire(ask, expect):
+def test_bootstrap_tokens_expire(ask: Ask, expect: Expect) -> None:
     """A bootstrap token lets its holder add a node; rackwright's tokens last 15 minutes."""
     now = datetime.now(UTC)
     left = {name: (datetime.fromisoformat(end) - now).total_seconds() if end else None for name, end in ask(TOKENS).items()}
@@ -65,14 +67,14 @@ def test_bootstrap_tokens_expire(ask, expect):
     expect(wrong, {})
 
 
-def test_anonymous_requests_refused(ask, expect):
+def test_anonymous_requests_refused(ask: Ask, expect: Expect) -> None:
     """Tested, not read from the configuration: an anonymous client requests nodes and secrets."""
     found = ask(ANSWERS)
     answers = {f"anonymous request for {kind}": found[f"nobody asks the API for {kind}"] for kind in ("nodes", "secrets")}
     expect(answers, "refused", holds=not not_refused(answers))
 
 
-def test_coredns_available(ask, expect):
+def test_coredns_available(ask: Ask, expect: Expect) -> None:
     """With a single replica left, cluster DNS fails with the node that runs the replica."""
     found = ask(OBJECTS)[DNS]
     if found is None:
@@ -81,5 +83,5 @@ def test_coredns_available(ask, expect):
     expect(found["status"].get("availableReplicas", 0), wanted)
 
 
-def _lasts(left, limit):
+def _lasts(left: float | None, limit: float) -> bool:
     return left is not None and left > limit * DAY

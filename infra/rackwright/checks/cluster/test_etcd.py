@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
-from rackwright.checks.cluster.probes.control import ETCD
+from rackwright.checks.cluster.harness.arguments import Ask, Record
+from rackwright.checks.cluster.harness.compare import Expect
+from rackwright.checks.cluster.probes.control import ETCD, Etcd
 
 
-def test_answers(ask, expect):
+def test_answers(ask: Ask, expect: Expect) -> None:
     """The read needs the agreement of a majority: without a majority nothing in the cluster can change."""
     expect(ask(ETCD).trouble or "answers", "answers")
 
 
-def test_members_match_plan(etcd, cluster, expect):
+def test_members_match_plan(etcd: Etcd, cluster: Record, expect: Expect) -> None:
     """A lost member that is still counted costs the majority when the next member fails."""
-    expect(dict.fromkeys(etcd.members, "member"), dict.fromkeys(cluster.scheduler.controllers, "member"))
+    expect(dict.fromkeys(etcd.members or (), "member"), dict.fromkeys(cluster.scheduler.controllers, "member"))
 
 
-def test_database_has_space(etcd, expect, limit):
+def test_database_has_space(etcd: Etcd, expect: Expect, limit: float) -> None:
     """At its quota etcd refuses writes, and raises an alarm that an administrator must disarm."""
     share = 100 * etcd.bytes / (etcd.quota or 2 * 1024**3)
     expect(f"{share:.0f} % of its quota", f"at most {limit:g} %", holds=share <= limit)
 
 
-def test_no_alarms(etcd, expect):
+def test_no_alarms(etcd: Etcd, expect: Expect) -> None:
     """NOSPACE makes the cluster read-only; CORRUPT means that members differ."""
     expect(etcd.alarms, ())
 
 
-def test_unauthenticated_clients_refused(etcd, expect):
+def test_unauthenticated_clients_refused(etcd: Etcd, expect: Expect) -> None:
     """A client that reaches etcd without a certificate bypasses all of Kubernetes' access control."""
     expect(etcd.stranger, "refused")
 
 
-def test_data_dir_permissions(etcd, expect):
+def test_data_dir_permissions(etcd: Etcd, expect: Expect) -> None:
     """The files contain all data of the cluster."""
     owner, mode = etcd.data
     expect(f"user {owner}, mode {mode:o}", "user 0, mode 700", holds=owner == 0 and not mode & 0o077)

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
+from typing import Any
 
 import pytest
 
-from rackwright.checks.cluster.probes.fabric import COUNTERS, LINKS, MANAGER, PORTS
+from rackwright.checks.cluster.harness.arguments import Ask, Members, Record
+from rackwright.checks.cluster.harness.compare import Expect
+from rackwright.checks.cluster.probes.fabric import COUNTERS, LINKS, MANAGER, PORTS, Port
 from rackwright.errors import UndeterminedError
-from rackwright.report.fabric_diff import NODE_NAME_MAP, compare, ends
+from rackwright.report.fabric_diff import NODE_NAME_MAP, Cable, Comparison, compare, ends
 from rackwright.report.fabric_links import DeviceKind, PortId
+from rackwright.report.fabric_names import End
+
+RequireCompared = Callable[[Callable[[Cable], bool]], None]
 
 
 @pytest.fixture
-def planned_ports(node, ask):
+def planned_ports(node: Record, ask: Ask) -> list[Port]:
     """Return the node's ports that the plan names; a node may have other adapters for storage and management."""
     ports = [port for port in ask(PORTS) if port.adapter in node.rails]
     if not ports:
@@ -22,7 +29,7 @@ def planned_ports(node, ask):
 
 
 @pytest.fixture
-def up(planned_ports):
+def up(planned_ports: list[Port]) -> list[Port]:
     """Return the planned ports that carry traffic."""
     found = [port for port in planned_ports if port.up]
     if not found:
@@ -31,20 +38,20 @@ def up(planned_ports):
 
 
 @pytest.fixture
-def links(ask, observer):
+def links(ask: Ask, observer: str) -> Any:
     """Return every link that is up."""
     return ask(LINKS, of=observer)
 
 
 @lru_cache(maxsize=4)
-def compared_once(cables, links, adapters):
+def compared_once(cables: Any, links: Any, adapters: tuple[tuple[str, int, bool], ...]) -> Comparison:
     """Return the comparison of the cables; that of thousands of cables is the same for every node."""
     guids = {name: guid for name, guid, virtual in adapters if not virtual}
     return compare(cables, links, guids=guids, hidden={name for name, _, virtual in adapters if virtual})
 
 
 @pytest.fixture
-def comparison(fabric, links, ask, members):
+def comparison(fabric: Mapping[str, Any], links: Any, ask: Ask, members: Members) -> Comparison:
     """Return the cables compared with the links. A node that does not report its GUIDs is known by the descriptions of its adapters."""
     adapters = []
     for name in members("fabric"):
@@ -55,40 +62,40 @@ def comparison(fabric, links, ask, members):
     return compared_once(tuple(fabric["cables"]), links, tuple(adapters))
 
 
-def require_each_compared(comparison, concerned):
+def require_each_compared(comparison: Comparison, concerned: Callable[[Cable], bool]) -> None:
     """Raise UndeterminedError if one of the concerned cables could not be compared."""
     if any(map(concerned, comparison.unknown)):
         raise UndeterminedError(f"{comparison.why_unknown}; name them, or list their GUIDs in {NODE_NAME_MAP} of the observer")
 
 
 @pytest.fixture
-def require_compared(comparison):
+def require_compared(comparison: Comparison) -> RequireCompared:
     """Return a function that raises UndeterminedError if one of the concerned cables could not be compared."""
     return partial(require_each_compared, comparison)
 
 
 @pytest.fixture
-def counted(ask, observer, comparison):
+def counted(ask: Ask, observer: str, comparison: Comparison) -> dict[End, Any]:
     """Return the error counters by end of a cable."""
     return {comparison.live.end(port): counters for port, counters in ask(COUNTERS, of=observer).items()}
 
 
-def test_adapters_are_present(node, ask, expect):
+def test_adapters_are_present(node: Record, ask: Ask, expect: Expect) -> None:
     """A node without one of its adapters still answers SSH, and its jobs hang in the first all-reduce."""
     expect([name for name in node.rails if name in {port.adapter for port in ask(PORTS)}], list(node.rails))
 
 
-def test_ports_are_active(planned_ports, expect):
+def test_ports_are_active(planned_ports: list[Port], expect: Expect) -> None:
     """A port that is up electrically but not configured by a subnet manager carries no traffic."""
     expect({port.adapter: f"{port.state}, {port.physical}" for port in planned_ports if not port.up}, {})
 
 
-def test_link_layer_matches_plan(planned_ports, fabric, expect):
+def test_link_layer_matches_plan(planned_ports: list[Port], fabric: Mapping[str, Any], expect: Expect) -> None:
     """An adapter can be set to either link layer, and its LED looks the same for both."""
     expect({port.adapter: port.link_layer for port in planned_ports if port.link_layer != fabric["link_layer"]}, {})
 
 
-def test_rate_matches_plan(fabric, up, ask, members, expect):
+def test_rate_matches_plan(fabric: Mapping[str, Any], up: list[Port], ask: Ask, members: Members, expect: Expect) -> None:
     """A bad cable makes a link slower, not dead. A simulated adapter always reports 104 Gb/s, so the rate is read from the subnet."""
     planned = f"{fabric['rate_gbps']} Gb/s"
     found = {port.adapter: port.rate for port in up}
@@ -98,19 +105,28 @@ def test_rate_matches_plan(fabric, up, ask, members, expect):
     expect({adapter: rate for adapter, rate in found.items() if rate != planned} or planned, planned)
 
 
-def test_single_subnet_manager(up, ask, observer, expect):
+def test_single_subnet_manager(up: list[Port], ask: Ask, observer: str, expect: Expect) -> None:
     """Two subnet managers that do not know each other assign the same addresses."""
     here = {port.manager for port in up}
     expect({f"LID {lid}" for lid in here}, {f"LID {port.manager}" for port in ask(PORTS, of=observer) if port.up})
 
 
-def test_cables_match_plan(node, comparison, require_compared, expect):
+def test_cables_match_plan(node: Record, comparison: Comparison, require_compared: RequireCompared, expect: Expect) -> None:
     """Two swapped cables are both up: only the plan shows the fault, and traffic of separate rails meets."""
     expect([str(one) for one in comparison.differences if one.node == node.name], [])
     require_compared(lambda cable: cable.near.node == node.name)
 
 
-def test_no_link_errors(node, fabric, planned_ports, links, comparison, counted, require_compared, expect):
+def test_no_link_errors(
+    node: Record,
+    fabric: Mapping[str, Any],
+    planned_ports: list[Port],
+    links: Any,
+    comparison: Comparison,
+    counted: dict[End, Any],
+    require_compared: RequireCompared,
+    expect: Expect,
+) -> None:
     """Errors at either end of the node's cables cause retransmissions, and a collective waits for the slowest link."""
     live = comparison.live
     own = {end for cable in map(ends, fabric["cables"]) if cable.near.node == node.name for end in cable}
@@ -120,7 +136,7 @@ def test_no_link_errors(node, fabric, planned_ports, links, comparison, counted,
     require_compared(lambda cable: cable.near.node == node.name and cable.near.device not in live.identified)
 
 
-def test_switches_match_plan(fabric, comparison, expect):
+def test_switches_match_plan(fabric: Mapping[str, Any], comparison: Comparison, expect: Expect) -> None:
     """A switch that is not visible has no power, or no working cable."""
     found, planned = comparison.live.switches, frozenset(fabric["switches"])
     unnamed = found & set(comparison.live.unnamed(DeviceKind.SWITCH))
@@ -132,20 +148,22 @@ def test_switches_match_plan(fabric, comparison, expect):
     expect(set(found), set(planned))
 
 
-def test_switch_cables_match_plan(comparison, require_compared, expect):
+def test_switch_cables_match_plan(comparison: Comparison, require_compared: RequireCompared, expect: Expect) -> None:
     """The cables between switches must match the plan."""
     expect([str(one) for one in comparison.differences if one.is_between_switches], [])
     require_compared(lambda cable: cable.near.node is None)
 
 
-def test_switch_rates_match_plan(fabric, comparison, expect):
+def test_switch_rates_match_plan(fabric: Mapping[str, Any], comparison: Comparison, expect: Expect) -> None:
     """One slow link between switches slows every rail that uses it."""
     planned, far = f"{fabric['width']} {fabric['speed']}", comparison.live.far
     between = {end: rate for end, rate in comparison.live.rates.items() if {end.kind, far[end].kind} == {DeviceKind.SWITCH}}
     expect({str(end): rate for end, rate in between.items() if rate != planned}, {})
 
 
-def test_switch_links_count_no_errors(fabric, comparison, counted, require_compared, expect):
+def test_switch_links_count_no_errors(
+    fabric: Mapping[str, Any], comparison: Comparison, counted: dict[End, Any], require_compared: RequireCompared, expect: Expect
+) -> None:
     """Errors at the links between switches affect every job whose traffic crosses them."""
     planned = {end for cable in map(ends, fabric["cables"]) if cable.near.node is None for end in cable}
     expect({str(end): counters for end, counters in counted.items() if end in planned}, {})
@@ -153,7 +171,7 @@ def test_switch_links_count_no_errors(fabric, comparison, counted, require_compa
         require_compared(lambda cable: cable.near.node is None)
 
 
-def test_subnet_manager_is_master(ask, expect):
+def test_subnet_manager_is_master(ask: Ask, expect: Expect) -> None:
     """Without a subnet manager, active links stay active, but no other link becomes active."""
     manager = ask(MANAGER)
     expect(manager.state if manager else "no subnet manager answers", "MASTER")

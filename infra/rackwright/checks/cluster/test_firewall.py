@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from rackwright.catalog import ports
+from rackwright.checks.cluster.harness.arguments import Ask, Record
+from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.probes.firewall import METADATA_SERVICE, RULESET, Packet
 from rackwright.checks.cluster.probes.units import FIREWALL, UNITS
 from rackwright.errors import UndeterminedError
@@ -16,13 +18,13 @@ POD_PORTS = (53, 80, 443, 6443, 8080, 9153, 10250, 30000, 32767)
 """Ports on which pods and services commonly answer, and the ends of the range of node ports."""
 
 
-def test_default_drop(ask, expect):
+def test_default_drop(ask: Ask, expect: Expect) -> None:
     """A filter that accepts by default blocks only the traffic that its rules name."""
     policies = ask(RULESET).input_policies
     expect(policies, "drop", holds="drop" in policies)
 
 
-def test_blocks_external(node, cluster, ask, expect):
+def test_blocks_external(node: Record, cluster: Record, ask: Ask, expect: Expect) -> None:
     """No service may be reachable from outside the cluster; on a jump host, SSH is the one exception."""
     ruleset = ask(RULESET)
     is_entry = node.name in cluster.access.jump_hosts or not cluster.access.jump_hosts
@@ -36,7 +38,7 @@ def test_blocks_external(node, cluster, ask, expect):
     )
 
 
-def test_allows_login_node(node, cluster, ask, expect):
+def test_allows_login_node(node: Record, cluster: Record, ask: Ask, expect: Expect) -> None:
     """The jump host is the only route to the other nodes."""
     ruleset = ask(RULESET)
     entries = {host.name: host.address for host in cluster.hosts if host.name in cluster.access.jump_hosts}
@@ -44,7 +46,7 @@ def test_allows_login_node(node, cluster, ask, expect):
     expect(found, list(entries))
 
 
-def test_admits_only_allowed_networks(node, cluster, ask, expect):
+def test_admits_only_allowed_networks(node: Record, cluster: Record, ask: Ask, expect: Expect) -> None:
     """The published port is for the networks that the plan allows."""
     ruleset = ask(RULESET)
     allowed = {network: _somebody_in(ip_network(network)) for network in cluster.access.allow}
@@ -54,7 +56,7 @@ def test_admits_only_allowed_networks(node, cluster, ask, expect):
     expect(found, cluster.access.allow)
 
 
-def test_forwards_only_the_cluster(node, cluster, planned, ask, expect):
+def test_forwards_only_the_cluster(node: Record, cluster: Record, planned: Record, ask: Ask, expect: Expect) -> None:
     """Traffic from outside to pods and services is forwarded, not delivered locally, and so bypasses the node's input rules."""
     ruleset = ask(RULESET)
     outside = [STRANGER, *([cluster.network.gateway] if cluster.network.gateway else [])]
@@ -67,13 +69,13 @@ def test_forwards_only_the_cluster(node, cluster, planned, ask, expect):
     expect(found, {source: [] if source in outside else list(POD_PORTS) for source in found})
 
 
-def test_starts_with_the_node(ask, expect):
+def test_starts_with_the_node(ask: Ask, expect: Expect) -> None:
     """Rules that were loaded by hand are lost at the next boot."""
     unit = ask(UNITS)[FIREWALL]
     expect(unit.described, "starts with the node", holds=unit.enabled and unit.state == "active")
 
 
-def test_metadata_service_restricted(ask, expect):
+def test_metadata_service_restricted(ask: Ask, expect: Expect) -> None:
     """Access to the metadata service means the instance's credentials: a job would get its permissions, and the keys passed at boot."""
     found = ask(METADATA_SERVICE)
     if set(found.values()) == {"silent"}:
@@ -81,6 +83,6 @@ def test_metadata_service_restricted(ask, expect):
     expect(f"nobody: {found['nobody']}", "nobody: refused")
 
 
-def _somebody_in(network):
+def _somebody_in(network: IPv4Network | IPv6Network) -> str:
     """Return an address of the network; for 0.0.0.0/0, an unassigned one."""
     return STRANGER if network.prefixlen == 0 else str(network[min(1, network.num_addresses - 1)])

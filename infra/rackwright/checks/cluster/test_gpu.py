@@ -2,39 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from rackwright.checks.cluster.harness.arguments import Ask, Record
 from rackwright.checks.cluster.harness.cells import Unread, read_values
+from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.probes.gpu import DEVICES, GPUS, REPAIRS, XIDS, clock_faults, is_a_programs, is_of_nvswitch
 from rackwright.errors import UndeterminedError
 
+Fault = Any
+"""Why a GPU is faulty, in words; Unread: it is unknown whether it is; None or an empty text: it is not."""
 
-def test_count_matches_plan(node, ask, expect):
+
+def test_count_matches_plan(node: Record, ask: Ask, expect: Expect) -> None:
     """A node that lost a GPU still answers SSH; Slurm notices only when a job starts."""
     expect(ask(GPUS).responding(node.gpus.count), node.gpus.count)
 
 
-def test_product_matches_plan(node, ask, expect):
+def test_product_matches_plan(node: Record, ask: Ask, expect: Expect) -> None:
     """Second-hand machines can contain a mix of GPU models."""
     expect({gpu.product for gpu in ask(GPUS)}, {node.gpus.product})
 
 
-def test_memory_matches_plan(node, ask, expect, limit):
+def test_memory_matches_plan(node: Record, ask: Ask, expect: Expect, limit: float) -> None:
     """The same model is sold with more than one memory size."""
     sizes = {gpu.memory_mib for gpu in ask(GPUS)}
     near = all(abs(size - node.gpus.memory_mib) <= limit * node.gpus.memory_mib for size in read_values(sizes))
     expect(sizes, f"{node.gpus.memory_mib} within {limit:.0%}", holds=near)
 
 
-def test_driver_matches_plan(node, ask, expect):
+def test_driver_matches_plan(node: Record, ask: Ask, expect: Expect) -> None:
     """A node with another driver breaks programs that were built for the other nodes."""
     expect({gpu.driver for gpu in ask(GPUS)}, {node.gpus.driver})
 
 
-def test_no_ecc_errors(ask, expect):
+def test_no_ecc_errors(ask: Ask, expect: Expect) -> None:
     """An uncorrected error has already killed a job; a part that had one has more."""
     expect(_faults(ask(GPUS), lambda gpu: _unless(gpu.uncorrected, gpu.uncorrected)), {})
 
 
-def test_no_memory_repair_is_due(ask, expect):
+def test_no_memory_repair_is_due(ask: Ask, expect: Expect) -> None:
     """Rows or pages with uncorrectable errors stay in use until a reset; a GPU whose rows cannot be remapped is replaced."""
     found = {}
     for about, of in _REPAIRS.items():
@@ -42,7 +50,7 @@ def test_no_memory_repair_is_due(ask, expect):
     expect(found, {})
 
 
-def test_no_reset_is_due(ask, expect):
+def test_no_reset_is_due(ask: Ask, expect: Expect) -> None:
     """A GPU that needs a reset refuses programs or gives wrong values, and the driver logs no XID error for all such states."""
     found = {gpu.label: "Reset" for gpu in ask(GPUS) if gpu.needs_reset}
     if not found:  # all of `nvidia-smi -q` is read only where the short form is in order
@@ -52,7 +60,7 @@ def test_no_reset_is_due(ask, expect):
     expect(found, {})
 
 
-def test_pcie_links_are_full(ask, expect):
+def test_pcie_links_are_full(ask: Ask, expect: Expect) -> None:
     """A card with fewer lanes or a lower rate than slot and card allow copies at a part of the speed.
 
     The rate counts for a GPU in performance state P0: below it the driver may lower the rate.
@@ -62,7 +70,7 @@ def test_pcie_links_are_full(ask, expect):
     expect(found, {})
 
 
-def test_no_xid_errors(ask, expect):
+def test_no_xid_errors(ask: Ask, expect: Expect) -> None:
     """XID errors since boot: most of them need a reset, some a new GPU. XIDs that a user's program causes are ignored.
 
     An SXid error of an NVSwitch counts if it ends the jobs on its links.
@@ -71,28 +79,28 @@ def test_no_xid_errors(ask, expect):
     expect(found, [])
 
 
-def test_no_nvswitch_errors(ask, expect):
+def test_no_nvswitch_errors(ask: Ask, expect: Expect) -> None:
     """SXid errors since boot, also those that jobs survive: a link that replays packets is slow, and fails later."""
     expect([error for error in ask(XIDS) if is_of_nvswitch(error)], [])
 
 
-def test_max_clocks_match(ask, expect):
+def test_max_clocks_match(ask: Ask, expect: Expect) -> None:
     """One GPU with a lower clock limit slows every job that uses all GPUs of the node to its speed."""
     fastest = max(read_values(gpu.max_clock_mhz for gpu in ask(GPUS)), default=0)
     expect(_faults(ask(GPUS), lambda gpu: _less(gpu.max_clock_mhz, fastest, "{} MHz")), {})
 
 
-def test_not_throttled(ask, expect):
+def test_not_throttled(ask: Ask, expect: Expect) -> None:
     """Heat or the power supply's brake signal makes a GPU slow. A healthy GPU at its power limit runs as fast as it can."""
     expect(_faults(ask(GPUS), lambda gpu: _unless(gpu.clock_reasons, lambda reasons: ", ".join(clock_faults(reasons)))), {})
 
 
-def test_persistence_mode_enabled(ask, expect):
+def test_persistence_mode_enabled(ask: Ask, expect: Expect) -> None:
     """Without persistence mode the first program of each job waits for GPU initialisation, and settings are lost between jobs."""
     expect(_faults(ask(GPUS), lambda gpu: _unless(gpu.persistent, lambda persistent: "" if persistent else "off")), {})
 
 
-def test_devices_are_distinct(node, ask, expect):
+def test_devices_are_distinct(node: Record, ask: Ask, expect: Expect) -> None:
     """Slurm assigns device files: each must be a device, and a different one."""
     devices = ask(DEVICES)
     for device in devices:
@@ -102,7 +110,7 @@ def test_devices_are_distinct(node, ask, expect):
     expect(f"{len(numbers)} distinct devices in {len(devices)} files", f"{node.gpus.count} distinct devices in {node.gpus.count} files")
 
 
-def _faults(gpus, of, about=""):
+def _faults(gpus: Iterable[Any], of: Callable[[Any], Fault], about: str = "") -> dict[str, Fault]:
     """Return what is wrong by GPU, or why that is unknown; GPUs without a fault are left out."""
     found = {}
     for gpu in gpus:
@@ -112,14 +120,14 @@ def _faults(gpus, of, about=""):
     return found
 
 
-def _unless(value, fault):
+def _unless(value: Any, fault: str | Callable[[Any], str]) -> Fault:
     """Return the fault that a value means; nothing for one that is false or that the hardware does not have."""
     if isinstance(value, Unread) or value is None:
         return value
     return fault(value) if callable(fault) else value and fault
 
 
-def _less(value, most, words):
+def _less(value: float | Unread | None, most: float | Unread | None, words: str) -> Fault:
     """Return in words that a value is below its maximum; nothing where it is not, or where the hardware has none."""
     unread = [one for one in (value, most) if isinstance(one, Unread)]
     if unread or value is None or most is None:
@@ -127,7 +135,7 @@ def _less(value, most, words):
     return words.format(value, most) if value < most else None
 
 
-def _slow(gpu):
+def _slow(gpu: Any) -> Fault:
     """Return in words that a link runs below its rate, for a GPU in the performance state in which the driver does not lower it."""
     if isinstance(gpu.state, Unread):
         return gpu.state

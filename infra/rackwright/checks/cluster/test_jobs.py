@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from rackwright.checks.cluster.probes.smoke import MEMORY, runner
+from rackwright.checks.cluster.harness.arguments import Record
+from rackwright.checks.cluster.harness.compare import Expect
+from rackwright.checks.cluster.harness.judge import Judge
+from rackwright.checks.cluster.probes.smoke import MEMORY, Smoke, Task, runner
 from rackwright.errors import UndeterminedError
 
 
-def test_run_on_every_node(node, smoke, expect):
+def test_run_on_every_node(node: Record, smoke: Smoke, expect: Expect) -> None:
     """One job over all nodes starts, answers and ends."""
     job, task = smoke.job("plain", node.name), smoke.task("plain", node.name)
     expect(f"ran on {task.host}" if task else f"did not run: {job.said or job.rc}", f"ran on {node.name}")
 
 
-def test_run_as_their_user(node, judge, cluster, smoke, expect):
+def test_run_as_their_user(node: Record, judge: Judge, cluster: Record, smoke: Smoke, expect: Expect) -> None:
     """The job must run as the user who submits it, with the same UID."""
     name = runner(judge.place(node.name))
     expect(_task(smoke, "plain", node).uid, next(user.uid for user in cluster.users if user.name == name))
 
 
-def test_get_requested_gpus(node, smoke, expect):
+def test_get_requested_gpus(node: Record, smoke: Smoke, expect: Expect) -> None:
     """A job must get exactly the requested number of GPUs, and see the same number."""
     job, task = smoke.job("first", node.name), _task(smoke, "first", node)
     visible = len(task.visible or ())
     expect(f"{len(set(task.gpus))} given, {visible} visible", f"{job.asked} given, {job.asked} visible")
 
 
-def test_gpus_exclusive(node, smoke, expect):
+def test_gpus_exclusive(node: Record, smoke: Smoke, expect: Expect) -> None:
     """Two jobs at the same time on the same node must have different GPUs."""
     first, second = _task(smoke, "first", node), _task(smoke, "second", node)
     if first.ended < second.began or second.ended < first.began:
@@ -34,33 +37,33 @@ def test_gpus_exclusive(node, smoke, expect):
     expect(f"{', '.join(first.gpus)} and {', '.join(second.gpus)}", "none in common", holds=not both and bool(first.gpus and second.gpus))
 
 
-def test_no_gpu_without_request(node, smoke, expect):
+def test_no_gpu_without_request(node: Record, smoke: Smoke, expect: Expect) -> None:
     """A job that requests no GPU must not see any."""
     task = _task(smoke, "plain", node)
     hidden = task.visible in (None, (), ("NoDevFiles",))
     expect(", ".join(task.visible or ()) or "none", "none", holds=hidden and not task.gpus)
 
 
-def test_memory_is_confined(node, smoke, expect):
+def test_memory_is_confined(node: Record, smoke: Smoke, expect: Expect) -> None:
     """A job that exceeds its requested memory must be killed, not the jobs beside it."""
     found = _task(smoke, "plain", node).memory_mib
     expect("no limit" if found is None else f"{found} MiB", f"{MEMORY} MiB")
 
 
-def test_cores_are_confined(node, smoke, expect):
+def test_cores_are_confined(node: Record, smoke: Smoke, expect: Expect) -> None:
     """A job must run only on the cores that it was allocated."""
     task = _task(smoke, "plain", node)
     expect(f"{task.cores} of the node's CPUs", f"{task.cpus} of the node's CPUs", holds=0 < task.cores == task.cpus)
 
 
-def test_gpus_are_confined(node, smoke, expect):
+def test_gpus_are_confined(node: Record, smoke: Smoke, expect: Expect) -> None:
     """A job without GPUs must open none, and a job with GPUs exactly the requested number."""
     plain, first = _task(smoke, "plain", node), smoke.job("first", node.name)
     opened = _task(smoke, "first", node).opened
     expect(f"{len(plain.opened)} without, {len(opened)} with GPUs", f"0 without, {first.asked} with GPUs")
 
 
-def test_are_recorded_in_accounting(smoke, expect):
+def test_are_recorded_in_accounting(smoke: Smoke, expect: Expect) -> None:
     """State, user and GPUs of every job of the run must be in the accounting database."""
     smoke.must_have_sent()
     if not smoke.accounts or smoke.accounts["rc"]:
@@ -77,7 +80,7 @@ def test_are_recorded_in_accounting(smoke, expect):
     expect(found, planned)
 
 
-def test_batch_output_is_shared(node, judge, smoke, expect):
+def test_batch_output_is_shared(node: Record, judge: Judge, smoke: Smoke, expect: Expect) -> None:
     """A script that was submitted here ran on another node, and its output must be readable here."""
     smoke.must_have_sent()
     if smoke.batch is None:
@@ -88,7 +91,7 @@ def test_batch_output_is_shared(node, judge, smoke, expect):
     expect(said, f"ran on {first} as {runner(judge.place(node.name)) or 'root'}")
 
 
-def _task(smoke, name, node):
+def _task(smoke: Smoke, name: str, node: Record) -> Task:
     """Return the job's report from the node; raise UndeterminedError if the job did not run there."""
     task = smoke.task(name, node.name)
     if task is None:

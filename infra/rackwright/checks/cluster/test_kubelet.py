@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from rackwright.checks.cluster.harness.arguments import Ask, Record
+from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.probes.kubelet import ANSWERS, COMPLAINTS, DROP_INS, FILES, FREE, not_refused
 from rackwright.checks.cluster.probes.kubernetes import KUBELETS
 from rackwright.checks.cluster.probes.units import KUBELET, UNITS
@@ -13,24 +17,24 @@ CONTROL_PARTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-sche
 CLIENT = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 
 
-def test_runs(ask, expect):
+def test_runs(ask: Ask, expect: Expect) -> None:
     """State of the daemon in systemd: the cluster notices a failure most of a minute later."""
     unit = ask(UNITS)[KUBELET]
     expect(unit.described, "active", holds=unit.state == "active")
 
 
-def test_starts_with_the_node(ask, expect):
+def test_starts_with_the_node(ask: Ask, expect: Expect) -> None:
     """A kubelet that was started by hand does not return after the next boot."""
     unit = ask(UNITS)[KUBELET]
     expect("enabled" if unit.enabled else "disabled", "enabled")
 
 
-def test_healthy(ask, expect):
+def test_healthy(ask: Ask, expect: Expect) -> None:
     """A kubelet can be active in systemd but hung, or without its runtime."""
     expect(ask(ANSWERS)["kubelet"], "status 200")
 
 
-def test_node_registered(ask, expect):
+def test_node_registered(ask: Ask, expect: Expect) -> None:
     """A kubelet without its own certificate has not joined: its bootstrap token expired, or was mistyped."""
     if ask(FILES).joined:
         expect("a certificate of its own", "a certificate of its own")
@@ -39,7 +43,7 @@ def test_node_registered(ask, expect):
     expect(f"no certificate of its own: {said}", "a certificate of its own", holds=False)
 
 
-def test_certificate_is_renewed(ask, expect, limit):
+def test_certificate_is_renewed(ask: Ask, expect: Expect, limit: float) -> None:
     """The kubelet renews its certificate long before expiry; a node whose certificate expires leaves the cluster."""
     left = ask(FILES).certificates.get(CLIENT)
     if left is None:
@@ -47,13 +51,13 @@ def test_certificate_is_renewed(ask, expect, limit):
     expect(f"{left / DAY:.0f} days", f"more than {limit:g} days", holds=left > limit * DAY)
 
 
-def test_runs_its_configuration(ask, node, cluster, expect):
+def test_runs_its_configuration(ask: Ask, node: Record, cluster: Record, expect: Expect) -> None:
     """An edited file that is not loaded takes effect at the next restart, unplanned."""
     running, written = _running(ask, node, cluster), ask(DROP_INS)
     expect({key: _as_said(value, running.get(key, "none")) for key, value in written.items()}, written)
 
 
-def test_authentication_enabled(ask, node, cluster, expect):
+def test_authentication_enabled(ask: Ask, node: Record, cluster: Record, expect: Expect) -> None:
     """A client that may query a kubelet can read every pod's log and run commands in every pod."""
     running = _running(ask, node, cluster)
     found = {
@@ -65,7 +69,7 @@ def test_authentication_enabled(ask, node, cluster, expect):
     expect(found, {"anonymous": False, "authorization": "Webhook", "read-only port": 0, "renews its certificate": True})
 
 
-def test_anonymous_requests_refused(ask, expect):
+def test_anonymous_requests_refused(ask: Ask, expect: Expect) -> None:
     """Tested, not read from the configuration: an anonymous client requests pods and settings."""
     found = ask(ANSWERS)
     asked = {"pods": "nobody asks the kubelet for pods", "configuration": "nobody asks the kubelet for its configuration"}
@@ -74,36 +78,36 @@ def test_anonymous_requests_refused(ask, expect):
     expect(not_refused(answers | read_only), {})
 
 
-def test_file_permissions(ask, expect):
+def test_file_permissions(ask: Ask, expect: Expect) -> None:
     """A user who reads one of these files can act as the node, or as administrator of the whole cluster."""
     found = ask(FILES).private
     expect({path: f"user {owner}, mode {mode:o}" for path, (owner, mode) in found.items() if owner or mode & OTHERS}, {})
 
 
-def test_static_pods_match_plan(ask, node, cluster, expect):
+def test_static_pods_match_plan(ask: Ask, node: Record, cluster: Record, expect: Expect) -> None:
     """A file in the manifests folder is a pod with all privileges, outside Kubernetes' access control."""
     controls = node.name in cluster.scheduler.controllers
     expect(ask(FILES).static_pods, tuple(f"{part}.yaml" for part in CONTROL_PARTS) if controls else ())
 
 
-def test_disk_space(ask, node, expect, limit):
+def test_disk_space(ask: Ask, node: Record, expect: Expect, limit: float) -> None:
     """The disk holds images, pods and etcd: if it is full, the kubelet evicts pods and etcd refuses writes."""
     free = ask(FREE)
     expect({folder: f"{left} %" for folder, left in free.items()}, f"at least {limit:g} % free", holds=min(free.values()) >= limit)
 
 
-def _complaints(ask):
+def _complaints(ask: Ask) -> Any:
     return ask(COMPLAINTS)
 
 
-def _running(ask, node, cluster):
+def _running(ask: Ask, node: Record, cluster: Record) -> Any:
     found = ask(KUBELETS, of=cluster.scheduler.controllers[0])[node.name]
     if isinstance(found, str):
         raise UndeterminedError(f"the kubelet does not report its configuration: {found}")
     return found
 
 
-def _as_said(written, running):
+def _as_said(written: Any, running: Any) -> Any:
     """Return the running value of each setting that the file has; other keys of a table are the kubelet's defaults."""
     if isinstance(written, dict) and isinstance(running, dict):
         return {key: _as_said(value, running.get(key, "none")) for key, value in written.items()}

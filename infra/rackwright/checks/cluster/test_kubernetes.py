@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
+from typing import Any
 
+from rackwright.checks.cluster.harness.arguments import Ask, Record
+from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.probes.access import KUBERNETES_FROM_MACHINE, PUBLISHED
 from rackwright.checks.cluster.probes.kubelet import ANSWERS, FILES, POD_ROUTES, service_address
-from rackwright.checks.cluster.probes.kubernetes import NODES
+from rackwright.checks.cluster.probes.kubernetes import NODES, Node, Pod
 
 PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure")
 GPU = "nvidia.com/gpu"
@@ -15,112 +19,112 @@ OWN_TAINTS = "node.kubernetes.io/"
 NETWORK = "10-rackwright.conflist"
 
 
-def test_node_is_ready(kubernetes_node, expect):
+def test_node_is_ready(kubernetes_node: Node, expect: Expect) -> None:
     """A node that is not ready gets no new pods, and loses its pods after five minutes."""
     status, why = kubernetes_node.conditions.get("Ready", ("not reported", ""))
     expect("ready" if status == "True" else f"not ready: {why}", "ready")
 
 
-def test_no_node_pressure(kubernetes_node, expect):
+def test_no_node_pressure(kubernetes_node: Node, expect: Expect) -> None:
     """A node short of memory, disk or process IDs evicts pods; the kubelet reports which resource is short."""
     wrong = {kind: kubernetes_node.conditions.get(kind, ("not reported", "")) for kind in PRESSURES}
     expect({kind: f"{status} ({why})" for kind, (status, why) in wrong.items() if status == "True"}, {})
 
 
-def test_node_schedulable(kubernetes_node, expect):
+def test_node_schedulable(kubernetes_node: Node, expect: Expect) -> None:
     """A node that stays cordoned after maintenance is unused, and no alarm reports it."""
     expect("cordoned" if kubernetes_node.cordoned else "schedulable", "schedulable")
 
 
-def test_taints_match_plan(kubernetes_node, planned, expect):
+def test_taints_match_plan(kubernetes_node: Node, planned: Record, expect: Expect) -> None:
     """An extra taint keeps pods away; a missing one lets users' pods onto the control plane."""
     found = sorted(taint for taint in kubernetes_node.taints if not taint.startswith(OWN_TAINTS))
     expect(found, sorted(planned.taints))
 
 
-def test_labels_match_plan(kubernetes_node, planned, expect):
+def test_labels_match_plan(kubernetes_node: Node, planned: Record, expect: Expect) -> None:
     """Pods select their nodes by labels."""
     labels = vars(planned.labels)
     expect({key: kubernetes_node.labels.get(key, "none") for key in labels}, labels)
 
 
-def test_node_has_its_address(kubernetes_node, node, expect):
+def test_node_has_its_address(kubernetes_node: Node, node: Record, expect: Expect) -> None:
     """Logs, commands in pods and the routes of other nodes use this address."""
     expect(list(kubernetes_node.addresses), [node.address])
 
 
-def test_version_matches_plan(kubernetes_node, cluster, expect):
+def test_version_matches_plan(kubernetes_node: Node, cluster: Record, expect: Expect) -> None:
     """Kubelets may be up to three minor releases behind the API server and never ahead; the plan has one version for all."""
     expect(kubernetes_node.kubelet, f"v{cluster.scheduler.version}")
 
 
-def test_no_unplanned_nodes(ask, cluster, expect):
+def test_no_unplanned_nodes(ask: Ask, cluster: Record, expect: Expect) -> None:
     """A node that left the plan but not Kubernetes gets pods that never start."""
     expect(sorted(ask(NODES)), sorted(one.name for one in cluster.scheduler.nodes))
 
 
-def test_gpus_match_plan(kubernetes_node, planned, expect):
+def test_gpus_match_plan(kubernetes_node: Node, planned: Record, expect: Expect) -> None:
     """A GPU that Kubernetes does not know is never used."""
     expect(int(kubernetes_node.capacity.get(GPU, 0)), planned.gpus)
 
 
-def test_gpus_allocatable(kubernetes_node, expect):
+def test_gpus_allocatable(kubernetes_node: Node, expect: Expect) -> None:
     """A GPU that the device plugin reports as unhealthy is counted but never allocated."""
     capacity = int(kubernetes_node.capacity.get(GPU, 0))
     given = int(kubernetes_node.allocatable.get(GPU, 0))
     expect(f"{given} of {capacity}", f"{capacity} of {capacity}")
 
 
-def test_gpu_plugin_runs(kubernetes_pods, expect):
+def test_gpu_plugin_runs(kubernetes_pods: Callable[[str, str], tuple[Pod, ...]], expect: Expect) -> None:
     """Without the device plugin no new pod gets a GPU, whatever the node's capacity shows."""
     expect(_described(kubernetes_pods("app.kubernetes.io/name", "gpu-device-plugin")), ["ready"])
 
 
-def test_proxy_runs(kubernetes_pods, expect):
+def test_proxy_runs(kubernetes_pods: Callable[[str, str], tuple[Pod, ...]], expect: Expect) -> None:
     """Without kube-proxy, services keep the addresses of deleted pods."""
     expect(_described(kubernetes_pods("k8s-app", "kube-proxy")), ["ready"])
 
 
-def test_pod_routes_present(ask, expect):
+def test_pod_routes_present(ask: Ask, expect: Expect) -> None:
     """Pods of different nodes reach each other over these routes."""
     expect(ask(POD_ROUTES) or "all routes present", "all routes present")
 
 
-def test_network_matches_plan(ask, planned, expect):
+def test_network_matches_plan(ask: Ask, planned: Record, expect: Expect) -> None:
     """The runtime uses the first file in order: another file before rackwright's gives pods addresses that are not routed."""
     networks = ask(FILES).networks
     expect(next(iter(sorted(networks)), "none"), NETWORK)
     expect(_network(networks[NETWORK]), {"plugins": ["bridge", "portmap"], "bridge": "cni0", "gateway": True, "ranges": [planned.pods]})
 
 
-def test_api_reachable(ask, expect):
+def test_api_reachable(ask: Ask, expect: Expect) -> None:
     """The kubelet reaches the API at this address."""
     expect(ask(ANSWERS)["endpoint"], "status 200")
 
 
-def test_services_reachable(ask, cluster, expect):
+def test_services_reachable(ask: Ask, cluster: Record, expect: Expect) -> None:
     """Pods reach the API at its service address, through the kube-proxy rules of this node."""
     address = service_address(cluster.scheduler.services)
     expect({address: ask(ANSWERS)["service"]}, {address: "status 200"})
 
 
-def test_names_resolve(ask, cluster, expect):
+def test_names_resolve(ask: Ask, cluster: Record, expect: Expect) -> None:
     """Pods need cluster DNS: it must resolve the cluster's names, and report that other names do not exist."""
     found = ask(ANSWERS)
     planned = {"kubernetes.default": service_address(cluster.scheduler.services), "nothing.default": "status 3"}
     expect({"kubernetes.default": found["name inside"], "nothing.default": found["name of nothing"]}, planned)
 
 
-def test_not_reachable_externally(from_outside, expect):
+def test_not_reachable_externally(from_outside: Ask, expect: Expect) -> None:
     """Tested from outside the cluster: API, kubelet and node ports must be reachable through the jump host only."""
     expect(from_outside(KUBERNETES_FROM_MACHINE, beside=PUBLISHED) or "no port is reachable", "no port is reachable")
 
 
-def _described(pods):
+def _described(pods: Iterable[Pod]) -> list[str]:
     return [pod.described for pod in pods]
 
 
-def _network(text):
+def _network(text: str) -> dict[str, Any]:
     """Return the settings that connect pods: plugins in order, bridge, address ranges."""
     plugins = json.loads(text)["plugins"]
     found = (plugin.get("ipam", {}).get("ranges", []) for plugin in plugins)

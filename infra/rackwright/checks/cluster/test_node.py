@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rackwright.checks.cluster.harness.arguments import Ask, Members, Record
 from rackwright.checks.cluster.harness.cells import Unread
+from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.probes.identity import CLOCK, HOSTS, IDENTITY, INODES, MEMORY, NETWORK, REBOOT, RESOLVED, SPACE, SYSTEM
 from rackwright.checks.cluster.probes.neighbours import WAYS
 from rackwright.errors import UndeterminedError
 
+if TYPE_CHECKING:  # The health check on a node has no such module.
+    from rackwright.checks.cluster.harness.offsets import Offset
 
-def test_ssh_latency(node, cluster, raw, members, expect, limit):
+
+def test_ssh_latency(node: Record, cluster: Record, raw: Ask, members: Members, expect: Expect, limit: float) -> None:
     """A node that answers seconds later than the fastest is about to fail; if all nodes are slow, the control machine is the cause."""
     took = {name: answer.arrived - answer.sent for name in members("nodes") if not (answer := raw(CLOCK, of=name)).trouble}
     if node.name not in took:
@@ -21,17 +29,17 @@ def test_ssh_latency(node, cluster, raw, members, expect, limit):
     expect(f"{mine:.1f} s", f"at most {allowed:.1f} s", holds=mine <= allowed)
 
 
-def test_hostname_matches_plan(node, ask, expect):
+def test_hostname_matches_plan(node: Record, ask: Ask, expect: Expect) -> None:
     """The right address may belong to the wrong machine."""
     expect(ask(IDENTITY).hostname, node.name)
 
 
-def test_os_matches_plan(node, ask, expect):
+def test_os_matches_plan(node: Record, ask: Ask, expect: Expect) -> None:
     """A node installed by hand may have another release, with other versions of all packages."""
     expect(ask(IDENTITY).os, node.os)
 
 
-def test_machine_id_is_unique(node, ask, members, expect):
+def test_machine_id_is_unique(node: Record, ask: Ask, members: Members, expect: Expect) -> None:
     """Cloned images share the machine id, and with it DHCP leases and journal names."""
     mine, twins = ask(IDENTITY).machine_id, []
     if isinstance(mine, Unread):
@@ -45,23 +53,25 @@ def test_machine_id_is_unique(node, ask, members, expect):
     expect(f"shared with {', '.join(twins)}" if twins else "its own", "its own")
 
 
-def test_time_zone_matches_plan(cluster, ask, expect):
+def test_time_zone_matches_plan(cluster: Record, ask: Ask, expect: Expect) -> None:
     """Logs from different time zones cannot be compared line by line."""
     expect(ask(IDENTITY).time_zone, cluster.time_zone)
 
 
-def test_boot_completed(ask, expect):
+def test_boot_completed(ask: Ask, expect: Expect) -> None:
     """While units are still starting, the results of other checks can change a second later."""
     state = ask(SYSTEM).state
     expect(state, "running or degraded", holds=state in ("running", "degraded"))
 
 
-def test_no_failed_units(ask, expect):
+def test_no_failed_units(ask: Ask, expect: Expect) -> None:
     """A failed unit is a service that was requested and does not run."""
     expect(ask(SYSTEM).failed, ())
 
 
-def test_clock_synchronized(node, ask, clocks, common_clock, expect, limit):
+def test_clock_synchronized(
+    node: Record, ask: Ask, clocks: Mapping[str, Offset], common_clock: float, expect: Expect, limit: float
+) -> None:
     """Munge rejects credentials with another time; make, logs and leases fail at smaller offsets."""
     ask(CLOCK)  # a node that did not answer is unknown, and not part of the median
     mine = clocks[node.name]
@@ -71,25 +81,25 @@ def test_clock_synchronized(node, ask, clocks, common_clock, expect, limit):
     expect(f"{apart:.1f} s from the cluster's median", f"at most {limit:g} s", holds=apart <= limit)
 
 
-def test_hosts_file_matches_plan(cluster, ask, expect):
+def test_hosts_file_matches_plan(cluster: Record, ask: Ask, expect: Expect) -> None:
     """Names must resolve without DNS, and a stale entry sends traffic to a machine that is gone."""
     planned = {host.address: {host.name, host.fqdn} for host in cluster.hosts}
     expect({address: set(names) for address, names in ask(HOSTS).items()}, planned)
 
 
-def test_names_resolve(cluster, ask, expect):
+def test_names_resolve(cluster: Record, ask: Ask, expect: Expect) -> None:
     """Programs must get the planned address of every node, with the node's own name service configuration."""
     expect(ask(RESOLVED), {host.name: host.address for host in cluster.hosts})
 
 
-def test_address_matches_plan(node, cluster, ask, expect):
+def test_address_matches_plan(node: Record, cluster: Record, ask: Ask, expect: Expect) -> None:
     """A second address on the interface is a second identity for Slurm and the firewall. The control plane's virtual address is exempt."""
     interface, moving = ask(NETWORK).holder(node.address), getattr(cluster.scheduler, "virtual_address", None)
     found = interface.addresses if interface else [one.addresses for one in ask(NETWORK).interfaces]
     expect(tuple(one for one in found if one != moving) if "controller" in node.roles else found, (node.address,))
 
 
-def test_mac_matches_plan(node, ask, expect):
+def test_mac_matches_plan(node: Record, ask: Ask, expect: Expect) -> None:
     """Neighbours cache the MAC of an address for a minute: a new MAC at an old address is unreachable for that long."""
     if node.mac is None:
         raise UndeterminedError("the plan has no MAC for this node")
@@ -99,12 +109,12 @@ def test_mac_matches_plan(node, ask, expect):
     expect(interface.mac.lower(), node.mac.lower())
 
 
-def test_default_route_matches_plan(cluster, ask, expect):
+def test_default_route_matches_plan(cluster: Record, ask: Ask, expect: Expect) -> None:
     """Without the default route nothing can be downloaded; with another one, downloads bypass the firewall."""
     expect(ask(NETWORK).gateways, (cluster.network.gateway,))
 
 
-def test_no_packet_loss(ask, expect, limit):
+def test_no_packet_loss(ask: Ask, expect: Expect, limit: float) -> None:
     """With one packet in a hundred lost, everything works but slowly. Loss to a single neighbour is a fault of that neighbour."""
     ways = ask(WAYS)
     heard = [way for way in ways if way.answered]
@@ -119,35 +129,35 @@ def test_no_packet_loss(ask, expect, limit):
     expect(found, f"at most {limit:g} %", holds=min(way.lost for way in heard) <= limit)
 
 
-def test_memory_matches_plan(node, ask, expect, limit):
+def test_memory_matches_plan(node: Record, ask: Ask, expect: Expect, limit: float) -> None:
     """A node with an undetected DIMM works, with less memory. Firmware and kernel reserve a part."""
     found = ask(MEMORY)
     expect(f"{found} MiB", f"at least {limit:.0%} of {node.memory_mib} MiB", holds=found >= node.memory_mib * limit)
 
 
-def test_disk_space(ask, expect, limit):
+def test_disk_space(ask: Ask, expect: Expect, limit: float) -> None:
     """A full disk stops logs first and daemons next."""
     expect(_above(ask(SPACE), limit), f"no local file system above {limit:g} %", holds=_below(ask(SPACE), limit))
 
 
-def test_file_systems_have_inodes(ask, expect, limit):
+def test_file_systems_have_inodes(ask: Ask, expect: Expect, limit: float) -> None:
     """A file system without free inodes is full, although df shows free space."""
     expect(_above(ask(INODES), limit), f"no local file system above {limit:g} %", holds=_below(ask(INODES), limit))
 
 
-def test_no_reboot_required(ask, expect):
+def test_no_reboot_required(ask: Ask, expect: Expect) -> None:
     """The node runs an older kernel or library than its packages show until it reboots."""
     expect("pending" if ask(REBOOT) else "none", "none")
 
 
-def _above(systems, limit):
+def _above(systems: Iterable[Any], limit: float) -> list[str | Unread]:
     """Return the file systems above the limit, and those of which that is unknown."""
     return [one.used if isinstance(one.used, Unread) else f"{one.mount} {one.used} %" for one in systems if not _fits(one, limit)]
 
 
-def _below(systems, limit):
+def _below(systems: Iterable[Any], limit: float) -> bool:
     return all(isinstance(one.used, Unread) or one.used <= limit for one in systems)
 
 
-def _fits(one, limit):
+def _fits(one: Any, limit: float) -> bool:
     return not isinstance(one.used, Unread) and one.used <= limit

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 
+from rackwright.checks.cluster.harness.arguments import Ask, Record
+from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.probes.kubelet import FILES
-from rackwright.checks.cluster.probes.kubernetes import NODES, PODS
+from rackwright.checks.cluster.probes.kubernetes import NODES, PODS, Node
 from rackwright.checks.cluster.probes.podnetwork import BRIDGE, PODNETWORK, TUNNEL
 from rackwright.errors import UndeterminedError
 
@@ -20,7 +22,7 @@ VNI, PORT = 1, 8472
 """flannel's, on Linux (backends.md, VXLAN)."""
 
 
-def test_agent_runs(node, cluster, ask, expect):
+def test_agent_runs(node: Record, cluster: Record, ask: Ask, expect: Expect) -> None:
     """Without the agent a node learns of no new neighbour, and a new node has no network at all."""
     namespace, key, value = AGENTS[cluster.scheduler.cni]
     pods = ask(PODS, of=cluster.scheduler.controllers[0])
@@ -28,7 +30,7 @@ def test_agent_runs(node, cluster, ask, expect):
     expect([pod.described for pod in found], ["ready"])
 
 
-def test_node_cidr_configured(kubernetes_node, cluster, ask, expect):
+def test_node_cidr_configured(kubernetes_node: Node, cluster: Record, ask: Ask, expect: Expect) -> None:
     """Pods must get addresses from the range that the cluster assigned to this node: others are not routed here."""
     told, networks = ask(PODNETWORK), ask(FILES).networks
     first = next(iter(sorted(networks)), "none")
@@ -50,7 +52,7 @@ def test_node_cidr_configured(kubernetes_node, cluster, ask, expect):
     expect(found, planned, holds=bool(given) and found == planned)
 
 
-def test_tunnel_matches_plan(node, ask, expect):
+def test_tunnel_matches_plan(node: Record, ask: Ask, expect: Expect) -> None:
     """A tunnel with another number, port or endpoint delivers no packets."""
     found = ask(PODNETWORK).tunnel
     if found is None:
@@ -59,7 +61,7 @@ def test_tunnel_matches_plan(node, ask, expect):
     expect(shown, {"number": VNI, "port": PORT, "from": node.address, "state": "up"})
 
 
-def test_reaches_other_nodes(node, cluster, ask, expect):
+def test_reaches_other_nodes(node: Record, cluster: Record, ask: Ask, expect: Expect) -> None:
     """Each node needs one route to every other node's range, and a tunnel endpoint if there is a tunnel."""
     known, found = ask(NODES, of=cluster.scheduler.controllers[0]), ask(PODNETWORK)
     others = [one for one in cluster.scheduler.nodes if one.name != node.name and known.get(one.name) and known[one.name].range]
@@ -74,7 +76,7 @@ def test_reaches_other_nodes(node, cluster, ask, expect):
     expect(seen, planned)
 
 
-def test_mtu_matches_plan(node, cluster, ask, expect):
+def test_mtu_matches_plan(node: Record, cluster: Record, ask: Ask, expect: Expect) -> None:
     """A packet larger than the node network's MTU is dropped without an error."""
     planned, found = cluster.scheduler.network, ask(PODNETWORK)
     own = found.addresses.get(node.address)
@@ -89,12 +91,12 @@ def test_mtu_matches_plan(node, cluster, ask, expect):
     expect(shown, wanted, holds=larger and {**shown, "between nodes": 0} == {**wanted, "between nodes": 0})
 
 
-def _ranges(text):
+def _ranges(text: str | None) -> list[str]:
     """Return the address ranges of the plugins."""
     plugins = json.loads(text)["plugins"] if text else []
     return [one["subnet"] for plugin in plugins for ranges in plugin.get("ipam", {}).get("ranges", []) for one in ranges]
 
 
-def _way(theirs, address, interface):
+def _way(theirs: str, address: str, interface: str | None) -> str:
     """Return the route to another node's pods: through the tunnel, to the first address of the range, or directly to the node."""
     return f"via {address} dev {interface}" if interface else f"via {theirs.partition('/')[0]} dev {TUNNEL}"

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from ipaddress import IPv4Network
+from typing import Any
 
 import pytest
 
-from rackwright.checks.cluster.probes.pods import LEFT, PODS, parse_devices, told
+from rackwright.checks.cluster.harness.arguments import Ask, Members, Record
+from rackwright.checks.cluster.harness.compare import Expect
+from rackwright.checks.cluster.probes.pods import LEFT, PODS, Pods, parse_devices, told
 from rackwright.errors import UndeterminedError
 
 
 @pytest.fixture
-def pods(ask, members):
+def pods(ask: Ask, members: Members) -> Pods:
     """Return the pods that ran."""
-    return ask(PODS, of=members("@control")[0])
+    found: Pods = ask(PODS, of=members("@control")[0])
+    return found
 
 
-def test_run_on_every_node(node, pods, expect):
+def test_run_on_every_node(node: Record, pods: Pods, expect: Expect) -> None:
     """A pod must be scheduled, start and complete on this node."""
     plain = pods.part(node.name, "plain")
     ran = plain["phase"] == "Succeeded"
     expect(f"ran on {plain['node']}" if ran else f"did not run: {plain['why'] or plain['phase']}", f"ran on {node.name}")
 
 
-def test_reach_each_other(node, pods, expect):
+def test_reach_each_other(node: Record, pods: Pods, expect: Expect) -> None:
     """Pods must reach the pods of every other node by address: a route missing on one node is visible only from that node."""
     found = {other: told(one) for other, one in pods.network(node.name)["reach"].items()}
     asked = {other: one for other, one in found.items() if one.said != "no pod runs there"}
@@ -32,14 +37,14 @@ def test_reach_each_other(node, pods, expect):
     expect({other: one.answer for other, one in asked.items()}, {other: f"answers-{other}" for other in asked})
 
 
-def test_find_names_inside(node, cluster, pods, expect):
+def test_find_names_inside(node: Record, cluster: Record, pods: Pods, expect: Expect) -> None:
     """Pods must resolve a service of their own namespace, and the API's service in another."""
     found = {name: told(one).answer for name, one in pods.network(node.name)["names"].items()}
     first = str(next(IPv4Network(cluster.scheduler.services).hosts()))
     expect(found, {"answers": pods.data["service"], "kubernetes.default": first})
 
 
-def test_find_names_outside(node, pods, expect):
+def test_find_names_outside(node: Record, pods: Pods, expect: Expect) -> None:
     """Cluster DNS must forward unknown names, and return the answers of the network's name servers."""
     outside = pods.data["outside"]
     if not outside or not outside["servers"]:
@@ -57,7 +62,7 @@ def test_find_names_outside(node, pods, expect):
     expect(f"{outside['name']}: {said or 'no such name'}", f"{outside['name']}: {known[0] or 'no such name'}", holds=said in known)
 
 
-def test_service_answers(node, pods, expect):
+def test_service_answers(node: Record, pods: Pods, expect: Expect) -> None:
     """One address serves the pods of several nodes: every pod must answer behind it."""
     calls = pods.network(node.name)["service"]
     if calls["rc"] is None and not calls["found"]:
@@ -68,14 +73,14 @@ def test_service_answers(node, pods, expect):
     expect(calls["found"] if not missed or not calls["said"] else f"{', '.join(calls['found'])}; {calls['said']}", calls["behind"])
 
 
-def test_node_port_answers(node, pods, expect):
+def test_node_port_answers(node: Record, pods: Pods, expect: Expect) -> None:
     """From the control plane, every node's port must reach the pod of the node and the pods of the others."""
     calls = pods.port(node.name)
     missed = set(calls["behind"]) - set(calls["found"])
     expect(f"{', '.join(calls['found']) or 'no pod'}; {calls['said']}" if missed else calls["behind"], calls["behind"])
 
 
-def test_get_requested_gpus(node, pods, expect):
+def test_get_requested_gpus(node: Record, pods: Pods, expect: Expect) -> None:
     """A pod must get exactly the requested number of GPUs, and see the same number."""
     gpus = pods.part(node.name, "gpus")
     given = {part: gpus[part] for part in ("first", "second") if part in gpus}
@@ -83,7 +88,7 @@ def test_get_requested_gpus(node, pods, expect):
     expect(found, {part: f"{one['asked']} device files, {one['asked']} visible" for part, one in given.items()})
 
 
-def test_gpus_exclusive(node, pods, expect):
+def test_gpus_exclusive(node: Record, pods: Pods, expect: Expect) -> None:
     """Two pods at the same time on the same node must have different GPUs."""
     gpus = pods.part(node.name, "gpus")
     if not all("devices" in gpus[part] for part in ("first", "second")):
@@ -93,20 +98,20 @@ def test_gpus_exclusive(node, pods, expect):
     expect(f"{', '.join(first)} and {', '.join(second)}", "none in common", holds=not both and bool(first and second))
 
 
-def test_no_gpu_without_request(node, pods, expect):
+def test_no_gpu_without_request(node: Record, pods: Pods, expect: Expect) -> None:
     """A pod that requests no GPU must not see any."""
     found = parse_devices(_log(pods.part(node.name, "plain")))
     expect(str(found), "0 device files, 0 visible")
 
 
-def test_whole_node_of_gpus(node, pods, expect):
+def test_whole_node_of_gpus(node: Record, pods: Pods, expect: Expect) -> None:
     """One pod must get all GPUs of the node after the earlier pods end."""
     whole = pods.part(node.name, "gpus")["whole"]
     found = f"sees {len(parse_devices(whole['log']['text']).files)}" if whole.get("log") else f"does not run: {whole['why']}"
     expect(found, f"sees {node.gpus.count}")
 
 
-def test_excess_requests_pending(node, pods, expect):
+def test_excess_requests_pending(node: Record, pods: Pods, expect: Expect) -> None:
     """If all GPUs are in use, one more pod must wait, and the scheduler must report the reason."""
     excess = pods.part(node.name, "gpus")["excess"]
     if not excess["taken"]:
@@ -115,9 +120,10 @@ def test_excess_requests_pending(node, pods, expect):
     expect(waits or excess["phase"], "waits: Insufficient nvidia.com/gpu", holds="Insufficient nvidia.com/gpu" in waits)
 
 
-def test_quota_is_enforced(pods, expect):
+def test_quota_is_enforced(pods: Pods, expect: Expect) -> None:
     """In a copy of each namespace: a pod within the quota must be accepted, a pod beyond any limit refused."""
-    found, planned = {}, {}
+    found: dict[str, str] = {}
+    planned: dict[str, str] = {}
     for name, copy in pods.data["namespaces"].items():
         if copy["within"]:
             tried = {"a small pod": copy["within"], **{f"beyond {key}": one for key, one in copy["over"].items()}}
@@ -126,14 +132,14 @@ def test_quota_is_enforced(pods, expect):
     expect(found, planned)
 
 
-def test_pod_security_is_enforced(pods, expect):
+def test_pod_security_is_enforced(pods: Pods, expect: Expect) -> None:
     """A privileged pod is root on the node: it may be accepted only where the plan permits it."""
     tried = {name: copy["privileged"] for name, copy in pods.data["namespaces"].items() if copy["privileged"]}
     tried["a namespace at level baseline"] = pods.data["privileged"]
     expect({name: _admission(one, "violates PodSecurity") for name, one in tried.items()}, dict.fromkeys(tried, "refused"))
 
 
-def test_policies_hold(pods, expect):
+def test_policies_hold(pods: Pods, expect: Expect) -> None:
     """Tested from both sides: pods of a namespace reach each other and resolve names; traffic from and to other namespaces is blocked."""
     found = pods.data["policies"]
     if not found or "trouble" in found:
@@ -145,7 +151,7 @@ def test_policies_hold(pods, expect):
     expect(said, {"inside": "answered", "names": "answered", "in": "no answer", "out": "no answer"})
 
 
-def test_claim_is_shared(node, pods, expect):
+def test_claim_is_shared(node: Record, pods: Pods, expect: Expect) -> None:
     """A pod on one node must read what a pod on another node wrote into the claim."""
     found = pods.storage(node.name)
     if "read" not in found:
@@ -155,30 +161,30 @@ def test_claim_is_shared(node, pods, expect):
     expect(told(found["read"]).answer, found["planned"])
 
 
-def test_logs_and_exec_work(node, pods, expect):
+def test_logs_and_exec_work(node: Record, pods: Pods, expect: Expect) -> None:
     """Logs and exec both go through the API server to the kubelet, and back."""
     log, version = pods.part(node.name, "plain")["log"], told(pods.network(node.name)["version"])
     found = {"logs": "answered" if log["text"] else log["said"] or "empty", "exec": "answered" if version.rc == 0 else version.said}
     expect(found, {"logs": "answered", "exec": "answered"})
 
 
-def test_cleanup_complete(node, ask, expect):
+def test_cleanup_complete(node: Record, ask: Ask, expect: Expect) -> None:
     """A folder or control group that remains occupies memory and keeps mounts."""
     expect(ask(LEFT), ())
 
 
-def _devices(part):
+def _devices(part: Mapping[str, Any]) -> Any:
     """Return the GPUs that a pod reports."""
     return parse_devices(told(part["devices"]).answer)
 
 
-def _log(part):
+def _log(part: Mapping[str, Any]) -> str:
     """Return the output of a pod; raise UndeterminedError if there is none."""
     if not part["log"]["text"]:
         raise UndeterminedError(f"no log of the pod: {part['log']['said'] or 'empty'}")
-    return part["log"]["text"]
+    return str(part["log"]["text"])
 
 
-def _admission(one, words):
+def _admission(one: Mapping[str, Any], words: str) -> str:
     """Return the API's answer to a pod: accepted, refused with the expected reason, or refused for another."""
     return "accepted" if one["taken"] else "refused" if words in one["said"] else f"refused for another reason: {one['said']}"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
+from rackwright.checks.cluster.harness.arguments import Ask, Members, Record
 from rackwright.checks.cluster.harness.cells import Lines, Unread
-from rackwright.checks.cluster.probes.slurm import CONFIGURATION, LAST_LOOK, NODES, PARTITIONS, PING, SETTINGS, VERSION
+from rackwright.checks.cluster.harness.compare import Expect
+from rackwright.checks.cluster.probes.slurm import CONFIGURATION, LAST_LOOK, NODES, PARTITIONS, PING, SETTINGS, VERSION, SlurmNode
 from rackwright.checks.cluster.probes.slurm_states import works
 from rackwright.checks.cluster.probes.units import CONTROLLER, NODE_DAEMON, UNITS
 from rackwright.errors import UndeterminedError
@@ -13,29 +15,29 @@ from rackwright.errors import UndeterminedError
 HEALTH = "/usr/local/sbin/rackwright-node-health"
 
 
-def test_controller_runs(ask, expect):
+def test_controller_runs(ask: Ask, expect: Expect) -> None:
     """Without slurmctld no job starts. The state is the one of the daemon in systemd."""
     unit = ask(UNITS)[CONTROLLER]
     expect(unit.described, "active", holds=unit.state == "active")
 
 
-def test_controller_answers_here(ask, cluster, expect):
+def test_controller_answers_here(ask: Ask, cluster: Record, expect: Expect) -> None:
     """Every Slurm node must reach the controller, through its firewall and with its key."""
     expect(ask(PING), dict.fromkeys(cluster.scheduler.controllers, True))
 
 
-def test_node_daemon_runs(ask, expect):
+def test_node_daemon_runs(ask: Ask, expect: Expect) -> None:
     """State of the daemon in systemd: the controller notices a failure minutes later."""
     unit = ask(UNITS)[NODE_DAEMON]
     expect(unit.described, "active", holds=unit.state == "active")
 
 
-def test_version_matches_controller(ask, cluster, expect):
+def test_version_matches_controller(ask: Ask, cluster: Record, expect: Expect) -> None:
     """Daemons of different releases work together only if they are updated in the documented order."""
     expect(ask(VERSION), ask(VERSION, of=cluster.scheduler.controllers[0]))
 
 
-def test_configuration_is_the_same_everywhere(ask, members, expect):
+def test_configuration_is_the_same_everywhere(ask: Ask, members: Members, expect: Expect) -> None:
     """A node with an old slurm.conf works until a job needs a changed setting."""
     mine, kept = ask(CONFIGURATION), {}
     for name in members("slurm"):
@@ -47,7 +49,7 @@ def test_configuration_is_the_same_everywhere(ask, members, expect):
     expect([file for file, digest in mine.items() if digest != common[file]], "no file that differs from most nodes", holds=mine == common)
 
 
-def test_node_is_usable(node, slurm_node, expect):
+def test_node_is_usable(node: Record, slurm_node: SlurmNode, expect: Expect) -> None:
     """A node that is drained, down or not responding runs no jobs."""
     states = slurm_node.states
     why = f" ({slurm_node.reason})" if slurm_node.reason else ""
@@ -56,46 +58,46 @@ def test_node_is_usable(node, slurm_node, expect):
     expect("+".join(sorted(states)).lower() + why, "idle or in use", holds=works(states))
 
 
-def test_node_has_planned_cpus(slurm_node, planned, expect):
+def test_node_has_planned_cpus(slurm_node: SlurmNode, planned: Record, expect: Expect) -> None:
     """Slurm allocates the CPUs of its configuration, whatever the machine has."""
     expect(slurm_node.cpus, planned.cpus)
 
 
-def test_node_has_planned_memory(slurm_node, planned, expect):
+def test_node_has_planned_memory(slurm_node: SlurmNode, planned: Record, expect: Expect) -> None:
     """Slurm allocates the memory of its configuration, whatever the machine has."""
     expect(slurm_node.memory_mib, planned.memory_mib)
 
 
-def test_node_has_planned_gpus(slurm_node, planned, expect):
+def test_node_has_planned_gpus(slurm_node: SlurmNode, planned: Record, expect: Expect) -> None:
     """A GPU that Slurm does not know is never used."""
     expect(slurm_node.gpus, {planned.gpu_type or "": planned.gpus} if planned.gpus else {})
 
 
-def test_partitions_match_plan(node, ask, cluster, expect):
+def test_partitions_match_plan(node: Record, ask: Ask, cluster: Record, expect: Expect) -> None:
     """Partitions define where jobs may run, and the default for jobs that request none."""
     planned = {one.name: (tuple(sorted(one.nodes)), one.default, "UP") for one in cluster.scheduler.partitions}
     found = ask(PARTITIONS)
     expect(Lines({name: (one.nodes, one.default, one.state) for name, one in found.items()}, found.unread), planned)
 
 
-def test_no_unplanned_nodes(node, ask, cluster, expect):
+def test_no_unplanned_nodes(node: Record, ask: Ask, cluster: Record, expect: Expect) -> None:
     """A node that left the plan but not Slurm gets jobs that never start."""
     found = ask(NODES)
     expect(Lines(dict.fromkeys(found, "in Slurm"), found.unread), dict.fromkeys((one.name for one in cluster.scheduler.nodes), "in Slurm"))
 
 
-def test_cluster_name_matches_plan(ask, cluster, expect):
+def test_cluster_name_matches_plan(ask: Ask, cluster: Record, expect: Expect) -> None:
     """Accounting records jobs under this name; a controller with another name starts an empty history."""
     expect(ask(SETTINGS)["ClusterName"], cluster.scheduler.cluster_name)
 
 
-def test_controller_runs_its_configuration(ask, expect):
+def test_controller_runs_its_configuration(ask: Ask, expect: Expect) -> None:
     """An edited file that is not loaded takes effect at the next restart, unplanned."""
     found = ask(SETTINGS).get("HASH_VAL", "not reported")
     expect("as on disk" if found == "Match" else found, "as on disk")
 
 
-def test_health_check_configured(ask, cluster, expect):
+def test_health_check_configured(ask: Ask, cluster: Record, expect: Expect) -> None:
     """A node that lost a GPU keeps getting jobs: Slurm must run the health check at its interval and before each job."""
     planned = {
         "HealthCheckInterval": f"{cluster.scheduler.health_interval_s} sec",
@@ -107,13 +109,13 @@ def test_health_check_configured(ask, cluster, expect):
     expect({name: found.get(name, "not reported") for name in planned}, planned)
 
 
-def test_health_check_runs(ask, cluster, expect, limit):
+def test_health_check_runs(ask: Ask, cluster: Record, expect: Expect, limit: float) -> None:
     """Slurm does not report a health check program that it cannot run."""
     ago, most = ask(LAST_LOOK), limit * cluster.scheduler.health_interval_s
     expect(f"{ago} s ago", f"at most {most:g} s ago", holds=0 <= ago <= most)
 
 
-def test_gpu_tres_tracked(ask, expect):
+def test_gpu_tres_tracked(ask: Ask, expect: Expect) -> None:
     """Without it sacct and sreport have no GPU figures, and GPU limits are not enforced."""
     tracked = ask(SETTINGS)["AccountingStorageTRES"].split(",")
     expect([one for one in tracked if one.startswith("gres/")], "gres/gpu among them", holds="gres/gpu" in tracked)

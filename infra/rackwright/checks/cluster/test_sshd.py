@@ -2,47 +2,50 @@
 
 from __future__ import annotations
 
+from rackwright.checks.cluster.harness.arguments import Ask, Record
+from rackwright.checks.cluster.harness.compare import Expect
+from rackwright.checks.cluster.harness.judge import Judge
 from rackwright.checks.cluster.probes.sshd import HOST_KEYS, OFFER, SETTINGS, parse_known_hosts
 from rackwright.errors import UndeterminedError
 
 
-def test_password_auth_disabled(ask, expect):
+def test_password_auth_disabled(ask: Ask, expect: Expect) -> None:
     """Published SSH ports are under constant password guessing."""
     names = ("passwordauthentication", "kbdinteractiveauthentication", "permitemptypasswords")
     settings = ask(SETTINGS)
     expect({name: settings.get(name) for name in names}, dict.fromkeys(names, "no"))
 
 
-def test_root_login_key_only(ask, expect):
+def test_root_login_key_only(ask: Ask, expect: Expect) -> None:
     """A root password must not permit login, even if one is set."""
     found = ask(SETTINGS)["permitrootlogin"]
     allowed = ("without-password", "prohibit-password", "forced-commands-only", "no")
     expect(found, "prohibit-password or stricter", holds=found in allowed)
 
 
-def test_running_config_current(ask, expect):
+def test_running_config_current(ask: Ask, expect: Expect) -> None:
     """The running server uses the settings on disk only after a reload."""
     expect(ask(OFFER), ("publickey",))
 
 
-def test_host_key_matches_pinned_key(node, ask, judge, expect):
+def test_host_key_matches_pinned_key(node: Record, ask: Ask, judge: Judge, expect: Expect) -> None:
     """A replaced key makes the next connection fail; the check compares the key on disk, which sshd loads at its next start."""
     pinned = pinned_keys(judge)[f"{judge.declared.stack}-{node.name}"]  # the alias under which the inventory pins a key
     found = ask(HOST_KEYS).public
     expect({kind: found.get(kind) for kind in pinned}, pinned)
 
 
-def test_host_keys_are_private(ask, expect):
+def test_host_keys_are_private(ask: Ask, expect: Expect) -> None:
     """A user who reads a host key can impersonate the node."""
     expect(ask(HOST_KEYS).exposed, ())
 
 
-def test_login_allows_tcp_forwarding(ask, expect):
+def test_login_allows_tcp_forwarding(ask: Ask, expect: Expect) -> None:
     """All other nodes are reached through the jump host, which must permit TCP forwarding."""
     expect(ask(SETTINGS).get("allowtcpforwarding"), "yes")
 
 
-def pinned_keys(judge):
+def pinned_keys(judge: Judge) -> dict[str, dict[str, str]]:
     """Return the keys by node and type, from the known_hosts file beside the SSH configuration."""
     file = judge.ssh_config.with_name("known_hosts")
     try:

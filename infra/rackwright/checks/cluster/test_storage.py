@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
+from rackwright.checks.cluster.harness.arguments import Ask, Members, Record
 from rackwright.checks.cluster.harness.cells import Lines, Unread
+from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.probes.smoke import SEEN, SMOKE
 from rackwright.checks.cluster.probes.storage import (
     ANSWERING,
@@ -21,19 +24,19 @@ from rackwright.checks.cluster.probes.units import UNITS, servers_of
 from rackwright.errors import UndeterminedError
 
 
-def test_is_mounted(node, ask, cluster, expect):
+def test_is_mounted(node: Record, ask: Ask, cluster: Record, expect: Expect) -> None:
     """If the file system is not mounted, its folder stores all writes on the node's own disk."""
     mounts = ask(MOUNTS)
     found = {one.mount: one.kind if is_there(mounts, one, node.name) else _what(mounts, one.mount) for one in _mine(node, cluster)}
     expect(found, {one.mount: one.kind for one in _mine(node, cluster)})
 
 
-def test_answers(node, ask, cluster, expect):
+def test_answers(node: Record, ask: Ask, cluster: Record, expect: Expect) -> None:
     """A mount whose client died, or whose handle is stale, is still in the mount table, and fails for every program that uses it."""
     expect(ask(ANSWERING), dict.fromkeys((one.mount for one in _mine(node, cluster)), ANSWERS))
 
 
-def test_options_match_plan(node, ask, cluster, expect):
+def test_options_match_plan(node: Record, ask: Ask, cluster: Record, expect: Expect) -> None:
     """Many file systems turn read-only after an error; setuid programs and devices are not permitted on shared storage.
 
     Over NFS, a mount that is not hard fails writes when its server restarts, and NFS before 4.2 lacks sparse files and server-side copy.
@@ -43,7 +46,7 @@ def test_options_match_plan(node, ask, cluster, expect):
     expect(found, wanted)
 
 
-def test_root_ownership(node, ask, cluster, expect):
+def test_root_ownership(node: Record, ask: Ask, cluster: Record, expect: Expect) -> None:
     """The plan defines who may write to the top folder."""
     found = {one.mount: _root(ask, one, node) for one in _mine(node, cluster)}
     expect(
@@ -52,7 +55,7 @@ def test_root_ownership(node, ask, cluster, expect):
     )
 
 
-def test_size_matches_plan(node, ask, cluster, expect, limit):
+def test_size_matches_plan(node: Record, ask: Ask, cluster: Record, expect: Expect, limit: float) -> None:
     """A missing server is missing space. Metadata and spare copies use a part."""
     sizes = {one.mount: _root(ask, one, node).size_mib for one in _mine(node, cluster)}
     near = all(abs(sizes[one.mount] - one.size_mib) <= limit * one.size_mib for one in _mine(node, cluster))
@@ -63,14 +66,14 @@ def test_size_matches_plan(node, ask, cluster, expect, limit):
     )
 
 
-def test_servers_run(node, ask, cluster, expect):
+def test_servers_run(node: Record, ask: Ask, cluster: Record, expect: Expect) -> None:
     """Clients wait indefinitely for a server that is down."""
     units = ask(UNITS)
     needed = [unit for one in cluster.storage for unit in servers_of(vars(one), node.name)]
     expect({unit: units[unit].state for unit in needed}, dict.fromkeys(needed, "active"))
 
 
-def test_exports_match_plan(node, ask, cluster, expect):
+def test_exports_match_plan(node: Record, ask: Ask, cluster: Record, expect: Expect) -> None:
     """Folders must be exported to the cluster's network only: NFS trusts the UID that a client sends."""
     served = [one for one in cluster.storage if exported_by(one, node.name)]
     server = ask(NFS_SERVER)
@@ -81,7 +84,7 @@ def test_exports_match_plan(node, ask, cluster, expect):
     expect(Lines(found, server.unread), {one.folder: {cluster.network.cidr: set(EXPORTED)} for one in served})
 
 
-def test_one_nfs_version_is_served(node, ask, cluster, expect):
+def test_one_nfs_version_is_served(node: Record, ask: Ask, cluster: Record, expect: Expect) -> None:
     """Older versions need a port mapper and daemons that the firewall does not admit; a server without threads does not answer."""
     if not any(exported_by(one, node.name) for one in cluster.storage):
         expect({}, {})
@@ -91,7 +94,7 @@ def test_one_nfs_version_is_served(node, ask, cluster, expect):
     expect({"versions": server.versions, "threads": threads}, {"versions": {"4.2"}, "threads": 1})
 
 
-def test_cross_node_visibility(ask, members, expect):
+def test_cross_node_visibility(ask: Ask, members: Members, expect: Expect) -> None:
     """Each node wrote a file in a job; every other node must read it completely."""
     smoke = ask(SMOKE, of=members("@submit")[0])
     smoke.must_have_sent()
@@ -101,7 +104,7 @@ def test_cross_node_visibility(ask, members, expect):
     expect(ask(SEEN).files, {f"from-{host}": f"written by a job on {host}" for host in wrote})
 
 
-def test_no_lost_writes(ask, members, expect):
+def test_no_lost_writes(ask: Ask, members: Members, expect: Expect) -> None:
     """All nodes wrote to one file at the same time, in turns; no line may be lost or torn."""
     smoke = ask(SMOKE, of=members("@submit")[0])
     smoke.must_have_sent()
@@ -119,7 +122,7 @@ def _mine(node: SimpleNamespace, cluster: SimpleNamespace) -> list[SimpleNamespa
     return [one for one in cluster.storage if node.name in one.clients]
 
 
-def _mounted(ask, one, node):
+def _mounted(ask: Ask, one: Record, node: Record) -> Any:
     """Return the mount of a file system; raise UndeterminedError if it is not mounted."""
     mounts = ask(MOUNTS)
     if not is_there(mounts, one, node.name):
@@ -128,12 +131,12 @@ def _mounted(ask, one, node):
     return mounts[one.mount]
 
 
-def _root(ask, one, node):
+def _root(ask: Ask, one: Record, node: Record) -> Any:
     _mounted(ask, one, node)
     return ask(ROOTS)[one.mount]
 
 
-def _what(mounts, point):
+def _what(mounts: Any, point: str) -> Any:
     above = [line for line in mounts.unread if f" {point} " in line]
     if above:
         return Unread(point, above[0], "")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from rackwright.checks.cluster.harness.arguments import Ask, Record
+from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.probes.accounts import ACCOUNTS, ORDINARY, public_key
 
 
-def test_uids_match_plan(cluster, ask, expect):
+def test_uids_match_plan(cluster: Record, ask: Ask, expect: Expect) -> None:
     """A shared file system identifies users by UID: another UID on one node is another owner."""
     found = ask(ACCOUNTS).named({user.name for user in cluster.users})
     expect(
@@ -14,13 +16,13 @@ def test_uids_match_plan(cluster, ask, expect):
     )
 
 
-def test_shells_match_plan(cluster, ask, expect):
+def test_shells_match_plan(cluster: Record, ask: Ask, expect: Expect) -> None:
     """A user whose login shell does not exist cannot log in."""
     found = ask(ACCOUNTS).named({user.name for user in cluster.users})
     expect({name: account.shell for name, account in found.items()}, {user.name: user.shell for user in cluster.users})
 
 
-def test_groups_match_plan(cluster, ask, expect):
+def test_groups_match_plan(cluster: Record, ask: Ask, expect: Expect) -> None:
     """A shared file system identifies groups by GID, and members can read the group's files."""
     answer, planned = ask(ACCOUNTS), {group.name: group.gid for group in cluster.user_groups}
     found = {name: (answer.gids.get(name), set(answer.groups.get(name, ()))) for name in planned}
@@ -28,13 +30,13 @@ def test_groups_match_plan(cluster, ask, expect):
     expect(found, {name: (gid, members[name]) for name, gid in planned.items()})
 
 
-def test_keys_match_plan(cluster, ask, expect):
+def test_keys_match_plan(cluster: Record, ask: Ask, expect: Expect) -> None:
     """A key that was removed from the plan must no longer permit login. Keys that users add in their home directories are not checked."""
     found, planned = ask(ACCOUNTS).keys, {user.name: {public_key(key) for key in user.ssh_keys} for user in cluster.users}
     expect({name: set(found.get(name, ())) for name in {**planned, **found}}, planned)
 
 
-def test_homes_belong_to_their_users(cluster, ask, expect):
+def test_homes_belong_to_their_users(cluster: Record, ask: Ask, expect: Expect) -> None:
     """sshd rejects keys in a home directory that others may write, and jobs fail in one that does not exist."""
     answer = ask(ACCOUNTS)
     wrong = []
@@ -48,24 +50,24 @@ def test_homes_belong_to_their_users(cluster, ask, expect):
     expect(wrong, "owned by the user, not writable by others", holds=not wrong)
 
 
-def test_no_unmanaged_accounts(node, cluster, ask, expect):
+def test_no_unmanaged_accounts(node: Record, cluster: Record, ask: Ask, expect: Expect) -> None:
     """An account outside the plan is unmonitored access."""
     planned = {node.user, *(user.name for user in cluster.users)}
     strangers = [account.name for account in ask(ACCOUNTS).accounts.values() if account.uid in ORDINARY and account.name not in planned]
     expect(strangers, [])
 
 
-def test_no_password_is_empty(ask, expect):
+def test_no_password_is_empty(ask: Ask, expect: Expect) -> None:
     """An account with an empty password is open to everyone."""
     expect(ask(ACCOUNTS).without_password, ())
 
 
-def test_single_uid_zero(ask, expect):
+def test_single_uid_zero(ask: Ask, expect: Expect) -> None:
     """A second account with UID 0 is root under a name that audits overlook."""
     expect([account.name for account in ask(ACCOUNTS).accounts.values() if account.uid == 0], ["root"])
 
 
-def test_admins_match_plan(node, cluster, ask, expect):
+def test_admins_match_plan(node: Record, cluster: Record, ask: Ask, expect: Expect) -> None:
     """The plan defines who may become root."""
     groups = ask(ACCOUNTS).groups
     admins = {member for group in ("sudo", "wheel") for member in groups.get(group, ())} - {node.user}
