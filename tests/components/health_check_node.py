@@ -13,6 +13,8 @@ from typing import Any
 import yaml
 from support.hang import ENDLESS_SECONDS
 
+from rackwright import layout
+
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "roles/slurm_worker/files/rackwright_node_health.py"
 BUDGET = "BUDGET = 1.8 "
@@ -119,4 +121,5 @@ class Node:
 def laid_down() -> dict[str, str]:
     """Where the role puts the checks' files on a node, and where in the project they come from."""
     task = yaml.safe_load((ROOT / "roles/slurm_worker/tasks/health.yml").read_text(encoding="utf-8"))[0]
-    return {row["path"]: row["content"].partition("/../../")[2].partition("'")[0] for row in task["vars"]["_slurm_worker_checks"]}
+    rows = task["vars"]["_slurm_worker_checks"]
+    return {row["path"]: layout.PACKAGE + row["content"].partition("_package ~ '")[2].partition("'")[0] for row in rows}
