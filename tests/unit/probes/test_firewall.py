@@ -72,6 +72,11 @@ class TestOtherRules:
         second = {"chain": {"family": "ip", "table": "u", "name": "late", "hook": "input", "prio": 10, "policy": "drop"}}
         assert not rules([{"accept": None}], chains=[second]).admits(Packet(LOGIN, 22))
 
+    def test_range_of_the_other_address_family_does_not_match(self):
+        found = rules([match(SADDR, {"set": [{"range": ["fd00::1", "fd00::9"]}, {"range": ["10.0.0.1", "10.0.0.9"]}]}), {"accept": None}])
+        assert found.admits(Packet("10.0.0.5", 22))
+        assert not found.admits(Packet("10.0.0.10", 22))
+
     def test_prefixes_ranges_and_sets(self):
         inside = match(SADDR, {"prefix": {"addr": "10.77.0.0", "len": 24}})
         ports = match(DPORT, {"set": [22, {"range": [60001, 63000]}]})

@@ -114,8 +114,14 @@ class Course:
             if told is None:
                 verdict, reason = self._untold(item.node, played)
                 told = Finding(item.spec.name, item.node, verdict, reason)
-            words = {"reason": self.redact(told.reason), "expected": self.redact(told.expected), "found": self.redact(told.found)}
-            self.results[id_] = result(item, told.verdict, stack=self.declared.stack, **words)
+            self.results[id_] = result(
+                item,
+                told.verdict,
+                reason=self.redact(told.reason),
+                expected=self.redact(told.expected),
+                found=self.redact(told.found),
+                stack=self.declared.stack,
+            )
 
     def _untold(self, node: str, played: Played) -> tuple[Verdict, str]:
         scope = played.scope

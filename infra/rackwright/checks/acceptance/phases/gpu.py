@@ -101,8 +101,16 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
             yield (
                 skipped("training_scales", node, SkipReason.NOT_IN_PLAN)
                 if alone
-                else told("training_scales", node, lambda node=node, points=points: scaling("training_scales", node, points(), "tokens/s"))
+                else told("training_scales", node, partial(_scaling, node, points))
             )
+
+
+def _scaling(node: str, points: Callable[[], Mapping[int, float]]) -> Finding:
+    return scaling("training_scales", node, points(), "tokens/s")
+
+
+def _judged(test: Callable[..., Finding], check: str, node: str, look: Callable[[], dict[str, Any]], gpus: int) -> Finding:
+    return test(check, node, nvidia_smi.parse_health(records.tool(look(), "health", both=True)), gpus)
 
 
 def _health(scope: Scope, node: str, look: Callable[[], dict[str, Any]]) -> Iterator[Finding]:
@@ -111,7 +119,7 @@ def _health(scope: Scope, node: str, look: Callable[[], dict[str, Any]]) -> Iter
         yield told(
             check,
             node,
-            lambda test=test, check=check: test(check, node, nvidia_smi.parse_health(records.tool(look(), "health", both=True)), gpus),
+            partial(_judged, test, check, node, look, gpus),
         )
     if gpus > 1 and catalog.gpus()[gpu_model(scope, node)].nvlink:
         links = "nvlinks_are_up"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
-from rackwright.checks.acceptance.phase import Finding, Job, Outputs, Phase, Question, Scope, compared, told
+from rackwright.checks.acceptance.phase import Finding, Job, Output, Outputs, Phase, Question, Scope, compared, told
 from rackwright.checks.acceptance.smoke import TASK, arguments, said
 from rackwright.checks.cluster.probes.smoke import at_work
 
@@ -56,7 +57,7 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
         ran = output.on(node)
         found = f"ran on {ran[0].host}" if ran else f"did not: {output.why(node)}"
         yield compared("job_runs", node, found, f"ran on {node}")
-        yield told("job_runs_as_its_user", node, lambda output=output, node=node: _user(scope, said(output, node).uid, node))
+        yield told("job_runs_as_its_user", node, partial(_user, scope, output, node))
 
 
 def _claim(scope: Scope) -> Finding:
@@ -78,8 +79,8 @@ def _state(scope: Scope, node: str) -> Finding:
     )
 
 
-def _user(scope: Scope, uid: int, node: str) -> Finding:
-    return compared("job_runs_as_its_user", node, f"uid {uid}", f"uid {scope.uid}")
+def _user(scope: Scope, output: Output, node: str) -> Finding:
+    return compared("job_runs_as_its_user", node, f"uid {said(output, node).uid}", f"uid {scope.uid}")
 
 
 PHASE: Final = Phase("kubernetes_health", "Kubernetes health", judge, jobs, questions=(READY, CLAIM))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final
 
-from rackwright.checks.acceptance.phase import Finding, Job, Outputs, Phase, Scope, compared, told, unknown
+from rackwright.checks.acceptance.phase import Finding, Job, Output, Outputs, Phase, Scope, compared, told, unknown
 from rackwright.checks.acceptance.smoke import TASK, arguments, said
 from rackwright.checks.cluster.probes.slurm import NODES, PARTITIONS, PING
 from rackwright.checks.cluster.probes.slurm_states import states_of, works
@@ -24,13 +25,13 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
     yield told("controllers_answer", here, lambda: _controllers(scope))
     yield told("partitions_are_up", here, lambda: _partitions(scope))
     for node in scope.compute:
-        yield told("node_takes_jobs", node, lambda node=node: _state(scope, node))
+        yield told("node_takes_jobs", node, partial(_state, scope, node))
     for node in scope.nodes:
         output = outputs[f"hello-{node}"]
         ran = output.on(node)
         found = f"ran on {ran[0].host}" if ran else f"did not: {_since(scope, node) or output.trouble or 'it said nothing'}"
         yield compared("job_runs", node, found, f"ran on {node}")
-        yield told("job_runs_as_its_user", node, lambda output=output, node=node: _user(scope, said(output, node).uid, node))
+        yield told("job_runs_as_its_user", node, partial(_user, scope, output, node))
 
 
 def _since(scope: Scope, node: str) -> str:
@@ -62,8 +63,8 @@ def _state(scope: Scope, node: str) -> Finding:
     return compared("node_takes_jobs", node, state.removesuffix(" none"), "idle or at work", holds=works(states_of(state.split()[0])))
 
 
-def _user(scope: Scope, uid: int, node: str) -> Finding:
-    return compared("job_runs_as_its_user", node, f"uid {uid}", f"uid {scope.uid}")
+def _user(scope: Scope, output: Output, node: str) -> Finding:
+    return compared("job_runs_as_its_user", node, f"uid {said(output, node).uid}", f"uid {scope.uid}")
 
 
 PHASE: Final = Phase("slurm_health", "Slurm health", judge, jobs, questions=(PING, PARTITIONS, NODES))

@@ -5,6 +5,8 @@ Arguments: the program and its options. One line of JSON for each task: {"rc", "
 only the first task of a node takes samples. Looks for the program on PATH, then in --folder.
 """
 
+from __future__ import annotations
+
 import argparse
 import glob
 import json
@@ -14,13 +16,14 @@ import subprocess
 import tempfile
 import threading
 import time
+from typing import Any
 
 COUNTER = "/sys/class/infiniband/*/ports/*/counters/port_xmit_data"
 WORD = 4
 """Bytes that one step of that counter stands for (InfiniBand specification, PortXmitData)."""
 
 
-def arguments():
+def arguments() -> argparse.Namespace:
     """What to run, how long, how often to look."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--folder", default="/opt/nccl-tests/build")
@@ -30,16 +33,16 @@ def arguments():
     return parser.parse_args()
 
 
-def sent_bytes():
+def sent_bytes() -> dict[str, int]:
     """By device; several ports of one together."""
-    sent = {}
+    sent: dict[str, int] = {}
     for path in glob.glob(COUNTER):
         with open(path) as file:
             sent[path.split("/")[4]] = sent.get(path.split("/")[4], 0) + WORD * int(file.read())
     return sent
 
 
-def here():
+def here() -> dict[str, Any]:
     """What the firmware calls this machine (on EC2 the instance type), and how many EFA adapters it has."""
     try:
         with open("/sys/class/dmi/id/product_name") as file:
@@ -50,14 +53,14 @@ def here():
     return {"machine": machine, "efa": drivers.count("efa")}
 
 
-def cpu_times():
+def cpu_times() -> tuple[int, int]:
     """Ticks that all CPUs were busy, and all ticks."""
     with open("/proc/stat") as file:
         ticks = [int(tick) for tick in file.readline().split()[1:9]]
     return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
 
 
-def gpu_busy():
+def gpu_busy() -> list[float]:
     """Per cent by GPU; empty where nobody can be asked."""
     command = ["nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits"]
     try:
@@ -67,7 +70,7 @@ def gpu_busy():
         return []
 
 
-def watch(samples, every, ended):
+def watch(samples: list[Any], every: float, ended: threading.Event) -> None:
     """Look until it has ended, and once more."""
     begun, (busy, ticks) = time.monotonic(), cpu_times()
     last = False
@@ -81,14 +84,15 @@ def watch(samples, every, ended):
         )
 
 
-def main():
+def main() -> dict[str, Any]:
     """Run it and tell."""
     options = arguments()
     name, *rest = options.command
     program = shutil.which(name) or shutil.which(name, path=options.folder)
     if program is None:
         return {"rc": 127, "out": "", "err": f"{name} is neither on PATH nor in {options.folder}", "samples": []}
-    samples, ended = [], threading.Event()
+    samples: list[Any] = []
+    ended = threading.Event()
     watcher = threading.Thread(target=watch, args=(samples, options.every, ended), daemon=True)
     if os.environ.get("LOCAL_RANK", "0") == "0":
         watcher.start()

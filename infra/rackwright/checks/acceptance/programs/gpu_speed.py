@@ -4,12 +4,16 @@ One task per node. Prints one line of JSON: {"torch", "device", "figures": [{"qu
 With --device cpu and small sizes its logic runs anywhere; the figures then say nothing about a GPU.
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 
-def arguments():
+def arguments() -> argparse.Namespace:
     """Return the options. Sizes fit one H100; --matrix 256 --copy-mib 4 --warm-seconds 0.1 --seconds 0.1 is quick on a CPU."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
@@ -20,7 +24,7 @@ def arguments():
     return parser.parse_args()
 
 
-def seconds_per_call(torch, device, warm, least, work):
+def seconds_per_call(torch: Any, device: Any, warm: float, least: float, work: Callable[[], object]) -> float:
     """Return the mean time of one call: calls follow each other for `warm` seconds, then for `least` seconds, which are timed.
 
     A GPU starts at its highest clock and falls to what its power limit allows: an H100 on random data from 785 to 655 TFLOPS within 3 s.
@@ -38,29 +42,29 @@ def seconds_per_call(torch, device, warm, least, work):
     return passed / calls
 
 
-def matmul(torch, device, options):
+def matmul(torch: Any, device: Any, options: argparse.Namespace) -> float:
     """Return TFLOPS. The data is random: zeros save power and run faster than any training does."""
     size = options.matrix
     one, other = (torch.randn(size, size, device=device, dtype=torch.bfloat16) for _ in range(2))
     out = torch.empty(size, size, device=device, dtype=torch.bfloat16)
     seconds = seconds_per_call(torch, device, options.warm_seconds, options.seconds, lambda: torch.matmul(one, other, out=out))
-    return 2 * size**3 / seconds / 1e12
+    return float(2 * size**3 / seconds / 1e12)
 
 
-def copy(torch, source, target, options, factor):
+def copy(torch: Any, source: Any, target: Any, options: argparse.Namespace, factor: int) -> float:
     """Return GB/s from one place to another; `factor` 2 counts both reading and writing."""
     device = target.device if target.device.type == "cuda" else source.device
     seconds = seconds_per_call(torch, device, options.warm_seconds / 10, options.seconds / 5, lambda: target.copy_(source))
-    return factor * options.copy_mib * 2**20 / seconds / 1e9
+    return float(factor * options.copy_mib * 2**20 / seconds / 1e9)
 
 
-def buffer(torch, device, options):
+def buffer(torch: Any, device: Any, options: argparse.Namespace) -> Any:
     """So many MiB of random bytes; on the host of a machine with GPUs in memory that may not be paged out."""
     made = torch.randint(0, 255, (options.copy_mib * 2**20,), dtype=torch.uint8, device=device)
     return made.pin_memory() if device.type == "cpu" and torch.cuda.is_available() else made
 
 
-def figures(torch, devices, options):
+def figures(torch: Any, devices: Any, options: argparse.Namespace) -> Iterator[Any]:
     """All figures of all devices."""
     host = torch.device("cpu")
     on_host = buffer(torch, host, options)
@@ -76,7 +80,7 @@ def figures(torch, devices, options):
                 yield "peer-copy", number, other, copy(torch, here, buffer(torch, devices[other], options), options, 1)
 
 
-def main():
+def main() -> dict[str, Any]:
     """Measure, or say why not."""
     options = arguments()
     try:

@@ -4,15 +4,18 @@ Prints one line of JSON: {"processes", "value", "wrong": processes whose copy di
 Takes two buffers of --mib per process.
 """
 
+from __future__ import annotations
+
 import argparse
 import ctypes
 import json
 import multiprocessing
 import os
 import time
+from typing import Any
 
 
-def arguments():
+def arguments() -> argparse.Namespace:
     """Buffers should be several times the last cache, as STREAM's run rules want them."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--mib", type=int, default=64)
@@ -20,7 +23,7 @@ def arguments():
     return parser.parse_args()
 
 
-def copier(mib, seconds, barrier, results):
+def copier(mib: int, seconds: float, barrier: Any, results: Any) -> None:
     """Copy from the same moment on as all others, for so long."""
     size = mib * 2**20
     source, target = (ctypes.create_string_buffer(os.urandom(2**20) * mib, size), ctypes.create_string_buffer(size))
@@ -33,7 +36,7 @@ def copier(mib, seconds, barrier, results):
     results.put((2 * size * rounds / (time.perf_counter() - begun), source.raw == target.raw))
 
 
-def main():
+def main() -> dict[str, Any]:
     """One process per CPU that this job may use."""
     options = arguments()
     count = len(os.sched_getaffinity(0))

@@ -4,17 +4,21 @@ Arguments: --rails DEVICE… and --pairs JSON, a list of [server, client]. Print
 {"role", "one", "other", "meetings": [{"rail", "tool", "rc", "out", "err"}]}; only clients have meetings, a node without a partner rests.
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import os
 import subprocess
 import time
+from collections.abc import Iterator
+from typing import Any
 
 PORT = 18515
 """perftest's own default; each rail and tool takes one above the last."""
 
 
-def arguments():
+def arguments() -> argparse.Namespace:
     """`--seconds` is how long one bandwidth test runs."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--rails", nargs="+", required=True)
@@ -24,7 +28,7 @@ def arguments():
     return parser.parse_args()
 
 
-def commands(options):
+def commands(options: argparse.Namespace) -> Iterator[Any]:
     """Every test in order, with its port; both sides walk the same list."""
     extra = ["-x", str(options.gid_index)] if options.gid_index is not None else []
     for number, rail in enumerate(options.rails):
@@ -34,7 +38,7 @@ def commands(options):
             yield rail, [*command, *extra, "-p", str(PORT + 2 * number + step)]
 
 
-def run(command, seconds):
+def run(command: list[str], seconds: float) -> tuple[int, str, str]:
     """Status and output; 127 where the tool is missing, 124 where its time was up."""
     try:
         done = subprocess.run(command, capture_output=True, timeout=seconds, check=False)
@@ -45,7 +49,7 @@ def run(command, seconds):
     return done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
 
 
-def meet(command, server, seconds):
+def meet(command: list[str], server: str, seconds: float) -> tuple[int, str, str]:
     """The client's side; the server may not listen yet."""
     limit = time.monotonic() + seconds
     while True:
@@ -55,7 +59,7 @@ def meet(command, server, seconds):
         time.sleep(0.2)
 
 
-def main():
+def main() -> dict[str, Any]:
     """Serve or ask."""
     options = arguments()
     me, seconds = os.environ["NODE_NAME"], options.seconds + 20

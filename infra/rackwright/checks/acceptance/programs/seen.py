@@ -1,16 +1,21 @@
 """Prints what this node sees of what a job wrote: each node's own file, and how many whole lines of each are in the common one."""
 
+from __future__ import annotations
+
 import json
 import os
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 LINE = 32
 """Bytes of a line: six digits, a space, the host's name to 24 characters, a newline."""
 
 
-def seen(folders):
+def seen(folders: Sequence[str]) -> dict[str, Any]:
     """{"files": {name: first line}, "lines": {host: whole lines}}."""
-    files, lines = {}, {}
+    files: dict[str, str] = {}
+    lines: dict[str, int] = {}
     for folder in folders:
         for name in sorted(os.listdir(folder)):
             if name.startswith("from-"):
@@ -26,7 +31,7 @@ def seen(folders):
     return {"files": files, "lines": lines}
 
 
-def main(folders):
+def main(folders: Sequence[str]) -> None:
     """What cannot be read is an answer, too."""
     try:
         print(json.dumps(seen(folders)))

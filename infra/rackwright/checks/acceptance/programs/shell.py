@@ -1,5 +1,7 @@
 """Runs a shell command inside a job and prints how it ended: {"rc", "out", "err"}."""
 
+from __future__ import annotations
+
 import json
 import os
 import subprocess
@@ -9,7 +11,7 @@ LIMIT = 30
 """Seconds; a tool that hangs must not hold the job."""
 
 
-def main(command):
+def main(command: str) -> None:
     """Run it; a command whose time is up ended with 124, as timeout(1) has it."""
     try:
         ended = subprocess.run(["sh", "-c", command], stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT, check=False)

@@ -4,12 +4,15 @@
 Prints one line of JSON: {"acknowledged"} or {"found": {"NODE": whole records}}, or {"unknown": why}.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import os
 import signal
 import sys
 import time
+from typing import Any
 
 RECORD = 4096
 LEAST = 20
@@ -17,13 +20,13 @@ LEAST = 20
 SECONDS = 60
 
 
-def record(node, number):
+def record(node: str, number: int) -> bytes:
     """A record that nobody else could have written."""
     seed = f"{node} {number} ".encode()
     return (seed + hashlib.sha256(seed).hexdigest().encode()).ljust(RECORD, b".")
 
 
-def write(path, node, pipe):
+def write(path: str, node: str, pipe: int) -> None:
     """Write for ever; say the number of each record after fsync has called it safe."""
     number = 0
     with open(path, "wb", buffering=0) as file:
@@ -34,7 +37,7 @@ def write(path, node, pipe):
             os.write(pipe, b"%d\n" % number)
 
 
-def kill_a_writer(folder, node):
+def kill_a_writer(folder: str, node: str) -> dict[str, Any]:
     """How many records were called safe before the child was killed in the middle of its work."""
     path = os.path.join(folder, "kill-" + node)
     reading, writing = os.pipe()
@@ -63,7 +66,7 @@ def kill_a_writer(folder, node):
     return {"acknowledged": int(lines[-1])}
 
 
-def whole_records(folder, node):
+def whole_records(folder: str, node: str) -> int:
     """How many of a node's records are there, in order and unchanged."""
     number = 0
     with open(os.path.join(folder, "kill-" + node), "rb") as file:
@@ -72,7 +75,7 @@ def whole_records(folder, node):
     return number
 
 
-def main(what, folder, *nodes):
+def main(what: str, folder: str, *nodes: str) -> dict[str, Any]:
     """Write or read."""
     try:
         if what == "write":

@@ -5,15 +5,18 @@ Argument: a folder there. Prints one line of JSON: {"figures": [{"quantity", "va
 Plain Python on purpose: it is the same everywhere. Its files are removed at the end.
 """
 
+from __future__ import annotations
+
 import argparse
 import hashlib
 import json
 import os
 import shutil
 import time
+from typing import Any
 
 
-def arguments():
+def arguments() -> argparse.Namespace:
     """Sizes of a quick look; --mib 4096 and more where caches are to be left behind."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder")
@@ -24,14 +27,14 @@ def arguments():
     return parser.parse_args()
 
 
-def forget(path):
+def forget(path: str) -> None:
     """Let the kernel drop what it keeps of a file, so that reading it asks the file system."""
     handle = os.open(path, os.O_RDONLY)
     os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
     os.close(handle)
 
 
-def stream(path, mib):
+def stream(path: str, mib: int) -> tuple[float, float, bool]:
     """MB/s of writing with a final fsync, MB/s of reading, and whether it came back as it was."""
     block = os.urandom(2**20)
     wrote, begun = hashlib.sha256(), time.perf_counter()
@@ -43,7 +46,8 @@ def stream(path, mib):
     for _ in range(mib):
         wrote.update(block)
     forget(path)
-    pieces, begun = [], time.perf_counter()
+    pieces: list[bytes] = []
+    begun = time.perf_counter()
     with open(path, "rb", buffering=0) as file:
         pieces.extend(iter(lambda: file.read(2**20), b""))
     read = mib * 2**20 / (time.perf_counter() - begun) / 1e6
@@ -51,7 +55,7 @@ def stream(path, mib):
     return write, read, came_back
 
 
-def small_files(folder, count, size):
+def small_files(folder: str, count: int, size: int) -> tuple[float, int]:
     """Files per second written, then read back; how many were changed."""
     texts = [os.urandom(size) for _ in range(min(count, 64))]
     begun = time.perf_counter()
@@ -68,7 +72,7 @@ def small_files(folder, count, size):
     return count / seconds, wrong
 
 
-def metadata(folder, count):
+def metadata(folder: str, count: int) -> float:
     """Operations per second: make, look at, rename, remove an empty file."""
     begun = time.perf_counter()
     for number in range(count):
@@ -80,7 +84,7 @@ def metadata(folder, count):
     return 4 * count / (time.perf_counter() - begun)
 
 
-def fsync(path, count):
+def fsync(path: str, count: int) -> float:
     """99th percentile, in ms, of writing 4 KiB and waiting until it is safe."""
     times = []
     with open(path, "wb", buffering=0) as file:
@@ -92,7 +96,7 @@ def fsync(path, count):
     return 1000 * sorted(times)[min(count - 1, count * 99 // 100)]
 
 
-def main():
+def main() -> dict[str, Any]:
     """Measure in a folder of its own, or say why not."""
     options = arguments()
     folder = os.path.join(options.folder, "speed-{}-{}".format(os.environ.get("NODE_NAME", "node"), os.environ.get("RANK", "0")))

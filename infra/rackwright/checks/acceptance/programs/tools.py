@@ -3,13 +3,16 @@
 Arguments: one JSON list of [name, [command, …], seconds] each. A tool that is missing has rc 127, one whose time was up 124.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import subprocess
 import sys
+from typing import Any
 
 
-def run(command, seconds):
+def run(command: list[str], seconds: float) -> dict[str, Any]:
     """Status, output and errors of one tool."""
     try:
         done = subprocess.run(command, capture_output=True, timeout=seconds, check=False)

@@ -5,14 +5,17 @@ Finds RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT in its environme
 With --device cpu and small sizes its logic runs anywhere; the figures then say nothing about a GPU.
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import math
 import os
 import time
+from typing import Any
 
 
-def arguments():
+def arguments() -> argparse.Namespace:
     """The default is a model of some 350 million parameters; --width 64 --layers 2 --length 32 --batch 2 --words 256 is quick on a CPU."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--mode", choices=("ddp", "fsdp"), default="ddp")
@@ -28,37 +31,37 @@ def arguments():
     return parser.parse_args()
 
 
-def model_class(torch):
+def model_class(torch: Any) -> tuple[Any, Any]:
     """The transformer; a function, because there may be no PyTorch to import."""
     nn, functional = torch.nn, torch.nn.functional
 
-    class Block(nn.Module):
+    class Block(nn.Module):  # type: ignore[misc, name-defined]
         """Attention and a perceptron, each after a norm and beside a residual."""
 
-        def __init__(self, width, heads):
+        def __init__(self, width: int, heads: int) -> None:
             super().__init__()
             self.heads = heads
             self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
             self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
             self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
 
-        def forward(self, seen):
+        def forward(self, seen: Any) -> Any:
             batch, length, width = seen.shape
             split = self.qkv(self.norms[0](seen)).view(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
             mixed = functional.scaled_dot_product_attention(split[0], split[1], split[2], is_causal=True)
             seen = seen + self.out(mixed.transpose(1, 2).reshape(batch, length, width))
             return seen + self.mlp(self.norms[1](seen))
 
-    class Model(nn.Module):
+    class Model(nn.Module):  # type: ignore[misc, name-defined]
         """Next-word prediction."""
 
-        def __init__(self, options):
+        def __init__(self, options: argparse.Namespace) -> None:
             super().__init__()
             self.words, self.places = nn.Embedding(options.words, options.width), nn.Embedding(options.length, options.width)
             self.blocks = nn.ModuleList(Block(options.width, options.heads) for _ in range(options.layers))
             self.norm, self.head = nn.LayerNorm(options.width), nn.Linear(options.width, options.words, bias=False)
 
-        def forward(self, tokens):
+        def forward(self, tokens: Any) -> Any:
             seen = self.words(tokens) + self.places(torch.arange(tokens.shape[1], device=tokens.device))
             for block in self.blocks:
                 seen = block(seen)
@@ -67,7 +70,7 @@ def model_class(torch):
     return Model, Block
 
 
-def wrapped(torch, model, block, options, device):
+def wrapped(torch: Any, model: Any, block: Any, options: argparse.Namespace, device: Any) -> Any:
     """Distributed as asked."""
     place = [device.index] if device.type == "cuda" else None
     if options.mode == "ddp":
@@ -81,7 +84,7 @@ def wrapped(torch, model, block, options, device):
     return FullyShardedDataParallel(model, auto_wrap_policy=policy, device_id=device)
 
 
-def train(torch, options, device, ranks):
+def train(torch: Any, options: argparse.Namespace, device: Any, ranks: int) -> tuple[float, list[float]]:
     """Steps on random tokens that repeat, so that the loss must fall; tokens per second of all ranks and the losses at both ends."""
     model_type, block = model_class(torch)
     torch.manual_seed(1)
@@ -106,14 +109,14 @@ def train(torch, options, device, ranks):
     return options.steps * options.batch * options.length * ranks / seconds, [float(loss) for loss in losses]
 
 
-def settle(torch, device):
+def settle(torch: Any, device: Any) -> None:
     """Until everybody has done what was asked so far."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     torch.distributed.barrier()
 
 
-def main():
+def main() -> dict[str, Any] | None:
     """Train, or say why not."""
     options = arguments()
     try:

@@ -62,8 +62,13 @@ def scaled(seconds: int) -> str:
 class Place(Protocol):
     """Where a question is asked: the node's record, the plan, and answers that were given before."""
 
-    node: Mapping[str, Any]
-    declared: Inventory
+    @property
+    def node(self) -> Mapping[str, Any]:
+        """The record of the node."""
+
+    @property
+    def declared(self) -> Inventory:
+        """The plan."""
 
     def before(self, probe: Probe[Any], node: str) -> Any:
         """An earlier answer, parsed; raises UndeterminedError where there is none."""

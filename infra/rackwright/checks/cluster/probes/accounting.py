@@ -54,7 +54,8 @@ class Shares:
 
 def parse_shares(text: str) -> Shares:
     """Associations of one cluster: account|user|parent|share|limits|jobs|qos|default qos."""
-    accounts, users = {}, {}
+    accounts: dict[str, Account] = {}
+    users: dict[str, set[str]] = {}
     for name, user, parent, share, tres, jobs, qos, default in parse_table(text):
         if user:
             users.setdefault(name, set()).add(user)

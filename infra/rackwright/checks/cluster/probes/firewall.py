@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any, Final
 
 from rackwright.checks.cluster.harness.probe import Place, Probe
@@ -117,6 +117,7 @@ class Ruleset:
 
 _VERDICTS: Final = ("accept", "drop", "reject", "return", "jump", "goto")
 _HARMLESS: Final = ("counter", "log", "limit", "comment")
+_Address = IPv4Address | IPv6Address
 _NOT_THERE: Final = object()
 
 
@@ -167,8 +168,12 @@ def _is(actual: Any, right: Any) -> bool:
         return ip_address(actual) in ip_network(f"{right['prefix']['addr']}/{right['prefix']['len']}", strict=False)
     if "range" in right:
         low, high = right["range"]
-        return low <= actual <= high if isinstance(actual, int) else ip_address(low) <= ip_address(actual) <= ip_address(high)
+        return low <= actual <= high if isinstance(actual, int) else _is_between(ip_address(actual), ip_address(low), ip_address(high))
     raise UndeterminedError(f"the ruleset compares with an unsupported value: {json.dumps(right)}")
+
+
+def _is_between(address: _Address, low: _Address, high: _Address) -> bool:
+    return address.version == low.version and int(low) <= int(address) <= int(high)
 
 
 def parse_ruleset(text: str) -> Ruleset:

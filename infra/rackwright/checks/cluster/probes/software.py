@@ -119,7 +119,7 @@ def parse_settings(text: str) -> Mapping[str, str]:
     if first != "looked":
         raise ValueError("the file could not be read")
     said = [line.strip() for line in lines if line.strip() and not line.strip().startswith("#")]
-    return dict(line.split("=", 1) for line in said)  # type: ignore[misc]
+    return dict(line.split("=", 1) for line in said)
 
 
 NCCL_SETTINGS = Probe(

@@ -57,7 +57,7 @@ def parse_units(text: str) -> Lines[Unit]:
         plain = plain[: plain.rindex("\n")]  # the last line may be a part of one
     for block in re.split(r"\n\s*\n", plain.strip()):
         pairs = [line.split("=", 1) for line in block.splitlines() if "=" in line]
-        values = dict(pairs)  # type: ignore[arg-type]
+        values = dict(pairs)
         if any(values[key] != value for key, value in pairs):
             unread.append(block)  # two units, or one that is told differently
         elif re.fullmatch(r"[\w@.\\:-]+\.[a-z]+", values.get("Id", "")):
