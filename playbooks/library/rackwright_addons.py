@@ -28,6 +28,24 @@ options:
   folder: {type: path, default: /opt/rackwright/kubernetes/addons, description: Parent of the add-ons' folders with C(manifests.yaml).}
   kubeconfig: {type: path, default: /etc/kubernetes/admin.conf, description: Kubeconfig of the administrator.}
   timeout: {type: int, default: 180, description: "Timeout of start and of deletion, in seconds."}
+notes:
+  - C(kubernetes.core.k8s) applies manifests. It does not delete an add-on in the order that its webhooks and custom resources
+    require.
+"""
+
+EXAMPLES = r"""
+- name: Apply the add-ons and wait until they are available
+  rackwright_addons:
+    state: present
+    addons:
+      - {name: metrics-server, namespace: kube-system, deployment: metrics-server}
+      - {name: kueue, namespace: kueue-system, deployment: kueue-controller-manager}
+
+- name: Delete add-ons that are no longer declared
+  rackwright_addons:
+    state: absent
+    addons:
+      - {name: metrics-server, namespace: kube-system, deployment: metrics-server}
 """
 
 RETURN = r"""

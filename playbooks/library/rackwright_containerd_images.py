@@ -20,6 +20,15 @@ description:
 options:
   folder: {type: path, required: true, description: "Folder with C(bundle.json), the list of the bundle's archives."}
   archives: {type: list, elements: str, required: true, description: Names of archives in that list.}
+notes:
+  - No module of ansible-core or a collection imports archives into containerd's namespace of the kubelet.
+"""
+
+EXAMPLES = r"""
+- name: Import the images of the control plane
+  rackwright_containerd_images:
+    folder: /opt/rackwright/kubernetes
+    archives: [control-plane, node]
 """
 
 RETURN = r"""

@@ -27,6 +27,17 @@ options:
       device: {type: path, required: true, description: "Block device, preferably by a persistent name such as C(/dev/disk/by-id/…)."}
       mount: {type: path, required: true, description: Mount point; it must not contain files.}
   timeout: {type: int, default: 60, description: "Timeout for a device to appear, in seconds."}
+notes:
+  - C(community.general.filesystem) formats a disk with another signature if C(force) is set, and does not wait for a device that a
+    cloud attaches late. This module formats empty disks only.
+"""
+
+EXAMPLES = r"""
+- name: Format the data disk of the storage server
+  rackwright_data_disks:
+    disks:
+      - device: /dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_vol0123456789abcdef0
+        mount: /srv/storage
 """
 
 RETURN = r"""

@@ -18,6 +18,14 @@ options:
     type: list
     elements: str
     required: true
+notes:
+  - C(ansible.builtin.package_facts) lists every package of the node, which takes longer than the role.
+"""
+
+EXAMPLES = r"""
+- name: Query the versions of installed packages
+  rackwright_dpkg_facts:
+    names: [slurmd, munge]
 """
 
 RETURN = r"""

@@ -45,6 +45,24 @@ options:
   members: {type: dict, default: {}, description: "Members of the restored etcd, name to address (C(staged))."}
   token: {type: str, default: restored, description: "Cluster token of this restore; members with different tokens ignore each other."}
   timeout: {type: int, default: 180, description: "Timeout for the components to become ready, in seconds (C(ready))."}
+notes:
+  - No module restores etcd on several controllers with a way back. The steps are states, so that each runs on all controllers
+    before the next.
+"""
+
+EXAMPLES = r"""
+- name: Save a snapshot
+  rackwright_etcd:
+    state: snapshot
+    path: /var/lib/rackwright/etcd.snapshot
+
+- name: Unpack the snapshot beside the data of this controller
+  rackwright_etcd:
+    state: staged
+    path: /var/lib/rackwright/etcd.snapshot
+    name: control0
+    members: {control0: 10.77.0.10, control1: 10.77.0.11, control2: 10.77.0.12}
+    token: restored-20261127
 """
 
 RETURN = r"""

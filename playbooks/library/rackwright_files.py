@@ -44,6 +44,29 @@ options:
     description: Files, links or empty directories that must not exist.
     type: list
     elements: path
+notes:
+  - C(ansible.builtin.copy), C(ansible.builtin.file) and C(ansible.builtin.template) need one task and one connection for each file.
+    For a single file, use them.
+"""
+
+EXAMPLES = r"""
+- name: Install the configuration of munge
+  rackwright_files:
+    files:
+      - path: /etc/munge/munge.key
+        content: "{{ munge_key }}"
+        base64: true
+        mode: "0400"
+        owner: munge
+        group: munge
+        sensitive: true
+      - path: /etc/default/munge
+        content: |
+          OPTIONS="--num-threads 4"
+    directories:
+      - {path: /var/log/munge, mode: "0700", owner: munge, group: munge}
+    absent:
+      - /etc/munge/munge.key.old
 """
 
 RETURN = r"""

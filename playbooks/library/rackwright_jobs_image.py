@@ -29,6 +29,14 @@ description:
   - Where containerd's namespace C(k8s.io) has no image of this name, one is made of this node's python3, its library and a few tools.
 options:
   name: {type: str, required: true, description: Full name of the image.}
+notes:
+  - An image build with a container engine needs that engine on the node. This module needs containerd only.
+"""
+
+EXAMPLES = r"""
+- name: Build the image of the acceptance jobs
+  rackwright_jobs_image:
+    name: registry.invalid/rackwright/jobs:1
 """
 
 RETURN = r"""

@@ -21,6 +21,21 @@ options:
   prune: {type: list, elements: dict, default: [], description: C(apiVersion) and C(kind) of objects to delete if not declared.}
   kubeconfig: {type: path, default: /etc/kubernetes/admin.conf, description: Kubeconfig of the administrator.}
   timeout: {type: int, default: 30, description: "Timeout for the API to accept an object, in seconds."}
+notes:
+  - C(kubernetes.core.k8s) does not delete objects that are no longer declared, and needs a Python client on the node.
+"""
+
+EXAMPLES = r"""
+- name: Apply the namespaces of the users and delete those that are no longer declared
+  rackwright_k8s:
+    objects:
+      - apiVersion: v1
+        kind: Namespace
+        metadata:
+          name: research
+          labels: {app.kubernetes.io/managed-by: rackwright}
+    prune:
+      - {apiVersion: v1, kind: Namespace}
 """
 
 RETURN = r"""

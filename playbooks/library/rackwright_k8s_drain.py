@@ -30,6 +30,23 @@ options:
     required: true
   reason: {type: str, default: leaving, description: "Reason, recorded as an annotation of the node."}
   timeout: {type: int, default: 60, description: Seconds to wait for pods to end (drained) or for nodes to be Ready (resumed).}
+notes:
+  - C(kubernetes.core.k8s_drain) does not wait for jobs that must not be evicted, and uncordons nodes that an administrator
+    cordoned.
+"""
+
+EXAMPLES = r"""
+- name: Drain two nodes before a reboot
+  rackwright_k8s_drain:
+    nodes: [worker0, worker1]
+    state: drained
+    reason: rolling
+    timeout: 600
+
+- name: Take the nodes into service again
+  rackwright_k8s_drain:
+    nodes: [worker0, worker1]
+    state: resumed
 """
 
 RETURN = r"""

@@ -50,6 +50,26 @@ options:
   ignore_preflight_errors: {type: list, elements: str, default: [], description: Preflight errors of kubeadm to ignore.}
   renew_before: {type: int, default: 45, description: Remaining days of a certificate at which a controller renews all of its own.}
   timeout: {type: int, default: 180, description: "Timeout of the API, in seconds."}
+notes:
+  - No module of ansible-core or a collection manages kubeadm. With C(ansible.builtin.command), check mode and a second run know
+    nothing of the cluster.
+"""
+
+EXAMPLES = r"""
+- name: Create the cluster
+  rackwright_kubeadm:
+    state: initialized
+    endpoint: 10.77.0.10:6443
+    controllers: {control0: 10.77.0.10}
+
+- name: Join a worker
+  rackwright_kubeadm:
+    state: joined
+    name: worker0
+    address: 10.77.0.16
+    endpoint: 10.77.0.10:6443
+    labels: {node-role.kubernetes.io/worker: ""}
+    join_credentials: "{{ join_credentials }}"
 """
 
 RETURN = r"""

@@ -31,6 +31,19 @@ options:
     default: {}
     description: Controllers of the plan (C(created)) or to remove (C(member_removed)), name to address.
   returning: {type: list, elements: str, default: [], description: Nodes about to join (C(created)).}
+notes:
+  - C(ansible.builtin.command) with C(kubeadm token create) leaves the Node object and the etcd member of a node that is installed
+    again.
+"""
+
+EXAMPLES = r"""
+- name: Create a join token for a worker that returns
+  rackwright_kubeadm_token:
+    state: created
+    controllers: {control0: 10.77.0.10}
+    returning: [worker0]
+  register: join_credentials
+  no_log: true
 """
 
 RETURN = r"""

@@ -34,6 +34,26 @@ options:
   days: {type: int, default: 180, description: Validity of a new certificate in days (C(generated)).}
   renew_before: {type: int, default: 45, description: Remaining days at which a certificate is renewed (C(queried)).}
   config: {type: path, default: /etc/kubernetes/rackwright/kubeadm.yaml, description: Configuration file of kubeadm (C(generated)).}
+notes:
+  - With C(community.crypto) it takes five tasks for each user and a Python library on the node.
+"""
+
+EXAMPLES = r"""
+- name: Query which users need a kubeconfig
+  rackwright_kubeconfigs:
+    state: queried
+    users: [alice, bob]
+    endpoint: 10.77.0.10:6443
+  register: queried
+
+- name: Generate the kubeconfigs
+  rackwright_kubeconfigs:
+    state: generated
+    users: "{{ queried.wanting }}"
+    namespaces: {alice: research, bob: research}
+  delegate_to: control0
+  register: generated
+  no_log: true
 """
 
 RETURN = r"""

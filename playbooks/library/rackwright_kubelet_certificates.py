@@ -28,6 +28,16 @@ options:
   nodes: {type: list, elements: dict, required: true, description: Nodes with C(name) and C(address).}
   authority: {type: path, default: /etc/kubernetes/pki/ca.crt, description: CA certificate that must have signed the certificates.}
   timeout: {type: int, default: 60, description: "Timeout for all kubelets to serve their certificates, in seconds."}
+notes:
+  - C(kubectl certificate approve) approves what a node requests. This module approves the planned name and address only.
+"""
+
+EXAMPLES = r"""
+- name: Approve the serving certificates of the kubelets
+  rackwright_kubelet_certificates:
+    nodes:
+      - {name: control0, address: 10.77.0.10}
+      - {name: worker0, address: 10.77.0.16}
 """
 
 RETURN = r"""

@@ -22,6 +22,20 @@ options:
   file_system: {description: File system of a new array., choices: [ext4, xfs], default: ext4}
   mount: {description: Mount point; it must not contain files., type: path, required: true}
   format_empty_disks: {description: Whether empty disks may be formatted; other disks are never changed., type: bool, default: false}
+notes:
+  - C(community.general.filesystem) and C(ansible.posix.mount) cover the file system. No module creates an array and refuses disks
+    that are not empty.
+"""
+
+EXAMPLES = r"""
+- name: Stripe the instance store of a GPU node
+  rackwright_raid:
+    name: scratch
+    devices: [/dev/disk/by-id/nvme-eui.0001, /dev/disk/by-id/nvme-eui.0002]
+    level: 0
+    file_system: xfs
+    mount: /scratch
+    format_empty_disks: true
 """
 
 RETURN = r"""

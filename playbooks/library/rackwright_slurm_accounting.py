@@ -33,6 +33,21 @@ options:
     type: list
     elements: dict
     default: []
+notes:
+  - No module manages C(sacctmgr).
+"""
+
+EXAMPLES = r"""
+- name: Manage accounts and users
+  rackwright_slurm_accounting:
+    cluster: lab
+    account: users
+    users: [bob]
+    accounts:
+      - {name: research, parent: root, users: [alice], fairshare: 10, gpus: 8, qos: [normal, urgent]}
+    qos:
+      - {name: normal, priority: 0, preempts: []}
+      - {name: urgent, priority: 100, max_time_s: 3600, preempts: [normal]}
 """
 
 RETURN = r"""

@@ -31,6 +31,22 @@ options:
     required: true
   reason: {type: str, default: leaving, description: Reason; the module adds the prefix C(rackwright).}
   timeout: {type: int, default: 60, description: Seconds to wait for jobs to end (drained) or for nodes to register (resumed).}
+notes:
+  - No module drains Slurm nodes. C(scontrol update) alone lifts drains that an administrator set.
+"""
+
+EXAMPLES = r"""
+- name: Drain a worker before a reboot
+  rackwright_slurm_drain:
+    nodes: [worker0]
+    state: drained
+    reason: rolling
+    timeout: 3600
+
+- name: Take the worker into service again
+  rackwright_slurm_drain:
+    nodes: [worker0]
+    state: resumed
 """
 
 RETURN = r"""

@@ -61,6 +61,28 @@ options:
     description: Unit files and drop-ins of units that are not in C(units). For units in C(units), systemd reports changes itself.
     type: list
     elements: path
+notes:
+  - A handler with C(ansible.builtin.systemd_service) is lost if the run ends between write and restart. This module stores a digest
+    of what a unit read at its start.
+"""
+
+EXAMPLES = r"""
+- name: Configure and start munge
+  rackwright_systemd_units:
+    files:
+      - path: /etc/default/munge
+        content: |
+          OPTIONS="--num-threads 4"
+    units:
+      - name: munge
+        enabled: true
+        config: [/etc/default/munge, /etc/munge/munge.key]
+        readiness: {path: /run/munge/munge.socket.2}
+
+- name: Stop a unit that may be missing
+  rackwright_systemd_units:
+    units:
+      - {name: slurmd, state: stopped, enabled: false, missing_ok: true}
 """
 
 RETURN = r"""

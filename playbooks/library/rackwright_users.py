@@ -48,6 +48,18 @@ options:
     description: File with the names of the groups that this module created or added users to.
     type: path
     default: /var/lib/rackwright/groups.json
+notes:
+  - C(ansible.builtin.user) in a loop takes one connection for each user, and cannot remove users that are no longer declared.
+"""
+
+EXAMPLES = r"""
+- name: Manage the users of the cluster
+  rackwright_users:
+    groups:
+      - {name: research, gid: 10100}
+    users:
+      - {name: alice, uid: 10001, gid: 10001, shell: /bin/bash, admin: true, groups: [research]}
+      - {name: bob, uid: 10002, gid: 10002, shell: /bin/bash, admin: false, groups: []}
 """
 
 RETURN = r"""

@@ -1,0 +1,97 @@
+"""The documentation of the project's modules: the options that a module accepts, examples that it accepts, why no other module serves."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import yaml
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+
+from rackwright import layout
+
+LIBRARY = layout.product_root() / layout.MODULES
+MODULES = sorted(file.stem for file in LIBRARY.glob("*.py"))
+STAND_INS: dict[str, Any] = {"dict": {"key": "value"}, "list": ["item"], "bool": True, "int": 1}
+"""Values by type, in place of a template."""
+
+
+class Started(Exception):
+    """A module has declared its arguments."""
+
+
+@pytest.fixture
+def module(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module as Python imports it."""
+    monkeypatch.syspath_prepend(str(LIBRARY))
+    monkeypatch.syspath_prepend(str(layout.product_root() / layout.PLAYBOOKS))
+    yield importlib.import_module(request.param)
+    sys.modules.pop(request.param, None)
+
+
+def arguments_of(module: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Return the arguments with which the module creates its AnsibleModule."""
+    declared: dict[str, Any] = {}
+
+    def start(argument_spec: dict[str, Any], **words: Any) -> None:
+        declared.update(words, argument_spec=argument_spec)
+        raise Started
+
+    monkeypatch.setattr(module, "AnsibleModule", start)
+    with pytest.raises(Started):
+        module.main()
+    return declared
+
+
+def options_of(name: str) -> set[str]:
+    """Return the options that a module's documentation lists."""
+    text = (LIBRARY / f"{name}.py").read_text(encoding="utf-8").partition('DOCUMENTATION = r"""')[2].partition('"""')[0]
+    return set(yaml.safe_load(text)["options"])
+
+
+def described(option: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an option accepts."""
+    return {key: option.get(key) or default for key, default in (("type", "str"), ("required", False), ("default", None), ("choices", []))}
+
+
+def filled(value: Any, kind: str) -> Any:
+    """Return a value of an example, with a stand-in of the option's type for a template."""
+    return STAND_INS.get(kind, "text") if isinstance(value, str) and "{{" in value else value
+
+
+@pytest.mark.parametrize("module", MODULES, indirect=True)
+def test_documented_options_are_those_of_the_module(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    documented = yaml.safe_load(module.DOCUMENTATION)
+    assert documented["module"] == module.__name__
+    spec = arguments_of(module, monkeypatch)["argument_spec"]
+    named = re.findall(r"M\((\w+)\)", str(documented.get("description")))
+    elsewhere = set().union(*map(options_of, named))
+    assert set(documented["options"]) <= set(spec) <= set(documented["options"]) | elsewhere
+    declared = {name: described(option) for name, option in spec.items() if name in documented["options"]}
+    assert {name: described(option) for name, option in documented["options"].items()} == declared
+
+
+@pytest.mark.parametrize("module", MODULES, indirect=True)
+def test_examples_are_accepted_by_the_module(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    declared = arguments_of(module, monkeypatch)
+    spec = declared["argument_spec"]
+    limits = {
+        key: declared[key] for key in ("mutually_exclusive", "required_together", "required_one_of", "required_if") if key in declared
+    }
+    validator = ArgumentSpecValidator(spec, **limits)
+    tasks = yaml.safe_load(module.EXAMPLES)
+    assert tasks
+    for task in tasks:
+        given = task[module.__name__]
+        result = validator.validate({key: filled(value, spec.get(key, {}).get("type", "str")) for key, value in given.items()})
+        assert result.error_messages == [], task["name"]
+
+
+@pytest.mark.parametrize("module", MODULES, indirect=True)
+def test_documentation_says_why_no_other_module_serves(module: Any) -> None:
+    assert yaml.safe_load(module.DOCUMENTATION)["notes"]
+    assert yaml.safe_load(module.RETURN)
