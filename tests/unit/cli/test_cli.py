@@ -13,6 +13,7 @@ import pytest
 from support.cli import CliResult, Run, run_cli
 
 from rackwright.cli import main
+from rackwright.cli.commands import COMMANDS
 from rackwright.inventory import paths
 from rackwright.model import Severity
 from rackwright.rules import RULES
@@ -260,13 +261,13 @@ def test_help_names_every_command(run: Run) -> None:
     """With one line each."""
     ended = run("--help")
     assert ended.code == 0
-    assert all(f"  {name} " in ended.out for name in main.COMMANDS)
+    assert all(f"  {name} " in ended.out for name in COMMANDS)
 
 
-@pytest.mark.parametrize("name", list(main.COMMANDS))
+@pytest.mark.parametrize("name", list(COMMANDS))
 def test_every_command_of_the_table_exists(name: str) -> None:
     """A wrong entry would show only when somebody needs it."""
-    module, function = main.COMMANDS[name][0].split(":")
+    module, function = COMMANDS[name][0].split(":")
     assert callable(getattr(import_module(module), function))
 
 
