@@ -277,7 +277,7 @@ def test_a_defect_is_confessed_without_a_traceback(run: Run, monkeypatch: pytest
     def broken(asked: str) -> None:
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr("rackwright.cli.validate.load_and_validate", broken)
+    monkeypatch.setattr("rackwright.operations.validation.load_and_validate", broken)
     ended = run("validate", "lab")
     assert ended.code == 3
     assert ended.err.startswith("ZeroDivisionError: oops\n  this is a bug in rackwright")
