@@ -23,7 +23,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "verify": ("rackwright.cli.verify:verify", "Check a running stack against its plan."),
     "acceptance": ("rackwright.cli.acceptance:accept", "Run the acceptance test: jobs of an unprivileged user, phase by phase."),
     "drift": ("rackwright.cli.drift:drift", "Compare a running stack with its declaration."),
-    "drift-history": ("rackwright.cli.drift:history", "Show the history of drift: first seen, still open, resolved."),
+    "drift-history": ("rackwright.cli.drift_history:history", "Show the history of drift: first seen, still open, resolved."),
     "drift-schedule": ("rackwright.cli.drift_schedule:schedule", "Schedule a nightly drift scan (systemd, cron or GitHub Actions)."),
     "hardware": ("rackwright.cli.hardware:hardware", "Show each node's hardware and compare it with the plan."),
     "status": ("rackwright.cli.status:status", "Show the last verdict, its level and its age."),
