@@ -13,8 +13,9 @@ from click.testing import CliRunner
 from kubernetes_schemas import ADDONS, breaches
 
 from rackwright.catalog.addons import NEVER, addons
-from rackwright.cli import workloads as cli
 from rackwright.cli.main import _program
+from rackwright.cli.render.workloads import text
+from rackwright.cli.workloads import SCHEMA
 from rackwright.errors import InputError
 from rackwright.inventory import paths
 from rackwright.model.scheduler.kubernetes import Kubernetes, Namespace
@@ -166,7 +167,7 @@ def test_a_cluster_without_gpus_or_with_slurm_has_none() -> None:
 def test_a_file_says_first_what_it_needs_and_what_was_run(name: str) -> None:
     workload = WORKLOADS[name]
     plan = changed(scheduler={"kind": "kubernetes", "cni": "cilium"}) if name == "cilium" else lab()
-    written = cli.text("lab-k8s", name, workload, render(plan, name))
+    written = text("lab-k8s", name, workload, render(plan, name))
     head = [line for line in written.splitlines() if line.startswith("#")]
     for need in workload.needs:
         (line,) = [line for line in head if line.startswith(f"# Needs {need} ")]
@@ -189,4 +190,4 @@ def test_the_command_lists_and_prints() -> None:
     listed = CliRunner().invoke(program, ["workloads", "lab-k8s"])
     assert listed.exit_code == 0 and all(name in listed.output for name in WORKLOADS)
     printed = CliRunner().invoke(program, ["workloads", "lab-k8s", "jobset", "--json"])
-    assert json.loads(printed.output)["schema"] == cli.SCHEMA
+    assert json.loads(printed.output)["schema"] == SCHEMA

@@ -24,7 +24,7 @@ import yaml
 from support.command import CommandResult
 
 from rackwright import layout
-from rackwright.provider.lab import inotify_limits
+from rackwright.drivers import inotify_limits
 
 ROOT = Path(__file__).resolve().parents[2]
 _PARTS = (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rackwright.cli.main import COMMANDS
+from rackwright.cli.commands import COMMANDS
 from rackwright.rules import check
 from rackwright.stackfile.load import load_cluster
 

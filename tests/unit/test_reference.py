@@ -8,7 +8,7 @@ import pytest
 
 import reference
 from rackwright.catalog.checks import acceptance, checks
-from rackwright.cli.main import COMMANDS
+from rackwright.cli.commands import COMMANDS
 from rackwright.rules import RULES
 from rackwright.stackfile.schema import schema
 from reference import environment, markdown

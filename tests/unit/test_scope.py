@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from rackwright.cli.main import COMMANDS
+from rackwright.cli.commands import COMMANDS
 from rackwright.model.phases import AfterPhase
 from rackwright.stackfile.load import load_cluster
 

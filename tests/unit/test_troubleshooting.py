@@ -10,7 +10,7 @@ import pytest
 import troubleshooting
 from rackwright.catalog.checks import acceptance, checks
 from rackwright.catalog.symptoms import symptoms
-from rackwright.cli.main import COMMANDS
+from rackwright.cli.commands import COMMANDS
 
 
 def test_the_page_is_made_from_the_catalogue():

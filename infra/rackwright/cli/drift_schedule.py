@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from datetime import time
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic_core import PydanticCustomError
 
-from rackwright import layout
 from rackwright.drift import schedule as drift_schedule
+from rackwright.drift.schedule import ScheduledScan
 from rackwright.errors import InputError
-from rackwright.inventory import paths
 from rackwright.inventory.running_stack import require_up
 from rackwright.model.units import parse_seconds
 from rackwright.operations.drift import systemd_timer
@@ -42,7 +40,7 @@ def schedule(
     """Schedule a nightly drift scan. With systemd, a machine that was off at that time scans when it starts again."""
     if not remove:
         require_up(stack)
-    nightly = _nightly(stack, _time(at), _seconds(jitter))
+    nightly = systemd_timer.nightly_scan(stack, _time(at), _seconds(jitter))
     if using is Way.CRON:
         typer.echo(drift_schedule.crontab(nightly), nl=False)
     elif using is Way.GITHUB:
@@ -56,27 +54,6 @@ def schedule(
         _install(nightly)
 
 
-def installed_units(stack: str) -> list[Path]:
-    """Return the installed units of the current user that scan the stack."""
-    return systemd_timer.installed_units(_nightly(stack, time(), 0))
-
-
-def _nightly(stack: str, at: time, jitter_s: int) -> drift_schedule.ScheduledScan:
-    return drift_schedule.ScheduledScan(stack, _program(), str(paths.drift_page(stack)), at, jitter_s, _environment())
-
-
-def _program() -> str:
-    """Return the path of `rackwright` in the current environment."""
-    return str(Path(sys.executable).with_name("rackwright"))
-
-
-def _environment() -> dict[str, str]:
-    """Return what the scan needs of this process's environment. A timer starts in no project folder; a checkout is found without one."""
-    home = {"RACKWRIGHT_HOME": str(paths.home())} if os.environ.get("RACKWRIGHT_HOME") else {}
-    project = paths.project_root()
-    return home | ({layout.PROJECT_ENV: str(project)} if project != layout.product_root() else {})
-
-
 def _time(asked: str) -> time:
     if not re.fullmatch(r"([01]?[0-9]|2[0-3]):[0-5][0-9]", asked):
         raise InputError(f"`{asked}` is not a time of day", path="--at", hint="pass hours and minutes, like 03:00")
@@ -85,21 +62,19 @@ def _time(asked: str) -> time:
 
 
 def _seconds(asked: str) -> int:
-    from pydantic_core import PydanticCustomError
-
     try:
         return 0 if asked == "0" else parse_seconds(asked)
     except PydanticCustomError as error:
         raise InputError(f"`{asked}` is not a duration", path="--jitter", hint="pass a number and s, m or h, like 15m") from error
 
 
-def _install(nightly: drift_schedule.ScheduledScan) -> None:
+def _install(nightly: ScheduledScan) -> None:
     timer = systemd_timer.install_timer(nightly)
     typer.echo(f"nightly scan of {nightly.stack} scheduled at {nightly.at:%H:%M}: {timer}")
     if os.geteuid() != 0:
         typer.echo("  it runs only while you are logged in; run `loginctl enable-linger` to change that")
 
 
-def _remove(nightly: drift_schedule.ScheduledScan) -> None:
+def _remove(nightly: ScheduledScan) -> None:
     files = systemd_timer.remove_timer(nightly)
     typer.echo(f"removed {', '.join(map(str, files))}" if files else f"no timer of {nightly.stack} is installed")

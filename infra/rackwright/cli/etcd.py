@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from rackwright.cli.progress import show_progress
-from rackwright.errors import UndeterminedError
 
 etcd = typer.Typer(
     add_completion=False,
@@ -32,7 +29,7 @@ def save(stack: Stack, file: SnapshotFile) -> None:
     """
     from rackwright.operations.etcd import save_snapshot
 
-    _run(stack, "backup", save_snapshot(stack, file, show_progress))
+    save_snapshot(stack, file, show_progress)
     typer.echo(
         f"{file}: consistent etcd snapshot of stack {stack}\n"
         "  secrets in it are encrypted, and the key is in the stack's state: back up the state as well (`rackwright state backup FILE`)"
@@ -51,16 +48,8 @@ def restore(
     """
     from rackwright.operations.etcd import restore_snapshot
 
-    _run(stack, "restore", restore_snapshot(stack, file, show_progress, force=force))
+    restore_snapshot(stack, file, show_progress, force=force)
     typer.echo(
         f"stack {stack}: restored from {file}\n"
         f"  run `rackwright verify {stack}` to check it, and `pulumi up -s {stack}` to add what was declared after the snapshot"
     )
-
-
-def _run(stack: str, action: str, operation: Coroutine[None, None, None]) -> None:
-    try:
-        asyncio.run(operation)
-    except KeyboardInterrupt:
-        hint = "run the same command again, or `rackwright up`, to continue"
-        raise UndeterminedError(f"interrupted during etcd-{action}.yml", path=f"stack {stack}", hint=hint) from None

@@ -10,7 +10,9 @@ from typing import Annotated
 import typer
 
 from rackwright.cli.fabric_diff import diff
-from rackwright.cli.fabric_options import SCHEMA, AsJson, Nodes, Stack, plan_with_fabric
+from rackwright.cli.fabric_options import SCHEMA, AsJson, Nodes, Stack
+from rackwright.cli.progress import show_warning
+from rackwright.operations.fabric import plan_with_fabric
 
 fabric = typer.Typer(
     no_args_is_help=True,
@@ -29,7 +31,7 @@ def plan_(stack: Stack, nodes: Nodes = None, as_json: AsJson = False) -> None:
     """Show switches, cables, bisection bandwidth and the parts that growth adds."""
     from rackwright.plan.fabric.summary import sections, summary
 
-    plan = plan_with_fabric(stack)
+    plan = plan_with_fabric(stack, show_warning)
     if as_json:
         print(json.dumps({"schema": SCHEMA, "stack": plan.stack, **summary(plan, nodes)}, indent=2))
     else:
@@ -43,7 +45,7 @@ def cables_(stack: Stack, nodes: Nodes = None, as_json: AsJson = False) -> None:
     """List every cable of both planes with its ends, racks and length, as CSV."""
     from rackwright.plan.fabric.cable_list import as_csv, rows
 
-    plan = plan_with_fabric(stack)
+    plan = plan_with_fabric(stack, show_warning)
     found = rows(plan, nodes)
     if as_json:
         print(json.dumps({"schema": SCHEMA, "stack": plan.stack, "cables": [asdict(row) for row in found]}, indent=2))
@@ -60,7 +62,7 @@ def svg_(
     """Draw racks, leaves, spines and both planes as SVG."""
     from rackwright.plan.fabric.svg import picture
 
-    text = picture(plan_with_fabric(stack), nodes)
+    text = picture(plan_with_fabric(stack, show_warning), nodes)
     if file is None:
         print(text, end="")
     else:

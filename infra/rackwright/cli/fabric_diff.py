@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from rackwright.cli.fabric_options import SCHEMA, AsJson, Stack, plan_with_fabric
+from rackwright.cli.fabric_options import SCHEMA, AsJson, Stack
+from rackwright.cli.progress import show_warning
 
 if TYPE_CHECKING:
-    from rackwright.plan import Plan
-    from rackwright.report.fabric_diff import Comparison, Difference
-    from rackwright.report.fabric_links import FabricLinks
+    from rackwright.operations.fabric import FabricComparison
 
 _DIFFERS: Final = 1
 """Exit code "not as declared" (`rackwright.cli.main.app`)."""
@@ -37,78 +34,25 @@ def diff(
 
     Exit codes: 0 all cables as planned, 1 some differ, 2 invalid input, 3 file cannot be interpreted or devices cannot be identified.
     """
-    from rackwright.plan.fabric.wiring import wiring
+    from rackwright.operations.fabric import compare_fabric
 
-    plan = plan_with_fabric(stack)
-    links = _discovered(file)
-    if node_name_map is not None:
-        links = links.renamed(_node_names(node_name_map))
-    laid = wiring(plan)
-    compared = _compared(plan, [cable.row() for cable in laid.cables], links)
-    found = compared.differences
+    found = compare_fabric(stack, file, node_name_map, show_warning)
     if as_json:
-        document = {"schema": SCHEMA, "stack": plan.stack, "cables": len(laid.cables), "differences": [row.as_dict() for row in found]}
-        print(json.dumps(document, indent=2))
-    elif found or not compared.unknown:
-        print("\n".join(_lines(found)) or f"all {len(laid.cables)} cables are connected as planned")
-    _require_identified(compared, file)
-    raise typer.Exit(_DIFFERS if found else 0)
+        print(json.dumps(_data(found), indent=2))
+    elif found.differences or found.is_complete:
+        print("\n".join(_lines(found)))
+    found.require_complete()
+    raise typer.Exit(_DIFFERS if found.differences else 0)
 
 
-def _compared(plan: Plan, rows: list[str], links: FabricLinks) -> Comparison:
-    from rackwright.plan.fabric.netlist import port_guids
-    from rackwright.report.fabric_diff import compare
-
-    assert plan.fabric is not None
-    guids = port_guids(plan) if plan.fabric.simulated else {}
-    return compare(rows, links, guids=guids, rate=f"{plan.fabric.width} {plan.fabric.speed}")
+def _data(found: FabricComparison) -> dict[str, Any]:
+    differences = [one.as_dict() for one in found.differences]
+    return {"schema": SCHEMA, "stack": found.stack, "cables": found.cables, "differences": differences}
 
 
-def _require_identified(compared: Comparison, file: str) -> None:
-    """Raise UndeterminedError if a planned cable could not be compared, because several devices could be its end."""
-    from rackwright.errors import UndeterminedError
-
-    if compared.unknown:
-        hint = (
-            "name the devices, or pass their names by GUID with `--node-name-map`; `ibstat` on a node prints the port GUIDs of its adapters"
-        )
-        raise UndeterminedError(compared.why_unknown, path=file, hint=hint)
-
-
-def _lines(found: tuple[Difference, ...]) -> Iterable[str]:
-    yield from map(str, found[:_SHOWN])
-    if len(found) > _SHOWN:
-        yield f"and {len(found) - _SHOWN} more"
-
-
-def _discovered(file: str) -> FabricLinks:
-    """Return the fabric in the file; raise UndeterminedError if the file is empty, truncated or has another format."""
-    from rackwright.errors import UndeterminedError
-    from rackwright.report.fabric_links import read_links
-
-    try:
-        return read_links(_read(file, "pass a file with the output of `ibnetdiscover -p`"))
-    except ValueError as unreadable:
-        hint = "run `ibnetdiscover -p` again on a node with an active port, and save its complete output"
-        raise UndeterminedError(str(unreadable), path=file, hint=hint) from None
-
-
-def _node_names(file: str) -> dict[int, str]:
-    """Return the names by GUID; raise InputError if the file is no node-name map."""
-    from rackwright.errors import InputError
-    from rackwright.report.fabric_links import read_node_names
-
-    hint = 'pass a file with lines such as `0xfc6a1c0300000200 "spine-01"`'
-    try:
-        return read_node_names(_read(file, hint))
-    except ValueError as unreadable:
-        raise InputError(str(unreadable), path=file, hint=hint) from None
-
-
-def _read(file: str, hint: str) -> str:
-    from rackwright.errors import InputError
-
-    try:
-        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as unreadable:
-        raise InputError(str(unreadable), path=file, hint=hint) from None
+def _lines(found: FabricComparison) -> Iterable[str]:
+    if not found.differences:
+        yield f"all {found.cables} cables are connected as planned"
+    yield from map(str, found.differences[:_SHOWN])
+    if len(found.differences) > _SHOWN:
+        yield f"and {len(found.differences) - _SHOWN} more"

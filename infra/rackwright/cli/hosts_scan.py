@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from rackwright.cli.host_keys import write_keys
 from rackwright.cli.render import hosts_scan
-from rackwright.drivers.preflight import PreflightRequest, PreflightResult, run_preflight
-from rackwright.drivers.ssh_client import SshRoute
+from rackwright.drivers.preflight import PreflightResult
 from rackwright.errors import InputError, UndeterminedError
-from rackwright.inventory import paths
-from rackwright.model.targets.hosts import HostsTarget
-from rackwright.operations.stack import load_and_validate
-from rackwright.plan import Plan, expand
-from rackwright.stackfile.load import find_stack_file
+from rackwright.operations.hosts.host_keys import write_keys
+from rackwright.operations.hosts.preflight_scan import HostScan, scan_machines
 
 _UNFIT = 1
 """Exit code "not as declared" (`rackwright.cli.main.app`)."""
+_HINT = "run it on a terminal and compare, or pass --fingerprints FILE, taken from the machines' consoles or their administrator"
 
 
 def scan(
@@ -46,47 +43,35 @@ def scan(
         )
     if fingerprints and not write:
         raise InputError("requires --write", path="--fingerprints", hint="add --write")
-    file, plan = _planned(stack)
-    seen = _looked(plan)
-    typer.echo(json.dumps(hosts_scan.data(plan, seen), indent=2) if as_json else hosts_scan.text(plan, seen))
+    found = scan_machines(stack)
+    typer.echo(json.dumps(hosts_scan.data(found), indent=2) if as_json else hosts_scan.text(found))
     if write:
-        seen = write_keys(file, plan, seen, fingerprints)
-    if not all(one.reached for one in seen):
+        found = _write(found, fingerprints)
+    if not all(one.reached for one in found.machines):
         raise typer.Exit(UndeterminedError.exit_code)
-    if not all(one.fits for one in seen):
+    if not all(one.fits for one in found.machines):
         raise typer.Exit(_UNFIT)
 
 
-def _planned(asked: str) -> tuple[Path, Plan]:
-    """Return the stack's file and plan. Missing host keys and undeclared capacities are accepted; raise InputError for other errors."""
-    judged = load_and_validate(asked)
-    in_the_way = [
-        finding for finding in judged.findings if finding.is_error and finding.rule not in {"machine-key-missing", "capacity-undeclared"}
-    ]
-    if in_the_way or judged.loaded.cluster is None:
-        raise InputError("\n".join(map(str, in_the_way)))
-    if not isinstance(judged.loaded.cluster.target, HostsTarget):
-        raise InputError(
-            f"target {judged.loaded.cluster.target.kind} creates its own nodes (expected target hosts)",
-            path=f"stack {judged.loaded.stack}",
-        )
-    return find_stack_file(asked, paths.stacks()), expand(judged.loaded.cluster, judged.loaded.stack)
+def _write(found: HostScan, fingerprints: Path | None) -> HostScan:
+    update = write_keys(found, fingerprints, _confirm)
+    if update.missing:
+        typer.echo(f"{found.file.name}: {update.written} of {update.missing} missing host keys written", err=True)
+    else:
+        typer.echo("no missing host key can be written", err=True)
+    return update.scan
 
 
-def _looked(plan: Plan) -> list[PreflightResult]:
-    """Query every machine that is not `out`. Try the stack's own key first, as `up` does."""
-    target = plan.target
-    assert isinstance(target, HostsTarget)
-    own = paths.identity(plan.stack)
-    keys = [*([own] if own.exists() else []), *([Path(target.ssh_private_key_file)] if target.ssh_private_key_file else [])]
-    via = _way(plan, target.jump_host) if target.jump_host else None
-    return run_preflight(_asked(plan), keys, via=via, adopted=own.exists())
-
-
-def _asked(plan: Plan) -> Sequence[PreflightRequest]:
-    return [PreflightRequest(_way(plan, node.name), hosts_scan.declared(plan, node)) for node in plan.nodes if node.is_in]
-
-
-def _way(plan: Plan, name: str) -> SshRoute:
-    machine, node = hosts_scan.machine(plan, name), plan.node(name)
-    return SshRoute(name, machine.ssh_address or node.address, node.ssh_port, node.user, machine.host_key or "")
+def _confirm(missing: Sequence[PreflightResult]) -> bool:
+    """Ask the user to confirm the keys; raise InputError without a terminal."""
+    if not sys.stdin.isatty():
+        raise InputError("not a terminal: host keys must be confirmed by a person", path="--write", hint=_HINT)
+    lines = [f"  {one.name}: {one.fingerprint} ({one.key_type})" for one in missing]
+    typer.echo("\n".join(["", "The machines presented these keys, which are not in the stack file:", *lines]), err=True)
+    typer.echo(
+        "Compare each with the machine's console: `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub`. "
+        "A man in the middle would present another key.",
+        err=True,
+    )
+    answer: str = typer.prompt("Are all keys identical to those on the consoles? Type `yes` to write them", default="no", err=True)
+    return answer.strip().lower() == "yes"

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from rackwright.cli.progress import show_warning
 from rackwright.impact import DISRUPTIVE, Action, PlannedChange
 from rackwright.impact import impact as worked_out
 from rackwright.inventory import applied, paths
@@ -28,7 +29,7 @@ def impact(
 
     Exit codes: 0 not disruptive, 1 ends jobs or sessions or deletes data, 2 edit refused or invalid input, 3 undetermined.
     """
-    now = cluster_and_plan(stack)
+    now = cluster_and_plan(stack, show_warning)
     last = applied.read(paths.applied(now.plan.stack))
     found = worked_out(last, now)
     if as_json:

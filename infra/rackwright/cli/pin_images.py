@@ -3,39 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import asdict
+from typing import Annotated
 
 import typer
 
-from rackwright.errors import InputError
-from rackwright.inventory import paths
-from rackwright.model.targets.aws import AwsTarget, Image
-from rackwright.operations.stack import load_and_validate
-from rackwright.stackfile.load import find_stack_file
-
-if TYPE_CHECKING:
-    from rackwright.drivers.aws.account import Account
+from rackwright.operations.image_pins import Pin, pin_images
 
 _NOT_AS_DECLARED = 1
 """Exit code "not as declared" (`rackwright.cli.main.app`)."""
-
-
-@dataclass(frozen=True)
-class Pin:
-    """An image of a stack: the pinned id and the newest one."""
-
-    path: str
-    """For example `target.image`."""
-    pinned: str | None
-    newest: str
-
-    @property
-    def current(self) -> bool:
-        """Whether the newest image is pinned."""
-        return self.pinned == self.newest
 
 
 def pin(
@@ -44,79 +20,13 @@ def pin(
     as_json: Annotated[bool, typer.Option("--json", help="Print the images as JSON.")] = False,
 ) -> None:
     """Write the ids of the newest machine images into the stack file, so that a later `up` starts the same image."""
-    file = find_stack_file(stack, paths.stacks())
-    target = _target(stack)
-    pins = tuple(_pins(target))
-    if not pins:
-        raise InputError(
-            "has neither `ssm_parameter` nor `name` and `owner`",
-            path="target.image",
-            hint="add `ssm_parameter`, or `name` and `owner`",
-        )
-    if not check:
-        _write(file, pins)
-    print(
-        json.dumps({"pins": [{**asdict(one), "current": one.current} for one in pins]}, indent=2) if as_json else _text(pins, check=check)
-    )
+    pins = pin_images(stack, write=not check)
+    if as_json:
+        print(json.dumps({"pins": [{**asdict(one), "current": one.current} for one in pins]}, indent=2))
+    else:
+        print("\n".join(f"{one.path}: {_said(one, check=check)}" for one in pins))
     if check and not all(one.current for one in pins):
         raise typer.Exit(_NOT_AS_DECLARED)
-
-
-def _target(stack: str) -> AwsTarget:
-    """Return the stack's AWS target; raise InputError for invalid fields.
-
-    Findings of rules are ignored, because one of them may be the missing pin.
-    """
-    judged = load_and_validate(stack)
-    if judged.loaded.cluster is None:
-        raise InputError("\n".join(str(finding) for finding in judged.findings))
-    target = judged.loaded.cluster.target
-    if not isinstance(target, AwsTarget):
-        raise InputError(f"target {target.kind} has no machine images to pin", path="target.kind", hint="use a stack with target aws")
-    return target
-
-
-def _pins(target: AwsTarget) -> Iterator[Pin]:
-    from rackwright.drivers.aws.account import Account
-
-    account = Account(target.region)
-    if _can_be_looked_up(target.image):
-        yield _pin(account, target, target.image, None, "target.image")
-    for group, declared in target.instances.items():
-        if declared.image is not None and _can_be_looked_up(declared.image):
-            yield _pin(account, target, declared.image, group, f"target.instances.{group}.image")
-
-
-def _can_be_looked_up(image: Image) -> bool:
-    return image.ssm_parameter is not None or image.name is not None
-
-
-def _pin(account: Account, target: AwsTarget, image: Image, group: str | None, path: str) -> Pin:
-    from rackwright.drivers.aws.images import architectures, newest
-
-    run = architectures(target, group)
-    if len(run) > 1:
-        raise InputError(
-            f"groups with the architectures {' and '.join(sorted(run))} cannot share an image",
-            path=path,
-            hint="set `image` for the groups of one architecture",
-        )
-    return Pin(path, image.id, newest(account, image, next(iter(run), None), path))
-
-
-def _write(file: Path, pins: tuple[Pin, ...]) -> None:
-    from rackwright.stackfile import set_value
-
-    text = before = file.read_bytes().decode()
-    for one in pins:
-        if not one.current:
-            text = set_value.set_value(text, one.path.split("."), "id", one.newest, name=file.name)
-    if text != before:
-        file.write_bytes(text.encode())
-
-
-def _text(pins: tuple[Pin, ...], *, check: bool) -> str:
-    return "\n".join(f"{one.path}: {_said(one, check=check)}" for one in pins)
 
 
 def _said(one: Pin, *, check: bool) -> str:

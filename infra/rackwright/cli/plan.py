@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
-from rackwright.cli.render.table import table
-from rackwright.model.units import format_seconds
+from rackwright.cli.progress import show_warning
+from rackwright.cli.render import plan as render_plan
 from rackwright.operations.stack import planned
-from rackwright.plan import Plan, PlanNode
-from rackwright.plan.fabric import FabricPlan, wiring
-from rackwright.plan.kubernetes.schema import Kubernetes
-from rackwright.plan.schema import Slurm
 
 
 def plan(
@@ -22,64 +17,5 @@ def plan(
     as_json: Annotated[bool, typer.Option("--json", help="Print the complete plan as JSON.")] = False,
 ) -> None:
     """Show the nodes, addresses, storage and queues that a stack file expands to."""
-    expanded = planned(stack)
-    print(json.dumps(expanded.to_data(), indent=2) if as_json else "\n\n".join(_sections(expanded)))
-
-
-def _sections(plan: Plan) -> Iterator[str]:
-    yield _headline(plan)
-    yield table(["node", "address", "roles", "cpus", "memory", "gpus", "rack", "state"], [_row(node) for node in plan.nodes])
-    yield table(
-        ["storage", "kind", "mount", "servers", "clients"],
-        [[s.name, s.kind, s.mount, s.servers, _most(s.clients, plan.groups["nodes"])] for s in plan.storage],
-    )
-    yield _partitions(plan.scheduler) if plan.scheduler.kind == "slurm" else _kubernetes(plan.scheduler)
-    if plan.fabric is not None:
-        yield _fabric(plan, plan.fabric)
-
-
-def _partitions(slurm: Slurm) -> str:
-    return table(
-        ["partition", "nodes", "default", "max time"],
-        [[p.name, p.nodes, "yes" if p.default else None, format_seconds(p.max_time) if p.max_time else None] for p in slurm.partitions],
-    )
-
-
-def _kubernetes(kubernetes: Kubernetes) -> str:
-    """Return the kubeadm settings and the quotas of the namespaces."""
-    source = "the bundle" if kubernetes.bundled else "the vendor's packages"
-    line = f"kubernetes {kubernetes.version} from {source}, API at {kubernetes.endpoint}, pods {kubernetes.pods} by {kubernetes.cni.value}"
-    if not kubernetes.namespaces:
-        return line
-    heads = ["namespace", "users", "gpus", "cpus", "pods", "pod security"]
-    return f"{line}\n\n" + table(heads, [[n.name, n.users, n.gpus, n.cpus, n.pods, n.pod_security.value] for n in kubernetes.namespaces])
-
-
-def _fabric(plan: Plan, fabric: FabricPlan) -> str:
-    laid = wiring(plan)
-    what = f"{fabric.kind} {fabric.speed}, {fabric.topology}, {fabric.rails} rails"
-    return f"fabric: {what}, {len(laid.switches)} switches, {len(laid.cables)} cables; details: `rackwright fabric plan {plan.stack}`"
-
-
-def _headline(plan: Plan) -> str:
-    gpus = sum(node.gpus.count for node in plan.nodes if node.gpus and node.is_in)
-    taking_part = f"{len(plan.groups['nodes'])} of {len(plan.nodes)} nodes in" if plan.groups["out"] else f"{len(plan.nodes)} nodes"
-    simulated = f"; simulated: {', '.join(plan.simulated)}" if plan.simulated else ""
-    first = f"stack {plan.stack} on {plan.target.kind}: {taking_part}, {gpus} GPUs, level {plan.level}, {plan.network.cidr}{simulated}"
-    return f"{first}\naccess: {_way_in(plan)}"
-
-
-def _way_in(plan: Plan) -> str:
-    if plan.access.ports:
-        return ", ".join(f"{name} on {plan.access.listen}:{plan.access.ports[name]}" for name in plan.access.jump_hosts)
-    return ", ".join(plan.access.jump_hosts) or "each machine directly"
-
-
-def _row(node: PlanNode) -> list[object]:
-    gpus = f"{node.gpus.count} x {node.gpus.model}" if node.gpus else None
-    state = f"out: {node.reason}" if not node.is_in else "in"
-    return [node.name, node.address, node.roles, node.cpus, f"{node.memory_mib} MiB", gpus, node.rack, state]
-
-
-def _most(names: tuple[str, ...], everybody: tuple[str, ...]) -> str:
-    return "all nodes" if set(names) == set(everybody) else ", ".join(names)
+    expanded = planned(stack, show_warning)
+    print(json.dumps(expanded.to_data(), indent=2) if as_json else render_plan.text(expanded))

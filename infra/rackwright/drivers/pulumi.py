@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +24,17 @@ def executable() -> Path:
         hint = "run `make`" if layout.is_checkout() else "run `rackwright up STACK` once: it installs the engine"
         raise RackwrightError("pulumi is not installed in this environment", hint=hint)
     return found
+
+
+def run(verb: str, stack: str) -> int:
+    """Run `pulumi VERB` without prompts and return its exit status. The output goes to this process's standard output and error."""
+    command = [str(executable()), verb, "--stack", stack, "--yes", "--skip-preview"]
+    # Pulumi handles Ctrl-C itself; subprocess.run would kill it a quarter of a second after KeyboardInterrupt.
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        return subprocess.run(command, cwd=paths.project_root(), check=False).returncode
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def provide(stack: str) -> None:

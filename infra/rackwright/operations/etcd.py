@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
@@ -22,11 +23,11 @@ _CONNECT_TIMEOUT: Final = 15.0
 Progress = Callable[[str], Awaitable[None]]
 
 
-async def save_snapshot(stack: str, file: Path, on_progress: Progress) -> None:
+def save_snapshot(stack: str, file: Path, on_progress: Progress) -> None:
     """Write a consistent snapshot of the stack's etcd to a new file with mode 0600.
 
     Raises InputError for an existing file, a missing folder or a stack without etcd, UndeterminedError if no controller is
-    reachable, and RackwrightError if the playbook fails. A failure leaves no file.
+    reachable or at Ctrl-C, and RackwrightError if the playbook fails. A failure leaves no file.
     """
     scheduler = _require_etcd(stack)
     if os.path.lexists(file):
@@ -38,17 +39,17 @@ async def save_snapshot(stack: str, file: Path, on_progress: Progress) -> None:
         os.close(descriptor)
         draft = Path(name)
         try:
-            await _play(stack, scheduler, "etcd-backup.yml", draft, on_progress, needs_all=False)
+            _run(stack, scheduler, "etcd-backup.yml", draft, on_progress, needs_all=False)
             backup.rename_noreplace(draft, file)
         finally:
             draft.unlink(missing_ok=True)
 
 
-async def restore_snapshot(stack: str, file: Path, on_progress: Progress, *, force: bool) -> None:
+def restore_snapshot(stack: str, file: Path, on_progress: Progress, *, force: bool) -> None:
     """Replace all Kubernetes objects of the stack with those of the snapshot.
 
     Raises InputError for a missing file, a stack without etcd, or without `force`; UndeterminedError unless all controllers are
-    reachable; RackwrightError if the playbook fails.
+    reachable, and at Ctrl-C; RackwrightError if the playbook fails.
     """
     scheduler = _require_etcd(stack)
     if not file.is_file():
@@ -56,7 +57,7 @@ async def restore_snapshot(stack: str, file: Path, on_progress: Progress, *, for
     if not force:
         hint = "pass `--force` to confirm; objects created since the snapshot are lost, and pods that it does not contain are terminated"
         raise InputError("restore would replace all Kubernetes objects", path=f"stack {stack}", hint=hint)
-    await _play(stack, scheduler, "etcd-restore.yml", file, on_progress, needs_all=True)
+    _run(stack, scheduler, "etcd-restore.yml", file, on_progress, needs_all=True)
 
 
 def _require_etcd(stack: str) -> Mapping[str, Any]:
@@ -66,6 +67,14 @@ def _require_etcd(stack: str) -> Mapping[str, Any]:
         hint = "for Slurm's accounting run playbooks/accounting-backup.yml or accounting-restore.yml"
         raise InputError(f"has no etcd (expected scheduler kubernetes, found {scheduler['kind']})", path=f"stack {stack}", hint=hint)
     return scheduler
+
+
+def _run(stack: str, scheduler: Mapping[str, Any], playbook: str, file: Path, on_progress: Progress, *, needs_all: bool) -> None:
+    try:
+        asyncio.run(_play(stack, scheduler, playbook, file, on_progress, needs_all=needs_all))
+    except KeyboardInterrupt:
+        hint = "run the same command again, or `rackwright up`, to continue"
+        raise UndeterminedError(f"interrupted during {playbook}", path=f"stack {stack}", hint=hint) from None
 
 
 async def _play(stack: str, scheduler: Mapping[str, Any], playbook: str, file: Path, on_progress: Progress, *, needs_all: bool) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -19,6 +18,9 @@ from rackwright.stackfile.load import Loaded, find_stack_file, load_stack, stack
 if TYPE_CHECKING:
     from rackwright.impact import ClusterPlan
     from rackwright.plan import Plan
+
+OnWarning = Callable[[Finding], None]
+"""Receives each finding of a stack that has no errors."""
 
 
 @dataclass(frozen=True)
@@ -43,33 +45,28 @@ def load_and_validate(asked: str) -> ValidatedStack:
     )
 
 
-def planned(asked: str) -> Plan:
-    """Return the plan of a stack; raise InputError with all findings if it has errors. Print warnings on standard error."""
-    return cluster_and_plan(asked).plan
+def planned(asked: str, on_warning: OnWarning) -> Plan:
+    """Return the plan of a stack and report its warnings; raise InputError with all findings if it has errors."""
+    return cluster_and_plan(asked, on_warning).plan
 
 
-def cluster_and_plan(asked: str) -> ClusterPlan:
-    """Return a stack with its plan; raise InputError with all findings if it has errors. Print warnings on standard error."""
-    stack, cluster = require_valid(asked)
+def cluster_and_plan(asked: str, on_warning: OnWarning) -> ClusterPlan:
+    """Return a stack with its plan and report its warnings; raise InputError with all findings if it has errors."""
+    stack, cluster = require_valid(asked, on_warning)
     from rackwright.impact import ClusterPlan
     from rackwright.plan import expand
 
     return ClusterPlan(cluster, expand(cluster, stack))
 
 
-def require_valid(asked: str) -> tuple[str, Cluster]:
-    """Return name and description of a stack; raise InputError with all findings if it has errors. Print warnings on standard error."""
+def require_valid(asked: str, on_warning: OnWarning) -> tuple[str, Cluster]:
+    """Return name and description of a stack and report its warnings; raise InputError with all findings if it has errors."""
     judged = load_and_validate(asked)
     if judged.loaded.cluster is None or not judged.ok:
         raise InputError("\n".join(str(finding) for finding in judged.findings))
-    show(judged.findings, to_stderr=True)
+    for finding in judged.findings:
+        on_warning(finding)
     return judged.loaded.stack, judged.loaded.cluster
-
-
-def show(findings: Iterable[Finding], *, to_stderr: bool = False) -> None:
-    """Print findings as `path: cause`, each followed by its hint."""
-    for finding in findings:
-        print(finding, file=sys.stderr if to_stderr else sys.stdout)
 
 
 def _neighbours(file: Path) -> dict[str, Cluster]:

@@ -13,6 +13,7 @@ import pytest
 from support.cli import CliResult, Run, run_cli
 
 from rackwright.cli import main
+from rackwright.cli.commands import COMMANDS
 from rackwright.inventory import paths
 from rackwright.model import Severity
 from rackwright.rules import RULES
@@ -260,13 +261,13 @@ def test_help_names_every_command(run: Run) -> None:
     """With one line each."""
     ended = run("--help")
     assert ended.code == 0
-    assert all(f"  {name} " in ended.out for name in main.COMMANDS)
+    assert all(f"  {name} " in ended.out for name in COMMANDS)
 
 
-@pytest.mark.parametrize("name", list(main.COMMANDS))
+@pytest.mark.parametrize("name", list(COMMANDS))
 def test_every_command_of_the_table_exists(name: str) -> None:
     """A wrong entry would show only when somebody needs it."""
-    module, function = main.COMMANDS[name][0].split(":")
+    module, function = COMMANDS[name][0].split(":")
     assert callable(getattr(import_module(module), function))
 
 
@@ -276,7 +277,7 @@ def test_a_defect_is_confessed_without_a_traceback(run: Run, monkeypatch: pytest
     def broken(asked: str) -> None:
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr("rackwright.cli.validate.load_and_validate", broken)
+    monkeypatch.setattr("rackwright.operations.validation.load_and_validate", broken)
     ended = run("validate", "lab")
     assert ended.code == 3
     assert ended.err.startswith("ZeroDivisionError: oops\n  this is a bug in rackwright")

@@ -133,7 +133,7 @@ def test_a_history_nobody_wrote_is_told_with_what_writes_it(night: Night) -> Non
 
 def test_a_silence_is_told_once_and_is_no_green(night: Night, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Any] = []
-    monkeypatch.setattr(notification, "tell", lambda message, policy: told.append(message))
+    monkeypatch.setattr(notification, "send", lambda message, policy: told.append(message) or [])
     night.found = [()]
     night("drift", "lab")
     for _ in range(2):

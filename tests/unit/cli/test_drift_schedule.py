@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from rackwright.cli import main, up_down
+from rackwright.cli import down as down_command
+from rackwright.cli import main
 from rackwright.inventory import paths
+from rackwright.operations import sweep
 from rackwright.operations.drift import systemd_timer
 
 TIMERS = ["rackwright-drift-lab.timer", "rackwright-drift-lab-overdue.timer"]
@@ -70,11 +72,11 @@ def test_the_timer_of_a_stack_that_is_gone_can_be_taken_away(run: Run, systemd: 
 def test_a_stack_that_goes_names_the_timer_that_stays(
     run: Run, systemd: list[list[str]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(up_down, "remove_by_label", lambda stack: [])
+    monkeypatch.setattr(sweep, "sweep_lab", lambda stack: [])
     run("lab")
 
     def down(stack: str) -> str:
-        up_down.down(stack, by_label=True)
+        down_command.down(stack, by_label=True)
         return capsys.readouterr().err
 
     assert "`rackwright drift-schedule lab --remove`" in down("lab")

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from support.cli import CliResult, Run, run_cli
 
-from rackwright.cli import hosts_scan
 from rackwright.drivers.host_facts import Facts
 from rackwright.drivers.preflight import PreflightResult
+from rackwright.operations.hosts import preflight_scan
 
 PRINT = {"login0": "SHA256:" + "L" * 43, "worker0": "SHA256:" + "W" * 43, "worker1": "SHA256:" + "X" * 43}
 STACK = f"""\
@@ -65,7 +65,7 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Rack:
     """Three machines; the workers' keys are not in the stack file yet."""
     rack = Rack()
     monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(hosts_scan, "run_preflight", rack.survey)
+    monkeypatch.setattr(preflight_scan, "run_preflight", rack.survey)
     return rack
 
 

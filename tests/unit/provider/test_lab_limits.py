@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from rackwright.provider.lab import inotify_limits
-from rackwright.provider.lab.inotify_limits import InotifyLimits, forget
+from rackwright.drivers import inotify_limits
+from rackwright.drivers.inotify_limits import forget
+from rackwright.provider.lab.inotify_limits import InotifyLimits
 from rackwright.provider.protocol.resource import RecordedState, RequestContext
 
 

@@ -1,1 +1,1 @@
-"""Tables that several commands print."""
+"""Text and JSON data of the commands: tables, costs, plans, next steps."""

@@ -1,8 +1,10 @@
-"""Print a stack's costs: one line for each item, the totals and the sources of the prices. The output fits 80 columns."""
+"""Output of `rackwright cost`: one line for each item, the totals and the sources of the prices, in 80 columns; and JSON data."""
 
 from __future__ import annotations
 
 import textwrap
+from dataclasses import asdict
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -11,26 +13,47 @@ from rackwright.derive.cost import Cost, CostLine
 from rackwright.derive.ownership_cost import OwnershipCost, Rented
 from rackwright.model.cluster import Cluster
 from rackwright.model.units import format_seconds
+from rackwright.operations.cost import StackCost
 
 _HOURS = 24
 """Hours per day."""
 
 
-def show(
-    stack: str, cluster: Cluster, cost: Cost, own: OwnershipCost | None, rented: Rented | None, console: Console | None = None
-) -> None:
+def show(found: StackCost, console: Console | None = None) -> None:
     """Print the bill."""
     console = console or Console(highlight=False, markup=False, emoji=False)
+    cost = found.cost
     sources = list(dict.fromkeys(_source(line) for line in cost.lines))
     console.print(_table(cost, sources))
     console.print()
     _say(console, *(f"[{number}] {source}" for number, source in enumerate(sources, 1)))
     _say(console, *(f"    {note}" for note in cost.notes))
-    if own is not None:
+    if found.owned is not None:
         console.print()
-        _say(console, *_balance(own, rented))
+        _say(console, *_balance(found.owned, found.rented))
     console.print()
-    _say(console, *_sums(stack, cluster, cost))
+    _say(console, *_sums(found.stack, found.cluster, cost))
+
+
+def data(found: StackCost) -> dict[str, Any]:
+    """Return all figures and their sources, for JSON."""
+    ttl = found.cluster.budget.ttl if found.cluster.budget else None
+    figures = {
+        "stack": found.stack,
+        "complete": found.cost.complete,
+        "usd_per_hour": found.cost.usd_per_hour,
+        "usd_per_day": round(found.cost.usd_per_hour * _HOURS, 6),
+        "usd_up_front": found.cost.usd_up_front,
+        "ttl_s": ttl,
+        "usd_for_ttl": found.cost.total(ttl / 3600) if ttl else None,
+        "lines": found.cost.model_dump(mode="json")["lines"],
+        "notes": list(found.cost.notes),
+    }
+    if found.owned is not None:
+        rented = found.rented
+        versus = {**asdict(rented), "break_even_months": found.owned.break_even_months(rented)} if rented else None
+        figures["economics"] = {**asdict(found.owned), "against": versus}
+    return figures
 
 
 def _say(console: Console, *sentences: str) -> None:

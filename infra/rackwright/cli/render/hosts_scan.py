@@ -9,33 +9,16 @@ from typing import Any
 from rackwright.cli.render.table import table
 from rackwright.drivers.host_facts import MEMORY_SHOWN, Declared, Facts
 from rackwright.drivers.preflight import PreflightResult
-from rackwright.model.targets.hosts import HostsTarget, Machine, MachineType
-from rackwright.plan import Plan, PlanNode
+from rackwright.operations.hosts.preflight_scan import HostScan, declared, machine
+from rackwright.plan import Plan
 
 _WORDS = {"fit": "match", "do_not_fit": "differ", "not_reached": "unreachable", "out_and_not_looked_at": "out (not scanned)"}
 _HEADS = ["node", "machine", "address", "login", "os", "cpus", "memory", "gpus", "free", "host key", "matches"]
 
 
-def machine(plan: Plan, name: str) -> Machine:
-    """Return a machine as declared in the stack file."""
-    assert isinstance(plan.target, HostsTarget)
-    return plan.target.each[name]
-
-
-def declared(plan: Plan, node: PlanNode) -> Declared:
-    """Return the declared properties of a node's machine."""
-    from rackwright.model.targets.hosts import HostsTarget
-
-    assert isinstance(plan.target, HostsTarget)
-    gpus = node.gpus.count if node.gpus else 0
-    return Declared(
-        node.os, node.cpus, node.memory_mib, gpus, plan.target.machine_type is MachineType.SYSTEM_CONTAINER, machine(plan, node.name).serial
-    )
-
-
-def text(plan: Plan, seen: Sequence[PreflightResult]) -> str:
+def text(scan: HostScan) -> str:
     """Return one row per machine, with the declared value in brackets where it differs, followed by all mismatches."""
-    return "\n\n".join(_sections(plan, seen))
+    return "\n\n".join(_sections(scan.plan, scan.machines))
 
 
 def _sections(plan: Plan, seen: Sequence[PreflightResult]) -> Iterator[str]:
@@ -69,9 +52,10 @@ def _has(found: Facts, said: Declared) -> list[str]:
     ]
 
 
-def data(plan: Plan, seen: Sequence[PreflightResult]) -> dict[str, Any]:
+def data(scan: HostScan) -> dict[str, Any]:
     """Return all results with the declared values, for JSON."""
-    return {"stack": plan.stack, "machines": [_machine(plan, one) for one in seen], "totals": _totals(plan, seen)}
+    machines = [_machine(scan.plan, one) for one in scan.machines]
+    return {"stack": scan.plan.stack, "machines": machines, "totals": _totals(scan.plan, scan.machines)}
 
 
 def _machine(plan: Plan, one: PreflightResult) -> dict[str, Any]:

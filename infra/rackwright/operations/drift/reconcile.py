@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from rackwright.drift.difference import Layer
+from rackwright.drift.document import DriftReport
 from rackwright.drivers import pulumi
 from rackwright.inventory import paths
 
@@ -33,6 +34,22 @@ class Way:
         """
         chosen = [word for target in self.targets for word in ("--target", target)]
         return ["up", "--stack", stack, "--refresh", "--yes", "--skip-preview", *chosen]
+
+
+def reconcile(stack: str, layers: Collection[Layer], found: DriftReport, say: Callable[[str], None]) -> bool | None:
+    """Reconcile the differences of these layers; `say` receives the plan before it is carried out.
+
+    Return whether `pulumi up` succeeded, or None if the scan found nothing to reconcile.
+    """
+    if not any(one.layer in layers for one in found.differences) and not any(layer in layers for layer, _, _ in found.unknown):
+        say(f"nothing to reconcile in {', '.join(layer.value for layer in layers)}")
+        return None
+    chosen = way(layers)
+    say(f"{chosen.words}\n  pulumi {' '.join(chosen.arguments(stack))}")
+    reconciled = run(stack, chosen)
+    if not reconciled:
+        say(f"stack {stack}: some differences remain; errors above, differences below")
+    return reconciled
 
 
 def way(layers: Collection[Layer]) -> Way:

@@ -5,16 +5,27 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
+from datetime import time
 from pathlib import Path
 from typing import Final
 
+from rackwright import layout
 from rackwright.drift import schedule
 from rackwright.drift.schedule import ScheduledScan
 from rackwright.errors import InputError, RackwrightError
+from rackwright.inventory import paths
 
 _BOOTED: Final = Path("/run/systemd/system")
 """Exists if and only if systemd is running: sd_booted(3)."""
 _SYSTEM: Final = Path("/etc/systemd/system")
+_MIDNIGHT: Final = time()
+
+
+def nightly_scan(stack: str, at: time = _MIDNIGHT, jitter_s: int = 0) -> ScheduledScan:
+    """Return the nightly scan of a stack by this environment's `rackwright`, with a random delay of up to `jitter_s` seconds."""
+    program = Path(sys.executable).with_name("rackwright")
+    return ScheduledScan(stack, str(program), str(paths.drift_page(stack)), at, jitter_s, _environment())
 
 
 def unit_folder() -> Path:
@@ -55,6 +66,13 @@ def remove_timer(scan: ScheduledScan) -> list[Path]:
             file.unlink()
         _systemctl("daemon-reload")
     return files
+
+
+def _environment() -> dict[str, str]:
+    """Return what the scan needs of this process's environment. A timer starts in no project folder; a checkout is found without one."""
+    home = {"RACKWRIGHT_HOME": str(paths.home())} if os.environ.get("RACKWRIGHT_HOME") else {}
+    project = paths.project_root()
+    return home | ({layout.PROJECT_ENV: str(project)} if project != layout.product_root() else {})
 
 
 def _timers(scan: ScheduledScan) -> list[str]:

@@ -6,21 +6,12 @@ anon_inode:inotify`), distributions allow 128, and a kubelet that finds none end
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import json
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import ClassVar
 
-from rackwright.errors import RackwrightError
+from rackwright.drivers import inotify_limits
 from rackwright.provider.protocol.diff import DiffResult
 from rackwright.provider.protocol.property_values import Properties
 from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext, Resource
-
-SETTING: Final = Path("/proc/sys/fs/inotify/max_user_instances")
-LEDGER: Final = Path("/run/rackwright/inotify.json")
-"""What the machine allowed before, and which stacks need more. It is gone with the next boot, and so is what they set."""
 
 
 class InotifyLimits(Resource):
@@ -32,24 +23,24 @@ class InotifyLimits(Resource):
 
     async def add_live_changes(self, stack: str, state: RecordedState, found: DiffResult) -> DiffResult:
         """Add the setting where the machine allows less than the stack needs: a reboot resets it."""
-        allowed, needed = int(SETTING.read_text()), int(state.inputs["inotify_instances"])
+        allowed, needed = int(inotify_limits.SETTING.read_text()), int(state.inputs["inotify_instances"])
         return found.with_change("inotify_instances") if allowed < needed and not found.changes else found
 
     async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
         """Raise what is too low."""
         wanted = int(news["inotify_instances"])
-        with _ledger() as ledger:
-            allowed = int(SETTING.read_text())
+        with inotify_limits.open_ledger() as ledger:
+            allowed = int(inotify_limits.SETTING.read_text())
             if allowed < wanted:
                 ledger.setdefault("before", allowed)
                 await operation.info(f"fs.inotify.max_user_instances is raised from {allowed} to {wanted} for as long as this stack is up")
-                _set(wanted)
+                inotify_limits.set_limit(wanted)
             ledger["stacks"] = sorted({*ledger.get("stacks", []), news["stack"]})
         return LiveResource(operation.name, dict(news))
 
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:
         """What is allowed now, where that is less."""
-        allowed = int(SETTING.read_text())
+        allowed = int(inotify_limits.SETTING.read_text())
         if allowed >= int(state.inputs["inotify_instances"]):
             return LiveResource(state.id, state.outputs)
         return LiveResource(state.id, state.outputs, inputs={**state.inputs, "inotify_instances": allowed})
@@ -60,41 +51,4 @@ class InotifyLimits(Resource):
 
     async def delete(self, operation: RequestContext, state: RecordedState) -> None:
         """Give back what was there before, unless another stack needs it or somebody has set something else since."""
-        forget(state.inputs["stack"])
-
-
-def forget(stack: str) -> None:
-    """A stack needs it no more."""
-    if not LEDGER.exists():
-        return
-    with _ledger() as ledger:
-        ledger["stacks"] = [name for name in ledger.get("stacks", []) if name != stack]
-        if not ledger["stacks"]:
-            before = ledger.pop("before", None)
-            if before is not None:
-                _set(before)
-
-
-def _set(value: int) -> None:
-    try:
-        SETTING.write_text(f"{value}\n")
-    except OSError as error:
-        raise RackwrightError(
-            f"{SETTING}: cannot be set to {value} ({error.strerror})", hint=f"run `sysctl -w fs.inotify.max_user_instances={value}` as root"
-        ) from None
-
-
-@contextlib.contextmanager
-def _ledger() -> Iterator[dict[str, Any]]:
-    """The ledger, held against other runs while it is open, and written when it is closed."""
-    LEDGER.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    with LEDGER.open("a+") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        file.seek(0)
-        text = file.read()
-        found: dict[str, Any] = json.loads(text) if text else {}
-        yield found
-        file.seek(0)
-        file.truncate()
-        if found.get("stacks"):
-            file.write(json.dumps(found))
+        inotify_limits.forget(state.inputs["stack"])

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from rackwright.drivers import inotify_limits
 from rackwright.drivers.podman import sweep
 from rackwright.operations import stack_files
-from rackwright.provider.lab import inotify_limits
 from rackwright.provider.protocol.property_values import Properties
 from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext, Resource
 

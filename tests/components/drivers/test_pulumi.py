@@ -1,4 +1,4 @@
-"""`rackwright up` at Ctrl-C."""
+"""The engine at Ctrl-C of `rackwright up`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ import rackwright
 _CALL = """
 import sys
 from pathlib import Path
-from rackwright.cli import up_down
 from rackwright.drivers import pulumi
 pulumi.executable = lambda: Path(sys.argv[1])
-sys.exit(up_down._pulumi("up", "lab"))
+sys.exit(pulumi.run("up", "lab"))
 """
 _ENGINE = "#!/bin/sh\ntrap 'sleep 0.3; echo cleaned up; exit 130' INT\necho runs\nwhile :; do sleep 0.05; done\n"
 

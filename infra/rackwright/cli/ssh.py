@@ -1,15 +1,13 @@
-"""`rackwright ssh` and `rackwright inventory`: access to a running stack for people and for other tools."""
+"""`rackwright ssh`: log in to a node of a running stack."""
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import sys
 from typing import Annotated
 
 import typer
-import yaml
 
 from rackwright.errors import InputError
 from rackwright.inventory import paths
@@ -46,12 +44,3 @@ def _as_user(user: str, command: list[str]) -> list[str]:
     if not user:
         return command
     return ["sudo", "runuser", "-l", user, *(["-c", shlex.quote(" ".join(command))] if command else [])]
-
-
-def inventory(
-    stack: Annotated[str, typer.Argument(help="Stack name.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of YAML.")] = False,
-) -> None:
-    """Print the Ansible inventory of a running stack; testinfra reads it as well."""
-    found = load_inventory(stack)
-    typer.echo(json.dumps(found, indent=2) if as_json else yaml.safe_dump(found, sort_keys=False))

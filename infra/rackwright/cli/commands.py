@@ -1,0 +1,69 @@
+"""The table of commands. A command's module is imported only when the command runs, to keep start-up fast."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, Final
+
+import typer
+from typer.core import TyperGroup
+
+COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "new": ("rackwright.cli.new:new", "Create a project folder with a stack file, for clusters of one repository."),
+    "validate": ("rackwright.cli.validate:validate", "Check a stack file offline and report every error."),
+    "plan": ("rackwright.cli.plan:plan", "Show the nodes, addresses, storage and queues that a stack file expands to."),
+    "impact": ("rackwright.cli.impact:impact", "Preview what an edited stack file will change."),
+    "fabric": ("rackwright.cli.fabric:fabric", "Plan the GPU network: switches, cables, growth; compare it with a real one."),
+    "workloads": ("rackwright.cli.workloads:workloads", "Print Kubernetes manifests of jobs, queues and services for a stack."),
+    "cost": ("rackwright.cli.cost:cost", "Show the cost of a running stack."),
+    "pin-images": ("rackwright.cli.pin_images:pin", "Write the ids of the newest machine images into a stack file (target aws)."),
+    "up": ("rackwright.cli.up:up", "Create, configure and verify a stack (pulumi up)."),
+    "rolling-update": ("rackwright.cli.rolling_update:roll", "Update or reboot workers in batches: drain, apply, verify, resume."),
+    "verify": ("rackwright.cli.verify:verify", "Check a running stack against its plan."),
+    "acceptance": ("rackwright.cli.acceptance:accept", "Run the acceptance test: jobs of an unprivileged user, phase by phase."),
+    "drift": ("rackwright.cli.drift:drift", "Compare a running stack with its declaration."),
+    "drift-history": ("rackwright.cli.drift_history:history", "Show the history of drift: first seen, still open, resolved."),
+    "drift-schedule": ("rackwright.cli.drift_schedule:schedule", "Schedule a nightly drift scan (systemd, cron or GitHub Actions)."),
+    "hardware": ("rackwright.cli.hardware:hardware", "Show each node's hardware and compare it with the plan."),
+    "status": ("rackwright.cli.status:status", "Show the last verdict, its level and its age."),
+    "ssh": ("rackwright.cli.ssh:ssh", "Log in to a node, or run a command on it."),
+    "inventory": ("rackwright.cli.inventory:inventory", "Print the Ansible inventory of a running stack."),
+    "down": ("rackwright.cli.down:down", "Delete a stack (pulumi destroy), or all resources with its label."),
+    "hosts": ("rackwright.cli.hosts:hosts", "Import existing machines and run preflight checks on them."),
+    "destroy-expired": ("rackwright.cli.destroy_expired:reap", "Destroy all stacks whose TTL has expired."),
+    "etcd": ("rackwright.cli.etcd:etcd", "Back up or restore etcd."),
+    "state": ("rackwright.cli.state:state", "Back up, restore or migrate the state and keys of all stacks."),
+    "schema": ("rackwright.cli.schema:schema", "Print the JSON schema of stack files, for editors."),
+}
+"""Command -> (module:function, one line of help), in the order of the help text."""
+
+
+class Commands(TyperGroup):
+    """The commands of the table, each created on first use."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return all command names, for completion and suggestions."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command with this name, or None."""
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        module, function = entry[0].split(":")
+        return _command(cmd_name, getattr(import_module(module), function))
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the list of commands in the help text without importing their modules."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+
+
+def _command(name: str, function: Callable[..., Any]) -> Any:
+    if isinstance(function, typer.Typer):  # A command with subcommands.
+        function.info.name = name
+        return typer.main.get_command(function)
+    single = typer.Typer(add_completion=False, rich_markup_mode=None)
+    single.command(name, context_settings=getattr(function, "settings", None))(function)
+    return typer.main.get_command(single)

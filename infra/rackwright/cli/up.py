@@ -1,0 +1,15 @@
+"""`rackwright up`: Pulumi without prompts."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rackwright.drivers import pulumi
+
+
+def up(stack: Annotated[str, typer.Argument(help="Stack name.")]) -> None:
+    """Create, configure and verify a stack: `pulumi up` without prompts."""
+    pulumi.provide(stack)
+    raise typer.Exit(pulumi.run("up", stack))

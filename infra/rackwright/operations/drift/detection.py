@@ -1,0 +1,108 @@
+"""Detection of drift: scan a running stack, apply its ignore rules, record the result, notify, and reconcile on request."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from typing import Final
+
+from rackwright.drift import ignore_rules, notify
+from rackwright.drift.difference import Layer
+from rackwright.drift.document import DriftReport
+from rackwright.drift.history import History, HistoryDelta
+from rackwright.drift.junit import as_junit
+from rackwright.drift.page.document import page
+from rackwright.drift.store import as_json, write
+from rackwright.errors import InputError, UndeterminedError
+from rackwright.inventory import paths
+from rackwright.inventory.reader import from_inventory
+from rackwright.inventory.running_stack import load_inventory, require_up
+from rackwright.model.drift import DriftPolicy
+from rackwright.operations.drift import host_baseline, notification, reconcile, scan
+from rackwright.operations.drift.last_verified import last_verified
+
+_KEPT: Final = timedelta(days=400)
+"""Retention of scans and resolved differences: a year and a month, so that a year can be compared with the one before."""
+_SHOWN: Final = 30
+"""Number of scans on the HTML page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Detection:
+    """The result of a scan, and what it changed in the history."""
+
+    report: DriftReport
+    changes: HistoryDelta
+    reconciled: bool | None = None
+    """Whether the reconciliation before this scan succeeded; None if there was none."""
+
+    @property
+    def exit_code(self) -> int:
+        """0 as declared, 1 not as declared or if a reconciliation failed, 3 undetermined."""
+        return self.report.state.exit_code or int(self.reconciled is False)
+
+
+def detect(stack: str, on_progress: scan.Progress, say: Callable[[str], None], *, update_baseline: bool = False) -> Detection:
+    """Scan once, apply the ignore rules of the stack file, record the result and send notifications; `say` receives failures to send.
+
+    Raises InputError if the stack is not up, its file has errors or `update_baseline` is used without a baseline; UndeterminedError at
+    Ctrl-C and if another run holds the stack's lock.
+    """
+    require_up(stack)
+    policy = notification.policy(stack)
+    if update_baseline and not policy.host_baseline:
+        raise InputError(
+            "no baseline to replace: `drift.host_baseline` is false in the stack file",
+            path="--update-baseline",
+            hint="remove `host_baseline: false` from `drift` in the stack file",
+        )
+    try:
+        found, traces = asyncio.run(scan.scan(stack, on_progress, with_traces=policy.host_baseline))
+    except KeyboardInterrupt:
+        raise UndeterminedError("interrupted: some layers were not scanned", path=f"stack {stack}") from None
+    kept = History(paths.drift_history(stack))
+    if policy.host_baseline:
+        found = host_baseline.compared(found, traces, kept.seen(), update=update_baseline)
+    found = replace(found, last_verified=last_verified(stack, found.plan))
+    found = found.with_looks(ignore_rules.applied(found.looks, _allowed(policy), date.today()))
+    changes = kept.record(found)
+    kept.forget(_KEPT, found.started)
+    _write(found, kept)
+    for failure in _publish(found, changes, policy):
+        say(failure)
+    return Detection(found, changes)
+
+
+def detect_and_reconcile(
+    stack: str, layers: Collection[Layer], on_progress: scan.Progress, say: Callable[[str], None], *, update_baseline: bool = False
+) -> Detection:
+    """Scan, reconcile the differences of these layers with `pulumi up`, and scan again. `say` receives the plan before it is carried out.
+
+    Raises as `detect`.
+    """
+    before = detect(stack, on_progress, say, update_baseline=update_baseline)
+    reconciled = reconcile.reconcile(stack, layers, before.report, say)
+    return before if reconciled is None else replace(detect(stack, on_progress, say), reconciled=reconciled)
+
+
+def _write(found: DriftReport, kept: History) -> None:
+    """Write the scan as JSON, as JUnit XML for CI systems, and as an HTML page."""
+    declared = from_inventory(load_inventory(found.stack))
+    write(as_json(found), paths.drift(found.stack))
+    write(as_junit(found), paths.drift_junit(found.stack))
+    planned = {**declared.cluster, "fabric": declared.fabric}
+    nodes = {**declared.nodes, **declared.out}
+    write(page(found, planned, nodes, kept.looks(_SHOWN), kept.seen()), paths.drift_page(found.stack))
+
+
+def _publish(found: DriftReport, changes: HistoryDelta, policy: DriftPolicy) -> list[str]:
+    """Write the metrics and send the notifications; return the failures."""
+    failures = notification.write_metrics(found, policy)
+    message = notify.message(found, changes, paths.drift_page(found.stack))
+    return [*failures, *notification.send(message, policy)]
+
+
+def _allowed(policy: DriftPolicy) -> tuple[ignore_rules.Allowance, ...]:
+    return tuple(ignore_rules.Allowance(one.subject, one.node, one.reason, one.until) for one in policy.ignore)

@@ -1,0 +1,73 @@
+"""The history of a running stack's drift scans: its content, and a notification if no scan finished for too long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from rackwright.drift import notify
+from rackwright.drift.history import DriftRecord, History, ScanRecord
+from rackwright.errors import InputError
+from rackwright.inventory import paths
+from rackwright.inventory.running_stack import require_up
+from rackwright.model.units import parse_seconds
+from rackwright.operations.drift import notification
+
+
+@dataclass(frozen=True, slots=True)
+class DriftHistory:
+    """The last scans of a stack, the newest first, and every difference on record."""
+
+    scans: tuple[ScanRecord, ...]
+    differences: tuple[DriftRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ScanAge:
+    """Age of the last finished scan of a stack."""
+
+    age: timedelta
+    scanned: bool
+    """False before the first scan: the age then counts from the creation of the stack."""
+    overdue: bool
+
+
+def read_history(stack: str, limit: int) -> DriftHistory:
+    """Return the last `limit` scans and all differences; raise InputError if the stack is not up or no scan has run."""
+    file = paths.drift_history(stack)
+    if not file.is_file():
+        require_up(stack)
+        raise InputError("no drift scan has run yet", path=f"stack {stack}", hint=f"run `rackwright drift {stack}`")
+    kept = History(file)
+    return DriftHistory(tuple(kept.looks(limit)), tuple(kept.seen()))
+
+
+def check_age(stack: str, most: str, say: Callable[[str], None]) -> ScanAge:
+    """Return the age of the last scan; if it exceeds `most`, send one notification per gap between scans.
+
+    `say` receives the text of the notification, then the failures to send it. Before the first scan, the age counts from the creation
+    of the stack, so that a timer that never ran is reported as well.
+    Raises InputError if the stack is not up or `most` is not a duration.
+    """
+    require_up(stack)
+    limit, kept = _max_age(most), History(paths.drift_history(stack))
+    looks = kept.looks(1)
+    last = looks[0].started if looks else datetime.fromtimestamp(paths.inventory(stack).stat().st_mtime, UTC)
+    age = datetime.now(UTC) - last
+    if age > limit:
+        message = notify.overdue(stack, age, limit)
+        say(message.body)
+        if not kept.already_notified(f"no look since {last.isoformat()}"):
+            for failure in notification.send(message, notification.policy(stack)):
+                say(failure)
+    return ScanAge(age, bool(looks), overdue=age > limit)
+
+
+def _max_age(asked: str) -> timedelta:
+    from pydantic_core import PydanticCustomError
+
+    try:
+        return timedelta(seconds=parse_seconds(asked))
+    except PydanticCustomError as error:
+        raise InputError(f"`{asked}` is not a duration", path="--max-age", hint="pass a number and h or d, like 26h") from error

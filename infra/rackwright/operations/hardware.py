@@ -1,0 +1,62 @@
+"""The hardware of a running stack's nodes, compared with the plan."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rackwright.drivers import power
+from rackwright.drivers.hardware_runner import run_hardware
+from rackwright.errors import InputError, UndeterminedError
+from rackwright.inventory import paths
+from rackwright.inventory.running_stack import require_slurm, require_up
+from rackwright.report.hardware.document import Section
+from rackwright.report.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareReport:
+    """A report in the format rackwright.hardware/3, and its JSON text."""
+
+    report: dict[str, Any]
+    text: str
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the hardware is as planned."""
+        return Verdict(self.report["verdict"])
+
+
+def query_hardware(stack: str, section: Section, *, in_jobs: bool) -> HardwareReport:
+    """Query the hardware of all nodes; with `in_jobs`, query workers from inside a Slurm job, as a user's program sees them.
+
+    Raises InputError if the stack is not up, or without Slurm and with `in_jobs`; UndeterminedError at Ctrl-C and if no report is
+    written.
+    """
+    require_up(stack)
+    if in_jobs:
+        require_slurm(stack, "--in-job")
+    try:
+        status, file, said = asyncio.run(_run(stack, section, in_jobs=in_jobs))
+    except KeyboardInterrupt:
+        raise UndeterminedError("interrupted", path=f"stack {stack}") from None
+    if status == InputError.exit_code:
+        raise InputError(said.strip())
+    if not file.exists():
+        raise UndeterminedError(f"the hardware query wrote no report; output: {said.strip() or 'none'}", path=f"stack {stack}")
+    text = file.read_text(encoding="utf-8")
+    return HardwareReport(json.loads(text), text)
+
+
+async def _run(stack: str, section: Section, *, in_jobs: bool) -> tuple[int, Path, str]:
+    """Query the nodes while they are powered on; return exit status, report path and output."""
+    paths.prepare(stack)
+    async with power.wake_nodes(stack, power.from_inventory(paths.inventory(stack)), _silent):
+        return await run_hardware(stack, section.value, in_jobs=in_jobs)
+
+
+async def _silent(_text: str) -> None:
+    """Report no progress: a query takes about a second."""

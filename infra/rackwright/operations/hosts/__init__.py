@@ -1,0 +1,1 @@
+"""Existing machines of a stack (target hosts): import, preflight scan, host keys."""

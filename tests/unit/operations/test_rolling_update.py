@@ -1,0 +1,67 @@
+"""The rolling update of workers, as a function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from rackwright.drivers import ssh
+from rackwright.drivers.rolling_update import Roll, RollingUpdateResult, Say
+from rackwright.errors import InputError, RackwrightError, UndeterminedError
+from rackwright.operations import rolling_update
+
+from .conftest import ignore_progress
+
+
+@pytest.fixture
+def lost(monkeypatch: pytest.MonkeyPatch, lab: str) -> dict[str, str]:
+    """Unreachable workers of the running stack `lab`; its roll updates all others and says so."""
+    found: dict[str, str] = {}
+
+    async def connect(*_: object, **__: Any) -> dict[str, str]:
+        return found
+
+    async def run(self: Roll, nodes: Sequence[str], say: Say, _: Say) -> RollingUpdateResult:
+        await say(f"rolling {nodes[0]}")
+        reasons = ["worker1: the roll stopped here"] if self.reboot else []
+        return RollingUpdateResult(nodes=list(nodes), reasons=reasons)
+
+    monkeypatch.setattr(ssh, "connect_all", connect)
+    monkeypatch.setattr(Roll, "run", run)
+    return found
+
+
+def test_roll_returns_workers_and_reports_batches(lost: dict[str, str]) -> None:
+    said: list[str] = []
+
+    async def say(text: str) -> None:
+        said.append(text)
+
+    done = rolling_update.roll("lab", ["worker1", "worker0", "worker1"], say, ignore_progress, reboot=False)
+    assert done.chosen == done.resumed == ("worker1", "worker0")
+    assert said == ["rolling worker1"]
+
+
+def test_roll_without_names_updates_all_workers(lost: dict[str, str]) -> None:
+    assert rolling_update.roll("lab", (), ignore_progress, ignore_progress, reboot=False).resumed == ("worker0", "worker1")
+
+
+def test_roll_that_stopped_raises_its_reasons(lost: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    inventory = rolling_update.load_inventory("lab")
+    inventory["all"]["vars"]["cluster"]["manage_kernel"] = True
+    monkeypatch.setattr(rolling_update, "load_inventory", lambda stack: inventory)
+    with pytest.raises(RackwrightError, match="worker1: the roll stopped here"):
+        rolling_update.roll("lab", (), ignore_progress, ignore_progress, reboot=True)
+
+
+def test_roll_with_unreachable_worker_is_undetermined(lost: dict[str, str]) -> None:
+    lost["worker1"] = "no route"
+    with pytest.raises(UndeterminedError, match="aborted before any change: some nodes are unreachable\nworker1: no route"):
+        rolling_update.roll("lab", (), ignore_progress, ignore_progress, reboot=False)
+
+
+def test_roll_refuses_unknown_worker(lost: dict[str, str]) -> None:
+    with pytest.raises(InputError, match="--nodes: unknown worker `login0`"):
+        rolling_update.roll("lab", ["login0"], ignore_progress, ignore_progress, reboot=False)

@@ -1,0 +1,55 @@
+"""Validation as a function: a missing file and a silent account are findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rackwright.drivers.aws import account_checks
+from rackwright.drivers.aws.account import AwsCredentialsError
+from rackwright.inventory import paths
+from rackwright.model.finding import Finding, Severity
+from rackwright.operations.validation import validate
+
+
+def rules(found: Any) -> list[str]:
+    return [finding.rule for finding in found.stack.findings]
+
+
+def test_missing_file_is_finding() -> None:
+    found = validate("labb", online=True)
+    assert rules(found) == ["stack-file"] and not found.stack.ok
+    assert (found.stack.loaded.stack, found.account_unknown) == ("labb", False)
+
+
+def test_online_validation_of_lab_has_note() -> None:
+    assert rules(validate("lab", online=False)) == []
+    found = validate("lab", online=True)
+    assert rules(found) == ["online-account"] and found.stack.ok and not found.account_unknown
+
+
+def test_online_validation_adds_findings_of_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    quota = Finding(Severity.ERROR, "online-quota", "groups.worker", "the quota is 0", "request a quota")
+    monkeypatch.setattr(account_checks, "look", lambda context: iter([quota]))
+    offline = validate("aws-budget", online=False)
+    found = validate("aws-budget", online=True)
+    assert found.stack.findings == (*offline.stack.findings, quota)
+    assert not found.stack.ok and not found.account_unknown
+
+
+@pytest.mark.parametrize("valid", [True, False])
+def test_account_is_unknown_only_for_valid_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, valid: bool) -> None:
+    def refuse(context: object) -> Iterator[Finding]:
+        raise AwsCredentialsError("Unable to locate credentials", path="sts:get_caller_identity")
+
+    monkeypatch.setattr(account_checks, "look", refuse)
+    file = tmp_path / "Pulumi.mine.yaml"
+    text = paths.stack_file("aws-budget").read_text(encoding="utf-8")
+    file.write_text(text if valid else text.replace("zone: us-east-1a", "zone: us-west-2a"))
+    assert validate(str(file), online=False).stack.ok is valid
+    found = validate(str(file), online=True)
+    assert not found.stack.ok and "Unable to locate credentials" in found.stack.findings[-1].cause
+    assert found.account_unknown is valid
