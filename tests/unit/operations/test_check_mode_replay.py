@@ -152,11 +152,10 @@ class TestInputs:
 
     def test_what_roles_look_up_elsewhere_in_the_project_counts(self):
         root = paths.project_root()
-        found = {
-            name for file in root.glob("roles/*/tasks/*.yml") for name in re.findall(r"role_path ~ '/\.\./\.\./([^']+)'", file.read_text())
-        }
+        texts = [file.read_text() for file in root.glob("roles/*/tasks/*.yml")]
+        found = {f"infra/rackwright/{name}" for text in texts for name in re.findall(r"_package ~ '/([^']+)'", text)}
+        found |= {name for text in texts for name in re.findall(r"role_path ~ '/\.\./\.\./([^']+)'", text) if not name.startswith("../")}
         counted = {str(file.relative_to(root)) for file in answers._texts(root)}
-        found = {name for name in found if not name.startswith("../")}  # The same file in an installed package.
         assert "infra/rackwright/checks/cluster/test_gpu.py" in found <= counted
 
     @pytest.mark.parametrize("name", DECIDING)
