@@ -1,4 +1,4 @@
-"""Random bytes made once and kept as a secret: the munge key, database passwords."""
+"""Random bytes that are generated once and stored as a secret: the munge key, database passwords."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class RandomBytes(Resource):
     replace_on_changes: ClassVar[frozenset[str]] = frozenset({"length"})
 
     def check(self, news: Properties) -> list[CheckFailure]:
-        """A length one can draw."""
+        """Return a failure for a length that is not positive."""
         length = news.get("length")
         if length is not None and length != UNKNOWN and not (isinstance(length, int) and 0 < length <= _MOST):
             return [CheckFailure("length", f"{length} is not a number of bytes between 1 and {_MOST}")]
         return super().check(news)
 
     def preview_outputs(self, news: Properties) -> Properties:
-        """Nobody knows them before they are drawn."""
+        """Return the inputs with unknown bytes."""
         return {**news, "base64": Secret(UNKNOWN), "hex": Secret(UNKNOWN)}
 
     async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
@@ -37,4 +37,4 @@ class RandomBytes(Resource):
         return LiveResource(operation.name, {**news, "base64": Secret(base64.b64encode(drawn).decode()), "hex": Secret(drawn.hex())})
 
     async def delete(self, operation: RequestContext, state: RecordedState) -> None:
-        """They live in the state only."""
+        """Do nothing: the bytes exist in the state only."""

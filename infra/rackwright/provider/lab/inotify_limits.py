@@ -1,7 +1,7 @@
-"""What a machine must allow before containers run kubelets, or many run systemd: given back with the last stack that needs it.
+"""The limit of inotify instances for containers that run kubelets or systemd; lowered again with the last stack that needs it.
 
 All of root's containers share one number of inotify instances. A node of Kubernetes takes 15 to 30, any other 6 (`find /proc/*/fd -lname
-anon_inode:inotify`), distributions allow 128, and a kubelet that finds none ends with "too many open files".
+anon_inode:inotify`), distributions allow 128, and a kubelet that gets none ends with "too many open files".
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rackwright.provider.protocol.resource import LiveResource, RecordedState, R
 
 SETTING: Final = Path("/proc/sys/fs/inotify/max_user_instances")
 LEDGER: Final = Path("/run/rackwright/inotify.json")
-"""What the machine allowed before, and which stacks need more. It is gone with the next boot, and so is what they set."""
+"""The machine's earlier limit, and the stacks that need more. A boot removes both the file and the raised limit."""
 
 
 class InotifyLimits(Resource):
@@ -36,7 +36,7 @@ class InotifyLimits(Resource):
         return found.with_change("inotify_instances") if allowed < needed and not found.changes else found
 
     async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
-        """Raise what is too low."""
+        """Raise the limit if it is too low."""
         wanted = int(news["inotify_instances"])
         with _ledger() as ledger:
             allowed = int(SETTING.read_text())
@@ -48,7 +48,7 @@ class InotifyLimits(Resource):
         return LiveResource(operation.name, dict(news))
 
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:
-        """What is allowed now, where that is less."""
+        """Return the current limit as a live input where it is below the wanted one."""
         allowed = int(SETTING.read_text())
         if allowed >= int(state.inputs["inotify_instances"]):
             return LiveResource(state.id, state.outputs)
@@ -59,12 +59,12 @@ class InotifyLimits(Resource):
         return await self.create(operation, news)
 
     async def delete(self, operation: RequestContext, state: RecordedState) -> None:
-        """Give back what was there before, unless another stack needs it or somebody has set something else since."""
+        """Restore the earlier limit, unless another stack needs the higher one or the setting has been changed since."""
         forget(state.inputs["stack"])
 
 
 def forget(stack: str) -> None:
-    """A stack needs it no more."""
+    """Remove a stack from the ledger; restore the earlier limit after the last one."""
     if not LEDGER.exists():
         return
     with _ledger() as ledger:
@@ -86,7 +86,7 @@ def _set(value: int) -> None:
 
 @contextlib.contextmanager
 def _ledger() -> Iterator[dict[str, Any]]:
-    """The ledger, held against other runs while it is open, and written when it is closed."""
+    """Yield the ledger, locked against other runs; write it at the end."""
     LEDGER.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     with LEDGER.open("a+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -20,7 +20,7 @@ class Network(Resource):
     replace_on_changes: ClassVar[frozenset[str]] = frozenset({"stack", "name", "cidr"})
 
     def check(self, news: Properties) -> list[CheckFailure]:
-        """The CIDR must be one."""
+        """Return a failure for a CIDR that is not valid."""
         found = super().check(news)
         if news.get("cidr") not in (None, UNKNOWN):
             try:
@@ -41,7 +41,7 @@ class Network(Resource):
         return LiveResource(news["name"], {**news, "gateway": str(ipaddress.IPv4Network(news["cidr"])[1])})
 
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:
-        """The range as podman has it."""
+        """Return the range that podman reports."""
         subnets = await _subnets(state.id)
         if subnets is None:
             return None

@@ -1,4 +1,4 @@
-"""Why a lab node does not answer over SSH, as the container engine knows it."""
+"""The reason why a lab node does not respond over SSH, as the container engine reports it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _REFUSALS: Final = ("pam_", "PAM", "fatal: ")
 
 
 async def failure_of(stack: str, hostname: str, *, last: bool) -> str | None:
-    """Return why a node cannot answer: its container is gone or has exited. With `last`, return why sshd refused the session, too.
+    """Return why a node cannot respond: its container does not exist or has exited. With `last`, also why sshd refused the session.
 
-    None where the container runs and nothing else is known, and for a node that is powered down.
+    Return None where the container runs and no reason is known, and for a node that is powered down.
     """
     if paths.asleep(stack, hostname).exists():
         return None

@@ -22,9 +22,9 @@ from rackwright.provider.protocol.resource import LiveResource, RecordedState, R
 _AGENT: Final = "rackwright.provider.lab.power_agent"
 _COMMAND: Final = (sys.executable, "-m", _AGENT)
 _START: Final = 15.0
-"""Seconds until a started agent must have said who it is."""
+"""Seconds until a started agent must have written its lock file."""
 _END: Final = 25.0
-"""Seconds an agent may take to end: it waits for the containers it is stopping."""
+"""Seconds an agent may take to stop: it waits for the containers that it is stopping."""
 _INHERITED: Final = ("PATH", "HOME", "USER", "TMPDIR", "LANG", "XDG_RUNTIME_DIR")
 
 
@@ -36,14 +36,14 @@ class Agent(NamedTuple):
 
 
 class PowerManager(Resource):
-    """Inputs: stack, controller (its container), nodes (those that may sleep), agent (digest of its code). Outputs: also pid and born."""
+    """Inputs: stack, controller (its container), nodes (those in power saving), agent (digest of its code). Outputs: also pid and born."""
 
     token: ClassVar[str] = "rackwright:lab:PowerManager"
     required: ClassVar[tuple[str, ...]] = ("stack", "controller", "nodes", "agent")
     replace_on_changes: ClassVar[frozenset[str]] = frozenset({"stack"})
 
     def diff(self, state: RecordedState, news: Properties) -> DiffResult:
-        """Changed inputs, or an agent that has died: without it jobs wait for nodes that never come, so no refresh is waited for."""
+        """Return changed inputs, or an agent that has exited, without a refresh: jobs would wait for nodes that never start."""
         found = super().diff(state, news)
         return found if living(state.inputs["stack"]) else found.with_change("pid", PropertyDiffKind.UPDATE)
 
@@ -52,12 +52,12 @@ class PowerManager(Resource):
         return await _restarted(news)
 
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:
-        """Whether it lives: a machine that was restarted has none."""
+        """Return the recorded state while the agent runs; a restarted machine has none."""
         agent = living(state.inputs["stack"])
         return _made(state.outputs, agent) if agent else None
 
     async def update(self, operation: RequestContext, state: RecordedState, news: Properties) -> LiveResource:
-        """Start it anew: it looks at its arguments and its code only once."""
+        """Restart the agent: it reads its arguments and its code at the start only."""
         return await _restarted(news)
 
     async def delete(self, operation: RequestContext, state: RecordedState) -> None:
@@ -72,7 +72,7 @@ class PowerManager(Resource):
 
 
 def living(stack: str) -> Agent | None:
-    """The stack's agent as its lock file names it, where that process is one."""
+    """Return the stack's agent that its lock file names, or None if no such process runs."""
     with suppress(OSError, ValueError):
         pid, since = map(int, paths.power_lock(stack).read_text().split())
         if is_running(pid, since, (_AGENT, stack)):
@@ -95,7 +95,7 @@ async def _restarted(news: Properties) -> LiveResource:
 
 
 def _start(stack: str, arguments: list[str]) -> subprocess.Popen[bytes]:
-    """The agent in a session of its own, known to nobody: the provider takes its other children with it."""
+    """Start the agent in a session of its own, since the provider stops its other children at exit."""
     environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     with open(paths.power_log(stack), "a") as log:
         return subprocess.Popen(

@@ -23,7 +23,7 @@ class Volume(Resource):
         return LiveResource(news["name"], dict(news))
 
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:
-        """Whether it is there."""
+        """Return the recorded state while the volume exists, else None."""
         return LiveResource(state.id, state.outputs) if (await podman("volume", "exists", state.id)).ok else None
 
     async def delete(self, operation: RequestContext, state: RecordedState) -> None:
