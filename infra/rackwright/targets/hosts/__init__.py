@@ -1,4 +1,4 @@
-"""Target `hosts`: machines that exist already, over SSH. Nothing is made; each machine is adopted, and let go when it leaves."""
+"""Target `hosts`: existing machines over SSH. No machine is created; each is adopted, and released when it leaves the stack."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["build"]
 
 
 def build(plan: Plan, access_key: pulumi.Input[str]) -> TargetResult:
-    """Each node that is in, with the key it showed and how it is reached."""
+    """Create a resource for each node that is in, with its host key and its SSH route."""
     target = plan.target
     assert isinstance(target, HostsTarget)
     records: dict[str, dict[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""Machines as resources: adopted when they are what the plan says."""
+"""Machines as resources: adopted when they match the plan."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rackwright.targets.hosts.network import way
 
 
 def host(plan: Plan, target: HostsTarget, node: PlanNode, access_key: pulumi.Input[str]) -> resources.Host:
-    """One machine."""
+    """Create the resource of one machine."""
     through = target.jump_host if node.name != target.jump_host else None
     return resources.Host(
         node.name,
