@@ -1,4 +1,4 @@
-"""Runs the builder of the Kubernetes bundle and streams what it says."""
+"""Runs the builder of the Kubernetes bundle and streams its output."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rackwright.errors import RackwrightError
 
 Say = Callable[[str], Awaitable[None]]
 CONTENTS: Final = "bundle.json"
-"""The list of what is in it, by which a finished bundle is known."""
+"""List of the bundle's contents; a bundle that has this file is complete."""
 
 
 async def provide(version: str, extras: Sequence[str], info: Say, status: Say) -> str:
-    """The folder of a finished bundle of that release, with the parts that are asked for."""
+    """Return the folder of a complete bundle of a release with these parts; build it if necessary."""
     folder = await _built(tuple(f"--with={extra}" for extra in extras), "Kubernetes bundle", info, status)
     built = _contents(folder)["kubernetes"]
     if built != version:
@@ -29,7 +29,7 @@ async def provide(version: str, extras: Sequence[str], info: Say, status: Say) -
 
 
 async def provide_addon(name: str, version: str, info: Say, status: Say) -> str:
-    """The folder of an addon's finished part of the bundle."""
+    """Return the folder of an addon's complete part of the bundle; build it if necessary."""
     folder = await _built(("--addon", name), f"part of the Kubernetes bundle with {name}", info, status)
     built = _contents(folder)["version"]
     if built != version:
@@ -46,7 +46,7 @@ def _contents(folder: str) -> dict[str, Any]:
 
 
 async def _built(words: tuple[str, ...], what: str, info: Say, status: Say) -> str:
-    """Run the builder and tell how far it is. A part has stages of its own after those of the bundle that it needs."""
+    """Run the builder and report its progress. A part has stages of its own after those of the bundle that it needs."""
     told: list[dict[str, Any]] = []
     seen: set[str] = set()
 

@@ -1,6 +1,6 @@
-"""Many machines looked at side by side before they belong to a stack. Changes nothing on any of them.
+"""Parallel inspection of many machines before they belong to a stack. Changes nothing on any of them.
 
-One whose key nobody has confirmed is asked the same questions: a login by key gives no secret away. Nothing it says is trusted by that.
+A machine whose host key is not confirmed is inspected in the same way: a login by key reveals no secret. Its facts are not trusted.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ _AT_ONCE: Final = 32
 
 @dataclass(frozen=True)
 class PreflightRequest:
-    """A machine, and what the stack says it is."""
+    """A machine, and the facts that the stack declares."""
 
     way: SshRoute
-    """Without a host key where the stack gives none."""
+    """Without a host key if the stack declares none."""
     declared: Declared
 
 
 @dataclass(frozen=True)
 class PreflightResult:
-    """What a machine showed, as far as it let us look."""
+    """Result of an inspection, as far as the machine allowed it."""
 
     name: str
     reached: bool = False
     key_type: str = ""
     fingerprint: str = ""
     key_confirmed: bool | None = None
-    """None where the stack gives no key to compare with."""
+    """None if the stack has no key to compare with."""
     logged_in: bool = False
     root: bool = False
     facts: Facts | None = None
@@ -55,12 +55,12 @@ class PreflightResult:
 
     @property
     def fits(self) -> bool:
-        """Whether the stack could use it."""
+        """Return whether the stack could use the machine."""
         return self.reached and not self.wrong
 
 
 def run_preflight(machines: Sequence[PreflightRequest], keys: list[Path], *, via: SshRoute | None, adopted: bool) -> list[PreflightResult]:
-    """What each machine shows, in their order; those behind `via` through one login there."""
+    """Inspect the machines and return results in their order; those behind `via` share one login there."""
     with ExitStack() as stack:
         door, shut = _door(via, keys, stack) if via is not None else (None, "")
 
@@ -77,7 +77,7 @@ def run_preflight(machines: Sequence[PreflightRequest], keys: list[Path], *, via
 
 
 def _door(via: SshRoute, keys: list[Path], stack: ExitStack) -> tuple[Session | None, str]:
-    """A session on the machine that others are reached through, or why there is none."""
+    """Return a session on the jump host, or why there is none."""
     try:
         if via.host_key:
             return stack.enter_context(login(via, keys)), ""
@@ -97,7 +97,7 @@ def _look(asked: PreflightRequest, keys: list[Path], door: Session | None, *, ad
 
 
 def _greeted(met: Handshake) -> PreflightResult:
-    """What is known of it before anybody logs in."""
+    """Return the result before a login: the host key and its comparison."""
     seen = PreflightResult(met.way.name, reached=True, key_type=met.key.get_name(), fingerprint=fingerprint(met.key))
     if not met.way.host_key:
         return replace(seen, wrong=("no host_key is given for it",))
@@ -109,7 +109,7 @@ def _greeted(met: Handshake) -> PreflightResult:
 
 
 def _questioned(seen: PreflightResult, met: Handshake, keys: list[Path], declared: Declared, *, adopted: bool) -> PreflightResult:
-    """What it says of itself; what stops the questions is the last thing wrong with it."""
+    """Return the facts after a login; the error that ends the inspection is the last mismatch."""
     try:
         session = met.enter(keys)
         seen = replace(seen, logged_in=True)
@@ -124,5 +124,5 @@ def _questioned(seen: PreflightResult, met: Handshake, keys: list[Path], declare
 
 
 def _short(error: HostUnreachableError | LoginRefusedError, way: SshRoute) -> str:
-    """The cause without the machine's name, which stands before it anyway."""
+    """Return the cause without the machine's name, which the caller prints in front of it."""
     return error.cause.removeprefix(f"{way}: ")

@@ -1,6 +1,6 @@
-"""A machine over plain SSH, before it belongs to a stack: which key it shows, whether we get in, whether we may become root.
+"""A machine over plain SSH, before it belongs to a stack: its host key, whether the login works, whether sudo works.
 
-paramiko, not the ssh client: here the key is what is asked for, and each way in has a reason of its own when it fails.
+paramiko, not the ssh client: the key itself is the result here, and each kind of failure has a reason of its own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import paramiko
 
 from rackwright.errors import RackwrightError
 
-# It logs the traceback of what it raises as well; Python shows that where nobody listens.
+# paramiko logs the traceback of its exceptions as well; Python prints it where no handler is installed.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 _CONNECT: Final = 5.0
@@ -37,30 +37,30 @@ _turns: Final[defaultdict[tuple[str, int], threading.BoundedSemaphore]] = defaul
 
 @dataclass(frozen=True)
 class SshRoute:
-    """How a machine is reached, and who logs in."""
+    """The route to a machine, and the login user."""
 
     name: str
     address: str
     port: int
     user: str
     host_key: str
-    """What it must show: a fingerprint (SHA256:…) or type and key."""
+    """Expected key: a fingerprint (SHA256:…) or type and key."""
 
     def __str__(self) -> str:
         return f"{self.name} ({self.user}@{self.address}:{self.port})"
 
 
 class HostUnreachableError(RackwrightError):
-    """Nobody answers there."""
+    """No SSH server responds at the address."""
 
 
 class LoginRefusedError(RackwrightError):
-    """It answers, and we may not use it as it is."""
+    """The machine responds, and rackwright cannot use it as it is."""
 
 
 @dataclass(frozen=True)
 class CommandResult:
-    """What a command ended with."""
+    """Result of a command."""
 
     status: int
     output: str
@@ -68,18 +68,18 @@ class CommandResult:
 
 
 class Handshake:
-    """A machine that has shown its key."""
+    """A connection to a machine that has presented its host key, before a login."""
 
     def __init__(self, way: SshRoute, transport: paramiko.Transport) -> None:
         self.way, self._transport = way, transport
 
     @property
     def key(self) -> paramiko.PKey:
-        """The key it showed."""
+        """Return the presented key."""
         return self._transport.get_remote_server_key()
 
     def check_key(self) -> None:
-        """Raises where it is not the one that the way says."""
+        """Raise LoginRefusedError if the key is not that of the route."""
         mine = fingerprint(self.key) if " " not in self.way.host_key else f"{self.key.get_name()} {self.key.get_base64()}"
         if mine.rstrip("=") != self.way.host_key.rstrip("="):
             raise LoginRefusedError(
@@ -102,12 +102,12 @@ class Session:
 
     @property
     def public_key(self) -> str:
-        """The key it showed: type and base64."""
+        """Return the presented key: type and base64."""
         key = self._transport.get_remote_server_key()
         return f"{key.get_name()} {key.get_base64()}"
 
     def run(self, script: str, *, root: bool = False) -> CommandResult:
-        """Run a shell script as whoever logged in, or as root."""
+        """Run a shell script as the login user, or as root."""
         shell = f"sh -c {shlex.quote(script)}"
         try:
             return self._run(f"sudo -n -- {shell}" if root and self.way.user != "root" else shell)
@@ -124,13 +124,13 @@ class Session:
         return CommandResult(channel.recv_exit_status(), output, complaint.strip())
 
     def tunnel(self, way: SshRoute) -> paramiko.Channel:
-        """A connection from here to another machine."""
+        """Return a channel from the machine to another one."""
         return self._transport.open_channel("direct-tcpip", (way.address, way.port), ("127.0.0.1", 0), timeout=_CONNECT)
 
 
 @contextmanager
 def login(way: SshRoute, keys: list[Path], *, through: SshRoute | None = None) -> Iterator[Session]:
-    """Log in, through another machine where one is given; raises Unreachable or Refused, saying what is wrong and what helps."""
+    """Log in, optionally through a jump host. Raise HostUnreachableError or LoginRefusedError with cause and hint."""
     with ExitStack() as stack:
         first = _first(way, through, keys, stack) if through is not None else None
         with _turns[way.address, way.port]:
@@ -142,13 +142,13 @@ def login(way: SshRoute, keys: list[Path], *, through: SshRoute | None = None) -
 
 @contextmanager
 def handshake(way: SshRoute, first: Session | None = None) -> Iterator[Handshake]:
-    """Connect, through another machine's session where one is given; nobody has logged in and no key is trusted yet."""
+    """Connect, optionally through a jump host's session, without a login and without trusting the key."""
     with ExitStack() as stack:
         yield Handshake(way, _connect(way, first, stack))
 
 
 def _first(way: SshRoute, through: SshRoute, keys: list[Path], stack: ExitStack) -> Session:
-    """The login on the machine that the way leads through; what is wrong there is said of the one that was meant."""
+    """Log in on the jump host; errors there name the machine behind it."""
     try:
         return stack.enter_context(login(through, keys))
     except (HostUnreachableError, LoginRefusedError) as error:
@@ -156,17 +156,17 @@ def _first(way: SshRoute, through: SshRoute, keys: list[Path], stack: ExitStack)
 
 
 def fingerprint(key: paramiko.PKey) -> str:
-    """As `ssh-keygen -l` prints it."""
+    """Return the fingerprint as `ssh-keygen -l` prints it."""
     return fingerprint_of(key.asbytes())
 
 
 def fingerprint_of(blob: bytes) -> str:
-    """The same for a key as it stands in a .pub file, its base64 decoded."""
+    """Return the fingerprint of a decoded key from a .pub file."""
     return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
 
 
 def _connect(way: SshRoute, first: Session | None, stack: ExitStack) -> paramiko.Transport:
-    """The server's first words exchanged; whatever was opened is closed with the stack."""
+    """Exchange the handshake; the exit stack closes all connections."""
     try:
         channel = first.tunnel(way) if first is not None else socket.create_connection((way.address, way.port), timeout=_CONNECT)
         stack.callback(channel.close)
@@ -182,7 +182,7 @@ def _connect(way: SshRoute, first: Session | None, stack: ExitStack) -> paramiko
 
 
 def _algorithms(host_key: str) -> tuple[str, ...]:
-    """The kinds of key to ask for: the one given, or by a fingerprint, which does not tell, the best that it has."""
+    """Return the key types to request: that of the given key, or for a fingerprint, which has no type, the best that the machine has."""
     kind, _, key = host_key.partition(" ")
     if not key:
         return ("ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512", "rsa-sha2-256")
@@ -213,7 +213,7 @@ def _load(path: Path) -> paramiko.PKey | None:
         return paramiko.PKey.from_path(path.expanduser())
     except FileNotFoundError:
         return None
-    except (TypeError, paramiko.PasswordRequiredException):  # TypeError: paramiko passes on what cryptography says of a locked PEM key.
+    except (TypeError, paramiko.PasswordRequiredException):  # TypeError: paramiko passes on cryptography's error about a locked PEM key.
         raise LoginRefusedError(
             f"{path}: is protected by a passphrase", hint="load it into the agent (`ssh-add`), and leave target.ssh_private_key_file out"
         ) from None

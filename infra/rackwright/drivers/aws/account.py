@@ -26,15 +26,15 @@ _BAD_CREDENTIALS: Final = frozenset(
 
 
 class AwsCredentialsError(UndeterminedError):
-    """There are no credentials, they are not accepted, or AWS does not answer: nothing else can be asked either."""
+    """Credentials are missing or rejected, or AWS does not respond: no further query can succeed."""
 
 
 class AwsAccessDeniedError(UndeterminedError):
-    """The credentials may not ask this."""
+    """The credentials do not allow the call."""
 
 
 class AwsRequestError(UndeterminedError):
-    """AWS answered with an error."""
+    """AWS returned an error."""
 
     def __init__(self, cause: str, *, code: str, path: str = "", hint: str = "") -> None:
         super().__init__(cause, path=path, hint=hint)
@@ -42,38 +42,38 @@ class AwsRequestError(UndeterminedError):
 
 
 class Account:
-    """Clients of one region; each is made once."""
+    """Clients of one region; each is created once."""
 
     def __init__(self, region: str) -> None:
         self.region = region
         self._made: dict[str, Any] = {}
 
     def client(self, service: str) -> Any:
-        """A boto3 client; its calls go through `asking`."""
+        """Return a boto3 client; its calls go through `asking`."""
         if service not in self._made:
             with asking(service):
                 self._made[service] = _client(service, self.region)
         return self._made[service]
 
     def ask(self, service: str, call: str, **arguments: Any) -> dict[str, Any]:
-        """One call's answer."""
+        """Return the response of one call."""
         with asking(f"{service}:{call}"):
             answer: dict[str, Any] = getattr(self.client(service), call)(**arguments)
         return answer
 
     def every(self, service: str, call: str, key: str, **arguments: Any) -> Iterable[dict[str, Any]]:
-        """All items of a call that answers page by page."""
+        """Return all items of a call with pages."""
         with asking(f"{service}:{call}"):
             pages = list(self.client(service).get_paginator(call).paginate(**arguments))
         return [item for page in pages for item in page.get(key, [])]
 
     def wait(self, service: str, until: str, **arguments: Any) -> None:
-        """Until AWS says so; Unanswered where it does not come."""
+        """Wait for a state that AWS reports. Raise AwsRequestError if it is not reached."""
         with asking(f"{service}:{until}"):
             self.client(service).get_waiter(until).wait(**arguments)
 
     def identity(self) -> tuple[str, str]:
-        """Account number and who asks; NoAccount without credentials that work."""
+        """Return account number and caller ARN. Raise AwsCredentialsError without working credentials."""
         told = self.ask("sts", "get_caller_identity")
         return told["Account"], told["Arn"]
 
@@ -88,7 +88,7 @@ def _client(service: str, region: str) -> Any:
 
 @contextmanager
 def asking(what: str) -> Iterator[None]:
-    """Turns what botocore raises into where, what, what now. `what` is the call, like `ec2:describe_images`."""
+    """Translate botocore's errors into place, cause and hint. `what` is the call, like `ec2:describe_images`."""
     from botocore import exceptions
     from botocore.parsers import ResponseParserError
 
@@ -142,11 +142,11 @@ def _answered(what: str, answer: Any) -> UndeterminedError:
 
 _PREFIXES: Final = {"service-quotas": "servicequotas", "resourcegroupstaggingapi": "tag"}
 _ACTIONS: Final = {"budgets:describe_budgets": "budgets:ViewBudget", "budgets:delete_budget": "budgets:ModifyBudget"}
-"""Where IAM's word is another than the API's (Service Authorization Reference)."""
+"""Calls whose IAM action has another name than the API call (Service Authorization Reference)."""
 
 
 def _action(what: str) -> str:
-    """The IAM action of a call.
+    """Return the IAM action of a call.
 
     >>> _action("service-quotas:get_service_quota")
     'servicequotas:GetServiceQuota'

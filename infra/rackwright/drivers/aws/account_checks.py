@@ -1,6 +1,6 @@
-"""What only AWS can say about a stack before it comes up: quotas, offers, images, reservations, spot prices. Findings, like the rules'.
+"""Checks against the AWS account before a stack comes up: quotas, offers, images, reservations, spot prices. Findings, like the rules'.
 
-What could not be asked is a warning that says so: silence would look like consent.
+A query that fails becomes a warning: without one, the check would seem to have passed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class AccountCheckContext:
 
     @property
     def counts(self) -> Counter[str]:
-        """Instances of each group, also those of nodes that are out."""
+        """Return the number of instances of each group, nodes that are out included."""
         return Counter({name: group.count for name, group in self.cluster.groups.items() if name in self.target.instances})
 
 
@@ -47,7 +47,7 @@ Question = Callable[[AccountCheckContext], Iterator[Finding]]
 
 
 def look(at: AccountCheckContext) -> Iterator[Finding]:
-    """Every finding, the account's name first. NoAccount where nobody can be asked at all."""
+    """Yield every finding, the account's name first. Raise AwsCredentialsError if no query is possible at all."""
     number, who = at.account.identity()
     yield Finding(
         Severity.INFO, "online-account", "target", f"account {number} in {at.account.region}, as {who}", "its quotas and offers count"
@@ -61,7 +61,7 @@ def look(at: AccountCheckContext) -> Iterator[Finding]:
 
 
 def offers(at: AccountCheckContext) -> Iterator[Finding]:
-    """Not every zone has every type."""
+    """Yield an error for each type that the zone does not offer."""
     types = sorted({at.target.instances[group].type for group in at.counts})
     by_type = {"Name": "instance-type", "Values": types}
     offered = list(
@@ -80,7 +80,7 @@ def offers(at: AccountCheckContext) -> Iterator[Finding]:
 
 
 def vcpus(at: AccountCheckContext) -> Iterator[Finding]:
-    """Quotas count vCPUs that run now, in the whole region."""
+    """Compare the quotas, which count running vCPUs in the whole region, with the stack's demand."""
     needed: Counter[Quota] = Counter()
     groups: dict[Quota, list[str]] = {}
     for group, count in at.counts.items():
@@ -108,7 +108,7 @@ def _usage_class(declared: Instances) -> UsageClass:
 
 
 def _used(at: AccountCheckContext) -> Counter[Quota]:
-    """vCPUs of the account's instances that run, but for the stack's own: those it counts already."""
+    """Return the running vCPUs of the account's instances, without those of the stack itself, which the quota counts already."""
     used: Counter[Quota] = Counter()
     for reservation in at.account.every("ec2", "describe_instances", "Reservations", Filters=_RUNNING):
         for instance in reservation["Instances"]:
@@ -137,7 +137,7 @@ def _judged(at: AccountCheckContext, mine: Quota, need: int, used: int, groups: 
 
 
 def images(at: AccountCheckContext) -> Iterator[Finding]:
-    """An image that is gone, or of another architecture, starts nothing."""
+    """Yield an error for each image that does not exist or has another architecture than its instances."""
     yield from _image(at, at.target.image, None, "target.image")
     for group, declared in at.target.instances.items():
         if declared.image is not None:
@@ -177,7 +177,7 @@ def _usable(at: AccountCheckContext, found: dict[str, Any], run: frozenset[str],
 
 
 def reservations(at: AccountCheckContext) -> Iterator[Finding]:
-    """A reservation of another type, zone or size is not used, or refuses the launch."""
+    """Yield findings for reservations of another type, zone or size: they are not used, or the launch is refused."""
     for group, count in at.counts.items():
         declared = at.target.instances[group]
         id_ = None if isinstance(declared.capacity_type, Spot) else declared.capacity_type.reservation
@@ -218,7 +218,7 @@ def _fits(at: AccountCheckContext, found: dict[str, Any], declared: Instances, c
 
 
 def spot_prices(at: AccountCheckContext) -> Iterator[Finding]:
-    """What spot costs now in the stack's zone, against what is expected and what is allowed."""
+    """Compare the current spot price in the stack's zone with the expected and the allowed price."""
     for group in at.counts:
         declared = at.target.instances[group]
         if not isinstance(declared.capacity_type, Spot):
@@ -257,7 +257,7 @@ def _spot_price(declared: Instances, bought: Spot, usd: float, path: str) -> Fin
 
 
 def lustre(at: AccountCheckContext) -> Iterator[Finding]:
-    """Quotas of FSx are known by their names alone: those that name Lustre, the deployment type and storage capacity."""
+    """Compare FSx quotas, which have names only: those that name Lustre, the deployment type and storage capacity."""
     declared = {name: storage for name, storage in at.cluster.storage.items() if isinstance(storage, FsxLustre)}
     if not declared:
         return
@@ -276,7 +276,7 @@ def lustre(at: AccountCheckContext) -> Iterator[Finding]:
 
 
 def _names(name: str, *words: str) -> bool:
-    """Whether a quota's name has all the words, however it is spelt."""
+    """Return whether a quota's name contains all the words, in any spelling."""
     plain = name.lower().replace("_", " ")
     return all(word in plain for word in words)
 
@@ -289,9 +289,9 @@ _QUESTIONS: Final[tuple[tuple[str, str, Question], ...]] = (
     ("online-spot-price", "target.instances", spot_prices),
     ("online-fsx-quota", "storage", lustre),
 )
-"""Rule, the path of what could not be looked at, and who asks. Each is asked also where another was refused."""
+"""Rule, the path of a check that could not be carried out, and the check. Each runs also after another was refused."""
 
 
 def no_account(reason: AwsCredentialsError) -> Finding:
-    """What is said where nobody could be asked."""
+    """Return the finding for an account that could not be queried."""
     return Finding(Severity.ERROR, "online-account", reason.path or "target", f"could not look: {reason.cause}", reason.hint)
