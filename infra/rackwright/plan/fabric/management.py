@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class RackSwitch(NamedTuple):
-    """A management switch and the rack it stands in."""
+    """A management switch and its rack."""
 
     name: str
     rack: str
@@ -28,7 +28,7 @@ class ManagementWiring(NamedTuple):
 
 
 def management(plan: Plan, laid: Wiring) -> ManagementWiring:
-    """The management plane of all nodes of the plan and of those that the wiring has beside them; empty where none is declared."""
+    """Return the management plane of all nodes of the plan and of further nodes in the wiring; empty if none is declared."""
     fabric = plan.fabric
     if fabric is None or fabric.management is None:
         return ManagementWiring((), ())
@@ -48,7 +48,7 @@ def management(plan: Plan, laid: Wiring) -> ManagementWiring:
 
 
 def _by_rack(plan: Plan, fabric: FabricPlan, laid: Wiring) -> dict[str, list[str]]:
-    """Rack -> ports that go to its switches, in their order: fabric switches, those to come among them, then nodes."""
+    """Return rack -> ports of its switches, in their order: fabric switches, future ones included, then nodes."""
     found: dict[str, list[str]] = {}
     for name, position in positions(fabric).items():
         found.setdefault(position.rack, []).append(f"{name}/mgmt")

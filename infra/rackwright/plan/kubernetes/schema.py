@@ -1,4 +1,4 @@
-"""Kubernetes, expanded: everything that roles and checks must know of it."""
+"""Kubernetes, expanded: the plan's data for roles and checks."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class KubernetesNode(ConfigModel):
     name: str
     address: str
     is_control_plane: bool
-    """Whether it is one of the control plane."""
+    """Whether the node belongs to the control plane."""
     runs_workloads: bool
     """Whether users' pods may run on it."""
     gpus: int
     pods: str | None
-    """Range of its pods' addresses; None where the network plugin gives it one."""
+    """Range of its pods' addresses; None where the network plugin assigns it."""
     labels: dict[str, str]
     taints: tuple[str, ...]
     """`key=value:Effect`, as kubectl writes them."""
@@ -39,18 +39,18 @@ class Namespace(ConfigModel):
 
 
 class Addon(ConfigModel):
-    """What is installed for users' jobs, out of its own part of the bundle."""
+    """Add-on for users' jobs, from its own part of the bundle."""
 
     name: str
     version: str
     image: str
     namespace: str
     deployment: str
-    """What runs it."""
+    """Name of the deployment that runs it."""
 
 
 class Folder(ConfigModel):
-    """A folder of the shared file system that a claim lies in."""
+    """Folder of the shared file system behind a claim."""
 
     path: str
     mode: str
@@ -65,7 +65,7 @@ class Manifest(ConfigModel):
 
 
 class PodNetwork(ConfigModel):
-    """How packets go between pods of two nodes."""
+    """Network between pods of two nodes."""
 
     encapsulation: Encapsulation
     version: str | None
@@ -75,11 +75,11 @@ class PodNetwork(ConfigModel):
     node_mtu: int
     """Largest packet, in bytes, between nodes."""
     mtu: int
-    """The same between pods: without what encapsulation takes."""
+    """MTU between pods: without the encapsulation."""
     required_ports: tuple[str, ...]
-    """What nodes must take from each other, as `udp/8472`."""
+    """Ports between nodes that must be open, as `udp/8472`."""
     enforces_network_policy: bool
-    """Whether NetworkPolicies hold."""
+    """Whether NetworkPolicies are enforced."""
     manifests: tuple[Manifest, ...]
 
 
@@ -95,7 +95,7 @@ class Kubernetes(ConfigModel):
     submit_hosts: tuple[str, ...]
     """Nodes on which users find kubectl."""
     endpoint: str
-    """Where the API answers, `address:port`."""
+    """Endpoint of the API, `address:port`."""
     virtual_address: str | None
     pods: str
     services: str
@@ -110,11 +110,11 @@ class Kubernetes(ConfigModel):
     jobs: str
     """Image of the acceptance's jobs."""
     builds_acceptance_image: bool
-    """Whether workers make it themselves."""
+    """Whether workers build the image themselves."""
     objects: tuple[dict[str, Any], ...] = ()
-    """What is applied to the cluster beyond kubeadm's own, in this order: the one source for the roles and for Pulumi."""
+    """Objects applied to the cluster beyond kubeadm's own, in this order: the one source for the roles and for Pulumi."""
     apply_with: ObjectApplier = ObjectApplier.ANSIBLE
-    """Who applies them."""
+    """Tool that applies the objects."""
     addons: tuple[Addon, ...] = ()
     """In the order in which they are installed."""
     folders: tuple[Folder, ...] = ()
@@ -122,4 +122,4 @@ class Kubernetes(ConfigModel):
 
     @property
     def power_saving(self) -> None:
-        """Only Slurm stops and starts nodes."""
+        """Return None: only Slurm stops and starts nodes."""
