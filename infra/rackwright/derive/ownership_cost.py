@@ -27,7 +27,7 @@ class Rented:
 
 @dataclass(frozen=True, slots=True)
 class OwnershipCost:
-    """What machines of one's own cost. Nodes that are out were bought, too."""
+    """Cost of owned machines. Nodes that are out were bought, too."""
 
     gpus: int
     usd_bought: float
@@ -41,13 +41,13 @@ class OwnershipCost:
     utilisation: float
 
     def break_even_months(self, rented: Rented) -> float | None:
-        """Months after which buying has cost less than renting for the hours that jobs use; None where it never does."""
+        """Return the months after which buying is cheaper than renting for the hours that jobs use, or None for never."""
         saved = (rented.usd_per_hour * self.utilisation - self.power_usd_per_hour) * HOURS_PER_MONTH
         return self.usd_bought / saved if saved > 0 else None
 
 
 def balance(cluster: Cluster) -> OwnershipCost | None:
-    """The reckoning of a cluster; None where the stack file says nothing of it."""
+    """Return the ownership cost of a cluster; None where the stack file declares none."""
     inputs = cluster.target.ownership_cost if isinstance(cluster.target, HostsTarget) else None
     if inputs is None:
         return None
@@ -76,7 +76,7 @@ def _kilowatts(known: list[DeclaredNode], inputs: OwnershipCostInputs) -> dict[s
 
 
 def equivalent_instances(cluster: Cluster) -> Rented | None:
-    """The cheapest EC2 types that give as many GPUs of the same models, on demand; None where a model is not to be had there."""
+    """Return the cheapest EC2 types with as many GPUs of the same models, on demand; None where EC2 has no such model."""
     wanted: Counter[str] = Counter()
     for member in members(cluster):
         if member.gpus is not None:
