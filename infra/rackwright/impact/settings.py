@@ -10,7 +10,7 @@ from rackwright.model.update_policy import UpdatePolicy
 from rackwright.stackfile.diff import Edit, Kind
 
 _COUNTED: Final = ("groups", "nodes", "access", "scheduler")
-"""Parts of which the plan itself tells whose daemons or nodes they change: where it names none, none does."""
+"""Sections whose affected daemons or nodes follow from the plan: if it names none, none is affected."""
 _PRECISE: Final = (UpdatePolicy.RESTART, UpdatePolicy.REPLACE)
 
 
