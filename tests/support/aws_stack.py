@@ -1,4 +1,4 @@
-"""A copy of the project with a stack of aws, in an account that is a stand-in."""
+"""A copy of the project with an aws stack, in the account of a moto server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pulumi.export("sources", built.sources)
 
 
 def clone_aws_stack(stack: str, folder: Path, account: AwsAccount, *, whole: bool = False) -> Project:
-    """A copy of the project with a stack like a committed one: its image pinned, its state where it may be lost."""
+    """Return a copy of the project with a stack like a committed one: its image pinned, local state allowed."""
     made = clone(folder / "checkout", like=stack)
     described = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{stack}.yaml").read_text())["config"]["rackwright:cluster"]
 
@@ -45,7 +45,7 @@ def clone_aws_stack(stack: str, folder: Path, account: AwsAccount, *, whole: boo
 
 
 def bought(account: AwsAccount, region: str, type_: str) -> str:
-    """A capacity block with room for what is made, and for what is made again."""
+    """Buy a capacity block with space for the instances and for their replacements; return its id."""
     ec2 = account.client("ec2", region)
     offers = ec2.describe_capacity_block_offerings(InstanceType=type_, InstanceCount=8, CapacityDurationHours=24)["CapacityBlockOfferings"]
     block = ec2.purchase_capacity_block(CapacityBlockOfferingId=offers[0]["CapacityBlockOfferingId"], InstancePlatform="Linux/UNIX")
