@@ -1,4 +1,4 @@
-"""One resource type as a row of a table: which calls make, show, change and remove it. The rest follows from the service's model."""
+"""One resource type as a row of a table: the calls that create, read, change and delete it. The rest follows from the service's model."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Make = Callable[[Account, "Kind", Properties, Tags], str]
 Look = Callable[[Account, str, Properties], Described | None]
 Drop = Callable[[Account, str, Properties], None]
 Settle = Callable[[Account, str, Properties, Properties], None]
-"""Brings one property of the thing with this id to what the new inputs say; the old ones are empty right after creation."""
+"""Sets one property of the resource with this id to the new inputs; the old ones are empty right after creation."""
 Outs = Callable[[Account, str, Described, Properties], Properties]
 
 
 class Unsupported(Exception):
-    """The stand-in cannot do that; the message says what."""
+    """The stand-in does not support the operation; the message names it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,31 +32,31 @@ class Kind:
     service: str
     make: Make
     look: Look
-    """None where it is gone."""
+    """Returns None for a deleted resource."""
     drop: Drop
     force: frozenset[str] = frozenset()
-    """Inputs that cannot change in place. Written by hand, for pulumi_aws does not say: plans of the stand-in are approximate."""
+    """Inputs that cannot change in place. Written by hand, since pulumi_aws does not list them: plans of the stand-in are approximate."""
     settle: Mapping[str, Settle] = field(default_factory=dict)
     late: frozenset[str] = frozenset()
-    """Inputs that the create call does not take and `settle` brings about."""
+    """Inputs that the create call does not accept and `settle` sets."""
     local: frozenset[str] = frozenset()
-    """Inputs that only tell the provider how to behave."""
+    """Inputs that only configure the provider."""
     renames: Renames = field(default_factory=dict)
     outs: Outs = lambda account, ident, described, inputs: {}
     tags: Tagging | None = None
     autoname: Autoname | None = None
     moves: frozenset[str] = frozenset()
-    """Outputs that any change makes new."""
+    """Outputs that any change replaces."""
     replaced_if: Callable[[Properties, Properties], frozenset[str]] = lambda olds, news: frozenset()
-    """Further inputs that cannot change in place, by what the others say."""
+    """Further inputs that cannot change in place, depending on the others."""
 
     def sent(self, inputs: Properties) -> Properties:
-        """The inputs that the create call takes."""
+        """Return the inputs that the create call accepts."""
         return {key: value for key, value in inputs.items() if key not in self.late | self.local | {"tags", "region"}}
 
 
 def fill(account: Account, kind: Kind, operation: str, inputs: Properties, *, within: str = "") -> dict[str, Any]:
-    """The request of an operation, or one structure within it, from the inputs; refuses to drop one silently."""
+    """Return the request of an operation, or one structure within it, from the inputs. Raise Unsupported for an input without a place."""
     shape = account.client(kind.service).meta.service_model.operation_model(operation).input_shape
     made, homeless = request(shape.members[within] if within else shape, inputs, kind.renames)
     if homeless:
@@ -65,13 +65,13 @@ def fill(account: Account, kind: Kind, operation: str, inputs: Properties, *, wi
 
 
 def chosen(inputs: Properties, *names: str) -> Properties:
-    """The inputs of these names, as far as they are given."""
+    """Return the inputs of these names that are present."""
     return {name: inputs[name] for name in names if name in inputs}
 
 
 @dataclass(frozen=True)
 class Create:
-    """A create call whose answer holds the id."""
+    """A create call whose response contains the id."""
 
     operation: str
     holds: str
@@ -79,7 +79,7 @@ class Create:
     fixed: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, account: Account, kind: Kind, inputs: Properties, tags: Tags) -> str:
-        """Makes the thing; its id."""
+        """Create the resource and return its id."""
         tagged = kind.tags.at_creation(tags) if kind.tags else {}
         asked = {**fill(account, kind, self.operation, inputs), **self.fixed, **tagged}
         answer = account.call(kind.service, self.operation, **asked)
@@ -87,7 +87,7 @@ class Create:
 
 
 def listed(service: str, operation: str, by: str, key: str, alive: Callable[[Described], bool] = lambda described: True) -> Look:
-    """Looks a thing up by a list of one id."""
+    """Return a function that reads a resource by a list of one id."""
 
     def look(account: Account, ident: str, inputs: Properties) -> Described | None:
         found = account.call(service, operation, **{by: [ident]})[key]
@@ -97,7 +97,7 @@ def listed(service: str, operation: str, by: str, key: str, alive: Callable[[Des
 
 
 def single(service: str, operation: str, by: str, key: str = "") -> Look:
-    """Looks a thing up by its id."""
+    """Return a function that reads a resource by its id."""
 
     def look(account: Account, ident: str, inputs: Properties) -> Described | None:
         found = account.call(service, operation, **{by: ident})
@@ -108,7 +108,7 @@ def single(service: str, operation: str, by: str, key: str = "") -> Look:
 
 
 def removed(service: str, operation: str, by: str) -> Drop:
-    """Removes a thing by its id."""
+    """Return a function that deletes a resource by its id."""
 
     def drop(account: Account, ident: str, inputs: Properties) -> None:
         account.call(service, operation, **{by: ident})
@@ -117,7 +117,7 @@ def removed(service: str, operation: str, by: str) -> Drop:
 
 
 def ec2(token: str, noun: str, *, tag: str = "", alive: Callable[[Described], bool] = lambda described: True, **more: Any) -> Kind:
-    """A resource of EC2 in its usual form: CreateX, DescribeXs by XIds, DeleteX by XId."""
+    """Return a resource type of EC2 in its usual form: CreateX, DescribeXs by XIds, DeleteX by XId."""
     row: dict[str, Any] = {
         "make": Create(f"Create{noun}", noun, f"{noun}Id"),
         "look": listed("ec2", f"Describe{noun}s", f"{noun}Ids", f"{noun}s", alive),

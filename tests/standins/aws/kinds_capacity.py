@@ -1,4 +1,4 @@
-"""Where instances may go: placement groups, reserved and prepaid capacity, interfaces made beforehand."""
+"""Locations of instances: placement groups, reserved and prepaid capacity, interfaces created beforehand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from standins.aws.tags import Described, Ec2Tags, Tags
 
 
 def _reserved(described: Described) -> bool:
-    """Cancelled reservations stay listed."""
+    """Return the reservation; cancelled ones stay listed."""
     return described["State"] not in ("cancelled", "expired")
 
 
@@ -32,7 +32,7 @@ def _reservation_outs(account: Account, ident: str, described: Described, inputs
 
 
 def _forget(account: Account, ident: str, inputs: Properties) -> None:
-    """A capacity block is paid and runs to its end: removing the resource forgets it."""
+    """Do nothing: a capacity block is paid and runs to its end."""
 
 
 def _make_interface(account: Account, kind: Kind, inputs: Properties, tags: Tags) -> str:

@@ -28,7 +28,7 @@ def _run(account: Account, kind: Kind, inputs: Properties, tags: Tags) -> str:
 
 
 def _launch(inputs: Properties) -> Properties:
-    """The inputs in the order in which RunInstances groups them."""
+    """Return the inputs in the groups of RunInstances."""
     rest = {key: value for key, value in inputs.items() if key not in _REGROUPED}
     template = inputs.get("launchTemplate") or {}
     named = {"id": "launchTemplateId", "name": "launchTemplateName", "version": "version"}
@@ -55,7 +55,7 @@ def _launch(inputs: Properties) -> Properties:
 
 
 def _interfaces(inputs: Properties) -> Properties:
-    """Where interfaces are named, subnet and groups belong to the first."""
+    """Return the interfaces; if there are any, subnet and groups belong to the first."""
     if inputs.get("primaryNetworkInterface"):
         return {"networkInterfaces": [{"deviceIndex": 0, **inputs["primaryNetworkInterface"]}]}
     if inputs.get("networkInterfaces"):
@@ -97,7 +97,7 @@ _REGROUPED: Final = frozenset(
 
 
 def _instance(account: Account, ident: str, inputs: Properties) -> Described | None:
-    """A terminated instance stays listed for an hour; it is gone all the same."""
+    """Return the instance; a terminated one, which stays listed for an hour, counts as deleted."""
     for reservation in account.call("ec2", "DescribeInstances", InstanceIds=[ident])["Reservations"]:
         for found in reservation["Instances"]:
             if found["State"]["Name"] not in ("terminated", "shutting-down"):
@@ -110,7 +110,7 @@ def _instance_outs(account: Account, ident: str, described: Described, inputs: P
         described["NetworkInterfaces"], key=lambda one: (one["Attachment"].get("NetworkCardIndex", 0), one["Attachment"]["DeviceIndex"])
     )
     placement = described.get("Placement") or {}
-    # An instance's groups are those of its first interface; moto says so of the interface alone.
+    # An instance's groups are those of its first interface; moto reports them of the interface alone.
     groups = interfaces[0]["Groups"] if interfaces else described.get("SecurityGroups") or []
     return {
         "arn": account.arn("ec2", f"instance/{ident}"),
@@ -127,7 +127,7 @@ def _instance_outs(account: Account, ident: str, described: Described, inputs: P
         "iamInstanceProfile": ((described.get("IamInstanceProfile") or {}).get("Arn") or "").rpartition("/")[2] or None,
         "vpcSecurityGroupIds": sorted({group["GroupId"] for group in groups}),
         "monitoring": (described.get("Monitoring") or {}).get("State") == "enabled",
-        # Not described, or not as it was given.
+        # Absent from the description, or different from the input.
         **{
             key: inputs.get(key)
             for key in (
@@ -150,7 +150,7 @@ def _set_groups(account: Account, ident: str, news: Properties, olds: Properties
 
 
 def _stopped(change: Settle) -> Settle:
-    """The change, made while the instance is stopped, as EC2 demands."""
+    """Make the change while the instance is stopped, as EC2 requires."""
 
     def settle(account: Account, ident: str, news: Properties, olds: Properties) -> None:
         account.call("ec2", "StopInstances", InstanceIds=[ident])
@@ -161,7 +161,7 @@ def _stopped(change: Settle) -> Settle:
 
 
 def _set_user_data(account: Account, ident: str, news: Properties, olds: Properties) -> None:
-    """moto decodes this one twice (once for the wire, once more), so it is encoded once more here."""
+    """Encode user data once more, since moto decodes it twice."""
     text = news.get("userDataBase64") or base64.b64encode((news.get("userData") or "").encode()).decode()
     account.call("ec2", "ModifyInstanceAttribute", InstanceId=ident, UserData={"Value": text})
 

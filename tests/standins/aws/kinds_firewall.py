@@ -14,7 +14,7 @@ _RULE_FIELDS: Final = ("cidrIpv4", "cidrIpv6", "prefixListId", "referencedSecuri
 
 
 def _make_group(account: Account, kind: Kind, inputs: Properties, tags: Tags) -> str:
-    """Creates the group and removes the rule that lets everything out: AWS puts it there, the aws provider takes it away."""
+    """Create the group and remove the rule that admits all outgoing traffic: AWS creates the rule, the aws provider removes it."""
     asked = fill(account, kind, "CreateSecurityGroup", {**inputs, "description": inputs.get("description") or "Managed by Pulumi"})
     tagged = kind.tags.at_creation(tags) if kind.tags else {}
     ident = str(account.call("ec2", "CreateSecurityGroup", **asked, **tagged)["GroupId"])
@@ -44,7 +44,7 @@ def _set_rules(direction: str) -> Settle:
 
 
 def _permission(rule: Properties, ident: str) -> dict[str, Any]:
-    """An inline rule as EC2 writes it."""
+    """Return an inline rule in EC2's format."""
     described = {"Description": rule["description"]} if rule.get("description") else {}
     groups = [*(rule.get("securityGroups") or []), *([ident] if rule.get("self") else [])]
     made: dict[str, Any] = {"IpProtocol": str(rule["protocol"])}
@@ -62,7 +62,7 @@ def _permission(rule: Properties, ident: str) -> dict[str, Any]:
 
 
 def _as_rule(permission: dict[str, Any], ident: str) -> Properties:
-    """What EC2 shows as an inline rule."""
+    """Return EC2's description of a rule as an inline rule."""
     pairs = [one["GroupId"] for one in permission.get("UserIdGroupPairs") or []]
     rule: Properties = {
         "protocol": permission["IpProtocol"],
@@ -78,7 +78,7 @@ def _as_rule(permission: dict[str, Any], ident: str) -> Properties:
 
 
 def _atoms(rules: list[Properties]) -> set[tuple[Any, ...]]:
-    """Rules in their smallest parts: EC2 joins rules of one port range, so lists of rules are compared by these."""
+    """Return rules in their smallest parts: EC2 joins rules of one port range, so that lists of rules are compared by parts."""
     parts = set()
     for rule in rules:
         ports = (str(rule["protocol"]),) if str(rule["protocol"]) == "-1" else (str(rule["protocol"]), rule["fromPort"], rule["toPort"])
@@ -136,7 +136,7 @@ def _drop_rule(direction: str) -> Any:
 
 
 def _rule(direction: str) -> Kind:
-    # The real one changes address and ports in place; here every change is a replacement, and a rule keeps no state.
+    # The real provider changes address and ports in place; here every change is a replacement, and a rule has no state.
     return ec2(
         f"aws:vpc/securityGroup{direction}Rule:SecurityGroup{direction}Rule",
         "SecurityGroupRule",

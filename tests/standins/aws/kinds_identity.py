@@ -47,7 +47,7 @@ def _set_inline(account: Account, ident: str, news: Properties, olds: Properties
 
 
 def _drop_role(account: Account, ident: str, inputs: Properties) -> None:
-    """With what the role itself brought along; anything else still attached makes IAM refuse, which is an error of the program."""
+    """Delete the role with its own policies. IAM refuses if anything else is attached, which is an error of the program."""
     _set_managed(account, ident, {}, _attached(account, ident) if inputs.get("forceDetachPolicies") else inputs)
     _set_inline(account, ident, {}, inputs)
     account.call("iam", "DeleteRole", RoleName=ident)

@@ -127,7 +127,7 @@ def _table_outs(account: Account, ident: str, described: Described, inputs: Prop
 
 
 def _set_routes(account: Account, ident: str, news: Properties, olds: Properties) -> None:
-    """The table's own routes, one by one; a route is known by its destination."""
+    """Set the table's own routes, one by one, identified by destination."""
     described = account.call("ec2", "DescribeRouteTables", RouteTableIds=[ident])["RouteTables"][0]
     for route in _table_outs(account, ident, described, {})["routes"]:
         destination = (
@@ -274,7 +274,7 @@ _ROWS: Final = (
         make=Create("AssociateRouteTable", "", "AssociationId"),
         look=_link,
         drop=removed("ec2", "DisassociateRouteTable", "AssociationId"),
-        # The real one keeps the resource when only the table changes, under a new id; here it is replaced.
+        # The real provider keeps the resource when only the table changes, under a new id; here it is replaced.
         force=frozenset({"subnetId", "gatewayId", "routeTableId"}),
     ),
     ec2(

@@ -1,4 +1,4 @@
-"""What watches the bill: budgets, and schedules that stop things."""
+"""Cost control: budgets, and schedules that stop resources."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from standins.aws.tags import Described, ListedTags, Tags
 _BUDGET: Final = "aws:budgets/budget:Budget"
 _SCHEDULE: Final = "aws:scheduler/schedule:Schedule"
 _MOMENT: Final = "%Y-%m-%d_%H:%M"
-"""How the aws provider writes a budget's first and last day."""
+"""Format of a budget's first and last day in the aws provider."""
 _APART: Final = ("notifications", "limitAmount", "limitUnit", "timePeriodStart", "timePeriodEnd", "costFilters", "accountId")
 
 
 def _budget(account: Account, inputs: Properties) -> dict[str, Any]:
-    """A budget as the service takes it."""
+    """Return a budget in the service's format."""
     rest = {key: value for key, value in inputs.items() if key not in (*_APART, "tags")}
     made = fill(account, KINDS[_BUDGET], "CreateBudget", rest, within="Budget")
     if "limitAmount" in inputs:
@@ -96,7 +96,7 @@ def _budget_outs(account: Account, ident: str, described: Described, inputs: Pro
 
 
 def _amount(seen: str | None, given: str | None) -> str | None:
-    """The service pads amounts with zeros."""
+    """Return an amount without the zeros that the service adds."""
     same = seen is not None and given is not None and float(seen) == float(given)
     return given if same else seen
 
@@ -137,7 +137,7 @@ def _seen_schedule(account: Account, ident: str, inputs: Properties) -> Describe
 
 
 def _set_schedule(account: Account, ident: str, news: Properties, olds: Properties) -> None:
-    """UpdateSchedule writes the whole schedule."""
+    """Update the schedule; UpdateSchedule writes all its fields."""
     whole = {key: value for key, value in news.items() if key not in ("namePrefix", "region")}
     account.call("scheduler", "UpdateSchedule", **fill(account, KINDS[_SCHEDULE], "UpdateSchedule", whole))
 

@@ -69,7 +69,7 @@ def _drop_bucket(account: Account, ident: str, inputs: Properties) -> None:
 
 
 def _bucket_part(token: str, noun: str, within: str, *names: str, removable: bool = True) -> Kind:
-    """A setting of a bucket that is a resource of its own: put, get, delete; `names` are its inputs."""
+    """Return the type of a bucket's setting that is a resource of its own: put, get, delete; `names` are its inputs."""
 
     def put(account: Account, ident: str, news: Properties, olds: Properties) -> None:
         rest = chosen(news, *names)
@@ -134,7 +134,7 @@ def _change_lustre(account: Account, ident: str, news: Properties, olds: Propert
 
 
 def _shrinks(olds: Properties, news: Properties) -> frozenset[str]:
-    """Capacity only grows in place."""
+    """Return whether capacity shrinks; in place it can only grow."""
     return frozenset({"storageCapacity"}) if (news.get("storageCapacity") or 0) < (olds.get("storageCapacity") or 0) else frozenset()
 
 

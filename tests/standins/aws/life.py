@@ -1,4 +1,4 @@
-"""A resource's life by its row in the table: made, looked at, changed, removed."""
+"""A resource's life by its row in the table: create, read, update, delete."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from standins.aws.naming import own, was_given
 from standins.aws.state import Properties, outputs, overlay
 
 _PATIENCE: Final = 5.0
-"""Seconds for a thing just made to be shown."""
+"""Seconds until a new resource must be listed."""
 
 
 @dataclass(frozen=True)
@@ -30,14 +30,14 @@ class Found:
 
 
 def difference(kind: Kind, olds: Properties, news: Properties) -> DiffResult:
-    """What the new inputs change, and whether in place."""
+    """Return the changes of the new inputs, and whether they are possible in place."""
     force = kind.force | kind.replaced_if(olds, news)
     found = diff_properties(own(olds), own(news), replace_on=force)
     return DiffResult(found.changes, delete_before_replace=was_given(kind.autoname, news))
 
 
 def foreseen(account: Account, kind: Kind, inputs: Properties) -> Properties:
-    """Outputs before creation: what is asked for, and all that only reality can tell as unknown."""
+    """Return outputs before creation: the inputs, and every output that only AWS can determine as unknown."""
     known = own(inputs)
     shape = schema.shape(kind.token).outputs
     unknown = {name: UNKNOWN for name in shape if name not in known}
@@ -45,13 +45,13 @@ def foreseen(account: Account, kind: Kind, inputs: Properties) -> Properties:
 
 
 def foreseen_change(account: Account, kind: Kind, olds: Properties, news: Properties) -> Properties:
-    """Outputs before a change in place."""
+    """Return outputs before a change in place."""
     shape = schema.shape(kind.token).outputs
     return {**olds, **own(news), **_all_tags(account, kind, shape, news), **dict.fromkeys(kind.moves, UNKNOWN)}
 
 
 def create(account: Account, kind: Kind, inputs: Properties) -> Found:
-    """Makes the thing and all that the create call does not take."""
+    """Create the resource and set every input that the create call does not accept."""
     props = own(inputs)
     tags = {**account.default_tags, **(props.get("tags") or {})}
     ident = kind.make(account, kind, kind.sent(props), tags)
@@ -67,7 +67,7 @@ def create(account: Account, kind: Kind, inputs: Properties) -> Found:
 
 
 def read(account: Account, kind: Kind, ident: str, inputs: Properties) -> Found | None:
-    """The thing as it is; None where it is gone."""
+    """Return the live resource, or None if it is deleted."""
     try:
         described = kind.look(account, ident, own(inputs))
     except ClientError as error:
@@ -89,7 +89,7 @@ def read(account: Account, kind: Kind, ident: str, inputs: Properties) -> Found 
 
 
 def update(account: Account, kind: Kind, ident: str, olds: Properties, news: Properties) -> Found:
-    """Changes the thing in place, or says that the stand-in cannot."""
+    """Change the resource in place. Raise Unsupported for a change without a call."""
     old, new = own(olds), own(news)
     changed = [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name)]
     demand_changeable(kind, changed)
@@ -105,7 +105,7 @@ def update(account: Account, kind: Kind, ident: str, olds: Properties, news: Pro
 
 
 def demand_changeable(kind: Kind, changed: list[str]) -> None:
-    """Refuses a change that the stand-in does not know how to make."""
+    """Refuse a change that the stand-in does not support."""
     able = kind.settle.keys() | kind.local | ({"tags"} if kind.tags else set())
     unable = [name for name in changed if name not in able]
     if unable:
@@ -113,7 +113,7 @@ def demand_changeable(kind: Kind, changed: list[str]) -> None:
 
 
 def delete(account: Account, kind: Kind, ident: str, inputs: Properties) -> None:
-    """Removes the thing; one that is gone already is as good as removed."""
+    """Delete the resource; one that does not exist counts as deleted."""
     try:
         kind.drop(account, ident, own(inputs))
     except ClientError as error:
@@ -122,7 +122,7 @@ def delete(account: Account, kind: Kind, ident: str, inputs: Properties) -> None
 
 
 def _settle(account: Account, kind: Kind, ident: str, names: list[str], olds: Properties, news: Properties) -> None:
-    """Each way once, though several properties may share it."""
+    """Call each setter once, though several properties may share it."""
     for way in dict.fromkeys(kind.settle[name] for name in kind.settle if name in names):
         way(account, ident, news, olds)
 
@@ -134,7 +134,7 @@ def _seen_tags(account: Account, kind: Kind, ident: str, described: dict[str, An
 
 
 def _with_tags(live: Properties, inputs: Properties, seen: Properties, defaults: dict[str, str]) -> Properties:
-    """Inputs with the tags that are there, even where none were given: an added tag is a difference too."""
+    """Return inputs with the live tags, even where none were declared: an added tag is a difference, too."""
     given = inputs.get("tags") or {}
     tags = {key: value for key, value in seen.get("tagsAll", {}).items() if key in given or defaults.get(key) != value}
     return {**live, "tags": tags} if tags or "tags" in inputs else live

@@ -1,4 +1,4 @@
-"""Every resource type the stand-in knows."""
+"""Every resource type of the stand-in."""
 
 from __future__ import annotations
 
