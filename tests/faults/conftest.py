@@ -1,4 +1,4 @@
-"""The lab that faults are set in: one made for the session, or a stack that is up (`--stack`), which they leave as they found it."""
+"""The lab for injected faults: one created for the session, or a stack that is up (`--stack`), which is restored."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .lab import Lab, opened
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The stack to set faults in."""
+    """Add the option for the stack that receives the faults."""
     parser.addoption("--stack", default=None, help="a stack that is up and may be broken for minutes; without it, one is made and removed")
 
 
 @pytest.fixture(scope="session")
 def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """The lab like the stack that is asked for, green before the first fault; one at a time."""
+    """Yield the lab of a stack kind, with all checks passed before the first fault; one at a time."""
     scratch = tmp_path_factory.mktemp("faults")
     stack = request.config.getoption("--stack")
     if stack:
@@ -45,7 +45,7 @@ def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture(scope="session")
 def watched(lab: Lab) -> Lab:
-    """The lab after looks that found nothing."""
+    """Return the lab after two drift scans without a difference."""
     if lab.project is None:
         pytest.skip("drift is looked for in a lab of the tests' own: some of its nodes are deleted")
     for _ in range(2):
@@ -54,7 +54,7 @@ def watched(lab: Lab) -> Lab:
 
 
 def drift(lab: Lab, *options: str) -> dict[str, Any]:
-    """One look."""
+    """Run one drift scan and return its report."""
     assert lab.project
     said = lab.project.rackwright("drift", lab.project.stack, "--json", *options)
     assert said.status in (0, 1, 3) and "{" in said.output, said.end
@@ -68,7 +68,7 @@ def chosen() -> str:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """The score, and each fault's time where all were set."""
+    """Print the score, and each fault's time if all were injected."""
     told = score.lines(terminalreporter.stats)
     if told:
         terminalreporter.section("faults")

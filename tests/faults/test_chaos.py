@@ -1,4 +1,4 @@
-"""What goes wrong in the middle of a job: it ends as Slurm says it does, with a reason, and the cluster is as declared afterwards."""
+"""Failures during a job: the job ends with the state and reason that Slurm documents, and the cluster is as declared afterwards."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ pytestmark = [
     pytest.mark.parametrize("lab", ["lab"], indirect=True, scope="session"),
 ]
 _MOST = 900.0
-"""Seconds after which a state counts as one that never comes."""
+"""Seconds after which a state counts as absent."""
 
 ROOM: Final = 256 * 2**20
-"""Bytes that the node of a hungry job has left; its other services need no more while it runs."""
+"""Bytes that the node of a memory-hungry job has left; its other services need no more while it runs."""
 _FIRST: Final = "memory.limit_in_bytes"
 _TAKEN: Final = {_FIRST: "memory.usage_in_bytes", "memory.max": "memory.current"}
-"""The file that tells what is taken beside the one that limits it: cgroups(7), first and second version."""
+"""File with the usage beside the one with the limit: cgroups(7), first and second version."""
 
 
 def submitted(lab: Lab, work: str, *options: str) -> str:
-    """A batch job of an ordinary user over both workers; its number, once it runs."""
+    """Submit a batch job of an ordinary user on both workers; return its number once it runs."""
     assert lab.project
     said = lab.project.as_user(f"cd /tmp && sbatch --parsable --nodes=2 --ntasks=2 {' '.join(options)} --wrap '{work}'")
     number = re.findall(r"^(\d+)", said.output, re.M)
@@ -48,7 +48,7 @@ def state(lab: Lab, job: str) -> str:
 
 
 def until(lab: Lab, job: str, *wanted: str, most: float = _MOST) -> str:
-    """The state, once it is one of these."""
+    """Return the state once it is one of these."""
     ends = time.monotonic() + most
     while (now := state(lab, job)) not in wanted:
         assert time.monotonic() < ends, f"job {job} is {now}, not {wanted}"
@@ -57,13 +57,13 @@ def until(lab: Lab, job: str, *wanted: str, most: float = _MOST) -> str:
 
 
 def assert_clean(lab: Lab) -> None:
-    """The cluster is as declared."""
+    """Assert that the cluster is as declared."""
     found = drift(lab)
     assert found["state"] == "clean", found["differences"] or found["layers"]
 
 
 def steps(lab: Lab, job: str) -> str:
-    """Every step with how it ended, as accounting has it."""
+    """Return every step with its result in accounting."""
     assert lab.project
     return lab.project.ssh("login0", f"sacct --noheader --parsable2 --jobs={job} --format=JobID,State,ExitCode").output
 
@@ -74,7 +74,8 @@ def test_a_rank_that_is_killed_ends_the_others_and_the_job_which_says_why(watche
     assert until(watched, job, "FAILED", "COMPLETED", "CANCELLED") == "FAILED"
     ends = time.monotonic() + _MOST
     told = steps(watched, job)
-    while not re.search(rf"^{job}\|FAILED\|", told, re.M) and time.monotonic() < ends:  # Accounting hears of it after the controller.
+    # Accounting receives the state after the controller.
+    while not re.search(rf"^{job}\|FAILED\|", told, re.M) and time.monotonic() < ends:
         time.sleep(0.5)
         told = steps(watched, job)
     assert re.search(rf"^{job}\|FAILED\|", told, re.M) and re.search(rf"^{job}\.0\|(FAILED|CANCELLED)", told, re.M), told
@@ -84,7 +85,7 @@ def test_a_rank_that_is_killed_ends_the_others_and_the_job_which_says_why(watche
 
 
 def test_memory_that_runs_out_on_a_node_ends_the_job_that_took_it_and_nobody_else(watched: Lab) -> None:
-    """Jobs have no control groups in this lab, so that Slurm confines nothing: the container is, and the kernel chooses."""
+    """Jobs have no control groups in this lab: the limit is the container's, and the kernel chooses the process."""
     assert watched.project
     before = daemons(watched)
     with confined(f"{watched.project.stack}-worker1", ROOM):
@@ -97,7 +98,7 @@ def test_memory_that_runs_out_on_a_node_ends_the_job_that_took_it_and_nobody_els
 
 
 def daemons(lab: Lab) -> str:
-    """The processes of the node's services, each with the life it began."""
+    """Return the processes of the node's services with their number of restarts."""
     assert lab.project
     asked = "systemctl show --property=Id,MainPID,NRestarts slurmd munge ssh chrony"
     return lab.project.ssh("worker1", asked).output
@@ -105,7 +106,7 @@ def daemons(lab: Lab) -> str:
 
 @contextmanager
 def confined(container: str, room: int) -> Iterator[None]:
-    """The container may take so many bytes more than it has now."""
+    """Limit the container to a number of bytes above its current usage."""
     process = subprocess.run(["podman", "inspect", "--format", "{{.State.Pid}}", container], capture_output=True, text=True, check=True)
     limit = memory_limit(Path(f"/proc/{process.stdout.strip()}/cgroup").read_text(encoding="utf-8"))
     if limit is None or not os.access(limit, os.W_OK):
@@ -119,7 +120,7 @@ def confined(container: str, room: int) -> Iterator[None]:
 
 
 def memory_limit(groups: str) -> Path | None:
-    """The file of the container's own group that limits its memory: cgroups(7), of the first version or the second."""
+    """Return the file that limits the memory of the container's own group: cgroups(7), first or second version."""
     for line in groups.splitlines():
         _, kinds, group = line.split(":", 2)
         own = re.match(r".*/libpod-[0-9a-f]{64}(\.scope)?", group)

@@ -1,4 +1,4 @@
-"""Every fault of drift.yml is named by `rackwright drift` in its layer, by its subject, on its node; taken back, nothing differs."""
+"""Every fault of drift.yml is reported by `rackwright drift` with its layer, subject and node; after its removal nothing differs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def here(lab: Lab, node: str, commands: str) -> None:
 
 
 def take_back(lab: Lab, node: str, fault: Fault) -> None:
-    """The fault's undoing, where it was done."""
+    """Remove the fault where it was injected."""
     if fault.heal:
         assert drift(lab, "--reconcile", "all")["state"] == "clean"
     if fault.here:
@@ -97,6 +97,6 @@ def _name(one: Mapping[str, str]) -> str:
 
 
 def _expected(one: Mapping[str, str], own: str, names: list[str], also: Mapping[str, str]) -> bool:
-    """Whether the row says that this differs."""
+    """Return whether the row expects this difference."""
     named = one["node"] == own and any(fnmatchcase(_name(one), name) for name in names)
     return named or any(fnmatchcase(_name(one), pattern) for pattern in also)

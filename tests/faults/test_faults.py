@@ -1,4 +1,4 @@
-"""Every check is seen to turn red by a fault of its own, and by that fault exactly it; taken back, all is green again."""
+"""Every check fails on a fault of its own, and no other check does; after the fault's removal all checks pass."""
 
 from __future__ import annotations
 
