@@ -1,4 +1,4 @@
-"""`rackwright hardware` on a lab: every node seen in one round, simulated parts named, a lost GPU told, also from inside a job."""
+"""`rackwright hardware` on a lab: every node in one round, simulated parts labelled, a lost GPU reported, also from inside a job."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from support.project import Project
 
 
 def looked(project: Project, status: int, *options: str) -> dict[str, Any]:
-    """The report of one look."""
+    """Return the report of one run."""
     said = project.rackwright("hardware", project.stack, *options, "--json")
     assert said.status == status, said.output
     found: dict[str, Any] = json.loads(said.output)
@@ -31,7 +31,7 @@ def test_a_gpu_that_is_gone_is_a_difference(healthy: Project) -> None:
     assert [node["name"] for node in looked(healthy, 0, "gpu", "--in-job")["nodes"]] == ["worker0", "worker1"]
     healthy.ssh("worker1", "rackwright-gpu-fault missing 3")
     try:
-        for options in ((), ("gpu",)):  # No job comes to such a node: it drains itself.
+        for options in ((), ("gpu",)):  # No job is scheduled on such a node: it drains itself.
             differing = {node["name"]: node["differences"] for node in looked(healthy, 1, *options)["nodes"] if node["differences"]}
             assert differing == {"worker1": [{"subject": "GPUs", "planned": "8", "found": "7"}]}
     finally:

@@ -1,4 +1,4 @@
-"""What the moto server knows beyond moto, asked through plain boto3."""
+"""Extensions of the moto server, tested through plain boto3."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from standins.fixtures import AwsAccount
 
 @pytest.fixture(scope="module")
 def account(aws_account: AwsAccount) -> AwsAccount:
-    """The account with nothing in it."""
+    """Return the account without any resource."""
     aws_account.reset()
     return aws_account
 
 
 @pytest.fixture(scope="module")
 def subnet(account: AwsAccount) -> str:
-    """A subnet to launch into."""
+    """Return a subnet for launches."""
     ec2 = account.client("ec2")
     net = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
     return str(ec2.create_subnet(VpcId=net, CidrBlock="10.0.0.0/24")["Subnet"]["SubnetId"])
 
 
 def refused(code: str) -> Any:
-    """A call that the service refuses with this code."""
+    """Assert that the service refuses a call with this code."""
     return pytest.raises(ClientError, match=rf"\({code}\)")
 
 

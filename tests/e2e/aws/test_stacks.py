@@ -1,6 +1,6 @@
-"""The committed aws stacks behind the real engine, in an account that is a stand-in: wiring, types, order, teardown.
+"""The committed aws stacks on the real engine, in the account of the stand-in: wiring, types, order, teardown.
 
-Nothing here is EC2. The program is the project's own without its last two steps: there is no machine to converge.
+Nothing here is EC2. The program is the project's own without its last two steps, since there is no machine to converge.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ STACKS = ("aws-budget", "aws-p5", "aws-cpu", "aws-inf2")
 
 @pytest.fixture(params=[pytest.param("aws-budget", marks=pytest.mark.essential), *STACKS[1:]])
 def project(request: pytest.FixtureRequest, tmp_path: Path, aws_account: AwsAccount) -> Project:
-    """Each committed stack, nothing made yet, in an empty account."""
+    """Return each committed stack, not deployed yet, in an empty account."""
     aws_account.reset()
     return clone_aws_stack(request.param, tmp_path, aws_account)
 
 
 def instances(account: AwsAccount, project: Project) -> dict[str, dict[str, Any]]:
-    """The account's living instances by name."""
+    """Return the account's running and stopped instances by name."""
     region = project.environment["AWS_REGION"]
     living = [{"Name": "instance-state-name", "Values": ["pending", "running", "stopped"]}]
     found = account.client("ec2", region).describe_instances(Filters=living)["Reservations"]
@@ -101,7 +101,7 @@ def test_drift_names_what_another_hand_did_in_the_account(tmp_path: Path, aws_ac
 
 
 def looked(project: Project) -> LayerScan:
-    """The resources layer of a look for drift; the other two need machines."""
+    """Return the resources layer of a drift scan; the other two need machines."""
     log = project.folder / "events"
     log.unlink(missing_ok=True)
     project.environment["PULUMI_DEBUG_COMMANDS"] = "true"
@@ -111,7 +111,7 @@ def looked(project: Project) -> LayerScan:
 
 
 def left(account: AwsAccount, project: Project) -> list[str]:
-    """Whatever still carries the stack's tag and lives."""
+    """Return existing resources with the stack's tag."""
     region = project.environment["AWS_REGION"]
     tagged = account.client("resourcegroupstaggingapi", region).get_resources(
         TagFilters=[{"Key": "rackwright.stack", "Values": [project.stack]}]
@@ -121,7 +121,7 @@ def left(account: AwsAccount, project: Project) -> list[str]:
 
 
 def ended(account: AwsAccount, region: str) -> set[str]:
-    """Instances and NAT gateways that EC2 goes on listing for an hour after their end."""
+    """Return instances and NAT gateways that EC2 lists for an hour after their end."""
     ec2 = account.client("ec2", region)
     instances = ec2.describe_instances(Filters=[{"Name": "instance-state-name", "Values": ["terminated"]}])["Reservations"]
     gateways = ec2.describe_nat_gateways(Filters=[{"Name": "state", "Values": ["deleted"]}])["NatGateways"]

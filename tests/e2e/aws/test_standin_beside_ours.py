@@ -1,4 +1,4 @@
-"""The project itself, its own plugin beside the stand-in: what a test of a real stack in this account builds on."""
+"""The project's own plugin beside the stand-in, in one program: the base for tests of real stacks in this account."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An ordinary pulumi_aws program lives its whole life against the stand-in. What is shown is about programs, never about AWS."""
+"""The whole life of an ordinary pulumi_aws program against the stand-in. The results concern programs, never AWS."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Cluster:
     made: str
 
     def worker(self, number: int) -> dict[str, Any]:
-        """A worker as EC2 describes it."""
+        """Return EC2's description of a worker."""
         ident = self.program.resources()[f"Instance worker{number}"]["id"]
         found: dict[str, Any] = self.account.client("ec2").describe_instances(InstanceIds=[ident])["Reservations"][0]["Instances"][0]
         return found
 
 
 def present(account: AwsAccount) -> list[str]:
-    """Everything of ours in the account."""
+    """Return every resource of the stack in the account."""
     ec2, iam, name = account.client("ec2"), account.client("iam"), [{"Name": "tag-key", "Values": ["rackwright.stack"]}]
     living = [{"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]}]
     found = {
@@ -62,7 +62,7 @@ def present(account: AwsAccount) -> list[str]:
 
 @pytest.fixture(scope="module")
 def cluster(aws_account: AwsAccount, new_program: NewProgram, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
-    """Previewed and brought up."""
+    """Return the cluster, previewed and deployed."""
     aws_account.reset()
     made = new_program(tmp_path_factory.mktemp("cluster") / "p", str(ROOT / "tests/standins/program"), key=PUBLIC_KEY)
     previewed = made.pulumi("preview", "--stack", "dev")
@@ -85,7 +85,7 @@ def test_a_refresh_of_what_nobody_touched_finds_nothing(cluster: Cluster) -> Non
 
 
 def test_outputs_have_the_types_that_the_package_declares(cluster: Cluster) -> None:
-    """Lists that hold at most one item are flattened by the package; a list in their place would kill the program."""
+    """The package flattens lists with at most one item; a list in their place would crash the program."""
     outputs = cluster.program.outputs()
     assert outputs["subnet of the file system"].startswith("subnet-")
     assert outputs["one image"] is True
@@ -141,7 +141,7 @@ def test_a_changed_program_changes_in_place_what_can_be(cluster: Cluster) -> Non
     changed = {"capacity": 2400, "limit": "200.5", "size": 40, "login": "t3.large", "night": "cron(0 22 * * ? *)", "tokens": "optional"}
     cluster.program.configure(**changed)
     said = cluster.program.up()
-    # In place: file system, budget, disk, login, schedule, template. The workers hang on the template's version.
+    # In place: file system, budget, disk, login, schedule, template. The workers depend on the template's version.
     assert "~ 6 updated" in said
     assert "+-2 replaced" in said
 

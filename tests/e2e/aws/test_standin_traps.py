@@ -1,4 +1,4 @@
-"""Where a stand-in for a provider goes wrong quietly, one small program each, on the real engine."""
+"""Errors that a provider's stand-in could hide, one small program each, on the real engine."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ for name in ("given", None):
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where a program goes."""
+    """Return the folder of a program."""
     return tmp_path / "p"
 
 
 def place(said: str, event: str) -> int:
-    """The line at which something is told to happen."""
+    """Return the line that reports an event."""
     lines = said.splitlines()
     found = [number for number, line in enumerate(lines) if event in " ".join(line.split())]
     assert found, f"{event}: never\n{said}"
@@ -35,13 +35,13 @@ def place(said: str, event: str) -> int:
 
 
 def in_order(said: str, *events: str) -> bool:
-    """Whether one thing happened after the other."""
+    """Return whether the events occur in this order."""
     places = [place(said, event) for event in events]
     return places == sorted(places)
 
 
 def test_a_made_up_name_is_replaced_new_first_and_a_given_one_is_freed_first(folder: Path, new_program: NewProgram) -> None:
-    """A group cannot be deleted while a host is in it: moto, too, says so."""
+    """A group cannot be deleted while a host is in it: moto refuses that, too."""
     made = new_program(folder, HEAD + HOSTS, strategy="cluster")
     made.up()
     made.configure(strategy="spread")
@@ -64,7 +64,7 @@ pulumi.export("image", aws.ssm.get_parameter_output(name=ubuntu).value)
 
 
 def test_a_secret_stays_secret_under_every_name(folder: Path, new_program: NewProgram) -> None:
-    """`tags` come back as `tagsAll` too; user data holds the secret among other words; a parameter's `value` is secret by itself."""
+    """`tags` appear in `tagsAll`, too; user data contains the secret among other words; a parameter's `value` is secret on its own."""
     made = new_program(folder, HEAD + SECRET)
     said = made.up() + made.up("--refresh", "--diff")
     assert "correct-horse" not in said + made.state_text()
@@ -87,7 +87,7 @@ for name, ignored in (("careless", []), ("careful", ["capacityBlockOfferingId"])
 
 
 def test_a_block_of_capacity_is_bought_again_unless_its_offering_is_ignored(folder: Path, new_program: NewProgram) -> None:
-    """Each look-up answers with another offering: what would be a second bill shows in the plan here already."""
+    """Each query returns another offering: a second purchase is visible in the plan."""
     made = new_program(folder, HEAD + BLOCKS)
     made.up()
     said = made.pulumi("preview", "--stack", "dev")

@@ -1,6 +1,6 @@
-"""A node as a cloud starts it: with a host key from its user data, a disk that outlives it, and a metadata service that anybody may ask.
+"""A node of a cloud: a host key from its user data, a disk that outlives it, and a metadata service that is open to every process.
 
-A container stands in for the instance, a loop device for the disk, and a web server for the metadata service.
+A container replaces the instance, a loop device the disk, and a web server the metadata service.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DISK_MIB = 64
 
 
 async def _said(_: str) -> None:
-    """Progress that nobody reads."""
+    """Discard a progress message."""
 
 
 OPERATION = RequestContext("urn", STACK, "converge", preview=False, status=_said, info=_said, warn=_said)
@@ -40,7 +40,7 @@ OPERATION = RequestContext("urn", STACK, "converge", preview=False, status=_said
 
 @pytest.fixture(scope="module")
 def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """An empty disk."""
+    """Yield an empty disk."""
     image = tmp_path_factory.mktemp("disk") / "image"
     with image.open("wb") as stream:
         stream.truncate(_DISK_MIB * 2**20)
@@ -53,7 +53,7 @@ def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @dataclass
 class Cloud:
-    """One instance at a time, the disk it is given, and what the last run left on record."""
+    """One instance at a time, its disk, and the record of the last run."""
 
     machines: Machines
     disk: str
@@ -69,7 +69,7 @@ class Cloud:
             podman("rm", "--force", "--time", "0", "--volumes", f"{self.machines.name}-login0")
             self.machines.found.clear()
         self.machines.start("login0")
-        address = self.machines.found["login0"]["address"]  # Behind it is another MAC now, which neighbours would learn in their own time.
+        address = self.machines.found["login0"]["address"]  # Its MAC has changed, which neighbours would learn only after their time-out.
         subprocess.run(["ip", "neighbour", "flush", "to", address], check=False, capture_output=True)
         self.births.append(self.console("cut -d ' ' -f 1,2 /etc/ssh/ssh_host_ed25519_key.pub").strip())
         self.console(f"rm -rf /var/lib/slurm; ip address add {METADATA}/32 dev lo")
@@ -80,7 +80,7 @@ class Cloud:
         return self.machines.on("login0", script)
 
     def up(self) -> LiveResource:
-        """Converge it."""
+        """Converge the instance."""
         inputs = self.inputs()
         if self.record is None:
             self.record = asyncio.run(Converge().create(OPERATION, inputs))
@@ -90,12 +90,12 @@ class Cloud:
         return self.record
 
     def look(self) -> LiveResource:
-        """What a refresh says."""
+        """Return the result of a refresh."""
         assert self.record is not None
         return asyncio.run(Converge().read(OPERATION, RecordedState(self.record.id, self.inputs(), self.record.outputs)))
 
     def inputs(self) -> dict[str, Any]:
-        """What a target would hand to Converge."""
+        """Return the inputs that a target would pass to Converge."""
         host = {
             "address": self.machines.found["login0"]["address"],
             "port": PORT,
@@ -114,7 +114,7 @@ class Cloud:
         return {"plan": self.plan(), "hosts": {"login0": host}, "secrets": secrets, "digests": {}}
 
     def plan(self) -> str:
-        """One node that is everything."""
+        """Return a plan of one node with all roles."""
         machine = self.machines.found["login0"]
         target = {
             "kind": "hosts",
@@ -131,7 +131,7 @@ class Cloud:
         return json.dumps(expand(loaded.cluster, STACK).to_data())
 
     def check(self, key: str) -> dict[str, Any]:
-        """A check's result on the instance."""
+        """Return a check's result on the instance."""
         folder = paths.folder(STACK)
         places = {"--inventory": folder / "inventory.yml", "--ssh-config": folder / "ssh_config", "--results": folder / "again" / "results"}
         words = [str(word) for pair in places.items() for word in pair]
@@ -145,7 +145,7 @@ class Cloud:
 
 @pytest.fixture(scope="module")
 def cloud(lab: Project, disk: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    """An instance that has just started; the lab's image serves as its system, so that packages need not be fetched."""
+    """Yield an instance that has just started; the lab's image is its system, so that no package is downloaded."""
     image = lab.resources()["image"]["outputs"]["image"]
     number = int(lab.stack[1:].split("-")[0])
     identity = tmp_path_factory.mktemp("cloud") / "id_ed25519"
@@ -163,12 +163,12 @@ def cloud(lab: Project, disk: str, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def pinned(cloud: Cloud) -> list[str]:
-    """Keys that the stack accepts of the node."""
+    """Return the host keys that the stack accepts of the node."""
     return [line.partition(" ")[2] for line in paths.known_hosts(STACK).read_text().splitlines()]
 
 
 def shown(cloud: Cloud) -> list[str]:
-    """Keys that the node's server shows."""
+    """Return the host keys that the node's server presents."""
     machine = cloud.machines.found["login0"]["address"]
     said = subprocess.run(["ssh-keyscan", "-p", str(PORT), machine], capture_output=True, text=True, check=True).stdout
     return sorted(line.partition(" ")[2] for line in said.splitlines() if not line.startswith("#"))

@@ -1,4 +1,4 @@
-"""What is broken behind Pulumi's back is seen by refresh, told truly, and healed by the next up."""
+"""Drift of a lab: a refresh finds and reports it, and the next `up` repairs it."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_second_look_asks_the_nodes_what_the_phases_asked_them_and_takes_no_ot
 
 
 def _message(project: Project) -> str:
-    """By what method the configuration was scanned, and why."""
+    """Return the method of the configuration scan, and its reason."""
     said = project.rackwright("drift", project.stack, "--json")
     assert said.ok, said.end
     return next(

@@ -1,4 +1,4 @@
-"""The page of a look for drift, in a browser: it shows what it says, on a desk and on a phone, by day and by night, without a network."""
+"""The page of a drift scan in a browser: contents on a wide and a narrow screen, in light and dark mode, without a network."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CONTRAST = """() => {
     .map(node => { const style = getComputedStyle(node), a = light(parts(style.color)), b = light(ground(node));
       return [node.tagName + ' ' + node.textContent.trim().slice(0, 40), (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05)]; });
 }"""
-"""Every element with text of its own -> its contrast with what is behind it (WCAG 2.2, relative luminance)."""
+"""Every element with text of its own -> its contrast with its background (WCAG 2.2, relative luminance)."""
 
 
 def differs(node: str, layer: Layer, category: Category, subject: str) -> DriftItem:
@@ -56,7 +56,7 @@ FOUND = (
 
 
 def written(folder: Path) -> Path:
-    """The page of a look at which three things differed and one node was silent."""
+    """Write the page of a scan with three differences and one unreachable node; return its path."""
     nodes: dict[str, dict[str, Any]] = {name: {"roles": ["worker"], "gpus": {"count": 8}} for name in ("worker0", "worker1", "worker2")}
     nodes |= {"login0": {"roles": ["login", "controller"], "gpus": None}, "storage0": {"roles": ["storage"], "gpus": None}}
     looks = tuple(
@@ -83,7 +83,7 @@ def browser() -> Iterator[Browser]:
 
 
 class Seen:
-    """The page, opened, and what the browser had to say of it."""
+    """The open page, and the browser's messages and requests."""
 
     def __init__(self, browser: Browser, file: Path, *, width: int = 1200, dark: bool = False) -> None:
         self.page: Page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light")
@@ -95,7 +95,7 @@ class Seen:
         self.page.goto(file.as_uri())
 
     def articles(self) -> list[str]:
-        """Headings of the differences that can be seen."""
+        """Return the headings of the visible differences."""
         return [one.inner_text().splitlines()[0] for one in self.page.locator("article[data-node]").all() if one.is_visible()]
 
 

@@ -1,4 +1,4 @@
-"""The same stack on machines that exist: adopted as they are, converged and proven, seen to change, and let go."""
+"""The same stack on existing machines: adopted as they are, converged and verified, scanned for changes, and released."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support.project import Project, clone
 
 @pytest.fixture(scope="module")
 def machines(lab: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
-    """Four machines; the lab's image serves as their system, so that packages need not be fetched."""
+    """Yield four machines; the lab's image is their system, so that no package is downloaded."""
     image = lab.resources()["image"]["outputs"]["image"]
     number = int(lab.stack[1:].split("-")[0])
     made = Machines(f"{lab.stack}-vms", f"10.{180 + number % 60}.0", image, tmp_path_factory.mktemp("vms") / "id_ed25519")
@@ -28,7 +28,7 @@ def machines(lab: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture(scope="module")
 def hosts(machines: Machines, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """A stack on these machines; nothing is up yet."""
+    """Yield a stack on these machines, before its first `up`."""
     project = clone(tmp_path_factory.mktemp("hosts") / "checkout", number=int(machines.network.split(".")[1]))
     describe(project, machines)
     yield project
@@ -40,7 +40,7 @@ def _ssh(hosts: Project, node: str, command: str) -> str:
 
 
 def _scanned(hosts: Project, *options: str) -> tuple[int, dict[str, dict[str, Any]]]:
-    """What a look at the machines shows, by node."""
+    """Return the results of a scan of the machines, by node."""
     said = hosts.rackwright("hosts", "scan", hosts.stack, "--json", *options)
     return said.status, {machine["node"]: machine for machine in json.loads(said.output[: said.output.rindex("}") + 1])["machines"]}
 
@@ -124,7 +124,7 @@ def test_a_look_for_drift_finds_nothing_until_somebody_does_something(hosts: Pro
 
 
 def test_a_package_that_somebody_removed_is_drift(hosts: Project, machines: Machines) -> None:
-    """Installed packages are not asked of apt again; what is installed is."""
+    """The roles do not run apt for installed packages; they read the list of installed ones."""
     machines.on("worker1", "sed -i.kept '/^Package: psmisc$/,/^$/ s/^Status: .*/Status: deinstall ok config-files/' /var/lib/dpkg/status")
     try:
         hosts.pulumi("refresh")
@@ -155,7 +155,7 @@ def test_a_machine_that_does_not_answer_is_a_difference_and_stays_ours(hosts: Pr
 
 
 def test_a_lost_state_is_no_loss_to_a_running_job(hosts: Project) -> None:
-    """Whoever lost the state folder describes the same machines again; they are adopted as they run."""
+    """A user who has lost the state directory declares the same machines again; they are adopted while they run."""
     job = _ssh(hosts, "login0", "runuser -l alice -c \"sbatch --parsable --output=/dev/null --wrap='sleep 600'\"").strip()
     (hosts.home / ".engine/state/.pulumi/stacks/rackwright" / f"{hosts.stack}.json").unlink()
     hosts.must("up")

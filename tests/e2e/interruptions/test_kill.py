@@ -61,7 +61,7 @@ def test_a_second_up_at_the_same_time_gets_one_clear_error(healthy: Project) -> 
 
 @pytest.fixture
 def unrecorded(tmp_path: Path) -> Iterator[Project]:
-    """A copy whose podman is slow to tell that it has made something: a kill finds it made and not on record."""
+    """Return a copy whose podman delays its result: a kill leaves a container that exists and is not on record."""
     project = clone(tmp_path / "checkout")
     real, slow = shutil.which("podman"), tmp_path / "bin" / "podman"
     slow.parent.mkdir()

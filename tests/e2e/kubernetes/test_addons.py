@@ -1,4 +1,4 @@
-"""Queues, sets of jobs and measurements as their users meet them: proven, a job that waits and one that borrows, an addon taken away."""
+"""Queues, job sets and metrics: verified, a job that waits and one that borrows, and the removal of an add-on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _QUEUE = "kueue.x-k8s.io/queue-name"
 
 
 def pods(gpus: int, seconds: int, count: int = 1) -> dict[str, Any]:
-    """A job of pods that hold GPUs for a while."""
+    """Return a job of pods that use GPUs for a while."""
     limits = {"nvidia.com/gpu": str(gpus)}
     container = {"name": "it", "image": own_image("probe"), "args": ["sleep", str(seconds)], "resources": {"limits": limits}}
     pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container]}
@@ -26,20 +26,20 @@ def pods(gpus: int, seconds: int, count: int = 1) -> dict[str, Any]:
 
 
 def job(name: str, namespace: str, gpus: int, seconds: int) -> dict[str, Any]:
-    """A job for the namespace's queue."""
+    """Return a job for the namespace's queue."""
     metadata = {"name": name, "namespace": namespace, "labels": {_QUEUE: namespace}}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": pods(gpus, seconds)}
 
 
 def jobset(name: str, seconds: int) -> dict[str, Any]:
-    """Two pods with six GPUs each, which have to start together."""
+    """Return two pods with six GPUs each, which must start together."""
     metadata = {"name": name, "namespace": "research", "labels": {_QUEUE: "research"}}
     replicated = [{"name": "workers", "replicas": 1, "template": {"spec": pods(6, seconds, count=2)}}]
     return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata, "spec": {"replicatedJobs": replicated}}
 
 
 def autoscaler(deployment: str) -> dict[str, Any]:
-    """By CPU, as the rendered model server's is."""
+    """Return an autoscaler by CPU, like that of the rendered model server."""
     metric = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": deployment}
     spec = {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 2, "metrics": [metric]}
@@ -52,7 +52,7 @@ def autoscaler(deployment: str) -> dict[str, Any]:
 
 
 def admitted(lab: Project, namespace: str, name: str) -> str:
-    """What Kueue says of a job's turn: `True`, or why not."""
+    """Return Kueue's state of a job: `True`, or why it is not admitted."""
     found = json.loads(kubectl(lab, f"-n {namespace} get workloads.kueue.x-k8s.io -o json"))["items"]
     for one in found:
         if one["metadata"]["ownerReferences"][0]["name"] == name:
@@ -97,9 +97,9 @@ def test_who_owns_no_gpu_borrows_what_is_spare_and_no_more_than_the_others_leave
     create_as(lab, "alice", json.dumps(job("owner", "research", 8, 600)))
     wait_for(lambda: admitted(lab, "research", "owner"), lambda seen: seen == "True")
     create_as(lab, "bob", json.dumps(job("large", "vision", 8, 600)))
-    wait_for(lambda: admitted(lab, "vision", "large"), lambda seen: seen == "True")  # 8 of 16, of which research lends what it does not use
+    wait_for(lambda: admitted(lab, "vision", "large"), lambda seen: seen == "True")  # 8 of 16, of which research lends its unused ones
     create_as(lab, "alice", json.dumps(job("mine", "research", 4, 1)))
-    wait_for(lambda: admitted(lab, "research", "mine"), lambda seen: seen == "True")  # taken back from who borrowed it
+    wait_for(lambda: admitted(lab, "research", "mine"), lambda seen: seen == "True")  # preempts the borrower
     wait_for(lambda: admitted(lab, "vision", "large"), lambda seen: seen != "True")
     kubectl(lab, "-n research delete job owner mine --wait=true")
     kubectl(lab, "-n vision delete job small large --wait=true")

@@ -1,4 +1,4 @@
-"""Three controllers as their user meets them: up and proven, one stopped, one lost, all restored, a majority lost, fewer and more."""
+"""Three controllers: up and verified, one stopped, one lost, all restored, a majority lost, fewer and more."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rackwright.inventory.time_limits import slowness
 STACK = "lab-k8s-ha"
 CONTROLLERS = ("controller0", "controller1", "controller2")
 MOVES_WITHIN = 20.0
-"""Seconds: three adverts of a second that do not come, or two looks of two seconds that fail; the rest is for a machine that is busy."""
+"""Seconds: three missing adverts of a second, or two failed checks of two seconds; the rest is for a busy machine."""
 _POD = """
 apiVersion: v1
 kind: Pod
@@ -40,11 +40,11 @@ def podman(*words: str) -> None:
 
 
 kubectl = partial(query_kubectl, nodes=CONTROLLERS)
-"""By the address that all nodes know, from a controller that runs."""
+"""Through the virtual address, from a running controller."""
 
 
 def address(lab: Project) -> str:
-    """The control plane's."""
+    """Return the control plane's address."""
     found: str = json.loads(lab.rackwright("inventory", lab.stack, "--json").output)["all"]["vars"]["cluster"]["scheduler"][
         "virtual_address"
     ]
@@ -52,13 +52,13 @@ def address(lab: Project) -> str:
 
 
 def holders(lab: Project) -> list[str]:
-    """Controllers that have the address."""
+    """Return controllers that have the address."""
     look = f"ip -oneline -4 address show to {address(lab)}/32"
     return [name for name in CONTROLLERS if (said := lab.ssh(name, look)).ok and said.output.strip()]
 
 
 def members(lab: Project, asked: str = "controller0") -> list[str]:
-    """etcd's members as one of them knows them."""
+    """Return etcd's members, as one of them lists them."""
     pki = "/etc/kubernetes/pki/etcd"
     trust = f"--cacert={pki}/ca.crt --cert={pki}/healthcheck-client.crt --key={pki}/healthcheck-client.key"
     said = lab.ssh(asked, f"etcdctl --endpoints=https://127.0.0.1:2379 {trust} member list --write-out=json")
@@ -67,13 +67,13 @@ def members(lab: Project, asked: str = "controller0") -> list[str]:
 
 
 def scaled(lab: Project, controllers: int) -> CommandResult:
-    """What `up` says with so many controllers."""
+    """Run `up` with a number of controllers."""
     lab.edit(lambda cluster: cluster["groups"]["controller"].update(count=controllers))
     return lab.pulumi("up", timeout=3000)
 
 
 def cut_off(lab: Project, file: Path, reached: Callable[[], bool]) -> None:
-    """A restore that is killed as soon as it has come so far."""
+    """Start a restore and kill it as soon as it has reached a stage."""
     words = ["-m", "rackwright.cli.main", "etcd", "restore", lab.stack, str(file), "--force"]
     child = lab.start([lab.environment["RACKWRIGHT_PYTHON"], *words])
     deadline = time.monotonic() + 3000
@@ -84,7 +84,7 @@ def cut_off(lab: Project, file: Path, reached: Callable[[], bool]) -> None:
 
 
 def stage(lab: Project, name: str) -> str:
-    """How far a restore has come on a controller."""
+    """Return the stage of a restore on a controller."""
     said = subprocess.run(
         ["podman", "exec", f"{lab.stack}-{name}", "cat", "/var/lib/etcd/rackwright-restore.json"],
         capture_output=True,
@@ -133,7 +133,7 @@ def test_the_address_moves_when_its_holder_stops_and_the_worker_goes_on(lab: Pro
         took = time.monotonic() - stopped
         print(f"the API answers from another controller after {took:.1f} s")
         assert took < MOVES_WITHIN * slowness() and holders(lab) == ["controller1"]
-        time.sleep(60)  # More than the API waits for a kubelet that does not reach it.
+        time.sleep(60)  # Longer than the API waits for a kubelet that does not report.
         assert "condition met" in kubectl(lab, "wait node/worker0 --for=condition=Ready --timeout=1s")
         assert "Running 0" in kubectl(
             lab, "-n research get pod goes-on -o jsonpath='{.status.phase} {.status.containerStatuses[0].restartCount}'"
@@ -153,7 +153,7 @@ def test_a_controller_that_is_lost_is_made_again(lab: Project) -> None:
 
 @pytest.fixture(scope="module")
 def snapshot(lab: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the cluster held before the object `after` was made."""
+    """Yield a snapshot of the cluster before the object `after` was created."""
     file = tmp_path_factory.mktemp("snapshot") / "file"
     assert "created" in kubectl(lab, "create configmap before --from-literal=a=b")
     said = lab.rackwright("etcd", "backup", lab.stack, str(file))

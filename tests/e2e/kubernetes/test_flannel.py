@@ -1,4 +1,4 @@
-"""A lab whose pods' network is flannel: up and proven with pods, a second up does nothing, a worker more and less, a lost one, gone."""
+"""A lab with flannel: up and verified with pods, a second `up` without changes, a worker added and removed, one lost, destroy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STACK = "lab-k8s-flannel"
 
 
 def passed(lab: Project) -> set[str]:
-    """Checks that are green in the report on record."""
+    """Return the passed checks of the recorded report."""
     return {check["id"] for check in lab.report()["checks"] if check["verdict"] == "passed"}
 
 
@@ -55,7 +55,7 @@ def test_a_worker_comes_and_goes_and_the_others_know(lab: Project) -> None:
 
 
 def test_a_worker_that_is_lost_is_made_again_and_met_by_the_others(lab: Project) -> None:
-    """It is another node to the cluster, with a range of its own that need not be the one it had."""
+    """The recreated worker is another node for the cluster; its pod range may differ."""
     subprocess.run(["podman", "rm", "--force", "--time", "0", f"{lab.stack}-worker1"], check=True, capture_output=True, timeout=3000)
     lab.must("up", "--refresh", timeout=3000)
     found = json.loads(kubectl(lab, "get nodes -o json"))["items"]

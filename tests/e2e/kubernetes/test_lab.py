@@ -1,4 +1,4 @@
-"""A lab with Kubernetes as its user meets it: up and proven, pods with GPUs, a worker more and less, broken and named, healed, gone."""
+"""A lab with Kubernetes: up and verified, pods with GPUs, a worker added and removed, faults reported and repaired, destroy."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_it_is_accepted_by_jobs_of_an_ordinary_user_and_a_claim_that_takes_nothi
     "key", ["kubernetes.network_matches_plan", "kubernetes.not_reachable_externally", "control_plane.secrets_are_encrypted"]
 )
 def test_exactly_its_check_turns_red(lab: Project, key: str, tmp_path: Path) -> None:
-    """As `make faults` sees of every check."""
+    """`make faults` runs the same test for every check."""
     opened(lab.home / lab.stack, tmp_path).turns_red_by(faults()[key])
 
 

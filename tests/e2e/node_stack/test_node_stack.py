@@ -1,6 +1,6 @@
-"""Tuning, scratch disks and users of a directory on a machine with a kernel and services of its own: set, found, broken as faults say.
+"""Tuning, scratch disks and directory users on a machine with a kernel and services of its own: configured, verified, damaged by faults.
 
-An emulated machine: what is seen here is real Linux, tuned, mdadm, slapd and SSSD, and says nothing about speed.
+An emulated machine: it runs real Linux, tuned, mdadm, slapd and SSSD, and gives no information on speed.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ PACKAGES = (
     *("e2fsprogs", "libnss-sss", "libpam-sss", "mdadm", "sssd-common", "sssd-dbus", "sssd-ldap", "sssd-tools", "tuned", "xfsprogs"),
     *("ldap-utils", "openssl", "slapd"),
 )
-"""What the roles install, since the emulator takes minutes for a package, and the directory that SSSD asks."""
+"""Packages of the roles, since the emulator takes minutes for a package, and the directory server that SSSD queries."""
 TUNING = sorted(key for key in checks() if key.startswith("tuning."))
 
 
 class Stack:
-    """The machine and what is declared of it. No engine: the phase and the checks are what is looked at."""
+    """The machine and its declaration, without the engine: the phase and the checks are under test."""
 
     def __init__(self, folder: Path) -> None:
         self.machines = EmulatedMachines(folder / "machines", packages=PACKAGES, spare_disks=2)
@@ -70,7 +70,7 @@ class Stack:
         self.password.write_text(f"{SECRET}\n", encoding="utf-8")
 
     def describe(self, **more: Any) -> None:
-        """The inventory of the cluster above, with something else."""
+        """Write the inventory of the cluster above, with further settings."""
         bind = {"dn": "cn=reader,dc=example,dc=org", "password_file": str(self.password)}
         loaded = load_cluster({**CLUSTER, "directory": {"ldap": {**LDAP, "bind": bind}}, **more})
         assert loaded.cluster is not None, loaded.findings
@@ -78,8 +78,8 @@ class Stack:
         self.inventory.write_text(yaml.safe_dump(inventory(expand(loaded.cluster, "rack"), hosts)), encoding="utf-8")
 
     def run(self, *words: str) -> tuple[int, int, str]:
-        """The phase bootstrap: exit code, how much it changed, what it said."""
-        shutil.rmtree(self.runner, ignore_errors=True)  # ansible-runner keeps the last command line there, --check among it, for a next run
+        """Run the phase bootstrap; return exit code, number of changed tasks and output."""
+        shutil.rmtree(self.runner, ignore_errors=True)  # ansible-runner stores the last command line there, with --check, for a next run
         self.runner.mkdir()
         done = ansible_runner.run(
             private_data_dir=str(self.runner),
@@ -93,13 +93,13 @@ class Stack:
         return done.rc, done.stats["changed"].get(NODE, 0), done.stdout.read()
 
     def converge(self, *words: str) -> int:
-        """How much it changed; it has to succeed."""
+        """Run the phase, which must succeed; return the number of changed tasks."""
         code, changed, said = self.run(*words)
         assert code == 0, said[-4000:]
         return changed
 
     def look(self) -> dict[str, tuple[str, str]]:
-        """Verdict and reason of every check of tuning, one by one: the run of all has time-outs that the emulator misses."""
+        """Return verdict and reason of every tuning check, one by one: the emulator exceeds the time-outs of a full run."""
         declared = load(self.inventory)
         named = {key: getattr(test_tuning, f"test_{key.removeprefix('tuning.')}") for key in TUNING}
         return {key: verdict(check, declared, NODE, self.machines.try_on) for key, check in named.items()}
@@ -107,7 +107,7 @@ class Stack:
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """One machine, up and described."""
+    """Yield one machine, up and declared."""
     if why := missing_requirements():
         pytest.skip(why)
     made = Stack(tmp_path_factory.mktemp("stack"))
@@ -124,7 +124,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 @pytest.fixture(scope="module")
 def node(stack: Stack) -> EmulatedMachines:
-    """The machine, converged."""
+    """Return the machine, converged."""
     assert stack.converge() > 0
     return stack.machines
 

@@ -1,4 +1,4 @@
-"""Power saving in the lab: an idle worker's container stops, nothing takes that for drift, and a job or a look wakes it."""
+"""Power saving in the lab: an idle worker's container stops, no scan reports that as drift, and a job or a scan resumes the node."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _agents(project: Project) -> list[str]:
 
 
 def _falls_asleep(project: Project, node: str = "worker0", seconds: float = HANG_SECONDS) -> None:
-    """Waits until the container has stopped and Slurm counts the node as off."""
+    """Wait until the container has stopped and Slurm counts the node as powered down."""
     deadline = time.monotonic() + seconds
     while _status(project, node) != "exited" or "POWERED_DOWN" not in _power(project, node):
         assert time.monotonic() < deadline, f"{node}: {_status(project, node)}, {_power(project, node)}\n{_log(project)}"
@@ -51,7 +51,7 @@ def _log(project: Project) -> str:
 
 @pytest.fixture(scope="module")
 def saving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """A small stack that saves power, up and verified."""
+    """Yield a small stack with power saving, up and verified."""
     project = clone(tmp_path_factory.mktemp("power") / "checkout", like="lab-small")
     project.edit(lambda cluster: cluster["scheduler"].update(power_saving=dict(SAVING)))
     try:
@@ -104,7 +104,7 @@ def test_verify_wakes_it(saving: Project) -> None:
 
 
 def test_an_administrator_s_drain_outlasts_the_idle_time(saving: Project) -> None:
-    """A broken node that is switched off comes back as if nothing were wrong with it."""
+    """A broken node that is powered off would return as if it were healthy."""
     saving.ssh("login0", "scontrol update NodeName=worker0 State=DRAIN Reason='bad disk'")
     time.sleep(80)
     assert (_status(saving, "worker0"), _power(saving, "worker0")) == ("running", "State=IDLE+DRAIN")

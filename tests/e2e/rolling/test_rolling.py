@@ -1,7 +1,6 @@
-"""What cannot be changed under jobs is changed on drained nodes, one after the other: jobs elsewhere go on, and a bad node ends it.
+"""Rolling update: changes that need nodes without jobs run on drained nodes, one after the other. Other jobs continue, a bad node stops it.
 
-The lab's drivers are simulated: a node whose record of its GPUs names another driver than the plan's stands for one whose driver is to be
-replaced.
+The lab's drivers are simulated: a node whose GPU record has another driver than the plan represents a node whose driver must be replaced.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ SERVED = "nvidia-smi --query-gpu=driver_version --format=csv,noheader | sort -u"
 
 
 def age(lab: Project, *nodes: str) -> None:
-    """Give nodes an older driver than the plan's, and what was expected of them when that was the plan's."""
+    """Give nodes an older driver than the plan's, with the health check's expectations of that time."""
     for node in nodes:
         files = "/var/lib/rackwright/gpus.json /etc/rackwright/health.json"
         said = lab.ssh(node, f"""sed -i 's/"driver": "[^"]*"/"driver": "{OLD}"/' {files} && {SERVED}""")
@@ -30,13 +29,13 @@ def state(lab: Project, node: str) -> str:
 
 @pytest.fixture(scope="module")
 def driver(lab: Project) -> str:
-    """The plan's driver."""
+    """Return the plan's driver."""
     return lab.ssh("worker0", SERVED).output.strip()
 
 
 @pytest.fixture(scope="module")
 def rolled(lab: Project, driver: str) -> CommandResult:
-    """An `up` that replaces the drivers of both workers while a job runs on the second."""
+    """Run an `up` that replaces the drivers of both workers while a job runs on the second."""
     age(lab, "worker0", "worker1")
     submit = "sbatch --parsable -w worker1 --gres=gpu:2 --output=/dev/null --wrap='sleep 45'"
     lab.job = lab.as_user(submit).output.split()[-1]  # type: ignore[attr-defined]
@@ -64,7 +63,7 @@ def test_afterwards_both_take_jobs_and_all_is_proven(lab: Project, rolled: Comma
 
 @pytest.fixture(scope="module")
 def broken(lab: Project, rolled: CommandResult) -> Iterator[CommandResult]:
-    """An `up` whose canary has lost a GPU; what is left is put right by the next one."""
+    """Yield an `up` whose canary has lost a GPU; the next one repairs the rest."""
     age(lab, "worker0", "worker1")
     lab.ssh("worker0", "rackwright-gpu-fault missing 3")
     yield lab.pulumi("up", "--refresh")

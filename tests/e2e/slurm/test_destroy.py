@@ -1,4 +1,4 @@
-"""The last of the session: `pulumi destroy` leaves nothing, and says so when asked again."""
+"""The end of the session: `pulumi destroy` leaves nothing, and a second one reports that there is nothing to delete."""
 
 from __future__ import annotations
 

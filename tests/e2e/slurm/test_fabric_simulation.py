@@ -1,4 +1,4 @@
-"""The planned fabric of 64 and of 256 nodes, brought up port by port: what the subnet manager finds is the cable list, and nothing else."""
+"""The planned fabrics of 64 and of 256 nodes, simulated port by port: the subnet manager finds exactly the cable list."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NDR = "4x NDR"
 
 @pytest.fixture(scope="module")
 def image(lab: Project) -> str:
-    """The lab's image: it holds ibsim, OpenSM and the tools."""
+    """Return the lab's image, which contains ibsim, OpenSM and the tools."""
     return str(lab.resources()["image"]["outputs"]["image"])
 
 
@@ -48,6 +48,6 @@ def test_an_unplugged_and_two_swapped_cables_are_found_among_a_thousand(image: s
 
 
 def spoken(end: str) -> str:
-    """An end as ibsim's console reads it."""
+    """Return a cable end in ibsim's notation."""
     device, _, port = end.rpartition(":")
     return f'"{device}"[{port}]'

@@ -1,4 +1,4 @@
-"""Failures are told with host, task and the decisive lines; they are remembered, and the next run goes on."""
+"""Failures are reported with host, task and the decisive lines; they are recorded, and the next run continues."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TASK = """
 
 @pytest.fixture
 def broken(healthy: Project) -> Iterator[Project]:
-    """A checkout in which one role fails on one node."""
+    """Yield a checkout in which one role fails on one node."""
     tasks = healthy.folder / "roles/gpu/tasks/service.yml"
     written = tasks.read_text()
     tasks.write_text(written + _TASK)
@@ -34,7 +34,7 @@ def test_a_failing_task_names_host_and_task_and_shows_what_it_said(broken: Proje
 
 
 def test_a_failed_converge_is_remembered_through_a_refresh_that_does_not_look(broken: Project) -> None:
-    """A plain Read clears the engine's memory of the failure, and the next up does nothing."""
+    """A plain Read clears the engine's record of the failure, and the next up does nothing."""
 
     def resources_only(cluster: dict[str, Any]) -> None:
         cluster["refresh_scope"] = "resources"

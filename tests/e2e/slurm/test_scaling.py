@@ -1,4 +1,4 @@
-"""A worker more, a worker less: the others are not disturbed, and nobody's job is taken away unasked."""
+"""A worker added and removed: other nodes are not disturbed, and no running job is cancelled."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _workers(count: int) -> Any:
 
 @pytest.fixture(scope="module")
 def grown(lab: Project) -> Iterator[Project]:
-    """The stack with a third worker, added while a job runs on the first."""
+    """Yield the stack with a third worker, added while a job runs on the first."""
     lab.job = lab.as_user("sbatch --parsable -w worker0 --output=/dev/null --wrap='sleep 600'").output.split()[-1]  # type: ignore[attr-defined]
     lab.before = lab.incarnations()  # type: ignore[attr-defined]
     lab.edit(_workers(3))

@@ -1,4 +1,4 @@
-"""No secret lies where it does not belong: not in the state, its backups, reports, logs or process lists."""
+"""Secrets exist in one place only: not in the state, its backups, reports, logs or process lists."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ALLOWED = ("secrets.yml", "id_ed25519")
 
 
 def _secrets(project: Project) -> list[bytes]:
-    """The stack's secrets as they are on disk, 0600, in the one place where they may be."""
+    """Return the stack's secrets from their only place on disk, mode 0600."""
     folder = project.home / project.stack
     for name in _ALLOWED:
         assert (folder / name).stat().st_mode & 0o777 == 0o600

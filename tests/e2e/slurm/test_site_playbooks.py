@@ -1,4 +1,4 @@
-"""A playbook of the user's own is applied after its phase, again when it changes, and seen by refresh when somebody undoes it."""
+"""A playbook of the user is applied after its phase, applied again when it changes, and compared by a refresh."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLAYBOOK = """
 
 @pytest.fixture(scope="module")
 def own(lab: Project) -> Iterator[Project]:
-    """The stack with a playbook of its own after the scheduler; without it afterwards."""
+    """Yield the stack with a playbook of its own after the scheduler; remove it afterwards."""
     (lab.folder / "site").mkdir()
     (lab.folder / "site" / "note.yml").write_text(PLAYBOOK.format(word="first"))
     lab.edit(lambda cluster: cluster.update(hooks={"after_scheduler": ["site/note.yml"]}))

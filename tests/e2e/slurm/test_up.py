@@ -1,4 +1,4 @@
-"""`pulumi up` ends with a proven cluster; again, it changes nothing and says so."""
+"""`pulumi up` ends with a verified cluster; a second one changes nothing and reports that."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_the_stack_file_is_as_the_user_left_it(lab: Project) -> None:
 
 
 def test_another_install_step_replaces_no_node(lab: Project) -> None:
-    """A careless image input would delete all workers in parallel."""
+    """An image input that replaces nodes would delete all workers in parallel."""
     install = lab.folder / "roles/base/tasks/install.yml"
     written = install.read_text()
     install.write_text(written + "\n# another image\n")

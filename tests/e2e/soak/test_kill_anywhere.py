@@ -1,4 +1,4 @@
-"""A first `pulumi up` is killed at a moment nobody chose: the next one heals it, or `destroy` removes it, with nothing left either way."""
+"""A first `pulumi up`, killed at a random time: the next one repairs it, or `destroy` removes it, with nothing left in either case."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BLOWS = [(signal.SIGKILL, False), (signal.SIGKILL, True), (signal.SIGINT, True)
 
 @pytest.fixture
 def nothing(tmp_path: Path) -> Iterator[Project]:
-    """A copy of the project whose stack has never been up."""
+    """Yield a copy of the project whose stack was never up."""
     project = clone(tmp_path / "checkout")
     yield project
     project.remove()
