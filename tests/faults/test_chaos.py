@@ -68,7 +68,7 @@ def steps(lab: Lab, job: str) -> str:
     return lab.project.ssh("login0", f"sacct --noheader --parsable2 --jobs={job} --format=JobID,State,ExitCode").output
 
 
-def test_a_rank_that_is_killed_ends_the_others_and_the_job_which_says_why(watched: Lab) -> None:
+def test_killed_rank_ends_job_with_reason(watched: Lab) -> None:
     job = submitted(watched, "srun --kill-on-bad-exit=1 sleep 300")
     watched.do("worker1", "for _ in $(seq 50); do pkill -KILL -x -u alice sleep && exit 0; sleep 0.2; done; exit 1")
     assert until(watched, job, "FAILED", "COMPLETED", "CANCELLED") == "FAILED"
@@ -84,7 +84,7 @@ def test_a_rank_that_is_killed_ends_the_others_and_the_job_which_says_why(watche
     assert_clean(watched)
 
 
-def test_memory_that_runs_out_on_a_node_ends_the_job_that_took_it_and_nobody_else(watched: Lab) -> None:
+def test_out_of_memory_ends_only_its_job(watched: Lab) -> None:
     """Jobs have no control groups in this lab: the limit is the container's, and the kernel chooses the process."""
     assert watched.project
     before = daemons(watched)
@@ -133,7 +133,7 @@ def memory_limit(groups: str) -> Path | None:
     return None
 
 
-def test_a_job_that_is_too_long_ends_by_its_limit_and_frees_its_nodes(watched: Lab) -> None:
+def test_time_limit_ends_job_and_frees_nodes(watched: Lab) -> None:
     job = submitted(watched, "srun sleep 600", "--requeue")
     assert watched.project
     watched.project.ssh("login0", f"scontrol update JobId={job} TimeLimit=0:01")
@@ -142,7 +142,7 @@ def test_a_job_that_is_too_long_ends_by_its_limit_and_frees_its_nodes(watched: L
     assert_clean(watched)
 
 
-def test_a_job_that_is_requeued_runs_again_from_its_start(watched: Lab) -> None:
+def test_requeued_job_restarts(watched: Lab) -> None:
     job = submitted(watched, "srun sleep 20", "--requeue")
     assert watched.project
     assert watched.project.ssh("login0", f"scontrol requeue {job}").ok
@@ -152,7 +152,7 @@ def test_a_job_that_is_requeued_runs_again_from_its_start(watched: Lab) -> None:
     assert_clean(watched)
 
 
-def test_a_slow_network_on_one_node_slows_jobs_and_fails_none(watched: Lab) -> None:
+def test_slow_network_fails_no_job(watched: Lab) -> None:
     device = """$(ip -o -4 address | awk -v a="$ADDRESS" 'index($4, a "/") == 1 {print $2}')"""
     watched.do("worker1", f'tc qdisc replace dev "{device}" root tbf rate 2mbit burst 32kbit latency 800ms')
     try:

@@ -69,7 +69,7 @@ def told(differences: list[dict[str, Any]]) -> str:
 @pytest.mark.podman
 @pytest.mark.parametrize("lab", ["lab"], indirect=True, scope="session")
 @pytest.mark.parametrize("key", FAULTS if chosen() == "all" else SAMPLE)
-def test_it_is_named_and_nothing_else_is(watched: Lab, key: str, record_property: Any) -> None:
+def test_drift_reports_only_the_fault(watched: Lab, key: str, record_property: Any) -> None:
     fault = FAULTS[key]
     node = watched.declared.members(fault.where)[-1]
     try:

@@ -30,7 +30,7 @@ SAMPLE = (
     indirect=["lab"],
     scope="session",
 )
-def test_exactly_its_check_turns_red(lab: Lab, key: str, record_property: Any) -> None:
+def test_fault_fails_exactly_its_check(lab: Lab, key: str, record_property: Any) -> None:
     fault = FAULTS[key]
     lacking = set(fault.spec.needs) - lab.declared.features
     if lacking:

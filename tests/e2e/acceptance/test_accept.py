@@ -30,7 +30,7 @@ def wrong(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {check["id"]: check for check in report["checks"] if check["verdict"] in ("failed", "unknown")}
 
 
-def test_the_lab_is_accepted_by_jobs_of_an_ordinary_user(lab: Project) -> None:
+def test_acceptance_of_lab_passes_as_ordinary_user(lab: Project) -> None:
     said, report = accept(lab)
     assert said.ok, said.end
     phases = {phase["name"]: phase for phase in report["phases"]}
@@ -44,7 +44,7 @@ def test_the_lab_is_accepted_by_jobs_of_an_ordinary_user(lab: Project) -> None:
     assert set(users) == {"alice|COMPLETED"} and len(users) == len(ids.split(",")), users
 
 
-def test_results_lie_on_the_shared_file_system_with_what_ran(lab: Project) -> None:
+def test_acceptance_stores_results_on_shared_file_system(lab: Project) -> None:
     _, report = accept(lab, "--phase", "gpu-allocation")
     folder = f"{report['results']}/04-gpu-allocation"
     assert folder.startswith("/mnt/sharedfs/validation/results/infra-smoke-")
@@ -75,7 +75,7 @@ def unfit(healthy: Project, request: pytest.FixtureRequest) -> Iterator[tuple[Pr
     wait_until(lambda: usable(healthy), lambda: "worker1 is not idle")
 
 
-def test_a_worker_that_is_unfit_takes_no_job_and_is_named_with_what_it_lacks(unfit: tuple[Project, str]) -> None:
+def test_acceptance_reports_unfit_worker(unfit: tuple[Project, str]) -> None:
     """The worker has drained itself, so that the suite stops at its first phase; worker0 is not blamed."""
     lab, check = unfit
     said, report = accept(lab)
@@ -87,7 +87,7 @@ def test_a_worker_that_is_unfit_takes_no_job_and_is_named_with_what_it_lacks(unf
     assert (states["slurm_health"], states["shared_file_system"]) == ("ran", "not-run")
 
 
-def test_a_node_at_work_is_left_out_and_said(healthy: Project) -> None:
+def test_acceptance_skips_busy_node(healthy: Project) -> None:
     healthy.ssh("worker1", "touch /run/held")
     held = "while [ -e /run/held ]; do sleep 0.2; done"
     job = healthy.as_user(f"sbatch --parsable --nodelist=worker1 --output=/dev/null --wrap='{held}'").output.split()[-1]
@@ -118,7 +118,7 @@ def stuck(healthy: Project) -> Iterator[Project]:
     healthy.ssh("worker1", "rm /usr/local/sbin/nvidia-smi && rackwright-node-health")
 
 
-def test_an_interrupted_acceptance_cancels_its_jobs_and_no_others(stuck: Project) -> None:
+def test_interrupted_acceptance_cancels_only_its_jobs(stuck: Project) -> None:
     names = lambda: stuck.as_user("squeue -h -o %j").output.split()  # noqa: E731
     child = stuck.start([str(ROOT / ".venv/bin/python"), "-m", "rackwright.cli.main", "acceptance", stuck.stack, "--level", "smoke"])
     try:
@@ -133,7 +133,7 @@ def test_an_interrupted_acceptance_cancels_its_jobs_and_no_others(stuck: Project
     wait_until(lambda: names() == ["somebodys"], lambda: f"the queue holds {names()}")
 
 
-def test_a_phase_that_is_none_is_refused(lab: Project) -> None:
+def test_unknown_phase_is_refused(lab: Project) -> None:
     said = lab.rackwright("acceptance", lab.stack, "--phase", "slurm-helth")
     assert said.status == 2 and "did you mean `slurm_health`?" in said.output, said.output
 
@@ -143,7 +143,7 @@ def usable(lab: Project) -> bool:
     return lab.ssh("login0", "sinfo -h -n worker1 -o %T").output.strip() == "idle"
 
 
-def test_the_report_is_in_words_for_other_programs(lab: Project) -> None:
+def test_acceptance_prints_json_report(lab: Project) -> None:
     said = subprocess.run(
         [str(ROOT / ".venv/bin/python"), "-m", "rackwright.cli.main", "acceptance", lab.stack, "--phase", "slurm_health", "--json"],
         cwd=lab.folder,

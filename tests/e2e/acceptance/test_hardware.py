@@ -16,7 +16,7 @@ def looked(project: Project, status: int, *options: str) -> dict[str, Any]:
     return found
 
 
-def test_all_nodes_are_seen_and_what_is_simulated_is_said(healthy: Project) -> None:
+def test_hardware_report_covers_nodes_and_labels_simulation(healthy: Project) -> None:
     report = looked(healthy, 0)
     assert (report["verdict"], report["totals"]["nodes"]) == ("passed", {"planned": 4, "found": 4})
     assert report["totals"]["gpus"] == {"planned": 16, "found": 16}
@@ -27,7 +27,7 @@ def test_all_nodes_are_seen_and_what_is_simulated_is_said(healthy: Project) -> N
     )
 
 
-def test_a_gpu_that_is_gone_is_a_difference(healthy: Project) -> None:
+def test_hardware_reports_missing_gpu(healthy: Project) -> None:
     assert [node["name"] for node in looked(healthy, 0, "gpu", "--in-job")["nodes"]] == ["worker0", "worker1"]
     healthy.ssh("worker1", "rackwright-gpu-fault missing 3")
     try:

@@ -42,7 +42,7 @@ def instances(account: AwsAccount, project: Project) -> dict[str, dict[str, Any]
     return names
 
 
-def test_a_stack_is_made_found_unchanged_healed_replaced_and_removed_without_a_trace(project: Project, aws_account: AwsAccount) -> None:
+def test_stack_lifecycle_leaves_nothing(project: Project, aws_account: AwsAccount) -> None:
     made = project.must("up")
     described = yaml.safe_load(project.stack_file.read_text())["config"]["rackwright:cluster"]
     living = instances(aws_account, project)
@@ -79,7 +79,7 @@ def test_a_stack_is_made_found_unchanged_healed_replaced_and_removed_without_a_t
     assert left(aws_account, project) == []
 
 
-def test_drift_names_what_another_hand_did_in_the_account(tmp_path: Path, aws_account: AwsAccount) -> None:
+def test_drift_reports_external_account_changes(tmp_path: Path, aws_account: AwsAccount) -> None:
     aws_account.reset()
     project = clone_aws_stack("aws-budget", tmp_path, aws_account)
     project.must("up")
@@ -129,7 +129,7 @@ def ended(account: AwsAccount, region: str) -> set[str]:
 
 
 @pytest.mark.parametrize("stack", STACKS)
-def test_the_whole_program_previews_and_nothing_is_made(stack: str, tmp_path: Path, aws_account: AwsAccount) -> None:
+def test_preview_of_whole_program_creates_nothing(stack: str, tmp_path: Path, aws_account: AwsAccount) -> None:
     aws_account.reset()
     project = clone_aws_stack(stack, tmp_path, aws_account, whole=True)
     said = project.must("preview")

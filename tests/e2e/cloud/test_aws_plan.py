@@ -68,7 +68,7 @@ def of(aws: Plan) -> dict[str, Any]:
     return found
 
 
-def test_it_is_up_and_every_check_passed(lab_of_it: Project) -> None:
+def test_aws_plan_passes_every_check(lab_of_it: Project) -> None:
     report = lab_of_it.report()
     assert (report["verdict"], report["level"], [node["name"] for node in report["nodes"]]) == (
         "passed",
@@ -77,21 +77,21 @@ def test_it_is_up_and_every_check_passed(lab_of_it: Project) -> None:
     )
 
 
-def test_every_group_has_the_same_nodes(lab_of_it: Project, aws: Plan) -> None:
+def test_groups_have_equal_nodes(lab_of_it: Project, aws: Plan) -> None:
     here, there = ({name: list(group["hosts"]) for name, group in one["children"].items()} for one in (handed_over(lab_of_it), of(aws)))
     assert set(here) == set(there)
     assert {name for name in here if here[name] != there[name]} == DECIDED_BY_THE_PLACE
 
 
 @pytest.mark.parametrize("name", ["login0", "worker0", "worker1"])
-def test_every_node_is_for_the_same(lab_of_it: Project, aws: Plan, name: str) -> None:
+def test_nodes_have_equal_records(lab_of_it: Project, aws: Plan, name: str) -> None:
     here, there = (one["hosts"][name]["node"] for one in (handed_over(lab_of_it), of(aws)))
     for key in ("name", "group", "index", "roles", "cpus", "neuron_devices", "state"):
         assert here[key] == there[key], key
     assert _shape(here["gpus"]) == _shape(there["gpus"])
 
 
-def test_slurm_counts_the_same(lab_of_it: Project, aws: Plan) -> None:
+def test_slurm_resources_are_equal(lab_of_it: Project, aws: Plan) -> None:
     here, there = (one["vars"]["cluster"]["scheduler"] for one in (handed_over(lab_of_it), of(aws)))
     for key in ("controllers", "accounting", "submit_hosts", "partitions"):
         assert here[key] == there[key], key

@@ -180,7 +180,7 @@ def afresh(command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, capture_output=True, text=True, check=False, timeout=900)
 
 
-def test_it_is_born_with_a_key_of_its_user_data_and_ends_with_its_own(cloud: Cloud) -> None:
+def test_first_converge_replaces_boot_host_key(cloud: Cloud) -> None:
     assert cloud.births[0] in shown(cloud) and cloud.public_key not in shown(cloud)
     made = cloud.up()
     assert made.reasons == ()
@@ -189,7 +189,7 @@ def test_it_is_born_with_a_key_of_its_user_data_and_ends_with_its_own(cloud: Clo
     assert afresh("true").returncode == 0, "and it is believed"
 
 
-def test_its_key_is_read_by_root_alone_and_told_to_nobody(cloud: Cloud) -> None:
+def test_host_key_is_readable_by_root_only(cloud: Cloud) -> None:
     assert cloud.console("stat -c '%a %U' /etc/ssh/ssh_host_ed25519_key").split() == ["600", "root"]
     assert cloud.console("cut -d ' ' -f 1,2 /etc/ssh/ssh_host_ed25519_key.pub").strip() == cloud.public_key
     secret = cloud.private_key.splitlines()[3]
@@ -201,32 +201,32 @@ def test_its_key_is_read_by_root_alone_and_told_to_nobody(cloud: Cloud) -> None:
     assert kept == ["secrets.yml"]
 
 
-def test_the_empty_disk_is_mounted_and_belongs_to_who_writes_there(cloud: Cloud) -> None:
+def test_empty_disk_is_mounted_for_its_owner(cloud: Cloud) -> None:
     mounted = cloud.console("findmnt --noheadings --output SOURCE,FSTYPE /var/lib/slurm").split()
     assert mounted == [cloud.disk, "ext4"]
     assert cloud.console("stat -c %U /var/lib/slurm /var/lib/slurm/slurmctld").split() == ["slurm", "slurm"]
     assert "var-lib-slurm.mount" in cloud.console("systemctl show --value --property=Requires slurmctld")
 
 
-def test_a_second_run_changes_nothing_and_a_look_finds_nothing(cloud: Cloud) -> None:
+def test_second_run_and_refresh_change_nothing(cloud: Cloud) -> None:
     assert (cloud.up().outputs["changes"], cloud.up().reasons) == (0, ())
     assert cloud.look().reasons == ()
 
 
-def test_a_disk_that_was_taken_away_is_seen_and_put_back(cloud: Cloud) -> None:
+def test_refresh_reports_and_up_remounts_unmounted_disk(cloud: Cloud) -> None:
     cloud.console("systemctl stop slurmctld slurmd && umount /var/lib/slurm")
     assert any("Mount the disks" in reason for reason in cloud.look().reasons)
     assert cloud.up().reasons == ()
     assert cloud.console("systemctl is-active slurmctld; mountpoint -q /var/lib/slurm && echo mounted").split() == ["active", "mounted"]
 
 
-def test_only_root_may_ask_the_metadata_service(cloud: Cloud) -> None:
+def test_only_root_reaches_metadata_service(cloud: Cloud) -> None:
     ask = f"python3 -c 'import urllib.request as r; print(r.urlopen(\"http://{METADATA}/etc/hostname\", timeout=2).status)' 2>&1 | tail -1"
     assert cloud.console(ask).strip() == "200"
     assert "Connection refused" in cloud.console(f"runuser -u nobody -- {ask}")
 
 
-def test_the_check_sees_a_metadata_service_that_is_open_to_all(cloud: Cloud) -> None:
+def test_check_reports_open_metadata_service(cloud: Cloud) -> None:
     key = "firewall.metadata_service_restricted"
     assert cloud.check(key)["verdict"] == "passed"
     cloud.console("nft flush chain inet rackwright output")
@@ -236,7 +236,7 @@ def test_the_check_sees_a_metadata_service_that_is_open_to_all(cloud: Cloud) -> 
     assert cloud.check(key)["verdict"] == "passed"
 
 
-def test_a_node_made_anew_finds_its_data_and_its_key(cloud: Cloud) -> None:
+def test_recreated_node_keeps_data_and_host_key(cloud: Cloud) -> None:
     cloud.console("touch /var/lib/slurm/slurmctld/of-the-first-life && chown -R 4711:4711 /var/lib/slurm; sync")
     cloud.launch()
     assert cloud.births[0] != cloud.births[1]
@@ -245,7 +245,7 @@ def test_a_node_made_anew_finds_its_data_and_its_key(cloud: Cloud) -> None:
     assert (shown(cloud), pinned(cloud)) == ([cloud.public_key], [cloud.public_key])
 
 
-def test_a_disk_with_something_else_on_it_is_refused_in_words(cloud: Cloud) -> None:
+def test_disk_with_foreign_data_is_refused_with_reason(cloud: Cloud) -> None:
     cloud.console("systemctl stop slurmctld slurmd && umount /var/lib/slurm")
     subprocess.run(["wipefs", "--quiet", "--all", cloud.disk], check=True)
     subprocess.run(["mkswap", cloud.disk], check=True, capture_output=True)

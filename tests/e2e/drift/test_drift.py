@@ -13,7 +13,7 @@ def _podman(*arguments: str) -> None:
     subprocess.run(["podman", *arguments], check=True, capture_output=True)
 
 
-def test_a_stopped_slurmd_and_an_edited_slurm_conf_are_seen_in_configuration_and_behaviour_and_put_right(healthy: Project) -> None:
+def test_up_repairs_stopped_slurmd_and_edited_slurm_conf(healthy: Project) -> None:
     healthy.ssh("worker1", "systemctl stop slurmd")
     healthy.ssh("login0", "sed -i s/gpu:h100:8/gpu:h100:7/ /etc/slurm/slurm.conf")
     seen = healthy.must("refresh")
@@ -30,7 +30,7 @@ def test_a_stopped_slurmd_and_an_edited_slurm_conf_are_seen_in_configuration_and
     assert "gpu:h100:7" not in healthy.ssh("login0", "cat /etc/slurm/slurm.conf").output
 
 
-def test_a_deleted_node_is_made_again_converged_and_checked(healthy: Project) -> None:
+def test_up_recreates_deleted_node(healthy: Project) -> None:
     before = healthy.incarnations()["worker1"]
     _podman("rm", "--force", "--time", "0", f"{healthy.stack}-worker1")
     assert "worker1" in healthy.must("refresh").output
@@ -40,7 +40,7 @@ def test_a_deleted_node_is_made_again_converged_and_checked(healthy: Project) ->
     assert healthy.report()["verdict"] == "passed"
 
 
-def test_nodes_that_were_stopped_are_started_converged_and_checked_in_one_go(healthy: Project) -> None:
+def test_up_with_refresh_starts_stopped_nodes(healthy: Project) -> None:
     for node in ("worker1", "storage0"):
         _podman("stop", "--time", "3", f"{healthy.stack}-{node}")
     healthy.must("up", "--refresh")
@@ -49,7 +49,7 @@ def test_nodes_that_were_stopped_are_started_converged_and_checked_in_one_go(hea
     assert healthy.as_user("srun -w worker1 hostname").output.strip() == "worker1"
 
 
-def test_a_paused_node_is_unknown_and_holds_up_nobody(healthy: Project) -> None:
+def test_verify_reports_paused_node_as_unknown(healthy: Project) -> None:
     _podman("pause", f"{healthy.stack}-worker1")
     said = healthy.rackwright("verify", healthy.stack, "--json")
     _podman("unpause", f"{healthy.stack}-worker1")
@@ -61,7 +61,7 @@ def test_a_paused_node_is_unknown_and_holds_up_nobody(healthy: Project) -> None:
     healthy.must("up", "--refresh")
 
 
-def test_up_with_refresh_wakes_a_paused_server_in_one_go(healthy: Project) -> None:
+def test_up_with_refresh_unpauses_server(healthy: Project) -> None:
     _podman("pause", f"{healthy.stack}-storage0")
     healthy.must("up", "--refresh")
     assert healthy.ssh("login0", "timeout 5 ls /mnt/sharedfs").ok
@@ -69,14 +69,14 @@ def test_up_with_refresh_wakes_a_paused_server_in_one_go(healthy: Project) -> No
 
 
 @pytest.mark.essential
-def test_a_look_at_a_healthy_cluster_finds_nothing_in_any_layer(healthy: Project) -> None:
+def test_drift_scan_of_healthy_cluster_finds_nothing(healthy: Project) -> None:
     said = healthy.rackwright("drift", healthy.stack, "--json")
     found = json.loads(said.output[said.output.index("{") :])
     assert (said.status, found["state"], found["differences"]) == (0, "clean", []), said.end
     assert {layer["layer"]: layer["unknown"] for layer in found["layers"]} == {"resources": [], "configuration": [], "behaviour": []}
 
 
-def test_a_second_look_asks_the_nodes_what_the_phases_asked_them_and_takes_no_other_answer_for_the_same(healthy: Project) -> None:
+def test_second_scan_replays_module_queries_and_detects_changes(healthy: Project) -> None:
     ways = [_message(healthy), _message(healthy)]
     assert "nodes answer as on" in ways[1], ways
     assert healthy.ssh("worker1", "echo '192.0.2.9 somebody' >> /etc/hosts").ok
@@ -95,7 +95,7 @@ def _message(project: Project) -> str:
 
 
 @pytest.mark.essential
-def test_a_look_names_each_difference_by_layer_node_and_subject_and_heal_takes_them_back(healthy: Project) -> None:
+def test_drift_reports_and_reconciles_differences_in_each_layer(healthy: Project) -> None:
     assert healthy.ssh("worker1", "sudo systemctl stop munge").ok
     _podman("stop", "--time", "3", f"{healthy.stack}-worker0")
     _podman("volume", "create", "--label", f"rackwright.stack={healthy.stack}", f"{healthy.stack}-stranger")
@@ -116,7 +116,7 @@ def test_a_look_names_each_difference_by_layer_node_and_subject_and_heal_takes_t
     assert healed_at["munge.service_runs"] and healed_at["node.status"], past
 
 
-def test_what_the_stack_file_allows_until_a_day_is_expected(healthy: Project) -> None:
+def test_ignored_difference_is_expected(healthy: Project) -> None:
     allowed = {"subject": "*", "node": "worker1", "reason": "munge is looked into", "until": "2999-12-31"}
     healthy.edit(lambda cluster: cluster.update(drift={"ignore": [allowed]}))
     assert healthy.ssh("worker1", "sudo systemctl stop munge").ok

@@ -112,7 +112,7 @@ def opened(browser: Browser, tmp_path: Path) -> Iterator[Any]:
         one.page.close()
 
 
-def test_it_shows_the_verdict_the_cluster_and_what_differs(opened: Any) -> None:
+def test_page_shows_cluster_and_differences(opened: Any) -> None:
     seen = opened()
     assert "lab" in seen.page.locator("h1").inner_text()
     assert {name for name in ("worker0", "worker2", "login0", "storage0") if name in seen.page.locator("svg").first.inner_html()} == {
@@ -123,13 +123,13 @@ def test_it_shows_the_verdict_the_cluster_and_what_differs(opened: Any) -> None:
     assert len(seen.articles()) == len(FOUND)
 
 
-def test_it_asks_nothing_of_a_network_and_the_browser_has_nothing_to_say(opened: Any) -> None:
+def test_page_loads_without_network_or_errors(opened: Any) -> None:
     seen = opened()
     assert seen.said == [] and [url for url in seen.asked if not url.startswith("file:")] == [] and len(seen.asked) == 1
 
 
 @pytest.mark.parametrize("nodes", [3, 20, 60])
-def test_names_stand_inside_their_boxes(browser: Browser, tmp_path: Path, nodes: int) -> None:
+def test_node_names_fit_their_boxes(browser: Browser, tmp_path: Path, nodes: int) -> None:
     many = {name: {"roles": ["worker"], "gpus": None} for name in ("controller0", *(f"worker-of-rack-{n:02}" for n in range(nodes)))}
     file = tmp_path / "drift.html"
     looks = tuple(LayerScan(layer, 1.0) for layer in Layer)
@@ -143,24 +143,24 @@ def test_names_stand_inside_their_boxes(browser: Browser, tmp_path: Path, nodes:
 
 
 @pytest.mark.parametrize("width", [320, 390, 1200])
-def test_nothing_stands_beside_the_screen(opened: Any, width: int) -> None:
+def test_page_fits_screen_width(opened: Any, width: int) -> None:
     seen = opened(width=width)
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_every_word_can_be_read(opened: Any, dark: bool) -> None:
+def test_text_has_sufficient_contrast(opened: Any, dark: bool) -> None:
     told = opened(dark=dark).page.evaluate(CONTRAST)
     assert len(told) > 20
     assert [(what, round(ratio, 2)) for what, ratio in told if ratio < LEAST_CONTRAST] == []
 
 
-def test_light_and_dark_are_two(opened: Any) -> None:
+def test_light_and_dark_backgrounds_differ(opened: Any) -> None:
     grounds = {opened(dark=dark).page.evaluate("getComputedStyle(document.body).backgroundColor") for dark in (False, True)}
     assert len(grounds) == 2
 
 
-def test_a_box_leaves_out_what_it_names_and_brings_it_back(opened: Any) -> None:
+def test_checkbox_filters_differences(opened: Any) -> None:
     seen = opened()
     for box, left in (("#layer-configuration", 2), ("#category-benign", 2)):
         seen.page.uncheck(box)
@@ -171,7 +171,7 @@ def test_a_box_leaves_out_what_it_names_and_brings_it_back(opened: Any) -> None:
     assert [one for one in seen.articles() if "munge" not in one] == [] and len(seen.articles()) == 1
 
 
-def test_the_boxes_are_worked_by_keys_and_one_sees_where_one_is(opened: Any) -> None:
+def test_keyboard_toggles_checkbox_with_visible_focus(opened: Any) -> None:
     seen = opened()
     for _ in range(30):
         seen.page.keyboard.press("Tab")

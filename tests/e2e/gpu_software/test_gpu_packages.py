@@ -106,14 +106,14 @@ def installed(machine: Machines, unbuilt: subprocess.CompletedProcess[str], tmp_
     return machine
 
 
-def test_driver_that_does_not_build_is_named_with_its_kernel(machine: Machines, unbuilt: subprocess.CompletedProcess[str]) -> None:
+def test_failed_driver_build_reports_kernel(machine: Machines, unbuilt: subprocess.CompletedProcess[str]) -> None:
     """The message is not the package manager's, which is four screens long. As soon as Debian's driver builds again, this test fails."""
     assert unbuilt.returncode != 0
     assert f"driver 550.163.01 does not build for kernel {kernel(machine)}: " in unbuilt.stdout, unbuilt.stdout[-4000:]
     assert "pci_resize_resource" in unbuilt.stdout and "software.profile" in unbuilt.stdout
 
 
-def test_the_packages_have_the_versions_that_the_plan_says(installed: Machines) -> None:
+def test_packages_match_planned_versions(installed: Machines) -> None:
     told = installed.on("worker0", "dpkg-query -W -f '${Package} ${Version}\\n' nvidia-smi libcuda1 libnccl2 libnccl-dev")
     assert {line.split()[0]: line.split()[1].split("-")[0] for line in told.splitlines()} == {
         "nvidia-smi": "550.163.01",
@@ -123,18 +123,18 @@ def test_the_packages_have_the_versions_that_the_plan_says(installed: Machines) 
     }
 
 
-def test_nccl_is_found_by_the_linker_and_told_what_the_stack_says(installed: Machines) -> None:
+def test_linker_finds_nccl_with_stack_settings(installed: Machines) -> None:
     assert "libnccl.so.2 " in installed.on("worker0", "ldconfig -p")
     assert installed.on("worker0", "cat /etc/nccl.conf").splitlines()[1:] == ["NCCL_SOCKET_IFNAME=eth0"]
 
 
-def test_upgrades_keep_to_the_versions(installed: Machines) -> None:
+def test_upgrade_keeps_pinned_versions(installed: Machines) -> None:
     """The pin has a higher priority than every repository."""
     assert re.search(r"550\.163\.01\S* 1001", installed.on("worker0", "apt-cache policy nvidia-smi"))
 
 
 @pytest.mark.skipif(not TOOLKIT, reason="the toolkit is 1.9 GB; RACKWRIGHT_TEST_TOOLKIT=1 fetches it")
-def test_the_toolkit_compiles(installed: Machines) -> None:
+def test_cuda_toolkit_compiles(installed: Machines) -> None:
     """The program is built for a GPU that the machine does not have."""
     source = "#include <nccl.h>\\n__global__ void nothing() {}\\nint main() { int v; return ncclGetVersion(&v) || v / 100 != 222; }\\n"
     build = f"printf '{source}' > /tmp/nothing.cu && nvcc -arch=sm_90 -o /tmp/nothing /tmp/nothing.cu -lnccl && /tmp/nothing && echo runs"
@@ -142,14 +142,14 @@ def test_the_toolkit_compiles(installed: Machines) -> None:
     assert "release 12.4" in installed.on("worker0", "nvcc --version")
 
 
-def test_a_second_run_and_a_look_change_nothing(installed: Machines, tmp_path: Path) -> None:
+def test_second_run_and_check_mode_change_nothing(installed: Machines, tmp_path: Path) -> None:
     for words in ((), ("--check",)):
         ended = apply(installed, tmp_path, "--tags", STEPS, *WITHOUT_DRIVER, *words)
         assert ended.returncode == 0, ended.stdout[-4000:]
         assert " changed=0 " in ended.stdout, ended.stdout[-4000:]
 
 
-def test_without_a_gpu_the_driver_does_not_pass_for_loaded(installed: Machines, tmp_path: Path) -> None:
+def test_check_reports_unloaded_driver_without_gpu(installed: Machines, tmp_path: Path) -> None:
     """The modules and libraries are in place, and the module that CUDA needs is not loaded."""
     ended = apply(installed, tmp_path, "--tags", "nvidia_driver_service")
     assert ended.returncode != 0

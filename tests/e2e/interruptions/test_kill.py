@@ -31,7 +31,7 @@ def _third_worker(present: bool) -> Any:
         ("bootstrap:", signal.SIGINT, True),
     ],
 )
-def test_a_killed_up_is_healed_by_a_plain_up(healthy: Project, moment: str, blow: signal.Signals, whole_group: bool) -> None:
+def test_up_repairs_killed_up(healthy: Project, moment: str, blow: signal.Signals, whole_group: bool) -> None:
     healthy.edit(_third_worker(True))
     child = healthy.start(healthy.pulumi_command("up"))
     read_until(child, moment)
@@ -47,7 +47,7 @@ def test_a_killed_up_is_healed_by_a_plain_up(healthy: Project, moment: str, blow
     assert "warning" not in after.output.lower(), after.output
 
 
-def test_a_second_up_at_the_same_time_gets_one_clear_error(healthy: Project) -> None:
+def test_concurrent_up_reports_one_clear_error(healthy: Project) -> None:
     healthy.edit(_third_worker(True))
     first = healthy.start(healthy.pulumi_command("up"))
     read_until(first, "creating")
@@ -73,7 +73,7 @@ def unrecorded(tmp_path: Path) -> Iterator[Project]:
     assert project.leftovers() == []
 
 
-def test_what_was_made_and_never_recorded_is_removed_by_destroy(unrecorded: Project) -> None:
+def test_destroy_removes_unrecorded_container(unrecorded: Project) -> None:
     child = unrecorded.start(unrecorded.pulumi_command("up"))
     wait_until(lambda: len(unrecorded.leftovers()) == 5, lambda: f"made so far: {unrecorded.leftovers()}")
     os.kill(child.pid, signal.SIGKILL)

@@ -94,7 +94,7 @@ def stage(lab: Project, name: str) -> str:
     return str(json.loads(said.stdout)["stage"]) if said.returncode == 0 and said.stdout else ""
 
 
-def test_up_ends_with_three_controllers_and_every_check_passed(lab: Project) -> None:
+def test_up_passes_every_check_with_three_controllers(lab: Project) -> None:
     report = lab.report()
     assert (report["verdict"], report["level"]) == ("passed", "smoke")
     assert {check["id"].partition(".")[0] for check in report["checks"]} >= {"control_plane", "etcd", "vip"}
@@ -102,17 +102,17 @@ def test_up_ends_with_three_controllers_and_every_check_passed(lab: Project) -> 
     assert "not found" in kubectl(lab, "-n kube-system get secret kubeadm-certs")
 
 
-def test_a_second_up_changes_nothing(lab: Project) -> None:
+def test_second_up_changes_nothing(lab: Project) -> None:
     said = lab.must("up")
     assert "unchanged" in said.output and "created" not in said.output and "updated" not in said.output, said.output
 
 
-def test_phases_applied_again_change_nothing_and_a_look_would_change_nothing(lab: Project) -> None:
+def test_refresh_changes_nothing(lab: Project) -> None:
     said = lab.must("refresh")
     assert "warning" not in said.output and "updated" not in said.output, said.output
 
 
-def test_etcd_and_vrrp_are_the_controllers_alone(lab: Project) -> None:
+def test_firewall_admits_only_controllers_to_etcd(lab: Project) -> None:
     """The worker, a node of the same cluster, reaches the API and not etcd."""
     knock = "timeout 3 bash -c 'exec 3<>/dev/tcp/{}/{}'"
     assert lab.ssh("worker0", knock.format("controller1", 6443)).ok
@@ -120,7 +120,7 @@ def test_etcd_and_vrrp_are_the_controllers_alone(lab: Project) -> None:
     assert lab.ssh("controller0", knock.format("controller1", 2379)).ok
 
 
-def test_the_address_moves_when_its_holder_stops_and_the_worker_goes_on(lab: Project) -> None:
+def test_virtual_address_moves_and_worker_stays_ready(lab: Project) -> None:
     assert "created" in kubectl(lab, "create --filename=-", stdin=_POD.format(image=own_image("probe")))
     assert "condition met" in kubectl(lab, "-n research wait --for=condition=Ready --timeout=280s pod/goes-on")
     known = address(lab)
@@ -143,7 +143,7 @@ def test_the_address_moves_when_its_holder_stops_and_the_worker_goes_on(lab: Pro
     assert verify_until_passed(lab) == {} and holders(lab) == ["controller0"]
 
 
-def test_a_controller_that_is_lost_is_made_again(lab: Project) -> None:
+def test_up_recreates_lost_controller(lab: Project) -> None:
     assert "created" in kubectl(lab, "create configmap kept --from-literal=a=b")
     podman("rm", "--force", "--time", "0", f"{lab.stack}-controller0")
     lab.must("up", "--refresh", timeout=3000)
@@ -161,7 +161,7 @@ def snapshot(lab: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def test_a_snapshot_is_put_back_on_all(lab: Project, snapshot: Path) -> None:
+def test_etcd_restore_covers_all_controllers(lab: Project, snapshot: Path) -> None:
     assert "created" in kubectl(lab, "create configmap after --from-literal=a=b")
     said = lab.rackwright("etcd", "restore", lab.stack, str(snapshot), "--force")
     assert said.ok, said.end
@@ -170,7 +170,7 @@ def test_a_snapshot_is_put_back_on_all(lab: Project, snapshot: Path) -> None:
     assert verify_until_passed(lab) == {}
 
 
-def test_a_restore_that_is_cut_off_is_ended_by_the_next(lab: Project, snapshot: Path) -> None:
+def test_second_restore_completes_interrupted_one(lab: Project, snapshot: Path) -> None:
     assert "created" in kubectl(lab, "create configmap after --from-literal=a=b")
     cut_off(lab, snapshot, lambda: "swapped" in [stage(lab, name) for name in CONTROLLERS])
     assert any(stage(lab, name) for name in CONTROLLERS)
@@ -180,7 +180,7 @@ def test_a_restore_that_is_cut_off_is_ended_by_the_next(lab: Project, snapshot: 
     assert verify_until_passed(lab) == {}
 
 
-def test_a_majority_that_is_lost_is_said_and_the_way_out_leads_out(lab: Project, tmp_path: Path) -> None:
+def test_lost_majority_is_reported_and_remedy_works(lab: Project, tmp_path: Path) -> None:
     for name in ("controller0", "controller2"):
         podman("rm", "--force", "--time", "0", f"{lab.stack}-{name}")
     said = lab.pulumi("up", "--refresh", timeout=3000)
@@ -194,7 +194,7 @@ def test_a_majority_that_is_lost_is_said_and_the_way_out_leads_out(lab: Project,
     assert lab.report()["verdict"] == "passed"
 
 
-def test_two_leave_and_come_again(lab: Project) -> None:
+def test_two_controllers_are_removed_and_added(lab: Project) -> None:
     said = scaled(lab, 1)
     assert said.ok, said.end
     assert members(lab) == ["controller0"] and "controller1" not in kubectl(lab, "get nodes")
@@ -205,13 +205,13 @@ def test_two_leave_and_come_again(lab: Project) -> None:
     assert lab.report()["verdict"] == "passed"
 
 
-def test_an_even_number_and_another_address_are_refused(lab: Project) -> None:
+def test_even_controllers_and_changed_address_are_refused(lab: Project) -> None:
     assert "use 1 or 3" in scaled(lab, 2).output
     lab.edit(lambda cluster: (cluster["groups"]["controller"].update(count=3), cluster["scheduler"].pop("control_plane_vip")))
     assert "require a common address" in lab.pulumi("up").output
     lab.edit(lambda cluster: cluster["scheduler"].update(control_plane_vip=address(lab)))
 
 
-def test_it_goes_and_leaves_nothing(lab: Project) -> None:
+def test_destroy_leaves_nothing(lab: Project) -> None:
     lab.must("destroy")
     assert lab.leftovers() == []

@@ -164,7 +164,7 @@ def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         ),
     ],
 )
-def test_packages_are_there_and_a_second_run_changes_nothing(node: Node, role: str, stack: dict[str, Any], tools: list[str]) -> None:
+def test_packages_are_installed_once(node: Node, role: str, stack: dict[str, Any], tools: list[str]) -> None:
     assert node.apply(role, stack, "--tags install") > 0
     assert node.apply(role, stack, "--tags install") == 0
     assert node.apply(role, stack, "--tags install --check") == 0
@@ -172,7 +172,7 @@ def test_packages_are_there_and_a_second_run_changes_nothing(node: Node, role: s
         node.sh(tool)
 
 
-def test_a_tool_that_nobody_packages_is_refused_in_words(node: Node) -> None:
+def test_unpackaged_tool_is_refused_with_reason(node: Node) -> None:
     if node.os != "debian-13":
         pytest.skip("Debian 12 has it in NVIDIA's repository")
     with pytest.raises(AssertionError, match="nobody packages nsight-systems for debian-13"):
@@ -192,7 +192,7 @@ def wheel(folder: Path, name: str, version: str, code: str) -> None:
             archive.writestr(path, content)
 
 
-def test_a_wheelhouse_serves_a_node_without_a_way_out(node: Node, tmp_path: Path) -> None:
+def test_wheelhouse_serves_offline_node(node: Node, tmp_path: Path) -> None:
     """A tiny package replaces PyTorch: the test covers the path from a folder of wheels to an import."""
     wheel(tmp_path, "tinytorch", "2.8.0", "import tinydep\nname = 'torch'\n")
     wheel(tmp_path, "tinydep", "1.0", "")

@@ -129,12 +129,12 @@ def node(stack: Stack) -> EmulatedMachines:
     return stack.machines
 
 
-def test_converging_again_changes_nothing(node: EmulatedMachines, stack: Stack) -> None:
+def test_second_converge_changes_nothing(node: EmulatedMachines, stack: Stack) -> None:
     assert stack.converge() == 0
     assert stack.converge("--check") == 0
 
 
-def test_the_kernel_has_what_the_stack_says(node: EmulatedMachines, stack: Stack) -> None:
+def test_kernel_settings_match_stack(node: EmulatedMachines, stack: Stack) -> None:
     assert node.on(NODE, "cat /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages /proc/sys/vm/swappiness").split() == ["8", "11"]
     assert "[madvise]" in node.on(NODE, "cat /sys/kernel/mm/transparent_hugepage/enabled")
     assert node.on(NODE, "tuned-adm active").endswith("rackwright")
@@ -144,7 +144,7 @@ def test_the_kernel_has_what_the_stack_says(node: EmulatedMachines, stack: Stack
 
 
 @pytest.mark.parametrize("key", TUNING)
-def test_exactly_its_check_turns_red(node: EmulatedMachines, stack: Stack, key: str) -> None:
+def test_fault_fails_exactly_its_check(node: EmulatedMachines, stack: Stack, key: str) -> None:
     fault = faults()[key]
     node.on(NODE, f"{HELPERS}\n{fault.apply}")
     found = stack.look()
@@ -153,28 +153,28 @@ def test_exactly_its_check_turns_red(node: EmulatedMachines, stack: Stack, key: 
     assert {verdict for verdict, _ in stack.look().values()} == {"passed"}, stack.look()
 
 
-def test_a_setting_that_somebody_changed_is_found_and_put_right(node: EmulatedMachines, stack: Stack) -> None:
+def test_converge_repairs_changed_setting(node: EmulatedMachines, stack: Stack) -> None:
     node.on(NODE, "sysctl --quiet --write vm.swappiness=77; echo 3 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages")
     assert stack.converge("--check") > 0
     assert stack.converge() > 0
     assert {verdict for verdict, _ in stack.look().values()} == {"passed"}, stack.look()
 
 
-def test_two_empty_disks_are_one_place_for_all(node: EmulatedMachines) -> None:
+def test_two_empty_disks_become_one_scratch_mount(node: EmulatedMachines) -> None:
     assert node.on(NODE, "findmnt --noheadings --output FSTYPE /local-scratch") == "xfs"
     assert "raid0" in node.on(NODE, "cat /proc/mdstat")
     node.on(NODE, "runuser -u alice -- touch /local-scratch/of-alice")
     assert node.on(NODE, "stat -c '%a %U' /local-scratch /local-scratch/of-alice").split() == ["1777", "root", "644", "alice"]
 
 
-def test_an_array_that_was_stopped_is_found_again_with_its_files(node: EmulatedMachines, stack: Stack) -> None:
+def test_stopped_array_is_assembled_with_its_files(node: EmulatedMachines, stack: Stack) -> None:
     node.on(NODE, "umount /local-scratch && mdadm --stop /dev/md/scratch")
     assert stack.converge() > 0
     assert node.on(NODE, "ls /local-scratch") == "of-alice"
     assert stack.converge() == 0
 
 
-def test_a_disk_with_something_on_it_is_refused_and_nothing_is_written(node: EmulatedMachines, stack: Stack) -> None:
+def test_disk_with_data_is_refused_and_unchanged(node: EmulatedMachines, stack: Stack) -> None:
     node.on(NODE, "umount /local-scratch && mdadm --stop /dev/md/scratch && wipefs --quiet --all /dev/vdb /dev/vdc && mkswap /dev/vdc")
     code, _, said = stack.run()
     assert code != 0 and "/dev/vdc: expected an empty disk, found swap - nothing was written to any disk" in said, said[-3000:]
@@ -186,14 +186,14 @@ def test_a_disk_with_something_on_it_is_refused_and_nothing_is_written(node: Emu
     assert node.on(NODE, "wipefs --noheadings --output TYPE /dev/vdb /dev/vdc") == ""
 
 
-def test_users_of_a_directory_are_users_of_the_node(node: EmulatedMachines) -> None:
+def test_directory_users_exist_on_node(node: EmulatedMachines) -> None:
     assert node.on(NODE, "getent passwd carol").startswith("carol:*:5001:5001:")
     assert node.on(NODE, "id -nG carol").split() == ["carol", "physics"]
     assert node.on(NODE, "sss_ssh_authorizedkeys carol").startswith("ssh-ed25519 AAAA")
     assert "authorizedkeyscommand /usr/bin/sss_ssh_authorizedkeys" in node.on(NODE, "sshd -T").lower()
 
 
-def test_who_may_log_in_is_the_filters_to_say_and_finds_a_home(node: EmulatedMachines) -> None:
+def test_filter_selects_logins_with_home_directory(node: EmulatedMachines) -> None:
     asked = "sssctl user-checks -a acct -s login {} 2>&1 || true"
     assert "pam_acct_mgmt: Success" in node.on(NODE, asked.format("carol"))
     assert "Permission denied" in node.on(NODE, asked.format("dave"))
@@ -201,7 +201,7 @@ def test_who_may_log_in_is_the_filters_to_say_and_finds_a_home(node: EmulatedMac
     assert node.on(NODE, "stat -c '%U' /home/carol") == "carol"
 
 
-def test_the_directorys_password_is_nobody_elses_to_read(node: EmulatedMachines, stack: Stack) -> None:
+def test_directory_password_is_readable_by_root_only(node: EmulatedMachines, stack: Stack) -> None:
     assert node.on(NODE, "stat -c '%a %U %G' /etc/sssd/sssd.conf").split() == ["640", "root", "root"]
     assert node.on(NODE, f"grep -c {SECRET} /etc/sssd/sssd.conf") == "1"
     assert "Permission denied" in node.try_on(NODE, "runuser -u alice -- cat /etc/sssd/sssd.conf").stderr

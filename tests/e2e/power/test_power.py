@@ -64,7 +64,7 @@ def saving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     assert project.leftovers() == []
 
 
-def test_an_idle_worker_s_container_stops_and_up_is_a_no_op(saving: Project) -> None:
+def test_idle_worker_stops_and_up_changes_nothing(saving: Project) -> None:
     assert saving.report()["verdict"] == "passed"
     lives = saving.incarnations()
     _falls_asleep(saving)
@@ -73,7 +73,7 @@ def test_an_idle_worker_s_container_stops_and_up_is_a_no_op(saving: Project) -> 
     assert (saving.incarnations(), _status(saving, "worker0")) == (lives, "exited")
 
 
-def test_a_refresh_wakes_it_and_finds_nothing(saving: Project) -> None:
+def test_refresh_resumes_worker_and_finds_nothing(saving: Project) -> None:
     lives = saving.incarnations()
     assert _status(saving, "worker0") == "exited"
     said = saving.must("refresh")
@@ -82,14 +82,14 @@ def test_a_refresh_wakes_it_and_finds_nothing(saving: Project) -> None:
     assert _power(saving, "worker0") == "State=IDLE"
 
 
-def test_a_look_for_drift_wakes_it_and_finds_nothing(saving: Project) -> None:
+def test_drift_scan_resumes_worker_and_finds_nothing(saving: Project) -> None:
     _falls_asleep(saving)
     said = saving.rackwright("drift", saving.stack)
     assert said.ok, said.end + _log(saving)
     assert _status(saving, "worker0") == "running", "nobody can tell what a node that sleeps would answer"
 
 
-def test_a_job_wakes_it_and_runs_there(saving: Project) -> None:
+def test_job_resumes_worker(saving: Project) -> None:
     _falls_asleep(saving)
     said = saving.as_user("srun --gres=gpu:2 hostname")
     assert said.ok and said.output.splitlines()[-1] == "worker0", said.output + _log(saving)
@@ -97,13 +97,13 @@ def test_a_job_wakes_it_and_runs_there(saving: Project) -> None:
     assert "no changes. " in said.output, said.output
 
 
-def test_verify_wakes_it(saving: Project) -> None:
+def test_verify_resumes_worker(saving: Project) -> None:
     _falls_asleep(saving)
     said = saving.rackwright("verify", saving.stack, "--level", "smoke")
     assert said.ok, said.end + _log(saving)
 
 
-def test_an_administrator_s_drain_outlasts_the_idle_time(saving: Project) -> None:
+def test_drained_worker_is_not_suspended(saving: Project) -> None:
     """A broken node that is powered off would return as if it were healthy."""
     saving.ssh("login0", "scontrol update NodeName=worker0 State=DRAIN Reason='bad disk'")
     time.sleep(80)
@@ -111,7 +111,7 @@ def test_an_administrator_s_drain_outlasts_the_idle_time(saving: Project) -> Non
     saving.ssh("login0", "scontrol update NodeName=worker0 State=RESUME")
 
 
-def test_a_change_wakes_it_and_a_dead_agent_is_started_again(saving: Project) -> None:
+def test_up_resumes_worker_and_restarts_agent(saving: Project) -> None:
     _falls_asleep(saving)
     for pid in _agents(saving):
         subprocess.run(["kill", "-9", pid], check=True)
@@ -122,7 +122,7 @@ def test_a_change_wakes_it_and_a_dead_agent_is_started_again(saving: Project) ->
     assert saving.as_user("srun hostname").output.splitlines()[-1] == "worker0"
 
 
-def test_a_sleeping_worker_leaves_and_a_new_one_of_that_name_is_converged(saving: Project) -> None:
+def test_suspended_worker_is_removed_and_recreated(saving: Project) -> None:
     life = saving.incarnations()["worker0"]
 
     def workers(count: int) -> None:
@@ -140,7 +140,7 @@ def test_a_sleeping_worker_leaves_and_a_new_one_of_that_name_is_converged(saving
     assert saving.report()["verdict"] == "passed"
 
 
-def test_power_saving_is_switched_off_with_everybody_awake(saving: Project) -> None:
+def test_disabling_power_saving_resumes_workers(saving: Project) -> None:
     _falls_asleep(saving)
     saving.edit(lambda cluster: cluster["scheduler"].pop("power_saving"))
     saving.must("up")
@@ -150,7 +150,7 @@ def test_power_saving_is_switched_off_with_everybody_awake(saving: Project) -> N
     saving.must("up")
 
 
-def test_destroy_leaves_no_container_no_process_and_no_file(saving: Project) -> None:
+def test_destroy_leaves_no_container_process_or_file(saving: Project) -> None:
     _falls_asleep(saving)
     saving.must("destroy")
     assert (saving.leftovers(), _agents(saving)) == ([], [])

@@ -42,21 +42,21 @@ def rolled(lab: Project, driver: str) -> CommandResult:
     return lab.must("up", "--refresh")
 
 
-def test_workers_are_rolled_one_after_the_other(lab: Project, rolled: CommandResult, driver: str) -> None:
+def test_workers_are_updated_one_after_the_other(lab: Project, rolled: CommandResult, driver: str) -> None:
     told = rolled.output
     assert f"worker0 is rolled: driver {OLD} is loaded, {driver} is declared" in told, told
     assert told.index("rolling worker0 (0 of 2 done)") < told.index("rolling worker1 (1 of 2 done)")
     assert [lab.ssh(node, SERVED).output.strip() for node in ("worker0", "worker1")] == [driver, driver]
 
 
-def test_the_job_that_ran_meanwhile_ended_where_it_began(lab: Project, rolled: CommandResult) -> None:
+def test_running_job_ends_on_its_node(lab: Project, rolled: CommandResult) -> None:
     rows = lab.ssh("login0", f"sacct -X -n -P -j {lab.job} -o state,nodelist,restarts,elapsedraw").output.split()  # type: ignore[attr-defined]
     assert len(rows) == 1, rows
     ended, node, restarts, seconds = rows[0].split("|")
     assert (ended, node, restarts) == ("COMPLETED", "worker1", "0") and int(seconds) >= 45
 
 
-def test_afterwards_both_take_jobs_and_all_is_proven(lab: Project, rolled: CommandResult) -> None:
+def test_updated_workers_run_jobs_and_pass_checks(lab: Project, rolled: CommandResult) -> None:
     assert sorted(lab.as_user("srun -N2 --gres=gpu:8 hostname").output.split()) == ["worker0", "worker1"]
     assert lab.report()["verdict"] == "passed"
 
@@ -72,23 +72,23 @@ def broken(lab: Project, rolled: CommandResult) -> Iterator[CommandResult]:
     assert lab.report()["verdict"] == "passed"
 
 
-def test_a_canary_that_fails_its_checks_stays_out_with_the_reason(lab: Project, broken: CommandResult) -> None:
+def test_failed_canary_stays_drained_with_reason(lab: Project, broken: CommandResult) -> None:
     assert not broken.ok and "gpu.count_matches_plan: expected 8, found 7" in broken.output, broken.output
     assert "DRAIN" in state(lab, "worker0") and "Reason=rackwright: gpu.count_matches_plan: expected 8, found 7" in state(lab, "worker0")
 
 
-def test_the_others_are_not_touched_and_go_on(lab: Project, broken: CommandResult) -> None:
+def test_failed_canary_leaves_other_workers_running(lab: Project, broken: CommandResult) -> None:
     assert "worker0: the roll stopped here and left it drained; not touched: worker1" in broken.output, broken.output
     assert lab.ssh("worker1", SERVED).output.strip() == OLD
     assert "DRAIN" not in state(lab, "worker1")
 
 
-def test_an_operator_rolls_by_hand(lab: Project, rolled: CommandResult) -> None:
+def test_rolling_update_command_updates_one_worker(lab: Project, rolled: CommandResult) -> None:
     said = lab.rackwright("rolling-update", lab.stack, "--nodes", "worker1")
     assert said.ok and said.output.strip().endswith("rolled 1 of 1: worker1"), said.output
     assert "DRAIN" not in state(lab, "worker1")
 
 
-def test_containers_are_not_rebooted(lab: Project, rolled: CommandResult) -> None:
+def test_rolling_update_refuses_to_reboot_containers(lab: Project, rolled: CommandResult) -> None:
     said = lab.rackwright("rolling-update", lab.stack, "--reboot")
     assert said.status == 2 and "they have no kernel of their own" in said.output, said.output

@@ -9,7 +9,7 @@ from support.project import Project
 
 
 @pytest.mark.essential
-def test_destroy_leaves_no_container_volume_network_secret_or_key_even_where_a_node_is_unreachable(lab: Project) -> None:
+def test_destroy_with_unreachable_node_leaves_nothing(lab: Project) -> None:
     subprocess.run(["podman", "pause", f"{lab.stack}-worker0"], check=True, capture_output=True)
     lab.must("destroy")
     assert lab.leftovers() == []
@@ -19,12 +19,12 @@ def test_destroy_leaves_no_container_volume_network_secret_or_key_even_where_a_n
 
 
 @pytest.mark.essential
-def test_a_removed_stack_has_nothing_left_to_remove(lab: Project) -> None:
+def test_second_destroy_removes_nothing(lab: Project) -> None:
     said = lab.rackwright("down", lab.stack, "--by-label")
     assert said.ok and "no container, volume, network or secret with the label of stack" in said.output, said.output
 
 
-def test_the_stack_comes_up_again_after_a_destroy(lab: Project) -> None:
+def test_up_recreates_destroyed_stack(lab: Project) -> None:
     lab.must("up")
     assert lab.report()["verdict"] == "passed"
 

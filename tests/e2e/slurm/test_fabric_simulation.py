@@ -22,7 +22,7 @@ def image(lab: Project) -> str:
 
 
 @pytest.mark.parametrize(("nodes", "ports", "switches"), [(64, 512, 24), (256, 2048, 96)])
-def test_what_is_planned_is_what_the_subnet_shows(image: str, nodes: int, ports: int, switches: int) -> None:
+def test_discovered_subnet_matches_plan(image: str, nodes: int, ports: int, switches: int) -> None:
     plan = planned(nodes)
     laid = wiring(plan)
     compared = compare((cable.row() for cable in laid.cables), read_links(seen(image, netlist(plan))), guids=port_guids(plan), rate=NDR)
@@ -34,7 +34,7 @@ def test_what_is_planned_is_what_the_subnet_shows(image: str, nodes: int, ports:
     assert {guid_text(guid) for guid in live.links.kinds} == {guid_text(guid) for guid in port_guids(plan).values()}
 
 
-def test_an_unplugged_and_two_swapped_cables_are_found_among_a_thousand(image: str) -> None:
+def test_fabric_diff_finds_unplugged_and_swapped_cables(image: str) -> None:
     plan = planned(64)
     rows = [cable.row() for cable in wiring(plan).cables]
     swapped = [row for row in rows if row.startswith(("worker7/mlx5_2:", "worker7/mlx5_3:"))]

@@ -32,28 +32,28 @@ def grown(lab: Project) -> Iterator[Project]:
     lab.must("up")
 
 
-def test_the_new_worker_takes_jobs_and_was_checked(grown: Project) -> None:
+def test_new_worker_is_verified_and_runs_jobs(grown: Project) -> None:
     assert grown.as_user("srun -w worker2 --gres=gpu:8 hostname").output.strip() == "worker2"
     checks = [check for check in grown.report()["checks"] if check["node"] == "worker2"]
     assert len(checks) > 15 and {check["verdict"] for check in checks} <= {"passed", "skipped"}
 
 
-def test_the_preview_said_so_in_words_and_afterwards_there_is_nothing_to_say(grown: Project) -> None:
+def test_preview_announces_new_worker(grown: Project) -> None:
     assert "adds worker2, joins it to Slurm and verifies it (groups.worker.count)" in grown.foretold  # type: ignore[attr-defined]
     said = grown.rackwright("impact", grown.stack)
     assert said.ok and said.output.startswith("no changes: stack "), said.output
 
 
-def test_nodes_that_were_there_live_on(grown: Project) -> None:
+def test_scaling_keeps_existing_nodes(grown: Project) -> None:
     before = grown.before  # type: ignore[attr-defined]
     assert {name: life for name, life in grown.incarnations().items() if name in before} == before
 
 
-def test_the_job_that_ran_meanwhile_still_runs(grown: Project) -> None:
+def test_scaling_keeps_running_job(grown: Project) -> None:
     assert grown.as_user(f"squeue -h -j {grown.job} -o %T").output.strip() == "RUNNING"  # type: ignore[attr-defined]
 
 
-def test_a_worker_with_a_job_may_not_leave_and_the_job_is_named(grown: Project) -> None:
+def test_busy_worker_is_not_removed(grown: Project) -> None:
     job = grown.as_user("sbatch --parsable -w worker2 --output=/dev/null --wrap='sleep 600'").output.split()[-1]
 
     def shrink(cluster: dict[str, Any]) -> None:

@@ -26,12 +26,12 @@ def _files(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file() and path.name not in _ALLOWED]
 
 
-def test_the_canaries_are_real(lab: Project) -> None:
+def test_secrets_exist_on_disk(lab: Project) -> None:
     munge = base64.b64decode(_secrets(lab)[0]) if len(_secrets(lab)[0]) > 1000 else base64.b64decode(_secrets(lab)[1])
     assert len(munge) == 1024
 
 
-def test_no_secret_is_in_state_backups_reports_or_the_checkout(lab: Project) -> None:
+def test_files_contain_no_secret(lab: Project) -> None:
     lab.must("refresh")
     places = [*_files(lab.home), *(path for path in _files(lab.folder) if "__pycache__" not in path.parts)]
     leaks = [str(path) for secret in _secrets(lab) for path in places if secret in path.read_bytes()]
@@ -39,7 +39,7 @@ def test_no_secret_is_in_state_backups_reports_or_the_checkout(lab: Project) -> 
     assert len(places) > 50
 
 
-def test_no_secret_is_printed_by_a_run_that_fails_and_quotes_it(lab: Project) -> None:
+def test_failing_run_prints_no_secret(lab: Project) -> None:
     tasks = lab.folder / "roles/munge/tasks/service.yml"
     written = tasks.read_text()
     tasks.write_text(written + "\n- name: Quote the key\n  ansible.builtin.fail:\n    msg: 'the key is {{ secrets.munge_key }}'\n")
@@ -53,7 +53,7 @@ def test_no_secret_is_printed_by_a_run_that_fails_and_quotes_it(lab: Project) ->
         lab.must("up")
 
 
-def test_no_secret_is_an_argument_of_a_process_on_any_node(lab: Project) -> None:
+def test_process_arguments_contain_no_secret(lab: Project) -> None:
     for node in lab.incarnations():
         listing = lab.ssh(node, "cat /proc/*/cmdline | tr '\\0' '\\n'").output.encode()
         assert b"sshd" in listing

@@ -34,7 +34,7 @@ def own(lab: Project) -> Iterator[Project]:
     lab.must("up")
 
 
-def test_it_is_applied_applied_again_when_it_changes_and_watched(own: Project) -> None:
+def test_site_playbook_is_applied_reapplied_and_compared(own: Project) -> None:
     own.must("up")
     assert own.ssh("worker1", "cat /etc/site-note").output.strip() == "first worker1"
     (own.folder / "site" / "note.yml").write_text(PLAYBOOK.format(word="second"))
@@ -47,7 +47,7 @@ def test_it_is_applied_applied_again_when_it_changes_and_watched(own: Project) -
     assert own.ssh("worker0", "cat /etc/site-note").output.strip() == "second worker0"
 
 
-def test_a_file_that_is_not_there_stops_a_preview(own: Project) -> None:
+def test_missing_playbook_stops_preview(own: Project) -> None:
     (own.folder / "site" / "note.yml").rename(own.folder / "site" / "away.yml")
     said = own.pulumi("preview")
     (own.folder / "site" / "away.yml").rename(own.folder / "site" / "note.yml")

@@ -64,7 +64,7 @@ def look(project: Project, number: int) -> dict[str, Any]:
     return {"seconds": said.seconds, **found}
 
 
-def test_a_hundred_looks_find_nothing_and_leave_nothing(busy: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_repeated_scans_find_and_leave_nothing(busy: Project, capsys: pytest.CaptureFixture[str]) -> None:
     for number in range(SETTLED):
         look(busy, number)
     before = {**own(busy), **on_nodes(busy)}

@@ -27,7 +27,7 @@ def nothing(tmp_path: Path) -> Iterator[Project]:
 
 
 @pytest.mark.parametrize("turn", range(6))
-def test_a_first_up_killed_at_any_moment_is_healed_and_removed(nothing: Project, turn: int) -> None:
+def test_up_or_destroy_recovers_killed_first_up(nothing: Project, turn: int) -> None:
     blow, whole_group = _BLOWS[turn % len(_BLOWS)]
     moment = random.uniform(0.3, _LONGEST)
     told = f"{blow.name} after {moment:.1f} s, {'group' if whole_group else 'engine alone'}"

@@ -112,18 +112,18 @@ def served(stack: Stack) -> EmulatedMachines:
     return stack.machines
 
 
-def test_converging_again_changes_nothing(served: EmulatedMachines, stack: Stack) -> None:
+def test_second_converge_changes_nothing(served: EmulatedMachines, stack: Stack) -> None:
     assert stack.converge() == dict.fromkeys(ADDRESSES, 0)
     assert stack.converge("--check") == dict.fromkeys(ADDRESSES, 0)
 
 
-def test_every_check_of_storage_is_green(served: EmulatedMachines, stack: Stack) -> None:
+def test_every_storage_check_passes(served: EmulatedMachines, stack: Stack) -> None:
     found = stack.look()
     assert {verdict for verdict, _ in found.values()} == {"passed"}, found
     assert {id_.split("[")[0] for id_ in found} >= {"storage.is_mounted", "storage.exports_match_plan", "storage.one_nfs_version_is_served"}
 
 
-def test_what_one_writes_the_others_read(served: EmulatedMachines) -> None:
+def test_clients_read_each_others_files(served: EmulatedMachines) -> None:
     for node in ADDRESSES:
         served.on(node, f"runuser -u alice -- sh -c 'echo from {node} > {MOUNT}/{node}'")
     for node in ADDRESSES:
@@ -131,14 +131,14 @@ def test_what_one_writes_the_others_read(served: EmulatedMachines) -> None:
     assert served.on("storage0", f"stat -c %U {MOUNT}/worker0") == "alice"
 
 
-def test_root_on_a_client_is_nobody(served: EmulatedMachines) -> None:
+def test_client_root_is_squashed(served: EmulatedMachines) -> None:
     assert served.on("worker0", f"touch {MOUNT}/by-root && stat -c %U {MOUNT}/by-root") == "nobody"
     served.on("storage0", f"runuser -u alice -- touch {MOUNT}/by-alice")
     assert "not permitted" in served.try_on("worker0", f"rm {MOUNT}/by-alice").stderr
     served.on("storage0", f"rm {MOUNT}/by-alice {FOLDER}/by-root")
 
 
-def test_lines_that_two_write_into_one_page_under_locks_are_all_kept(served: EmulatedMachines) -> None:
+def test_locked_writes_into_one_page_are_kept(served: EmulatedMachines) -> None:
     """The smoke run's tasks write in this way over NFS: client and server at once, each every second line."""
     served.on("storage0", f"runuser -u alice -- sh -c ': > {MOUNT}/together'")
     writers = [
@@ -161,7 +161,7 @@ os.fsync(shared)
 """
 
 
-def test_a_server_that_is_away_stops_its_clients_and_fails_nothing(served: EmulatedMachines) -> None:
+def test_stopped_server_blocks_clients_without_errors(served: EmulatedMachines) -> None:
     served.on("storage0", "systemctl stop nfs-server")
     command = ["ssh", "-F", str(served.ssh_config), "worker0", f"runuser -u alice -- sh -c 'echo patience > {MOUNT}/waits'"]
     waiting = subprocess.Popen(command)
@@ -175,7 +175,7 @@ def test_a_server_that_is_away_stops_its_clients_and_fails_nothing(served: Emula
 @pytest.mark.parametrize(
     "key", ["storage.is_mounted", "storage.options_match_plan", "storage.exports_match_plan", "storage.one_nfs_version_is_served"]
 )
-def test_exactly_its_check_turns_red(served: EmulatedMachines, stack: Stack, key: str) -> None:
+def test_fault_fails_exactly_its_check(served: EmulatedMachines, stack: Stack, key: str) -> None:
     """The faults of tests/faults, with those that a lab cannot have."""
     fault, declared = faults()[key], load(stack.inventory)
     (node,) = fault.nodes(declared)
