@@ -11,7 +11,7 @@ from rackwright.errors import UndeterminedError
 
 
 def told(raised: Exception) -> UndeterminedError:
-    """What becomes of it."""
+    """Return the translated error."""
     with pytest.raises(UndeterminedError) as error, asking("ec2:describe_images"):
         raise raised
     assert error.value.path == "ec2:describe_images" and error.value.cause and error.value.hint
@@ -19,7 +19,7 @@ def told(raised: Exception) -> UndeterminedError:
 
 
 def answer(code: str) -> exceptions.ClientError:
-    """AWS's own error."""
+    """Return an error of AWS."""
     return exceptions.ClientError({"Error": {"Code": code, "Message": "Because."}}, "DescribeImages")
 
 
@@ -38,18 +38,18 @@ def answer(code: str) -> exceptions.ClientError:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_boto3_raises_is_told(raised: Exception, kind: type[UndeterminedError], words: str) -> None:
+def test_boto3_errors_are_translated(raised: Exception, kind: type[UndeterminedError], words: str) -> None:
     error = told(raised)
     assert type(error) is kind
     assert words in str(error)
 
 
-def test_a_defect_of_ours_stays_one() -> None:
-    """Only what AWS and boto3 say is theirs."""
+def test_other_exceptions_are_not_translated() -> None:
+    """Only errors of AWS and boto3 are translated."""
     with pytest.raises(KeyError), asking("ec2:describe_images"):
         raise KeyError("x")
 
 
-def test_an_account_that_nobody_opened_says_so(no_account: None) -> None:
+def test_missing_credentials_are_reported(no_account: None) -> None:
     with pytest.raises(AwsCredentialsError, match="Unable to locate credentials"):
         Account("us-east-1").identity()

@@ -12,7 +12,7 @@ UNREACHABLE = "echo 'ssh: connect to host 10.77.0.16 port 22: Connection timed o
 SILENT = f"exec sleep {ENDLESS_SECONDS}"
 NOISE = "echo 'Welcome to this node'; echo '[1, 2]'; exit 0"
 HERE = 'for command; do :; done; exec sh -c "$command"'
-"""Runs on this machine what was meant for the node."""
+"""Runs a node's command on this machine."""
 OTHER_KEY = "echo '@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @' >&2; echo 'Host key verification failed.' >&2; exit 255"
 
 
