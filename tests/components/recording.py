@@ -33,7 +33,7 @@ _MADE = {
 
 
 @dataclass(frozen=True)
-class Asked:
+class RegisteredResource:
     """Options of a registration."""
 
     after: frozenset[str]
@@ -57,7 +57,7 @@ class Monitor(pulumi.runtime.mocks.MockMonitor):  # type: ignore[misc]
         after = frozenset(urn.rpartition("::")[2] for urn in request.dependencies)
         parent, with_ = (urn.rpartition("::")[2] for urn in (request.parent, request.deletedWith))
         ignored = frozenset(request.ignoreChanges)
-        self.mocks.asked[request.name] = Asked(after, ignored, request.provider, parent, request.retainOnDelete, with_)
+        self.mocks.asked[request.name] = RegisteredResource(after, ignored, request.provider, parent, request.retainOnDelete, with_)
         return super().RegisterResource(request)
 
 
@@ -66,7 +66,7 @@ class Recording(pulumi.runtime.Mocks):  # type: ignore[misc]
     """Records every registration, and returns outputs like the provider."""
 
     made: dict[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)
-    asked: dict[str, Asked] = field(default_factory=dict)
+    asked: dict[str, RegisteredResource] = field(default_factory=dict)
 
     def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str, dict[str, Any]]:
         """Record one registration."""

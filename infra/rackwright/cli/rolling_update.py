@@ -70,7 +70,7 @@ async def _rolled(stack: str, cluster: Mapping[str, Any], nodes: Sequence[str], 
     from rackwright.drivers import ssh
     from rackwright.drivers.power import from_inventory as power_from_inventory
     from rackwright.drivers.power import wake_nodes
-    from rackwright.drivers.rolling_update import Roll
+    from rackwright.drivers.rolling_update import RollingUpdate
     from rackwright.operations.stack_lock import StackLock
 
     await StackLock(stack).hold()
@@ -85,7 +85,7 @@ async def _rolled(stack: str, cluster: Mapping[str, Any], nodes: Sequence[str], 
         skipped = ("install",) if is_baked(cluster) else ()
         batch, own = cluster["rolling"]["batch"], paths.site(stack)
         site = str(own) if own.exists() else "site.yml"
-        rolling = Roll(layout.product_root(), inventory, paths.secrets(stack), skipped, batch, reboot, site)
+        rolling = RollingUpdate(layout.product_root(), inventory, paths.secrets(stack), skipped, batch, reboot, site)
         return await rolling.run(nodes, _say, show_progress)
 
 

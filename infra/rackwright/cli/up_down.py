@@ -22,7 +22,7 @@ def up(stack: Annotated[str, typer.Argument(help="Stack name.")]) -> None:
     """Create, configure and verify a stack: `pulumi up` without prompts."""
     from rackwright.drivers import pulumi
 
-    pulumi.provide(stack)
+    pulumi.install_prerequisites(stack)
     raise typer.Exit(_pulumi("up", stack))
 
 

@@ -62,7 +62,7 @@ def _asked(stack: str, cluster: Cluster) -> tuple[tuple[Finding, ...], bool]:
 
     try:
         return tuple(
-            account_checks.look(
+            account_checks.run_checks(
                 account_checks.AccountCheckContext(Account(cluster.target.region), cluster, cluster.target, stack, datetime.now(UTC))
             )
         ), False

@@ -54,7 +54,7 @@ class PlaybookResult:
     message: str = ""
 
     @property
-    def cut_off(self) -> bool:
+    def connection_lost(self) -> bool:
         """Return whether a connection broke in the middle of a task: how far the task came is unknown."""
         return any(sign in result.detail for result in (*self.failed, *self.unreachable) for sign in _CUT_OFF)
 

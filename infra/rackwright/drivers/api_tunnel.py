@@ -23,7 +23,7 @@ _TAKEN: Final = 3.0
 
 
 @dataclass(frozen=True)
-class Way:
+class ApiEndpoint:
     """The API's endpoint as seen from the node that forwards connections, and the local port of the tunnel."""
 
     port: int
@@ -31,17 +31,17 @@ class Way:
     endpoint: str
 
 
-_open: dict[str, tuple[Way, asyncio.Server]] = {}
+_open: dict[str, tuple[ApiEndpoint, asyncio.Server]] = {}
 
 
-def recorded(stack: str) -> Way | None:
+def recorded(stack: str) -> ApiEndpoint | None:
     """Return the stack's recorded endpoint, or None if its API was never reached."""
     with contextlib.suppress(OSError, ValueError, TypeError):
-        return Way(**json.loads(paths.api_tunnel(stack).read_text(encoding="utf-8")))
+        return ApiEndpoint(**json.loads(paths.api_tunnel(stack).read_text(encoding="utf-8")))
     return None
 
 
-async def record(stack: str, way: Way) -> None:
+async def record(stack: str, way: ApiEndpoint) -> None:
     """Record the endpoint for later operations, and open the tunnel."""
     paths.prepare(stack)
     paths.api_tunnel(stack).write_text(json.dumps(asdict(way)) + "\n", encoding="utf-8")
@@ -65,7 +65,7 @@ async def open_tunnel(stack: str) -> None:
     _open[stack] = (way, await _listen(stack, way))
 
 
-async def _listen(stack: str, way: Way) -> asyncio.Server:
+async def _listen(stack: str, way: ApiEndpoint) -> asyncio.Server:
     async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
             await _carry(stack, way, reader, writer)
@@ -81,7 +81,7 @@ async def _listen(stack: str, way: Way) -> asyncio.Server:
         await asyncio.sleep(0.1)
 
 
-async def _carry(stack: str, way: Way, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _carry(stack: str, way: ApiEndpoint, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Forward one connection until either side closes it."""
     pipe, null = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
     command = ["ssh", "-F", str(paths.ssh_config(stack)), "-W", way.endpoint, way.through]

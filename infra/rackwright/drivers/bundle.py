@@ -16,7 +16,7 @@ CONTENTS: Final = "bundle.json"
 """List of the bundle's contents; a bundle that has this file is complete."""
 
 
-async def provide(version: str, extras: Sequence[str], info: Say, status: Say) -> str:
+async def ensure_bundle(version: str, extras: Sequence[str], info: Say, status: Say) -> str:
     """Return the folder of a complete bundle of a release with these parts; build it if necessary."""
     folder = await _built(tuple(f"--with={extra}" for extra in extras), "Kubernetes bundle", info, status)
     built = _contents(folder)["kubernetes"]
@@ -28,7 +28,7 @@ async def provide(version: str, extras: Sequence[str], info: Say, status: Say) -
     return folder
 
 
-async def provide_addon(name: str, version: str, info: Say, status: Say) -> str:
+async def ensure_addon(name: str, version: str, info: Say, status: Say) -> str:
     """Return the folder of an addon's complete part of the bundle; build it if necessary."""
     folder = await _built(("--addon", name), f"part of the Kubernetes bundle with {name}", info, status)
     built = _contents(folder)["version"]

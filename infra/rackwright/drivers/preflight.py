@@ -62,7 +62,7 @@ class PreflightResult:
 def run_preflight(machines: Sequence[PreflightRequest], keys: list[Path], *, via: SshRoute | None, adopted: bool) -> list[PreflightResult]:
     """Inspect the machines and return results in their order; those behind `via` share one login there."""
     with ExitStack() as stack:
-        door, shut = _door(via, keys, stack) if via is not None else (None, "")
+        door, shut = _jump_session(via, keys, stack) if via is not None else (None, "")
 
         def one(asked: PreflightRequest) -> PreflightResult:
             through = via is not None and asked.way.name != via.name
@@ -76,7 +76,7 @@ def run_preflight(machines: Sequence[PreflightRequest], keys: list[Path], *, via
             return list(crowd.map(one, machines))
 
 
-def _door(via: SshRoute, keys: list[Path], stack: ExitStack) -> tuple[Session | None, str]:
+def _jump_session(via: SshRoute, keys: list[Path], stack: ExitStack) -> tuple[Session | None, str]:
     """Return a session on the jump host, or why there is none."""
     try:
         if via.host_key:

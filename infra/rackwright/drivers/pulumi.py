@@ -25,7 +25,7 @@ def executable() -> Path:
     return found
 
 
-def provide(stack: str) -> None:
+def install_prerequisites(stack: str) -> None:
     """Install what `up` needs beside the wheel: the system packages of a lab, the engine, and `pulumi` in this environment.
 
     Nothing is done in a checkout, where `make` does it.

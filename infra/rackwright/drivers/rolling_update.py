@@ -34,7 +34,7 @@ class RollingUpdateResult:
 
 
 @dataclass(frozen=True)
-class Roll:
+class RollingUpdate:
     """Input of a rolling update of a stack's nodes."""
 
     root: Path

@@ -26,7 +26,7 @@ def users(step: Transition) -> Iterator[PlannedChange]:
         yield PlannedChange(Action.CHANGE, (name,), tuple(map(str, of_user)), words)
 
 
-def rest(step: Transition, told: frozenset[str]) -> Iterator[PlannedChange]:
+def remaining(step: Transition, told: frozenset[str]) -> Iterator[PlannedChange]:
     """Yield the edits without a consequence so far, each with the text of its update policy."""
     untold = [edit for edit in step.edits if not any(f"{edit}.".startswith(f"{path}.") for path in told)]
     rows: dict[tuple[Action, str], list[str]] = {}

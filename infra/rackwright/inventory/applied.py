@@ -21,7 +21,7 @@ def document(described: str, plan: str, *, settled: bool) -> dict[str, Any]:
     return {"schema": SCHEMA, "settled": settled, "cluster": json.loads(described), "plan": json.loads(plan)}
 
 
-def wire(cluster: Cluster) -> str:
+def serialize_cluster(cluster: Cluster) -> str:
     """Return a stack file as one text, because addresses follow the order of groups, and the engine sorts mappings."""
     return cluster.model_dump_json()
 

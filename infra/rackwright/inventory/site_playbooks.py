@@ -16,7 +16,7 @@ _BESIDE: Final = ("roles", "tasks", "handlers", "files", "templates", "vars", "g
 """Folders beside a playbook that Ansible reads."""
 
 
-def absent(cluster: Cluster | None) -> frozenset[str]:
+def missing_site_files(cluster: Cluster | None) -> frozenset[str]:
     """Return the playbooks and manifests of a cluster that are no files inside the project."""
     root = paths.project_root()
     named = {file for files in cluster.hooks.values() for file in files} if cluster else set()

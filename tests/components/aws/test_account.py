@@ -6,13 +6,13 @@ import pytest
 from botocore import exceptions
 from botocore.parsers import ResponseParserError
 
-from rackwright.drivers.aws.account import Account, AwsAccessDeniedError, AwsCredentialsError, AwsRequestError, asking
+from rackwright.drivers.aws.account import Account, AwsAccessDeniedError, AwsCredentialsError, AwsRequestError, translate_errors
 from rackwright.errors import UndeterminedError
 
 
 def told(raised: Exception) -> UndeterminedError:
     """Return the translated error."""
-    with pytest.raises(UndeterminedError) as error, asking("ec2:describe_images"):
+    with pytest.raises(UndeterminedError) as error, translate_errors("ec2:describe_images"):
         raise raised
     assert error.value.path == "ec2:describe_images" and error.value.cause and error.value.hint
     return error.value
@@ -46,7 +46,7 @@ def test_boto3_errors_are_translated(raised: Exception, kind: type[UndeterminedE
 
 def test_other_exceptions_are_not_translated() -> None:
     """Only errors of AWS and boto3 are translated."""
-    with pytest.raises(KeyError), asking("ec2:describe_images"):
+    with pytest.raises(KeyError), translate_errors("ec2:describe_images"):
         raise KeyError("x")
 
 

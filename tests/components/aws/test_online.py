@@ -342,7 +342,7 @@ def test_denied_query_is_warning_and_others_run(told: Account, answers: Callable
     answers("ec2", "describe_images", "UnauthorizedOperation")
     answers("ec2", "describe_spot_price_history", "UnauthorizedOperation")
     answers("service-quotas", "list_service_quotas", "AccessDeniedException")
-    found = list(account_checks.look(at(told, cluster(capacity_type={"kind": "spot"}))))
+    found = list(account_checks.run_checks(at(told, cluster(capacity_type={"kind": "spot"}))))
     assert found[0].rule == "online-account" and "account 123456789012 in us-east-1, as arn:aws" in found[0].cause
     assert [(each.rule, each.level) for each in found[1:]] == [
         (rule, Severity.WARNING)
@@ -371,5 +371,5 @@ def test_unexpected_response_is_warning_with_aws_message(told: Account, answers:
     for call in ("describe_instance_type_offerings", "describe_instances", "describe_images", "describe_capacity_reservations"):
         answers("ec2", call, "Odd")
     answers("service-quotas", "list_service_quotas", "Odd")
-    found = [each for each in account_checks.look(at(told, cluster(**RESERVED))) if each.rule == "online-reservation"]
+    found = [each for each in account_checks.run_checks(at(told, cluster(**RESERVED))) if each.rule == "online-reservation"]
     assert [each.cause for each in found] == ["could not look: ec2:describe_capacity_reservations: AWS answers Odd: no"]

@@ -56,7 +56,7 @@ def record(file: Path, *, settled: bool = True) -> None:
     """Put on record what a stack file says, as Converge does."""
     cluster = load_stack(file).cluster
     assert cluster is not None
-    inputs = {"described": applied.wire(cluster), "plan": json.dumps(expand(cluster, "lab").to_data())}
+    inputs = {"described": applied.serialize_cluster(cluster), "plan": json.dumps(expand(cluster, "lab").to_data())}
     stack_files.record("lab", inputs, settled=settled)
 
 
@@ -149,7 +149,7 @@ def test_the_record_gives_back_what_was_applied(tmp_path: Path, stack: str) -> N
     cluster = load_stack(paths.stack_file(stack)).cluster
     assert cluster is not None
     plan = expand(cluster, stack)
-    said = applied.document(applied.wire(cluster), json.dumps(plan.to_data(), sort_keys=True), settled=True)
+    said = applied.document(applied.serialize_cluster(cluster), json.dumps(plan.to_data(), sort_keys=True), settled=True)
     (tmp_path / "applied.json").write_text(json.dumps(said))
     found = applied.read(tmp_path / "applied.json")
     assert found is not None

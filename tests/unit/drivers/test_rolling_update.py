@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rackwright.drivers import ansible, rolling_update
-from rackwright.drivers.rolling_update import Roll, RollingUpdateResult
+from rackwright.drivers.rolling_update import RollingUpdate, RollingUpdateResult
 
 STEPS = ["drain-nodes.yml", "site.yml", "resume-nodes.yml"]
 
@@ -43,7 +43,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[str], list[s
 
 
 def run(nodes: Sequence[str], batch: int, *, reboot: bool = False) -> RollingUpdateResult:
-    roll = Roll(Path("/p"), Path("/i"), Path("/s"), (), batch, reboot)
+    roll = RollingUpdate(Path("/p"), Path("/i"), Path("/s"), (), batch, reboot)
     return asyncio.run(roll.run(nodes, said, said))
 
 
@@ -55,7 +55,7 @@ def test_the_first_goes_alone_and_the_rest_by_batches(played: list[Any]) -> None
 
 
 def test_the_user_s_own_playbooks_are_rolled_with_the_phases(played: list[Any]) -> None:
-    roll = Roll(Path("/p"), Path("/i"), Path("/s"), (), 1, site="/home/lab/site.yml")
+    roll = RollingUpdate(Path("/p"), Path("/i"), Path("/s"), (), 1, site="/home/lab/site.yml")
     asyncio.run(roll.run(["w0"], said, said))
     assert [(step, limit) for step, _, limit, _ in played] == [
         ("drain-nodes.yml", []),

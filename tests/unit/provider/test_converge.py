@@ -20,7 +20,7 @@ from rackwright.operations.check_mode.runner import CheckModeResult
 from rackwright.provider.protocol.property_values import UNKNOWN
 from rackwright.provider.protocol.resource import RecordedState, RequestContext
 from rackwright.provider.stack import converge
-from rackwright.provider.stack.converge import Converge, _sleepers
+from rackwright.provider.stack.converge import Converge, _power_saving_nodes
 
 
 async def said(_: str) -> None:
@@ -93,20 +93,20 @@ def saving(idle_s: int, **lives: str) -> dict[str, Any]:
 def test_nodes_that_sleep_by_the_old_plan_are_woken_for_the_new_one() -> None:
     """Whoever switches power saving off, or gives a sleeping worker another role, still has sleeping nodes."""
     old = saving(60, login0="a", worker0="b", worker1="c")
-    assert _sleepers(saving(0, login0="a", worker0="b", worker1="c"), old).nodes == ("worker0", "worker1")  # type: ignore[union-attr]
-    assert _sleepers(saving(300, login0="a", worker0="b"), old).nodes == ("worker0",)  # type: ignore[union-attr]
-    assert _sleepers(saving(300, login0="a", worker0="b"), old).idle_s == 300  # type: ignore[union-attr]
+    assert _power_saving_nodes(saving(0, login0="a", worker0="b", worker1="c"), old).nodes == ("worker0", "worker1")  # type: ignore[union-attr]
+    assert _power_saving_nodes(saving(300, login0="a", worker0="b"), old).nodes == ("worker0",)  # type: ignore[union-attr]
+    assert _power_saving_nodes(saving(300, login0="a", worker0="b"), old).idle_s == 300  # type: ignore[union-attr]
 
 
 def test_a_node_made_anew_is_not_waited_for() -> None:
     """It is awake, and cannot tell Slurm so before it is converged."""
     old = saving(60, login0="a", worker0="b", worker1="c")
     news = saving(60, login0="a", worker0="b2", worker1="c", worker2="d")
-    assert _sleepers(news, old).nodes == ("worker1",)  # type: ignore[union-attr]
+    assert _power_saving_nodes(news, old).nodes == ("worker1",)  # type: ignore[union-attr]
 
 
 def test_a_stack_that_never_saved_power_has_nobody_to_wake() -> None:
-    assert _sleepers(saving(0, login0="a", worker0="b"), saving(0, login0="a", worker0="b")) is None
+    assert _power_saving_nodes(saving(0, login0="a", worker0="b"), saving(0, login0="a", worker0="b")) is None
 
 
 @pytest.fixture
@@ -289,7 +289,7 @@ def waiting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     async def reach(*_: object, **__: object) -> dict[str, str]:
         return {}
 
-    async def run(self: rolling_update.Roll, nodes: Sequence[str], *_: object) -> rolling_update.RollingUpdateResult:
+    async def run(self: rolling_update.RollingUpdate, nodes: Sequence[str], *_: object) -> rolling_update.RollingUpdateResult:
         found["rolls"].append((self.batch, list(nodes)))
         return rolling_update.RollingUpdateResult(
             nodes=list(nodes), changed=[ansible.TaskResult("worker0", "gpu", "driver")], reasons=found["reasons"]
@@ -299,7 +299,7 @@ def waiting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     monkeypatch.setattr(converge.ssh, "connect_all", reach)
     monkeypatch.setattr(Converge, "_site", site)
     monkeypatch.setattr(converge, "run", look)
-    monkeypatch.setattr(rolling_update.Roll, "run", run)
+    monkeypatch.setattr(rolling_update.RollingUpdate, "run", run)
     found["inputs"] = {"plan": json.dumps({"scheduler": {}, "rolling": {"batch": 3}}), "hosts": {name: {} for name in files.hosts}}
     return found
 

@@ -51,25 +51,25 @@ class Account:
     def client(self, service: str) -> Any:
         """Return a boto3 client; its calls go through `asking`."""
         if service not in self._made:
-            with asking(service):
+            with translate_errors(service):
                 self._made[service] = _client(service, self.region)
         return self._made[service]
 
     def ask(self, service: str, call: str, **arguments: Any) -> dict[str, Any]:
         """Return the response of one call."""
-        with asking(f"{service}:{call}"):
+        with translate_errors(f"{service}:{call}"):
             answer: dict[str, Any] = getattr(self.client(service), call)(**arguments)
         return answer
 
     def every(self, service: str, call: str, key: str, **arguments: Any) -> Iterable[dict[str, Any]]:
         """Return all items of a call with pages."""
-        with asking(f"{service}:{call}"):
+        with translate_errors(f"{service}:{call}"):
             pages = list(self.client(service).get_paginator(call).paginate(**arguments))
         return [item for page in pages for item in page.get(key, [])]
 
     def wait(self, service: str, until: str, **arguments: Any) -> None:
         """Wait for a state that AWS reports. Raise AwsRequestError if it is not reached."""
-        with asking(f"{service}:{until}"):
+        with translate_errors(f"{service}:{until}"):
             self.client(service).get_waiter(until).wait(**arguments)
 
     def identity(self) -> tuple[str, str]:
@@ -87,7 +87,7 @@ def _client(service: str, region: str) -> Any:
 
 
 @contextmanager
-def asking(what: str) -> Iterator[None]:
+def translate_errors(what: str) -> Iterator[None]:
     """Translate botocore's errors into place, cause and hint. `what` is the call, like `ec2:describe_images`."""
     from botocore import exceptions
     from botocore.parsers import ResponseParserError

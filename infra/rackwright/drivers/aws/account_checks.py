@@ -43,16 +43,16 @@ class AccountCheckContext:
         return Counter({name: group.count for name, group in self.cluster.groups.items() if name in self.target.instances})
 
 
-Question = Callable[[AccountCheckContext], Iterator[Finding]]
+AccountCheck = Callable[[AccountCheckContext], Iterator[Finding]]
 
 
-def look(at: AccountCheckContext) -> Iterator[Finding]:
+def run_checks(at: AccountCheckContext) -> Iterator[Finding]:
     """Yield every finding, the account's name first. Raise AwsCredentialsError if no query is possible at all."""
     number, who = at.account.identity()
     yield Finding(
         Severity.INFO, "online-account", "target", f"account {number} in {at.account.region}, as {who}", "its quotas and offers count"
     )
-    for name, path, question in _QUESTIONS:
+    for name, path, question in _CHECKS:
         try:
             yield from question(at)
         except UndeterminedError as silent:
@@ -281,7 +281,7 @@ def _names(name: str, *words: str) -> bool:
     return all(word in plain for word in words)
 
 
-_QUESTIONS: Final[tuple[tuple[str, str, Question], ...]] = (
+_CHECKS: Final[tuple[tuple[str, str, AccountCheck], ...]] = (
     ("online-type-offered", "target.instances", offers),
     ("online-quota", "target.instances", vcpus),
     ("online-image", "target.image", images),

@@ -73,21 +73,21 @@ def node_racks(plan: Plan, seats: tuple[NodePlacement, ...]) -> dict[str, str]:
     return found | dict(zip(coming, free, strict=False))
 
 
-class Unplaced(NamedTuple):
+class UnplacedDevices(NamedTuple):
     """Devices without a known rack: their cables have no length, and no management switch has a port for them."""
 
     nodes: tuple[str, ...]
     switches: tuple[str, ...]
 
 
-def without_rack(plan: Plan, laid: Wiring) -> Unplaced:
+def without_rack(plan: Plan, laid: Wiring) -> UnplacedDevices:
     """Return the devices of a wiring without a rack; with a management plane, all nodes of the plan must have one."""
     fabric = plan.fabric
     assert fabric is not None
     nodes = [seat.node for seat in laid.seats] + ([fabric.subnet_manager] if fabric.subnet_manager and fabric.spare else [])
     nodes += [node.name for node in plan.nodes] if fabric.management else []
     racks, standing = node_racks(plan, laid.seats), positions(fabric)
-    return Unplaced(
+    return UnplacedDevices(
         tuple(node for node in dict.fromkeys(nodes) if node not in racks),
         tuple(switch.name for switch in laid.switches if switch.name not in standing),
     )

@@ -25,7 +25,7 @@ class Addon(Resource):
 
     async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
         """Build it, unless it is there."""
-        folder = await bundle.provide_addon(news["addon"], news["version"], operation.info, operation.status)
+        folder = await bundle.ensure_addon(news["addon"], news["version"], operation.info, operation.status)
         return LiveResource(operation.name, {**news, "folder": folder})
 
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:

@@ -32,7 +32,7 @@ class ApiTunnel(Resource):
     async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
         """Fetch the administrator's kubeconfig and open the tunnel that it points at."""
         written = await _fetched(operation.stack, news["controller"])
-        await api_tunnel.record(operation.stack, api_tunnel.Way(news["port"], news["through"], news["endpoint"]))
+        await api_tunnel.record(operation.stack, api_tunnel.ApiEndpoint(news["port"], news["through"], news["endpoint"]))
         config = _kubeconfig(operation.stack, news["port"], written)
         return LiveResource(operation.name, {**news, "kubeconfig": Secret(config)})
 

@@ -25,7 +25,7 @@ class Bundle(Resource):
 
     async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
         """Build it, unless it is there."""
-        folder = await bundle.provide(news["version"], news.get("extras") or [], operation.info, operation.status)
+        folder = await bundle.ensure_bundle(news["version"], news.get("extras") or [], operation.info, operation.status)
         return LiveResource(operation.name, {**news, "folder": folder})
 
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:

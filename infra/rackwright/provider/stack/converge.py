@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 
 from rackwright.drivers import ansible, ssh
 from rackwright.drivers.power import PowerSavingNodes, wake_nodes
-from rackwright.drivers.rolling_update import Roll
+from rackwright.drivers.rolling_update import RollingUpdate
 from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
 from rackwright.operations import stack_files
@@ -65,14 +65,16 @@ class Converge(Resource):
         if leaving:
             await self._leave(operation, state, news, leaving)
         newcomers = [name for name in news["hosts"] if name not in state.outputs.get("members", [])]
-        return await self._apply(operation, news, newcomers, _settled(state), _sleepers(news, state.inputs))
+        return await self._apply(operation, news, newcomers, _settled(state), _power_saving_nodes(news, state.inputs))
 
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource:
         """Return what the phases would change now. Where check mode did not run, the record remains, a failure included."""
         if refreshes_resources_only(state.inputs):
             return LiveResource(state.id, state.outputs, reasons=tuple(state.outputs.get("reasons", [])))
         try:
-            lost, applied = await self._play(operation, state.inputs, _settled(state), _sleepers(state.inputs), within=_LOOK, check=True)
+            lost, applied = await self._play(
+                operation, state.inputs, _settled(state), _power_saving_nodes(state.inputs), within=_LOOK, check=True
+            )
         except stack_files.PlanVersionError as error:
             return LiveResource(state.id, {**state.outputs, "converged": False, "reasons": [str(error)]}, reasons=(str(error),))
         drift = [f"{result} (would change)" for result in applied.changed]
@@ -128,7 +130,7 @@ class Converge(Resource):
         """Wake suspended nodes and run the phases on every reachable host. Return the reasons for unreachable ones, and the result."""
         files = stack_files.write(operation.stack, inputs, settled)
         async with wake_nodes(operation.stack, power_saving, operation.status, within=within) as asleep:
-            lost = await self._reach(operation, files, _young(inputs, files.hosts, settled) if not check else (), within=within)
+            lost = await self._reach(operation, files, _new_instances(inputs, files.hosts, settled) if not check else (), within=within)
             applied = await self._applied(operation, files, lost, within=within, check=check)
             if applied.rolls and not applied.reasons and not check:
                 await self._roll(operation, files, inputs, applied)
@@ -156,7 +158,7 @@ class Converge(Resource):
             phases = PlaybookRun(operation.stack, files.inventory, files.secrets, files.site, files.skip_tags)
             return (await run(phases, lost, operation.status)).applied
         applied = await self._site(operation, files, reached if lost else ())
-        if applied.cut_off:
+        if applied.connection_lost:
             await operation.info("a connection broke in the middle of a task; the phases are applied once more")
             for name in reached:
                 await ssh.close(operation.stack, name)
@@ -171,7 +173,7 @@ class Converge(Resource):
         why = {result.host: result.detail for result in applied.rolls}
         await operation.info("\n".join(f"{name} is rolled: {reason}" for name, reason in why.items()))
         batch = json.loads(inputs["plan"])["rolling"]["batch"]
-        roll = Roll(files.root, files.inventory, files.secrets, files.skip_tags, batch, site=files.site)
+        roll = RollingUpdate(files.root, files.inventory, files.secrets, files.skip_tags, batch, site=files.site)
         done = await roll.run([name for name in files.hosts if name in why], operation.info, operation.status)
         applied.changed += done.changed
         if done.reasons:
@@ -225,7 +227,7 @@ def _cause(stack: str) -> ssh.Cause:
     return cause
 
 
-def _young(inputs: Properties, names: Sequence[str], settled: Sequence[str]) -> list[str]:
+def _new_instances(inputs: Properties, names: Sequence[str], settled: Sequence[str]) -> list[str]:
     """Return the nodes whose instance was never converged: they may still be starting."""
     return [name for name in names if inputs["hosts"].get(name, {}).get("incarnation") not in settled]
 
@@ -242,7 +244,7 @@ def _settled(state: RecordedState) -> tuple[str, ...]:
     return tuple(state.outputs.get("settled", ()))
 
 
-def _sleepers(*inputs: Properties) -> PowerSavingNodes | None:
+def _power_saving_nodes(*inputs: Properties) -> PowerSavingNodes | None:
     """Return the nodes that may be suspended by any of these inputs, since Slurm follows the old plan until it reads the new one.
 
     Only nodes with the same instance in all inputs count: a recreated node is running and cannot report that to Slurm before it is

@@ -17,7 +17,7 @@ _ROOT_DEVICE = {"ubuntu": "/dev/sda1", "debian": "/dev/xvda", "rocky": "/dev/sda
 
 
 @dataclass(frozen=True)
-class Fleet:
+class InstanceGroup:
     """A group, ready to launch instances of."""
 
     name: str
@@ -29,15 +29,15 @@ class Fleet:
     """Arguments of a template, for instances that have their own."""
 
 
-def group(site: StackContext, name: str, profile: aws.iam.InstanceProfile) -> Fleet:
+def group(site: StackContext, name: str, profile: aws.iam.InstanceProfile) -> InstanceGroup:
     """Create the placement group, the reservation and the template of a group."""
     declared = site.target.instances[name]
     known = instance_types()[declared.type]
     arguments = _arguments(site, name, declared, profile)
     if declared.efa:
-        return Fleet(name, declared, known, None, arguments)
+        return InstanceGroup(name, declared, known, None, arguments)
     template = aws.ec2.LaunchTemplate(f"{name}-template", **arguments, tags=site.named(name), opts=site.options())
-    return Fleet(name, declared, known, template.id, arguments)
+    return InstanceGroup(name, declared, known, template.id, arguments)
 
 
 def _arguments(site: StackContext, name: str, declared: Instances, profile: aws.iam.InstanceProfile) -> dict[str, Any]:

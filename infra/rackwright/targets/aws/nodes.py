@@ -15,7 +15,7 @@ from rackwright.model.groups import Role
 from rackwright.model.tier import Tier
 from rackwright.plan import PlanNode
 from rackwright.targets.aws.account import StackContext
-from rackwright.targets.aws.groups import Fleet
+from rackwright.targets.aws.groups import InstanceGroup
 from rackwright.targets.aws.interfaces import InterfaceKind, interfaces
 from rackwright.targets.aws.network import NetworkResources
 from rackwright.targets.resources import SshKeyPair
@@ -45,7 +45,9 @@ class NodeInstance:
         }
 
 
-def node(site: StackContext, wires: NetworkResources, fleet: Fleet, planned: PlanNode, *, access_key: pulumi.Input[str]) -> NodeInstance:
+def node(
+    site: StackContext, wires: NetworkResources, fleet: InstanceGroup, planned: PlanNode, *, access_key: pulumi.Input[str]
+) -> NodeInstance:
     """Create one instance.
 
     Image and template count at its creation: an existing instance is converged in place, and replaced on request only.
@@ -68,7 +70,7 @@ def node(site: StackContext, wires: NetworkResources, fleet: Fleet, planned: Pla
 
 
 def _connected(
-    site: StackContext, fleet: Fleet, planned: PlanNode, subnet: aws.ec2.Subnet, rules: list[pulumi.Output[str]]
+    site: StackContext, fleet: InstanceGroup, planned: PlanNode, subnet: aws.ec2.Subnet, rules: list[pulumi.Output[str]]
 ) -> dict[str, Any]:
     """Return template and network. EC2 accepts an address beside a template, but not beside its interfaces: then the template has it."""
     if fleet.template is not None:
@@ -89,7 +91,7 @@ def _connected(
 
 
 def _network_interfaces(
-    fleet: Fleet, planned: PlanNode, subnet: aws.ec2.Subnet, rules: list[pulumi.Output[str]]
+    fleet: InstanceGroup, planned: PlanNode, subnet: aws.ec2.Subnet, rules: list[pulumi.Output[str]]
 ) -> list[aws.ec2.LaunchTemplateNetworkInterfaceArgs]:
     return [
         aws.ec2.LaunchTemplateNetworkInterfaceArgs(
