@@ -84,19 +84,19 @@ def main() -> int:
 def measure(project: Project, rounds: int, folder: Path) -> list[Row]:
     """All rows, on one stack."""
     say("the image, if it is not cached yet")
-    project.must("up", timeout=1800)
+    project.run_checked("up", timeout=1800)
     image = project.resources()["image"]["outputs"]["image"]
     floor, up = [], []
     for number in range(rounds):
         say(f"from nothing to verified, round {number + 1} of {rounds}")
-        project.must("destroy")
+        project.run_checked("destroy")
         floor.append(timed(lambda: shell(["bash", str(HERE / "lab-floor.sh"), image, f"10.{_FLOOR_NET}.0"])))
-        up.append(timed(lambda: project.must("up", timeout=300)))
+        up.append(timed(lambda: project.run_checked("up", timeout=300)))
     say("what changes nothing")
     engine = [timed(lambda: empty(folder, project)) for _ in range(rounds)]
-    unchanged = [timed(lambda: project.must("up")) for _ in range(rounds)]
-    project.must("refresh")  # The first after an `up` is the phases' own look.
-    refresh = [timed(lambda: project.must("refresh")) for _ in range(rounds)]
+    unchanged = [timed(lambda: project.run_checked("up")) for _ in range(rounds)]
+    project.run_checked("refresh")  # The first after an `up` is the phases' own look.
+    refresh = [timed(lambda: project.run_checked("refresh")) for _ in range(rounds)]
     verify = [timed(lambda: verified(project)) for _ in range(rounds)]
     results = sum(check["kind"] == "passive" for check in project.report()["checks"])
     looked = [timed(lambda: lookups(project)) for _ in range(rounds)]
@@ -123,15 +123,15 @@ def measure(project: Project, rounds: int, folder: Path) -> list[Row]:
 def measure_kubernetes(project: Project, rounds: int) -> list[Row]:
     """The same for a stack with Kubernetes, beside a bare kubeadm from the same image and bundle."""
     say("Kubernetes: bundle and image, if they are not cached yet")
-    project.must("up", timeout=3600)
+    project.run_checked("up", timeout=3600)
     image = project.resources()["image"]["outputs"]["image"]
     floor, up = [], []
     for number in range(rounds):
         say(f"Kubernetes from nothing to verified, round {number + 1} of {rounds}")
-        project.must("destroy")
+        project.run_checked("destroy")
         floor.append(timed(lambda: shell(["bash", str(HERE / "kubernetes-floor.sh"), image, f"10.{_FLOOR_NET}.0"])))
-        up.append(timed(lambda: project.must("up", timeout=600)))
-    unchanged = [timed(lambda: project.must("up")) for _ in range(rounds)]
+        up.append(timed(lambda: project.run_checked("up", timeout=600)))
+    unchanged = [timed(lambda: project.run_checked("up")) for _ in range(rounds)]
     verify = [timed(lambda: verified(project)) for _ in range(rounds)]
     return [
         Row("Kubernetes: nothing → verified at level smoke, bundle and image cached", up, floor, "floor", "≤ 2.0 × floor"),

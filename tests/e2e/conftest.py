@@ -25,7 +25,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 @pytest.fixture(scope="session")
 def lab(stack: Project) -> Project:
     """Return the session's stack, up and verified."""
-    stack.must("up", timeout=2400)
+    stack.run_checked("up", timeout=2400)
     return stack
 
 

@@ -36,7 +36,7 @@ def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         pytest.skip("a node of Kubernetes in the lab needs podman as root")
     project = clone(tmp_path_factory.mktemp("faults-lab") / "checkout", like=request.param)
     try:
-        project.must("up", timeout=2400)
+        project.run_checked("up", timeout=2400)
         yield opened(project.home / project.stack, scratch, project)
     finally:
         project.remove()

@@ -35,7 +35,7 @@ def clone_aws_stack(stack: str, folder: Path, account: AwsAccount, *, whole: boo
         cluster["target"]["image"]["id"] = _IMAGE
         for instances in cluster["target"]["instances"].values():
             if "reservation" in instances.get("capacity_type", {}):
-                instances["capacity_type"]["reservation"] = bought(account, described["target"]["region"], instances["type"])
+                instances["capacity_type"]["reservation"] = buy_capacity_block(account, described["target"]["region"], instances["type"])
 
     made.edit(pinned)
     made.environment = {**account.within(made.environment), "AWS_REGION": described["target"]["region"], "PULUMI_SKIP_CHECKPOINTS": "true"}
@@ -44,7 +44,7 @@ def clone_aws_stack(stack: str, folder: Path, account: AwsAccount, *, whole: boo
     return made
 
 
-def bought(account: AwsAccount, region: str, type_: str) -> str:
+def buy_capacity_block(account: AwsAccount, region: str, type_: str) -> str:
     """Buy a capacity block with space for the instances and for their replacements; return its id."""
     ec2 = account.client("ec2", region)
     offers = ec2.describe_capacity_block_offerings(InstanceType=type_, InstanceCount=8, CapacityDurationHours=24)["CapacityBlockOfferings"]

@@ -113,7 +113,7 @@ class Project:
         """Run Pulumi on the stack."""
         return self.run(self.pulumi_command(verb, *options), timeout=timeout)
 
-    def must(self, verb: str, *options: str, timeout: float = _PATIENCE) -> CommandResult:
+    def run_checked(self, verb: str, *options: str, timeout: float = _PATIENCE) -> CommandResult:
         """Run Pulumi on the stack; fail if it fails."""
         said = self.pulumi(verb, *options, timeout=timeout)
         assert said.ok, said.end

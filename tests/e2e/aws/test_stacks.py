@@ -43,7 +43,7 @@ def instances(account: AwsAccount, project: Project) -> dict[str, dict[str, Any]
 
 
 def test_stack_lifecycle_leaves_nothing(project: Project, aws_account: AwsAccount) -> None:
-    made = project.must("up")
+    made = project.run_checked("up")
     described = yaml.safe_load(project.stack_file.read_text())["config"]["rackwright:cluster"]
     living = instances(aws_account, project)
     wanted = {f"{name}{index}": name for name, group in described["groups"].items() for index in range(group["count"])}
@@ -54,7 +54,7 @@ def test_stack_lifecycle_leaves_nothing(project: Project, aws_account: AwsAccoun
         interfaces = living[name]["NetworkInterfaces"]
         assert len(interfaces) == (instance_types()[declared["type"]].efa_interfaces if declared.get("efa") else 1)
 
-    again = project.must("up", "--expect-no-changes")
+    again = project.run_checked("up", "--expect-no-changes")
     assert "unchanged" in again.output
 
     lost = next(name for name, group in wanted.items() if group != "login")
@@ -62,27 +62,27 @@ def test_stack_lifecycle_leaves_nothing(project: Project, aws_account: AwsAccoun
     ec2.terminate_instances(InstanceIds=[living[lost]["InstanceId"]])
     seen = project.run([*project.pulumi_command("refresh")[:-2], "--preview-only", "--diff"])
     assert lost in seen.output, seen.output
-    project.must("up", "--refresh")
+    project.run_checked("up", "--refresh")
     healed = instances(aws_account, project)
     assert set(healed) == set(wanted) and healed[lost]["InstanceId"] != living[lost]["InstanceId"]
     assert healed[lost]["PrivateIpAddress"] == living[lost]["PrivateIpAddress"]
 
     urn = project.resources()[lost]["urn"]
-    replaced = project.must("up", "--replace", urn)
+    replaced = project.run_checked("up", "--replace", urn)
     anew = instances(aws_account, project)
     assert anew[lost]["InstanceId"] != healed[lost]["InstanceId"], replaced.output
     assert anew[lost]["PrivateIpAddress"] == healed[lost]["PrivateIpAddress"], "its address is free again before it is taken"
     others = set(wanted) - {lost}
     assert {name: anew[name]["InstanceId"] for name in others} == {name: healed[name]["InstanceId"] for name in others}
 
-    project.must("destroy")
+    project.run_checked("destroy")
     assert left(aws_account, project) == []
 
 
 def test_drift_reports_external_account_changes(tmp_path: Path, aws_account: AwsAccount) -> None:
     aws_account.reset()
     project = clone_aws_stack("aws-budget", tmp_path, aws_account)
-    project.must("up")
+    project.run_checked("up")
     assert looked(project).differences == ()
     ec2 = aws_account.client("ec2", project.environment["AWS_REGION"])
     lost = next(name for name in instances(aws_account, project) if not name.startswith("login"))
@@ -97,7 +97,7 @@ def test_drift_reports_external_account_changes(tmp_path: Path, aws_account: Aws
     assert told["", "securitygroup entry-rules.ingress tcp 23 from 0.0.0.0/0"].category is Category.SECURITY
     assert told[login, "instance.status"].live in ("stopping", "stopped")
     assert len(told) == 3, told
-    project.must("destroy")
+    project.run_checked("destroy")
 
 
 def looked(project: Project) -> LayerScan:
@@ -132,6 +132,6 @@ def ended(account: AwsAccount, region: str) -> set[str]:
 def test_preview_of_whole_program_creates_nothing(stack: str, tmp_path: Path, aws_account: AwsAccount) -> None:
     aws_account.reset()
     project = clone_aws_stack(stack, tmp_path, aws_account, whole=True)
-    said = project.must("preview")
+    said = project.run_checked("preview")
     assert "rackwright:ansible:Converge converge create" in said.output
     assert instances(aws_account, project) == {}

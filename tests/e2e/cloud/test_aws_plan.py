@@ -47,9 +47,9 @@ def lab_of_it(aws: Plan, tmp_path_factory: pytest.TempPathFactory) -> Iterator[P
 
     project.edit(move)
     try:
-        project.must("up", timeout=2400)
+        project.run_checked("up", timeout=2400)
         yield project
-        project.must("destroy")
+        project.run_checked("destroy")
     finally:
         project.remove()
     assert project.leftovers() == []

@@ -16,7 +16,7 @@ def _podman(*arguments: str) -> None:
 def test_up_repairs_stopped_slurmd_and_edited_slurm_conf(healthy: Project) -> None:
     healthy.ssh("worker1", "systemctl stop slurmd")
     healthy.ssh("login0", "sed -i s/gpu:h100:8/gpu:h100:7/ /etc/slurm/slurm.conf")
-    seen = healthy.must("refresh")
+    seen = healthy.run_checked("refresh")
     assert "slurm.conf" in seen.output
     assert "worker1: scheduler" in seen.output and "would change" in seen.output, seen.output
     assert "slurm.node_daemon_runs[worker1] failed" in seen.output, seen.output
@@ -24,7 +24,7 @@ def test_up_repairs_stopped_slurmd_and_edited_slurm_conf(healthy: Project) -> No
     assert resources["converge"]["outputs"]["converged"] is False
     assert resources["verification"]["outputs"]["verdict"] != "passed"
     assert healthy.rackwright("status", healthy.stack).status in (1, 3)
-    healthy.must("up")
+    healthy.run_checked("up")
     assert healthy.ssh("worker1", "systemctl is-active slurmd").output.strip() == "active"
     assert healthy.report()["verdict"] == "passed"
     assert "gpu:h100:7" not in healthy.ssh("login0", "cat /etc/slurm/slurm.conf").output
@@ -33,8 +33,8 @@ def test_up_repairs_stopped_slurmd_and_edited_slurm_conf(healthy: Project) -> No
 def test_up_recreates_deleted_node(healthy: Project) -> None:
     before = healthy.incarnations()["worker1"]
     _podman("rm", "--force", "--time", "0", f"{healthy.stack}-worker1")
-    assert "worker1" in healthy.must("refresh").output
-    healthy.must("up")
+    assert "worker1" in healthy.run_checked("refresh").output
+    healthy.run_checked("up")
     assert healthy.incarnations()["worker1"] != before
     assert healthy.as_user("srun -w worker1 --gres=gpu:8 hostname").output.strip() == "worker1"
     assert healthy.report()["verdict"] == "passed"
@@ -43,7 +43,7 @@ def test_up_recreates_deleted_node(healthy: Project) -> None:
 def test_up_with_refresh_starts_stopped_nodes(healthy: Project) -> None:
     for node in ("worker1", "storage0"):
         _podman("stop", "--time", "3", f"{healthy.stack}-{node}")
-    healthy.must("up", "--refresh")
+    healthy.run_checked("up", "--refresh")
     assert healthy.report()["verdict"] == "passed"
     assert healthy.ssh("login0", "timeout 5 ls /mnt/sharedfs").ok
     assert healthy.as_user("srun -w worker1 hostname").output.strip() == "worker1"
@@ -58,12 +58,12 @@ def test_verify_reports_paused_node_as_unknown(healthy: Project) -> None:
     green = {check["id"] for check in report["checks"] if check["node"] == "worker1" and check["verdict"] == "passed"}
     assert {check.split(".")[0] for check in green} <= {"slurm", "fabric"}, "only the controller and the fabric tell of it"
     assert {check["verdict"] for check in report["checks"] if check["node"] == "worker0"} == {"passed"}
-    healthy.must("up", "--refresh")
+    healthy.run_checked("up", "--refresh")
 
 
 def test_up_with_refresh_unpauses_server(healthy: Project) -> None:
     _podman("pause", f"{healthy.stack}-storage0")
-    healthy.must("up", "--refresh")
+    healthy.run_checked("up", "--refresh")
     assert healthy.ssh("login0", "timeout 5 ls /mnt/sharedfs").ok
     assert healthy.report()["verdict"] == "passed"
 
@@ -82,7 +82,7 @@ def test_second_scan_replays_module_queries_and_detects_changes(healthy: Project
     assert healthy.ssh("worker1", "echo '192.0.2.9 somebody' >> /etc/hosts").ok
     said = healthy.rackwright("drift", healthy.stack, "--json")
     assert "worker1 answers otherwise to" in said.output, said.end
-    healthy.must("up", "--refresh")
+    healthy.run_checked("up", "--refresh")
 
 
 def _message(project: Project) -> str:
@@ -124,4 +124,4 @@ def test_ignored_difference_is_expected(healthy: Project) -> None:
     found = json.loads(said.output[said.output.index("{") :])
     assert {one["category"] for one in found["differences"] if one["node"] == "worker1"} == {"expected"}, said.end
     healthy.edit(lambda cluster: cluster.pop("drift"))
-    healthy.must("up", "--refresh")
+    healthy.run_checked("up", "--refresh")

@@ -88,7 +88,7 @@ def test_up_reports_all_unusable_machines_at_once(hosts: Project, machines: Mach
 
 @pytest.mark.essential
 def test_up_verifies_cluster(hosts: Project) -> None:
-    said = hosts.must("up")
+    said = hosts.run_checked("up")
     report = hosts.report()
     assert (report["verdict"], len(report["nodes"])) == ("passed", 4), said.output
     assert {check["evidence"] for check in report["checks"]} == {"real"}
@@ -102,7 +102,7 @@ def test_ordinary_user_runs_job(hosts: Project) -> None:
 
 @pytest.mark.essential
 def test_second_up_changes_nothing(hosts: Project) -> None:
-    said = hosts.must("up")
+    said = hosts.run_checked("up")
     assert "unchanged" in said.output and "created" not in said.output and "updated" not in said.output, said.output
 
 
@@ -133,7 +133,7 @@ def test_refresh_reports_removed_package(hosts: Project, machines: Machines) -> 
         machines.on("worker1", "mv /var/lib/dpkg/status.kept /var/lib/dpkg/status")
     assert [reason.split(":")[:3] for reason in said["reasons"]] == [["worker1", " bootstrap", " Install the base packages"]]
     assert "psmisc" in said["reasons"][0] and not said["converged"]
-    hosts.must("up", "--refresh")
+    hosts.run_checked("up", "--refresh")
     assert hosts.report()["verdict"] == "passed"
 
 
@@ -150,7 +150,7 @@ def test_unreachable_machine_stays_in_stack(hosts: Project, machines: Machines) 
     finally:
         subprocess.run(["podman", "unpause", f"{machines.name}-worker1"], check=True, capture_output=True)
     assert "worker1" in said.output and "no SSH server answers" in hosts.resources()["worker1"]["outputs"]["status"], said.output
-    hosts.must("up", "--refresh")
+    hosts.run_checked("up", "--refresh")
     assert hosts.report()["verdict"] == "passed"
 
 
@@ -158,7 +158,7 @@ def test_running_job_survives_lost_state(hosts: Project) -> None:
     """A user who has lost the state directory declares the same machines again; they are adopted while they run."""
     job = _ssh(hosts, "login0", "runuser -l alice -c \"sbatch --parsable --output=/dev/null --wrap='sleep 600'\"").strip()
     (hosts.home / ".engine/state/.pulumi/stacks/rackwright" / f"{hosts.stack}.json").unlink()
-    hosts.must("up")
+    hosts.run_checked("up")
     assert hosts.report()["verdict"] == "passed"
     assert _ssh(hosts, "login0", f"squeue -h -j {job} -o %T").strip() == "RUNNING"
     _ssh(hosts, "login0", f"scancel {job}")
@@ -170,7 +170,7 @@ def test_removed_machine_leaves_slurm_and_keeps_running(hosts: Project, machines
         del cluster["target"]["machines"]["worker1"]
 
     hosts.edit(shrink)
-    hosts.must("up")
+    hosts.run_checked("up")
     assert hosts.report()["verdict"] == "passed"
     assert _ssh(hosts, "login0", "sinfo -h -N -o %N").split() == ["worker0"]
     assert machines.on("worker1", "systemctl is-active slurmd || true").strip() != "active"
@@ -183,8 +183,8 @@ def test_destroy_releases_and_cleans_machines(hosts: Project, machines: Machines
         cluster["target"]["on_removal"] = "clean"
 
     hosts.edit(clean)
-    hosts.must("up")
-    hosts.must("destroy")
+    hosts.run_checked("up")
+    hosts.run_checked("destroy")
     for name in ("login0", "worker0", "storage0"):
         left = machines.on(name, "grep -rliIs 'written by rackwright' /etc || true; systemctl is-active slurmd slurmctld slurmdbd || true")
         assert "/etc" not in left and "\nactive" not in f"\n{left}", f"{name}: {left}"

@@ -95,7 +95,7 @@ def _wait_until_ended(project: Project) -> None:
 
 def _repair(project: Project) -> str:
     """Run a plain `up`; it has to end with a verdict that passed."""
-    said = project.must("up")
+    said = project.run_checked("up")
     assert project.report()["verdict"] == "passed"
     # A probe's container may outlive its result by a moment.
     wait_until(lambda: len(_nodes(project)) == 2, lambda: f"containers: {_nodes(project)}")

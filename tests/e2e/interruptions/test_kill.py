@@ -38,12 +38,12 @@ def test_up_repairs_killed_up(healthy: Project, moment: str, blow: signal.Signal
     (os.killpg if whole_group else os.kill)(child.pid, blow)
     child.communicate(timeout=HANG_SECONDS)
     wait_until(lambda: not list_processes(healthy), lambda: "\n".join(list_processes(healthy)))
-    said = healthy.must("up")
+    said = healthy.run_checked("up")
     assert healthy.report()["verdict"] == "passed"
     assert "worker2" in healthy.incarnations()
     assert "pending" not in said.output.lower(), said.output
     healthy.edit(_third_worker(False))
-    after = healthy.must("up")
+    after = healthy.run_checked("up")
     assert "warning" not in after.output.lower(), after.output
 
 
@@ -56,7 +56,7 @@ def test_concurrent_up_reports_one_clear_error(healthy: Project) -> None:
     output, _ = first.communicate(timeout=HANG_SECONDS)
     assert first.returncode == 0, output
     healthy.edit(_third_worker(False))
-    healthy.must("up")
+    healthy.run_checked("up")
 
 
 @pytest.fixture
@@ -79,5 +79,5 @@ def test_destroy_removes_unrecorded_container(unrecorded: Project) -> None:
     os.kill(child.pid, signal.SIGKILL)
     output, _ = child.communicate(timeout=HANG_SECONDS)
     assert len(unrecorded.leftovers()) == 5, output
-    unrecorded.must("destroy")
+    unrecorded.run_checked("destroy")
     assert unrecorded.leftovers() == []

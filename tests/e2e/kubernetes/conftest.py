@@ -45,7 +45,7 @@ def lab(settings_before: dict[str, str], request: pytest.FixtureRequest, tmp_pat
         pytest.skip("Kubernetes was not tested, because its bundle is not built. Build it once with: tools/kubernetes/build")
     project = clone(tmp_path_factory.mktemp("kubernetes") / "checkout", like=request.module.STACK)
     try:
-        project.must("up", timeout=3000)
+        project.run_checked("up", timeout=3000)
         yield project
     finally:
         project.pulumi("destroy")

@@ -71,12 +71,12 @@ def test_up_passes_every_check(lab: Project) -> None:
 
 
 def test_second_up_changes_nothing(lab: Project) -> None:
-    said = lab.must("up")
+    said = lab.run_checked("up")
     assert "unchanged" in said.output and "created" not in said.output and "updated" not in said.output, said.output
 
 
 def test_refresh_changes_nothing(lab: Project) -> None:
-    said = lab.must("refresh")
+    said = lab.run_checked("refresh")
     assert "warning" not in said.output and "updated" not in said.output, said.output
 
 
@@ -133,11 +133,11 @@ def test_addon_with_running_job_is_not_removed(lab: Project) -> None:
 
 
 def test_undeclared_addon_is_removed_completely(lab: Project) -> None:
-    lab.must("up", timeout=3000)
+    lab.run_checked("up", timeout=3000)
     wait_for(lambda: kubectl(lab, "get namespace jobset-system"), lambda seen: "not found" in seen)
     wait_for(lambda: kubectl(lab, "get crd jobsets.jobset.x-k8s.io"), lambda seen: "not found" in seen)
     lab.edit(lambda cluster: cluster["scheduler"].update(addons=[]))
-    lab.must("up", timeout=3000)
+    lab.run_checked("up", timeout=3000)
     wait_for(
         lambda: kubectl(lab, "get crd,clusterrole,mutatingwebhookconfiguration,apiservice -l rackwright.addon/name -o name"),
         lambda seen: seen == "",
@@ -147,5 +147,5 @@ def test_undeclared_addon_is_removed_completely(lab: Project) -> None:
 
 
 def test_destroy_leaves_nothing(lab: Project) -> None:
-    lab.must("destroy")
+    lab.run_checked("destroy")
     assert lab.leftovers() == []

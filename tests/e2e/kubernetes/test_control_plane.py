@@ -103,12 +103,12 @@ def test_up_passes_every_check_with_three_controllers(lab: Project) -> None:
 
 
 def test_second_up_changes_nothing(lab: Project) -> None:
-    said = lab.must("up")
+    said = lab.run_checked("up")
     assert "unchanged" in said.output and "created" not in said.output and "updated" not in said.output, said.output
 
 
 def test_refresh_changes_nothing(lab: Project) -> None:
-    said = lab.must("refresh")
+    said = lab.run_checked("refresh")
     assert "warning" not in said.output and "updated" not in said.output, said.output
 
 
@@ -146,7 +146,7 @@ def test_virtual_address_moves_and_worker_stays_ready(lab: Project) -> None:
 def test_up_recreates_lost_controller(lab: Project) -> None:
     assert "created" in kubectl(lab, "create configmap kept --from-literal=a=b")
     podman("rm", "--force", "--time", "0", f"{lab.stack}-controller0")
-    lab.must("up", "--refresh", timeout=3000)
+    lab.run_checked("up", "--refresh", timeout=3000)
     assert "kept" in kubectl(lab, "get configmap kept")
     assert members(lab) == list(CONTROLLERS) and lab.report()["verdict"] == "passed"
 
@@ -189,7 +189,7 @@ def test_lost_majority_is_reported_and_remedy_works(lab: Project, tmp_path: Path
     assert backup.ok, backup.end
     restore = lab.rackwright("etcd", "restore", lab.stack, str(tmp_path / "left"), "--force")
     assert restore.ok, restore.end
-    lab.must("up", timeout=3000)
+    lab.run_checked("up", timeout=3000)
     assert members(lab) == list(CONTROLLERS) and "before" in kubectl(lab, "get configmap before")
     assert lab.report()["verdict"] == "passed"
 
@@ -213,5 +213,5 @@ def test_even_controllers_and_changed_address_are_refused(lab: Project) -> None:
 
 
 def test_destroy_leaves_nothing(lab: Project) -> None:
-    lab.must("destroy")
+    lab.run_checked("destroy")
     assert lab.leftovers() == []

@@ -31,12 +31,12 @@ _CHECKS = ("agent_runs", "node_cidr_configured", "tunnel_matches_plan", "reaches
 
 
 def test_second_up_changes_nothing(lab: Project) -> None:
-    said = lab.must("up")
+    said = lab.run_checked("up")
     assert "unchanged" in said.output and "created" not in said.output and "updated" not in said.output, said.output
 
 
 def test_refresh_changes_nothing(lab: Project) -> None:
-    said = lab.must("refresh")
+    said = lab.run_checked("refresh")
     assert "warning" not in said.output and "updated" not in said.output, said.output
 
 
@@ -45,24 +45,24 @@ def test_other_nodes_follow_added_and_removed_worker(lab: Project) -> None:
         lab.edit(lambda cluster: cluster["groups"]["worker"].update(count=workers))
 
     count(3)
-    lab.must("up", timeout=3000)
+    lab.run_checked("up", timeout=3000)
     assert "podnetwork.reaches_other_nodes[worker2]" in passed(lab)
     theirs = kubectl(lab, "get node worker2 -o jsonpath={.spec.podCIDR}").strip()
     assert "dev flannel.1" in lab.ssh("worker0", f"ip route show {theirs}").output
     count(2)
-    lab.must("up", timeout=3000)
+    lab.run_checked("up", timeout=3000)
     assert lab.ssh("worker0", f"ip route show {theirs}").output.strip() == ""
 
 
 def test_up_recreates_lost_worker(lab: Project) -> None:
     """The recreated worker is another node for the cluster; its pod range may differ."""
     subprocess.run(["podman", "rm", "--force", "--time", "0", f"{lab.stack}-worker1"], check=True, capture_output=True, timeout=3000)
-    lab.must("up", "--refresh", timeout=3000)
+    lab.run_checked("up", "--refresh", timeout=3000)
     found = json.loads(kubectl(lab, "get nodes -o json"))["items"]
     assert lab.report()["verdict"] == "passed"
     assert len({node["spec"]["podCIDR"] for node in found}) == len(found) == 3
 
 
 def test_destroy_leaves_nothing(lab: Project) -> None:
-    lab.must("destroy")
+    lab.run_checked("destroy")
     assert lab.leftovers() == []

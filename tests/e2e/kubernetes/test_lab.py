@@ -43,12 +43,12 @@ def test_nodes_create_no_shared_cgroup_hierarchy(lab: Project, settings_before: 
 
 @pytest.mark.essential
 def test_second_up_changes_nothing(lab: Project) -> None:
-    said = lab.must("up")
+    said = lab.run_checked("up")
     assert "unchanged" in said.output and "created" not in said.output and "updated" not in said.output, said.output
 
 
 def test_refresh_changes_nothing(lab: Project) -> None:
-    said = lab.must("refresh")
+    said = lab.run_checked("refresh")
     assert "warning" not in said.output and "updated" not in said.output, said.output
 
 
@@ -131,10 +131,10 @@ def test_worker_is_added_and_removed(lab: Project) -> None:
         lab.edit(lambda cluster: cluster["groups"]["worker"].update(count=workers))
 
     count(3)
-    lab.must("up", timeout=3000)
+    lab.run_checked("up", timeout=3000)
     assert "worker2" in kubectl(lab, "get nodes")
     count(2)
-    lab.must("up", timeout=3000)
+    lab.run_checked("up", timeout=3000)
     assert "worker2" not in kubectl(lab, "get nodes") and "worker2" not in lab.incarnations()
 
 
@@ -142,14 +142,14 @@ def test_up_recreates_lost_nodes_with_cluster_state(lab: Project) -> None:
     assert "created" in kubectl(lab, "create configmap kept --from-literal=a=b")
     for node in ("login0", "worker1"):
         subprocess.run(["podman", "rm", "--force", "--time", "0", f"{lab.stack}-{node}"], check=True, capture_output=True, timeout=3000)
-    lab.must("up", "--refresh", timeout=3000)
+    lab.run_checked("up", "--refresh", timeout=3000)
     assert "kept" in kubectl(lab, "get configmap kept")
     assert lab.report()["verdict"] == "passed"
 
 
 @pytest.mark.essential
 def test_destroy_restores_machine(lab: Project, settings_before: dict[str, str]) -> None:
-    lab.must("destroy")
+    lab.run_checked("destroy")
     assert lab.leftovers() == []
     changed = {name: (before, now) for name, now in machine_settings().items() if now != (before := settings_before[name])}
     assert not changed

@@ -55,7 +55,7 @@ def saving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     project = clone(tmp_path_factory.mktemp("power") / "checkout", like="lab-small")
     project.edit(lambda cluster: cluster["scheduler"].update(power_saving=dict(SAVING)))
     try:
-        project.must("up", timeout=2400)
+        project.run_checked("up", timeout=2400)
         yield project
     finally:
         for pid in _agents(project):
@@ -68,7 +68,7 @@ def test_idle_worker_stops_and_up_changes_nothing(saving: Project) -> None:
     assert saving.report()["verdict"] == "passed"
     lives = saving.incarnations()
     _falls_asleep(saving)
-    said = saving.must("up")
+    said = saving.run_checked("up")
     assert "no changes. " in said.output and "updated" not in said.output, said.output
     assert (saving.incarnations(), _status(saving, "worker0")) == (lives, "exited")
 
@@ -76,7 +76,7 @@ def test_idle_worker_stops_and_up_changes_nothing(saving: Project) -> None:
 def test_refresh_resumes_worker_and_finds_nothing(saving: Project) -> None:
     lives = saving.incarnations()
     assert _status(saving, "worker0") == "exited"
-    said = saving.must("refresh")
+    said = saving.run_checked("refresh")
     assert "warning" not in said.output and "updated" not in said.output, said.output
     assert (saving.incarnations(), _status(saving, "worker0")) == (lives, "running")
     assert _power(saving, "worker0") == "State=IDLE"
@@ -93,7 +93,7 @@ def test_job_resumes_worker(saving: Project) -> None:
     _falls_asleep(saving)
     said = saving.as_user("srun --gres=gpu:2 hostname")
     assert said.ok and said.output.splitlines()[-1] == "worker0", said.output + _log(saving)
-    said = saving.must("up")
+    said = saving.run_checked("up")
     assert "no changes. " in said.output, said.output
 
 
@@ -116,7 +116,7 @@ def test_up_resumes_worker_and_restarts_agent(saving: Project) -> None:
     for pid in _agents(saving):
         subprocess.run(["kill", "-9", pid], check=True)
     saving.edit(lambda cluster: cluster["scheduler"]["power_saving"].update(suspend_time="70s"))
-    saving.must("up")
+    saving.run_checked("up")
     assert len(_agents(saving)) == 1
     assert saving.report()["verdict"] == "passed"
     assert saving.as_user("srun hostname").output.splitlines()[-1] == "worker0"
@@ -127,7 +127,7 @@ def test_suspended_worker_is_removed_and_recreated(saving: Project) -> None:
 
     def workers(count: int) -> None:
         saving.edit(lambda cluster: cluster["groups"]["worker"].update(count=count))
-        saving.must("up")
+        saving.run_checked("up")
 
     workers(2)
     _falls_asleep(saving, "worker1")
@@ -135,7 +135,7 @@ def test_suspended_worker_is_removed_and_recreated(saving: Project) -> None:
     assert _status(saving, "worker1") == "" and set(saving.incarnations()) == {"login0", "worker0"}
     _falls_asleep(saving)
     subprocess.run(["podman", "rm", "--force", "--time", "0", f"{saving.stack}-worker0"], check=True, capture_output=True)
-    saving.must("up", "--refresh")
+    saving.run_checked("up", "--refresh")
     assert saving.incarnations()["worker0"] != life
     assert saving.report()["verdict"] == "passed"
 
@@ -143,15 +143,15 @@ def test_suspended_worker_is_removed_and_recreated(saving: Project) -> None:
 def test_disabling_power_saving_resumes_workers(saving: Project) -> None:
     _falls_asleep(saving)
     saving.edit(lambda cluster: cluster["scheduler"].pop("power_saving"))
-    saving.must("up")
+    saving.run_checked("up")
     assert (_status(saving, "worker0"), _power(saving, "worker0"), _agents(saving)) == ("running", "State=IDLE", [])
     assert not (saving.home / saving.stack / "power.log").exists()
     saving.edit(lambda cluster: cluster["scheduler"].update(power_saving=dict(SAVING)))
-    saving.must("up")
+    saving.run_checked("up")
 
 
 def test_destroy_leaves_no_container_process_or_file(saving: Project) -> None:
     _falls_asleep(saving)
-    saving.must("destroy")
+    saving.run_checked("destroy")
     assert (saving.leftovers(), _agents(saving)) == ([], [])
     assert not (saving.home / saving.stack).exists()

@@ -39,7 +39,7 @@ def rolled(lab: Project, driver: str) -> CommandResult:
     age(lab, "worker0", "worker1")
     submit = "sbatch --parsable -w worker1 --gres=gpu:2 --output=/dev/null --wrap='sleep 45'"
     lab.job = lab.as_user(submit).output.split()[-1]  # type: ignore[attr-defined]
-    return lab.must("up", "--refresh")
+    return lab.run_checked("up", "--refresh")
 
 
 def test_workers_are_updated_one_after_the_other(lab: Project, rolled: CommandResult, driver: str) -> None:
@@ -68,7 +68,7 @@ def broken(lab: Project, rolled: CommandResult) -> Iterator[CommandResult]:
     lab.ssh("worker0", "rackwright-gpu-fault missing 3")
     yield lab.pulumi("up", "--refresh")
     lab.ssh("worker0", "rackwright-gpu-fault clear")
-    lab.must("up", "--refresh")
+    lab.run_checked("up", "--refresh")
     assert lab.report()["verdict"] == "passed"
 
 

@@ -11,7 +11,7 @@ from support.project import Project
 @pytest.mark.essential
 def test_destroy_with_unreachable_node_leaves_nothing(lab: Project) -> None:
     subprocess.run(["podman", "pause", f"{lab.stack}-worker0"], check=True, capture_output=True)
-    lab.must("destroy")
+    lab.run_checked("destroy")
     assert lab.leftovers() == []
     secrets = subprocess.run(["podman", "secret", "ls", "--format", "{{.Name}}"], capture_output=True, text=True, check=True).stdout
     assert f"rackwright.{lab.stack}." not in secrets
@@ -25,7 +25,7 @@ def test_second_destroy_removes_nothing(lab: Project) -> None:
 
 
 def test_up_recreates_destroyed_stack(lab: Project) -> None:
-    lab.must("up")
+    lab.run_checked("up")
     assert lab.report()["verdict"] == "passed"
 
 
@@ -33,5 +33,5 @@ def test_down_by_label_works_without_state(lab: Project) -> None:
     said = lab.rackwright("down", lab.stack, "--by-label")
     assert said.ok and "removed container" in said.output, said.output
     assert lab.leftovers() == []
-    lab.must("refresh")
-    lab.must("destroy")
+    lab.run_checked("refresh")
+    lab.run_checked("destroy")

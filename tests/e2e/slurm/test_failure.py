@@ -52,7 +52,7 @@ def test_resources_only_refresh_keeps_failed_converge(broken: Project) -> None:
 
 
 def test_next_up_continues_after_repair(lab: Project) -> None:
-    lab.must("up")
+    lab.run_checked("up")
     assert lab.resources()["converge"]["outputs"]["converged"] is True
     assert lab.report()["verdict"] == "passed"
 

@@ -24,12 +24,12 @@ def grown(lab: Project) -> Iterator[Project]:
     lab.job = lab.as_user("sbatch --parsable -w worker0 --output=/dev/null --wrap='sleep 600'").output.split()[-1]  # type: ignore[attr-defined]
     lab.before = lab.incarnations()  # type: ignore[attr-defined]
     lab.edit(_workers(3))
-    lab.foretold = lab.must("preview").output  # type: ignore[attr-defined]
-    lab.must("up")
+    lab.foretold = lab.run_checked("preview").output  # type: ignore[attr-defined]
+    lab.run_checked("up")
     yield lab
     lab.as_user("scancel -u alice")
     lab.edit(_workers(2))
-    lab.must("up")
+    lab.run_checked("up")
 
 
 def test_new_worker_is_verified_and_runs_jobs(grown: Project) -> None:
@@ -69,7 +69,7 @@ def test_busy_worker_is_not_removed(grown: Project) -> None:
     assert "worker2" in grown.incarnations()
     assert grown.as_user(f"squeue -h -j {job} -o %T").output.strip() == "RUNNING"
     grown.as_user(f"scancel {job}")
-    grown.must("up")
+    grown.run_checked("up")
     assert "worker2" not in grown.incarnations()
     report = grown.report()
     assert report["verdict"] == "passed"

@@ -32,7 +32,7 @@ def test_secrets_exist_on_disk(lab: Project) -> None:
 
 
 def test_files_contain_no_secret(lab: Project) -> None:
-    lab.must("refresh")
+    lab.run_checked("refresh")
     places = [*_files(lab.home), *(path for path in _files(lab.folder) if "__pycache__" not in path.parts)]
     leaks = [str(path) for secret in _secrets(lab) for path in places if secret in path.read_bytes()]
     assert leaks == []
@@ -50,7 +50,7 @@ def test_failing_run_prints_no_secret(lab: Project) -> None:
         assert "[secret]" in said.output
     finally:
         tasks.write_text(written)
-        lab.must("up")
+        lab.run_checked("up")
 
 
 def test_process_arguments_contain_no_secret(lab: Project) -> None:

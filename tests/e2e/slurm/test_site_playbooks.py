@@ -31,19 +31,19 @@ def own(lab: Project) -> Iterator[Project]:
     lab.edit(lambda cluster: cluster.pop("hooks"))
     lab.ssh("worker0", "rm -f /etc/site-note")
     lab.ssh("worker1", "rm -f /etc/site-note")
-    lab.must("up")
+    lab.run_checked("up")
 
 
 def test_site_playbook_is_applied_reapplied_and_compared(own: Project) -> None:
-    own.must("up")
+    own.run_checked("up")
     assert own.ssh("worker1", "cat /etc/site-note").output.strip() == "first worker1"
     (own.folder / "site" / "note.yml").write_text(PLAYBOOK.format(word="second"))
-    own.must("up")
+    own.run_checked("up")
     assert own.ssh("worker1", "cat /etc/site-note").output.strip() == "second worker1"
     own.ssh("worker0", "rm /etc/site-note")
-    seen = own.must("refresh")
+    seen = own.run_checked("refresh")
     assert "worker0: note: Leave a note" in seen.output, seen.output
-    own.must("up")
+    own.run_checked("up")
     assert own.ssh("worker0", "cat /etc/site-note").output.strip() == "second worker0"
 
 

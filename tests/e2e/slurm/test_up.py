@@ -32,14 +32,14 @@ def test_batch_job_writes_output_and_accounting_record(lab: Project) -> None:
 
 def test_second_up_reports_age_of_verification(lab: Project) -> None:
     before = (lab.home / lab.stack / "report.json").stat().st_mtime_ns
-    said = lab.must("up")
+    said = lab.run_checked("up")
     assert "unchanged" in said.output and "created" not in said.output and "updated" not in said.output, said.output
     assert "no changes. " in said.output and "ago at level smoke" in said.output, said.output
     assert (lab.home / lab.stack / "report.json").stat().st_mtime_ns == before
 
 
 def test_preview_of_running_stack_announces_nothing(lab: Project) -> None:
-    said = lab.must("preview")
+    said = lab.run_checked("preview")
     assert " create" not in said.output and " update" not in said.output.replace("previewing update", "").replace("Previewing update", "")
 
 
@@ -56,7 +56,7 @@ def test_up_refuses_impossible_edit_before_any_change(lab: Project) -> None:
 
 
 def test_refresh_of_healthy_lab_finds_nothing(lab: Project) -> None:
-    said = lab.must("refresh")
+    said = lab.run_checked("refresh")
     assert "warning" not in said.output and "updated" not in said.output, said.output
 
 
@@ -81,7 +81,7 @@ def test_changed_install_step_replaces_no_node(lab: Project) -> None:
     written = install.read_text()
     install.write_text(written + "\n# another image\n")
     try:
-        said = lab.must("preview", "--diff")
+        said = lab.run_checked("preview", "--diff")
         assert "rackwright:lab:Node" not in said.output or "replace" not in said.output, said.output
         assert "+-" not in said.output and "- rackwright:lab:Node" not in said.output, said.output
         assert "rackwright:lab:Image" in said.output, said.output

@@ -12,12 +12,12 @@ from standins.aws.request import Renames, request
 from standins.aws.state import Properties
 from standins.aws.tags import Described, Ec2Tags, Tagging, Tags
 
-Make = Callable[[Account, "Kind", Properties, Tags], str]
-Look = Callable[[Account, str, Properties], Described | None]
-Drop = Callable[[Account, str, Properties], None]
-Settle = Callable[[Account, str, Properties, Properties], None]
+CreateFunction = Callable[[Account, "ResourceType", Properties, Tags], str]
+ReadFunction = Callable[[Account, str, Properties], Described | None]
+DeleteFunction = Callable[[Account, str, Properties], None]
+SetProperty = Callable[[Account, str, Properties, Properties], None]
 """Sets one property of the resource with this id to the new inputs; the old ones are empty right after creation."""
-Outs = Callable[[Account, str, Described, Properties], Properties]
+OutputFunction = Callable[[Account, str, Described, Properties], Properties]
 
 
 class Unsupported(Exception):
@@ -25,24 +25,24 @@ class Unsupported(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kind:
+class ResourceType:
     """One resource type."""
 
     token: str
     service: str
-    make: Make
-    look: Look
+    make: CreateFunction
+    look: ReadFunction
     """Returns None for a deleted resource."""
-    drop: Drop
+    drop: DeleteFunction
     force: frozenset[str] = frozenset()
     """Inputs that cannot change in place. Written by hand, since pulumi_aws does not list them: plans of the stand-in are approximate."""
-    settle: Mapping[str, Settle] = field(default_factory=dict)
+    settle: Mapping[str, SetProperty] = field(default_factory=dict)
     late: frozenset[str] = frozenset()
     """Inputs that the create call does not accept and `settle` sets."""
     local: frozenset[str] = frozenset()
     """Inputs that only configure the provider."""
     renames: Renames = field(default_factory=dict)
-    outs: Outs = lambda account, ident, described, inputs: {}
+    outs: OutputFunction = lambda account, ident, described, inputs: {}
     tags: Tagging | None = None
     autoname: Autoname | None = None
     moves: frozenset[str] = frozenset()
@@ -55,7 +55,7 @@ class Kind:
         return {key: value for key, value in inputs.items() if key not in self.late | self.local | {"tags", "region"}}
 
 
-def fill(account: Account, kind: Kind, operation: str, inputs: Properties, *, within: str = "") -> dict[str, Any]:
+def fill(account: Account, kind: ResourceType, operation: str, inputs: Properties, *, within: str = "") -> dict[str, Any]:
     """Return the request of an operation, or one structure within it, from the inputs. Raise Unsupported for an input without a place."""
     shape = account.client(kind.service).meta.service_model.operation_model(operation).input_shape
     made, homeless = request(shape.members[within] if within else shape, inputs, kind.renames)
@@ -78,7 +78,7 @@ class Create:
     ident: str
     fixed: Mapping[str, Any] = field(default_factory=dict)
 
-    def __call__(self, account: Account, kind: Kind, inputs: Properties, tags: Tags) -> str:
+    def __call__(self, account: Account, kind: ResourceType, inputs: Properties, tags: Tags) -> str:
         """Create the resource and return its id."""
         tagged = kind.tags.at_creation(tags) if kind.tags else {}
         asked = {**fill(account, kind, self.operation, inputs), **self.fixed, **tagged}
@@ -86,7 +86,7 @@ class Create:
         return str((answer[self.holds] if self.holds else answer)[self.ident])
 
 
-def listed(service: str, operation: str, by: str, key: str, alive: Callable[[Described], bool] = lambda described: True) -> Look:
+def listed(service: str, operation: str, by: str, key: str, alive: Callable[[Described], bool] = lambda described: True) -> ReadFunction:
     """Return a function that reads a resource by a list of one id."""
 
     def look(account: Account, ident: str, inputs: Properties) -> Described | None:
@@ -96,7 +96,7 @@ def listed(service: str, operation: str, by: str, key: str, alive: Callable[[Des
     return look
 
 
-def single(service: str, operation: str, by: str, key: str = "") -> Look:
+def single(service: str, operation: str, by: str, key: str = "") -> ReadFunction:
     """Return a function that reads a resource by its id."""
 
     def look(account: Account, ident: str, inputs: Properties) -> Described | None:
@@ -107,7 +107,7 @@ def single(service: str, operation: str, by: str, key: str = "") -> Look:
     return look
 
 
-def removed(service: str, operation: str, by: str) -> Drop:
+def removed(service: str, operation: str, by: str) -> DeleteFunction:
     """Return a function that deletes a resource by its id."""
 
     def drop(account: Account, ident: str, inputs: Properties) -> None:
@@ -116,7 +116,7 @@ def removed(service: str, operation: str, by: str) -> Drop:
     return drop
 
 
-def ec2(token: str, noun: str, *, tag: str = "", alive: Callable[[Described], bool] = lambda described: True, **more: Any) -> Kind:
+def ec2(token: str, noun: str, *, tag: str = "", alive: Callable[[Described], bool] = lambda described: True, **more: Any) -> ResourceType:
     """Return a resource type of EC2 in its usual form: CreateX, DescribeXs by XIds, DeleteX by XId."""
     row: dict[str, Any] = {
         "make": Create(f"Create{noun}", noun, f"{noun}Id"),
@@ -124,4 +124,4 @@ def ec2(token: str, noun: str, *, tag: str = "", alive: Callable[[Described], bo
         "drop": removed("ec2", f"Delete{noun}", f"{noun}Id"),
         "tags": Ec2Tags(tag) if tag else None,
     }
-    return Kind(token=token, service="ec2", **{**row, **more})
+    return ResourceType(token=token, service="ec2", **{**row, **more})

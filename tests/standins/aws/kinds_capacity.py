@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from standins.aws.account import Account
-from standins.aws.kind import Create, Kind, chosen, ec2, fill, listed, removed
+from standins.aws.kind import Create, ResourceType, chosen, ec2, fill, listed, removed
 from standins.aws.naming import Autoname
 from standins.aws.state import Properties
 from standins.aws.tags import Described, Ec2Tags, Tags
@@ -35,7 +35,7 @@ def _forget(account: Account, ident: str, inputs: Properties) -> None:
     """Do nothing: a capacity block is paid and runs to its end."""
 
 
-def _make_interface(account: Account, kind: Kind, inputs: Properties, tags: Tags) -> str:
+def _make_interface(account: Account, kind: ResourceType, inputs: Properties, tags: Tags) -> str:
     addresses = inputs.get("privateIps") or []
     rest = {key: value for key, value in inputs.items() if key != "privateIps"}
     asked: dict[str, Any] = fill(account, kind, "CreateNetworkInterface", rest)

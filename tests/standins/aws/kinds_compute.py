@@ -6,7 +6,7 @@ import base64
 from typing import Any, Final
 
 from standins.aws.account import Account
-from standins.aws.kind import Kind, Settle, Unsupported, ec2, fill, removed
+from standins.aws.kind import ResourceType, SetProperty, Unsupported, ec2, fill, removed
 from standins.aws.naming import Autoname
 from standins.aws.request import pairs
 from standins.aws.state import Properties
@@ -18,7 +18,7 @@ _OUTSIDE: Final = frozenset({"name", "namePrefix", "description", "tags", "regio
 """Inputs of a template that are no part of its data."""
 
 
-def _run(account: Account, kind: Kind, inputs: Properties, tags: Tags) -> str:
+def _run(account: Account, kind: ResourceType, inputs: Properties, tags: Tags) -> str:
     asked = fill(account, kind, "RunInstances", _launch(inputs))
     volumes = inputs.get("volumeTags")
     specifications = [{"ResourceType": sort, "Tags": pairs(found)} for sort, found in (("instance", tags), ("volume", volumes)) if found]
@@ -138,7 +138,7 @@ def _instance_outs(account: Account, ident: str, described: Described, inputs: P
     }  # fmt: skip
 
 
-def _attribute(key: str, name: str) -> Settle:
+def _attribute(key: str, name: str) -> SetProperty:
     def settle(account: Account, ident: str, news: Properties, olds: Properties) -> None:
         account.call("ec2", "ModifyInstanceAttribute", InstanceId=ident, **{key: {"Value": news[name]}})
 
@@ -149,7 +149,7 @@ def _set_groups(account: Account, ident: str, news: Properties, olds: Properties
     account.call("ec2", "ModifyInstanceAttribute", InstanceId=ident, Groups=news["vpcSecurityGroupIds"])
 
 
-def _stopped(change: Settle) -> Settle:
+def _stopped(change: SetProperty) -> SetProperty:
     """Make the change while the instance is stopped, as EC2 requires."""
 
     def settle(account: Account, ident: str, news: Properties, olds: Properties) -> None:
@@ -179,7 +179,7 @@ def _terminate(account: Account, ident: str, inputs: Properties) -> None:
     account.call("ec2", "TerminateInstances", InstanceIds=[ident])
 
 
-def _make_template(account: Account, kind: Kind, inputs: Properties, tags: Tags) -> str:
+def _make_template(account: Account, kind: ResourceType, inputs: Properties, tags: Tags) -> str:
     tagged = kind.tags.at_creation(tags) if kind.tags else {}
     described = {"VersionDescription": inputs["description"]} if inputs.get("description") else {}
     data = _data(account, inputs)

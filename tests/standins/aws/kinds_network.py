@@ -6,7 +6,7 @@ import zlib
 from typing import Any, Final
 
 from standins.aws.account import Account
-from standins.aws.kind import Create, Kind, Settle, ec2, fill, listed, removed
+from standins.aws.kind import Create, ResourceType, SetProperty, ec2, fill, listed, removed
 from standins.aws.state import Properties
 from standins.aws.tags import Described, Tags
 
@@ -25,7 +25,7 @@ _ROUTE_FIELDS: Final = {
 }
 
 
-def _vpc_attribute(name: str) -> Settle:
+def _vpc_attribute(name: str) -> SetProperty:
     def settle(account: Account, ident: str, news: Properties, olds: Properties) -> None:
         key = name[0].upper() + name[1:]
         account.call("ec2", "ModifyVpcAttribute", VpcId=ident, **{key: {"Value": news[name]}})
@@ -144,7 +144,7 @@ def _destination(inputs: Properties) -> dict[str, Any]:
     return {field: inputs[key] for key, field in _DESTINATIONS.items() if inputs.get(key)}
 
 
-def _make_route(account: Account, kind: Kind, inputs: Properties, tags: Tags) -> str:
+def _make_route(account: Account, kind: ResourceType, inputs: Properties, tags: Tags) -> str:
     account.call("ec2", "CreateRoute", **fill(account, kind, "CreateRoute", inputs))
     return f"r-{inputs['routeTableId']}{zlib.crc32(str(_destination(inputs)).encode())}"
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from standins.aws.account import Account
-from standins.aws.kind import Kind, fill
+from standins.aws.kind import ResourceType, fill
 from standins.aws.naming import Autoname
 from standins.aws.state import Properties
 from standins.aws.tags import Described, ListedTags, Tags
@@ -46,7 +46,7 @@ def _notification(given: Properties) -> dict[str, Any]:
     return {"Notification": told, "Subscribers": subscribers}
 
 
-def _make_budget(account: Account, kind: Kind, inputs: Properties, tags: Tags) -> str:
+def _make_budget(account: Account, kind: ResourceType, inputs: Properties, tags: Tags) -> str:
     number = inputs.get("accountId") or account.number
     account.call(
         "budgets",
@@ -121,7 +121,7 @@ def _drop_budget(account: Account, ident: str, inputs: Properties) -> None:
     account.call("budgets", "DeleteBudget", **_named(ident))
 
 
-def _make_schedule(account: Account, kind: Kind, inputs: Properties, tags: Tags) -> str:
+def _make_schedule(account: Account, kind: ResourceType, inputs: Properties, tags: Tags) -> str:
     account.call("scheduler", "CreateSchedule", **fill(account, kind, "CreateSchedule", inputs))
     return f"{inputs.get('groupName') or 'default'}/{inputs['name']}"
 
@@ -155,7 +155,7 @@ _SCHEDULE_INPUTS: Final = (
 )  # fmt: skip
 
 _ROWS: Final = (
-    Kind(
+    ResourceType(
         token=_BUDGET,
         service="budgets",
         make=_make_budget,
@@ -175,7 +175,7 @@ _ROWS: Final = (
         ),
         autoname=Autoname(longest=100),
     ),
-    Kind(
+    ResourceType(
         token=_SCHEDULE,
         service="scheduler",
         make=_make_schedule,

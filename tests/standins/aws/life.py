@@ -12,7 +12,7 @@ from rackwright.provider.protocol.diff import DiffResult, diff_properties
 from rackwright.provider.protocol.property_values import UNKNOWN
 from standins.aws import schema
 from standins.aws.account import Account, gone
-from standins.aws.kind import Kind, Unsupported
+from standins.aws.kind import ResourceType, Unsupported
 from standins.aws.naming import own, was_given
 from standins.aws.state import Properties, outputs, overlay
 
@@ -29,14 +29,14 @@ class Found:
     outputs: Properties
 
 
-def difference(kind: Kind, olds: Properties, news: Properties) -> DiffResult:
+def difference(kind: ResourceType, olds: Properties, news: Properties) -> DiffResult:
     """Return the changes of the new inputs, and whether they are possible in place."""
     force = kind.force | kind.replaced_if(olds, news)
     found = diff_properties(own(olds), own(news), replace_on=force)
     return DiffResult(found.changes, delete_before_replace=was_given(kind.autoname, news))
 
 
-def foreseen(account: Account, kind: Kind, inputs: Properties) -> Properties:
+def foreseen(account: Account, kind: ResourceType, inputs: Properties) -> Properties:
     """Return outputs before creation: the inputs, and every output that only AWS can determine as unknown."""
     known = own(inputs)
     shape = schema.shape(kind.token).outputs
@@ -44,13 +44,13 @@ def foreseen(account: Account, kind: Kind, inputs: Properties) -> Properties:
     return {**unknown, **known, **_all_tags(account, kind, shape, inputs), **_region(account, shape)}
 
 
-def foreseen_change(account: Account, kind: Kind, olds: Properties, news: Properties) -> Properties:
+def foreseen_change(account: Account, kind: ResourceType, olds: Properties, news: Properties) -> Properties:
     """Return outputs before a change in place."""
     shape = schema.shape(kind.token).outputs
     return {**olds, **own(news), **_all_tags(account, kind, shape, news), **dict.fromkeys(kind.moves, UNKNOWN)}
 
 
-def create(account: Account, kind: Kind, inputs: Properties) -> Found:
+def create(account: Account, kind: ResourceType, inputs: Properties) -> Found:
     """Create the resource and set every input that the create call does not accept."""
     props = own(inputs)
     tags = {**account.default_tags, **(props.get("tags") or {})}
@@ -66,7 +66,7 @@ def create(account: Account, kind: Kind, inputs: Properties) -> Found:
     return found
 
 
-def read(account: Account, kind: Kind, ident: str, inputs: Properties) -> Found | None:
+def read(account: Account, kind: ResourceType, ident: str, inputs: Properties) -> Found | None:
     """Return the live resource, or None if it is deleted."""
     try:
         described = kind.look(account, ident, own(inputs))
@@ -88,7 +88,7 @@ def read(account: Account, kind: Kind, ident: str, inputs: Properties) -> Found 
     return Found(ident, {**live, **defaults}, state)
 
 
-def update(account: Account, kind: Kind, ident: str, olds: Properties, news: Properties) -> Found:
+def update(account: Account, kind: ResourceType, ident: str, olds: Properties, news: Properties) -> Found:
     """Change the resource in place. Raise Unsupported for a change without a call."""
     old, new = own(olds), own(news)
     changed = [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name)]
@@ -104,7 +104,7 @@ def update(account: Account, kind: Kind, ident: str, olds: Properties, news: Pro
     return found
 
 
-def demand_changeable(kind: Kind, changed: list[str]) -> None:
+def demand_changeable(kind: ResourceType, changed: list[str]) -> None:
     """Refuse a change that the stand-in does not support."""
     able = kind.settle.keys() | kind.local | ({"tags"} if kind.tags else set())
     unable = [name for name in changed if name not in able]
@@ -112,7 +112,7 @@ def demand_changeable(kind: Kind, changed: list[str]) -> None:
         raise Unsupported(f"the stand-in has no in-place update of {', '.join(unable)} for {kind.token}")
 
 
-def delete(account: Account, kind: Kind, ident: str, inputs: Properties) -> None:
+def delete(account: Account, kind: ResourceType, ident: str, inputs: Properties) -> None:
     """Delete the resource; one that does not exist counts as deleted."""
     try:
         kind.drop(account, ident, own(inputs))
@@ -121,13 +121,13 @@ def delete(account: Account, kind: Kind, ident: str, inputs: Properties) -> None
             raise
 
 
-def _settle(account: Account, kind: Kind, ident: str, names: list[str], olds: Properties, news: Properties) -> None:
+def _settle(account: Account, kind: ResourceType, ident: str, names: list[str], olds: Properties, news: Properties) -> None:
     """Call each setter once, though several properties may share it."""
     for way in dict.fromkeys(kind.settle[name] for name in kind.settle if name in names):
         way(account, ident, news, olds)
 
 
-def _seen_tags(account: Account, kind: Kind, ident: str, described: dict[str, Any], shape: dict[str, Any]) -> Properties:
+def _seen_tags(account: Account, kind: ResourceType, ident: str, described: dict[str, Any], shape: dict[str, Any]) -> Properties:
     if not kind.tags or "tagsAll" not in shape:
         return {}
     return {"tagsAll": kind.tags.seen(account, ident, described)}
@@ -140,7 +140,7 @@ def _with_tags(live: Properties, inputs: Properties, seen: Properties, defaults:
     return {**live, "tags": tags} if tags or "tags" in inputs else live
 
 
-def _all_tags(account: Account, kind: Kind, shape: dict[str, Any], inputs: Properties) -> Properties:
+def _all_tags(account: Account, kind: ResourceType, shape: dict[str, Any], inputs: Properties) -> Properties:
     if "tagsAll" not in shape:
         return {}
     given = inputs.get("tags")

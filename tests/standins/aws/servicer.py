@@ -20,7 +20,7 @@ from rackwright.provider.protocol.redaction import Redactor, restore_secret_mark
 from standins.aws import life, naming, schema
 from standins.aws.account import Account, configured
 from standins.aws.functions import FUNCTIONS
-from standins.aws.kind import Kind, Unsupported
+from standins.aws.kind import ResourceType, Unsupported
 from standins.aws.registry import KINDS
 from standins.aws.state import Properties
 
@@ -132,7 +132,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         found = await self._do(context, lambda: {**function(account, arguments), "region": account.region})
         return provider_pb2.InvokeResponse(**{"return": encode(found)})  # type: ignore[arg-type]
 
-    async def _kind(self, request: Any, context: Any) -> Kind:
+    async def _kind(self, request: Any, context: Any) -> ResourceType:
         token = request.urn.split("::")[2].split("$")[-1]
         kind = KINDS.get(token)
         if kind is None:
