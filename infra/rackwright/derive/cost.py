@@ -108,7 +108,7 @@ def _machines(cluster: Cluster, target: HostsTarget) -> Iterator[CostLine]:
     for name, group in cluster.groups.items():
         mine = ownership.machines.get(name) if ownership else None
         if ownership is None or mine is None:
-            remark = "not known: target.ownership_cost says what machines cost"
+            remark = "unknown: declare target.ownership_cost"
             yield CostLine(group=name, count=group.count, usd_per_hour=None, source=_THE_STACK_FILE, item="machines", remark=remark)
             continue
         written_off = mine.price_usd / (ownership.years * HOURS_PER_YEAR)
@@ -170,7 +170,7 @@ def _block(line: CostLine, total: float | None, duration: int | None) -> CostLin
     """Return the line of a capacity block, paid when it is bought, by its offering: the list price does not apply."""
     own = {"source": _THE_STACK_FILE, "date": None, "region": None, "usd_up_front": total}
     if total is None:
-        return line.model_copy(update={**own, "usd_per_hour": None, "remark": "capacity block: paid up front, usd_total is not said"})
+        return line.model_copy(update={**own, "usd_per_hour": None, "remark": "capacity block: paid up front, usd_total is not declared"})
     if duration is None:
         return line.model_copy(update={**own, "usd_per_hour": None, "remark": "capacity block: paid up front, not in the hourly price"})
     hours = duration / 3600

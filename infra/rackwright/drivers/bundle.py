@@ -22,8 +22,8 @@ async def ensure_bundle(version: str, extras: Sequence[str], info: Say, status: 
     built = _contents(folder)["kubernetes"]
     if built != version:
         raise RackwrightError(
-            f"scheduler.version: the bundle is of Kubernetes {built}, the stack asks for {version}",
-            hint=f"use version {built}, or `source: packages` where the vendor's repository answers",
+            f"scheduler.version: the bundle is of Kubernetes {built}, the stack requires {version}",
+            hint=f"use version {built}, or `source: packages` where the vendor's repository is reachable",
         )
     return folder
 
@@ -34,7 +34,7 @@ async def ensure_addon(name: str, version: str, info: Say, status: Say) -> str:
     built = _contents(folder)["version"]
     if built != version:
         raise RackwrightError(
-            f"scheduler.addons: the bundle has {name} {built}, the catalogue says {version}",
+            f"scheduler.addons: the bundle has {name} {built}, the catalogue has {version}",
             hint=f"tools/kubernetes/addons/{name}/go.mod and catalog/addons.yml must name the same release",
         )
     return folder
@@ -69,7 +69,7 @@ async def _built(words: tuple[str, ...], what: str, info: Say, status: Say) -> s
     if not ended.ok or folder is None:
         by_hand = " ".join(("tools/kubernetes/build", *words))
         raise RackwrightError(
-            f"the {what} was not built:\n{ended.stderr.strip() or 'the builder said nothing'}",
+            f"the {what} was not built:\n{ended.stderr.strip() or 'the builder printed nothing'}",
             hint=f"`{by_hand}` builds it by hand; what was built so far is kept",
         )
     return str(folder)

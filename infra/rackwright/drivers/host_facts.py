@@ -131,7 +131,7 @@ def facts(session: Session) -> Facts:
     found = dict(pairs)
     if said.status != 0 or not found.get("machine_id"):
         raise LoginRefusedError(
-            f"{session.way}: does not tell what it is: {said.complaint or said.output}", hint="a Linux machine with systemd is needed"
+            f"{session.way}: its facts cannot be read: {said.complaint or said.output}", hint="a Linux machine with systemd is needed"
         )
     return Facts(
         os=_os(found["os"]),
@@ -152,7 +152,7 @@ def mismatches(found: Facts, declared: Declared, *, adopted: bool) -> list[str]:
     """Return every mismatch with the declaration. Free space counts only before the first installation."""
     wrong = [f"{unit} runs: {_CONFLICTS[unit]}" for unit in found.conflicts]
     if declared.serial and found.serial and found.serial != declared.serial:
-        wrong.append(f"has serial number {found.serial}, declared is {declared.serial}: another machine answers there")
+        wrong.append(f"has serial number {found.serial}, declared is {declared.serial}: this is another machine")
     if found.init != "systemd":
         wrong.append(f"is not run by systemd but by {found.init}")
     if (found.container != "none") != declared.container:
@@ -200,7 +200,7 @@ def clean(session: Session) -> None:
 def _must(session: Session, script: str, what: str) -> None:
     said = session.run(script)
     if said.status != 0:
-        raise LoginRefusedError(f"{session.way}: {what}: {said.complaint}", hint="look at ~/.ssh there: owner, modes, free space")
+        raise LoginRefusedError(f"{session.way}: {what}: {said.complaint}", hint="check ~/.ssh on the machine: owner, modes, free space")
 
 
 def _kind(container: str) -> str:

@@ -27,7 +27,7 @@ _ANSWER: Final = 10.0
 _WAKE: Final = r"""
 exec 2>&1 9>/run/rackwright-wake
 until=$(($(date +%s) + $2)) nodes=$1
-flock -w "$2" 9 || { echo "somebody else has been waking nodes for $2 s"; exit 1; }
+flock -w "$2" 9 || { echo "another process has been resuming nodes for $2 s"; exit 1; }
 chosen() {
     scontrol --oneliner show nodes | awk -v nodes=",$nodes," -v is="$1" -v but="$2" '{
         name = substr($1, 10); state = ""
@@ -85,7 +85,7 @@ async def wake_nodes(
     if power_saving is None:
         yield ""
         return
-    await on_progress("making sure that no node sleeps")
+    await on_progress("resuming suspended nodes")
     lost = await ssh.connect_all(stack, [power_saving.controller], within=within)
     reason = lost.get(power_saving.controller) or await _wake(stack, power_saving, power_saving.cycle_s + _POLLS)
     keeping = asyncio.create_task(_keep(stack, power_saving))

@@ -79,6 +79,6 @@ def stopped(nodes: Sequence[str], done: Sequence[str], group: Sequence[str]) -> 
     left = [name for name in nodes if name not in done and name not in group]
     untouched = f"; not touched: {', '.join(left)}" if left else ""
     return (
-        f"{', '.join(group)}: the roll stopped here and left it drained{untouched} - repair what is named above, then run the same again: "
-        "it begins with those that are not done"
+        f"{', '.join(group)}: the rolling update stopped here with this batch drained{untouched} - repair the cause above, "
+        "then run the same command again: it continues with the remaining nodes"
     )

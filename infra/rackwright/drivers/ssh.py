@@ -51,7 +51,7 @@ async def connect_all(stack: str, names: Iterable[str], *, within: float, cause:
     shut = await _reach_all(stack, doors, waiting)
     behind_shut = {name: through[name] for name in wanted if through.get(name) in shut}
     lost = await _reach_all(stack, [name for name in wanted if name not in doors and name not in behind_shut], waiting)
-    told = {name: f"is reached through {door}, and that does not answer: {shut[door]}" for name, door in behind_shut.items()}
+    told = {name: f"is reached through {door}, which does not respond: {shut[door]}" for name, door in behind_shut.items()}
     found = {**shut, **told, **lost}
     return {name: found[name] for name in wanted if name in found}
 
@@ -128,5 +128,5 @@ def _reason(ended: CompletedProcess) -> str:
     """Return ssh's message, shortened to the decisive line."""
     said = ended.stderr.strip()
     if "REMOTE HOST IDENTIFICATION HAS CHANGED" in said or "Host key verification failed" in said:
-        return "its host key is not the pinned one: this is another machine, or somebody is in between"
+        return "its host key is not the pinned one: another machine responds, or the connection is intercepted"
     return said.splitlines()[-1] if said else f"ssh ended with status {ended.status}"

@@ -85,7 +85,7 @@ class Handshake:
             raise LoginRefusedError(
                 f"{self.way}: shows host key {fingerprint(self.key)} ({self.key.get_name()}), which is not the one the stack file gives",
                 hint="on its console, compare with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub`; then correct host_key, "
-                "or find out who answers there",
+                "or find out which machine responds there",
             )
 
     def enter(self, keys: list[Path]) -> Session:
@@ -197,7 +197,7 @@ def _authenticate(way: SshRoute, transport: paramiko.Transport, keys: list[Path]
         except paramiko.AuthenticationException:
             continue
         except (OSError, EOFError, paramiko.SSHException) as error:
-            raise LoginRefusedError(f"{way}: broke off the login: {error}", hint="look at its sshd's journal") from None
+            raise LoginRefusedError(f"{way}: broke off the login: {error}", hint="check the journal of its sshd") from None
         else:
             return
     missing = "".join(f"; there is no file {path}" for path in keys if not path.expanduser().exists())
@@ -221,4 +221,4 @@ def _load(path: Path) -> paramiko.PKey | None:
         raise LoginRefusedError(f"{path}: is no private key: {error}", hint="name a private key in target.ssh_private_key_file") from None
 
 
-_REACH: Final = "look whether it runs, whether address and port are right, and whether a firewall is in between"
+_REACH: Final = "check that it runs, that address and port are right, and that no firewall blocks the connection"

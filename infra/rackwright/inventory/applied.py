@@ -31,7 +31,7 @@ def read(file: Path) -> ClusterPlan | None:
     try:
         said = json.loads(file.read_text(encoding="utf-8"))
         if said["schema"] != SCHEMA:
-            raise ValueError(f"speaks {said['schema']}, not {SCHEMA}")
+            raise ValueError(f"has schema {said['schema']}, expected {SCHEMA}")
         cluster = Cluster.model_validate_json(json.dumps(said["cluster"]), strict=True)
         return ClusterPlan(cluster, Plan.from_data(said["plan"]), settled=bool(said["settled"]))
     except FileNotFoundError:
@@ -39,5 +39,5 @@ def read(file: Path) -> ClusterPlan | None:
     except (ValidationError, ValueError, KeyError, TypeError) as error:
         cause = f"{error.error_count()} of its fields are not known" if isinstance(error, ValidationError) else str(error)
         raise UndeterminedError(
-            f"is no record of what was applied last: {cause}", path=str(file), hint="the next `up` writes it anew"
+            f"not a valid record of the last `up`: {cause}", path=str(file), hint="the next `up` writes it again"
         ) from None

@@ -28,7 +28,7 @@ def answer(code: str) -> exceptions.ClientError:
     [
         (answer("UnauthorizedOperation"), AwsAccessDeniedError, "allow the action `ec2:DescribeImages`"),
         (answer("ExpiredToken"), AwsCredentialsError, "does not accept the credentials: Because\n  log in"),
-        (answer("Throttling"), AwsRequestError, "AWS answers Throttling: Because"),
+        (answer("Throttling"), AwsRequestError, "AWS returned Throttling: Because"),
         (exceptions.NoCredentialsError(), AwsCredentialsError, "log in (`aws sso login`)"),
         (exceptions.ProfileNotFound(profile="work"), AwsCredentialsError, "(work) could not be found\n  log in"),
         (exceptions.EndpointConnectionError(endpoint_url="https://ec2.nowhere"), AwsCredentialsError, "AWS does not answer"),

@@ -184,13 +184,13 @@ def test_remaining_resource_is_reported_with_reason(there: Account, groups: dict
 
     def refusing(service: str, call: str, **arguments: Any) -> dict[str, Any]:
         if call == "delete_volume":
-            raise AwsAccessDeniedError("these credentials may not ask it", path="ec2:delete_volume")
+            raise AwsAccessDeniedError("these credentials do not allow the call", path="ec2:delete_volume")
         return ask(service, call, **arguments)
 
     monkeypatch.setattr(there, "ask", refusing)
     with pytest.raises(RackwrightError) as stuck:
         orphans.remove(there, "mine", lambda _: None)
-    assert "1 things are left" in str(stuck.value) and "may not ask it" in str(stuck.value)
+    assert "1 resources remain" in str(stuck.value) and "do not allow the call" in str(stuck.value)
     assert {thing.kind for thing in orphans.find(there, "mine").left} == {"volume"}
 
 
@@ -199,14 +199,14 @@ def test_denied_query_is_undetermined(there: Account, monkeypatch: pytest.Monkey
 
     def refusing(service: str, call: str, *arguments: Any, **more: Any) -> Any:
         if service == "fsx":
-            raise AwsAccessDeniedError("these credentials may not ask it", path="fsx:describe_file_systems")
+            raise AwsAccessDeniedError("these credentials do not allow the call", path="fsx:describe_file_systems")
         return every(service, call, *arguments, **more)
 
     monkeypatch.setattr(there, "every", refusing)
     assert orphans.find(there, "mine").unseen == (
-        "could not look for file system: fsx:describe_file_systems: these credentials may not ask it",
+        "could not query file system: fsx:describe_file_systems: these credentials do not allow the call",
     )
-    with pytest.raises(UndeterminedError, match="could not look for file system"):
+    with pytest.raises(UndeterminedError, match="could not query file system"):
         orphans.prove_empty(there, "mine")
 
 
@@ -216,7 +216,7 @@ def test_unmanaged_tagged_resource_is_reported_and_kept(there: Account) -> None:
     s3.create_bucket(Bucket="mine-data")
     s3.put_bucket_tagging(Bucket="mine-data", Tagging={"TagSet": tags("mine")})
     assert [str(thing) for thing in orphans.find(there, "mine").left] == ["other arn:aws:s3:::mine-data"]
-    with pytest.raises(RackwrightError, match="somebody has given it the stack's tag"):
+    with pytest.raises(RackwrightError, match="although it has the stack's tag"):
         orphans.remove(there, "mine", lambda _: None)
     assert s3.list_buckets()["Buckets"]
 

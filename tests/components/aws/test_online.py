@@ -183,7 +183,7 @@ def test_unknown_quota_is_reported(told: Account, answers: Callable[..., Stubber
     running(answers)
     allow(answers, _STANDARD, 2)
     (found,) = account_checks.vcpus(at(told, cluster(type="p6-b200.48xlarge", capacity_type={"kind": "spot"})))
-    assert found.level is Severity.WARNING and found.cause.startswith("could not look: no spot quota")
+    assert found.level is Severity.WARNING and found.cause.startswith("not checked: no spot quota")
 
 
 # Images
@@ -306,7 +306,7 @@ def test_current_spot_price_is_compared(
 def test_missing_spot_price_is_reported(told: Account, answers: Callable[..., Stubber]) -> None:
     answers("ec2", "describe_spot_price_history", {"SpotPriceHistory": []})
     (found,) = account_checks.spot_prices(at(told, cluster(capacity_type={"kind": "spot"})))
-    assert found.level is Severity.WARNING and found.cause.startswith("could not look: AWS names no spot price")
+    assert found.level is Severity.WARNING and found.cause.startswith("not checked: AWS has no spot price")
 
 
 # Lustre
@@ -323,7 +323,7 @@ def test_file_system_over_quota_is_error(told: Account, answers: Callable[..., S
 def test_renamed_quota_is_reported(told: Account, answers: Callable[..., Stubber]) -> None:
     answers("service-quotas", "list_service_quotas", {"Quotas": [{"QuotaName": "Windows storage capacity", "Value": 1.0}]})
     (found,) = account_checks.lustre(at(told, cluster()))
-    assert found.level is Severity.WARNING and found.cause.startswith("could not look: no quota of fsx")
+    assert found.level is Severity.WARNING and found.cause.startswith("not checked: no FSx quota")
 
 
 # All together
@@ -348,7 +348,7 @@ def test_denied_query_is_warning_and_others_run(told: Account, answers: Callable
         (rule, Severity.WARNING)
         for rule in ("online-type-offered", "online-quota", "online-image", "online-spot-price", "online-fsx-quota")
     ]
-    assert all(each.cause.startswith("could not look: ") and "may not ask it" in each.cause and each.hint for each in found[1:])
+    assert all(each.cause.startswith("not checked: ") and "do not allow the call" in each.cause and each.hint for each in found[1:])
 
 
 @pytest.mark.parametrize(
@@ -372,4 +372,4 @@ def test_unexpected_response_is_warning_with_aws_message(told: Account, answers:
         answers("ec2", call, "Odd")
     answers("service-quotas", "list_service_quotas", "Odd")
     found = [each for each in account_checks.run_checks(at(told, cluster(**RESERVED))) if each.rule == "online-reservation"]
-    assert [each.cause for each in found] == ["could not look: ec2:describe_capacity_reservations: AWS answers Odd: no"]
+    assert [each.cause for each in found] == ["not checked: ec2:describe_capacity_reservations: AWS returned Odd: no"]

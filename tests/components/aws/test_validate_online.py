@@ -28,7 +28,7 @@ def test_validate_online_without_credentials_is_undetermined(no_account: None, r
     """Exit code 3; for programs a finding like any other."""
     ended = run("validate", str(mine), "--online")
     assert ended.code == 3 and ended.err == ""
-    assert "could not look: Unable to locate credentials\n  log in (`aws sso login`)" in ended.out
+    assert "not checked: Unable to locate credentials\n  log in (`aws sso login`)" in ended.out
     data = json.loads(run("validate", str(mine), "--online", "--json").out)
     assert data["ok"] is False and data["findings"][-1]["rule"] == "online-account"
 

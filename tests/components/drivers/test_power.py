@@ -123,7 +123,7 @@ def test_wait_for_lock_counts_against_timeout(wake: Wake, tmp_path: Path) -> Non
     """A refresh runs two scans at once: a node that did not resume for the first will not for the second."""
     with (tmp_path / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert wake({"worker0": "IDLE+POWERED_DOWN"}, patience=0) == (1, ["somebody else has been waking nodes for 0 s"], [])
+        assert wake({"worker0": "IDLE+POWERED_DOWN"}, patience=0) == (1, ["another process has been resuming nodes for 0 s"], [])
 
 
 def test_unresponsive_slurmctld_is_reported(wake: Wake) -> None:

@@ -78,7 +78,7 @@ def test_failed_canary_stays_drained_with_reason(lab: Project, broken: CommandRe
 
 
 def test_failed_canary_leaves_other_workers_running(lab: Project, broken: CommandResult) -> None:
-    assert "worker0: the roll stopped here and left it drained; not touched: worker1" in broken.output, broken.output
+    assert "worker0: the rolling update stopped here with this batch drained; not touched: worker1" in broken.output, broken.output
     assert lab.ssh("worker1", SERVED).output.strip() == OLD
     assert "DRAIN" not in state(lab, "worker1")
 

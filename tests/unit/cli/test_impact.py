@@ -139,7 +139,7 @@ def test_a_record_that_cannot_be_read_is_no_record_of_nothing(up: Path, run: Run
     paths.applied("lab").write_text(text)
     code, said, complaint = run("impact", str(up))
     assert (code, said) == (3, "")
-    assert "is no record of what was applied last" in complaint
+    assert "not a valid record of the last `up`" in complaint
     with pytest.raises(UndeterminedError):
         applied.read(paths.applied("lab"))
 
@@ -207,4 +207,4 @@ def test_neither_a_preview_nor_an_up_goes_on_where_it_is_refused(
 def test_a_record_that_cannot_be_read_stops_no_run(up: Path, logged: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     paths.applied("lab").write_text("{")
     load(up, monkeypatch)
-    assert "is no record of what was applied last" in "\n".join(logged)
+    assert "not a valid record of the last `up`" in "\n".join(logged)

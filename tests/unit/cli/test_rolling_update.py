@@ -94,10 +94,13 @@ def test_nothing_is_begun_where_a_node_does_not_answer(stack: Stack) -> None:
 
 def test_a_roll_that_stopped_says_where_and_why(stack: Stack) -> None:
     stack.done = RollingUpdateResult(
-        nodes=["worker0"], reasons=["worker1: roll-in: gpu.count_matches_plan: expected 8, found 7", "worker1: the roll stopped here"]
+        nodes=["worker0"],
+        reasons=["worker1: roll-in: gpu.count_matches_plan: expected 8, found 7", "worker1: the rolling update stopped here"],
     )
     code, out, err = stack.roll()
-    assert code == 1 and out == "" and "gpu.count_matches_plan" in err and "the roll stopped here" in err and "Traceback" not in err
+    assert (
+        code == 1 and out == "" and "gpu.count_matches_plan" in err and "the rolling update stopped here" in err and "Traceback" not in err
+    )
 
 
 @pytest.mark.parametrize("has", [False, True])

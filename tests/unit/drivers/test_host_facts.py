@@ -61,7 +61,7 @@ def test_a_machine_as_declared_has_no_fault() -> None:
         ({"init": "sh"}, "is not run by systemd but by sh"),
         ({"python": ""}, "has no python3"),
         ({"free_kib": 2**20}, "has 1024 MiB free on /, 4096 are needed"),
-        ({"serial": "CZ42"}, "has serial number CZ42, declared is CZ17: another machine answers there"),
+        ({"serial": "CZ42"}, "has serial number CZ42, declared is CZ17: this is another machine"),
         ({"conflicts": ("ufw",)}, "ufw runs: its rules and the stack's would fight"),
     ],
 )

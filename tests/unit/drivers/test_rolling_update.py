@@ -69,7 +69,9 @@ def test_the_first_failure_ends_it_and_says_what_now(played: list[Any]) -> None:
     assert done.nodes == ["w0"]
     assert {group[0] for _, group, _, _ in played} == {"w0", "w2"}
     assert done.reasons[0] == "w2: roll-in: See that it is: gpu.count_matches_plan: expected 8, found 7"
-    assert done.reasons[1].startswith("w2: the roll stopped here and left it drained; not touched: w4, w5 - repair what is named above")
+    assert done.reasons[1].startswith(
+        "w2: the rolling update stopped here with this batch drained; not touched: w4, w5 - repair the cause above"
+    )
 
 
 def test_a_node_that_does_not_get_empty_is_not_changed(played: list[Any]) -> None:

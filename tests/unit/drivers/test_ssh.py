@@ -74,7 +74,7 @@ def test_behind_a_dead_login_node_everybody_says_so_at_once(nodes: Nodes) -> Non
     found = reach("worker0", "login0", "worker1")
     assert list(found) == ["worker0", "login0", "worker1"] and set(nodes.asked) == {"login0"}
     assert found["login0"].startswith("no answer over SSH")
-    assert found["worker0"].startswith("is reached through login0, and that does not answer: no answer over SSH")
+    assert found["worker0"].startswith("is reached through login0, which does not respond: no answer over SSH")
 
 
 def test_without_a_configuration_everybody_is_asked_directly(nodes: Nodes) -> None:

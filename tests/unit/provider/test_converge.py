@@ -316,8 +316,8 @@ def test_what_the_phases_left_undone_is_rolled_in_the_plan_s_order(waiting: dict
 
 
 def test_a_roll_that_stopped_is_a_failed_converge(waiting: dict[str, Any]) -> None:
-    waiting["reasons"] = ["worker0: the roll stopped here"]
-    assert played(waiting, check=False).reasons == ["worker0: the roll stopped here"]
+    waiting["reasons"] = ["worker0: the rolling update stopped here"]
+    assert played(waiting, check=False).reasons == ["worker0: the rolling update stopped here"]
 
 
 def test_nothing_is_rolled_after_a_failure_or_by_a_look(waiting: dict[str, Any]) -> None:

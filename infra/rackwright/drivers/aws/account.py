@@ -108,7 +108,7 @@ def translate_errors(what: str) -> Iterator[None]:
         hint = (
             _CREDENTIALS
             if isinstance(unusable, _about_credentials())
-            else "this is what boto3 says; check the AWS settings in the environment"
+            else "this is boto3's message; check the AWS settings in the environment"
         )
         raise AwsCredentialsError(str(unusable).rstrip("."), path=what, hint=hint) from None
 
@@ -133,10 +133,10 @@ def _answered(what: str, answer: Any) -> UndeterminedError:
         return AwsCredentialsError(f"AWS does not accept the credentials: {message or code}", path=what, hint=_CREDENTIALS)
     if code in _REFUSED:
         return AwsAccessDeniedError(
-            "these credentials may not ask it", path=what, hint=f"allow the action `{_action(what)}`, or use other credentials"
+            "these credentials do not allow the call", path=what, hint=f"allow the action `{_action(what)}`, or use other credentials"
         )
     return AwsRequestError(
-        f"AWS answers {code}: {message}", code=code, path=what, hint="this is AWS's own message; the call can be repeated"
+        f"AWS returned {code}: {message}", code=code, path=what, hint="this is AWS's own message; the call can be repeated"
     )
 
 

@@ -57,7 +57,7 @@ def run_checks(at: AccountCheckContext) -> Iterator[Finding]:
             yield from question(at)
         except UndeterminedError as silent:
             where = f"{silent.path}: " if silent.path else ""
-            yield Finding(Severity.WARNING, name, path, f"could not look: {where}{silent.cause}", silent.hint)
+            yield Finding(Severity.WARNING, name, path, f"not checked: {where}{silent.cause}", silent.hint)
 
 
 def offers(at: AccountCheckContext) -> Iterator[Finding]:
@@ -89,7 +89,7 @@ def vcpus(at: AccountCheckContext) -> Iterator[Finding]:
             continue
         mine = quota(known, bought)
         if mine is None:
-            cause = f"could not look: no {bought} quota is on record for {known.name}"
+            cause = f"not checked: no {bought} quota is on record for {known.name}"
             yield Finding(
                 Severity.WARNING, "online-quota", f"target.instances.{group}.type", cause, "look it up in Service Quotas, service ec2"
             )
@@ -150,7 +150,7 @@ def _image(at: AccountCheckContext, declared: Image, group: str | None, path: st
         return
     pin = f"`rackwright pin-images {at.stack}` writes the newest one's id"
     if declared.id is None:
-        yield Finding(Severity.WARNING, "online-image", path, "could not look: no image's id is written", pin)
+        yield Finding(Severity.WARNING, "online-image", path, "not checked: no image's id is written", pin)
         return
     try:
         found = at.account.ask("ec2", "describe_images", ImageIds=[declared.id], IncludeDeprecated=True)["Images"]
@@ -214,7 +214,7 @@ def _fits(at: AccountCheckContext, found: dict[str, Any], declared: Instances, c
         )
     ends = found.get("EndDate")
     if ends is not None and ends < at.now:
-        yield Finding(Severity.ERROR, "online-reservation", path, f"{id_}: it ended at {ends}", "reserve anew")
+        yield Finding(Severity.ERROR, "online-reservation", path, f"{id_}: it ended at {ends}", "create a new reservation")
 
 
 def spot_prices(at: AccountCheckContext) -> Iterator[Finding]:
@@ -233,7 +233,7 @@ def spot_prices(at: AccountCheckContext) -> Iterator[Finding]:
             StartTime=at.now,
         )["SpotPriceHistory"]
         if not told:
-            cause = f"could not look: AWS names no spot price of {declared.type} in {at.target.zone}"
+            cause = f"not checked: AWS has no spot price of {declared.type} in {at.target.zone}"
             yield Finding(Severity.WARNING, "online-spot-price", path, cause, "there may be no spot capacity; try another zone")
             continue
         latest = max(told, key=lambda each: each["Timestamp"])
@@ -267,7 +267,7 @@ def lustre(at: AccountCheckContext) -> Iterator[Finding]:
         about = [each for each in quotas if _names(each["QuotaName"], "lustre", "storage capacity", *words)]
         path, gib = f"storage.{name}", storage.size // 2**30
         if not about:
-            cause = f"could not look: no quota of fsx names Lustre {storage.deployment_type} and storage capacity"
+            cause = f"not checked: no FSx quota names Lustre {storage.deployment_type} and storage capacity"
             yield Finding(Severity.WARNING, "online-fsx-quota", path, cause, "look it up in Service Quotas, service fsx")
         for each in about:
             if gib > each["Value"]:
@@ -294,4 +294,4 @@ _CHECKS: Final[tuple[tuple[str, str, AccountCheck], ...]] = (
 
 def no_account(reason: AwsCredentialsError) -> Finding:
     """Return the finding for an account that could not be queried."""
-    return Finding(Severity.ERROR, "online-account", reason.path or "target", f"could not look: {reason.cause}", reason.hint)
+    return Finding(Severity.ERROR, "online-account", reason.path or "target", f"not checked: {reason.cause}", reason.hint)

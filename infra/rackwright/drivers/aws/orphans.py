@@ -57,7 +57,7 @@ def find(account: Account, stack: str) -> Found:
         try:
             left += [Leftover(kind.name, id_) for id_ in kind.find(account, stack)]
         except UndeterminedError as silent:
-            unseen.append(f"could not look for {kind.name}: {silent.path}: {silent.cause}")
+            unseen.append(f"could not query {kind.name}: {silent.path}: {silent.cause}")
     return Found(tuple(left), tuple(unseen))
 
 
@@ -102,7 +102,7 @@ def prove_empty(account: Account, stack: str, reasons: list[str] | None = None) 
             [f"  {thing}" for thing in found.left] + [f"  {reason}" for reason in reasons or []] + [f"  {one}" for one in found.unseen]
         )
         hint = f"it may bill: `rackwright down --by-label {stack} --yes` removes it"
-        raise RackwrightError(f"{len(found.left)} things are left:\n{names}", path=where, hint=hint)
+        raise RackwrightError(f"{len(found.left)} resources remain:\n{names}", path=where, hint=hint)
     if found.unseen:
         raise UndeterminedError("\n".join(found.unseen), path=where, hint="allow these calls, or use other credentials, and run it again")
 

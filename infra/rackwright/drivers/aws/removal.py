@@ -61,7 +61,7 @@ def endpoint(account: Account, id_: str) -> None:
     """Delete a VPC endpoint; the response lists those that AWS did not delete."""
     refused = account.ask("ec2", "delete_vpc_endpoints", VpcEndpointIds=[id_]).get("Unsuccessful")
     if refused:
-        raise RackwrightError(str(refused[0].get("Error", {}).get("Message", "AWS does not say why")))
+        raise RackwrightError(str(refused[0].get("Error", {}).get("Message", "AWS gives no reason")))
 
 
 def interface(account: Account, id_: str) -> None:
@@ -162,4 +162,4 @@ def budget(account: Account, name: str) -> None:
 
 def other(account: Account, arn: str) -> None:
     """Refuse a kind that rackwright does not create."""
-    raise RackwrightError("rackwright makes no such thing, and does not remove it: somebody has given it the stack's tag", path=arn)
+    raise RackwrightError("not created by rackwright, therefore not deleted, although it has the stack's tag", path=arn)

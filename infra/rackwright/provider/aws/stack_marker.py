@@ -41,7 +41,7 @@ class StackMarker(Resource):
     async def delete(self, operation: RequestContext, state: RecordedState) -> None:
         """Verify that nothing with the stack's tag remains; raise an error that names each leftover."""
         stack, account = state.inputs["stack"], Account(state.inputs["region"])
-        await operation.status("looking for what is left")
+        await operation.status("searching for leftovers")
         await asyncio.to_thread(_prove_empty, account, stack, state.outputs.get("account"))
 
 

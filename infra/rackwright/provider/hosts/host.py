@@ -58,7 +58,7 @@ class Host(Resource):
         """Adopt the machine: inspect it, refuse what cannot work, and authorise the stack's own key. Leave running services alone."""
         if news["out"]:
             return LiveResource(news["name"], {**news, "public_key": "", "incarnation": ""})
-        await operation.status("looking at the machine")
+        await operation.status("inspecting the machine")
         return await asyncio.to_thread(_adopt, operation.stack, news)
 
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:

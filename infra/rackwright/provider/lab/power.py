@@ -120,4 +120,4 @@ def _made(properties: Properties, agent: Agent) -> LiveResource:
 
 def _last_line(file: Path) -> str:
     lines = file.read_text().splitlines() if file.exists() else []
-    return lines[-1] if lines else "it said nothing"
+    return lines[-1] if lines else "it printed nothing"

@@ -134,7 +134,9 @@ class Converge(Resource):
             applied = await self._applied(operation, files, lost, within=within, check=check)
             if applied.rolls and not applied.reasons and not check:
                 await self._roll(operation, files, inputs, applied)
-        told = dict.fromkeys(power_saving.nodes if power_saving and asleep else (), f"; it may sleep, and Slurm did not wake it: {asleep}")
+        told = dict.fromkeys(
+            power_saving.nodes if power_saving and asleep else (), f"; it may be suspended, and Slurm did not resume it: {asleep}"
+        )
         return [f"{name}: {reason}{told.get(name, '')}" for name, reason in lost.items()], applied
 
     async def _reach(

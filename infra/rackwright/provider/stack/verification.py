@@ -92,7 +92,7 @@ async def _run(operation: RequestContext, level: str, results: Path) -> dict[str
     if outcome.status == InputError.exit_code:
         raise InputError(outcome.said.strip())
     if not outcome.report.exists():
-        raise UndeterminedError(f"the checks left no report; they said: {outcome.said.strip() or 'nothing'}")
+        raise UndeterminedError(f"the checks wrote no report; their output: {outcome.said.strip() or 'nothing'}")
     report: dict[str, Any] = json.loads(outcome.report.read_text())
     return report
 

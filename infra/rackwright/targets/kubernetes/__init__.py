@@ -54,7 +54,7 @@ def resolve_object_owner(plan: Plan, environ: Mapping[str, str]) -> Plan:
     missing = f"the kubernetes plugin {plugins.wanted('kubernetes')} is not installed"
     if paths.api_tunnel(plan.stack).exists():
         raise pulumi.RunError(
-            f"stacks/Pulumi.{plan.stack}.yaml: scheduler.apply_with: pulumi: {missing}, and it made the objects of this cluster\n"
+            f"stacks/Pulumi.{plan.stack}.yaml: scheduler.apply_with: pulumi: {missing}, and it created the objects of this cluster\n"
             f"  run `{plugins.command('kubernetes')}`: without it their drift from the declaration is unknown"
         )
     counted = Counter(one["kind"] for one in cluster.objects)
