@@ -47,7 +47,7 @@ def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 def watched(lab: Lab) -> Lab:
     """Return the lab after two drift scans without a difference."""
     if lab.project is None:
-        pytest.skip("drift is looked for in a lab of the tests' own: some of its nodes are deleted")
+        pytest.skip("drift faults need a lab of the tests' own: some of its nodes are deleted")
     for _ in range(2):
         assert drift(lab)["state"] == "clean"
     return lab

@@ -45,7 +45,7 @@ class Lab:
     def settle(self, nodes: Sequence[str]) -> None:
         """Register every node with slurmctld again, which queries an unreachable one only in its turn, and run the nodes' health checks."""
         if self.declared.members("slurm"):
-            self.do(self.declared.members("role_controller")[0], "nodes_settle")
+            self.do(self.declared.members("role_controller")[0], "wait_for_nodes")
         for node in nodes:
             self.do(node, LOOK_AGAIN)
 

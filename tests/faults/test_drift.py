@@ -19,7 +19,7 @@ from .conftest import chosen, drift
 from .lab import Lab
 from .score import SECONDS
 
-SAMPLE: Final = ("resources.a_volume_nobody_declared", "access.a_line_for_sudo", "scheduler.slurm_conf_is_edited")
+SAMPLE: Final = ("resources.undeclared_volume", "access.added_sudoers_file", "scheduler.slurm_conf_is_edited")
 """For the run that every change must pass; `make faults` runs all."""
 
 

@@ -25,7 +25,7 @@ def test_check_mode_reports_differing_lines_of_file(tmp_path: Path) -> None:
 
 def test_check_mode_reports_secret_change_without_content(tmp_path: Path) -> None:
     """The test runs Ansible itself: its runner removes the results of such tasks."""
-    secret = "a-secret-nobody-may-see"
+    secret = "a-secret-of-root"
     play = {"name": "Play", "hosts": "localhost", "connection": "local", "gather_facts": False}
     copy = {"name": "Write it", "ansible.builtin.copy": {"dest": str(tmp_path / "file"), "content": secret, "mode": "0600"}, "no_log": True}
     (tmp_path / "play.yml").write_text(yaml.safe_dump([{**play, "tasks": [copy]}]))

@@ -118,7 +118,7 @@ def test_refresh_reports_and_up_repairs_external_changes(cluster: Cluster) -> No
     ec2, record = cluster.account.client("ec2"), cluster.program.resources()
     lost = cluster.worker(1)["InstanceId"]
     ec2.terminate_instances(InstanceIds=[lost])
-    ec2.create_tags(Resources=[record["Vpc net"]["id"]], Tags=[{"Key": "who", "Value": "somebody"}])
+    ec2.create_tags(Resources=[record["Vpc net"]["id"]], Tags=[{"Key": "who", "Value": "another-user"}])
     hole = [{"IpProtocol": "tcp", "FromPort": 23, "ToPort": 23, "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}]
     ec2.authorize_security_group_ingress(GroupId=record["SecurityGroup door"]["id"], IpPermissions=hole)
     cluster.account.client("iam").detach_role_policy(
@@ -126,7 +126,7 @@ def test_refresh_reports_and_up_repairs_external_changes(cluster: Cluster) -> No
     )
 
     said = cluster.program.drift()
-    assert all(word in said for word in (lost, "who", "somebody", "0.0.0.0/0", "AmazonSSMManagedInstanceCore")), said
+    assert all(word in said for word in (lost, "who", "another-user", "0.0.0.0/0", "AmazonSSMManagedInstanceCore")), said
     assert "~ 2 to update" in said
     assert "- 2 to delete" in said
     assert "42 unchanged" in said

@@ -79,7 +79,7 @@ def test_drift_scan_of_healthy_cluster_finds_nothing(healthy: Project) -> None:
 def test_second_scan_replays_module_queries_and_detects_changes(healthy: Project) -> None:
     ways = [_message(healthy), _message(healthy)]
     assert "nodes answer as on" in ways[1], ways
-    assert healthy.ssh("worker1", "echo '192.0.2.9 somebody' >> /etc/hosts").ok
+    assert healthy.ssh("worker1", "echo '192.0.2.9 other-host' >> /etc/hosts").ok
     said = healthy.rackwright("drift", healthy.stack, "--json")
     assert "worker1 answers otherwise to" in said.output, said.end
     healthy.run_checked("up", "--refresh")
@@ -117,7 +117,7 @@ def test_drift_reports_and_reconciles_differences_in_each_layer(healthy: Project
 
 
 def test_ignored_difference_is_expected(healthy: Project) -> None:
-    allowed = {"subject": "*", "node": "worker1", "reason": "munge is looked into", "until": "2999-12-31"}
+    allowed = {"subject": "*", "node": "worker1", "reason": "munge is under repair", "until": "2999-12-31"}
     healthy.edit(lambda cluster: cluster.update(drift={"ignore": [allowed]}))
     assert healthy.ssh("worker1", "sudo systemctl stop munge").ok
     said = healthy.rackwright("drift", healthy.stack, "--json")

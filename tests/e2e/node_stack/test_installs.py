@@ -81,7 +81,7 @@ class Node:
         self.running = subprocess.Popen(["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", serve])
         ready = time.monotonic() + 30
         while subprocess.run([*self.ssh(), "true"], capture_output=True, check=False).returncode:
-            assert time.monotonic() < ready, "nobody can log in"
+            assert time.monotonic() < ready, "login failed"
             time.sleep(0.2)
         self.sh("apt-get -q update")  # The roles do so for old lists; those of a new folder seem to be young.
 

@@ -86,7 +86,7 @@ def test_drift_scan_resumes_worker_and_finds_nothing(saving: Project) -> None:
     _falls_asleep(saving)
     said = saving.rackwright("drift", saving.stack)
     assert said.ok, said.end + _log(saving)
-    assert _status(saving, "worker0") == "running", "nobody can tell what a node that sleeps would answer"
+    assert _status(saving, "worker0") == "running", "a suspended node has no result, so the scan must resume it"
 
 
 def test_job_resumes_worker(saving: Project) -> None:
