@@ -17,7 +17,7 @@ from support.project import Project
 from rackwright.catalog.checks import Level
 from rackwright.inventory.reader import Inventory, load
 
-from .rows import HELPERS, LOOK_AGAIN, Fault, variables
+from .fault_table import HELPERS, LOOK_AGAIN, Fault, variables
 
 ROOT = Path(__file__).resolve().parents[2]
 _COMMANDS = 900

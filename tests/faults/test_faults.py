@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from .conftest import chosen
+from .fault_table import faults
 from .lab import Lab
-from .rows import faults
 from .score import SECONDS
 
 FAULTS = faults()

@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from faults.fault_table import faults
 from faults.lab import opened
-from faults.rows import faults
 from support.kubernetes import create_as, failed_checks, kubectl, verify_until_passed
 from support.project import Project
 

@@ -14,7 +14,7 @@ from typing import Any
 import ansible_runner
 import pytest
 import yaml
-from faults.rows import HELPERS, faults
+from faults.fault_table import HELPERS, faults
 from support.check_verdict import verdict
 from support.emulated_machines import EmulatedMachines, missing_requirements
 
