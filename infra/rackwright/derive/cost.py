@@ -76,7 +76,7 @@ def spent(count: float, usd_per_hour: float, hours: float = 1.0) -> float:
     """Return the cost of items that are paid by the hour.
 
     >>> spent(8, 98, 7 * 24)
-    131712.0
+    131712
     """
     return round(count * usd_per_hour * hours, _DIGITS)
 
