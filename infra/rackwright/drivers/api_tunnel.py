@@ -41,10 +41,10 @@ def recorded(stack: str) -> ApiEndpoint | None:
     return None
 
 
-async def record(stack: str, way: ApiEndpoint) -> None:
+async def record(stack: str, api: ApiEndpoint) -> None:
     """Record the endpoint for later operations, and open the tunnel."""
     paths.prepare(stack)
-    paths.api_tunnel(stack).write_text(json.dumps(asdict(way)) + "\n", encoding="utf-8")
+    paths.api_tunnel(stack).write_text(json.dumps(asdict(api)) + "\n", encoding="utf-8")
     await open_tunnel(stack)
 
 
@@ -57,34 +57,34 @@ async def forget(stack: str) -> None:
 
 async def open_tunnel(stack: str) -> None:
     """Listen on the port, if the stack has an endpoint and no process listens yet."""
-    way = recorded(stack)
-    if way is None or (stack in _open and _open[stack][0] == way):
+    api = recorded(stack)
+    if api is None or (stack in _open and _open[stack][0] == api):
         return
     if stack in _open:
         _open.pop(stack)[1].close()
-    _open[stack] = (way, await _listen(stack, way))
+    _open[stack] = (api, await _listen(stack, api))
 
 
-async def _listen(stack: str, way: ApiEndpoint) -> asyncio.Server:
+async def _listen(stack: str, api: ApiEndpoint) -> asyncio.Server:
     async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
-            await _carry(stack, way, reader, writer)
+            await _carry(stack, api, reader, writer)
 
     deadline = asyncio.get_running_loop().time() + _TAKEN
     while True:
         try:
-            return await asyncio.start_server(carry, HERE, way.port)
+            return await asyncio.start_server(carry, HERE, api.port)
         except OSError as error:
             if asyncio.get_running_loop().time() > deadline:
-                cause = f"{HERE}:{way.port}, the way to its Kubernetes, cannot be opened: {error.strerror}"
-                raise RackwrightError(cause, path=f"stack {stack}", hint="end what listens there") from None
+                cause = f"{HERE}:{api.port}, the tunnel to its Kubernetes API, cannot be opened: {error.strerror}"
+                raise RackwrightError(cause, path=f"stack {stack}", hint="stop the process that listens on this port") from None
         await asyncio.sleep(0.1)
 
 
-async def _carry(stack: str, way: ApiEndpoint, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _carry(stack: str, api: ApiEndpoint, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Forward one connection until either side closes it."""
     pipe, null = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
-    command = ["ssh", "-F", str(paths.ssh_config(stack)), "-W", way.endpoint, way.through]
+    command = ["ssh", "-F", str(paths.ssh_config(stack)), "-W", api.endpoint, api.through]
     ssh = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=null)
     assert ssh.stdin is not None and ssh.stdout is not None
     there, back = asyncio.create_task(_pour(reader, ssh.stdin)), asyncio.create_task(_pour(ssh.stdout, writer))

@@ -117,9 +117,9 @@ def require_root(session: Session) -> None:
     said = session.run("id -u", root=True)
     if said.status == 0 and said.output.strip() == "0":
         return
-    user, why = session.way.user, said.complaint.splitlines()[-1] if said.complaint else "sudo failed"
+    user, why = session.route.user, said.complaint.splitlines()[-1] if said.complaint else "sudo failed"
     raise LoginRefusedError(
-        f"{session.way}: {user} may not become root without a password ({why})",
+        f"{session.route}: {user} may not become root without a password ({why})",
         hint=f"there, as root: echo '{user} ALL=(ALL) NOPASSWD:ALL' > /etc/sudoers.d/{user} && chmod 0440 /etc/sudoers.d/{user}",
     )
 
@@ -131,7 +131,7 @@ def facts(session: Session) -> Facts:
     found = dict(pairs)
     if said.status != 0 or not found.get("machine_id"):
         raise LoginRefusedError(
-            f"{session.way}: its facts cannot be read: {said.complaint or said.output}", hint="a Linux machine with systemd is needed"
+            f"{session.route}: its facts cannot be read: {said.complaint or said.output}", hint="a Linux machine with systemd is needed"
         )
     return Facts(
         os=_os(found["os"]),
@@ -194,13 +194,13 @@ def clean(session: Session) -> None:
     """Stop what the stack ran and remove what its roles wrote."""
     said = session.run(_CLEAN, root=True)
     if said.status != 0:
-        raise LoginRefusedError(f"{session.way}: cannot be cleaned: {said.complaint}")
+        raise LoginRefusedError(f"{session.route}: cannot be cleaned: {said.complaint}")
 
 
 def _must(session: Session, script: str, what: str) -> None:
     said = session.run(script)
     if said.status != 0:
-        raise LoginRefusedError(f"{session.way}: {what}: {said.complaint}", hint="check ~/.ssh on the machine: owner, modes, free space")
+        raise LoginRefusedError(f"{session.route}: {what}: {said.complaint}", hint="check ~/.ssh on the machine: owner, modes, free space")
 
 
 def _kind(container: str) -> str:

@@ -30,7 +30,7 @@ _CONNECT: Final = 5.0
 _COMMAND: Final = 60.0
 """Seconds a command may take."""
 _AT_ONCE: Final = 8
-"""Logins under way at one machine: sshd drops some from the eleventh on (MaxStartups 10:30:100, sshd_config(5)), and a whole rack may be
+"""Logins at a time at one machine: sshd drops some from the eleventh on (MaxStartups 10:30:100, sshd_config(5)), and a whole rack may be
 reached through one."""
 _turns: Final[defaultdict[tuple[str, int], threading.BoundedSemaphore]] = defaultdict(lambda: threading.BoundedSemaphore(_AT_ONCE))
 
@@ -70,8 +70,8 @@ class CommandResult:
 class Handshake:
     """A connection to a machine that has presented its host key, before a login."""
 
-    def __init__(self, way: SshRoute, transport: paramiko.Transport) -> None:
-        self.way, self._transport = way, transport
+    def __init__(self, route: SshRoute, transport: paramiko.Transport) -> None:
+        self.route, self._transport = route, transport
 
     @property
     def key(self) -> paramiko.PKey:
@@ -80,25 +80,25 @@ class Handshake:
 
     def check_key(self) -> None:
         """Raise LoginRefusedError if the key is not that of the route."""
-        mine = fingerprint(self.key) if " " not in self.way.host_key else f"{self.key.get_name()} {self.key.get_base64()}"
-        if mine.rstrip("=") != self.way.host_key.rstrip("="):
+        mine = fingerprint(self.key) if " " not in self.route.host_key else f"{self.key.get_name()} {self.key.get_base64()}"
+        if mine.rstrip("=") != self.route.host_key.rstrip("="):
             raise LoginRefusedError(
-                f"{self.way}: shows host key {fingerprint(self.key)} ({self.key.get_name()}), which is not the one the stack file gives",
+                f"{self.route}: shows host key {fingerprint(self.key)} ({self.key.get_name()}), which is not the one the stack file gives",
                 hint="on its console, compare with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub`; then correct host_key, "
                 "or find out which machine responds there",
             )
 
     def enter(self, keys: list[Path]) -> Session:
         """Log in with one of these keys, or of the agent's."""
-        _authenticate(self.way, self._transport, keys)
-        return Session(self.way, self._transport)
+        _authenticate(self.route, self._transport, keys)
+        return Session(self.route, self._transport)
 
 
 class Session:
     """A login on a machine."""
 
-    def __init__(self, way: SshRoute, transport: paramiko.Transport) -> None:
-        self.way, self._transport = way, transport
+    def __init__(self, route: SshRoute, transport: paramiko.Transport) -> None:
+        self.route, self._transport = route, transport
 
     @property
     def public_key(self) -> str:
@@ -110,9 +110,9 @@ class Session:
         """Run a shell script as the login user, or as root."""
         shell = f"sh -c {shlex.quote(script)}"
         try:
-            return self._run(f"sudo -n -- {shell}" if root and self.way.user != "root" else shell)
+            return self._run(f"sudo -n -- {shell}" if root and self.route.user != "root" else shell)
         except (OSError, EOFError, paramiko.SSHException) as error:
-            raise HostUnreachableError(f"{self.way}: stopped answering: {error or type(error).__name__}", hint=_REACH) from None
+            raise HostUnreachableError(f"{self.route}: stopped responding: {error or type(error).__name__}", hint=_REACH) from None
 
     def _run(self, command: str) -> CommandResult:
         channel = self._transport.open_session(timeout=_CONNECT)
@@ -123,36 +123,36 @@ class Session:
             output, complaint = out.read().decode(errors="replace"), err.read().decode(errors="replace")
         return CommandResult(channel.recv_exit_status(), output, complaint.strip())
 
-    def tunnel(self, way: SshRoute) -> paramiko.Channel:
+    def tunnel(self, route: SshRoute) -> paramiko.Channel:
         """Return a channel from the machine to another one."""
-        return self._transport.open_channel("direct-tcpip", (way.address, way.port), ("127.0.0.1", 0), timeout=_CONNECT)
+        return self._transport.open_channel("direct-tcpip", (route.address, route.port), ("127.0.0.1", 0), timeout=_CONNECT)
 
 
 @contextmanager
-def login(way: SshRoute, keys: list[Path], *, through: SshRoute | None = None) -> Iterator[Session]:
+def login(route: SshRoute, keys: list[Path], *, through: SshRoute | None = None) -> Iterator[Session]:
     """Log in, optionally through a jump host. Raise HostUnreachableError or LoginRefusedError with cause and hint."""
     with ExitStack() as stack:
-        first = _first(way, through, keys, stack) if through is not None else None
-        with _turns[way.address, way.port]:
-            met = stack.enter_context(handshake(way, first))
+        first = _first(route, through, keys, stack) if through is not None else None
+        with _turns[route.address, route.port]:
+            met = stack.enter_context(handshake(route, first))
             met.check_key()
             session = met.enter(keys)
         yield session
 
 
 @contextmanager
-def handshake(way: SshRoute, first: Session | None = None) -> Iterator[Handshake]:
+def handshake(route: SshRoute, first: Session | None = None) -> Iterator[Handshake]:
     """Connect, optionally through a jump host's session, without a login and without trusting the key."""
     with ExitStack() as stack:
-        yield Handshake(way, _connect(way, first, stack))
+        yield Handshake(route, _connect(route, first, stack))
 
 
-def _first(way: SshRoute, through: SshRoute, keys: list[Path], stack: ExitStack) -> Session:
+def _first(route: SshRoute, through: SshRoute, keys: list[Path], stack: ExitStack) -> Session:
     """Log in on the jump host; errors there name the machine behind it."""
     try:
         return stack.enter_context(login(through, keys))
     except (HostUnreachableError, LoginRefusedError) as error:
-        raise type(error)(f"{way}: is reached through {through.name}, and there is no way in: {error.cause}", hint=error.hint) from None
+        raise type(error)(f"{route}: is reached through {through.name}, which is not accessible: {error.cause}", hint=error.hint) from None
 
 
 def fingerprint(key: paramiko.PKey) -> str:
@@ -165,19 +165,19 @@ def fingerprint_of(blob: bytes) -> str:
     return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
 
 
-def _connect(way: SshRoute, first: Session | None, stack: ExitStack) -> paramiko.Transport:
+def _connect(route: SshRoute, first: Session | None, stack: ExitStack) -> paramiko.Transport:
     """Exchange the handshake; the exit stack closes all connections."""
     try:
-        channel = first.tunnel(way) if first is not None else socket.create_connection((way.address, way.port), timeout=_CONNECT)
+        channel = first.tunnel(route) if first is not None else socket.create_connection((route.address, route.port), timeout=_CONNECT)
         stack.callback(channel.close)
         transport = paramiko.Transport(channel)
         stack.callback(transport.close)
         transport.banner_timeout = _CONNECT
-        transport.get_security_options().key_types = _algorithms(way.host_key)
+        transport.get_security_options().key_types = _algorithms(route.host_key)
         transport.start_client(timeout=_CONNECT * 2)
     except (OSError, EOFError, paramiko.SSHException) as error:
-        behind = f" behind {first.way.name}" if first is not None else ""
-        raise HostUnreachableError(f"{way}: no SSH server answers{behind}: {error or type(error).__name__}", hint=_REACH) from None
+        behind = f" behind {first.route.name}" if first is not None else ""
+        raise HostUnreachableError(f"{route}: no SSH server responds{behind}: {error or type(error).__name__}", hint=_REACH) from None
     return transport
 
 
@@ -189,21 +189,21 @@ def _algorithms(host_key: str) -> tuple[str, ...]:
     return ("rsa-sha2-512", "rsa-sha2-256") if kind == "ssh-rsa" else (kind,)
 
 
-def _authenticate(way: SshRoute, transport: paramiko.Transport, keys: list[Path]) -> None:
+def _authenticate(route: SshRoute, transport: paramiko.Transport, keys: list[Path]) -> None:
     offered = [key for path in keys if (key := _load(path)) is not None] + list(paramiko.Agent().get_keys())
     for key in offered:
         try:
-            transport.auth_publickey(way.user, key)
+            transport.auth_publickey(route.user, key)
         except paramiko.AuthenticationException:
             continue
         except (OSError, EOFError, paramiko.SSHException) as error:
-            raise LoginRefusedError(f"{way}: broke off the login: {error}", hint="check the journal of its sshd") from None
+            raise LoginRefusedError(f"{route}: broke off the login: {error}", hint="check the journal of its sshd") from None
         else:
             return
     missing = "".join(f"; there is no file {path}" for path in keys if not path.expanduser().exists())
     raise LoginRefusedError(
-        f"{way}: accepts none of the {len(offered)} keys offered{missing}",
-        hint=f"put your public key into ~{way.user}/.ssh/authorized_keys there; name the key in target.ssh_private_key_file, "
+        f"{route}: accepts none of the {len(offered)} keys offered{missing}",
+        hint=f"put your public key into ~{route.user}/.ssh/authorized_keys there; name the key in target.ssh_private_key_file, "
         "or load it into the agent",
     )
 

@@ -8,7 +8,7 @@ import os
 import signal
 from collections.abc import Callable
 
-_LOOK_EVERY = 0.5
+_POLL_SECONDS = 0.5
 """Seconds between reads of the parent: an engine killed by SIGKILL sends no message."""
 _GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL for a child."""
@@ -57,7 +57,7 @@ class Lifetime:
         """Wait until the engine has exited, then call `stop` to end the server."""
         parent = os.getppid()
         while os.getppid() == parent:
-            await asyncio.sleep(_LOOK_EVERY)
+            await asyncio.sleep(_POLL_SECONDS)
         await self.cancel()
         stop()
 

@@ -26,11 +26,11 @@ def users(step: Transition) -> Iterator[PlannedChange]:
         yield PlannedChange(Action.CHANGE, (name,), tuple(map(str, of_user)), words)
 
 
-def remaining(step: Transition, told: frozenset[str]) -> Iterator[PlannedChange]:
+def remaining(step: Transition, covered: frozenset[str]) -> Iterator[PlannedChange]:
     """Yield the edits without a consequence so far, each with the text of its update policy."""
-    untold = [edit for edit in step.edits if not any(f"{edit}.".startswith(f"{path}.") for path in told)]
+    uncovered = [edit for edit in step.edits if not any(f"{edit}.".startswith(f"{path}.") for path in covered)]
     rows: dict[tuple[Action, str], list[str]] = {}
-    for edit in untold:
+    for edit in uncovered:
         rows.setdefault(_by_policy(edit), []).append(str(edit))
     for (action, words), why in rows.items():
         yield PlannedChange(action, (), tuple(why), words)

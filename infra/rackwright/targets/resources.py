@@ -164,7 +164,7 @@ class Host(pulumi.CustomResource):
         name: str,
         *,
         stack: str,
-        way: Mapping[str, Any],
+        route: Mapping[str, Any],
         via: Mapping[str, Any] | None,
         identity: str | None,
         authorized_key: pulumi.Input[str],
@@ -174,7 +174,7 @@ class Host(pulumi.CustomResource):
     ) -> None:
         inputs = {
             "stack": stack,
-            **way,
+            **route,
             "via": via,
             "identity": identity,
             "authorized_key": authorized_key,

@@ -53,7 +53,7 @@ PAUSE = 0.05
 AGENT = f"""
 import sys
 from rackwright.provider.lab import power_agent as agent
-agent._LOOK_EVERY = agent._ABSENT_EVERY = {PAUSE}
+agent._POLL_SECONDS = agent._ABSENT_POLL_SECONDS = {PAUSE}
 sys.exit(agent.main(*sys.argv[2:]))
 """
 """The agent with shorter pauses between its polls."""
@@ -77,7 +77,7 @@ def containers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(power_agent, "_LOOK_EVERY", PAUSE)
+    monkeypatch.setattr(power_agent, "_POLL_SECONDS", PAUSE)
     monkeypatch.setattr(power, "_COMMAND", (sys.executable, "-c", AGENT, power_agent.__name__))
     monkeypatch.setattr(power, "_START", HANG_SECONDS)
     paths.prepare("lab")

@@ -149,7 +149,7 @@ def test_unreachable_machine_stays_in_stack(hosts: Project, machines: Machines) 
         said = hosts.pulumi("refresh")
     finally:
         subprocess.run(["podman", "unpause", f"{machines.name}-worker1"], check=True, capture_output=True)
-    assert "worker1" in said.output and "no SSH server answers" in hosts.resources()["worker1"]["outputs"]["status"], said.output
+    assert "worker1" in said.output and "no SSH server responds" in hosts.resources()["worker1"]["outputs"]["status"], said.output
     hosts.run_checked("up", "--refresh")
     assert hosts.report()["verdict"] == "passed"
 

@@ -14,7 +14,7 @@ from standins.aws.servicer import Servicer
 
 _LARGEST_MESSAGE: Final = 400 * 1024 * 1024
 """Bytes; the engine's own limit (sdk/go/common/util/rpcutil)."""
-_LOOK_EVERY: Final = 0.5
+_POLL_SECONDS: Final = 0.5
 """Seconds between reads of the parent: an engine killed by SIGKILL sends no message."""
 _NOBODYS: Final = {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull, "AWS_EC2_METADATA_DISABLED": "true"}
 
@@ -32,7 +32,7 @@ async def serve() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     while not stopped.is_set() and os.getppid() == parent:
-        await asyncio.sleep(_LOOK_EVERY / 5)
+        await asyncio.sleep(_POLL_SECONDS / 5)
     os._exit(0)
 
 

@@ -15,7 +15,7 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 
 from standins.moto_server import capacity, filesystems, gateways, images, interfaces, launch, spending
 
-_LOOK_EVERY: Final = 0.5
+_POLL_SECONDS: Final = 0.5
 """Seconds between reads of the parent: a test run killed by SIGKILL sends no message."""
 
 
@@ -28,7 +28,7 @@ class _Quiet(WSGIRequestHandler):
 
 def _end_with(parent: int) -> None:
     while os.getppid() == parent:
-        time.sleep(_LOOK_EVERY)
+        time.sleep(_POLL_SECONDS)
     os._exit(0)
 
 

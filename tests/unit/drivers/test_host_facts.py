@@ -33,7 +33,7 @@ class Console:
     """A session whose scripts run here, in a home of its own; as root it answers what it was told to."""
 
     def __init__(self, home: Path, root: CommandResult | None = None) -> None:
-        self.way, self.home, self.root = SshRoute("worker0", "192.0.2.10", 22, "admin", "SHA256:x"), home, root
+        self.route, self.home, self.root = SshRoute("worker0", "192.0.2.10", 22, "admin", "SHA256:x"), home, root
 
     def run(self, script: str, *, root: bool = False) -> CommandResult:
         """Run a script, or give the prepared answer."""

@@ -106,7 +106,7 @@ def _look(stack: str, inputs: Properties, *, adopted: bool) -> Properties:
             serial=inputs.get("serial"),
         )
         if wrong := host_facts.mismatches(found, declared, adopted=adopted):
-            raise LoginRefusedError(f"{session.way}: " + "; ".join(wrong), hint="declare what is there, or change the machine")
+            raise LoginRefusedError(f"{session.route}: " + "; ".join(wrong), hint="declare what is there, or change the machine")
         if not adopted:
             host_facts.authorize_key(session, inputs["authorized_key"])
         return {"public_key": session.public_key, "incarnation": found.machine_id}

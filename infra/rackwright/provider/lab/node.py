@@ -87,7 +87,7 @@ class Node(Resource):
             await self._remove(news["stack"], news["hostname"], news["name"])
             found = None
         if found is None:
-            _forget_sleep(news["stack"], news["hostname"])
+            _clear_power_marks(news["stack"], news["hostname"])
             await operation.status("starting")
             async with podman_secrets(_identity(news)) as secrets:
                 await run_checked("run", "--detach", *_options(news), *secrets, news["image"], *_init(news))
@@ -101,7 +101,7 @@ class Node(Resource):
         found = await inspect(state.id)
         if found is None:
             return None
-        if _sleeps_or_was_woken(operation.stack, state, found, slept=slept):
+        if _is_suspended_or_resumed(operation.stack, state, found, slept=slept):
             return LiveResource(state.id, state.outputs, inputs={**state.inputs, "status": _RUNNING})
         if node_drift.replaced(found, state):
             news = {"status": node_drift.REPLACED, "image": found.image}
@@ -120,7 +120,7 @@ class Node(Resource):
         if found.paused:
             await run_checked("unpause", news["name"])
         elif not found.running:
-            _forget_sleep(news["stack"], news["hostname"])
+            _clear_power_marks(news["stack"], news["hostname"])
             await run_checked("start", news["name"])
         await ssh.close(operation.stack, news["hostname"])
         found = await inspect(news["name"])
@@ -134,7 +134,7 @@ class Node(Resource):
 
     async def _remove(self, stack: str, hostname: str, name: str) -> None:
         await podman("rm", "--force", "--time", "0", "--volumes", name)
-        _forget_sleep(stack, hostname)
+        _clear_power_marks(stack, hostname)
         await ssh.close(stack, hostname)
 
 
@@ -147,23 +147,23 @@ def _is_as_recorded(stack: str, state: RecordedState, found: Container | None, *
         return False
     unchanged = found.running and not found.paused and found.incarnation == state.outputs.get("incarnation")
     wakes = found.running or power.living(stack) is not None
-    return unchanged or (wakes and _sleeps_or_was_woken(stack, state, found, slept=slept))
+    return unchanged or (wakes and _is_suspended_or_resumed(stack, state, found, slept=slept))
 
 
-def _sleeps_or_was_woken(stack: str, state: RecordedState, found: Container, *, slept: bool) -> bool:
+def _is_suspended_or_resumed(stack: str, state: RecordedState, found: Container, *, slept: bool) -> bool:
     """Return whether power saving stopped or started the recorded container; `slept`: it was suspended before the inspection."""
     same = str(state.outputs.get("incarnation", "")).startswith(found.short_id)
     asleep = slept or paths.asleep(stack, state.inputs["hostname"]).exists()
-    return same and not found.paused and (asleep or (found.running and _was_woken(stack, state, found)))
+    return same and not found.paused and (asleep or (found.running and _was_resumed(stack, state, found)))
 
 
-def _was_woken(stack: str, state: RecordedState, found: Container) -> bool:
+def _was_resumed(stack: str, state: RecordedState, found: Container) -> bool:
     """Return whether the power agent started the container last."""
     file = paths.woken(stack, state.inputs["hostname"])
     return file.exists() and file.read_text() == found.incarnation
 
 
-def _forget_sleep(stack: str, hostname: str) -> None:
+def _clear_power_marks(stack: str, hostname: str) -> None:
     for mark in (paths.asleep(stack, hostname), paths.woken(stack, hostname)):
         mark.unlink(missing_ok=True)
 

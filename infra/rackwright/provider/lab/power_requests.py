@@ -24,9 +24,9 @@ FOLDER: Final = ("var", "lib", "rackwright", "power")
 class Request:
     """One request file: the wanted state of a node, and the time of the request (ns since 1970)."""
 
-    wish: str
+    action: str
     node: str
-    asked: int
+    requested_ns: int
 
 
 @contextmanager
@@ -46,19 +46,19 @@ def opened(root: str, *parts: str) -> Iterator[int]:
 def requests(root: str, nodes: Collection[str]) -> list[Request]:
     """Return the latest request for each of these nodes; ignore every other file."""
     found: dict[str, Request] = {}
-    for wish in ACTIONS:
-        with suppress(FileNotFoundError), opened(root, *FOLDER, wish) as folder:
+    for action in ACTIONS:
+        with suppress(FileNotFoundError), opened(root, *FOLDER, action) as folder:
             for node in set(os.listdir(folder)).intersection(nodes):
-                told = os.stat(node, dir_fd=folder, follow_symlinks=False)
-                if stat.S_ISREG(told.st_mode) and (node not in found or told.st_mtime_ns > found[node].asked):
-                    found[node] = Request(wish, node, told.st_mtime_ns)
-    return sorted(found.values(), key=lambda request: (request.wish, request.node))
+                status = os.stat(node, dir_fd=folder, follow_symlinks=False)
+                if stat.S_ISREG(status.st_mode) and (node not in found or status.st_mtime_ns > found[node].requested_ns):
+                    found[node] = Request(action, node, status.st_mtime_ns)
+    return sorted(found.values(), key=lambda request: (request.action, request.node))
 
 
 def settle(root: str, request: Request) -> None:
     """Remove a fulfilled request, unless it has been renewed meanwhile."""
-    with suppress(FileNotFoundError), opened(root, *FOLDER, request.wish) as folder:
-        if os.stat(request.node, dir_fd=folder, follow_symlinks=False).st_mtime_ns == request.asked:
+    with suppress(FileNotFoundError), opened(root, *FOLDER, request.action) as folder:
+        if os.stat(request.node, dir_fd=folder, follow_symlinks=False).st_mtime_ns == request.requested_ns:
             os.unlink(request.node, dir_fd=folder)
 
 
@@ -73,6 +73,6 @@ def refusal(stack: str, node: str, found: Container | None) -> str | None:
 
 def is_met(request: Request, found: Container) -> bool:
     """Return whether the request is fulfilled. A node must have started after a power-up request, since Slurm waits for a boot."""
-    if request.wish == "suspend":
+    if request.action == "suspend":
         return not found.running
-    return found.running and datetime.fromisoformat(found.started_at).timestamp() * 1e9 >= request.asked
+    return found.running and datetime.fromisoformat(found.started_at).timestamp() * 1e9 >= request.requested_ns

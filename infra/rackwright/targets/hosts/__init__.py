@@ -9,7 +9,7 @@ import pulumi
 from rackwright.model.targets.hosts import HostsTarget
 from rackwright.plan import Plan
 from rackwright.targets import TargetResult, kubernetes
-from rackwright.targets.hosts.network import way
+from rackwright.targets.hosts.network import ssh_route
 from rackwright.targets.hosts.nodes import host
 
 __all__ = ["build"]
@@ -22,7 +22,7 @@ def build(plan: Plan, access_key: pulumi.Input[str]) -> TargetResult:
     records: dict[str, dict[str, Any]] = {}
     for node in plan.nodes:
         found = host(plan, target, node, access_key)
-        reached = way(target, node)
+        reached = ssh_route(target, node)
         records[node.name] = {
             "address": reached["address"],
             "port": reached["port"],

@@ -8,7 +8,7 @@ from rackwright.model.targets.hosts import HostsTarget
 from rackwright.plan import PlanNode
 
 
-def way(target: HostsTarget, node: PlanNode) -> dict[str, Any]:
+def ssh_route(target: HostsTarget, node: PlanNode) -> dict[str, Any]:
     """Return the address of a machine's SSH server as seen from the start of the connection, the login user and the expected host key."""
     machine = target.each[node.name]
     return {

@@ -7,7 +7,7 @@ import pulumi
 from rackwright.model.targets.hosts import HostsTarget, MachineType
 from rackwright.plan import Plan, PlanNode
 from rackwright.targets import resources
-from rackwright.targets.hosts.network import way
+from rackwright.targets.hosts.network import ssh_route
 
 
 def host(plan: Plan, target: HostsTarget, node: PlanNode, access_key: pulumi.Input[str]) -> resources.Host:
@@ -16,8 +16,8 @@ def host(plan: Plan, target: HostsTarget, node: PlanNode, access_key: pulumi.Inp
     return resources.Host(
         node.name,
         stack=plan.stack,
-        way=way(target, node),
-        via=way(target, plan.node(through)) if through else None,
+        route=ssh_route(target, node),
+        via=ssh_route(target, plan.node(through)) if through else None,
         identity=target.ssh_private_key_file,
         authorized_key=access_key,
         declared={
