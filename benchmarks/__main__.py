@@ -22,7 +22,7 @@ sys.path.insert(0, str(HERE.parent / "tests"))
 
 from looks import converged, drifted, lookups, say, timed, verified  # noqa: E402
 from support.project import Project, clone  # noqa: E402
-from support.simulated_fabric import planned, seen  # noqa: E402
+from support.simulated_fabric import discover, plan_for  # noqa: E402
 
 from rackwright.plan.fabric import netlist, wiring  # noqa: E402
 from rackwright.report.fabric_diff import compare  # noqa: E402
@@ -148,8 +148,8 @@ def verified_beside_paused_node(project: Project) -> None:
 
 def fabric_compared(image: str) -> None:
     """The fabric of 256 nodes as the subnet manager finds it, against its cable list."""
-    plan = planned(256)
-    compared = compare((cable.row() for cable in wiring(plan).cables), read_links(seen(image, netlist(plan))))
+    plan = plan_for(256)
+    compared = compare((cable.row() for cable in wiring(plan).cables), read_links(discover(image, netlist(plan))))
     assert not compared.differences and not compared.unknown
 
 

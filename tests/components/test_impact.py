@@ -22,7 +22,7 @@ from rackwright.stackfile.load import load_cluster
 NODE, HOST, VOLUME = "rackwright:lab:Node", "rackwright:hosts:Host", "rackwright:lab:Volume"
 
 
-def written(stack: str) -> dict[str, Any]:
+def committed_stack(stack: str) -> dict[str, Any]:
     """Return the contents of a committed stack file."""
     data, _ = yaml_reader.read(paths.stack_file(stack))
     found: dict[str, Any] = data["config"]["rackwright:cluster"]
@@ -31,7 +31,7 @@ def written(stack: str) -> dict[str, Any]:
 
 def edited(stack: str, path: str, value: Any) -> tuple[ClusterPlan, ClusterPlan]:
     """Return a committed stack before and after one edit; None removes a key."""
-    said = written(stack)
+    said = committed_stack(stack)
     new = copy.deepcopy(said)
     *above, last = path.split(".")
     place = new

@@ -55,7 +55,7 @@ print("I: done")
 """
 
 
-class Played:
+class BuildMachine:
     """A machine whose Go, kubeadm and mmdebstrap are scripts, and folders with the real go.mod files."""
 
     def __init__(self, folder: Path) -> None:
@@ -89,8 +89,8 @@ class Played:
 
 
 @pytest.fixture
-def played(tmp_path: Path) -> Played:
-    return Played(tmp_path)
+def played(tmp_path: Path) -> BuildMachine:
+    return BuildMachine(tmp_path)
 
 
 def events(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
@@ -98,7 +98,7 @@ def events(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_build_writes_bundle_with_contents(played: Played) -> None:
+def test_build_writes_bundle_with_contents(played: BuildMachine) -> None:
     played.provide()
     described = json.loads((played.into / "bundle.json").read_text())
     assert (described["schema"], described["kubernetes"]) == ("rackwright.kubernetes-bundle/1", "1.34.1")
@@ -113,7 +113,7 @@ def test_build_writes_bundle_with_contents(played: Played) -> None:
     assert not played.into.with_name("bundle.part").exists()
 
 
-def test_finished_bundle_is_reused(played: Played, capsys: pytest.CaptureFixture[str]) -> None:
+def test_finished_bundle_is_reused(played: BuildMachine, capsys: pytest.CaptureFixture[str]) -> None:
     played.provide()
     assert played.calls() == ["kubernetes"] * 4 + ["etcd", "coredns"]
     capsys.readouterr()
@@ -122,7 +122,7 @@ def test_finished_bundle_is_reused(played: Played, capsys: pytest.CaptureFixture
     assert events(capsys) == [{"bundle": str(played.into)}]
 
 
-def test_builder_prints_stage_events(played: Played, capsys: pytest.CaptureFixture[str]) -> None:
+def test_builder_prints_stage_events(played: BuildMachine, capsys: pytest.CaptureFixture[str]) -> None:
     played.provide()
     told = events(capsys)
     assert told[-1] == {"bundle": str(played.into)}
@@ -133,7 +133,7 @@ def test_builder_prints_stage_events(played: Played, capsys: pytest.CaptureFixtu
     assert [event["stage"] for event in told[:-1] if event["detail"].startswith("done in")] == [1, 2, 3, 4, 5, 6, 7]
 
 
-def test_finished_stages_survive_failure(played: Played, capsys: pytest.CaptureFixture[str]) -> None:
+def test_finished_stages_survive_failure(played: BuildMachine, capsys: pytest.CaptureFixture[str]) -> None:
     (played.bin / "no-coredns").touch()
     with pytest.raises(Failure, match=r"(?s)3/7 CoreDNS 1\.12\.1: .*one\.go:1: no such thing\nin .*coredns\..*run this again") as failed:
         played.provide()
@@ -149,7 +149,7 @@ def test_finished_stages_survive_failure(played: Played, capsys: pytest.CaptureF
     assert kept == ["Kubernetes 1.34.1", "etcd 3.6.4"]
 
 
-def test_build_of_other_sources_is_not_resumed(played: Played) -> None:
+def test_build_of_other_sources_is_not_resumed(played: BuildMachine) -> None:
     (played.bin / "no-coredns").touch()
     with pytest.raises(Failure):
         played.provide()
@@ -160,7 +160,7 @@ def test_build_of_other_sources_is_not_resumed(played: Played) -> None:
     assert played.calls() == ["kubernetes"] * 4 + ["etcd", "coredns"]
 
 
-def test_interrupted_last_step_is_completed(played: Played) -> None:
+def test_interrupted_last_step_is_completed(played: BuildMachine) -> None:
     played.provide()
     played.calls()
     played.into.rename(played.into.with_name("bundle.part"))
@@ -169,7 +169,7 @@ def test_interrupted_last_step_is_completed(played: Played) -> None:
     assert (played.into / "bundle.json").exists()
 
 
-def test_second_builder_waits_and_reuses_bundle(played: Played, capfd: pytest.CaptureFixture[str]) -> None:
+def test_second_builder_waits_and_reuses_bundle(played: BuildMachine, capfd: pytest.CaptureFixture[str]) -> None:
     played.provide()
     played.calls()
     played.into.rename(played.into.with_name("elsewhere"))
@@ -192,7 +192,7 @@ def test_second_builder_waits_and_reuses_bundle(played: Played, capfd: pytest.Ca
     assert played.calls() == []
 
 
-def test_folder_with_other_files_is_kept(played: Played) -> None:
+def test_folder_with_other_files_is_kept(played: BuildMachine) -> None:
     played.into.mkdir()
     (played.into / "thesis.txt").touch()
     with pytest.raises(Failure, match=r"bundle: holds something else.*--into"):
@@ -201,7 +201,7 @@ def test_folder_with_other_files_is_kept(played: Played) -> None:
 
 
 def test_build_failure_prints_message_and_exits_2(
-    played: Played, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    played: BuildMachine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (played.bin / "mmdebstrap").unlink()
     monkeypatch.setattr(front, "ROOMS", played.rooms)
@@ -213,7 +213,7 @@ def test_build_failure_prints_message_and_exits_2(
 
 
 @pytest.fixture
-def another_list(played: Played) -> Iterator[list[str]]:
+def another_list(played: BuildMachine) -> Iterator[list[str]]:
     """Return a function that changes the output of the simulated kubeadm."""
     listed = list(LISTED)
     yield listed
@@ -241,7 +241,7 @@ def test_image_version_mismatch_is_reported(another_list: list[str]) -> None:
         names.matched(another_list, VERSIONS)
 
 
-def test_digest_covers_every_source(played: Played) -> None:
+def test_digest_covers_every_source(played: BuildMachine) -> None:
     seen = [inputs.digest(played.rooms, "amd64"), inputs.digest(played.rooms, "arm64")]
     for path in ("etcd/go.mod", "coredns/go.sum", "kubernetes/pause/main.go", "kubernetes/probe/more.go"):
         with (played.rooms / path).open("a") as file:
@@ -252,7 +252,7 @@ def test_digest_covers_every_source(played: Played) -> None:
     assert inputs.digest(played.rooms, "amd64") == seen[-1]
 
 
-def test_program_version_depends_on_own_sources(played: Played) -> None:
+def test_program_version_depends_on_own_sources(played: BuildMachine) -> None:
     before = {name: inputs.own_version(played.rooms, name) for name in recipe.OWN_PROGRAMS}
     (played.rooms / "kubernetes" / "probe" / "main.go").write_text("package main // changed\n")
     after = {name: inputs.own_version(played.rooms, name) for name in recipe.OWN_PROGRAMS}
@@ -269,7 +269,7 @@ def test_recipe_matches_go_modules() -> None:
     assert {name for image in recipe.IMAGES for name in image.programs} | set(recipe.BINARIES) == there
 
 
-def test_unsupported_processor_is_reported(played: Played) -> None:
+def test_unsupported_processor_is_reported(played: BuildMachine) -> None:
     machine = Machine("Linux", "riscv64", played.bin, {}, 1000)
     with pytest.raises(Failure, match=r"riscv64: .* aarch64 and x86_64"):
         found.wanted(machine, played.rooms, None)

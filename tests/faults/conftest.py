@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from faults.lab import Lab, open_lab
 from support.project import clone
 
 from rackwright.inventory import paths
 
 from . import score
-from .lab import Lab, opened
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -28,7 +28,7 @@ def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     scratch = tmp_path_factory.mktemp("faults")
     stack = request.config.getoption("--stack")
     if stack:
-        yield opened(paths.folder(stack), scratch)
+        yield open_lab(paths.folder(stack), scratch)
         return
     if shutil.which("podman") is None:
         pytest.fail("podman is not installed: faults are set in real nodes (`make doctor` names the command)")
@@ -37,7 +37,7 @@ def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     project = clone(tmp_path_factory.mktemp("faults-lab") / "checkout", like=request.param)
     try:
         project.run_checked("up", timeout=2400)
-        yield opened(project.home / project.stack, scratch, project)
+        yield open_lab(project.home / project.stack, scratch, project)
     finally:
         project.remove()
     assert project.leftovers() == []

@@ -78,22 +78,22 @@ class Lab:
                 self.do(node, fault.undo)
             self.settle(done)
         failed = {id_ for id_, check in found.items() if check["verdict"] == "failed"}
-        assert {id_ for id_ in failed if id_.split("[")[0] == key} == fault.must_turn_red(self.declared), told(found.values())
+        assert {id_ for id_ in failed if id_.split("[")[0] == key} == fault.must_turn_red(self.declared), format_results(found.values())
         others = {id_: check for id_, check in found.items() if id_.split("[")[0] not in {key, *fault.may_turn_red}}
-        assert not others, f"{key} also turned red:\n{told(others.values())}"
+        assert not others, f"{key} also turned red:\n{format_results(others.values())}"
         healed = self.look(fault.level)
-        assert not healed, f"{key} was taken back, and yet:\n{told(healed.values())}"
+        assert not healed, f"{key} was taken back, and yet:\n{format_results(healed.values())}"
         return seconds
 
 
-def opened(home: Path, scratch: Path, project: Project | None = None) -> Lab:
+def open_lab(home: Path, scratch: Path, project: Project | None = None) -> Lab:
     """Return the stack of an inventory's folder, with all checks passed before the first fault."""
     lab = Lab(home, scratch, load(home / "inventory.yml"), project)
     wrong = lab.look(Level.SMOKE)
-    assert not wrong, told(wrong.values())
+    assert not wrong, format_results(wrong.values())
     return lab
 
 
-def told(checks: Sequence[dict[str, Any]] | Any) -> str:
+def format_results(checks: Sequence[dict[str, Any]] | Any) -> str:
     """Return results as lines."""
     return "\n".join(f"{check['id']} {check['verdict']}: {check['reason']}" for check in checks)

@@ -32,13 +32,13 @@ _TAKEN: Final = {_FIRST: "memory.usage_in_bytes", "memory.max": "memory.current"
 """File with the usage beside the one with the limit: cgroups(7), first and second version."""
 
 
-def submitted(lab: Lab, work: str, *options: str) -> str:
+def submit_job(lab: Lab, work: str, *options: str) -> str:
     """Submit a batch job of an ordinary user on both workers; return its number once it runs."""
     assert lab.project
     said = lab.project.as_user(f"cd /tmp && sbatch --parsable --nodes=2 --ntasks=2 {' '.join(options)} --wrap '{work}'")
     number = re.findall(r"^(\d+)", said.output, re.M)
     assert said.ok and number, said.output
-    until(lab, number[-1], "RUNNING")
+    wait_for_state(lab, number[-1], "RUNNING")
     return number[-1]
 
 
@@ -47,7 +47,7 @@ def state(lab: Lab, job: str) -> str:
     return lab.project.ssh("login0", f"scontrol show job {job} | grep -oE 'JobState=[A-Z_]+' | cut -d= -f2").output.strip()
 
 
-def until(lab: Lab, job: str, *wanted: str, most: float = _MOST) -> str:
+def wait_for_state(lab: Lab, job: str, *wanted: str, most: float = _MOST) -> str:
     """Return the state once it is one of these."""
     ends = time.monotonic() + most
     while (now := state(lab, job)) not in wanted:
@@ -69,9 +69,9 @@ def steps(lab: Lab, job: str) -> str:
 
 
 def test_killed_rank_ends_job_with_reason(watched: Lab) -> None:
-    job = submitted(watched, "srun --kill-on-bad-exit=1 sleep 300")
+    job = submit_job(watched, "srun --kill-on-bad-exit=1 sleep 300")
     watched.do("worker1", "for _ in $(seq 50); do pkill -KILL -x -u alice sleep && exit 0; sleep 0.2; done; exit 1")
-    assert until(watched, job, "FAILED", "COMPLETED", "CANCELLED") == "FAILED"
+    assert wait_for_state(watched, job, "FAILED", "COMPLETED", "CANCELLED") == "FAILED"
     ends = time.monotonic() + _MOST
     told = steps(watched, job)
     # Accounting receives the state after the controller.
@@ -88,9 +88,9 @@ def test_out_of_memory_ends_only_its_job(watched: Lab) -> None:
     """Jobs have no control groups in this lab: the limit is the container's, and the kernel chooses the process."""
     assert watched.project
     before = daemons(watched)
-    with confined(f"{watched.project.stack}-worker1", ROOM):
-        job = submitted(watched, f'srun --kill-on-bad-exit=1 sh -c "sleep 3; head -c {4 * ROOM} /dev/zero | tail --lines=1 > /dev/null"')
-        assert until(watched, job, "FAILED", "OUT_OF_MEMORY", "COMPLETED", "CANCELLED") in ("FAILED", "OUT_OF_MEMORY")
+    with limit_memory(f"{watched.project.stack}-worker1", ROOM):
+        job = submit_job(watched, f'srun --kill-on-bad-exit=1 sh -c "sleep 3; head -c {4 * ROOM} /dev/zero | tail --lines=1 > /dev/null"')
+        assert wait_for_state(watched, job, "FAILED", "OUT_OF_MEMORY", "COMPLETED", "CANCELLED") in ("FAILED", "OUT_OF_MEMORY")
     said = watched.project.ssh("worker0", f"cat /tmp/slurm-{job}.out").output
     assert re.search(r"worker1: task 1: (Exited with exit code 137|Out Of Memory|Killed)", said), said
     assert daemons(watched) == before
@@ -105,7 +105,7 @@ def daemons(lab: Lab) -> str:
 
 
 @contextmanager
-def confined(container: str, room: int) -> Iterator[None]:
+def limit_memory(container: str, room: int) -> Iterator[None]:
     """Limit the container to a number of bytes above its current usage."""
     process = subprocess.run(["podman", "inspect", "--format", "{{.State.Pid}}", container], capture_output=True, text=True, check=True)
     limit = memory_limit(Path(f"/proc/{process.stdout.strip()}/cgroup").read_text(encoding="utf-8"))
@@ -134,19 +134,19 @@ def memory_limit(groups: str) -> Path | None:
 
 
 def test_time_limit_ends_job_and_frees_nodes(watched: Lab) -> None:
-    job = submitted(watched, "srun sleep 600", "--requeue")
+    job = submit_job(watched, "srun sleep 600", "--requeue")
     assert watched.project
     watched.project.ssh("login0", f"scontrol update JobId={job} TimeLimit=0:01")
-    assert until(watched, job, "TIMEOUT", "FAILED", "COMPLETED") == "TIMEOUT"
+    assert wait_for_state(watched, job, "TIMEOUT", "FAILED", "COMPLETED") == "TIMEOUT"
     assert watched.project.as_user("srun --nodes=2 --gres=gpu:8 --immediate=60 hostname").ok
     assert_clean(watched)
 
 
 def test_requeued_job_restarts(watched: Lab) -> None:
-    job = submitted(watched, "srun sleep 20", "--requeue")
+    job = submit_job(watched, "srun sleep 20", "--requeue")
     assert watched.project
     assert watched.project.ssh("login0", f"scontrol requeue {job}").ok
-    assert until(watched, job, "COMPLETED", "FAILED", "CANCELLED") == "COMPLETED"
+    assert wait_for_state(watched, job, "COMPLETED", "FAILED", "CANCELLED") == "COMPLETED"
     told = watched.project.ssh("login0", f"scontrol show job {job}").output
     assert re.search(r"Restarts=1\b", told), told
     assert_clean(watched)

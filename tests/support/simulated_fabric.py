@@ -25,7 +25,7 @@ LD_PRELOAD=$preload ibnetdiscover -p
 """The container's only listeners and clients use loopback."""
 
 
-def planned(nodes: int) -> Plan:
+def plan_for(nodes: int) -> Plan:
     """Return the plan of a cluster of 8-GPU nodes with a rail for each GPU. If it fills every switch, only workers have a port."""
     groups = {"login": {"count": 1}, "worker": {"count": nodes, "reserved_addresses": nodes, "gpus": {"model": "h100", "count": 8}}}
     loaded = load_cluster(
@@ -35,7 +35,7 @@ def planned(nodes: int) -> Plan:
     return expand(loaded.cluster, "simulated")
 
 
-def seen(image: str, netlist: str, *orders: str, manager: str = "worker0/mlx5_0") -> str:
+def discover(image: str, netlist: str, *orders: str, manager: str = "worker0/mlx5_0") -> str:
     """Return the output of ibnetdiscover after the subnet is up and ibsim has run the orders."""
     return podman(
         *("run", "--rm", "--interactive", "--network", "none", "--label", "rackwright.test.fabric=1", *limits()),

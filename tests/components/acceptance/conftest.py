@@ -23,7 +23,7 @@ GOLDEN = PROJECT / "tests" / "golden" / "inventory" / "inventory.yml"
 
 
 @dataclass
-class Ended:
+class RunResult:
     """Result of a run."""
 
     status: int
@@ -59,7 +59,7 @@ class Bench:
         where = ["--settle", "0", "--inventory", str(self.home / "inventory.yml"), "--ssh-config", str(self.home / "ssh_config")]
         return [sys.executable, str(self.program), *where, *more]
 
-    def run(self, *more: str) -> Ended:
+    def run(self, *more: str) -> RunResult:
         """Run to the end; the report satisfies its contract."""
         ended = subprocess.run(
             self.command(*more), capture_output=True, text=True, timeout=HANG_SECONDS, check=False, env=self.node.environment
@@ -67,7 +67,7 @@ class Bench:
         file = self.home / ("acceptance.partial.json" if "--phase" in more else "acceptance.json")
         report = json.loads(file.read_text()) if file.exists() else {}
         assert not report or breaches("acceptance", report) == []
-        return Ended(ended.returncode, ended.stderr, report)
+        return RunResult(ended.returncode, ended.stderr, report)
 
 
 @pytest.fixture

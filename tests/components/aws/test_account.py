@@ -10,7 +10,7 @@ from rackwright.drivers.aws.account import Account, AwsAccessDeniedError, AwsCre
 from rackwright.errors import UndeterminedError
 
 
-def told(raised: Exception) -> UndeterminedError:
+def translate(raised: Exception) -> UndeterminedError:
     """Return the translated error."""
     with pytest.raises(UndeterminedError) as error, translate_errors("ec2:describe_images"):
         raise raised
@@ -18,7 +18,7 @@ def told(raised: Exception) -> UndeterminedError:
     return error.value
 
 
-def answer(code: str) -> exceptions.ClientError:
+def aws_error(code: str) -> exceptions.ClientError:
     """Return an error of AWS."""
     return exceptions.ClientError({"Error": {"Code": code, "Message": "Because."}}, "DescribeImages")
 
@@ -26,9 +26,9 @@ def answer(code: str) -> exceptions.ClientError:
 @pytest.mark.parametrize(
     ("raised", "kind", "words"),
     [
-        (answer("UnauthorizedOperation"), AwsAccessDeniedError, "allow the action `ec2:DescribeImages`"),
-        (answer("ExpiredToken"), AwsCredentialsError, "does not accept the credentials: Because\n  log in"),
-        (answer("Throttling"), AwsRequestError, "AWS returned Throttling: Because"),
+        (aws_error("UnauthorizedOperation"), AwsAccessDeniedError, "allow the action `ec2:DescribeImages`"),
+        (aws_error("ExpiredToken"), AwsCredentialsError, "does not accept the credentials: Because\n  log in"),
+        (aws_error("Throttling"), AwsRequestError, "AWS returned Throttling: Because"),
         (exceptions.NoCredentialsError(), AwsCredentialsError, "log in (`aws sso login`)"),
         (exceptions.ProfileNotFound(profile="work"), AwsCredentialsError, "(work) could not be found\n  log in"),
         (exceptions.EndpointConnectionError(endpoint_url="https://ec2.nowhere"), AwsCredentialsError, "AWS does not answer"),
@@ -39,7 +39,7 @@ def answer(code: str) -> exceptions.ClientError:
     ids=lambda value: type(value).__name__,
 )
 def test_boto3_errors_are_translated(raised: Exception, kind: type[UndeterminedError], words: str) -> None:
-    error = told(raised)
+    error = translate(raised)
     assert type(error) is kind
     assert words in str(error)
 

@@ -90,7 +90,7 @@ def answers(told: Account) -> Iterator[Callable[..., Stubber]]:
         stub.deactivate()
 
 
-def said(findings: Iterator[Finding]) -> list[tuple[str, str, str]]:
+def summaries(findings: Iterator[Finding]) -> list[tuple[str, str, str]]:
     """Return level, path and cause of each finding; every one has a hint."""
     found = list(findings)
     assert all(each.hint for each in found)
@@ -101,7 +101,7 @@ def said(findings: Iterator[Finding]) -> list[tuple[str, str, str]]:
 
 
 def test_offered_type_gives_no_finding(account: Account) -> None:
-    assert said(account_checks.offers(at(account, cluster()))) == []
+    assert summaries(account_checks.offers(at(account, cluster()))) == []
 
 
 def test_type_of_other_zone_is_error_with_zone(told: Account, answers: Callable[..., Stubber]) -> None:
@@ -124,28 +124,28 @@ def test_type_without_zone_is_error(told: Account, answers: Callable[..., Stubbe
 # Quotas
 
 
-def running(answers: Callable[..., Stubber], *instances: dict[str, Any]) -> None:
+def create_instances(answers: Callable[..., Stubber], *instances: dict[str, Any]) -> None:
     """Create running instances in the account."""
     answers("ec2", "describe_instances", {"Reservations": [{"Instances": list(instances)}]})
 
 
-def allow(answers: Callable[..., Stubber], code: str, vcpus: int) -> None:
+def set_quota(answers: Callable[..., Stubber], code: str, vcpus: int) -> None:
     """Set a quota's value."""
     answers("service-quotas", "get_service_quota", {"Quota": {"Value": float(vcpus)}}, ServiceCode="ec2", QuotaCode=code)
 
 
 def test_sufficient_quota_gives_no_finding(told: Account, answers: Callable[..., Stubber]) -> None:
     """Two vCPUs of a t3.medium and four of each of three g5.xlarge exhaust the quota exactly."""
-    running(answers)
-    allow(answers, _STANDARD, 2)
-    allow(answers, _G, 12)
-    assert said(account_checks.vcpus(at(told, cluster()))) == []
+    create_instances(answers)
+    set_quota(answers, _STANDARD, 2)
+    set_quota(answers, _G, 12)
+    assert summaries(account_checks.vcpus(at(told, cluster()))) == []
 
 
 def test_exceeded_quota_is_error_with_code(told: Account, answers: Callable[..., Stubber]) -> None:
-    running(answers)
-    allow(answers, _STANDARD, 2)
-    allow(answers, _G, 11)
+    create_instances(answers)
+    set_quota(answers, _STANDARD, 2)
+    set_quota(answers, _G, 11)
     (found,) = account_checks.vcpus(at(told, cluster()))
     assert (found.level, found.path) == (Severity.ERROR, "target.instances.worker")
     assert f"12 vCPUs are needed and 0 are in use, of 11 that quota {_G} allows" in found.cause
@@ -156,32 +156,32 @@ def test_quota_counts_other_running_instances(told: Account, answers: Callable[.
     """A second `validate --online` of a stack that is up has the same result; spot and capacity blocks count elsewhere."""
     mine = {"InstanceType": "g5.xlarge", "Tags": [{"Key": "rackwright.stack", "Value": "mine"}]}
     other, spot = {"InstanceType": "g5.2xlarge"}, {"InstanceType": "g5.2xlarge", "InstanceLifecycle": "spot"}
-    running(answers, mine, mine, mine, other, spot, {"InstanceType": "p5.48xlarge", "InstanceLifecycle": "capacity-block"})
-    allow(answers, _STANDARD, 2)
-    allow(answers, _G, 19)
+    create_instances(answers, mine, mine, mine, other, spot, {"InstanceType": "p5.48xlarge", "InstanceLifecycle": "capacity-block"})
+    set_quota(answers, _STANDARD, 2)
+    set_quota(answers, _G, 19)
     assert instance_types()["g5.2xlarge"].cpus == 8
     (found,) = account_checks.vcpus(at(told, cluster()))
     assert "12 vCPUs are needed and 8 are in use, of 19" in found.cause
 
 
 def test_spot_uses_its_own_quota(told: Account, answers: Callable[..., Stubber]) -> None:
-    running(answers)
-    allow(answers, _STANDARD, 2)
-    allow(answers, "L-3819A6DF", 0)
+    create_instances(answers)
+    set_quota(answers, _STANDARD, 2)
+    set_quota(answers, "L-3819A6DF", 0)
     (found,) = account_checks.vcpus(at(told, cluster(capacity_type={"kind": "spot"})))
     assert "L-3819A6DF" in found.cause
 
 
 def test_capacity_block_uses_no_quota(told: Account, answers: Callable[..., Stubber]) -> None:
-    running(answers)
-    allow(answers, _STANDARD, 2)
+    create_instances(answers)
+    set_quota(answers, _STANDARD, 2)
     block = {"kind": "capacity-block", "reservation": _RESERVATION}
-    assert said(account_checks.vcpus(at(told, cluster(type="p5.48xlarge", capacity_type=block)))) == []
+    assert summaries(account_checks.vcpus(at(told, cluster(type="p5.48xlarge", capacity_type=block)))) == []
 
 
 def test_unknown_quota_is_reported(told: Account, answers: Callable[..., Stubber]) -> None:
-    running(answers)
-    allow(answers, _STANDARD, 2)
+    create_instances(answers)
+    set_quota(answers, _STANDARD, 2)
     (found,) = account_checks.vcpus(at(told, cluster(type="p6-b200.48xlarge", capacity_type={"kind": "spot"})))
     assert found.level is Severity.WARNING and found.cause.startswith("not checked: no spot quota")
 
@@ -197,7 +197,7 @@ def image(answers: Callable[..., Stubber], **more: Any) -> None:
 
 def test_matching_image_gives_no_finding(told: Account, answers: Callable[..., Stubber]) -> None:
     image(answers, DeprecationTime="2027-01-01T00:00:00.000Z")
-    assert said(account_checks.images(at(told, cluster()))) == []
+    assert summaries(account_checks.images(at(told, cluster()))) == []
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_mismatched_image_is_error(
     told: Account, answers: Callable[..., Stubber], described: dict[str, str], level: str, cause: str
 ) -> None:
     image(answers, **described)
-    assert said(account_checks.images(at(told, cluster()))) == [(level, "target.image", cause)]
+    assert summaries(account_checks.images(at(told, cluster()))) == [(level, "target.image", cause)]
 
 
 def test_missing_image_is_error(account: Account) -> None:
@@ -249,7 +249,7 @@ RESERVED = {"capacity_type": {"kind": "on-demand", "reservation": _RESERVATION}}
 
 def test_matching_reservation_gives_no_finding(told: Account, answers: Callable[..., Stubber]) -> None:
     reserve(answers)
-    assert said(account_checks.reservations(at(told, cluster(**RESERVED)))) == []
+    assert summaries(account_checks.reservations(at(told, cluster(**RESERVED)))) == []
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_mismatched_reservation_is_finding(
     told: Account, answers: Callable[..., Stubber], described: dict[str, Any], level: str, words: str
 ) -> None:
     reserve(answers, **described)
-    ((found_level, path, cause),) = said(account_checks.reservations(at(told, cluster(**RESERVED))))
+    ((found_level, path, cause),) = summaries(account_checks.reservations(at(told, cluster(**RESERVED))))
     assert (found_level, path) == (level, "target.instances.worker.capacity_type.reservation")
     assert words in cause
 
@@ -298,7 +298,7 @@ def test_current_spot_price_is_compared(
         {"SpotPrice": price, "Timestamp": datetime(2026, 11, day, tzinfo=UTC)} for price, day in (("0.9", 1), ("0.4", 30), ("0.8", 2))
     ]
     answers("ec2", "describe_spot_price_history", {"SpotPriceHistory": history})
-    ((found_level, path, cause),) = said(account_checks.spot_prices(at(told, cluster(capacity_type={"kind": "spot", **purchase}))))
+    ((found_level, path, cause),) = summaries(account_checks.spot_prices(at(told, cluster(capacity_type={"kind": "spot", **purchase}))))
     assert (found_level, path) == (level, "target.instances.worker.capacity_type")
     assert words in cause
 
@@ -317,7 +317,7 @@ def test_file_system_over_quota_is_error(told: Account, answers: Callable[..., S
     """Quotas of other deployment types do not count."""
     quotas = [("Lustre Scratch storage capacity", value), ("Lustre Persistent_2 storage capacity", 1), ("Lustre Scratch file systems", 1)]
     answers("service-quotas", "list_service_quotas", {"Quotas": [{"QuotaName": name, "Value": float(most)} for name, most in quotas]})
-    assert [each[0] for each in said(account_checks.lustre(at(told, cluster())))] == ([level] if level else [])
+    assert [each[0] for each in summaries(account_checks.lustre(at(told, cluster())))] == ([level] if level else [])
 
 
 def test_renamed_quota_is_reported(told: Account, answers: Callable[..., Stubber]) -> None:

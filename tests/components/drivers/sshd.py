@@ -14,7 +14,7 @@ Answer = Callable[[str], tuple[int, str, str]]
 """Result of a command: status, output, error text."""
 
 
-class Door(paramiko.ServerInterface):
+class SshServer(paramiko.ServerInterface):
     """Accepts one key; without an answer to commands, the connection is closed at the first channel."""
 
     def __init__(self, key: paramiko.PKey, answer: Answer | None = None) -> None:
@@ -60,7 +60,7 @@ class Door(paramiko.ServerInterface):
 
 
 @contextmanager
-def served(door: Door, host_key: paramiko.PKey) -> Iterator[int]:
+def served(door: SshServer, host_key: paramiko.PKey) -> Iterator[int]:
     """Serve with a host key; yield the port on 127.0.0.1."""
     listening = socket.create_server(("127.0.0.1", 0))
 
@@ -75,7 +75,7 @@ def served(door: Door, host_key: paramiko.PKey) -> Iterator[int]:
     listening.close()
 
 
-def _serve(connection: socket.socket, door: Door, host_key: paramiko.PKey) -> None:
+def _serve(connection: socket.socket, door: SshServer, host_key: paramiko.PKey) -> None:
     transport = paramiko.Transport(connection)
     transport.add_server_key(host_key)
     with suppress(EOFError, OSError, paramiko.SSHException):

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import paramiko
 import pytest
+from drivers.sshd import SshServer, served
 from support.hang import HANG_SECONDS
 
 from rackwright.drivers import ssh_client
 from rackwright.drivers.host_facts import Declared
 from rackwright.drivers.preflight import PreflightRequest, PreflightResult, run_preflight
 from rackwright.drivers.ssh_client import SshRoute, fingerprint
-
-from .sshd import Door, served
 
 _HOST_KEY = paramiko.ECDSAKey.generate()
 _MINE = paramiko.ECDSAKey.generate()
@@ -34,13 +33,13 @@ def answer(command: str) -> tuple[int, str, str]:
 
 
 @pytest.fixture
-def door() -> Door:
+def door() -> SshServer:
     """Yield a machine that accepts my key and runs commands."""
-    return Door(_MINE, answer)
+    return SshServer(_MINE, answer)
 
 
 @pytest.fixture
-def route(door: Door, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshRoute]:
+def route(door: SshServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshRoute]:
     """Return the route to it, its key given; no agent is used."""
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     monkeypatch.setattr(ssh_client, "_CONNECT", HANG_SECONDS)
@@ -55,14 +54,14 @@ def keys(tmp_path: Path) -> list[Path]:
     return [tmp_path / "id"]
 
 
-def look(route: SshRoute, keys: list[Path], *, via: SshRoute | None = None, declared: Declared = _DECLARED) -> PreflightResult:
+def preflight_one(route: SshRoute, keys: list[Path], *, via: SshRoute | None = None, declared: Declared = _DECLARED) -> PreflightResult:
     """Return the result of one machine."""
     (seen,) = run_preflight([PreflightRequest(route, declared)], keys, via=via, adopted=False)
     return seen
 
 
 def test_machine_as_declared_fits(route: SshRoute, keys: list[Path]) -> None:
-    seen = look(route, keys)
+    seen = preflight_one(route, keys)
     assert seen.fits and seen.root and seen.key_confirmed
     assert seen.fingerprint == fingerprint(_HOST_KEY) and seen.key_type == "ecdsa-sha2-nistp256"
     assert seen.facts is not None and (seen.facts.cpus, seen.facts.os) == (8, "debian-13")
@@ -70,31 +69,31 @@ def test_machine_as_declared_fits(route: SshRoute, keys: list[Path]) -> None:
 
 def test_machine_without_declared_key_is_inspected_and_misfits(route: SshRoute, keys: list[Path]) -> None:
     """A buyer of sixty-four machines wants their facts before copying their keys."""
-    seen = look(replace(route, host_key=""), keys)
+    seen = preflight_one(replace(route, host_key=""), keys)
     assert (seen.fits, seen.key_confirmed, seen.wrong) == (False, None, ("no host_key is given for it",))
     assert seen.facts is not None and seen.facts.cpus == 8
 
 
-def test_mismatched_key_prevents_login(route: SshRoute, keys: list[Path], door: Door) -> None:
-    seen = look(replace(route, host_key="SHA256:" + "A" * 43), keys)
+def test_mismatched_key_prevents_login(route: SshRoute, keys: list[Path], door: SshServer) -> None:
+    seen = preflight_one(replace(route, host_key="SHA256:" + "A" * 43), keys)
     assert seen.reached and not seen.fits and seen.key_confirmed is False and door.logins == 0
     assert "not the one the stack file gives" in seen.wrong[0] and fingerprint(_HOST_KEY) in seen.wrong[0]
 
 
 def test_all_mismatches_are_reported(route: SshRoute, keys: list[Path]) -> None:
-    seen = look(route, keys, declared=replace(_DECLARED, cpus=16, gpus=2))
+    seen = preflight_one(route, keys, declared=replace(_DECLARED, cpus=16, gpus=2))
     assert seen.wrong == ("has 8 CPUs, declared are 16", "has 0 NVIDIA GPUs, declared are 2")
 
 
-def test_missing_sudo_is_reported(route: SshRoute, keys: list[Path], door: Door) -> None:
+def test_missing_sudo_is_reported(route: SshRoute, keys: list[Path], door: SshServer) -> None:
     door.answer = lambda command: (1, "", "sudo: a password is required")
-    seen = look(replace(route, user="admin"), keys)
+    seen = preflight_one(replace(route, user="admin"), keys)
     assert seen.logged_in and not seen.root and seen.facts is None
     assert seen.wrong == ("admin may not become root without a password (sudo: a password is required)",)
 
 
 def test_refused_login_still_reports_key(route: SshRoute, tmp_path: Path) -> None:
-    seen = look(replace(route, host_key=""), [tmp_path / "missing"])
+    seen = preflight_one(replace(route, host_key=""), [tmp_path / "missing"])
     assert seen.reached and not seen.logged_in and seen.fingerprint == fingerprint(_HOST_KEY)
     assert len(seen.wrong) == 2 and "accepts none of the 0 keys offered" in seen.wrong[1]
 
@@ -102,12 +101,12 @@ def test_refused_login_still_reports_key(route: SshRoute, tmp_path: Path) -> Non
 def test_unreachable_machine_is_reported(route: SshRoute, keys: list[Path]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    seen = look(replace(route, port=port), keys)
+    seen = preflight_one(replace(route, port=port), keys)
     assert not seen.reached and seen.wrong[0].startswith("no SSH server responds")
 
 
-def test_jump_host_is_logged_in_once(route: SshRoute, keys: list[Path], door: Door) -> None:
-    other = Door(_MINE, answer)
+def test_jump_host_is_logged_in_once(route: SshRoute, keys: list[Path], door: SshServer) -> None:
+    other = SshServer(_MINE, answer)
     with served(other, _HOST_KEY) as port:
         behind = [PreflightRequest(replace(route, name=f"worker{index}", port=port), _DECLARED) for index in range(4)]
         seen = run_preflight(behind, keys, via=replace(route, name="login0"), adopted=False)

@@ -13,12 +13,11 @@ from typing import Any
 
 import paramiko
 import pytest
+from drivers.sshd import SshServer, served
 from support.hang import HANG_SECONDS
 
 from rackwright.drivers import ssh_client
 from rackwright.drivers.ssh_client import HostUnreachableError, LoginRefusedError, SshRoute, fingerprint, login
-
-from .sshd import Door, served
 
 _HOST_KEY = paramiko.RSAKey.generate(2048)
 
@@ -36,7 +35,7 @@ def route(key: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshRoute]:
     """Return the route to a server that presents _HOST_KEY and accepts the key; no agent is used."""
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     monkeypatch.setattr(ssh_client, "_CONNECT", HANG_SECONDS)
-    with served(Door(paramiko.RSAKey.from_private_key_file(str(key))), _HOST_KEY) as port:
+    with served(SshServer(paramiko.RSAKey.from_private_key_file(str(key))), _HOST_KEY) as port:
         yield SshRoute("worker0", "127.0.0.1", port, "admin", fingerprint(_HOST_KEY))
 
 

@@ -18,20 +18,20 @@ from support.project import ROOT, Project
 SMOKE = ("slurm_health", "shared_file_system", "task_placement", "gpu_allocation", "infiniband")
 
 
-def accept(lab: Project, *options: str) -> tuple[CommandResult, dict[str, Any]]:
+def run_acceptance(lab: Project, *options: str) -> tuple[CommandResult, dict[str, Any]]:
     """Run an acceptance; return its result and its report."""
     said = lab.rackwright("acceptance", lab.stack, *options)
     name = "acceptance.partial.json" if "--phase" in options else "acceptance.json"
     return said, json.loads((lab.home / lab.stack / name).read_text())
 
 
-def wrong(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def failed_checks(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return checks that did not pass, by id."""
     return {check["id"]: check for check in report["checks"] if check["verdict"] in ("failed", "unknown")}
 
 
 def test_acceptance_of_lab_passes_as_ordinary_user(lab: Project) -> None:
-    said, report = accept(lab)
+    said, report = run_acceptance(lab)
     assert said.ok, said.end
     phases = {phase["name"]: phase for phase in report["phases"]}
     assert [phases[name]["verdict"] for name in SMOKE] == ["passed"] * 5, said.output
@@ -45,7 +45,7 @@ def test_acceptance_of_lab_passes_as_ordinary_user(lab: Project) -> None:
 
 
 def test_acceptance_stores_results_on_shared_file_system(lab: Project) -> None:
-    _, report = accept(lab, "--phase", "gpu-allocation")
+    _, report = run_acceptance(lab, "--phase", "gpu-allocation")
     folder = f"{report['results']}/04-gpu-allocation"
     assert folder.startswith("/mnt/sharedfs/validation/results/infra-smoke-")
     meta = json.loads(lab.ssh("storage0", f"cat {folder}/meta.json").output)
@@ -68,18 +68,18 @@ FAULTS = {
 def unfit(healthy: Project, request: pytest.FixtureRequest) -> Iterator[tuple[Project, str]]:
     """Yield a worker with a fault that its health check has found, and the check that reports it."""
     broken, mended = FAULTS[request.param]
-    wait_until(lambda: usable(healthy), lambda: "worker1 is not idle")
+    wait_until(lambda: is_idle(healthy), lambda: "worker1 is not idle")
     healthy.ssh("worker1", f"{broken}; rackwright-node-health")
     yield healthy, request.param
     healthy.ssh("worker1", f"{mended} && rackwright-node-health")
-    wait_until(lambda: usable(healthy), lambda: "worker1 is not idle")
+    wait_until(lambda: is_idle(healthy), lambda: "worker1 is not idle")
 
 
 def test_acceptance_reports_unfit_worker(unfit: tuple[Project, str]) -> None:
     """The worker has drained itself, so that the suite stops at its first phase; worker0 is not blamed."""
     lab, check = unfit
-    said, report = accept(lab)
-    found = wrong(report)
+    said, report = run_acceptance(lab)
+    found = failed_checks(report)
     assert {one["node"] for one in found.values()} == {"worker1"}, said.output
     assert any(check in one["found"] and one["verdict"] == "failed" for one in found.values()), said.output
     assert said.status == 3 and report["verdict"] == "unknown", said.output  # the user of its job is unknown
@@ -94,7 +94,7 @@ def test_acceptance_skips_busy_node(healthy: Project) -> None:
     try:
         # slurmctld schedules batch jobs on a node that just returned at its next turn (sched_interval, 60 s).
         wait_until(lambda: "worker1" in healthy.as_user("squeue -h -t R -o %N").output, lambda: "no job runs on worker1")
-        said, report = accept(healthy, "--level", "smoke")
+        said, report = run_acceptance(healthy, "--level", "smoke")
         assert said.ok, said.end
         busy = [check for check in report["checks"] if check["reason"] == "node-busy"]
         # A check that needs two nodes is skipped on the other node, too.
@@ -138,7 +138,7 @@ def test_unknown_phase_is_refused(lab: Project) -> None:
     assert said.status == 2 and "did you mean `slurm_health`?" in said.output, said.output
 
 
-def usable(lab: Project) -> bool:
+def is_idle(lab: Project) -> bool:
     """Return whether worker1 is idle and responds: for a moment after a requeued job it does not (`idle*`)."""
     return lab.ssh("login0", "sinfo -h -n worker1 -o %T").output.strip() == "idle"
 

@@ -8,7 +8,7 @@ from typing import Any
 from support.project import Project
 
 
-def looked(project: Project, status: int, *options: str) -> dict[str, Any]:
+def hardware_report(project: Project, status: int, *options: str) -> dict[str, Any]:
     """Return the report of one run."""
     said = project.rackwright("hardware", project.stack, *options, "--json")
     assert said.status == status, said.output
@@ -17,7 +17,7 @@ def looked(project: Project, status: int, *options: str) -> dict[str, Any]:
 
 
 def test_hardware_report_covers_nodes_and_labels_simulation(healthy: Project) -> None:
-    report = looked(healthy, 0)
+    report = hardware_report(healthy, 0)
     assert (report["verdict"], report["totals"]["nodes"]) == ("passed", {"planned": 4, "found": 4})
     assert report["totals"]["gpus"] == {"planned": 16, "found": 16}
     assert {"gpus", "cpus", "memory"} <= set(report["simulated"])
@@ -28,11 +28,13 @@ def test_hardware_report_covers_nodes_and_labels_simulation(healthy: Project) ->
 
 
 def test_hardware_reports_missing_gpu(healthy: Project) -> None:
-    assert [node["name"] for node in looked(healthy, 0, "gpu", "--in-job")["nodes"]] == ["worker0", "worker1"]
+    assert [node["name"] for node in hardware_report(healthy, 0, "gpu", "--in-job")["nodes"]] == ["worker0", "worker1"]
     healthy.ssh("worker1", "rackwright-gpu-fault missing 3")
     try:
         for options in ((), ("gpu",)):  # No job is scheduled on such a node: it drains itself.
-            differing = {node["name"]: node["differences"] for node in looked(healthy, 1, *options)["nodes"] if node["differences"]}
+            differing = {
+                node["name"]: node["differences"] for node in hardware_report(healthy, 1, *options)["nodes"] if node["differences"]
+            }
             assert differing == {"worker1": [{"subject": "GPUs", "planned": "8", "found": "7"}]}
     finally:
         healthy.ssh("worker1", "rackwright-gpu-fault clear && rackwright-node-health")

@@ -76,14 +76,14 @@ def test_stack_lifecycle_leaves_nothing(project: Project, aws_account: AwsAccoun
     assert {name: anew[name]["InstanceId"] for name in others} == {name: healed[name]["InstanceId"] for name in others}
 
     project.run_checked("destroy")
-    assert left(aws_account, project) == []
+    assert remaining_resources(aws_account, project) == []
 
 
 def test_drift_reports_external_account_changes(tmp_path: Path, aws_account: AwsAccount) -> None:
     aws_account.reset()
     project = clone_aws_stack("aws-budget", tmp_path, aws_account)
     project.run_checked("up")
-    assert looked(project).differences == ()
+    assert scan_resources(project).differences == ()
     ec2 = aws_account.client("ec2", project.environment["AWS_REGION"])
     lost = next(name for name in instances(aws_account, project) if not name.startswith("login"))
     ec2.terminate_instances(InstanceIds=[instances(aws_account, project)[lost]["InstanceId"]])
@@ -91,7 +91,7 @@ def test_drift_reports_external_account_changes(tmp_path: Path, aws_account: Aws
     login = next(name for name in instances(aws_account, project) if name.startswith("login"))
     ec2.stop_instances(InstanceIds=[instances(aws_account, project)[login]["InstanceId"]])
     ec2.authorize_security_group_ingress(GroupId=project.resources()["entry-rules"]["id"], IpPermissions=hole)
-    found = looked(project)
+    found = scan_resources(project)
     told = {(one.node, one.subject): one for one in found.differences}
     assert (lost, "instance.exists") in told and found.unknown == (), told
     assert told["", "securitygroup entry-rules.ingress tcp 23 from 0.0.0.0/0"].category is Category.SECURITY
@@ -100,7 +100,7 @@ def test_drift_reports_external_account_changes(tmp_path: Path, aws_account: Aws
     project.run_checked("destroy")
 
 
-def looked(project: Project) -> LayerScan:
+def scan_resources(project: Project) -> LayerScan:
     """Return the resources layer of a drift scan; the other two need machines."""
     log = project.folder / "events"
     log.unlink(missing_ok=True)
@@ -110,17 +110,17 @@ def looked(project: Project) -> LayerScan:
     return resources.scan(project.stack, said.seconds, resources.events(log.read_text()))
 
 
-def left(account: AwsAccount, project: Project) -> list[str]:
+def remaining_resources(account: AwsAccount, project: Project) -> list[str]:
     """Return existing resources with the stack's tag."""
     region = project.environment["AWS_REGION"]
     tagged = account.client("resourcegroupstaggingapi", region).get_resources(
         TagFilters=[{"Key": "rackwright.stack", "Values": [project.stack]}]
     )["ResourceTagMappingList"]
-    gone = ended(account, region)
+    gone = ended_resources(account, region)
     return sorted(one["ResourceARN"] for one in tagged if one["ResourceARN"].rpartition("/")[2] not in gone)
 
 
-def ended(account: AwsAccount, region: str) -> set[str]:
+def ended_resources(account: AwsAccount, region: str) -> set[str]:
     """Return instances and NAT gateways that EC2 lists for an hour after their end."""
     ec2 = account.client("ec2", region)
     instances = ec2.describe_instances(Filters=[{"Name": "instance-state-name", "Values": ["terminated"]}])["Reservations"]

@@ -162,31 +162,31 @@ def cloud(lab: Project, disk: str, tmp_path_factory: pytest.TempPathFactory) -> 
             machines.remove()
 
 
-def pinned(cloud: Cloud) -> list[str]:
+def accepted_keys(cloud: Cloud) -> list[str]:
     """Return the host keys that the stack accepts of the node."""
     return [line.partition(" ")[2] for line in paths.known_hosts(STACK).read_text().splitlines()]
 
 
-def shown(cloud: Cloud) -> list[str]:
+def presented_keys(cloud: Cloud) -> list[str]:
     """Return the host keys that the node's server presents."""
     machine = cloud.machines.found["login0"]["address"]
     said = subprocess.run(["ssh-keyscan", "-p", str(PORT), machine], capture_output=True, text=True, check=True).stdout
     return sorted(line.partition(" ")[2] for line in said.splitlines() if not line.startswith("#"))
 
 
-def afresh(command: str) -> subprocess.CompletedProcess[str]:
+def run_over_new_connection(command: str) -> subprocess.CompletedProcess[str]:
     """Run a command over a connection of its own, as the stack's configuration has it."""
     words = ["ssh", "-F", str(paths.ssh_config(STACK)), "-o", "ControlPath=none", "login0", command]
     return subprocess.run(words, capture_output=True, text=True, check=False, timeout=900)
 
 
 def test_first_converge_replaces_boot_host_key(cloud: Cloud) -> None:
-    assert cloud.births[0] in shown(cloud) and cloud.public_key not in shown(cloud)
+    assert cloud.births[0] in presented_keys(cloud) and cloud.public_key not in presented_keys(cloud)
     made = cloud.up()
     assert made.reasons == ()
-    assert shown(cloud) == [cloud.public_key]
-    assert pinned(cloud) == [cloud.public_key]
-    assert afresh("true").returncode == 0, "and it is believed"
+    assert presented_keys(cloud) == [cloud.public_key]
+    assert accepted_keys(cloud) == [cloud.public_key]
+    assert run_over_new_connection("true").returncode == 0, "and it is believed"
 
 
 def test_host_key_is_readable_by_root_only(cloud: Cloud) -> None:
@@ -242,7 +242,7 @@ def test_recreated_node_keeps_data_and_host_key(cloud: Cloud) -> None:
     assert cloud.births[0] != cloud.births[1]
     assert cloud.up().reasons == ()
     assert cloud.console("stat -c %U /var/lib/slurm/slurmctld/of-the-first-life").strip() == "slurm"
-    assert (shown(cloud), pinned(cloud)) == ([cloud.public_key], [cloud.public_key])
+    assert (presented_keys(cloud), accepted_keys(cloud)) == ([cloud.public_key], [cloud.public_key])
 
 
 def test_disk_with_foreign_data_is_refused_with_reason(cloud: Cloud) -> None:

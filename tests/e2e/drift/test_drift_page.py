@@ -55,7 +55,7 @@ FOUND = (
 )
 
 
-def written(folder: Path) -> Path:
+def write_page(folder: Path) -> Path:
     """Write the page of a scan with three differences and one unreachable node; return its path."""
     nodes: dict[str, dict[str, Any]] = {name: {"roles": ["worker"], "gpus": {"count": 8}} for name in ("worker0", "worker1", "worker2")}
     nodes |= {"login0": {"roles": ["login", "controller"], "gpus": None}, "storage0": {"roles": ["storage"], "gpus": None}}
@@ -82,7 +82,7 @@ def browser() -> Iterator[Browser]:
         started.close()
 
 
-class Seen:
+class OpenPage:
     """The open page, and the browser's messages and requests."""
 
     def __init__(self, browser: Browser, file: Path, *, width: int = 1200, dark: bool = False) -> None:
@@ -101,10 +101,10 @@ class Seen:
 
 @pytest.fixture
 def opened(browser: Browser, tmp_path: Path) -> Iterator[Any]:
-    file, pages = written(tmp_path), []
+    file, pages = write_page(tmp_path), []
 
-    def go(**options: Any) -> Seen:
-        pages.append(Seen(browser, file, **options))
+    def go(**options: Any) -> OpenPage:
+        pages.append(OpenPage(browser, file, **options))
         return pages[-1]
 
     yield go
@@ -134,7 +134,7 @@ def test_node_names_fit_their_boxes(browser: Browser, tmp_path: Path, nodes: int
     file = tmp_path / "drift.html"
     looks = tuple(LayerScan(layer, 1.0) for layer in Layer)
     file.write_text(page(DriftReport("lab", "0" * 12, NOW, 5.0, looks), CLUSTER, many, [], ()), encoding="utf-8")
-    seen = Seen(browser, file)
+    seen = OpenPage(browser, file)
     out = """() => [...document.querySelectorAll("svg g")]
         .map(g => [g.querySelector("rect.box").getBBox(), g.querySelector("text").getBBox()])
         .filter(([box, text]) => text.x < box.x || text.x + text.width > box.x + box.width).length"""

@@ -51,13 +51,13 @@ def address(lab: Project) -> str:
     return found
 
 
-def holders(lab: Project) -> list[str]:
+def address_holders(lab: Project) -> list[str]:
     """Return controllers that have the address."""
     look = f"ip -oneline -4 address show to {address(lab)}/32"
     return [name for name in CONTROLLERS if (said := lab.ssh(name, look)).ok and said.output.strip()]
 
 
-def members(lab: Project, asked: str = "controller0") -> list[str]:
+def etcd_members(lab: Project, asked: str = "controller0") -> list[str]:
     """Return etcd's members, as one of them lists them."""
     pki = "/etc/kubernetes/pki/etcd"
     trust = f"--cacert={pki}/ca.crt --cert={pki}/healthcheck-client.crt --key={pki}/healthcheck-client.key"
@@ -66,13 +66,13 @@ def members(lab: Project, asked: str = "controller0") -> list[str]:
     return sorted(one["name"] for one in json.loads(said.output)["members"])
 
 
-def scaled(lab: Project, controllers: int) -> CommandResult:
+def scale_controllers(lab: Project, controllers: int) -> CommandResult:
     """Run `up` with a number of controllers."""
     lab.edit(lambda cluster: cluster["groups"]["controller"].update(count=controllers))
     return lab.pulumi("up", timeout=3000)
 
 
-def cut_off(lab: Project, file: Path, reached: Callable[[], bool]) -> None:
+def kill_restore(lab: Project, file: Path, reached: Callable[[], bool]) -> None:
     """Start a restore and kill it as soon as it has reached a stage."""
     words = ["-m", "rackwright.cli.main", "etcd", "restore", lab.stack, str(file), "--force"]
     child = lab.start([lab.environment["RACKWRIGHT_PYTHON"], *words])
@@ -83,7 +83,7 @@ def cut_off(lab: Project, file: Path, reached: Callable[[], bool]) -> None:
     child.communicate()
 
 
-def stage(lab: Project, name: str) -> str:
+def restore_stage(lab: Project, name: str) -> str:
     """Return the stage of a restore on a controller."""
     said = subprocess.run(
         ["podman", "exec", f"{lab.stack}-{name}", "cat", "/var/lib/etcd/rackwright-restore.json"],
@@ -98,7 +98,7 @@ def test_up_passes_every_check_with_three_controllers(lab: Project) -> None:
     report = lab.report()
     assert (report["verdict"], report["level"]) == ("passed", "smoke")
     assert {check["id"].partition(".")[0] for check in report["checks"]} >= {"control_plane", "etcd", "vip"}
-    assert members(lab) == list(CONTROLLERS) and holders(lab) == ["controller0"]
+    assert etcd_members(lab) == list(CONTROLLERS) and address_holders(lab) == ["controller0"]
     assert "not found" in kubectl(lab, "-n kube-system get secret kubeadm-certs")
 
 
@@ -132,7 +132,7 @@ def test_virtual_address_moves_and_worker_stays_ready(lab: Project) -> None:
         assert lab.ssh("worker0", until).ok
         took = time.monotonic() - stopped
         print(f"the API answers from another controller after {took:.1f} s")
-        assert took < MOVES_WITHIN * slowness() and holders(lab) == ["controller1"]
+        assert took < MOVES_WITHIN * slowness() and address_holders(lab) == ["controller1"]
         time.sleep(60)  # Longer than the API waits for a kubelet that does not report.
         assert "condition met" in kubectl(lab, "wait node/worker0 --for=condition=Ready --timeout=1s")
         assert "Running 0" in kubectl(
@@ -140,7 +140,7 @@ def test_virtual_address_moves_and_worker_stays_ready(lab: Project) -> None:
         )
     finally:
         podman("start", f"{lab.stack}-controller0")
-    assert verify_until_passed(lab) == {} and holders(lab) == ["controller0"]
+    assert verify_until_passed(lab) == {} and address_holders(lab) == ["controller0"]
 
 
 def test_up_recreates_lost_controller(lab: Project) -> None:
@@ -148,7 +148,7 @@ def test_up_recreates_lost_controller(lab: Project) -> None:
     podman("rm", "--force", "--time", "0", f"{lab.stack}-controller0")
     lab.run_checked("up", "--refresh", timeout=3000)
     assert "kept" in kubectl(lab, "get configmap kept")
-    assert members(lab) == list(CONTROLLERS) and lab.report()["verdict"] == "passed"
+    assert etcd_members(lab) == list(CONTROLLERS) and lab.report()["verdict"] == "passed"
 
 
 @pytest.fixture(scope="module")
@@ -166,17 +166,17 @@ def test_etcd_restore_covers_all_controllers(lab: Project, snapshot: Path) -> No
     said = lab.rackwright("etcd", "restore", lab.stack, str(snapshot), "--force")
     assert said.ok, said.end
     assert "NotFound" in kubectl(lab, "get configmap after") and "before" in kubectl(lab, "get configmap before")
-    assert [members(lab, name) for name in CONTROLLERS] == [list(CONTROLLERS)] * 3
+    assert [etcd_members(lab, name) for name in CONTROLLERS] == [list(CONTROLLERS)] * 3
     assert verify_until_passed(lab) == {}
 
 
 def test_second_restore_completes_interrupted_one(lab: Project, snapshot: Path) -> None:
     assert "created" in kubectl(lab, "create configmap after --from-literal=a=b")
-    cut_off(lab, snapshot, lambda: "swapped" in [stage(lab, name) for name in CONTROLLERS])
-    assert any(stage(lab, name) for name in CONTROLLERS)
+    kill_restore(lab, snapshot, lambda: "swapped" in [restore_stage(lab, name) for name in CONTROLLERS])
+    assert any(restore_stage(lab, name) for name in CONTROLLERS)
     said = lab.rackwright("etcd", "restore", lab.stack, str(snapshot), "--force")
     assert said.ok, said.end
-    assert "NotFound" in kubectl(lab, "get configmap after") and [stage(lab, name) for name in CONTROLLERS] == [""] * 3
+    assert "NotFound" in kubectl(lab, "get configmap after") and [restore_stage(lab, name) for name in CONTROLLERS] == [""] * 3
     assert verify_until_passed(lab) == {}
 
 
@@ -190,23 +190,23 @@ def test_lost_majority_is_reported_and_remedy_works(lab: Project, tmp_path: Path
     restore = lab.rackwright("etcd", "restore", lab.stack, str(tmp_path / "left"), "--force")
     assert restore.ok, restore.end
     lab.run_checked("up", timeout=3000)
-    assert members(lab) == list(CONTROLLERS) and "before" in kubectl(lab, "get configmap before")
+    assert etcd_members(lab) == list(CONTROLLERS) and "before" in kubectl(lab, "get configmap before")
     assert lab.report()["verdict"] == "passed"
 
 
 def test_two_controllers_are_removed_and_added(lab: Project) -> None:
-    said = scaled(lab, 1)
+    said = scale_controllers(lab, 1)
     assert said.ok, said.end
-    assert members(lab) == ["controller0"] and "controller1" not in kubectl(lab, "get nodes")
+    assert etcd_members(lab) == ["controller0"] and "controller1" not in kubectl(lab, "get nodes")
     assert set(lab.incarnations()) & {*CONTROLLERS} == {"controller0"}
-    said = scaled(lab, 3)
+    said = scale_controllers(lab, 3)
     assert said.ok, said.end
-    assert members(lab) == list(CONTROLLERS) and "before" in kubectl(lab, "get configmap before")
+    assert etcd_members(lab) == list(CONTROLLERS) and "before" in kubectl(lab, "get configmap before")
     assert lab.report()["verdict"] == "passed"
 
 
 def test_even_controllers_and_changed_address_are_refused(lab: Project) -> None:
-    assert "use 1 or 3" in scaled(lab, 2).output
+    assert "use 1 or 3" in scale_controllers(lab, 2).output
     lab.edit(lambda cluster: (cluster["groups"]["controller"].update(count=3), cluster["scheduler"].pop("control_plane_vip")))
     assert "require a common address" in lab.pulumi("up").output
     lab.edit(lambda cluster: cluster["scheduler"].update(control_plane_vip=address(lab)))

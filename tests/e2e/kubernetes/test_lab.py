@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from faults.fault_table import faults
-from faults.lab import opened
+from faults.lab import open_lab
 from support.kubernetes import create_as, failed_checks, kubectl, verify_until_passed
 from support.project import Project
 
@@ -101,7 +101,7 @@ def test_acceptance_passes_and_reports_full_claim(lab: Project) -> None:
 )
 def test_fault_fails_exactly_its_check(lab: Project, key: str, tmp_path: Path) -> None:
     """`make faults` runs the same test for every check."""
-    opened(lab.home / lab.stack, tmp_path).turns_red_by(faults()[key])
+    open_lab(lab.home / lab.stack, tmp_path).turns_red_by(faults()[key])
 
 
 @pytest.mark.parametrize(

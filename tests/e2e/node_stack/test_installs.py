@@ -41,7 +41,7 @@ SCRATCH = {
 }
 
 
-def lacking() -> str:
+def missing_requirements() -> str:
     """Return why no bare system can be created here, or an empty text."""
     tools = [tool for tool in ("mmdebstrap", "unshare", "ssh-keygen") if shutil.which(tool) is None]
     if tools:
@@ -136,7 +136,7 @@ class Node:
 @pytest.fixture(scope="module", params=SUITES)
 def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     """Yield a bare system."""
-    if why := lacking():
+    if why := missing_requirements():
         pytest.skip(why)
     made = Node(request.param, tmp_path_factory.mktemp("node"))
     try:

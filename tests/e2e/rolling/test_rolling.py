@@ -15,7 +15,7 @@ OLD = "550.54.15"
 SERVED = "nvidia-smi --query-gpu=driver_version --format=csv,noheader | sort -u"
 
 
-def age(lab: Project, *nodes: str) -> None:
+def set_old_driver(lab: Project, *nodes: str) -> None:
     """Give nodes an older driver than the plan's, with the health check's expectations of that time."""
     for node in nodes:
         files = "/var/lib/rackwright/gpus.json /etc/rackwright/health.json"
@@ -36,7 +36,7 @@ def driver(lab: Project) -> str:
 @pytest.fixture(scope="module")
 def rolled(lab: Project, driver: str) -> CommandResult:
     """Run an `up` that replaces the drivers of both workers while a job runs on the second."""
-    age(lab, "worker0", "worker1")
+    set_old_driver(lab, "worker0", "worker1")
     submit = "sbatch --parsable -w worker1 --gres=gpu:2 --output=/dev/null --wrap='sleep 45'"
     lab.job = lab.as_user(submit).output.split()[-1]  # type: ignore[attr-defined]
     return lab.run_checked("up", "--refresh")
@@ -64,7 +64,7 @@ def test_updated_workers_run_jobs_and_pass_checks(lab: Project, rolled: CommandR
 @pytest.fixture(scope="module")
 def broken(lab: Project, rolled: CommandResult) -> Iterator[CommandResult]:
     """Yield an `up` whose canary has lost a GPU; the next one repairs the rest."""
-    age(lab, "worker0", "worker1")
+    set_old_driver(lab, "worker0", "worker1")
     lab.ssh("worker0", "rackwright-gpu-fault missing 3")
     yield lab.pulumi("up", "--refresh")
     lab.ssh("worker0", "rackwright-gpu-fault clear")

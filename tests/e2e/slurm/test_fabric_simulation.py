@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support.project import Project
-from support.simulated_fabric import planned, seen
+from support.simulated_fabric import discover, plan_for
 
 from rackwright.plan.fabric import netlist, wiring
 from rackwright.plan.fabric.netlist import port_guids
@@ -23,9 +23,9 @@ def image(lab: Project) -> str:
 
 @pytest.mark.parametrize(("nodes", "ports", "switches"), [(64, 512, 24), (256, 2048, 96)])
 def test_discovered_subnet_matches_plan(image: str, nodes: int, ports: int, switches: int) -> None:
-    plan = planned(nodes)
+    plan = plan_for(nodes)
     laid = wiring(plan)
-    compared = compare((cable.row() for cable in laid.cables), read_links(seen(image, netlist(plan))), guids=port_guids(plan), rate=NDR)
+    compared = compare((cable.row() for cable in laid.cables), read_links(discover(image, netlist(plan))), guids=port_guids(plan), rate=NDR)
     live = compared.live
     assert sum(end.node is not None for end in live.far) == ports
     assert len(live.switches) == switches
@@ -35,19 +35,19 @@ def test_discovered_subnet_matches_plan(image: str, nodes: int, ports: int, swit
 
 
 def test_fabric_diff_finds_unplugged_and_swapped_cables(image: str) -> None:
-    plan = planned(64)
+    plan = plan_for(64)
     rows = [cable.row() for cable in wiring(plan).cables]
     swapped = [row for row in rows if row.startswith(("worker7/mlx5_2:", "worker7/mlx5_3:"))]
-    (one, leaf), (other, other_leaf) = ([spoken(end) for end in row.split()] for row in swapped)
+    (one, leaf), (other, other_leaf) = ([ibsim_end(end) for end in row.split()] for row in swapped)
     pulled = next(row for row in rows if row.startswith("worker9/mlx5_4:"))
-    unlink = [f"Unlink {end}" for end in (one, other, spoken(pulled.split()[0]))]
-    text = seen(image, netlist(plan), *unlink, f"Link {one} {other_leaf}", f"Link {other} {leaf}")
+    unlink = [f"Unlink {end}" for end in (one, other, ibsim_end(pulled.split()[0]))]
+    text = discover(image, netlist(plan), *unlink, f"Link {one} {other_leaf}", f"Link {other} {leaf}")
     found = compare(rows, read_links(text), guids=port_guids(plan), rate=NDR).differences
     assert {str(difference.end) for difference in found} == {"worker7/mlx5_2:1", "worker7/mlx5_3:1", "worker9/mlx5_4:1"}
     assert f"{pulled.replace(' ', ' - ')} is missing" in map(str, found)
 
 
-def spoken(end: str) -> str:
+def ibsim_end(end: str) -> str:
     """Return a cable end in ibsim's notation."""
     device, _, port = end.rpartition(":")
     return f'"{device}"[{port}]'
