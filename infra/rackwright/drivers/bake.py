@@ -106,7 +106,7 @@ async def _answer(folder: Path) -> None:
             return
         said = ended.stderr.strip()
         await asyncio.sleep(0.25)
-    raise RackwrightError(f"the container that bakes the image does not answer over SSH: {said}")
+    raise RackwrightError(f"the image build container is not reachable over SSH: {said}")
 
 
 async def _install(folder: Path, baking: ImageBuild, status: Say) -> None:

@@ -119,7 +119,7 @@ def require_root(session: Session) -> None:
         return
     user, why = session.route.user, said.complaint.splitlines()[-1] if said.complaint else "sudo failed"
     raise LoginRefusedError(
-        f"{session.route}: {user} may not become root without a password ({why})",
+        f"{session.route}: {user} has no passwordless sudo ({why})",
         hint=f"there, as root: echo '{user} ALL=(ALL) NOPASSWD:ALL' > /etc/sudoers.d/{user} && chmod 0440 /etc/sudoers.d/{user}",
     )
 

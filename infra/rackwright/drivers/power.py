@@ -40,8 +40,8 @@ idle=$(chosen '^IDLE$' none)
 [ -z "$idle" ] || scontrol update NodeName="$idle" State=IDLE
 while asleep=$(chosen '[+](POWERED_DOWN|POWERING_DOWN|POWERING_UP|POWER_UP)' none); [ -n "$asleep" ]; do
     off=$(chosen '[+]POWERED_DOWN' '[+]POWER_UP')
-    [ -z "$off" ] || { scontrol update NodeName="$off" State=POWER_UP && echo "woken $off"; }
-    [ "$(date +%s)" -lt "$until" ] || { echo "still asleep: $asleep"; exit 1; }
+    [ -z "$off" ] || { scontrol update NodeName="$off" State=POWER_UP && echo "resumed $off"; }
+    [ "$(date +%s)" -lt "$until" ] || { echo "still suspended: $asleep"; exit 1; }
     sleep 0.5
 done
 """
@@ -105,7 +105,7 @@ async def _wake(stack: str, power_saving: PowerSavingNodes, patience: float) -> 
     except RackwrightError as error:
         return str(error)
     said = ended.stdout.splitlines()
-    for name in {name for line in said if line.startswith("woken ") for name in line.removeprefix("woken ").split(",")}:
+    for name in {name for line in said if line.startswith("resumed ") for name in line.removeprefix("resumed ").split(",")}:
         await ssh.close(stack, name)  # A connection from before the suspension hangs.
     return "" if ended.ok else ([*said, *ended.stderr.splitlines()] or [f"ssh ended with status {ended.status}"])[-1]
 

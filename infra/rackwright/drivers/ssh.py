@@ -117,7 +117,7 @@ async def _attempt(stack: str, name: str, patience: float) -> str | None:
         ended = await run(["ssh", "-F", str(paths.ssh_config(stack)), *_PATIENT, name, "true"], timeout=patience)
     except ProcessTimeoutError:
         await close(stack, name)
-        return "no answer over SSH"
+        return "no response over SSH"
     if ended.ok:
         return None
     await close(stack, name)

@@ -197,7 +197,7 @@ def _authenticate(route: SshRoute, transport: paramiko.Transport, keys: list[Pat
         except paramiko.AuthenticationException:
             continue
         except (OSError, EOFError, paramiko.SSHException) as error:
-            raise LoginRefusedError(f"{route}: broke off the login: {error}", hint="check the journal of its sshd") from None
+            raise LoginRefusedError(f"{route}: aborted the login: {error}", hint="check the journal of its sshd") from None
         else:
             return
     missing = "".join(f"; there is no file {path}" for path in keys if not path.expanduser().exists())

@@ -31,7 +31,7 @@ def aws_error(code: str) -> exceptions.ClientError:
         (aws_error("Throttling"), AwsRequestError, "AWS returned Throttling: Because"),
         (exceptions.NoCredentialsError(), AwsCredentialsError, "log in (`aws sso login`)"),
         (exceptions.ProfileNotFound(profile="work"), AwsCredentialsError, "(work) could not be found\n  log in"),
-        (exceptions.EndpointConnectionError(endpoint_url="https://ec2.nowhere"), AwsCredentialsError, "AWS does not answer"),
+        (exceptions.EndpointConnectionError(endpoint_url="https://ec2.nowhere"), AwsCredentialsError, "AWS does not respond"),
         (exceptions.NoRegionError(), AwsCredentialsError, "check the AWS settings"),
         (exceptions.WaiterError("InstanceTerminated", "Max attempts exceeded", {}), AwsRequestError, "run it again later"),
         (ResponseParserError("<html>"), AwsRequestError, "a proxy may stand between"),

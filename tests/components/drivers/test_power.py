@@ -83,7 +83,7 @@ def test_power_saving_selects_requested_nodes() -> None:
 def test_powered_down_node_is_resumed_once(wake: Wake) -> None:
     assert wake({"worker0": "IDLE+POWERED_DOWN", "worker1": "ALLOCATED"}) == (
         0,
-        ["woken worker0"],
+        ["resumed worker0"],
         ["update NodeName=worker0 State=POWER_UP"],
     )
 
@@ -91,7 +91,7 @@ def test_powered_down_node_is_resumed_once(wake: Wake) -> None:
 def test_powering_down_node_is_resumed_afterwards(wake: Wake) -> None:
     """Slurm treats a node that is powering down as one that is up, and drops the request."""
     status, said, told = wake({"worker0": "IDLE+POWERING_DOWN", "worker1": "DOWN+POWERED_DOWN"})
-    assert status == 0 and sorted(said) == ["woken worker0", "woken worker1"]
+    assert status == 0 and sorted(said) == ["resumed worker0", "resumed worker1"]
     assert sorted(told) == ["update NodeName=worker0 State=POWER_UP", "update NodeName=worker1 State=POWER_UP"]
 
 
@@ -114,7 +114,7 @@ def test_node_unknown_to_slurm_is_ignored(wake: Wake) -> None:
 def test_timeout_reports_suspended_nodes(wake: Wake) -> None:
     assert wake({"worker0": "IDLE+POWERING_DOWN", "worker1": "IDLE+POWERED_DOWN"}, patience=0) == (
         1,
-        ["woken worker1", "still asleep: worker0,worker1"],
+        ["resumed worker1", "still suspended: worker0,worker1"],
         ["update NodeName=worker1 State=POWER_UP"],
     )
 
@@ -162,7 +162,7 @@ def test_idle_time_is_refreshed_during_use(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_unreachable_controller_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     async def reach(*_: object, **__: object) -> dict[str, str]:
-        return {"ctl0": "no answer over SSH"}
+        return {"ctl0": "no response over SSH"}
 
     async def said(_: str) -> None:
         pass
@@ -173,4 +173,4 @@ def test_unreachable_controller_is_the_reason(monkeypatch: pytest.MonkeyPatch) -
         async with wake_nodes("lab", PowerSavingNodes.of(SCHEDULER), said) as reason:
             return reason
 
-    assert asyncio.run(need()) == "no answer over SSH"
+    assert asyncio.run(need()) == "no response over SSH"

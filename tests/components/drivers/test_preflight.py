@@ -89,7 +89,7 @@ def test_missing_sudo_is_reported(route: SshRoute, keys: list[Path], door: SshSe
     door.answer = lambda command: (1, "", "sudo: a password is required")
     seen = preflight_one(replace(route, user="admin"), keys)
     assert seen.logged_in and not seen.root and seen.facts is None
-    assert seen.wrong == ("admin may not become root without a password (sudo: a password is required)",)
+    assert seen.wrong == ("admin has no passwordless sudo (sudo: a password is required)",)
 
 
 def test_refused_login_still_reports_key(route: SshRoute, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def rolled(lab: Project, driver: str) -> CommandResult:
 
 def test_workers_are_updated_one_after_the_other(lab: Project, rolled: CommandResult, driver: str) -> None:
     told = rolled.output
-    assert f"worker0 is rolled: driver {OLD} is loaded, {driver} is declared" in told, told
+    assert f"rolling update of worker0: driver {OLD} is loaded, {driver} is declared" in told, told
     assert told.index("rolling worker0 (0 of 2 done)") < told.index("rolling worker1 (1 of 2 done)")
     assert [lab.ssh(node, SERVED).output.strip() for node in ("worker0", "worker1")] == [driver, driver]
 

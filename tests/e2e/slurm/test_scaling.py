@@ -64,7 +64,7 @@ def test_busy_worker_is_not_removed(grown: Project) -> None:
     foretold = grown.rackwright("impact", grown.stack)
     assert foretold.ok and foretold.output.startswith("drains worker2, then removes it (groups.worker.count)"), foretold.output
     said = grown.pulumi("up")
-    assert not said.ok and f"{job}" in said.output and "worker2 cannot leave" in said.output, said.output
+    assert not said.ok and f"{job}" in said.output and "worker2 cannot be removed" in said.output, said.output
     assert "Traceback" not in said.output
     assert "worker2" in grown.incarnations()
     assert grown.as_user(f"squeue -h -j {job} -o %T").output.strip() == "RUNNING"

@@ -61,7 +61,7 @@ def leave(olds: dict[str, Any], news: dict[str, Any]) -> None:
 
 
 def test_a_node_that_cannot_leave_stops_the_run_and_names_the_job(asked: dict[str, Any]) -> None:
-    with pytest.raises(RackwrightError, match="worker2 cannot leave yet:\nworker2: still occupied by job 13"):
+    with pytest.raises(RackwrightError, match="worker2 cannot be removed yet:\nworker2: still occupied by job 13"):
         leave(inputs("worker0", "worker2", drain_timeout_s=300), inputs("worker0", drain_timeout_s=300))
     assert (asked["playbook"], asked["values"]["nodes_to_remove"]) == ("remove-nodes.yml", ["worker2"])
 
@@ -166,7 +166,7 @@ def test_what_another_version_applied_is_found_not_converged(older: RecordedStat
 
 
 def test_nodes_cannot_leave_while_another_version_s_plan_is_on_record(older: RecordedState) -> None:
-    with pytest.raises(RackwrightError, match="worker2 cannot leave yet: its plan on record is of another version") as refused:
+    with pytest.raises(RackwrightError, match="worker2 cannot be removed yet: its plan on record is of another version") as refused:
         asyncio.run(Converge().update(OPERATION, older, inputs("worker0", drain_timeout_s=2)))
     assert "declare them again and run `up`" in str(refused.value)
 
@@ -330,7 +330,7 @@ def test_nothing_is_rolled_after_a_failure_or_by_a_look(waiting: dict[str, Any])
 def test_a_look_tells_who_waits_to_be_rolled(waiting: dict[str, Any]) -> None:
     state = RecordedState("converge", waiting["inputs"], {**waiting["inputs"], "converged": True})
     made = asyncio.run(Converge().read(OPERATION, state))
-    assert made.reasons[0] == "worker1: waits to be rolled: driver 550 serves, 580 is declared"
+    assert made.reasons[0] == "worker1: waits for a rolling update: driver 550 serves, 580 is declared"
     assert not made.outputs["converged"]
 
 

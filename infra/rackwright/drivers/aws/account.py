@@ -98,10 +98,10 @@ def translate_errors(what: str) -> Iterator[None]:
         raise _answered(what, answer) from None
     except (exceptions.ConnectionError, exceptions.HTTPClientError) as silent:
         hint = "check the network, the region's name and AWS_ENDPOINT_URL"
-        raise AwsCredentialsError(f"AWS does not answer: {silent}", path=what, hint=hint) from None
+        raise AwsCredentialsError(f"AWS does not respond: {silent}", path=what, hint=hint) from None
     except ResponseParserError:
         hint = "a proxy may stand between here and AWS; check the network and AWS_ENDPOINT_URL"
-        raise AwsRequestError("the answer is not AWS's: it cannot be read", code="Unreadable", path=what, hint=hint) from None
+        raise AwsRequestError("the response is not AWS's: it cannot be parsed", code="Unreadable", path=what, hint=hint) from None
     except exceptions.WaiterError as waited:
         raise AwsRequestError(str(waited), code="WaiterError", path=what, hint="run it again later") from None
     except exceptions.BotoCoreError as unusable:

@@ -78,7 +78,7 @@ class Converge(Resource):
         except stack_files.PlanVersionError as error:
             return LiveResource(state.id, {**state.outputs, "converged": False, "reasons": [str(error)]}, reasons=(str(error),))
         drift = [f"{result} (would change)" for result in applied.changed]
-        drift += [f"{result.host}: waits to be rolled: {result.detail}" for result in applied.rolls]
+        drift += [f"{result.host}: waits for a rolling update: {result.detail}" for result in applied.rolls]
         reasons = [*lost, *applied.reasons, *drift]
         return LiveResource(state.id, {**state.outputs, "converged": not reasons, "reasons": reasons}, reasons=tuple(reasons))
 
@@ -143,7 +143,7 @@ class Converge(Resource):
         self, operation: RequestContext, files: stack_files.StackFiles, young: Sequence[str], *, within: float
     ) -> dict[str, str]:
         """Connect to new nodes first, one may be the jump host of all others. Return the reason for each unreachable node."""
-        await operation.status("waiting for the nodes to answer over SSH")
+        await operation.status("waiting for the nodes to respond over SSH")
         cause = _cause(operation.stack) if files.target == "lab" else None
         lost = await ssh.connect_all(operation.stack, young, within=files.boot_timeout, cause=cause) if young else {}
         others = [name for name in files.hosts if name not in young]
@@ -173,7 +173,7 @@ class Converge(Resource):
     ) -> None:
         """Apply the changes that the roles deferred because of possible jobs, on nodes that are drained one batch after the other."""
         why = {result.host: result.detail for result in applied.rolls}
-        await operation.info("\n".join(f"{name} is rolled: {reason}" for name, reason in why.items()))
+        await operation.info("\n".join(f"rolling update of {name}: {reason}" for name, reason in why.items()))
         batch = json.loads(inputs["plan"])["rolling"]["batch"]
         roll = RollingUpdate(files.root, files.inventory, files.secrets, files.skip_tags, batch, site=files.site)
         done = await roll.run([name for name in files.hosts if name in why], operation.info, operation.status)
@@ -195,12 +195,12 @@ class Converge(Resource):
 
     async def _leave(self, operation: RequestContext, state: RecordedState, news: Properties, leaving: Sequence[str]) -> None:
         """Drain leaving nodes for as long as the new plan allows, stop their services; raises, naming the jobs that do not end."""
-        await operation.info(f"leaving the cluster: {', '.join(leaving)}")
+        await operation.info(f"removing from the cluster: {', '.join(leaving)}")
         try:
             files = stack_files.write_removal_inventory(operation.stack, state.inputs, _settled(state))
         except stack_files.PlanVersionError as error:
             hint = "declare them again and run `up`, which applies this version's plan; they can leave after that"
-            raise RackwrightError(f"{', '.join(leaving)} cannot leave yet: {error.cause}", hint=hint) from None
+            raise RackwrightError(f"{', '.join(leaving)} cannot be removed yet: {error.cause}", hint=hint) from None
         # Suspended nodes have no job and no daemon.
         asked = [name for name in files.hosts if not paths.asleep(operation.stack, name).exists()]
         lost = await ssh.connect_all(operation.stack, asked, within=_LOOK)
@@ -215,7 +215,7 @@ class Converge(Resource):
         )
         if applied.reasons:
             raise RackwrightError(
-                "\n".join([f"{', '.join(leaving)} cannot leave yet:", *applied.reasons]),
+                "\n".join([f"{', '.join(leaving)} cannot be removed yet:", *applied.reasons]),
                 hint="nothing was removed; end those jobs (scancel) or raise scheduler.drain_timeout, then run the command again",
             )
 
