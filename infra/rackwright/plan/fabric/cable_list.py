@@ -78,7 +78,7 @@ class _Places:
         self._floor = plan.fabric.floor
         self._switches = positions(plan.fabric)
         beside: ManagementWiring = management(plan, laid)
-        self._racks = node_racks(plan, laid.seats)
+        self._racks = node_racks(plan, laid.placements)
         self._racks |= {name: position.rack for name, position in self._switches.items()} | dict(beside.switches)
 
     def row(self, plane: Plane, cable: Cable, speed: str, present: bool) -> Row:

@@ -65,7 +65,7 @@ def fabric_of(plan: Plan) -> FabricPlan:
 
 def _coming(plan: Plan, fabric: FabricPlan, count: int) -> list[NodePlacement]:
     """Return the next nodes: of the last group first, whose places end with the fabric's own, then of those before it."""
-    taken = {seat.place for seat in placements(plan)}
+    taken = {placement.place for placement in placements(plan)}
     found: list[NodePlacement] = []
     end = fabric.nodes
     for group, first in sorted(fabric.places.items(), key=lambda item: -item[1]):
@@ -96,7 +96,7 @@ def room(plan: Plan) -> GrowthHeadroom | None:
     """Return the cost of space for growth; None where the fabric is full, or laid out for the current size."""
     fabric = fabric_of(plan)
     today = placements(plan)
-    last = max((seat.place for seat in today), default=0) + 1
+    last = max((placement.place for placement in today), default=0) + 1
     if last >= fabric.nodes:
         return None
     alone = _alone(fabric, last)
@@ -127,7 +127,7 @@ def bisection_gbps(fabric: FabricPlan, laid: Wiring) -> int | None:
 
     A unit sends at the bandwidth of its HCAs or of its leaves' uplinks, whichever is less, and spreads it over all spines.
     """
-    nodes = Counter(seat.place // fabric.per_unit for seat in laid.seats)
+    nodes = Counter(placement.place // fabric.per_unit for placement in laid.placements)
     if len(nodes) < 2:
         return None
     sends = sorted(min(count * fabric.rails, fabric.leaves_per_unit * fabric.uplinks) for count in nodes.values())

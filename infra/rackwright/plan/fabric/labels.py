@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rackwright.plan.fabric.schema import FabricPlan
 from rackwright.plan.fabric.slurm import domain_name, domains_of, unit_name
-from rackwright.plan.fabric.wiring import seats_of
+from rackwright.plan.fabric.wiring import placements_of
 
 if TYPE_CHECKING:
     from rackwright.plan.schema import Plan, PlanNode
@@ -30,7 +30,7 @@ def labels_of(fabric: FabricPlan | None, nodes: Sequence[PlanNode]) -> dict[str,
         return {}
     domains = domains_of(fabric, nodes)
     found = {}
-    for node, place in seats_of(fabric, nodes):
+    for node, place in placements_of(fabric, nodes):
         labels = {_LEAF: unit_name(fabric, place // fabric.per_unit), _RAILS: str(fabric.rails)}
         if fabric.spines:
             labels[_SPINE] = "spine"

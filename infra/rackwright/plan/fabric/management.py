@@ -52,7 +52,7 @@ def _by_rack(plan: Plan, fabric: FabricPlan, laid: Wiring) -> dict[str, list[str
     found: dict[str, list[str]] = {}
     for name, position in positions(fabric).items():
         found.setdefault(position.rack, []).append(f"{name}/mgmt")
-    racks = node_racks(plan, laid.seats)
+    racks = node_racks(plan, laid.placements)
     for node in _nodes(plan, laid):
         if node in racks:
             found.setdefault(racks[node], []).extend(_ports(fabric, node))
@@ -61,7 +61,7 @@ def _by_rack(plan: Plan, fabric: FabricPlan, laid: Wiring) -> dict[str, list[str
 
 def _nodes(plan: Plan, laid: Wiring) -> Iterator[str]:
     yield from (node.name for node in plan.nodes)
-    yield from (seat.node for seat in laid.seats if seat.node not in plan.by_name)
+    yield from (placement.node for placement in laid.placements if placement.node not in plan.by_name)
 
 
 def _ports(fabric: FabricPlan, node: str) -> list[str]:

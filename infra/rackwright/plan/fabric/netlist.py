@@ -44,7 +44,7 @@ def _blocks(fabric: FabricPlan, laid: Wiring) -> Iterator[str]:
     for cable in laid.cables:
         ends.setdefault(cable.device, []).append((cable.port, cable.switch, cable.switch_port))
         ends.setdefault(cable.switch, []).append((cable.switch_port, cable.device, cable.port))
-    places = {seat.node: seat.place for seat in laid.seats}
+    places = {placement.node: placement.place for placement in laid.placements}
     for cable in laid.cables:
         if "/" in cable.device:
             kind = f'Ca 1 "{cable.device}"'
@@ -57,7 +57,7 @@ def _blocks(fabric: FabricPlan, laid: Wiring) -> Iterator[str]:
 def port_guids(plan: Plan) -> dict[str, int]:
     """Return the GUID by which the simulated fabric shows each device: that of an HCA's port, or of a switch. Empty without a fabric."""
     laid = wiring(plan)
-    places = {seat.node: seat.place for seat in laid.seats}
+    places = {placement.node: placement.place for placement in laid.placements}
     hcas = {cable.device: _hca_guid(cable, places) + cable.port for cable in laid.cables if "/" in cable.device}
     return hcas | {switch.name: _switch_guid(switch) for switch in laid.switches}
 

@@ -61,14 +61,14 @@ def positions(fabric: FabricPlan) -> dict[str, Position]:
     return found
 
 
-def node_racks(plan: Plan, seats: tuple[NodePlacement, ...]) -> dict[str, str]:
+def node_racks(plan: Plan, placements: tuple[NodePlacement, ...]) -> dict[str, str]:
     """Return the rack of every node that has one; future nodes fill the free racks of the floor as densely as the fullest today."""
     found = {node.name: node.rack for node in plan.nodes if node.rack}
-    coming = [seat.node for seat in seats if seat.node not in plan.by_name]
+    coming = [placement.node for placement in placements if placement.node not in plan.by_name]
     floor = plan.fabric.floor if plan.fabric else None
     if floor is None or not coming:
         return found
-    here = {seat.node for seat in seats}
+    here = {placement.node for placement in placements}
     free = future_racks(floor.places, [*found.values(), *floor.switch_racks], (rack for node, rack in found.items() if node in here))
     return found | dict(zip(coming, free, strict=False))
 
@@ -84,9 +84,9 @@ def without_rack(plan: Plan, laid: Wiring) -> UnplacedDevices:
     """Return the devices of a wiring without a rack; with a management plane, all nodes of the plan must have one."""
     fabric = plan.fabric
     assert fabric is not None
-    nodes = [seat.node for seat in laid.seats] + ([fabric.subnet_manager] if fabric.subnet_manager and fabric.spare else [])
+    nodes = [placement.node for placement in laid.placements] + ([fabric.subnet_manager] if fabric.subnet_manager and fabric.spare else [])
     nodes += [node.name for node in plan.nodes] if fabric.management else []
-    racks, standing = node_racks(plan, laid.seats), positions(fabric)
+    racks, standing = node_racks(plan, laid.placements), positions(fabric)
     return UnplacedDevices(
         tuple(node for node in dict.fromkeys(nodes) if node not in racks),
         tuple(switch.name for switch in laid.switches if switch.name not in standing),

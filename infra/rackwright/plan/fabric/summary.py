@@ -27,8 +27,8 @@ def counts(plan: Plan, laid: Wiring) -> dict[str, Any]:
     up = leaves * fabric.uplinks
     beside = management(plan, laid)
     return {
-        "nodes": len(laid.seats),
-        "scalable_units": len(occupied_units(fabric, laid.seats)),
+        "nodes": len(laid.placements),
+        "scalable_units": len(occupied_units(fabric, laid.placements)),
         "leaves": leaves,
         "spines": len(laid.of(Level.SPINE)),
         "cables_to_nodes": cables - up,

@@ -118,12 +118,12 @@ def _racks(plan: Plan, laid: Wiring) -> dict[str, list[str]]:
     """Return racks in the order of the floor. Without racks, group nodes by shared leaves; other nodes are not drawn."""
     fabric = plan.fabric
     assert fabric is not None
-    known = node_racks(plan, laid.seats)
-    seats = {seat.node: unit_name(fabric, seat.place // fabric.per_unit) for seat in laid.seats}
-    names = [*(node.name for node in plan.nodes), *(seat.node for seat in laid.seats if seat.node not in plan.by_name)]
+    known = node_racks(plan, laid.placements)
+    units = {placement.node: unit_name(fabric, placement.place // fabric.per_unit) for placement in laid.placements}
+    names = [*(node.name for node in plan.nodes), *(placement.node for placement in laid.placements if placement.node not in plan.by_name)]
     found: dict[str, list[str]] = {}
     for name in names:
-        place = known.get(name) or seats.get(name) or (name if name == fabric.subnet_manager else None)
+        place = known.get(name) or units.get(name) or (name if name == fabric.subnet_manager else None)
         if place:
             found.setdefault(place, []).append(name)
     order = list(fabric.floor.places) if fabric.floor else []

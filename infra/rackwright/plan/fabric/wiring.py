@@ -59,9 +59,9 @@ class NodePlacement(NamedTuple):
 
 @dataclass(frozen=True)
 class Wiring:
-    """Everything there is: nodes, switches, cables."""
+    """Nodes, switches and cables of a fabric."""
 
-    seats: tuple[NodePlacement, ...]
+    placements: tuple[NodePlacement, ...]
     switches: tuple[Switch, ...]
     cables: tuple[Cable, ...]
 
@@ -77,28 +77,28 @@ def wiring(plan: Plan) -> Wiring:
 
 def placements(plan: Plan) -> tuple[NodePlacement, ...]:
     """Return the places of the plan's nodes."""
-    return seats_of(plan.fabric, plan.nodes) if plan.fabric else ()
+    return placements_of(plan.fabric, plan.nodes) if plan.fabric else ()
 
 
-def seats_of(fabric: FabricPlan, nodes: Iterable[PlanNode]) -> tuple[NodePlacement, ...]:
+def placements_of(fabric: FabricPlan, nodes: Iterable[PlanNode]) -> tuple[NodePlacement, ...]:
     """Return the places of some nodes."""
     return tuple(NodePlacement(node.name, fabric.places[node.group] + node.index) for node in nodes if node.group in fabric.places)
 
 
-def wired(fabric: FabricPlan, seats: tuple[NodePlacement, ...]) -> Wiring:
+def wired(fabric: FabricPlan, placements: tuple[NodePlacement, ...]) -> Wiring:
     """Return the wiring of some placements."""
-    units = occupied_units(fabric, seats)
+    units = occupied_units(fabric, placements)
     leaves = [leaf for unit in units for leaf in leaves_of(fabric, unit)]
     if fabric.spare and 0 not in units:
         leaves.insert(0, _managing(fabric))
     above = spines_of(fabric) if leaves else []
-    cables = (*_down(fabric, seats), *_service(fabric), *_up(fabric, leaves, above))
-    return Wiring(seats, (*leaves, *above), cables)
+    cables = (*_down(fabric, placements), *_service(fabric), *_up(fabric, leaves, above))
+    return Wiring(placements, (*leaves, *above), cables)
 
 
-def occupied_units(fabric: FabricPlan, seats: tuple[NodePlacement, ...]) -> list[int]:
+def occupied_units(fabric: FabricPlan, placements: tuple[NodePlacement, ...]) -> list[int]:
     """Return the scalable units that have nodes."""
-    return sorted({seat.place // fabric.per_unit for seat in seats})
+    return sorted({placement.place // fabric.per_unit for placement in placements})
 
 
 def leaf_name(fabric: FabricPlan, unit: int, rail: int) -> str:
@@ -117,10 +117,10 @@ def spines_of(fabric: FabricPlan) -> list[Switch]:
     return [Switch(f"spine-{number + 1:02}", Level.SPINE, number) for number in range(fabric.spines)]
 
 
-def _down(fabric: FabricPlan, seats: tuple[NodePlacement, ...]) -> Iterator[Cable]:
+def _down(fabric: FabricPlan, placements: tuple[NodePlacement, ...]) -> Iterator[Cable]:
     """Yield cables from HCAs to leaves: the place determines the port."""
     together = fabric.rails // fabric.leaves_per_unit
-    for node, place in seats:
+    for node, place in placements:
         unit, slot = divmod(place, fabric.per_unit)
         for rail, hca in enumerate(fabric.hcas):
             yield Cable(f"{node}/{hca}", 1, leaf_name(fabric, unit, rail), slot * together + rail % together + 1, rail)
