@@ -43,7 +43,7 @@ class CostLine(ConfigModel):
     region: str | None = None
     remark: str = ""
     usd_up_front: float | None = None
-    """Paid once, whether or not it runs; then `usd_per_hour` is its share of an hour."""
+    """One-time payment, whether or not the item runs; `usd_per_hour` is then its share per hour."""
 
     @property
     def known(self) -> bool:
@@ -58,7 +58,7 @@ class Cost(ConfigModel):
     """Sum of the known prices."""
     lines: tuple[CostLine, ...] = ()
     complete: bool = True
-    """False where a price is missing: then every sum is a least one."""
+    """False where a price is missing: every sum is then a lower bound."""
     notes: tuple[str, ...] = ()
 
     @property

@@ -33,7 +33,7 @@ def rails_of(cluster: Cluster, declared: Fabric) -> int:
 
 
 def gpus_of(cluster: Cluster, declared: Fabric) -> dict[str, int]:
-    """Group on the fabric -> GPUs of each of its nodes, 0 where it has none."""
+    """Return group on the fabric -> GPUs of each of its nodes, 0 where it has none."""
     return {name: gpus.count if (gpus := cluster.groups[name].gpus) else 0 for name in groups_of(cluster, declared)}
 
 
@@ -43,7 +43,7 @@ def hcas_of(cluster: Cluster, declared: Fabric) -> tuple[str, ...]:
 
 
 def places_of(cluster: Cluster, declared: Fabric) -> dict[str, int]:
-    """Group -> place of its first node: groups lie one after the other, each as long as its capacity, as their addresses do."""
+    """Return group -> place of its first node. Groups follow one another, each as long as its capacity, like their addresses."""
     places, following = {}, 0
     for name in groups_of(cluster, declared):
         places[name] = following
@@ -52,7 +52,7 @@ def places_of(cluster: Cluster, declared: Fabric) -> dict[str, int]:
 
 
 def domains_of(cluster: Cluster, declared: Fabric) -> dict[str, int]:
-    """Group -> its first NVLink domain: each has its own, as many as its capacity fills. A group without GPUs has none."""
+    """Return group -> its first NVLink domain: each group has its own, as many as its capacity fills. A group without GPUs has none."""
     domains, following = {}, 0
     for name, gpus in gpus_of(cluster, declared).items():
         if declared.nvlink_domain and gpus:

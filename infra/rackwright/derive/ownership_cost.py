@@ -1,4 +1,4 @@
-"""Machines of one's own against rented ones: what a GPU-hour costs, what a rack draws, when buying has paid off."""
+"""Owned machines compared with rented ones: cost of a GPU-hour, power of a rack, break-even time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class OwnershipCost:
     usd_per_gpu_hour: float | None
     """For each hour that a job uses a GPU; None without GPUs."""
     kw_by_rack: dict[str, float]
-    """At the wall, without the room's cooling."""
+    """At the outlet, without the room's cooling."""
     power_usd_per_hour: float
     utilisation: float
 

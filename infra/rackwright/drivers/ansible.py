@@ -33,7 +33,7 @@ class TaskResult:
     detail: str = ""
     role: str = ""
     live: str = ""
-    """Of a task that would change something: what it found there, and next what it would put there; for people, in a few lines."""
+    """Of a task that would change something: the live value, and next the declared one; a few lines for display."""
     declared: str = ""
 
     def __str__(self) -> str:

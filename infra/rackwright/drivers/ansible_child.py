@@ -20,13 +20,13 @@ from rackwright.yaml_loader import load_yaml
 ROLL: Final = "rackwright_requires_drain"
 """Fact by which a role reports that it can continue only while the node has no jobs, and why."""
 _LONGEST_DETAIL: Final = 12
-"""Lines of a failure worth showing."""
+"""Maximum number of displayed lines of a failure."""
 _FOLDER: Final = ".ansible-"
 """Prefix of a run's own folder; its process id follows."""
 
 
 class Reporter:
-    """Turns ansible-runner's events into the few that matter."""
+    """Reduces ansible-runner's events to those of the result."""
 
     def __init__(self, phases: Mapping[str, str]) -> None:
         self._phases = phases
@@ -115,7 +115,7 @@ def what_changed(result: dict[str, Any]) -> str:
 
 
 def run(request: dict[str, Any]) -> int:
-    """Run the playbook; the status of ansible-playbook."""
+    """Run the playbook; return the status of ansible-playbook."""
     import ansible_runner
 
     root = Path(request["root"])

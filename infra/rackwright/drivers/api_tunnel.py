@@ -49,7 +49,7 @@ async def record(stack: str, api: ApiEndpoint) -> None:
 
 
 async def forget(stack: str) -> None:
-    """Close it for good."""
+    """Close the tunnel and delete its record."""
     paths.api_tunnel(stack).unlink(missing_ok=True)
     if stack in _open:
         _open.pop(stack)[1].close()

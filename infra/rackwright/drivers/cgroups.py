@@ -19,7 +19,7 @@ _HIDE: Final = "mkdir -p /sys/fs/cgroup/{name} && mount -t tmpfs -o ro,size=4k,m
 
 
 def rootless() -> bool:
-    """Return whether containers run without root here."""
+    """Return whether containers run without root on this machine."""
     return os.geteuid() != 0
 
 
@@ -54,7 +54,7 @@ def shared() -> list[str]:
 
 
 def hide_unmounted() -> list[str]:
-    """Return the shell commands that a container runs before its systemd: systemd mounts nothing where something is mounted."""
+    """Return the shell commands that a container runs before its systemd, which mounts nothing on an existing mount."""
     return [_HIDE.format(name=name) for name in shared()]
 
 

@@ -1,4 +1,4 @@
-"""Runs the checks of a live cluster in a child process, which leaves raw results and a report behind."""
+"""Runs the checks of a live cluster in a child process, which writes raw results and a report."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RunOutcome:
 
     status: int
     report: Path
-    """Not there where the checks did not even start."""
+    """Does not exist if the checks did not start."""
     said: str
     """Text on standard error."""
 

@@ -191,7 +191,7 @@ def _mark(key: str) -> str:
 
 
 def clean(session: Session) -> None:
-    """Stop what the stack ran and remove what its roles wrote."""
+    """Stop the stack's services and remove the files of its roles."""
     said = session.run(_CLEAN, root=True)
     if said.status != 0:
         raise LoginRefusedError(f"{session.route}: cannot be cleaned: {said.complaint}")

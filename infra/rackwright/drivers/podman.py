@@ -24,7 +24,8 @@ EPHEMERAL_LABEL: Final = "rackwright.ephemeral"
 NODE_LABEL: Final = "rackwright.node"
 SPEC_LABEL: Final = "rackwright.spec"
 SECRET_PREFIX: Final = "rackwright"
-"""podman 4.3 has no labels on secrets: theirs is the name, `rackwright.<stack>.…`, unambiguous since stack names hold no dot."""
+"""podman 4.3 has no labels on secrets: the name replaces the label, `rackwright.<stack>.…`, unambiguous since stack names contain no
+dot."""
 _PAUSES: Final = (0.0, 0.0, 0.5, 2.0)
 """Seconds before each query for leftovers; while other processes remove resources, one query can fail."""
 _MOST_FILES: Final = 1_048_576
@@ -50,7 +51,7 @@ async def podman(*arguments: str, stdin: bytes | None = None, timeout: float = 1
 
 
 async def run_checked(*arguments: str, stdin: bytes | None = None, timeout: float = 120.0) -> str:
-    """Run podman and return what it printed; raises with podman's own words when it fails."""
+    """Run podman and return its output; raise an error with podman's message if it fails."""
     ended = await podman(*arguments, stdin=stdin, timeout=timeout)
     if not ended.ok:
         raise RackwrightError(f"podman {arguments[0]}: {_last_line(ended.stderr)}", hint=_hint(ended.stderr))
@@ -82,9 +83,9 @@ class Container:
     image: str
     labels: Mapping[str, str]
     pid: int = 0
-    """Of its first process, as this machine counts; 0 when it does not run."""
+    """Process id of its first process on this machine; 0 when it does not run."""
     networks: Mapping[str, str] = field(default_factory=dict)
-    """The addresses that it has, by network; none while it does not run."""
+    """Its addresses by network; none while it does not run."""
 
     @property
     def status(self) -> str:
@@ -195,7 +196,7 @@ async def _remove(found: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class SecretFile:
-    """A file that is in a container before its first start, readable by root alone."""
+    """A file that exists in a container before its first start, readable by root alone."""
 
     name: str
     path: str

@@ -50,7 +50,7 @@ done
 
 @dataclass(frozen=True)
 class PowerSavingNodes:
-    """The nodes that Slurm may have switched off, and the controller that can wake them."""
+    """The nodes that Slurm may power down, and the controller that can resume them."""
 
     controller: str
     nodes: tuple[str, ...]

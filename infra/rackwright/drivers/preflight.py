@@ -26,7 +26,8 @@ from rackwright.drivers.ssh_client import (
 )
 
 _AT_ONCE: Final = 32
-"""Machines scanned at a time, each in a thread. Chosen: threads wait for the network; a jump host limits them more (`remote._AT_ONCE`)."""
+"""Machines inspected at a time, each in a thread. Chosen: threads wait for the network; a jump host limits them more
+(`ssh_client._AT_ONCE`)."""
 
 
 @dataclass(frozen=True)

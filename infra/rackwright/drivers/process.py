@@ -17,14 +17,14 @@ from rackwright.drivers.supervision import INTERRUPTED, current
 from rackwright.errors import RackwrightError
 
 _LONGEST_LINE = 64 * 1024 * 1024
-"""Bytes of one line of output; a longer one raises. Chosen: the events of Ansible are one line each, with whole files in a difference."""
+"""Bytes of one line of output; a longer one raises. Chosen: events of Ansible are one line each, with whole files in a diff."""
 _AFTERMATH = 2.0
 """Seconds to wait for the rest of the output of a command that has exited."""
 _GUARD = Path(__file__).with_name("process_guard.py")
 
 
 class ProcessTimeoutError(RackwrightError):
-    """A command took longer than it may, and was killed."""
+    """A command exceeded its time limit and was killed."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ async def stream(
     env: Mapping[str, str] | None = None,
     timeout: float = 3600.0,
 ) -> CompletedProcess:
-    """Run a long command and hand over its output line by line; it and all its descendants die with this process."""
+    """Run a long command and pass on its output line by line; the command and all its descendants end with this process."""
     lifeline, held = os.pipe()
     try:
         guarded = [sys.executable, "-I", "-S", str(_GUARD), str(lifeline), *argv]

@@ -15,7 +15,7 @@ import sys
 import time
 
 _PR_SET_CHILD_SUBREAPER = 36
-"""Number of the operation in prctl(2) (linux/prctl.h); Python has no name for it."""
+"""Number of the operation in prctl(2) (linux/prctl.h); Python has no constant."""
 _GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL."""
 
@@ -58,7 +58,7 @@ def end_descendants() -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the command to its end, or until the lifeline breaks."""
+    """Run the command to its end, or until the lifeline is closed."""
     lifeline, command = int(arguments[0]), arguments[1:]
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)

@@ -1,4 +1,4 @@
-"""The Pulumi command of this environment, and how a caller limits what a refresh compares."""
+"""The Pulumi command of this environment, and the variable that limits what a refresh compares."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class RollingUpdateResult:
     """Result of a rolling update."""
 
     nodes: list[str] = field(default_factory=list)
-    """Back in service."""
+    """Nodes that are back in service."""
     changed: list[ansible.TaskResult] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     """Why it stopped; empty after a complete update."""
@@ -44,7 +44,7 @@ class RollingUpdate:
     batch: int
     reboot: bool = False
     site: str = "site.yml"
-    """The table of contents: ours, or the stack's, where the user has playbooks of their own in it."""
+    """The table of contents: the product's, or the stack's with the user's own playbooks."""
 
     async def run(self, nodes: Sequence[str], say: Say, progress: Say) -> RollingUpdateResult:
         """Update the nodes in their order; the first failure ends the update, and later nodes are not touched."""

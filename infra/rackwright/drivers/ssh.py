@@ -1,4 +1,4 @@
-"""SSH connections of a stack: opening their masters, telling why one does not open, closing a stale one."""
+"""SSH connections of a stack: open master connections, report why one cannot be opened, close a stale one."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _PATIENT: Final = ("-o", "ServerAliveCountMax=15")
 """A master connection of a converge survives 30 s without a response: a node that is busy starting daemons is not down. Read-only callers
 have a time-out of their own and close a master that does not respond."""
 _AT_ONCE: Final = 64
-"""Attempts under way: each is a process, or two behind a login node. Chosen, not measured."""
+"""Attempts at a time: each is a process, or two behind a login node. Chosen, not measured."""
 _BETWEEN_CAUSES: Final = 1.0
 """Seconds between queries for the cause: each is a process."""
 Cause = Callable[[str, bool], Awaitable[str | None]]
 """Return why a node cannot respond at all, by its name; on the last call (True) also why it refuses the login."""
 _ATTEMPT: Final = 12.0
-"""Seconds one attempt may take: connect time-outs of two hops (3 s each) and the death of a stale master (2 x 2 s)."""
+"""Seconds one attempt may take: connect time-outs of two hops (3 s each) and the detection of a stale master (2 x 2 s)."""
 
 
 @dataclass(frozen=True)

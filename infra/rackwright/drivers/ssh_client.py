@@ -26,7 +26,7 @@ from rackwright.errors import RackwrightError
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 _CONNECT: Final = 5.0
-"""Seconds to connect, and for the server's first words."""
+"""Seconds to connect, and to receive the server's banner."""
 _COMMAND: Final = 60.0
 """Seconds a command may take."""
 _AT_ONCE: Final = 8
@@ -89,7 +89,7 @@ class Handshake:
             )
 
     def enter(self, keys: list[Path]) -> Session:
-        """Log in with one of these keys, or of the agent's."""
+        """Log in with one of these keys, or with one of the agent."""
         _authenticate(self.route, self._transport, keys)
         return Session(self.route, self._transport)
 

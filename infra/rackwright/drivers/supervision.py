@@ -13,7 +13,7 @@ _POLL_SECONDS = 0.5
 _GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL for a child."""
 _PATIENCE = 20.0
-"""Seconds that a child which may not be interrupted gets to finish; it is never killed for being slow."""
+"""Seconds that an uninterruptible child gets to finish; slowness is no reason to kill it."""
 
 
 INTERRUPTED = "interrupted before it was finished"
@@ -25,7 +25,7 @@ class OperationCancelledError(Exception):
 
 
 class Lifetime:
-    """Children's process groups, and the watch over the engine that started this process."""
+    """Children's process groups, and the supervision of the engine that started this process."""
 
     def __init__(self) -> None:
         self._groups: set[int] = set()
@@ -63,7 +63,7 @@ class Lifetime:
 
 
 current = Lifetime()
-"""The life of this process; drivers register their children here."""
+"""The lifetime of this process; drivers register their children here."""
 
 
 def leave_mark() -> None:

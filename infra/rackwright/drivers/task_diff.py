@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 _MOST: Final = 6
-"""Lines of a side that are shown."""
+"""Maximum number of displayed lines of a side."""
 _WIDEST: Final = 160
-"""Characters of a line that are shown."""
+"""Maximum number of displayed characters of a line."""
 _LONGEST: Final = 4_000
 """Characters of a line that leave the child: more than any secret on one line, so that the code that masks secrets sees it complete."""
 _LARGEST: Final = 50_000
-"""Characters of a text that is still compared line by line."""
+"""Maximum number of characters of a text that is compared line by line."""
 _ABSENT: Final = ("", "absent")
 """Values by which modules report that a path does not exist."""
 

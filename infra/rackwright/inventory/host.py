@@ -20,7 +20,7 @@ class Host:
     public_key: str
     """The SSH host key, as in known_hosts: type and base64."""
     incarnation: str
-    """Container or instance id: a node healed under the same name is another one."""
+    """Container or instance id: a node recreated under the same name has another one."""
     port: int = SSH_PORT
     user: str = "root"
     boot_public_key: str = ""
@@ -33,7 +33,7 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class SshEndpoint:
-    """The address and port a connection opens, and the node it passes through first."""
+    """Address and port of a connection, and the node that it passes through first."""
 
     address: str
     port: int

@@ -1,4 +1,4 @@
-"""The user's own playbooks among the phases: which of them are there, and the table of contents with them in it."""
+"""The user's own playbooks among the phases: missing ones, and the table of contents with them."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _EVERYWHERE: Final = (
     ("ServerAliveInterval", "2"),
     ("LogLevel", "ERROR"),
 )
-"""A key that changed is refused, never learnt."""
+"""A changed key is refused, never learnt."""
 _CONNECT: Final = 3
 """Seconds to connect."""
 _SILENCES: Final = 2

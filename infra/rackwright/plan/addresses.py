@@ -1,4 +1,4 @@
-"""Addresses and MACs of nodes; which block a group has is `model.layout`'s."""
+"""Addresses and MACs of nodes; `derive.layout` assigns the groups' blocks."""
 
 from __future__ import annotations
 

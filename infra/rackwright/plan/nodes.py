@@ -1,4 +1,4 @@
-"""From declared members to the plan's nodes."""
+"""Declared nodes as the plan's nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scheduler, expanded over the nodes that are in; Slurm's part of it."""
+"""The scheduler, expanded over the nodes that are in."""
 
 from __future__ import annotations
 

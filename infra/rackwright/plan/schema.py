@@ -45,7 +45,7 @@ class NodeGpu(ConfigModel):
 
 
 class PlanNode(ConfigModel):
-    """One node: the record that travels, unchanged, to roles, tests and the report."""
+    """One node: the record that roles, tests and the report read unchanged."""
 
     name: str
     group: str
@@ -54,7 +54,7 @@ class PlanNode(ConfigModel):
     fqdn: str
     address: str
     mac: str | None
-    """None where the machine has its own."""
+    """None for a machine with a MAC of its own."""
     user: str
     """Login user: root, or a user with passwordless sudo."""
     ssh_port: int
@@ -67,9 +67,9 @@ class PlanNode(ConfigModel):
     os: str
     rack: str | None
     rails: tuple[str, ...] = ()
-    """Device names of its HCAs on the fabric, by rail; of a subnet manager apart from the fabric's nodes its only one."""
+    """Device names of its HCAs on the fabric, by rail; a subnet manager apart from the fabric's nodes has one only."""
     features: tuple[str, ...] = ()
-    """Parts of the node stack that it has; it is in the group `with_<part>` of each."""
+    """Its features of the node stack; the node is in the group `with_<part>` of each."""
     state: State
     reason: str | None
     until: str | None
@@ -81,11 +81,11 @@ class PlanNode(ConfigModel):
 
 
 class Network(ConfigModel):
-    """The network all nodes share."""
+    """The network of all nodes."""
 
     cidr: str
     gateway: str | None
-    """None where the network is not ours."""
+    """None for a network that rackwright does not create."""
 
 
 class Access(ConfigModel):
@@ -96,7 +96,7 @@ class Access(ConfigModel):
     listen: str
     allow: tuple[str, ...]
     ports: dict[str, int]
-    """Published port of every declared login node; a node's port never moves when others come, go, or are out."""
+    """Published port of every declared login node; a node's port is constant when others are added, removed or out."""
 
 
 class User(ConfigModel):
@@ -112,14 +112,14 @@ class User(ConfigModel):
 
 
 class UserGroup(ConfigModel):
-    """A group that users share."""
+    """A group of users."""
 
     name: str
     gid: int
 
 
 class Storage(ConfigModel):
-    """A shared file system with the nodes that serve and mount it."""
+    """A shared file system with its servers and clients."""
 
     name: str
     kind: str
@@ -139,7 +139,7 @@ class Storage(ConfigModel):
 
 
 class SchedulerNode(ConfigModel):
-    """A worker as the scheduler counts it."""
+    """A worker with the values for the scheduler."""
 
     name: str
     cpus: int
@@ -203,14 +203,14 @@ class Slurm(ConfigModel):
     nodes: tuple[SchedulerNode, ...]
     partitions: tuple[Partition, ...]
     accounts: tuple[Account, ...]
-    """Parents first."""
+    """Parents precede their children."""
     qos: tuple[Qos, ...]
     drain_timeout_s: int
     health_interval_s: int | None
     """None where nodes run no health check."""
     power_saving: PowerSaving | None
     topology: Topology | None = None
-    """Which nodes are close to each other; None where all are alike."""
+    """Topology of the nodes; None where all are equally close."""
     constrains: tuple[Literal["cores", "memory", "devices"], ...]
     """Resources that control groups confine a job to; empty where Slurm uses none."""
     config_overrides: bool
@@ -220,7 +220,7 @@ Scheduler = Annotated[Slurm | Kubernetes, Field(discriminator="kind")]
 
 
 class Volume(ConfigModel):
-    """Data that outlives its node: a node healed under the same name finds it again."""
+    """Data that outlives its node: a node recreated under the same name mounts the same volume."""
 
     name: str
     node: str

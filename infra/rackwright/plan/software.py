@@ -1,4 +1,4 @@
-"""From the declared software stack to versions and package names."""
+"""The declared software stack as versions and package names."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rackwright.model.node.software import GpuDirect, GpuModules
 
 
 class SoftwareSet(ConfigModel):
-    """The packages of GPU nodes that have one operating system and one flavour of kernel modules."""
+    """The packages of GPU nodes with one operating system and one flavour of kernel modules."""
 
     repository: str | None
     """Folder in NVIDIA's CUDA repository; None where no package comes from there."""
     key: str | None
-    """The file in that folder that holds its signing key."""
+    """File in that folder with its signing key."""
     driver_vendor: str
     """Packager of the driver: nvidia, canonical or debian."""
     modules: GpuModules

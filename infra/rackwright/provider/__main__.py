@@ -1,4 +1,4 @@
-"""Starts the provider: `python -m rackwright.provider ENGINE_ADDRESS`; prints its port, serves until the engine leaves."""
+"""Starts the provider: `python -m rackwright.provider ENGINE_ADDRESS` prints its port and serves until the engine exits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Targets: where a plan's nodes come from. Each turns a plan into hosts, as Pulumi resources."""
+"""Targets: the sources of a plan's nodes. Each turns a plan into hosts, as Pulumi resources."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ class Node(pulumi.CustomResource):
 
 
 class Host(pulumi.CustomResource):
-    """A machine that exists already."""
+    """An existing machine."""
 
     incarnation: pulumi.Output[str]
     public_key: pulumi.Output[str]

@@ -1,4 +1,4 @@
-"""The account that the environment's credentials open, and AWS's refusals as errors a person can act on."""
+"""The account of the environment's credentials, and AWS's errors with a cause and a hint."""
 
 from __future__ import annotations
 

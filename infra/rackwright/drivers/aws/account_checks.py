@@ -29,7 +29,7 @@ _NO_RESERVATION: Final = frozenset({"InvalidCapacityReservationId.NotFound", "In
 
 @dataclass(frozen=True)
 class AccountCheckContext:
-    """A stack, and the account it is to come up in."""
+    """A stack, and the account for its instances."""
 
     account: Account
     cluster: Cluster

@@ -1,4 +1,4 @@
-"""Which machine image is the newest one of a stack."""
+"""The newest machine image of a stack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything to order and to plug in: one row for each cable of both planes."""
+"""The cables to order and to plug in: one row for each cable of both planes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Row:
-    """A cable as a person plugs it in."""
+    """A cable with the locations of its ends."""
 
     plane: Plane
     state: State

@@ -1,4 +1,4 @@
-"""cluster -> the measures of its fabric."""
+"""cluster -> the dimensions of its fabric."""
 
 from __future__ import annotations
 

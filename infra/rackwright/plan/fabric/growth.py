@@ -1,4 +1,4 @@
-"""A fabric with more nodes than there are today: who would come, which cables, and what room for them costs from the start."""
+"""A fabric with more nodes than today: the next nodes, their cables, and the cost of reserving space for them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Step:
-    """The fabric at some number of nodes, against what it was before."""
+    """The fabric at a number of nodes, compared with the step before."""
 
     nodes: int
     switches: int
     cables: int
     added: tuple[Cable, ...]
     moved: tuple[Cable, ...]
-    """Cables that were there and are not where they were."""
+    """Cables of the step before that no longer exist."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ class RackSwitch(NamedTuple):
 
 
 class ManagementWiring(NamedTuple):
-    """The plane: its switches and cables. What its switches are plugged into is the site's."""
+    """The plane: its switches and cables. The uplinks of its switches belong to the site."""
 
     switches: tuple[RackSwitch, ...]
     cables: tuple[Cable, ...]

@@ -1,4 +1,4 @@
-"""The fabric as ibsim reads it (ibsim 0.12: the format of ibnetdiscover, one node per HCA)."""
+"""The fabric in ibsim's format (ibsim 0.12: the format of ibnetdiscover, one node per HCA)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _blocks(fabric: FabricPlan, laid: Wiring) -> Iterator[str]:
 
 
 def port_guids(plan: Plan) -> dict[str, int]:
-    """Return the GUID by which the simulated fabric shows each device: that of an HCA's port, or of a switch. Empty without a fabric."""
+    """Return the GUID of each device in the simulated fabric: that of an HCA's port, or of a switch. Empty without a fabric."""
     laid = wiring(plan)
     places = {placement.node: placement.place for placement in laid.placements}
     hcas = {cable.device: _hca_guid(cable, places) + cable.port for cable in laid.cables if "/" in cable.device}

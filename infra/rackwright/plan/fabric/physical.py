@@ -36,7 +36,7 @@ class Length(NamedTuple):
 
     metres: int
     medium: str | None
-    """None where the catalogue has nothing that reaches so far at that speed."""
+    """None where the catalogue has no cable of that length and speed."""
 
 
 def positions(fabric: FabricPlan) -> dict[str, Position]:

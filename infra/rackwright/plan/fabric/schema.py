@@ -10,7 +10,7 @@ class FloorPlan(ConfigModel):
     """Locations of racks."""
 
     places: dict[str, tuple[int, int]]
-    """Rack -> its row, and its number in it."""
+    """Rack -> its row, and its number in the row."""
     switch_racks: tuple[str, ...]
     rack_width_cm: int
     row_pitch_cm: int
@@ -37,14 +37,14 @@ class Dpu(ConfigModel):
 
 
 class FabricPlan(ConfigModel):
-    """A two-level fabric, laid out for `nodes` nodes whether or not they are all there."""
+    """A two-level fabric, laid out for `nodes` nodes, existing or future."""
 
     kind: FabricKind
     topology: FabricTopology
     switch: str
     """A row of the switch catalogue."""
     ports: int
-    """Of each switch."""
+    """Number of ports of each switch."""
     speed: str
     width: str
     rate_gbps: int
@@ -57,15 +57,15 @@ class FabricPlan(ConfigModel):
     hcas: tuple[str, ...]
     """Device names by rail."""
     oversubscription: int
-    """As declared; `links` may be better."""
+    """As declared; `links` may be better than declared."""
     nodes: int
-    """Nodes it is laid out for."""
+    """Number of nodes of the layout."""
     places: dict[str, int]
     """Group -> the place of its first node; the others follow by their index."""
     per_unit: int
-    """Places in a scalable unit."""
+    """Number of places in a scalable unit."""
     units: int
-    """Scalable units it is laid out for."""
+    """Number of scalable units of the layout."""
     spines: int
     links: int
     """Parallel cables between a leaf and a spine."""

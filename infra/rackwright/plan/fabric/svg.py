@@ -1,4 +1,4 @@
-"""The fabric as a picture (SVG): spines over leaves over racks, coloured by rail; the management plane below, apart."""
+"""The fabric as a drawing (SVG): spines over leaves over racks, coloured by rail; the management plane below, apart."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 _WIDTH: Final = 1200
 _MARGIN: Final = 20
-"""Width of the picture and distance from its edges, in SVG units. Chosen by eye, as are the sizes below."""
+"""Width of the drawing and distance from its edges, in SVG units. Chosen by eye, as are the sizes below."""
 _SPINES_Y, _LEAVES_Y, _RACKS_Y = 130, 330, 530
 _SWITCH: Final = 24
 """Height of a switch."""
 _NODE: Final = 15
 """Height of a node in its rack."""
 _ABREAST: Final = 34
-"""Racks side by side, at most: each is then as wide as its own name."""
+"""Maximum number of racks side by side: each is then as wide as its own name."""
 _BETWEEN: Final = 30
 """From one row of racks to the next."""
 _PLANE: Final = 40
@@ -39,7 +39,7 @@ _READABLE: Final = 76
 _RAILS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#6a3d9a", "#7a7a00")
 """Colours that people with any kind of colour blindness can distinguish (after Okabe and Ito), then repeated."""
 _LIGHT: Final = frozenset({"#cc79a7", "#56b4e9", "#e69f00"})
-"""Of these the ones that white letters are hard to read on."""
+"""Light colours on which white letters are hard to read."""
 _STYLE: Final = """
     .page { fill: #ffffff } .title { font-size: 17px; font-weight: 600; fill: #16222e } .text { font-size: 14px; fill: #44515e }
     .name { font-size: 11px; fill: #16222e } .on { font-size: 11px; fill: #ffffff } .tiny { font-size: 9px; fill: #16222e }

@@ -29,7 +29,7 @@ CONTROL_TAINT: Final = "node-role.kubernetes.io/control-plane=:NoSchedule"
 NODE_PREFIX: Final = 24
 """Prefix of the pod range of one node: kubelet runs 110 pods at most, and addresses of ended pods are not free at once."""
 _DNS: Final = 10
-"""Which address of the services' range DNS has: kubeadm's own choice (kubeadm, GetDNSIP)."""
+"""Index of the DNS address in the services' range: kubeadm's own choice (kubeadm, GetDNSIP)."""
 
 
 def expand_kubernetes(

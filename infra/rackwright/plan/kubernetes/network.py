@@ -13,7 +13,7 @@ from rackwright.plan.kubernetes.schema import Kubernetes, Manifest, PodNetwork
 
 Object = dict[str, Any]
 ENFORCING: Final = frozenset({Cni.CALICO, Cni.CILIUM})
-"""Networks in which NetworkPolicies hold."""
+"""Networks that enforce NetworkPolicies."""
 FLANNEL: Final = {"app.kubernetes.io/name": "flannel"}
 FLANNEL_FOLDER: Final = "/run/flannel"
 """Folder to which flanneld writes the node's range and MTU."""

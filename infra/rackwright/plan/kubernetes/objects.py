@@ -1,4 +1,4 @@
-"""Objects that are applied to a Kubernetes cluster: the one source for the role that applies them and for Pulumi."""
+"""Objects of a Kubernetes cluster: the one source for the role that applies them and for Pulumi."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def _hard(namespace: Namespace) -> dict[str, str]:
 
 
 def _limits(namespace: str) -> Object:
-    """Return default requests of containers: enough for placement, little enough not to block other pods."""
+    """Return default requests of containers: enough for placement, small enough not to block other pods."""
     request = {"cpu": "50m", "memory": "32Mi"}
     return {
         "apiVersion": "v1",

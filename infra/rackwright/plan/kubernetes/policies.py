@@ -11,7 +11,7 @@ _BOTH: Final = ["Ingress", "Egress"]
 _DNS_PORT: Final = 53
 """Port of DNS (RFC 1035, section 4.2)."""
 DENY: Final = "default-deny"
-"""The policy by which everything else is refused."""
+"""Name of the policy that denies all other traffic."""
 
 
 def policies(namespace: str, pods: str, nodes: str) -> Iterator[Object]:

@@ -9,7 +9,7 @@ from rackwright.model.scheduler.kubernetes import Cni, Encapsulation, ObjectAppl
 
 
 class KubernetesNode(ConfigModel):
-    """A node, as its kubelet is configured."""
+    """A node in the form of its kubelet's configuration."""
 
     name: str
     address: str
@@ -57,7 +57,7 @@ class Folder(ConfigModel):
 
 
 class Manifest(ConfigModel):
-    """A file that the network is installed from, on the machine that runs Ansible."""
+    """A file from which the network is installed, on the machine that runs Ansible."""
 
     file: str
     """Path from the project's root."""
@@ -69,11 +69,11 @@ class PodNetwork(ConfigModel):
 
     encapsulation: Encapsulation
     version: str | None
-    """The release that what we write for it is written for; None for plain routes."""
+    """Release of the network's schemas; None for plain routes."""
     nodes: str
-    """Addresses of nodes."""
+    """Addresses of the nodes."""
     node_mtu: int
-    """Largest packet, in bytes, between nodes."""
+    """MTU between nodes, in bytes."""
     mtu: int
     """MTU between pods: without the encapsulation."""
     required_ports: tuple[str, ...]
@@ -84,7 +84,7 @@ class PodNetwork(ConfigModel):
 
 
 class Kubernetes(ConfigModel):
-    """The cluster's control plane and its nodes; controllers in the order in which they are set up."""
+    """The cluster's control plane and its nodes; controllers in the order of their setup."""
 
     kind: Literal["kubernetes"] = "kubernetes"
     cluster_name: str
@@ -93,7 +93,7 @@ class Kubernetes(ConfigModel):
     """Whether binaries and images come from the bundle rather than from the vendor's repository and registry."""
     controllers: tuple[str, ...]
     submit_hosts: tuple[str, ...]
-    """Nodes on which users find kubectl."""
+    """Nodes with kubectl for users."""
     endpoint: str
     """Endpoint of the API, `address:port`."""
     virtual_address: str | None
@@ -106,7 +106,7 @@ class Kubernetes(ConfigModel):
     namespaces: tuple[Namespace, ...]
     drain_timeout_s: int
     probe_image: str | None
-    """Image of the pods of the checks; None without the bundle, which alone contains it."""
+    """Image of the checks' pods; None without the bundle, the only source of it."""
     jobs: str
     """Image of the acceptance's jobs."""
     builds_acceptance_image: bool
@@ -116,9 +116,9 @@ class Kubernetes(ConfigModel):
     apply_with: ObjectApplier = ObjectApplier.ANSIBLE
     """Tool that applies the objects."""
     addons: tuple[Addon, ...] = ()
-    """In the order in which they are installed."""
+    """In the order of their installation."""
     folders: tuple[Folder, ...] = ()
-    """Folders of the shared file system that claims lie in."""
+    """Folders of the shared file system for claims."""
 
     @property
     def power_saving(self) -> None:

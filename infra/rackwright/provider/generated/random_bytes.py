@@ -10,7 +10,7 @@ from rackwright.provider.protocol.property_values import UNKNOWN, Properties, Se
 from rackwright.provider.protocol.resource import CheckFailure, LiveResource, RecordedState, RequestContext, Resource
 
 _MOST = 65_536
-"""Maximum number of bytes to draw. Chosen: far above the longest of ours (the MUNGE key, 1024), far below what burdens the state."""
+"""Maximum number of bytes. Chosen: far above the longest in use (the MUNGE key, 1024), far below a size that burdens the state."""
 
 
 class RandomBytes(Resource):
@@ -32,7 +32,7 @@ class RandomBytes(Resource):
         return {**news, "base64": Secret(UNKNOWN), "hex": Secret(UNKNOWN)}
 
     async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
-        """Draw them from the kernel's generator."""
+        """Generate the bytes with the kernel's generator."""
         drawn = secrets.token_bytes(news["length"])
         return LiveResource(operation.name, {**news, "base64": Secret(base64.b64encode(drawn).decode()), "hex": Secret(drawn.hex())})
 

@@ -24,7 +24,7 @@ class Addon(Resource):
         return {**news, "folder": UNKNOWN}
 
     async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
-        """Build it, unless it is there."""
+        """Build the add-on unless it is in the cache."""
         folder = await bundle.ensure_addon(news["addon"], news["version"], operation.info, operation.status)
         return LiveResource(operation.name, {**news, "folder": folder})
 

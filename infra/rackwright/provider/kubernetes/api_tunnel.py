@@ -16,7 +16,7 @@ from rackwright.yaml_loader import load_yaml
 
 _ADMIN: Final = "/etc/kubernetes/admin.conf"
 _NAME_IN_CERTIFICATE: Final = "kubernetes"
-"""kubeadm puts it into every API server's certificate; an address of this machine it does not."""
+"""kubeadm adds this address to every API server's certificate; addresses of this machine are not in it."""
 
 
 class ApiTunnel(Resource):

@@ -24,7 +24,7 @@ class Bundle(Resource):
         return {**news, "folder": UNKNOWN}
 
     async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
-        """Build it, unless it is there."""
+        """Build the bundle unless it is in the cache."""
         folder = await bundle.ensure_bundle(news["version"], news.get("extras") or [], operation.info, operation.status)
         return LiveResource(operation.name, {**news, "folder": folder})
 

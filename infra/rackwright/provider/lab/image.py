@@ -27,7 +27,7 @@ class Image(Resource):
         return {**news, "image": image_name(news)}
 
     async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
-        """Build and bake it, unless it is there."""
+        """Build the image unless it is in local storage."""
         name = image_name(news)
         if not await image_exists(name):
             base = await base_image.ensure(news["os"], news["source"], news.get("mirror"), operation.info)

@@ -55,7 +55,7 @@ class InotifyLimits(Resource):
         return LiveResource(state.id, state.outputs, inputs={**state.inputs, "inotify_instances": allowed})
 
     async def update(self, operation: RequestContext, state: RecordedState, news: Properties) -> LiveResource:
-        """Raise it again."""
+        """Raise the limit again."""
         return await self.create(operation, news)
 
     async def delete(self, operation: RequestContext, state: RecordedState) -> None:

@@ -81,7 +81,7 @@ class Node(Resource):
         return {**news, "incarnation": UNKNOWN}
 
     async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
-        """Create and start it. A running one of the same shape, left by a run that died, is adopted; any other is replaced."""
+        """Create and start the container. Adopt a running one of the same shape from a killed run; replace any other."""
         found = await inspect(news["name"])
         if found is not None and not (found.status == _RUNNING and found.labels.get(SPEC_LABEL) == _spec(news)):
             await self._remove(news["stack"], news["hostname"], news["name"])
@@ -203,12 +203,13 @@ _NESTING: Final = ("--privileged", "--cgroupns=private")
 
 
 _OWN_HIERARCHY: Final = "umount -l /sys/fs/cgroup/systemd"
-"""On cgroup v1, podman 4.3 lays the machine's own systemd hierarchy over a private one: nodes would share it."""
+"""On cgroup v1, podman 4.3 mounts the machine's own systemd hierarchy over a private one: nodes would share it."""
 _KEEP_KERNEL: Final = (
     "mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys"
     " && mount --bind /proc/sys/net /proc/sys/net && mount -o remount,bind,rw /proc/sys/net"
 )
-"""A privileged container may write kernel settings, and its systemd does (fs.file-max): all but the network's are the machine's."""
+"""A privileged container may write kernel settings, and its systemd does (fs.file-max): all settings except the network's are the
+machine's."""
 
 
 def _init(news: Properties) -> list[str]:

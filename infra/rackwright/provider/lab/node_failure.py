@@ -12,7 +12,7 @@ _LINES: Final = 5
 """Last lines of a container's output that are quoted."""
 _JOURNAL: Final = ("journalctl", "--unit=ssh.service", "--unit=sshd.service", "--since=-3min", "--output=cat", "--no-pager")
 _REFUSALS: Final = ("pam_", "PAM", "fatal: ")
-"""How PAM and sshd begin the lines about a session that they refuse (pam_syslog(3), sshd(8))."""
+"""Prefixes of PAM's and sshd's lines about a refused session (pam_syslog(3), sshd(8))."""
 
 
 async def failure_of(stack: str, hostname: str, *, last: bool) -> str | None:

@@ -1,4 +1,4 @@
-"""A lab's power agent: the process that stops and starts workers for Slurm. It outlives the run that starts it."""
+"""A lab's power agent: the process that stops and starts workers for Slurm. The agent outlives the run that starts it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _INHERITED: Final = ("PATH", "HOME", "USER", "TMPDIR", "LANG", "XDG_RUNTIME_DIR"
 
 
 class Agent(NamedTuple):
-    """One process: its number, and when it started (clock ticks since the machine's boot)."""
+    """A process: its number and its start time (clock ticks since the machine's boot)."""
 
     pid: int
     born: int
@@ -48,7 +48,7 @@ class PowerManager(Resource):
         return found if living(state.inputs["stack"]) else found.with_change("pid", PropertyDiffKind.UPDATE)
 
     async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
-        """Start the agent, in the place of one that a run left behind."""
+        """Start the agent; replace one from an earlier run."""
         return await _restarted(news)
 
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:
@@ -61,7 +61,7 @@ class PowerManager(Resource):
         return await _restarted(news)
 
     async def delete(self, operation: RequestContext, state: RecordedState) -> None:
-        """End it and remove what it wrote."""
+        """Stop the agent and remove its files."""
         stack, recorded = state.inputs["stack"], Agent(state.outputs.get("pid", 0), state.outputs.get("born", 0))
         for agent in {recorded, living(stack) or recorded}:
             await _end(stack, agent)

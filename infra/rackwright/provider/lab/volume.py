@@ -17,7 +17,7 @@ class Volume(Resource):
     replace_on_changes: ClassVar[frozenset[str]] = frozenset({"stack", "name"})
 
     async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
-        """Create the volume; one left by a run that died is adopted with its data."""
+        """Create the volume; adopt one from a killed run with its data."""
         if not (await podman("volume", "exists", news["name"])).ok:
             await run_checked("volume", "create", "--label", f"{STACK_LABEL}={news['stack']}", news["name"])
         return LiveResource(news["name"], dict(news))

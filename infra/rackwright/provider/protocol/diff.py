@@ -1,4 +1,4 @@
-"""Differences between recorded and wanted inputs, as property paths."""
+"""Differences between recorded and new inputs, as property paths."""
 
 from __future__ import annotations
 

@@ -8,11 +8,11 @@ from rackwright.masking import mask, secret_parts
 from rackwright.provider.protocol.property_values import Properties, Secret, secrets_in, unwrap_secrets
 
 _SHORTEST = 8
-"""Shorter texts are no secrets worth masking and would mask ordinary words."""
+"""Shorter texts are no secrets, and masking them would mask ordinary words."""
 
 
 class Redactor:
-    """Masks every secret text it has been shown, and its lines (a private key is quoted line by line)."""
+    """Masks every secret text on record, and its lines (a private key is quoted line by line)."""
 
     def __init__(self) -> None:
         self._texts: set[str] = set()

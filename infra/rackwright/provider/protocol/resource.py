@@ -37,7 +37,7 @@ class RequestContext:
 
 @dataclass(frozen=True)
 class CheckFailure:
-    """An input that cannot work: which one and why."""
+    """An invalid input: its name and the reason."""
 
     property: str
     reason: str
@@ -71,7 +71,7 @@ class Resource:
     replace_on_changes: ClassVar[frozenset[str]] = frozenset()
     """Inputs whose change needs a new resource."""
     ignore_changes: ClassVar[frozenset[str]] = frozenset()
-    """Inputs that matter to new resources only: a change leaves existing ones alone."""
+    """Inputs that apply to new resources only: a change leaves existing ones as they are."""
     required: ClassVar[tuple[str, ...]] = ()
 
     def check(self, news: Properties) -> list[CheckFailure]:
@@ -87,7 +87,7 @@ class Resource:
         return diff_properties(state.inputs, news, replace_on=self.replace_on_changes, ignore=self.ignore_changes)
 
     async def add_live_changes(self, stack: str, state: RecordedState, found: DiffResult) -> DiffResult:
-        """Add what an `up` without a refresh has to repair. Must be cheap: every `up` and `preview` waits for it."""
+        """Add differences that an `up` without a refresh must repair. Must be fast: every `up` and `preview` waits for this."""
         return found
 
     def preview_outputs(self, news: Properties) -> Properties:

@@ -75,7 +75,7 @@ class ProviderServicer(provider_pb2_grpc.ResourceProviderServicer):
         return provider_pb2.ConfigureResponse(acceptSecrets=True, supportsPreview=True, acceptResources=False, acceptOutputs=False)
 
     async def Cancel(self, request: Any, context: Any) -> empty_pb2.Empty:
-        """End every child now; the calls that wait for them report it."""
+        """End every child now; the calls that wait for a child report its end."""
         if self._under_way:  # The engine cancels idle plugins, too, when a run has ended.
             leave_mark()
         await self._lifetime.cancel()

@@ -194,7 +194,7 @@ class Converge(Resource):
         )
 
     async def _leave(self, operation: RequestContext, state: RecordedState, news: Properties, leaving: Sequence[str]) -> None:
-        """Drain leaving nodes for as long as the new plan allows, stop their services; raises, naming the jobs that do not end."""
+        """Drain removed nodes for as long as the new plan allows and stop their services. Raise an error with the jobs that do not end."""
         await operation.info(f"removing from the cluster: {', '.join(leaving)}")
         try:
             files = stack_files.write_removal_inventory(operation.stack, state.inputs, _settled(state))

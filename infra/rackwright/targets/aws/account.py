@@ -20,7 +20,7 @@ STACK_TAG = "rackwright.stack"
 
 @dataclass(frozen=True)
 class StackContext:
-    """A plan with the place it is built in."""
+    """A plan with its target and provider."""
 
     plan: Plan
     target: AwsTarget

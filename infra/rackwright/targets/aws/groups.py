@@ -18,13 +18,13 @@ _ROOT_DEVICE = {"ubuntu": "/dev/sda1", "debian": "/dev/xvda", "rocky": "/dev/sda
 
 @dataclass(frozen=True)
 class InstanceGroup:
-    """A group, ready to launch instances of."""
+    """A group with everything that a launch of its instances needs."""
 
     name: str
     declared: Instances
     type: InstanceType
     template: pulumi.Input[str] | None
-    """Id of the one template of all; None where each node has its own, since its address is part of it."""
+    """Id of the shared template; None where each node has its own, since its address is part of the template."""
     arguments: dict[str, Any]
     """Arguments of a template, for instances that have their own."""
 

@@ -1,4 +1,4 @@
-"""Which network interfaces an instance of a type has: pure, from the catalogue."""
+"""Network interfaces of an instance type: pure, from the catalogue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The network: one for the stack, a subnet for each tier, ways in and out, and who may talk to whom."""
+"""The network: one for the stack, a subnet for each tier, gateways, and security groups."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from rackwright.targets.aws.account import StackContext
 EVERYTHING: Final = "-1"
 ANYWHERE: Final = "0.0.0.0/0"
 LUSTRE_PORTS: Final = ((988, 988), (1018, 1023))
-"""Between clients and servers, both ways (FSx for Lustre user guide: File system access control with Amazon VPC)."""
+"""Ports between clients and servers, in both directions (FSx for Lustre user guide: File system access control with Amazon VPC)."""
 
 
 @dataclass(frozen=True)
 class NetworkResources:
-    """The network as nodes and file systems need it."""
+    """The network for nodes and file systems."""
 
     subnets: dict[Tier, aws.ec2.Subnet]
     cluster: aws.ec2.SecurityGroup
@@ -29,7 +29,7 @@ class NetworkResources:
     entry: aws.ec2.SecurityGroup
     """Security group of login nodes, in addition; it admits SSH from the networks of the stack file."""
     storage: aws.ec2.SecurityGroup | None
-    """File systems are in it; it admits the cluster."""
+    """Security group of file systems; it admits the cluster."""
     storage_rules: list[pulumi.Resource]
     """Dependencies of a file system: FSx refuses to create one whose group lacks a port."""
     ready: list[pulumi.Resource]

@@ -11,7 +11,7 @@ from rackwright.plan import Plan
 
 
 def with_constraints(plan: Plan) -> Plan:
-    """Return the plan with what Slurm in containers of this machine can confine jobs to."""
+    """Return the plan with the resources to which Slurm in containers of this machine can confine jobs."""
     slurm = plan.scheduler
     if plan.target.kind != "lab" or slurm.kind != "slurm":
         return plan
