@@ -79,7 +79,7 @@ def cut(cache: Path) -> dict[str, Any]:
 
 
 def _defined(folder: Path, kinds: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    """Return every served version of the kinds that a folder's definitions contain."""
+    """Yield every served version of the kinds that a folder's definitions contain."""
     for file in sorted(folder.glob("*.yaml")):
         for definition in yaml.safe_load_all(file.read_text(encoding="utf-8")):
             if not definition or definition["kind"] != "CustomResourceDefinition" or definition["spec"]["names"]["kind"] not in kinds:

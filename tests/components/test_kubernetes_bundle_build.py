@@ -214,7 +214,7 @@ def test_build_failure_prints_message_and_exits_2(
 
 @pytest.fixture
 def another_list(played: BuildMachine) -> Iterator[list[str]]:
-    """Return a function that changes the output of the simulated kubeadm."""
+    """Yield the image list of the simulated kubeadm for changes; the build then refuses the list."""
     listed = list(LISTED)
     yield listed
     (played.bin / "listed").write_text("\n".join(listed))

@@ -13,7 +13,7 @@ _FAILED = pytest.StashKey[bool]()
 
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """Return the session's copy of the project, before its first `up`."""
+    """Yield the session's copy of the project, before its first `up`."""
     if shutil.which("podman") is None:
         pytest.fail("podman is not installed: these tests make real nodes (`make doctor` names the command)")
     project = clone(tmp_path_factory.mktemp("e2e") / "checkout")

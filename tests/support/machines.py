@@ -67,7 +67,7 @@ class Machines:
         return self.on(name, _SET_UP, stdin=self.identity.with_suffix(".pub").read_text()).strip().splitlines()[-1]
 
     def on(self, name: str, script: str, *, stdin: str = "") -> str:
-        """Do something on a machine's console."""
+        """Run a script on a machine's console; return its output."""
         return podman("exec", "--interactive", f"{self.name}-{name}", "sh", "-c", script, stdin=stdin)
 
     def remove(self) -> None:

@@ -185,7 +185,7 @@ def _roots(group: str, count: int, root: RootVolume) -> CostLine:
 
 
 def _disks(cluster: Cluster, name: str, group: Group) -> list[int]:
-    """Yield GiB of each disk that outlives its node, also of nodes that are out: the plan's volumes."""
+    """Return GiB of each disk that outlives its node, also of nodes that are out: the plan's volumes."""
     roles = roles_of(name, group)
     served = [
         storage

@@ -67,7 +67,7 @@ def environment() -> dict[str, str]:
 
 
 def _told(on_progress: Progress) -> Callable[[str], Awaitable[None]]:
-    """Report one line of progress per subject: without a terminal each is printed."""
+    """Return a callback that reports one line per subject: without a terminal each is printed."""
     shown = ""
 
     async def on_line(line: str) -> None:

@@ -76,7 +76,7 @@ def _common(stack: str, slowness: int) -> str:
 
 
 def _masters(stack: str, hosts: Sequence[Host]) -> Iterator[str]:
-    """Return options of persistent connections, for the nodes' own user only: `ssh alice@node` over root's connection would be root."""
+    """Yield options of persistent connections, for the nodes' own user only: `ssh alice@node` over root's connection would be root."""
     socket = _quoted(paths.socket_folder(stack) / "%n")
     for user in sorted({host.user for host in hosts}):
         names = ",".join(host.name for host in hosts if host.user == user)

@@ -82,7 +82,7 @@ def _of_slurm(node: PlanNode) -> Iterator[Volume]:
 
 
 def _of_kubernetes(cluster: Cluster, node: PlanNode) -> Iterator[Volume]:
-    """Return the volumes of etcd's data and its certificate authority. Nested containers need a volume for their file systems."""
+    """Yield the volumes of etcd's data and its certificate authority. Nested containers need a volume for their file systems."""
     if Role.CONTROLLER in node.roles:
         for what, mount in ETCD_PATHS.items():
             yield Volume(name=f"{node.name}-{what}", node=node.name, mount=mount, size_mib=None, purpose="etcd")

@@ -83,7 +83,7 @@ class Cluster:
         pod["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why}]
 
     def _eligible(self, pod: dict[str, Any]) -> list[str]:
-        """Return whether the node is eligible; of several nodes the last is first, so that no index is where a test might expect it."""
+        """Return the eligible nodes; of several, the last is first, so that no index is where a test might expect it."""
         spec = pod["spec"]
         if "nodeSelector" in spec:
             return [spec["nodeSelector"]["kubernetes.io/hostname"]]

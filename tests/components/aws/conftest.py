@@ -33,7 +33,7 @@ def no_account(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
 
 @pytest.fixture
 def account(no_account: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
-    """Return an empty account in us-east-1."""
+    """Yield an empty account in us-east-1."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     monkeypatch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")

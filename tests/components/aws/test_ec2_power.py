@@ -24,7 +24,7 @@ def client() -> Any:
 
 @pytest.fixture
 def ec2(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Return an account with worker0 and worker1 of stack mine, running, and worker0 of another owner's stack."""
+    """Yield an account with worker0 and worker1 of stack mine, running, and worker0 of another owner's stack."""
     monkeypatch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")  # thousands of images, seconds a test
     with mock_aws():
         for stack, node in (("mine", "worker0"), ("mine", "worker1"), ("yours", "worker0")):
@@ -43,7 +43,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def want(folder: Path, wish: str, node: str, *, at: int | None = None) -> Path:
-    """Write a request as slurm-suspend and slurm-resume do."""
+    """Write a request as slurm-suspend and slurm-resume do; return its path."""
     file = folder / wish / node
     file.write_text("now")
     if at is not None:

@@ -28,7 +28,7 @@ from .conftest import Run
 
 @pytest.fixture
 def groups(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Patch placement groups to have a stack, which moto does not model."""
+    """Patch placement groups to have a stack, which moto does not model; return group -> stack."""
     held: dict[str, str] = {}
 
     def described(self: Any) -> ActionResult:

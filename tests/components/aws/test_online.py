@@ -190,7 +190,7 @@ def test_unknown_quota_is_reported(told: Account, answers: Callable[..., Stubber
 
 
 def image(answers: Callable[..., Stubber], **more: Any) -> None:
-    """Return the one image as AWS describes it."""
+    """Set the response for the one image."""
     described = {"ImageId": _AMI, "State": "available", "Architecture": "x86_64", **more}
     answers("ec2", "describe_images", {"Images": [described]}, ImageIds=[_AMI], IncludeDeprecated=True)
 
@@ -232,7 +232,7 @@ def test_unpinned_image_is_undetermined(account: Account) -> None:
 
 
 def reserve(answers: Callable[..., Stubber], **more: Any) -> None:
-    """Return the one reservation as AWS describes it."""
+    """Set the response for the one reservation."""
     described = {
         "CapacityReservationId": _RESERVATION,
         "InstanceType": "g5.xlarge",

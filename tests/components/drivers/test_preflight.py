@@ -34,13 +34,13 @@ def answer(command: str) -> tuple[int, str, str]:
 
 @pytest.fixture
 def door() -> SshServer:
-    """Yield a machine that accepts my key and runs commands."""
+    """Return a machine that accepts my key and runs commands."""
     return SshServer(_MINE, answer)
 
 
 @pytest.fixture
 def route(door: SshServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshRoute]:
-    """Return the route to it, its key given; no agent is used."""
+    """Yield the route to it, its key given; no agent is used."""
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     monkeypatch.setattr(ssh_client, "_CONNECT", HANG_SECONDS)
     with served(door, _HOST_KEY) as port:

@@ -32,7 +32,7 @@ def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def route(key: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshRoute]:
-    """Return the route to a server that presents _HOST_KEY and accepts the key; no agent is used."""
+    """Yield the route to a server that presents _HOST_KEY and accepts the key; no agent is used."""
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     monkeypatch.setattr(ssh_client, "_CONNECT", HANG_SECONDS)
     with served(SshServer(paramiko.RSAKey.from_private_key_file(str(key))), _HOST_KEY) as port:

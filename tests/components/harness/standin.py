@@ -17,7 +17,7 @@ OTHER_KEY = "echo '@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @' >&2; ec
 
 
 def install(folder: Path, script: str) -> str:
-    """Put it there; the PATH that finds it."""
+    """Install the script as ssh and podman; return the PATH with them in front."""
     for name in ("ssh", "podman"):
         file = folder / name
         file.write_text(f"#!/bin/sh\n{script}\n")

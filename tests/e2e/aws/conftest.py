@@ -101,7 +101,7 @@ class Program:
 
 @pytest.fixture(scope="session")
 def aws_account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AwsAccount]:
-    """Return the account of the session; each user resets it first."""
+    """Yield the account of the session; each user resets it first."""
     with serving(tmp_path_factory.mktemp("aws-account")) as account:
         yield account
 

@@ -76,7 +76,7 @@ class Cloud:
         self.console(f"systemd-run --quiet --unit=metadata python3 -m http.server --bind {METADATA} 80")
 
     def console(self, script: str) -> str:
-        """Do something on the instance, past SSH."""
+        """Run a script on the instance without SSH; return its output."""
         return self.machines.on("login0", script)
 
     def up(self) -> LiveResource:

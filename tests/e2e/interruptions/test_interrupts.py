@@ -64,7 +64,7 @@ class Terminal:
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """Return a stack of one server and one worker, before its first `up`."""
+    """Yield a stack of one server and one worker, before its first `up`."""
     project = clone(tmp_path_factory.mktemp("interrupts") / "checkout", like="lab-small")
     yield project
     project.remove()

@@ -61,7 +61,7 @@ def test_concurrent_up_reports_one_clear_error(healthy: Project) -> None:
 
 @pytest.fixture
 def unrecorded(tmp_path: Path) -> Iterator[Project]:
-    """Return a copy whose podman delays its result: a kill leaves a container that exists and is not on record."""
+    """Yield a copy whose podman delays its result: a kill leaves a container that exists and is not on record."""
     project = clone(tmp_path / "checkout")
     real, slow = shutil.which("podman"), tmp_path / "bin" / "podman"
     slow.parent.mkdir()

@@ -153,7 +153,7 @@ def test_up_recreates_lost_controller(lab: Project) -> None:
 
 @pytest.fixture(scope="module")
 def snapshot(lab: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Yield a snapshot of the cluster before the object `after` was created."""
+    """Return a snapshot of the cluster before the object `after` was created."""
     file = tmp_path_factory.mktemp("snapshot") / "file"
     assert "created" in kubectl(lab, "create configmap before --from-literal=a=b")
     said = lab.rackwright("etcd", "backup", lab.stack, str(file))

@@ -25,7 +25,7 @@ def _power(project: Project, node: str) -> str:
 
 
 def _agents(project: Project) -> list[str]:
-    """Process numbers of the stack's power agents."""
+    """Return the process numbers of the stack's power agents."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:

@@ -12,7 +12,7 @@ from standins.aws.tags import Described, Ec2Tags, Tags
 
 
 def _reserved(described: Described) -> bool:
-    """Return the reservation; cancelled ones stay listed."""
+    """Return whether the reservation is valid; cancelled and expired ones stay listed."""
     return described["State"] not in ("cancelled", "expired")
 
 

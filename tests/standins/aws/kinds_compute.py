@@ -55,7 +55,7 @@ def _launch(inputs: Properties) -> Properties:
 
 
 def _interfaces(inputs: Properties) -> Properties:
-    """Return the interfaces; if there are any, subnet and groups belong to the first."""
+    """Return the inputs of interfaces; if there are any, subnet and groups belong to the first."""
     if inputs.get("primaryNetworkInterface"):
         return {"networkInterfaces": [{"deviceIndex": 0, **inputs["primaryNetworkInterface"]}]}
     if inputs.get("networkInterfaces"):
@@ -150,7 +150,7 @@ def _set_groups(account: Account, ident: str, news: Properties, olds: Properties
 
 
 def _stopped(change: SetProperty) -> SetProperty:
-    """Make the change while the instance is stopped, as EC2 requires."""
+    """Return a setter that makes the change while the instance is stopped, as EC2 requires."""
 
     def settle(account: Account, ident: str, news: Properties, olds: Properties) -> None:
         account.call("ec2", "StopInstances", InstanceIds=[ident])

@@ -96,7 +96,7 @@ def _budget_outs(account: Account, ident: str, described: Described, inputs: Pro
 
 
 def _amount(seen: str | None, given: str | None) -> str | None:
-    """Return an amount without the zeros that the service adds."""
+    """Return the declared amount if it is equal: the service adds zeros."""
     same = seen is not None and given is not None and float(seen) == float(given)
     return given if same else seen
 

@@ -134,7 +134,7 @@ def _change_lustre(account: Account, ident: str, news: Properties, olds: Propert
 
 
 def _shrinks(olds: Properties, news: Properties) -> frozenset[str]:
-    """Return whether capacity shrinks; in place it can only grow."""
+    """Return the capacity if it shrinks: in place it can only grow."""
     return frozenset({"storageCapacity"}) if (news.get("storageCapacity") or 0) < (olds.get("storageCapacity") or 0) else frozenset()
 
 

@@ -231,6 +231,6 @@ KINDS: Final = (
 
 
 def lines(found: Found) -> Iterator[str]:
-    """Return the lines for display."""
+    """Yield the lines for display."""
     yield from (str(thing) for thing in found.left)
     yield from found.unseen

@@ -58,7 +58,7 @@ def address(account: Account, id_: str) -> None:
 
 
 def endpoint(account: Account, id_: str) -> None:
-    """Delete a VPC endpoint; the response lists those that AWS did not delete."""
+    """Delete a VPC endpoint. Raise an error with AWS's reason if the response lists it as not deleted."""
     refused = account.ask("ec2", "delete_vpc_endpoints", VpcEndpointIds=[id_]).get("Unsuccessful")
     if refused:
         raise RackwrightError(str(refused[0].get("Error", {}).get("Message", "AWS gives no reason")))

@@ -72,7 +72,7 @@ def _blocks(domains: Mapping[int, Sequence[str]]) -> Topology | None:
 
 
 def _together(numbers: Mapping[str, int], nodes: Iterable[str]) -> dict[int, list[str]]:
-    """Group nodes of the same number."""
+    """Return number -> its nodes."""
     found: dict[int, list[str]] = {}
     for node in nodes:
         if node in numbers:

@@ -42,7 +42,7 @@ def pod_network(declared: Declared, cni: Cni, nodes: str, target_mtu: int) -> Po
 
 
 def network_objects(cluster: Kubernetes) -> Iterator[Object]:
-    """Return the objects that create the network; Cilium's are all in its chart, and plain routes need none."""
+    """Yield the objects that create the network; Cilium's are all in its chart, and plain routes need none."""
     if cluster.cni is Cni.FLANNEL:
         yield from _flannel(cluster)
     elif cluster.cni is Cni.CALICO:
@@ -50,7 +50,7 @@ def network_objects(cluster: Kubernetes) -> Iterator[Object]:
 
 
 def _flannel(cluster: Kubernetes) -> Iterator[Object]:
-    """Return flannel's own manifest, without the installer of the nodes' network plugins: a role installs them."""
+    """Yield flannel's own manifest, without the installer of the nodes' network plugins: a role installs them."""
     named = {"name": "flannel", "labels": {**_MANAGED, **FLANNEL}}
     inside = {**named, "namespace": _SYSTEM}
     rbac = "rbac.authorization.k8s.io"

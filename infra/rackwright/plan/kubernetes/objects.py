@@ -38,7 +38,7 @@ def _labelled(name: str, labels: dict[str, str]) -> Object:
 
 
 def _gpus(nodes: Sequence[PlanNode]) -> Iterator[Object]:
-    """Return the device plugin; simulated GPUs have one of their own under the same resource name."""
+    """Yield the device plugin; simulated GPUs have one of their own under the same resource name."""
     having = [node.gpus for node in nodes if node.is_in and node.gpus]
     if not having:
         return
@@ -85,7 +85,7 @@ def _gpus(nodes: Sequence[PlanNode]) -> Iterator[Object]:
 
 
 def _namespace(namespace: Namespace, cluster: Kubernetes, storage: Sequence[Storage]) -> Iterator[Object]:
-    """Return the namespace, its users' rights, its quota and its shared folders."""
+    """Yield the namespace, its users' rights, its quota and its shared folders."""
     name = namespace.name
     levels = {f"pod-security.kubernetes.io/{mode}": namespace.pod_security.value for mode in ("enforce", "warn")}
     yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {**_MANAGED, **levels}}}
@@ -147,7 +147,7 @@ def claim_folder(storage: Storage, namespace: str) -> str:
 
 
 def _claim(namespace: Namespace, storage: Storage) -> Iterator[Object]:
-    """Return a claim on a folder of the shared file system, mounted on every node already.
+    """Yield a claim on a folder of the shared file system, mounted on every node already.
 
     `Directory`: a node without the mount fails the pod.
     """

@@ -15,7 +15,7 @@ DENY: Final = "default-deny"
 
 
 def policies(namespace: str, pods: str, nodes: str) -> Iterator[Object]:
-    """Return policies that deny all traffic except inside the namespace, to the cluster's DNS, and to addresses outside the cluster.
+    """Yield policies that deny all traffic except inside the namespace, to the cluster's DNS, and to addresses outside the cluster.
 
     Users of the namespace may add policies of their own, which can only admit more.
     """

@@ -64,7 +64,7 @@ def _flavor(product: str) -> Object:
 
 
 def _shares(there: Sequence[KubernetesNode], nodes: Sequence[PlanNode], name: str, gpus: int, *, ends: bool) -> Object:
-    """Allocate GPUs; every queue has all CPUs and memory, so that they never block a job.
+    """Return the quota of GPUs; every queue has all CPUs and memory, so that they never block a job.
 
     `ends`: the namespace's quota allows no more. A job that borrowed beyond it would start some of its pods and wait forever for the rest.
     """
