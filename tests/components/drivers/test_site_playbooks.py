@@ -76,7 +76,7 @@ def test_failed_site_playbook_ends_run_and_is_named(project: Path) -> None:
     assert "gpu" not in (project.parent / "notes").read_text()
 
 
-def test_default_table_of_contents_without_site_playbooks(project: Path) -> None:
+def test_default_site_is_used_without_site_playbooks(project: Path) -> None:
     stack_files.site("lab", {"storage": ["site/archive.yml"]})
     assert stack_files.site("lab", {}) == "site.yml"
     assert not paths.site("lab").exists()  # an earlier declaration has no effect any more

@@ -77,7 +77,7 @@ def test_user_runs_pod_on_all_gpus(lab: Project) -> None:
         kubectl(lab, "-n research delete pod eight ninth --ignore-not-found --force --grace-period=0")
 
 
-def test_acceptance_passes_and_reports_full_claim(lab: Project) -> None:
+def test_acceptance_passes_and_reports_read_only_mount(lab: Project) -> None:
     said = lab.rackwright("acceptance", lab.stack, "--level", "smoke")
     assert said.ok, said.end
     report = json.loads((lab.home / lab.stack / "acceptance.json").read_text())
