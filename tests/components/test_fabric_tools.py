@@ -55,7 +55,7 @@ def test_ibstat_reports_all_adapters_by_name(ask):
     )
 
 
-def test_ibstat_shows_one_adapter_and_a_port_of_it(ask):
+def test_ibstat_reports_one_adapter_and_port(ask):
     assert ask("ibstat", "mlx5_1", "1")[1] == ["worker0/mlx5_1 at 192.0.2.1:7070 says mlx5_1 1", "CA 'mlx5_1'"]
 
 

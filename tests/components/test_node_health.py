@@ -48,7 +48,7 @@ def test_healthy_node_queries_slurm_once(node: Node) -> None:
     assert (node.folder / "asked").read_text() == ""
 
 
-def test_lost_gpu_drains_node_until_it_returns(node: Node) -> None:
+def test_lost_gpu_drains_node_until_repair(node: Node) -> None:
     node.gpus(7)
     assert node.look().returncode == 1
     assert node.updates() == ["State=DRAIN Reason=rackwright: gpu.count_matches_plan: expected 8, found 7"]

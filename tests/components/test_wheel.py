@@ -161,7 +161,7 @@ def test_program_of_new_project_registers_resources(installed: Installation, pro
     assert installed.of_checkout() == []
 
 
-def test_up_starts_engine_with_program_and_provider_of_wheel(installed: Installation, project: Path) -> None:
+def test_up_starts_engine_from_wheel(installed: Installation, project: Path) -> None:
     engine = installed.work / "cache" / "rackwright" / "pulumi-3.259.0" / "pulumi"
     engine.parent.mkdir(parents=True)
     engine.write_text(_ENGINE)

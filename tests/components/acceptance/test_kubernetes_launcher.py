@@ -86,7 +86,7 @@ class TestRequest:
         told = {one["name"]: one.get("value") for one in container["env"]}
         assert (told["WORLD_SIZE"], told["LOCAL_WORLD_SIZE"]) == ("16", "8")
 
-    def test_communicating_pods_have_service_before_they_are_ready(self, launcher):
+    def test_communicating_pods_have_service_before_readiness(self, launcher):
         job = Job("train", ("worker0", "worker1"), HELLO, tasks_per_node=8, gpus_per_node=8, whole_nodes=True)
         made = objects(launcher, job)
         service, spec = made["Service"], made["Job"]["spec"]["template"]["spec"]
