@@ -22,7 +22,7 @@ sys.path.insert(0, str(HERE.parent / "tests"))
 
 from looks import converged, drifted, lookups, say, timed, verified  # noqa: E402
 from support.project import Project, clone  # noqa: E402
-from support.simulated_fabric import planned, seen  # noqa: E402
+from support.simulated_fabric import discover, plan_for  # noqa: E402
 
 from rackwright.plan.fabric import netlist, wiring  # noqa: E402
 from rackwright.report.fabric_diff import compare  # noqa: E402
@@ -84,19 +84,19 @@ def main() -> int:
 def measure(project: Project, rounds: int, folder: Path) -> list[Row]:
     """All rows, on one stack."""
     say("the image, if it is not cached yet")
-    project.must("up", timeout=1800)
+    project.run_checked("up", timeout=1800)
     image = project.resources()["image"]["outputs"]["image"]
     floor, up = [], []
     for number in range(rounds):
         say(f"from nothing to verified, round {number + 1} of {rounds}")
-        project.must("destroy")
+        project.run_checked("destroy")
         floor.append(timed(lambda: shell(["bash", str(HERE / "lab-floor.sh"), image, f"10.{_FLOOR_NET}.0"])))
-        up.append(timed(lambda: project.must("up", timeout=300)))
+        up.append(timed(lambda: project.run_checked("up", timeout=300)))
     say("what changes nothing")
     engine = [timed(lambda: empty(folder, project)) for _ in range(rounds)]
-    unchanged = [timed(lambda: project.must("up")) for _ in range(rounds)]
-    project.must("refresh")  # The first after an `up` is the phases' own look.
-    refresh = [timed(lambda: project.must("refresh")) for _ in range(rounds)]
+    unchanged = [timed(lambda: project.run_checked("up")) for _ in range(rounds)]
+    project.run_checked("refresh")  # The first after an `up` is the phases' own look.
+    refresh = [timed(lambda: project.run_checked("refresh")) for _ in range(rounds)]
     verify = [timed(lambda: verified(project)) for _ in range(rounds)]
     results = sum(check["kind"] == "passive" for check in project.report()["checks"])
     looked = [timed(lambda: lookups(project)) for _ in range(rounds)]
@@ -123,15 +123,15 @@ def measure(project: Project, rounds: int, folder: Path) -> list[Row]:
 def measure_kubernetes(project: Project, rounds: int) -> list[Row]:
     """The same for a stack with Kubernetes, beside a bare kubeadm from the same image and bundle."""
     say("Kubernetes: bundle and image, if they are not cached yet")
-    project.must("up", timeout=3600)
+    project.run_checked("up", timeout=3600)
     image = project.resources()["image"]["outputs"]["image"]
     floor, up = [], []
     for number in range(rounds):
         say(f"Kubernetes from nothing to verified, round {number + 1} of {rounds}")
-        project.must("destroy")
+        project.run_checked("destroy")
         floor.append(timed(lambda: shell(["bash", str(HERE / "kubernetes-floor.sh"), image, f"10.{_FLOOR_NET}.0"])))
-        up.append(timed(lambda: project.must("up", timeout=600)))
-    unchanged = [timed(lambda: project.must("up")) for _ in range(rounds)]
+        up.append(timed(lambda: project.run_checked("up", timeout=600)))
+    unchanged = [timed(lambda: project.run_checked("up")) for _ in range(rounds)]
     verify = [timed(lambda: verified(project)) for _ in range(rounds)]
     return [
         Row("Kubernetes: nothing → verified at level smoke, bundle and image cached", up, floor, "floor", "≤ 2.0 × floor"),
@@ -148,8 +148,8 @@ def verified_beside_paused_node(project: Project) -> None:
 
 def fabric_compared(image: str) -> None:
     """The fabric of 256 nodes as the subnet manager finds it, against its cable list."""
-    plan = planned(256)
-    compared = compare((cable.row() for cable in wiring(plan).cables), read_links(seen(image, netlist(plan))))
+    plan = plan_for(256)
+    compared = compare((cable.row() for cable in wiring(plan).cables), read_links(discover(image, netlist(plan))))
     assert not compared.differences and not compared.unknown
 
 

@@ -80,7 +80,7 @@ def many(folder: Path, hosts: int) -> Project:
 def measure(project: Project, hosts: int, rounds: int) -> str:
     """All rows, on one stack that is up."""
     say(f"{hosts} hosts come up; the image first, if it is not cached yet")
-    first = cost(lambda: project.must("up", timeout=_PATIENCE))
+    first = cost(lambda: project.run_checked("up", timeout=_PATIENCE))
     drifted(project)  # The first look after an `up` is the phases' own.
     say("what changes nothing")
     idle = cost(lambda: time.sleep(_REST))
@@ -88,7 +88,7 @@ def measure(project: Project, hosts: int, rounds: int) -> str:
         "one SSH script per host (`benchmarks/lookups.sh`)": [cost(lambda: lookups(project)) for _ in range(rounds)],
         "converge by the phases themselves, nothing to do": [cost(lambda: converged(project)) for _ in range(rounds)],
         "`pulumi up --refresh`, nothing to do: nodes asked what the phases asked them": [
-            cost(lambda: project.must("up", "--refresh", timeout=_PATIENCE)) for _ in range(rounds)
+            cost(lambda: project.run_checked("up", "--refresh", timeout=_PATIENCE)) for _ in range(rounds)
         ],
         "`rackwright verify`, passive checks": [cost(lambda: verified(project)) for _ in range(rounds)],
         "`rackwright drift`, three layers, nothing differs": [cost(lambda: drifted(project)) for _ in range(rounds)],

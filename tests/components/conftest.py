@@ -1,4 +1,4 @@
-"""Programs of these tests live in a home of their own: what is up on this machine is none of theirs."""
+"""A state directory for these tests: stacks that are up on this machine are not visible."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Node:
         self.expect([{"check": "gpu.count_matches_plan", "limit": None}, {"check": "gpu.devices_are_distinct", "limit": None}])
 
     def set_clock(self, now: float) -> None:
-        """The clock of the node, which stands still: how long a look takes here is nothing to it."""
+        """Set the node's clock, which stands still: the duration of a run here does not count."""
         self.now = now
         (self.folder / "clock").write_text(str(now))
 
@@ -80,18 +80,18 @@ class Node:
         path.write_text(text.replace(old, new), encoding="utf-8")
 
     def hang(self) -> None:
-        """Let nvidia-smi hang. It gets 0.3 s."""
+        """Let nvidia-smi hang. Its time-out is 0.3 s."""
         self.tool("nvidia-smi", f"#!/bin/sh\nexec sleep {ENDLESS_SECONDS}\n")
         probe = self.folder / "usr/local/lib/rackwright/health/rackwright/checks/cluster/probes/gpu.py"
         self.edit(probe, '    "gpus",\n', '    "gpus",\n    timeout=0.3,\n')
 
     def limit_look(self) -> None:
-        """Give a look the time that it has on a node."""
+        """Give a run the time limit that it has on a node."""
         for name in ("rackwright-node-health", "rackwright-node-health-prolog"):
             self.edit(self.folder / "bin" / name, "BUDGET = 600.0 ", BUDGET)
 
     def waited(self, seconds: float) -> None:
-        """For a processor, as the kernel counts it of the look."""
+        """Set the time that the run waited for a processor, as the kernel counts it."""
         (self.folder / "schedstat").write_text(f"86000000 {seconds * 1e9:.0f} 41\n")  # for each of its threads
 
     def gpus(self, count: int) -> None:
@@ -108,7 +108,7 @@ class Node:
 
     def look(self, *words: str, name: str = "rackwright-node-health") -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-I", "-S", str(self.folder / "bin" / name), *words]
-        usual = {**os.environ, "RACKWRIGHT_SLOWNESS": "1"}  # What else this machine does now must not change the limits.
+        usual = {**os.environ, "RACKWRIGHT_SLOWNESS": "1"}  # The load of this machine must not change the limits.
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=ENDLESS_SECONDS / 2, env=usual)
 
     def updates(self) -> list[str]:
@@ -119,7 +119,7 @@ class Node:
 
 
 def laid_down() -> dict[str, str]:
-    """Where the role puts the checks' files on a node, and where in the project they come from."""
+    """Return the checks' files on a node, as the role installs them -> their source in the project."""
     task = yaml.safe_load((ROOT / "roles/slurm_worker/tasks/health.yml").read_text(encoding="utf-8"))[0]
     rows = task["vars"]["_slurm_worker_checks"]
     return {row["path"]: layout.PACKAGE + row["content"].partition("_package ~ '")[2].partition("'")[0] for row in rows}

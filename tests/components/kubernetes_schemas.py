@@ -1,8 +1,8 @@
-"""Schemas of Kubernetes 1.34's own kinds and of addons' kinds, and what an object breaks of them. Unknown fields are breaches.
+"""Schemas of Kubernetes 1.34's own kinds and of addons' kinds, and validation against them. Unknown fields are violations.
 
-Cut from api/openapi-spec/swagger.json of the Go module k8s.io/kubernetes@v1.34.1 and from the definitions (CRDs) in the modules of
-`ADDONS`, all under the Apache License 2.0: the kinds that are used, without descriptions.
-Pods that an addon spells out are Kubernetes' own. `python tests/components/kubernetes_schemas.py GOMODCACHE` cuts them anew.
+Extracted from api/openapi-spec/swagger.json of the Go module k8s.io/kubernetes@v1.34.1 and from the definitions (CRDs) in the modules of
+`ADDONS`, all under the Apache License 2.0: the kinds in use, without descriptions. Pods inside an addon's schema are Kubernetes' own.
+`python tests/components/kubernetes_schemas.py GOMODCACHE` extracts them again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SWAGGER = "k8s.io/kubernetes@v1.34.1/api/openapi-spec/swagger.json"
 
 
 def breaches(wanted: Mapping[str, Any]) -> list[str]:
-    """Where an object is not of its kind, as `path: what`."""
+    """Return an object's violations of its kind, as `path: what`."""
     key = f"{wanted['apiVersion']} {wanted['kind']}"
     schemas = _schemas()
     if key not in schemas["kinds"]:
@@ -60,7 +60,7 @@ def _schemas() -> dict[str, Any]:
 
 
 def cut(cache: Path) -> dict[str, Any]:
-    """All kinds with all that they refer to."""
+    """Return all kinds with everything that they refer to."""
     whole = json.loads((cache / SWAGGER).read_text(encoding="utf-8"))["definitions"]
     wanted = {f"{version} {kind}" for version, kinds in KINDS.items() for kind in kinds}
     names = {key: name for name, definition in whole.items() for key in _kinds(definition) if key in wanted}
@@ -79,7 +79,7 @@ def cut(cache: Path) -> dict[str, Any]:
 
 
 def _defined(folder: Path, kinds: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    """Every version of the kinds that the definitions in a folder say is served."""
+    """Yield every served version of the kinds that a folder's definitions contain."""
     for file in sorted(folder.glob("*.yaml")):
         for definition in yaml.safe_load_all(file.read_text(encoding="utf-8")):
             if not definition or definition["kind"] != "CustomResourceDefinition" or definition["spec"]["names"]["kind"] not in kinds:
@@ -91,7 +91,7 @@ def _defined(folder: Path, kinds: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
 
 
 def _with_pods(part: Any) -> Any:
-    """The schema with every pod that it spells out replaced by Kubernetes' own."""
+    """Return the schema with every inlined pod replaced by Kubernetes' own."""
     if isinstance(part, list):
         return [_with_pods(one) for one in part]
     if not isinstance(part, dict):
@@ -107,7 +107,7 @@ def _kinds(definition: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _closed(part: Any) -> Any:
-    """A definition that knows no other fields; a number or a text where Kubernetes takes either."""
+    """Return a definition without further fields; a number or a text where Kubernetes accepts both."""
     if isinstance(part, list):
         return [_closed(one) for one in part]
     if not isinstance(part, dict):

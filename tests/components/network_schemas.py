@@ -1,7 +1,7 @@
-"""What Calico's operator and Cilium's chart take: schemas of their own, and what we write breaks of them. Unknown fields are breaches.
+"""Schemas of the input of Calico's operator and Cilium's chart, and validation against them. Unknown fields are violations.
 
-Cut from the Go modules of `ORIGINS`, both under the Apache License 2.0, without descriptions; of Cilium's values the ones that are said.
-`python tests/components/network_schemas.py GOMODCACHE` cuts them anew.
+Extracted from the Go modules of `ORIGINS`, both under the Apache License 2.0, without descriptions; of Cilium's values only those in use.
+`python tests/components/network_schemas.py GOMODCACHE` extracts them again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MORE = ("operator", "policyEnforcementMode", "routingMode", "tunnelProtocol")
 
 
 def breaches(network: str, written: Mapping[str, Any]) -> list[str]:
-    """Where something is not as its network takes it, as `path: what`."""
+    """Return violations of a network's input, as `path: what`."""
     return [f"{one.json_path}: {one.message}" for one in Draft202012Validator(_schemas()[network]).iter_errors(written)]
 
 
@@ -38,7 +38,7 @@ def _schemas() -> dict[str, Any]:
 
 
 def cut(cache_: Path) -> dict[str, Any]:
-    """Both schemas."""
+    """Return both schemas."""
     definition = yaml.safe_load((cache_ / ORIGINS["calico"]).read_text(encoding="utf-8"))
     values = json.loads((cache_ / ORIGINS["cilium"]).read_text(encoding="utf-8"))
     known = {name: _closed(values["properties"][name]) for name in (*_SAID, *_MORE)}

@@ -1,4 +1,4 @@
-"""What a program registers, under mocks: every resource with its inputs."""
+"""Registrations of a program under mocks: every resource with its inputs."""
 
 from __future__ import annotations
 
@@ -33,65 +33,65 @@ _MADE = {
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a registration says besides its inputs."""
+class RegisteredResource:
+    """Options of a registration."""
 
     after: frozenset[str]
     """Names of the resources it waits for."""
     ignored: frozenset[str]
-    """Inputs whose changes are left alone."""
+    """Inputs whose changes are ignored."""
     provider: str
     parent: str = ""
     """Name of the resource it is a part of."""
     kept: bool = False
-    """Whether a deletion leaves the thing itself where it is."""
+    """Whether a deletion keeps the real object."""
     goes_with: str = ""
-    """Name of the resource with whose deletion it is gone, without being asked."""
+    """Name of the resource whose deletion deletes this one without a request."""
 
 
 class Monitor(pulumi.runtime.mocks.MockMonitor):  # type: ignore[misc]
     """The engine's side of the mocks, which the recording alone does not see."""
 
     def RegisterResource(self, request: Any) -> Any:
-        """One registration, with its options."""
+        """Record one registration with its options."""
         after = frozenset(urn.rpartition("::")[2] for urn in request.dependencies)
         parent, with_ = (urn.rpartition("::")[2] for urn in (request.parent, request.deletedWith))
         ignored = frozenset(request.ignoreChanges)
-        self.mocks.asked[request.name] = Asked(after, ignored, request.provider, parent, request.retainOnDelete, with_)
+        self.mocks.asked[request.name] = RegisteredResource(after, ignored, request.provider, parent, request.retainOnDelete, with_)
         return super().RegisterResource(request)
 
 
 @dataclass
 class Recording(pulumi.runtime.Mocks):  # type: ignore[misc]
-    """Notes every registration, and answers like the provider."""
+    """Records every registration, and returns outputs like the provider."""
 
     made: dict[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)
-    asked: dict[str, Asked] = field(default_factory=dict)
+    asked: dict[str, RegisteredResource] = field(default_factory=dict)
 
     def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str, dict[str, Any]]:
-        """One registration."""
+        """Record one registration."""
         assert args.name not in self.made, f"{args.name} twice"
         self.made[args.name] = (args.typ, dict(args.inputs))
         return f"id-{args.name}", {"name": f"{args.name}-1", **args.inputs, **_MADE.get(args.typ, {})}
 
     def call(self, args: pulumi.runtime.MockCallArgs) -> dict[str, Any]:
-        """The program calls nothing."""
+        """Fail: the program calls no function."""
         raise AssertionError(f"{args.token} was called")
 
     def of(self, token: str) -> dict[str, dict[str, Any]]:
-        """Inputs by name of the resources of one type."""
+        """Return inputs by name of the resources of one type."""
         return {name: inputs for name, (typ, inputs) in self.made.items() if typ == token}
 
 
 def committed(stack: str) -> Plan:
-    """The plan of a committed stack."""
+    """Return the plan of a committed stack."""
     cluster = load_stack(paths.stack_file(stack)).cluster
     assert cluster is not None
     return expand(cluster, stack)
 
 
 def built(plan: Plan) -> Recording:
-    """What the program registers for a plan, up to its verification."""
+    """Return the registrations of a plan, up to its verification."""
     recording = Recording()
 
     def program() -> None:
@@ -107,7 +107,7 @@ def built(plan: Plan) -> Recording:
 
 
 def run(program: Callable[[], None], recording: Recording, stack: str) -> None:
-    """A program to its end, on a loop of its own."""
+    """Run a program to its end, on a loop of its own."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:

@@ -1,4 +1,4 @@
-"""Target `aws` under mocks: exactly which resources a stack file becomes, and what each is told. No account, no stand-in."""
+"""Target `aws` under mocks: the exact resources of a stack file, and their inputs. No account, no stand-in."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ STACKS = ("aws-budget", "aws-p5", "aws-cpu", "aws-inf2")
 
 @cache
 def recorded(stack: str) -> Recording:
-    """What a committed stack registers."""
+    """Return the registrations of a committed stack."""
     return built(committed(stack))
 
 
 def told(inputs: dict[str, Any]) -> dict[str, Any]:
-    """What was said, without what was left out."""
+    """Return inputs without absent values."""
     return {name: value for name, value in inputs.items() if value is not None}
 
 
-def test_a_day_s_lab_becomes_these_resources_and_no_others() -> None:
+def test_aws_budget_registers_exactly_these_resources() -> None:
     kinds = Counter(typ for typ, _ in recorded("aws-budget").made.values() if typ.startswith("aws:"))
     assert kinds == {
         "aws:ec2/vpc:Vpc": 1,
@@ -68,7 +68,7 @@ def test_a_day_s_lab_becomes_these_resources_and_no_others() -> None:
 
 
 @pytest.mark.parametrize("stack", STACKS)
-def test_every_node_is_one_instance_at_its_planned_address(stack: str) -> None:
+def test_node_is_instance_at_planned_address(stack: str) -> None:
     plan, recording = committed(stack), recorded(stack)
     templates = recording.of(_TEMPLATE)
     found = {}
@@ -81,7 +81,7 @@ def test_every_node_is_one_instance_at_its_planned_address(stack: str) -> None:
 
 
 @pytest.mark.parametrize("stack", STACKS)
-def test_ssh_is_open_to_login_nodes_alone_and_from_where_the_stack_says(stack: str) -> None:
+def test_ssh_reaches_only_login_nodes_from_allowed_networks(stack: str) -> None:
     plan, recording = committed(stack), recorded(stack)
     from_outside = {name: inputs for name, inputs in recording.of(_INGRESS).items() if inputs.get("cidrIpv4")}
     assert {(inputs["cidrIpv4"], inputs["fromPort"], inputs["toPort"], inputs["securityGroupId"]) for inputs in from_outside.values()} == {
@@ -93,7 +93,7 @@ def test_ssh_is_open_to_login_nodes_alone_and_from_where_the_stack_says(stack: s
         assert ("id-entry-rules" in rules) == ("login" in plan.node(name).roles), name
 
 
-def test_the_cluster_admits_itself_in_both_directions_as_efa_asks() -> None:
+def test_cluster_group_admits_itself_in_both_directions() -> None:
     recording = recorded("aws-p5")
     for token in (_INGRESS, _EGRESS):
         own = [inputs for inputs in recording.of(token).values() if inputs["securityGroupId"] == "id-cluster-rules"]
@@ -101,7 +101,7 @@ def test_the_cluster_admits_itself_in_both_directions_as_efa_asks() -> None:
         assert [(inputs["ipProtocol"], inputs.get("fromPort")) for inputs in itself] == [("-1", None)]
 
 
-def test_lustre_s_ports_are_open_between_the_cluster_and_its_file_system() -> None:
+def test_lustre_ports_are_open_to_file_system() -> None:
     recording = recorded("aws-budget")
     ports = {
         (inputs["fromPort"], inputs["toPort"], inputs["referencedSecurityGroupId"])
@@ -111,7 +111,7 @@ def test_lustre_s_ports_are_open_between_the_cluster_and_its_file_system() -> No
     assert ports == {(first, last, peer) for first, last in ((988, 988), (1018, 1023)) for peer in ("id-cluster-rules", "id-storage-rules")}
 
 
-def test_a_file_system_over_efa_admits_everything_from_its_clients() -> None:
+def test_efa_file_system_admits_all_client_traffic() -> None:
     inside = [inputs for inputs in recorded("aws-p5").of(_INGRESS).values() if inputs["securityGroupId"] == "id-storage-rules"]
     assert {(inputs["ipProtocol"], inputs["referencedSecurityGroupId"]) for inputs in inside} == {
         ("-1", "id-cluster-rules"),
@@ -119,7 +119,7 @@ def test_a_file_system_over_efa_admits_everything_from_its_clients() -> None:
     }
 
 
-def test_a_p5_has_32_efa_interfaces_the_first_with_ip_and_no_public_address() -> None:
+def test_p5_has_32_efa_interfaces() -> None:
     template = recorded("aws-p5").of(_TEMPLATE)["worker1-template"]
     cards = template["networkInterfaces"]
     assert [(card["networkCardIndex"], card["deviceIndex"], card["interfaceType"]) for card in cards] == [
@@ -131,7 +131,7 @@ def test_a_p5_has_32_efa_interfaces_the_first_with_ip_and_no_public_address() ->
     assert {tuple(card["securityGroups"]) for card in cards} == {("id-cluster-rules",)}
 
 
-def test_a_capacity_block_is_a_market_of_its_own_and_takes_no_placement_group() -> None:
+def test_capacity_block_has_own_market_without_placement_group() -> None:
     recording = recorded("aws-p5")
     template = recording.of(_TEMPLATE)["worker0-template"]
     assert told(template["instanceMarketOptions"]) == {"marketType": "capacity-block"}
@@ -140,7 +140,7 @@ def test_a_capacity_block_is_a_market_of_its_own_and_takes_no_placement_group() 
     assert not template.get("placement") and not recording.of("aws:ec2/placementGroup:PlacementGroup")
 
 
-def test_spot_workers_are_bought_once_and_gone_when_aws_takes_them() -> None:
+def test_spot_workers_are_one_time_requests() -> None:
     market = recorded("aws-budget").of(_TEMPLATE)["worker-template"]["instanceMarketOptions"]
     assert (market["marketType"], told(market["spotOptions"])) == (
         "spot",
@@ -148,27 +148,27 @@ def test_spot_workers_are_bought_once_and_gone_when_aws_takes_them() -> None:
     )
 
 
-def test_nodes_with_efa_stand_in_one_placement_group_for_each_group() -> None:
+def test_efa_group_has_one_placement_group() -> None:
     recording = recorded("aws-cpu")
     assert set(recording.of("aws:ec2/placementGroup:PlacementGroup")) == {"epyc-place", "xeon-place"}
     assert recording.of(_TEMPLATE)["epyc0-template"]["placement"]["groupName"] == "epyc-place-1"
 
 
 @pytest.mark.parametrize("stack", STACKS)
-def test_every_instance_closes_the_old_metadata_service_and_encrypts_its_disk(stack: str) -> None:
+def test_instances_require_imdsv2_and_encrypted_disk(stack: str) -> None:
     for name, template in recorded(stack).of(_TEMPLATE).items():
         metadata, disk = template["metadataOptions"], template["blockDeviceMappings"][0]["ebs"]
         assert (metadata["httpTokens"], metadata["httpPutResponseHopLimit"]) == ("required", 1), name
         assert (disk["volumeType"], disk["encrypted"], disk["deleteOnTermination"]) == ("gp3", "true", "true"), name
 
 
-def test_the_instance_profile_has_no_rights() -> None:
+def test_instance_profile_has_no_rights() -> None:
     recording = recorded("aws-p5")
     assert recording.of("aws:iam/rolePolicy:RolePolicy") == {} == recording.of("aws:iam/rolePolicyAttachment:RolePolicyAttachment")
 
 
 def saving() -> Recording:
-    """The committed p5 stack with CPU workers on demand that Slurm may switch off."""
+    """Return the committed p5 stack with CPU workers on demand that Slurm may power off."""
     cluster = load_stack(paths.stack_file("aws-p5")).cluster
     assert cluster is not None and isinstance(cluster.target, AwsTarget)
     target = cluster.target.model_copy(update={"instances": {**cluster.target.instances, "worker": Instances(type="c6in.32xlarge")}})
@@ -177,7 +177,7 @@ def saving() -> Recording:
     return built(expand(cluster.model_copy(update={"target": target, "scheduler": slurm}), "aws-p5"))
 
 
-def test_a_controller_that_saves_power_may_switch_the_stack_s_instances_and_no_other_node_may() -> None:
+def test_only_controllers_may_stop_instances() -> None:
     recording = saving()
     (policy,) = recording.of("aws:iam/rolePolicy:RolePolicy").values()
     switch = json.loads(policy["policy"])["Statement"][1]
@@ -188,7 +188,7 @@ def test_a_controller_that_saves_power_may_switch_the_stack_s_instances_and_no_o
     assert not any("controllers-profile" in after[name] for name in after if name != "controller-template")
 
 
-def test_a_node_s_user_data_holds_its_boot_key_and_nobody_else_s() -> None:
+def test_user_data_contains_only_own_boot_key() -> None:
     recording = recorded("aws-budget")
     given = recording.of(_INSTANCE)["worker0"]["userDataBase64"]
     assert given[pulumi.runtime.rpc._special_sig_key] == pulumi.runtime.rpc._special_secret_sig, "a secret"
@@ -199,7 +199,7 @@ def test_a_node_s_user_data_holds_its_boot_key_and_nobody_else_s() -> None:
     assert config["ssh_keys"]["ed25519_private"] == "PRIVATE"
 
 
-def test_converge_gets_each_node_s_life_keys_and_disks() -> None:
+def test_converge_receives_instance_keys_and_disks() -> None:
     recording = recorded("aws-budget")
     hosts = recording.made["converge"][1]["hosts"]
     assert hosts["login0"]["address"] == "203.0.113.7"
@@ -212,11 +212,11 @@ def test_converge_gets_each_node_s_life_keys_and_disks() -> None:
     assert hosts["login0"]["devices"]["/var/lib/mysql"] == device
 
 
-def test_clients_mount_what_fsx_calls_itself() -> None:
+def test_clients_mount_fsx_mount_name() -> None:
     assert recorded("aws-budget").made["converge"][1]["sources"] == {"fsx": "fs-1.fsx.example@tcp:/abcd"}
 
 
-def test_a_stack_with_an_end_is_ended_by_aws_itself() -> None:
+def test_aws_schedule_ends_stack_with_ttl() -> None:
     schedules = recorded("aws-budget").of("aws:scheduler/schedule:Schedule")
     assert {name: (one["scheduleExpression"], one["target"]["arn"].rpartition(":")[2]) for name, one in schedules.items()} == {
         **{f"end-{node}": ("at(2026-12-01T16:00:00)", "terminateInstances") for node in ("login0", "worker0", "worker1")},
@@ -227,8 +227,8 @@ def test_a_stack_with_an_end_is_ended_by_aws_itself() -> None:
     )
 
 
-def test_a_node_that_is_out_keeps_its_instance_and_its_disks() -> None:
-    """Out means left out of phases and checks. To end an instance is another wish."""
+def test_node_that_is_out_keeps_instance_and_disks() -> None:
+    """A node that is out is left out of phases and checks; its instance stays."""
     cluster = load_stack(paths.stack_file("aws-budget")).cluster
     assert cluster is not None
     out = {name: NodeOverride(state=State.OUT, reason="fan") for name in ("login0", "worker0")}
@@ -237,7 +237,7 @@ def test_a_node_that_is_out_keeps_its_instance_and_its_disks() -> None:
 
 
 @pytest.mark.parametrize("stack", STACKS)
-def test_everything_is_made_by_the_provider_of_the_stack_s_region(stack: str) -> None:
+def test_resources_use_provider_of_stack_region(stack: str) -> None:
     recording = recorded(stack)
     assert recording.of("pulumi:providers:aws")["aws"]["region"] == committed(stack).target.model_dump()["region"]
     providers = {recording.asked[name].provider for name, (typ, _) in recording.made.items() if typ.startswith("aws:")}
@@ -245,7 +245,7 @@ def test_everything_is_made_by_the_provider_of_the_stack_s_region(stack: str) ->
 
 
 @pytest.mark.parametrize("stack", STACKS)
-def test_everything_is_found_by_the_stack_s_tag(stack: str) -> None:
+def test_resources_have_stack_tag(stack: str) -> None:
     recording = recorded(stack)
     assert json.loads(recording.of("pulumi:providers:aws")["aws"]["defaultTags"])["tags"]["rackwright.stack"] == stack
     for name, template in recording.of(_TEMPLATE).items():
@@ -253,22 +253,22 @@ def test_everything_is_found_by_the_stack_s_tag(stack: str) -> None:
         assert tags == {"volume": stack, "network-interface": stack}, name
 
 
-def test_a_node_starts_when_it_can_reach_its_packages() -> None:
+def test_node_depends_on_network_routes() -> None:
     routed = {"public-routing", "private-routing", "service-routing"}
     assert routed <= recorded("aws-budget").asked["worker0"].after
 
 
-def test_a_file_system_waits_for_every_rule_fsx_looks_at() -> None:
+def test_file_system_depends_on_security_rules() -> None:
     recording = recorded("aws-budget")
     rules = {name for token in (_INGRESS, _EGRESS) for name in recording.of(token) if "storage" in name}
     assert len(rules) == 10 and rules <= recording.asked["fsx"].after
 
 
-def test_converge_waits_for_addresses_and_disks_that_are_attached() -> None:
+def test_converge_depends_on_addresses_and_disks() -> None:
     assert {"login0-addressed", "login0-accounting-attached"} <= recorded("aws-budget").asked["converge"].after
 
 
-def test_what_exists_is_never_replaced_by_the_way() -> None:
+def test_existing_instance_ignores_template_changes() -> None:
     assert recorded("aws-budget").asked["worker0"].ignored == {"launchTemplate", "userDataBase64"}
 
 
@@ -276,7 +276,7 @@ EFA_TYPES = [type_ for type_ in instance_types().values() if type_.efa_interface
 
 
 @pytest.mark.parametrize("type_", EFA_TYPES, ids=[type_.name for type_ in EFA_TYPES])
-def test_an_instance_has_all_the_efa_interfaces_of_its_type_and_one_address(type_: InstanceType) -> None:
+def test_instance_has_all_efa_interfaces_and_one_address(type_: InstanceType) -> None:
     planned = interfaces(type_, efa=True)
     assert sum(one.kind is not InterfaceKind.IP for one in planned) == type_.efa_interfaces
     assert (planned[0].card, planned[0].device) == (0, 0) and planned[0].kind is not InterfaceKind.EFA_ONLY
@@ -284,13 +284,13 @@ def test_an_instance_has_all_the_efa_interfaces_of_its_type_and_one_address(type
     assert len({one.card for one in planned}) == len(planned) <= type_.network_cards
 
 
-def test_the_first_card_of_a_p6_b300_is_for_ip_alone() -> None:
+def test_first_card_of_p6_b300_has_ip_only() -> None:
     planned = interfaces(instance_types()["p6-b300.48xlarge"], efa=True)
     assert [(one.card, one.kind) for one in planned][:2] == [(0, InterfaceKind.IP), (1, InterfaceKind.EFA_ONLY)]
     assert len(planned) == 17
 
 
-def test_without_efa_there_is_one_plain_interface() -> None:
+def test_instance_without_efa_has_one_interface() -> None:
     assert [one.kind for one in interfaces(instance_types()["p5.48xlarge"], efa=False)] == [InterfaceKind.IP]
 
 
@@ -309,7 +309,7 @@ WORKED = {
 
 
 @pytest.mark.parametrize(("type_", "efa"), WORKED.items())
-def test_a_worked_type_becomes_nodes_with_its_own_gpus_and_interfaces(type_: str, efa: int) -> None:
+def test_instance_type_determines_gpus_and_interfaces(type_: str, efa: int) -> None:
     plan = with_workers(type_)
     known = instance_types()[type_]
     assert (plan.node("worker0").cpus, plan.node("worker0").gpus and plan.node("worker0").gpus.count) == (
@@ -321,7 +321,7 @@ def test_a_worked_type_becomes_nodes_with_its_own_gpus_and_interfaces(type_: str
 
 
 def with_workers(type_: str) -> Plan:
-    """The committed p5 stack with other workers, bought on demand."""
+    """Return the committed p5 stack with other workers, bought on demand."""
     cluster = load_stack(paths.stack_file("aws-p5")).cluster
     assert cluster is not None and isinstance(cluster.target, AwsTarget)
     workers = Instances(type=type_, efa=True)
@@ -329,7 +329,7 @@ def with_workers(type_: str) -> Plan:
     return expand(cluster.model_copy(update={"target": target}), "aws-p5")
 
 
-def test_the_mark_comes_before_everything_and_goes_after_it() -> None:
+def test_stack_marker_is_created_first_and_deleted_last() -> None:
     """The provider depends on it, and everything depends on its provider."""
     recording = recorded("aws-budget")
     assert recording.of("rackwright:aws:StackMarker") == {"label": {"stack": "aws-budget", "region": "us-east-1"}}

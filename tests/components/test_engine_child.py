@@ -1,4 +1,4 @@
-"""The engine under the shim: which signals reach it, how often, and what an interrupted run ends with."""
+"""The engine under the shim: signals that it receives, their number, and the result of an interrupted run."""
 
 from __future__ import annotations
 
@@ -79,13 +79,13 @@ class Shim:
         return child
 
     def noted(self) -> list[str]:
-        """Lines of the engine's notes: its process id, then signals."""
+        """Return lines of the engine's log: its process id, then signals."""
         return self.log.read_text().splitlines() if self.log.exists() else []
 
 
 @pytest.fixture
 def shim(tmp_path: Path) -> Iterator[Shim]:
-    """One shim; its engine is gone afterwards."""
+    """Yield one shim; end its engine afterwards."""
     made = Shim(tmp_path)
     yield made
     for pid in made.noted()[:1]:
@@ -134,7 +134,7 @@ def test_engine_dies_with_killed_shim(shim: Shim) -> None:
     [("1", "", 1, False), ("1", "1", 130, True), ("8", "", 130, True), ("0", "1", 130, True), ("0", "", 0, False)],
 )
 def test_message_follows_interruption(shim: Shim, ends_with: str, mark: str, code: int, speaks: bool) -> None:
-    """At a terminal the engine reads Ctrl-C as a key: then only the provider's mark tells of it."""
+    """At a terminal the engine reads Ctrl-C as a key: then only the provider's mark shows the interruption."""
     child = shim.start(ENDS_WITH=ends_with, **({"MARK": mark} if mark else {}))
     _, said = child.communicate(timeout=HANG_SECONDS)
     assert (child.returncode, "was interrupted" in said) == (code, speaks)
@@ -160,7 +160,7 @@ def test_aliases_have_full_names(said: str, verb: str) -> None:
 
 @pytest.mark.parametrize(("options", "code"), [([], 130), (["--exclude-protected"], 0)])
 def test_destroy_that_leaves_resources_was_interrupted(shim: Shim, options: list[str], code: int) -> None:
-    """The engine ends a cancelled destroy with 0; `make down` must not go on to delete by label."""
+    """The engine ends a cancelled destroy with 0; `make down` must not continue with a deletion by label."""
     state = shim.root / "home/.engine/state/.pulumi/stacks/rackwright/lab.json"
     state.write_text('{"checkpoint": {"latest": {"resources": [{"urn": "u"}]}}}')
     child = shim.start("destroy", *options, ENDS_WITH="0")

@@ -1,4 +1,4 @@
-"""What stands before the tools of infiniband-diags: as which adapter each asks, and how one waits for a place. The tool is a stand-in."""
+"""Wrapper of infiniband-diags: the adapter of each tool, and its wait for a free slot. The tool is a stand-in."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CROWDED = '[ -e "$FOLDER/tried" ] || { touch "$FOLDER/tried"; echo "ibpanic: sim
 
 @pytest.fixture
 def ask(tmp_path):
-    """Runs a tool; (exit status, lines it printed, what it complained about)."""
+    """Run a tool; return exit status, lines of output and standard error."""
     conf, tools = tmp_path / "simulated-fabric.conf", tmp_path / "sbin"
     conf.write_text('node=worker0\nhcas="mlx5_0 mlx5_1"\nserver=192.0.2.1\nport=7070\n')
     script = FILE.read_text().replace("/etc/rackwright/simulated-fabric.conf", str(conf)).replace("/usr/sbin/", f"{tools}/")
@@ -42,7 +42,7 @@ def ask(tmp_path):
     return run
 
 
-def test_ibstat_goes_over_all_adapters_under_their_own_names(ask):
+def test_ibstat_reports_all_adapters_by_name(ask):
     assert ask("ibstat") == (
         0,
         [
@@ -55,29 +55,29 @@ def test_ibstat_goes_over_all_adapters_under_their_own_names(ask):
     )
 
 
-def test_ibstat_shows_one_adapter_and_a_port_of_it(ask):
+def test_ibstat_reports_one_adapter_and_port(ask):
     assert ask("ibstat", "mlx5_1", "1")[1] == ["worker0/mlx5_1 at 192.0.2.1:7070 says mlx5_1 1", "CA 'mlx5_1'"]
 
 
-def test_the_others_take_the_first_adapter(ask):
+def test_other_tools_use_first_adapter(ask):
     assert ask("perfquery", "-x", "15", "1")[1][0] == "worker0/mlx5_0 at 192.0.2.1:7070 says -x 15 1"
 
 
 @pytest.mark.parametrize("words", [("-C", "mlx5_1"), ("-Cmlx5_1",), ("--Ca", "mlx5_1"), ("--Ca=mlx5_1",)])
-def test_an_adapter_is_chosen_as_the_tools_know_it(ask, words):
+def test_adapter_option_selects_adapter(ask, words):
     status, lines, _ = ask("iblinkinfo", *words, "-l")
     assert (status, lines[0]) == (0, f"worker0/mlx5_1 at 192.0.2.1:7070 says {' '.join(words)} -l")
 
 
-def test_an_adapter_that_is_not_there_is_told(ask):
+def test_missing_adapter_is_reported(ask):
     assert ask("ibstat", "mlx5_9") == (255, [], "ibstat: 'mlx5_9' is no adapter of worker0; it has mlx5_0 mlx5_1\n")
 
 
-def test_who_finds_no_place_tries_again_and_prints_once(ask):
+def test_tool_retries_without_free_slot(ask):
     assert ask("sminfo", tool=TOOL.replace("\n", "\n" + CROWDED, 1)) == (0, ["worker0/mlx5_0 at 192.0.2.1:7070 says ", "CA 'mlx5_0'"], "")
 
 
-def test_any_other_failure_is_the_tools_own(ask):
+def test_other_failure_is_passed_through(ask):
     assert ask("sminfo", tool="#!/bin/sh\necho 'connect failed: Connection refused (ibsim0)' >&2\nexit 255\n") == (
         255,
         [],
@@ -85,12 +85,12 @@ def test_any_other_failure_is_the_tools_own(ask):
     )
 
 
-def test_a_server_that_is_gone_is_waited_for_once(ask):
+def test_missing_server_is_awaited_once(ask):
     status, _, said = ask("ibstat", tool=TOOL + f"exec sleep {ENDLESS_SECONDS}\n", LIMIT="0.3")
     assert (status, said) == (124, "ibstat: the simulated fabric at 192.0.2.1 gives no answer\n")
 
 
-def test_a_tool_runs_in_a_folder_that_is_gone_afterwards(ask, tmp_path):
+def test_tool_runs_in_temporary_folder(ask, tmp_path):
     ask("ibstat")
     rooms = (tmp_path / "rooms").read_text().split()
     assert rooms and not any(Path(room).exists() for room in rooms)

@@ -1,4 +1,4 @@
-"""Target `hosts` under mocks: nothing is made, each machine is adopted as the plan describes it."""
+"""Target `hosts` under mocks: nothing is created, each machine is adopted as planned."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from recording import built, committed
 from rackwright.provider import registry
 
 
-def test_a_stack_on_machines_becomes_one_host_for_each_node_and_nothing_else() -> None:
+def test_hosts_stack_registers_one_host_per_node() -> None:
     plan = committed("budget-vms")
     made = built(plan).made
     expected = {
@@ -20,7 +20,7 @@ def test_a_stack_on_machines_becomes_one_host_for_each_node_and_nothing_else() -
     assert {name: typ for name, (typ, _) in made.items()} == expected
 
 
-def test_a_worker_is_reached_through_the_login_node_and_compared_with_its_description() -> None:
+def test_worker_host_has_jump_host_and_declared_facts() -> None:
     given = {
         name: value for name, value in built(committed("budget-vms")).of("rackwright:hosts:Host")["worker0"].items() if value is not None
     }
@@ -44,17 +44,17 @@ def test_a_worker_is_reached_through_the_login_node_and_compared_with_its_descri
     }
 
 
-def test_machines_of_a_range_are_adopted_each_at_its_own_address_and_key() -> None:
+def test_range_expands_to_addresses_and_keys() -> None:
     hosts = built(committed("rack-h100")).of("rackwright:hosts:Host")
     assert len(hosts) == 73 and hosts["worker63"]["address"] == "10.30.1.64"
     assert "PLACEHOLDER/worker63/" in hosts["worker63"]["host_key"] and hosts["worker63"]["via"]["name"] == "login0"
 
 
-def test_the_way_in_is_reached_directly() -> None:
+def test_jump_host_is_reached_directly() -> None:
     assert built(committed("budget-vms")).of("rackwright:hosts:Host")["login0"].get("via") is None
 
 
-def test_converge_reaches_each_machine_where_it_answers() -> None:
+def test_converge_uses_ssh_endpoint_of_each_machine() -> None:
     hosts = built(committed("budget-vms")).made["converge"][1]["hosts"]
     assert {name: (host["address"], host["port"], host["user"]) for name, host in hosts.items()} == {
         "login0": ("203.0.113.10", 22, "admin"),
@@ -65,7 +65,7 @@ def test_converge_reaches_each_machine_where_it_answers() -> None:
 
 
 @pytest.mark.parametrize("name", ["login0", "worker0"])
-def test_the_provider_has_it_with_all_that_it_requires(name: str) -> None:
+def test_registered_resources_satisfy_provider(name: str) -> None:
     token, inputs = built(committed("budget-vms")).made[name]
     served = registry.resource(token)
     assert served is not None

@@ -1,4 +1,4 @@
-"""What is told of an edit against what the engine would do: the resources each target registers, and the providers' own differences."""
+"""The impact of an edit, compared with the engine's actions: the resources that each target registers, and the providers' own diffs."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from rackwright.stackfile.load import load_cluster
 NODE, HOST, VOLUME = "rackwright:lab:Node", "rackwright:hosts:Host", "rackwright:lab:Volume"
 
 
-def written(stack: str) -> dict[str, Any]:
-    """What a committed stack file says."""
+def committed_stack(stack: str) -> dict[str, Any]:
+    """Return the contents of a committed stack file."""
     data, _ = yaml_reader.read(paths.stack_file(stack))
     found: dict[str, Any] = data["config"]["rackwright:cluster"]
     return found
 
 
 def edited(stack: str, path: str, value: Any) -> tuple[ClusterPlan, ClusterPlan]:
-    """A committed stack before and after one edit; None takes a key away."""
-    said = written(stack)
+    """Return a committed stack before and after one edit; None removes a key."""
+    said = committed_stack(stack)
     new = copy.deepcopy(said)
     *above, last = path.split(".")
     place = new
@@ -51,7 +51,7 @@ def described(said: dict[str, Any], stack: str) -> ClusterPlan:
 
 
 def differences(old: Recording, new: Recording, token: str) -> dict[str, DiffResult]:
-    """What the provider says of every resource of a type that stays."""
+    """Return the provider's diff of every resource of a type that stays."""
     resource = registry.resource(token)
     assert resource is not None
     before, after = old.of(token), new.of(token)
@@ -106,7 +106,7 @@ LAB_EDITS: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("path", "value"), LAB_EDITS, ids=lambda value: str(value))
-def test_the_nodes_told_as_made_anew_are_those_the_provider_replaces(path: str, value: Any) -> None:
+def test_impact_replaces_same_nodes_as_provider(path: str, value: Any) -> None:
     before, after = edited("lab", path, value)
     found, old, new = impact(before, after), built(before.plan), built(after.plan)
     replaced = {name for name, difference in differences(old, new, NODE).items() if difference.replaces}
@@ -116,8 +116,8 @@ def test_the_nodes_told_as_made_anew_are_those_the_provider_replaces(path: str, 
 
 
 @pytest.mark.parametrize(("path", "value"), LAB_EDITS, ids=lambda value: str(value))
-def test_a_field_says_replace_where_the_provider_replaces_and_nowhere_else(path: str, value: Any) -> None:
-    """Roles, counts and file systems may do it by their volumes; the plan tells, not the field."""
+def test_replace_policy_matches_provider_diff(path: str, value: Any) -> None:
+    """Roles, counts and file systems may replace nodes through their volumes; then the plan decides, not the field."""
     before, after = edited("lab", path, value)
     said = {edit.change for edit in edits(before.cluster, after.cluster)}
     replaced = [name for name, difference in differences(built(before.plan), built(after.plan), NODE).items() if difference.replaces]
@@ -128,14 +128,14 @@ def test_a_field_says_replace_where_the_provider_replaces_and_nowhere_else(path:
 
 
 @pytest.mark.parametrize(("path", "value"), LAB_EDITS, ids=lambda value: str(value))
-def test_data_is_told_as_lost_where_a_volume_goes_and_nowhere_else(path: str, value: Any) -> None:
+def test_data_loss_matches_deleted_volumes(path: str, value: Any) -> None:
     before, after = edited("lab", path, value)
     gone = set(built(before.plan).of(VOLUME)) - set(built(after.plan).of(VOLUME))
     assert bool(subjects(impact(before, after), Action.DESTROY)) == bool(gone)
 
 
-def test_every_policy_that_replaces_lab_nodes_was_compared() -> None:
-    """By the edits above, so that a field that comes to replace nodes is compared with the provider, too."""
+def test_edits_cover_every_replacing_policy() -> None:
+    """The edits above cover them, so that a field that starts to replace nodes is compared with the provider, too."""
     compared = {
         str(edit)
         for path, value in LAB_EDITS
@@ -178,7 +178,7 @@ HOSTS_EDITS: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("path", "value"), HOSTS_EDITS, ids=lambda value: str(value))
-def test_machines_are_never_replaced_and_those_told_as_looked_at_are_those_the_provider_updates(path: str, value: Any) -> None:
+def test_revalidated_machines_match_provider_updates(path: str, value: Any) -> None:
     before, after = edited("budget-vms", path, value)
     found = differences(built(before.plan), built(after.plan), HOST)
     assert not [name for name, difference in found.items() if difference.replaces]

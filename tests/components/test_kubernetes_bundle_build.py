@@ -1,4 +1,4 @@
-"""The build of a Kubernetes bundle: its stages, what outlives an interruption, what it says. Go, kubeadm and Debian are played."""
+"""The build of a Kubernetes bundle: stages, resume after an interruption, messages. Go, kubeadm and Debian are simulated."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ print("I: done")
 """
 
 
-class Played:
-    """A machine whose Go, kubeadm and mmdebstrap are scripts, and rooms with the real go.mod files."""
+class BuildMachine:
+    """A machine whose Go, kubeadm and mmdebstrap are scripts, and folders with the real go.mod files."""
 
     def __init__(self, folder: Path) -> None:
         self.rooms, self.bin, self.into = folder / "rooms", folder / "bin", folder / "bundle"
@@ -81,7 +81,7 @@ class Played:
         front.provide(self.machine, self.rooms, self.into, None, as_json=True)
 
     def calls(self) -> list[str]:
-        """The modules that Go was called for since the last time somebody asked."""
+        """Return the modules that Go has built since the last call."""
         log = self.bin / "calls"
         told = log.read_text().split() if log.exists() else []
         log.unlink(missing_ok=True)
@@ -89,16 +89,16 @@ class Played:
 
 
 @pytest.fixture
-def played(tmp_path: Path) -> Played:
-    return Played(tmp_path)
+def played(tmp_path: Path) -> BuildMachine:
+    return BuildMachine(tmp_path)
 
 
 def events(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
-    """What a program that reads the lines learns."""
+    """Return the events that a program reads from the lines."""
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_a_build_leaves_a_bundle_that_says_what_is_in_it(played: Played) -> None:
+def test_build_writes_bundle_with_contents(played: BuildMachine) -> None:
     played.provide()
     described = json.loads((played.into / "bundle.json").read_text())
     assert (described["schema"], described["kubernetes"]) == ("rackwright.kubernetes-bundle/1", "1.34.1")
@@ -113,7 +113,7 @@ def test_a_build_leaves_a_bundle_that_says_what_is_in_it(played: Played) -> None
     assert not played.into.with_name("bundle.part").exists()
 
 
-def test_a_finished_bundle_is_found_and_nothing_is_built(played: Played, capsys: pytest.CaptureFixture[str]) -> None:
+def test_finished_bundle_is_reused(played: BuildMachine, capsys: pytest.CaptureFixture[str]) -> None:
     played.provide()
     assert played.calls() == ["kubernetes"] * 4 + ["etcd", "coredns"]
     capsys.readouterr()
@@ -122,7 +122,7 @@ def test_a_finished_bundle_is_found_and_nothing_is_built(played: Played, capsys:
     assert events(capsys) == [{"bundle": str(played.into)}]
 
 
-def test_a_program_can_follow_the_stages(played: Played, capsys: pytest.CaptureFixture[str]) -> None:
+def test_builder_prints_stage_events(played: BuildMachine, capsys: pytest.CaptureFixture[str]) -> None:
     played.provide()
     told = events(capsys)
     assert told[-1] == {"bundle": str(played.into)}
@@ -133,7 +133,7 @@ def test_a_program_can_follow_the_stages(played: Played, capsys: pytest.CaptureF
     assert [event["stage"] for event in told[:-1] if event["detail"].startswith("done in")] == [1, 2, 3, 4, 5, 6, 7]
 
 
-def test_what_was_finished_outlives_a_failure(played: Played, capsys: pytest.CaptureFixture[str]) -> None:
+def test_finished_stages_survive_failure(played: BuildMachine, capsys: pytest.CaptureFixture[str]) -> None:
     (played.bin / "no-coredns").touch()
     with pytest.raises(Failure, match=r"(?s)3/7 CoreDNS 1\.12\.1: .*one\.go:1: no such thing\nin .*coredns\..*run this again") as failed:
         played.provide()
@@ -149,7 +149,7 @@ def test_what_was_finished_outlives_a_failure(played: Played, capsys: pytest.Cap
     assert kept == ["Kubernetes 1.34.1", "etcd 3.6.4"]
 
 
-def test_what_was_built_from_other_sources_is_not_gone_on_with(played: Played) -> None:
+def test_build_of_other_sources_is_not_resumed(played: BuildMachine) -> None:
     (played.bin / "no-coredns").touch()
     with pytest.raises(Failure):
         played.provide()
@@ -160,7 +160,7 @@ def test_what_was_built_from_other_sources_is_not_gone_on_with(played: Played) -
     assert played.calls() == ["kubernetes"] * 4 + ["etcd", "coredns"]
 
 
-def test_a_build_that_ended_just_before_its_last_step_ends_at_once(played: Played) -> None:
+def test_interrupted_last_step_is_completed(played: BuildMachine) -> None:
     played.provide()
     played.calls()
     played.into.rename(played.into.with_name("bundle.part"))
@@ -169,7 +169,7 @@ def test_a_build_that_ended_just_before_its_last_step_ends_at_once(played: Playe
     assert (played.into / "bundle.json").exists()
 
 
-def test_a_second_builder_waits_and_then_finds_it_done(played: Played, capfd: pytest.CaptureFixture[str]) -> None:
+def test_second_builder_waits_and_reuses_bundle(played: BuildMachine, capfd: pytest.CaptureFixture[str]) -> None:
     played.provide()
     played.calls()
     played.into.rename(played.into.with_name("elsewhere"))
@@ -192,7 +192,7 @@ def test_a_second_builder_waits_and_then_finds_it_done(played: Played, capfd: py
     assert played.calls() == []
 
 
-def test_a_folder_with_something_else_in_it_is_left_alone(played: Played) -> None:
+def test_folder_with_other_files_is_kept(played: BuildMachine) -> None:
     played.into.mkdir()
     (played.into / "thesis.txt").touch()
     with pytest.raises(Failure, match=r"bundle: holds something else.*--into"):
@@ -200,7 +200,9 @@ def test_a_folder_with_something_else_in_it_is_left_alone(played: Played) -> Non
     assert played.calls() == []
 
 
-def test_a_failure_is_a_text_and_exit_code_two(played: Played, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_build_failure_prints_message_and_exits_2(
+    played: BuildMachine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (played.bin / "mmdebstrap").unlink()
     monkeypatch.setattr(front, "ROOMS", played.rooms)
     monkeypatch.setattr(front.Machine, "this", lambda environ: played.machine)
@@ -211,8 +213,8 @@ def test_a_failure_is_a_text_and_exit_code_two(played: Played, monkeypatch: pyte
 
 
 @pytest.fixture
-def another_list(played: Played) -> Iterator[list[str]]:
-    """What the played kubeadm prints, to be changed."""
+def another_list(played: BuildMachine) -> Iterator[list[str]]:
+    """Yield the image list of the simulated kubeadm for changes; the build then refuses the list."""
     listed = list(LISTED)
     yield listed
     (played.bin / "listed").write_text("\n".join(listed))
@@ -221,25 +223,25 @@ def another_list(played: Played) -> Iterator[list[str]]:
     assert not played.into.exists()
 
 
-def test_kubeadm_asks_for_an_image_that_nobody_builds(another_list: list[str]) -> None:
+def test_image_without_recipe_is_reported(another_list: list[str]) -> None:
     another_list.append("example.test/kube-oracle:v1.34.1")
     with pytest.raises(Failure, match=r"kube-oracle:v1\.34\.1: kubeadm asks for it, the recipe has no image kube-oracle"):
         names.matched(another_list, VERSIONS)
 
 
-def test_an_image_is_built_that_kubeadm_does_not_ask_for(another_list: list[str]) -> None:
+def test_image_unused_by_kubeadm_is_reported(another_list: list[str]) -> None:
     another_list.pop()
     with pytest.raises(Failure, match=r"etcd: the recipe has it, kubeadm does not ask for it"):
         names.matched(another_list, VERSIONS)
 
 
-def test_kubeadm_asks_for_another_version_than_is_built(another_list: list[str]) -> None:
+def test_image_version_mismatch_is_reported(another_list: list[str]) -> None:
     another_list[-1] = "example.test/etcd:3.6.5-0"
     with pytest.raises(Failure, match=r"etcd:3\.6\.5-0: kubeadm asks for it, tools/kubernetes/etcd/go\.mod builds v3\.6\.4"):
         names.matched(another_list, VERSIONS)
 
 
-def test_the_digest_changes_with_whatever_goes_into_the_result(played: Played) -> None:
+def test_digest_covers_every_source(played: BuildMachine) -> None:
     seen = [inputs.digest(played.rooms, "amd64"), inputs.digest(played.rooms, "arm64")]
     for path in ("etcd/go.mod", "coredns/go.sum", "kubernetes/pause/main.go", "kubernetes/probe/more.go"):
         with (played.rooms / path).open("a") as file:
@@ -250,14 +252,14 @@ def test_the_digest_changes_with_whatever_goes_into_the_result(played: Played) -
     assert inputs.digest(played.rooms, "amd64") == seen[-1]
 
 
-def test_the_version_of_a_program_changes_with_its_own_sources_only(played: Played) -> None:
+def test_program_version_depends_on_own_sources(played: BuildMachine) -> None:
     before = {name: inputs.own_version(played.rooms, name) for name in recipe.OWN_PROGRAMS}
     (played.rooms / "kubernetes" / "probe" / "main.go").write_text("package main // changed\n")
     after = {name: inputs.own_version(played.rooms, name) for name in recipe.OWN_PROGRAMS}
     assert {name for name in before if before[name] != after[name]} == {"probe"}
 
 
-def test_the_recipe_fits_the_go_modules() -> None:
+def test_recipe_matches_go_modules() -> None:
     assert {module.folder: inputs.version(ROOMS, module) for module in recipe.MODULES} == VERSIONS
     for module in recipe.MODULES:
         tools = (ROOMS / module.folder / "go.mod").read_text()
@@ -267,7 +269,7 @@ def test_the_recipe_fits_the_go_modules() -> None:
     assert {name for image in recipe.IMAGES for name in image.programs} | set(recipe.BINARIES) == there
 
 
-def test_a_processor_without_a_recipe_is_said(played: Played) -> None:
+def test_unsupported_processor_is_reported(played: BuildMachine) -> None:
     machine = Machine("Linux", "riscv64", played.bin, {}, 1000)
     with pytest.raises(Failure, match=r"riscv64: .* aarch64 and x86_64"):
         found.wanted(machine, played.rooms, None)

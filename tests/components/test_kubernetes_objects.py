@@ -1,4 +1,4 @@
-"""A cluster's objects under mocks: the same that the role applies, each a resource of one provider. The plugin itself was never run."""
+"""A cluster's objects under mocks: equal to those of the role, each a resource of one provider. The plugin itself never ran."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OBJECTS = "rackwright:kubernetes:Objects"
 
 
 def by(applier: ObjectApplier) -> Plan:
-    """The committed lab with its objects applied by somebody."""
+    """Return the committed lab with a given applier of its objects."""
     plan = committed("lab-k8s")
     assert isinstance(plan.scheduler, Kubernetes)
     return plan.model_copy(update={"scheduler": plan.scheduler.model_copy(update={"apply_with": applier})})
@@ -32,23 +32,23 @@ def by(applier: ObjectApplier) -> Plan:
 
 @cache
 def recorded(applier: ObjectApplier = ObjectApplier.PULUMI) -> Recording:
-    """What it registers."""
+    """Return its registrations."""
     return built(by(applier))
 
 
 def objects() -> dict[str, dict[str, Any]]:
-    """The plan's objects by their names as resources."""
+    """Return the plan's objects by their resource names."""
     cluster = by(ObjectApplier.PULUMI).scheduler
     assert isinstance(cluster, Kubernetes)
     return {resource_name(wanted): dict(wanted) for wanted in cluster.objects}
 
 
 def ours(recording: Recording) -> dict[str, tuple[str, dict[str, Any]]]:
-    """Every resource of Kubernetes, without its provider."""
+    """Return every resource of Kubernetes, without its provider."""
     return {name: made for name, made in recording.made.items() if made[0].startswith("kubernetes:")}
 
 
-def test_by_default_the_role_applies_them_and_pulumi_has_nothing_of_kubernetes() -> None:
+def test_role_applies_objects_by_default() -> None:
     assert committed("lab-k8s").scheduler.apply_with is ObjectApplier.ANSIBLE  # type: ignore[union-attr]
     recording = recorded(ObjectApplier.ANSIBLE)
     assert not [
@@ -58,12 +58,12 @@ def test_by_default_the_role_applies_them_and_pulumi_has_nothing_of_kubernetes()
     assert recording.asked["verification"].after == {"converge"}
 
 
-def test_every_object_is_one_resource_that_says_exactly_what_the_plan_says() -> None:
-    """One source: what the package's own types make of an object is the object."""
+def test_each_planned_object_is_one_equal_resource() -> None:
+    """One source: the package's own types convert an object to itself."""
     assert {name: inputs for name, (_, inputs) in ours(recorded()).items()} == objects()
 
 
-def test_the_types_are_kubernetes_own() -> None:
+def test_objects_use_kubernetes_types() -> None:
     assert {name: typ for name, (typ, _) in ours(recorded()).items()} == {
         "node/login0": "kubernetes:core/v1:NodePatch",
         "node/worker0": "kubernetes:core/v1:NodePatch",
@@ -79,7 +79,7 @@ def test_the_types_are_kubernetes_own() -> None:
 
 
 @pytest.mark.parametrize("name", objects())
-def test_an_object_is_as_kubernetes_1_34_defines_its_kind(name: str) -> None:
+def test_object_matches_kubernetes_1_34_schema(name: str) -> None:
     assert breaches(objects()[name]) == []
 
 
@@ -91,13 +91,13 @@ def test_an_object_is_as_kubernetes_1_34_defines_its_kind(name: str) -> None:
         ({"kind": "ResourceQota"}, "there is no schema of v1 ResourceQota"),
     ],
 )
-def test_a_wrong_field_would_be_noticed(change: dict[str, Any], says: str) -> None:
+def test_schema_detects_wrong_field(change: dict[str, Any], says: str) -> None:
     assert re.search(says, "\n".join(breaches({**objects()["resourcequota/research/quota"], **change})))
 
 
 @pytest.mark.parametrize("name", objects())
-def test_every_field_is_one_that_the_package_knows(name: str) -> None:
-    """The engine would send others on, and the plugin would refuse them on a cluster."""
+def test_object_fields_exist_in_package(name: str) -> None:
+    """The engine would pass on unknown fields, and the plugin would refuse them on a cluster."""
     typ, inputs = ours(recorded())[name]
     _, group, kind = typ.split(":")
     package, version = group.split("/")
@@ -106,7 +106,7 @@ def test_every_field_is_one_that_the_package_knows(name: str) -> None:
 
 
 def _unknown(value: Any, type_: Any, path: str) -> list[str]:
-    """Fields that no getter of the type has, at any depth."""
+    """Return fields without a getter in the type, at any depth."""
     if isinstance(value, list):
         return [found for one in value for found in _unknown(one, type_, f"{path}[]")]
     getters = {getattr(one.fget, "_pulumi_name", name): one.fget for name, one in vars(type_).items() if isinstance(one, property)}
@@ -120,7 +120,7 @@ def _unknown(value: Any, type_: Any, path: str) -> list[str]:
 
 
 def _inner(getter: Any) -> Any:
-    """The class below Output, Optional and Sequence; `object` where there is none, as in maps of labels."""
+    """Return the class inside Output, Optional and Sequence; `object` where there is none, as in maps of labels."""
     text = str(get_type_hints(getter).get("return", ""))
     found = re.search(r"pulumi_kubernetes\.(\w+)\.(\w+)\.outputs\.(\w+)", text)
     if found is None or "Mapping" in text:
@@ -128,14 +128,14 @@ def _inner(getter: Any) -> Any:
     return getattr(import_module(f"pulumi_kubernetes.{found[1]}.{found[2]}.outputs"), found[3])
 
 
-def test_a_field_the_package_does_not_know_would_be_noticed() -> None:
+def test_package_comparison_detects_unknown_field() -> None:
     module = import_module("pulumi_kubernetes.apps.v1")
     wrong = {"spec": {"template": {"spec": {"nodeSelektor": {}, "nodeSelector": {"a": "b"}}}}}
     assert _unknown(wrong, module.DaemonSet, "$") == ["$.spec.template.spec.nodeSelektor"]
 
 
-def test_the_provider_is_the_stack_s_own_and_comes_after_converge() -> None:
-    """Not the user's kubeconfig, not a variable of the shell."""
+def test_provider_is_own_and_depends_on_converge() -> None:
+    """Neither the user's kubeconfig nor a variable of the shell has an effect."""
     recording = recorded()
     assert recording.of("pulumi:providers:kubernetes") == {
         "kubernetes-provider": {
@@ -165,19 +165,19 @@ def test_the_provider_is_the_stack_s_own_and_comes_after_converge() -> None:
 
 
 @pytest.mark.parametrize("name", objects())
-def test_every_object_is_part_of_the_component_and_goes_with_the_cluster(name: str) -> None:
+def test_objects_are_deleted_with_cluster(name: str) -> None:
     asked = recorded().asked[name]
     assert asked.provider.split("::")[-2] == "kubernetes-provider"
     assert asked.parent == "kubernetes" and asked.goes_with == "converge"
     assert asked.ignored == frozenset()
 
 
-def test_what_people_made_is_not_deleted_by_the_way() -> None:
+def test_user_data_objects_are_retained() -> None:
     kept = {name for name, asked in recorded().asked.items() if asked.kept}
     assert kept == {"namespace/research", "persistentvolume/research-shared", "persistentvolumeclaim/research/shared"}
 
 
-def test_each_object_waits_for_what_it_needs() -> None:
+def test_objects_depend_on_their_requirements() -> None:
     after = {name: recorded().asked[name].after - {"kubernetes-access"} for name in objects()}
     inside = {name for name in objects() if "/research/" in name}
     assert {name for name, needed in after.items() if "namespace/research" in needed} == inside
@@ -185,11 +185,11 @@ def test_each_object_waits_for_what_it_needs() -> None:
     assert after["namespace/research"] == after["node/worker0"] == frozenset()
 
 
-def test_nothing_is_verified_before_the_objects_are_there() -> None:
+def test_verification_depends_on_objects() -> None:
     assert recorded().asked["verification"].after > set(objects())
 
 
-def test_ports_of_stacks_are_their_own() -> None:
+def test_stacks_have_different_ports() -> None:
     names = [file.name for file in paths.stacks().glob("Pulumi.*.yaml")]
     assert len({port(name) for name in names}) == len(names)
     assert all(20000 <= port(name) < 30000 for name in names)
@@ -197,13 +197,11 @@ def test_ports_of_stacks_are_their_own() -> None:
 
 @pytest.fixture
 def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """An engine without the plugin, which may not fetch it."""
+    """Return an engine without the plugin that may not download it."""
     return {"PULUMI_HOME": str(tmp_path), "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true"}
 
 
-def test_without_the_plugin_the_role_applies_them_and_it_is_said_what_pulumi_will_not_manage(
-    bare: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_plugin_selects_role_with_warning(bare: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     monkeypatch.setattr(pulumi.log, "warn", said.append)
     assert kubernetes.resolve_object_owner(by(ObjectApplier.PULUMI), bare) == by(ObjectApplier.ANSIBLE)
@@ -213,17 +211,15 @@ def test_without_the_plugin_the_role_applies_them_and_it_is_said_what_pulumi_wil
     )
 
 
-def test_where_pulumi_made_them_a_missing_plugin_is_an_error(bare: dict[str, str]) -> None:
-    """The role would apply them, and the engine, at the end, delete what it no longer finds in the program."""
+def test_missing_plugin_of_applied_objects_is_error(bare: dict[str, str]) -> None:
+    """Otherwise, the role would apply them, and the engine would delete the objects that the program no longer declares."""
     paths.prepare("lab-k8s")
     paths.api_tunnel("lab-k8s").write_text("{}")
     with pytest.raises(pulumi.RunError, match="it made the objects of this cluster"):
         kubernetes.resolve_object_owner(by(ObjectApplier.PULUMI), bare)
 
 
-def test_with_the_plugin_or_where_the_role_applies_them_there_is_nothing_to_say(
-    bare: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_available_plugin_prints_nothing(bare: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pulumi.log, "warn", pytest.fail)
     assert kubernetes.resolve_object_owner(by(ObjectApplier.ANSIBLE), bare) == by(ObjectApplier.ANSIBLE)
     assert kubernetes.resolve_object_owner(committed("lab"), bare) == committed("lab")

@@ -12,7 +12,7 @@ from rackwright.stackfile.load import load_cluster
 
 
 def saving() -> Plan:
-    """A small cluster whose workers may sleep."""
+    """Return a small cluster whose workers may be suspended."""
     power = {"suspend_time": "5m", "suspend_timeout": "30s", "resume_timeout": "60s"}
     groups = {"login": {"count": 1, "roles": ["login", "controller"]}, "worker": {"count": 2}}
     written = {
@@ -27,7 +27,7 @@ def saving() -> Plan:
 
 
 @pytest.mark.parametrize("stack", ["lab", "lab-small", "lab-large"])
-def test_a_stack_becomes_one_node_for_each_of_its_plan_and_nothing_else(stack: str) -> None:
+def test_lab_stack_registers_one_node_per_plan_node(stack: str) -> None:
     plan = committed(stack)
     names = {node.name for node in plan.nodes}
     expected = {
@@ -45,7 +45,7 @@ def test_a_stack_becomes_one_node_for_each_of_its_plan_and_nothing_else(stack: s
 
 
 @pytest.mark.parametrize(("workers", "asked"), [(9, {}), (62, {"stack": "many", "inotify_instances": 512})])
-def test_many_nodes_take_more_of_the_machine_than_it_allows_unasked(workers: int, asked: dict[str, object]) -> None:
+def test_many_nodes_raise_inotify_limit(workers: int, asked: dict[str, object]) -> None:
     groups = {"login": {"count": 1, "roles": ["login", "controller"]}, "storage": {"count": 1}, "worker": {"count": workers}}
     written = {"target": {"kind": "lab"}, "network": {"cidr": "10.77.0.0/24"}, "groups": groups, "scheduler": {"kind": "slurm"}}
     loaded = load_cluster(written)
@@ -55,7 +55,7 @@ def test_many_nodes_take_more_of_the_machine_than_it_allows_unasked(workers: int
     assert all(("limits" in made.asked[name].after) is bool(asked) for name in made.of("rackwright:lab:Node"))
 
 
-def test_a_worker_of_the_lab_has_exactly_these_inputs() -> None:
+def test_lab_worker_has_exact_inputs() -> None:
     plan = committed("lab")
     worker = plan.node("worker1")
     given = {name: value for name, value in built(plan).of("rackwright:lab:Node")["worker1"].items() if value is not None}
@@ -76,18 +76,18 @@ def test_a_worker_of_the_lab_has_exactly_these_inputs() -> None:
     }
 
 
-def test_only_the_login_node_is_published_and_on_one_address() -> None:
+def test_only_login_node_is_published_on_one_address() -> None:
     published = {name: inputs["published"] for name, inputs in built(committed("lab")).of("rackwright:lab:Node").items()}
     assert published == {"login0": ["127.0.0.1:2222:22"], "worker0": [], "worker1": [], "storage0": []}
 
 
-def test_what_must_survive_a_node_lies_on_volumes() -> None:
+def test_persistent_data_is_on_volumes() -> None:
     mounts = {name: inputs["volumes"] for name, inputs in built(committed("lab")).of("rackwright:lab:Node").items()}
     assert set(mounts["login0"].values()) == {"id-login0-accounting", "id-login0-scheduler"}
     assert set(mounts["storage0"].values()) == {"id-storage0-sharedfs", "id-storage0-metadata"}
 
 
-def test_converge_knows_each_host_s_life_so_that_a_healed_one_is_converged_again() -> None:
+def test_converge_receives_incarnation_of_each_host() -> None:
     plan = committed("lab")
     hosts = built(plan).made["converge"][1]["hosts"]
     assert {name: host["incarnation"] for name, host in hosts.items()} == dict.fromkeys((node.name for node in plan.nodes), "life-1")
@@ -95,24 +95,24 @@ def test_converge_knows_each_host_s_life_so_that_a_healed_one_is_converged_again
     assert {host["baked"] for host in hosts.values()} == {True}
 
 
-def test_converge_knows_who_was_made_from_an_older_image(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That image lacks what the roles have come to install since."""
+def test_converge_receives_hosts_of_older_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The older image lacks packages that roles have added since."""
     monkeypatch.setitem(recording._MADE, "rackwright:lab:Node", {"incarnation": "life-1", "image": "localhost/node:0"})
     hosts = built(committed("lab")).made["converge"][1]["hosts"]
     assert {host["baked"] for host in hosts.values()} == {False}
 
 
-def test_what_was_verified_is_what_was_converged() -> None:
+def test_verification_uses_generation_of_converge() -> None:
     assert built(committed("lab")).made["verification"][1]["generation"] == "g1"
 
 
-def test_a_stack_that_saves_power_has_an_agent_for_the_nodes_that_may_sleep() -> None:
+def test_power_saving_stack_has_agent() -> None:
     agent = built(saving()).of("rackwright:lab:PowerManager")["power"]
     assert (agent["controller"], agent["nodes"]) == ("id-login0", ["worker0", "worker1"])
 
 
 @pytest.mark.parametrize("plan", [committed("lab"), saving()], ids=["lab", "saving"])
-def test_every_resource_is_one_the_provider_has_with_all_that_it_requires(plan: Plan) -> None:
+def test_registered_resources_satisfy_provider(plan: Plan) -> None:
     for name, (token, inputs) in built(plan).made.items():
         served = registry.resource(token)
         assert served is not None, f"{name}: {token}"

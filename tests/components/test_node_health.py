@@ -1,4 +1,4 @@
-"""A compute node's look at itself, run as on a node: the files that the role lays there and nothing else, tools stood in for."""
+"""A compute node's health check, run as on a node: only the files that the role installs, with simulated tools."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def node(tmp_path: Path) -> Node:
     return Node(tmp_path)
 
 
-def test_a_changed_check_is_laid_down_again() -> None:
+def test_health_check_files_match_digest() -> None:
     assert sorted(laid_down().values()) == sorted(NODE_CHECKS)
 
 
 @pytest.mark.parametrize("source", [*NODE_CHECKS, str(PROGRAM.relative_to(ROOT))])
-def test_nodes_with_python_3_9_can_read_it(source: str) -> None:
+def test_health_check_parses_on_python_3_9(source: str) -> None:
     ast.parse((ROOT / source).read_text(encoding="utf-8"), feature_version=(3, 9))
 
 
 @pytest.mark.parametrize("key", [key for key, spec in checks().items() if spec.health])
-def test_a_check_of_the_nodes_own_needs_only_the_node(key: str, node: Node) -> None:
+def test_health_check_needs_only_the_node(key: str, node: Node) -> None:
     assert checks()[key].kind is Kind.PASSIVE
     node.expect([{"check": key, "limit": checks()[key].limit}])
     for name in ("nvidia-smi", "stat", "df", "grep", "cat"):
@@ -40,7 +40,7 @@ def test_a_check_of_the_nodes_own_needs_only_the_node(key: str, node: Node) -> N
     assert key in said and "has no attribute" not in said and "KeyError" not in said and "No module" not in said, said
 
 
-def test_a_node_as_declared_is_left_alone_and_asks_slurm_once(node: Node) -> None:
+def test_healthy_node_queries_slurm_once(node: Node) -> None:
     assert node.look().returncode == 0
     assert (node.folder / "asked").read_text().splitlines() == ["--oneliner show node w0"]
     assert node.updates() == []
@@ -48,7 +48,7 @@ def test_a_node_as_declared_is_left_alone_and_asks_slurm_once(node: Node) -> Non
     assert (node.folder / "asked").read_text() == ""
 
 
-def test_a_lost_gpu_drains_it_with_the_checks_id_and_its_return_lifts_that(node: Node) -> None:
+def test_lost_gpu_drains_node_until_repair(node: Node) -> None:
     node.gpus(7)
     assert node.look().returncode == 1
     assert node.updates() == ["State=DRAIN Reason=rackwright: gpu.count_matches_plan: expected 8, found 7"]
@@ -59,15 +59,15 @@ def test_a_lost_gpu_drains_it_with_the_checks_id_and_its_return_lifts_that(node:
     assert node.updates() == ["State=RESUME"]
 
 
-def test_another_reason_takes_the_place_of_its_own(node: Node) -> None:
+def test_new_reason_replaces_own_reason(node: Node) -> None:
     node.slurm("State=IDLE+DRAIN Reason=rackwright: storage.is_mounted: expected /a (x), found none [root@2026-11-22T03:00:00]")
     node.gpus(7)
     node.look()
     assert node.updates() == ["State=DRAIN Reason=rackwright: gpu.count_matches_plan: expected 8, found 7"]
 
 
-def test_slurms_own_drain_for_a_look_before_a_job_keeps_no_node_out(node: Node) -> None:
-    """It comes after the look that failed, and again and again where the job was cancelled meanwhile."""
+def test_failed_prolog_drain_is_lifted(node: Node) -> None:
+    """The drain follows the failed check, and again and again where the job was cancelled meanwhile."""
     assert node.look().returncode == 0
     assert node.look(name="rackwright-node-health-prolog").returncode == 0
     node.slurm("State=IDLE+DRAIN Reason=Prolog error [slurm@2026-11-22T04:07:48]")
@@ -76,8 +76,8 @@ def test_slurms_own_drain_for_a_look_before_a_job_keeps_no_node_out(node: Node) 
     assert node.updates() == ["State=RESUME"]
 
 
-def test_that_drain_may_come_after_the_looks_that_follow(node: Node) -> None:
-    """slurmd repeats it every 15 s, and slurmctld may be away for longer; looks go on meanwhile."""
+def test_late_prolog_drain_is_lifted(node: Node) -> None:
+    """slurmd repeats it every 15 s, and slurmctld may be away for longer; checks continue meanwhile."""
     assert node.look(name="rackwright-node-health-prolog").returncode == 0
     began = node.now - 90
     os.utime(node.folder / "run/rackwright-node-health.prolog", (began, began))
@@ -89,7 +89,7 @@ def test_that_drain_may_come_after_the_looks_that_follow(node: Node) -> None:
     assert node.updates() == ["State=RESUME"]
 
 
-def test_a_node_that_seems_well_asks_now_and_then_all_the_same(node: Node) -> None:
+def test_healthy_node_queries_slurm_periodically(node: Node) -> None:
     assert node.look().returncode == 0
     node.slurm("State=IDLE+DRAIN Reason=Prolog error [slurm@2026-11-22T04:07:48]")
     node.remembers(asked=node.now - 400)
@@ -98,7 +98,7 @@ def test_a_node_that_seems_well_asks_now_and_then_all_the_same(node: Node) -> No
     assert node.updates() == ["State=RESUME"]
 
 
-def test_what_is_wrong_takes_the_place_of_slurms_own_words(node: Node) -> None:
+def test_check_reason_replaces_prolog_error(node: Node) -> None:
     node.slurm("State=IDLE+DRAIN Reason=Prolog error [slurm@2026-11-22T04:07:48]")
     node.gpus(7)
     assert node.look().returncode == 1
@@ -108,7 +108,7 @@ def test_what_is_wrong_takes_the_place_of_slurms_own_words(node: Node) -> None:
 @pytest.mark.parametrize(
     "reason", ["bad DIMM", "Prolog error", "rackwright: leaving", "rackwright: rolling", "gpu.count_matches_plan: expected 8, found 7"]
 )
-def test_what_others_drained_stays_theirs(node: Node, reason: str) -> None:
+def test_foreign_drain_is_kept(node: Node, reason: str) -> None:
     node.slurm(f"State=IDLE+DRAIN Reason={reason} [root@2026-11-22T03:00:00]")
     node.gpus(7)
     assert node.look().returncode == 1
@@ -117,11 +117,11 @@ def test_what_others_drained_stays_theirs(node: Node, reason: str) -> None:
     assert node.updates() == []
 
 
-def test_a_tool_that_hangs_is_told_in_time_and_drains_only_when_it_goes_on_hanging(node: Node) -> None:
+def test_hanging_tool_drains_after_repeated_timeout(node: Node) -> None:
     node.expect([{"check": "gpu.count_matches_plan", "limit": None}])
     node.tool("nvidia-smi", f"#!/bin/sh\nexec sleep {ENDLESS_SECONDS}\n")
     node.limit_look()
-    assert node.look().returncode == 3  # It returned: `look` waits for half of what the tool takes.
+    assert node.look().returncode == 3  # It returned: `look` waits for half of the tool's duration.
     assert node.updates() == []
     told = json.loads(node.record.read_text())
     node.record.write_text(json.dumps({**told, "unsure": {"gpu.count_matches_plan": node.now - 31}}))
@@ -130,7 +130,7 @@ def test_a_tool_that_hangs_is_told_in_time_and_drains_only_when_it_goes_on_hangi
     assert re.match(r"State=DRAIN Reason=rackwright: gpu.count_matches_plan: gpus: (no answer within [0-2] s|the node had no time)", reason)
 
 
-def test_silence_on_a_node_without_a_processor_for_the_look_drains_later(node: Node) -> None:
+def test_timeout_on_starved_node_drains_later(node: Node) -> None:
     node.hang()
     node.waited(0.086 * 5.1)
     assert node.look().returncode == 3
@@ -141,7 +141,7 @@ def test_silence_on_a_node_without_a_processor_for_the_look_drains_later(node: N
 
 
 @pytest.mark.parametrize("text", ["", "0", "a b c\n", None])
-def test_where_the_kernel_does_not_count_waiting_silence_drains_as_always(node: Node, text: str | None) -> None:
+def test_timeout_without_schedstat_drains_as_usual(node: Node, text: str | None) -> None:
     (node.folder / "schedstat").unlink() if text is None else (node.folder / "schedstat").write_text(text)
     node.hang()
     node.look()
@@ -150,12 +150,12 @@ def test_where_the_kernel_does_not_count_waiting_silence_drains_as_always(node: 
 
 
 @pytest.mark.skipif(not Path("/proc/thread-self/schedstat").exists(), reason="this kernel does not count how long programs wait")
-def test_what_the_kernel_counts_reads_as_expected() -> None:
+def test_schedstat_is_parsed() -> None:
     on, waited, _ = map(int, Path("/proc/thread-self/schedstat").read_text().split())
     assert on > 0 <= waited
 
 
-def test_before_a_job_a_bad_node_says_no_and_a_slow_one_does_not(node: Node) -> None:
+def test_prolog_fails_on_bad_but_not_slow_node(node: Node) -> None:
     node.gpus(7)
     said = node.look(name="rackwright-node-health-prolog")
     assert (said.returncode, said.stderr) == (1, "gpu.count_matches_plan: expected 8, found 7\n")
@@ -169,10 +169,10 @@ def test_before_a_job_a_bad_node_says_no_and_a_slow_one_does_not(node: Node) -> 
     ("says", "status"),
     [("echo JobId=57 JobState=RUNNING", 1), ("echo JobId=57 JobState=CONFIGURING", 1), ("echo JobId=57 JobState=CANCELLED", 0),
      ("echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1", 0), ("echo 'Unable to contact' >&2; exit 1", 1)],
-    ids=["runs", "is about to", "was cancelled", "is gone", "nobody knows"],
+    ids=["runs", "is about to", "was cancelled", "is gone", "unknown"],
 )  # fmt: skip
-def test_to_a_job_that_is_over_it_says_nothing(node: Node, monkeypatch: pytest.MonkeyPatch, says: str, status: int) -> None:
-    """slurmd tells slurmctld of a prolog that failed until that agrees, and of a job that is over it never does: a drain every 15 s."""
+def test_prolog_of_ended_job_reports_nothing(node: Node, monkeypatch: pytest.MonkeyPatch, says: str, status: int) -> None:
+    """slurmd reports a failed prolog until slurmctld confirms it, which never happens for an ended job: a drain every 15 s."""
     monkeypatch.setenv("SLURM_JOB_ID", "57")
     node.tool("scontrol", SCONTROL.format(folder=node.folder).replace(f"cat {node.folder}/job", says))
     node.gpus(7)
@@ -181,7 +181,7 @@ def test_to_a_job_that_is_over_it_says_nothing(node: Node, monkeypatch: pytest.M
     assert node.updates() == ["State=DRAIN Reason=rackwright: gpu.count_matches_plan: expected 8, found 7"]
 
 
-def test_jobs_that_start_together_share_a_look(node: Node) -> None:
+def test_simultaneous_prologs_share_one_check(node: Node) -> None:
     node.look(name="rackwright-node-health-prolog")
     node.gpus(7)
     assert node.look(name="rackwright-node-health-prolog").returncode == 0
@@ -190,7 +190,7 @@ def test_jobs_that_start_together_share_a_look(node: Node) -> None:
     assert node.look(name="rackwright-node-health-prolog").returncode == 1
 
 
-def test_a_drain_that_slurm_did_not_take_is_tried_again(node: Node) -> None:
+def test_failed_drain_is_retried(node: Node) -> None:
     node.gpus(7)
     node.tool("scontrol", "#!/bin/sh\necho 'Unable to contact slurm controller' >&2\nexit 1\n")
     said = node.look()
@@ -200,7 +200,7 @@ def test_a_drain_that_slurm_did_not_take_is_tried_again(node: Node) -> None:
     assert len(node.updates()) == 1
 
 
-def test_looking_by_hand_changes_nothing(node: Node) -> None:
+def test_report_option_changes_nothing(node: Node) -> None:
     node.gpus(7)
     said = node.look("--report")
     assert said.returncode == 1
@@ -208,8 +208,8 @@ def test_looking_by_hand_changes_nothing(node: Node) -> None:
     assert not (node.folder / "asked").exists() and not node.record.exists()
 
 
-def test_what_a_look_would_do_can_be_told_beforehand(node: Node) -> None:
-    """For Ansible's check mode: a drain that is to be lifted is a change that is still to come."""
+def test_check_option_previews_update(node: Node) -> None:
+    """For Ansible's check mode: a drain to be lifted is a pending change."""
     assert (node.look("--check").stdout, node.updates()) == ("", [])
     node.gpus(7)
     said = node.look("--check")
@@ -223,21 +223,21 @@ def test_what_a_look_would_do_can_be_told_beforehand(node: Node) -> None:
     assert node.look().stdout == "back in service\n" and node.updates() == ["State=RESUME"]
 
 
-def test_what_cannot_be_told_foresees_nothing_and_is_told_like_that(node: Node) -> None:
-    """A look that happened to get no answer in time would otherwise differ from one that did."""
+def test_unknown_result_previews_nothing(node: Node) -> None:
+    """Otherwise, a check that exceeded its time-out would differ from one that did not."""
     node.hang()
     said = node.look("--check")
     assert (said.returncode, said.stdout, said.stderr) == (0, "", "")
 
 
-def test_a_node_without_expectations_says_what_to_do(node: Node) -> None:
+def test_missing_expectations_give_hint(node: Node) -> None:
     os.unlink(node.folder / "etc/rackwright/health.json")
     said = node.look()
     assert said.returncode == 2 and "run `rackwright up` to write the file" in said.stderr and "Traceback" not in said.stderr
     assert node.look("--now").returncode == 2
 
 
-def test_a_mount_that_is_away_is_named(node: Node) -> None:
+def test_missing_mount_drains_node(node: Node) -> None:
     storage = {
         "name": "sharedfs",
         "kind": "moosefs",
@@ -252,13 +252,13 @@ def test_a_mount_that_is_away_is_named(node: Node) -> None:
     assert node.updates() == ["State=DRAIN Reason=rackwright: storage.is_mounted: expected /mnt/x: moosefs, found /mnt/x: not mounted"]
 
 
-def test_a_rolled_node_that_is_good_waits_to_be_brought_back(node: Node) -> None:
+def test_healthy_rolled_node_stays_drained(node: Node) -> None:
     node.slurm("State=IDLE+DRAIN Reason=rackwright: rolling [root@2026-11-22T03:00:00]")
     assert node.look("--rolled").returncode == 0
     assert node.updates() == []
 
 
-def test_a_rolled_node_that_is_not_good_stays_out_for_what_is_wrong_with_it(node: Node) -> None:
+def test_unhealthy_rolled_node_is_drained_with_reason(node: Node) -> None:
     node.slurm("State=IDLE+DRAIN Reason=rackwright: rolling [root@2026-11-22T03:00:00]")
     node.gpus(7)
     said = node.look("--rolled")
@@ -271,31 +271,31 @@ def test_a_rolled_node_that_is_not_good_stays_out_for_what_is_wrong_with_it(node
     assert node.updates() == ["State=RESUME"]
 
 
-def test_a_rolled_node_that_an_administrator_took_stays_theirs(node: Node) -> None:
+def test_rolled_node_keeps_administrator_drain(node: Node) -> None:
     node.slurm("State=IDLE+DRAIN Reason=bad DIMM [root@2026-11-22T03:00:00]")
     node.gpus(7)
     assert node.look("--rolled").returncode == 1
     assert node.updates() == []
 
 
-def test_a_rolled_node_that_cannot_tell_is_named(node: Node) -> None:
+def test_rolled_node_with_unknown_result_is_reported(node: Node) -> None:
     node.hang()
     said = node.look("--rolled")
     assert (said.returncode, said.stderr) == (3, "gpu.count_matches_plan: unknown\n")
 
 
 class TestRest:
-    """A slow node rests between Slurm's looks."""
+    """A slow node rests between Slurm's checks."""
 
     def looked(self, node: Node, *words: str, ago: float, took: float, name: str = "rackwright-node-health") -> bool:
-        """Return whether another look looks, so long after one that took so long."""
+        """Return whether another run checks, a time after a run of a duration."""
         node.look()
         node.remembers(at=node.now - ago, took=took)
         node.look(*words, name=name)
         return bool(json.loads(node.record.read_text())["at"] == node.now)
 
     @pytest.mark.parametrize(("ago", "took", "looks"), [(2, 0.4, True), (39, 4, False), (41, 4, True), (179, 30, False), (181, 30, True)])
-    def test_slow_look_is_followed_by_a_rest(self, node: Node, ago: float, took: float, looks: bool) -> None:
+    def test_slow_check_is_followed_by_rest(self, node: Node, ago: float, took: float, looks: bool) -> None:
         assert self.looked(node, ago=ago, took=took) is looks
 
     def test_rest_keeps_the_verdict(self, node: Node) -> None:

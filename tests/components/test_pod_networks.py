@@ -1,4 +1,4 @@
-"""Networks of pods as the program registers them and as their makers take them. Calico and Cilium were never run, and nothing on AWS."""
+"""Networks of pods as the program registers them and as their own schemas accept them. Calico and Cilium never ran, nor anything on AWS."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RULES = "aws:vpc/securityGroup{}Rule:SecurityGroup{}Rule"
 
 
 def like(stack: str, **scheduler: Any) -> Plan:
-    """A committed stack with another scheduler, and no word of Slurm."""
+    """Return a committed stack with another scheduler instead of Slurm."""
     data: dict[str, Any] = yaml.safe_load(paths.stack_file(stack).read_text())["config"][CONFIG_KEY]
     data["scheduler"] = {"kind": "kubernetes", **scheduler}
     for group in data["groups"].values():
@@ -33,7 +33,7 @@ def like(stack: str, **scheduler: Any) -> Plan:
 
 
 def cluster(plan: Plan) -> Kubernetes:
-    """Its scheduler."""
+    """Return its scheduler."""
     assert isinstance(plan.scheduler, Kubernetes)
     return plan.scheduler
 
@@ -42,11 +42,11 @@ FLANNEL = {resource_name(wanted): dict(wanted) for wanted in cluster(committed("
 
 
 @pytest.mark.parametrize("name", FLANNEL)
-def test_an_object_of_a_cluster_with_flannel_is_as_kubernetes_defines_its_kind(name: str) -> None:
+def test_flannel_objects_match_kubernetes_schemas(name: str) -> None:
     assert breaches(FLANNEL[name]) == []
 
 
-def test_pulumi_applies_flannel_where_it_applies_the_rest() -> None:
+def test_pulumi_applies_flannel_with_other_objects() -> None:
     made = built(like("lab-k8s", cni="flannel", apply_with="pulumi")).made
     assert {name: typ for name, (typ, _) in made.items() if "flannel" in name} == {
         "serviceaccount/kube-system/flannel": "kubernetes:core/v1:ServiceAccount",
@@ -58,32 +58,32 @@ def test_pulumi_applies_flannel_where_it_applies_the_rest() -> None:
     assert made["kubernetes-bundle"][1]["extras"] == ["flannel"]
 
 
-def test_only_flannel_has_its_part_built() -> None:
+def test_only_flannel_needs_bundle_part() -> None:
     assert "extras" not in built(committed("lab-k8s")).made["kubernetes-bundle"][1]
 
 
 @pytest.mark.parametrize("encapsulation", ["vxlan", "ipip", "none"])
-def test_calico_s_operator_takes_what_is_written_for_it(encapsulation: str) -> None:
+def test_calico_installation_matches_operator_schema(encapsulation: str) -> None:
     written = calico_installation(cluster(like("lab-k8s", cni="calico", encapsulation=encapsulation)))
     assert refused("calico", written) == []
     assert refused("calico", {**written, "spec": {**written["spec"], "calicoNetwrk": {}}})
 
 
-def test_calico_s_installation_is_an_object_of_a_kind_defined_in_the_cluster() -> None:
+def test_calico_installation_is_custom_resource() -> None:
     made = built(like("lab-k8s", cni="calico", apply_with="pulumi")).made
     assert made["installation/default"][0] == "kubernetes:operator.tigera.io/v1:Installation"
 
 
 @pytest.mark.parametrize("encapsulation", ["vxlan", "geneve", "none"])
-def test_cilium_s_chart_takes_what_is_written_for_it(encapsulation: str) -> None:
+def test_cilium_values_match_chart_schema(encapsulation: str) -> None:
     written = cilium_values(cluster(like("lab-k8s", cni="cilium", encapsulation=encapsulation)))
     assert refused("cilium", written) == []
     assert refused("cilium", {**written, "routingMode": 1}) and refused("cilium", {**written, "tunnel": "vxlan"})
 
 
 @pytest.mark.parametrize("cni", ["flannel", "calico", "cilium"])
-def test_on_aws_nodes_take_each_other_s_packets_whatever_they_wrap(cni: str) -> None:
-    """All protocols, IP in IP among them, from and to the group that every node is in; from outside nothing but SSH to login."""
+def test_aws_security_group_admits_encapsulated_traffic(cni: str) -> None:
+    """All protocols, IP in IP among them, within the security group of every node; from outside nothing but SSH to login."""
     plan = like("aws-budget", cni=cni)
     recorded = built(plan)
     admitted = recorded.of(_RULES.format("Ingress", "Ingress"))
@@ -95,7 +95,7 @@ def test_on_aws_nodes_take_each_other_s_packets_whatever_they_wrap(cni: str) -> 
     assert cluster(plan).network.mtu == 9001 - 50
 
 
-def test_on_aws_flannel_is_what_there_is_without_a_word() -> None:
+def test_aws_defaults_to_flannel() -> None:
     plan = like("aws-budget")
     assert (cluster(plan).cni.value, cluster(plan).network.encapsulation.value) == ("flannel", "vxlan")
     assert not cluster(plan).bundled

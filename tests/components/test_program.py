@@ -1,4 +1,4 @@
-"""What the program does before its first resource, and what the provider is told of a plan."""
+"""The program before its first resource, and the provider's input from a plan."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rackwright.targets import program
 
 @pytest.fixture
 def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home, and a folder of stack files of its own."""
+    """Return a state directory, and a folder of stack files of its own."""
     monkeypatch.setattr(paths, "stack_file", lambda stack: tmp_path / f"Pulumi.{stack}.yaml")
     for file in paths.stacks().glob("Pulumi.*.yaml"):
         (tmp_path / file.name).write_text(_filled_in(file.read_text()))
@@ -27,21 +27,21 @@ def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _filled_in(text: str) -> str:
-    """A committed stack file with what its user must write: the image, the network one comes from, host keys."""
+    """Return a committed stack file with the user's own values: image, network, host keys."""
     text = text.replace("image: {", "image: {id: ami-0123456789abcdef0, ").replace("198.51.100.0/24", "11.22.33.0/24")
     return re.sub(r"SHA256:(.)\1\1", "SHA256:abc", text)
 
 
 @pytest.fixture
 def warned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What the engine was told to show."""
+    """Return the engine's warnings."""
     said: list[str] = []
     monkeypatch.setattr(pulumi.log, "warn", said.append)
     return said
 
 
 def load(stack: str, *, preview: bool, backend: str | None, monkeypatch: pytest.MonkeyPatch) -> Plan:
-    """A run of the program with its state in a place."""
+    """Run the program with its state in a given place."""
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: preview)
     if backend is None:
         monkeypatch.delenv("PULUMI_BACKEND_URL", raising=False)
@@ -52,24 +52,24 @@ def load(stack: str, *, preview: bool, backend: str | None, monkeypatch: pytest.
 
 
 def embedded() -> str:
-    """What `.venv/bin/pulumi` sets where nobody logged in."""
+    """Return the backend that `.venv/bin/pulumi` sets without a login."""
     return f"file://{paths.engine_state()}"
 
 
-def test_a_stack_that_bills_does_not_come_up_with_its_state_on_this_disk_alone(stacks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_billed_stack_refuses_local_state(stacks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(
         pulumi.RunError, match=r"allow_local_state: the engine's state would lie in .* alone, and this stack bills money\n  keep it"
     ):
         load("aws-budget", preview=False, backend=embedded(), monkeypatch=monkeypatch)
 
 
-def test_a_preview_goes_on_and_says_that_up_will_refuse(stacks: Path, warned: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_preview_warns_of_local_state(stacks: Path, warned: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert load("aws-budget", preview=True, backend=embedded(), monkeypatch=monkeypatch).stack == "aws-budget"
     (said,) = warned
     assert "`up` will refuse" in said and "allow_local_state: true" in said
 
 
-def test_it_comes_up_where_the_stack_says_so(stacks: Path, warned: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_allow_local_state_permits_up(stacks: Path, warned: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     file = paths.stack_file("aws-budget")
     file.write_text(file.read_text() + "    allow_local_state: true\n")
     assert load("aws-budget", preview=False, backend=embedded(), monkeypatch=monkeypatch).stack == "aws-budget"
@@ -77,21 +77,19 @@ def test_it_comes_up_where_the_stack_says_so(stacks: Path, warned: list[str], mo
 
 
 @pytest.mark.parametrize("backend", [None, "s3://bucket/state", "file:///elsewhere", "https://api.pulumi.com"])
-def test_it_comes_up_with_its_state_elsewhere(
-    stacks: Path, warned: list[str], monkeypatch: pytest.MonkeyPatch, backend: str | None
-) -> None:
-    """A login that the shim left alone, too: then it sets no address."""
+def test_remote_state_permits_up(stacks: Path, warned: list[str], monkeypatch: pytest.MonkeyPatch, backend: str | None) -> None:
+    """With a login of the user, the shim sets no address."""
     assert load("aws-budget", preview=False, backend=backend, monkeypatch=monkeypatch).stack == "aws-budget"
     assert warned == []
 
 
 @pytest.mark.parametrize("stack", ["lab", "budget-vms"])
-def test_a_stack_that_bills_nothing_may_keep_its_state_here(stacks: Path, monkeypatch: pytest.MonkeyPatch, stack: str) -> None:
+def test_unbilled_stack_may_use_local_state(stacks: Path, monkeypatch: pytest.MonkeyPatch, stack: str) -> None:
     assert load(stack, preview=False, backend=embedded(), monkeypatch=monkeypatch).stack == stack
 
 
-def test_a_new_price_or_budget_changes_nothing_that_the_provider_is_told() -> None:
-    """Else it would converge a cluster that is as declared."""
+def test_provider_input_excludes_price_and_budget() -> None:
+    """Otherwise, a price would converge a cluster that is as declared."""
     plan = committed("aws-budget")
     assert plan.budget is not None
     dearer = plan.model_copy(update={"cost": plan.cost.model_copy(update={"usd_per_hour": 99.0}), "budget": None})

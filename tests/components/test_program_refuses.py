@@ -1,4 +1,4 @@
-"""What the program refuses before its first resource. `validate` lets a stack file be written bit by bit; `up` wants it finished."""
+"""Stack files that the program refuses before its first resource. `validate` accepts an unfinished file; `up` does not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rackwright.targets.lab import machine
 
 @pytest.fixture
 def described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What the committed stack aws-budget says, with its user's own network; the program reads a file in a folder of the test's."""
+    """Return the committed stack aws-budget, with its user's own network; the program reads a file in a folder of the test's."""
     data: dict[str, Any] = yaml.safe_load(paths.stack_file("aws-budget").read_text())["config"][CONFIG_KEY]
     data["access"] = {"allowed_cidrs": ["11.22.33.0/24"]}
     monkeypatch.setattr(paths, "stack_file", lambda stack: tmp_path / f"Pulumi.{stack}.yaml")
@@ -25,13 +25,13 @@ def described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]
 
 
 def load(data: dict[str, Any]) -> Any:
-    """The plan of a stack file with this content."""
+    """Return the plan of a stack file with this content."""
     paths.stack_file("aws-budget").write_text(yaml.safe_dump({"config": {CONFIG_KEY: data}}, sort_keys=False))
     return program.load(data, "aws-budget").plan
 
 
-def test_an_image_that_is_not_pinned_ends_the_program(described: dict[str, Any]) -> None:
-    """One message: where, what, and the command that writes the id."""
+def test_unpinned_image_is_refused(described: dict[str, Any]) -> None:
+    """One message: path, cause, and the command that writes the id."""
     with pytest.raises(pulumi.RunError) as refused:
         load(described)
     assert "1 finding(s)" in str(refused.value)
@@ -39,22 +39,22 @@ def test_an_image_that_is_not_pinned_ends_the_program(described: dict[str, Any])
     assert "run `rackwright pin-images aws-budget` to write the id" in str(refused.value)
 
 
-def test_the_network_of_an_example_ends_the_program(described: dict[str, Any]) -> None:
-    """Before instances are paid for that nobody can reach."""
+def test_example_network_is_refused(described: dict[str, Any]) -> None:
+    """The refusal precedes instances that are paid for and unreachable."""
     described["target"]["image"]["id"] = "ami-0123456789abcdef0"
     described["access"] = {"allowed_cidrs": ["198.51.100.0/24"]}
     with pytest.raises(pulumi.RunError, match=r"access\.allowed_cidrs: 198\.51\.100\.0/24 is a documentation range"):
         load(described)
 
 
-def test_a_finished_stack_file_becomes_a_plan(described: dict[str, Any]) -> None:
-    """Pinned, and with a way in."""
+def test_complete_stack_file_becomes_plan(described: dict[str, Any]) -> None:
+    """The image is pinned, and access is allowed."""
     described["target"]["image"]["id"] = "ami-0123456789abcdef0"
     assert [node.name for node in load(described).nodes] == ["login0", "worker0", "worker1"]
 
 
-def test_several_controllers_become_a_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the address that they have in common."""
+def test_several_controllers_become_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With their shared address."""
     data: dict[str, Any] = yaml.safe_load(paths.stack_file("lab-k8s").read_text())["config"][CONFIG_KEY]
     data["groups"]["login"]["count"] = 3
     data["scheduler"] |= {"control_plane_vip": "10.80.0.5"}
@@ -64,7 +64,7 @@ def test_several_controllers_become_a_plan(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("cni", ["calico", "cilium"])
-def test_a_network_from_files_that_nobody_pinned_ends_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cni: str) -> None:
+def test_unpinned_network_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cni: str) -> None:
     """Its nodes would never be ready."""
     data: dict[str, Any] = yaml.safe_load(paths.stack_file("lab-k8s").read_text())["config"][CONFIG_KEY]
     data["scheduler"]["cni"] = cni
@@ -74,8 +74,8 @@ def test_a_network_from_files_that_nobody_pinned_ends_the_program(tmp_path: Path
         program.load(data, "lab-k8s")
 
 
-def test_flannel_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The committed lab with it."""
+def test_flannel_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The committed lab with flannel."""
     data: dict[str, Any] = yaml.safe_load(paths.stack_file("lab-k8s-flannel").read_text())["config"][CONFIG_KEY]
     assert program.load(data, "lab-k8s-flannel").plan.scheduler.cni == "flannel"  # type: ignore[union-attr]
 

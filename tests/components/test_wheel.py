@@ -1,6 +1,6 @@
-"""The built wheel in an environment of its own: a project folder is made, validated, planned and brought up from it, without the checkout.
+"""The built wheel in an environment of its own: a project folder is created, validated, planned and deployed without the checkout.
 
-Every file that its Python opens is recorded, so that a path of the checkout is seen.
+Every file that its Python opens is recorded, so that a path of the checkout is detected.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Installation:
 
     @property
     def opened(self) -> Path:
-        """The record of the files that Python opened."""
+        """Return the record of the files that Python opened."""
         return self.work / "opened"
 
     def run(self, *command: str | Path, folder: Path | None = None, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -96,14 +96,14 @@ class Installation:
         return subprocess.run([program, *command[1:]], cwd=folder or self.work, env=given, capture_output=True, text=True, check=False)
 
     def of_checkout(self) -> list[str]:
-        """Paths of the checkout that were opened; its virtual environment lends the packages that the wheel needs."""
+        """Return opened paths of the checkout; its virtual environment provides the packages that the wheel needs."""
         lent = (str(Path(_SHARED).parents[2]), str(Path(_SHARED).resolve().parents[2]))
         return sorted({line for line in self.opened.read_text().splitlines() if line.startswith(f"{ROOT}/") and not line.startswith(lent)})
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment with the wheel and, beside it, the packages of this one."""
+    """Return an environment with the wheel and the packages of this one."""
     folder = tmp_path_factory.mktemp("wheel")
     subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder], cwd=ROOT, check=True, capture_output=True)
     (built,) = folder.glob("*.whl")
@@ -123,13 +123,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def installed(wheel: Path, tmp_path: Path) -> Installation:
-    """The environment, and an empty folder."""
+    """Return the environment, and an empty folder."""
     return Installation(wheel, tmp_path)
 
 
 @pytest.fixture
 def project(installed: Installation) -> Path:
-    """A new project folder."""
+    """Return a new project folder."""
     made = installed.run("rackwright", "new", "mycluster")
     assert made.returncode == 0, made.stderr
     assert made.stdout.endswith("next:\n  cd mycluster\n  rackwright up lab\n")
@@ -153,7 +153,7 @@ def test_digests_of_wheel_are_those_of_checkout(installed: Installation) -> None
     assert installed.of_checkout() == []
 
 
-def test_program_of_new_project_makes_the_resources_of_its_stack(installed: Installation, project: Path) -> None:
+def test_program_of_new_project_registers_resources(installed: Installation, project: Path) -> None:
     ran = installed.run("python", "-c", _PROGRAM, folder=project)
     assert ran.returncode == 0, ran.stderr
     made = ran.stdout.splitlines()
@@ -161,7 +161,7 @@ def test_program_of_new_project_makes_the_resources_of_its_stack(installed: Inst
     assert installed.of_checkout() == []
 
 
-def test_up_starts_engine_with_program_and_provider_of_wheel(installed: Installation, project: Path) -> None:
+def test_up_starts_engine_from_wheel(installed: Installation, project: Path) -> None:
     engine = installed.work / "cache" / "rackwright" / "pulumi-3.259.0" / "pulumi"
     engine.parent.mkdir(parents=True)
     engine.write_text(_ENGINE)
@@ -178,7 +178,7 @@ def test_up_starts_engine_with_program_and_provider_of_wheel(installed: Installa
     assert installed.of_checkout() == []
 
 
-def test_up_keeps_a_pulumi_of_somebody_else(installed: Installation, project: Path) -> None:
+def test_up_keeps_existing_pulumi(installed: Installation, project: Path) -> None:
     (installed.venv / "bin" / "pulumi").unlink(missing_ok=True)
     (installed.venv / "bin" / "pulumi").write_text("#!/bin/sh\necho theirs\n")
     engine = installed.work / "cache" / "rackwright" / "pulumi-3.259.0" / "pulumi"
@@ -194,7 +194,7 @@ def test_up_keeps_a_pulumi_of_somebody_else(installed: Installation, project: Pa
     (installed.venv / "bin" / "pulumi").unlink()
 
 
-def test_up_outside_of_project_says_where_to_run_it(installed: Installation) -> None:
+def test_up_outside_project_gives_hint(installed: Installation) -> None:
     up = installed.run("rackwright", "up", "lab")
     assert up.returncode == 2
     assert "run the command in a folder that `rackwright new` made, or set RACKWRIGHT_PROJECT to one" in up.stderr

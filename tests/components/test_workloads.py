@@ -1,4 +1,4 @@
-"""Manifests of workloads: rendered for committed stacks, valid for the releases that they name, honest about what was run."""
+"""Manifests of workloads: rendered for committed stacks, valid for the releases that they name, with a statement of what ran."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OBJECTS = [name for name, one in WORKLOADS.items() if not one.values and name !=
 
 
 def changed(**changes: Any) -> Plan:
-    """The Kubernetes lab with parts replaced."""
+    """Return the Kubernetes lab with parts replaced."""
     loaded = load_cluster(yaml.safe_load(paths.stack_file("lab-k8s").read_text())["config"]["rackwright:cluster"] | changes)
     assert loaded.cluster is not None, loaded.findings
     return expand(loaded.cluster, "lab-k8s")
@@ -35,13 +35,13 @@ def changed(**changes: Any) -> Plan:
 
 @cache
 def lab() -> Plan:
-    """The committed lab with Kubernetes."""
+    """Return the committed lab with Kubernetes."""
     return changed()
 
 
 @cache
 def rack() -> Plan:
-    """Racks with InfiniBand, whose nodes are given Kubernetes."""
+    """Return racks with InfiniBand, whose nodes have Kubernetes."""
     cluster = load_stack(paths.stack_file("rack-h100")).cluster
     assert cluster is not None
     scheduler = Kubernetes(kind="kubernetes", namespaces={"research": Namespace()})
@@ -49,29 +49,29 @@ def rack() -> Plan:
 
 
 def one(plan: Plan, name: str, kind: str) -> dict[str, Any]:
-    """The first of a kind."""
+    """Return the first object of a kind."""
     return next(wanted for wanted in render(plan, name) if wanted["kind"] == kind)
 
 
 @pytest.mark.parametrize("name", OBJECTS)
-def test_every_object_is_as_its_kind_is_defined(name: str) -> None:
+def test_rendered_objects_match_schemas(name: str) -> None:
     made = render(lab(), name)
     assert made
     assert [breach for wanted in made for breach in breaches(wanted)] == []
 
 
-def test_what_is_rendered_for_racks_is_too() -> None:
+def test_rack_manifests_match_schemas() -> None:
     for name in (*(name for name in OBJECTS if name != "metallb"), "rdma-plugin"):
         assert [breach for wanted in render(rack(), name) for breach in breaches(wanted)] == [], name
 
 
-def test_the_schemas_are_of_the_versions_that_the_catalogue_names() -> None:
-    """Otherwise a manifest would be checked against one release and run on another."""
+def test_schemas_have_catalogue_versions() -> None:
+    """Otherwise, a manifest would be checked against one release and run on another."""
     checked = {re.sub(r"/v\d+$", "", module.split("@")[0]).rpartition("/")[2]: module.split("@v")[1].split("/")[0] for module in ADDONS}
     assert checked == {name: addons()[name].version for name in checked}
 
 
-def test_a_job_takes_every_gpu_that_it_may_and_meets_at_its_first_pod() -> None:
+def test_job_uses_all_allowed_gpus() -> None:
     roomy = changed(scheduler={"kind": "kubernetes", "namespaces": {"research": {}}})
     spec = one(roomy, "jobset", "JobSet")["spec"]
     job = spec["replicatedJobs"][0]["template"]["spec"]
@@ -82,20 +82,20 @@ def test_a_job_takes_every_gpu_that_it_may_and_meets_at_its_first_pod() -> None:
     assert "--rdzv-endpoint=train-workers-0-0.train:29500" in container["command"]
 
 
-def test_a_job_asks_for_no_more_than_its_namespace_may_have() -> None:
-    """12 GPUs are one node of eight: a second pod would be refused by the quota."""
+def test_job_stays_within_namespace_quota() -> None:
+    """12 GPUs are one node of eight: the quota would refuse a second pod."""
     assert one(lab(), "jobset", "JobSet")["spec"]["replicatedJobs"][0]["template"]["spec"]["parallelism"] == 1
     assert one(lab(), "trainjob", "TrainJob")["spec"]["trainer"]["numNodes"] == 1
 
 
-def test_pods_ask_for_cards_only_where_there_are_real_ones() -> None:
+def test_pods_request_adapters_only_on_real_hardware() -> None:
     spec = one(rack(), "jobset", "JobSet")["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
     container = spec["containers"][0]
     assert container["resources"]["limits"] == {"nvidia.com/gpu": "8", "rdma/hca_shared_devices_a": "1"}
     assert container["securityContext"] == {"capabilities": {"add": ["IPC_LOCK"]}}
 
 
-def test_pods_of_a_job_stand_close_by_the_labels_that_the_plan_sets() -> None:
+def test_job_pods_are_placed_by_topology_labels() -> None:
     for plan in (lab(), rack()):
         pod = one(plan, "jobset", "JobSet")["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
         terms = pod["affinity"]["podAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
@@ -106,7 +106,7 @@ def test_pods_of_a_job_stand_close_by_the_labels_that_the_plan_sets() -> None:
         assert all(keys <= set(node.labels) for node in workers)
 
 
-def test_queues_share_out_every_gpu_once() -> None:
+def test_queues_assign_every_gpu_once() -> None:
     queues = [wanted for wanted in render(lab(), "queues") if wanted["kind"] == "ClusterQueue"]
     owned = {
         queue["metadata"]["name"]: int(queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"]) for queue in queues
@@ -120,19 +120,19 @@ def test_queues_share_out_every_gpu_once() -> None:
     assert one(lab(), "queues", "LocalQueue")["metadata"] == {"name": "research", "namespace": "research"}
 
 
-def test_a_service_has_a_replica_on_each_node_at_most_and_replaces_one_at_a_time() -> None:
+def test_service_has_one_replica_per_node() -> None:
     assert one(rack(), "vllm", "HorizontalPodAutoscaler")["spec"]["maxReplicas"] == 64
     deployment = one(lab(), "vllm", "Deployment")["spec"]
     assert deployment["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
     assert deployment["template"]["spec"]["priorityClassName"] in {wanted["metadata"]["name"] for wanted in render(lab(), "priorities")}
 
 
-def test_addresses_of_services_are_nobody_else_s() -> None:
+def test_service_addresses_do_not_overlap() -> None:
     assert one(lab(), "metallb", "IPAddressPool")["spec"]["addresses"] == ["10.80.0.12-10.80.0.15"]
     assert min(node.address for node in lab().nodes) == "10.80.0.16"
 
 
-def test_operators_leave_the_host_s_drivers_alone() -> None:
+def test_operators_do_not_manage_host_drivers() -> None:
     (gpu,) = render(rack(), "gpu-operator")
     (network,) = render(rack(), "network-operator")
     assert gpu["driver"]["enabled"] is gpu["toolkit"]["enabled"] is network["ofedDriver"]["deploy"] is False
@@ -148,12 +148,12 @@ def test_operators_leave_the_host_s_drivers_alone() -> None:
         ("efa-plugin", None, "target lab has no EFA"),
     ],
 )
-def test_what_makes_no_sense_is_said(name: str, namespace: str | None, says: str) -> None:
+def test_invalid_request_is_reported(name: str, namespace: str | None, says: str) -> None:
     with pytest.raises(InputError, match=says):
         render(lab(), name, namespace)
 
 
-def test_a_cluster_without_gpus_or_with_slurm_has_none() -> None:
+def test_cluster_without_gpus_or_kubernetes_has_no_workloads() -> None:
     groups = {"login": {"count": 1, "roles": ["login", "controller"]}, "worker": {"count": 1}}
     with pytest.raises(InputError, match="has no GPUs"):
         render(changed(groups=groups, storage={}, fabric=None, scheduler={"kind": "kubernetes"}), "jobset")
@@ -164,7 +164,7 @@ def test_a_cluster_without_gpus_or_with_slurm_has_none() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in WORKLOADS if name != "efa-plugin"])
-def test_a_file_says_first_what_it_needs_and_what_was_run(name: str) -> None:
+def test_manifest_header_states_requirements_and_evidence(name: str) -> None:
     workload = WORKLOADS[name]
     plan = changed(scheduler={"kind": "kubernetes", "cni": "cilium"}) if name == "cilium" else lab()
     written = text("lab-k8s", name, workload, render(plan, name))
@@ -176,16 +176,16 @@ def test_a_file_says_first_what_it_needs_and_what_was_run(name: str) -> None:
     assert "&id" not in written
 
 
-def test_cilium_s_values_are_for_a_cluster_that_declares_it() -> None:
+def test_cilium_values_require_cilium() -> None:
     with pytest.raises(InputError, match="the pod network of stack lab-k8s is bridge"):
         render(lab(), "cilium")
 
 
-def test_every_addon_is_needed_by_something() -> None:
+def test_every_addon_is_required_by_a_workload() -> None:
     assert {need for workload in WORKLOADS.values() for need in workload.needs} == set(addons())
 
 
-def test_the_command_lists_and_prints() -> None:
+def test_workloads_command_lists_and_prints() -> None:
     program = _program()
     listed = CliRunner().invoke(program, ["workloads", "lab-k8s"])
     assert listed.exit_code == 0 and all(name in listed.output for name in WORKLOADS)

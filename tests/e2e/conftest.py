@@ -1,4 +1,4 @@
-"""One stack like `lab` for the whole session, up before the first test and gone, provably, after the last."""
+"""One stack like `lab` for the whole session: up before the first test, and proven to be deleted after the last."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FAILED = pytest.StashKey[bool]()
 
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """The session's copy of the project; nothing is up yet."""
+    """Yield the session's copy of the project, before its first `up`."""
     if shutil.which("podman") is None:
         pytest.fail("podman is not installed: these tests make real nodes (`make doctor` names the command)")
     project = clone(tmp_path_factory.mktemp("e2e") / "checkout")
@@ -24,14 +24,14 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 
 @pytest.fixture(scope="session")
 def lab(stack: Project) -> Project:
-    """The session's stack, up and verified."""
-    stack.must("up", timeout=2400)
+    """Return the session's stack, up and verified."""
+    stack.run_checked("up", timeout=2400)
     return stack
 
 
 @pytest.fixture
 def healthy(lab: Project, request: pytest.FixtureRequest) -> Iterator[Project]:
-    """The stack, which each test leaves as good as it found it; healed here only where the test failed before it could."""
+    """Yield the stack, which each test restores; repair it here only after a test that failed before its own repair."""
     yield lab
     if request.node.stash.get(_FAILED, False):
         lab.pulumi("up", "--refresh")
@@ -39,7 +39,7 @@ def healthy(lab: Project, request: pytest.FixtureRequest) -> Iterator[Project]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Remember that a test failed, for the fixtures it used."""
+    """Record a failed test for the fixtures that it used."""
     report = yield
     if report.failed:
         item.stash[_FAILED] = True

@@ -1,4 +1,4 @@
-"""The lab that faults are set in: one made for the session, or a stack that is up (`--stack`), which they leave as they found it."""
+"""The lab for injected faults: one created for the session, or a stack that is up (`--stack`), which is restored."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from faults.lab import Lab, open_lab
 from support.project import clone
 
 from rackwright.inventory import paths
 
 from . import score
-from .lab import Lab, opened
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The stack to set faults in."""
+    """Add the option for the stack that receives the faults."""
     parser.addoption("--stack", default=None, help="a stack that is up and may be broken for minutes; without it, one is made and removed")
 
 
 @pytest.fixture(scope="session")
 def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """The lab like the stack that is asked for, green before the first fault; one at a time."""
+    """Yield the lab of a stack kind, with all checks passed before the first fault; one at a time."""
     scratch = tmp_path_factory.mktemp("faults")
     stack = request.config.getoption("--stack")
     if stack:
-        yield opened(paths.folder(stack), scratch)
+        yield open_lab(paths.folder(stack), scratch)
         return
     if shutil.which("podman") is None:
         pytest.fail("podman is not installed: faults are set in real nodes (`make doctor` names the command)")
@@ -36,8 +36,8 @@ def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         pytest.skip("a node of Kubernetes in the lab needs podman as root")
     project = clone(tmp_path_factory.mktemp("faults-lab") / "checkout", like=request.param)
     try:
-        project.must("up", timeout=2400)
-        yield opened(project.home / project.stack, scratch, project)
+        project.run_checked("up", timeout=2400)
+        yield open_lab(project.home / project.stack, scratch, project)
     finally:
         project.remove()
     assert project.leftovers() == []
@@ -45,16 +45,16 @@ def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture(scope="session")
 def watched(lab: Lab) -> Lab:
-    """The lab after looks that found nothing."""
+    """Return the lab after two drift scans without a difference."""
     if lab.project is None:
-        pytest.skip("drift is looked for in a lab of the tests' own: some of its nodes are deleted")
+        pytest.skip("drift faults need a lab of the tests' own: some of its nodes are deleted")
     for _ in range(2):
         assert drift(lab)["state"] == "clean"
     return lab
 
 
 def drift(lab: Lab, *options: str) -> dict[str, Any]:
-    """One look."""
+    """Run one drift scan and return its report."""
     assert lab.project
     said = lab.project.rackwright("drift", lab.project.stack, "--json", *options)
     assert said.status in (0, 1, 3) and "{" in said.output, said.end
@@ -68,7 +68,7 @@ def chosen() -> str:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """The score, and each fault's time where all were set."""
+    """Print the score, and each fault's time if all were injected."""
     told = score.lines(terminalreporter.stats)
     if told:
         terminalreporter.section("faults")

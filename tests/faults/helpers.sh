@@ -1,19 +1,19 @@
-# What the commands of faults.yml may call: a tool of the same name put first on PATH, which answers some questions itself.
+# Helpers of the commands in faults.yml: fake_tool installs a tool at the front of PATH that replaces some results of the real one.
 doctored=/usr/local/sbin
 
-doctor() {
+fake_tool() {
   real=$(PATH=/usr/bin:/usr/sbin:/bin:/sbin command -v "$1") || exit 1
-  printf '#!/bin/sh\n# rackwright-fault\n%s\nexec %s "$@"\n' "$2" "$real" | sed "s/\$LAST_WORKER/$LAST_WORKER/" > "$doctored/$1.new"
-  chmod 755 "$doctored/$1.new" && mv "$doctored/$1.new" "$doctored/$1"
+  printf '#!/bin/sh\n# rackwright-fault\n%s\nexec %s "$@"\n' "$2" "$real" | sed "s/\$LAST_WORKER/$LAST_WORKER/" > "$fakes/$1.new"
+  chmod 755 "$fakes/$1.new" && mv "$fakes/$1.new" "$fakes/$1"
 }
 
-undoctor() {
-  grep -q rackwright-fault "$doctored/$1" && rm "$doctored/$1"
+remove_fake() {
+  grep -q rackwright-fault "$fakes/$1" && rm "$fakes/$1"
 }
 
-# The python3 of tasks of a job runs these words first; any other is the real one.
-doctor_task() {
-  cat > "$doctored/python3.new" <<X
+# Make the python3 of job tasks run code before its program; outside of jobs the real python3 runs.
+fake_task() {
+  cat > "$fakes/python3.new" <<X
 #!/bin/sh
 # rackwright-fault
 [ -n "\$SLURM_PROCID" ] || exec /usr/bin/python3 "\$@"
@@ -21,11 +21,11 @@ code=\$4; shift 4
 exec /usr/bin/python3 -I -S -c "$(printf %s "$1" | sed 's/"/\\"/g')
 \$code" "\$@"
 X
-  chmod 755 "$doctored/python3.new" && mv "$doctored/python3.new" "$doctored/python3"
+  chmod 755 "$fakes/python3.new" && mv "$fakes/python3.new" "$fakes/python3"
 }
 
-# Until the controller has heard of every node since it, or one of them, was started.
-nodes_settle() {
+# Wait until every node has registered with the controller.
+wait_for_nodes() {
   for _ in $(seq 200); do
     states=$(sinfo -h -N -o %T) && [ -n "$states" ] && ! echo "$states" | grep -q 'unknown\|[*]' && return
     sleep 0.3
@@ -34,13 +34,13 @@ nodes_settle() {
   return 1
 }
 
-# As the kubelet of this node, which may change its own node's and its own pods' status.
+# Run kubectl as the kubelet of this node, which may change the status of its own node and its own pods.
 as_kubelet() {
   kubectl --kubeconfig=/etc/kubernetes/kubelet.conf "$@"
 }
 
-# Says as this node's kubelet what a status is: status_becomes PATH STATUS. kubectl would read it first, which a kubelet may not.
-status_becomes() {
+# Patch a status as this node's kubelet: patch_status PATH STATUS. kubectl would read the object first, which a kubelet may not.
+patch_status() {
   python3 - "$(sed -n 's/ *server: //p' /etc/kubernetes/kubelet.conf)/api/v1/$1/status" "{\"status\":$2}" <<'X'
 import ssl, sys, urllib.request
 tls = ssl.create_default_context(cafile="/etc/kubernetes/pki/ca.crt")
@@ -50,28 +50,28 @@ urllib.request.urlopen(urllib.request.Request(sys.argv[1], sys.argv[2].encode(),
 X
 }
 
-# The kubelet tells the API server its own mind every ten seconds: held still, it leaves there what somebody else says.
-hold_kubelet() {
+# The kubelet reports its status every ten seconds. A paused kubelet does not overwrite a patched status.
+pause_kubelet() {
   systemctl kill -s STOP kubelet
 }
 
-release_kubelet() {
+resume_kubelet() {
   systemctl kill -s CONT kubelet
-  is_well kubelet 10248
+  wait_for_healthz kubelet 10248
 }
 
-# Until the API server has of this node's status what its kubelet says of it: node_says PATH VALUE.
-node_says() {
+# Wait until the API server has a value in this node's status: wait_for_node_status PATH VALUE.
+wait_for_node_status() {
   as_kubelet wait node "$NODE" "--for=jsonpath={.status.$1}=$2" --timeout=40s > /dev/null
 }
 
-# Until the API server has heard how many GPUs the last worker gives, which its kubelet tells every 10 s: last_worker_gives COUNT.
-last_worker_gives() {
+# Wait until the last worker has a number of allocatable GPUs, which its kubelet reports every 10 s: wait_for_worker_gpus COUNT.
+wait_for_worker_gpus() {
   kubectl wait node "$LAST_WORKER" "--for=jsonpath={.status.allocatable.nvidia\.com/gpu}=$1" --timeout=60s > /dev/null
 }
 
-# Until a daemon of this node answers on a port of its own.
-is_well() {
+# Wait until /healthz of a daemon of this node responds: wait_for_healthz NAME PORT.
+wait_for_healthz() {
   for _ in $(seq 100); do
     python3 -c "import urllib.request as r; r.urlopen('http://127.0.0.1:$2/healthz', timeout=2)" 2>/dev/null && return
     sleep 0.3
@@ -80,8 +80,8 @@ is_well() {
   return 1
 }
 
-# Until a condition of this node has a status: node_condition TYPE STATUS.
-node_condition() {
+# Wait until a condition of this node has a status: wait_for_node_condition TYPE STATUS.
+wait_for_node_condition() {
   for _ in $(seq 200); do
     said=$(as_kubelet get node "$NODE" -o "jsonpath={.status.conditions[?(@.type=='$1')].status}") && [ "$said" = "$2" ] && return
     sleep 0.5
@@ -90,9 +90,9 @@ node_condition() {
   return 1
 }
 
-# Until this node, whose kubelet was started anew, is ready again, and its plugin has told its GPUs again.
-kubelet_is_back() {
-  is_well kubelet 10248 && node_condition Ready True || return 1
+# Wait until this node is ready after a restart of its kubelet, and its plugin has registered the GPUs.
+wait_for_kubelet() {
+  wait_for_healthz kubelet 10248 && wait_for_node_condition Ready True || return 1
   for _ in $(seq 200); do
     told=$(as_kubelet get node "$NODE" -o 'jsonpath={.metadata.labels.nvidia\.com/gpu\.present} {.status.capacity.nvidia\.com/gpu}') || return 1
     case "$told" in " "* | "true $GPUS") return ;; esac
@@ -102,49 +102,48 @@ kubelet_is_back() {
   return 1
 }
 
-# One more file of the kubelet's settings, which it then runs with.
+# Add a file to the kubelet's settings and restart the kubelet.
 kubelet_with() {
   printf 'apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n%s\n' "$1" > /etc/kubernetes/kubelet.conf.d/99-fault.conf
-  systemctl restart kubelet && kubelet_is_back
+  systemctl restart kubelet && wait_for_kubelet
 }
 
 kubelet_without() {
   rm /etc/kubernetes/kubelet.conf.d/99-fault.conf
-  systemctl restart kubelet && kubelet_is_back
+  systemctl restart kubelet && wait_for_kubelet
 }
 
-# Says that a pod of this node is not ready: pod_is_not_ready LABEL=VALUE.
-pod_is_not_ready() {
+# Mark a pod of this node as not ready: mark_pod_unready LABEL=VALUE.
+mark_pod_unready() {
   pod=$(as_kubelet -n kube-system get pods --field-selector "spec.nodeName=$NODE" -l "$1" -o jsonpath='{.items[0].metadata.name}') || return 1
-  status_becomes "namespaces/kube-system/pods/$pod" '{"conditions":[{"type":"Ready","status":"False"}]}'
+  patch_status "namespaces/kube-system/pods/$pod" '{"conditions":[{"type":"Ready","status":"False"}]}'
 }
 
-# Until its kubelet has said that it is: pod_is_ready LABEL=VALUE.
-pod_is_ready() {
+# Wait until the kubelet has reported the pod as ready: wait_for_ready_pod LABEL=VALUE.
+wait_for_ready_pod() {
   as_kubelet -n kube-system wait pod --field-selector "spec.nodeName=$NODE" -l "$1" --for=condition=Ready --timeout=40s > /dev/null
 }
 
-# New connections from this node to an address are dropped, by the address that was asked for: drop_to ADDRESS [WHAT].
+# Drop new connections from this node by their original destination address: drop_to ADDRESS [MATCH].
 drop_to() {
   nft add table inet fault
   nft add chain inet fault output '{ type filter hook output priority 0; policy accept; }'
   nft add rule inet fault output ct state new ct original ip daddr "$1" ${2:-} drop
 }
 
-etcd_says() {
+run_etcdctl() {
   etcdctl --endpoints=https://127.0.0.1:2379 --cacert=/etc/kubernetes/pki/etcd/ca.crt --cert=/etc/kubernetes/pki/etcd/healthcheck-client.crt \
     --key=/etc/kubernetes/pki/etcd/healthcheck-client.key "$@"
 }
 
-# Where a program that checks send answers one topic otherwise: doctor_topic TOPIC ANSWER.
-doctor_topic() {
-  doctor python3 "case \"\$*\" in *' $1') echo '$2'; exit;; esac"
+# Replace the result of one topic of a program that checks send: fake_topic TOPIC RESULT.
+fake_topic() {
+  fake_tool python3 "case \"\$*\" in *' $1') echo '$2'; exit;; esac"
 }
 
-# The runtime hands out containers that are not as they were ordered: the words see the specification as `spec`, its device files of GPUs as
-# `gpus`, and may change both.
-doctor_runtime() {
-  cat > "$doctored/runc.new" <<X
+# Make the runtime change containers before their creation: the code may change the specification `spec` and its GPU device files `gpus`.
+fake_runtime() {
+  cat > "$fakes/runc.new" <<X
 #!/bin/sh
 # rackwright-fault
 case " \$* " in *" create "*) /usr/bin/python3 -I -S - "\$@" <<'P' ;; esac
@@ -162,10 +161,10 @@ if words[0].endswith("probe"):
 P
 exec /usr/sbin/runc "\$@"
 X
-  chmod 755 "$doctored/runc.new" && mv "$doctored/runc.new" "$doctored/runc"
+  chmod 755 "$fakes/runc.new" && mv "$fakes/runc.new" "$fakes/runc"
 }
 
-# Packets that match are dropped, at a hook of netfilter.
+# Drop matching packets at a hook of netfilter: drop_packets HOOK MATCH.
 drop_packets() {
   printf 'table ip rackwright_fault {\n chain drops {\n type filter hook %s;\n %s drop\n }\n}\n' "$1" "$2" | nft -f -
 }
@@ -174,8 +173,8 @@ undrop_packets() {
   nft delete table ip rackwright_fault
 }
 
-# Starts the API server with more arguments, or without them again, and waits until it is the new one that answers.
-doctor_api_server() {
+# Restart the API server with an added argument, or without it (empty), and wait until the new process responds.
+restart_api_server() {
   manifest=/etc/kubernetes/manifests/kube-apiserver.yaml
   before=$(pidof kube-apiserver) begun=$(date -u +%FT%T)
   [ -z "$1" ] && cp /run/kube-apiserver.kept $manifest || {
@@ -183,10 +182,10 @@ doctor_api_server() {
     sed "s/^    - kube-apiserver\$/&\n    - $1/" /run/kube-apiserver.kept > /run/kube-apiserver.new && cp /run/kube-apiserver.new $manifest
   }
   for turn in $(seq 300); do
-    # Those who lost their lease end, and a kubelet that saw them end often starts them again only minutes later; a new one at once.
+    # Daemons that lose their lease exit. The kubelet restarts them only after minutes of back-off; a restarted kubelet does so at once.
     [ "$turn" = 60 ] && systemctl restart kubelet
-    now=$(pidof kube-apiserver) && [ "$now" != "$before" ] && kubectl get --raw /readyz > /dev/null 2>&1 && controllers_lead "$begun" && {
-      names_are_known
+    now=$(pidof kube-apiserver) && [ "$now" != "$before" ] && kubectl get --raw /readyz > /dev/null 2>&1 && controllers_hold_leases "$begun" && {
+      wait_for_dns
       return
     }
     sleep 0.3
@@ -195,16 +194,16 @@ doctor_api_server() {
   return 1
 }
 
-# Whether scheduler and controller manager lead again since a moment: without them the API answers, and no pod is placed.
-controllers_lead() {
+# Succeed if scheduler and controller manager have renewed their leases since a time: without them the API responds, and no pod is placed.
+controllers_hold_leases() {
   for one in kube-scheduler kube-controller-manager; do
     renewed=$(kubectl -n kube-system get lease $one -o 'jsonpath={.spec.renewTime}') && expr "$renewed" \> "$1" > /dev/null || return 1
   done
 }
 
-# Until every CoreDNS tells a service that is made only now: one that watched the old API server asks the new one after pauses that grow to a
-# minute (client-go, tools/cache/reflector.go: 30 s and as much again by chance).
-names_are_known() {
+# Wait until every CoreDNS resolves a new service: one that watched the old API server reconnects after pauses of up to a minute
+# (client-go, tools/cache/reflector.go: 30 s plus as much jitter).
+wait_for_dns() {
   kubectl -n default create service clusterip rackwright-fault --tcp=1 > /dev/null || return 1
   servers=$(kubectl -n kube-system get pods -l k8s-app=kube-dns --field-selector status.phase=Running -o 'jsonpath={.items[*].status.podIP}')
   python3 -I -S -c "$ASKING_NAMES

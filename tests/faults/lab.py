@@ -1,4 +1,4 @@
-"""A live stack that may be broken, and a fault set in it: exactly its check turns red, and taken back, all is green again."""
+"""A live stack that receives faults: a fault makes exactly its check fail, and after its removal all checks pass again."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from rackwright.catalog.checks import Level
 from rackwright.drivers.check_runner import environment, python_module
 from rackwright.inventory.reader import Inventory, load
 
-from .rows import HELPERS, LOOK_AGAIN, Fault, variables
+from .fault_table import HELPERS, LOOK_AGAIN, Fault, variables
 
 _COMMANDS = 900
-"""Seconds after which commands of a fault count as hung: the longest give an API server 90 to come back, and CoreDNS 90 (helpers.sh)."""
+"""Seconds after which commands of a fault count as hung: the longest allow an API server 90 to return, and CoreDNS 90 (helpers.sh)."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Lab:
     scratch: Path
     declared: Inventory
     project: Project | None = None
-    """The copy it was made of; nothing where somebody's stack is used."""
+    """The copy that created the stack; None for an existing stack."""
 
     def do(self, node: str, commands: str) -> None:
         """Run commands of a fault on a node."""
@@ -42,14 +42,14 @@ class Lab:
         assert not ended.returncode, f"{node}: {commands}\n{ended.stdout}{ended.stderr}"
 
     def settle(self, nodes: Sequence[str]) -> None:
-        """After a fault: slurmctld hears of every node (a silent one it asks again in its turn), and these look at themselves."""
+        """Register every node with slurmctld again, which queries an unreachable one only in its turn, and run the nodes' health checks."""
         if self.declared.members("slurm"):
-            self.do(self.declared.members("role_controller")[0], "nodes_settle")
+            self.do(self.declared.members("role_controller")[0], "wait_for_nodes")
         for node in nodes:
             self.do(node, LOOK_AGAIN)
 
     def look(self, level: Level) -> dict[str, dict[str, Any]]:
-        """Results that are not green, by id. The report goes into a folder of its own: the stack's record is not touched."""
+        """Return failed and unknown results, by id. The report goes into a folder of its own: the stack's record stays as it is."""
         where = {
             "--inventory": self.home / "inventory.yml",
             "--ssh-config": self.home / "ssh_config",
@@ -63,7 +63,7 @@ class Lab:
         return {check["id"]: check for check in report["checks"] if check["verdict"] in ("failed", "unknown")}
 
     def turns_red_by(self, fault: Fault) -> float:
-        """Set the fault and take it back; seconds until its check named it, and nothing but what the row allows."""
+        """Inject the fault and remove it; return the seconds until its check, and no check outside the row, failed."""
         places, done, key = fault.nodes(self.declared), list[str](), fault.spec.key
         try:
             for node in places:
@@ -77,22 +77,22 @@ class Lab:
                 self.do(node, fault.undo)
             self.settle(done)
         failed = {id_ for id_, check in found.items() if check["verdict"] == "failed"}
-        assert {id_ for id_ in failed if id_.split("[")[0] == key} == fault.must_turn_red(self.declared), told(found.values())
+        assert {id_ for id_ in failed if id_.split("[")[0] == key} == fault.must_turn_red(self.declared), format_results(found.values())
         others = {id_: check for id_, check in found.items() if id_.split("[")[0] not in {key, *fault.may_turn_red}}
-        assert not others, f"{key} also turned red:\n{told(others.values())}"
+        assert not others, f"{key} also turned red:\n{format_results(others.values())}"
         healed = self.look(fault.level)
-        assert not healed, f"{key} was taken back, and yet:\n{told(healed.values())}"
+        assert not healed, f"{key} was taken back, and yet:\n{format_results(healed.values())}"
         return seconds
 
 
-def opened(home: Path, scratch: Path, project: Project | None = None) -> Lab:
-    """The stack whose inventory lies there; green before the first fault."""
+def open_lab(home: Path, scratch: Path, project: Project | None = None) -> Lab:
+    """Return the stack of an inventory's folder, with all checks passed before the first fault."""
     lab = Lab(home, scratch, load(home / "inventory.yml"), project)
     wrong = lab.look(Level.SMOKE)
-    assert not wrong, told(wrong.values())
+    assert not wrong, format_results(wrong.values())
     return lab
 
 
-def told(checks: Sequence[dict[str, Any]] | Any) -> str:
-    """Results as lines."""
+def format_results(checks: Sequence[dict[str, Any]] | Any) -> str:
+    """Return results as lines."""
     return "\n".join(f"{check['id']} {check['verdict']}: {check['reason']}" for check in checks)

@@ -1,4 +1,4 @@
-"""What a run of faults came to: how many were named by the right subject on the right node, and how long that took."""
+"""Score of a fault run: the number of faults reported with the right subject on the right node, and the time to detection."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ SECONDS: Final = "seconds to detection"
 
 
 def lines(reports: Mapping[str, Sequence[Any]]) -> list[str]:
-    """The score of the tests that set a fault, by outcome; empty where none did.
+    """Return the score of the tests that injected a fault, by outcome; empty without one.
 
-    A fault that a stack has no place for is no detection; one whose lab could not be made, or was not clean at its end, is a miss.
+    A fault that a stack cannot receive is no detection; one whose lab could not be created, or had differences at its end, is a miss.
     """
     seen = dict(_times(reports.get("passed", ())))
     wrong = [*reports.get("failed", ()), *reports.get("error", ())]
@@ -30,19 +30,19 @@ def lines(reports: Mapping[str, Sequence[Any]]) -> list[str]:
 
 
 def slowest_first(reports: Mapping[str, Sequence[Any]]) -> list[str]:
-    """Each fault's time to detection."""
+    """Return each fault's time to detection, slowest first."""
     return [f"{seconds:6.1f} s  {name}" for name, seconds in sorted(_times(reports.get("passed", ())), key=lambda pair: -pair[1])]
 
 
 def _unset(reports: Iterable[Any]) -> Iterable[tuple[str, str]]:
-    """(fault, why) of those that the lab had no place for."""
+    """Yield (fault, why) of those that the lab could not receive."""
     for report in reports:
         if "tests/faults/" in report.nodeid:
             yield report.nodeid.partition("[")[2].rstrip("]") or report.nodeid, str(report.longrepr[2]).removeprefix("Skipped: ")
 
 
 def _times(reports: Iterable[Any]) -> Iterable[tuple[str, float]]:
-    """(fault, seconds) of those that were named, and whose lab was as before afterwards."""
+    """Yield (fault, seconds) of detected ones whose lab was restored."""
     for report in reports:
         for name, value in report.user_properties:
             if name == SECONDS and report.when == "call":

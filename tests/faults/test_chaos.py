@@ -1,4 +1,4 @@
-"""What goes wrong in the middle of a job: it ends as Slurm says it does, with a reason, and the cluster is as declared afterwards."""
+"""Failures during a job: the job ends with the state and reason that Slurm documents, and the cluster is as declared afterwards."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ pytestmark = [
     pytest.mark.parametrize("lab", ["lab"], indirect=True, scope="session"),
 ]
 _MOST = 900.0
-"""Seconds after which a state counts as one that never comes."""
+"""Seconds after which a state counts as absent."""
 
 ROOM: Final = 256 * 2**20
-"""Bytes that the node of a hungry job has left; its other services need no more while it runs."""
+"""Bytes that the node of a memory-hungry job has left; its other services need no more while it runs."""
 _FIRST: Final = "memory.limit_in_bytes"
 _TAKEN: Final = {_FIRST: "memory.usage_in_bytes", "memory.max": "memory.current"}
-"""The file that tells what is taken beside the one that limits it: cgroups(7), first and second version."""
+"""File with the usage beside the one with the limit: cgroups(7), first and second version."""
 
 
-def submitted(lab: Lab, work: str, *options: str) -> str:
-    """A batch job of an ordinary user over both workers; its number, once it runs."""
+def submit_job(lab: Lab, work: str, *options: str) -> str:
+    """Submit a batch job of an ordinary user on both workers; return its number once it runs."""
     assert lab.project
     said = lab.project.as_user(f"cd /tmp && sbatch --parsable --nodes=2 --ntasks=2 {' '.join(options)} --wrap '{work}'")
     number = re.findall(r"^(\d+)", said.output, re.M)
     assert said.ok and number, said.output
-    until(lab, number[-1], "RUNNING")
+    wait_for_state(lab, number[-1], "RUNNING")
     return number[-1]
 
 
@@ -47,8 +47,8 @@ def state(lab: Lab, job: str) -> str:
     return lab.project.ssh("login0", f"scontrol show job {job} | grep -oE 'JobState=[A-Z_]+' | cut -d= -f2").output.strip()
 
 
-def until(lab: Lab, job: str, *wanted: str, most: float = _MOST) -> str:
-    """The state, once it is one of these."""
+def wait_for_state(lab: Lab, job: str, *wanted: str, most: float = _MOST) -> str:
+    """Return the state once it is one of these."""
     ends = time.monotonic() + most
     while (now := state(lab, job)) not in wanted:
         assert time.monotonic() < ends, f"job {job} is {now}, not {wanted}"
@@ -57,24 +57,25 @@ def until(lab: Lab, job: str, *wanted: str, most: float = _MOST) -> str:
 
 
 def assert_clean(lab: Lab) -> None:
-    """The cluster is as declared."""
+    """Assert that the cluster is as declared."""
     found = drift(lab)
     assert found["state"] == "clean", found["differences"] or found["layers"]
 
 
 def steps(lab: Lab, job: str) -> str:
-    """Every step with how it ended, as accounting has it."""
+    """Return every step with its result in accounting."""
     assert lab.project
     return lab.project.ssh("login0", f"sacct --noheader --parsable2 --jobs={job} --format=JobID,State,ExitCode").output
 
 
-def test_a_rank_that_is_killed_ends_the_others_and_the_job_which_says_why(watched: Lab) -> None:
-    job = submitted(watched, "srun --kill-on-bad-exit=1 sleep 300")
+def test_killed_rank_ends_job_with_reason(watched: Lab) -> None:
+    job = submit_job(watched, "srun --kill-on-bad-exit=1 sleep 300")
     watched.do("worker1", "for _ in $(seq 50); do pkill -KILL -x -u alice sleep && exit 0; sleep 0.2; done; exit 1")
-    assert until(watched, job, "FAILED", "COMPLETED", "CANCELLED") == "FAILED"
+    assert wait_for_state(watched, job, "FAILED", "COMPLETED", "CANCELLED") == "FAILED"
     ends = time.monotonic() + _MOST
     told = steps(watched, job)
-    while not re.search(rf"^{job}\|FAILED\|", told, re.M) and time.monotonic() < ends:  # Accounting hears of it after the controller.
+    # Accounting receives the state after the controller.
+    while not re.search(rf"^{job}\|FAILED\|", told, re.M) and time.monotonic() < ends:
         time.sleep(0.5)
         told = steps(watched, job)
     assert re.search(rf"^{job}\|FAILED\|", told, re.M) and re.search(rf"^{job}\.0\|(FAILED|CANCELLED)", told, re.M), told
@@ -83,13 +84,13 @@ def test_a_rank_that_is_killed_ends_the_others_and_the_job_which_says_why(watche
     assert_clean(watched)
 
 
-def test_memory_that_runs_out_on_a_node_ends_the_job_that_took_it_and_nobody_else(watched: Lab) -> None:
-    """Jobs have no control groups in this lab, so that Slurm confines nothing: the container is, and the kernel chooses."""
+def test_out_of_memory_ends_only_its_job(watched: Lab) -> None:
+    """Jobs have no control groups in this lab: the limit is the container's, and the kernel chooses the process."""
     assert watched.project
     before = daemons(watched)
-    with confined(f"{watched.project.stack}-worker1", ROOM):
-        job = submitted(watched, f'srun --kill-on-bad-exit=1 sh -c "sleep 3; head -c {4 * ROOM} /dev/zero | tail --lines=1 > /dev/null"')
-        assert until(watched, job, "FAILED", "OUT_OF_MEMORY", "COMPLETED", "CANCELLED") in ("FAILED", "OUT_OF_MEMORY")
+    with limit_memory(f"{watched.project.stack}-worker1", ROOM):
+        job = submit_job(watched, f'srun --kill-on-bad-exit=1 sh -c "sleep 3; head -c {4 * ROOM} /dev/zero | tail --lines=1 > /dev/null"')
+        assert wait_for_state(watched, job, "FAILED", "OUT_OF_MEMORY", "COMPLETED", "CANCELLED") in ("FAILED", "OUT_OF_MEMORY")
     said = watched.project.ssh("worker0", f"cat /tmp/slurm-{job}.out").output
     assert re.search(r"worker1: task 1: (Exited with exit code 137|Out Of Memory|Killed)", said), said
     assert daemons(watched) == before
@@ -97,15 +98,15 @@ def test_memory_that_runs_out_on_a_node_ends_the_job_that_took_it_and_nobody_els
 
 
 def daemons(lab: Lab) -> str:
-    """The processes of the node's services, each with the life it began."""
+    """Return the processes of the node's services with their number of restarts."""
     assert lab.project
     asked = "systemctl show --property=Id,MainPID,NRestarts slurmd munge ssh chrony"
     return lab.project.ssh("worker1", asked).output
 
 
 @contextmanager
-def confined(container: str, room: int) -> Iterator[None]:
-    """The container may take so many bytes more than it has now."""
+def limit_memory(container: str, room: int) -> Iterator[None]:
+    """Limit the container to a number of bytes above its current usage."""
     process = subprocess.run(["podman", "inspect", "--format", "{{.State.Pid}}", container], capture_output=True, text=True, check=True)
     limit = memory_limit(Path(f"/proc/{process.stdout.strip()}/cgroup").read_text(encoding="utf-8"))
     if limit is None or not os.access(limit, os.W_OK):
@@ -119,7 +120,7 @@ def confined(container: str, room: int) -> Iterator[None]:
 
 
 def memory_limit(groups: str) -> Path | None:
-    """The file of the container's own group that limits its memory: cgroups(7), of the first version or the second."""
+    """Return the file that limits the memory of the container's own group: cgroups(7), first or second version."""
     for line in groups.splitlines():
         _, kinds, group = line.split(":", 2)
         own = re.match(r".*/libpod-[0-9a-f]{64}(\.scope)?", group)
@@ -132,26 +133,26 @@ def memory_limit(groups: str) -> Path | None:
     return None
 
 
-def test_a_job_that_is_too_long_ends_by_its_limit_and_frees_its_nodes(watched: Lab) -> None:
-    job = submitted(watched, "srun sleep 600", "--requeue")
+def test_time_limit_ends_job_and_frees_nodes(watched: Lab) -> None:
+    job = submit_job(watched, "srun sleep 600", "--requeue")
     assert watched.project
     watched.project.ssh("login0", f"scontrol update JobId={job} TimeLimit=0:01")
-    assert until(watched, job, "TIMEOUT", "FAILED", "COMPLETED") == "TIMEOUT"
+    assert wait_for_state(watched, job, "TIMEOUT", "FAILED", "COMPLETED") == "TIMEOUT"
     assert watched.project.as_user("srun --nodes=2 --gres=gpu:8 --immediate=60 hostname").ok
     assert_clean(watched)
 
 
-def test_a_job_that_is_requeued_runs_again_from_its_start(watched: Lab) -> None:
-    job = submitted(watched, "srun sleep 20", "--requeue")
+def test_requeued_job_restarts(watched: Lab) -> None:
+    job = submit_job(watched, "srun sleep 20", "--requeue")
     assert watched.project
     assert watched.project.ssh("login0", f"scontrol requeue {job}").ok
-    assert until(watched, job, "COMPLETED", "FAILED", "CANCELLED") == "COMPLETED"
+    assert wait_for_state(watched, job, "COMPLETED", "FAILED", "CANCELLED") == "COMPLETED"
     told = watched.project.ssh("login0", f"scontrol show job {job}").output
     assert re.search(r"Restarts=1\b", told), told
     assert_clean(watched)
 
 
-def test_a_slow_network_on_one_node_slows_jobs_and_fails_none(watched: Lab) -> None:
+def test_slow_network_fails_no_job(watched: Lab) -> None:
     device = """$(ip -o -4 address | awk -v a="$ADDRESS" 'index($4, a "/") == 1 {print $2}')"""
     watched.do("worker1", f'tc qdisc replace dev "{device}" root tbf rate 2mbit burst 32kbit latency 800ms')
     try:

@@ -1,4 +1,4 @@
-"""Every fault of drift.yml is named by `rackwright drift` in its layer, by its subject, on its node; taken back, nothing differs."""
+"""Every fault of drift.yml is reported by `rackwright drift` with its layer, subject and node; after its removal nothing differs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .conftest import chosen, drift
 from .lab import Lab
 from .score import SECONDS
 
-SAMPLE: Final = ("resources.a_volume_nobody_declared", "access.a_line_for_sudo", "scheduler.slurm_conf_is_edited")
+SAMPLE: Final = ("resources.undeclared_volume", "access.added_sudoers_file", "scheduler.slurm_conf_is_edited")
 """For the run that every change must pass; `make faults` runs all."""
 
 
@@ -51,7 +51,7 @@ def here(lab: Lab, node: str, commands: str) -> None:
 
 
 def take_back(lab: Lab, node: str, fault: Fault) -> None:
-    """The fault's undoing, where it was done."""
+    """Remove the fault where it was injected."""
     if fault.heal:
         assert drift(lab, "--reconcile", "all")["state"] == "clean"
     if fault.here:
@@ -69,7 +69,7 @@ def told(differences: list[dict[str, Any]]) -> str:
 @pytest.mark.podman
 @pytest.mark.parametrize("lab", ["lab"], indirect=True, scope="session")
 @pytest.mark.parametrize("key", FAULTS if chosen() == "all" else SAMPLE)
-def test_it_is_named_and_nothing_else_is(watched: Lab, key: str, record_property: Any) -> None:
+def test_drift_reports_only_the_fault(watched: Lab, key: str, record_property: Any) -> None:
     fault = FAULTS[key]
     node = watched.declared.members(fault.where)[-1]
     try:
@@ -97,6 +97,6 @@ def _name(one: Mapping[str, str]) -> str:
 
 
 def _expected(one: Mapping[str, str], own: str, names: list[str], also: Mapping[str, str]) -> bool:
-    """Whether the row says that this differs."""
+    """Return whether the row expects this difference."""
     named = one["node"] == own and any(fnmatchcase(_name(one), name) for name in names)
     return named or any(fnmatchcase(_name(one), pattern) for pattern in also)

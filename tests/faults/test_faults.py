@@ -1,4 +1,4 @@
-"""Every check is seen to turn red by a fault of its own, and by that fault exactly it; taken back, all is green again."""
+"""Every check fails on a fault of its own, and no other check does; after the fault's removal all checks pass."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from .conftest import chosen
+from .fault_table import faults
 from .lab import Lab
-from .rows import faults
 from .score import SECONDS
 
 FAULTS = faults()
@@ -30,7 +30,7 @@ SAMPLE = (
     indirect=["lab"],
     scope="session",
 )
-def test_exactly_its_check_turns_red(lab: Lab, key: str, record_property: Any) -> None:
+def test_fault_fails_exactly_its_check(lab: Lab, key: str, record_property: Any) -> None:
     fault = FAULTS[key]
     lacking = set(fault.spec.needs) - lab.declared.features
     if lacking:

@@ -1,1 +1,1 @@
-"""Stand-ins for what a test machine cannot reach. What they show is about this project alone (README.md)."""
+"""Stand-ins for systems that a test machine cannot reach. Their results concern this project only (README.md)."""

@@ -42,11 +42,11 @@ class Stage:
         return self
 
     def warn(self, warning: str) -> None:
-        """As AnsibleModule's own: warnings come with whatever the module tells."""
+        """Record a warning as AnsibleModule does: warnings are part of every result."""
         self.warnings.append(warning)
 
     def run_command(self, command: list[str]) -> tuple[int, str, str]:
-        """As AnsibleModule's own."""
+        """Run a command as AnsibleModule does."""
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         return done.returncode, done.stdout, done.stderr
 
@@ -59,7 +59,7 @@ class Stage:
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Runs a module once; the result of a failed one carries `failed: True`, as under Ansible."""
+    """Run a module once; the result of a failed one has `failed: True`, as under Ansible."""
 
     def once(module: ModuleType, arguments: dict[str, Any], *, check: bool = False, diff: bool = False) -> dict[str, Any]:
         monkeypatch.setattr(module, "AnsibleModule", Stage(arguments, check, diff))

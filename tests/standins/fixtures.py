@@ -1,4 +1,4 @@
-"""An AWS account that is none: the moto server, and the environment in which the real engine takes the stand-in for the aws provider."""
+"""A simulated AWS account: the moto server, and an environment in which the real engine uses the stand-in for the aws provider."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ import boto3
 ROOT: Final = Path(__file__).resolve().parents[2]
 REGION: Final = "us-east-1"
 _PROVIDER: Final = "resource-aws-v7.51.1"
-"""The folder name says kind, name and version; the engine takes an exact match without a question."""
+"""The folder name has kind, name and version; the engine accepts an exact match without a check."""
 
 
 @dataclass(frozen=True)
 class AwsAccount:
-    """One moto server and a Pulumi home that holds the stand-in plugin."""
+    """One moto server and a Pulumi home with the stand-in plugin."""
 
     endpoint: str
     pulumi_home: Path
 
     @property
     def environment(self) -> dict[str, str]:
-        """What an engine needs to work in this account and nowhere else."""
+        """Return the environment with which an engine works in this account only."""
         return {
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_ACCESS_KEY_ID": "standin",
@@ -46,21 +46,21 @@ class AwsAccount:
         }
 
     def within(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """The environment with every way to a real account taken out and this one put in."""
+        """Return the environment without access to a real account, and with this one."""
         return {**{key: value for key, value in environment.items() if not key.startswith(("AWS_", "MOTO_"))}, **self.environment}
 
     def client(self, service: str, region: str = REGION) -> Any:
-        """A boto3 client of this account."""
+        """Return a boto3 client of this account."""
         session = boto3.Session(aws_access_key_id="standin", aws_secret_access_key="standin", region_name=region)
         return session.client(service, endpoint_url=self.endpoint)
 
     def reset(self) -> None:
-        """Forgets everything that was made."""
+        """Delete every resource of the account."""
         urllib.request.urlopen(urllib.request.Request(f"{self.endpoint}/moto-api/reset", method="POST"), timeout=30).close()
 
 
 def install_plugin(pulumi_home: Path) -> None:
-    """Puts the stand-in where the engine looks for the aws provider. Never on a PATH: there it would hide the real one."""
+    """Install the stand-in where the engine searches for the aws provider. Never on a PATH: there it would hide the real one."""
     folder = pulumi_home / "plugins" / _PROVIDER
     folder.mkdir(parents=True)
     plugin = folder / "pulumi-resource-aws"
@@ -70,7 +70,7 @@ def install_plugin(pulumi_home: Path) -> None:
 
 @contextmanager
 def serving(folder: Path) -> Iterator[AwsAccount]:
-    """An account for as long as the context lasts."""
+    """Yield an account for the duration of the context."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("AWS_", "MOTO_"))}
     environment["PYTHONPATH"] = f"{ROOT}/tests"
     install_plugin(folder)

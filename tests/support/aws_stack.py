@@ -1,4 +1,4 @@
-"""A copy of the project with a stack of aws, in an account that is a stand-in."""
+"""A copy of the project with an aws stack, in the account of a moto server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pulumi.export("sources", built.sources)
 
 
 def clone_aws_stack(stack: str, folder: Path, account: AwsAccount, *, whole: bool = False) -> Project:
-    """A copy of the project with a stack like a committed one: its image pinned, its state where it may be lost."""
+    """Return a copy of the project with a stack like a committed one: its image pinned, local state allowed."""
     made = clone(folder / "checkout", like=stack)
     described = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{stack}.yaml").read_text())["config"]["rackwright:cluster"]
 
@@ -35,7 +35,7 @@ def clone_aws_stack(stack: str, folder: Path, account: AwsAccount, *, whole: boo
         cluster["target"]["image"]["id"] = _IMAGE
         for instances in cluster["target"]["instances"].values():
             if "reservation" in instances.get("capacity_type", {}):
-                instances["capacity_type"]["reservation"] = bought(account, described["target"]["region"], instances["type"])
+                instances["capacity_type"]["reservation"] = buy_capacity_block(account, described["target"]["region"], instances["type"])
 
     made.edit(pinned)
     made.environment = {**account.within(made.environment), "AWS_REGION": described["target"]["region"], "PULUMI_SKIP_CHECKPOINTS": "true"}
@@ -44,8 +44,8 @@ def clone_aws_stack(stack: str, folder: Path, account: AwsAccount, *, whole: boo
     return made
 
 
-def bought(account: AwsAccount, region: str, type_: str) -> str:
-    """A capacity block with room for what is made, and for what is made again."""
+def buy_capacity_block(account: AwsAccount, region: str, type_: str) -> str:
+    """Buy a capacity block with space for the instances and for their replacements; return its id."""
     ec2 = account.client("ec2", region)
     offers = ec2.describe_capacity_block_offerings(InstanceType=type_, InstanceCount=8, CapacityDurationHours=24)["CapacityBlockOfferings"]
     block = ec2.purchase_capacity_block(CapacityBlockOfferingId=offers[0]["CapacityBlockOfferingId"], InstancePlatform="Linux/UNIX")

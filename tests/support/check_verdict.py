@@ -22,7 +22,7 @@ def verdict(
     run: Callable[[str, str], subprocess.CompletedProcess[str]],
     limit: Any = None,
 ) -> tuple[str, str]:
-    """What the check says of the machine `name`, and why; `run` runs a command on a machine."""
+    """Return the check's verdict and reason for the machine `name`; `run` runs a command on a machine."""
     record = declared.nodes[name]
 
     def ask(probe: Probe[Any]) -> Any:
@@ -45,5 +45,5 @@ def verdict(
 
 
 def _plain(data: Any) -> Any:
-    """A record as checks are given it."""
+    """Return a record in the form that checks receive."""
     return json.loads(json.dumps(data), object_hook=lambda values: SimpleNamespace(**values))

@@ -1,4 +1,4 @@
-"""How a command of a test ended."""
+"""Result of a command that a test ran."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Final
 
 _LAST_LINES: Final = 80
-"""Lines that `end` quotes: an engine's reasons, and those of the checks that are red, come after hundreds of lines of progress."""
+"""Lines that `end` quotes: an engine's reasons, and those of failed checks, follow hundreds of lines of progress."""
 
 
 @dataclass(frozen=True)
 class CommandResult:
-    """The end of one command. `output` holds both streams in the order in which they came; `seconds` is wall time."""
+    """Result of one command. `output` has both streams in the order of writing; `seconds` is wall time."""
 
     command: str
     status: int

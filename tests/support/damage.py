@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 CELLS = ("", "[N/A]", "ERR!", "[Unknown Error]", "3.35544e+07", "1,5", "\x00")
-"""What stands in the place of a value."""
+"""Replacements of a value."""
 WARNING = "Warning: this feature is deprecated and will be removed"
 
 

@@ -1,6 +1,6 @@
-"""Machines with kernels of their own, for what containers cannot do: small Debian VMs under QEMU's emulator, which needs no KVM.
+"""Machines with kernels of their own, for tests that containers cannot run: small Debian VMs under QEMU's emulator, without KVM.
 
-They share one network, one disk image that none of them writes to, and the key of the test. Each boots in about 20 s.
+They share one network, one read-only disk image, and the key of the test. Each boots in about 20 s.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ PACKAGES: Final = (
     *("initramfs-tools", "linux-image-cloud-amd64", "udev"),
     *("chrony", "iputils-ping", "nfs-kernel-server", "nftables", "psmisc", "sudo", "tzdata"),
 )
-"""A machine, a kernel for it, and what the roles install: the emulator takes minutes for a package."""
+"""Packages of a machine, its kernel, and those that the roles install: the emulator takes minutes for a package."""
 DISK_MIB: Final = 2000
 SPARE_MIB: Final = 512
 _ROOTS_HOME: Final = "root"
-"""Where the key lies in the image, below its top."""
+"""Folder of the key in the image."""
 _BOOT: Final = 600.0
 """Seconds; 20 for one on two quiet cores, several minutes on a machine that has other work."""
 
 
 def missing_requirements() -> str:
-    """Why no such machine can be made here; empty where it can."""
+    """Return why such a machine cannot be created here, or an empty text."""
     tools = [tool for tool in ("qemu-system-x86_64", "mmdebstrap", "mke2fs") if shutil.which(tool) is None]
     if tools:
         return f"not installed: {', '.join(tools)} (apt install qemu-system-x86 mmdebstrap e2fsprogs)"
@@ -43,9 +43,9 @@ class EmulatedMachines:
 
     folder: Path
     sockets: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="rw-")))
-    """Of standing connections: the emulator takes seconds for an SSH handshake. Short, because a socket's path is."""
+    """Folder for the sockets of persistent connections: the emulator takes seconds for an SSH handshake. Socket paths must be short."""
     packages: tuple[str, ...] = ()
-    """Besides those above."""
+    """Packages in addition to those above."""
     spare_disks: int = 0
     """Empty disks of each machine: /dev/vdb and so on."""
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
@@ -53,17 +53,17 @@ class EmulatedMachines:
 
     @property
     def ssh_config(self) -> Path:
-        """How they are reached, each by its name."""
+        """Return the SSH configuration with each machine by its name."""
         return self.folder / "ssh_config"
 
     def build(self) -> None:
-        """The disk image, the kernel and the key; about a minute."""
+        """Build the disk image, the kernel and the key, which takes about a minute."""
         self.folder.mkdir(parents=True)
         _run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.folder / "id"))
         root = self.folder / "root"
         key = f'install -D -m 0600 {self.folder}/id.pub "$1"/{_ROOTS_HOME}/.ssh/authorized_keys'
         network = 'chroot "$1" systemctl --quiet enable systemd-networkd'
-        # It takes minutes of the emulator's time at every start, and looks for disks that are not there.
+        # Takes minutes of the emulator's time at every start, and searches for disks that do not exist.
         idle = 'chroot "$1" systemctl --quiet mask e2scrub_reap.service'
         hooks = [f"--customize-hook={hook}" for hook in (key, network, idle)]
         _run(
@@ -103,7 +103,7 @@ class EmulatedMachines:
         ]
 
     def _spare(self, name: str) -> list[Path]:
-        """Its empty disks, which it may write to."""
+        """Return its empty, writable disks."""
         disks = [self.folder / f"{name}.disk{number}" for number in range(self.spare_disks)]
         for disk in disks:
             with disk.open("wb") as stream:
@@ -125,7 +125,7 @@ class EmulatedMachines:
             time.sleep(1)
 
     def try_on(self, name: str, command: str) -> subprocess.CompletedProcess[str]:
-        """A command on a machine, as root."""
+        """Run a command on a machine as root."""
         return subprocess.run(
             ["ssh", "-F", str(self.ssh_config), name, command],
             capture_output=True,
@@ -136,13 +136,13 @@ class EmulatedMachines:
         )
 
     def on(self, name: str, command: str) -> str:
-        """What a command on a machine says; it has to succeed."""
+        """Return the output of a command on a machine; fail if the command fails."""
         ended = self.try_on(name, command)
         assert not ended.returncode, f"{name}: {command}\n{ended.stdout}{ended.stderr}"
         return ended.stdout.strip()
 
     def remove(self) -> None:
-        """Pull the plugs; the disk goes with the folder."""
+        """Stop the machines; the disks are deleted with the folder."""
         for machine in self.running.values():
             machine.kill()
             machine.wait()

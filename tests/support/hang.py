@@ -1,4 +1,4 @@
-"""Waits of a test for an event that comes sooner or later, however busy the machine is."""
+"""Waits of a test for an event, at any speed of the machine."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Final
 
 HANG_SECONDS: Final = 900.0
-"""After this time an event counts as one that never comes. Nothing is judged by how soon it comes."""
+"""Seconds after which an event counts as absent. No result depends on how soon the event occurs."""
 ENDLESS_SECONDS: Final = 1200
-"""What a command sleeps that a test expects to be ended. It outlasts HANG_SECONDS, so that its own end is never taken for that."""
+"""Seconds that a command sleeps until the test ends it: longer than HANG_SECONDS, so that its own end is never taken for that."""
 _LONGER: Final = (1, 4, 16, 64)
 
 
@@ -24,9 +24,9 @@ def wait_until(
 
 
 def try_with_longer_limits(scene: Callable[[int], None]) -> None:
-    """Run a scene whose limits are multiplied by the factor that it is given, up to four times with a larger one each, until it passes.
+    """Run a test body with limits multiplied by a factor, up to four times with a larger one each, until it passes.
 
-    For code that must get something done within a limit of its own: how long that takes depends on what else the machine does.
+    For code with a limit of its own for an action, whose duration depends on the load of the machine.
     """
     for factor in _LONGER[:-1]:
         try:

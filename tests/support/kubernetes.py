@@ -1,4 +1,4 @@
-"""What the end-to-end tests of Kubernetes do with a lab: run kubectl, verify, wait for a state."""
+"""Helpers of the Kubernetes end-to-end tests: run kubectl, verify, wait for a state."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from support.command import CommandResult
 from support.project import Project
 
 WAIT_SECONDS: Final = 300.0
-"""Longest wait for a state of the cluster. Nothing is judged by it: a state that never comes is the failure."""
+"""Longest wait for a state of the cluster. Only a state that never occurs is a failure."""
 
 
 def run_on(lab: Project, command: str, *, stdin: str = "", nodes: Sequence[str] = ("login0",)) -> CommandResult:
-    """Run a command as root on the first of `nodes` that answers over SSH."""
+    """Run a command as root on the first of `nodes` that responds over SSH."""
     for node in nodes:
         started = time.monotonic()
         words = ["ssh", "-F", str(lab.home / lab.stack / "ssh_config"), node, command]
@@ -45,7 +45,7 @@ def failed_checks(lab: Project) -> dict[str, str]:
 
 
 def verify_until_passed(lab: Project) -> dict[str, str]:
-    """Verify until every check has passed: a kubelet that was restarted learns of its GPUs a moment later."""
+    """Verify until every check has passed: a restarted kubelet registers its GPUs a moment later."""
     deadline = time.monotonic() + WAIT_SECONDS
     while (failed := failed_checks(lab)) and time.monotonic() < deadline:
         time.sleep(1)
@@ -53,7 +53,7 @@ def verify_until_passed(lab: Project) -> dict[str, str]:
 
 
 def wait_for(query: Callable[[], str], wanted: Callable[[str], bool]) -> str:
-    """Query until the answer is as wanted; return it."""
+    """Repeat a query until its result is as wanted; return it."""
     deadline, answer = time.monotonic() + WAIT_SECONDS, query()
     while not wanted(answer):
         assert time.monotonic() < deadline, answer

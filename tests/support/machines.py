@@ -1,4 +1,4 @@
-"""Machines that no stack manages: containers set up as somebody else's VMs are, with an sshd, a user and keys of their own."""
+"""Machines without a stack: containers that are set up like another owner's VMs, with an sshd, a user and keys of their own."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Machines:
     identity: Path
     found: dict[str, dict[str, Any]] = field(default_factory=dict)
     devices: tuple[str, ...] = ()
-    """Devices of this machine that they are given."""
+    """Devices of this machine inside the containers."""
 
     def start(self, *names: str) -> None:
         """Switch machines on for the first time."""
@@ -62,16 +62,16 @@ class Machines:
             self.found[name] = {"address": address, "host_key": self.set_up(name)}
 
     def set_up(self, name: str) -> str:
-        """Make its user and its host keys; the fingerprint that its console shows."""
+        """Create its user and its host keys; return the fingerprint as on its console."""
         self.on(name, "until systemctl list-units >/dev/null 2>&1; do sleep 0.1; done")
         return self.on(name, _SET_UP, stdin=self.identity.with_suffix(".pub").read_text()).strip().splitlines()[-1]
 
     def on(self, name: str, script: str, *, stdin: str = "") -> str:
-        """Do something on a machine's console."""
+        """Run a script on a machine's console; return its output."""
         return podman("exec", "--interactive", f"{self.name}-{name}", "sh", "-c", script, stdin=stdin)
 
     def remove(self) -> None:
-        """Scrap them all."""
+        """Remove all of them."""
         label = f"label={_LABEL}={self.name}"
         for listing, removal in ((("ps", "-a"), ("rm", "--force", "--time", "0", "--volumes")), (("network", "ls"), ("network", "rm"))):
             if names := podman(*listing, "-q", "--filter", label).split():
@@ -79,7 +79,7 @@ class Machines:
 
 
 def podman(*arguments: str, stdin: str = "") -> str:
-    """Run podman; what it printed."""
+    """Run podman; return its output."""
     cgroup_v2 = Path("/sys/fs/cgroup/cgroup.controllers").exists()
     command = ["podman", *(() if cgroup_v2 else ("--runtime", "runc")), *arguments]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180, input=stdin)
@@ -108,6 +108,6 @@ def describe(project: Project, machines: Machines) -> None:
         for limited in (*cluster["scheduler"]["accounts"].values(), *cluster["scheduler"]["qos"].values()):
             limited.pop("grp_gpus", None)
             limited.pop("max_gpus_per_user", None)
-        cluster.pop("fabric", None)  # It is between GPUs, and real machines would have real adapters.
+        cluster.pop("fabric", None)  # The fabric connects GPUs, and real machines would have real adapters.
 
     project.edit(change)

@@ -23,7 +23,7 @@ class Parser:
 
     name: str
     functions: tuple[tuple[str, str], ...]
-    """Module and name of the functions that it stands for."""
+    """Module and name of the functions that it replaces."""
     read: Callable[[str], Any]
     sample: str
 

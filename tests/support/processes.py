@@ -9,11 +9,11 @@ from typing import Final
 from support.project import Project
 
 _REMAINING: Final = frozenset({"conmon", "aardvark-dns", "ssh", "ssh:"})
-"""Programs of containers that go on, and kept SSH connections with their jump host, which end by themselves."""
+"""Programs of containers that keep running, and persistent SSH connections with their jump host, which exit on their own."""
 
 
 def list_processes(project: Project) -> list[str]:
-    """Return the command lines of the engine, the provider and all that they started: their environment names the copy's home."""
+    """Return the command lines of the engine, the provider and their descendants: their environment names the copy's state directory."""
     marker = f"RACKWRIGHT_HOME={project.home}".encode()
     commands = []
     for entry in Path("/proc").iterdir():

@@ -1,6 +1,6 @@
-"""A copy of the project with a stack of its own: what a user has after `git clone`, for tests and benchmarks to run on.
+"""A copy of the project with a stack of its own, as a user has after `git clone`, for tests and benchmarks.
 
-Everything a copy makes carries its stack's name as label, its home is its own, and `remove` proves that nothing is left.
+Everything that a copy creates has its stack's name as a label, its state directory is its own, and `remove` proves that nothing is left.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SKIPPED = shutil.ignore_patterns("__pycache__", "*.pyc", ".mypy_cache", ".ruff_
 
 
 def _interruptible() -> None:
-    """As at a terminal: whoever runs the tests in the background has them ignore SIGINT, and children inherit that."""
+    """Reset SIGINT to its default: background shells set it to ignored, and children inherit that."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -61,12 +61,12 @@ class Project:
 
     @property
     def home(self) -> Path:
-        """The copy's own home."""
+        """Return the copy's own state directory."""
         return Path(self.environment["RACKWRIGHT_HOME"])
 
     @property
     def stack_file(self) -> Path:
-        """The stack's description."""
+        """Return the path of the stack file."""
         return self.folder / "stacks" / f"Pulumi.{self.stack}.yaml"
 
     def edit(self, change: Callable[[dict[str, Any]], None]) -> None:
@@ -102,7 +102,7 @@ class Project:
         return CommandResult(" ".join(command), child.returncode, output, time.monotonic() - started)
 
     def pulumi_command(self, verb: str, *options: str) -> list[str]:
-        """`pulumi VERB -s STACK`, without questions."""
+        """Return `pulumi VERB -s STACK` without prompts."""
         asked = () if verb == "preview" else ("--yes", "--skip-preview")
         return [str(ROOT / ".venv/bin/pulumi"), verb, "--stack", self.stack, "--color", "never", "--non-interactive", *asked, *options]
 
@@ -110,8 +110,8 @@ class Project:
         """Run Pulumi on the stack."""
         return self.run(self.pulumi_command(verb, *options), timeout=timeout)
 
-    def must(self, verb: str, *options: str, timeout: float = _PATIENCE) -> CommandResult:
-        """Run Pulumi on the stack; it has to succeed."""
+    def run_checked(self, verb: str, *options: str, timeout: float = _PATIENCE) -> CommandResult:
+        """Run Pulumi on the stack; fail if it fails."""
         said = self.pulumi(verb, *options, timeout=timeout)
         assert said.ok, said.end
         return said
@@ -129,29 +129,29 @@ class Project:
         return self.ssh("login0", f"runuser -l alice -c {json.dumps(command)}", timeout=timeout)
 
     def report(self) -> dict[str, Any]:
-        """The verdict on record."""
+        """Return the recorded report."""
         found: dict[str, Any] = json.loads((self.home / self.stack / "report.json").read_text())
         return found
 
     def resources(self) -> dict[str, dict[str, Any]]:
-        """The engine's record, by resource name."""
+        """Return the engine's record, by resource name."""
         state = self.home / ".engine/state/.pulumi/stacks/rackwright" / f"{self.stack}.json"
         deployment = json.loads(state.read_text())["checkpoint"]["latest"]
         return {resource["urn"].split("::")[-1]: resource for resource in deployment.get("resources") or []}
 
     def incarnations(self) -> dict[str, str]:
-        """Which life each node is in."""
+        """Return node -> id of its instance."""
         found = self.resources()
         return {name: found[name]["outputs"]["incarnation"] for name in found if found[name]["type"] == "rackwright:lab:Node"}
 
     def leftovers(self) -> list[str]:
-        """Containers, volumes and networks that carry the stack's label."""
+        """Return containers, volumes and networks with the stack's label."""
         label = f"label=rackwright.stack={self.stack}"
         listings = (("ps", "-a", "--filter", label), ("volume", "ls", "--filter", label), ("network", "ls", "--filter", label))
         return [line for listing in listings for line in _podman(*listing, "-q").split()]
 
     def remove(self) -> None:
-        """End what is left of the stack, by its label alone."""
+        """Remove the rest of the stack, found by its label only."""
         for kind, listing in (("rm", ("ps", "-a")), ("volume rm", ("volume", "ls")), ("network rm", ("network", "ls"))):
             names = _podman(*listing, "-q", "--filter", f"label=rackwright.stack={self.stack}").split()
             if names:
@@ -161,7 +161,7 @@ class Project:
 
 
 def clone(folder: Path, *, like: str = "lab", number: int | None = None) -> Project:
-    """A copy of the project with a stack like one of `stacks/`, under a name, network and port of its own."""
+    """Return a copy of the project with a stack like one of `stacks/`, under a name, network and port of its own."""
     reservation = None
     if number is None:
         number, reservation = reserve_number()
@@ -183,7 +183,7 @@ def clone(folder: Path, *, like: str = "lab", number: int | None = None) -> Proj
 
 
 def reserve_number() -> tuple[int, IO[str]]:
-    """Return a number whose network (10.NUMBER.0.0/24) no other test and no podman network has, and the lock that keeps it."""
+    """Return a number whose network (10.NUMBER.0.0/24) no other test and no podman network has, and the lock that reserves it."""
     folder = Path(tempfile.gettempdir()) / f"rackwright-test-networks-{os.getuid()}"
     folder.mkdir(exist_ok=True)
     subnets = _podman("network", "ls", "--format", "json") if shutil.which("podman") else ""

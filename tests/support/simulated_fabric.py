@@ -1,4 +1,4 @@
-"""A planned fabric brought up by ibsim and OpenSM in one container, and what ibnetdiscover then sees of it."""
+"""A planned fabric, simulated by ibsim and OpenSM in one container, and the output of ibnetdiscover for it."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ for order; do printf '%s\\n' "$order" > console; done
 [ $# = 0 ] || sleep 1
 LD_PRELOAD=$preload ibnetdiscover -p
 """
-"""Here everybody uses loopback, and nobody comes from elsewhere."""
+"""The container's only listeners and clients use loopback."""
 
 
-def planned(nodes: int) -> Plan:
-    """A cluster of 8-GPU nodes with a rail for each GPU. Where it fills every switch, nothing but workers finds a port."""
+def plan_for(nodes: int) -> Plan:
+    """Return the plan of a cluster of 8-GPU nodes with a rail for each GPU. If it fills every switch, only workers have a port."""
     groups = {"login": {"count": 1}, "worker": {"count": nodes, "reserved_addresses": nodes, "gpus": {"model": "h100", "count": 8}}}
     loaded = load_cluster(
         {"target": {"kind": "lab"}, "network": {"cidr": "10.77.0.0/20"}, "groups": groups, "fabric": {"kind": "infiniband"}}
@@ -35,8 +35,8 @@ def planned(nodes: int) -> Plan:
     return expand(loaded.cluster, "simulated")
 
 
-def seen(image: str, netlist: str, *orders: str, manager: str = "worker0/mlx5_0") -> str:
-    """What ibnetdiscover says of the fabric once its subnet is up and ibsim was given the orders."""
+def discover(image: str, netlist: str, *orders: str, manager: str = "worker0/mlx5_0") -> str:
+    """Return the output of ibnetdiscover after the subnet is up and ibsim has run the orders."""
     return podman(
         *("run", "--rm", "--interactive", "--network", "none", "--label", "rackwright.test.fabric=1", *limits()),
         *("--entrypoint", "/usr/bin/timeout", image, "60", "sh", "-c", _BRING_UP, "fabric", manager, *orders),

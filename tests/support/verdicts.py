@@ -1,4 +1,4 @@
-"""The verdict of one check function on what its probes answer, as a run of the checks makes it."""
+"""The verdict of one check function for given probe results, as in a run of the checks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rackwright.report.verdict import Verdict
 
 
 def verdict_of(check: Callable[..., None], answers: Mapping[Probe[Any], Callable[[], Any]], **given: Any) -> tuple[Verdict, str]:
-    """Return verdict and reason of a check. `answers` has a function for each probe's answer; `given` are the check's other arguments."""
+    """Return verdict and reason of a check. `answers` has a function for each probe's result; `given` are the check's other arguments."""
     expect = Expect()
     offered = {**given, "ask": lambda probe, of=None: answers[probe](), "expect": expect}
     try:
@@ -24,5 +24,5 @@ def verdict_of(check: Callable[..., None], answers: Mapping[Probe[Any], Callable
 
 
 def answers_of(texts: Mapping[Probe[Any], str]) -> dict[Probe[Any], Callable[[], Any]]:
-    """Return the answers of probes whose commands printed these texts."""
+    """Return the results of probes whose commands printed these texts."""
     return {probe: lambda probe=probe, text=text: probe.read(Raw(out=text)) for probe, text in texts.items()}

@@ -11,5 +11,5 @@ from rackwright.drivers import pulumi
 
 def up(stack: Annotated[str, typer.Argument(help="Stack name.")]) -> None:
     """Create, configure and verify a stack: `pulumi up` without prompts."""
-    pulumi.provide(stack)
+    pulumi.install_prerequisites(stack)
     raise typer.Exit(pulumi.run("up", stack))

@@ -1,1 +1,1 @@
-"""What follows from a cluster by arithmetic: nodes, addresses, fabric layout, cost."""
+"""Values that follow from a cluster by arithmetic: nodes, addresses, fabric layout, cost."""

@@ -1,4 +1,4 @@
-"""What a cluster costs while it is up, line by line, from the catalogue's list prices and what the stack file says."""
+"""Cost of a running cluster, line by line, from the catalogue's list prices and the stack file's own."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from rackwright.model.targets.hosts import HostsTarget
 HOURS_PER_YEAR: Final = 8760
 """Of 365 days; accountants write hardware off by calendar years."""
 SMALL_DISK_GIB: Final = 20
-"""A disk whose size nobody declares: Slurm's state, its accounting database, a metadata server's changelogs."""
+"""GiB of a disk without a declared size: Slurm's state, its accounting database, a metadata server's changelogs."""
 _FREE_IOPS: Final = 3000
 _FREE_THROUGHPUT: Final = 125
-"""What every gp3 volume has without paying more (prices.csv: ebs-gp3-iops, ebs-gp3-throughput)."""
+"""MiB/s that every gp3 volume includes in its price (prices.csv: ebs-gp3-iops, ebs-gp3-throughput)."""
 _THE_STACK_FILE: Final = "the stack file"
 _DIGITS: Final = 6
 """Decimal places of an amount in USD. Chosen: more than prices in prices.csv have, few enough to hide the rounding of binary fractions."""
 
 
 class CostLine(ConfigModel):
-    """What one thing costs. Without `usd_per_hour` nobody knows, or it is paid up front; the remark says which."""
+    """Cost of one item. Without `usd_per_hour` the price is unknown, or paid up front; the remark has the reason."""
 
     group: str
     """The group it belongs to, the file system's name, or `network`."""
@@ -39,50 +39,50 @@ class CostLine(ConfigModel):
     source: str
     item: str = ""
     date: str | None = None
-    """The day the price was published, ISO 8601; None where the stack file says it."""
+    """The day the price was published, ISO 8601; None for a price of the stack file."""
     region: str | None = None
     remark: str = ""
     usd_up_front: float | None = None
-    """Paid once, whether or not it runs; then `usd_per_hour` is its share of an hour."""
+    """One-time payment, whether or not the item runs; `usd_per_hour` is then its share per hour."""
 
     @property
     def known(self) -> bool:
-        """Whether there is a price at all."""
+        """Return whether the price is known."""
         return self.usd_per_hour is not None or self.usd_up_front is not None
 
 
 class Cost(ConfigModel):
-    """What the stack costs while it is up."""
+    """Cost of a running stack."""
 
     usd_per_hour: float = 0.0
-    """The sum of what is known."""
+    """Sum of the known prices."""
     lines: tuple[CostLine, ...] = ()
     complete: bool = True
-    """False where a price is missing: then every sum is a least one."""
+    """False where a price is missing: every sum is then a lower bound."""
     notes: tuple[str, ...] = ()
 
     @property
     def usd_up_front(self) -> float:
-        """What is paid once."""
+        """Return the sum of one-time payments."""
         return sum(line.usd_up_front or 0.0 for line in self.lines)
 
     def total(self, hours: float) -> float:
-        """What it costs in all after some hours."""
+        """Return the total cost after some hours."""
         running = sum(line.usd_per_hour or 0.0 for line in self.lines if line.usd_up_front is None)
         return round(self.usd_up_front + spent(1, running, hours), _DIGITS)
 
 
 def spent(count: float, usd_per_hour: float, hours: float = 1.0) -> float:
-    """What things cost that are paid by the hour.
+    """Return the cost of items that are paid by the hour.
 
     >>> spent(8, 98, 7 * 24)
-    131712.0
+    131712
     """
     return round(count * usd_per_hour * hours, _DIGITS)
 
 
 def cost(cluster: Cluster) -> Cost:
-    """The lines of a cluster and their sum; a node that is out costs what it costs in."""
+    """Return the lines of a cluster and their sum; a node that is out costs the same as one that is in."""
     lines = tuple(_lines(cluster))
     known = sum(line.usd_per_hour for line in lines if line.usd_per_hour is not None)
     return Cost(
@@ -108,7 +108,7 @@ def _machines(cluster: Cluster, target: HostsTarget) -> Iterator[CostLine]:
     for name, group in cluster.groups.items():
         mine = ownership.machines.get(name) if ownership else None
         if ownership is None or mine is None:
-            remark = "not known: target.ownership_cost says what machines cost"
+            remark = "unknown: declare target.ownership_cost"
             yield CostLine(group=name, count=group.count, usd_per_hour=None, source=_THE_STACK_FILE, item="machines", remark=remark)
             continue
         written_off = mine.price_usd / (ownership.years * HOURS_PER_YEAR)
@@ -167,10 +167,10 @@ def _listed(group: str, count: int, type_: str, known: InstanceType | None) -> C
 
 
 def _block(line: CostLine, total: float | None, duration: int | None) -> CostLine:
-    """A block is paid when it is bought, by its offering: the list price has nothing to do with it."""
+    """Return the line of a capacity block, paid when it is bought, by its offering: the list price does not apply."""
     own = {"source": _THE_STACK_FILE, "date": None, "region": None, "usd_up_front": total}
     if total is None:
-        return line.model_copy(update={**own, "usd_per_hour": None, "remark": "capacity block: paid up front, usd_total is not said"})
+        return line.model_copy(update={**own, "usd_per_hour": None, "remark": "capacity block: paid up front, usd_total is not declared"})
     if duration is None:
         return line.model_copy(update={**own, "usd_per_hour": None, "remark": "capacity block: paid up front, not in the hourly price"})
     hours = duration / 3600
@@ -185,7 +185,7 @@ def _roots(group: str, count: int, root: RootVolume) -> CostLine:
 
 
 def _disks(cluster: Cluster, name: str, group: Group) -> list[int]:
-    """GiB of each disk that outlives its node, also of nodes that are out: what the plan calls volumes."""
+    """Return GiB of each disk that outlives its node, also of nodes that are out: the plan's volumes."""
     roles = roles_of(name, group)
     served = [
         storage
@@ -226,7 +226,7 @@ def _priced(item: str, group: str, name: str, amount: float, count: int) -> Cost
 
 
 def _line(price: UnitPrice, group: str, name: str, amount: float, count: int) -> CostLine:
-    """Things of equal size at a unit price."""
+    """Return the line of items of equal size at a unit price."""
     each = price.usd_per_hour
     return CostLine(
         group=group,

@@ -41,7 +41,7 @@ def compute_layout(
 
     `spare`: ports of each leaf that are reserved for other devices than the nodes' HCAs.
 
-    >>> lay_out(ports=64, rails=8, nodes=256)
+    >>> compute_layout(ports=64, rails=8, nodes=256)
     Layout(per_unit=32, units=8, spines=32, links=1)
     """
     widest = _widest(ports - spare, oversubscription)

@@ -54,7 +54,7 @@ def blocks(cluster: Cluster) -> dict[str, int]:
 
 
 def space(cidr: IPv4Network) -> int:
-    """Return the number of addresses for groups: all but those below FIRST_OFFSET and the broadcast address."""
+    """Return the number of addresses for groups: all except those below FIRST_OFFSET and the broadcast address."""
     return max(0, cidr.num_addresses - FIRST_OFFSET - 1)
 
 

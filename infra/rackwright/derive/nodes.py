@@ -1,6 +1,6 @@
-"""The nodes a cluster declares, with their group's and their own settings merged: what rules judge and the plan gives addresses to.
+"""The nodes that a cluster declares, with their group's and their own settings merged: the input of rules and of the plan.
 
-What an instance type has is the catalogue's; all else is what the stack file says.
+The catalogue has the properties of an instance type; the stack file has all others.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rackwright.model.groups import Gpus, Group, NodeGpus, NodeOverride, Role, S
 
 _NOTHING: Final = NodeOverride()
 SCHEDULABLE: Final = 0.95
-"""Of an instance type's memory: kernel and firmware keep some, and Slurm drains a node that shows less than it was told (AWS
+"""Share of an instance type's memory: kernel and firmware reserve some, and Slurm drains a node that shows less than configured (AWS
 ParallelCluster configuration reference: SchedulableMemory, 95 % of what EC2 lists)."""
 
 
@@ -39,12 +39,12 @@ class DeclaredNode:
 
     @property
     def is_in(self) -> bool:
-        """Whether it takes part in phases and checks."""
+        """Return whether the node takes part in phases and checks."""
         return self.state is State.IN
 
 
 def members(cluster: Cluster) -> tuple[DeclaredNode, ...]:
-    """All declared nodes in declared order, also those that are out."""
+    """Return all declared nodes in declared order, nodes that are out included."""
     return tuple(_members(cluster))
 
 
@@ -58,7 +58,7 @@ def _members(cluster: Cluster) -> Iterator[DeclaredNode]:
 
 
 def _fitted(group: Group, known: InstanceType | None) -> Group:
-    """The group with what its instance type has, where the stack file does not say it."""
+    """Return the group with the properties of its instance type where the stack file has none."""
     if known is None:
         return group
     gpus = Gpus(model=known.gpu_model, count=known.gpu_count) if known.gpu_model else None
@@ -89,7 +89,7 @@ def _member(cluster: Cluster, group_name: str, group: Group, roles: tuple[Role, 
 
 
 def merge_gpus(group: Gpus | None, own: NodeGpus | None) -> Gpus | None:
-    """The group's GPUs with the node's own settings; None when nothing is left of them."""
+    """Return the group's GPUs with the node's own settings, or None when none is left."""
     if own is None:
         merged = group
     else:

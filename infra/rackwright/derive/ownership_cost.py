@@ -1,4 +1,4 @@
-"""Machines of one's own against rented ones: what a GPU-hour costs, what a rack draws, when buying has paid off."""
+"""Owned machines compared with rented ones: cost of a GPU-hour, power of a rack, break-even time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Rented:
 
 @dataclass(frozen=True, slots=True)
 class OwnershipCost:
-    """What machines of one's own cost. Nodes that are out were bought, too."""
+    """Cost of owned machines. Nodes that are out were bought, too."""
 
     gpus: int
     usd_bought: float
@@ -36,18 +36,18 @@ class OwnershipCost:
     usd_per_gpu_hour: float | None
     """For each hour that a job uses a GPU; None without GPUs."""
     kw_by_rack: dict[str, float]
-    """At the wall, without the room's cooling."""
+    """At the outlet, without the room's cooling."""
     power_usd_per_hour: float
     utilisation: float
 
     def break_even_months(self, rented: Rented) -> float | None:
-        """Months after which buying has cost less than renting for the hours that jobs use; None where it never does."""
+        """Return the months after which buying is cheaper than renting for the hours that jobs use, or None for never."""
         saved = (rented.usd_per_hour * self.utilisation - self.power_usd_per_hour) * HOURS_PER_MONTH
         return self.usd_bought / saved if saved > 0 else None
 
 
 def balance(cluster: Cluster) -> OwnershipCost | None:
-    """The reckoning of a cluster; None where the stack file says nothing of it."""
+    """Return the ownership cost of a cluster; None where the stack file declares none."""
     inputs = cluster.target.ownership_cost if isinstance(cluster.target, HostsTarget) else None
     if inputs is None:
         return None
@@ -76,7 +76,7 @@ def _kilowatts(known: list[DeclaredNode], inputs: OwnershipCostInputs) -> dict[s
 
 
 def equivalent_instances(cluster: Cluster) -> Rented | None:
-    """The cheapest EC2 types that give as many GPUs of the same models, on demand; None where a model is not to be had there."""
+    """Return the cheapest EC2 types with as many GPUs of the same models, on demand; None where EC2 has no such model."""
     wanted: Counter[str] = Counter()
     for member in members(cluster):
         if member.gpus is not None:

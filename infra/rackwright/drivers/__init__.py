@@ -1,1 +1,1 @@
-"""What the resources drive: podman, ssh, ansible and pytest, each as a child process that can be ended."""
+"""Programs that the resources run: podman, ssh, ansible and pytest, each as a child process that can be stopped."""

@@ -1,7 +1,7 @@
-"""Runs playbooks in a child process and gathers what decided: which hosts changed, which failed and why.
+"""Runs playbooks in a child process and collects the result: which hosts changed, which failed and why.
 
 The child starts from an allow-list of environment variables: an inherited ANSIBLE_HOST_KEY_CHECKING=False would switch off host key
-checking under Mitogen, whatever ansible.cfg says.
+checking under Mitogen, regardless of ansible.cfg.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rackwright.drivers.supervision import INTERRUPTED, current
 
 _INHERITED: Final = ("PATH", "HOME", "USER", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "RACKWRIGHT_HOME", "SSH_AUTH_SOCK")
 _CUT_OFF: Final = ("Context has disconnected", "EOF on stream", "Connection timed out")
-"""How Mitogen says that a connection broke (mitogen/core.py, mitogen/parent.py)."""
+"""Messages of Mitogen about a broken connection (mitogen/core.py, mitogen/parent.py)."""
 
 
 @dataclass(frozen=True)
@@ -33,34 +33,34 @@ class TaskResult:
     detail: str = ""
     role: str = ""
     live: str = ""
-    """Of a task that would change something: what it found there, and next what it would put there; for people, in a few lines."""
+    """Of a task that would change something: the live value, and next the declared one; a few lines for display."""
     declared: str = ""
 
     def __str__(self) -> str:
-        """Where and what, in one line, then the decisive lines."""
+        """Return host and task in one line, then the decisive lines."""
         return f"{self.host}: {self.phase}: {self.task}" + (f": {self.detail}" if self.detail else "")
 
 
 @dataclass
 class PlaybookResult:
-    """What a playbook run did."""
+    """Result of a playbook run."""
 
     status: int = 0
     failed: list[TaskResult] = field(default_factory=list)
     unreachable: list[TaskResult] = field(default_factory=list)
     changed: list[TaskResult] = field(default_factory=list)
     rolls: list[TaskResult] = field(default_factory=list)
-    """Nodes that have to be drained before they can be brought to what is declared, and why."""
+    """Nodes that must be drained before the declared configuration can be applied, and why."""
     message: str = ""
 
     @property
-    def cut_off(self) -> bool:
-        """Whether a connection broke in the middle of a task: nobody knows how far the task came."""
+    def connection_lost(self) -> bool:
+        """Return whether a connection broke in the middle of a task: how far the task came is unknown."""
         return any(sign in result.detail for result in (*self.failed, *self.unreachable) for sign in _CUT_OFF)
 
     @property
     def reasons(self) -> list[str]:
-        """Why it is not good; empty when it is."""
+        """Return why the run failed; empty after a successful run."""
         found = [str(result) for result in (*self.unreachable, *self.failed)]
         return found or ([self.message or f"ansible ended with status {self.status}"] if self.status else [])
 
@@ -78,7 +78,7 @@ async def play(
     answers: Path | None = None,
     on_progress: Callable[[str], Awaitable[None]],
 ) -> PlaybookResult:
-    """Run one playbook of the project; `check` looks only, `answers` is a file for notes of what modules were asked and answered."""
+    """Run one playbook of the project. `check` runs check mode; `answers` is a file that records the modules' arguments and results."""
     applied = PlaybookResult()
     request = {
         "root": str(root),
@@ -116,12 +116,12 @@ async def _take(event: dict[str, Any], applied: PlaybookResult, on_progress: Cal
 
 
 def _noted(answers: Path | None) -> dict[str, str]:
-    """What makes the callback take notes of answers."""
+    """Return the environment that makes the callback record module results."""
     return {} if answers is None else {"RACKWRIGHT_MODULE_RECORDING": str(answers)}
 
 
 def _environment(root: Path) -> dict[str, str]:
-    """What Ansible and the ssh below it may see of this process's environment."""
+    """Return the environment variables that Ansible and its ssh inherit from this process."""
     import ansible_mitogen
 
     strategies = Path(next(iter(ansible_mitogen.__path__))) / "plugins" / "strategy"

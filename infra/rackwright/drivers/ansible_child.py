@@ -18,15 +18,15 @@ from rackwright.drivers.task_diff import sides
 from rackwright.yaml_loader import load_yaml
 
 ROLL: Final = "rackwright_requires_drain"
-"""The fact by which a role says that it can go on only while the node has no jobs, and why."""
+"""Fact by which a role reports that it can continue only while the node has no jobs, and why."""
 _LONGEST_DETAIL: Final = 12
-"""Lines of a failure worth showing."""
+"""Maximum number of displayed lines of a failure."""
 _FOLDER: Final = ".ansible-"
-"""How the name of a run's own folder begins; its process id follows."""
+"""Prefix of a run's own folder; its process id follows."""
 
 
 class Reporter:
-    """Turns ansible-runner's events into the few that matter."""
+    """Reduces ansible-runner's events to those of the result."""
 
     def __init__(self, phases: Mapping[str, str]) -> None:
         self._phases = phases
@@ -34,7 +34,7 @@ class Reporter:
         self.message = ""
 
     def handle(self, event: dict[str, Any]) -> bool:
-        """Take one event; the answer tells ansible-runner not to keep it on disk."""
+        """Handle one event; return False, so that ansible-runner does not store it on disk."""
         kind, data = event.get("event", ""), event.get("event_data", {})
         if kind == "playbook_on_play_start":
             self._phase = self._phases.get(data.get("name", ""), "")
@@ -52,7 +52,7 @@ class Reporter:
         return False
 
     def _changed(self, data: dict[str, Any], result: dict[str, Any]) -> None:
-        """One event for each host it is about: a task that asks a controller about others says which of them would change."""
+        """Report one event per affected host: a task that queries a controller about other nodes lists those that would change."""
         live, declared = sides(result)
         told = {**self._result(data, what_changed(result)), "live": live, "declared": declared}
         about = result.get("changed_hosts") or {told["host"]: live}
@@ -60,7 +60,7 @@ class Reporter:
             _say("changed", **{**told, "host": host, "live": why})
 
     def hidden(self, notes: Iterable[str]) -> None:
-        """Take the notes of tasks that changed something and whose results are not shown."""
+        """Report changed tasks whose results are not shown, from the recorder's lines."""
         for line in notes:
             note = json.loads(line)
             phase = self._phases.get(note.pop("play"), "")
@@ -81,13 +81,13 @@ class Reporter:
 
 
 def phases(playbooks: Iterable[Path]) -> dict[str, str]:
-    """Play name -> phase: the playbook file it stands in."""
+    """Return play name -> phase: the name of the play's playbook file."""
     files = {file.stem: _plays(file) for file in playbooks}
     return {str(play["name"]): stem for stem, plays in files.items() for play in plays if "name" in play and "hosts" in play}
 
 
 def imported(playbook: Path) -> list[Path]:
-    """The playbooks that a table of contents names by their whole paths."""
+    """Return the playbooks that a table of contents imports by absolute path."""
     named = [Path(play.get("ansible.builtin.import_playbook", "")) for play in _plays(playbook)]
     return [file for file in named if file.is_absolute() and file.is_file()]
 
@@ -97,7 +97,7 @@ def _plays(file: Path) -> list[dict[str, Any]]:
 
 
 def failure_lines(result: dict[str, Any]) -> str:
-    """The lines of a failed task that tell why: its message, then what the command said on standard error."""
+    """Return the decisive lines of a failed task: its message, then the command's standard error."""
     message = str(result.get("msg") or "").strip()
     said = str(result.get("stderr") or result.get("module_stderr") or result.get("stdout") or "").strip()
     parts = [message] if message else []
@@ -108,14 +108,14 @@ def failure_lines(result: dict[str, Any]) -> str:
 
 
 def what_changed(result: dict[str, Any]) -> str:
-    """What a changed task says it changed."""
+    """Return what a changed task reports as changed."""
     keys = ("changed_paths", "restarted", "started", "reloaded", "stopped", "changes", "changed_hosts")
     names = [str(name) for key in keys for name in result.get(key, [])]
     return ", ".join(dict.fromkeys(names))
 
 
 def run(request: dict[str, Any]) -> int:
-    """Run the playbook; the status of ansible-playbook."""
+    """Run the playbook; return the status of ansible-playbook."""
     import ansible_runner
 
     root = Path(request["root"])
@@ -143,7 +143,7 @@ def run(request: dict[str, Any]) -> int:
 
 @contextmanager
 def private_tempdir(beside: Path) -> Iterator[str]:
-    """A folder for ansible-runner's files, beside the inventory: it goes with the stack. Those of runs that were killed are removed."""
+    """Yield a folder for ansible-runner's files beside the inventory, removed with the stack. Remove those of killed runs."""
     for left in beside.glob(f"{_FOLDER}*"):
         if not Path(f"/proc/{left.name.removeprefix(_FOLDER).split('-')[0]}").exists():
             shutil.rmtree(left, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Runs the roles' install steps once, over SSH, in a container of the base image, and keeps the result as the node image."""
+"""Runs the roles' install steps once, over SSH, in a container of the base image, and commits the result as the node image."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ Say = Callable[[str], Awaitable[None]]
 _STACK = ".bake"
 """The label of bake containers; no stack can have this name."""
 _BUNDLE = "/run/bake/bundle"
-"""Where the bundle is mounted: copying 700 MB over SSH would take longer than all the rest."""
+"""Mount point of the bundle: copying 700 MB over SSH would take longer than all other steps."""
 
 
 @dataclass(frozen=True)
 class ImageBuild:
-    """What becomes of which image."""
+    """Source image and result of a build."""
 
     base: str
     name: str
     os: str
     scheduler: str
     bundle: str | None
-    """Folder of what Kubernetes needs where no repository answers."""
+    """Folder with the Kubernetes bundle, for clusters without a repository."""
 
 
 async def bake(baking: ImageBuild, info: Say, status: Say) -> None:
-    """Make one image from another."""
+    """Build one image from another."""
     started, name = time.monotonic(), baking.name
     await info("image 2/2: installing what the roles need")
     container = f"rackwright-bake-{baking.name.rsplit(':', 1)[1]}"
@@ -106,7 +106,7 @@ async def _answer(folder: Path) -> None:
             return
         said = ended.stderr.strip()
         await asyncio.sleep(0.25)
-    raise RackwrightError(f"the container that bakes the image does not answer over SSH: {said}")
+    raise RackwrightError(f"the image build container is not reachable over SSH: {said}")
 
 
 async def _install(folder: Path, baking: ImageBuild, status: Say) -> None:
@@ -118,7 +118,7 @@ async def _install(folder: Path, baking: ImageBuild, status: Say) -> None:
 
 
 def _inventory(folder: Path, baking: ImageBuild) -> dict[str, Any]:
-    """One host, no plan: what installs must not depend on what the cluster looks like."""
+    """Return an inventory of one host without a plan: installed packages must not depend on the cluster's layout."""
     return {
         "all": {
             "vars": {

@@ -1,4 +1,4 @@
-"""The bare operating system under the node image: pulled where a registry answers, bootstrapped from the archive otherwise."""
+"""The bare operating system under the node image: pulled from a registry if reachable, else bootstrapped from the archive."""
 
 from __future__ import annotations
 
@@ -29,16 +29,17 @@ _PACKAGES: Final = (
     "systemd-sysv",
 )
 _LOGIN_IDS: Final = r"sed -i -E 's/^(session[[:space:]]+)required([[:space:]]+pam_loginuid\.so)/\1optional\2/' "
-"""A container inherits the audit login id of the person who started it, and only CAP_AUDIT_CONTROL may set another: where it is required,
+"""A container inherits the audit login id of the person who started it, and only CAP_AUDIT_CONTROL may set another: where PAM requires it,
 every login ends (docs/adr/0025-login-ids-in-containers.md)."""
 _REGISTRY: Final = "https://registry-1.docker.io/v2/"
 _REGISTRY_PATIENCE: Final = 4.0
-"""Seconds to wait for the registry. Chosen: a machine without internet waits that long before each build of the image. Not measured."""
+"""Seconds to wait for the registry. Chosen: a machine without internet access waits that long before each build of the image. Not
+measured."""
 Say = Callable[[str], Awaitable[None]]
 
 
 async def ensure(os_name: str, source: str, mirror: str | None, say: Say) -> str:
-    """The name of a base image that is in local storage afterwards."""
+    """Return the name of a base image; pull or build it unless it is in local storage."""
     suite = _SUITES.get(os_name)
     if suite is None:
         raise RackwrightError(f"target.os: no lab image is known for {os_name}", hint=f"one of {', '.join(_SUITES)}")
@@ -71,7 +72,7 @@ def _registry_answers() -> bool:
 
 
 async def _pull(os_name: str, name: str) -> None:
-    """Debian's own container image plus what makes it a machine."""
+    """Build Debian's own container image plus the packages of a machine."""
     upstream = f"docker.io/library/debian:{os_name.removeprefix('debian-')}"
     await run_checked("pull", "--quiet", upstream, timeout=600)
     install = f"apt-get update && apt-get install -y --no-install-recommends {' '.join(_PACKAGES)} && apt-get clean"

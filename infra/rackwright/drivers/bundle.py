@@ -1,4 +1,4 @@
-"""Runs the builder of the Kubernetes bundle and streams what it says."""
+"""Runs the builder of the Kubernetes bundle and streams its output."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from rackwright.errors import RackwrightError
 
 Say = Callable[[str], Awaitable[None]]
 CONTENTS: Final = "bundle.json"
-"""The list of what is in it, by which a finished bundle is known."""
+"""List of the bundle's contents; a bundle that has this file is complete."""
 
 
-async def provide(version: str, extras: Sequence[str], info: Say, status: Say) -> str:
-    """The folder of a finished bundle of that release, with the parts that are asked for."""
+async def ensure_bundle(version: str, extras: Sequence[str], info: Say, status: Say) -> str:
+    """Return the folder of a complete bundle of a release with these parts; build it if necessary."""
     folder = await _built(tuple(f"--with={extra}" for extra in extras), "Kubernetes bundle", info, status)
     built = _contents(folder)["kubernetes"]
     if built != version:
         raise RackwrightError(
-            f"scheduler.version: the bundle is of Kubernetes {built}, the stack asks for {version}",
-            hint=f"use version {built}, or `source: packages` where the vendor's repository answers",
+            f"scheduler.version: the bundle is of Kubernetes {built}, the stack requires {version}",
+            hint=f"use version {built}, or `source: packages` where the vendor's repository is reachable",
         )
     return folder
 
 
-async def provide_addon(name: str, version: str, info: Say, status: Say) -> str:
-    """The folder of an addon's finished part of the bundle."""
+async def ensure_addon(name: str, version: str, info: Say, status: Say) -> str:
+    """Return the folder of an addon's complete part of the bundle; build it if necessary."""
     folder = await _built(("--addon", name), f"part of the Kubernetes bundle with {name}", info, status)
     built = _contents(folder)["version"]
     if built != version:
         raise RackwrightError(
-            f"scheduler.addons: the bundle has {name} {built}, the catalogue says {version}",
+            f"scheduler.addons: the bundle has {name} {built}, the catalogue has {version}",
             hint=f"tools/kubernetes/addons/{name}/go.mod and catalog/addons.yml must name the same release",
         )
     return folder
@@ -46,7 +46,7 @@ def _contents(folder: str) -> dict[str, Any]:
 
 
 async def _built(words: tuple[str, ...], what: str, info: Say, status: Say) -> str:
-    """Run the builder and tell how far it is. A part has stages of its own after those of the bundle that it needs."""
+    """Run the builder and report its progress. A part has stages of its own after those of the bundle that it needs."""
     told: list[dict[str, Any]] = []
     seen: set[str] = set()
 
@@ -69,7 +69,7 @@ async def _built(words: tuple[str, ...], what: str, info: Say, status: Say) -> s
     if not ended.ok or folder is None:
         by_hand = " ".join(("tools/kubernetes/build", *words))
         raise RackwrightError(
-            f"the {what} was not built:\n{ended.stderr.strip() or 'the builder said nothing'}",
+            f"the {what} was not built:\n{ended.stderr.strip() or 'the builder printed nothing'}",
             hint=f"`{by_hand}` builds it by hand; what was built so far is kept",
         )
     return str(folder)

@@ -1,8 +1,9 @@
 """Hierarchies of control groups that a node must not have: those that this machine has not mounted (cgroup v1, `man 7 cgroups`).
 
-systemd in a node mounts every one that the kernel knows. The machine's own begin at the node's group, by its namespace. One that is new
-begins at its root for all: a kubelet finds the pods of other nodes there, of other stacks too, and clears their groups away while they
-start ("unable to apply cgroup configuration"). Hierarchies with groups also outlive all who mounted them.
+systemd in a node mounts every hierarchy of the kernel. Hierarchies that the machine has mounted begin at the node's group, by its
+namespace. A new one begins at its root for all nodes: a kubelet finds the pods of other nodes there, of other stacks too, and removes
+their groups while they start ("unable to apply cgroup configuration"). Hierarchies with groups also outlive all containers that mounted
+them.
 """
 
 from __future__ import annotations
@@ -13,18 +14,18 @@ from pathlib import Path
 from typing import Final
 
 _JOINED: Final = ("net_cls", "net_prio")
-"""What systemd mounts as one (src/shared/mount-setup.c, join_with)."""
+"""Controllers that systemd mounts together (src/shared/mount-setup.c, join_with)."""
 _HIDE: Final = "mkdir -p /sys/fs/cgroup/{name} && mount -t tmpfs -o ro,size=4k,mode=555 none /sys/fs/cgroup/{name}"
 
 
 def rootless() -> bool:
-    """Return whether containers run without root here."""
+    """Return whether containers run without root on this machine."""
     return os.geteuid() != 0
 
 
 @cache
 def is_cgroup_v2() -> bool:
-    """Whether this machine has cgroup v2 alone (`man 7 cgroups`): its systemd mounts that one, and so does a node's."""
+    """Return whether this machine has cgroup v2 only (`man 7 cgroups`): its systemd mounts cgroup v2, and so does a node's."""
     return Path("/sys/fs/cgroup/cgroup.controllers").exists()
 
 
@@ -48,21 +49,21 @@ def job_constraints(*, rootless: bool, declared_cpus: int, cpus: int | None = No
 
 
 def shared() -> list[str]:
-    """Where below /sys/fs/cgroup systemd in a node would mount what all nodes share, on a machine that is not `unified`."""
+    """Return paths below /sys/fs/cgroup where systemd in a node would mount a shared hierarchy, on a machine with cgroup v1."""
     return unmounted(Path("/proc/cgroups").read_text(encoding="ascii"), Path("/proc/self/mountinfo").read_text(encoding="utf-8"))
 
 
 def hide_unmounted() -> list[str]:
-    """Return the shell commands that a container runs before its systemd: systemd mounts nothing where something is mounted."""
+    """Return the shell commands that a container runs before its systemd, which mounts nothing on an existing mount."""
     return [_HIDE.format(name=name) for name in shared()]
 
 
 def unmounted(controllers: str, mounts: str) -> list[str]:
-    """Controllers that the kernel has and nobody mounted here, as systemd names their folders.
+    r"""Return controllers of the kernel that this machine has not mounted, as systemd names their folders.
 
     `controllers`: /proc/cgroups. `mounts`: /proc/self/mountinfo.
 
-    >>> kernel = "#subsys_name hierarchy num_cgroups enabled\\ncpu 1 2 1\\nnet_cls 10 3 1\\nnet_prio 10 3 1\\nhugetlb 0 1 1\\nrdma 0 1 0"
+    >>> kernel = "#subsys_name hierarchy num_cgroups enabled\ncpu 1 2 1\nnet_cls 10 3 1\nnet_prio 10 3 1\nhugetlb 0 1 1\nrdma 0 1 0"
     >>> unmounted(kernel, "1 2 0:1 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu")
     ['hugetlb', 'net_cls,net_prio']
     """

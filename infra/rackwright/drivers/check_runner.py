@@ -1,4 +1,4 @@
-"""Runs the checks of a live cluster in a child process, which leaves raw results and a report behind."""
+"""Runs the checks of a live cluster in a child process, which writes raw results and a report."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from rackwright import layout
 from rackwright.drivers.process import stream
 
 _LONGEST: Final = 900.0
-"""Seconds a run may take; each check has a time-out of its own far below."""
+"""Seconds a run may take; each check has its own, far shorter time-out."""
 _INHERITED: Final = ("PATH", "HOME", "USER", "TMPDIR", "LANG", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "RACKWRIGHT_HOME", "SSH_AUTH_SOCK")
-"""What the checks, and podman and ssh below them, may see of this process's environment. PYTEST_ADDOPTS must not choose what runs."""
+"""Variables that the checks, with their podman and ssh, inherit from this process. PYTEST_ADDOPTS must not choose what runs."""
 
 Progress = Callable[[str], Awaitable[None]]
 
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """How a run ended (0 as declared, 1 not as declared, 2 bad input, 3 could not tell), and where its report is."""
+    """Exit status of a run (0 as declared, 1 not as declared, 2 bad input, 3 unknown), and the path of its report."""
 
     status: int
     report: Path
-    """Not there where the checks did not even start."""
+    """Does not exist if the checks did not start."""
     said: str
-    """What they complained about."""
+    """Text on standard error."""
 
 
 async def run_checks(
@@ -42,9 +42,9 @@ async def run_checks(
     nodes: Sequence[str] = (),
     on_progress: Progress,
 ) -> RunOutcome:
-    """Run them; raw results go into `results`, the report into the folder above it. Cancelling ends the whole process group.
+    """Run the checks; raw results go into `results`, the report into the folder above it. Cancelling ends the process group.
 
-    The report of an earlier run goes first: one that is found afterwards is of this run, even of one that was killed.
+    Delete the report of an earlier run first: a report that exists afterwards is of this run, even if it was killed.
     """
     report = results.parent / ("partial.json" if nodes or kinds == "job" else "report.json")
     results.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -73,7 +73,7 @@ def environment() -> dict[str, str]:
 
 
 def _told(on_progress: Progress) -> Callable[[str], Awaitable[None]]:
-    """One line of progress per subject: without a terminal each is printed."""
+    """Return a callback that reports one line per subject: without a terminal each is printed."""
     shown = ""
 
     async def on_line(line: str) -> None:

@@ -1,4 +1,4 @@
-"""Processes that outlive whoever started them. Number and start together name one: numbers are used again."""
+"""Processes that outlive their parent. Number and start time together identify one: the kernel reuses numbers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Final
 
 _PAUSE: Final = 0.05
-"""Seconds between two looks at a process that ends. Chosen: short against the seconds of patience, long against a read of /proc."""
+"""Seconds between two reads of a process that is stopping. Chosen: short against the time-out in seconds, long against a read of /proc."""
 
 
 def start_time(pid: int) -> int | None:
-    """When it started, in clock ticks since the machine's boot (`man 5 proc`, stat field 22); None when it has ended."""
+    """Return the start time in clock ticks since boot (`man 5 proc`, stat field 22), or None for a process that has exited."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -24,7 +24,7 @@ def start_time(pid: int) -> int | None:
 
 
 def is_running(pid: int, since: int, words: Sequence[str]) -> bool:
-    """Whether this very process lives and was started with these words among its arguments, in this order."""
+    """Return whether this process runs and was started with these words among its arguments, in this order."""
     if pid <= 0 or start_time(pid) != since:
         return False
     with suppress(OSError):
@@ -34,7 +34,7 @@ def is_running(pid: int, since: int, words: Sequence[str]) -> bool:
 
 
 def end(pid: int, since: int, words: Sequence[str], *, patience: float) -> bool:
-    """Ask it to end, kill it after `patience` seconds; whether it is gone. Another process that got its number is left alone."""
+    """Terminate a process, kill it after `patience` seconds; return whether it has exited. Leave another process with its number alone."""
     for number, wait in ((signal.SIGTERM, patience), (signal.SIGKILL, patience)):
         if not is_running(pid, since, words):
             return True

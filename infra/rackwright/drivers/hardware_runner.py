@@ -1,4 +1,4 @@
-"""Looks at the hardware of a live cluster in a child process, which leaves a report behind."""
+"""Collects the hardware of a live cluster in a child process, which writes a report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LONGEST: Final = 120.0
 
 
 async def run_hardware(stack: str, section: str, *, in_jobs: bool) -> tuple[int, Path, str]:
-    """Exit status of the look (0: the report is there), where the report is, what was complained about."""
+    """Collect the hardware; return the exit status (0: the report exists), the report's path, and the text on standard error."""
     output = paths.results(stack) / "hardware.json"
     output.unlink(missing_ok=True)
     where = ["--inventory", str(paths.inventory(stack)), "--ssh-config", str(paths.ssh_config(stack)), "--output", str(output)]

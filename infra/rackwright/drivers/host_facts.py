@@ -1,4 +1,4 @@
-"""What a machine is, and the little that adopting it and letting it go change on it."""
+"""Facts of a machine, and the changes that adopting and releasing it make."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _CONFLICTS: Final = {
 _LEAST_FREE: Final = 4 * 2**20
 """KiB free on / that packages and logs need at first: MariaDB, Slurm and MooseFS take about 1 GiB on Debian 13."""
 MEMORY_SHOWN: Final = 0.95
-"""Share of the declared memory that MemTotal must show: firmware and kernel keep up to 5 %."""
+"""Share of the declared memory that MemTotal must show: firmware and kernel reserve up to 5 %."""
 
 _KEYS: Final = """
 umask 077
@@ -50,7 +50,7 @@ awk -v mark={mark} 'substr($0, length($0) - length(mark) + 1) != mark' "$file" >
 {last}
 mv "$file.rackwright" "$file"
 """
-"""Replaces what carries the mark: a key of the same stack whose state was lost goes, too. awk ends a last line that has no end."""
+"""Replaces lines with the mark, also a key of the same stack whose state was lost. awk terminates a last line without a newline."""
 
 _CLEAN: Final = r"""
 ours() {
@@ -77,14 +77,13 @@ systemctl reload ssh 2>/dev/null || systemctl reload sshd 2>/dev/null
 left=$(ours; for unit in slurmd slurmctld slurmdbd; do [ "$(systemctl is-active "$unit")" = active ] && echo "$unit"; done)
 [ -z "$left" ] || { echo "still there: $left" >&2; exit 1; }
 """
-"""What the roles wrote says so in its first three lines; where nothing does, nothing is touched. Users, packages and data stay.
-
-A mount whose server has left before is given up after 20 s."""
+"""Files of the roles have a mark in their first three lines; without a marked file nothing is changed. Users, packages and data stay. A
+mount whose server has been removed before is given up after 20 s."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What the machine is."""
+    """Facts of a machine."""
 
     os: str
     cpus: int
@@ -92,18 +91,18 @@ class Facts:
     free_kib: int
     machine_id: str
     container: str
-    """What kind of container it is, as systemd-detect-virt(1) names it; `none` for a machine."""
+    """Kind of container, as systemd-detect-virt(1) names it; `none` for a machine."""
     init: str
     python: str
     gpus: int
     conflicts: tuple[str, ...]
     serial: str = ""
-    """What its firmware (DMI) says; many VMs and all containers say nothing."""
+    """Serial number of its firmware (DMI); empty on many VMs and all containers."""
 
 
 @dataclass(frozen=True)
 class Declared:
-    """What the stack says it is."""
+    """Facts that the stack declares."""
 
     os: str
     cpus: int
@@ -114,25 +113,25 @@ class Declared:
 
 
 def require_root(session: Session) -> None:
-    """Raises where whoever logged in is neither root nor may sudo without a password."""
+    """Raise LoginRefusedError unless the login user is root or has passwordless sudo."""
     said = session.run("id -u", root=True)
     if said.status == 0 and said.output.strip() == "0":
         return
-    user, why = session.way.user, said.complaint.splitlines()[-1] if said.complaint else "sudo failed"
+    user, why = session.route.user, said.complaint.splitlines()[-1] if said.complaint else "sudo failed"
     raise LoginRefusedError(
-        f"{session.way}: {user} may not become root without a password ({why})",
+        f"{session.route}: {user} has no passwordless sudo ({why})",
         hint=f"there, as root: echo '{user} ALL=(ALL) NOPASSWD:ALL' > /etc/sudoers.d/{user} && chmod 0440 /etc/sudoers.d/{user}",
     )
 
 
 def facts(session: Session) -> Facts:
-    """What the machine is; raises where it cannot be told."""
+    """Return the facts of a machine. Raise an error where they cannot be read."""
     said = session.run(_FACTS, root=True)
     pairs = [line.split("=", 1) for line in said.output.splitlines() if "=" in line]
     found = dict(pairs)
     if said.status != 0 or not found.get("machine_id"):
         raise LoginRefusedError(
-            f"{session.way}: does not tell what it is: {said.complaint or said.output}", hint="a Linux machine with systemd is needed"
+            f"{session.route}: its facts cannot be read: {said.complaint or said.output}", hint="a Linux machine with systemd is needed"
         )
     return Facts(
         os=_os(found["os"]),
@@ -150,10 +149,10 @@ def facts(session: Session) -> Facts:
 
 
 def mismatches(found: Facts, declared: Declared, *, adopted: bool) -> list[str]:
-    """All that speaks against using it as declared. Free space counts only before anything is installed."""
+    """Return every mismatch with the declaration. Free space counts only before the first installation."""
     wrong = [f"{unit} runs: {_CONFLICTS[unit]}" for unit in found.conflicts]
     if declared.serial and found.serial and found.serial != declared.serial:
-        wrong.append(f"has serial number {found.serial}, declared is {declared.serial}: another machine answers there")
+        wrong.append(f"has serial number {found.serial}, declared is {declared.serial}: this is another machine")
     if found.init != "systemd":
         wrong.append(f"is not run by systemd but by {found.init}")
     if (found.container != "none") != declared.container:
@@ -175,33 +174,33 @@ def mismatches(found: Facts, declared: Declared, *, adopted: bool) -> list[str]:
 
 
 def authorize_key(session: Session, public_key: str) -> None:
-    """Let the stack's own key in, beside those of others."""
+    """Authorise the stack's own key, beside other keys."""
     key = public_key.strip()
     last = f"printf '%s\\n' {shlex.quote(key)} >> \"$file.rackwright\" || exit 1"
     _must(session, _KEYS.format(mark=_mark(key), last=last), "cannot take the stack's key")
 
 
 def revoke_key(session: Session, public_key: str) -> None:
-    """Take the stack's key away again."""
+    """Remove the stack's key."""
     _must(session, _KEYS.format(mark=_mark(public_key.strip()), last=""), "cannot give up the stack's key")
 
 
 def _mark(key: str) -> str:
-    """How lines with a key of this stack end: its comment."""
+    """Return the end of lines with a key of this stack: its comment."""
     return shlex.quote(f" {key.split(' ', 2)[2]}")
 
 
 def clean(session: Session) -> None:
-    """Stop what the stack ran and remove what its roles wrote."""
+    """Stop the stack's services and remove the files of its roles."""
     said = session.run(_CLEAN, root=True)
     if said.status != 0:
-        raise LoginRefusedError(f"{session.way}: cannot be cleaned: {said.complaint}")
+        raise LoginRefusedError(f"{session.route}: cannot be cleaned: {said.complaint}")
 
 
 def _must(session: Session, script: str, what: str) -> None:
     said = session.run(script)
     if said.status != 0:
-        raise LoginRefusedError(f"{session.way}: {what}: {said.complaint}", hint="look at ~/.ssh there: owner, modes, free space")
+        raise LoginRefusedError(f"{session.route}: {what}: {said.complaint}", hint="check ~/.ssh on the machine: owner, modes, free space")
 
 
 def _kind(container: str) -> str:
@@ -209,6 +208,6 @@ def _kind(container: str) -> str:
 
 
 def _os(text: str) -> str:
-    """Distribution and release as stacks name them; Enterprise Linux by its major release alone."""
+    """Return distribution and release as stacks name them; Enterprise Linux by its major release alone."""
     name, _, release = text.partition("-")
     return f"{name}-{release.split('.')[0]}" if name in {"rocky", "almalinux", "rhel"} else text

@@ -1,6 +1,6 @@
-"""The container engine of the lab: what this machine's podman can do, and the few calls that nodes need.
+"""The container engine of the lab: the abilities of this machine's podman, and the few calls that nodes need.
 
-Everything made here carries the label `rackwright.stack`; everything removed is found by it.
+Everything created here has the label `rackwright.stack`; everything removed is found by it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from rackwright.errors import RackwrightError
 
 STACK_LABEL: Final = "rackwright.stack"
 EPHEMERAL_LABEL: Final = "rackwright.ephemeral"
-"""Of a container that is gone when its question is answered (infra/rackwright/checks/cluster/harness/machine.py)."""
+"""Label of a container that is removed when its probe is complete (infra/rackwright/checks/cluster/harness/machine.py)."""
 NODE_LABEL: Final = "rackwright.node"
 SPEC_LABEL: Final = "rackwright.spec"
 SECRET_PREFIX: Final = "rackwright"
-"""podman 4.3 has no labels on secrets: theirs is the name, `rackwright.<stack>.…`, unambiguous since stack names hold no dot."""
+"""podman 4.3 has no labels on secrets: the name replaces the label, `rackwright.<stack>.…`, unambiguous since stack names contain no
+dot."""
 _PAUSES: Final = (0.0, 0.0, 0.5, 2.0)
-"""Seconds before each look at what is left; where others remove things at the same time, one look can fail."""
+"""Seconds before each query for leftovers; while other processes remove resources, one query can fail."""
 _MOST_FILES: Final = 1_048_576
 """Open files of a container: the default of fs.nr_open, which no process exceeds (Linux, Documentation/admin-guide/sysctl/fs.rst)."""
 _MOST_PROCESSES: Final = 32_768
@@ -34,12 +35,12 @@ _MOST_PROCESSES: Final = 32_768
 
 
 _LONG: Final = frozenset({"build", "commit", "pull"})
-"""They take minutes and write their result at their end: a cancelled run ends them. All others finish. podman 4.3 writes its files of
-secrets in place, and one cut in half makes every later `podman secret` on the machine fail, other people's included."""
+"""Commands that take minutes and write their result at their end: a cancelled run ends them, and all others finish. podman 4.3 writes its
+files of secrets in place, and a half-written one breaks every later `podman secret` on the machine, other people's included."""
 
 
 async def podman(*arguments: str, stdin: bytes | None = None, timeout: float = 120.0, cleans_up: bool = False) -> CompletedProcess:
-    """Run podman; the caller looks at the status. What cleans up runs in a cancelled run, too."""
+    """Run podman; the caller checks the status. Cleanup commands run in a cancelled run, too."""
     interruption = OnCancel.ENDS_IT if arguments[0] in _LONG else OnCancel.WAITS
     return await run(
         ["podman", *_runtime(), *arguments],
@@ -50,7 +51,7 @@ async def podman(*arguments: str, stdin: bytes | None = None, timeout: float = 1
 
 
 async def run_checked(*arguments: str, stdin: bytes | None = None, timeout: float = 120.0) -> str:
-    """Run podman and return what it printed; raises with podman's own words when it fails."""
+    """Run podman and return its output; raise an error with podman's message if it fails."""
     ended = await podman(*arguments, stdin=stdin, timeout=timeout)
     if not ended.ok:
         raise RackwrightError(f"podman {arguments[0]}: {_last_line(ended.stderr)}", hint=_hint(ended.stderr))
@@ -58,7 +59,7 @@ async def run_checked(*arguments: str, stdin: bytes | None = None, timeout: floa
 
 
 def limits() -> list[str]:
-    """`--ulimit` options within what the kernel grants this user."""
+    """Return `--ulimit` options within the limits of the kernel for this user."""
     return [
         *_limit("nofile", resource.RLIMIT_NOFILE, _MOST_FILES),
         *_limit("nproc", resource.RLIMIT_NPROC, _MOST_PROCESSES),
@@ -66,13 +67,13 @@ def limits() -> list[str]:
 
 
 async def image_exists(name: str) -> bool:
-    """Whether the image is in local storage."""
+    """Return whether the image is in local storage."""
     return (await podman("image", "exists", name)).ok
 
 
 @dataclass(frozen=True)
 class Container:
-    """A container as podman sees it."""
+    """A container as podman reports it."""
 
     id: str
     name: str
@@ -82,30 +83,30 @@ class Container:
     image: str
     labels: Mapping[str, str]
     pid: int = 0
-    """Of its first process, as this machine counts; 0 when it does not run."""
+    """Process id of its first process on this machine; 0 when it does not run."""
     networks: Mapping[str, str] = field(default_factory=dict)
-    """The addresses that it has, by network; none while it does not run."""
+    """Its addresses by network; none while it does not run."""
 
     @property
     def status(self) -> str:
-        """`running`, `paused` or `stopped`."""
+        """Return `running`, `paused` or `stopped`."""
         if self.paused:
             return "paused"
         return "running" if self.running else "stopped"
 
     @property
     def incarnation(self) -> str:
-        """Changes whenever the node starts afresh: a new container, or the same one started again."""
+        """Return a value that changes with every start: a new container, or the same one started again."""
         return f"{self.short_id}@{self.started_at[:23]}"
 
     @property
     def short_id(self) -> str:
-        """The same as long as it is this container, however often it starts."""
+        """Return an id that is constant for this container, however often it starts."""
         return self.id[:12]
 
 
 async def inspect(name: str) -> Container | None:
-    """The container of that name; None when there is none."""
+    """Return the container of a name, or None."""
     ended = await podman("container", "inspect", name, timeout=20)
     if not ended.ok:
         if "no such container" in ended.stderr.lower():
@@ -115,22 +116,22 @@ async def inspect(name: str) -> Container | None:
 
 
 async def inspect_stack(stack: str) -> dict[str, Container]:
-    """All containers of a stack by name, in two calls however many there are."""
+    """Return all containers of a stack by name, in two calls for any number of containers."""
     ids = (await _listing("ps", "--all", "--quiet", "--filter", f"label={STACK_LABEL}={stack}")).split()
     ended = await podman("container", "inspect", *ids, timeout=20) if ids else None
-    # Status 125 with a list: a container went away between the two calls.
+    # Status 125 with a list: a container was removed between the two calls.
     return {one.name: one for one in map(_container, json.loads(ended.stdout or "[]"))} if ended else {}
 
 
 async def exit_status(name: str) -> int | None:
-    """Return the status that a container's first process ended with; None where podman does not know it."""
+    """Return the exit status of a container's first process, or None where podman has none."""
     ended = await podman("container", "inspect", "--format", "{{.State.ExitCode}}", name, timeout=20)
     said = ended.stdout.strip()
     return int(said) if ended.ok and said.lstrip("-").isdigit() else None
 
 
 async def stack_leftovers(stack: str, *, ephemeral: bool = True) -> list[str]:
-    """All containers, volumes, networks and secrets that still belong to the stack, as `kind name`; `ephemeral`: those of checks, too."""
+    """Return all containers, volumes, networks and secrets of the stack, as `kind name`; `ephemeral`: those of checks, too."""
     label = f"label={STACK_LABEL}={stack}"
     containers = await _listing("ps", "--all", "--filter", label, "--format", "{{.Names}} {{.Labels}}")
     lasting = [line for line in containers.splitlines() if ephemeral or f"{EPHEMERAL_LABEL}:" not in line]
@@ -142,7 +143,7 @@ async def stack_leftovers(stack: str, *, ephemeral: bool = True) -> list[str]:
 
 
 async def _listing(*command: str) -> str:
-    """What podman lists; asked again where something went between its look at the names and its look at each ("no such volume")."""
+    """Return podman's listing; retry where an object was removed between the query for names and the query for each ("no such volume")."""
     for pause in _PAUSES:
         await asyncio.sleep(pause)
         ended = await podman(*command)
@@ -154,9 +155,9 @@ async def _listing(*command: str) -> str:
 
 
 async def sweep(stack: str) -> list[str]:
-    """Remove everything that carries the stack's label; what was removed. Raises, with podman's words, when something stays.
+    """Remove everything with the stack's label and return what was removed. Raise an error with podman's message if something remains.
 
-    Done again where something is left: a `podman run` that was killed may still be dying, and its container with it.
+    Repeat where something is left: a killed `podman run` may still be exiting, and its container with it.
     """
     removed: dict[str, None] = {}
     said: list[str] = []
@@ -183,7 +184,7 @@ _REMOVALS: Final = (
 
 
 async def _remove(found: Sequence[str]) -> list[str]:
-    """Remove `kind name`s, those that use others first; what podman said where it could not."""
+    """Remove `kind name`s, dependents first; return podman's messages for failures."""
     said = []
     for kind, command in _REMOVALS:
         names = [name for item_kind, name in (item.split() for item in found) if item_kind == kind]
@@ -195,7 +196,7 @@ async def _remove(found: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class SecretFile:
-    """A file that is in a container before its first start, readable by root alone."""
+    """A file that exists in a container before its first start, readable by root alone."""
 
     name: str
     path: str
@@ -204,7 +205,7 @@ class SecretFile:
 
 @asynccontextmanager
 async def podman_secrets(files: Sequence[SecretFile]) -> AsyncIterator[list[str]]:
-    """The options that put files into a new container; their content passes through pipes and podman forgets it afterwards.
+    """Yield the options that put files into a new container; the content passes through pipes, and podman deletes it afterwards.
 
     Five times faster than copying into a created container, which mounts its file system once more.
     """
@@ -233,7 +234,7 @@ def _container(found: Mapping[str, Any]) -> Container:
 
 
 def _runtime() -> Sequence[str]:
-    """crun refuses hybrid cgroup hierarchies; runc takes them."""
+    """Return the OCI runtime: crun refuses hybrid cgroup hierarchies; runc accepts them."""
     return () if cgroups.is_cgroup_v2() else ("--runtime", "runc")
 
 

@@ -1,7 +1,7 @@
-"""Nodes that sleep to save power, awake for as long as somebody needs them.
+"""Nodes in power saving, resumed for as long as a command needs them.
 
-Woken through Slurm, so that its state and the machines' agree, and kept from falling asleep again by refreshing the time since which Slurm
-counts them idle. Nothing has to be undone: when whoever needed them is gone, however it went, they fall asleep as usual.
+They are resumed through Slurm, so that its state and the machines' agree, and kept running by refreshing the time since which Slurm
+counts them idle. Nothing has to be undone: when the command has ended, in whatever way, Slurm suspends them as usual.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from rackwright.inventory import paths
 from rackwright.yaml_loader import load_yaml
 
 _POLLS: Final = 4.0
-"""Seconds that may pass between two looks of Slurm at its nodes' power, twice (slurm.conf, power_save_interval)."""
+"""Seconds that may pass between two polls of Slurm for its nodes' power, twice (slurm.conf, power_save_interval)."""
 _ANSWER: Final = 10.0
 """Seconds for one scontrol at the controller: slurmctld has MessageTimeout (10 s by default, slurm.conf(5)) to reply."""
 _WAKE: Final = r"""
 exec 2>&1 9>/run/rackwright-wake
 until=$(($(date +%s) + $2)) nodes=$1
-flock -w "$2" 9 || { echo "somebody else has been waking nodes for $2 s"; exit 1; }
+flock -w "$2" 9 || { echo "another process has been resuming nodes for $2 s"; exit 1; }
 chosen() {
     scontrol --oneliner show nodes | awk -v nodes=",$nodes," -v is="$1" -v but="$2" '{
         name = substr($1, 10); state = ""
@@ -40,27 +40,27 @@ idle=$(chosen '^IDLE$' none)
 [ -z "$idle" ] || scontrol update NodeName="$idle" State=IDLE
 while asleep=$(chosen '[+](POWERED_DOWN|POWERING_DOWN|POWERING_UP|POWER_UP)' none); [ -n "$asleep" ]; do
     off=$(chosen '[+]POWERED_DOWN' '[+]POWER_UP')
-    [ -z "$off" ] || { scontrol update NodeName="$off" State=POWER_UP && echo "woken $off"; }
-    [ "$(date +%s)" -lt "$until" ] || { echo "still asleep: $asleep"; exit 1; }
+    [ -z "$off" ] || { scontrol update NodeName="$off" State=POWER_UP && echo "resumed $off"; }
+    [ "$(date +%s)" -lt "$until" ] || { echo "still suspended: $asleep"; exit 1; }
     sleep 0.5
 done
 """
-"""Told again, a node that is powering up would have to boot once more: hence one of these at a time, and not twice."""
+"""A repeated request would make a node that is powering up boot once more: hence one of these at a time, and not twice."""
 
 
 @dataclass(frozen=True)
 class PowerSavingNodes:
-    """The nodes that Slurm may have switched off, and the controller that can wake them."""
+    """The nodes that Slurm may power down, and the controller that can resume them."""
 
     controller: str
     nodes: tuple[str, ...]
     idle_s: int
     cycle_s: int
-    """Seconds that switching off and on again may take."""
+    """Seconds that a power-down and a power-up may take."""
 
     @classmethod
     def of(cls, scheduler: Mapping[str, Any], only: Collection[str] = ()) -> PowerSavingNodes | None:
-        """From a plan's scheduler; None where no node of those that matter ever sleeps."""
+        """Return the power saving of a plan's scheduler, or None if none of the given nodes is ever suspended."""
         saving = scheduler.get("power_saving") or {}
         nodes = tuple(name for name in saving.get("nodes", ()) if not only or name in only)
         if not nodes or not scheduler["controllers"]:
@@ -69,7 +69,7 @@ class PowerSavingNodes:
 
 
 def from_inventory(inventory: Path, only: Collection[str] = ()) -> PowerSavingNodes | None:
-    """From the inventory of a stack that is up."""
+    """Return the power saving in the inventory of a stack that is up."""
     found = load_yaml(inventory.read_text(encoding="utf-8")) if inventory.is_file() else None
     return PowerSavingNodes.of(found["all"]["vars"]["cluster"]["scheduler"], only) if found else None
 
@@ -78,14 +78,14 @@ def from_inventory(inventory: Path, only: Collection[str] = ()) -> PowerSavingNo
 async def wake_nodes(
     stack: str, power_saving: PowerSavingNodes | None, on_progress: Callable[[str], Awaitable[None]], *, within: float = _ANSWER
 ) -> AsyncIterator[str]:
-    """The nodes are awake inside, as far as Slurm can wake them; gives why not, or an empty text.
+    """Keep the nodes running inside the context, as far as Slurm can resume them; yield why not, or an empty text.
 
-    The controller may take `within` seconds to answer at all.
+    The controller may take `within` seconds to respond at all.
     """
     if power_saving is None:
         yield ""
         return
-    await on_progress("making sure that no node sleeps")
+    await on_progress("resuming suspended nodes")
     lost = await ssh.connect_all(stack, [power_saving.controller], within=within)
     reason = lost.get(power_saving.controller) or await _wake(stack, power_saving, power_saving.cycle_s + _POLLS)
     keeping = asyncio.create_task(_keep(stack, power_saving))
@@ -98,15 +98,15 @@ async def wake_nodes(
 
 
 async def _wake(stack: str, power_saving: PowerSavingNodes, patience: float) -> str:
-    """Wake them all; why some may still sleep, in Slurm's own words."""
+    """Resume all nodes; return why some may still be suspended, in Slurm's own words."""
     command = f"sh -c {shlex.quote(_WAKE)} wake {','.join(power_saving.nodes)} {patience:.0f}"
     try:
         ended = await run(["ssh", "-F", str(paths.ssh_config(stack)), power_saving.controller, command], timeout=patience + _ANSWER)
     except RackwrightError as error:
         return str(error)
     said = ended.stdout.splitlines()
-    for name in {name for line in said if line.startswith("woken ") for name in line.removeprefix("woken ").split(",")}:
-        await ssh.close(stack, name)  # A connection from before its sleep hangs.
+    for name in {name for line in said if line.startswith("resumed ") for name in line.removeprefix("resumed ").split(",")}:
+        await ssh.close(stack, name)  # A connection from before the suspension hangs.
     return "" if ended.ok else ([*said, *ended.stderr.splitlines()] or [f"ssh ended with status {ended.status}"])[-1]
 
 

@@ -1,6 +1,6 @@
-"""Many machines looked at side by side before they belong to a stack. Changes nothing on any of them.
+"""Parallel inspection of many machines before they belong to a stack. Changes nothing on any of them.
 
-One whose key nobody has confirmed is asked the same questions: a login by key gives no secret away. Nothing it says is trusted by that.
+A machine whose host key is not confirmed is inspected in the same way: a login by key reveals no secret. Its facts are not trusted.
 """
 
 from __future__ import annotations
@@ -26,28 +26,29 @@ from rackwright.drivers.ssh_client import (
 )
 
 _AT_ONCE: Final = 32
-"""Machines scanned at a time, each in a thread. Chosen: threads wait for the network; a jump host limits them more (`remote._AT_ONCE`)."""
+"""Machines inspected at a time, each in a thread. Chosen: threads wait for the network; a jump host limits them more
+(`ssh_client._AT_ONCE`)."""
 
 
 @dataclass(frozen=True)
 class PreflightRequest:
-    """A machine, and what the stack says it is."""
+    """A machine, and the facts that the stack declares."""
 
-    way: SshRoute
-    """Without a host key where the stack gives none."""
+    route: SshRoute
+    """Without a host key if the stack declares none."""
     declared: Declared
 
 
 @dataclass(frozen=True)
 class PreflightResult:
-    """What a machine showed, as far as it let us look."""
+    """Result of an inspection, as far as the machine allowed it."""
 
     name: str
     reached: bool = False
     key_type: str = ""
     fingerprint: str = ""
     key_confirmed: bool | None = None
-    """None where the stack gives no key to compare with."""
+    """None if the stack has no key to compare with."""
     logged_in: bool = False
     root: bool = False
     facts: Facts | None = None
@@ -55,29 +56,29 @@ class PreflightResult:
 
     @property
     def fits(self) -> bool:
-        """Whether the stack could use it."""
+        """Return whether the stack could use the machine."""
         return self.reached and not self.wrong
 
 
 def run_preflight(machines: Sequence[PreflightRequest], keys: list[Path], *, via: SshRoute | None, adopted: bool) -> list[PreflightResult]:
-    """What each machine shows, in their order; those behind `via` through one login there."""
+    """Inspect the machines and return results in their order; those behind `via` share one login there."""
     with ExitStack() as stack:
-        door, shut = _door(via, keys, stack) if via is not None else (None, "")
+        jump, reason = _jump_session(via, keys, stack) if via is not None else (None, "")
 
-        def one(asked: PreflightRequest) -> PreflightResult:
-            through = via is not None and asked.way.name != via.name
-            if through and door is None:
+        def one(request: PreflightRequest) -> PreflightResult:
+            through = via is not None and request.route.name != via.name
+            if through and jump is None:
                 return PreflightResult(
-                    asked.way.name, wrong=(f"is reached through {via.name if via else ''}, and there is no way in: {shut}",)
+                    request.route.name, wrong=(f"is reached through {via.name if via else ''}, which is not accessible: {reason}",)
                 )
-            return _look(asked, keys, door if through else None, adopted=adopted)
+            return _look(request, keys, jump if through else None, adopted=adopted)
 
-        with ThreadPoolExecutor(_AT_ONCE) as crowd:
-            return list(crowd.map(one, machines))
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            return list(pool.map(one, machines))
 
 
-def _door(via: SshRoute, keys: list[Path], stack: ExitStack) -> tuple[Session | None, str]:
-    """A session on the machine that others are reached through, or why there is none."""
+def _jump_session(via: SshRoute, keys: list[Path], stack: ExitStack) -> tuple[Session | None, str]:
+    """Return a session on the jump host, or why there is none."""
     try:
         if via.host_key:
             return stack.enter_context(login(via, keys)), ""
@@ -86,43 +87,43 @@ def _door(via: SshRoute, keys: list[Path], stack: ExitStack) -> tuple[Session | 
         return None, error.cause
 
 
-def _look(asked: PreflightRequest, keys: list[Path], door: Session | None, *, adopted: bool) -> PreflightResult:
-    way = asked.way
+def _look(request: PreflightRequest, keys: list[Path], jump: Session | None, *, adopted: bool) -> PreflightResult:
+    route = request.route
     try:
-        with handshake(way, door) as met:
-            seen = _greeted(met)
-            return seen if seen.key_confirmed is False else _questioned(seen, met, keys, asked.declared, adopted=adopted)
+        with handshake(route, jump) as met:
+            result = _before_login(met)
+            return result if result.key_confirmed is False else _after_login(result, met, keys, request.declared, adopted=adopted)
     except HostUnreachableError as error:
-        return PreflightResult(way.name, wrong=(_short(error, way),))
+        return PreflightResult(route.name, wrong=(_short(error, route),))
 
 
-def _greeted(met: Handshake) -> PreflightResult:
-    """What is known of it before anybody logs in."""
-    seen = PreflightResult(met.way.name, reached=True, key_type=met.key.get_name(), fingerprint=fingerprint(met.key))
-    if not met.way.host_key:
-        return replace(seen, wrong=("no host_key is given for it",))
+def _before_login(met: Handshake) -> PreflightResult:
+    """Return the result before a login: the host key and its comparison."""
+    result = PreflightResult(met.route.name, reached=True, key_type=met.key.get_name(), fingerprint=fingerprint(met.key))
+    if not met.route.host_key:
+        return replace(result, wrong=("no host_key is given for it",))
     try:
         met.check_key()
     except LoginRefusedError as error:
-        return replace(seen, key_confirmed=False, wrong=(_short(error, met.way),))
-    return replace(seen, key_confirmed=True)
+        return replace(result, key_confirmed=False, wrong=(_short(error, met.route),))
+    return replace(result, key_confirmed=True)
 
 
-def _questioned(seen: PreflightResult, met: Handshake, keys: list[Path], declared: Declared, *, adopted: bool) -> PreflightResult:
-    """What it says of itself; what stops the questions is the last thing wrong with it."""
+def _after_login(result: PreflightResult, met: Handshake, keys: list[Path], declared: Declared, *, adopted: bool) -> PreflightResult:
+    """Return the facts after a login; the error that ends the inspection is the last mismatch."""
     try:
         session = met.enter(keys)
-        seen = replace(seen, logged_in=True)
+        result = replace(result, logged_in=True)
         host_facts.require_root(session)
-        seen = replace(seen, root=True)
+        result = replace(result, root=True)
         found = host_facts.facts(session)
     except LoginRefusedError as error:
-        return replace(seen, wrong=(*seen.wrong, _short(error, met.way)))
+        return replace(result, wrong=(*result.wrong, _short(error, met.route)))
     except HostUnreachableError as error:
-        return replace(seen, reached=False, wrong=(*seen.wrong, _short(error, met.way)))
-    return replace(seen, facts=found, wrong=(*seen.wrong, *host_facts.mismatches(found, declared, adopted=adopted)))
+        return replace(result, reached=False, wrong=(*result.wrong, _short(error, met.route)))
+    return replace(result, facts=found, wrong=(*result.wrong, *host_facts.mismatches(found, declared, adopted=adopted)))
 
 
-def _short(error: HostUnreachableError | LoginRefusedError, way: SshRoute) -> str:
-    """The cause without the machine's name, which stands before it anyway."""
-    return error.cause.removeprefix(f"{way}: ")
+def _short(error: HostUnreachableError | LoginRefusedError, route: SshRoute) -> str:
+    """Return the cause without the machine's name, which the caller prints in front of it."""
+    return error.cause.removeprefix(f"{route}: ")

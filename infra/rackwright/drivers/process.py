@@ -1,4 +1,4 @@
-"""Child processes that can be ended: each leads its own process group, and long ones die with this process."""
+"""Child processes that can be stopped: each leads its own process group, and long ones end with this process."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from rackwright.drivers.supervision import INTERRUPTED, current
 from rackwright.errors import RackwrightError
 
 _LONGEST_LINE = 64 * 1024 * 1024
-"""Bytes of one line of output; a longer one raises. Chosen: the events of Ansible are one line each, with whole files in a difference."""
+"""Bytes of one line of output; a longer one raises. Chosen: events of Ansible are one line each, with whole files in a diff."""
 _AFTERMATH = 2.0
-"""Seconds to wait for the rest of the output of a command that has ended."""
+"""Seconds to wait for the rest of the output of a command that has exited."""
 _GUARD = Path(__file__).with_name("process_guard.py")
 
 
 class ProcessTimeoutError(RackwrightError):
-    """A command took longer than it may, and was killed."""
+    """A command exceeded its time limit and was killed."""
 
 
 @dataclass(frozen=True)
 class CompletedProcess:
-    """A child that has ended: exit status and what it said."""
+    """A child that has exited: status and output."""
 
     argv: tuple[str, ...]
     status: int
@@ -38,12 +38,12 @@ class CompletedProcess:
 
     @property
     def ok(self) -> bool:
-        """Whether it ended with status 0."""
+        """Return whether it exited with status 0."""
         return self.status == 0
 
 
 class OnCancel(Enum):
-    """What becomes of a short command when the run is cancelled."""
+    """Treatment of a short command when the run is cancelled."""
 
     ENDS_IT = "it is asked to end, then killed; none is started any more"
     WAITS = "it finishes what it writes; none is started any more"
@@ -60,7 +60,7 @@ async def run(
 ) -> CompletedProcess:
     """Run a short command to its end; one that takes longer than `timeout` seconds is killed and is an error.
 
-    A cancelled call raises as ever, but what may not be interrupted is over by then, also where it was only just being started.
+    A cancelled call raises CancelledError as usual, but a command that must finish has finished by then, even if it was just starting.
     """
     running = asyncio.ensure_future(_run(argv, stdin=stdin, timeout=timeout, env=env, interruption=interruption))
     try:
@@ -68,7 +68,7 @@ async def run(
     except asyncio.CancelledError:
         await asyncio.wait((running,))
         if not running.cancelled():
-            running.exception()  # Whoever cancelled does not ask how it ended.
+            running.exception()  # The caller that cancelled discards the result.
         raise
 
 
@@ -92,7 +92,7 @@ async def stream(
     env: Mapping[str, str] | None = None,
     timeout: float = 3600.0,
 ) -> CompletedProcess:
-    """Run a long command and hand over its output line by line; it and all its descendants die with this process."""
+    """Run a long command and pass on its output line by line; the command and all its descendants end with this process."""
     lifeline, held = os.pipe()
     try:
         guarded = [sys.executable, "-I", "-S", str(_GUARD), str(lifeline), *argv]
@@ -117,7 +117,7 @@ async def _pump(child: asyncio.subprocess.Process, on_line: Callable[[str], Awai
         child.stdin.close()
     lines, errors = asyncio.create_task(_read_lines(child.stdout, on_line)), asyncio.create_task(child.stderr.read())
     await child.wait()
-    # A background ssh master may hold the pipes open after the command has ended.
+    # A background ssh master may hold the pipes open after the command has exited.
     await asyncio.wait((lines, errors), timeout=_AFTERMATH)
     for reader in (lines, errors):
         reader.cancel()

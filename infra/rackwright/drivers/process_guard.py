@@ -1,9 +1,9 @@
-"""Runs a command and ends it, with all its descendants, when the other end of a pipe closes or a signal asks for it.
+"""Runs a command and ends it, with all its descendants, when the other end of a pipe closes or on a signal.
 
 usage: python -I -S guard.py LIFELINE_FD COMMAND [ARGUMENT …]
 
 Standard library only, and no site: this process starts before every long child. As a subreaper it inherits descendants whose own
-parents have gone (`man 2 prctl`, PR_SET_CHILD_SUBREAPER), so that none escapes by daemonising.
+parents have exited (`man 2 prctl`, PR_SET_CHILD_SUBREAPER), so that none escapes by daemonising.
 """
 
 import contextlib
@@ -15,13 +15,13 @@ import sys
 import time
 
 _PR_SET_CHILD_SUBREAPER = 36
-"""Number of the operation in prctl(2) (linux/prctl.h); Python has no name for it."""
+"""Number of the operation in prctl(2) (linux/prctl.h); Python has no constant."""
 _GRACE = 2.0
-"""Seconds between asking and killing."""
+"""Seconds between SIGTERM and SIGKILL."""
 
 
 def children(pid: int) -> list[int]:
-    """The direct children of a process."""
+    """Return the direct children of a process."""
     found: list[int] = []
     try:
         threads = os.listdir(f"/proc/{pid}/task")
@@ -37,7 +37,7 @@ def children(pid: int) -> list[int]:
 
 
 def descendants(pid: int) -> list[int]:
-    """All processes below a process, nearest first."""
+    """Return all processes below a process, nearest first."""
     found = children(pid)
     for child in tuple(found):
         found += descendants(child)
@@ -45,7 +45,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def end_descendants() -> None:
-    """Ask all descendants to end, then kill those that stay."""
+    """Terminate all descendants, then kill those that remain."""
     for number, patience in ((signal.SIGTERM, _GRACE), (signal.SIGKILL, _GRACE)):
         deadline = time.monotonic() + patience
         for pid in descendants(os.getpid()):
@@ -58,7 +58,7 @@ def end_descendants() -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the command to its end, or until the lifeline breaks."""
+    """Run the command to its end, or until the lifeline is closed."""
     lifeline, command = int(arguments[0]), arguments[1:]
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -87,7 +87,7 @@ def _spawn(command: list[str]) -> int:
 
 
 def _reap(wanted: int = -1) -> "int | None":
-    """Collect ended children; the exit status of the wanted one when it is among them."""
+    """Reap exited children; return the status of the wanted one when it is among them."""
     status = None
     while True:
         try:

@@ -1,4 +1,4 @@
-"""The Pulumi command of this environment, and how a caller limits what a refresh compares."""
+"""The Pulumi command of this environment, and the variable that limits what a refresh compares."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run(verb: str, stack: str) -> int:
         signal.signal(signal.SIGINT, before)
 
 
-def provide(stack: str) -> None:
+def install_prerequisites(stack: str) -> None:
     """Install what `up` needs beside the wheel: the system packages of a lab, the engine, and `pulumi` in this environment.
 
     Nothing is done in a checkout, where `make` does it.

@@ -1,4 +1,4 @@
-"""Asks every node something, with a program that is sent as text: one round over the stack's own connections."""
+"""Runs a program on every node, sent as text: one round over the stack's own connections."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from rackwright.inventory import paths
 from rackwright.inventory.concurrency import max_parallel
 
 _LONGEST: Final = 40.0
-"""Seconds a node may take: it reads files of some megabytes and asks its package manager."""
+"""Seconds a node may take: it reads files of some megabytes and queries its package manager."""
 _AT_ONCE: Final = 32
-"""Nodes queried at a time. Chosen: half of the attempts to connect (`ssh._AT_ONCE`), because each answer is parsed here. Not measured."""
+"""Nodes queried at a time. Chosen: half of the attempts to connect (`ssh._AT_ONCE`), because each result is parsed here. Not measured."""
 
 
 async def run_on_nodes(
     stack: str, programs: Mapping[str, str], sudo: Mapping[str, bool], *, target: str
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """What each node answered, and why the others did not. `programs`: node -> Python; `sudo`: node -> whether it is needed."""
+    """Return each node's result, and why the others have none. `programs`: node -> Python; `sudo`: node -> whether it is needed."""
     turns = asyncio.Semaphore(max_parallel(target, _AT_ONCE))
 
     async def one(name: str) -> Any:
@@ -35,7 +35,7 @@ async def run_on_nodes(
 
 
 async def _asked(stack: str, program: str, name: str, *, sudo: bool) -> Any:
-    """The node's answer, or as text why there is none."""
+    """Return the node's result, or as text why there is none."""
     command = ["ssh", "-F", str(paths.ssh_config(stack)), name, *(["sudo", "-n"] if sudo else []), "python3", "-"]
     try:
         ended = await run(command, stdin=program.encode(), timeout=_LONGEST)

@@ -1,4 +1,4 @@
-"""Nodes changed a few at a time, each without jobs while it is: drained, changed, looked at, and only then back in service."""
+"""Rolling update: nodes are drained, changed, verified and only then returned to service, a few at a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Say = Callable[[str], Awaitable[None]]
 
 
 def batches(nodes: Sequence[str], size: int) -> Iterator[list[str]]:
-    """The canary alone, then so many at a time.
+    """Yield the canary alone, then batches of a size.
 
     >>> list(batches(["w0", "w1", "w2", "w3"], 2))
     [['w0'], ['w1', 'w2'], ['w3']]
@@ -24,18 +24,18 @@ def batches(nodes: Sequence[str], size: int) -> Iterator[list[str]]:
 
 @dataclass
 class RollingUpdateResult:
-    """How far it came."""
+    """Result of a rolling update."""
 
     nodes: list[str] = field(default_factory=list)
-    """Back in service."""
+    """Nodes that are back in service."""
     changed: list[ansible.TaskResult] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
-    """Why it stopped; empty where all went well."""
+    """Why it stopped; empty after a complete update."""
 
 
 @dataclass(frozen=True)
-class Roll:
-    """What is needed to roll nodes of a stack."""
+class RollingUpdate:
+    """Input of a rolling update of a stack's nodes."""
 
     root: Path
     inventory: Path
@@ -44,10 +44,10 @@ class Roll:
     batch: int
     reboot: bool = False
     site: str = "site.yml"
-    """The table of contents: ours, or the stack's, where the user has playbooks of their own in it."""
+    """The table of contents: the product's, or the stack's with the user's own playbooks."""
 
     async def run(self, nodes: Sequence[str], say: Say, progress: Say) -> RollingUpdateResult:
-        """Roll the nodes in their order; the first failure ends it, and later nodes are not touched."""
+        """Update the nodes in their order; the first failure ends the update, and later nodes are not touched."""
         done = RollingUpdateResult()
         for group in batches(nodes, self.batch):
             await say(f"rolling {', '.join(group)} ({len(done.nodes)} of {len(nodes)} done)")
@@ -61,7 +61,7 @@ class Roll:
         return done
 
     async def _play(self, playbook: str, group: Sequence[str], limit: Sequence[str], progress: Say) -> ansible.PlaybookResult:
-        """One playbook for a group of nodes; roles see in `nodes_in_maintenance` that these may be taken apart now."""
+        """Run one playbook for a group of nodes; `nodes_in_maintenance` lists the drained nodes for the roles."""
         return await ansible.play(
             self.root,
             playbook,
@@ -75,10 +75,10 @@ class Roll:
 
 
 def stopped(nodes: Sequence[str], done: Sequence[str], group: Sequence[str]) -> str:
-    """Where the roll stopped, and what now."""
+    """Return where the update stopped, and how to continue."""
     left = [name for name in nodes if name not in done and name not in group]
     untouched = f"; not touched: {', '.join(left)}" if left else ""
     return (
-        f"{', '.join(group)}: the roll stopped here and left it drained{untouched} - repair what is named above, then run the same again: "
-        "it begins with those that are not done"
+        f"{', '.join(group)}: the rolling update stopped here with this batch drained{untouched} - repair the cause above, "
+        "then run the same command again: it continues with the remaining nodes"
     )

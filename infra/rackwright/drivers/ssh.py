@@ -1,4 +1,4 @@
-"""SSH connections of a stack: opening their masters, telling why one does not open, closing a stale one."""
+"""SSH connections of a stack: open master connections, report why one cannot be opened, close a stale one."""
 
 from __future__ import annotations
 
@@ -15,23 +15,21 @@ from rackwright.inventory.time_limits import slowness
 _PAUSE: Final = 0.15
 """Seconds between attempts while a node boots."""
 _PATIENT: Final = ("-o", "ServerAliveCountMax=15")
-"""A master that a converge works through outlives 30 s of silence: a node that is busy starting daemons is not dead.
-
-Whoever only looks has a time-out of its own and closes a master that does not answer.
-"""
+"""A master connection of a converge survives 30 s without a response: a node that is busy starting daemons is not down. Read-only callers
+have a time-out of their own and close a master that does not respond."""
 _AT_ONCE: Final = 64
-"""Attempts under way: each is a process, or two behind a login node. Chosen, not measured."""
+"""Attempts at a time: each is a process, or two behind a login node. Chosen, not measured."""
 _BETWEEN_CAUSES: Final = 1.0
 """Seconds between queries for the cause: each is a process."""
 Cause = Callable[[str, bool], Awaitable[str | None]]
-"""Return why a node cannot answer at all, by its name; on the last call (True) also why it refuses to."""
+"""Return why a node cannot respond at all, by its name; on the last call (True) also why it refuses the login."""
 _ATTEMPT: Final = 12.0
-"""Seconds one attempt may take: connect time-outs of two hops (3 s each) and the death of a stale master (2 x 2 s)."""
+"""Seconds one attempt may take: connect time-outs of two hops (3 s each) and the detection of a stale master (2 x 2 s)."""
 
 
 @dataclass(frozen=True)
 class _Waiting:
-    """How long a node is waited for and an attempt may take, in seconds of a machine as slow as this one; and who knows of causes."""
+    """Time-outs for a node and for one attempt, in seconds of a machine as slow as this one, and the source of causes."""
 
     within: float
     attempt: float
@@ -39,10 +37,10 @@ class _Waiting:
 
 
 async def connect_all(stack: str, names: Iterable[str], *, within: float, cause: Cause | None = None) -> dict[str, str]:
-    """Open a connection to every node; the reason for each that gave no answer within the time (seconds, longer on a slow machine).
+    """Connect to every node; return the reason for each without a response within the time (seconds, longer on a slow machine).
 
-    Where `cause` knows why a node cannot answer, it is not waited for any longer.
-    First those that others are reached through: a crowd that comes before the way is open makes a connection each, and sshd drops most.
+    Stop waiting for a node as soon as `cause` returns why it cannot respond.
+    Connect to jump hosts first: without their master connection, every node would open a connection of its own, and sshd drops most.
     """
     wanted = list(names)
     factor = await asyncio.to_thread(slowness)
@@ -53,7 +51,7 @@ async def connect_all(stack: str, names: Iterable[str], *, within: float, cause:
     shut = await _reach_all(stack, doors, waiting)
     behind_shut = {name: through[name] for name in wanted if through.get(name) in shut}
     lost = await _reach_all(stack, [name for name in wanted if name not in doors and name not in behind_shut], waiting)
-    told = {name: f"is reached through {door}, and that does not answer: {shut[door]}" for name, door in behind_shut.items()}
+    told = {name: f"is reached through {door}, which does not respond: {shut[door]}" for name, door in behind_shut.items()}
     found = {**shut, **told, **lost}
     return {name: found[name] for name in wanted if name in found}
 
@@ -71,7 +69,7 @@ async def _reach_all(stack: str, names: Iterable[str], waiting: _Waiting) -> dic
 
 
 def _through(stack: str) -> dict[str, str]:
-    """Who is reached through whom, as the stack's SSH configuration says."""
+    """Return node -> jump host, from the stack's SSH configuration."""
     file = paths.ssh_config(stack)
     through, host = {}, ""
     for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
@@ -83,7 +81,7 @@ def _through(stack: str) -> dict[str, str]:
 
 
 async def close(stack: str, name: str) -> None:
-    """End the node's master connection, so that the next one is made afresh; a stale one hangs for 20 s and more."""
+    """Close the node's master connection, so that the next one is new; a stale one hangs for 20 s and more."""
     socket = paths.socket_folder(stack) / name
     if not socket.exists():
         return
@@ -114,12 +112,12 @@ async def _reach_one(stack: str, name: str, waiting: _Waiting) -> str | None:
 
 
 async def _attempt(stack: str, name: str, patience: float) -> str | None:
-    """Open a connection; why there is none. One whose session was refused is closed, or every later session is refused over it."""
+    """Open a connection; return why there is none. Close one whose session was refused, since it would refuse every later session."""
     try:
         ended = await run(["ssh", "-F", str(paths.ssh_config(stack)), *_PATIENT, name, "true"], timeout=patience)
     except ProcessTimeoutError:
         await close(stack, name)
-        return "no answer over SSH"
+        return "no response over SSH"
     if ended.ok:
         return None
     await close(stack, name)
@@ -127,8 +125,8 @@ async def _attempt(stack: str, name: str, patience: float) -> str | None:
 
 
 def _reason(ended: CompletedProcess) -> str:
-    """ssh's own words, shortened to what decides."""
+    """Return ssh's message, shortened to the decisive line."""
     said = ended.stderr.strip()
     if "REMOTE HOST IDENTIFICATION HAS CHANGED" in said or "Host key verification failed" in said:
-        return "its host key is not the pinned one: this is another machine, or somebody is in between"
+        return "its host key is not the pinned one: another machine responds, or the connection is intercepted"
     return said.splitlines()[-1] if said else f"ssh ended with status {ended.status}"

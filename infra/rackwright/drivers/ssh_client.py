@@ -1,6 +1,6 @@
-"""A machine over plain SSH, before it belongs to a stack: which key it shows, whether we get in, whether we may become root.
+"""A machine over plain SSH, before it belongs to a stack: its host key, whether the login works, whether sudo works.
 
-paramiko, not the ssh client: here the key is what is asked for, and each way in has a reason of its own when it fails.
+paramiko, not the ssh client: the key itself is the result here, and each kind of failure has a reason of its own.
 """
 
 from __future__ import annotations
@@ -22,45 +22,45 @@ import paramiko
 
 from rackwright.errors import RackwrightError
 
-# It logs the traceback of what it raises as well; Python shows that where nobody listens.
+# paramiko logs the traceback of its exceptions as well; Python prints it where no handler is installed.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 _CONNECT: Final = 5.0
-"""Seconds to connect, and for the server's first words."""
+"""Seconds to connect, and to receive the server's banner."""
 _COMMAND: Final = 60.0
 """Seconds a command may take."""
 _AT_ONCE: Final = 8
-"""Logins under way at one machine: sshd drops some from the eleventh on (MaxStartups 10:30:100, sshd_config(5)), and a whole rack may be
+"""Logins at a time at one machine: sshd drops some from the eleventh on (MaxStartups 10:30:100, sshd_config(5)), and a whole rack may be
 reached through one."""
 _turns: Final[defaultdict[tuple[str, int], threading.BoundedSemaphore]] = defaultdict(lambda: threading.BoundedSemaphore(_AT_ONCE))
 
 
 @dataclass(frozen=True)
 class SshRoute:
-    """How a machine is reached, and who logs in."""
+    """The route to a machine, and the login user."""
 
     name: str
     address: str
     port: int
     user: str
     host_key: str
-    """What it must show: a fingerprint (SHA256:…) or type and key."""
+    """Expected key: a fingerprint (SHA256:…) or type and key."""
 
     def __str__(self) -> str:
         return f"{self.name} ({self.user}@{self.address}:{self.port})"
 
 
 class HostUnreachableError(RackwrightError):
-    """Nobody answers there."""
+    """No SSH server responds at the address."""
 
 
 class LoginRefusedError(RackwrightError):
-    """It answers, and we may not use it as it is."""
+    """The machine responds, and rackwright cannot use it as it is."""
 
 
 @dataclass(frozen=True)
 class CommandResult:
-    """What a command ended with."""
+    """Result of a command."""
 
     status: int
     output: str
@@ -68,51 +68,51 @@ class CommandResult:
 
 
 class Handshake:
-    """A machine that has shown its key."""
+    """A connection to a machine that has presented its host key, before a login."""
 
-    def __init__(self, way: SshRoute, transport: paramiko.Transport) -> None:
-        self.way, self._transport = way, transport
+    def __init__(self, route: SshRoute, transport: paramiko.Transport) -> None:
+        self.route, self._transport = route, transport
 
     @property
     def key(self) -> paramiko.PKey:
-        """The key it showed."""
+        """Return the presented key."""
         return self._transport.get_remote_server_key()
 
     def check_key(self) -> None:
-        """Raises where it is not the one that the way says."""
-        mine = fingerprint(self.key) if " " not in self.way.host_key else f"{self.key.get_name()} {self.key.get_base64()}"
-        if mine.rstrip("=") != self.way.host_key.rstrip("="):
+        """Raise LoginRefusedError if the key is not that of the route."""
+        mine = fingerprint(self.key) if " " not in self.route.host_key else f"{self.key.get_name()} {self.key.get_base64()}"
+        if mine.rstrip("=") != self.route.host_key.rstrip("="):
             raise LoginRefusedError(
-                f"{self.way}: shows host key {fingerprint(self.key)} ({self.key.get_name()}), which is not the one the stack file gives",
+                f"{self.route}: shows host key {fingerprint(self.key)} ({self.key.get_name()}), which is not the one the stack file gives",
                 hint="on its console, compare with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub`; then correct host_key, "
-                "or find out who answers there",
+                "or find out which machine responds there",
             )
 
     def enter(self, keys: list[Path]) -> Session:
-        """Log in with one of these keys, or of the agent's."""
-        _authenticate(self.way, self._transport, keys)
-        return Session(self.way, self._transport)
+        """Log in with one of these keys, or with one of the agent."""
+        _authenticate(self.route, self._transport, keys)
+        return Session(self.route, self._transport)
 
 
 class Session:
     """A login on a machine."""
 
-    def __init__(self, way: SshRoute, transport: paramiko.Transport) -> None:
-        self.way, self._transport = way, transport
+    def __init__(self, route: SshRoute, transport: paramiko.Transport) -> None:
+        self.route, self._transport = route, transport
 
     @property
     def public_key(self) -> str:
-        """The key it showed: type and base64."""
+        """Return the presented key: type and base64."""
         key = self._transport.get_remote_server_key()
         return f"{key.get_name()} {key.get_base64()}"
 
     def run(self, script: str, *, root: bool = False) -> CommandResult:
-        """Run a shell script as whoever logged in, or as root."""
+        """Run a shell script as the login user, or as root."""
         shell = f"sh -c {shlex.quote(script)}"
         try:
-            return self._run(f"sudo -n -- {shell}" if root and self.way.user != "root" else shell)
+            return self._run(f"sudo -n -- {shell}" if root and self.route.user != "root" else shell)
         except (OSError, EOFError, paramiko.SSHException) as error:
-            raise HostUnreachableError(f"{self.way}: stopped answering: {error or type(error).__name__}", hint=_REACH) from None
+            raise HostUnreachableError(f"{self.route}: stopped responding: {error or type(error).__name__}", hint=_REACH) from None
 
     def _run(self, command: str) -> CommandResult:
         channel = self._transport.open_session(timeout=_CONNECT)
@@ -123,87 +123,87 @@ class Session:
             output, complaint = out.read().decode(errors="replace"), err.read().decode(errors="replace")
         return CommandResult(channel.recv_exit_status(), output, complaint.strip())
 
-    def tunnel(self, way: SshRoute) -> paramiko.Channel:
-        """A connection from here to another machine."""
-        return self._transport.open_channel("direct-tcpip", (way.address, way.port), ("127.0.0.1", 0), timeout=_CONNECT)
+    def tunnel(self, route: SshRoute) -> paramiko.Channel:
+        """Return a channel from the machine to another one."""
+        return self._transport.open_channel("direct-tcpip", (route.address, route.port), ("127.0.0.1", 0), timeout=_CONNECT)
 
 
 @contextmanager
-def login(way: SshRoute, keys: list[Path], *, through: SshRoute | None = None) -> Iterator[Session]:
-    """Log in, through another machine where one is given; raises Unreachable or Refused, saying what is wrong and what helps."""
+def login(route: SshRoute, keys: list[Path], *, through: SshRoute | None = None) -> Iterator[Session]:
+    """Log in, optionally through a jump host. Raise HostUnreachableError or LoginRefusedError with cause and hint."""
     with ExitStack() as stack:
-        first = _first(way, through, keys, stack) if through is not None else None
-        with _turns[way.address, way.port]:
-            met = stack.enter_context(handshake(way, first))
+        first = _first(route, through, keys, stack) if through is not None else None
+        with _turns[route.address, route.port]:
+            met = stack.enter_context(handshake(route, first))
             met.check_key()
             session = met.enter(keys)
         yield session
 
 
 @contextmanager
-def handshake(way: SshRoute, first: Session | None = None) -> Iterator[Handshake]:
-    """Connect, through another machine's session where one is given; nobody has logged in and no key is trusted yet."""
+def handshake(route: SshRoute, first: Session | None = None) -> Iterator[Handshake]:
+    """Connect, optionally through a jump host's session, without a login and without trusting the key."""
     with ExitStack() as stack:
-        yield Handshake(way, _connect(way, first, stack))
+        yield Handshake(route, _connect(route, first, stack))
 
 
-def _first(way: SshRoute, through: SshRoute, keys: list[Path], stack: ExitStack) -> Session:
-    """The login on the machine that the way leads through; what is wrong there is said of the one that was meant."""
+def _first(route: SshRoute, through: SshRoute, keys: list[Path], stack: ExitStack) -> Session:
+    """Log in on the jump host; errors there name the machine behind it."""
     try:
         return stack.enter_context(login(through, keys))
     except (HostUnreachableError, LoginRefusedError) as error:
-        raise type(error)(f"{way}: is reached through {through.name}, and there is no way in: {error.cause}", hint=error.hint) from None
+        raise type(error)(f"{route}: is reached through {through.name}, which is not accessible: {error.cause}", hint=error.hint) from None
 
 
 def fingerprint(key: paramiko.PKey) -> str:
-    """As `ssh-keygen -l` prints it."""
+    """Return the fingerprint as `ssh-keygen -l` prints it."""
     return fingerprint_of(key.asbytes())
 
 
 def fingerprint_of(blob: bytes) -> str:
-    """The same for a key as it stands in a .pub file, its base64 decoded."""
+    """Return the fingerprint of a decoded key from a .pub file."""
     return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
 
 
-def _connect(way: SshRoute, first: Session | None, stack: ExitStack) -> paramiko.Transport:
-    """The server's first words exchanged; whatever was opened is closed with the stack."""
+def _connect(route: SshRoute, first: Session | None, stack: ExitStack) -> paramiko.Transport:
+    """Exchange the handshake; the exit stack closes all connections."""
     try:
-        channel = first.tunnel(way) if first is not None else socket.create_connection((way.address, way.port), timeout=_CONNECT)
+        channel = first.tunnel(route) if first is not None else socket.create_connection((route.address, route.port), timeout=_CONNECT)
         stack.callback(channel.close)
         transport = paramiko.Transport(channel)
         stack.callback(transport.close)
         transport.banner_timeout = _CONNECT
-        transport.get_security_options().key_types = _algorithms(way.host_key)
+        transport.get_security_options().key_types = _algorithms(route.host_key)
         transport.start_client(timeout=_CONNECT * 2)
     except (OSError, EOFError, paramiko.SSHException) as error:
-        behind = f" behind {first.way.name}" if first is not None else ""
-        raise HostUnreachableError(f"{way}: no SSH server answers{behind}: {error or type(error).__name__}", hint=_REACH) from None
+        behind = f" behind {first.route.name}" if first is not None else ""
+        raise HostUnreachableError(f"{route}: no SSH server responds{behind}: {error or type(error).__name__}", hint=_REACH) from None
     return transport
 
 
 def _algorithms(host_key: str) -> tuple[str, ...]:
-    """The kinds of key to ask for: the one given, or by a fingerprint, which does not tell, the best that it has."""
+    """Return the key types to request: that of the given key, or for a fingerprint, which has no type, the best that the machine has."""
     kind, _, key = host_key.partition(" ")
     if not key:
         return ("ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512", "rsa-sha2-256")
     return ("rsa-sha2-512", "rsa-sha2-256") if kind == "ssh-rsa" else (kind,)
 
 
-def _authenticate(way: SshRoute, transport: paramiko.Transport, keys: list[Path]) -> None:
+def _authenticate(route: SshRoute, transport: paramiko.Transport, keys: list[Path]) -> None:
     offered = [key for path in keys if (key := _load(path)) is not None] + list(paramiko.Agent().get_keys())
     for key in offered:
         try:
-            transport.auth_publickey(way.user, key)
+            transport.auth_publickey(route.user, key)
         except paramiko.AuthenticationException:
             continue
         except (OSError, EOFError, paramiko.SSHException) as error:
-            raise LoginRefusedError(f"{way}: broke off the login: {error}", hint="look at its sshd's journal") from None
+            raise LoginRefusedError(f"{route}: aborted the login: {error}", hint="check the journal of its sshd") from None
         else:
             return
     missing = "".join(f"; there is no file {path}" for path in keys if not path.expanduser().exists())
     raise LoginRefusedError(
-        f"{way}: accepts none of the {len(offered)} keys offered{missing}",
-        hint=f"put your public key into ~{way.user}/.ssh/authorized_keys there; name the key in target.ssh_private_key_file, "
+        f"{route}: accepts none of the {len(offered)} keys offered{missing}",
+        hint=f"put your public key into ~{route.user}/.ssh/authorized_keys there; name the key in target.ssh_private_key_file, "
         "or load it into the agent",
     )
 
@@ -213,7 +213,7 @@ def _load(path: Path) -> paramiko.PKey | None:
         return paramiko.PKey.from_path(path.expanduser())
     except FileNotFoundError:
         return None
-    except (TypeError, paramiko.PasswordRequiredException):  # TypeError: paramiko passes on what cryptography says of a locked PEM key.
+    except (TypeError, paramiko.PasswordRequiredException):  # TypeError: paramiko passes on cryptography's error about a locked PEM key.
         raise LoginRefusedError(
             f"{path}: is protected by a passphrase", hint="load it into the agent (`ssh-add`), and leave target.ssh_private_key_file out"
         ) from None
@@ -221,4 +221,4 @@ def _load(path: Path) -> paramiko.PKey | None:
         raise LoginRefusedError(f"{path}: is no private key: {error}", hint="name a private key in target.ssh_private_key_file") from None
 
 
-_REACH: Final = "look whether it runs, whether address and port are right, and whether a firewall is in between"
+_REACH: Final = "check that it runs, that address and port are right, and that no firewall blocks the connection"

@@ -1,4 +1,4 @@
-"""The provider's life: it ends with its engine, and its children end with it."""
+"""Supervision of the provider process: it exits with its engine, and its children exit with it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import os
 import signal
 from collections.abc import Callable
 
-_LOOK_EVERY = 0.5
-"""Seconds between looks at the parent: an engine killed by SIGKILL tells nobody."""
+_POLL_SECONDS = 0.5
+"""Seconds between reads of the parent: an engine killed by SIGKILL sends no message."""
 _GRACE = 2.0
-"""Seconds between asking a child to end and killing it."""
+"""Seconds between SIGTERM and SIGKILL for a child."""
 _PATIENCE = 20.0
-"""Seconds that a child which may not be interrupted gets to finish; it is never killed for being slow."""
+"""Seconds that an uninterruptible child gets to finish; slowness is no reason to kill it."""
 
 
 INTERRUPTED = "interrupted before it was finished"
@@ -21,11 +21,11 @@ INTERRUPTED = "interrupted before it was finished"
 
 
 class OperationCancelledError(Exception):
-    """The run was asked to stop."""
+    """The run was cancelled."""
 
 
 class Lifetime:
-    """Children's process groups, and the watch over the engine that started this process."""
+    """Children's process groups, and the supervision of the engine that started this process."""
 
     def __init__(self) -> None:
         self._groups: set[int] = set()
@@ -33,18 +33,18 @@ class Lifetime:
         self.cancelled = False
 
     def adopt(self, group: int, *, whole: bool = False) -> None:
-        """A child leads this process group now; a `whole` one is left to finish what it writes, whatever happens."""
+        """Register a child that leads this process group; a `whole` one always finishes its writes."""
         (self._whole if whole else self._groups).add(group)
         if self.cancelled and not whole:
             _signal(group, signal.SIGTERM)
 
     def release(self, group: int) -> None:
-        """The child has ended."""
+        """Unregister a child that has exited."""
         self._groups.discard(group)
         self._whole.discard(group)
 
     async def cancel(self) -> None:
-        """Ask every child to end, kill those that do not, and wait for those that may not be interrupted."""
+        """Terminate every child, kill those that remain, and wait for those that must finish."""
         self.cancelled = True
         for group in tuple(self._groups):
             _signal(group, signal.SIGTERM)
@@ -54,20 +54,20 @@ class Lifetime:
         await _until_empty(self._whole, _PATIENCE)
 
     async def watch_parent(self, stop: Callable[[], None]) -> None:
-        """Returns once the engine is gone; `stop` then ends the server."""
+        """Wait until the engine has exited, then call `stop` to end the server."""
         parent = os.getppid()
         while os.getppid() == parent:
-            await asyncio.sleep(_LOOK_EVERY)
+            await asyncio.sleep(_POLL_SECONDS)
         await self.cancel()
         stop()
 
 
 current = Lifetime()
-"""The life of this process; drivers register their children here."""
+"""The lifetime of this process; drivers register their children here."""
 
 
 def leave_mark() -> None:
-    """Create the file by which the `pulumi` of the environment knows that the engine cancelled the run."""
+    """Create the file by which the `pulumi` of the environment detects that the engine cancelled the run."""
     if mark := os.environ.get("RACKWRIGHT_CANCELLED"):
         with contextlib.suppress(OSError):
             os.close(os.open(mark, os.O_CREAT | os.O_WRONLY, 0o600))

@@ -1,4 +1,4 @@
-"""What a task found and what it would put there, side by side for a person: the lines in which the two differ."""
+"""Live and declared values of a changed task, side by side: the lines in which they differ."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 _MOST: Final = 6
-"""Lines of a side that are shown."""
+"""Maximum number of displayed lines of a side."""
 _WIDEST: Final = 160
-"""Characters of a line that are shown."""
+"""Maximum number of displayed characters of a line."""
 _LONGEST: Final = 4_000
-"""Characters of a line that leave the child: more than any secret on one line, so that whoever masks secrets sees them whole."""
+"""Characters of a line that leave the child: more than any secret on one line, so that the code that masks secrets sees it complete."""
 _LARGEST: Final = 50_000
-"""Characters of a text that is still compared line by line."""
+"""Maximum number of characters of a text that is compared line by line."""
 _ABSENT: Final = ("", "absent")
-"""How modules say that there is nothing yet."""
+"""Values by which modules report that a path does not exist."""
 
 
 @dataclass
 class BeforeAfter:
-    """What is there, and what would be. A side is empty where its lines are those of the other and more."""
+    """Live and declared lines. A side is empty where the other one contains all its lines."""
 
     live: list[str] = field(default_factory=list)
     declared: list[str] = field(default_factory=list)
 
     def texts(self) -> tuple[str, str]:
-        """Both, bounded; `cut` makes of them what a person reads, once secrets are masked."""
+        """Return both sides, bounded; `truncate_lines` shortens them for display after secrets are masked."""
         return _bounded(self.live), _bounded(self.declared)
 
 
 def sides(result: Mapping[str, Any]) -> tuple[str, str]:
-    """(live, declared) of a task's result under --diff; empty texts where it does not say."""
+    """Return (live, declared) of a task's result under --diff; empty texts where the result has none."""
     found = BeforeAfter()
     for one in (result, *(item for item in _listed(result.get("results")) if isinstance(item, Mapping) and item.get("changed"))):
         _note(one, found)
@@ -40,7 +40,7 @@ def sides(result: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _note(result: Mapping[str, Any], found: BeforeAfter) -> None:
-    """What one result says, or one item of a loop."""
+    """Add the differences of one result, or of one item of a loop."""
     for diff in _listed(result.get("diff")):
         if "prepared" not in diff:
             _compare(diff, found)
@@ -53,7 +53,7 @@ def _note(result: Mapping[str, Any], found: BeforeAfter) -> None:
 
 
 def _compare(diff: Mapping[str, Any], found: BeforeAfter) -> None:
-    """One text, or some attributes of one path, before and after."""
+    """Add the differences of one text, or of attributes of one path."""
     name = str(diff.get("before_header") or diff.get("after_header") or "").removesuffix(" (content)")
     before, after = _text(diff.get("before")), _text(diff.get("after"))
     mark = f"{name}: " if name else ""
@@ -69,19 +69,19 @@ def _compare(diff: Mapping[str, Any], found: BeforeAfter) -> None:
 
 
 def _differing(before: list[str], after: list[str]) -> tuple[list[str], list[str]]:
-    """Lines that only one of the two has."""
+    """Return the lines that only one of the two texts has."""
     told = list(difflib.unified_diff(before, after, lineterm="", n=0))[2:]
     return [line[1:] for line in told if line.startswith("-")], [line[1:] for line in told if line.startswith("+")]
 
 
 def _under(mark: str, lines: list[str]) -> list[str]:
-    """The first with the path, the others below it."""
+    """Return the lines with the path in front of the first and the others indented."""
     first, *rest = lines or ["without it"]
     return [f"{mark}{first.strip() if mark else first}", *(f"  {line}" if mark else line for line in rest)]
 
 
 def _text(side: Any) -> str:
-    """Modules of Ansible give a text, or a mapping of attributes."""
+    """Return the text of a side: modules of Ansible return a text, or a mapping of attributes."""
     return "\n".join(f"{key}: {value}" for key, value in side.items()) if isinstance(side, Mapping) else str(side or "")
 
 
@@ -90,7 +90,7 @@ def _listed(value: Any) -> Iterable[Any]:
 
 
 def truncate_lines(text: str) -> str:
-    """The text as it is shown: no line wider than a person reads."""
+    """Return the text with long lines cut to a readable width."""
     return "\n".join(line if len(line) <= _WIDEST else f"{line[:_WIDEST]}…" for line in text.splitlines())
 
 

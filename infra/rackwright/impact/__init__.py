@@ -49,6 +49,6 @@ def _first(new: ClusterPlan) -> PlannedChange:
 def _all(step: Transition) -> Iterator[PlannedChange]:
     found = [consequence for subject in _SUBJECTS for consequence in subject(step)]
     yield from found
-    yield from settings.rest(step, frozenset(path for consequence in found for path in consequence.caused_by))
+    yield from settings.remaining(step, frozenset(path for consequence in found for path in consequence.caused_by))
     if not step.old.settled:
         yield PlannedChange(Action.REAPPLY, (), (), "applies all phases again: the last run did not succeed")

@@ -1,4 +1,4 @@
-"""File systems and whatever else outlives a node: made, mounted, lost."""
+"""File systems and other data that outlives a node: created, mounted, lost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rackwright.plan.schema import Plan, Storage, Volume
 
 
 def lost(step: Transition) -> Iterator[PlannedChange]:
-    """Data that goes: of file systems, and of nodes that leave or lose a role. What lies on machines of others stays there."""
+    """Yield data that is lost: of file systems, and of nodes that leave or lose a role. Data on existing machines stays there."""
     now = {shared.name for shared in step.new.plan.storage}
     for shared in step.old.plan.storage:
         if shared.name not in now:
@@ -42,7 +42,7 @@ def _why(step: Transition, volume: Volume) -> tuple[str, ...]:
 
 
 def made(step: Transition) -> Iterator[PlannedChange]:
-    """File systems that are new."""
+    """Yield new file systems."""
     before = {shared.name for shared in step.old.plan.storage}
     for shared in step.new.plan.storage:
         if shared.name not in before:

@@ -15,7 +15,7 @@ _MOST_MOVED: Final = "set `fabric.max_nodes` from the start: a fabric planned fo
 
 
 def cables(step: Transition) -> Iterator[PlannedChange]:
-    """What people have to plug in, move and pull out."""
+    """Yield cables that people must plug in, move and pull out."""
     if _is_simulated(step.new.plan) or _is_simulated(step.old.plan):
         return
     old, new = wiring(step.old.plan), wiring(step.new.plan)
@@ -38,7 +38,7 @@ def _is_simulated(plan: Plan) -> bool:
 
 
 def _ends(laid: Wiring) -> dict[tuple[str, int], Cable]:
-    """The end of each cable that is nearer to the nodes -> the cable."""
+    """Return the end of each cable that is nearer to the nodes -> the cable."""
     return {(cable.device, cable.port): cable for cable in laid.cables}
 
 

@@ -48,7 +48,7 @@ DISRUPTIVE: Final = frozenset({Action.DESTROY, Action.REPLACE, Action.EXCLUDE})
 
 @dataclass(frozen=True)
 class PlannedChange:
-    """One thing that `up` will do."""
+    """One action of `up`."""
 
     action: Action
     affected: tuple[str, ...]
@@ -63,7 +63,7 @@ class PlannedChange:
         return self.message + (f" ({', '.join(shown)})" if shown else "") + (f"\n  {self.hint}" if self.hint else "")
 
     def to_data(self) -> dict[str, Any]:
-        """As `impact --json` prints it."""
+        """Return the data that `impact --json` prints."""
         return {
             "action": self.action.value,
             "affected": list(self.affected),
@@ -80,36 +80,36 @@ class ClusterPlan:
     cluster: Cluster
     plan: Plan
     settled: bool = field(default=True, compare=False)
-    """Whether the run that applied it ended well."""
+    """Whether the run that applied the plan succeeded."""
 
 
 @dataclass(frozen=True)
 class Transition:
-    """From what was applied last to what is described now."""
+    """Transition from the plan that was applied last to the current one."""
 
     old: ClusterPlan
     new: ClusterPlan
 
     @cached_property
     def edits(self) -> tuple[Edit, ...]:
-        """What was edited."""
+        """Return the edits of the stack file."""
         return edits(self.old.cluster, self.new.cluster)
 
     @cached_property
     def stay(self) -> tuple[tuple[PlanNode, PlanNode], ...]:
-        """Nodes of both plans, as they were and as they will be."""
+        """Return nodes of both plans, in their old and new form."""
         before = {node.name: node for node in self.old.plan.nodes}
         return tuple((before[node.name], node) for node in self.new.plan.nodes if node.name in before)
 
     @property
     def on_machines(self) -> bool:
-        """Whether nodes are machines that exist without us: nothing of them is made or deleted."""
+        """Return whether nodes are existing machines: none of them is created or deleted."""
         return isinstance(self.new.cluster.target, HostsTarget)
 
     def why(
         self, *patterns: tuple[str, ...], changes: Iterable[UpdatePolicy] = UpdatePolicy, node: PlanNode | None = None
     ) -> tuple[str, ...]:
-        """Edits of the policies that match one of the patterns (all, where none is given) and concern the node."""
+        """Return edits of the policies that match one of the patterns (all, without patterns) and concern the node."""
         wanted = set(changes)
         return tuple(
             str(edit)
@@ -120,7 +120,7 @@ class Transition:
         )
 
     def concerns(self, edit: Edit, node: PlanNode) -> bool:
-        """Whether the edited field is about the node."""
+        """Return whether the edited field concerns the node."""
         head, *rest = edit.path
         if head == "groups":
             return not rest or rest[0] == node.group
@@ -138,13 +138,13 @@ class Transition:
 
     @staticmethod
     def _through(described: ClusterPlan, node: PlanNode) -> str | None:
-        """The machine through which it is reached."""
+        """Return the jump host of the node."""
         via = described.plan.target.jump_host
         return via if via != node.name else None
 
 
 def named(names: Iterable[str]) -> str:
-    """Some names for a sentence.
+    """Return names as a list for a sentence, shortened if long.
 
     >>> named(["worker0", "worker1"])
     'worker0, worker1'
@@ -154,7 +154,7 @@ def named(names: Iterable[str]) -> str:
 
 
 def alike(nodes: Iterable[PlanNode], key: Callable[[PlanNode], Key]) -> dict[Key, list[str]]:
-    """Names of the nodes of which the same is to be said."""
+    """Return names of nodes by key, so that one message covers all nodes of a key."""
     found: dict[Key, list[str]] = {}
     for node in nodes:
         found.setdefault(key(node), []).append(node.name)

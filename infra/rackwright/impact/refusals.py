@@ -26,7 +26,7 @@ _ROLE: Final = "reduce the count of its group, run `up`, then add the node again
 
 
 def forbidden(step: Transition) -> Iterator[PlannedChange]:
-    """Fields that cannot be edited while the stack is up."""
+    """Yield fields that cannot be edited while the stack is up."""
     for edit in step.edits:
         if edit.change is UpdatePolicy.FORBIDDEN:
             hint = _USER if edit.within("users", "*", "uid") else _ENDPOINT if edit.within("scheduler", "control_plane_vip") else _UNDO
@@ -40,7 +40,7 @@ def _said(edit: Edit) -> str:
 
 
 def renumbered(step: Transition) -> Iterator[PlannedChange]:
-    """Nodes that would get other addresses in the same network, because of what is declared before them."""
+    """Yield groups whose nodes would get other addresses in the same network because of an edit before them."""
     if step.on_machines or step.old.plan.network.cidr != step.new.plan.network.cidr:
         return
     moved = [new for old, new in step.stay if old.address != new.address]
@@ -51,12 +51,12 @@ def renumbered(step: Transition) -> Iterator[PlannedChange]:
 
 
 def _shifts(edit: Edit) -> bool:
-    """Whether it moves the groups after it: a group that comes, goes or moves, or one whose roles ask for another capacity."""
+    """Return whether the edit moves the groups after it: an added, removed or moved group, or roles that need another capacity."""
     return edit.within("groups") and (len(edit.path) <= 2 or edit.path[2] == "roles")
 
 
 def moved_data(step: Transition) -> Iterator[PlannedChange]:
-    """File systems whose first server, where the metadata lies, would be another."""
+    """Yield file systems whose first server, which has the metadata, would be another."""
     before = {shared.name: shared for shared in step.old.plan.storage}
     for shared in step.new.plan.storage:
         old = before.get(shared.name)
@@ -67,7 +67,7 @@ def moved_data(step: Transition) -> Iterator[PlannedChange]:
 
 
 def lost_roles(step: Transition) -> Iterator[PlannedChange]:
-    """Roles taken from nodes that live on: their daemons would run on, unseen."""
+    """Yield roles removed from nodes that stay: their daemons would keep running, unmonitored."""
     anew = replaced(step)
     for old, new in step.stay:
         gone = [role.value for role in old.roles if role not in new.roles]

@@ -1,6 +1,6 @@
-"""Daemons that read edited settings: which are restarted, and which are reloaded.
+"""Daemons that read edited settings: restarted ones and reloaded ones.
 
-What a daemon is started on stands in the roles; `tests/roles/test_impact.py` compares this table with what they write.
+The roles define a daemon's settings; `tests/roles/test_impact.py` compares this table with them.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from rackwright.plan.schema import Plan, PlanNode, Slurm
 _RESTARTED_ON_EVERY_CHANGE: Final = ("debian-12", "ubuntu-22.04", "rocky-9")
 """Releases whose slurmctld cannot reload a changed list of nodes (roles/slurm_controller, `_slurm_controller_reloads`)."""
 _SLURMD_RESTARTED: Final = ("debian-12", "ubuntu-22.04", "ubuntu-24.04")
-"""Releases whose slurmd reads what the controller sends only at its start (roles/slurm_worker, `_slurm_worker_is_old`)."""
+"""Releases whose slurmd reads the controller's configuration only at its start (roles/slurm_worker, `_slurm_worker_is_old`)."""
 _WITHOUT_SACKD: Final = (*_SLURMD_RESTARTED, "rocky-9")
 _CAUSES: Final = (UpdatePolicy.RESTART, UpdatePolicy.MEMBERS, UpdatePolicy.REPLACE, UpdatePolicy.ADOPT, UpdatePolicy.RECABLE)
 _BUFFER: Final = (64, 4096, 8)
-"""MiB at least and at most, and share of memory, that the accounting database keeps (roles/slurmdbd)."""
+"""MiB at least and at most, and share of memory, that the accounting database uses (roles/slurmdbd)."""
 
 
 @dataclass(frozen=True)
 class Daemon:
-    """What a daemon on a node was, or will be, started on."""
+    """Settings with which a daemon on a node was, or will be, started."""
 
     facts: Any
     reads: tuple[tuple[str, ...], ...]
@@ -37,7 +37,7 @@ class Daemon:
 
 
 def consequences(step: Transition) -> Iterator[PlannedChange]:
-    """Reloads and restarts on nodes that stay as they are."""
+    """Yield reloads and restarts on nodes that are not replaced."""
     before, after, anew = daemons(step.old.plan), daemons(step.new.plan), replaced(step)
     stay = {new.name: new for old, new in step.stay if old.is_in and new.is_in and new.name not in anew}
     changed = [key for key in after if key in before and before[key].facts != after[key].facts and key[1] in stay]
@@ -51,7 +51,7 @@ def consequences(step: Transition) -> Iterator[PlannedChange]:
 def _by_cause(
     rows: dict[tuple[str, str], tuple[Action, tuple[str, ...]]],
 ) -> dict[tuple[Action, tuple[str, ...]], dict[tuple[str, ...], list[str]]]:
-    """(action, why) -> daemons -> nodes: what one node's daemons share is said once, and so is what nodes share."""
+    """Return (action, why) -> daemons -> nodes: nodes with the same daemons share a message, and so do daemons of a node."""
     on_node: dict[tuple[Action, tuple[str, ...], str], list[str]] = {}
     for (name, node), (action, why) in rows.items():
         on_node.setdefault((action, why, node), []).append(name)
@@ -66,7 +66,7 @@ def _verb(daemon: Daemon) -> Action:
 
 
 def _why(step: Transition, daemon: Daemon, node: PlanNode) -> tuple[str, ...]:
-    """Edits that the daemon reads. What is in Slurm's configuration of a group is there for its workers and controllers alone."""
+    """Return edits that the daemon reads. Slurm's configuration contains a group only through its workers and controllers."""
     scheduled = [
         found for plan in (step.old.plan, step.new.plan) for found in plan.nodes if {Role.WORKER, Role.CONTROLLER} & {*found.roles}
     ]
@@ -80,7 +80,7 @@ def _why(step: Transition, daemon: Daemon, node: PlanNode) -> tuple[str, ...]:
 
 
 def daemons(plan: Plan) -> dict[tuple[str, str], Daemon]:
-    """(daemon, node) -> what it is started on, for every daemon that can change without its node."""
+    """Return (daemon, node) -> its settings, for every daemon that can change without its node."""
     return {(name, node): daemon for name, node, daemon in (*_slurm(plan), *_accounting(plan), *_storage(plan), *_fabric(plan))}
 
 
@@ -114,7 +114,7 @@ def _slurm(plan: Plan) -> Iterator[tuple[str, str, Daemon]]:
 
 
 def _fabric(plan: Plan) -> Iterator[tuple[str, str, Daemon]]:
-    """The simulation, which is the whole wiring; the subnet manager goes with it, and by itself where its adapter changes."""
+    """Yield the simulation, whose input is the whole wiring, and the subnet manager, which restarts with it or with a new adapter."""
     if plan.fabric is None or plan.fabric.server is None:
         return
     server = next(node for node in plan.nodes if node.name == plan.fabric.server)
@@ -124,7 +124,7 @@ def _fabric(plan: Plan) -> Iterator[tuple[str, str, Daemon]]:
 
 
 def _slurm_conf(plan: Plan, said: Slurm) -> tuple[Any, ...]:
-    """What slurm.conf, gres.conf and cgroup.conf are written from."""
+    """Return the settings in slurm.conf, gres.conf and cgroup.conf."""
     places = {node.name: node.address for node in plan.nodes}
     return (
         [(name, places[name]) for name in said.controllers],

@@ -10,7 +10,7 @@ from rackwright.model.update_policy import UpdatePolicy
 from rackwright.stackfile.diff import Edit, Kind
 
 _COUNTED: Final = ("groups", "nodes", "access", "scheduler")
-"""Parts of which the plan itself tells whose daemons or nodes they change: where it names none, none does."""
+"""Sections whose affected daemons or nodes follow from the plan: if it names none, none is affected."""
 _PRECISE: Final = (UpdatePolicy.RESTART, UpdatePolicy.REPLACE)
 
 
@@ -26,11 +26,11 @@ def users(step: Transition) -> Iterator[PlannedChange]:
         yield PlannedChange(Action.CHANGE, (name,), tuple(map(str, of_user)), words)
 
 
-def rest(step: Transition, told: frozenset[str]) -> Iterator[PlannedChange]:
+def remaining(step: Transition, covered: frozenset[str]) -> Iterator[PlannedChange]:
     """Yield the edits without a consequence so far, each with the text of its update policy."""
-    untold = [edit for edit in step.edits if not any(f"{edit}.".startswith(f"{path}.") for path in told)]
+    uncovered = [edit for edit in step.edits if not any(f"{edit}.".startswith(f"{path}.") for path in covered)]
     rows: dict[tuple[Action, str], list[str]] = {}
-    for edit in untold:
+    for edit in uncovered:
         rows.setdefault(_by_policy(edit), []).append(str(edit))
     for (action, words), why in rows.items():
         yield PlannedChange(action, (), tuple(why), words)

@@ -1,6 +1,6 @@
-"""(plan, hosts) -> inventory, SSH configuration, pinned keys: the contract with Ansible and testinfra. Pure, but for `paths.prepare`.
+"""(plan, hosts) -> inventory, SSH configuration, pinned keys: the contract with Ansible and testinfra. Pure, except `paths.prepare`.
 
-Names are looked up when they are asked for, so that `from rackwright.inventory import paths` loads the standard library alone.
+Names are imported on first use, so that `from rackwright.inventory import paths` loads the standard library alone.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""What was applied last, `rackwright.applied/1`: the description and its plan, without secrets, to compare what is described now with."""
+"""The stack that was applied last, `rackwright.applied/1`: stack file and plan, without secrets, to compare with the current one."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ SCHEMA: Final = "rackwright.applied/1"
 
 
 def document(described: str, plan: str, *, settled: bool) -> dict[str, Any]:
-    """The record of a run, from the wire texts of its description and its plan; `settled` once all phases went well."""
+    """Return the record of a run, from its stack file and plan as text; `settled` after all phases succeeded."""
     return {"schema": SCHEMA, "settled": settled, "cluster": json.loads(described), "plan": json.loads(plan)}
 
 
-def wire(cluster: Cluster) -> str:
-    """A description as text: one text, because addresses follow the order of groups, and the engine sorts mappings."""
+def serialize_cluster(cluster: Cluster) -> str:
+    """Return a stack file as one text, because addresses follow the order of groups, and the engine sorts mappings."""
     return cluster.model_dump_json()
 
 
 def read(file: Path) -> ClusterPlan | None:
-    """What was applied last; None where there is no record, UndeterminedError where it cannot be read."""
+    """Return the stack that was applied last; None without a record. Raise UndeterminedError if the record cannot be read."""
     try:
         said = json.loads(file.read_text(encoding="utf-8"))
         if said["schema"] != SCHEMA:
-            raise ValueError(f"speaks {said['schema']}, not {SCHEMA}")
+            raise ValueError(f"has schema {said['schema']}, expected {SCHEMA}")
         cluster = Cluster.model_validate_json(json.dumps(said["cluster"]), strict=True)
         return ClusterPlan(cluster, Plan.from_data(said["plan"]), settled=bool(said["settled"]))
     except FileNotFoundError:
@@ -39,5 +39,5 @@ def read(file: Path) -> ClusterPlan | None:
     except (ValidationError, ValueError, KeyError, TypeError) as error:
         cause = f"{error.error_count()} of its fields are not known" if isinstance(error, ValidationError) else str(error)
         raise UndeterminedError(
-            f"is no record of what was applied last: {cause}", path=str(file), hint="the next `up` writes it anew"
+            f"not a valid record of the last `up`: {cause}", path=str(file), hint="the next `up` writes it again"
         ) from None

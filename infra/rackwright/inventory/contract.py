@@ -23,7 +23,7 @@ BAKED: Final[Mapping[str, tuple[str, ...]]] = {
     "slurm": (*_ALWAYS, "munge", "slurm_controller", "slurmdbd", "slurm_worker", "slurm_login"),
     "kubernetes": (*_ALWAYS, "containerd", "keepalived", "kubernetes", "kube_control_plane", "kubernetes_client"),
 }
-"""Roles whose install steps a baked image already holds, by the scheduler it is for."""
+"""Roles whose install steps a prebuilt image contains, by its scheduler."""
 
 
 def inventory(
@@ -35,11 +35,11 @@ def inventory(
     bundle: str | None = None,
     addons: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """The inventory as Ansible reads it: nodes without a host are left out of everything.
+    """Return the inventory as Ansible reads it; nodes without a host are left out everywhere.
 
-    `sources`: file system -> what clients mount. `bundle`: where on this machine the Kubernetes bundle lies; `addons`: their parts of it.
+    `sources`: file system -> mount source of clients. `bundle`: folder of the Kubernetes bundle on this machine; `addons`: its parts.
 
-    One node that was made from an older image is enough for the roles to install on all: where nothing is missing that changes nothing.
+    If one node was created from an older image, the roles install on all nodes, which changes nothing where all packages exist.
     """
     whole = plan.target.baked and all(host.baked for host in hosts.values())
     baked = (BAKED[plan.scheduler.kind] if whole else ()) if preinstalled_roles is None else preinstalled_roles
@@ -94,7 +94,7 @@ def _cluster(plan: Plan, preinstalled_roles: tuple[str, ...], sources: Mapping[s
 
 
 def _storage(row: Mapping[str, Any], sources: Mapping[str, str]) -> dict[str, Any]:
-    """A file system as its clients and servers see it."""
+    """Return a file system for its clients and servers."""
     return {**{key: value for key, value in row.items() if key != "fsx"}, "source": sources.get(row["name"])}
 
 
@@ -107,7 +107,7 @@ def _scheduler(scheduler: Slurm | Kubernetes) -> dict[str, Any]:
 
 
 def _fabric(plan: Plan) -> dict[str, Any] | None:
-    """The fabric with every cable, beside the cluster: what does not read it does not template its thousands of rows."""
+    """Return the fabric with every cable, beside the cluster: plays that do not read it need not template its thousands of rows."""
     if plan.fabric is None:
         return None
     laid = wiring(plan)
@@ -122,19 +122,19 @@ def _fabric(plan: Plan) -> dict[str, Any] | None:
 
 
 def is_baked(cluster: Mapping[str, Any]) -> bool:
-    """Whether the nodes of a handed-over cluster have all that the roles install."""
+    """Return whether the nodes of an inventory have all packages that the roles install."""
     return set(cluster["preinstalled_roles"]) >= set(BAKED[cluster["scheduler"]["kind"]])
 
 
 @cache
 def schema() -> dict[str, Any]:
-    """The contract as a JSON schema."""
+    """Return the contract as a JSON schema."""
     loaded: dict[str, Any] = json.loads((Path(__file__).parent / "inventory.schema.json").read_text(encoding="utf-8"))
     return loaded
 
 
 def schema_errors(handed_over: Mapping[str, Any]) -> list[str]:
-    """Where an inventory breaks the contract, as `path: what`; empty when it keeps it."""
+    """Return violations of the contract, as `path: what`; empty for a valid inventory."""
     from jsonschema import Draft202012Validator
 
     found = sorted(Draft202012Validator(schema()).iter_errors(handed_over), key=lambda breach: breach.json_path)

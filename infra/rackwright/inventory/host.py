@@ -12,28 +12,28 @@ from rackwright.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """How to reach a node, the key it must show, and which one of its lives this is."""
+    """SSH endpoint of a node, its expected key, and the id of its instance."""
 
     name: str
     address: str
-    """The plan's address, or another one where a target says so."""
+    """The plan's address, or another one that the target sets."""
     public_key: str
     """The SSH host key, as in known_hosts: type and base64."""
     incarnation: str
-    """Container or instance id: a node healed under the same name is another one."""
+    """Container or instance id: a node recreated under the same name has another one."""
     port: int = SSH_PORT
     user: str = "root"
     boot_public_key: str = ""
-    """The key it shows until it is first converged, where its own cannot be given to it before it starts."""
+    """Host key until the first converge, on targets that cannot set the node's own key before it starts."""
     devices: Mapping[str, str] = field(default_factory=dict)
     """Its data disks: mount point -> device."""
     baked: bool = True
-    """Whether what it was made from holds all that the roles install now, on a target whose nodes come with it."""
+    """Whether its image contains all packages that the roles install now, on a target with prebuilt images."""
 
 
 @dataclass(frozen=True, slots=True)
 class SshEndpoint:
-    """The address and port a connection opens, and the node it passes through first."""
+    """Address and port of a connection, and the node that it passes through first."""
 
     address: str
     port: int
@@ -41,7 +41,7 @@ class SshEndpoint:
 
 
 def ssh_endpoint(plan: Plan, host: Host) -> SshEndpoint:
-    """How a connection from outside comes to the host: the ways in directly, all others through the first of them."""
+    """Return the endpoint and route from outside: login nodes directly, all others through the first of them."""
     published = plan.access.ports.get(host.name)
     if published is not None:
         return SshEndpoint(_dialable(plan.access.listen), published, None)
@@ -50,5 +50,5 @@ def ssh_endpoint(plan: Plan, host: Host) -> SshEndpoint:
 
 
 def _dialable(listen: str) -> str:
-    """Where to connect to what listens there: `any address` is reached through this machine's own."""
+    """Return the address to connect to: a listener on any address is reached through this machine's own."""
     return "127.0.0.1" if IPv4Address(listen).is_unspecified else listen

@@ -55,19 +55,19 @@ class Inventory:
 
     @property
     def simulated(self) -> frozenset[str]:
-        """Subsystems that are simulated on this target, including CPUs and memory if Slurm is configured to trust the plan's values."""
+        """Return the simulated subsystems of this target, with CPUs and memory if Slurm is configured to trust the plan's values."""
         scheduler = self.cluster.get("scheduler") or {}
         capacity = {"capacity"} if scheduler.get("config_overrides") else set()
         return frozenset(self.cluster.get("simulated") or ()) | capacity
 
     @property
     def infiniband(self) -> bool:
-        """Whether nodes can discover the fabric's cables: on Ethernet, only the switches know them."""
+        """Return whether nodes can discover the fabric's cables: on Ethernet, only the switches have this data."""
         return self.fabric is not None and bool(self.fabric["kind"] == "infiniband")
 
     @property
     def features(self) -> frozenset[Feature]:
-        """Features of this plan, derived from its records and never from the size of a group."""
+        """Return the features of this plan, derived from its records and never from the size of a group."""
         cluster, nodes = self.cluster, self.nodes.values()
         scheduler = cluster.get("scheduler") or {}
         slurm = scheduler.get("kind") == "slurm"

@@ -1,4 +1,4 @@
-"""The user's own playbooks among the phases: which of them are there, and the table of contents with them in it."""
+"""The user's own playbooks among the phases: missing ones, and the table of contents with them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rackwright.model.phases import AfterPhase
 from rackwright.model.scheduler.kubernetes import Kubernetes
 
 _BESIDE: Final = ("roles", "tasks", "handlers", "files", "templates", "vars", "group_vars", "host_vars", "library", "filter_plugins")
-"""Folders beside a playbook that Ansible looks into."""
+"""Folders beside a playbook that Ansible reads."""
 
 
-def absent(cluster: Cluster | None) -> frozenset[str]:
-    """The playbooks and manifests a cluster names that are no files inside the project."""
+def missing_site_files(cluster: Cluster | None) -> frozenset[str]:
+    """Return the playbooks and manifests of a cluster that are no files inside the project."""
     root = paths.project_root()
     named = {file for files in cluster.hooks.values() for file in files} if cluster else set()
     if cluster is not None and isinstance(cluster.scheduler, Kubernetes):
@@ -31,12 +31,15 @@ def _inside(root: Path, file: str) -> bool:
 
 
 def listed(cluster: Cluster) -> dict[str, list[str]]:
-    """Playbooks by the phase they follow, in the order of the phases."""
+    """Return playbooks by the phase they follow, in the order of the phases."""
     return {after.phase: list(cluster.hooks[after]) for after in AfterPhase if cluster.hooks.get(after)}
 
 
 def parts(files: Sequence[str]) -> list[str]:
-    """What decides how playbooks run: the files, and the folders beside them that Ansible looks into. Paths from the project's root."""
+    """Return the files that determine a playbook's run: playbooks, and the folders beside them that Ansible reads.
+
+    Paths from the project's root.
+    """
     beside = {str(Path(file).parent / name) for file in files for name in _BESIDE}
     return sorted({*files, *beside})
 
@@ -44,7 +47,7 @@ def parts(files: Sequence[str]) -> list[str]:
 def table_of_contents(
     site: Sequence[Mapping[str, Any]], after: Mapping[str, Sequence[str]], product: Path, project: Path
 ) -> list[dict[str, Any]]:
-    """The phases of site.yml with each list of playbooks after its phase; paths are absolute, for it lies elsewhere."""
+    """Return the phases of site.yml with each list of playbooks after its phase; paths are absolute, since the file is elsewhere."""
     return [entry for phase in site for entry in _with_followers(phase, after, product, project)]
 
 

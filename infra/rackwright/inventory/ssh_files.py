@@ -19,24 +19,24 @@ _EVERYWHERE: Final = (
     ("ServerAliveInterval", "2"),
     ("LogLevel", "ERROR"),
 )
-"""A key that changed is refused, never learnt."""
+"""A changed key is refused, never learnt."""
 _CONNECT: Final = 3
 """Seconds to connect."""
 _SILENCES: Final = 2
-"""Unanswered keep-alives after which a connection is given up: dead nodes are noticed within about 5 s."""
+"""Unanswered keep-alives after which a connection is closed: a node that is down is detected within about 5 s."""
 
 
 def ssh_config(plan: Plan, hosts: Mapping[str, Host], *, slowness: int = 1) -> str:
-    """The configuration: every node by its name, login nodes directly, the others through them. Time limits grow with `slowness`."""
+    """Return the configuration: every node by its name, login nodes directly, the others through them. Time limits grow with `slowness`."""
     known = [hosts[node.name] for node in plan.nodes if node.name in hosts]
     blocks = [*(_host(plan, host) for host in known), _common(plan.stack, slowness), *_masters(plan.stack, known)]
     return "\n".join([f"# Stack {plan.stack}; written by rackwright, overwritten by the next run.", *blocks])
 
 
 def known_hosts(plan: Plan, hosts: Mapping[str, Host], *, settled: Collection[str] = ()) -> str:
-    """The keys nodes may show, under names no other stack uses: one each, and until a life of a node is settled the one it was born with.
+    """Return the expected host keys, under names that no other stack uses: one per node, before its first converge the boot key.
 
-    `settled`: incarnations that were given their own key. A node that was out from the start has shown none yet.
+    `settled`: incarnations that have their own key. A node that was out from the start has presented none yet.
     """
     known = [hosts[node.name] for node in plan.nodes if node.name in hosts]
     lines = [f"{alias(plan, host.name)} {_key(key)}" for host in known for key in _keys(host, settled) if key]
@@ -44,9 +44,9 @@ def known_hosts(plan: Plan, hosts: Mapping[str, Host], *, settled: Collection[st
 
 
 def alias(plan: Plan, node: str) -> str:
-    """The name a node's key is pinned under.
+    """Return the name of a node's pinned key.
 
-    Addresses will not do: two stacks may publish their login nodes on the same address and port, one after the other.
+    Addresses do not work: two stacks may publish their login nodes on the same address and port, one after the other.
     """
     return f"{plan.stack}-{node}"
 
@@ -76,7 +76,7 @@ def _common(stack: str, slowness: int) -> str:
 
 
 def _masters(stack: str, hosts: Sequence[Host]) -> Iterator[str]:
-    """Connections that are kept open, for the nodes' own user alone: `ssh alice@node` over a connection of root's would be root."""
+    """Yield options of persistent connections, for the nodes' own user only: `ssh alice@node` over root's connection would be root."""
     socket = _quoted(paths.socket_folder(stack) / "%n")
     for user in sorted({host.user for host in hosts}):
         names = ",".join(host.name for host in hosts if host.user == user)
@@ -88,12 +88,12 @@ def _keys(host: Host, settled: Collection[str]) -> tuple[str, ...]:
 
 
 def _key(public_key: str) -> str:
-    """Type and base64, without a comment."""
+    """Return type and base64 of a key, without a comment."""
     return " ".join(public_key.split()[:2])
 
 
 def _quoted(path: Path) -> str:
-    """ssh splits its configuration at spaces, and expands `%`."""
+    """Return a value quoted for ssh, which splits its configuration at spaces and expands `%`."""
     text = str(path)
     head, tail = (text[:-2].replace("%", "%%"), "%n") if text.endswith("%n") else (text.replace("%", "%%"), "")
     return f'"{head}{tail}"' if " " in text else f"{head}{tail}"

@@ -1,4 +1,4 @@
-"""How much longer than usual this machine takes, for time limits that must hold on slow and busy machines, too."""
+"""Slowness of this machine, for time limits that must hold on slow and busy machines, too."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import time
 from typing import Final
 
 _REFERENCE: Final = 0.03
-"""Seconds in which a machine for which the limits were chosen starts Python; a quick one takes 0.009 (`python benchmarks/slowness.py`)."""
+"""Seconds in which the machine for which the limits were chosen starts Python; a quick one needs 0.009 (`python
+benchmarks/slowness.py`)."""
 SLOWEST: Final = 15
 """Factor beyond which limits no longer grow."""
 
 
 def slowness() -> int:
-    """Return the whole factor by which time limits grow here, 1 to SLOWEST: how long starting Python takes now, load included.
+    """Return the factor by which time limits grow here, 1 to SLOWEST: the current duration of a Python start, load included.
 
     RACKWRIGHT_SLOWNESS in the environment overrides the measurement.
     """

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from rackwright import layout
 from rackwright.drivers import power, ssh
-from rackwright.drivers.rolling_update import Roll, RollingUpdateResult, Say
+from rackwright.drivers.rolling_update import RollingUpdate, RollingUpdateResult, Say
 from rackwright.errors import InputError, RackwrightError, UndeterminedError
 from rackwright.inventory import is_baked, paths
 from rackwright.inventory.reader import from_inventory
@@ -74,7 +74,7 @@ def _choose(asked: Sequence[str], workers: Sequence[str]) -> list[str]:
 async def _roll(
     stack: str, cluster: Mapping[str, Any], nodes: Sequence[str], say: Say, on_progress: Say, *, reboot: bool
 ) -> RollingUpdateResult:
-    """Roll the nodes while holding the stack's lock, with the nodes powered on and connected."""
+    """RollingUpdate the nodes while holding the stack's lock, with the nodes powered on and connected."""
     await StackLock(stack).hold()
     inventory = paths.inventory(stack)
     async with power.wake_nodes(stack, power.from_inventory(inventory, list(nodes)), on_progress):
@@ -86,5 +86,5 @@ async def _roll(
         skipped = ("install",) if is_baked(cluster) else ()
         batch, own = cluster["rolling"]["batch"], paths.site(stack)
         site = str(own) if own.exists() else "site.yml"
-        rolling = Roll(layout.product_root(), inventory, paths.secrets(stack), skipped, batch, reboot, site)
+        rolling = RollingUpdate(layout.product_root(), inventory, paths.secrets(stack), skipped, batch, reboot, site)
         return await rolling.run(nodes, say, on_progress)

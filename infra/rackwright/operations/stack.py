@@ -41,7 +41,8 @@ def load_and_validate(asked: str) -> ValidatedStack:
     file = find_stack_file(asked, paths.stacks())
     loaded = load_stack(file)
     return ValidatedStack(
-        loaded, rules.check(loaded, date.today(), _neighbours(file), absent=site_playbooks.absent(loaded.cluster or loaded.rest))
+        loaded,
+        rules.check(loaded, date.today(), _neighbours(file), absent=site_playbooks.missing_site_files(loaded.cluster or loaded.rest)),
     )
 
 

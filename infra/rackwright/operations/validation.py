@@ -52,6 +52,6 @@ def _query_account(stack: str, cluster: Cluster) -> tuple[tuple[Finding, ...], b
 
     context = account_checks.AccountCheckContext(Account(cluster.target.region), cluster, cluster.target, stack, datetime.now(UTC))
     try:
-        return tuple(account_checks.look(context)), False
+        return tuple(account_checks.run_checks(context)), False
     except AwsCredentialsError as refused:
         return (account_checks.no_account(refused),), True

@@ -1,4 +1,4 @@
-"""Addresses and MACs of nodes; which block a group has is `model.layout`'s."""
+"""Addresses and MACs of nodes; `derive.layout` assigns the groups' blocks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ipaddress import IPv4Address, IPv4Network
 
 
 def address(cidr: IPv4Network, block: int, index: int) -> IPv4Address:
-    """The address of a group's node.
+    """Return the address of a group's node.
 
     >>> str(address(IPv4Network("10.77.0.0/24"), 24, 1))
     '10.77.0.25'
@@ -16,7 +16,7 @@ def address(cidr: IPv4Network, block: int, index: int) -> IPv4Address:
 
 
 def mac(stack: str, node: str) -> str:
-    """A locally administered MAC, the same every time the node is made: a new one under an old address stalls peers on stale ARP.
+    """Return a locally administered MAC, constant for a node name: a new one under an old address stalls peers on stale ARP.
 
     >>> mac("lab", "login0")
     '02:43:da:30:bc:e1'

@@ -18,7 +18,7 @@ from rackwright.plan.storage import expand_storage, expand_volumes
 
 
 def expand(cluster: Cluster, stack: str) -> Plan:
-    """The plan of a cluster that `rules` found no error in."""
+    """Return the plan of a cluster without rule errors."""
     domain = cluster.network.domain or f"{stack}.internal"
     fabric = expand_fabric(cluster)
     nodes = expand_nodes(cluster, stack, domain, fabric)

@@ -12,11 +12,11 @@ from rackwright.plan.node_features import PARTS
 from rackwright.plan.schema import PlanNode, Storage
 
 SCHEDULED: Final = frozenset({Role.LOGIN, Role.CONTROLLER, Role.ACCOUNTING, Role.WORKER})
-"""Roles that carry munge and Slurm."""
+"""Roles whose nodes run munge and Slurm."""
 
 
 def expand_groups(cluster: Cluster, nodes: Sequence[PlanNode], storage: Sequence[Storage]) -> dict[str, tuple[str, ...]]:
-    """Every group the playbooks and checks may address, empty ones too: a feature is on if its group has hosts."""
+    """Return every group that playbooks and checks may address, empty ones too: a feature is on if its group has hosts."""
     slurm = cluster.scheduler.kind == "slurm"
     clients = {name for declared in storage for name in declared.clients}
     members: dict[str, Callable[[PlanNode], bool]] = {"nodes": lambda node: True}
@@ -41,5 +41,5 @@ def expand_groups(cluster: Cluster, nodes: Sequence[PlanNode], storage: Sequence
 
 
 def _gets_software(cluster: Cluster, node: PlanNode) -> bool:
-    """Whether the roles bring its GPUs their driver, and what belongs to it: simulated ones have none."""
+    """Return whether the roles install the driver and its software on the group's GPUs: simulated ones have none."""
     return cluster.software is not None and node.gpus is not None and not node.gpus.simulated

@@ -1,4 +1,4 @@
-"""What nodes carry beside the cluster's own services, and which nodes: one inventory group for each part."""
+"""Features of nodes beside the cluster's own services, and their nodes: one inventory group for each feature."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from rackwright.model.groups import Role, State
 from rackwright.plan.schema import NodeStack, PlannedPytorch
 
 PARTS: Final = ("directory", "tuning", "scratch", "doca", "efa", "roce", "containers", "tools", "pytorch")
-"""Every part that can be asked for; its group is `with_<part>`."""
+"""Every feature that can be requested; its group is `with_<feature>`."""
 
 
 def expand_node_stack(cluster: Cluster) -> NodeStack:
-    """What was asked for, of what the target lets a role do."""
+    """Return the requested features, without those that the target does not allow."""
     manage_kernel, software = cluster.target.manage_kernel, cluster.software
     return NodeStack(
         directory=cluster.directory,
@@ -38,7 +38,7 @@ def _pytorch(cluster: Cluster) -> PlannedPytorch | None:
 
 
 def nodes_by_feature(cluster: Cluster) -> Mapping[str, frozenset[str]]:
-    """The names of the nodes that carry each part."""
+    """Return the names of the nodes that have each feature."""
     stack, everybody = expand_node_stack(cluster), members(cluster)
     rdma = _of(everybody, stack.rdma.groups) if stack.rdma else frozenset()
     used = _of(everybody, (), Role.WORKER, Role.LOGIN)
@@ -49,7 +49,7 @@ def nodes_by_feature(cluster: Cluster) -> Mapping[str, frozenset[str]]:
         "doca": rdma if stack.rdma and stack.rdma.doca else frozenset(),
         "efa": rdma if stack.rdma and stack.rdma.efa else frozenset(),
         "roce": rdma if stack.rdma and (stack.rdma.roce or stack.rdma.virtual_functions or stack.rdma.ipoib) else frozenset(),
-        # Slurm's controller hands out the list of plugins that enroot's is on.
+        # Slurm's controller distributes the list of plugins that contains enroot's.
         "containers": used | _of(everybody, (), Role.CONTROLLER) if stack.containers else frozenset(),
         "tools": used if stack.tools else frozenset(),
         "pytorch": _installer(cluster, everybody) if stack.pytorch else frozenset(),
@@ -57,13 +57,13 @@ def nodes_by_feature(cluster: Cluster) -> Mapping[str, frozenset[str]]:
 
 
 def _of(everybody: Iterable[DeclaredNode], groups: tuple[str, ...], *roles: Role) -> frozenset[str]:
-    """The nodes of these groups, or where none is named those with one of the roles; those that run jobs when that is left out, too."""
+    """Return the nodes of these groups, or without groups those with one of the roles; without roles, those that run jobs."""
     asked = frozenset(roles or (Role.WORKER,))
     return frozenset(member.name for member in everybody if (member.group in groups if groups else not asked.isdisjoint(member.roles)))
 
 
 def _installer(cluster: Cluster, everybody: Iterable[DeclaredNode]) -> frozenset[str]:
-    """The one node that writes to the shared file system for all: the first that runs jobs and mounts it."""
+    """Return the one node that writes to the shared file system for all: the first that runs jobs and mounts it."""
     wanted = cluster.software.pytorch if cluster.software else None
     shared = cluster.storage[(wanted.storage if wanted else None) or next(iter(cluster.storage))]
     fit = [

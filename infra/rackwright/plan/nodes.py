@@ -1,4 +1,4 @@
-"""From declared members to the plan's nodes."""
+"""Declared nodes as the plan's nodes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rackwright.plan.software import driver_version, modules
 
 
 def expand_nodes(cluster: Cluster, stack: str, domain: str, fabric: FabricPlan | None) -> tuple[PlanNode, ...]:
-    """Every declared node, in declared order."""
+    """Return every declared node, in declared order."""
     offsets, carrying = blocks(cluster), nodes_by_feature(cluster)
     return tuple(_node(cluster, stack, domain, member, offsets[member.group], fabric, carrying) for member in members(cluster))
 
@@ -59,7 +59,7 @@ def _node(
 
 
 def _place(cluster: Cluster, stack: str, member: DeclaredNode, block: int) -> dict[str, Any]:
-    """Where the node is: a machine that exists is where it is, any other gets what its group's block has for it."""
+    """Return the node's location: that of an existing machine, or the address from its group's block."""
     declared = cluster.target.location_of(member.name)
     if declared is not None:
         return {**declared._asdict(), "mac": None}
@@ -68,17 +68,17 @@ def _place(cluster: Cluster, stack: str, member: DeclaredNode, block: int) -> di
 
 
 def _mac(cluster: Cluster, stack: str, name: str) -> str | None:
-    """Ours where the network card is ours, too."""
+    """Return the MAC where rackwright creates the network card."""
     return mac(stack, name) if cluster.target.publishes_ports else None
 
 
 def _rack(target: Target, name: str) -> str | None:
-    """Where the machine itself says it stands."""
+    """Return the rack that the machine's declaration names."""
     return target.each[name].rack if isinstance(target, HostsTarget) else None
 
 
 def _neuron_devices(cluster: Cluster, member: DeclaredNode) -> int:
-    """Of the group's instance type."""
+    """Return the Neuron devices of the group's instance type."""
     type_ = cluster.target.instance_type_of(member.group)
     known = instance_types().get(type_) if type_ else None
     return known.neuron_devices if known else 0

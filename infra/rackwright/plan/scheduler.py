@@ -1,4 +1,4 @@
-"""The scheduler, expanded over the nodes that are in; Slurm's part of it."""
+"""The scheduler, expanded over the nodes that are in."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rackwright.plan.schema import Account, Partition, PlanNode, PowerSaving, Qo
 def expand_scheduler(
     cluster: Cluster, stack: str, nodes: Sequence[PlanNode], fabric: FabricPlan | None, storage: Sequence[Storage]
 ) -> Slurm | Kubernetes:
-    """Whichever the stack declares."""
+    """Return the plan of the declared scheduler."""
     declared = cluster.scheduler
     if isinstance(declared, DeclaredKubernetes):
         return expand_kubernetes(cluster, declared, stack, nodes, labels_of(fabric, nodes), storage)
@@ -30,7 +30,7 @@ def expand_scheduler(
 
 
 def _slurm(cluster: Cluster, declared: DeclaredSlurm, stack: str, nodes: Sequence[PlanNode], fabric: FabricPlan | None) -> Slurm:
-    """Controllers, workers and queues; nodes that are out are in none of them."""
+    """Return controllers, workers and queues; nodes that are out are in none of them."""
     workers = with_role(nodes, Role.WORKER)
     accounting = with_role(nodes, Role.ACCOUNTING)
     return Slurm(
@@ -62,12 +62,12 @@ def _slurm(cluster: Cluster, declared: DeclaredSlurm, stack: str, nodes: Sequenc
 
 
 def _places(fabric: FabricPlan | None, nodes: Sequence[PlanNode]) -> dict[str, int]:
-    """Node -> its place in the fabric."""
+    """Return node -> its place in the fabric."""
     return {node.name: fabric.places[node.group] + node.index for node in nodes if fabric and node.group in fabric.places}
 
 
 def with_role(nodes: Sequence[PlanNode], role: Role) -> list[PlanNode]:
-    """The nodes that are in and have the role."""
+    """Return the nodes that are in and have the role."""
     return [node for node in nodes if node.is_in and role in node.roles]
 
 
@@ -102,13 +102,13 @@ def _partitions(declared: dict[str, Declared], workers: Sequence[PlanNode]) -> t
 
 
 def _inside(partition: Declared, workers: Sequence[PlanNode]) -> tuple[str, ...]:
-    """Its workers, by group or by name."""
+    """Return the queue's workers, by group or by name."""
     groups, names = frozenset(partition.groups), frozenset(partition.nodes)
     return tuple(node.name for node in workers if node.group in groups or node.name in names)
 
 
 def _usual(workers: Sequence[PlanNode]) -> dict[str, Declared]:
-    """One queue over all workers, or one each for those with and those without GPUs."""
+    """Return the default queues: one over all workers, or one each for those with and those without GPUs."""
     split = {
         "gpu": tuple(node.name for node in workers if node.gpus),
         "cpu": tuple(node.name for node in workers if not node.gpus),
@@ -117,7 +117,7 @@ def _usual(workers: Sequence[PlanNode]) -> dict[str, Declared]:
 
 
 def _accounts(declared: dict[str, DeclaredAccount]) -> tuple[Account, ...]:
-    """Parents first, otherwise as declared; one that has no way up to the root is a rule's to refuse."""
+    """Return accounts, parents first, otherwise as declared; a rule refuses one without a path to the root."""
     placed: dict[str, Account] = {}
     while True:
         ready = [(name, one) for name, one in declared.items() if name not in placed and (one.parent is None or one.parent in placed)]

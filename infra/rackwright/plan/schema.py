@@ -1,4 +1,4 @@
-"""The plan's plain data: every node and everything the phases and checks must know, with nothing left to derive."""
+"""The plan's plain data: every node and all data of the phases and checks, with nothing left to derive."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class NodeGpu(ConfigModel):
     modules: GpuModules
     """Flavour of the driver's kernel modules."""
     nvswitch: bool
-    """Whether they are joined by NVSwitch and need Fabric Manager."""
+    """Whether they are connected by NVSwitch and need Fabric Manager."""
     simulated: bool
 
 
 class PlanNode(ConfigModel):
-    """One node: the record that travels, unchanged, to roles, tests and the report."""
+    """One node: the record that roles, tests and the report read unchanged."""
 
     name: str
     group: str
@@ -54,11 +54,11 @@ class PlanNode(ConfigModel):
     fqdn: str
     address: str
     mac: str | None
-    """None where the machine has its own."""
+    """None for a machine with a MAC of its own."""
     user: str
     """Login user: root, or a user with passwordless sudo."""
     ssh_port: int
-    """Where its SSH server listens, as the nodes see it."""
+    """Port of its SSH server, as seen from the nodes."""
     cpus: int
     memory_mib: int
     gpus: NodeGpu | None
@@ -67,40 +67,40 @@ class PlanNode(ConfigModel):
     os: str
     rack: str | None
     rails: tuple[str, ...] = ()
-    """Device names of its HCAs on the fabric, by rail; of a subnet manager apart from the fabric's nodes its only one."""
+    """Device names of its HCAs on the fabric, by rail; a subnet manager apart from the fabric's nodes has one only."""
     features: tuple[str, ...] = ()
-    """Parts of the node stack that it has; it is in the group `with_<part>` of each."""
+    """Its features of the node stack; the node is in the group `with_<part>` of each."""
     state: State
     reason: str | None
     until: str | None
 
     @property
     def is_in(self) -> bool:
-        """Whether it takes part in phases and checks."""
+        """Return whether the node takes part in phases and checks."""
         return self.state is State.IN
 
 
 class Network(ConfigModel):
-    """The network all nodes share."""
+    """The network of all nodes."""
 
     cidr: str
     gateway: str | None
-    """None where the network is not ours."""
+    """None for a network that rackwright does not create."""
 
 
 class Access(ConfigModel):
-    """The way in: the nodes through which all others are reached (none: each is reached directly), and the ports they are published on."""
+    """SSH access: the nodes through which all others are reached (none: each directly), and their published ports."""
 
     jump_hosts: tuple[str, ...]
     port: int
     listen: str
     allow: tuple[str, ...]
     ports: dict[str, int]
-    """Published port of every declared login node; a node's port never moves when others come, go, or are out."""
+    """Published port of every declared login node; a node's port is constant when others are added, removed or out."""
 
 
 class User(ConfigModel):
-    """Somebody who runs jobs."""
+    """User who runs jobs."""
 
     name: str
     uid: int
@@ -112,14 +112,14 @@ class User(ConfigModel):
 
 
 class UserGroup(ConfigModel):
-    """A group that users share."""
+    """A group of users."""
 
     name: str
     gid: int
 
 
 class Storage(ConfigModel):
-    """A shared file system with the nodes that serve and mount it."""
+    """A shared file system with its servers and clients."""
 
     name: str
     kind: str
@@ -127,19 +127,19 @@ class Storage(ConfigModel):
     servers: tuple[str, ...]
     clients: tuple[str, ...]
     folder: str | None
-    """What its one server exports; None where clients mount the whole file system by its servers' names."""
+    """Folder that its only server exports; None where clients mount the whole file system by its servers' names."""
     size_mib: int
-    """Space each server sets aside; the whole capacity where no node serves it."""
+    """Space that each server reserves; the whole capacity where no node serves it."""
     mode: str
     simulated: bool
     rdma: bool = False
-    """Whether clients reach it by RDMA."""
+    """Whether clients use RDMA."""
     fsx: FsxLustre | None = None
-    """What AWS is asked for, where it runs the file system."""
+    """Request to AWS, where FSx serves the file system."""
 
 
 class SchedulerNode(ConfigModel):
-    """A worker as the scheduler counts it."""
+    """A worker with the values for the scheduler."""
 
     name: str
     cpus: int
@@ -160,7 +160,7 @@ class Partition(ConfigModel):
 
 
 class PowerSaving(ConfigModel):
-    """When idle workers are stopped, and how long stopping and starting may take."""
+    """Idle time before workers are stopped, and time limits of stopping and starting."""
 
     idle_s: int
     suspend_timeout_s: int
@@ -170,7 +170,7 @@ class PowerSaving(ConfigModel):
 
 
 class Account(ConfigModel):
-    """Who shares a part of the cluster; null is no limit."""
+    """Account with a share of the cluster; null is no limit."""
 
     name: str
     parent: str
@@ -193,7 +193,7 @@ class Qos(ConfigModel):
 
 
 class Slurm(ConfigModel):
-    """The batch system; controllers in the order in which they take over."""
+    """Slurm; controllers in the order in which they take over."""
 
     kind: Literal["slurm"] = "slurm"
     cluster_name: str
@@ -203,16 +203,16 @@ class Slurm(ConfigModel):
     nodes: tuple[SchedulerNode, ...]
     partitions: tuple[Partition, ...]
     accounts: tuple[Account, ...]
-    """Parents first."""
+    """Parents precede their children."""
     qos: tuple[Qos, ...]
     drain_timeout_s: int
     health_interval_s: int | None
-    """None where nodes do not look at themselves."""
+    """None where nodes run no health check."""
     power_saving: PowerSaving | None
     topology: Topology | None = None
-    """Which nodes are close to each other; None where all are alike."""
+    """Topology of the nodes; None where all are equally close."""
     constrains: tuple[Literal["cores", "memory", "devices"], ...]
-    """What control groups confine a job to; empty where Slurm uses none."""
+    """Resources that control groups confine a job to; empty where Slurm uses none."""
     config_overrides: bool
 
 
@@ -220,7 +220,7 @@ Scheduler = Annotated[Slurm | Kubernetes, Field(discriminator="kind")]
 
 
 class Volume(ConfigModel):
-    """Data that outlives its node: a node healed under the same name finds it again."""
+    """Data that outlives its node: a node recreated under the same name mounts the same volume."""
 
     name: str
     node: str
@@ -230,13 +230,13 @@ class Volume(ConfigModel):
 
 
 class Rolling(ConfigModel):
-    """How many nodes are changed at a time that must have no jobs meanwhile."""
+    """Batch size of changes that require nodes without jobs."""
 
     batch: int
 
 
 class PlannedPytorch(ConfigModel):
-    """PyTorch and where it lies."""
+    """PyTorch and its path."""
 
     version: str
     folder: str
@@ -285,28 +285,28 @@ class Plan(ConfigModel):
     software: SoftwareStack | None = None
     fabric: FabricPlan | None = None
     cost: Cost = Cost()
-    """Left out of what the provider is told: a new price is no reason to converge again."""
+    """Excluded from the provider's input: a new price is no reason to converge again."""
     budget: Budget | None = None
     allow_local_state: bool = False
 
     @cached_property
     def by_name(self) -> dict[str, PlanNode]:
-        """The nodes by their names."""
+        """Return the nodes by name."""
         return {node.name: node for node in self.nodes}
 
     def node(self, name: str) -> PlanNode:
-        """A node by name; KeyError when the plan has none."""
+        """Return a node by name. Raise KeyError if the plan has none."""
         return self.by_name[name]
 
     def is_in(self, name: str) -> bool:
-        """Whether the plan has the node and it takes part."""
+        """Return whether the plan has the node and it takes part."""
         return name in self.by_name and self.by_name[name].is_in
 
     def to_data(self) -> dict[str, Any]:
-        """The plan as JSON-ready data."""
+        """Return the plan as JSON-ready data."""
         return self.model_dump(mode="json")
 
     @classmethod
     def from_data(cls, data: object) -> Self:
-        """A plan from what `to_data` gave."""
+        """Return the plan of `to_data`'s result."""
         return cls.model_validate(data)

@@ -1,4 +1,4 @@
-"""From the declared software stack to versions and package names."""
+"""The declared software stack as versions and package names."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from rackwright.model.node.software import GpuDirect, GpuModules
 
 
 class SoftwareSet(ConfigModel):
-    """The packages of GPU nodes that have one operating system and one flavour of kernel modules."""
+    """The packages of GPU nodes with one operating system and one flavour of kernel modules."""
 
     repository: str | None
-    """Folder in NVIDIA's CUDA repository; None where nothing comes from there."""
+    """Folder in NVIDIA's CUDA repository; None where no package comes from there."""
     key: str | None
-    """The file in that folder that holds its signing key."""
+    """File in that folder with its signing key."""
     driver_vendor: str
-    """Who packages the driver: nvidia, canonical or debian."""
+    """Packager of the driver: nvidia, canonical or debian."""
     modules: GpuModules
     packages: Mapping[str, tuple[str, ...]]
-    """By component, as the package manager takes them; empty where the profile has none. See catalog.compatibility.packages."""
+    """Package names by component; empty where the profile has none. See catalog.compatibility.packages."""
 
 
 class SoftwareStack(ConfigModel):
-    """What GPU nodes run on."""
+    """GPU software of nodes."""
 
     profile: str
     versions: Mapping[str, str]
-    """By component; `nccl-cuda` is the CUDA release that NCCL is built for."""
+    """Versions by component; `nccl-cuda` is the CUDA release that NCCL is built for."""
     package_sets: Mapping[str, SoftwareSet]
     """By `<operating system>-<flavour of the kernel modules>`."""
     gpudirect: GpuDirect
@@ -41,7 +41,7 @@ class SoftwareStack(ConfigModel):
 
 
 def driver_version(cluster: Cluster) -> str:
-    """The driver that GPU nodes are expected to have."""
+    """Return the expected driver version of GPU nodes."""
     declared = cluster.software
     if declared is None:
         return catalog.software("nvidia-driver")
@@ -49,13 +49,13 @@ def driver_version(cluster: Cluster) -> str:
 
 
 def modules(cluster: Cluster, gpus: Gpus) -> GpuModules:
-    """The flavour of the driver's kernel modules for a node's GPUs."""
+    """Return the flavour of the driver's kernel modules for a node's GPUs."""
     asked = cluster.software.kernel_modules if cluster.software else None
     return compatibility.modules_of(catalog.gpus()[gpus.model], asked)
 
 
 def expand_software(cluster: Cluster, declared_nodes: Iterable[DeclaredNode]) -> SoftwareStack | None:
-    """The software of a cluster; None where the stack file leaves it to others."""
+    """Return the software of a cluster; None where the stack file declares none."""
     declared = cluster.software
     if declared is None:
         return None

@@ -22,7 +22,7 @@ CONTAINER_PATHS = {"containerd": "/var/lib/containerd", "kubelet": "/var/lib/kub
 
 
 def expand_storage(cluster: Cluster, nodes: Sequence[PlanNode]) -> tuple[Storage, ...]:
-    """Every shared file system with the nodes that serve and mount it; nodes that are out do neither."""
+    """Return every shared file system with its servers and clients; nodes that are out are neither."""
     return tuple(_storage(name, declared, nodes) for name, declared in cluster.storage.items())
 
 
@@ -44,12 +44,12 @@ def _storage(name: str, declared: Declared, nodes: Sequence[PlanNode]) -> Storag
 
 
 def folder_of(name: str, declared: Declared) -> str:
-    """Where a server keeps the data: over NFS, one server may export several file systems."""
+    """Return the server's data folder: over NFS, one server may export several file systems."""
     return f"{DATA_PATH}/{name}" if isinstance(declared, Nfs) else DATA_PATH
 
 
 def serves(node: PlanNode, declared: Declared) -> bool:
-    """Whether the node is one of the file system's servers."""
+    """Return whether the node is one of the file system's servers."""
     if not declared.served_by_nodes:
         return False
     return node.group in declared.servers if declared.servers else Role.STORAGE in node.roles
@@ -60,7 +60,7 @@ def _names(nodes: Iterable[PlanNode]) -> tuple[str, ...]:
 
 
 def expand_volumes(cluster: Cluster, nodes: Sequence[PlanNode]) -> tuple[Volume, ...]:
-    """What must outlive its node, also of nodes that are out: being out for a while loses no data."""
+    """Return volumes that must outlive their node, also of nodes that are out, which lose no data."""
     return tuple(volume for node in nodes for volume in _volumes(cluster, node))
 
 
@@ -82,7 +82,7 @@ def _of_slurm(node: PlanNode) -> Iterator[Volume]:
 
 
 def _of_kubernetes(cluster: Cluster, node: PlanNode) -> Iterator[Volume]:
-    """Return the volumes of etcd's data and its certificate authority. Nested containers need a volume for their file systems."""
+    """Yield the volumes of etcd's data and its certificate authority. Nested containers need a volume for their file systems."""
     if Role.CONTROLLER in node.roles:
         for what, mount in ETCD_PATHS.items():
             yield Volume(name=f"{node.name}-{what}", node=node.name, mount=mount, size_mib=None, purpose="etcd")

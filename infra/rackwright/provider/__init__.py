@@ -1,1 +1,1 @@
-"""The `rackwright` resource provider: a plugin process that makes nodes, converges them and verifies them."""
+"""The `rackwright` resource provider: a plugin process that creates nodes, converges them and verifies them."""

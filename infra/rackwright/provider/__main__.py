@@ -1,4 +1,4 @@
-"""Starts the provider: `python -m rackwright.provider ENGINE_ADDRESS`; prints its port, serves until the engine leaves."""
+"""Starts the provider: `python -m rackwright.provider ENGINE_ADDRESS` prints its port and serves until the engine exits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LARGEST_MESSAGE = 400 * 1024 * 1024
 
 
 async def serve(engine: str) -> None:
-    """Serves until the engine is gone or asks to stop."""
+    """Serve requests until the engine has exited or requests the stop."""
     server = grpc.aio.server(
         options=[("grpc.max_receive_message_length", _LARGEST_MESSAGE), ("grpc.max_send_message_length", _LARGEST_MESSAGE)]
     )
@@ -39,7 +39,7 @@ async def serve(engine: str) -> None:
 
 
 def main() -> None:
-    """Entry of the plugin process."""
+    """Run the plugin process."""
     asyncio.run(serve(sys.argv[1] if len(sys.argv) > 1 else ""))
     os._exit(0)
 

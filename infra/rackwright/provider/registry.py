@@ -1,4 +1,4 @@
-"""Resource tokens and where their classes live; a class is imported when the engine first asks for it."""
+"""Resource tokens and the modules of their classes; a class is imported at the engine's first request for it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CLASSES = {
 
 @cache
 def resource(token: str) -> Resource | None:
-    """The resource type behind a token; None when there is none."""
+    """Return the resource type of a token, or None."""
     path = _CLASSES.get(token)
     if path is None:
         return None
@@ -41,5 +41,5 @@ def resource(token: str) -> Resource | None:
 
 
 def tokens() -> tuple[str, ...]:
-    """Every token this provider serves."""
+    """Return every token that this provider serves."""
     return tuple(_CLASSES)

@@ -1,4 +1,4 @@
-"""Targets: where a plan's nodes come from. Each turns a plan into hosts, as Pulumi resources."""
+"""Targets: the sources of a plan's nodes. Each turns a plan into hosts, as Pulumi resources."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ _TARGETS = {"aws": "rackwright.targets.aws", "hosts": "rackwright.targets.hosts"
 
 @dataclass(frozen=True)
 class TargetResult:
-    """What a target made of a plan: plain values where known, outputs where not."""
+    """The result of building a plan on a target: plain values where known, outputs where not."""
 
     hosts: dict[str, dict[str, Any]]
     """Each node's host record, by name."""
     sources: dict[str, pulumi.Input[str]] = field(default_factory=dict)
-    """What clients mount of file systems that no node serves, by name."""
+    """Mount sources of file systems that no node serves, by name."""
     bundle: pulumi.Input[str] | None = None
-    """Folder on this machine of what Kubernetes needs where no repository answers."""
+    """Folder on this machine with the Kubernetes bundle, for clusters without a repository."""
     host_keys: dict[str, pulumi.Input[str]] = field(default_factory=dict)
-    """Private host keys that nodes are given when they are first converged, by node: those that cannot have them from the start."""
+    """Private host keys that nodes get at their first converge, by node: those of nodes that cannot have them from the start."""
 
 
 class Target(Protocol):
-    """What every target offers."""
+    """Interface of every target."""
 
     def build(self, plan: Plan, access_key: pulumi.Input[str]) -> TargetResult:
-        """The plan's nodes, as resources."""
+        """Create the plan's nodes as resources."""
 
 
 def target(kind: str) -> Target:
-    """The target of that kind."""
+    """Return the target of a kind."""
     return cast(Target, import_module(_TARGETS[kind]))

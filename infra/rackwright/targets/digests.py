@@ -15,7 +15,7 @@ NODE_CHECKS = (
     *(f"{layout.CLUSTER_CHECKS}/probes/{name}.py" for name in ("gpu", "identity", "neighbours", "nvidia_smi", "smoke", "storage", "units")),
     *(f"{layout.CLUSTER_CHECKS}/test_{name}.py" for name in ("gpu", "node", "storage")),
 )
-"""Files of the checks that compute nodes make of themselves (roles/slurm_worker)."""
+"""Files of the checks that compute nodes run on themselves (roles/slurm_worker)."""
 
 
 def converge(root: Path, site: Collection[str] = (), project: Path | None = None) -> dict[str, str]:
@@ -40,7 +40,7 @@ def power_agent(root: Path) -> str:
 
 
 def bake(root: Path, scheduler: str) -> str:
-    """Return the digest of what goes into the node image of a scheduler: base, install steps and their facts, nothing that configures."""
+    """Return the digest of the node image's contents for a scheduler: base, install steps and their facts, without configuration."""
     installs = [f"{layout.ROLES}/{role}/tasks/install*.yml" for role in BAKED[scheduler]]
     facts = [f"{layout.ROLES}/{role}/vars/*.yml" for role in BAKED[scheduler] if (root / layout.ROLES / role / "vars").is_dir()]
     steps = [
@@ -63,7 +63,7 @@ def kubernetes_addon(root: Path, name: str) -> str:
 
 
 def _bundle(root: Path) -> list[str]:
-    """All but the addons, each of which is a part of its own."""
+    """Return every file except the addons, each of which is a part of its own."""
     found = layout.files(root, [layout.KUBERNETES_BUNDLE])
     addons = root / layout.KUBERNETES_BUNDLE / "addons"
     return [str(file.relative_to(root)) for file in found if addons not in file.parents]

@@ -1,4 +1,4 @@
-"""What the program does before its first resource: stack file to plan, or all findings at once."""
+"""The program's steps before its first resource: stack file to plan, or all findings at once."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _MONEY: Final[Any] = {"cost": True, "budget": True, "allow_local_state": True, "
 
 
 def load(configured: object, stack: str) -> ClusterPlan:
-    """A stack with its plan; every finding is shown, and an error or an edit that is refused ends the program without a traceback."""
+    """Return a stack with its plan. Report every finding; end the program without a traceback for an error or a refused edit."""
     loaded = load_configured(stack, configured, paths.stack_file(stack))
-    findings = rules.check(loaded, datetime.date.today(), at_up=True, absent=site_playbooks.absent(loaded.cluster))
+    findings = rules.check(loaded, datetime.date.today(), at_up=True, absent=site_playbooks.missing_site_files(loaded.cluster))
     for finding in findings:
         if finding.level is Severity.WARNING:
             pulumi.log.warn(str(finding))
@@ -43,7 +43,7 @@ def load(configured: object, stack: str) -> ClusterPlan:
 
 
 def _report_preview(stack: str, described: ClusterPlan) -> None:
-    """What the edit will do: a preview says it, and neither a preview nor an `up` goes on where it is refused."""
+    """Report the effect of the edit in a preview; end a preview and an `up` where the edit is refused."""
     try:
         found = impact(applied.read(paths.applied(stack)), described)
     except UndeterminedError as unreadable:
@@ -60,7 +60,7 @@ def _lines(found: tuple[PlannedChange, ...]) -> str:
 
 
 def _refuse_local_state(plan: Plan) -> None:
-    """A lost state of instances is instances nobody knows of, and they bill: it may not lie on this machine's disk alone by default."""
+    """Refuse a local state for a stack that is billed: with the disk of this machine, the record of running instances would be lost."""
     if not plan.target.costs_money or plan.allow_local_state or not _state_is_embedded():
         return
     cause = (
@@ -74,7 +74,7 @@ def _refuse_local_state(plan: Plan) -> None:
 
 
 def _state_is_embedded() -> bool:
-    """Whether the engine keeps state in the home; the `pulumi` of the environment says so where no login names another place."""
+    """Return whether the engine's state is in the state directory, where `pulumi` of the environment puts it without a login elsewhere."""
     address = os.environ.get("PULUMI_BACKEND_URL", "")
     if not address.startswith(_FILES):
         return False
@@ -83,30 +83,30 @@ def _state_is_embedded() -> bool:
 
 
 def serialize_plan(plan: Plan) -> str:
-    """The plan as the provider receives it: one text, because the engine drops absent values from mappings and sorts their keys.
+    """Return the plan as one text, because the engine drops absent values from mappings and sorts their keys.
 
-    What things cost is not in it: a new price must not converge a cluster again.
+    Costs are left out: a new price must not converge a cluster again.
     """
     return json.dumps(plan.model_dump(mode="json", exclude=_MONEY), sort_keys=True)
 
 
 def options(plan: Plan) -> dict[str, Any]:
-    """Settings of the stack that steer a run and are no part of any node."""
+    """Return the settings of the stack that apply to a run and to no node."""
     return {"refresh": plan.refresh.value}
 
 
 def converge_options(described: ClusterPlan) -> dict[str, Any]:
-    """The same for Converge, with the user's own playbooks where there are any."""
+    """Return the options of Converge, with the user's own playbooks if there are any."""
     own = site_playbooks.listed(described.cluster)
     return options(described.plan) | ({"site": own} if own else {})
 
 
 def converge_digests(described: ClusterPlan) -> dict[str, str]:
-    """Digests of what Converge applies, the user's own playbooks among it."""
+    """Return digests of what Converge applies, the user's own playbooks included."""
     own = [file for files in site_playbooks.listed(described.cluster).values() for file in files]
     return digests.converge(layout.product_root(), site_playbooks.parts(own), paths.project_root())
 
 
 def verification_digests() -> dict[str, str]:
-    """Digests of what Verification runs."""
+    """Return digests of what Verification runs."""
     return digests.verification(layout.product_root())

@@ -1,4 +1,4 @@
-"""The provider's resources as the program sees them: constructors with types, tokens in one place."""
+"""The provider's resources for the program: constructors with types, tokens in one place."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Addon(pulumi.CustomResource):
 
 
 class ApiTunnel(pulumi.CustomResource):
-    """The administrator's way into a Kubernetes, through a port of this machine."""
+    """The administrator's access to a Kubernetes API, through a port of this machine."""
 
     kubeconfig: pulumi.Output[str]
 
@@ -72,21 +72,21 @@ class ApiTunnel(pulumi.CustomResource):
 
 
 class StackMarker(pulumi.CustomResource):
-    """What a lab's things are found by; everything that carries it depends on it."""
+    """Marker by which a lab's resources are found; every resource with the label depends on it."""
 
     def __init__(self, name: str, *, stack: str, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("rackwright:lab:StackMarker", name, {"stack": stack}, opts)
 
 
 class InotifyLimits(pulumi.CustomResource):
-    """What the machine must allow while a lab's nodes run containers of their own."""
+    """Limits that the machine must have while a lab's nodes run containers of their own."""
 
     def __init__(self, name: str, *, stack: str, inotify_instances: int, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("rackwright:lab:InotifyLimits", name, {"stack": stack, "inotify_instances": inotify_instances}, opts)
 
 
 class AwsStackMarker(pulumi.CustomResource):
-    """What a stack on AWS is found by; its provider depends on it, and with that everything."""
+    """Marker by which a stack's resources on AWS are found; the stack's AWS provider depends on it, and so does every resource."""
 
     def __init__(self, name: str, *, stack: str, region: str, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("rackwright:aws:StackMarker", name, {"stack": stack, "region": region, "account": None}, opts)
@@ -112,7 +112,7 @@ class Node(pulumi.CustomResource):
     """A lab node."""
 
     image: pulumi.Output[str]
-    """What it was made from."""
+    """The image that the node was created from."""
     incarnation: pulumi.Output[str]
     host_public_key: pulumi.Output[str]
 
@@ -148,13 +148,13 @@ class Node(pulumi.CustomResource):
             "host_public_key": host_key.public_key,
             "authorized_key": authorized_key,
             "incarnation": None,
-            **({"nests": True} if nests else {}),  # Only where it is so: nodes that are up were described without it.
+            **({"nests": True} if nests else {}),  # Left out when false: nodes that are up were recorded without it.
         }
         super().__init__("rackwright:lab:Node", name, inputs, opts)
 
 
 class Host(pulumi.CustomResource):
-    """A machine that exists already."""
+    """An existing machine."""
 
     incarnation: pulumi.Output[str]
     public_key: pulumi.Output[str]
@@ -164,7 +164,7 @@ class Host(pulumi.CustomResource):
         name: str,
         *,
         stack: str,
-        way: Mapping[str, Any],
+        route: Mapping[str, Any],
         via: Mapping[str, Any] | None,
         identity: str | None,
         authorized_key: pulumi.Input[str],
@@ -174,7 +174,7 @@ class Host(pulumi.CustomResource):
     ) -> None:
         inputs = {
             "stack": stack,
-            **way,
+            **route,
             "via": via,
             "identity": identity,
             "authorized_key": authorized_key,
@@ -204,7 +204,7 @@ class PowerManager(pulumi.CustomResource):
 
 
 class SshKeyPair(pulumi.CustomResource):
-    """An SSH key pair made once."""
+    """An SSH key pair that is generated once."""
 
     public_key: pulumi.Output[str]
     private_key: pulumi.Output[str]
@@ -214,7 +214,7 @@ class SshKeyPair(pulumi.CustomResource):
 
 
 class RandomBytes(pulumi.CustomResource):
-    """Random bytes made once."""
+    """Random bytes that are generated once."""
 
     base64: pulumi.Output[str]
     hex: pulumi.Output[str]
@@ -224,7 +224,7 @@ class RandomBytes(pulumi.CustomResource):
 
 
 class StaticTime(pulumi.CustomResource):
-    """When the stack was made."""
+    """The time when the stack was created."""
 
     at: pulumi.Output[str]
 

@@ -1,4 +1,4 @@
-"""What is drawn once for a stack and known to its nodes alone."""
+"""Secrets that are generated once for a stack and exist on its nodes only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rackwright.targets.resources import RandomBytes
 
 
 def generated_secrets(plan: Plan) -> dict[str, pulumi.Input[str]]:
-    """Secrets of the scheduler, by the names under which roles find them."""
+    """Return the scheduler's secrets, by the names of the roles' variables."""
     if plan.scheduler.kind == "kubernetes":
         # 32 bytes: kubernetes.io/docs/tasks/administer-cluster/encrypt-data, provider aesgcm or secretbox.
         return {"kubernetes_encryption_key": RandomBytes("kubernetes-encryption-key", length=32).base64}

@@ -1,4 +1,4 @@
-"""A Kubernetes API that is none: pods of Jobs are processes here, nodes are names with GPUs, and it knows what the acceptance asks."""
+"""A stand-in for a Kubernetes API with the requests of the acceptance: pods of Jobs are processes here, nodes are names with GPUs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GPU = "nvidia.com/gpu"
 
 
 class Cluster:
-    """Its nodes, its objects, and what is wrong with it."""
+    """Its nodes, its objects, and its faults."""
 
     def __init__(self, folder: Path, tools: Path, nodes: dict[str, tuple[str, int]], quota: dict[str, str]) -> None:
         self.folder, self.tools, self.nodes, self.quota = folder, tools, nodes, quota
@@ -37,7 +37,7 @@ class Cluster:
         self.held: dict[str, set[int]] = {node: set() for node in nodes}
 
     def create(self, job: dict[str, Any]) -> dict[str, Any]:
-        """A Job, with its pods."""
+        """Create a Job with its pods."""
         with self.lock:
             name, spec = job["metadata"]["name"], job["spec"]
             self.jobs[name] = job
@@ -58,7 +58,7 @@ class Cluster:
         return job
 
     def place(self) -> None:
-        """Give pods nodes that have none, where there is room."""
+        """Assign pods without a node to nodes with enough space."""
         with self.lock:
             for pod in self.pods.values():
                 if "nodeName" not in pod["spec"]:
@@ -83,7 +83,7 @@ class Cluster:
         pod["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why}]
 
     def _eligible(self, pod: dict[str, Any]) -> list[str]:
-        """Where it may be; of several nodes the last comes first, so that no index is where one might expect it."""
+        """Return the eligible nodes; of several, the last is first, so that no index is where a test might expect it."""
         spec = pod["spec"]
         if "nodeSelector" in spec:
             return [spec["nodeSelector"]["kubernetes.io/hostname"]]
@@ -93,7 +93,7 @@ class Cluster:
         return [node for node in reversed(rule["matchExpressions"][0]["values"]) if node not in taken]
 
     def _run(self, pod: dict[str, Any], given: list[int]) -> None:
-        """Its container, as a process whose GPUs are files in a folder of its own."""
+        """Run its container as a process whose GPUs are files in a folder of its own."""
         container, node = pod["spec"]["containers"][0], pod["spec"]["nodeName"]
         devices = self.folder / f"devices-{pod['metadata']['name']}"
         devices.mkdir()
@@ -122,7 +122,7 @@ class Cluster:
         self.place()
 
     def delete(self, name: str) -> None:
-        """A Job with its pods."""
+        """Delete a Job with its pods."""
         with self.lock:
             self.jobs.pop(name, None)
             for key in [key for key, pod in self.pods.items() if pod["metadata"]["labels"]["job-name"] == name]:
@@ -131,7 +131,7 @@ class Cluster:
                     pod["child"].kill()
 
     def listed(self, path: str, query: dict[str, str]) -> list[Any]:
-        """Objects of a kind."""
+        """Return objects of a kind."""
         with self.lock:
             if path.endswith("/nodes"):
                 return [self._node(name) for name in self.nodes]
@@ -158,18 +158,18 @@ class Cluster:
 
 
 def plain(one: dict[str, Any]) -> dict[str, Any]:
-    """An object as it goes over the wire."""
+    """Return an object in its wire format."""
     return {key: value for key, value in one.items() if key not in ("child", "log")}
 
 
 def handler(cluster: Cluster) -> type[http.server.BaseHTTPRequestHandler]:
-    """Who answers."""
+    """Return the request handler."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def log_message(self, *_: Any) -> None:
-            """Says nothing."""
+            """Log nothing."""
 
         def answer(self, status: int, body: Any, kind: str = "application/json") -> None:
             data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
@@ -212,7 +212,7 @@ def handler(cluster: Cluster) -> type[http.server.BaseHTTPRequestHandler]:
 
 @contextlib.contextmanager
 def serving(cluster: Cluster) -> Any:
-    """The path of a kubeconfig with which it is reached, while it is."""
+    """Serve the API; yield the path of its kubeconfig."""
     key, certificate = cluster.folder / "key.pem", cluster.folder / "cert.pem"
     command = [
         "openssl",

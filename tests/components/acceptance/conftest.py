@@ -1,4 +1,4 @@
-"""A lab's inventory whose shared file system is a folder here, and the stand-in for the node that its jobs are sent from."""
+"""A lab's inventory whose shared file system is a folder here, and the stand-in for the node that submits its jobs."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ GOLDEN = PROJECT / "tests" / "golden" / "inventory" / "inventory.yml"
 
 
 @dataclass
-class Ended:
-    """How a run ended."""
+class RunResult:
+    """Result of a run."""
 
     status: int
     said: str
     report: dict[str, Any]
 
     def verdicts(self, phase: str) -> dict[str, str]:
-        """Verdict by check id, of one phase."""
+        """Return verdict by check id, of one phase."""
         return {check["id"].partition(".")[2]: check["verdict"] for check in self.report["checks"] if check["subject"] == phase}
 
     def phase(self, name: str) -> dict[str, Any]:
-        """What became of a phase."""
+        """Return the result of a phase."""
         return next(phase for phase in self.report["phases"] if phase["name"] == name)
 
 
@@ -65,18 +65,18 @@ class Bench:
         """Return the environment of a run."""
         return self.node.environment | {"PYTHONPATH": str(self.package_root)}
 
-    def run(self, *more: str) -> Ended:
-        """A run to its end; its report keeps the contract."""
+    def run(self, *more: str) -> RunResult:
+        """Run to the end; the report satisfies its contract."""
         ended = subprocess.run(self.command(*more), capture_output=True, text=True, timeout=HANG_SECONDS, check=False, env=self.environment)
         file = self.home / ("acceptance.partial.json" if "--phase" in more else "acceptance.json")
         report = json.loads(file.read_text()) if file.exists() else {}
         assert not report or breaches("acceptance", report) == []
-        return Ended(ended.returncode, ended.stderr, report)
+        return RunResult(ended.returncode, ended.stderr, report)
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    """Everything is as the plan says."""
+    """Yield a bench with everything as planned."""
     made = Bench(tmp_path)
     yield made
     made.node.end_processes()

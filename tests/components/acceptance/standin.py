@@ -1,6 +1,6 @@
-"""A submitting node that is none: ssh, runuser, Slurm's commands and the tools that jobs ask, as scripts put first on PATH.
+"""A stand-in for a submitting node: ssh, runuser, Slurm's commands and the tools of jobs, as scripts in front of PATH.
 
-srun starts its tasks here and labels what they say; which node each believes to be on is SLURMD_NODENAME.
+srun starts its tasks here and labels their output; SLURMD_NODENAME is the node of each task.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ _SHELL = {
 
 
 def captured(question: str, which: str = "good") -> str:
-    """What a node of a lab once answered."""
+    """Return the recorded output of a lab's node."""
     return (Path(__file__).parents[2] / "unit" / "captured" / question / f"{which}.txt").read_text()
 
 
 class Standin:
-    """Its folder: what its tools answer, the jobs that were sent to it, and the shared file system."""
+    """Its folder: the output of its tools, the jobs that it received, and the shared file system."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -97,12 +97,12 @@ class Standin:
             self.answer(f"gpus-{node}", captured("gpus"))
 
     def answer(self, name: str, text: str) -> None:
-        """What one of its tools says from now on."""
+        """Set the output of one of its tools."""
         (self.folder / name).write_text(text)
 
     @property
     def environment(self) -> dict[str, str]:
-        """With which a run finds it; its time limits are those of the slowest node, however busy this machine is."""
+        """Return the environment of a run; its time limits are those of the slowest node, whatever the load of this machine."""
         path = f"{self.tools}{os.pathsep}{os.environ['PATH']}"
         return {**os.environ, "PATH": path, "STANDIN": str(self.folder), "RACKWRIGHT_SLOWNESS": str(SLOWEST)}
 
@@ -116,7 +116,7 @@ class Standin:
 
     @property
     def jobs(self) -> list[str]:
-        """Names of the jobs it was sent."""
+        """Return names of the jobs that it received."""
         return sorted(file.name for file in (self.folder / "jobs").iterdir())
 
     def _install(self, name: str, text: str) -> None:

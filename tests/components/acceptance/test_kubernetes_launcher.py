@@ -1,4 +1,4 @@
-"""Jobs of Kubernetes: what is made of a phase's job, how it is followed to its end, and what its pods run."""
+"""Jobs on Kubernetes: the objects of a phase's job, its run to the end, and the programs of its pods."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PHASE = "03-task-placement"
 
 @pytest.fixture
 def launcher() -> Kubernetes:
-    """Of a namespace with a claim, two workers, one of them with a taint of the plan's."""
+    """Return a launcher for a namespace with a claim and two workers, one of them with a taint of the plan."""
     nodes = [{"name": name, "taints": ["gpu=yes:NoSchedule"] if name == "worker1" else []} for name in NODES]
     declared: Any = SimpleNamespace(
         cluster={"scheduler": {"kind": "kubernetes", "jobs": "rackwright.local/jobs:1", "nodes": nodes}},
@@ -43,17 +43,17 @@ def launcher() -> Kubernetes:
 
 
 def objects(launcher: Kubernetes, job: Job) -> dict[str, Any]:
-    """What is made for a job, by kind."""
+    """Return the objects of a job, by kind."""
     return {one["kind"]: one for one in launcher.request(job, RUN, PHASE)["objects"]}
 
 
 def pod(launcher: Kubernetes, job: Job) -> dict[str, Any]:
-    """The spec of its pods."""
+    """Return the spec of its pods."""
     return objects(launcher, job)["Job"]["spec"]["template"]["spec"]
 
 
 class TestRequest:
-    def test_a_pod_is_let_in_by_the_strictest_level(self, launcher):
+    def test_pod_satisfies_restricted_security_level(self, launcher):
         """kubernetes.io/docs/concepts/security/pod-security-standards, Restricted."""
         spec = pod(launcher, Job("a", ("worker0",), HELLO))
         assert spec["securityContext"] == {
@@ -66,13 +66,13 @@ class TestRequest:
         assert not spec["automountServiceAccountToken"] and not {"hostNetwork", "hostPID", "hostIPC"} & set(spec)
         assert not any("hostPath" in volume for volume in spec["volumes"])
 
-    def test_one_node_is_named_and_several_are_shared_out_evenly(self, launcher):
+    def test_pods_share_one_node_or_spread_evenly(self, launcher):
         one, two = pod(launcher, Job("a", ("worker0",), HELLO)), pod(launcher, Job("b", ("worker0", "worker1"), HELLO))
         assert one["nodeSelector"] == {"kubernetes.io/hostname": "worker0"} and "affinity" not in one and one["tolerations"] == []
         assert two["topologySpreadConstraints"][0]["whenUnsatisfiable"] == "DoNotSchedule" and "nodeSelector" not in two
         assert two["tolerations"] == [{"key": "gpu", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}]
 
-    def test_two_tasks_on_one_node_are_two_pods_and_eight_on_eight_gpus_are_one(self, launcher):
+    def test_tasks_share_pod_when_job_uses_whole_nodes(self, launcher):
         two = objects(launcher, Job("a", ("worker0",), HELLO, tasks_per_node=2))["Job"]["spec"]
         assert (two["completions"], two["parallelism"], two["completionMode"]) == (2, 2, "Indexed")
         job = Job("b", ("worker0", "worker1"), HELLO, tasks_per_node=8, gpus_per_node=8, whole_nodes=True)
@@ -85,7 +85,7 @@ class TestRequest:
         told = {one["name"]: one.get("value") for one in container["env"]}
         assert (told["WORLD_SIZE"], told["LOCAL_WORLD_SIZE"]) == ("16", "8")
 
-    def test_pods_that_meet_have_a_service_whose_names_are_known_before_they_are_ready(self, launcher):
+    def test_communicating_pods_have_service_before_readiness(self, launcher):
         job = Job("train", ("worker0", "worker1"), HELLO, tasks_per_node=8, gpus_per_node=8, whole_nodes=True)
         made = objects(launcher, job)
         service, spec = made["Service"], made["Job"]["spec"]["template"]["spec"]
@@ -95,27 +95,27 @@ class TestRequest:
         assert (spec["subdomain"], told["MASTER_ADDR"], told["MASTER_PORT"]) == (name, f"{name}-0.{name}", "29500")
         assert "Service" not in objects(launcher, Job("a", ("worker0", "worker1"), HELLO))
 
-    def test_only_a_job_that_asks_for_it_has_the_claim(self, launcher):
+    def test_only_shared_job_mounts_claim(self, launcher):
         with_it, without = (pod(launcher, Job("a", ("worker0",), HELLO, shared=shared)) for shared in (True, False))
         assert with_it["containers"][0]["volumeMounts"] == [{"name": "shared", "mountPath": "/mnt/fs/kubernetes/research"}]
         assert without["volumes"] == []
 
-    def test_what_a_killed_run_leaves_goes_by_itself(self, launcher):
+    def test_kubernetes_removes_jobs_of_killed_run(self, launcher):
         spec = objects(launcher, Job("a", ("worker0",), HELLO, limit_s=60))["Job"]["spec"]
         assert spec["activeDeadlineSeconds"] == 150 and spec["ttlSecondsAfterFinished"] == 300 and spec["backoffLimitPerIndex"] == 0
 
     @pytest.mark.parametrize("name", ["a", "together-gpu-with-a-long-name-of-its-own", "together-gpu-with-a-long-name-of-its-owm"])
-    def test_names_are_as_long_as_names_of_pods_allow(self, name):
+    def test_job_name_fits_pod_name_limit(self, name):
         found = name_of(Job(name, ("worker0",), HELLO), RUN, PHASE)
         assert re.fullmatch(r"[a-z0-9][a-z0-9-]*[a-z0-9]", found) and len(found) + len("-1000-abcde") <= 63
 
-    def test_names_that_are_cut_stay_different(self):
+    def test_shortened_job_names_stay_unique(self):
         long = [f"together-gpu-with-a-long-name-of-its-own-{number}" for number in range(3)]
         assert len({name_of(Job(name, ("worker0",), HELLO), RUN, PHASE) for name in long}) == 3
 
 
 class TestOutput:
-    def test_a_host_is_the_node_that_has_the_address_and_lines_of_any_length_are_whole(self, launcher):
+    def test_output_maps_addresses_and_joins_long_lines(self, launcher):
         head = {"RANK": 0, "LOCAL_RANK": 0, "node": "worker0", "host": "10.0.0.11", "uid": 2001, "job": "accept-x"}
         out = f"0: rackwright-task {json.dumps(head)}\n0: {'x' * 1024}\n0: y\n"
         came = {
@@ -136,7 +136,7 @@ SIDES = ("pods_api", "kubernetes_side", "nodes_side")
 
 @pytest.fixture
 def side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
-    """The modules as the nodes have them, a stand-in for the API, and a way to run a job there."""
+    """Yield the modules as on the nodes, a stand-in for the API, and an event that ends the run."""
     folders = {"pods_api": Path(cluster.__file__).parent / "harness"}
     for name in SIDES:
         file = folders.get(name, Path(acceptance.__file__).parent / "harness") / f"{name}.py"
@@ -158,24 +158,24 @@ def side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleName
 
 
 def ran(side: SimpleNamespace, launcher: Kubernetes, job: Job) -> Any:
-    """A job to its end, as `Output`."""
+    """Run a job to its end; return its `Output`."""
     request = launcher.request(job, RUN, PHASE)
     side.jobs.begin([request])
     return launcher.output(job, {"began": 0.0, "ended": 1.0, **side.jobs.run(request, side.gone)})
 
 
 class TestSide:
-    def test_a_job_is_run_read_and_removed(self, side, launcher):
+    def test_job_is_run_read_and_removed(self, side, launcher):
         told = ran(side, launcher, Job("a", ("worker0", "worker1"), HELLO))
         assert told.status == 0 and {task.host for task in told.tasks} == set(NODES)
         assert {task.out for task in told.tasks} == {f"hello from {task.node} {task.rank}" for task in told.tasks}
         assert side.there.jobs == {} == side.there.pods
 
-    def test_what_a_program_says_as_it_dies_is_the_trouble(self, side, launcher):
+    def test_failed_program_reports_its_last_error(self, side, launcher):
         told = ran(side, launcher, Job("a", ("worker0",), Program("dies.py", "raise ValueError('the disk is full')\n")))
         assert (told.status, told.trouble) == (1, "ValueError: the disk is full")
 
-    def test_a_node_without_room_and_one_without_the_claim_are_named(self, side, launcher):
+    def test_unschedulable_and_unmounted_pods_report_their_nodes(self, side, launcher):
         side.there.nodes["worker1"] = ("10.0.0.11", 3)
         told = ran(side, launcher, Job("a", ("worker0", "worker1"), HELLO, gpus_per_node=4))
         assert set(told.silent) == {"worker1"} and "Insufficient nvidia.com/gpu" in told.why("worker1")
@@ -184,7 +184,7 @@ class TestSide:
         assert set(told.silent) == {"worker0"} and "FailedMount" in told.why("worker0")
         assert [task.node for task in told.tasks] == ["worker1"]
 
-    def test_a_job_beyond_the_quota_is_not_made_and_holds_nobody_up(self, side, launcher):
+    def test_job_over_quota_is_not_created_or_blocking(self, side, launcher):
         big = Job("big", ("worker0", "worker1"), HELLO, gpus_per_node=8)
         requests = [launcher.request(job, RUN, PHASE) for job in (big, Job("small", ("worker0",), HELLO, gpus_per_node=8))]
         side.jobs.begin(requests)
@@ -196,22 +196,22 @@ class TestSide:
         assert "12 are left, the job needs 16" in "".join(one["err"] for one in found)
         assert not any("big" in name for name in side.there.made)
 
-    def test_mpi_over_several_pods_is_refused_with_words(self, side, launcher):
+    def test_mpi_over_several_pods_is_refused_with_reason(self, side, launcher):
         told = ran(side, launcher, Job("all-reduce", ("worker0", "worker1"), HELLO, gpus_per_node=1, mpi=True))
         assert told.status == 1 and "MPI operator" in told.trouble and side.there.made == []
         assert ran(side, launcher, Job("all-reduce", ("worker0",), HELLO, gpus_per_node=1, mpi=True)).status == 0
 
-    def test_jobs_of_a_round_wait_for_room_in_their_order(self, side, launcher):
+    def test_jobs_of_round_wait_for_quota(self, side, launcher):
         jobs = [Job(f"j{number}", (f"worker{number % 2}",), HELLO, gpus_per_node=5) for number in range(4)]
         requests = [launcher.request(job, RUN, PHASE) for job in jobs]
         side.jobs.begin(requests)
         threads = [threading.Thread(target=side.jobs.run, args=(one, side.gone)) for one in requests]
         [one.start() for one in threads]
         [one.join(HANG_SECONDS) for one in threads]
-        came = [name.rpartition("-")[2] for name in side.there.made]  # two at a time, which may overtake each other
+        came = [name.rpartition("-")[2] for name in side.there.made]  # two at a time, in any order
         assert (set(came[:2]), set(came[2:])) == ({"j0", "j1"}, {"j2", "j3"}) and side.there.most <= 12
 
-    def test_who_is_gone_leaves_nothing(self, side, launcher):
+    def test_interrupted_run_leaves_nothing(self, side, launcher):
         request = launcher.request(
             Job("a", ("worker0",), Program("sleeps.py", f"import time\ntime.sleep({ENDLESS_SECONDS})\n")), RUN, PHASE
         )
@@ -223,7 +223,7 @@ class TestSide:
         side.jobs.end()
         assert side.there.jobs == {} == side.there.pods
 
-    def test_a_kubeconfig_that_is_none_is_named(self, side, tmp_path, monkeypatch):
+    def test_invalid_kubeconfig_is_reported(self, side, tmp_path, monkeypatch):
         (tmp_path / "empty").write_text("server: https://127.0.0.1\n")
         monkeypatch.setenv("KUBECONFIG", str(tmp_path / "empty"))
         with pytest.raises(RuntimeError, match="empty: holds no"):
@@ -245,21 +245,21 @@ class TestNodes:
             ({"taints": [{"key": "a", "effect": "PreferNoSchedule"}]}, READY, [], "idle none"),
         ],
     )
-    def test_a_node(self, side, spec, status, planned, found):
+    def test_node_state(self, side, spec, status, planned, found):
         assert side.nodes.state({"metadata": {"name": "n"}, "spec": spec, "status": status}, planned, []) == found
 
     @pytest.mark.parametrize(
         ("labels", "gpus", "found"),
         [({}, "1", "allocated GPUs of other/p"), ({"rackwright-accept": "r"}, "1", "completing none"), ({}, "0", "idle none")],
     )
-    def test_whose_pods_are_there(self, side, labels, gpus, found):
+    def test_node_state_names_owner_of_gpus(self, side, labels, gpus, found):
         container = {"resources": {"limits": {"nvidia.com/gpu": gpus}}}
         there = {"metadata": {"name": "p", "namespace": "other", "labels": labels}, "spec": {"nodeName": "n", "containers": [container]}}
         assert side.nodes.state({"metadata": {"name": "n"}, "spec": {}, "status": self.READY}, [], [there]) == found
 
 
-def test_tasks_that_share_a_pod_are_told_apart(launcher, tmp_path):
-    """One pod, three tasks, as with three GPUs; whoever of them fails, the pod fails."""
+def test_output_separates_tasks_of_shared_pod(launcher, tmp_path):
+    """One pod, three tasks, as with three GPUs; if one of them fails, the pod fails."""
     text = 'import os, sys\nprint("rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"])\nsys.exit(os.environ["RANK"] == "4")\n'
     told = {"JOB_COMPLETION_INDEX": "1", "LOCAL_WORLD_SIZE": "3", "WORLD_SIZE": "6", "JOB_ID": "j", "NODE_NAME": "worker1"}
     command = [sys.executable, "-I", "-c", launcher.sent(Program("x.py", text)), "a b"]
@@ -271,5 +271,5 @@ def test_tasks_that_share_a_pod_are_told_apart(launcher, tmp_path):
     assert [(task.rank, task.host, task.out) for task in found.tasks] == [(rank, "worker1", f"rank {rank} of 6") for rank in (3, 4, 5)]
 
 
-def test_examples_in_docstrings_hold():
+def test_docstring_examples_pass():
     assert not doctest.testmod(kubernetes).failed

@@ -1,4 +1,4 @@
-"""A whole acceptance on Kubernetes against a stand-in for its API: order, verdicts, what is left out, what an interruption leaves."""
+"""A complete acceptance on Kubernetes against a stand-in for its API: order, verdicts, omissions, interruption."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class KubernetesBench(Bench):
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesBench]:
-    """Everything is as the plan says."""
+    """Yield a bench with everything as planned."""
     made = KubernetesBench(tmp_path)
     with serving(made.cluster) as config:
         monkeypatch.setenv("KUBECONFIG", str(config))
@@ -71,7 +71,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kubernete
         made.node.end_processes()
 
 
-def test_a_good_cluster_passes_within_the_users_quota_and_leaves_nothing(bench):
+def test_healthy_cluster_passes_within_quota_and_leaves_nothing(bench):
     ended = bench.run("--level", "smoke")
     assert (ended.status, ended.report["verdict"]) == (0, "passed"), [
         one for one in ended.report["checks"] if one["verdict"] in ("failed", "unknown")
@@ -84,7 +84,7 @@ def test_a_good_cluster_passes_within_the_users_quota_and_leaves_nothing(bench):
     assert (bench.cluster.jobs, bench.cluster.pods, bench.cluster.services) == ({}, {}, {})
 
 
-def test_results_lie_in_the_claim_with_what_ran(bench):
+def test_results_and_programs_are_stored_in_claim(bench):
     ended = bench.run("--phase", "task-placement")
     folder = Path(ended.report["results"])
     assert folder.is_relative_to(bench.claim)
@@ -96,13 +96,13 @@ def test_results_lie_in_the_claim_with_what_ran(bench):
     assert all(job["id"] in bench.cluster.made for job in meta["jobs"])
 
 
-def test_a_node_with_somebodys_gpus_is_left_out_and_a_cordoned_one_is_named(bench):
+def test_busy_node_is_skipped_and_cordoned_node_reported(bench):
     theirs = {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "2"}}}], "nodeName": "worker1"}
     bench.cluster.strange = [{"metadata": {"name": "train", "namespace": "other"}, "spec": theirs}]
     ended = bench.run("--level", "smoke")
     assert ended.status == 0
     busy = {check["node"] for check in ended.report["checks"] if check["reason"] == "node-busy"}
-    assert busy == {"worker0", "worker1"}  # what needs two nodes cannot be seen on the other one either
+    assert busy == {"worker0", "worker1"}  # a check that needs two nodes is skipped on the other node, too
     assert not any("worker1" in name for name in bench.cluster.made)
     bench.cluster.strange, bench.cluster.cordoned = [], {"worker1"}
     ended = bench.run("--phase", "kubernetes-health")
@@ -112,7 +112,7 @@ def test_a_node_with_somebodys_gpus_is_left_out_and_a_cordoned_one_is_named(benc
     assert found["found"] == "drained cordoned" and "kubectl uncordon worker1" in found["remedy"]
 
 
-def test_a_node_that_lacks_a_gpu_is_named(bench):
+def test_node_with_missing_gpu_is_reported(bench):
     address, _ = bench.cluster.nodes["worker1"]
     bench.cluster.nodes["worker1"] = (address, 7)
     bench.copy_package(
@@ -126,7 +126,7 @@ def test_a_node_that_lacks_a_gpu_is_named(bench):
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
-def test_a_run_that_is_ended_removes_its_jobs(bench, ending):
+def test_interrupted_run_removes_its_jobs(bench, ending):
     bench.node._install("stat", f'#!/bin/sh\n[ "$1" = -f ] && exec sleep {ENDLESS_SECONDS}\nexec /usr/bin/stat "$@"\n')
     environment = {**bench.environment, "KUBECONFIG": os.environ["KUBECONFIG"]}
     command = bench.command("--phase", "shared-file-system")
@@ -142,6 +142,6 @@ def test_a_run_that_is_ended_removes_its_jobs(bench, ending):
 
 
 @pytest.mark.parametrize(("more", "words"), [(("--user", "bob"), "works in no namespace"), (("--phase", "slurm_health"), "did you mean")])
-def test_bad_input_is_said_and_nothing_is_made(bench, more, words):
+def test_bad_input_is_reported_and_creates_nothing(bench, more, words):
     ended = bench.run(*more)
     assert ended.status == 2 and words in ended.said and bench.cluster.made == []

@@ -45,7 +45,7 @@ TINY = (
 
 
 def started(name: str, *words: str, python: str = sys.executable, **environment: str) -> subprocess.Popen[str]:
-    """The program, as srun starts it."""
+    """Start the program as srun does."""
     places = {"PATH": os.environ["PATH"], "NODE_NAME": "worker0", "RANK": "0", **environment}
     with (PROGRAMS / name).open(encoding="utf-8") as text:
         return subprocess.Popen(
@@ -53,52 +53,52 @@ def started(name: str, *words: str, python: str = sys.executable, **environment:
         )
 
 
-def said(program: subprocess.Popen[str]) -> Any:
-    """What it printed: one line of JSON."""
+def printed(program: subprocess.Popen[str]) -> Any:
+    """Return its output: one line of JSON."""
     out, err = program.communicate(timeout=HANG_SECONDS)
     assert program.returncode == 0, err
     return json.loads(out) if out.strip() else None
 
 
 def played(folder: Path, name: str, text: str) -> None:
-    """A tool that says what it is told to."""
+    """Install a tool with a given output."""
     (folder / name).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
     (folder / name).chmod(0o755)
 
 
 @pytest.mark.parametrize("name", ["gpu_speed.py", "training.py"])
-def test_without_pytorch_or_gpu_nothing_is_told(name: str) -> None:
-    """An answer, and no figure in it."""
+def test_program_reports_no_measurement_without_pytorch_or_gpu(name: str) -> None:
+    """The result has no measurement."""
     if HAS_PYTORCH and shutil.which("nvidia-smi"):
         pytest.skip("there is a GPU here")
-    answer = said(started(name, python=PYTHON))
+    answer = printed(started(name, python=PYTHON))
     assert set(answer) == {"unknown"} and "PyTorch" in answer["unknown"]
 
 
 @with_pytorch
-def test_speeds_are_measured_on_a_cpu() -> None:
-    """The same code, tiny: what it says of a CPU is no figure of a GPU."""
+def test_speed_programs_run_on_cpu() -> None:
+    """The same code with small sizes; its result on a CPU is no measurement of a GPU."""
     brief = ("--warm-seconds", "0.1", "--seconds", "0.1")
-    answer = said(started("gpu_speed.py", "--device", "cpu", "--matrix", "256", "--copy-mib", "4", *brief, python=PYTHON))
+    answer = printed(started("gpu_speed.py", "--device", "cpu", "--matrix", "256", "--copy-mib", "4", *brief, python=PYTHON))
     assert {each["quantity"] for each in answer["figures"]} == {"matmul-bf16", "hbm-copy"}
     assert all(each["value"] > 0 for each in answer["figures"])
 
 
 @with_pytorch
 @pytest.mark.parametrize("mode", ["ddp", "fsdp"])
-def test_a_small_training_learns_on_two_processes(mode: str) -> None:
-    """Rank 0 tells for both; the loss falls."""
+def test_training_loss_falls_on_two_processes(mode: str) -> None:
+    """Rank 0 reports for both; the loss falls."""
     port = {"ddp": "29611", "fsdp": "29612"}[mode]
     common = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     ranks = [started("training.py", *TINY, "--mode", mode, python=PYTHON, **{**common, "RANK": rank, "LOCAL_RANK": rank}) for rank in "01"]
-    first, second = [said(rank) for rank in ranks]
+    first, second = [printed(rank) for rank in ranks]
     assert second is None
     assert (first["mode"], first["ranks"]) == (mode, 2) and first["tokens_s"] > 0 and first["last_loss"] < first["first_loss"]
 
 
-def test_storage_is_measured_and_left_as_it_was(tmp_path: Path) -> None:
-    """Five figures, no byte changed, no file left."""
-    answer = said(started("storage_speed.py", str(tmp_path), "--mib", "2", "--files", "10", "--fsyncs", "5"))
+def test_storage_measurement_leaves_data_unchanged(tmp_path: Path) -> None:
+    """Five measurements, no byte changed, no file left."""
+    answer = printed(started("storage_speed.py", str(tmp_path), "--mib", "2", "--files", "10", "--fsyncs", "5"))
     assert {each["quantity"] for each in answer["figures"]} == {
         *("storage-write", "storage-read", "storage-metadata", "storage-small-files", "storage-fsync"),
     }
@@ -106,70 +106,70 @@ def test_storage_is_measured_and_left_as_it_was(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_storage_that_takes_no_writes_is_told(tmp_path: Path) -> None:
-    """A file where a folder should be."""
+def test_storage_reports_failed_write(tmp_path: Path) -> None:
+    """The folder is a file."""
     (tmp_path / "file").write_text("", encoding="utf-8")
-    assert "unknown" in said(started("storage_speed.py", str(tmp_path / "file")))
-    assert "unknown" in said(started("storage_kill.py", "write", str(tmp_path / "file")))
-    assert "unknown" in said(started("storage_kill.py", "read", str(tmp_path), "worker9"))
+    assert "unknown" in printed(started("storage_speed.py", str(tmp_path / "file")))
+    assert "unknown" in printed(started("storage_kill.py", "write", str(tmp_path / "file")))
+    assert "unknown" in printed(started("storage_kill.py", "read", str(tmp_path), "worker9"))
 
 
-def test_what_was_called_safe_is_there_after_its_writer_was_killed(tmp_path: Path) -> None:
-    """And what is torn off or changed is counted out."""
-    safe = said(started("storage_kill.py", "write", str(tmp_path)))["acknowledged"]
+def test_synced_records_survive_killed_writer(tmp_path: Path) -> None:
+    """Truncated and changed records are not counted."""
+    safe = printed(started("storage_kill.py", "write", str(tmp_path)))["acknowledged"]
     assert safe >= 20
-    assert said(started("storage_kill.py", "read", str(tmp_path), "worker0"))["found"]["worker0"] >= safe
+    assert printed(started("storage_kill.py", "read", str(tmp_path), "worker0"))["found"]["worker0"] >= safe
     file = tmp_path / "kill-worker0"
     whole = file.read_bytes()
     file.write_bytes(whole[: 5 * 4096 + 100])
-    assert said(started("storage_kill.py", "read", str(tmp_path), "worker0"))["found"] == {"worker0": 5}
+    assert printed(started("storage_kill.py", "read", str(tmp_path), "worker0"))["found"] == {"worker0": 5}
     file.write_bytes(whole[:4096] + b"?" + whole[4097:])
-    assert said(started("storage_kill.py", "read", str(tmp_path), "worker0"))["found"] == {"worker0": 1}
+    assert printed(started("storage_kill.py", "read", str(tmp_path), "worker0"))["found"] == {"worker0": 1}
 
 
-def test_memory_is_copied_by_every_cpu() -> None:
-    """And compared afterwards."""
-    answer = said(started("memory_copy.py", "--mib", "4", "--seconds", "0.2"))
+def test_every_cpu_copies_memory() -> None:
+    """The copies are compared afterwards."""
+    answer = printed(started("memory_copy.py", "--mib", "4", "--seconds", "0.2"))
     assert answer["processes"] == len(os.sched_getaffinity(0)) and answer["wrong"] == 0 and answer["value"] > 0
 
 
-def test_tools_are_run_and_missing_ones_named(tmp_path: Path) -> None:
+def test_missing_tool_is_reported(tmp_path: Path) -> None:
     """Status, output, errors, time-outs."""
     played(tmp_path, "good", "echo out; echo err >&2; exit 3")
     played(tmp_path, "slow", f"exec sleep {ENDLESS_SECONDS}")
     asked = [["a", ["good"], HANG_SECONDS], ["b", ["slow"], 0.2], ["c", ["no-such-tool"], HANG_SECONDS]]
-    answer = said(started("tools.py", *map(json.dumps, asked), PATH=f"{tmp_path}:{os.environ['PATH']}"))
+    answer = printed(started("tools.py", *map(json.dumps, asked), PATH=f"{tmp_path}:{os.environ['PATH']}"))
     assert answer["a"] == {"rc": 3, "out": "out\n", "err": "err\n"}
     assert answer["b"]["rc"] == 124 and answer["c"] == {"rc": 127, "out": "", "err": "no-such-tool is not installed"}
 
 
-def test_collectives_are_run_and_watched(tmp_path: Path) -> None:
-    """Samples by the first task of a node only; the program is found in its folder; one that hangs is ended."""
+def test_collectives_are_run_and_sampled(tmp_path: Path) -> None:
+    """Only the first task of a node samples; the program runs in its folder; one that hangs is killed."""
     played(tmp_path, "nvidia-smi", f"echo look >> {tmp_path}/looks; echo 7")
     played(tmp_path, "all_reduce_perf", f'echo "# nThread 1"; until [ "$(wc -l < {tmp_path}/looks)" -ge 3 ]; do sleep 0.02; done')
     played(tmp_path, "hang_perf", f"exec sleep {ENDLESS_SECONDS}")
     (tmp_path / "looks").touch()
     words = ("--folder", str(tmp_path), "--every", "0.05", "all_reduce_perf", "-b", "8")
-    answer = said(started("collective.py", *words, PATH=f"{tmp_path}:{os.environ['PATH']}"))
+    answer = printed(started("collective.py", *words, PATH=f"{tmp_path}:{os.environ['PATH']}"))
     assert answer["rc"] == 0 and answer["out"] == "# nThread 1\n" and len(answer["samples"]) >= 3
     assert all(0 <= each["cpu_busy"] <= 1 for each in answer["samples"])
     assert all(each["gpu_busy"] == [7.0] for each in answer["samples"])
-    assert said(started("collective.py", *words, LOCAL_RANK="1"))["samples"] == []
-    assert said(started("collective.py", "--folder", str(tmp_path), "--seconds", "0.2", "hang_perf"))["rc"] == 124
-    missing = said(started("collective.py", "--folder", str(tmp_path), "no_perf"))
+    assert printed(started("collective.py", *words, LOCAL_RANK="1"))["samples"] == []
+    assert printed(started("collective.py", "--folder", str(tmp_path), "--seconds", "0.2", "hang_perf"))["rc"] == 124
+    missing = printed(started("collective.py", "--folder", str(tmp_path), "no_perf"))
     assert missing["rc"] == 127 and "no_perf" in missing["err"]
 
 
-def test_two_nodes_meet_on_every_rail(tmp_path: Path) -> None:
-    """The client tells, also when the server listens late; who has no partner rests; who has no tool says so."""
+def test_two_nodes_connect_on_every_rail(tmp_path: Path) -> None:
+    """The client reports, also when the server listens late; a node without a partner waits; a node without the tool reports that."""
     for tool in ("ib_write_bw", "ib_write_lat"):
-        # The server of the second rail is late: the client is refused once and asks again.
+        # The server of the second rail is late: the client is refused once and retries.
         late = f'[ -e {tmp_path}/up-$3 ] || {{ touch {tmp_path}/up-$3; echo "Couldn\'t connect" >&2; exit 1; }}'
         played(tmp_path, tool, f'case "$*" in *worker0*) {late};; esac; echo {tool} "$@"')
     words = ("--rails", "mlx5_0", "mlx5_1", "--pairs", '[["worker0", "worker1"]]', "--seconds", "1")
     path = f"{tmp_path}:{os.environ['PATH']}"
     server, client, rests = [
-        said(started("rdma_pairs.py", *words, NODE_NAME=node, PATH=path)) for node in ("worker0", "worker1", "worker2")
+        printed(started("rdma_pairs.py", *words, NODE_NAME=node, PATH=path)) for node in ("worker0", "worker1", "worker2")
     ]
     assert (server["role"], client["role"], rests["role"]) == ("server", "client", "rests") and server["meetings"] == []
     assert [(each["rail"], each["tool"], each["rc"]) for each in client["meetings"]] == [
@@ -178,5 +178,5 @@ def test_two_nodes_meet_on_every_rail(tmp_path: Path) -> None:
     assert client["meetings"][0]["out"].startswith("ib_write_bw -d mlx5_0 -F --report_gbits") and client["meetings"][0][
         "out"
     ].strip().endswith("-p 18515 worker0")
-    missing = said(started("rdma_pairs.py", *words, NODE_NAME="worker1"))
+    missing = printed(started("rdma_pairs.py", *words, NODE_NAME="worker1"))
     assert {each["rc"] for each in missing["meetings"]} == {127} or shutil.which("ib_write_bw")

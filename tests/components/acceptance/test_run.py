@@ -1,4 +1,4 @@
-"""A whole acceptance against a stand-in for the node that jobs are sent from: order, verdicts, files, and what an interruption leaves."""
+"""A complete acceptance against a stand-in for the submitting node: order, verdicts, files, interruption."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ SMOKE = ("slurm_health", "shared_file_system", "task_placement", "gpu_allocation
 
 @pytest.fixture(scope="module")
 def passed(tmp_path_factory):
-    """A run in which everything is as the plan says, and where it ran."""
+    """Return a run with everything as planned, and its bench."""
     bench = Bench(tmp_path_factory.mktemp("passed"))
     return bench, bench.run("--level", "smoke")
 
 
-def test_a_good_cluster_passes(passed):
+def test_healthy_cluster_passes(passed):
     bench, ended = passed
     assert (ended.status, ended.report["verdict"]) == (0, "passed"), ended.said
     for name in SMOKE:
@@ -39,7 +39,7 @@ def test_a_good_cluster_passes(passed):
     assert (bench.home / "acceptance.junit.xml").read_text().count("<testcase") == len(ended.report["checks"])
 
 
-def test_what_ran_is_kept_with_what_it_said(passed):
+def test_commands_and_output_are_stored(passed):
     bench, ended = passed
     folder = bench.node.mount / "validation" / "results" / f"infra-smoke-{ended.report['run']}"
     assert ended.report["results"] == str(folder)
@@ -54,7 +54,7 @@ def test_what_ran_is_kept_with_what_it_said(passed):
     assert not any(file.stat().st_size for file in folder.glob("02-*/part-*/*"))
 
 
-def test_gpus_are_simulated_and_the_rest_is_real(passed):
+def test_only_gpu_evidence_is_simulated(passed):
     report = passed[1].report
     evidence = {check["subject"]: check["evidence"] for check in report["checks"]}
     assert (evidence["gpu_allocation"], evidence["task_placement"]) == ("simulated", "real")
@@ -62,12 +62,12 @@ def test_gpus_are_simulated_and_the_rest_is_real(passed):
     assert {check["reason"] for check in confined} == {"simulated-hardware"}
 
 
-def test_an_acceptance_is_read_again_as_it_was_written(passed):
+def test_acceptance_round_trips_through_its_file(passed):
     bench, ended = passed
     assert read(bench.home / "acceptance.json").as_dict() == ended.report
 
 
-def test_the_terminal_shows_every_phase_in_eighty_columns(passed):
+def test_terminal_shows_every_phase_in_eighty_columns(passed):
     console = Console(width=80, file=io.StringIO(), color_system=None)
     show_acceptance(read(passed[0].home / "acceptance.json"), console)
     text = console.file.getvalue()
@@ -81,7 +81,7 @@ def test_the_terminal_shows_every_phase_in_eighty_columns(passed):
     assert "simulated" in text and "results in" in text
 
 
-def test_a_phase_that_the_plan_lacks_is_shown_as_skipped(bench):
+def test_phase_outside_plan_is_skipped(bench):
     handed_over = yaml.safe_load((bench.home / "inventory.yml").read_text())
     handed_over["all"]["vars"]["fabric"] = None
     (bench.home / "inventory.yml").write_text(yaml.safe_dump(handed_over))
@@ -89,7 +89,7 @@ def test_a_phase_that_the_plan_lacks_is_shown_as_skipped(bench):
     assert (phase["state"], phase["verdict"], phase["reason"]) == ("skipped", "skipped", "not-in-plan")
 
 
-def test_a_lost_gpu_fails_names_the_node_and_what_to_do(bench):
+def test_lost_gpu_fails_with_node_and_remedy(bench):
     bench.node.answer("gpus-worker1", captured("gpus", "lost"))
     ended = bench.run("--level", "smoke")
     assert ended.status == 1
@@ -99,7 +99,7 @@ def test_a_lost_gpu_fails_names_the_node_and_what_to_do(bench):
     assert "drain worker1" in wrong[0]["remedy"]
 
 
-def test_after_a_phase_that_failed_the_rest_does_not_run_and_it_is_said(bench):
+def test_failed_phase_stops_later_phases(bench):
     bench.node.answer("mounts-worker1", bench.node.folder.joinpath("mounts-worker0").read_text().replace("fuse mfs", "fuse other"))
     ended = bench.run("--level", "smoke")
     assert ended.status == 1
@@ -110,7 +110,7 @@ def test_after_a_phase_that_failed_the_rest_does_not_run_and_it_is_said(bench):
     assert not any("task-placement" in job for job in bench.node.jobs)
 
 
-def test_one_phase_is_no_verdict_on_the_cluster(bench):
+def test_single_phase_gives_no_cluster_verdict(bench):
     ended = bench.run("--phase", "task-placement")
     assert ended.status == 0
     assert not (bench.home / "acceptance.json").exists()
@@ -118,7 +118,7 @@ def test_one_phase_is_no_verdict_on_the_cluster(bench):
     assert {job.split("-")[3] for job in bench.node.jobs} == {"03"}
 
 
-def test_a_node_at_work_is_left_in_peace_and_one_that_is_broken_is_unknown(bench):
+def test_busy_node_is_skipped_and_broken_node_unknown(bench):
     bench.node.answer("states", "worker0 idle none\nworker1 mixed none\n")
     ended = bench.run("--level", "smoke")
     assert ended.status == 0
@@ -138,17 +138,17 @@ def test_a_node_at_work_is_left_in_peace_and_one_that_is_broken_is_unknown(bench
 @pytest.mark.parametrize(
     ("state", "queue", "private", "free"),
     [
-        ("mixed none", "", "none", True),  # slurmctld kept the state for 15 s after the last job had ended
+        ("mixed none", "", "none", True),  # slurmctld reported the state for 15 s after the last job had ended
         ("mixed none", "12 COMPLETED\n13 CANCELLED\n", "none", True),
         ("mixed none", "12 COMPLETED\n13 RUNNING\n", "none", False),
-        ("mixed none", "", "jobs", False),  # somebody's job is not shown
+        ("mixed none", "", "jobs", False),  # another user's job is not listed
         ("planned none", "", "none", True),  # until the next backfill
         ("planned none", "14 PENDING\n", "none", False),
         ("completing none", "", "none", False),
         ("mixed disk", "", "none", False),
     ],
 )
-def test_a_node_is_at_work_while_a_job_is_on_it_whatever_state_is_left_over(monkeypatch, state, queue, private, free):
+def test_node_with_running_job_is_busy(monkeypatch, state, queue, private, free):
     says = {"sinfo": f"worker1 {state}\n", "scontrol": f"PluginDir = /usr\nPrivateData             = {private}\n", "squeue": queue}
     monkeypatch.setattr(smoke_side, "run", lambda argv, limit: (0, says[argv[0]], ""))
     assert (smoke_side.states(["worker1"]) == {"worker1": "idle none"}) is free
@@ -159,12 +159,12 @@ def test_a_node_is_at_work_while_a_job_is_on_it_whatever_state_is_left_over(monk
     [
         ("mixed none", {"worker1"}, "skipped", "node-busy"),
         ("completing none", {"worker1"}, "skipped", "node-busy"),
-        ("mixed none", set(), "skipped", "node-busy"),  # somebody's job came meanwhile
+        ("mixed none", set(), "skipped", "node-busy"),  # another user's job started meanwhile
         ("completing none", set(), "unknown", "node not usable: completing"),
         ("drained disk", {"worker1"}, "unknown", "node not usable: drained disk"),
     ],
 )
-def test_who_was_free_and_only_ends_its_last_job_is_not_excused(state, busy, verdict, reason):
+def test_completing_node_is_not_skipped(state, busy, verdict, reason):
     assert absent({"worker1": state}, "worker1", busy) == (verdict, reason)
 
 
@@ -178,7 +178,7 @@ def test_who_was_free_and_only_ends_its_last_job_is_not_excused(state, busy, ver
         (["mixed none", "idle none"], 60, 0, 2),
     ],
 )
-def test_a_node_that_ends_a_job_is_waited_for_longer_than_one_at_work(monkeypatch, seen, seconds, completing, looks):
+def test_run_waits_longer_for_completing_node(monkeypatch, seen, seconds, completing, looks):
     told = iter(seen)
     asked = []
     monkeypatch.setattr(smoke_side, "states", lambda nodes: asked.append(nodes) or {"worker0": "idle none", "worker1": next(told)})
@@ -187,7 +187,7 @@ def test_a_node_that_ends_a_job_is_waited_for_longer_than_one_at_work(monkeypatc
     assert len(asked) == looks
 
 
-def test_a_file_system_that_takes_nothing_where_jobs_are_sent_fails_and_results_stay_here(bench):
+def test_read_only_file_system_keeps_results_locally(bench):
     (bench.node.mount / "validation").write_text("in the way")
     ended = bench.run("--phase", "shared_file_system")
     assert ended.status == 3
@@ -196,13 +196,13 @@ def test_a_file_system_that_takes_nothing_where_jobs_are_sent_fails_and_results_
 
 
 def _interruptible() -> None:
-    """As at a terminal: whoever runs the tests in the background has them ignore SIGINT, and children inherit that."""
+    """Reset SIGINT to its default: background shells set it to ignored, and children inherit that."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
-def test_a_run_that_is_ended_cancels_its_jobs_and_no_others(bench, ending):
-    """A job that hangs keeps the run waiting; there it is ended."""
+def test_interrupted_run_cancels_only_its_jobs(bench, ending):
+    """A hanging job blocks the run, which is then interrupted."""
     (bench.node.tools / "nvidia-smi").write_text(
         f'#!/bin/sh\ncase "$*" in *=driver_version*) echo 580.173.02;; *) exec sleep {ENDLESS_SECONDS};; esac\n'
     )
@@ -228,7 +228,7 @@ def test_a_run_that_is_ended_cancels_its_jobs_and_no_others(bench, ending):
         (("--user", "a;b"), "is no user name"),
     ],
 )
-def test_bad_input_is_said_and_nothing_is_sent(bench, more, words):
+def test_bad_input_is_reported_and_submits_nothing(bench, more, words):
     ended = bench.run(*more)
     assert ended.status == 2
     assert words in ended.said

@@ -12,13 +12,13 @@ from ansible.modules import rackwright_data_disks as disks
 
 @pytest.fixture(autouse=True)
 def files_are_disks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing else tells a test's file from a block device."""
+    """Treat regular files as block devices."""
     monkeypatch.setattr(disks, "is_block_device", lambda device: Path(device).is_file())
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> dict[str, str]:
-    """An empty disk of 16 MiB, and where it belongs."""
+    """Return an empty disk of 16 MiB and its mount point."""
     device = tmp_path / "disk"
     with device.open("wb") as stream:
         stream.truncate(16 * 2**20)
@@ -30,7 +30,7 @@ def on(disk: dict[str, str], *command: str) -> str:
     return subprocess.run([*command, disk["device"]], check=True, capture_output=True, text=True).stdout
 
 
-def test_an_empty_disk_gets_a_file_system_once(run: Any, disk: dict[str, str]) -> None:
+def test_empty_disk_is_formatted_once(run: Any, disk: dict[str, str]) -> None:
     first = run(disks, {"disks": [disk]})
     assert (first["failed"], first["changed"], first["formatted"]) == (False, True, [disk["device"]])
     assert on(disk, "wipefs", "--noheadings", "--output", "TYPE").split() == ["ext4"]
@@ -40,7 +40,7 @@ def test_an_empty_disk_gets_a_file_system_once(run: Any, disk: dict[str, str]) -
     assert Path(disk["device"]).read_bytes() == made, "what is there is left alone"
 
 
-def test_check_mode_tells_and_writes_nothing(run: Any, disk: dict[str, str]) -> None:
+def test_check_mode_reports_and_writes_nothing(run: Any, disk: dict[str, str]) -> None:
     told = run(disks, {"disks": [disk]}, check=True, diff=True)
     assert (told["changed"], told["formatted"]) == (True, [disk["device"]])
     assert told["diff"] == {"prepared": f"{disk['device']}: ext4\n"}
@@ -52,7 +52,7 @@ def swap(disk: dict[str, str]) -> None:
 
 
 def partition_table(disk: dict[str, str]) -> None:
-    """The boot signature and one entry, as fdisk writes them."""
+    """Write the boot signature and one entry, as fdisk does."""
     entry = bytes([0, 0, 2, 0, 0x83, 0, 0, 0]) + (2048).to_bytes(4, "little") + (4096).to_bytes(4, "little")
     with Path(disk["device"]).open("r+b") as stream:
         stream.seek(446)
@@ -62,13 +62,13 @@ def partition_table(disk: dict[str, str]) -> None:
 
 
 def encrypted(disk: dict[str, str]) -> None:
-    """The head of a LUKS volume."""
+    """Write the head of a LUKS volume."""
     with Path(disk["device"]).open("r+b") as stream:
         stream.write(b"LUKS\xba\xbe\x00\x01")
 
 
 def file_system_and_partition_table(disk: dict[str, str]) -> None:
-    """Nobody knows which is meant."""
+    """Write two signatures, which make the disk ambiguous."""
     on(disk, "mkfs.ext4", "-q", "-F")
     partition_table(disk)
 
@@ -77,7 +77,7 @@ WRITTEN = [(swap, "swap"), (partition_table, "dos"), (encrypted, "crypto_LUKS"),
 
 
 @pytest.mark.parametrize(("write", "holds"), WRITTEN)
-def test_a_disk_with_anything_else_on_it_is_refused_and_left_alone(run: Any, disk: dict[str, str], write: Any, holds: str) -> None:
+def test_disk_with_other_data_is_refused_and_unchanged(run: Any, disk: dict[str, str], write: Any, holds: str) -> None:
     write(disk)
     before = Path(disk["device"]).read_bytes()
     told = run(disks, {"disks": [disk]})
@@ -86,7 +86,7 @@ def test_a_disk_with_anything_else_on_it_is_refused_and_left_alone(run: Any, dis
     assert Path(disk["device"]).read_bytes() == before
 
 
-def test_all_disks_are_looked_at_before_one_is_written_to(run: Any, disk: dict[str, str], tmp_path: Path) -> None:
+def test_all_disks_are_inspected_before_first_write(run: Any, disk: dict[str, str], tmp_path: Path) -> None:
     other = {"device": str(tmp_path / "other"), "mount": str(tmp_path / "slurm")}
     Path(other["device"]).write_bytes(bytes(16 * 2**20))
     swap(other)
@@ -95,7 +95,7 @@ def test_all_disks_are_looked_at_before_one_is_written_to(run: Any, disk: dict[s
     assert not any(Path(disk["device"]).read_bytes())
 
 
-def test_files_that_would_be_hidden_are_told(run: Any, disk: dict[str, str]) -> None:
+def test_mount_over_files_is_refused(run: Any, disk: dict[str, str]) -> None:
     Path(disk["mount"]).mkdir()
     assert not run(disks, {"disks": [disk]}, check=True)["failed"], "an empty folder hides nothing"
     (Path(disk["mount"]) / "ibdata1").touch()
@@ -104,7 +104,7 @@ def test_files_that_would_be_hidden_are_told(run: Any, disk: dict[str, str]) -> 
     assert not any(Path(disk["device"]).read_bytes())
 
 
-def test_a_disk_that_is_mounted_hides_nothing(run: Any, disk: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mounted_disk_hides_no_files(run: Any, disk: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     on(disk, "mkfs.ext4", "-q", "-F")
     Path(disk["mount"]).mkdir()
     (Path(disk["mount"]) / "ibdata1").touch()
@@ -113,9 +113,7 @@ def test_a_disk_that_is_mounted_hides_nothing(run: Any, disk: dict[str, str], mo
 
 
 @pytest.mark.parametrize(("there", "words"), [(False, "device not found after 0 s"), (True, "not a block device")])
-def test_a_disk_that_is_not_attached_is_told(
-    run: Any, disk: dict[str, str], monkeypatch: pytest.MonkeyPatch, there: bool, words: str
-) -> None:
+def test_unattached_disk_is_reported(run: Any, disk: dict[str, str], monkeypatch: pytest.MonkeyPatch, there: bool, words: str) -> None:
     monkeypatch.setattr(disks, "is_block_device", lambda _: False)
     if not there:
         Path(disk["device"]).unlink()
@@ -123,13 +121,13 @@ def test_a_disk_that_is_not_attached_is_told(
     assert told["failed"] and words in told["msg"]
 
 
-def test_a_disk_that_is_attached_late_is_waited_for(run: Any, disk: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_module_waits_for_late_disk(run: Any, disk: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     seen = iter([False, False, True])
     monkeypatch.setattr(disks, "is_block_device", lambda _: next(seen))
     assert run(disks, {"disks": [disk], "timeout": 600})["formatted"] == [disk["device"]]
 
 
-def test_a_tool_that_fails_says_why(run: Any, disk: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_tool_is_reported_with_reason(run: Any, disk: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     assert "wipefs: command not found" in run(disks, {"disks": [disk]})["msg"]
     monkeypatch.undo()
@@ -138,8 +136,8 @@ def test_a_tool_that_fails_says_why(run: Any, disk: dict[str, str], monkeypatch:
     assert "wipefs" in run(disks, {"disks": [disk]})["msg"]
 
 
-def test_what_is_no_block_device_is_none(tmp_path: Path) -> None:
-    """The real question, which the others leave out."""
+def test_regular_file_is_no_block_device(tmp_path: Path) -> None:
+    """The real query, which the other tests replace."""
     import importlib.util
 
     spec = importlib.util.spec_from_file_location("real_disks", disks.__file__)

@@ -14,7 +14,7 @@ SIZE = 16 * 2**20
 
 
 def empty(path: Path) -> str:
-    """An empty disk."""
+    """Return an empty disk."""
     with path.open("wb") as stream:
         stream.truncate(SIZE)
     return str(path)
@@ -22,7 +22,7 @@ def empty(path: Path) -> str:
 
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, Any], list[str]]:
-    """Two empty disks, and what mdadm was asked; an array that it makes is one more file."""
+    """Return two empty disks, and mdadm's calls; a created array is one more file."""
     asked: list[str] = []
     made = tmp_path / "md"
 
@@ -41,7 +41,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, Any
     return {"name": "scratch", "devices": disks, "mount": str(tmp_path / "scratch"), "format_empty_disks": True}, asked
 
 
-def test_empty_disks_become_one_array_with_a_file_system_once(run: Any, node: Any) -> None:
+def test_empty_disks_become_one_formatted_array_once(run: Any, node: Any) -> None:
     wanted, asked = node
     first = run(array, wanted)
     assert (first["failed"], len(first["changes"])) == (False, 2), first
@@ -58,7 +58,7 @@ def test_check_mode_writes_nothing(run: Any, node: Any) -> None:
     assert asked == []
 
 
-def test_nothing_is_written_unless_somebody_said_so(run: Any, node: Any) -> None:
+def test_disks_are_not_formatted_without_permission(run: Any, node: Any) -> None:
     wanted, asked = node
     for devices in (wanted["devices"], wanted["devices"][:1]):
         told = run(array, {**wanted, "devices": devices, "format_empty_disks": False})
@@ -67,7 +67,7 @@ def test_nothing_is_written_unless_somebody_said_so(run: Any, node: Any) -> None
 
 
 @pytest.mark.parametrize("tool", [("mkswap",), ("mkfs.ext4", "-q")], ids=["swap", "a file system"])
-def test_one_disk_that_holds_anything_keeps_all_from_being_touched(run: Any, node: Any, tool: tuple[str, ...]) -> None:
+def test_one_disk_with_data_protects_all(run: Any, node: Any, tool: tuple[str, ...]) -> None:
     wanted, asked = node
     subprocess.run([*tool, wanted["devices"][1]], check=True, capture_output=True)
     told = run(array, wanted)
@@ -75,7 +75,7 @@ def test_one_disk_that_holds_anything_keeps_all_from_being_touched(run: Any, nod
     assert asked == [] and block.signatures(wanted["devices"][0]) == []
 
 
-def test_disks_of_another_array_are_refused_and_those_of_ours_assembled(run: Any, node: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_foreign_array_is_refused_and_own_array_assembled(run: Any, node: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted, asked = node
     real = array.signatures
     monkeypatch.setattr(array, "signatures", lambda device: ["linux_raid_member"] if "disk" in device else real(device))
@@ -87,14 +87,14 @@ def test_disks_of_another_array_are_refused_and_those_of_ours_assembled(run: Any
     assert "mdadm --assemble /md /disk0 /disk1" in asked
 
 
-def test_one_disk_alone_is_used_as_it_is(run: Any, node: Any) -> None:
+def test_single_disk_is_used_without_array(run: Any, node: Any) -> None:
     wanted, asked = node
     told = run(array, {**wanted, "devices": wanted["devices"][:1]})
     assert (told["device"], asked) == (wanted["devices"][0], [])
     assert block.signatures(told["device"]) == ["ext4"]
 
 
-def test_a_disk_that_is_not_there_and_files_that_would_be_hidden_are_errors(run: Any, node: Any) -> None:
+def test_missing_disk_and_hidden_files_are_errors(run: Any, node: Any) -> None:
     wanted, asked = node
     assert "device not found" in run(array, {**wanted, "devices": [*wanted["devices"], "/dev/nowhere"]})["msg"]
     Path(wanted["mount"]).mkdir()

@@ -1,4 +1,4 @@
-"""An account of moto's, in this process: what these tests say about AWS is moto's word, not AWS's."""
+"""An account in moto, in this process: the results are moto's, not AWS's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rackwright.drivers.aws.account import Account
 
 @pytest.fixture
 def no_account(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
-    """No credentials anywhere, and nobody asked for them."""
+    """Remove all credentials and cached accounts."""
     for name in (
         "AWS_PROFILE",
         "AWS_ACCESS_KEY_ID",
@@ -33,7 +33,7 @@ def no_account(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
 
 @pytest.fixture
 def account(no_account: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
-    """An empty account, us-east-1."""
+    """Yield an empty account in us-east-1."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     monkeypatch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
@@ -44,7 +44,7 @@ def account(no_account: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Accou
 
 @cache
 def _client(service: str, region: str) -> Any:
-    """Clients are made once for all tests: reading their models takes most of a test's time."""
+    """Create clients once for all tests: reading their models takes most of a test's time."""
     return _made(service, region)
 
 

@@ -6,50 +6,50 @@ import pytest
 from botocore import exceptions
 from botocore.parsers import ResponseParserError
 
-from rackwright.drivers.aws.account import Account, AwsAccessDeniedError, AwsCredentialsError, AwsRequestError, asking
+from rackwright.drivers.aws.account import Account, AwsAccessDeniedError, AwsCredentialsError, AwsRequestError, translate_errors
 from rackwright.errors import UndeterminedError
 
 
-def told(raised: Exception) -> UndeterminedError:
-    """What becomes of it."""
-    with pytest.raises(UndeterminedError) as error, asking("ec2:describe_images"):
+def translate(raised: Exception) -> UndeterminedError:
+    """Return the translated error."""
+    with pytest.raises(UndeterminedError) as error, translate_errors("ec2:describe_images"):
         raise raised
     assert error.value.path == "ec2:describe_images" and error.value.cause and error.value.hint
     return error.value
 
 
-def answer(code: str) -> exceptions.ClientError:
-    """AWS's own error."""
+def aws_error(code: str) -> exceptions.ClientError:
+    """Return an error of AWS."""
     return exceptions.ClientError({"Error": {"Code": code, "Message": "Because."}}, "DescribeImages")
 
 
 @pytest.mark.parametrize(
     ("raised", "kind", "words"),
     [
-        (answer("UnauthorizedOperation"), AwsAccessDeniedError, "allow the action `ec2:DescribeImages`"),
-        (answer("ExpiredToken"), AwsCredentialsError, "does not accept the credentials: Because\n  log in"),
-        (answer("Throttling"), AwsRequestError, "AWS answers Throttling: Because"),
+        (aws_error("UnauthorizedOperation"), AwsAccessDeniedError, "allow the action `ec2:DescribeImages`"),
+        (aws_error("ExpiredToken"), AwsCredentialsError, "does not accept the credentials: Because\n  log in"),
+        (aws_error("Throttling"), AwsRequestError, "AWS returned Throttling: Because"),
         (exceptions.NoCredentialsError(), AwsCredentialsError, "log in (`aws sso login`)"),
         (exceptions.ProfileNotFound(profile="work"), AwsCredentialsError, "(work) could not be found\n  log in"),
-        (exceptions.EndpointConnectionError(endpoint_url="https://ec2.nowhere"), AwsCredentialsError, "AWS does not answer"),
+        (exceptions.EndpointConnectionError(endpoint_url="https://ec2.nowhere"), AwsCredentialsError, "AWS does not respond"),
         (exceptions.NoRegionError(), AwsCredentialsError, "check the AWS settings"),
         (exceptions.WaiterError("InstanceTerminated", "Max attempts exceeded", {}), AwsRequestError, "run it again later"),
         (ResponseParserError("<html>"), AwsRequestError, "a proxy may stand between"),
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_boto3_raises_is_told(raised: Exception, kind: type[UndeterminedError], words: str) -> None:
-    error = told(raised)
+def test_boto3_errors_are_translated(raised: Exception, kind: type[UndeterminedError], words: str) -> None:
+    error = translate(raised)
     assert type(error) is kind
     assert words in str(error)
 
 
-def test_a_defect_of_ours_stays_one() -> None:
-    """Only what AWS and boto3 say is theirs."""
-    with pytest.raises(KeyError), asking("ec2:describe_images"):
+def test_other_exceptions_are_not_translated() -> None:
+    """Only errors of AWS and boto3 are translated."""
+    with pytest.raises(KeyError), translate_errors("ec2:describe_images"):
         raise KeyError("x")
 
 
-def test_an_account_that_nobody_opened_says_so(no_account: None) -> None:
+def test_missing_credentials_are_reported(no_account: None) -> None:
     with pytest.raises(AwsCredentialsError, match="Unable to locate credentials"):
         Account("us-east-1").identity()

@@ -1,4 +1,4 @@
-"""What stops and starts instances for Slurm, against moto: a stand-in for EC2, in this process."""
+"""The agent that stops and starts instances for Slurm, against moto: a stand-in for EC2, in this process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def client() -> Any:
 
 @pytest.fixture
 def ec2(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """An account with worker0 and worker1 of stack mine, running, and a worker0 of somebody else's."""
+    """Yield an account with worker0 and worker1 of stack mine, running, and worker0 of another owner's stack."""
     monkeypatch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")  # thousands of images, seconds a test
     with mock_aws():
         for stack, node in (("mine", "worker0"), ("mine", "worker1"), ("yours", "worker0")):
@@ -36,14 +36,14 @@ def ec2(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where Slurm's programs leave what they want."""
+    """Return the folder of the requests of Slurm's programs."""
     for wish in ("suspend", "resume"):
         (tmp_path / wish).mkdir()
     return tmp_path
 
 
 def want(folder: Path, wish: str, node: str, *, at: int | None = None) -> Path:
-    """What slurm-suspend and slurm-resume do."""
+    """Write a request as slurm-suspend and slurm-resume do; return its path."""
     file = folder / wish / node
     file.write_text("now")
     if at is not None:
@@ -52,24 +52,24 @@ def want(folder: Path, wish: str, node: str, *, at: int | None = None) -> Path:
 
 
 def states(ec2: Any) -> dict[str, str]:
-    """Each instance's state by name."""
+    """Return each instance's state by name."""
     found = [one for reservation in ec2.describe_instances()["Reservations"] for one in reservation["Instances"]]
     return {{tag["Key"]: tag["Value"] for tag in one["Tags"]}["Name"]: one["State"]["Name"] for one in found}
 
 
 def look(ec2: Any, folder: Path) -> None:
-    """One round for stack mine."""
+    """Run one round for stack mine."""
     POWER["round_"](ec2, folder, "mine", ["worker0", "worker1"])
 
 
-def test_an_idle_node_is_stopped_and_nobody_else_s(ec2: Any, folder: Path) -> None:
+def test_agent_stops_only_own_idle_node(ec2: Any, folder: Path) -> None:
     asked = want(folder, "suspend", "worker0")
     look(ec2, folder)
     assert states(ec2) == {"mine-worker0": "stopped", "mine-worker1": "running", "yours-worker0": "running"}
     assert not asked.exists()
 
 
-def test_a_node_that_a_job_wants_is_started(ec2: Any, folder: Path) -> None:
+def test_agent_starts_requested_node(ec2: Any, folder: Path) -> None:
     want(folder, "suspend", "worker1")
     look(ec2, folder)
     asked = want(folder, "resume", "worker1")
@@ -77,14 +77,14 @@ def test_a_node_that_a_job_wants_is_started(ec2: Any, folder: Path) -> None:
     assert states(ec2)["mine-worker1"] == "running" and not asked.exists()
 
 
-def test_the_later_wish_counts(ec2: Any, folder: Path) -> None:
+def test_later_request_wins(ec2: Any, folder: Path) -> None:
     want(folder, "resume", "worker0", at=2_000_000_000)
     want(folder, "suspend", "worker0", at=2_000_000_100)
     look(ec2, folder)
     assert states(ec2)["mine-worker0"] == "stopped"
 
 
-def test_a_node_that_is_still_on_is_booted_since_slurm_waits_for_a_boot(ec2: Any, folder: Path) -> None:
+def test_running_node_is_rebooted_on_resume(ec2: Any, folder: Path) -> None:
     booted: list[Any] = []
 
     class Seen:
@@ -99,30 +99,30 @@ def test_a_node_that_is_still_on_is_booted_since_slurm_waits_for_a_boot(ec2: Any
 
 
 @pytest.mark.parametrize(("wish", "state"), [("suspend", "pending"), ("resume", "stopping")])
-def test_an_instance_on_its_way_is_waited_for(wish: str, state: str) -> None:
+def test_agent_waits_for_instance_in_transition(wish: str, state: str) -> None:
     done = POWER["carry_out"](None, wish, 0, {"State": {"Name": state}, "InstanceId": "i-1"})
     assert done is False
 
 
-def test_a_request_made_anew_meanwhile_stays(folder: Path) -> None:
+def test_renewed_request_stays(folder: Path) -> None:
     asked = want(folder, "suspend", "worker0", at=1_000)
     POWER["settle"](folder, "worker0", "suspend", 999)
     assert asked.exists()
 
 
-def test_a_link_is_not_followed(ec2: Any, folder: Path, tmp_path: Path) -> None:
+def test_request_link_is_not_followed(ec2: Any, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "target").write_text("x")
     (folder / "suspend/worker0").symlink_to(tmp_path / "target")
     look(ec2, folder)
     assert states(ec2)["mine-worker0"] == "running"
 
 
-def test_a_node_without_an_instance_is_told_and_not_asked_for_for_ever(ec2: Any, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_node_without_instance_is_reported_once(ec2: Any, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = want(folder, "resume", "worker0")
     ec2.terminate_instances(InstanceIds=[one["InstanceId"] for one in POWER["instances"](ec2, "mine", ["worker0"]).values()])
     look(ec2, folder)
     assert "resume worker0: instance not found" in capsys.readouterr().out and not asked.exists()
 
 
-def test_nothing_wanted_asks_nobody(folder: Path) -> None:
+def test_no_request_makes_no_api_call(folder: Path) -> None:
     POWER["round_"](None, folder, "mine", ["worker0"])

@@ -1,6 +1,6 @@
-"""What a stack leaves in an account: found by tag without state, removed in order; a destroy that leaves something fails.
+"""Leftovers of a stack in an account: found by tag without state, removed in order; a destroy that leaves something fails.
 
-moto plays AWS: it refuses much less than AWS does, so the order is proven by what it does refuse, and by reading.
+moto replaces AWS: it refuses much less than AWS does, so the order is proven by moto's refusals, and by reading.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .conftest import Run
 
 @pytest.fixture
 def groups(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Placement groups with their stack, which moto does not know."""
+    """Patch placement groups to have a stack, which moto does not model; return group -> stack."""
     held: dict[str, str] = {}
 
     def described(self: Any) -> ActionResult:
@@ -46,19 +46,19 @@ def groups(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 @pytest.fixture
 def there(account: Account, groups: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Account:
-    """An account that can be looked through; nothing sleeps."""
+    """Return an account for searches; waits do not sleep."""
     monkeypatch.setattr("time.sleep", lambda _: None)
     monkeypatch.setattr(stack_marker, "_PAUSE", 0.0)
     return account
 
 
 def tags(stack: str) -> list[dict[str, str]]:
-    """The stack's tag, beside another."""
+    """Return the stack's tag beside another."""
     return [{"Key": "Name", "Value": "x"}, {"Key": "rackwright.stack", "Value": stack}]
 
 
 def born(stack: str, *kinds: str) -> list[dict[str, Any]]:
-    """Tags at birth."""
+    """Return the tags of a create call."""
     return [{"ResourceType": kind, "Tags": tags(stack)} for kind in kinds]
 
 
@@ -66,7 +66,7 @@ RIGHTS = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "
 
 
 def build(account: Account, stack: str, groups: dict[str, str]) -> None:
-    """One thing of each kind, tied to each other as a stack's are."""
+    """Create one resource of each kind, connected as a stack's are."""
     ec2, iam = account.client("ec2"), account.client("iam")
     vpc = ec2.create_vpc(CidrBlock="10.90.0.0/22", TagSpecifications=born(stack, "vpc"))["Vpc"]["VpcId"]
     subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.90.0.0/24", TagSpecifications=born(stack, "subnet"))["Subnet"]["SubnetId"]
@@ -121,7 +121,7 @@ def build(account: Account, stack: str, groups: dict[str, str]) -> None:
 
 
 def kinds(found: orphans.Found) -> set[str]:
-    """The kinds of what is left; all could be looked for."""
+    """Return the kinds of leftovers; all kinds could be queried."""
     assert found.unseen == ()
     return {thing.kind for thing in found.left}
 
@@ -129,12 +129,12 @@ def kinds(found: orphans.Found) -> set[str]:
 EVERY = {kind.name for kind in KINDS} - {"other"}
 
 
-def test_an_empty_account_has_nothing_left(there: Account) -> None:
-    """moto's own default network is somebody else's."""
+def test_empty_account_has_no_leftovers(there: Account) -> None:
+    """moto's own default network has another owner."""
     assert orphans.find(there, "mine") == orphans.Found(())
 
 
-def test_one_thing_of_each_kind_is_found_and_only_the_stack_s_own(there: Account, groups: dict[str, str]) -> None:
+def test_find_lists_every_kind_of_own_resource(there: Account, groups: dict[str, str]) -> None:
     build(there, "mine", groups)
     build(there, "other", groups)
     found = orphans.find(there, "mine")
@@ -143,7 +143,7 @@ def test_one_thing_of_each_kind_is_found_and_only_the_stack_s_own(there: Account
     assert len(found.left) == len(EVERY) + 1, "two security groups, one of all else"
 
 
-def test_everything_is_removed_and_nothing_of_others(there: Account, groups: dict[str, str]) -> None:
+def test_remove_deletes_only_own_resources(there: Account, groups: dict[str, str]) -> None:
     build(there, "mine", groups)
     build(there, "other", groups)
     before = orphans.find(there, "other")
@@ -154,16 +154,14 @@ def test_everything_is_removed_and_nothing_of_others(there: Account, groups: dic
     assert len(said) == len(EVERY) + 1 and said[0] == "removed schedule mine-end-1"
 
 
-def test_removing_twice_is_removing_once(there: Account, groups: dict[str, str]) -> None:
+def test_remove_is_idempotent(there: Account, groups: dict[str, str]) -> None:
     build(there, "mine", groups)
     orphans.remove(there, "mine", lambda _: None)
     orphans.remove(there, "mine", lambda _: None)
 
 
-def test_groups_that_admit_each_other_are_parted_before_one_goes(
-    there: Account, groups: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """AWS refuses otherwise (DependencyViolation); moto does not, so what it holds is looked at each time."""
+def test_mutual_group_rules_are_removed_before_groups(there: Account, groups: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """AWS refuses otherwise (DependencyViolation); moto does not, so that its rules are read before each deletion."""
     build(there, "mine", groups)
     ask, gone = there.ask, []
 
@@ -179,53 +177,51 @@ def test_groups_that_admit_each_other_are_parted_before_one_goes(
     assert len(gone) == 2
 
 
-def test_what_stays_is_named_with_the_reason_and_hides_nothing_else(
-    there: Account, groups: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A volume that somebody holds on to."""
+def test_remaining_resource_is_reported_with_reason(there: Account, groups: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A volume that is attached elsewhere."""
     build(there, "mine", groups)
     ask = there.ask
 
     def refusing(service: str, call: str, **arguments: Any) -> dict[str, Any]:
         if call == "delete_volume":
-            raise AwsAccessDeniedError("these credentials may not ask it", path="ec2:delete_volume")
+            raise AwsAccessDeniedError("these credentials do not allow the call", path="ec2:delete_volume")
         return ask(service, call, **arguments)
 
     monkeypatch.setattr(there, "ask", refusing)
     with pytest.raises(RackwrightError) as stuck:
         orphans.remove(there, "mine", lambda _: None)
-    assert "1 things are left" in str(stuck.value) and "may not ask it" in str(stuck.value)
+    assert "1 resources remain" in str(stuck.value) and "do not allow the call" in str(stuck.value)
     assert {thing.kind for thing in orphans.find(there, "mine").left} == {"volume"}
 
 
-def test_what_may_not_be_looked_for_is_never_nothing(there: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_denied_query_is_undetermined(there: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     every = there.every
 
     def refusing(service: str, call: str, *arguments: Any, **more: Any) -> Any:
         if service == "fsx":
-            raise AwsAccessDeniedError("these credentials may not ask it", path="fsx:describe_file_systems")
+            raise AwsAccessDeniedError("these credentials do not allow the call", path="fsx:describe_file_systems")
         return every(service, call, *arguments, **more)
 
     monkeypatch.setattr(there, "every", refusing)
     assert orphans.find(there, "mine").unseen == (
-        "could not look for file system: fsx:describe_file_systems: these credentials may not ask it",
+        "could not query file system: fsx:describe_file_systems: these credentials do not allow the call",
     )
-    with pytest.raises(UndeterminedError, match="could not look for file system"):
+    with pytest.raises(UndeterminedError, match="could not query file system"):
         orphans.prove_empty(there, "mine")
 
 
-def test_a_stranger_with_the_stack_s_tag_is_named_and_not_touched(there: Account) -> None:
-    """A bucket that somebody tagged by hand."""
+def test_unmanaged_tagged_resource_is_reported_and_kept(there: Account) -> None:
+    """A bucket that was tagged by hand."""
     s3 = there.client("s3")
     s3.create_bucket(Bucket="mine-data")
     s3.put_bucket_tagging(Bucket="mine-data", Tagging={"TagSet": tags("mine")})
     assert [str(thing) for thing in orphans.find(there, "mine").left] == ["other arn:aws:s3:::mine-data"]
-    with pytest.raises(RackwrightError, match="somebody has given it the stack's tag"):
+    with pytest.raises(RackwrightError, match="although it has the stack's tag"):
         orphans.remove(there, "mine", lambda _: None)
     assert s3.list_buckets()["Buckets"]
 
 
-def test_instances_that_are_going_are_gone(there: Account) -> None:
+def test_terminating_instances_count_as_deleted(there: Account) -> None:
     ec2 = there.client("ec2")
     image = ec2.register_image(Name="image", RootDeviceName="/dev/sda1")["ImageId"]
     made = ec2.run_instances(ImageId=image, MinCount=1, MaxCount=1, TagSpecifications=born("mine", "instance"))
@@ -246,34 +242,34 @@ INPUTS = {"stack": "mine", "region": "us-east-1"}
 
 
 def deleted(**outputs: str) -> None:
-    """The end of a destroy."""
+    """Run the end of a destroy."""
     asyncio.run(StackMarker().delete(OPERATION, RecordedState("mine", INPUTS, {**INPUTS, **outputs})))
 
 
-def test_the_label_remembers_whose_account_it_is(there: Account) -> None:
+def test_stack_marker_records_account(there: Account) -> None:
     made = asyncio.run(StackMarker().create(OPERATION, dict(INPUTS)))
     assert (made.id, made.outputs) == ("mine", {**INPUTS, "account": "123456789012"})
 
 
-def test_a_destroy_that_leaves_nothing_ends_well(there: Account) -> None:
+def test_complete_destroy_succeeds(there: Account) -> None:
     deleted(account="123456789012")
 
 
-def test_a_destroy_that_leaves_something_fails_and_names_it(there: Account) -> None:
-    """A disk that a killed run had made, and the engine never heard of."""
+def test_incomplete_destroy_fails_with_leftover(there: Account) -> None:
+    """A disk that a killed run created and the engine has no record of."""
     disk = there.client("ec2").create_volume(AvailabilityZone="us-east-1a", Size=20, TagSpecifications=born("mine", "volume"))["VolumeId"]
     with pytest.raises(RackwrightError) as left:
         deleted(account="123456789012")
     assert f"volume {disk}" in str(left.value) and "`rackwright down --by-label mine --yes` removes it" in str(left.value)
 
 
-def test_a_destroy_with_another_account_s_credentials_fails(there: Account) -> None:
-    """Everything looked gone to it."""
+def test_destroy_with_other_account_fails(there: Account) -> None:
+    """In the other account, every resource seems to be deleted."""
     with pytest.raises(RackwrightError, match="is in account 999999999999, but these credentials open 123456789012"):
         deleted(account="999999999999")
 
 
-def test_without_credentials_a_destroy_could_not_tell(no_account: None) -> None:
+def test_destroy_without_credentials_is_undetermined(no_account: None) -> None:
     with pytest.raises(UndeterminedError, match="Unable to locate credentials"):
         deleted(account="123456789012")
 
@@ -283,14 +279,14 @@ def test_without_credentials_a_destroy_could_not_tell(no_account: None) -> None:
 
 @pytest.fixture
 def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A stack on AWS that has a file."""
+    """Return a stack on AWS that has a stack file."""
     file = tmp_path / "Pulumi.mine.yaml"
     file.write_text(paths.stack_file("aws-budget").read_text())
     monkeypatch.setattr(paths, "stack_file", lambda stack: tmp_path / f"Pulumi.{stack}.yaml")
     return "mine"
 
 
-def test_the_command_lists_and_removes_only_when_told_to(there: Account, groups: dict[str, str], run: Run, mine: str) -> None:
+def test_down_by_label_removes_only_with_yes(there: Account, groups: dict[str, str], run: Run, mine: str) -> None:
     build(there, mine, groups)
     listed = run("down", mine, "--by-label")
     assert listed.code == 1
@@ -304,19 +300,19 @@ def test_the_command_lists_and_removes_only_when_told_to(there: Account, groups:
     assert removed.out.splitlines()[-1] == "no resource with the tag of stack mine in account 123456789012, us-east-1"
 
 
-def test_the_same_for_programs(there: Account, run: Run, mine: str) -> None:
+def test_down_by_label_prints_json(there: Account, run: Run, mine: str) -> None:
     ended = run("down", mine, "--by-label", "--json")
     assert ended.code == 0
     assert json.loads(ended.out) == {"stack": "mine", "account": "123456789012", "region": "us-east-1", "left": [], "unseen": []}
 
 
-def test_without_a_stack_file_the_region_is_given(there: Account, run: Run, mine: str) -> None:
+def test_region_option_replaces_stack_file(there: Account, run: Run, mine: str) -> None:
     ended = run("down", "forgotten", "--by-label", "--region", "us-east-1")
     assert (ended.code, ended.out) == (0, "no resource with the tag of stack forgotten in account 123456789012, us-east-1\n")
 
 
-def test_a_stack_file_with_other_mistakes_still_says_where_to_look(there: Account, run: Run, mine: str) -> None:
-    """Someone edits it while its instances bill."""
+def test_invalid_stack_file_still_gives_region(there: Account, run: Run, mine: str) -> None:
+    """A user edits the file while its instances are billed."""
     file = paths.stack_file(mine)
     file.write_text(file.read_text().replace("zone: us-east-1a", "zone: nowhere"))
     assert run("down", mine, "--by-label").code == 0
@@ -325,6 +321,6 @@ def test_a_stack_file_with_other_mistakes_still_says_where_to_look(there: Accoun
     assert ended.code == 2 and "pass --region REGION" in ended.err
 
 
-def test_without_credentials_the_command_could_not_tell(no_account: None, run: Run, mine: str) -> None:
+def test_down_by_label_without_credentials_is_undetermined(no_account: None, run: Run, mine: str) -> None:
     ended = run("down", mine, "--by-label")
     assert ended.code == 3 and "Unable to locate credentials" in ended.err

@@ -21,7 +21,7 @@ _OLD, _NEW = "ami-00000000000000001", "ami-00000000000000002"
 
 @pytest.fixture
 def stack(tmp_path: Path) -> Callable[[str], Path]:
-    """A stack file like aws-budget's with another image."""
+    """Return a stack file like aws-budget's with another image."""
 
     def write(image: str) -> Path:
         lines = paths.stack_file("aws-budget").read_text().splitlines(keepends=True)
@@ -33,24 +33,24 @@ def stack(tmp_path: Path) -> Callable[[str], Path]:
 
 
 def publish(account: Account, value: str) -> None:
-    """Canonical publishes an image."""
+    """Publish an image as Canonical does."""
     account.client("ssm").put_parameter(Name=_PARAMETER, Value=value, Type="String", Overwrite=True)
 
 
 def image(account: Account, name: str, architecture: str = "x86_64") -> str:
-    """An image of one's own."""
+    """Create an image of the account."""
     told = account.client("ec2").register_image(Name=name, Architecture=architecture, RootDeviceName="/dev/sda1")
     return str(told["ImageId"])
 
 
 def pinned(file: Path) -> str | None:
-    """The id the stack file says."""
+    """Return the id in the stack file."""
     cluster = load_stack(file).cluster
     assert cluster is not None and cluster.target.kind == "aws"
     return cluster.target.image.id
 
 
-def test_the_id_behind_the_parameter_is_written_and_nothing_else_changes(account: Account, run: Run, stack: Callable[[str], Path]) -> None:
+def test_pin_writes_only_image_id(account: Account, run: Run, stack: Callable[[str], Path]) -> None:
     publish(account, _OLD)
     file = stack(f"{{ssm_parameter: {_PARAMETER}}}")
     before = file.read_text()
@@ -60,7 +60,7 @@ def test_the_id_behind_the_parameter_is_written_and_nothing_else_changes(account
     assert pinned(file) == _OLD
 
 
-def test_a_newer_one_is_told_and_written_when_asked(account: Account, run: Run, stack: Callable[[str], Path]) -> None:
+def test_newer_image_is_reported_and_written_on_request(account: Account, run: Run, stack: Callable[[str], Path]) -> None:
     file = stack(f"{{id: {_OLD}, ssm_parameter: {_PARAMETER}}}")
     publish(account, _NEW)
     ended = run("pin-images", str(file), "--check")
@@ -70,7 +70,7 @@ def test_a_newer_one_is_told_and_written_when_asked(account: Account, run: Run, 
     assert run("pin-images", str(file), "--check").code == 0
 
 
-def test_an_image_by_name_is_the_youngest_of_its_architecture(account: Account, run: Run, stack: Callable[[str], Path]) -> None:
+def test_image_name_selects_youngest_of_architecture(account: Account, run: Run, stack: Callable[[str], Path]) -> None:
     ids = [image(account, f"mine-{n}") for n in range(3)]
     foreign = image(account, "mine-arm", "arm64")
     backend = _backend()
@@ -88,19 +88,19 @@ def _backend() -> Any:
     return get_backend("ec2")["123456789012"]["us-east-1"]
 
 
-def test_a_parameter_that_is_not_there_is_told(account: Account, run: Run, stack: Callable[[str], Path]) -> None:
+def test_missing_parameter_is_reported(account: Account, run: Run, stack: Callable[[str], Path]) -> None:
     ended = run("pin-images", str(stack("{ssm_parameter: /nowhere/ami-id}")))
     assert ended.code == 2
     assert ended.err.startswith("target.image.ssm_parameter: there is no public parameter /nowhere/ami-id in us-east-1\n  ")
 
 
-def test_no_image_of_that_name_is_told(account: Account, run: Run, stack: Callable[[str], Path]) -> None:
+def test_unknown_image_name_is_reported(account: Account, run: Run, stack: Callable[[str], Path]) -> None:
     ended = run("pin-images", str(stack("{name: nothing-*, owner: self}")))
     assert ended.code == 2
     assert "no image of self is named nothing-* in us-east-1 for x86_64" in ended.err
 
 
-def test_without_credentials_it_says_what_to_do(no_account: None, run: Run, stack: Callable[[str], Path]) -> None:
+def test_pin_without_credentials_gives_hint(no_account: None, run: Run, stack: Callable[[str], Path]) -> None:
     """Exit code 3, and not one line of a traceback."""
     ended = run("pin-images", str(stack(f"{{ssm_parameter: {_PARAMETER}}}")))
     assert ended.code == 3
@@ -111,11 +111,11 @@ def test_without_credentials_it_says_what_to_do(no_account: None, run: Run, stac
 
 
 @pytest.mark.parametrize(("target", "words"), [("lab", "target lab has no machine images"), ("budget-vms", "target hosts has no")])
-def test_other_targets_have_nothing_to_pin(run: Run, target: str, words: str) -> None:
+def test_pin_refuses_other_targets(run: Run, target: str, words: str) -> None:
     ended = run("pin-images", target)
     assert ended.code == 2 and words in ended.err
 
 
-def test_an_image_that_is_only_an_id_has_nothing_to_look_up(run: Run, stack: Callable[[str], Path]) -> None:
+def test_pin_refuses_image_with_only_id(run: Run, stack: Callable[[str], Path]) -> None:
     ended = run("pin-images", str(stack(f"{{id: {_OLD}}}")))
     assert ended.code == 2 and "target.image: has neither `ssm_parameter` nor `name` and `owner`" in ended.err

@@ -11,36 +11,36 @@ import paramiko
 from support.hang import HANG_SECONDS
 
 Answer = Callable[[str], tuple[int, str, str]]
-"""What a command ends with: status, output, complaint."""
+"""Result of a command: status, output, error text."""
 
 
-class Door(paramiko.ServerInterface):
-    """Lets one key in; without an answer to commands, whoever wants a channel is cut off."""
+class SshServer(paramiko.ServerInterface):
+    """Accepts one key; without an answer to commands, the connection is closed at the first channel."""
 
     def __init__(self, key: paramiko.PKey, answer: Answer | None = None) -> None:
         self.key, self.answer, self.logins = key, answer, 0
 
     def get_allowed_auths(self, username: str) -> str:
-        """Keys alone."""
+        """Allow keys only."""
         return "publickey"
 
     def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
-        """Whether it is the one."""
+        """Accept the one key."""
         self.logins += 1
         return paramiko.AUTH_SUCCESSFUL if key == self.key else paramiko.AUTH_FAILED
 
     def check_channel_request(self, kind: str, chanid: int) -> int:
-        """Sessions, where commands are answered."""
+        """Accept sessions, where commands are answered."""
         return paramiko.OPEN_SUCCEEDED if kind == "session" and self.answer else paramiko.OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED
 
     def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
-        """Answer it."""
+        """Run the command and send its result."""
         threading.Thread(target=self._end, args=(channel, command.decode()), daemon=True).start()
         return True
 
     def _end(self, channel: paramiko.Channel, command: str) -> None:
         assert self.answer is not None
-        channel.recv(1)  # Nothing comes: whoever asked has been told that the command runs, and has nothing more to say.
+        channel.recv(1)  # Wait for the client's end of input; it has received the start of the command by then.
         status, output, complaint = self.answer(command)
         with suppress(EOFError, OSError, paramiko.SSHException):
             channel.sendall(output.encode())
@@ -49,7 +49,7 @@ class Door(paramiko.ServerInterface):
             channel.close()
 
     def check_channel_direct_tcpip_request(self, chanid: int, origin: tuple[str, int], destination: tuple[str, int]) -> int:
-        """A tunnel, where commands are answered and somebody is there."""
+        """Accept a tunnel, where commands are answered and a target listens."""
         if self.answer is None:
             return paramiko.OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED
         try:
@@ -60,8 +60,8 @@ class Door(paramiko.ServerInterface):
 
 
 @contextmanager
-def served(door: Door, host_key: paramiko.PKey) -> Iterator[int]:
-    """A server that shows the key; its port on 127.0.0.1."""
+def served(door: SshServer, host_key: paramiko.PKey) -> Iterator[int]:
+    """Serve with a host key; yield the port on 127.0.0.1."""
     listening = socket.create_server(("127.0.0.1", 0))
 
     def listen() -> None:
@@ -75,7 +75,7 @@ def served(door: Door, host_key: paramiko.PKey) -> Iterator[int]:
     listening.close()
 
 
-def _serve(connection: socket.socket, door: Door, host_key: paramiko.PKey) -> None:
+def _serve(connection: socket.socket, door: SshServer, host_key: paramiko.PKey) -> None:
     transport = paramiko.Transport(connection)
     transport.add_server_key(host_key)
     with suppress(EOFError, OSError, paramiko.SSHException):

@@ -1,4 +1,4 @@
-"""What Ansible itself tells of a run: the lines that differ, and of a secret nothing."""
+"""Ansible's own report of a run: the lines that differ, and no secret."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from rackwright.drivers import ansible
 from rackwright.inventory import paths
 
 
-def test_a_file_that_would_be_written_again_is_told_by_the_lines_that_differ(tmp_path: Path) -> None:
-    """Through Ansible itself."""
+def test_check_mode_reports_differing_lines_of_file(tmp_path: Path) -> None:
+    """The test runs Ansible itself."""
     play = {"name": "Play", "hosts": "localhost", "connection": "local", "gather_facts": False}
     copy = {"name": "Write it", "ansible.builtin.copy": {"dest": str(tmp_path / "file"), "content": "a\nb 8\n", "mode": "0600"}}
     (tmp_path / "play.yml").write_text(yaml.safe_dump([{**play, "tasks": [copy]}]))
@@ -23,9 +23,9 @@ def test_a_file_that_would_be_written_again_is_told_by_the_lines_that_differ(tmp
     assert (one.live, one.declared) == (f"{tmp_path}/file: b 7", f"{tmp_path}/file: b 8"), applied
 
 
-def test_a_secret_that_would_be_written_again_is_a_change_and_nothing_of_it_is_told(tmp_path: Path) -> None:
-    """Through Ansible itself: its runner takes the results of such tasks away."""
-    secret = "a-secret-nobody-may-see"
+def test_check_mode_reports_secret_change_without_content(tmp_path: Path) -> None:
+    """The test runs Ansible itself: its runner removes the results of such tasks."""
+    secret = "a-secret-of-root"
     play = {"name": "Play", "hosts": "localhost", "connection": "local", "gather_facts": False}
     copy = {"name": "Write it", "ansible.builtin.copy": {"dest": str(tmp_path / "file"), "content": secret, "mode": "0600"}, "no_log": True}
     (tmp_path / "play.yml").write_text(yaml.safe_dump([{**play, "tasks": [copy]}]))

@@ -1,4 +1,4 @@
-"""Which nodes are woken for whoever needs them, and how often Slurm is told."""
+"""Selection of the nodes that a command needs, and the number of requests to Slurm."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ esac
 
 @pytest.fixture
 def wake(tmp_path: Path) -> Callable[..., tuple[int, list[str], list[str]]]:
-    """Run the controller's side on nodes in these states: exit status, what it said, what it told Slurm."""
+    """Return a function that runs the controller's script on nodes in these states: exit status, output, Slurm's calls."""
     (tmp_path / "scontrol").write_text(SCONTROL.format(folder=tmp_path))
     (tmp_path / "scontrol").chmod(0o755)
 
@@ -69,69 +69,69 @@ def wake(tmp_path: Path) -> Callable[..., tuple[int, list[str], list[str]]]:
 Wake = Callable[..., tuple[int, list[str], list[str]]]
 
 
-def test_a_stack_that_saves_no_power_has_nobody_to_wake() -> None:
+def test_stack_without_power_saving_has_no_nodes() -> None:
     assert PowerSavingNodes.of({**SCHEDULER, "power_saving": None}) is None
     assert PowerSavingNodes.of({**SCHEDULER, "power_saving": {**SAVING, "nodes": []}}) is None
     assert PowerSavingNodes.of(SCHEDULER, only=["login0"]) is None
 
 
-def test_the_first_controller_wakes_those_that_matter() -> None:
+def test_power_saving_selects_requested_nodes() -> None:
     assert PowerSavingNodes.of(SCHEDULER) == PowerSavingNodes("ctl0", ("worker0", "worker1"), idle_s=300, cycle_s=90)
     assert PowerSavingNodes.of(SCHEDULER, only=["login0", "worker1"]) == PowerSavingNodes("ctl0", ("worker1",), idle_s=300, cycle_s=90)
 
 
-def test_a_node_that_is_off_is_told_once_and_waited_for(wake: Wake) -> None:
+def test_powered_down_node_is_resumed_once(wake: Wake) -> None:
     assert wake({"worker0": "IDLE+POWERED_DOWN", "worker1": "ALLOCATED"}) == (
         0,
-        ["woken worker0"],
+        ["resumed worker0"],
         ["update NodeName=worker0 State=POWER_UP"],
     )
 
 
-def test_a_node_that_is_going_off_is_told_once_it_is_off(wake: Wake) -> None:
-    """Slurm takes a node that is powering down for one that is up, and forgets the wish."""
+def test_powering_down_node_is_resumed_afterwards(wake: Wake) -> None:
+    """Slurm treats a node that is powering down as one that is up, and drops the request."""
     status, said, told = wake({"worker0": "IDLE+POWERING_DOWN", "worker1": "DOWN+POWERED_DOWN"})
-    assert status == 0 and sorted(said) == ["woken worker0", "woken worker1"]
+    assert status == 0 and sorted(said) == ["resumed worker0", "resumed worker1"]
     assert sorted(told) == ["update NodeName=worker0 State=POWER_UP", "update NodeName=worker1 State=POWER_UP"]
 
 
 @pytest.mark.parametrize("state", ["IDLE+POWERING_UP", "IDLE+POWERED_DOWN+POWER_UP"])
-def test_a_node_that_is_coming_is_only_waited_for(wake: Wake, tmp_path: Path, state: str) -> None:
-    """Told again, it would have to boot once more."""
+def test_powering_up_node_gets_no_request(wake: Wake, tmp_path: Path, state: str) -> None:
+    """A second request would make the node boot once more."""
     assert wake({"worker0": state, "worker1": "MIXED"}) == (0, [], [])
     assert (tmp_path / "nodes").read_text() == "worker0 IDLE\nworker1 MIXED\n"
 
 
-def test_idle_nodes_begin_their_idle_time_anew_and_no_others(wake: Wake) -> None:
+def test_only_idle_nodes_restart_idle_time(wake: Wake) -> None:
     status, _, told = wake({"worker0": "IDLE", "worker1": "IDLE+DRAIN", "worker2": "IDLE"})
     assert (status, told) == (0, ["update NodeName=worker0 State=IDLE"])
 
 
-def test_nodes_that_slurm_does_not_know_yet_hinder_nobody(wake: Wake) -> None:
+def test_node_unknown_to_slurm_is_ignored(wake: Wake) -> None:
     assert wake({"worker0": "IDLE+POWERED_DOWN"}, nodes="worker0,worker9")[0] == 0
 
 
-def test_patience_has_an_end_and_names_who_sleeps(wake: Wake) -> None:
+def test_timeout_reports_suspended_nodes(wake: Wake) -> None:
     assert wake({"worker0": "IDLE+POWERING_DOWN", "worker1": "IDLE+POWERED_DOWN"}, patience=0) == (
         1,
-        ["woken worker1", "still asleep: worker0,worker1"],
+        ["resumed worker1", "still suspended: worker0,worker1"],
         ["update NodeName=worker1 State=POWER_UP"],
     )
 
 
-def test_waiting_for_another_is_waiting_too(wake: Wake, tmp_path: Path) -> None:
-    """A refresh looks twice at once: what did not wake for the first will not for the second."""
+def test_wait_for_lock_counts_against_timeout(wake: Wake, tmp_path: Path) -> None:
+    """A refresh runs two scans at once: a node that did not resume for the first will not for the second."""
     with (tmp_path / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert wake({"worker0": "IDLE+POWERED_DOWN"}, patience=0) == (1, ["somebody else has been waking nodes for 0 s"], [])
+        assert wake({"worker0": "IDLE+POWERED_DOWN"}, patience=0) == (1, ["another process has been resuming nodes for 0 s"], [])
 
 
-def test_a_controller_that_does_not_answer_is_told(wake: Wake) -> None:
+def test_unresponsive_slurmctld_is_reported(wake: Wake) -> None:
     status, said, _ = wake({})
     assert status == 1 and "Unable to contact slurm controller" in said[-1]
 
 
-def test_idle_time_is_refreshed_for_as_long_as_nodes_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_time_is_refreshed_during_use(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[float] = []
 
     async def wake_(stack: str, power_saving: PowerSavingNodes, patience: float) -> str:
@@ -160,9 +160,9 @@ def test_idle_time_is_refreshed_for_as_long_as_nodes_are_needed(monkeypatch: pyt
     assert asked[0] == 94 and set(asked[1:]) == {0}
 
 
-def test_a_controller_that_is_lost_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_controller_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     async def reach(*_: object, **__: object) -> dict[str, str]:
-        return {"ctl0": "no answer over SSH"}
+        return {"ctl0": "no response over SSH"}
 
     async def said(_: str) -> None:
         pass
@@ -173,4 +173,4 @@ def test_a_controller_that_is_lost_is_the_reason(monkeypatch: pytest.MonkeyPatch
         async with wake_nodes("lab", PowerSavingNodes.of(SCHEDULER), said) as reason:
             return reason
 
-    assert asyncio.run(need()) == "no answer over SSH"
+    assert asyncio.run(need()) == "no response over SSH"

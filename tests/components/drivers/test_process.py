@@ -1,4 +1,4 @@
-"""A cancelled run ends what may be ended, lets the rest finish what it writes, and starts nothing but what cleans up."""
+"""A cancelled run ends interruptible commands, lets the others finish, and starts only cleanup commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rackwright.errors import RackwrightError
 
 @pytest.fixture
 def life(monkeypatch: pytest.MonkeyPatch) -> Lifetime:
-    """A life of the test's own."""
+    """Return a lifetime of the test's own."""
     made = Lifetime()
     monkeypatch.setattr(process, "current", made)
     return made
@@ -30,7 +30,7 @@ async def _until(condition: Callable[[], object]) -> None:
 
 
 def _when(file: Path, then: str) -> str:
-    """A command that waits until there is a file."""
+    """Return a command that waits until a file exists."""
     return f"until [ -e {file} ]; do sleep 0.02; done; {then}"
 
 
@@ -48,16 +48,14 @@ async def _cancelled_while_it_writes(life: Lifetime, file: Path, interruption: O
 
 
 @pytest.mark.parametrize(("interruption", "left"), [(OnCancel.ENDS_IT, "half"), (OnCancel.WAITS, "whole")])
-def test_what_may_not_be_interrupted_finishes_before_the_run_is_over(
-    life: Lifetime, tmp_path: Path, interruption: OnCancel, left: str
-) -> None:
+def test_uninterruptible_command_finishes_before_run_ends(life: Lifetime, tmp_path: Path, interruption: OnCancel, left: str) -> None:
     file = tmp_path / "written"
     asyncio.run(_cancelled_while_it_writes(life, file, interruption))
     assert file.read_text().strip() == left
 
 
-def test_a_server_that_stops_lets_it_finish_as_well(life: Lifetime, tmp_path: Path) -> None:
-    """Here the call itself is cancelled, with its input not read yet."""
+def test_stopping_server_waits_for_command(life: Lifetime, tmp_path: Path) -> None:
+    """Here the call itself is cancelled before its input is read."""
     file = tmp_path / "written"
 
     async def scene() -> None:
@@ -75,10 +73,8 @@ def test_a_server_that_stops_lets_it_finish_as_well(life: Lifetime, tmp_path: Pa
     assert file.read_text() == "whole"
 
 
-def test_a_call_that_is_cancelled_while_its_command_starts_lets_it_finish_as_well(
-    life: Lifetime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """On a busy machine the command runs before whoever started it hears of it."""
+def test_call_cancelled_at_start_waits_for_command(life: Lifetime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine the command runs before its caller resumes."""
     file, start, cancelled = tmp_path / "written", asyncio.create_subprocess_exec, asyncio.Event()
 
     async def slowly(*argv: str, **options: Any) -> asyncio.subprocess.Process:
@@ -101,17 +97,17 @@ def test_a_call_that_is_cancelled_while_its_command_starts_lets_it_finish_as_wel
 
 
 @pytest.mark.parametrize("interruption", [OnCancel.ENDS_IT, OnCancel.WAITS])
-def test_a_cancelled_run_starts_nothing_more(life: Lifetime, interruption: OnCancel) -> None:
+def test_cancelled_run_starts_no_command(life: Lifetime, interruption: OnCancel) -> None:
     life.cancelled = True
     with pytest.raises(RackwrightError, match="interrupted before it was finished"):
         asyncio.run(process.run(["true"], interruption=interruption))
 
 
-def test_a_cancelled_run_still_cleans_up(life: Lifetime) -> None:
+def test_cancelled_run_runs_cleanup(life: Lifetime) -> None:
     life.cancelled = True
     assert asyncio.run(process.run(["true"], interruption=OnCancel.IGNORED)).ok
 
 
-def test_one_that_never_ends_is_killed_at_its_time_limit(life: Lifetime) -> None:
+def test_endless_command_is_killed_at_time_limit(life: Lifetime) -> None:
     with pytest.raises(process.ProcessTimeoutError):
         asyncio.run(process.run(["sleep", str(ENDLESS_SECONDS)], timeout=0.2, interruption=OnCancel.WAITS))

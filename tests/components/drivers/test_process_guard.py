@@ -1,4 +1,4 @@
-"""A guarded command ends with whoever holds its lifeline, descendants included."""
+"""A guarded command ends with the holder of its lifeline, descendants included."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _start(command: list[str], lifeline: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen([*_GUARD, str(lifeline), *command], pass_fds=(lifeline,), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def test_the_status_of_the_command_is_the_status_of_the_guard() -> None:
+def test_guard_returns_status_of_command() -> None:
     lifeline, held = os.pipe()
     child = _start(["sh", "-c", "exit 7"], lifeline)
     assert child.wait(HANG_SECONDS) == 7
@@ -43,7 +43,7 @@ def test_the_status_of_the_command_is_the_status_of_the_guard() -> None:
     os.close(held)
 
 
-def test_a_missing_command_is_reported_by_name() -> None:
+def test_missing_command_is_reported_by_name() -> None:
     lifeline, held = os.pipe()
     child = _start(["no-such-command"], lifeline)
     _, err = child.communicate(timeout=HANG_SECONDS)
@@ -53,7 +53,7 @@ def test_a_missing_command_is_reported_by_name() -> None:
 
 
 @pytest.mark.parametrize("how", ["lifeline", "signal"])
-def test_a_descendant_that_left_its_session_ends_too(tmp_path: Path, how: str) -> None:
+def test_descendant_in_other_session_is_ended(tmp_path: Path, how: str) -> None:
     note = tmp_path / "pid"
     lifeline, held = os.pipe()
     child = _start([sys.executable, "-c", _DAEMONISE.format(file=str(note), seconds=ENDLESS_SECONDS)], lifeline)

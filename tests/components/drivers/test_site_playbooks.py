@@ -1,4 +1,4 @@
-"""The user's own playbooks run after their phase, by Ansible itself, with the roles beside them; a failure names the file."""
+"""A user's playbooks run after their phase, in Ansible itself, with the roles beside them; a failure names the file."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ OURS = Path(__file__).parents[3]
 
 
 async def said(_: str) -> None:
-    """Nobody listens."""
+    """Discard a progress message."""
 
 
 def play(name: str, *tasks: dict[str, Any], roles: list[str] | None = None) -> list[dict[str, Any]]:
-    """A playbook of one play on this machine."""
+    """Return a playbook of one play on this machine."""
     return [{"name": name, "hosts": "all", "gather_facts": False, "tasks": list(tasks), "roles": roles or []}]
 
 
 def note(word: str, file: Path) -> dict[str, Any]:
-    """A task that leaves a line."""
+    """Return a task that writes a line."""
     return {"name": f"Note {word}", "ansible.builtin.lineinfile": {"path": str(file), "line": word, "create": True, "mode": "0644"}}
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with two phases, a playbook of the user's with a role beside it, and this machine as its node."""
+    """Return a project with two phases, a user's playbook with a role beside it, and this machine as its node."""
     root, notes = tmp_path / "project", tmp_path / "notes"
     role = root / "site" / "roles" / "archive" / "tasks"
     for folder in (root / "playbooks", role):
@@ -55,12 +55,12 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def applied(project: Path, own: dict[str, list[str]], *, check: bool = False) -> ansible.PlaybookResult:
-    """The phases with playbooks of the user's among them."""
+    """Run the phases with the user's playbooks among them."""
     contents = stack_files.site("lab", own)
     return asyncio.run(ansible.play(project, contents, inventory=project.parent / "inventory.yml", check=check, on_progress=said))
 
 
-def test_they_run_after_their_phase_with_their_roles(project: Path) -> None:
+def test_site_playbooks_run_after_their_phase(project: Path) -> None:
     found = applied(project, {"storage": ["site/archive.yml"]})
     assert found.reasons == []
     assert (project.parent / "notes").read_text().split() == ["storage", "archive", "gpu"]
@@ -68,7 +68,7 @@ def test_they_run_after_their_phase_with_their_roles(project: Path) -> None:
     assert applied(project, {"storage": ["site/archive.yml"]}, check=True).changed == []
 
 
-def test_one_that_fails_ends_the_run_and_is_named(project: Path) -> None:
+def test_failed_site_playbook_ends_run_and_is_named(project: Path) -> None:
     broken = play("The licences", {"name": "Ask the licence server", "ansible.builtin.fail": {"msg": "it does not answer"}})
     (project / "site" / "licences.yml").write_text(yaml.safe_dump(broken))
     found = applied(project, {"storage": ["site/licences.yml"]})
@@ -76,9 +76,9 @@ def test_one_that_fails_ends_the_run_and_is_named(project: Path) -> None:
     assert "gpu" not in (project.parent / "notes").read_text()
 
 
-def test_without_any_it_is_our_own_table_of_contents(project: Path) -> None:
+def test_default_site_is_used_without_site_playbooks(project: Path) -> None:
     stack_files.site("lab", {"storage": ["site/archive.yml"]})
     assert stack_files.site("lab", {}) == "site.yml"
-    assert not paths.site("lab").exists()  # what was declared before is not rolled any more
+    assert not paths.site("lab").exists()  # an earlier declaration has no effect any more
     assert not json.dumps(applied(project, {}).reasons).count("rror")
     assert (project.parent / "notes").read_text().split() == ["storage", "gpu"]

@@ -1,4 +1,4 @@
-"""Every way in that fails says why, and what helps. The server is real SSH, in this process."""
+"""Every failed login has its reason and a hint. The server is real SSH, in this process."""
 
 from __future__ import annotations
 
@@ -13,112 +13,111 @@ from typing import Any
 
 import paramiko
 import pytest
+from drivers.sshd import SshServer, served
 from support.hang import HANG_SECONDS
 
 from rackwright.drivers import ssh_client
 from rackwright.drivers.ssh_client import HostUnreachableError, LoginRefusedError, SshRoute, fingerprint, login
-
-from .sshd import Door, served
 
 _HOST_KEY = paramiko.RSAKey.generate(2048)
 
 
 @pytest.fixture(scope="module")
 def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A private key that is let in."""
+    """Return a private key that the server accepts."""
     file = tmp_path_factory.mktemp("keys") / "id_rsa"
     paramiko.RSAKey.generate(2048).write_private_key_file(str(file))
     return file
 
 
 @pytest.fixture
-def way(key: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshRoute]:
-    """The way to a server that shows _HOST_KEY and lets the key in; no agent is asked."""
+def route(key: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshRoute]:
+    """Yield the route to a server that presents _HOST_KEY and accepts the key; no agent is used."""
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     monkeypatch.setattr(ssh_client, "_CONNECT", HANG_SECONDS)
-    with served(Door(paramiko.RSAKey.from_private_key_file(str(key))), _HOST_KEY) as port:
+    with served(SshServer(paramiko.RSAKey.from_private_key_file(str(key))), _HOST_KEY) as port:
         yield SshRoute("worker0", "127.0.0.1", port, "admin", fingerprint(_HOST_KEY))
 
 
-def test_the_right_key_opens_and_the_shown_one_is_told(way: SshRoute, key: Path) -> None:
-    with login(way, [key]) as session:
+def test_login_reports_presented_key(route: SshRoute, key: Path) -> None:
+    with login(route, [key]) as session:
         assert session.public_key == f"ssh-rsa {_HOST_KEY.get_base64()}"
 
 
-def test_a_whole_key_is_as_good_as_a_fingerprint(way: SshRoute, key: Path) -> None:
-    with login(replace(way, host_key=f"ssh-rsa {_HOST_KEY.get_base64()}"), [key]):
+def test_host_key_may_be_full_key(route: SshRoute, key: Path) -> None:
+    with login(replace(route, host_key=f"ssh-rsa {_HOST_KEY.get_base64()}"), [key]):
         pass
 
 
 @pytest.mark.parametrize("pinned", ["SHA256:" + "A" * 43, "ssh-rsa AAAA"])
-def test_another_host_key_is_refused_with_the_one_shown(way: SshRoute, key: Path, pinned: str) -> None:
-    with pytest.raises(LoginRefusedError, match="not the one the stack file gives") as told, login(replace(way, host_key=pinned), [key]):
+def test_mismatched_host_key_is_refused_and_shown(route: SshRoute, key: Path, pinned: str) -> None:
+    with pytest.raises(LoginRefusedError, match="not the one the stack file gives") as told, login(replace(route, host_key=pinned), [key]):
         pass
     assert fingerprint(_HOST_KEY) in told.value.cause
 
 
-def test_a_key_that_is_not_let_in_is_counted(way: SshRoute, tmp_path: Path) -> None:
+def test_refused_keys_are_counted(route: SshRoute, tmp_path: Path) -> None:
     other = tmp_path / "other"
     paramiko.RSAKey.generate(2048).write_private_key_file(str(other))
-    with pytest.raises(LoginRefusedError, match="accepts none of the 1 keys offered") as told, login(way, [other]):
+    with pytest.raises(LoginRefusedError, match="accepts none of the 1 keys offered") as told, login(route, [other]):
         pass
     assert "there is no file" not in told.value.cause and "authorized_keys" in told.value.hint
 
 
-def test_a_key_file_that_is_not_there_is_named(way: SshRoute, tmp_path: Path) -> None:
+def test_missing_key_file_is_named(route: SshRoute, tmp_path: Path) -> None:
     with (
         pytest.raises(LoginRefusedError, match=f"none of the 0 keys offered; there is no file {tmp_path}/missing"),
-        login(way, [tmp_path / "missing"]),
+        login(route, [tmp_path / "missing"]),
     ):
         pass
 
 
-def test_a_key_with_a_passphrase_belongs_into_the_agent(way: SshRoute, tmp_path: Path) -> None:
+def test_key_with_passphrase_needs_agent(route: SshRoute, tmp_path: Path) -> None:
     locked = tmp_path / "locked"
     paramiko.RSAKey.generate(2048).write_private_key_file(str(locked), password="secret")
-    with pytest.raises(LoginRefusedError, match="protected by a passphrase"), login(way, [locked]):
+    with pytest.raises(LoginRefusedError, match="protected by a passphrase"), login(route, [locked]):
         pass
 
 
-def test_where_nobody_listens_is_unreachable(way: SshRoute, key: Path) -> None:
+def test_closed_port_is_unreachable(route: SshRoute, key: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with pytest.raises(HostUnreachableError, match="no SSH server answers"), login(replace(way, port=port), [key]):
+    with pytest.raises(HostUnreachableError, match="no SSH server responds"), login(replace(route, port=port), [key]):
         pass
 
 
-def test_behind_a_machine_that_does_not_answer_the_way_is_told(way: SshRoute, key: Path) -> None:
-    """Sixty-three machines seem dead when one is."""
+def test_unreachable_jump_host_is_named(route: SshRoute, key: Path) -> None:
+    """Sixty-three machines seem to be down when one is."""
     with socket.create_server(("127.0.0.1", 0)) as free:
-        door = replace(way, name="login0", port=free.getsockname()[1])
+        door = replace(route, name="login0", port=free.getsockname()[1])
     with (
         pytest.raises(
             HostUnreachableError,
-            match=r"^worker0 \(.*\): is reached through login0, and there is no way in: login0 .*no SSH server answers",
+            match=r"^worker0 \(.*\): is reached through login0, which is not accessible: login0 .*no SSH server responds",
         ),
-        login(way, [key], through=door),
+        login(route, [key], through=door),
     ):
         pass
 
 
-def test_behind_a_machine_that_lets_nobody_in_the_way_is_told(way: SshRoute, key: Path) -> None:
-    door = replace(way, name="login0", host_key="SHA256:" + "A" * 43)
-    told = r"is reached through login0, and there is no way in: login0 .*not the one the stack file gives"
-    with pytest.raises(LoginRefusedError, match=told), login(way, [key], through=door):
+def test_refusing_jump_host_is_named(route: SshRoute, key: Path) -> None:
+    door = replace(route, name="login0", host_key="SHA256:" + "A" * 43)
+    told = r"is reached through login0, which is not accessible: login0 .*not the one the stack file gives"
+    with pytest.raises(LoginRefusedError, match=told), login(route, [key], through=door):
         pass
 
 
-def test_a_machine_that_the_door_does_not_reach_is_told_to_be_behind_it(way: SshRoute, key: Path) -> None:
+def test_failed_tunnel_names_jump_host(route: SshRoute, key: Path) -> None:
     """The server here opens no tunnel."""
     with (
-        pytest.raises(HostUnreachableError, match=r"worker0 .*no SSH server answers behind login0"),
-        login(way, [key], through=replace(way, name="login0")),
+        pytest.raises(HostUnreachableError, match=r"worker0 .*no SSH server responds behind login0"),
+        login(route, [key], through=replace(route, name="login0")),
     ):
         pass
 
 
-def test_a_crowd_at_one_door_goes_in_by_turns(way: SshRoute, key: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A login node drops those who come all at once."""
+def test_parallel_logins_at_one_host_are_limited(route: SshRoute, key: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A login node drops some of many connections at once."""
     under_way, most = [], []
     connect = ssh_client._connect
 
@@ -131,7 +130,7 @@ def test_a_crowd_at_one_door_goes_in_by_turns(way: SshRoute, key: Path, monkeypa
             under_way.pop()
 
     def enter(_: int) -> None:
-        with login(way, [key]):
+        with login(route, [key]):
             pass
 
     monkeypatch.setattr(ssh_client, "_connect", counted)
@@ -140,19 +139,19 @@ def test_a_crowd_at_one_door_goes_in_by_turns(way: SshRoute, key: Path, monkeypa
     assert len(most) == 20 and max(most) <= 8
 
 
-def test_a_server_that_cuts_a_command_off_is_unreachable(way: SshRoute, key: Path) -> None:
-    with login(way, [key]) as session, pytest.raises(HostUnreachableError, match="stopped answering"):
+def test_aborted_command_is_unreachable(route: SshRoute, key: Path) -> None:
+    with login(route, [key]) as session, pytest.raises(HostUnreachableError, match="stopped responding"):
         session.run("true")
 
 
-def test_a_server_that_hangs_up_is_told_in_one_message_and_nothing_else() -> None:
-    """paramiko logs a traceback of its own, which Python shows where no logging is set up; pytest does, hence a process of its own."""
+def test_closed_connection_prints_one_message() -> None:
+    """paramiko logs a traceback of its own, which Python prints without a logging setup; pytest has one, hence the separate process."""
     with socket.create_server(("127.0.0.1", 0)) as door, ThreadPoolExecutor(1) as pool:
         door.settimeout(HANG_SECONDS)
         pool.submit(lambda: door.accept()[0].close())
         command = [sys.executable, "-c", _ASK, str(door.getsockname()[1])]
         told = subprocess.run(command, capture_output=True, text=True, timeout=HANG_SECONDS, check=True)
-    assert "no SSH server answers" in told.stdout
+    assert "no SSH server responds" in told.stdout
     assert told.stderr == ""
 
 

@@ -12,12 +12,12 @@ UNREACHABLE = "echo 'ssh: connect to host 10.77.0.16 port 22: Connection timed o
 SILENT = f"exec sleep {ENDLESS_SECONDS}"
 NOISE = "echo 'Welcome to this node'; echo '[1, 2]'; exit 0"
 HERE = 'for command; do :; done; exec sh -c "$command"'
-"""Runs on this machine what was meant for the node."""
+"""Runs a node's command on this machine."""
 OTHER_KEY = "echo '@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @' >&2; echo 'Host key verification failed.' >&2; exit 255"
 
 
 def install(folder: Path, script: str) -> str:
-    """Put it there; the PATH that finds it."""
+    """Install the script as ssh and podman; return the PATH with them in front."""
     for name in ("ssh", "podman"):
         file = folder / name
         file.write_text(f"#!/bin/sh\n{script}\n")

@@ -1,4 +1,4 @@
-"""What runs on a node: every question has its own time, and the round has one too."""
+"""The node's side of the checks: every probe has its own time-out, and the round has one, too."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SOURCE = (Path(cluster.__file__).parent / "harness" / "node_side.py").read_text(
 
 
 def answers(*questions, seconds=HANG_SECONDS, hands=4, slowness="1"):
-    """What a round comes back with, by name."""
+    """Return the results of a round, by name."""
     request = {"seconds": seconds, "hands": hands, "questions": [list(question) for question in questions]}
     ended = subprocess.run(
         [sys.executable, "-I", "-S", "-c", SOURCE, json.dumps(request)],
@@ -33,16 +33,16 @@ def answers(*questions, seconds=HANG_SECONDS, hands=4, slowness="1"):
     return {line["name"]: line for line in lines[1:-1]}
 
 
-def test_status_and_both_outputs_come_back():
+def test_status_and_both_outputs_are_returned():
     found = answers(("both", "echo out; echo err >&2; exit 3", HANG_SECONDS))["both"]
     assert (found["rc"], found["out"], found["err"], found["trouble"]) == (3, "out\n", "err\n", "")
 
 
-def test_a_tool_that_is_missing_is_status_127():
+def test_missing_tool_has_status_127():
     assert answers(("none", "no-such-tool-here", HANG_SECONDS))["none"]["rc"] == 127
 
 
-def test_a_question_that_hangs_is_ended_with_all_it_started(tmp_path):
+def test_hanging_probe_is_killed_with_its_children(tmp_path):
     def scene(factor):
         note = tmp_path / f"started-{factor}"
         hangs = f"sleep {ENDLESS_SECONDS} & echo $! > {note}; wait"
@@ -55,24 +55,24 @@ def test_a_question_that_hangs_is_ended_with_all_it_started(tmp_path):
     try_with_longer_limits(scene)
 
 
-def test_the_round_ends_in_its_time():
+def test_round_ends_at_time_limit():
     found = answers(*((f"q{number}", f"sleep {ENDLESS_SECONDS}", HANG_SECONDS) for number in range(3)), seconds=0.3, hands=1)
     assert len(found) == 3
     assert all(answer["trouble"] for answer in found.values())
 
 
-def test_output_without_an_encoding_and_without_an_end():
+def test_undecodable_and_endless_output_is_bounded():
     found = answers(("binary", "printf '\\377\\376x'", HANG_SECONDS), ("long", "head -c 3000000 /dev/zero | tr '\\0' x", HANG_SECONDS))
     assert found["binary"]["out"].endswith("x")
     assert len(found["long"]["out"]) == 1000000
 
 
-def test_nothing_waits_for_input():
+def test_probe_has_no_input():
     assert answers(("reads", "cat", HANG_SECONDS))["reads"]["out"] == ""
 
 
 def test_slow_node_gets_more_time():
-    """The same question has no answer in time on a node of usual speed."""
+    """The same probe exceeds its time-out on a node of usual speed."""
 
     def scene(factor):
         question = ("sleeps", f"sleep {0.4 * factor}; echo done", 0.1 * factor)
@@ -82,17 +82,17 @@ def test_slow_node_gets_more_time():
     try_with_longer_limits(scene)
 
 
-def test_commands_are_told_the_factor():
+def test_commands_receive_slowness_factor():
     assert answers(("factor", "echo $RACKWRIGHT_SLOWNESS", HANG_SECONDS), slowness="15")["factor"]["out"] == "15\n"
 
 
-def test_slowness_is_measured_where_nobody_says_it():
+def test_slowness_is_measured_by_default():
     quick = answers(("factor", "echo $RACKWRIGHT_SLOWNESS", HANG_SECONDS), slowness="")["factor"]["out"]
     assert 1 <= int(quick) <= 15
 
 
 def test_clock_step_takes_no_time_from_round():
-    """The clock steps an hour ahead whenever the node reads it."""
+    """The clock steps an hour ahead at each reading."""
     stepping = "import itertools, time\nhours = itertools.count()\ntime.time = lambda: 3600.0 * next(hours)\n"
     request = {"seconds": 600, "hands": 1, "questions": [["quick", "echo here", 600], ["second", "echo too", 600]]}
     ended = subprocess.run(

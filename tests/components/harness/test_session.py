@@ -1,4 +1,4 @@
-"""A whole run that finds no cluster, or cannot even start: everything is unknown, and nothing is green."""
+"""A complete run without a cluster, or one that cannot start: every check is unknown, and none has passed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GOLDEN = PROJECT / "tests" / "golden" / "inventory" / "inventory.yml"
 
 @pytest.fixture
 def home(tmp_path):
-    """A stack's folder with an inventory and a report that is green; at addresses for examples, where a lab that is up does not answer."""
+    """Return a stack's folder with an inventory and a passed report, at addresses for documentation, so that no running lab responds."""
     folder = tmp_path / "home" / "lab"
     folder.mkdir(parents=True)
     handed_over = GOLDEN.read_text(encoding="utf-8")
@@ -34,13 +34,13 @@ def home(tmp_path):
 
 
 def command(home, *more):
-    """The command line of a run."""
+    """Return the command line of a run."""
     where = ("--inventory", home / "inventory.yml", "--ssh-config", home / "ssh_config", "--results", home / "results")
     return [sys.executable, "-P", "-m", "rackwright.checks.cluster", *map(str, where), *more]
 
 
 def run(home, script=standin.UNREACHABLE, *more, env=None, root=PROJECT / "infra"):
-    """Run the checks over an ssh that behaves as told; what ended, and the report."""
+    """Run the checks over an ssh with a given behaviour; return its result, and the report."""
     tools = home.parent / "tools"
     tools.mkdir(exist_ok=True)
     environment = {**os.environ, "PATH": standin.install(tools, script), "PYTHONPATH": str(root), **(env or {})}
@@ -49,11 +49,11 @@ def run(home, script=standin.UNREACHABLE, *more, env=None, root=PROJECT / "infra
 
 
 def reasons(report):
-    """Why checks are unknown."""
+    """Return why checks are unknown."""
     return {check["reason"] for check in report["checks"] if check["verdict"] == "unknown"}
 
 
-def test_no_node_answers(home):
+def test_unreachable_nodes_are_unknown(home):
     ended, report = run(home)
     assert (ended.returncode, report["verdict"]) == (3, "unknown")
     assert report["totals"]["passed"] == report["totals"]["skipped"] == 0
@@ -62,7 +62,7 @@ def test_no_node_answers(home):
     assert len((home / "results" / "checks.jsonl").read_text().splitlines()) == len(report["checks"])
 
 
-def test_somebodys_pytest_settings_do_not_choose_what_runs(home):
+def test_pytest_addopts_are_ignored(home):
     _, report = run(home, standin.UNREACHABLE, "--level", "checks", env={"PYTEST_ADDOPTS": "-k nothing_at_all"})
     assert any("unreachable" in reason for reason in reasons(report))
     assert not any("did not run" in reason for reason in reasons(report))
@@ -87,7 +87,7 @@ def spoilt(tmp_path):
     return _spoil
 
 
-def test_a_file_of_checks_that_cannot_be_read_takes_only_its_own_with_it(home, spoilt):
+def test_broken_check_file_affects_only_its_checks(home, spoilt):
     root = spoilt("test_gpu.py", "\nimport no_such_module_anywhere\n")
     ended, report = run(home, standin.UNREACHABLE, "--level", "checks", root=root)
     assert (ended.returncode, report["verdict"]) == (3, "unknown")
@@ -96,19 +96,19 @@ def test_a_file_of_checks_that_cannot_be_read_takes_only_its_own_with_it(home, s
     assert not any("could not be collected" in check["reason"] for check in report["checks"] if check["subject"] == "munge")
 
 
-def test_a_check_nobody_catalogued_is_noticed(home, spoilt):
+def test_check_outside_catalogue_is_reported(home, spoilt):
     root = spoilt("test_munge.py", "\n\ndef test_is_new(expect):\n    expect(1, 1)\n")
     _, report = run(home, standin.UNREACHABLE, "--level", "checks", root=root)
     assert report["verdict"] == "unknown"
 
 
-def test_settings_that_stop_pytest_leave_everything_unknown(home, spoilt):
+def test_failed_pytest_start_leaves_everything_unknown(home, spoilt):
     root = spoilt("pytest.ini", "no_such_option = 1\n")
     ended, report = run(home, standin.UNREACHABLE, "--level", "checks", root=root)
     assert (ended.returncode, report["verdict"], report["totals"]["passed"]) == (3, "unknown", 0)
 
 
-def test_an_empty_group_is_not_passed_over(home):
+def test_empty_group_is_reported(home):
     inventory = yaml.safe_load((home / "inventory.yml").read_text())
     inventory["all"]["children"]["gpu"]["hosts"] = {}
     (home / "inventory.yml").write_text(yaml.safe_dump(inventory, sort_keys=False))
@@ -117,7 +117,7 @@ def test_an_empty_group_is_not_passed_over(home):
     assert {item["id"] for item in report["not_run"] if item["reason"] == "empty-group"} >= {"gpu.count_matches_plan"}
 
 
-def test_a_misspelt_group_is_an_error_and_no_verdict(home, spoilt):
+def test_misspelt_group_is_error_without_verdict(home, spoilt):
     root = spoilt("pytest.ini", "")
     rows = root / "rackwright" / "catalog" / "checks.yml"
     rows.write_text(rows.read_text(encoding="utf-8").replace("group: gpu\n", "group: gpus\n"))
@@ -127,7 +127,7 @@ def test_a_misspelt_group_is_an_error_and_no_verdict(home, spoilt):
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
-def test_a_run_that_is_ended_leaves_no_green_report(home, ending):
+def test_killed_run_leaves_no_passed_report(home, ending):
     tools = home.parent / "tools"
     tools.mkdir()
     environment = {**os.environ, "PATH": standin.install(tools, standin.SILENT), "RACKWRIGHT_SLOWNESS": "1"}
@@ -138,7 +138,7 @@ def test_a_run_that_is_ended_leaves_no_green_report(home, ending):
         child.send_signal(ending)
         child.wait(timeout=HANG_SECONDS)
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGKILL)  # Its ssh clients are silent, and go on.
+        os.killpg(child.pid, signal.SIGKILL)  # Its ssh clients send nothing, and keep running.
     report = json.loads((home / "report.json").read_text())
     assert (report["verdict"], report["totals"]["passed"]) == ("unknown", 0)
 
@@ -151,7 +151,7 @@ def test_a_run_that_is_ended_leaves_no_green_report(home, ending):
         (("--inventory", "/none"), "no inventory found"),
     ],
 )
-def test_bad_input_is_said_and_changes_nothing(home, more, words):
+def test_bad_input_is_reported_and_changes_nothing(home, more, words):
     ended, report = run(home, standin.UNREACHABLE, *more)
     assert ended.returncode == 2
     assert words in ended.stderr

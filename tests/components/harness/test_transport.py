@@ -1,6 +1,6 @@
-"""A round to a node that does not answer, or answers nonsense: an end in time, and a reason for every question.
+"""A round to a node that does not respond, or sends invalid output: an end in time, and a reason for every probe.
 
-And to one that is slow: what it had no time for it is asked again.
+On a slow node, probes without a result are repeated.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ INVENTORY = Path(__file__).parents[2] / "golden" / "inventory" / "inventory.yml"
 
 @pytest.fixture(autouse=True)
 def usual_speed(monkeypatch):
-    """What else this machine does now must not change the limits."""
+    """Set the usual speed: the load of this machine must not change the limits."""
     monkeypatch.setenv("RACKWRIGHT_SLOWNESS", "1")
     monkeypatch.setattr("rackwright.checks.cluster.harness.transport.local_slowness", lambda: 1)
 
 
 @pytest.fixture
 def ask(tmp_path, monkeypatch):
-    """Asks over an ssh that behaves as told; one that ends by itself has all the time it needs."""
+    """Run a round over an ssh with a given behaviour; one that ends on its own has unlimited time."""
 
     def _ask(script, seconds=HANG_SECONDS, overhead=0.0):
         monkeypatch.setenv("PATH", standin.install(tmp_path, script))
@@ -54,18 +54,18 @@ def ask(tmp_path, monkeypatch):
         ("echo 'sh: 1: exec: python3: not found' >&2; exit 127", "worker0 has no python3 to run the questions"),
     ],
 )
-def test_every_question_has_a_reason(ask, script, words):
+def test_every_probe_has_reason(ask, script, words):
     assert {name: answer.trouble for name, answer in ask(script).items()} == {"one": words, "two": words}
 
 
-def test_silence_ends(ask):
+def test_unresponsive_node_ends_in_time(ask):
     started = time.monotonic()
     found = ask(standin.SILENT, seconds=0.1, overhead=0.1)
     assert time.monotonic() - started < ENDLESS_SECONDS / 2
     assert all("no end after 0 s" in answer.trouble for answer in found.values())
 
 
-def test_answers_before_a_break_count(ask):
+def test_results_before_broken_connection_count(ask):
     answer = '{"name": "one", "rc": 0, "out": "here", "err": "", "trouble": "", "seconds": 0.1}'
     found = ask(f"echo '{answer}'; echo 'Connection to worker0 closed by remote host.' >&2; exit 255")
     assert found["one"].out == "here"
@@ -73,14 +73,14 @@ def test_answers_before_a_break_count(ask):
 
 
 class Master:
-    """What a client started that goes on when it ends, and has its output."""
+    """A process that outlives the client that started it, with the client's output."""
 
     def __init__(self, folder):
         self.note = folder / "master"
         self.client = f"sleep {ENDLESS_SECONDS} & echo $! > {self.note}; exec sleep {ENDLESS_SECONDS}"
 
     def lives(self):
-        """Return whether it was started and goes on; end it."""
+        """Return whether it was started and still runs; end it."""
         text = self.note.read_text() if self.note.exists() else ""
         self.note.unlink(missing_ok=True)
         if not text.endswith("\n") or start_time(int(text)) is None:
@@ -89,8 +89,8 @@ class Master:
         return True
 
 
-def test_a_master_that_holds_the_pipe_holds_up_nobody(ask, tmp_path):
-    """A client over a kept connection hands its output to the master; of a paused node that one lives on for half a minute."""
+def test_ssh_master_with_open_pipe_does_not_block(ask, tmp_path):
+    """A client with a persistent connection passes its output to the master, which for a paused node runs for half a minute more."""
     master = Master(tmp_path)
 
     def scene(factor):
@@ -101,7 +101,7 @@ def test_a_master_that_holds_the_pipe_holds_up_nobody(ask, tmp_path):
     try_with_longer_limits(scene)
 
 
-def test_a_plain_command_ends_in_time_as_well(tmp_path, monkeypatch):
+def test_plain_command_ends_in_time(tmp_path, monkeypatch):
     master = Master(tmp_path)
     monkeypatch.setenv("PATH", standin.install(tmp_path, master.client))
 
@@ -115,7 +115,7 @@ def test_a_plain_command_ends_in_time_as_well(tmp_path, monkeypatch):
 
 @pytest.fixture
 def slow_node(tmp_path, monkeypatch):
-    """Asks this machine as if it were a node, one question at a time."""
+    """Treat this machine as a node that runs one probe at a time."""
     monkeypatch.setenv("PATH", standin.install(tmp_path, standin.HERE))
     monkeypatch.setattr("rackwright.checks.cluster.harness.transport._HANDS", 1)
 
@@ -126,22 +126,22 @@ def slow_node(tmp_path, monkeypatch):
 
 
 def begin(folder: Path, name: str, then: str = f"sleep {ENDLESS_SECONDS}") -> str:
-    """A command that leaves a line each time it begins."""
+    """Return a command that writes a line at each start."""
     folder.mkdir(exist_ok=True)
     return f"echo {name} >> {folder}/begun; {then}"
 
 
 def begin_slowly_once(folder: Path, name: str) -> str:
-    """The same, of which only the first has no end."""
+    """Return the same command, whose first run never ends."""
     return begin(folder, name, f"mkdir {folder}/{name} 2>/dev/null && sleep {ENDLESS_SECONDS}; echo here")
 
 
 def begun(folder: Path) -> list[str]:
-    """What has begun, in this order."""
+    """Return the started commands, in order."""
     return (folder / "begun").read_text().split()
 
 
-def test_what_a_node_had_no_time_for_is_asked_again(slow_node, tmp_path):
+def test_unstarted_probes_are_repeated(slow_node, tmp_path):
     def scene(factor):
         folder = tmp_path / str(factor)
         questions = [(name, begin_slowly_once(folder, name), HANG_SECONDS) for name in ("one", "two")]
@@ -152,7 +152,7 @@ def test_what_a_node_had_no_time_for_is_asked_again(slow_node, tmp_path):
     try_with_longer_limits(scene)
 
 
-def test_a_node_that_never_has_time_is_left_after_its_rounds(slow_node, tmp_path):
+def test_overloaded_node_is_given_up_after_its_rounds(slow_node, tmp_path):
     def scene(factor):
         folder = tmp_path / str(factor)
         found = slow_node(("one", begin(folder, "one"), HANG_SECONDS), ("two", "true", HANG_SECONDS), seconds=0.5 * factor, rounds=2)
@@ -164,7 +164,7 @@ def test_a_node_that_never_has_time_is_left_after_its_rounds(slow_node, tmp_path
 
 
 @pytest.mark.parametrize(("hangs", "rounds", "told"), [("once", 3, "here"), ("always", 3, ""), ("once", 1, "")])
-def test_what_hangs_is_asked_once_more(slow_node, tmp_path, hangs, rounds, told):
+def test_hanging_probe_is_repeated_once(slow_node, tmp_path, hangs, rounds, told):
     def scene(factor):
         folder = tmp_path / str(factor)
         command = begin_slowly_once(folder, "hangs") if hangs == "once" else begin(folder, "hangs")
@@ -178,7 +178,7 @@ def test_what_hangs_is_asked_once_more(slow_node, tmp_path, hangs, rounds, told)
     try_with_longer_limits(scene)
 
 
-def test_a_node_that_never_began_is_not_asked_again(tmp_path, monkeypatch):
+def test_unstarted_node_is_not_repeated(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", standin.install(tmp_path, f"echo asked >> {tmp_path}/begun; {standin.UNREACHABLE}"))
     found = ask_node_in_rounds(BoundedSsh("worker0", tmp_path / "ssh_config"), QUESTIONS, HANG_SECONDS, rounds=3)
     assert begun(tmp_path) == ["asked"]
@@ -186,7 +186,7 @@ def test_a_node_that_never_began_is_not_asked_again(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("stage", "told"), [(Stage.LOOK, "here"), (Stage.JOBS, "")])
-def test_a_run_asks_again_what_looks_and_begins_no_job_twice(tmp_path, monkeypatch, stage, told):
+def test_run_repeats_probes_but_no_jobs(tmp_path, monkeypatch, stage, told):
     monkeypatch.setenv("PATH", standin.install(tmp_path, standin.HERE))
     monkeypatch.setattr("rackwright.checks.cluster.harness.transport._HANDS", 1)
 
@@ -195,7 +195,7 @@ def test_a_run_asks_again_what_looks_and_begins_no_job_twice(tmp_path, monkeypat
         monkeypatch.setattr("rackwright.checks.cluster.harness.gather.ROUND_LIMIT", seconds)
         first = [Probe("speaks", on="@entry", command="true", parse=str.strip)] if stage is Stage.JOBS else []
         slow = Probe("slow", on="@entry", command=begin(folder, "slow"), parse=str.strip, timeout=seconds, stage=stage)
-        limit = HANG_SECONDS if stage is Stage.LOOK else seconds  # The time of a round of jobs is that of its longest question.
+        limit = HANG_SECONDS if stage is Stage.LOOK else seconds  # The time of a round of jobs is that of its longest probe.
         after = Probe("after", on="@entry", command="echo here", parse=str.strip, timeout=limit, stage=stage)
         try:
             gathering = Gathering(load(INVENTORY), tmp_path / "ssh_config", [*first, slow, after])
@@ -211,8 +211,8 @@ def test_a_run_asks_again_what_looks_and_begins_no_job_twice(tmp_path, monkeypat
 
 
 @pytest.mark.parametrize(("first", "answered"), [('{"begun": true, "slowness": 9}', True), ('{"begun": true}', False), ("[1, 2]", False)])
-def test_slow_node_is_waited_for(ask, first, answered):
-    """Its first line says how much longer its limits are."""
+def test_run_waits_for_slow_node(ask, first, answered):
+    """Its first line has the factor of its limits."""
     answer = '{"name": "one", "rc": 0, "out": "here", "err": "", "trouble": "", "seconds": 0.1}'
 
     def scene(factor):
@@ -222,7 +222,7 @@ def test_slow_node_is_waited_for(ask, first, answered):
     try_with_longer_limits(scene)
 
 
-def test_slowness_beyond_reason_is_cut(tmp_path, monkeypatch):
+def test_excessive_slowness_is_capped(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", standin.install(tmp_path, """echo '{"begun": true, "slowness": 1e9}'"""))
     backend = BoundedSsh("worker0", tmp_path / "ssh_config")
     ask_node(backend, QUESTIONS, HANG_SECONDS)

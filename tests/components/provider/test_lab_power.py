@@ -53,14 +53,14 @@ PAUSE = 0.05
 AGENT = f"""
 import sys
 from rackwright.provider.lab import power_agent as agent
-agent._LOOK_EVERY = agent._ABSENT_EVERY = {PAUSE}
+agent._POLL_SECONDS = agent._ABSENT_POLL_SECONDS = {PAUSE}
 sys.exit(agent.main(*sys.argv[2:]))
 """
-"""The agent with shorter pauses between its looks."""
+"""The agent with shorter pauses between its polls."""
 
 
 async def said(_: str) -> None:
-    """Progress that nobody reads."""
+    """Discard a progress message."""
 
 
 OPERATION = RequestContext("urn", "lab", "power", preview=False, status=said, info=said, warn=said)
@@ -68,7 +68,7 @@ OPERATION = RequestContext("urn", "lab", "power", preview=False, status=said, in
 
 @pytest.fixture
 def containers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What the stand-in for podman has; stack lab has a home, a controller that is not running, and worker0."""
+    """Return the stand-in's containers; stack lab has a state directory, a controller that is not running, and worker0."""
     folder = tmp_path / "containers"
     folder.mkdir()
     program = tmp_path / "bin" / "podman"
@@ -77,7 +77,7 @@ def containers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(power_agent, "_LOOK_EVERY", PAUSE)
+    monkeypatch.setattr(power_agent, "_POLL_SECONDS", PAUSE)
     monkeypatch.setattr(power, "_COMMAND", (sys.executable, "-c", AGENT, power_agent.__name__))
     monkeypatch.setattr(power, "_START", HANG_SECONDS)
     paths.prepare("lab")
@@ -87,7 +87,7 @@ def containers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def container(folder: Path, node: str, *, running: bool = True, **more: Any) -> None:
-    """A container of stack lab that started in 2026."""
+    """Create a container of stack lab that started in 2026."""
     labels = {"rackwright.stack": "lab", "rackwright.node": node}
     state = {"Running": running, "StartedAt": "2026-01-01T00:00:00.5Z", "Pid": 0}
     found = {"Id": node * 12, "Name": f"lab-{node}", "State": state, "NetworkSettings": {}, "Config": {"Labels": labels}, **more}
@@ -95,13 +95,13 @@ def container(folder: Path, node: str, *, running: bool = True, **more: Any) -> 
 
 
 def calls(containers: Path) -> list[str]:
-    """What podman was asked to do."""
+    """Return podman's calls."""
     file = Path(f"{containers}.calls")
     return file.read_text().splitlines() if file.exists() else []
 
 
 def look(root: Path, done: Callable[[int], object]) -> None:
-    """Let an agent look at requests below `root` until what is expected has come; `done` is told how often it has looked."""
+    """Run an agent on requests below `root` until `done` is true; its argument is the number of polls."""
 
     class Here(Loop):
         looks = 0
@@ -124,7 +124,7 @@ def look(root: Path, done: Callable[[int], object]) -> None:
 
 @pytest.fixture
 def ask(tmp_path: Path) -> Callable[[str, str], Path]:
-    """Leaves a request as Slurm's programs do."""
+    """Return a function that writes a request as Slurm's programs do."""
 
     def left(wish: str, node: str) -> Path:
         file = tmp_path / "root/var/lib/rackwright/power" / wish / node
@@ -135,7 +135,7 @@ def ask(tmp_path: Path) -> Callable[[str, str], Path]:
     return left
 
 
-def test_a_node_sleeps_and_wakes_and_the_marks_say_so(containers: Path, tmp_path: Path, ask: Callable[[str, str], Path]) -> None:
+def test_agent_stops_and_starts_node_with_marks(containers: Path, tmp_path: Path, ask: Callable[[str, str], Path]) -> None:
     request = ask("suspend", "worker0")
     look(tmp_path / "root", lambda _: not request.exists())
     assert calls(containers) == ["stop --time 10 lab-worker0"]
@@ -148,15 +148,13 @@ def test_a_node_sleeps_and_wakes_and_the_marks_say_so(containers: Path, tmp_path
     assert paths.woken("lab", "worker0").read_text() == f"worker0worke@{started}"
 
 
-def test_a_node_that_was_never_stopped_is_started_anew_for_a_boot(
-    containers: Path, tmp_path: Path, ask: Callable[[str, str], Path]
-) -> None:
+def test_running_node_is_restarted_on_resume(containers: Path, tmp_path: Path, ask: Callable[[str, str], Path]) -> None:
     request = ask("resume", "worker0")
     look(tmp_path / "root", lambda _: not request.exists())
     assert calls(containers) == ["stop --time 10 lab-worker0", "start lab-worker0"]
 
 
-def test_another_container_of_that_name_is_left_alone_and_told_once(
+def test_foreign_container_is_kept_and_reported_once(
     containers: Path, tmp_path: Path, ask: Callable[[str, str], Path], caplog: pytest.LogCaptureFixture
 ) -> None:
     container(containers, "worker0", Config={"Labels": {"rackwright.stack": "other", "rackwright.node": "worker0"}})
@@ -166,7 +164,7 @@ def test_another_container_of_that_name_is_left_alone_and_told_once(
     assert caplog.messages == ["suspend worker0: refused: its labels are not those of the node"]
 
 
-def test_what_fails_is_told_once_and_tried_again(
+def test_failed_request_is_reported_once_and_retried(
     containers: Path, tmp_path: Path, ask: Callable[[str, str], Path], caplog: pytest.LogCaptureFixture
 ) -> None:
     container(containers, "worker0", broken="no space left")
@@ -181,7 +179,7 @@ INPUTS = {"stack": "lab", "controller": "lab-login0", "nodes": ["worker0"], "age
 
 @pytest.fixture
 def started(containers: Path) -> Iterator[LiveResource]:
-    """The resource, created; its process is gone afterwards."""
+    """Yield the resource, created; end its process afterwards."""
     made = asyncio.run(PowerManager().create(OPERATION, dict(INPUTS)))
     yield made
     for agent in {Agent(made.outputs["pid"], made.outputs["born"]), living("lab")} - {None}:
@@ -189,7 +187,7 @@ def started(containers: Path) -> Iterator[LiveResource]:
 
 
 def recorded(made: LiveResource) -> RecordedState:
-    """What the engine keeps of it."""
+    """Return the engine's record of it."""
     return RecordedState(made.id, dict(INPUTS), made.outputs)
 
 
@@ -197,14 +195,14 @@ def agent_of(made: LiveResource) -> Agent:
     return Agent(made.outputs["pid"], made.outputs["born"])
 
 
-def test_the_agent_leads_a_session_of_its_own(started: LiveResource) -> None:
+def test_agent_leads_own_session(started: LiveResource) -> None:
     """The provider ends the process groups of its children, and the engine its own."""
     assert os.getsid(started.outputs["pid"]) == started.outputs["pid"]
     assert living("lab") == agent_of(started)
     assert "started for worker0" in paths.power_log("lab").read_text()
 
 
-def test_a_second_one_does_not_stay(started: LiveResource) -> None:
+def test_second_agent_exits(started: LiveResource) -> None:
     command = [sys.executable, "-m", "rackwright.provider.lab.power_agent", "lab", "lab-login0"]
     second = subprocess.run(
         command, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3] / "infra")}, timeout=HANG_SECONDS, check=False
@@ -213,7 +211,7 @@ def test_a_second_one_does_not_stay(started: LiveResource) -> None:
     assert living("lab") == agent_of(started)
 
 
-def test_a_dead_one_is_seen_by_a_refresh_and_by_an_up_and_a_live_one_is_no_news(started: LiveResource) -> None:
+def test_refresh_and_up_detect_dead_agent(started: LiveResource) -> None:
     found = asyncio.run(PowerManager().read(OPERATION, recorded(started)))
     assert found is not None and found.outputs == started.outputs
     assert not PowerManager().diff(recorded(started), dict(INPUTS)).changes
@@ -222,26 +220,26 @@ def test_a_dead_one_is_seen_by_a_refresh_and_by_an_up_and_a_live_one_is_no_news(
     assert PowerManager().diff(recorded(started), dict(INPUTS)).changes == {"pid": PropertyDiffKind.UPDATE}
 
 
-def test_one_that_a_run_left_behind_is_replaced(started: LiveResource) -> None:
+def test_leftover_agent_is_replaced(started: LiveResource) -> None:
     made = asyncio.run(PowerManager().create(OPERATION, dict(INPUTS)))
     assert made.outputs["pid"] != started.outputs["pid"]
     assert daemon.start_time(started.outputs["pid"]) != started.outputs["born"]
 
 
-def test_other_code_is_another_process(started: LiveResource) -> None:
+def test_changed_code_restarts_agent(started: LiveResource) -> None:
     assert PowerManager().diff(recorded(started), {**INPUTS, "agent": "2"}).changes
     made = asyncio.run(PowerManager().update(OPERATION, recorded(started), {**INPUTS, "agent": "2"}))
     assert made.outputs["pid"] != started.outputs["pid"]
 
 
 @pytest.mark.parametrize("with_lock", [True, False])
-def test_deletion_leaves_no_process_and_no_file_and_may_be_repeated(started: LiveResource, with_lock: bool) -> None:
-    """The stack's folder may have gone before."""
+def test_deletion_is_complete_and_idempotent(started: LiveResource, with_lock: bool) -> None:
+    """The stack's folder may have been removed before."""
     if not with_lock:
         paths.power_lock("lab").unlink()
     for _ in range(2):
         asyncio.run(PowerManager().delete(OPERATION, recorded(started)))
-        # An ended process keeps its number until its parent has collected it.
+        # An exited process keeps its number until its parent has reaped it.
         wait_until(lambda: daemon.start_time(started.outputs["pid"]) != started.outputs["born"])
     assert not [file.name for file in paths.folder("lab").iterdir() if file.name.startswith(("power", "asleep", "woken"))]
 
@@ -249,7 +247,7 @@ def test_deletion_leaves_no_process_and_no_file_and_may_be_repeated(started: Liv
 @pytest.mark.parametrize(
     ("words", "later"), [([], 0), (["rackwright.provider.lab.power_agent", "lab2"], 0), (["rackwright.provider.lab.power_agent", "lab"], 1)]
 )
-def test_deletion_spares_another_process_with_that_number(containers: Path, words: list[str], later: int) -> None:
+def test_deletion_spares_process_with_reused_pid(containers: Path, words: list[str], later: int) -> None:
     """Another program, another stack's agent, an agent that was started later."""
     stranger = subprocess.Popen([sys.executable, "-c", f"import time; time.sleep({ENDLESS_SECONDS})", *words])
     try:
@@ -263,7 +261,7 @@ def test_deletion_spares_another_process_with_that_number(containers: Path, word
         stranger.wait()
 
 
-def test_it_ends_with_the_stack_s_last_container(started: LiveResource, containers: Path) -> None:
+def test_agent_exits_with_last_container(started: LiveResource, containers: Path) -> None:
     for file in containers.iterdir():
         file.unlink()
     wait_until(lambda: living("lab") is None)
@@ -271,8 +269,8 @@ def test_it_ends_with_the_stack_s_last_container(started: LiveResource, containe
 
 
 @pytest.mark.parametrize("how", ["removed", "moved", "replaced"])
-def test_it_ends_when_the_stack_s_folder_is_not_the_one_it_knew(started: LiveResource, how: str) -> None:
-    """Destroyed by label, or carried to another home: marks left in the old one would tell nobody."""
+def test_agent_exits_when_stack_folder_is_replaced(started: LiveResource, how: str) -> None:
+    """Destroyed by label, or moved to another state directory: marks in the old one would have no effect."""
     if how == "removed":
         shutil.rmtree(paths.folder("lab"))
     else:
@@ -284,7 +282,7 @@ def test_it_ends_when_the_stack_s_folder_is_not_the_one_it_knew(started: LiveRes
     assert how == "replaced" or not paths.folder("lab").exists()
 
 
-def test_one_that_cannot_start_says_why(containers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agent_that_cannot_start_reports_reason(containers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(power, "_COMMAND", (sys.executable, "-m", "rackwright.provider.no_such_agent"))
     with pytest.raises(RackwrightError, match=r"the power agent does not start: .*no_such_agent"):
         asyncio.run(PowerManager().create(OPERATION, dict(INPUTS)))

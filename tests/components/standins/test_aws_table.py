@@ -1,4 +1,4 @@
-"""The stand-in's table of AWS resource types, against what pulumi_aws declares."""
+"""The stand-in's table of AWS resource types, compared with pulumi_aws's declarations."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ NEEDED = {
 }
 
 
-def test_every_resource_type_of_the_aws_target_is_known() -> None:
+def test_table_has_every_resource_type_of_aws_target() -> None:
     assert KINDS.keys() >= NEEDED
     assert len(FUNCTIONS) >= 7
 
 
 @pytest.mark.parametrize("token", sorted(KINDS))
-def test_a_row_names_inputs_that_exist(token: str) -> None:
+def test_rows_name_existing_inputs(token: str) -> None:
     """A misspelt name would change nothing but the plan."""
     kind, inputs = KINDS[token], schema.shape(token).inputs.keys()
     assert kind.moves <= schema.shape(token).outputs.keys()

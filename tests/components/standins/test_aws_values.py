@@ -1,4 +1,4 @@
-"""How the stand-in for the aws provider checks, sends and reads values."""
+"""Validation, sending and reading of values in the stand-in for the aws provider."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LUSTRE = "aws:fsx/lustreFileSystem:LustreFileSystem"
 
 
 def reasons(token: str, **inputs: Any) -> dict[str, str]:
-    """What the schema has against the inputs."""
+    """Return the schema's violations of the inputs."""
     return {failure.property: failure.reason for failure in schema.shape(token).failures(inputs)}
 
 
@@ -40,29 +40,29 @@ def reasons(token: str, **inputs: Any) -> dict[str, str]:
         (LUSTRE, {"subnetIds": ["subnet-1"]}, "subnetIds", "expected str, got list"),
     ],
 )
-def test_an_input_that_does_not_fit_is_named(token: str, inputs: dict[str, Any], path: str, reason: str) -> None:
+def test_invalid_input_is_named(token: str, inputs: dict[str, Any], path: str, reason: str) -> None:
     assert reasons(token, **inputs)[path] == reason
 
 
-def test_inputs_that_fit_pass_and_so_does_what_is_not_known_yet() -> None:
+def test_valid_and_unknown_inputs_pass() -> None:
     fine = {"cidrBlock": UNKNOWN, "enableDnsHostnames": True, "tags": {"a": UNKNOWN}, "__defaults": []}
     assert reasons(VPC, **fine) == {}
     assert reasons(INSTANCE, instanceType="p5.48xlarge", cpuOptions={"coreCount": 4}, vpcSecurityGroupIds=[UNKNOWN]) == {}
 
 
-def test_one_item_in_a_list_is_flattened_where_the_package_does() -> None:
+def test_single_item_list_is_flattened_like_package() -> None:
     kinds = schema.shape(LUSTRE).outputs
     assert outputs(kinds, {"SubnetIds": ["subnet-1"]}, {}) == {"subnetIds": "subnet-1"}
     assert outputs(kinds, {"SubnetIds": ["subnet-1", "subnet-2"]}, {}) == {}
 
 
-def test_a_value_of_another_type_is_fitted_or_left_out() -> None:
+def test_mistyped_value_is_converted_or_dropped() -> None:
     kinds = {"count": int, "open": bool, "text": str, "size": float}
     assert outputs(kinds, {"Count": "3", "Open": "true", "Text": 7, "Size": 1}, {}) == {"count": 3, "open": True, "text": "7", "size": 1.0}
     assert outputs(kinds, {"Count": "many", "Open": "perhaps", "Text": {"a": 1}}, {}) == {}
 
 
-def test_numbers_go_out_as_the_service_wants_them_and_booleans_come_as_text() -> None:
+def test_request_converts_numbers_and_booleans() -> None:
     session = boto3.Session(region_name="us-east-1")
     model = session.client("ec2", aws_access_key_id="a", aws_secret_access_key="a").meta.service_model
     shape = model.operation_model("CreateLaunchTemplate").input_shape.members["LaunchTemplateData"]
@@ -73,13 +73,13 @@ def test_numbers_go_out_as_the_service_wants_them_and_booleans_come_as_text() ->
     assert homeless == []
 
 
-def test_what_is_not_known_never_reaches_a_real_call() -> None:
+def test_unknown_value_never_reaches_api_call() -> None:
     account = configured({"region": "us-east-1", "endpoints": '[{"ec2": "http://127.0.0.1:1"}]'})
     with pytest.raises(ValueError, match="cidrBlock is not known"):
         fill(account, KINDS[VPC], "CreateVpc", {"cidrBlock": UNKNOWN})
 
 
-def test_an_input_without_a_place_is_refused_rather_than_dropped() -> None:
+def test_unsupported_input_is_refused() -> None:
     account = configured({"region": "us-east-1", "endpoints": '[{"ec2": "http://127.0.0.1:1"}]'})
     with pytest.raises(Unsupported, match="has no place for enableNetworkAddressUsageMetrics in CreateVpc"):
         fill(account, KINDS[VPC], "CreateVpc", {"cidrBlock": "10.0.0.0/16", "enableNetworkAddressUsageMetrics": True})
@@ -92,7 +92,7 @@ def test_an_input_without_a_place_is_refused_rather_than_dropped() -> None:
         ("https://ec2.us-east-1.amazonaws.com", "will not talk to https://ec2.us-east-1"),
     ],
 )
-def test_no_client_without_an_endpoint_on_this_machine(endpoint: str | None, complaint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_client_requires_local_endpoint(endpoint: str | None, complaint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ENDPOINT_URL_EC2", raising=False)
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
     if endpoint:
@@ -101,14 +101,14 @@ def test_no_client_without_an_endpoint_on_this_machine(endpoint: str | None, com
         configured({"region": "us-east-1"}).client("ec2")
 
 
-def test_an_account_without_a_region_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_account_without_region_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_REGION", raising=False)
     monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
     with pytest.raises(RackwrightError, match="aws:region is not set"):
         _ = configured({}).region
 
 
-def test_a_made_up_name_is_kept_while_the_logical_name_stays() -> None:
+def test_generated_name_follows_logical_name() -> None:
     rule = Autoname(longest=64)
     first = naming.fill_in(rule, "node", b"one", {}, {})
     assert first["name"].startswith("node-")
@@ -120,13 +120,13 @@ def test_a_made_up_name_is_kept_while_the_logical_name_stays() -> None:
     assert not naming.was_given(rule, first)
 
 
-def test_a_made_up_name_fits_its_service() -> None:
+def test_generated_name_fits_service_limits() -> None:
     bucket = naming.fill_in(Autoname("bucket", longest=63, lower=True), "Data" * 20, b"s", {}, {})["bucket"]
     assert len(bucket) == 63
     assert bucket == bucket.lower()
 
 
-def test_inputs_are_compared_with_inputs_and_forced_ones_replace() -> None:
+def test_diff_compares_inputs_and_replaces_forced_ones() -> None:
     kind = KINDS[VPC]
     same = {"cidrBlock": "10.0.0.0/16", "__defaults": []}
     assert not life.difference(kind, same, {"cidrBlock": "10.0.0.0/16"}).changes
@@ -134,20 +134,20 @@ def test_inputs_are_compared_with_inputs_and_forced_ones_replace() -> None:
     assert life.difference(kind, same, {**same, "tags": {"a": "b"}}).replaces == []
 
 
-def test_user_data_replaces_where_the_program_says_so() -> None:
+def test_user_data_replaces_on_request() -> None:
     olds = {"userData": "a"}
     assert life.difference(KINDS[INSTANCE], olds, {"userData": "b"}).replaces == []
     assert life.difference(KINDS[INSTANCE], olds, {"userData": "b", "userDataReplaceOnChange": True}).replaces == ["userData"]
 
 
-def test_the_same_thing_written_otherwise_is_no_drift() -> None:
+def test_equivalent_value_is_no_drift() -> None:
     assert overlay('{"a": 1, "b": [2]}', '{"b":[2],"a":1}') == '{"a": 1, "b": [2]}'
     assert overlay(["b", "a"], ["a", "b"]) == ["b", "a"]
     assert overlay(80, 80.0) == 80
     assert overlay({"mode": "OFF"}, {"mode": "OFF", "window": 1}) == {"mode": "OFF"}
 
 
-def test_another_thing_is_drift() -> None:
+def test_different_value_is_drift() -> None:
     assert overlay('{"a": 1}', '{"a":2}') == '{"a":2}'
     assert overlay(["a"], ["a", "b"]) == ["a", "b"]
     assert overlay({"mode": "OFF"}, {"mode": "ON"}) == {"mode": "ON"}

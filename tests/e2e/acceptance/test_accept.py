@@ -18,20 +18,20 @@ from support.project import ROOT, Project
 SMOKE = ("slurm_health", "shared_file_system", "task_placement", "gpu_allocation", "infiniband")
 
 
-def accept(lab: Project, *options: str) -> tuple[CommandResult, dict[str, Any]]:
-    """How an acceptance ended, and its report."""
+def run_acceptance(lab: Project, *options: str) -> tuple[CommandResult, dict[str, Any]]:
+    """Run an acceptance; return its result and its report."""
     said = lab.rackwright("acceptance", lab.stack, *options)
     name = "acceptance.partial.json" if "--phase" in options else "acceptance.json"
     return said, json.loads((lab.home / lab.stack / name).read_text())
 
 
-def wrong(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Checks that did not pass, by id."""
+def failed_checks(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return checks that did not pass, by id."""
     return {check["id"]: check for check in report["checks"] if check["verdict"] in ("failed", "unknown")}
 
 
-def test_the_lab_is_accepted_by_jobs_of_an_ordinary_user(lab: Project) -> None:
-    said, report = accept(lab)
+def test_acceptance_of_lab_passes_as_ordinary_user(lab: Project) -> None:
+    said, report = run_acceptance(lab)
     assert said.ok, said.end
     phases = {phase["name"]: phase for phase in report["phases"]}
     assert [phases[name]["verdict"] for name in SMOKE] == ["passed"] * 5, said.output
@@ -44,8 +44,8 @@ def test_the_lab_is_accepted_by_jobs_of_an_ordinary_user(lab: Project) -> None:
     assert set(users) == {"alice|COMPLETED"} and len(users) == len(ids.split(",")), users
 
 
-def test_results_lie_on_the_shared_file_system_with_what_ran(lab: Project) -> None:
-    _, report = accept(lab, "--phase", "gpu-allocation")
+def test_acceptance_stores_results_on_shared_file_system(lab: Project) -> None:
+    _, report = run_acceptance(lab, "--phase", "gpu-allocation")
     folder = f"{report['results']}/04-gpu-allocation"
     assert folder.startswith("/mnt/sharedfs/validation/results/infra-smoke-")
     meta = json.loads(lab.ssh("storage0", f"cat {folder}/meta.json").output)
@@ -61,56 +61,56 @@ FAULTS = {
     "gpu.count_matches_plan": ("rackwright-gpu-fault missing 3", "rackwright-gpu-fault clear"),
     "storage.is_mounted": ("umount -l /mnt/sharedfs", "systemctl restart mnt-sharedfs.mount"),
 }
-"""What a node finds of itself: how it comes about, and how it is put right."""
+"""Faults that a node detects on its own: the command that creates each, and the one that removes it."""
 
 
 @pytest.fixture(params=FAULTS)
 def unfit(healthy: Project, request: pytest.FixtureRequest) -> Iterator[tuple[Project, str]]:
-    """A worker that is no longer as declared and has found out, and the check by which it knows."""
+    """Yield a worker with a fault that its health check has found, and the check that reports it."""
     broken, mended = FAULTS[request.param]
-    wait_until(lambda: usable(healthy), lambda: "worker1 is not idle")
+    wait_until(lambda: is_idle(healthy), lambda: "worker1 is not idle")
     healthy.ssh("worker1", f"{broken}; rackwright-node-health")
     yield healthy, request.param
     healthy.ssh("worker1", f"{mended} && rackwright-node-health")
-    wait_until(lambda: usable(healthy), lambda: "worker1 is not idle")
+    wait_until(lambda: is_idle(healthy), lambda: "worker1 is not idle")
 
 
-def test_a_worker_that_is_unfit_takes_no_job_and_is_named_with_what_it_lacks(unfit: tuple[Project, str]) -> None:
-    """It has drained itself, so that the suite stops at its first phase; worker0 is not blamed."""
+def test_acceptance_reports_unfit_worker(unfit: tuple[Project, str]) -> None:
+    """The worker has drained itself, so that the suite stops at its first phase; worker0 is not blamed."""
     lab, check = unfit
-    said, report = accept(lab)
-    found = wrong(report)
+    said, report = run_acceptance(lab)
+    found = failed_checks(report)
     assert {one["node"] for one in found.values()} == {"worker1"}, said.output
     assert any(check in one["found"] and one["verdict"] == "failed" for one in found.values()), said.output
-    assert said.status == 3 and report["verdict"] == "unknown", said.output  # as whom its job would have run cannot be told
+    assert said.status == 3 and report["verdict"] == "unknown", said.output  # the user of its job is unknown
     states = {phase["name"]: phase["state"] for phase in report["phases"]}
     assert (states["slurm_health"], states["shared_file_system"]) == ("ran", "not-run")
 
 
-def test_a_node_at_work_is_left_out_and_said(healthy: Project) -> None:
+def test_acceptance_skips_busy_node(healthy: Project) -> None:
     healthy.ssh("worker1", "touch /run/held")
     held = "while [ -e /run/held ]; do sleep 0.2; done"
     job = healthy.as_user(f"sbatch --parsable --nodelist=worker1 --output=/dev/null --wrap='{held}'").output.split()[-1]
     try:
-        # A node that just came back is given batch jobs at slurmctld's next turn (sched_interval, 60 s).
+        # slurmctld schedules batch jobs on a node that just returned at its next turn (sched_interval, 60 s).
         wait_until(lambda: "worker1" in healthy.as_user("squeue -h -t R -o %N").output, lambda: "no job runs on worker1")
-        said, report = accept(healthy, "--level", "smoke")
+        said, report = run_acceptance(healthy, "--level", "smoke")
         assert said.ok, said.end
         busy = [check for check in report["checks"] if check["reason"] == "node-busy"]
-        # What needs two nodes cannot be seen on the other one either.
+        # A check that needs two nodes is skipped on the other node, too.
         assert {check["id"] for check in busy if check["node"] != "worker1"} == {"task_placement.two_tasks_on_two_nodes[worker0]"}, (
             said.output
         )
         assert {check["subject"] for check in busy} >= {"slurm_health", "task_placement", "gpu_allocation"}, said.output
         assert "node-busy" in said.output and "RUNNING" in healthy.as_user(f"squeue -h -j {job} -o %T").output
     finally:
-        healthy.ssh("worker1", "rm /run/held")  # it ends by itself: a cancelled one keeps its node for half a minute (KillWait)
+        healthy.ssh("worker1", "rm /run/held")  # the job ends on its own: a cancelled one holds its node for half a minute (KillWait)
         wait_until(lambda: "idle" in healthy.ssh("login0", "sinfo -h -n worker1 -o %T").output, lambda: "worker1 is not idle")
 
 
 @pytest.fixture
 def stuck(healthy: Project) -> Iterator[Project]:
-    """A worker whose nvidia-smi hangs, and a job of the same user that nobody may touch."""
+    """Yield a worker whose nvidia-smi hangs, and a job of the same user that must stay untouched."""
     healthy.ssh("worker1", "printf '#!/bin/sh\\nexec sleep 100\\n' > /usr/local/sbin/nvidia-smi && chmod 755 /usr/local/sbin/nvidia-smi")
     healthy.as_user("sbatch --hold --job-name=somebodys --output=/dev/null --wrap='true'")
     yield healthy
@@ -118,7 +118,7 @@ def stuck(healthy: Project) -> Iterator[Project]:
     healthy.ssh("worker1", "rm /usr/local/sbin/nvidia-smi && rackwright-node-health")
 
 
-def test_an_interrupted_acceptance_cancels_its_jobs_and_no_others(stuck: Project) -> None:
+def test_interrupted_acceptance_cancels_only_its_jobs(stuck: Project) -> None:
     names = lambda: stuck.as_user("squeue -h -o %j").output.split()  # noqa: E731
     child = stuck.start([str(ROOT / ".venv/bin/python"), "-m", "rackwright.cli.main", "acceptance", stuck.stack, "--level", "smoke"])
     try:
@@ -133,17 +133,17 @@ def test_an_interrupted_acceptance_cancels_its_jobs_and_no_others(stuck: Project
     wait_until(lambda: names() == ["somebodys"], lambda: f"the queue holds {names()}")
 
 
-def test_a_phase_that_is_none_is_refused(lab: Project) -> None:
+def test_unknown_phase_is_refused(lab: Project) -> None:
     said = lab.rackwright("acceptance", lab.stack, "--phase", "slurm-helth")
     assert said.status == 2 and "did you mean `slurm_health`?" in said.output, said.output
 
 
-def usable(lab: Project) -> bool:
-    """Whether worker1 is idle and answers: for a moment after a job went back to the queue it does not (`idle*`)."""
+def is_idle(lab: Project) -> bool:
+    """Return whether worker1 is idle and responds: for a moment after a requeued job it does not (`idle*`)."""
     return lab.ssh("login0", "sinfo -h -n worker1 -o %T").output.strip() == "idle"
 
 
-def test_the_report_is_in_words_for_other_programs(lab: Project) -> None:
+def test_acceptance_prints_json_report(lab: Project) -> None:
     said = subprocess.run(
         [str(ROOT / ".venv/bin/python"), "-m", "rackwright.cli.main", "acceptance", lab.stack, "--phase", "slurm_health", "--json"],
         cwd=lab.folder,

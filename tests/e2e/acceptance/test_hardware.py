@@ -1,4 +1,4 @@
-"""`rackwright hardware` on a lab: every node seen in one round, simulated parts named, a lost GPU told, also from inside a job."""
+"""`rackwright hardware` on a lab: every node in one round, simulated parts labelled, a lost GPU reported, also from inside a job."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 from support.project import Project
 
 
-def looked(project: Project, status: int, *options: str) -> dict[str, Any]:
-    """The report of one look."""
+def hardware_report(project: Project, status: int, *options: str) -> dict[str, Any]:
+    """Return the report of one run."""
     said = project.rackwright("hardware", project.stack, *options, "--json")
     assert said.status == status, said.output
     found: dict[str, Any] = json.loads(said.output)
     return found
 
 
-def test_all_nodes_are_seen_and_what_is_simulated_is_said(healthy: Project) -> None:
-    report = looked(healthy, 0)
+def test_hardware_report_covers_nodes_and_labels_simulation(healthy: Project) -> None:
+    report = hardware_report(healthy, 0)
     assert (report["verdict"], report["totals"]["nodes"]) == ("passed", {"planned": 4, "found": 4})
     assert report["totals"]["gpus"] == {"planned": 16, "found": 16}
     assert {"gpus", "cpus", "memory"} <= set(report["simulated"])
@@ -27,12 +27,14 @@ def test_all_nodes_are_seen_and_what_is_simulated_is_said(healthy: Project) -> N
     )
 
 
-def test_a_gpu_that_is_gone_is_a_difference(healthy: Project) -> None:
-    assert [node["name"] for node in looked(healthy, 0, "gpu", "--in-job")["nodes"]] == ["worker0", "worker1"]
+def test_hardware_reports_missing_gpu(healthy: Project) -> None:
+    assert [node["name"] for node in hardware_report(healthy, 0, "gpu", "--in-job")["nodes"]] == ["worker0", "worker1"]
     healthy.ssh("worker1", "rackwright-gpu-fault missing 3")
     try:
-        for options in ((), ("gpu",)):  # No job comes to such a node: it drains itself.
-            differing = {node["name"]: node["differences"] for node in looked(healthy, 1, *options)["nodes"] if node["differences"]}
+        for options in ((), ("gpu",)):  # No job is scheduled on such a node: it drains itself.
+            differing = {
+                node["name"]: node["differences"] for node in hardware_report(healthy, 1, *options)["nodes"] if node["differences"]
+            }
             assert differing == {"worker1": [{"subject": "GPUs", "planned": "8", "found": "7"}]}
     finally:
         healthy.ssh("worker1", "rackwright-gpu-fault clear && rackwright-node-health")

@@ -18,7 +18,7 @@ from standins.fixtures import REGION, AwsAccount, serving
 
 SHIM = Path(sys.prefix) / "bin" / "pulumi"
 PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ2cJ8nCGi2CHQbGAqtcFDKyEjZ6vJVxzFLq1Lp0YF3v"
-"""Of a key that nobody has."""
+"""A public key without a private half on record."""
 
 
 @dataclass(frozen=True)
@@ -30,24 +30,24 @@ class Program:
 
     @property
     def stack_file(self) -> Path:
-        """Config and salt."""
+        """Return the file with config and salt."""
         return self.folder / "Pulumi.dev.yaml"
 
     @property
     def environment(self) -> dict[str, str]:
-        """Nothing of the person's own AWS or Pulumi settings."""
+        """Return an environment without the user's own AWS or Pulumi settings."""
         inherited = {key: value for key, value in os.environ.items() if not key.startswith(("PULUMI_", "RACKWRIGHT_"))}
         return {
             **self.account.within(inherited),
             "PULUMI_BACKEND_URL": f"file://{self.folder}/state",
             "PULUMI_CONFIG_PASSPHRASE": "standin",
-            # Only the last state matters here, and writing it at every step costs more than all else.
+            # Only the last state matters here, and writing it at every step costs more than everything else.
             "PULUMI_SKIP_CHECKPOINTS": "true",
             "NO_COLOR": "1",
         }
 
     def pulumi(self, *arguments: str, code: int | None = 0, **environment: str) -> str:
-        """Output of one command, both streams; fails the test unless it exits with `code` (None: any)."""
+        """Return the output of one command, both streams; fail the test unless it exits with `code` (None: any)."""
         done = subprocess.run(
             [SHIM, *arguments, "--color", "never", "--non-interactive"],
             cwd=self.folder,
@@ -62,59 +62,59 @@ class Program:
         return done.stdout
 
     def configure(self, **config: Any) -> None:
-        """Sets the stack's config; the salt stays."""
+        """Set the stack's config; the salt stays."""
         described = yaml.safe_load(self.stack_file.read_text())
         settings = {"aws:region": REGION, **{f"standin:{name}": value for name, value in config.items()}}
         self.stack_file.write_text(yaml.safe_dump({**described, "config": {**described.get("config", {}), **settings}}))
 
     def write(self, text: str) -> None:
-        """Sets the program's text."""
+        """Write the program's text."""
         (self.folder / "program/__main__.py").write_text(text)
 
     def up(self, *arguments: str, code: int | None = 0, **environment: str) -> str:
-        """`pulumi up` without questions."""
+        """Run `pulumi up` without prompts."""
         return self.pulumi("up", "--stack", "dev", "--yes", "--skip-preview", *arguments, code=code, **environment)
 
     def destroy(self) -> str:
-        """`pulumi destroy` without questions."""
+        """Run `pulumi destroy` without prompts."""
         return self.pulumi("destroy", "--stack", "dev", "--yes", "--skip-preview")
 
     def drift(self) -> str:
-        """What a refresh would find."""
+        """Return the preview of a refresh."""
         return self.pulumi("refresh", "--stack", "dev", "--preview-only", "--diff")
 
     def outputs(self) -> dict[str, Any]:
-        """The stack's outputs, as they are on record."""
+        """Return the stack's recorded outputs."""
         found: dict[str, Any] = self.resources()["Stack standin-dev"]["outputs"]
         return found
 
     def resources(self) -> dict[str, dict[str, Any]]:
-        """The engine's record, by resource name and type."""
+        """Return the engine's record, by resource name and type."""
         state = json.loads((self.folder / "state/.pulumi/stacks/standin/dev.json").read_text())
         found = state["checkpoint"]["latest"].get("resources") or []
         return {f"{one['type'].rpartition(':')[2]} {one['urn'].rpartition('::')[2]}": one for one in found}
 
     def state_text(self) -> str:
-        """The engine's record as it lies on disk."""
+        """Return the engine's record as on disk."""
         return (self.folder / "state/.pulumi/stacks/standin/dev.json").read_text()
 
 
 @pytest.fixture(scope="session")
 def aws_account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AwsAccount]:
-    """The account of the session; whoever uses it resets it first."""
+    """Yield the account of the session; each user resets it first."""
     with serving(tmp_path_factory.mktemp("aws-account")) as account:
         yield account
 
 
 class NewProgram(Protocol):
-    """Makes a project whose program is the text, or lies in the folder, `main`."""
+    """Creates a project whose program is a text, or the folder `main`."""
 
     def __call__(self, folder: Path, main: str, **config: Any) -> Program: ...
 
 
 @pytest.fixture(scope="session")
 def new_program(aws_account: AwsAccount, tmp_path_factory: pytest.TempPathFactory) -> NewProgram:
-    """Projects whose stack exists already: making one costs a second, copying one nothing."""
+    """Return a factory of projects whose stack exists already: creating one costs a second, copying one nothing."""
     settled = tmp_path_factory.mktemp("settled") / "p"
     (settled / "state").mkdir(parents=True)
     (settled / "Pulumi.yaml").write_text("name: standin\nruntime: python\n")

@@ -1,4 +1,4 @@
-"""What the moto server knows beyond moto, asked through plain boto3."""
+"""Extensions of the moto server, tested through plain boto3."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from standins.fixtures import AwsAccount
 
 @pytest.fixture(scope="module")
 def account(aws_account: AwsAccount) -> AwsAccount:
-    """The account with nothing in it."""
+    """Return the account without any resource."""
     aws_account.reset()
     return aws_account
 
 
 @pytest.fixture(scope="module")
 def subnet(account: AwsAccount) -> str:
-    """A subnet to launch into."""
+    """Return a subnet for launches."""
     ec2 = account.client("ec2")
     net = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
     return str(ec2.create_subnet(VpcId=net, CidrBlock="10.0.0.0/24")["Subnet"]["SubnetId"])
 
 
 def refused(code: str) -> Any:
-    """A call that the service refuses with this code."""
+    """Assert that the service refuses a call with this code."""
     return pytest.raises(ClientError, match=rf"\({code}\)")
 
 
 @pytest.mark.parametrize("architecture", ["amd64", "arm64"])
-def test_canonicals_parameter_names_an_image_that_exists(account: AwsAccount, architecture: str) -> None:
+def test_canonical_parameter_names_existing_image(account: AwsAccount, architecture: str) -> None:
     path = f"/aws/service/canonical/ubuntu/server/24.04/stable/current/{architecture}/hvm/ebs-gp3/ami-id"
     for region in ("us-east-1", "eu-west-1"):
         named = account.client("ssm", region).get_parameter(Name=path)["Parameter"]["Value"]
@@ -39,7 +39,7 @@ def test_canonicals_parameter_names_an_image_that_exists(account: AwsAccount, ar
         assert image["OwnerId"] == "099720109477"
 
 
-def test_an_image_is_found_by_filters(account: AwsAccount) -> None:
+def test_filters_find_image(account: AwsAccount) -> None:
     wanted = [
         {"Name": "name", "Values": ["ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-*"]},
         {"Name": "architecture", "Values": ["x86_64"]},
@@ -48,7 +48,7 @@ def test_an_image_is_found_by_filters(account: AwsAccount) -> None:
     assert [one["Architecture"] for one in found] == ["x86_64"]
 
 
-def test_a_placement_group_in_use_stays(account: AwsAccount, subnet: str) -> None:
+def test_used_placement_group_is_not_deleted(account: AwsAccount, subnet: str) -> None:
     ec2 = account.client("ec2")
     ec2.create_placement_group(GroupName="tight", Strategy="cluster")
     with refused("InvalidPlacementGroup.Duplicate"):
@@ -64,7 +64,7 @@ def test_a_placement_group_in_use_stays(account: AwsAccount, subnet: str) -> Non
     assert ec2.describe_placement_groups()["PlacementGroups"] == []
 
 
-def test_reserved_capacity_is_used_up_and_freed(account: AwsAccount, subnet: str) -> None:
+def test_instances_use_and_free_reserved_capacity(account: AwsAccount, subnet: str) -> None:
     ec2 = account.client("ec2")
     reserved = ec2.create_capacity_reservation(
         InstanceType="p5.48xlarge", InstancePlatform="Linux/UNIX", InstanceCount=1, AvailabilityZone="us-east-1a"
@@ -80,7 +80,7 @@ def test_reserved_capacity_is_used_up_and_freed(account: AwsAccount, subnet: str
     assert shown["AvailableInstanceCount"] == 1
 
 
-def test_a_block_of_capacity_is_bought_once_and_kept(account: AwsAccount) -> None:
+def test_capacity_block_is_bought_once_and_stays(account: AwsAccount) -> None:
     ec2, asked = account.client("ec2"), {"InstanceType": "p5.48xlarge", "InstanceCount": 2, "CapacityDurationHours": 24}
     first, second = (
         ec2.describe_capacity_block_offerings(**asked)["CapacityBlockOfferings"][0]["CapacityBlockOfferingId"] for _ in range(2)
@@ -94,7 +94,7 @@ def test_a_block_of_capacity_is_bought_once_and_kept(account: AwsAccount) -> Non
         ec2.cancel_capacity_reservation(CapacityReservationId=bought["CapacityReservationId"])
 
 
-def test_a_subnet_beside_the_templates_interfaces_is_refused(account: AwsAccount, subnet: str) -> None:
+def test_launch_refuses_subnet_beside_template_interfaces(account: AwsAccount, subnet: str) -> None:
     ec2 = account.client("ec2")
     data = {"ImageId": "ami-0", "NetworkInterfaces": [{"DeviceIndex": 0, "SubnetId": subnet}]}
     ec2.create_launch_template(LaunchTemplateName="one", LaunchTemplateData=data)
@@ -102,7 +102,7 @@ def test_a_subnet_beside_the_templates_interfaces_is_refused(account: AwsAccount
         ec2.run_instances(LaunchTemplate={"LaunchTemplateName": "one"}, MinCount=1, MaxCount=1, SubnetId=subnet)
 
 
-def test_a_second_version_of_a_template_launches_too(account: AwsAccount, subnet: str) -> None:
+def test_second_template_version_launches(account: AwsAccount, subnet: str) -> None:
     ec2 = account.client("ec2")
     ec2.create_launch_template(LaunchTemplateName="two", LaunchTemplateData={"ImageId": "ami-0", "UserData": "Zmlyc3Q="})
     ec2.create_launch_template_version(LaunchTemplateName="two", LaunchTemplateData={"ImageId": "ami-1", "UserData": "c2Vjb25k"})
@@ -112,7 +112,7 @@ def test_a_second_version_of_a_template_launches_too(account: AwsAccount, subnet
     assert (host["ImageId"], told["UserData"]["Value"]) == ("ami-1", "c2Vjb25k")
 
 
-def test_a_file_system_has_a_life_and_a_mount_name(account: AwsAccount, subnet: str) -> None:
+def test_file_system_has_lifecycle_and_mount_name(account: AwsAccount, subnet: str) -> None:
     fsx, lustre = account.client("fsx"), {"DeploymentType": "PERSISTENT_2", "PerUnitStorageThroughput": 125}
     asked = {"FileSystemType": "LUSTRE", "StorageCapacity": 1200, "SubnetIds": [subnet], "LustreConfiguration": lustre}
     ident = fsx.create_file_system(**asked)["FileSystem"]["FileSystemId"]
@@ -132,12 +132,12 @@ def test_a_file_system_has_a_life_and_a_mount_name(account: AwsAccount, subnet: 
         fsx.describe_file_systems(FileSystemIds=[ident])
 
 
-def test_what_is_gone_is_not_found_rather_than_a_crash(account: AwsAccount) -> None:
+def test_deleted_resource_is_reported_as_not_found(account: AwsAccount) -> None:
     with refused("NatGatewayNotFound"):
         account.client("ec2").delete_nat_gateway(NatGatewayId="nat-0")
 
 
-def test_a_reset_forgets_what_moto_does_not_know_either(account: AwsAccount) -> None:
+def test_reset_deletes_added_resources(account: AwsAccount) -> None:
     ec2 = account.client("ec2")
     ec2.create_placement_group(GroupName="left", Strategy="spread")
     account.reset()

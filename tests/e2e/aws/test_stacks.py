@@ -1,6 +1,6 @@
-"""The committed aws stacks behind the real engine, in an account that is a stand-in: wiring, types, order, teardown.
+"""The committed aws stacks on the real engine, in the account of the stand-in: wiring, types, order, teardown.
 
-Nothing here is EC2. The program is the project's own without its last two steps: there is no machine to converge.
+Nothing here is EC2. The program is the project's own without its last two steps, since there is no machine to converge.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ STACKS = ("aws-budget", "aws-p5", "aws-cpu", "aws-inf2")
 
 @pytest.fixture(params=[pytest.param("aws-budget", marks=pytest.mark.essential), *STACKS[1:]])
 def project(request: pytest.FixtureRequest, tmp_path: Path, aws_account: AwsAccount) -> Project:
-    """Each committed stack, nothing made yet, in an empty account."""
+    """Return each committed stack, not deployed yet, in an empty account."""
     aws_account.reset()
     return clone_aws_stack(request.param, tmp_path, aws_account)
 
 
 def instances(account: AwsAccount, project: Project) -> dict[str, dict[str, Any]]:
-    """The account's living instances by name."""
+    """Return the account's running and stopped instances by name."""
     region = project.environment["AWS_REGION"]
     living = [{"Name": "instance-state-name", "Values": ["pending", "running", "stopped"]}]
     found = account.client("ec2", region).describe_instances(Filters=living)["Reservations"]
@@ -42,8 +42,8 @@ def instances(account: AwsAccount, project: Project) -> dict[str, dict[str, Any]
     return names
 
 
-def test_a_stack_is_made_found_unchanged_healed_replaced_and_removed_without_a_trace(project: Project, aws_account: AwsAccount) -> None:
-    made = project.must("up")
+def test_stack_lifecycle_leaves_nothing(project: Project, aws_account: AwsAccount) -> None:
+    made = project.run_checked("up")
     described = yaml.safe_load(project.stack_file.read_text())["config"]["rackwright:cluster"]
     living = instances(aws_account, project)
     wanted = {f"{name}{index}": name for name, group in described["groups"].items() for index in range(group["count"])}
@@ -54,7 +54,7 @@ def test_a_stack_is_made_found_unchanged_healed_replaced_and_removed_without_a_t
         interfaces = living[name]["NetworkInterfaces"]
         assert len(interfaces) == (instance_types()[declared["type"]].efa_interfaces if declared.get("efa") else 1)
 
-    again = project.must("up", "--expect-no-changes")
+    again = project.run_checked("up", "--expect-no-changes")
     assert "unchanged" in again.output
 
     lost = next(name for name, group in wanted.items() if group != "login")
@@ -62,28 +62,28 @@ def test_a_stack_is_made_found_unchanged_healed_replaced_and_removed_without_a_t
     ec2.terminate_instances(InstanceIds=[living[lost]["InstanceId"]])
     seen = project.run([*project.pulumi_command("refresh")[:-2], "--preview-only", "--diff"])
     assert lost in seen.output, seen.output
-    project.must("up", "--refresh")
+    project.run_checked("up", "--refresh")
     healed = instances(aws_account, project)
     assert set(healed) == set(wanted) and healed[lost]["InstanceId"] != living[lost]["InstanceId"]
     assert healed[lost]["PrivateIpAddress"] == living[lost]["PrivateIpAddress"]
 
     urn = project.resources()[lost]["urn"]
-    replaced = project.must("up", "--replace", urn)
+    replaced = project.run_checked("up", "--replace", urn)
     anew = instances(aws_account, project)
     assert anew[lost]["InstanceId"] != healed[lost]["InstanceId"], replaced.output
     assert anew[lost]["PrivateIpAddress"] == healed[lost]["PrivateIpAddress"], "its address is free again before it is taken"
     others = set(wanted) - {lost}
     assert {name: anew[name]["InstanceId"] for name in others} == {name: healed[name]["InstanceId"] for name in others}
 
-    project.must("destroy")
-    assert left(aws_account, project) == []
+    project.run_checked("destroy")
+    assert remaining_resources(aws_account, project) == []
 
 
-def test_drift_names_what_another_hand_did_in_the_account(tmp_path: Path, aws_account: AwsAccount) -> None:
+def test_drift_reports_external_account_changes(tmp_path: Path, aws_account: AwsAccount) -> None:
     aws_account.reset()
     project = clone_aws_stack("aws-budget", tmp_path, aws_account)
-    project.must("up")
-    assert looked(project).differences == ()
+    project.run_checked("up")
+    assert scan_resources(project).differences == ()
     ec2 = aws_account.client("ec2", project.environment["AWS_REGION"])
     lost = next(name for name in instances(aws_account, project) if not name.startswith("login"))
     ec2.terminate_instances(InstanceIds=[instances(aws_account, project)[lost]["InstanceId"]])
@@ -91,17 +91,17 @@ def test_drift_names_what_another_hand_did_in_the_account(tmp_path: Path, aws_ac
     login = next(name for name in instances(aws_account, project) if name.startswith("login"))
     ec2.stop_instances(InstanceIds=[instances(aws_account, project)[login]["InstanceId"]])
     ec2.authorize_security_group_ingress(GroupId=project.resources()["entry-rules"]["id"], IpPermissions=hole)
-    found = looked(project)
+    found = scan_resources(project)
     told = {(one.node, one.subject): one for one in found.differences}
     assert (lost, "instance.exists") in told and found.unknown == (), told
     assert told["", "securitygroup entry-rules.ingress tcp 23 from 0.0.0.0/0"].category is Category.SECURITY
     assert told[login, "instance.status"].live in ("stopping", "stopped")
     assert len(told) == 3, told
-    project.must("destroy")
+    project.run_checked("destroy")
 
 
-def looked(project: Project) -> LayerScan:
-    """The resources layer of a look for drift; the other two need machines."""
+def scan_resources(project: Project) -> LayerScan:
+    """Return the resources layer of a drift scan; the other two need machines."""
     log = project.folder / "events"
     log.unlink(missing_ok=True)
     project.environment["PULUMI_DEBUG_COMMANDS"] = "true"
@@ -110,18 +110,18 @@ def looked(project: Project) -> LayerScan:
     return resources.scan(project.stack, said.seconds, resources.events(log.read_text()))
 
 
-def left(account: AwsAccount, project: Project) -> list[str]:
-    """Whatever still carries the stack's tag and lives."""
+def remaining_resources(account: AwsAccount, project: Project) -> list[str]:
+    """Return existing resources with the stack's tag."""
     region = project.environment["AWS_REGION"]
     tagged = account.client("resourcegroupstaggingapi", region).get_resources(
         TagFilters=[{"Key": "rackwright.stack", "Values": [project.stack]}]
     )["ResourceTagMappingList"]
-    gone = ended(account, region)
+    gone = ended_resources(account, region)
     return sorted(one["ResourceARN"] for one in tagged if one["ResourceARN"].rpartition("/")[2] not in gone)
 
 
-def ended(account: AwsAccount, region: str) -> set[str]:
-    """Instances and NAT gateways that EC2 goes on listing for an hour after their end."""
+def ended_resources(account: AwsAccount, region: str) -> set[str]:
+    """Return instances and NAT gateways that EC2 lists for an hour after their end."""
     ec2 = account.client("ec2", region)
     instances = ec2.describe_instances(Filters=[{"Name": "instance-state-name", "Values": ["terminated"]}])["Reservations"]
     gateways = ec2.describe_nat_gateways(Filters=[{"Name": "state", "Values": ["deleted"]}])["NatGateways"]
@@ -129,9 +129,9 @@ def ended(account: AwsAccount, region: str) -> set[str]:
 
 
 @pytest.mark.parametrize("stack", STACKS)
-def test_the_whole_program_previews_and_nothing_is_made(stack: str, tmp_path: Path, aws_account: AwsAccount) -> None:
+def test_preview_of_whole_program_creates_nothing(stack: str, tmp_path: Path, aws_account: AwsAccount) -> None:
     aws_account.reset()
     project = clone_aws_stack(stack, tmp_path, aws_account, whole=True)
-    said = project.must("preview")
+    said = project.run_checked("preview")
     assert "rackwright:ansible:Converge converge create" in said.output
     assert instances(aws_account, project) == {}

@@ -1,6 +1,6 @@
-"""A node as a cloud starts it: with a host key from its user data, a disk that outlives it, and a metadata service that anybody may ask.
+"""A node of a cloud: a host key from its user data, a disk that outlives it, and a metadata service that is open to every process.
 
-A container stands in for the instance, a loop device for the disk, and a web server for the metadata service.
+A container replaces the instance, a loop device the disk, and a web server the metadata service.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DISK_MIB = 64
 
 
 async def _said(_: str) -> None:
-    """Progress that nobody reads."""
+    """Discard a progress message."""
 
 
 OPERATION = RequestContext("urn", STACK, "converge", preview=False, status=_said, info=_said, warn=_said)
@@ -40,7 +40,7 @@ OPERATION = RequestContext("urn", STACK, "converge", preview=False, status=_said
 
 @pytest.fixture(scope="module")
 def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """An empty disk."""
+    """Yield an empty disk."""
     image = tmp_path_factory.mktemp("disk") / "image"
     with image.open("wb") as stream:
         stream.truncate(_DISK_MIB * 2**20)
@@ -53,7 +53,7 @@ def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @dataclass
 class Cloud:
-    """One instance at a time, the disk it is given, and what the last run left on record."""
+    """One instance at a time, its disk, and the record of the last run."""
 
     machines: Machines
     disk: str
@@ -69,18 +69,18 @@ class Cloud:
             podman("rm", "--force", "--time", "0", "--volumes", f"{self.machines.name}-login0")
             self.machines.found.clear()
         self.machines.start("login0")
-        address = self.machines.found["login0"]["address"]  # Behind it is another MAC now, which neighbours would learn in their own time.
+        address = self.machines.found["login0"]["address"]  # Its MAC has changed, which neighbours would learn only after their time-out.
         subprocess.run(["ip", "neighbour", "flush", "to", address], check=False, capture_output=True)
         self.births.append(self.console("cut -d ' ' -f 1,2 /etc/ssh/ssh_host_ed25519_key.pub").strip())
         self.console(f"rm -rf /var/lib/slurm; ip address add {METADATA}/32 dev lo")
         self.console(f"systemd-run --quiet --unit=metadata python3 -m http.server --bind {METADATA} 80")
 
     def console(self, script: str) -> str:
-        """Do something on the instance, past SSH."""
+        """Run a script on the instance without SSH; return its output."""
         return self.machines.on("login0", script)
 
     def up(self) -> LiveResource:
-        """Converge it."""
+        """Converge the instance."""
         inputs = self.inputs()
         if self.record is None:
             self.record = asyncio.run(Converge().create(OPERATION, inputs))
@@ -90,12 +90,12 @@ class Cloud:
         return self.record
 
     def look(self) -> LiveResource:
-        """What a refresh says."""
+        """Return the result of a refresh."""
         assert self.record is not None
         return asyncio.run(Converge().read(OPERATION, RecordedState(self.record.id, self.inputs(), self.record.outputs)))
 
     def inputs(self) -> dict[str, Any]:
-        """What a target would hand to Converge."""
+        """Return the inputs that a target would pass to Converge."""
         host = {
             "address": self.machines.found["login0"]["address"],
             "port": PORT,
@@ -114,7 +114,7 @@ class Cloud:
         return {"plan": self.plan(), "hosts": {"login0": host}, "secrets": secrets, "digests": {}}
 
     def plan(self) -> str:
-        """One node that is everything."""
+        """Return a plan of one node with all roles."""
         machine = self.machines.found["login0"]
         target = {
             "kind": "hosts",
@@ -131,7 +131,7 @@ class Cloud:
         return json.dumps(expand(loaded.cluster, STACK).to_data())
 
     def check(self, key: str) -> dict[str, Any]:
-        """A check's result on the instance."""
+        """Return a check's result on the instance."""
         folder = paths.folder(STACK)
         places = {"--inventory": folder / "inventory.yml", "--ssh-config": folder / "ssh_config", "--results": folder / "again" / "results"}
         words = [str(word) for pair in places.items() for word in pair]
@@ -145,7 +145,7 @@ class Cloud:
 
 @pytest.fixture(scope="module")
 def cloud(lab: Project, disk: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    """An instance that has just started; the lab's image serves as its system, so that packages need not be fetched."""
+    """Yield an instance that has just started; the lab's image is its system, so that no package is downloaded."""
     image = lab.resources()["image"]["outputs"]["image"]
     number = int(lab.stack[1:].split("-")[0])
     identity = tmp_path_factory.mktemp("cloud") / "id_ed25519"
@@ -162,34 +162,34 @@ def cloud(lab: Project, disk: str, tmp_path_factory: pytest.TempPathFactory) -> 
             machines.remove()
 
 
-def pinned(cloud: Cloud) -> list[str]:
-    """Keys that the stack accepts of the node."""
+def accepted_keys(cloud: Cloud) -> list[str]:
+    """Return the host keys that the stack accepts of the node."""
     return [line.partition(" ")[2] for line in paths.known_hosts(STACK).read_text().splitlines()]
 
 
-def shown(cloud: Cloud) -> list[str]:
-    """Keys that the node's server shows."""
+def presented_keys(cloud: Cloud) -> list[str]:
+    """Return the host keys that the node's server presents."""
     machine = cloud.machines.found["login0"]["address"]
     said = subprocess.run(["ssh-keyscan", "-p", str(PORT), machine], capture_output=True, text=True, check=True).stdout
     return sorted(line.partition(" ")[2] for line in said.splitlines() if not line.startswith("#"))
 
 
-def afresh(command: str) -> subprocess.CompletedProcess[str]:
+def run_over_new_connection(command: str) -> subprocess.CompletedProcess[str]:
     """Run a command over a connection of its own, as the stack's configuration has it."""
     words = ["ssh", "-F", str(paths.ssh_config(STACK)), "-o", "ControlPath=none", "login0", command]
     return subprocess.run(words, capture_output=True, text=True, check=False, timeout=900)
 
 
-def test_it_is_born_with_a_key_of_its_user_data_and_ends_with_its_own(cloud: Cloud) -> None:
-    assert cloud.births[0] in shown(cloud) and cloud.public_key not in shown(cloud)
+def test_first_converge_replaces_boot_host_key(cloud: Cloud) -> None:
+    assert cloud.births[0] in presented_keys(cloud) and cloud.public_key not in presented_keys(cloud)
     made = cloud.up()
     assert made.reasons == ()
-    assert shown(cloud) == [cloud.public_key]
-    assert pinned(cloud) == [cloud.public_key]
-    assert afresh("true").returncode == 0, "and it is believed"
+    assert presented_keys(cloud) == [cloud.public_key]
+    assert accepted_keys(cloud) == [cloud.public_key]
+    assert run_over_new_connection("true").returncode == 0, "and it is believed"
 
 
-def test_its_key_is_read_by_root_alone_and_told_to_nobody(cloud: Cloud) -> None:
+def test_host_key_is_readable_by_root_only(cloud: Cloud) -> None:
     assert cloud.console("stat -c '%a %U' /etc/ssh/ssh_host_ed25519_key").split() == ["600", "root"]
     assert cloud.console("cut -d ' ' -f 1,2 /etc/ssh/ssh_host_ed25519_key.pub").strip() == cloud.public_key
     secret = cloud.private_key.splitlines()[3]
@@ -201,32 +201,32 @@ def test_its_key_is_read_by_root_alone_and_told_to_nobody(cloud: Cloud) -> None:
     assert kept == ["secrets.yml"]
 
 
-def test_the_empty_disk_is_mounted_and_belongs_to_who_writes_there(cloud: Cloud) -> None:
+def test_empty_disk_is_mounted_for_its_owner(cloud: Cloud) -> None:
     mounted = cloud.console("findmnt --noheadings --output SOURCE,FSTYPE /var/lib/slurm").split()
     assert mounted == [cloud.disk, "ext4"]
     assert cloud.console("stat -c %U /var/lib/slurm /var/lib/slurm/slurmctld").split() == ["slurm", "slurm"]
     assert "var-lib-slurm.mount" in cloud.console("systemctl show --value --property=Requires slurmctld")
 
 
-def test_a_second_run_changes_nothing_and_a_look_finds_nothing(cloud: Cloud) -> None:
+def test_second_run_and_refresh_change_nothing(cloud: Cloud) -> None:
     assert (cloud.up().outputs["changes"], cloud.up().reasons) == (0, ())
     assert cloud.look().reasons == ()
 
 
-def test_a_disk_that_was_taken_away_is_seen_and_put_back(cloud: Cloud) -> None:
+def test_refresh_reports_and_up_remounts_unmounted_disk(cloud: Cloud) -> None:
     cloud.console("systemctl stop slurmctld slurmd && umount /var/lib/slurm")
     assert any("Mount the disks" in reason for reason in cloud.look().reasons)
     assert cloud.up().reasons == ()
     assert cloud.console("systemctl is-active slurmctld; mountpoint -q /var/lib/slurm && echo mounted").split() == ["active", "mounted"]
 
 
-def test_only_root_may_ask_the_metadata_service(cloud: Cloud) -> None:
+def test_only_root_reaches_metadata_service(cloud: Cloud) -> None:
     ask = f"python3 -c 'import urllib.request as r; print(r.urlopen(\"http://{METADATA}/etc/hostname\", timeout=2).status)' 2>&1 | tail -1"
     assert cloud.console(ask).strip() == "200"
     assert "Connection refused" in cloud.console(f"runuser -u nobody -- {ask}")
 
 
-def test_the_check_sees_a_metadata_service_that_is_open_to_all(cloud: Cloud) -> None:
+def test_check_reports_open_metadata_service(cloud: Cloud) -> None:
     key = "firewall.metadata_service_restricted"
     assert cloud.check(key)["verdict"] == "passed"
     cloud.console("nft flush chain inet rackwright output")
@@ -236,16 +236,16 @@ def test_the_check_sees_a_metadata_service_that_is_open_to_all(cloud: Cloud) -> 
     assert cloud.check(key)["verdict"] == "passed"
 
 
-def test_a_node_made_anew_finds_its_data_and_its_key(cloud: Cloud) -> None:
+def test_recreated_node_keeps_data_and_host_key(cloud: Cloud) -> None:
     cloud.console("touch /var/lib/slurm/slurmctld/of-the-first-life && chown -R 4711:4711 /var/lib/slurm; sync")
     cloud.launch()
     assert cloud.births[0] != cloud.births[1]
     assert cloud.up().reasons == ()
     assert cloud.console("stat -c %U /var/lib/slurm/slurmctld/of-the-first-life").strip() == "slurm"
-    assert (shown(cloud), pinned(cloud)) == ([cloud.public_key], [cloud.public_key])
+    assert (presented_keys(cloud), accepted_keys(cloud)) == ([cloud.public_key], [cloud.public_key])
 
 
-def test_a_disk_with_something_else_on_it_is_refused_in_words(cloud: Cloud) -> None:
+def test_disk_with_foreign_data_is_refused_with_reason(cloud: Cloud) -> None:
     cloud.console("systemctl stop slurmctld slurmd && umount /var/lib/slurm")
     subprocess.run(["wipefs", "--quiet", "--all", cloud.disk], check=True)
     subprocess.run(["mkswap", cloud.disk], check=True, capture_output=True)

@@ -1,4 +1,4 @@
-"""The page of a look for drift, in a browser: it shows what it says, on a desk and on a phone, by day and by night, without a network."""
+"""The page of a drift scan in a browser: contents on a wide and a narrow screen, in light and dark mode, without a network."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CONTRAST = """() => {
     .map(node => { const style = getComputedStyle(node), a = light(parts(style.color)), b = light(ground(node));
       return [node.tagName + ' ' + node.textContent.trim().slice(0, 40), (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05)]; });
 }"""
-"""Every element with text of its own -> its contrast with what is behind it (WCAG 2.2, relative luminance)."""
+"""Every element with text of its own -> its contrast with its background (WCAG 2.2, relative luminance)."""
 
 
 def differs(node: str, layer: Layer, category: Category, subject: str) -> DriftItem:
@@ -55,8 +55,8 @@ FOUND = (
 )
 
 
-def written(folder: Path) -> Path:
-    """The page of a look at which three things differed and one node was silent."""
+def write_page(folder: Path) -> Path:
+    """Write the page of a scan with three differences and one unreachable node; return its path."""
     nodes: dict[str, dict[str, Any]] = {name: {"roles": ["worker"], "gpus": {"count": 8}} for name in ("worker0", "worker1", "worker2")}
     nodes |= {"login0": {"roles": ["login", "controller"], "gpus": None}, "storage0": {"roles": ["storage"], "gpus": None}}
     looks = tuple(
@@ -82,8 +82,8 @@ def browser() -> Iterator[Browser]:
         started.close()
 
 
-class Seen:
-    """The page, opened, and what the browser had to say of it."""
+class OpenPage:
+    """The open page, and the browser's messages and requests."""
 
     def __init__(self, browser: Browser, file: Path, *, width: int = 1200, dark: bool = False) -> None:
         self.page: Page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light")
@@ -95,16 +95,16 @@ class Seen:
         self.page.goto(file.as_uri())
 
     def articles(self) -> list[str]:
-        """Headings of the differences that can be seen."""
+        """Return the headings of the visible differences."""
         return [one.inner_text().splitlines()[0] for one in self.page.locator("article[data-node]").all() if one.is_visible()]
 
 
 @pytest.fixture
 def opened(browser: Browser, tmp_path: Path) -> Iterator[Any]:
-    file, pages = written(tmp_path), []
+    file, pages = write_page(tmp_path), []
 
-    def go(**options: Any) -> Seen:
-        pages.append(Seen(browser, file, **options))
+    def go(**options: Any) -> OpenPage:
+        pages.append(OpenPage(browser, file, **options))
         return pages[-1]
 
     yield go
@@ -112,7 +112,7 @@ def opened(browser: Browser, tmp_path: Path) -> Iterator[Any]:
         one.page.close()
 
 
-def test_it_shows_the_verdict_the_cluster_and_what_differs(opened: Any) -> None:
+def test_page_shows_cluster_and_differences(opened: Any) -> None:
     seen = opened()
     assert "lab" in seen.page.locator("h1").inner_text()
     assert {name for name in ("worker0", "worker2", "login0", "storage0") if name in seen.page.locator("svg").first.inner_html()} == {
@@ -123,18 +123,18 @@ def test_it_shows_the_verdict_the_cluster_and_what_differs(opened: Any) -> None:
     assert len(seen.articles()) == len(FOUND)
 
 
-def test_it_asks_nothing_of_a_network_and_the_browser_has_nothing_to_say(opened: Any) -> None:
+def test_page_loads_without_network_or_errors(opened: Any) -> None:
     seen = opened()
     assert seen.said == [] and [url for url in seen.asked if not url.startswith("file:")] == [] and len(seen.asked) == 1
 
 
 @pytest.mark.parametrize("nodes", [3, 20, 60])
-def test_names_stand_inside_their_boxes(browser: Browser, tmp_path: Path, nodes: int) -> None:
+def test_node_names_fit_their_boxes(browser: Browser, tmp_path: Path, nodes: int) -> None:
     many = {name: {"roles": ["worker"], "gpus": None} for name in ("controller0", *(f"worker-of-rack-{n:02}" for n in range(nodes)))}
     file = tmp_path / "drift.html"
     looks = tuple(LayerScan(layer, 1.0) for layer in Layer)
     file.write_text(page(DriftReport("lab", "0" * 12, NOW, 5.0, looks), CLUSTER, many, [], ()), encoding="utf-8")
-    seen = Seen(browser, file)
+    seen = OpenPage(browser, file)
     out = """() => [...document.querySelectorAll("svg g")]
         .map(g => [g.querySelector("rect.box").getBBox(), g.querySelector("text").getBBox()])
         .filter(([box, text]) => text.x < box.x || text.x + text.width > box.x + box.width).length"""
@@ -143,24 +143,24 @@ def test_names_stand_inside_their_boxes(browser: Browser, tmp_path: Path, nodes:
 
 
 @pytest.mark.parametrize("width", [320, 390, 1200])
-def test_nothing_stands_beside_the_screen(opened: Any, width: int) -> None:
+def test_page_fits_screen_width(opened: Any, width: int) -> None:
     seen = opened(width=width)
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_every_word_can_be_read(opened: Any, dark: bool) -> None:
+def test_text_has_sufficient_contrast(opened: Any, dark: bool) -> None:
     told = opened(dark=dark).page.evaluate(CONTRAST)
     assert len(told) > 20
     assert [(what, round(ratio, 2)) for what, ratio in told if ratio < LEAST_CONTRAST] == []
 
 
-def test_light_and_dark_are_two(opened: Any) -> None:
+def test_light_and_dark_backgrounds_differ(opened: Any) -> None:
     grounds = {opened(dark=dark).page.evaluate("getComputedStyle(document.body).backgroundColor") for dark in (False, True)}
     assert len(grounds) == 2
 
 
-def test_a_box_leaves_out_what_it_names_and_brings_it_back(opened: Any) -> None:
+def test_checkbox_filters_differences(opened: Any) -> None:
     seen = opened()
     for box, left in (("#layer-configuration", 2), ("#category-benign", 2)):
         seen.page.uncheck(box)
@@ -171,7 +171,7 @@ def test_a_box_leaves_out_what_it_names_and_brings_it_back(opened: Any) -> None:
     assert [one for one in seen.articles() if "munge" not in one] == [] and len(seen.articles()) == 1
 
 
-def test_the_boxes_are_worked_by_keys_and_one_sees_where_one_is(opened: Any) -> None:
+def test_keyboard_toggles_checkbox_with_visible_focus(opened: Any) -> None:
     seen = opened()
     for _ in range(30):
         seen.page.keyboard.press("Tab")

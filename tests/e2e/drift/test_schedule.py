@@ -28,7 +28,7 @@ def put(project: Project, file: str, text: str) -> None:
 
 @pytest.fixture
 def units(lab: Project) -> Iterator[dict[str, str]]:
-    """The units as `schedule --dry-run` prints them, by their whole path, installed on the node; afterwards gone."""
+    """Yield the units that `drift-schedule --dry-run` prints, by path, installed on the node; remove them afterwards."""
     said = lab.rackwright("drift-schedule", lab.stack, "--dry-run", "--at", "03:00", "--jitter", "0")
     assert said.ok, said.output
     parts = re.split(r"^# (/\S+)\n", said.output, flags=re.MULTILINE)[1:]
@@ -46,13 +46,13 @@ def units(lab: Project) -> Iterator[dict[str, str]]:
     lab.ssh(_NODE, "systemctl daemon-reload")
 
 
-def test_systemd_has_nothing_to_say_about_them(lab: Project, units: dict[str, str]) -> None:
+def test_systemd_accepts_units(lab: Project, units: dict[str, str]) -> None:
     said = lab.ssh(_NODE, f"systemd-analyze verify {' '.join(units)} 2>&1")
     assert (said.ok, said.output) == (True, "")
 
 
-def test_a_machine_that_was_off_at_the_time_looks_when_it_is_on_again(lab: Project, units: dict[str, str]) -> None:
-    """systemd notes when a timer elapsed last in a stamp's time; one from the day before yesterday has missed a night."""
+def test_timer_catches_up_after_missed_night(lab: Project, units: dict[str, str]) -> None:
+    """systemd stores the last elapse of a timer in a file's time; one from the day before yesterday has missed a night."""
     timer = Path(next(file for file in units if file.endswith(f"{lab.stack}.timer"))).name
     stamp = f"/var/lib/systemd/timers/stamp-{timer}"
     assert lab.ssh(_NODE, f"mkdir -p {Path(stamp).parent} && touch --date='2 days ago' {stamp} && systemctl enable --now {timer}").ok
@@ -65,7 +65,7 @@ def test_a_machine_that_was_off_at_the_time_looks_when_it_is_on_again(lab: Proje
     assert "03:00:00" in state.output, "and the next is tonight"
 
 
-def test_every_hour_somebody_sees_that_a_look_ended(lab: Project, units: dict[str, str]) -> None:
+def test_overdue_timer_runs_every_hour(lab: Project, units: dict[str, str]) -> None:
     timer = Path(next(file for file in units if file.endswith("-overdue.timer"))).name
     assert lab.ssh(_NODE, f"systemctl enable --now {timer}; systemctl start {timer.replace('.timer', '.service')}").status == 1
     assert f"{lab.home} drift-history {lab.stack} --max-age 26h" in lab.ssh(_NODE, f"cat {_SAID}").output

@@ -29,7 +29,7 @@ STEPS = "install,nccl_configure" + (",cuda_configure" if TOOLKIT else "")
 
 @pytest.fixture(scope="module")
 def machine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
-    """A Debian 13 machine without a GPU."""
+    """Yield a Debian 13 machine without a GPU."""
     image = os.environ.get("RACKWRIGHT_TEST_IMAGE") or request.getfixturevalue("lab").resources()["image"]["outputs"]["image"]
     number = os.getpid() % 200
     machines = Machines(f"gpu-packages-{os.getpid()}", f"10.{130 + number % 60}.7", image, tmp_path_factory.mktemp("machine") / "id")
@@ -41,7 +41,7 @@ def machine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def kernel(machine: Machines) -> str:
-    """Return the newest kernel whose headers the archive offers; it stands in for the running one."""
+    """Return the newest kernel whose headers the archive has; it replaces the running one."""
     listed = machine.on("worker0", "apt-get -qq update && apt-cache search --names-only '^linux-headers-6[0-9.]+[+]deb13-amd64$'")
     kernels = [line.split()[0].removeprefix("linux-headers-") for line in listed.splitlines()]
     assert kernels, f"the archive offers no kernel headers: {listed}"
@@ -63,7 +63,7 @@ def apply(machine: Machines, folder: Path, *words: str) -> subprocess.CompletedP
 
 
 def described(machine: Machines) -> dict[str, Any]:
-    """What a stack with the profile of Debian's archive hands over, for this one machine."""
+    """Return the inventory of a stack with the profile of Debian's archive, for this one machine."""
     found = dict(machine.found["worker0"])
     groups = {
         "worker": {
@@ -93,27 +93,27 @@ def described(machine: Machines) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def unbuilt(machine: Machines, tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedProcess[str]:
-    """The first run. It fails since autumn 2026: Debian's driver builds for no kernel of Debian's archive."""
+    """Return the first run. It fails since autumn 2026: Debian's driver builds for no kernel of Debian's archive."""
     return apply(machine, tmp_path_factory.mktemp("first"), "--tags", STEPS)
 
 
 @pytest.fixture(scope="module")
 def installed(machine: Machines, unbuilt: subprocess.CompletedProcess[str], tmp_path_factory: pytest.TempPathFactory) -> Machines:
-    """The machine after a run without the driver's role, and without the package that does not build."""
+    """Return the machine after a run without the driver's role, and without the package that does not build."""
     machine.on("worker0", "dpkg --purge --force-depends nvidia-open-kernel-dkms")
     ended = apply(machine, tmp_path_factory.mktemp("second"), "--tags", STEPS, *WITHOUT_DRIVER)
     assert ended.returncode == 0, ended.stdout[-4000:] + ended.stderr[-2000:]
     return machine
 
 
-def test_driver_that_does_not_build_is_named_with_its_kernel(machine: Machines, unbuilt: subprocess.CompletedProcess[str]) -> None:
-    """Not in the words of the package manager, which take four screens. Once Debian's driver builds again, this test fails."""
+def test_failed_driver_build_reports_kernel(machine: Machines, unbuilt: subprocess.CompletedProcess[str]) -> None:
+    """The message is not the package manager's, which is four screens long. As soon as Debian's driver builds again, this test fails."""
     assert unbuilt.returncode != 0
     assert f"driver 550.163.01 does not build for kernel {kernel(machine)}: " in unbuilt.stdout, unbuilt.stdout[-4000:]
     assert "pci_resize_resource" in unbuilt.stdout and "software.profile" in unbuilt.stdout
 
 
-def test_the_packages_have_the_versions_that_the_plan_says(installed: Machines) -> None:
+def test_packages_match_planned_versions(installed: Machines) -> None:
     told = installed.on("worker0", "dpkg-query -W -f '${Package} ${Version}\\n' nvidia-smi libcuda1 libnccl2 libnccl-dev")
     assert {line.split()[0]: line.split()[1].split("-")[0] for line in told.splitlines()} == {
         "nvidia-smi": "550.163.01",
@@ -123,34 +123,34 @@ def test_the_packages_have_the_versions_that_the_plan_says(installed: Machines) 
     }
 
 
-def test_nccl_is_found_by_the_linker_and_told_what_the_stack_says(installed: Machines) -> None:
+def test_linker_finds_nccl_with_stack_settings(installed: Machines) -> None:
     assert "libnccl.so.2 " in installed.on("worker0", "ldconfig -p")
     assert installed.on("worker0", "cat /etc/nccl.conf").splitlines()[1:] == ["NCCL_SOCKET_IFNAME=eth0"]
 
 
-def test_upgrades_keep_to_the_versions(installed: Machines) -> None:
-    """The pin is above everything a repository may offer."""
+def test_upgrade_keeps_pinned_versions(installed: Machines) -> None:
+    """The pin has a higher priority than every repository."""
     assert re.search(r"550\.163\.01\S* 1001", installed.on("worker0", "apt-cache policy nvidia-smi"))
 
 
 @pytest.mark.skipif(not TOOLKIT, reason="the toolkit is 1.9 GB; RACKWRIGHT_TEST_TOOLKIT=1 fetches it")
-def test_the_toolkit_compiles(installed: Machines) -> None:
-    """For a GPU that is not there."""
+def test_cuda_toolkit_compiles(installed: Machines) -> None:
+    """The program is built for a GPU that the machine does not have."""
     source = "#include <nccl.h>\\n__global__ void nothing() {}\\nint main() { int v; return ncclGetVersion(&v) || v / 100 != 222; }\\n"
     build = f"printf '{source}' > /tmp/nothing.cu && nvcc -arch=sm_90 -o /tmp/nothing /tmp/nothing.cu -lnccl && /tmp/nothing && echo runs"
     assert installed.on("worker0", build).split()[-1] == "runs"
     assert "release 12.4" in installed.on("worker0", "nvcc --version")
 
 
-def test_a_second_run_and_a_look_change_nothing(installed: Machines, tmp_path: Path) -> None:
+def test_second_run_and_check_mode_change_nothing(installed: Machines, tmp_path: Path) -> None:
     for words in ((), ("--check",)):
         ended = apply(installed, tmp_path, "--tags", STEPS, *WITHOUT_DRIVER, *words)
         assert ended.returncode == 0, ended.stdout[-4000:]
         assert " changed=0 " in ended.stdout, ended.stdout[-4000:]
 
 
-def test_without_a_gpu_the_driver_does_not_pass_for_loaded(installed: Machines, tmp_path: Path) -> None:
-    """Up to here and no further: everything is in place, and the module that CUDA needs is not there."""
+def test_check_reports_unloaded_driver_without_gpu(installed: Machines, tmp_path: Path) -> None:
+    """The modules and libraries are in place, and the module that CUDA needs is not loaded."""
     ended = apply(installed, tmp_path, "--tags", "nvidia_driver_service")
     assert ended.returncode != 0
     assert "nvidia_uvm" in ended.stdout, ended.stdout[-4000:]

@@ -1,4 +1,4 @@
-"""The same stack on machines that exist: adopted as they are, converged and proven, seen to change, and let go."""
+"""The same stack on existing machines: adopted as they are, converged and verified, scanned for changes, and released."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support.project import Project, clone
 
 @pytest.fixture(scope="module")
 def machines(lab: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
-    """Four machines; the lab's image serves as their system, so that packages need not be fetched."""
+    """Yield four machines; the lab's image is their system, so that no package is downloaded."""
     image = lab.resources()["image"]["outputs"]["image"]
     number = int(lab.stack[1:].split("-")[0])
     made = Machines(f"{lab.stack}-vms", f"10.{180 + number % 60}.0", image, tmp_path_factory.mktemp("vms") / "id_ed25519")
@@ -28,7 +28,7 @@ def machines(lab: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture(scope="module")
 def hosts(machines: Machines, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """A stack on these machines; nothing is up yet."""
+    """Yield a stack on these machines, before its first `up`."""
     project = clone(tmp_path_factory.mktemp("hosts") / "checkout", number=int(machines.network.split(".")[1]))
     describe(project, machines)
     yield project
@@ -40,13 +40,13 @@ def _ssh(hosts: Project, node: str, command: str) -> str:
 
 
 def _scanned(hosts: Project, *options: str) -> tuple[int, dict[str, dict[str, Any]]]:
-    """What a look at the machines shows, by node."""
+    """Return the results of a scan of the machines, by node."""
     said = hosts.rackwright("hosts", "scan", hosts.stack, "--json", *options)
     return said.status, {machine["node"]: machine for machine in json.loads(said.output[: said.output.rindex("}") + 1])["machines"]}
 
 
 @pytest.mark.essential
-def test_a_look_at_the_machines_tells_what_they_are_and_leaves_nothing(hosts: Project, machines: Machines) -> None:
+def test_hosts_scan_reports_machines_and_leaves_nothing(hosts: Project, machines: Machines) -> None:
     status, seen = _scanned(hosts)
     assert status == 0 and sorted(seen) == ["login0", "storage0", "worker0", "worker1"], seen
     for name, machine in seen.items():
@@ -55,7 +55,7 @@ def test_a_look_at_the_machines_tells_what_they_are_and_leaves_nothing(hosts: Pr
         assert machines.on(name, "cat /home/admin/.ssh/authorized_keys").count("\n") == 1
 
 
-def test_a_missing_host_key_is_written_when_the_console_s_says_the_same(hosts: Project, machines: Machines) -> None:
+def test_hosts_scan_writes_confirmed_host_key(hosts: Project, machines: Machines) -> None:
     hosts.edit(lambda cluster: cluster["target"]["machines"]["worker1"].pop("host_key"))
     status, seen = _scanned(hosts)
     assert status == 1 and seen["worker1"]["wrong"] == ["no host_key is given for it"]
@@ -68,7 +68,7 @@ def test_a_missing_host_key_is_written_when_the_console_s_says_the_same(hosts: P
     assert machines.found["worker1"]["host_key"] in hosts.stack_file.read_text()
 
 
-def test_machines_that_cannot_be_used_are_told_all_at_once_and_left_alone(hosts: Project, machines: Machines) -> None:
+def test_up_reports_all_unusable_machines_at_once(hosts: Project, machines: Machines) -> None:
     written = hosts.stack_file.read_text()
     hosts.stack_file.write_text(written.replace(machines.found["worker0"]["host_key"], "SHA256:" + "AB" * 21 + "A"))
     machines.on("worker1", "mv /etc/sudoers.d/admin /var/tmp/")
@@ -79,7 +79,7 @@ def test_machines_that_cannot_be_used_are_told_all_at_once_and_left_alone(hosts:
     hosts.stack_file.write_text(written)
     assert not said.ok and "Traceback" not in said.output, said.output
     assert "worker0" in said.output and "not the one the stack file gives" in said.output, said.output
-    assert "admin may not become root without a password" in said.output and "/etc/sudoers.d/admin" in said.output, said.output
+    assert "admin has no passwordless sudo" in said.output and "/etc/sudoers.d/admin" in said.output, said.output
     assert "runs debian-11, declared is debian-13" in said.output, said.output
     for name in ("worker0", "worker1", "storage0"):
         keys = machines.on(name, "cat /home/admin/.ssh/authorized_keys")
@@ -87,26 +87,26 @@ def test_machines_that_cannot_be_used_are_told_all_at_once_and_left_alone(hosts:
 
 
 @pytest.mark.essential
-def test_up_ends_with_a_proven_cluster(hosts: Project) -> None:
-    said = hosts.must("up")
+def test_up_verifies_cluster(hosts: Project) -> None:
+    said = hosts.run_checked("up")
     report = hosts.report()
     assert (report["verdict"], len(report["nodes"])) == ("passed", 4), said.output
     assert {check["evidence"] for check in report["checks"]} == {"real"}
 
 
 @pytest.mark.essential
-def test_jobs_run_for_an_ordinary_user(hosts: Project) -> None:
+def test_ordinary_user_runs_job(hosts: Project) -> None:
     said = _ssh(hosts, "login0", "runuser -l alice -c 'srun -N2 hostname'")
     assert sorted(said.split()) == ["worker0", "worker1"]
 
 
 @pytest.mark.essential
-def test_a_second_up_changes_nothing(hosts: Project) -> None:
-    said = hosts.must("up")
+def test_second_up_changes_nothing(hosts: Project) -> None:
+    said = hosts.run_checked("up")
     assert "unchanged" in said.output and "created" not in said.output and "updated" not in said.output, said.output
 
 
-def test_a_look_for_drift_finds_nothing_until_somebody_does_something(hosts: Project, machines: Machines) -> None:
+def test_drift_reports_only_injected_changes(hosts: Project, machines: Machines) -> None:
     for how in ("check mode ran", "nodes answer as on"):
         said = hosts.rackwright("drift", hosts.stack)
         assert said.ok and how in said.output, said.end
@@ -123,8 +123,8 @@ def test_a_look_for_drift_finds_nothing_until_somebody_does_something(hosts: Pro
     assert healed.ok, healed.end
 
 
-def test_a_package_that_somebody_removed_is_drift(hosts: Project, machines: Machines) -> None:
-    """Installed packages are not asked of apt again; what is installed is."""
+def test_refresh_reports_removed_package(hosts: Project, machines: Machines) -> None:
+    """The roles do not run apt for installed packages; they read the list of installed ones."""
     machines.on("worker1", "sed -i.kept '/^Package: psmisc$/,/^$/ s/^Status: .*/Status: deinstall ok config-files/' /var/lib/dpkg/status")
     try:
         hosts.pulumi("refresh")
@@ -133,44 +133,44 @@ def test_a_package_that_somebody_removed_is_drift(hosts: Project, machines: Mach
         machines.on("worker1", "mv /var/lib/dpkg/status.kept /var/lib/dpkg/status")
     assert [reason.split(":")[:3] for reason in said["reasons"]] == [["worker1", " bootstrap", " Install the base packages"]]
     assert "psmisc" in said["reasons"][0] and not said["converged"]
-    hosts.must("up", "--refresh")
+    hosts.run_checked("up", "--refresh")
     assert hosts.report()["verdict"] == "passed"
 
 
-def test_the_stack_came_in_with_a_key_of_its_own_beside_the_owner_s(hosts: Project, machines: Machines) -> None:
+def test_stack_key_is_added_beside_owner_key(hosts: Project, machines: Machines) -> None:
     keys = machines.on("worker0", "cat /home/admin/.ssh/authorized_keys").splitlines()
     assert keys[0] == machines.identity.with_suffix(".pub").read_text().strip()
     assert keys[1].endswith(f"rackwright {hosts.stack}")
 
 
-def test_a_machine_that_does_not_answer_is_a_difference_and_stays_ours(hosts: Project, machines: Machines) -> None:
+def test_unreachable_machine_stays_in_stack(hosts: Project, machines: Machines) -> None:
     subprocess.run(["podman", "pause", f"{machines.name}-worker1"], check=True, capture_output=True)
     try:
         said = hosts.pulumi("refresh")
     finally:
         subprocess.run(["podman", "unpause", f"{machines.name}-worker1"], check=True, capture_output=True)
-    assert "worker1" in said.output and "no SSH server answers" in hosts.resources()["worker1"]["outputs"]["status"], said.output
-    hosts.must("up", "--refresh")
+    assert "worker1" in said.output and "no SSH server responds" in hosts.resources()["worker1"]["outputs"]["status"], said.output
+    hosts.run_checked("up", "--refresh")
     assert hosts.report()["verdict"] == "passed"
 
 
-def test_a_lost_state_is_no_loss_to_a_running_job(hosts: Project) -> None:
-    """Whoever lost the state folder describes the same machines again; they are adopted as they run."""
+def test_running_job_survives_lost_state(hosts: Project) -> None:
+    """A user who has lost the state directory declares the same machines again; they are adopted while they run."""
     job = _ssh(hosts, "login0", "runuser -l alice -c \"sbatch --parsable --output=/dev/null --wrap='sleep 600'\"").strip()
     (hosts.home / ".engine/state/.pulumi/stacks/rackwright" / f"{hosts.stack}.json").unlink()
-    hosts.must("up")
+    hosts.run_checked("up")
     assert hosts.report()["verdict"] == "passed"
     assert _ssh(hosts, "login0", f"squeue -h -j {job} -o %T").strip() == "RUNNING"
     _ssh(hosts, "login0", f"scancel {job}")
 
 
-def test_a_machine_that_leaves_is_out_of_slurm_and_runs_on(hosts: Project, machines: Machines) -> None:
+def test_removed_machine_leaves_slurm_and_keeps_running(hosts: Project, machines: Machines) -> None:
     def shrink(cluster: dict[str, Any]) -> None:
         cluster["groups"]["worker"]["count"] = 1
         del cluster["target"]["machines"]["worker1"]
 
     hosts.edit(shrink)
-    hosts.must("up")
+    hosts.run_checked("up")
     assert hosts.report()["verdict"] == "passed"
     assert _ssh(hosts, "login0", "sinfo -h -N -o %N").split() == ["worker0"]
     assert machines.on("worker1", "systemctl is-active slurmd || true").strip() != "active"
@@ -178,13 +178,13 @@ def test_a_machine_that_leaves_is_out_of_slurm_and_runs_on(hosts: Project, machi
 
 
 @pytest.mark.essential
-def test_destroy_lets_the_machines_go_and_cleans_them_where_asked(hosts: Project, machines: Machines) -> None:
+def test_destroy_releases_and_cleans_machines(hosts: Project, machines: Machines) -> None:
     def clean(cluster: dict[str, Any]) -> None:
         cluster["target"]["on_removal"] = "clean"
 
     hosts.edit(clean)
-    hosts.must("up")
-    hosts.must("destroy")
+    hosts.run_checked("up")
+    hosts.run_checked("destroy")
     for name in ("login0", "worker0", "storage0"):
         left = machines.on(name, "grep -rliIs 'written by rackwright' /etc || true; systemctl is-active slurmd slurmctld slurmdbd || true")
         assert "/etc" not in left and "\nactive" not in f"\n{left}", f"{name}: {left}"

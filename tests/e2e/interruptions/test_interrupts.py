@@ -64,7 +64,7 @@ class Terminal:
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """A stack of one server and one worker; nothing is up yet."""
+    """Yield a stack of one server and one worker, before its first `up`."""
     project = clone(tmp_path_factory.mktemp("interrupts") / "checkout", like="lab-small")
     yield project
     project.remove()
@@ -77,7 +77,7 @@ def _nodes(project: Project, *arguments: str) -> list[str]:
 
 
 def _reboot(project: Project) -> None:
-    """What a reboot leaves: stopped containers, no sockets; and with them the processes of a run that was under way."""
+    """Simulate a reboot: stopped containers, no sockets, and no process of a run."""
     subprocess.run(["podman", "stop", "--time", "0", *_nodes(project, "--all")], capture_output=True, check=True)
     sockets = Path(os.readlink(project.home / project.stack / "sockets"))
     assert sockets.name.startswith("rw-")
@@ -95,9 +95,9 @@ def _wait_until_ended(project: Project) -> None:
 
 def _repair(project: Project) -> str:
     """Run a plain `up`; it has to end with a verdict that passed."""
-    said = project.must("up")
+    said = project.run_checked("up")
     assert project.report()["verdict"] == "passed"
-    # A probe's container may outlive its answer by a moment.
+    # A probe's container may outlive its result by a moment.
     wait_until(lambda: len(_nodes(project)) == 2, lambda: f"containers: {_nodes(project)}")
     assert "warning" not in said.output.lower() and "Traceback" not in said.output, said.end
     return said.output

@@ -31,23 +31,23 @@ def _third_worker(present: bool) -> Any:
         ("bootstrap:", signal.SIGINT, True),
     ],
 )
-def test_a_killed_up_is_healed_by_a_plain_up(healthy: Project, moment: str, blow: signal.Signals, whole_group: bool) -> None:
+def test_up_repairs_killed_up(healthy: Project, moment: str, blow: signal.Signals, whole_group: bool) -> None:
     healthy.edit(_third_worker(True))
     child = healthy.start(healthy.pulumi_command("up"))
     read_until(child, moment)
     (os.killpg if whole_group else os.kill)(child.pid, blow)
     child.communicate(timeout=HANG_SECONDS)
     wait_until(lambda: not list_processes(healthy), lambda: "\n".join(list_processes(healthy)))
-    said = healthy.must("up")
+    said = healthy.run_checked("up")
     assert healthy.report()["verdict"] == "passed"
     assert "worker2" in healthy.incarnations()
     assert "pending" not in said.output.lower(), said.output
     healthy.edit(_third_worker(False))
-    after = healthy.must("up")
+    after = healthy.run_checked("up")
     assert "warning" not in after.output.lower(), after.output
 
 
-def test_a_second_up_at_the_same_time_gets_one_clear_error(healthy: Project) -> None:
+def test_concurrent_up_reports_one_clear_error(healthy: Project) -> None:
     healthy.edit(_third_worker(True))
     first = healthy.start(healthy.pulumi_command("up"))
     read_until(first, "creating")
@@ -56,12 +56,12 @@ def test_a_second_up_at_the_same_time_gets_one_clear_error(healthy: Project) -> 
     output, _ = first.communicate(timeout=HANG_SECONDS)
     assert first.returncode == 0, output
     healthy.edit(_third_worker(False))
-    healthy.must("up")
+    healthy.run_checked("up")
 
 
 @pytest.fixture
 def unrecorded(tmp_path: Path) -> Iterator[Project]:
-    """A copy whose podman is slow to tell that it has made something: a kill finds it made and not on record."""
+    """Yield a copy whose podman delays its result: a kill leaves a container that exists and is not on record."""
     project = clone(tmp_path / "checkout")
     real, slow = shutil.which("podman"), tmp_path / "bin" / "podman"
     slow.parent.mkdir()
@@ -73,11 +73,11 @@ def unrecorded(tmp_path: Path) -> Iterator[Project]:
     assert project.leftovers() == []
 
 
-def test_what_was_made_and_never_recorded_is_removed_by_destroy(unrecorded: Project) -> None:
+def test_destroy_removes_unrecorded_container(unrecorded: Project) -> None:
     child = unrecorded.start(unrecorded.pulumi_command("up"))
     wait_until(lambda: len(unrecorded.leftovers()) == 5, lambda: f"made so far: {unrecorded.leftovers()}")
     os.kill(child.pid, signal.SIGKILL)
     output, _ = child.communicate(timeout=HANG_SECONDS)
     assert len(unrecorded.leftovers()) == 5, output
-    unrecorded.must("destroy")
+    unrecorded.run_checked("destroy")
     assert unrecorded.leftovers() == []

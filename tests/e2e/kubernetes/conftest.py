@@ -32,20 +32,20 @@ def bundle_is_cached() -> bool:
 
 @pytest.fixture(scope="module")
 def settings_before() -> dict[str, str]:
-    """The machine's settings before the lab was created."""
+    """Return the machine's settings before the lab was created."""
     return machine_settings()
 
 
 @pytest.fixture(scope="module")
 def lab(settings_before: dict[str, str], request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """The lab, up and verified; destroyed after the file's last test."""
+    """Yield the lab, up and verified; destroy it after the file's last test."""
     if os.geteuid() != 0:
         pytest.skip("a node of Kubernetes in the lab needs podman as root")
     if request.config.getoption("--tier") == "test" and not bundle_is_cached():
         pytest.skip("Kubernetes was not tested, because its bundle is not built. Build it once with: tools/kubernetes/build")
     project = clone(tmp_path_factory.mktemp("kubernetes") / "checkout", like=request.module.STACK)
     try:
-        project.must("up", timeout=3000)
+        project.run_checked("up", timeout=3000)
         yield project
     finally:
         project.pulumi("destroy")

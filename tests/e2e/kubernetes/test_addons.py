@@ -1,4 +1,4 @@
-"""Queues, sets of jobs and measurements as their users meet them: proven, a job that waits and one that borrows, an addon taken away."""
+"""Queues, job sets and metrics: verified, a job that waits and one that borrows, and the removal of an add-on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _QUEUE = "kueue.x-k8s.io/queue-name"
 
 
 def pods(gpus: int, seconds: int, count: int = 1) -> dict[str, Any]:
-    """A job of pods that hold GPUs for a while."""
+    """Return a job of pods that use GPUs for a while."""
     limits = {"nvidia.com/gpu": str(gpus)}
     container = {"name": "it", "image": own_image("probe"), "args": ["sleep", str(seconds)], "resources": {"limits": limits}}
     pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container]}
@@ -26,20 +26,20 @@ def pods(gpus: int, seconds: int, count: int = 1) -> dict[str, Any]:
 
 
 def job(name: str, namespace: str, gpus: int, seconds: int) -> dict[str, Any]:
-    """A job for the namespace's queue."""
+    """Return a job for the namespace's queue."""
     metadata = {"name": name, "namespace": namespace, "labels": {_QUEUE: namespace}}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": pods(gpus, seconds)}
 
 
 def jobset(name: str, seconds: int) -> dict[str, Any]:
-    """Two pods with six GPUs each, which have to start together."""
+    """Return two pods with six GPUs each, which must start together."""
     metadata = {"name": name, "namespace": "research", "labels": {_QUEUE: "research"}}
     replicated = [{"name": "workers", "replicas": 1, "template": {"spec": pods(6, seconds, count=2)}}]
     return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata, "spec": {"replicatedJobs": replicated}}
 
 
 def autoscaler(deployment: str) -> dict[str, Any]:
-    """By CPU, as the rendered model server's is."""
+    """Return an autoscaler by CPU, like that of the rendered model server."""
     metric = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": deployment}
     spec = {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 2, "metrics": [metric]}
@@ -52,7 +52,7 @@ def autoscaler(deployment: str) -> dict[str, Any]:
 
 
 def admitted(lab: Project, namespace: str, name: str) -> str:
-    """What Kueue says of a job's turn: `True`, or why not."""
+    """Return Kueue's state of a job: `True`, or why it is not admitted."""
     found = json.loads(kubectl(lab, f"-n {namespace} get workloads.kueue.x-k8s.io -o json"))["items"]
     for one in found:
         if one["metadata"]["ownerReferences"][0]["name"] == name:
@@ -63,24 +63,24 @@ def admitted(lab: Project, namespace: str, name: str) -> str:
     return "there is no workload yet"
 
 
-def test_up_ends_with_every_check_passed(lab: Project) -> None:
+def test_up_passes_every_check(lab: Project) -> None:
     report = lab.report()
     assert report["verdict"] == "passed"
     found = {check["id"].partition("[")[0] for check in report["checks"] if check["id"].startswith("addons.")}
     assert found == {"addons.are_available", "addons.webhooks_respond", "addons.queues_match_plan", "addons.metrics_available"}
 
 
-def test_a_second_up_changes_nothing(lab: Project) -> None:
-    said = lab.must("up")
+def test_second_up_changes_nothing(lab: Project) -> None:
+    said = lab.run_checked("up")
     assert "unchanged" in said.output and "created" not in said.output and "updated" not in said.output, said.output
 
 
-def test_phases_applied_again_change_nothing(lab: Project) -> None:
-    said = lab.must("refresh")
+def test_refresh_changes_nothing(lab: Project) -> None:
+    said = lab.run_checked("refresh")
     assert "warning" not in said.output and "updated" not in said.output, said.output
 
 
-def test_a_queued_job_is_admitted_and_one_over_the_quota_waits_with_kueues_reason(lab: Project) -> None:
+def test_kueue_admits_job_and_queues_job_over_quota(lab: Project) -> None:
     create_as(lab, "alice", json.dumps(job("first", "research", 8, 600)))
     wait_for(lambda: admitted(lab, "research", "first"), lambda seen: seen == "True")
     wait_for(lambda: kubectl(lab, "-n research get job first -o jsonpath={.status.ready}"), lambda seen: seen == "1")
@@ -91,26 +91,26 @@ def test_a_queued_job_is_admitted_and_one_over_the_quota_waits_with_kueues_reaso
     assert "condition met" in kubectl(lab, "-n research wait job/second --for=condition=Complete --timeout=280s")
 
 
-def test_who_owns_no_gpu_borrows_what_is_spare_and_no_more_than_the_others_leave(lab: Project) -> None:
+def test_namespace_without_gpus_borrows_unused_ones(lab: Project) -> None:
     create_as(lab, "bob", json.dumps(job("small", "vision", 4, 1)))
     assert "condition met" in kubectl(lab, "-n vision wait job/small --for=condition=Complete --timeout=280s")
     create_as(lab, "alice", json.dumps(job("owner", "research", 8, 600)))
     wait_for(lambda: admitted(lab, "research", "owner"), lambda seen: seen == "True")
     create_as(lab, "bob", json.dumps(job("large", "vision", 8, 600)))
-    wait_for(lambda: admitted(lab, "vision", "large"), lambda seen: seen == "True")  # 8 of 16, of which research lends what it does not use
+    wait_for(lambda: admitted(lab, "vision", "large"), lambda seen: seen == "True")  # 8 of 16, of which research lends its unused ones
     create_as(lab, "alice", json.dumps(job("mine", "research", 4, 1)))
-    wait_for(lambda: admitted(lab, "research", "mine"), lambda seen: seen == "True")  # taken back from who borrowed it
+    wait_for(lambda: admitted(lab, "research", "mine"), lambda seen: seen == "True")  # preempts the borrower
     wait_for(lambda: admitted(lab, "vision", "large"), lambda seen: seen != "True")
     kubectl(lab, "-n research delete job owner mine --wait=true")
     kubectl(lab, "-n vision delete job small large --wait=true")
 
 
-def test_a_jobset_runs_and_its_pods_start_together(lab: Project) -> None:
+def test_jobset_starts_its_pods_together(lab: Project) -> None:
     create_as(lab, "alice", json.dumps(jobset("pair", 3)))
     assert "condition met" in kubectl(lab, "-n research wait jobset/pair --for=condition=Completed --timeout=280s")
 
 
-def test_nodes_and_pods_are_measured_and_an_autoscaler_has_its_figure(lab: Project) -> None:
+def test_metrics_server_serves_nodes_and_autoscaler(lab: Project) -> None:
     lines = kubectl(lab, "top nodes --no-headers").splitlines()
     assert sorted(line.split()[0] for line in lines) == ["login0", "worker0", "worker1"] and "unknown" not in " ".join(lines)
     made = kubectl(lab, f"-n vision create deployment idle --image={own_image('probe')} -- /usr/local/bin/probe sleep 900")
@@ -123,7 +123,7 @@ def test_nodes_and_pods_are_measured_and_an_autoscaler_has_its_figure(lab: Proje
         kubectl(lab, "-n vision delete hpa/idle deployment/idle --wait=true")
 
 
-def test_an_addon_with_unfinished_work_is_not_taken_away(lab: Project) -> None:
+def test_addon_with_running_job_is_not_removed(lab: Project) -> None:
     create_as(lab, "alice", json.dumps(jobset("late", 900)))
     wait_for(lambda: admitted(lab, "research", "late"), lambda seen: seen == "True")
     lab.edit(lambda cluster: cluster["scheduler"].update(addons=["kueue", "metrics-server"]))
@@ -132,12 +132,12 @@ def test_an_addon_with_unfinished_work_is_not_taken_away(lab: Project) -> None:
     kubectl(lab, "-n research delete jobset late pair --wait=true")
 
 
-def test_an_addon_that_nobody_asks_for_any_more_goes_with_all_of_it(lab: Project) -> None:
-    lab.must("up", timeout=3000)
+def test_undeclared_addon_is_removed_completely(lab: Project) -> None:
+    lab.run_checked("up", timeout=3000)
     wait_for(lambda: kubectl(lab, "get namespace jobset-system"), lambda seen: "not found" in seen)
     wait_for(lambda: kubectl(lab, "get crd jobsets.jobset.x-k8s.io"), lambda seen: "not found" in seen)
     lab.edit(lambda cluster: cluster["scheduler"].update(addons=[]))
-    lab.must("up", timeout=3000)
+    lab.run_checked("up", timeout=3000)
     wait_for(
         lambda: kubectl(lab, "get crd,clusterrole,mutatingwebhookconfiguration,apiservice -l rackwright.addon/name -o name"),
         lambda seen: seen == "",
@@ -146,6 +146,6 @@ def test_an_addon_that_nobody_asks_for_any_more_goes_with_all_of_it(lab: Project
     assert lab.report()["verdict"] == "passed"
 
 
-def test_it_goes_and_leaves_nothing(lab: Project) -> None:
-    lab.must("destroy")
+def test_destroy_leaves_nothing(lab: Project) -> None:
+    lab.run_checked("destroy")
     assert lab.leftovers() == []

@@ -1,4 +1,4 @@
-"""Three controllers as their user meets them: up and proven, one stopped, one lost, all restored, a majority lost, fewer and more."""
+"""Three controllers: up and verified, one stopped, one lost, all restored, a majority lost, fewer and more."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rackwright.inventory.time_limits import slowness
 STACK = "lab-k8s-ha"
 CONTROLLERS = ("controller0", "controller1", "controller2")
 MOVES_WITHIN = 20.0
-"""Seconds: three adverts of a second that do not come, or two looks of two seconds that fail; the rest is for a machine that is busy."""
+"""Seconds: three missing adverts of a second, or two failed checks of two seconds; the rest is for a busy machine."""
 _POD = """
 apiVersion: v1
 kind: Pod
@@ -40,25 +40,25 @@ def podman(*words: str) -> None:
 
 
 kubectl = partial(query_kubectl, nodes=CONTROLLERS)
-"""By the address that all nodes know, from a controller that runs."""
+"""Through the virtual address, from a running controller."""
 
 
 def address(lab: Project) -> str:
-    """The control plane's."""
+    """Return the control plane's address."""
     found: str = json.loads(lab.rackwright("inventory", lab.stack, "--json").output)["all"]["vars"]["cluster"]["scheduler"][
         "virtual_address"
     ]
     return found
 
 
-def holders(lab: Project) -> list[str]:
-    """Controllers that have the address."""
+def address_holders(lab: Project) -> list[str]:
+    """Return controllers that have the address."""
     look = f"ip -oneline -4 address show to {address(lab)}/32"
     return [name for name in CONTROLLERS if (said := lab.ssh(name, look)).ok and said.output.strip()]
 
 
-def members(lab: Project, asked: str = "controller0") -> list[str]:
-    """etcd's members as one of them knows them."""
+def etcd_members(lab: Project, asked: str = "controller0") -> list[str]:
+    """Return etcd's members, as one of them lists them."""
     pki = "/etc/kubernetes/pki/etcd"
     trust = f"--cacert={pki}/ca.crt --cert={pki}/healthcheck-client.crt --key={pki}/healthcheck-client.key"
     said = lab.ssh(asked, f"etcdctl --endpoints=https://127.0.0.1:2379 {trust} member list --write-out=json")
@@ -66,14 +66,14 @@ def members(lab: Project, asked: str = "controller0") -> list[str]:
     return sorted(one["name"] for one in json.loads(said.output)["members"])
 
 
-def scaled(lab: Project, controllers: int) -> CommandResult:
-    """What `up` says with so many controllers."""
+def scale_controllers(lab: Project, controllers: int) -> CommandResult:
+    """Run `up` with a number of controllers."""
     lab.edit(lambda cluster: cluster["groups"]["controller"].update(count=controllers))
     return lab.pulumi("up", timeout=3000)
 
 
-def cut_off(lab: Project, file: Path, reached: Callable[[], bool]) -> None:
-    """A restore that is killed as soon as it has come so far."""
+def kill_restore(lab: Project, file: Path, reached: Callable[[], bool]) -> None:
+    """Start a restore and kill it as soon as it has reached a stage."""
     words = ["-m", "rackwright.cli.main", "etcd", "restore", lab.stack, str(file), "--force"]
     child = lab.start([lab.environment["RACKWRIGHT_PYTHON"], *words])
     deadline = time.monotonic() + 3000
@@ -83,8 +83,8 @@ def cut_off(lab: Project, file: Path, reached: Callable[[], bool]) -> None:
     child.communicate()
 
 
-def stage(lab: Project, name: str) -> str:
-    """How far a restore has come on a controller."""
+def restore_stage(lab: Project, name: str) -> str:
+    """Return the stage of a restore on a controller."""
     said = subprocess.run(
         ["podman", "exec", f"{lab.stack}-{name}", "cat", "/var/lib/etcd/rackwright-restore.json"],
         capture_output=True,
@@ -94,25 +94,25 @@ def stage(lab: Project, name: str) -> str:
     return str(json.loads(said.stdout)["stage"]) if said.returncode == 0 and said.stdout else ""
 
 
-def test_up_ends_with_three_controllers_and_every_check_passed(lab: Project) -> None:
+def test_up_passes_every_check_with_three_controllers(lab: Project) -> None:
     report = lab.report()
     assert (report["verdict"], report["level"]) == ("passed", "smoke")
     assert {check["id"].partition(".")[0] for check in report["checks"]} >= {"control_plane", "etcd", "vip"}
-    assert members(lab) == list(CONTROLLERS) and holders(lab) == ["controller0"]
+    assert etcd_members(lab) == list(CONTROLLERS) and address_holders(lab) == ["controller0"]
     assert "not found" in kubectl(lab, "-n kube-system get secret kubeadm-certs")
 
 
-def test_a_second_up_changes_nothing(lab: Project) -> None:
-    said = lab.must("up")
+def test_second_up_changes_nothing(lab: Project) -> None:
+    said = lab.run_checked("up")
     assert "unchanged" in said.output and "created" not in said.output and "updated" not in said.output, said.output
 
 
-def test_phases_applied_again_change_nothing_and_a_look_would_change_nothing(lab: Project) -> None:
-    said = lab.must("refresh")
+def test_refresh_changes_nothing(lab: Project) -> None:
+    said = lab.run_checked("refresh")
     assert "warning" not in said.output and "updated" not in said.output, said.output
 
 
-def test_etcd_and_vrrp_are_the_controllers_alone(lab: Project) -> None:
+def test_firewall_admits_only_controllers_to_etcd(lab: Project) -> None:
     """The worker, a node of the same cluster, reaches the API and not etcd."""
     knock = "timeout 3 bash -c 'exec 3<>/dev/tcp/{}/{}'"
     assert lab.ssh("worker0", knock.format("controller1", 6443)).ok
@@ -120,7 +120,7 @@ def test_etcd_and_vrrp_are_the_controllers_alone(lab: Project) -> None:
     assert lab.ssh("controller0", knock.format("controller1", 2379)).ok
 
 
-def test_the_address_moves_when_its_holder_stops_and_the_worker_goes_on(lab: Project) -> None:
+def test_virtual_address_moves_and_worker_stays_ready(lab: Project) -> None:
     assert "created" in kubectl(lab, "create --filename=-", stdin=_POD.format(image=own_image("probe")))
     assert "condition met" in kubectl(lab, "-n research wait --for=condition=Ready --timeout=280s pod/goes-on")
     known = address(lab)
@@ -132,28 +132,28 @@ def test_the_address_moves_when_its_holder_stops_and_the_worker_goes_on(lab: Pro
         assert lab.ssh("worker0", until).ok
         took = time.monotonic() - stopped
         print(f"the API answers from another controller after {took:.1f} s")
-        assert took < MOVES_WITHIN * slowness() and holders(lab) == ["controller1"]
-        time.sleep(60)  # More than the API waits for a kubelet that does not reach it.
+        assert took < MOVES_WITHIN * slowness() and address_holders(lab) == ["controller1"]
+        time.sleep(60)  # Longer than the API waits for a kubelet that does not report.
         assert "condition met" in kubectl(lab, "wait node/worker0 --for=condition=Ready --timeout=1s")
         assert "Running 0" in kubectl(
             lab, "-n research get pod goes-on -o jsonpath='{.status.phase} {.status.containerStatuses[0].restartCount}'"
         )
     finally:
         podman("start", f"{lab.stack}-controller0")
-    assert verify_until_passed(lab) == {} and holders(lab) == ["controller0"]
+    assert verify_until_passed(lab) == {} and address_holders(lab) == ["controller0"]
 
 
-def test_a_controller_that_is_lost_is_made_again(lab: Project) -> None:
+def test_up_recreates_lost_controller(lab: Project) -> None:
     assert "created" in kubectl(lab, "create configmap kept --from-literal=a=b")
     podman("rm", "--force", "--time", "0", f"{lab.stack}-controller0")
-    lab.must("up", "--refresh", timeout=3000)
+    lab.run_checked("up", "--refresh", timeout=3000)
     assert "kept" in kubectl(lab, "get configmap kept")
-    assert members(lab) == list(CONTROLLERS) and lab.report()["verdict"] == "passed"
+    assert etcd_members(lab) == list(CONTROLLERS) and lab.report()["verdict"] == "passed"
 
 
 @pytest.fixture(scope="module")
 def snapshot(lab: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the cluster held before the object `after` was made."""
+    """Return a snapshot of the cluster before the object `after` was created."""
     file = tmp_path_factory.mktemp("snapshot") / "file"
     assert "created" in kubectl(lab, "create configmap before --from-literal=a=b")
     said = lab.rackwright("etcd", "backup", lab.stack, str(file))
@@ -161,26 +161,26 @@ def snapshot(lab: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def test_a_snapshot_is_put_back_on_all(lab: Project, snapshot: Path) -> None:
+def test_etcd_restore_covers_all_controllers(lab: Project, snapshot: Path) -> None:
     assert "created" in kubectl(lab, "create configmap after --from-literal=a=b")
     said = lab.rackwright("etcd", "restore", lab.stack, str(snapshot), "--force")
     assert said.ok, said.end
     assert "NotFound" in kubectl(lab, "get configmap after") and "before" in kubectl(lab, "get configmap before")
-    assert [members(lab, name) for name in CONTROLLERS] == [list(CONTROLLERS)] * 3
+    assert [etcd_members(lab, name) for name in CONTROLLERS] == [list(CONTROLLERS)] * 3
     assert verify_until_passed(lab) == {}
 
 
-def test_a_restore_that_is_cut_off_is_ended_by_the_next(lab: Project, snapshot: Path) -> None:
+def test_second_restore_completes_interrupted_one(lab: Project, snapshot: Path) -> None:
     assert "created" in kubectl(lab, "create configmap after --from-literal=a=b")
-    cut_off(lab, snapshot, lambda: "swapped" in [stage(lab, name) for name in CONTROLLERS])
-    assert any(stage(lab, name) for name in CONTROLLERS)
+    kill_restore(lab, snapshot, lambda: "swapped" in [restore_stage(lab, name) for name in CONTROLLERS])
+    assert any(restore_stage(lab, name) for name in CONTROLLERS)
     said = lab.rackwright("etcd", "restore", lab.stack, str(snapshot), "--force")
     assert said.ok, said.end
-    assert "NotFound" in kubectl(lab, "get configmap after") and [stage(lab, name) for name in CONTROLLERS] == [""] * 3
+    assert "NotFound" in kubectl(lab, "get configmap after") and [restore_stage(lab, name) for name in CONTROLLERS] == [""] * 3
     assert verify_until_passed(lab) == {}
 
 
-def test_a_majority_that_is_lost_is_said_and_the_way_out_leads_out(lab: Project, tmp_path: Path) -> None:
+def test_lost_majority_is_reported_and_remedy_works(lab: Project, tmp_path: Path) -> None:
     for name in ("controller0", "controller2"):
         podman("rm", "--force", "--time", "0", f"{lab.stack}-{name}")
     said = lab.pulumi("up", "--refresh", timeout=3000)
@@ -189,29 +189,29 @@ def test_a_majority_that_is_lost_is_said_and_the_way_out_leads_out(lab: Project,
     assert backup.ok, backup.end
     restore = lab.rackwright("etcd", "restore", lab.stack, str(tmp_path / "left"), "--force")
     assert restore.ok, restore.end
-    lab.must("up", timeout=3000)
-    assert members(lab) == list(CONTROLLERS) and "before" in kubectl(lab, "get configmap before")
+    lab.run_checked("up", timeout=3000)
+    assert etcd_members(lab) == list(CONTROLLERS) and "before" in kubectl(lab, "get configmap before")
     assert lab.report()["verdict"] == "passed"
 
 
-def test_two_leave_and_come_again(lab: Project) -> None:
-    said = scaled(lab, 1)
+def test_two_controllers_are_removed_and_added(lab: Project) -> None:
+    said = scale_controllers(lab, 1)
     assert said.ok, said.end
-    assert members(lab) == ["controller0"] and "controller1" not in kubectl(lab, "get nodes")
+    assert etcd_members(lab) == ["controller0"] and "controller1" not in kubectl(lab, "get nodes")
     assert set(lab.incarnations()) & {*CONTROLLERS} == {"controller0"}
-    said = scaled(lab, 3)
+    said = scale_controllers(lab, 3)
     assert said.ok, said.end
-    assert members(lab) == list(CONTROLLERS) and "before" in kubectl(lab, "get configmap before")
+    assert etcd_members(lab) == list(CONTROLLERS) and "before" in kubectl(lab, "get configmap before")
     assert lab.report()["verdict"] == "passed"
 
 
-def test_an_even_number_and_another_address_are_refused(lab: Project) -> None:
-    assert "use 1 or 3" in scaled(lab, 2).output
+def test_even_controllers_and_changed_address_are_refused(lab: Project) -> None:
+    assert "use 1 or 3" in scale_controllers(lab, 2).output
     lab.edit(lambda cluster: (cluster["groups"]["controller"].update(count=3), cluster["scheduler"].pop("control_plane_vip")))
     assert "require a common address" in lab.pulumi("up").output
     lab.edit(lambda cluster: cluster["scheduler"].update(control_plane_vip=address(lab)))
 
 
-def test_it_goes_and_leaves_nothing(lab: Project) -> None:
-    lab.must("destroy")
+def test_destroy_leaves_nothing(lab: Project) -> None:
+    lab.run_checked("destroy")
     assert lab.leftovers() == []

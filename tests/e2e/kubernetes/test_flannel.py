@@ -1,4 +1,4 @@
-"""A lab whose pods' network is flannel: up and proven with pods, a second up does nothing, a worker more and less, a lost one, gone."""
+"""A lab with flannel: up and verified with pods, a second `up` without changes, a worker added and removed, one lost, destroy."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ STACK = "lab-k8s-flannel"
 
 
 def passed(lab: Project) -> set[str]:
-    """Checks that are green in the report on record."""
+    """Return the passed checks of the recorded report."""
     return {check["id"] for check in lab.report()["checks"] if check["verdict"] == "passed"}
 
 
-def test_up_ends_with_every_check_passed_and_pods_on_all_workers(lab: Project) -> None:
+def test_up_passes_every_check_with_pods(lab: Project) -> None:
     report = lab.report()
     assert (report["verdict"], report["level"]) == ("passed", "smoke")
     owed = {f"podnetwork.{name}[{node}]" for name in _CHECKS for node in ("login0", "worker0", "worker1")}
@@ -30,39 +30,39 @@ def test_up_ends_with_every_check_passed_and_pods_on_all_workers(lab: Project) -
 _CHECKS = ("agent_runs", "node_cidr_configured", "tunnel_matches_plan", "reaches_other_nodes", "mtu_matches_plan")
 
 
-def test_a_second_up_changes_nothing(lab: Project) -> None:
-    said = lab.must("up")
+def test_second_up_changes_nothing(lab: Project) -> None:
+    said = lab.run_checked("up")
     assert "unchanged" in said.output and "created" not in said.output and "updated" not in said.output, said.output
 
 
-def test_phases_applied_again_change_nothing_and_a_look_would_change_nothing(lab: Project) -> None:
-    said = lab.must("refresh")
+def test_refresh_changes_nothing(lab: Project) -> None:
+    said = lab.run_checked("refresh")
     assert "warning" not in said.output and "updated" not in said.output, said.output
 
 
-def test_a_worker_comes_and_goes_and_the_others_know(lab: Project) -> None:
+def test_other_nodes_follow_added_and_removed_worker(lab: Project) -> None:
     def count(workers: int) -> None:
         lab.edit(lambda cluster: cluster["groups"]["worker"].update(count=workers))
 
     count(3)
-    lab.must("up", timeout=3000)
+    lab.run_checked("up", timeout=3000)
     assert "podnetwork.reaches_other_nodes[worker2]" in passed(lab)
     theirs = kubectl(lab, "get node worker2 -o jsonpath={.spec.podCIDR}").strip()
     assert "dev flannel.1" in lab.ssh("worker0", f"ip route show {theirs}").output
     count(2)
-    lab.must("up", timeout=3000)
+    lab.run_checked("up", timeout=3000)
     assert lab.ssh("worker0", f"ip route show {theirs}").output.strip() == ""
 
 
-def test_a_worker_that_is_lost_is_made_again_and_met_by_the_others(lab: Project) -> None:
-    """It is another node to the cluster, with a range of its own that need not be the one it had."""
+def test_up_recreates_lost_worker(lab: Project) -> None:
+    """The recreated worker is another node for the cluster; its pod range may differ."""
     subprocess.run(["podman", "rm", "--force", "--time", "0", f"{lab.stack}-worker1"], check=True, capture_output=True, timeout=3000)
-    lab.must("up", "--refresh", timeout=3000)
+    lab.run_checked("up", "--refresh", timeout=3000)
     found = json.loads(kubectl(lab, "get nodes -o json"))["items"]
     assert lab.report()["verdict"] == "passed"
     assert len({node["spec"]["podCIDR"] for node in found}) == len(found) == 3
 
 
-def test_it_goes_and_leaves_nothing(lab: Project) -> None:
-    lab.must("destroy")
+def test_destroy_leaves_nothing(lab: Project) -> None:
+    lab.run_checked("destroy")
     assert lab.leftovers() == []

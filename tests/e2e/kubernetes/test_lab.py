@@ -1,4 +1,4 @@
-"""A lab with Kubernetes as its user meets it: up and proven, pods with GPUs, a worker more and less, broken and named, healed, gone."""
+"""A lab with Kubernetes: up and verified, pods with GPUs, a worker added and removed, faults reported and repaired, destroy."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from faults.lab import opened
-from faults.rows import faults
+from faults.fault_table import faults
+from faults.lab import open_lab
 from support.kubernetes import create_as, failed_checks, kubectl, verify_until_passed
 from support.project import Project
 
@@ -30,37 +30,37 @@ spec:
 
 
 @pytest.mark.essential
-def test_up_ends_with_every_check_passed(lab: Project) -> None:
+def test_up_passes_every_check(lab: Project) -> None:
     report = lab.report()
     assert (report["verdict"], report["level"]) == ("passed", "smoke")
     assert {check["id"].partition(".")[0] for check in report["checks"]} >= {"kubernetes", "kubelet", "etcd", "control_plane", "pods"}
 
 
 @pytest.mark.essential
-def test_nodes_make_no_hierarchy_of_control_groups_that_all_would_share(lab: Project, settings_before: dict[str, str]) -> None:
+def test_nodes_create_no_shared_cgroup_hierarchy(lab: Project, settings_before: dict[str, str]) -> None:
     assert machine_settings()["hierarchies"] == settings_before["hierarchies"]
 
 
 @pytest.mark.essential
-def test_a_second_up_changes_nothing(lab: Project) -> None:
-    said = lab.must("up")
+def test_second_up_changes_nothing(lab: Project) -> None:
+    said = lab.run_checked("up")
     assert "unchanged" in said.output and "created" not in said.output and "updated" not in said.output, said.output
 
 
-def test_phases_applied_again_change_nothing_and_a_look_would_change_nothing(lab: Project) -> None:
-    said = lab.must("refresh")
+def test_refresh_changes_nothing(lab: Project) -> None:
+    said = lab.run_checked("refresh")
     assert "warning" not in said.output and "updated" not in said.output, said.output
 
 
 @pytest.mark.essential
-def test_a_look_for_drift_finds_nothing_in_any_layer(lab: Project) -> None:
+def test_drift_scan_finds_nothing(lab: Project) -> None:
     for how in ("check mode ran", "nodes answer as on"):
         said = lab.rackwright("drift", lab.stack)
         assert said.ok and how in said.output, said.end
 
 
 @pytest.mark.essential
-def test_a_user_runs_a_pod_on_all_eight_gpus_and_the_ninth_waits(lab: Project) -> None:
+def test_user_runs_pod_on_all_gpus(lab: Project) -> None:
     image = own_image("probe")
     for name, gpus in (("eight", 8), ("ninth", 1)):
         create_as(lab, "alice", _POD.format(name=name, gpus=gpus, image=image))
@@ -77,7 +77,7 @@ def test_a_user_runs_a_pod_on_all_eight_gpus_and_the_ninth_waits(lab: Project) -
         kubectl(lab, "-n research delete pod eight ninth --ignore-not-found --force --grace-period=0")
 
 
-def test_it_is_accepted_by_jobs_of_an_ordinary_user_and_a_claim_that_takes_nothing_is_named(lab: Project) -> None:
+def test_acceptance_passes_and_reports_read_only_mount(lab: Project) -> None:
     said = lab.rackwright("acceptance", lab.stack, "--level", "smoke")
     assert said.ok, said.end
     report = json.loads((lab.home / lab.stack / "acceptance.json").read_text())
@@ -99,9 +99,9 @@ def test_it_is_accepted_by_jobs_of_an_ordinary_user_and_a_claim_that_takes_nothi
 @pytest.mark.parametrize(
     "key", ["kubernetes.network_matches_plan", "kubernetes.not_reachable_externally", "control_plane.secrets_are_encrypted"]
 )
-def test_exactly_its_check_turns_red(lab: Project, key: str, tmp_path: Path) -> None:
-    """As `make faults` sees of every check."""
-    opened(lab.home / lab.stack, tmp_path).turns_red_by(faults()[key])
+def test_fault_fails_exactly_its_check(lab: Project, key: str, tmp_path: Path) -> None:
+    """`make faults` runs the same test for every check."""
+    open_lab(lab.home / lab.stack, tmp_path).turns_red_by(faults()[key])
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_exactly_its_check_turns_red(lab: Project, key: str, tmp_path: Path) -> 
     ],
     ids=["kubelet", "cni"],
 )
-def test_what_is_broken_is_named(lab: Project, node: str, harm: str, mend: str, named: str) -> None:
+def test_verify_reports_faults(lab: Project, node: str, harm: str, mend: str, named: str) -> None:
     assert lab.ssh(node, harm).ok
     try:
         assert named in failed_checks(lab)
@@ -126,30 +126,30 @@ def test_what_is_broken_is_named(lab: Project, node: str, harm: str, mend: str, 
     assert verify_until_passed(lab) == {}
 
 
-def test_a_worker_comes_and_goes(lab: Project) -> None:
+def test_worker_is_added_and_removed(lab: Project) -> None:
     def count(workers: int) -> None:
         lab.edit(lambda cluster: cluster["groups"]["worker"].update(count=workers))
 
     count(3)
-    lab.must("up", timeout=3000)
+    lab.run_checked("up", timeout=3000)
     assert "worker2" in kubectl(lab, "get nodes")
     count(2)
-    lab.must("up", timeout=3000)
+    lab.run_checked("up", timeout=3000)
     assert "worker2" not in kubectl(lab, "get nodes") and "worker2" not in lab.incarnations()
 
 
-def test_a_control_plane_and_a_worker_that_are_lost_are_made_again_with_what_the_cluster_held(lab: Project) -> None:
+def test_up_recreates_lost_nodes_with_cluster_state(lab: Project) -> None:
     assert "created" in kubectl(lab, "create configmap kept --from-literal=a=b")
     for node in ("login0", "worker1"):
         subprocess.run(["podman", "rm", "--force", "--time", "0", f"{lab.stack}-{node}"], check=True, capture_output=True, timeout=3000)
-    lab.must("up", "--refresh", timeout=3000)
+    lab.run_checked("up", "--refresh", timeout=3000)
     assert "kept" in kubectl(lab, "get configmap kept")
     assert lab.report()["verdict"] == "passed"
 
 
 @pytest.mark.essential
-def test_it_goes_and_leaves_the_machine_as_it_was(lab: Project, settings_before: dict[str, str]) -> None:
-    lab.must("destroy")
+def test_destroy_restores_machine(lab: Project, settings_before: dict[str, str]) -> None:
+    lab.run_checked("destroy")
     assert lab.leftovers() == []
     changed = {name: (before, now) for name, now in machine_settings().items() if now != (before := settings_before[name])}
     assert not changed

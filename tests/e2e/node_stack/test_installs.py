@@ -1,6 +1,6 @@
 """Roles of the node stack on bare Debian 12 and 13: packages come from the distribution's own archive, and a second run changes nothing.
 
-A system in a folder stands in for a machine: it has no services. Those, and what needs a kernel, are seen in test_node_stack.py.
+A system in a folder replaces a machine: it has no services. test_node_stack.py tests services and everything that needs a kernel.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ SCRATCH = {
 }
 
 
-def lacking() -> str:
-    """Why no bare system can be made here; empty where it can."""
+def missing_requirements() -> str:
+    """Return why no bare system can be created here, or an empty text."""
     tools = [tool for tool in ("mmdebstrap", "unshare", "ssh-keygen") if shutil.which(tool) is None]
     if tools:
         return f"not installed: {', '.join(tools)} (apt install mmdebstrap util-linux openssh-client)"
@@ -60,11 +60,11 @@ class Node:
 
     @property
     def root(self) -> Path:
-        """Its tree."""
+        """Return the root of its file system."""
         return self.folder / "root"
 
     def start(self) -> None:
-        """Nothing but the base system, and a server for the logins of the test's key, in name spaces that end with it."""
+        """Install the base system, and start an SSH server for the test's key, in namespaces that end with it."""
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.folder / "id")], check=True)
         command = ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join(PACKAGES)}", SUITES[self.os], str(self.root)]
         subprocess.run(command, check=True, timeout=600, capture_output=True)
@@ -81,29 +81,29 @@ class Node:
         self.running = subprocess.Popen(["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", serve])
         ready = time.monotonic() + 30
         while subprocess.run([*self.ssh(), "true"], capture_output=True, check=False).returncode:
-            assert time.monotonic() < ready, "nobody can log in"
+            assert time.monotonic() < ready, "login failed"
             time.sleep(0.2)
-        self.sh("apt-get -q update")  # The roles do so where the lists are old; a folder that was just made looks young.
+        self.sh("apt-get -q update")  # The roles do so for old lists; those of a new folder seem to be young.
 
     def stop(self) -> None:
-        """What was started ends, and with it the name spaces and what was mounted there."""
+        """Kill the server, and with it the namespaces and their mounts."""
         if self.running:
-            self.running.kill()  # It waits for its child, deaf to anything milder; --kill-child takes that along.
+            self.running.kill()  # unshare waits for its child and ignores other signals; --kill-child ends the child with it.
             self.running.wait()
         shutil.rmtree(self.root, ignore_errors=True)
 
     def ssh(self) -> list[str]:
-        """A login."""
+        """Return the ssh command."""
         return ["ssh", *OPTIONS.format(key=self.folder / "id").split(), "-p", str(self.port), "root@127.0.0.1"]
 
     def sh(self, script: str) -> str:
-        """A command there; it has to succeed."""
+        """Run a command on the node and return its output; fail if the command fails."""
         done = subprocess.run([*self.ssh(), script], capture_output=True, text=True, check=False, timeout=120)
         assert done.returncode == 0, f"{script}: {done.stdout}{done.stderr}"
         return done.stdout.strip()
 
     def apply(self, role: str, stack: dict[str, Any], *words: str, **more: Any) -> int:
-        """The role, as a phase applies it; how much it changed."""
+        """Apply the role as a phase does; return the number of changed tasks."""
         record = {"name": "node0", "os": self.os, "roles": ["login"], "features": [], "rails": []}
         host = {"ansible_host": "127.0.0.1", "ansible_port": self.port, "ansible_user": "root", "node": record}
         cluster = {"stack": "rack", "preinstalled_roles": [], "manage_kernel": True}
@@ -135,8 +135,8 @@ class Node:
 
 @pytest.fixture(scope="module", params=SUITES)
 def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    """A bare system."""
-    if why := lacking():
+    """Yield a bare system."""
+    if why := missing_requirements():
         pytest.skip(why)
     made = Node(request.param, tmp_path_factory.mktemp("node"))
     try:
@@ -164,7 +164,7 @@ def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         ),
     ],
 )
-def test_packages_are_there_and_a_second_run_changes_nothing(node: Node, role: str, stack: dict[str, Any], tools: list[str]) -> None:
+def test_packages_are_installed_once(node: Node, role: str, stack: dict[str, Any], tools: list[str]) -> None:
     assert node.apply(role, stack, "--tags install") > 0
     assert node.apply(role, stack, "--tags install") == 0
     assert node.apply(role, stack, "--tags install --check") == 0
@@ -172,7 +172,7 @@ def test_packages_are_there_and_a_second_run_changes_nothing(node: Node, role: s
         node.sh(tool)
 
 
-def test_a_tool_that_nobody_packages_is_refused_in_words(node: Node) -> None:
+def test_unpackaged_tool_is_refused_with_reason(node: Node) -> None:
     if node.os != "debian-13":
         pytest.skip("Debian 12 has it in NVIDIA's repository")
     with pytest.raises(AssertionError, match="nobody packages nsight-systems for debian-13"):
@@ -180,7 +180,7 @@ def test_a_tool_that_nobody_packages_is_refused_in_words(node: Node) -> None:
 
 
 def wheel(folder: Path, name: str, version: str, code: str) -> None:
-    """A package of one module, as small as one can be."""
+    """Build a package of one module, as small as possible."""
     meta = f"{name}-{version}.dist-info"
     files = {
         f"{name}.py": code,
@@ -192,8 +192,8 @@ def wheel(folder: Path, name: str, version: str, code: str) -> None:
             archive.writestr(path, content)
 
 
-def test_a_wheelhouse_serves_a_node_without_a_way_out(node: Node, tmp_path: Path) -> None:
-    """A tiny package stands in for PyTorch: what is seen is the way from a folder of wheels to an import."""
+def test_wheelhouse_serves_offline_node(node: Node, tmp_path: Path) -> None:
+    """A tiny package replaces PyTorch: the test covers the path from a folder of wheels to an import."""
     wheel(tmp_path, "tinytorch", "2.8.0", "import tinydep\nname = 'torch'\n")
     wheel(tmp_path, "tinydep", "1.0", "")
     wheel(tmp_path, "broken", "1.0", "import nowhere\n")

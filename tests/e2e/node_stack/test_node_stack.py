@@ -1,6 +1,6 @@
-"""Tuning, scratch disks and users of a directory on a machine with a kernel and services of its own: set, found, broken as faults say.
+"""Tuning, scratch disks and directory users on a machine with a kernel and services of its own: configured, verified, damaged by faults.
 
-An emulated machine: what is seen here is real Linux, tuned, mdadm, slapd and SSSD, and says nothing about speed.
+An emulated machine: it runs real Linux, tuned, mdadm, slapd and SSSD, and gives no information on speed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import ansible_runner
 import pytest
 import yaml
-from faults.rows import HELPERS, faults
+from faults.fault_table import HELPERS, faults
 from support.check_verdict import verdict
 from support.emulated_machines import EmulatedMachines, missing_requirements
 
@@ -55,12 +55,12 @@ PACKAGES = (
     *("e2fsprogs", "libnss-sss", "libpam-sss", "mdadm", "sssd-common", "sssd-dbus", "sssd-ldap", "sssd-tools", "tuned", "xfsprogs"),
     *("ldap-utils", "openssl", "slapd"),
 )
-"""What the roles install, since the emulator takes minutes for a package, and the directory that SSSD asks."""
+"""Packages of the roles, since the emulator takes minutes for a package, and the directory server that SSSD queries."""
 TUNING = sorted(key for key in checks() if key.startswith("tuning."))
 
 
 class Stack:
-    """The machine and what is declared of it. No engine: the phase and the checks are what is looked at."""
+    """The machine and its declaration, without the engine: the phase and the checks are under test."""
 
     def __init__(self, folder: Path) -> None:
         self.machines = EmulatedMachines(folder / "machines", packages=PACKAGES, spare_disks=2)
@@ -70,7 +70,7 @@ class Stack:
         self.password.write_text(f"{SECRET}\n", encoding="utf-8")
 
     def describe(self, **more: Any) -> None:
-        """The inventory of the cluster above, with something else."""
+        """Write the inventory of the cluster above, with further settings."""
         bind = {"dn": "cn=reader,dc=example,dc=org", "password_file": str(self.password)}
         loaded = load_cluster({**CLUSTER, "directory": {"ldap": {**LDAP, "bind": bind}}, **more})
         assert loaded.cluster is not None, loaded.findings
@@ -78,8 +78,8 @@ class Stack:
         self.inventory.write_text(yaml.safe_dump(inventory(expand(loaded.cluster, "rack"), hosts)), encoding="utf-8")
 
     def run(self, *words: str) -> tuple[int, int, str]:
-        """The phase bootstrap: exit code, how much it changed, what it said."""
-        shutil.rmtree(self.runner, ignore_errors=True)  # ansible-runner keeps the last command line there, --check among it, for a next run
+        """Run the phase bootstrap; return exit code, number of changed tasks and output."""
+        shutil.rmtree(self.runner, ignore_errors=True)  # ansible-runner stores the last command line there, with --check, for a next run
         self.runner.mkdir()
         done = ansible_runner.run(
             private_data_dir=str(self.runner),
@@ -93,13 +93,13 @@ class Stack:
         return done.rc, done.stats["changed"].get(NODE, 0), done.stdout.read()
 
     def converge(self, *words: str) -> int:
-        """How much it changed; it has to succeed."""
+        """Run the phase, which must succeed; return the number of changed tasks."""
         code, changed, said = self.run(*words)
         assert code == 0, said[-4000:]
         return changed
 
     def look(self) -> dict[str, tuple[str, str]]:
-        """Verdict and reason of every check of tuning, one by one: the run of all has time-outs that the emulator misses."""
+        """Return verdict and reason of every tuning check, one by one: the emulator exceeds the time-outs of a full run."""
         declared = load(self.inventory)
         named = {key: getattr(test_tuning, f"test_{key.removeprefix('tuning.')}") for key in TUNING}
         return {key: verdict(check, declared, NODE, self.machines.try_on) for key, check in named.items()}
@@ -107,7 +107,7 @@ class Stack:
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """One machine, up and described."""
+    """Yield one machine, up and declared."""
     if why := missing_requirements():
         pytest.skip(why)
     made = Stack(tmp_path_factory.mktemp("stack"))
@@ -124,17 +124,17 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 @pytest.fixture(scope="module")
 def node(stack: Stack) -> EmulatedMachines:
-    """The machine, converged."""
+    """Return the machine, converged."""
     assert stack.converge() > 0
     return stack.machines
 
 
-def test_converging_again_changes_nothing(node: EmulatedMachines, stack: Stack) -> None:
+def test_second_converge_changes_nothing(node: EmulatedMachines, stack: Stack) -> None:
     assert stack.converge() == 0
     assert stack.converge("--check") == 0
 
 
-def test_the_kernel_has_what_the_stack_says(node: EmulatedMachines, stack: Stack) -> None:
+def test_kernel_settings_match_stack(node: EmulatedMachines, stack: Stack) -> None:
     assert node.on(NODE, "cat /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages /proc/sys/vm/swappiness").split() == ["8", "11"]
     assert "[madvise]" in node.on(NODE, "cat /sys/kernel/mm/transparent_hugepage/enabled")
     assert node.on(NODE, "tuned-adm active").endswith("rackwright")
@@ -144,7 +144,7 @@ def test_the_kernel_has_what_the_stack_says(node: EmulatedMachines, stack: Stack
 
 
 @pytest.mark.parametrize("key", TUNING)
-def test_exactly_its_check_turns_red(node: EmulatedMachines, stack: Stack, key: str) -> None:
+def test_fault_fails_exactly_its_check(node: EmulatedMachines, stack: Stack, key: str) -> None:
     fault = faults()[key]
     node.on(NODE, f"{HELPERS}\n{fault.apply}")
     found = stack.look()
@@ -153,28 +153,28 @@ def test_exactly_its_check_turns_red(node: EmulatedMachines, stack: Stack, key: 
     assert {verdict for verdict, _ in stack.look().values()} == {"passed"}, stack.look()
 
 
-def test_a_setting_that_somebody_changed_is_found_and_put_right(node: EmulatedMachines, stack: Stack) -> None:
+def test_converge_repairs_changed_setting(node: EmulatedMachines, stack: Stack) -> None:
     node.on(NODE, "sysctl --quiet --write vm.swappiness=77; echo 3 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages")
     assert stack.converge("--check") > 0
     assert stack.converge() > 0
     assert {verdict for verdict, _ in stack.look().values()} == {"passed"}, stack.look()
 
 
-def test_two_empty_disks_are_one_place_for_all(node: EmulatedMachines) -> None:
+def test_two_empty_disks_become_one_scratch_mount(node: EmulatedMachines) -> None:
     assert node.on(NODE, "findmnt --noheadings --output FSTYPE /local-scratch") == "xfs"
     assert "raid0" in node.on(NODE, "cat /proc/mdstat")
     node.on(NODE, "runuser -u alice -- touch /local-scratch/of-alice")
     assert node.on(NODE, "stat -c '%a %U' /local-scratch /local-scratch/of-alice").split() == ["1777", "root", "644", "alice"]
 
 
-def test_an_array_that_was_stopped_is_found_again_with_its_files(node: EmulatedMachines, stack: Stack) -> None:
+def test_stopped_array_is_assembled_with_its_files(node: EmulatedMachines, stack: Stack) -> None:
     node.on(NODE, "umount /local-scratch && mdadm --stop /dev/md/scratch")
     assert stack.converge() > 0
     assert node.on(NODE, "ls /local-scratch") == "of-alice"
     assert stack.converge() == 0
 
 
-def test_a_disk_with_something_on_it_is_refused_and_nothing_is_written(node: EmulatedMachines, stack: Stack) -> None:
+def test_disk_with_data_is_refused_and_unchanged(node: EmulatedMachines, stack: Stack) -> None:
     node.on(NODE, "umount /local-scratch && mdadm --stop /dev/md/scratch && wipefs --quiet --all /dev/vdb /dev/vdc && mkswap /dev/vdc")
     code, _, said = stack.run()
     assert code != 0 and "/dev/vdc: expected an empty disk, found swap - nothing was written to any disk" in said, said[-3000:]
@@ -186,14 +186,14 @@ def test_a_disk_with_something_on_it_is_refused_and_nothing_is_written(node: Emu
     assert node.on(NODE, "wipefs --noheadings --output TYPE /dev/vdb /dev/vdc") == ""
 
 
-def test_users_of_a_directory_are_users_of_the_node(node: EmulatedMachines) -> None:
+def test_directory_users_exist_on_node(node: EmulatedMachines) -> None:
     assert node.on(NODE, "getent passwd carol").startswith("carol:*:5001:5001:")
     assert node.on(NODE, "id -nG carol").split() == ["carol", "physics"]
     assert node.on(NODE, "sss_ssh_authorizedkeys carol").startswith("ssh-ed25519 AAAA")
     assert "authorizedkeyscommand /usr/bin/sss_ssh_authorizedkeys" in node.on(NODE, "sshd -T").lower()
 
 
-def test_who_may_log_in_is_the_filters_to_say_and_finds_a_home(node: EmulatedMachines) -> None:
+def test_filter_selects_logins_with_home_directory(node: EmulatedMachines) -> None:
     asked = "sssctl user-checks -a acct -s login {} 2>&1 || true"
     assert "pam_acct_mgmt: Success" in node.on(NODE, asked.format("carol"))
     assert "Permission denied" in node.on(NODE, asked.format("dave"))
@@ -201,7 +201,7 @@ def test_who_may_log_in_is_the_filters_to_say_and_finds_a_home(node: EmulatedMac
     assert node.on(NODE, "stat -c '%U' /home/carol") == "carol"
 
 
-def test_the_directorys_password_is_nobody_elses_to_read(node: EmulatedMachines, stack: Stack) -> None:
+def test_directory_password_is_readable_by_root_only(node: EmulatedMachines, stack: Stack) -> None:
     assert node.on(NODE, "stat -c '%a %U %G' /etc/sssd/sssd.conf").split() == ["640", "root", "root"]
     assert node.on(NODE, f"grep -c {SECRET} /etc/sssd/sssd.conf") == "1"
     assert "Permission denied" in node.try_on(NODE, "runuser -u alice -- cat /etc/sssd/sssd.conf").stderr

@@ -1,4 +1,4 @@
-"""Power saving in the lab: an idle worker's container stops, nothing takes that for drift, and a job or a look wakes it."""
+"""Power saving in the lab: an idle worker's container stops, no scan reports that as drift, and a job or a scan resumes the node."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _power(project: Project, node: str) -> str:
 
 
 def _agents(project: Project) -> list[str]:
-    """Process numbers of the stack's power agents."""
+    """Return the process numbers of the stack's power agents."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -38,7 +38,7 @@ def _agents(project: Project) -> list[str]:
 
 
 def _falls_asleep(project: Project, node: str = "worker0", seconds: float = HANG_SECONDS) -> None:
-    """Waits until the container has stopped and Slurm counts the node as off."""
+    """Wait until the container has stopped and Slurm counts the node as powered down."""
     deadline = time.monotonic() + seconds
     while _status(project, node) != "exited" or "POWERED_DOWN" not in _power(project, node):
         assert time.monotonic() < deadline, f"{node}: {_status(project, node)}, {_power(project, node)}\n{_log(project)}"
@@ -51,11 +51,11 @@ def _log(project: Project) -> str:
 
 @pytest.fixture(scope="module")
 def saving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """A small stack that saves power, up and verified."""
+    """Yield a small stack with power saving, up and verified."""
     project = clone(tmp_path_factory.mktemp("power") / "checkout", like="lab-small")
     project.edit(lambda cluster: cluster["scheduler"].update(power_saving=dict(SAVING)))
     try:
-        project.must("up", timeout=2400)
+        project.run_checked("up", timeout=2400)
         yield project
     finally:
         for pid in _agents(project):
@@ -64,70 +64,70 @@ def saving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     assert project.leftovers() == []
 
 
-def test_an_idle_worker_s_container_stops_and_up_is_a_no_op(saving: Project) -> None:
+def test_idle_worker_stops_and_up_changes_nothing(saving: Project) -> None:
     assert saving.report()["verdict"] == "passed"
     lives = saving.incarnations()
     _falls_asleep(saving)
-    said = saving.must("up")
+    said = saving.run_checked("up")
     assert "no changes. " in said.output and "updated" not in said.output, said.output
     assert (saving.incarnations(), _status(saving, "worker0")) == (lives, "exited")
 
 
-def test_a_refresh_wakes_it_and_finds_nothing(saving: Project) -> None:
+def test_refresh_resumes_worker_and_finds_nothing(saving: Project) -> None:
     lives = saving.incarnations()
     assert _status(saving, "worker0") == "exited"
-    said = saving.must("refresh")
+    said = saving.run_checked("refresh")
     assert "warning" not in said.output and "updated" not in said.output, said.output
     assert (saving.incarnations(), _status(saving, "worker0")) == (lives, "running")
     assert _power(saving, "worker0") == "State=IDLE"
 
 
-def test_a_look_for_drift_wakes_it_and_finds_nothing(saving: Project) -> None:
+def test_drift_scan_resumes_worker_and_finds_nothing(saving: Project) -> None:
     _falls_asleep(saving)
     said = saving.rackwright("drift", saving.stack)
     assert said.ok, said.end + _log(saving)
-    assert _status(saving, "worker0") == "running", "nobody can tell what a node that sleeps would answer"
+    assert _status(saving, "worker0") == "running", "a suspended node has no result, so the scan must resume it"
 
 
-def test_a_job_wakes_it_and_runs_there(saving: Project) -> None:
+def test_job_resumes_worker(saving: Project) -> None:
     _falls_asleep(saving)
     said = saving.as_user("srun --gres=gpu:2 hostname")
     assert said.ok and said.output.splitlines()[-1] == "worker0", said.output + _log(saving)
-    said = saving.must("up")
+    said = saving.run_checked("up")
     assert "no changes. " in said.output, said.output
 
 
-def test_verify_wakes_it(saving: Project) -> None:
+def test_verify_resumes_worker(saving: Project) -> None:
     _falls_asleep(saving)
     said = saving.rackwright("verify", saving.stack, "--level", "smoke")
     assert said.ok, said.end + _log(saving)
 
 
-def test_an_administrator_s_drain_outlasts_the_idle_time(saving: Project) -> None:
-    """A broken node that is switched off comes back as if nothing were wrong with it."""
+def test_drained_worker_is_not_suspended(saving: Project) -> None:
+    """A broken node that is powered off would return as if it were healthy."""
     saving.ssh("login0", "scontrol update NodeName=worker0 State=DRAIN Reason='bad disk'")
     time.sleep(80)
     assert (_status(saving, "worker0"), _power(saving, "worker0")) == ("running", "State=IDLE+DRAIN")
     saving.ssh("login0", "scontrol update NodeName=worker0 State=RESUME")
 
 
-def test_a_change_wakes_it_and_a_dead_agent_is_started_again(saving: Project) -> None:
+def test_up_resumes_worker_and_restarts_agent(saving: Project) -> None:
     _falls_asleep(saving)
     for pid in _agents(saving):
         subprocess.run(["kill", "-9", pid], check=True)
     saving.edit(lambda cluster: cluster["scheduler"]["power_saving"].update(suspend_time="70s"))
-    saving.must("up")
+    saving.run_checked("up")
     assert len(_agents(saving)) == 1
     assert saving.report()["verdict"] == "passed"
     assert saving.as_user("srun hostname").output.splitlines()[-1] == "worker0"
 
 
-def test_a_sleeping_worker_leaves_and_a_new_one_of_that_name_is_converged(saving: Project) -> None:
+def test_suspended_worker_is_removed_and_recreated(saving: Project) -> None:
     life = saving.incarnations()["worker0"]
 
     def workers(count: int) -> None:
         saving.edit(lambda cluster: cluster["groups"]["worker"].update(count=count))
-        saving.must("up")
+        saving.run_checked("up")
 
     workers(2)
     _falls_asleep(saving, "worker1")
@@ -135,23 +135,23 @@ def test_a_sleeping_worker_leaves_and_a_new_one_of_that_name_is_converged(saving
     assert _status(saving, "worker1") == "" and set(saving.incarnations()) == {"login0", "worker0"}
     _falls_asleep(saving)
     subprocess.run(["podman", "rm", "--force", "--time", "0", f"{saving.stack}-worker0"], check=True, capture_output=True)
-    saving.must("up", "--refresh")
+    saving.run_checked("up", "--refresh")
     assert saving.incarnations()["worker0"] != life
     assert saving.report()["verdict"] == "passed"
 
 
-def test_power_saving_is_switched_off_with_everybody_awake(saving: Project) -> None:
+def test_disabling_power_saving_resumes_workers(saving: Project) -> None:
     _falls_asleep(saving)
     saving.edit(lambda cluster: cluster["scheduler"].pop("power_saving"))
-    saving.must("up")
+    saving.run_checked("up")
     assert (_status(saving, "worker0"), _power(saving, "worker0"), _agents(saving)) == ("running", "State=IDLE", [])
     assert not (saving.home / saving.stack / "power.log").exists()
     saving.edit(lambda cluster: cluster["scheduler"].update(power_saving=dict(SAVING)))
-    saving.must("up")
+    saving.run_checked("up")
 
 
-def test_destroy_leaves_no_container_no_process_and_no_file(saving: Project) -> None:
+def test_destroy_leaves_no_container_process_or_file(saving: Project) -> None:
     _falls_asleep(saving)
-    saving.must("destroy")
+    saving.run_checked("destroy")
     assert (saving.leftovers(), _agents(saving)) == ([], [])
     assert not (saving.home / saving.stack).exists()

@@ -1,7 +1,6 @@
-"""What cannot be changed under jobs is changed on drained nodes, one after the other: jobs elsewhere go on, and a bad node ends it.
+"""Rolling update: changes that need nodes without jobs run on drained nodes, one after the other. Other jobs continue, a bad node stops it.
 
-The lab's drivers are simulated: a node whose record of its GPUs names another driver than the plan's stands for one whose driver is to be
-replaced.
+The lab's drivers are simulated: a node whose GPU record has another driver than the plan represents a node whose driver must be replaced.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ OLD = "550.54.15"
 SERVED = "nvidia-smi --query-gpu=driver_version --format=csv,noheader | sort -u"
 
 
-def age(lab: Project, *nodes: str) -> None:
-    """Give nodes an older driver than the plan's, and what was expected of them when that was the plan's."""
+def set_old_driver(lab: Project, *nodes: str) -> None:
+    """Give nodes an older driver than the plan's, with the health check's expectations of that time."""
     for node in nodes:
         files = "/var/lib/rackwright/gpus.json /etc/rackwright/health.json"
         said = lab.ssh(node, f"""sed -i 's/"driver": "[^"]*"/"driver": "{OLD}"/' {files} && {SERVED}""")
@@ -30,66 +29,66 @@ def state(lab: Project, node: str) -> str:
 
 @pytest.fixture(scope="module")
 def driver(lab: Project) -> str:
-    """The plan's driver."""
+    """Return the plan's driver."""
     return lab.ssh("worker0", SERVED).output.strip()
 
 
 @pytest.fixture(scope="module")
 def rolled(lab: Project, driver: str) -> CommandResult:
-    """An `up` that replaces the drivers of both workers while a job runs on the second."""
-    age(lab, "worker0", "worker1")
+    """Run an `up` that replaces the drivers of both workers while a job runs on the second."""
+    set_old_driver(lab, "worker0", "worker1")
     submit = "sbatch --parsable -w worker1 --gres=gpu:2 --output=/dev/null --wrap='sleep 45'"
     lab.job = lab.as_user(submit).output.split()[-1]  # type: ignore[attr-defined]
-    return lab.must("up", "--refresh")
+    return lab.run_checked("up", "--refresh")
 
 
-def test_workers_are_rolled_one_after_the_other(lab: Project, rolled: CommandResult, driver: str) -> None:
+def test_workers_are_updated_one_after_the_other(lab: Project, rolled: CommandResult, driver: str) -> None:
     told = rolled.output
-    assert f"worker0 is rolled: driver {OLD} is loaded, {driver} is declared" in told, told
+    assert f"rolling update of worker0: driver {OLD} is loaded, {driver} is declared" in told, told
     assert told.index("rolling worker0 (0 of 2 done)") < told.index("rolling worker1 (1 of 2 done)")
     assert [lab.ssh(node, SERVED).output.strip() for node in ("worker0", "worker1")] == [driver, driver]
 
 
-def test_the_job_that_ran_meanwhile_ended_where_it_began(lab: Project, rolled: CommandResult) -> None:
+def test_running_job_ends_on_its_node(lab: Project, rolled: CommandResult) -> None:
     rows = lab.ssh("login0", f"sacct -X -n -P -j {lab.job} -o state,nodelist,restarts,elapsedraw").output.split()  # type: ignore[attr-defined]
     assert len(rows) == 1, rows
     ended, node, restarts, seconds = rows[0].split("|")
     assert (ended, node, restarts) == ("COMPLETED", "worker1", "0") and int(seconds) >= 45
 
 
-def test_afterwards_both_take_jobs_and_all_is_proven(lab: Project, rolled: CommandResult) -> None:
+def test_updated_workers_run_jobs_and_pass_checks(lab: Project, rolled: CommandResult) -> None:
     assert sorted(lab.as_user("srun -N2 --gres=gpu:8 hostname").output.split()) == ["worker0", "worker1"]
     assert lab.report()["verdict"] == "passed"
 
 
 @pytest.fixture(scope="module")
 def broken(lab: Project, rolled: CommandResult) -> Iterator[CommandResult]:
-    """An `up` whose canary has lost a GPU; what is left is put right by the next one."""
-    age(lab, "worker0", "worker1")
+    """Yield an `up` whose canary has lost a GPU; the next one repairs the rest."""
+    set_old_driver(lab, "worker0", "worker1")
     lab.ssh("worker0", "rackwright-gpu-fault missing 3")
     yield lab.pulumi("up", "--refresh")
     lab.ssh("worker0", "rackwright-gpu-fault clear")
-    lab.must("up", "--refresh")
+    lab.run_checked("up", "--refresh")
     assert lab.report()["verdict"] == "passed"
 
 
-def test_a_canary_that_fails_its_checks_stays_out_with_the_reason(lab: Project, broken: CommandResult) -> None:
+def test_failed_canary_stays_drained_with_reason(lab: Project, broken: CommandResult) -> None:
     assert not broken.ok and "gpu.count_matches_plan: expected 8, found 7" in broken.output, broken.output
     assert "DRAIN" in state(lab, "worker0") and "Reason=rackwright: gpu.count_matches_plan: expected 8, found 7" in state(lab, "worker0")
 
 
-def test_the_others_are_not_touched_and_go_on(lab: Project, broken: CommandResult) -> None:
-    assert "worker0: the roll stopped here and left it drained; not touched: worker1" in broken.output, broken.output
+def test_failed_canary_leaves_other_workers_running(lab: Project, broken: CommandResult) -> None:
+    assert "worker0: the rolling update stopped here with this batch drained; not touched: worker1" in broken.output, broken.output
     assert lab.ssh("worker1", SERVED).output.strip() == OLD
     assert "DRAIN" not in state(lab, "worker1")
 
 
-def test_an_operator_rolls_by_hand(lab: Project, rolled: CommandResult) -> None:
+def test_rolling_update_command_updates_one_worker(lab: Project, rolled: CommandResult) -> None:
     said = lab.rackwright("rolling-update", lab.stack, "--nodes", "worker1")
     assert said.ok and said.output.strip().endswith("rolled 1 of 1: worker1"), said.output
     assert "DRAIN" not in state(lab, "worker1")
 
 
-def test_containers_are_not_rebooted(lab: Project, rolled: CommandResult) -> None:
+def test_rolling_update_refuses_to_reboot_containers(lab: Project, rolled: CommandResult) -> None:
     said = lab.rackwright("rolling-update", lab.stack, "--reboot")
     assert said.status == 2 and "they have no kernel of their own" in said.output, said.output

@@ -1,4 +1,4 @@
-"""The last of the session: `pulumi destroy` leaves nothing, and says so when asked again."""
+"""The end of the session: `pulumi destroy` leaves nothing, and a second one reports that there is nothing to delete."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from support.project import Project
 
 
 @pytest.mark.essential
-def test_destroy_leaves_no_container_volume_network_secret_or_key_even_where_a_node_is_unreachable(lab: Project) -> None:
+def test_destroy_with_unreachable_node_leaves_nothing(lab: Project) -> None:
     subprocess.run(["podman", "pause", f"{lab.stack}-worker0"], check=True, capture_output=True)
-    lab.must("destroy")
+    lab.run_checked("destroy")
     assert lab.leftovers() == []
     secrets = subprocess.run(["podman", "secret", "ls", "--format", "{{.Name}}"], capture_output=True, text=True, check=True).stdout
     assert f"rackwright.{lab.stack}." not in secrets
@@ -19,13 +19,13 @@ def test_destroy_leaves_no_container_volume_network_secret_or_key_even_where_a_n
 
 
 @pytest.mark.essential
-def test_a_removed_stack_has_nothing_left_to_remove(lab: Project) -> None:
+def test_second_destroy_removes_nothing(lab: Project) -> None:
     said = lab.rackwright("down", lab.stack, "--by-label")
     assert said.ok and "no container, volume, network or secret with the label of stack" in said.output, said.output
 
 
-def test_the_stack_comes_up_again_after_a_destroy(lab: Project) -> None:
-    lab.must("up")
+def test_up_recreates_destroyed_stack(lab: Project) -> None:
+    lab.run_checked("up")
     assert lab.report()["verdict"] == "passed"
 
 
@@ -33,5 +33,5 @@ def test_down_by_label_works_without_state(lab: Project) -> None:
     said = lab.rackwright("down", lab.stack, "--by-label")
     assert said.ok and "removed container" in said.output, said.output
     assert lab.leftovers() == []
-    lab.must("refresh")
-    lab.must("destroy")
+    lab.run_checked("refresh")
+    lab.run_checked("destroy")

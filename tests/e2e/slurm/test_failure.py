@@ -1,4 +1,4 @@
-"""Failures are told with host, task and the decisive lines; they are remembered, and the next run goes on."""
+"""Failures are reported with host, task and the decisive lines; they are recorded, and the next run continues."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TASK = """
 
 @pytest.fixture
 def broken(healthy: Project) -> Iterator[Project]:
-    """A checkout in which one role fails on one node."""
+    """Yield a checkout in which one role fails on one node."""
     tasks = healthy.folder / "roles/gpu/tasks/service.yml"
     written = tasks.read_text()
     tasks.write_text(written + _TASK)
@@ -25,7 +25,7 @@ def broken(healthy: Project) -> Iterator[Project]:
     tasks.write_text(written)
 
 
-def test_a_failing_task_names_host_and_task_and_shows_what_it_said(broken: Project) -> None:
+def test_failed_task_reports_host_task_and_output(broken: Project) -> None:
     said = broken.pulumi("up")
     assert not said.ok
     assert "worker0: gpu: Refuse to go on" in said.output and "the disk is full" in said.output, said.output
@@ -33,8 +33,8 @@ def test_a_failing_task_names_host_and_task_and_shows_what_it_said(broken: Proje
     assert broken.resources()["converge"]["outputs"]["converged"] is False
 
 
-def test_a_failed_converge_is_remembered_through_a_refresh_that_does_not_look(broken: Project) -> None:
-    """A plain Read clears the engine's memory of the failure, and the next up does nothing."""
+def test_resources_only_refresh_keeps_failed_converge(broken: Project) -> None:
+    """A plain Read clears the engine's record of the failure, and the next up does nothing."""
 
     def resources_only(cluster: dict[str, Any]) -> None:
         cluster["refresh_scope"] = "resources"
@@ -51,13 +51,13 @@ def test_a_failed_converge_is_remembered_through_a_refresh_that_does_not_look(br
     broken.edit(everything)
 
 
-def test_the_next_up_goes_on_once_the_cause_is_gone(lab: Project) -> None:
-    lab.must("up")
+def test_next_up_continues_after_repair(lab: Project) -> None:
+    lab.run_checked("up")
     assert lab.resources()["converge"]["outputs"]["converged"] is True
     assert lab.report()["verdict"] == "passed"
 
 
-def test_a_typo_in_the_stack_file_is_one_finding_without_a_traceback(lab: Project) -> None:
+def test_stack_file_typo_is_one_finding(lab: Project) -> None:
     written = lab.stack_file.read_text()
     lab.stack_file.write_text(written.replace("count:", "cuont:", 1))
     try:

@@ -1,4 +1,4 @@
-"""A worker more, a worker less: the others are not disturbed, and nobody's job is taken away unasked."""
+"""A worker added and removed: other nodes are not disturbed, and no running job is cancelled."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ def _workers(count: int) -> Any:
 
 @pytest.fixture(scope="module")
 def grown(lab: Project) -> Iterator[Project]:
-    """The stack with a third worker, added while a job runs on the first."""
+    """Yield the stack with a third worker, added while a job runs on the first."""
     lab.job = lab.as_user("sbatch --parsable -w worker0 --output=/dev/null --wrap='sleep 600'").output.split()[-1]  # type: ignore[attr-defined]
     lab.before = lab.incarnations()  # type: ignore[attr-defined]
     lab.edit(_workers(3))
-    lab.foretold = lab.must("preview").output  # type: ignore[attr-defined]
-    lab.must("up")
+    lab.foretold = lab.run_checked("preview").output  # type: ignore[attr-defined]
+    lab.run_checked("up")
     yield lab
     lab.as_user("scancel -u alice")
     lab.edit(_workers(2))
-    lab.must("up")
+    lab.run_checked("up")
 
 
-def test_the_new_worker_takes_jobs_and_was_checked(grown: Project) -> None:
+def test_new_worker_is_verified_and_runs_jobs(grown: Project) -> None:
     assert grown.as_user("srun -w worker2 --gres=gpu:8 hostname").output.strip() == "worker2"
     checks = [check for check in grown.report()["checks"] if check["node"] == "worker2"]
     assert len(checks) > 15 and {check["verdict"] for check in checks} <= {"passed", "skipped"}
 
 
-def test_the_preview_said_so_in_words_and_afterwards_there_is_nothing_to_say(grown: Project) -> None:
+def test_preview_announces_new_worker(grown: Project) -> None:
     assert "adds worker2, joins it to Slurm and verifies it (groups.worker.count)" in grown.foretold  # type: ignore[attr-defined]
     said = grown.rackwright("impact", grown.stack)
     assert said.ok and said.output.startswith("no changes: stack "), said.output
 
 
-def test_nodes_that_were_there_live_on(grown: Project) -> None:
+def test_scaling_keeps_existing_nodes(grown: Project) -> None:
     before = grown.before  # type: ignore[attr-defined]
     assert {name: life for name, life in grown.incarnations().items() if name in before} == before
 
 
-def test_the_job_that_ran_meanwhile_still_runs(grown: Project) -> None:
+def test_scaling_keeps_running_job(grown: Project) -> None:
     assert grown.as_user(f"squeue -h -j {grown.job} -o %T").output.strip() == "RUNNING"  # type: ignore[attr-defined]
 
 
-def test_a_worker_with_a_job_may_not_leave_and_the_job_is_named(grown: Project) -> None:
+def test_busy_worker_is_not_removed(grown: Project) -> None:
     job = grown.as_user("sbatch --parsable -w worker2 --output=/dev/null --wrap='sleep 600'").output.split()[-1]
 
     def shrink(cluster: dict[str, Any]) -> None:
@@ -64,12 +64,12 @@ def test_a_worker_with_a_job_may_not_leave_and_the_job_is_named(grown: Project) 
     foretold = grown.rackwright("impact", grown.stack)
     assert foretold.ok and foretold.output.startswith("drains worker2, then removes it (groups.worker.count)"), foretold.output
     said = grown.pulumi("up")
-    assert not said.ok and f"{job}" in said.output and "worker2 cannot leave" in said.output, said.output
+    assert not said.ok and f"{job}" in said.output and "worker2 cannot be removed" in said.output, said.output
     assert "Traceback" not in said.output
     assert "worker2" in grown.incarnations()
     assert grown.as_user(f"squeue -h -j {job} -o %T").output.strip() == "RUNNING"
     grown.as_user(f"scancel {job}")
-    grown.must("up")
+    grown.run_checked("up")
     assert "worker2" not in grown.incarnations()
     report = grown.report()
     assert report["verdict"] == "passed"

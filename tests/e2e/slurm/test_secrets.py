@@ -1,4 +1,4 @@
-"""No secret lies where it does not belong: not in the state, its backups, reports, logs or process lists."""
+"""Secrets exist in one place only: not in the state, its backups, reports, logs or process lists."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ALLOWED = ("secrets.yml", "id_ed25519")
 
 
 def _secrets(project: Project) -> list[bytes]:
-    """The stack's secrets as they are on disk, 0600, in the one place where they may be."""
+    """Return the stack's secrets from their only place on disk, mode 0600."""
     folder = project.home / project.stack
     for name in _ALLOWED:
         assert (folder / name).stat().st_mode & 0o777 == 0o600
@@ -26,20 +26,20 @@ def _files(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file() and path.name not in _ALLOWED]
 
 
-def test_the_canaries_are_real(lab: Project) -> None:
+def test_secrets_exist_on_disk(lab: Project) -> None:
     munge = base64.b64decode(_secrets(lab)[0]) if len(_secrets(lab)[0]) > 1000 else base64.b64decode(_secrets(lab)[1])
     assert len(munge) == 1024
 
 
-def test_no_secret_is_in_state_backups_reports_or_the_checkout(lab: Project) -> None:
-    lab.must("refresh")
+def test_files_contain_no_secret(lab: Project) -> None:
+    lab.run_checked("refresh")
     places = [*_files(lab.home), *(path for path in _files(lab.folder) if "__pycache__" not in path.parts)]
     leaks = [str(path) for secret in _secrets(lab) for path in places if secret in path.read_bytes()]
     assert leaks == []
     assert len(places) > 50
 
 
-def test_no_secret_is_printed_by_a_run_that_fails_and_quotes_it(lab: Project) -> None:
+def test_failing_run_prints_no_secret(lab: Project) -> None:
     tasks = lab.folder / "roles/munge/tasks/service.yml"
     written = tasks.read_text()
     tasks.write_text(written + "\n- name: Quote the key\n  ansible.builtin.fail:\n    msg: 'the key is {{ secrets.munge_key }}'\n")
@@ -50,10 +50,10 @@ def test_no_secret_is_printed_by_a_run_that_fails_and_quotes_it(lab: Project) ->
         assert "[secret]" in said.output
     finally:
         tasks.write_text(written)
-        lab.must("up")
+        lab.run_checked("up")
 
 
-def test_no_secret_is_an_argument_of_a_process_on_any_node(lab: Project) -> None:
+def test_process_arguments_contain_no_secret(lab: Project) -> None:
     for node in lab.incarnations():
         listing = lab.ssh(node, "cat /proc/*/cmdline | tr '\\0' '\\n'").output.encode()
         assert b"sshd" in listing

@@ -1,4 +1,4 @@
-"""A playbook of the user's own is applied after its phase, again when it changes, and seen by refresh when somebody undoes it."""
+"""A playbook of the user is applied after its phase, applied again when it changes, and compared by a refresh."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLAYBOOK = """
 
 @pytest.fixture(scope="module")
 def own(lab: Project) -> Iterator[Project]:
-    """The stack with a playbook of its own after the scheduler; without it afterwards."""
+    """Yield the stack with a playbook of its own after the scheduler; remove it afterwards."""
     (lab.folder / "site").mkdir()
     (lab.folder / "site" / "note.yml").write_text(PLAYBOOK.format(word="first"))
     lab.edit(lambda cluster: cluster.update(hooks={"after_scheduler": ["site/note.yml"]}))
@@ -31,23 +31,23 @@ def own(lab: Project) -> Iterator[Project]:
     lab.edit(lambda cluster: cluster.pop("hooks"))
     lab.ssh("worker0", "rm -f /etc/site-note")
     lab.ssh("worker1", "rm -f /etc/site-note")
-    lab.must("up")
+    lab.run_checked("up")
 
 
-def test_it_is_applied_applied_again_when_it_changes_and_watched(own: Project) -> None:
-    own.must("up")
+def test_site_playbook_is_applied_reapplied_and_compared(own: Project) -> None:
+    own.run_checked("up")
     assert own.ssh("worker1", "cat /etc/site-note").output.strip() == "first worker1"
     (own.folder / "site" / "note.yml").write_text(PLAYBOOK.format(word="second"))
-    own.must("up")
+    own.run_checked("up")
     assert own.ssh("worker1", "cat /etc/site-note").output.strip() == "second worker1"
     own.ssh("worker0", "rm /etc/site-note")
-    seen = own.must("refresh")
+    seen = own.run_checked("refresh")
     assert "worker0: note: Leave a note" in seen.output, seen.output
-    own.must("up")
+    own.run_checked("up")
     assert own.ssh("worker0", "cat /etc/site-note").output.strip() == "second worker0"
 
 
-def test_a_file_that_is_not_there_stops_a_preview(own: Project) -> None:
+def test_missing_playbook_stops_preview(own: Project) -> None:
     (own.folder / "site" / "note.yml").rename(own.folder / "site" / "away.yml")
     said = own.pulumi("preview")
     (own.folder / "site" / "away.yml").rename(own.folder / "site" / "note.yml")

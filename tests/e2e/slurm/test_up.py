@@ -1,4 +1,4 @@
-"""`pulumi up` ends with a proven cluster; again, it changes nothing and says so."""
+"""`pulumi up` ends with a verified cluster; a second one changes nothing and reports that."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from support.project import Project
 pytestmark = pytest.mark.essential
 
 
-def test_up_ends_with_every_check_passed(lab: Project) -> None:
+def test_up_passes_every_check(lab: Project) -> None:
     report = lab.report()
     assert (report["verdict"], report["level"]) == ("passed", "smoke")
     assert len(report["checks"]) >= 100
     assert {check["verdict"] for check in report["checks"]} <= {"passed", "skipped"}
 
 
-def test_an_ordinary_user_runs_jobs_on_all_gpus_of_both_workers(lab: Project) -> None:
+def test_ordinary_user_runs_job_on_all_gpus(lab: Project) -> None:
     said = lab.as_user("srun -N2 --gres=gpu:8 hostname")
     assert said.ok and sorted(said.output.split()) == ["worker0", "worker1"], said.output
 
 
-def test_a_batch_job_leaves_its_output_on_the_shared_file_system_and_a_record(lab: Project) -> None:
+def test_batch_job_writes_output_and_accounting_record(lab: Project) -> None:
     said = lab.as_user("mkdir -p /mnt/sharedfs/alice && cd /mnt/sharedfs/alice && sbatch --wait --parsable --output=out --wrap=hostname")
     assert said.ok, said.end
     job = said.output.split()[-1]
@@ -30,20 +30,20 @@ def test_a_batch_job_leaves_its_output_on_the_shared_file_system_and_a_record(la
     assert "COMPLETED" in lab.as_user(f"sacct -n -X -j {job} -o state").output
 
 
-def test_a_second_up_changes_nothing_and_tells_the_age_of_the_proof(lab: Project) -> None:
+def test_second_up_reports_age_of_verification(lab: Project) -> None:
     before = (lab.home / lab.stack / "report.json").stat().st_mtime_ns
-    said = lab.must("up")
+    said = lab.run_checked("up")
     assert "unchanged" in said.output and "created" not in said.output and "updated" not in said.output, said.output
     assert "no changes. " in said.output and "ago at level smoke" in said.output, said.output
     assert (lab.home / lab.stack / "report.json").stat().st_mtime_ns == before
 
 
-def test_a_preview_of_what_is_up_announces_nothing(lab: Project) -> None:
-    said = lab.must("preview")
+def test_preview_of_running_stack_announces_nothing(lab: Project) -> None:
+    said = lab.run_checked("preview")
     assert " create" not in said.output and " update" not in said.output.replace("previewing update", "").replace("Previewing update", "")
 
 
-def test_an_edit_that_cannot_be_done_is_refused_before_anything_is_touched(lab: Project) -> None:
+def test_up_refuses_impossible_edit_before_any_change(lab: Project) -> None:
     before = lab.stack_file.read_text()
     lab.edit(lambda cluster: cluster["groups"]["worker"].update(reserved_addresses=65))
     try:
@@ -55,12 +55,12 @@ def test_an_edit_that_cannot_be_done_is_refused_before_anything_is_touched(lab: 
         lab.stack_file.write_text(before)
 
 
-def test_a_refresh_of_a_healthy_lab_finds_nothing(lab: Project) -> None:
-    said = lab.must("refresh")
+def test_refresh_of_healthy_lab_finds_nothing(lab: Project) -> None:
+    said = lab.run_checked("refresh")
     assert "warning" not in said.output and "updated" not in said.output, said.output
 
 
-def test_only_the_login_node_is_published(lab: Project) -> None:
+def test_only_login_node_is_published(lab: Project) -> None:
     listing = subprocess.run(
         ["podman", "ps", "--filter", f"label=rackwright.stack={lab.stack}", "--format", "{{.Names}} {{.Ports}}"],
         capture_output=True,
@@ -71,17 +71,17 @@ def test_only_the_login_node_is_published(lab: Project) -> None:
     assert published == [f"{lab.stack}-login0"]
 
 
-def test_the_stack_file_is_as_the_user_left_it(lab: Project) -> None:
+def test_up_keeps_stack_file_unchanged(lab: Project) -> None:
     assert "encryptionsalt" not in lab.stack_file.read_text()
 
 
-def test_another_install_step_replaces_no_node(lab: Project) -> None:
-    """A careless image input would delete all workers in parallel."""
+def test_changed_install_step_replaces_no_node(lab: Project) -> None:
+    """An image input that replaces nodes would delete all workers in parallel."""
     install = lab.folder / "roles/base/tasks/install.yml"
     written = install.read_text()
     install.write_text(written + "\n# another image\n")
     try:
-        said = lab.must("preview", "--diff")
+        said = lab.run_checked("preview", "--diff")
         assert "rackwright:lab:Node" not in said.output or "replace" not in said.output, said.output
         assert "+-" not in said.output and "- rackwright:lab:Node" not in said.output, said.output
         assert "rackwright:lab:Image" in said.output, said.output

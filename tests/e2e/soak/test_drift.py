@@ -1,4 +1,4 @@
-"""Clean looks for drift by the hundred, with jobs running: no false alarm, and no process, file or connection is left by any of them."""
+"""Hundreds of drift scans of a clean stack with running jobs: no false alarm, and no leftover process, file or connection."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ import pytest
 from support.project import Project
 
 LOOKS = int(os.environ.get("RACKWRIGHT_SOAK_LOOKS", "100"))
-"""At five seconds each, 1000 take an hour and a half."""
+"""Number of scans; at five seconds each, 1000 take an hour and a half."""
 TOLD = 50
-"""After so many looks it says how it goes, and counts what is left of them."""
+"""Number of scans after which progress is printed and leftovers are counted."""
 SETTLED = 3
-"""Looks after which connections stand and records are kept."""
+"""Number of scans after which connections are open and records are written."""
 
 
 @pytest.fixture
 def busy(lab: Project) -> Iterator[Project]:
-    """The stack with jobs that come and go on every worker."""
+    """Yield the stack with jobs that start and end on every worker."""
     scratch = lab.folder.parent / "tmp"
     scratch.mkdir()
     lab.environment["TMPDIR"] = str(scratch)
@@ -37,7 +37,7 @@ def busy(lab: Project) -> Iterator[Project]:
 
 
 def own(project: Project) -> dict[str, int]:
-    """What a copy of the project holds on this machine: processes that name it, and files of its folder, its home and for a while."""
+    """Return what a copy of the project has on this machine: processes that name it, and files of its folder, its state and /tmp."""
     folder = project.folder
     processes = 0
     for entry in Path("/proc").iterdir():
@@ -50,21 +50,21 @@ def own(project: Project) -> dict[str, int]:
 
 
 def on_nodes(project: Project) -> dict[str, int]:
-    """Connections to each node's SSH server, and what is left in its folder for temporary files."""
+    """Return connections to each node's SSH server, and leftovers in its folder for temporary files."""
     count = "ss -Htn state established '( sport = :22 )' | wc -l; ls -A /tmp | wc -l"
     told = {node: project.ssh(node, count).output.split() for node in ("login0", "worker0", "worker1", "storage0")}
     return {f"{node} {what}": int(value) for node, both in told.items() for what, value in zip(("connections", "files"), both, strict=True)}
 
 
 def look(project: Project, number: int) -> dict[str, Any]:
-    """One look's document; it has to be clean."""
+    """Return the report of one scan, which must be clean."""
     said = project.rackwright("drift", project.stack, "--json")
     found: dict[str, Any] = json.loads(said.output[said.output.index("{\n") :])
     assert found["state"] == "clean", f"look {number}: {json.dumps(found['differences'] or found['layers'], indent=1)}"
     return {"seconds": said.seconds, **found}
 
 
-def test_a_hundred_looks_find_nothing_and_leave_nothing(busy: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_repeated_scans_find_and_leave_nothing(busy: Project, capsys: pytest.CaptureFixture[str]) -> None:
     for number in range(SETTLED):
         look(busy, number)
     before = {**own(busy), **on_nodes(busy)}

@@ -1,4 +1,4 @@
-"""A first `pulumi up` is killed at a moment nobody chose: the next one heals it, or `destroy` removes it, with nothing left either way."""
+"""A first `pulumi up`, killed at a random time: the next one repairs it, or `destroy` removes it, with nothing left in either case."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BLOWS = [(signal.SIGKILL, False), (signal.SIGKILL, True), (signal.SIGINT, True)
 
 @pytest.fixture
 def nothing(tmp_path: Path) -> Iterator[Project]:
-    """A copy of the project whose stack has never been up."""
+    """Yield a copy of the project whose stack was never up."""
     project = clone(tmp_path / "checkout")
     yield project
     project.remove()
@@ -27,7 +27,7 @@ def nothing(tmp_path: Path) -> Iterator[Project]:
 
 
 @pytest.mark.parametrize("turn", range(6))
-def test_a_first_up_killed_at_any_moment_is_healed_and_removed(nothing: Project, turn: int) -> None:
+def test_up_or_destroy_recovers_killed_first_up(nothing: Project, turn: int) -> None:
     blow, whole_group = _BLOWS[turn % len(_BLOWS)]
     moment = random.uniform(0.3, _LONGEST)
     told = f"{blow.name} after {moment:.1f} s, {'group' if whole_group else 'engine alone'}"

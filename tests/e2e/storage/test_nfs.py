@@ -1,6 +1,6 @@
-"""Storage over NFS on two machines with kernels of their own: served, mounted, proven and broken as the roles, checks and faults say.
+"""Storage over NFS on two machines with kernels of their own: served, mounted, verified and damaged by faults.
 
-Emulated machines: what is seen here is real Linux and real NFS, and says nothing about speed.
+Emulated machines: they run real Linux and real NFS, and give no information on speed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import ansible_runner
 import pytest
 import yaml
-from faults.rows import HELPERS, faults
+from faults.fault_table import HELPERS, faults
 from support.check_verdict import verdict
 from support.emulated_machines import DISK_MIB, EmulatedMachines, missing_requirements
 
@@ -46,7 +46,7 @@ CLUSTER: dict[str, Any] = {
 
 
 class Stack:
-    """The machines and what is declared of them. No engine: the phases and the checks are what is looked at."""
+    """The machines and their declaration, without the engine: the phases and the checks are under test."""
 
     def __init__(self, folder: Path) -> None:
         self.machines = EmulatedMachines(folder / "machines")
@@ -54,7 +54,7 @@ class Stack:
         self.runner = folder / "runner"
 
     def describe(self) -> None:
-        """The inventory of the cluster above."""
+        """Write the inventory of the cluster above."""
         loaded = load_cluster(CLUSTER)
         assert loaded.cluster is not None, loaded.findings
         plan = expand(loaded.cluster, "nfs")
@@ -62,8 +62,8 @@ class Stack:
         self.inventory.write_text(yaml.safe_dump(inventory(plan, hosts)), encoding="utf-8")
 
     def converge(self, *words: str) -> dict[str, int]:
-        """The phases bootstrap and storage; how much each changed, by node."""
-        shutil.rmtree(self.runner, ignore_errors=True)  # ansible-runner keeps the last command line there, --check among it, for a next run
+        """Run the phases bootstrap and storage; return the number of changed tasks of each, by node."""
+        shutil.rmtree(self.runner, ignore_errors=True)  # ansible-runner stores the last command line there, with --check, for a next run
         self.runner.mkdir()
         phases = self.inventory.with_name("phases.yml")
         phases.write_text("".join(f"- import_playbook: {ROOT}/playbooks/{phase}.yml\n" for phase in ("bootstrap", "storage")))
@@ -80,7 +80,7 @@ class Stack:
         return {name: done.stats["changed"].get(name, 0) for name in ADDRESSES}
 
     def look(self) -> dict[str, tuple[str, str]]:
-        """Verdict and reason of every check that looks at storage, one by one: the run of all has time-outs that the emulator misses."""
+        """Return verdict and reason of every storage check, one by one: the emulator exceeds the time-outs of a full run."""
         declared = load(self.inventory)
         specs = [spec for spec in checks().values() if spec.subject == "storage" and spec.kind is Kind.PASSIVE]
         asked = [(spec, name) for spec in specs for name in declared.members(spec.group)]
@@ -92,7 +92,7 @@ class Stack:
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """Two machines, up and described: a client, and a server that uses its own folder."""
+    """Yield two machines, up and declared: a client, and a server that uses its own folder."""
     if why := missing_requirements():
         pytest.skip(why)
     made = Stack(tmp_path_factory.mktemp("nfs"))
@@ -107,23 +107,23 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 @pytest.fixture(scope="module")
 def served(stack: Stack) -> EmulatedMachines:
-    """The machines, converged."""
+    """Return the machines, converged."""
     stack.converge()
     return stack.machines
 
 
-def test_converging_again_changes_nothing(served: EmulatedMachines, stack: Stack) -> None:
+def test_second_converge_changes_nothing(served: EmulatedMachines, stack: Stack) -> None:
     assert stack.converge() == dict.fromkeys(ADDRESSES, 0)
     assert stack.converge("--check") == dict.fromkeys(ADDRESSES, 0)
 
 
-def test_every_check_of_storage_is_green(served: EmulatedMachines, stack: Stack) -> None:
+def test_every_storage_check_passes(served: EmulatedMachines, stack: Stack) -> None:
     found = stack.look()
     assert {verdict for verdict, _ in found.values()} == {"passed"}, found
     assert {id_.split("[")[0] for id_ in found} >= {"storage.is_mounted", "storage.exports_match_plan", "storage.one_nfs_version_is_served"}
 
 
-def test_what_one_writes_the_others_read(served: EmulatedMachines) -> None:
+def test_clients_read_each_others_files(served: EmulatedMachines) -> None:
     for node in ADDRESSES:
         served.on(node, f"runuser -u alice -- sh -c 'echo from {node} > {MOUNT}/{node}'")
     for node in ADDRESSES:
@@ -131,15 +131,15 @@ def test_what_one_writes_the_others_read(served: EmulatedMachines) -> None:
     assert served.on("storage0", f"stat -c %U {MOUNT}/worker0") == "alice"
 
 
-def test_root_on_a_client_is_nobody(served: EmulatedMachines) -> None:
+def test_client_root_is_squashed(served: EmulatedMachines) -> None:
     assert served.on("worker0", f"touch {MOUNT}/by-root && stat -c %U {MOUNT}/by-root") == "nobody"
     served.on("storage0", f"runuser -u alice -- touch {MOUNT}/by-alice")
     assert "not permitted" in served.try_on("worker0", f"rm {MOUNT}/by-alice").stderr
     served.on("storage0", f"rm {MOUNT}/by-alice {FOLDER}/by-root")
 
 
-def test_lines_that_two_write_into_one_page_under_locks_are_all_kept(served: EmulatedMachines) -> None:
-    """What the smoke run's tasks do over NFS. Client and server at once, each every second line."""
+def test_locked_writes_into_one_page_are_kept(served: EmulatedMachines) -> None:
+    """The smoke run's tasks write in this way over NFS: client and server at once, each every second line."""
     served.on("storage0", f"runuser -u alice -- sh -c ': > {MOUNT}/together'")
     writers = [
         subprocess.Popen(["ssh", "-F", str(served.ssh_config), node, f"runuser -u alice -- python3 -c '{WRITER}' {rank} {MOUNT}/together"])
@@ -161,7 +161,7 @@ os.fsync(shared)
 """
 
 
-def test_a_server_that_is_away_stops_its_clients_and_fails_nothing(served: EmulatedMachines) -> None:
+def test_stopped_server_blocks_clients_without_errors(served: EmulatedMachines) -> None:
     served.on("storage0", "systemctl stop nfs-server")
     command = ["ssh", "-F", str(served.ssh_config), "worker0", f"runuser -u alice -- sh -c 'echo patience > {MOUNT}/waits'"]
     waiting = subprocess.Popen(command)
@@ -175,8 +175,8 @@ def test_a_server_that_is_away_stops_its_clients_and_fails_nothing(served: Emula
 @pytest.mark.parametrize(
     "key", ["storage.is_mounted", "storage.options_match_plan", "storage.exports_match_plan", "storage.one_nfs_version_is_served"]
 )
-def test_exactly_its_check_turns_red(served: EmulatedMachines, stack: Stack, key: str) -> None:
-    """The faults of tests/faults, those that the lab cannot have among them."""
+def test_fault_fails_exactly_its_check(served: EmulatedMachines, stack: Stack, key: str) -> None:
+    """The faults of tests/faults, with those that a lab cannot have."""
     fault, declared = faults()[key], load(stack.inventory)
     (node,) = fault.nodes(declared)
     known = {"MOUNT": MOUNT, "FOLDER": FOLDER}

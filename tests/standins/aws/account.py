@@ -1,4 +1,4 @@
-"""The only place where clients are built: for an endpoint on this machine, with credentials that are nobody's, or not at all."""
+"""The only place that creates clients: for an endpoint on this machine, with invalid credentials, or not at all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _GONE: Final = ("NotFound", "NoSuch", ".Unknown", "404", "NotFoundException")
 
 
 class Account:
-    """One account in one region as the program's provider sees it."""
+    """One account in one region, as in the program's provider."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         self._config = config
@@ -31,14 +31,14 @@ class Account:
         self._elsewhere: dict[str, Account] = {}
 
     def at(self, region: str | None) -> Account:
-        """The same account in another region; every resource may name its own."""
+        """Return the same account in another region; every resource may name its own."""
         if not region or region == self.region:
             return self
         return self._elsewhere.setdefault(region, Account({**self._config, "region": region}))
 
     @cached_property
     def region(self) -> str:
-        """The provider's region: its own setting, else the environment's."""
+        """Return the provider's region: its own setting, else the environment's."""
         found = self._config.get("region") or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
         if not found:
             raise RackwrightError(
@@ -48,16 +48,16 @@ class Account:
 
     @cached_property
     def number(self) -> str:
-        """The account's twelve digits."""
+        """Return the account's twelve digits."""
         return str(self.call("sts", "GetCallerIdentity")["Account"])
 
     @property
     def default_tags(self) -> dict[str, str]:
-        """Tags the provider puts on everything."""
+        """Return the tags that the provider adds to everything."""
         return dict((self._config.get("defaultTags") or {}).get("tags") or {})
 
     def demand_allowed(self) -> None:
-        """Refuses an account that the program's provider does not allow, as the real one does."""
+        """Refuse an account that the program's provider does not allow, as the real one does."""
         allowed, forbidden = self._config.get("allowedAccountIds"), self._config.get("forbiddenAccountIds")
         if not allowed and not forbidden:
             return
@@ -65,24 +65,24 @@ class Account:
             raise RackwrightError(f"AWS account ID not allowed: {self.number}")
 
     def call(self, service: str, operation: str, **parameters: Any) -> dict[str, Any]:
-        """One API call, e.g. `call("ec2", "DescribeVpcs", VpcIds=[…])`."""
+        """Make one API call, e.g. `call("ec2", "DescribeVpcs", VpcIds=[…])`."""
         method = getattr(self.client(service), xform_name(operation))
         answer: dict[str, Any] = method(**parameters)
         return answer
 
     def client(self, service: str) -> Any:
-        """The client of a service; built once."""
+        """Return the client of a service; created once."""
         with self._building:
             if service not in self._clients:
                 self._clients[service] = _client(service, self.region, self._endpoint(service))
             return self._clients[service]
 
     def arn(self, service: str, rest: str, *, region: str | None = None) -> str:
-        """An ARN in this account; `region=""` for a service without regions."""
+        """Return an ARN in this account; `region=""` for a service without regions."""
         return f"arn:{PARTITION}:{service}:{self.region if region is None else region}:{self.number}:{rest}"
 
     def _endpoint(self, service: str) -> str:
-        """Where the service is; never AWS."""
+        """Return the endpoint of a service; never AWS."""
         said = [endpoints.get(service) for endpoints in self._config.get("endpoints") or []]
         environment = (os.environ.get(f"AWS_ENDPOINT_URL_{service.upper()}"), os.environ.get("AWS_ENDPOINT_URL"))
         found = next((one for one in (*said, *environment) if one), None)
@@ -100,12 +100,12 @@ class Account:
 
 
 def configured(arguments: dict[str, Any]) -> Account:
-    """The account from the provider's inputs; structured ones arrive as JSON text."""
+    """Return the account of the provider's inputs; structured ones arrive as JSON text."""
     return Account({key: _parsed(value) for key, value in arguments.items() if value is not None})
 
 
 def gone(error: ClientError) -> bool:
-    """Whether the error says that the thing is not there."""
+    """Return whether the error reports a resource that does not exist."""
     return any(word in error.response["Error"]["Code"] for word in _GONE)
 
 

@@ -1,4 +1,4 @@
-"""Look-ups a program makes while it runs, by token: arguments in, result out."""
+"""Functions that a program calls while it runs, by token: arguments in, result out."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _region(account: Account, arguments: Properties) -> Properties:
 
 
 def _parameter(account: Account, arguments: Properties) -> Properties:
-    """`value` is a secret whatever its type, as with the real provider; `insecureValue` is the way to a plain one."""
+    """Return a parameter. `value` is a secret of any type, as with the real provider; `insecureValue` is the plain one."""
     decrypted = arguments.get("withDecryption", True)
     found = account.call("ssm", "GetParameter", Name=arguments["name"], WithDecryption=decrypted)["Parameter"]
     secret = found["Type"] == "SecureString"
@@ -122,7 +122,7 @@ def _capacity_block(account: Account, arguments: Properties) -> Properties:
 
 
 def _policy_document(account: Account, arguments: Properties) -> Properties:
-    """Pure: statements as the policy's JSON."""
+    """Return statements as the policy's JSON."""
     document: dict[str, Any] = {"Version": arguments.get("version") or "2012-10-17"}
     if arguments.get("policyId"):
         document["Id"] = arguments["policyId"]
@@ -152,7 +152,7 @@ def _one_or_many(values: list[str]) -> str | list[str]:
 
 
 def _instance_type(account: Account, arguments: Properties) -> Properties:
-    """The facts a program asks for before it launches; the others are left out."""
+    """Return the facts that a program queries before a launch; the others are left out."""
     found = account.call("ec2", "DescribeInstanceTypes", InstanceTypes=[arguments["instanceType"]])["InstanceTypes"][0]
     network = found.get("NetworkInfo") or {}
     return {

@@ -1,18 +1,18 @@
-"""Where instances may go: placement groups, reserved and prepaid capacity, interfaces made beforehand."""
+"""Locations of instances: placement groups, reserved and prepaid capacity, interfaces created beforehand."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 from standins.aws.account import Account
-from standins.aws.kind import Create, Kind, chosen, ec2, fill, listed, removed
+from standins.aws.kind import Create, ResourceType, chosen, ec2, fill, listed, removed
 from standins.aws.naming import Autoname
 from standins.aws.state import Properties
 from standins.aws.tags import Described, Ec2Tags, Tags
 
 
 def _reserved(described: Described) -> bool:
-    """Cancelled reservations stay listed."""
+    """Return whether the reservation is valid; cancelled and expired ones stay listed."""
     return described["State"] not in ("cancelled", "expired")
 
 
@@ -32,10 +32,10 @@ def _reservation_outs(account: Account, ident: str, described: Described, inputs
 
 
 def _forget(account: Account, ident: str, inputs: Properties) -> None:
-    """A capacity block is paid and runs to its end: removing the resource forgets it."""
+    """Do nothing: a capacity block is paid and runs to its end."""
 
 
-def _make_interface(account: Account, kind: Kind, inputs: Properties, tags: Tags) -> str:
+def _make_interface(account: Account, kind: ResourceType, inputs: Properties, tags: Tags) -> str:
     addresses = inputs.get("privateIps") or []
     rest = {key: value for key, value in inputs.items() if key != "privateIps"}
     asked: dict[str, Any] = fill(account, kind, "CreateNetworkInterface", rest)

@@ -6,7 +6,7 @@ import base64
 from typing import Any, Final
 
 from standins.aws.account import Account
-from standins.aws.kind import Kind, Settle, Unsupported, ec2, fill, removed
+from standins.aws.kind import ResourceType, SetProperty, Unsupported, ec2, fill, removed
 from standins.aws.naming import Autoname
 from standins.aws.request import pairs
 from standins.aws.state import Properties
@@ -18,7 +18,7 @@ _OUTSIDE: Final = frozenset({"name", "namePrefix", "description", "tags", "regio
 """Inputs of a template that are no part of its data."""
 
 
-def _run(account: Account, kind: Kind, inputs: Properties, tags: Tags) -> str:
+def _run(account: Account, kind: ResourceType, inputs: Properties, tags: Tags) -> str:
     asked = fill(account, kind, "RunInstances", _launch(inputs))
     volumes = inputs.get("volumeTags")
     specifications = [{"ResourceType": sort, "Tags": pairs(found)} for sort, found in (("instance", tags), ("volume", volumes)) if found]
@@ -28,7 +28,7 @@ def _run(account: Account, kind: Kind, inputs: Properties, tags: Tags) -> str:
 
 
 def _launch(inputs: Properties) -> Properties:
-    """The inputs in the order in which RunInstances groups them."""
+    """Return the inputs in the groups of RunInstances."""
     rest = {key: value for key, value in inputs.items() if key not in _REGROUPED}
     template = inputs.get("launchTemplate") or {}
     named = {"id": "launchTemplateId", "name": "launchTemplateName", "version": "version"}
@@ -55,7 +55,7 @@ def _launch(inputs: Properties) -> Properties:
 
 
 def _interfaces(inputs: Properties) -> Properties:
-    """Where interfaces are named, subnet and groups belong to the first."""
+    """Return the inputs of interfaces; if there are any, subnet and groups belong to the first."""
     if inputs.get("primaryNetworkInterface"):
         return {"networkInterfaces": [{"deviceIndex": 0, **inputs["primaryNetworkInterface"]}]}
     if inputs.get("networkInterfaces"):
@@ -97,7 +97,7 @@ _REGROUPED: Final = frozenset(
 
 
 def _instance(account: Account, ident: str, inputs: Properties) -> Described | None:
-    """A terminated instance stays listed for an hour; it is gone all the same."""
+    """Return the instance; a terminated one, which stays listed for an hour, counts as deleted."""
     for reservation in account.call("ec2", "DescribeInstances", InstanceIds=[ident])["Reservations"]:
         for found in reservation["Instances"]:
             if found["State"]["Name"] not in ("terminated", "shutting-down"):
@@ -110,7 +110,7 @@ def _instance_outs(account: Account, ident: str, described: Described, inputs: P
         described["NetworkInterfaces"], key=lambda one: (one["Attachment"].get("NetworkCardIndex", 0), one["Attachment"]["DeviceIndex"])
     )
     placement = described.get("Placement") or {}
-    # An instance's groups are those of its first interface; moto says so of the interface alone.
+    # An instance's groups are those of its first interface; moto reports them of the interface alone.
     groups = interfaces[0]["Groups"] if interfaces else described.get("SecurityGroups") or []
     return {
         "arn": account.arn("ec2", f"instance/{ident}"),
@@ -127,7 +127,7 @@ def _instance_outs(account: Account, ident: str, described: Described, inputs: P
         "iamInstanceProfile": ((described.get("IamInstanceProfile") or {}).get("Arn") or "").rpartition("/")[2] or None,
         "vpcSecurityGroupIds": sorted({group["GroupId"] for group in groups}),
         "monitoring": (described.get("Monitoring") or {}).get("State") == "enabled",
-        # Not described, or not as it was given.
+        # Absent from the description, or different from the input.
         **{
             key: inputs.get(key)
             for key in (
@@ -138,7 +138,7 @@ def _instance_outs(account: Account, ident: str, described: Described, inputs: P
     }  # fmt: skip
 
 
-def _attribute(key: str, name: str) -> Settle:
+def _attribute(key: str, name: str) -> SetProperty:
     def settle(account: Account, ident: str, news: Properties, olds: Properties) -> None:
         account.call("ec2", "ModifyInstanceAttribute", InstanceId=ident, **{key: {"Value": news[name]}})
 
@@ -149,8 +149,8 @@ def _set_groups(account: Account, ident: str, news: Properties, olds: Properties
     account.call("ec2", "ModifyInstanceAttribute", InstanceId=ident, Groups=news["vpcSecurityGroupIds"])
 
 
-def _stopped(change: Settle) -> Settle:
-    """The change, made while the instance is stopped, as EC2 demands."""
+def _stopped(change: SetProperty) -> SetProperty:
+    """Return a setter that makes the change while the instance is stopped, as EC2 requires."""
 
     def settle(account: Account, ident: str, news: Properties, olds: Properties) -> None:
         account.call("ec2", "StopInstances", InstanceIds=[ident])
@@ -161,7 +161,7 @@ def _stopped(change: Settle) -> Settle:
 
 
 def _set_user_data(account: Account, ident: str, news: Properties, olds: Properties) -> None:
-    """moto decodes this one twice (once for the wire, once more), so it is encoded once more here."""
+    """Encode user data once more, since moto decodes it twice."""
     text = news.get("userDataBase64") or base64.b64encode((news.get("userData") or "").encode()).decode()
     account.call("ec2", "ModifyInstanceAttribute", InstanceId=ident, UserData={"Value": text})
 
@@ -179,7 +179,7 @@ def _terminate(account: Account, ident: str, inputs: Properties) -> None:
     account.call("ec2", "TerminateInstances", InstanceIds=[ident])
 
 
-def _make_template(account: Account, kind: Kind, inputs: Properties, tags: Tags) -> str:
+def _make_template(account: Account, kind: ResourceType, inputs: Properties, tags: Tags) -> str:
     tagged = kind.tags.at_creation(tags) if kind.tags else {}
     described = {"VersionDescription": inputs["description"]} if inputs.get("description") else {}
     data = _data(account, inputs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from standins.aws.account import Account
-from standins.aws.kind import Kind, Settle, ec2, fill, listed, removed
+from standins.aws.kind import ResourceType, SetProperty, ec2, fill, listed, removed
 from standins.aws.naming import Autoname
 from standins.aws.state import Properties
 from standins.aws.tags import Described, Ec2Tags, Tags
@@ -13,8 +13,8 @@ from standins.aws.tags import Described, Ec2Tags, Tags
 _RULE_FIELDS: Final = ("cidrIpv4", "cidrIpv6", "prefixListId", "referencedSecurityGroupId")
 
 
-def _make_group(account: Account, kind: Kind, inputs: Properties, tags: Tags) -> str:
-    """Creates the group and removes the rule that lets everything out: AWS puts it there, the aws provider takes it away."""
+def _make_group(account: Account, kind: ResourceType, inputs: Properties, tags: Tags) -> str:
+    """Create the group and remove the rule that admits all outgoing traffic: AWS creates the rule, the aws provider removes it."""
     asked = fill(account, kind, "CreateSecurityGroup", {**inputs, "description": inputs.get("description") or "Managed by Pulumi"})
     tagged = kind.tags.at_creation(tags) if kind.tags else {}
     ident = str(account.call("ec2", "CreateSecurityGroup", **asked, **tagged)["GroupId"])
@@ -33,7 +33,7 @@ def _revoke_all(account: Account, ident: str, direction: str) -> None:
         account.call("ec2", f"RevokeSecurityGroup{direction.capitalize()}", GroupId=ident, IpPermissions=present)
 
 
-def _set_rules(direction: str) -> Settle:
+def _set_rules(direction: str) -> SetProperty:
     def settle(account: Account, ident: str, news: Properties, olds: Properties) -> None:
         _revoke_all(account, ident, direction)
         wanted = [_permission(rule, ident) for rule in news.get(direction) or []]
@@ -44,7 +44,7 @@ def _set_rules(direction: str) -> Settle:
 
 
 def _permission(rule: Properties, ident: str) -> dict[str, Any]:
-    """An inline rule as EC2 writes it."""
+    """Return an inline rule in EC2's format."""
     described = {"Description": rule["description"]} if rule.get("description") else {}
     groups = [*(rule.get("securityGroups") or []), *([ident] if rule.get("self") else [])]
     made: dict[str, Any] = {"IpProtocol": str(rule["protocol"])}
@@ -62,7 +62,7 @@ def _permission(rule: Properties, ident: str) -> dict[str, Any]:
 
 
 def _as_rule(permission: dict[str, Any], ident: str) -> Properties:
-    """What EC2 shows as an inline rule."""
+    """Return EC2's description of a rule as an inline rule."""
     pairs = [one["GroupId"] for one in permission.get("UserIdGroupPairs") or []]
     rule: Properties = {
         "protocol": permission["IpProtocol"],
@@ -78,7 +78,7 @@ def _as_rule(permission: dict[str, Any], ident: str) -> Properties:
 
 
 def _atoms(rules: list[Properties]) -> set[tuple[Any, ...]]:
-    """Rules in their smallest parts: EC2 joins rules of one port range, so lists of rules are compared by these."""
+    """Return rules in their smallest parts: EC2 joins rules of one port range, so that lists of rules are compared by parts."""
     parts = set()
     for rule in rules:
         ports = (str(rule["protocol"]),) if str(rule["protocol"]) == "-1" else (str(rule["protocol"]), rule["fromPort"], rule["toPort"])
@@ -98,7 +98,7 @@ def _group_outs(account: Account, ident: str, described: Described, inputs: Prop
     return {**shown, "name": described["GroupName"], "arn": account.arn("ec2", f"security-group/{ident}")}
 
 
-def _make_rule(account: Account, kind: Kind, inputs: Properties, tags: Tags) -> str:
+def _make_rule(account: Account, kind: ResourceType, inputs: Properties, tags: Tags) -> str:
     direction = "Egress" if "Egress" in kind.token else "Ingress"
     asked = {"GroupId": inputs["securityGroupId"], "IpPermissions": [_single(inputs)]}
     tagged = kind.tags.at_creation(tags) if kind.tags else {}
@@ -135,8 +135,8 @@ def _drop_rule(direction: str) -> Any:
     return drop
 
 
-def _rule(direction: str) -> Kind:
-    # The real one changes address and ports in place; here every change is a replacement, and a rule keeps no state.
+def _rule(direction: str) -> ResourceType:
+    # The real provider changes address and ports in place; here every change is a replacement, and a rule has no state.
     return ec2(
         f"aws:vpc/securityGroup{direction}Rule:SecurityGroup{direction}Rule",
         "SecurityGroupRule",
@@ -167,7 +167,7 @@ _ROWS: Final = (
     ),
     _rule("Ingress"),
     _rule("Egress"),
-    Kind(
+    ResourceType(
         token="aws:ec2/keyPair:KeyPair",
         service="ec2",
         make=lambda account, kind, inputs, tags: str(

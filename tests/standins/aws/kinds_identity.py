@@ -6,7 +6,7 @@ import json
 from typing import Any, Final
 
 from standins.aws.account import Account
-from standins.aws.kind import Create, Kind, fill, single
+from standins.aws.kind import Create, ResourceType, fill, single
 from standins.aws.naming import Autoname
 from standins.aws.state import Properties
 from standins.aws.tags import Described, ListedTags, Tags
@@ -47,7 +47,7 @@ def _set_inline(account: Account, ident: str, news: Properties, olds: Properties
 
 
 def _drop_role(account: Account, ident: str, inputs: Properties) -> None:
-    """With what the role itself brought along; anything else still attached makes IAM refuse, which is an error of the program."""
+    """Delete the role with its own policies. IAM refuses if anything else is attached, which is an error of the program."""
     _set_managed(account, ident, {}, _attached(account, ident) if inputs.get("forceDetachPolicies") else inputs)
     _set_inline(account, ident, {}, inputs)
     account.call("iam", "DeleteRole", RoleName=ident)
@@ -58,7 +58,7 @@ def _attached(account: Account, role: str) -> Properties:
     return {"managedPolicyArns": [one["PolicyArn"] for one in policies]}
 
 
-def _put_policy(account: Account, kind: Kind, inputs: Properties, tags: Tags) -> str:
+def _put_policy(account: Account, kind: ResourceType, inputs: Properties, tags: Tags) -> str:
     account.call("iam", "PutRolePolicy", **fill(account, kind, "PutRolePolicy", inputs))
     return f"{inputs['role']}:{inputs['name']}"
 
@@ -79,7 +79,7 @@ def _drop_policy(account: Account, ident: str, inputs: Properties) -> None:
     account.call("iam", "DeleteRolePolicy", RoleName=role, PolicyName=name)
 
 
-def _attach(account: Account, kind: Kind, inputs: Properties, tags: Tags) -> str:
+def _attach(account: Account, kind: ResourceType, inputs: Properties, tags: Tags) -> str:
     account.call("iam", "AttachRolePolicy", **fill(account, kind, "AttachRolePolicy", inputs))
     return f"{inputs['role']}/{inputs['policyArn']}"
 
@@ -111,7 +111,7 @@ def _drop_profile(account: Account, ident: str, inputs: Properties) -> None:
 
 
 _ROWS: Final = (
-    Kind(
+    ResourceType(
         token="aws:iam/role:Role",
         service="iam",
         make=Create("CreateRole", "Role", "RoleName"),
@@ -132,7 +132,7 @@ _ROWS: Final = (
         tags=ListedTags("iam", lambda ident, described: {"RoleName": ident}, "TagRole", "UntagRole"),
         autoname=Autoname(longest=64),
     ),
-    Kind(
+    ResourceType(
         token="aws:iam/rolePolicy:RolePolicy",
         service="iam",
         make=_put_policy,
@@ -144,7 +144,7 @@ _ROWS: Final = (
         renames={"name": "PolicyName", "role": "RoleName", "policy": "PolicyDocument"},
         autoname=Autoname(longest=128),
     ),
-    Kind(
+    ResourceType(
         token="aws:iam/rolePolicyAttachment:RolePolicyAttachment",
         service="iam",
         make=_attach,
@@ -153,7 +153,7 @@ _ROWS: Final = (
         force=frozenset({"role", "policyArn"}),
         renames={"role": "RoleName"},
     ),
-    Kind(
+    ResourceType(
         token="aws:iam/instanceProfile:InstanceProfile",
         service="iam",
         make=Create("CreateInstanceProfile", "InstanceProfile", "InstanceProfileName"),

@@ -6,7 +6,7 @@ import zlib
 from typing import Any, Final
 
 from standins.aws.account import Account
-from standins.aws.kind import Create, Kind, Settle, ec2, fill, listed, removed
+from standins.aws.kind import Create, ResourceType, SetProperty, ec2, fill, listed, removed
 from standins.aws.state import Properties
 from standins.aws.tags import Described, Tags
 
@@ -25,7 +25,7 @@ _ROUTE_FIELDS: Final = {
 }
 
 
-def _vpc_attribute(name: str) -> Settle:
+def _vpc_attribute(name: str) -> SetProperty:
     def settle(account: Account, ident: str, news: Properties, olds: Properties) -> None:
         key = name[0].upper() + name[1:]
         account.call("ec2", "ModifyVpcAttribute", VpcId=ident, **{key: {"Value": news[name]}})
@@ -127,7 +127,7 @@ def _table_outs(account: Account, ident: str, described: Described, inputs: Prop
 
 
 def _set_routes(account: Account, ident: str, news: Properties, olds: Properties) -> None:
-    """The table's own routes, one by one; a route is known by its destination."""
+    """Set the table's own routes, one by one, identified by destination."""
     described = account.call("ec2", "DescribeRouteTables", RouteTableIds=[ident])["RouteTables"][0]
     for route in _table_outs(account, ident, described, {})["routes"]:
         destination = (
@@ -144,7 +144,7 @@ def _destination(inputs: Properties) -> dict[str, Any]:
     return {field: inputs[key] for key, field in _DESTINATIONS.items() if inputs.get(key)}
 
 
-def _make_route(account: Account, kind: Kind, inputs: Properties, tags: Tags) -> str:
+def _make_route(account: Account, kind: ResourceType, inputs: Properties, tags: Tags) -> str:
     account.call("ec2", "CreateRoute", **fill(account, kind, "CreateRoute", inputs))
     return f"r-{inputs['routeTableId']}{zlib.crc32(str(_destination(inputs)).encode())}"
 
@@ -274,7 +274,7 @@ _ROWS: Final = (
         make=Create("AssociateRouteTable", "", "AssociationId"),
         look=_link,
         drop=removed("ec2", "DisassociateRouteTable", "AssociationId"),
-        # The real one keeps the resource when only the table changes, under a new id; here it is replaced.
+        # The real provider keeps the resource when only the table changes, under a new id; here it is replaced.
         force=frozenset({"subnetId", "gatewayId", "routeTableId"}),
     ),
     ec2(

@@ -1,4 +1,4 @@
-"""What watches the bill: budgets, and schedules that stop things."""
+"""Cost control: budgets, and schedules that stop resources."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from standins.aws.account import Account
-from standins.aws.kind import Kind, fill
+from standins.aws.kind import ResourceType, fill
 from standins.aws.naming import Autoname
 from standins.aws.state import Properties
 from standins.aws.tags import Described, ListedTags, Tags
@@ -14,12 +14,12 @@ from standins.aws.tags import Described, ListedTags, Tags
 _BUDGET: Final = "aws:budgets/budget:Budget"
 _SCHEDULE: Final = "aws:scheduler/schedule:Schedule"
 _MOMENT: Final = "%Y-%m-%d_%H:%M"
-"""How the aws provider writes a budget's first and last day."""
+"""Format of a budget's first and last day in the aws provider."""
 _APART: Final = ("notifications", "limitAmount", "limitUnit", "timePeriodStart", "timePeriodEnd", "costFilters", "accountId")
 
 
 def _budget(account: Account, inputs: Properties) -> dict[str, Any]:
-    """A budget as the service takes it."""
+    """Return a budget in the service's format."""
     rest = {key: value for key, value in inputs.items() if key not in (*_APART, "tags")}
     made = fill(account, KINDS[_BUDGET], "CreateBudget", rest, within="Budget")
     if "limitAmount" in inputs:
@@ -46,7 +46,7 @@ def _notification(given: Properties) -> dict[str, Any]:
     return {"Notification": told, "Subscribers": subscribers}
 
 
-def _make_budget(account: Account, kind: Kind, inputs: Properties, tags: Tags) -> str:
+def _make_budget(account: Account, kind: ResourceType, inputs: Properties, tags: Tags) -> str:
     number = inputs.get("accountId") or account.number
     account.call(
         "budgets",
@@ -96,7 +96,7 @@ def _budget_outs(account: Account, ident: str, described: Described, inputs: Pro
 
 
 def _amount(seen: str | None, given: str | None) -> str | None:
-    """The service pads amounts with zeros."""
+    """Return the declared amount if it is equal: the service adds zeros."""
     same = seen is not None and given is not None and float(seen) == float(given)
     return given if same else seen
 
@@ -121,7 +121,7 @@ def _drop_budget(account: Account, ident: str, inputs: Properties) -> None:
     account.call("budgets", "DeleteBudget", **_named(ident))
 
 
-def _make_schedule(account: Account, kind: Kind, inputs: Properties, tags: Tags) -> str:
+def _make_schedule(account: Account, kind: ResourceType, inputs: Properties, tags: Tags) -> str:
     account.call("scheduler", "CreateSchedule", **fill(account, kind, "CreateSchedule", inputs))
     return f"{inputs.get('groupName') or 'default'}/{inputs['name']}"
 
@@ -137,7 +137,7 @@ def _seen_schedule(account: Account, ident: str, inputs: Properties) -> Describe
 
 
 def _set_schedule(account: Account, ident: str, news: Properties, olds: Properties) -> None:
-    """UpdateSchedule writes the whole schedule."""
+    """Update the schedule; UpdateSchedule writes all its fields."""
     whole = {key: value for key, value in news.items() if key not in ("namePrefix", "region")}
     account.call("scheduler", "UpdateSchedule", **fill(account, KINDS[_SCHEDULE], "UpdateSchedule", whole))
 
@@ -155,7 +155,7 @@ _SCHEDULE_INPUTS: Final = (
 )  # fmt: skip
 
 _ROWS: Final = (
-    Kind(
+    ResourceType(
         token=_BUDGET,
         service="budgets",
         make=_make_budget,
@@ -175,7 +175,7 @@ _ROWS: Final = (
         ),
         autoname=Autoname(longest=100),
     ),
-    Kind(
+    ResourceType(
         token=_SCHEDULE,
         service="scheduler",
         make=_make_schedule,

@@ -6,7 +6,7 @@ import zlib
 from typing import Any, Final
 
 from standins.aws.account import Account
-from standins.aws.kind import Kind, Unsupported, chosen, ec2, fill, listed, removed, single
+from standins.aws.kind import ResourceType, Unsupported, chosen, ec2, fill, listed, removed, single
 from standins.aws.naming import Autoname
 from standins.aws.state import Properties
 from standins.aws.tags import BucketTags, Described, ListedTags, Tags
@@ -21,7 +21,7 @@ def _change_volume(account: Account, ident: str, news: Properties, olds: Propert
     account.call("ec2", "ModifyVolume", VolumeId=ident, **fill(account, KINDS["aws:ebs/volume:Volume"], "ModifyVolume", asked))
 
 
-def _attach(account: Account, kind: Kind, inputs: Properties, tags: Tags) -> str:
+def _attach(account: Account, kind: ResourceType, inputs: Properties, tags: Tags) -> str:
     account.call("ec2", "AttachVolume", **fill(account, kind, "AttachVolume", inputs))
     named = f"{inputs['deviceName']}-{inputs['instanceId']}-{inputs['volumeId']}-"
     return f"vai-{zlib.crc32(named.encode())}"
@@ -40,7 +40,7 @@ def _detach(account: Account, ident: str, inputs: Properties) -> None:
         account.call("ec2", "DetachVolume", VolumeId=inputs["volumeId"], InstanceId=inputs["instanceId"], Device=inputs["deviceName"])
 
 
-def _make_bucket(account: Account, kind: Kind, inputs: Properties, tags: Tags) -> str:
+def _make_bucket(account: Account, kind: ResourceType, inputs: Properties, tags: Tags) -> str:
     where = {} if account.region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": account.region}}
     account.call("s3", "CreateBucket", **fill(account, kind, "CreateBucket", inputs), **where)
     return str(inputs["bucket"])
@@ -68,15 +68,15 @@ def _drop_bucket(account: Account, ident: str, inputs: Properties) -> None:
     account.call("s3", "DeleteBucket", Bucket=ident)
 
 
-def _bucket_part(token: str, noun: str, within: str, *names: str, removable: bool = True) -> Kind:
-    """A setting of a bucket that is a resource of its own: put, get, delete; `names` are its inputs."""
+def _bucket_part(token: str, noun: str, within: str, *names: str, removable: bool = True) -> ResourceType:
+    """Return the type of a bucket's setting that is a resource of its own: put, get, delete; `names` are its inputs."""
 
     def put(account: Account, ident: str, news: Properties, olds: Properties) -> None:
         rest = chosen(news, *names)
         nested = rest.get("versioningConfiguration", rest)
         account.call("s3", f"Put{noun}", Bucket=ident, **{within: fill(account, KINDS[token], f"Put{noun}", nested, within=within)})
 
-    def make(account: Account, kind: Kind, inputs: Properties, tags: Tags) -> str:
+    def make(account: Account, kind: ResourceType, inputs: Properties, tags: Tags) -> str:
         put(account, inputs["bucket"], inputs, {})
         return str(inputs["bucket"])
 
@@ -89,7 +89,7 @@ def _bucket_part(token: str, noun: str, within: str, *names: str, removable: boo
         if removable:
             account.call("s3", f"Delete{noun}", Bucket=ident)
 
-    return Kind(
+    return ResourceType(
         token=token,
         service="s3",
         make=make,
@@ -100,7 +100,7 @@ def _bucket_part(token: str, noun: str, within: str, *names: str, removable: boo
     )
 
 
-def _make_policy(account: Account, kind: Kind, inputs: Properties, tags: Tags) -> str:
+def _make_policy(account: Account, kind: ResourceType, inputs: Properties, tags: Tags) -> str:
     account.call("s3", "PutBucketPolicy", **fill(account, kind, "PutBucketPolicy", inputs))
     return str(inputs["bucket"])
 
@@ -109,7 +109,7 @@ def _set_policy(account: Account, ident: str, news: Properties, olds: Properties
     _make_policy(account, KINDS["aws:s3/bucketPolicy:BucketPolicy"], {"bucket": ident, "policy": news["policy"]}, {})
 
 
-def _make_lustre(account: Account, kind: Kind, inputs: Properties, tags: Tags) -> str:
+def _make_lustre(account: Account, kind: ResourceType, inputs: Properties, tags: Tags) -> str:
     whole = fill(account, kind, "CreateFileSystem", {key: value for key, value in inputs.items() if key in _WHOLE})
     rest = {key: value for key, value in inputs.items() if key not in _WHOLE}
     lustre = fill(account, kind, "CreateFileSystem", {"lustreConfiguration": rest})
@@ -134,7 +134,7 @@ def _change_lustre(account: Account, ident: str, news: Properties, olds: Propert
 
 
 def _shrinks(olds: Properties, news: Properties) -> frozenset[str]:
-    """Capacity only grows in place."""
+    """Return the capacity if it shrinks: in place it can only grow."""
     return frozenset({"storageCapacity"}) if (news.get("storageCapacity") or 0) < (olds.get("storageCapacity") or 0) else frozenset()
 
 
@@ -154,7 +154,7 @@ def _change_association(account: Account, ident: str, news: Properties, olds: Pr
     )
 
 
-def _make_association(account: Account, kind: Kind, inputs: Properties, tags: Tags) -> str:
+def _make_association(account: Account, kind: ResourceType, inputs: Properties, tags: Tags) -> str:
     tagged = kind.tags.at_creation(tags) if kind.tags else {}
     asked: dict[str, Any] = fill(account, kind, "CreateDataRepositoryAssociation", inputs)
     return str(account.call("fsx", "CreateDataRepositoryAssociation", **asked, **tagged)["Association"]["AssociationId"])
@@ -191,7 +191,7 @@ _ROWS: Final = (
         local=frozenset({"forceDetach", "skipDestroy", "stopInstanceBeforeDetaching"}),
         renames={"deviceName": "Device"},
     ),
-    Kind(
+    ResourceType(
         token="aws:s3/bucket:Bucket",
         service="s3",
         make=_make_bucket,
@@ -226,7 +226,7 @@ _ROWS: Final = (
         "ServerSideEncryptionConfiguration",
         "rules",
     ),
-    Kind(
+    ResourceType(
         token="aws:s3/bucketPolicy:BucketPolicy",
         service="s3",
         make=_make_policy,
@@ -235,7 +235,7 @@ _ROWS: Final = (
         force=frozenset({"bucket"}),
         settle={"policy": _set_policy},
     ),
-    Kind(
+    ResourceType(
         token=_LUSTRE,
         service="fsx",
         make=_make_lustre,
@@ -253,7 +253,7 @@ _ROWS: Final = (
         tags=_FSX_TAGS,
         replaced_if=_shrinks,
     ),
-    Kind(
+    ResourceType(
         token="aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation",
         service="fsx",
         make=_make_association,

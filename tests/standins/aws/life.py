@@ -1,4 +1,4 @@
-"""A resource's life by its row in the table: made, looked at, changed, removed."""
+"""A resource's life by its row in the table: create, read, update, delete."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from rackwright.provider.protocol.diff import DiffResult, diff_properties
 from rackwright.provider.protocol.property_values import UNKNOWN
 from standins.aws import schema
 from standins.aws.account import Account, gone
-from standins.aws.kind import Kind, Unsupported
+from standins.aws.kind import ResourceType, Unsupported
 from standins.aws.naming import own, was_given
 from standins.aws.state import Properties, outputs, overlay
 
 _PATIENCE: Final = 5.0
-"""Seconds for a thing just made to be shown."""
+"""Seconds until a new resource must be listed."""
 
 
 @dataclass(frozen=True)
@@ -29,29 +29,29 @@ class Found:
     outputs: Properties
 
 
-def difference(kind: Kind, olds: Properties, news: Properties) -> DiffResult:
-    """What the new inputs change, and whether in place."""
+def difference(kind: ResourceType, olds: Properties, news: Properties) -> DiffResult:
+    """Return the changes of the new inputs, and whether they are possible in place."""
     force = kind.force | kind.replaced_if(olds, news)
     found = diff_properties(own(olds), own(news), replace_on=force)
     return DiffResult(found.changes, delete_before_replace=was_given(kind.autoname, news))
 
 
-def foreseen(account: Account, kind: Kind, inputs: Properties) -> Properties:
-    """Outputs before creation: what is asked for, and all that only reality can tell as unknown."""
+def foreseen(account: Account, kind: ResourceType, inputs: Properties) -> Properties:
+    """Return outputs before creation: the inputs, and every output that only AWS can determine as unknown."""
     known = own(inputs)
     shape = schema.shape(kind.token).outputs
     unknown = {name: UNKNOWN for name in shape if name not in known}
     return {**unknown, **known, **_all_tags(account, kind, shape, inputs), **_region(account, shape)}
 
 
-def foreseen_change(account: Account, kind: Kind, olds: Properties, news: Properties) -> Properties:
-    """Outputs before a change in place."""
+def foreseen_change(account: Account, kind: ResourceType, olds: Properties, news: Properties) -> Properties:
+    """Return outputs before a change in place."""
     shape = schema.shape(kind.token).outputs
     return {**olds, **own(news), **_all_tags(account, kind, shape, news), **dict.fromkeys(kind.moves, UNKNOWN)}
 
 
-def create(account: Account, kind: Kind, inputs: Properties) -> Found:
-    """Makes the thing and all that the create call does not take."""
+def create(account: Account, kind: ResourceType, inputs: Properties) -> Found:
+    """Create the resource and set every input that the create call does not accept."""
     props = own(inputs)
     tags = {**account.default_tags, **(props.get("tags") or {})}
     ident = kind.make(account, kind, kind.sent(props), tags)
@@ -66,8 +66,8 @@ def create(account: Account, kind: Kind, inputs: Properties) -> Found:
     return found
 
 
-def read(account: Account, kind: Kind, ident: str, inputs: Properties) -> Found | None:
-    """The thing as it is; None where it is gone."""
+def read(account: Account, kind: ResourceType, ident: str, inputs: Properties) -> Found | None:
+    """Return the live resource, or None if it is deleted."""
     try:
         described = kind.look(account, ident, own(inputs))
     except ClientError as error:
@@ -88,8 +88,8 @@ def read(account: Account, kind: Kind, ident: str, inputs: Properties) -> Found 
     return Found(ident, {**live, **defaults}, state)
 
 
-def update(account: Account, kind: Kind, ident: str, olds: Properties, news: Properties) -> Found:
-    """Changes the thing in place, or says that the stand-in cannot."""
+def update(account: Account, kind: ResourceType, ident: str, olds: Properties, news: Properties) -> Found:
+    """Change the resource in place. Raise Unsupported for a change without a call."""
     old, new = own(olds), own(news)
     changed = [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name)]
     demand_changeable(kind, changed)
@@ -104,16 +104,16 @@ def update(account: Account, kind: Kind, ident: str, olds: Properties, news: Pro
     return found
 
 
-def demand_changeable(kind: Kind, changed: list[str]) -> None:
-    """Refuses a change that the stand-in does not know how to make."""
+def demand_changeable(kind: ResourceType, changed: list[str]) -> None:
+    """Refuse a change that the stand-in does not support."""
     able = kind.settle.keys() | kind.local | ({"tags"} if kind.tags else set())
     unable = [name for name in changed if name not in able]
     if unable:
         raise Unsupported(f"the stand-in has no in-place update of {', '.join(unable)} for {kind.token}")
 
 
-def delete(account: Account, kind: Kind, ident: str, inputs: Properties) -> None:
-    """Removes the thing; one that is gone already is as good as removed."""
+def delete(account: Account, kind: ResourceType, ident: str, inputs: Properties) -> None:
+    """Delete the resource; one that does not exist counts as deleted."""
     try:
         kind.drop(account, ident, own(inputs))
     except ClientError as error:
@@ -121,26 +121,26 @@ def delete(account: Account, kind: Kind, ident: str, inputs: Properties) -> None
             raise
 
 
-def _settle(account: Account, kind: Kind, ident: str, names: list[str], olds: Properties, news: Properties) -> None:
-    """Each way once, though several properties may share it."""
+def _settle(account: Account, kind: ResourceType, ident: str, names: list[str], olds: Properties, news: Properties) -> None:
+    """Call each setter once, though several properties may share it."""
     for way in dict.fromkeys(kind.settle[name] for name in kind.settle if name in names):
         way(account, ident, news, olds)
 
 
-def _seen_tags(account: Account, kind: Kind, ident: str, described: dict[str, Any], shape: dict[str, Any]) -> Properties:
+def _seen_tags(account: Account, kind: ResourceType, ident: str, described: dict[str, Any], shape: dict[str, Any]) -> Properties:
     if not kind.tags or "tagsAll" not in shape:
         return {}
     return {"tagsAll": kind.tags.seen(account, ident, described)}
 
 
 def _with_tags(live: Properties, inputs: Properties, seen: Properties, defaults: dict[str, str]) -> Properties:
-    """Inputs with the tags that are there, even where none were given: an added tag is a difference too."""
+    """Return inputs with the live tags, even where none were declared: an added tag is a difference, too."""
     given = inputs.get("tags") or {}
     tags = {key: value for key, value in seen.get("tagsAll", {}).items() if key in given or defaults.get(key) != value}
     return {**live, "tags": tags} if tags or "tags" in inputs else live
 
 
-def _all_tags(account: Account, kind: Kind, shape: dict[str, Any], inputs: Properties) -> Properties:
+def _all_tags(account: Account, kind: ResourceType, shape: dict[str, Any], inputs: Properties) -> Properties:
     if "tagsAll" not in shape:
         return {}
     given = inputs.get("tags")

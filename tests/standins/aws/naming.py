@@ -1,4 +1,4 @@
-"""Names the provider makes up where the program gives none: the logical name and seven hex digits, kept for life."""
+"""Names that the provider generates where the program sets none: the logical name and seven hex digits, constant for life."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 _DEFAULTS: Final = "__defaults"
-"""Input in which a bridged provider records which properties it filled in itself."""
+"""Input in which a bridged provider records the properties that it filled in itself."""
 
 
 @dataclass(frozen=True)
 class Autoname:
-    """Which property is made up, and what the service accepts."""
+    """The generated property, and the service's limits of its value."""
 
     property: str = "name"
     longest: int = 255
@@ -21,7 +21,7 @@ class Autoname:
 
 
 def fill_in(rule: Autoname | None, logical: str, seed: bytes, olds: dict[str, Any], news: dict[str, Any]) -> dict[str, Any]:
-    """The inputs with a name in them. The one on record is kept while it was made from the same logical name."""
+    """Return the inputs with a name. The recorded one stays if it was generated from the same logical name."""
     if rule is None or news.get(rule.property) is not None:
         return {**news, _DEFAULTS: []}
     base = news.get(rule.prefix) or f"{logical}-"
@@ -33,10 +33,10 @@ def fill_in(rule: Autoname | None, logical: str, seed: bytes, olds: dict[str, An
 
 
 def own(inputs: dict[str, Any]) -> dict[str, Any]:
-    """The inputs without the provider's notes."""
+    """Return the inputs without the provider's notes."""
     return {key: value for key, value in inputs.items() if key != _DEFAULTS}
 
 
 def was_given(rule: Autoname | None, inputs: dict[str, Any]) -> bool:
-    """Whether the program itself named the resource: then two of them cannot live at once."""
+    """Return whether the program itself named the resource: then two of them cannot exist at once."""
     return rule is not None and rule.property not in inputs.get(_DEFAULTS, []) and rule.property in inputs

@@ -1,4 +1,4 @@
-"""From a resource's inputs to an API request: walks the service's own model and takes each input by its name."""
+"""A resource's inputs as an API request: walks the service's own model and assigns each input by its name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Renames = Mapping[str, str]
 
 
 def plain_name(name: str) -> str:
-    """A name without case and plural.
+    """Return a name without case and plural.
 
     >>> plain_name("SecurityGroupIds") == plain_name("securityGroupId")
     True
@@ -22,13 +22,13 @@ def plain_name(name: str) -> str:
 
 
 def request(shape: Any, inputs: Mapping[str, Any], renames: Renames) -> tuple[dict[str, Any], list[str]]:
-    """The request, and the paths of inputs that have no place in it."""
+    """Return the request, and the paths of inputs without a place in it."""
     homeless: list[str] = []
     return _structure(shape, inputs, renames, "", homeless), homeless
 
 
 def member(shape: Any, name: str, renames: Renames) -> str | None:
-    """The member of a structure that an input belongs to."""
+    """Return the member of a structure to which an input belongs."""
     renamed = renames.get(name)
     if renamed in shape.members:
         return renamed
@@ -79,7 +79,7 @@ def _scalar(kind: str, value: Any) -> Any:
 
 
 def pairs(tags: Mapping[str, str]) -> list[dict[str, str]]:
-    """A map as AWS writes tags."""
+    """Return a map as AWS writes tags."""
     return [{"Key": key, "Value": str(value)} for key, value in sorted(tags.items())]
 
 

@@ -1,4 +1,4 @@
-"""What pulumi_aws says about its resources: names and types of inputs and outputs, read from the package's own classes."""
+"""pulumi_aws's schema of its resources: names and types of inputs and outputs, read from the package's own classes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pulumi import _types as wheel
 from rackwright.provider.protocol.property_values import UNKNOWN
 
 _ONE_AT_A_TIME: Final = threading.RLock()
-"""pulumi_aws loads its modules lazily and not safely: two threads that ask first get "module has no attribute 'Vpc'"."""
+"""pulumi_aws loads its modules lazily and is not thread-safe: two threads at a first import get "module has no attribute 'Vpc'"."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ class Shape:
         self.outputs: dict[str, Any] = wheel.resource_types(cls)
 
     def failures(self, inputs: dict[str, Any]) -> list[Failure]:
-        """Everything about the inputs that does not fit; `__defaults` is the provider's own."""
+        """Return every input that does not fit; `__defaults` is the provider's own."""
         return list(_structure("", {key: value for key, value in inputs.items() if key != "__defaults"}, self.arguments))
 
 
 def shape(token: str) -> Shape:
-    """The shape of a resource type; KeyError where pulumi_aws has none such."""
+    """Return the shape of a resource type. Raise KeyError where pulumi_aws has no such type."""
     with _ONE_AT_A_TIME:
         return _shape(token)
 
@@ -63,7 +63,7 @@ def _resource_class(token: str) -> type:
     _, module, name = token.split(":")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of resource types that nobody asked for
+            warnings.simplefilter("ignore", DeprecationWarning)  # of other resource types
             found: type = getattr(importlib.import_module(f"pulumi_aws.{module.split('/')[0]}"), name)
     except (ImportError, AttributeError):
         raise KeyError(token) from None
@@ -71,7 +71,7 @@ def _resource_class(token: str) -> type:
 
 
 def properties(cls: Any) -> dict[str, Any] | None:
-    """Wire names and types of a nested type; None for a type that is not nested."""
+    """Return wire names and types of a nested type; None for a type that is not nested."""
     if not isinstance(cls, type):
         return None
     with _ONE_AT_A_TIME:
@@ -81,7 +81,7 @@ def properties(cls: Any) -> dict[str, Any] | None:
 
 
 def alternatives(kind: Any) -> tuple[Any, ...]:
-    """What a value may be, without the ways to say "later".
+    """Return the possible types of a value, without those that mean "later".
 
     >>> alternatives(str | None)
     (<class 'str'>,)
@@ -93,7 +93,7 @@ def alternatives(kind: Any) -> tuple[Any, ...]:
 
 
 def item_of(kind: Any) -> Any:
-    """The type of a list's items or a map's values; None where the type is neither."""
+    """Return the type of a list's items or a map's values; None for other types."""
     for one in alternatives(kind):
         if typing.get_origin(one) in (collections.abc.Sequence, collections.abc.Mapping, list, dict):
             return typing.get_args(one)[-1]
@@ -101,12 +101,12 @@ def item_of(kind: Any) -> Any:
 
 
 def is_list(kind: Any) -> bool:
-    """Whether the type is a list."""
+    """Return whether the type is a list."""
     return any(typing.get_origin(one) in (collections.abc.Sequence, list) for one in alternatives(kind))
 
 
 def is_map(kind: Any) -> bool:
-    """Whether the type is a map of free keys."""
+    """Return whether the type is a map of free keys."""
     return any(typing.get_origin(one) in (collections.abc.Mapping, dict) for one in alternatives(kind))
 
 

@@ -1,4 +1,4 @@
-"""The resource provider protocol as the engine speaks it to the `aws` provider, answered from the table of kinds."""
+"""The resource provider protocol between the engine and the `aws` provider, implemented by the table of resource types."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from rackwright.provider.protocol.redaction import Redactor, restore_secret_mark
 from standins.aws import life, naming, schema
 from standins.aws.account import Account, configured
 from standins.aws.functions import FUNCTIONS
-from standins.aws.kind import Kind, Unsupported
+from standins.aws.kind import ResourceType, Unsupported
 from standins.aws.registry import KINDS
 from standins.aws.state import Properties
 
 VERSION: Final = "7.51.1"
-"""The pulumi_aws whose provider this stands in for; another version of the package asks for a plugin that is not there."""
+"""The pulumi_aws whose provider this replaces; another version of the package requests a plugin that does not exist."""
 
 _THREADS: Final = 32
 _PROPERTY_DIFF: Final = {change: getattr(provider_pb2.PropertyDiff, change.name) for change in PropertyDiffKind}
@@ -33,7 +33,7 @@ Result = TypeVar("Result")
 
 
 class Servicer(provider_pb2_grpc.ResourceProviderServicer):
-    """Answers the engine; boto3 blocks, so each call has a thread."""
+    """Serves the engine; boto3 blocks, so each call has a thread."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(_THREADS)
@@ -41,29 +41,29 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         self._redact = Redactor()
 
     async def GetPluginInfo(self, request: Any, context: Any) -> plugin_pb2.PluginInfo:
-        """The version the package wants, to the letter: then the engine asks nothing more."""
+        """Return exactly the version that the package requires, so that the engine accepts the plugin."""
         return plugin_pb2.PluginInfo(version=VERSION)
 
     async def CheckConfig(self, request: Any, context: Any) -> provider_pb2.CheckResponse:
-        """Accepted as it is."""
+        """Accept the configuration."""
         return provider_pb2.CheckResponse(inputs=request.news)
 
     async def DiffConfig(self, request: Any, context: Any) -> provider_pb2.DiffResponse:
-        """Changed settings are taken over; none of them replaces what was made."""
+        """Accept changed settings; none of them replaces a resource."""
         return _answer(diff_properties(unwrap_secrets(decode(request.old_inputs)), unwrap_secrets(decode(request.news))))
 
     async def Configure(self, request: Any, context: Any) -> provider_pb2.ConfigureResponse:
-        """The account to work in."""
+        """Set the account."""
         self._account = configured(unwrap_secrets(decode(request.args)))
         await self._do(context, self._account.demand_allowed)
         return provider_pb2.ConfigureResponse(acceptSecrets=True, supportsPreview=True, acceptResources=False, acceptOutputs=False)
 
     async def Cancel(self, request: Any, context: Any) -> empty_pb2.Empty:
-        """Calls under way end by themselves within seconds."""
+        """Do nothing: running calls end within seconds."""
         return empty_pb2.Empty()
 
     async def Check(self, request: Any, context: Any) -> provider_pb2.CheckResponse:
-        """A name where none is given, and what pulumi_aws says about types."""
+        """Add a generated name, and return pulumi_aws's type errors."""
         kind, news = await self._kind(request, context), decode(request.news)
         self._redact.learn(news)
         olds, logical = unwrap_secrets(decode(request.olds)), request.urn.split("::")[-1]
@@ -73,12 +73,12 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         return provider_pb2.CheckResponse(inputs=encode(restore_secret_marks(plain, news)), failures=failures)
 
     async def Diff(self, request: Any, context: Any) -> provider_pb2.DiffResponse:
-        """Inputs against inputs: outputs carry what AWS filled in, and would differ for ever."""
+        """Compare inputs with inputs: outputs contain AWS's own values, and would always differ."""
         kind = await self._kind(request, context)
         return _answer(life.difference(kind, unwrap_secrets(decode(request.old_inputs)), unwrap_secrets(decode(request.news))))
 
     async def Create(self, request: Any, context: Any) -> provider_pb2.CreateResponse:
-        """Makes the resource, or foresees it."""
+        """Create the resource, or preview its outputs."""
         kind, news = await self._kind(request, context), decode(request.properties)
         plain = unwrap_secrets(news)
         account = self._at(plain)
@@ -89,7 +89,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         return provider_pb2.CreateResponse(id=made.ident, properties=self._sealed(made.outputs, news))
 
     async def Read(self, request: Any, context: Any) -> provider_pb2.ReadResponse:
-        """Inputs and outputs as they are in reality; an empty answer says it is gone."""
+        """Return live inputs and outputs; an empty response means that the resource does not exist."""
         kind, inputs, outputs = await self._kind(request, context), decode(request.inputs), decode(request.properties)
         self._redact.learn({**outputs, **inputs})
         plain = unwrap_secrets(inputs)
@@ -101,7 +101,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         return provider_pb2.ReadResponse(id=found.ident, properties=self._sealed(found.outputs, {**outputs, **inputs}), inputs=live)
 
     async def Update(self, request: Any, context: Any) -> provider_pb2.UpdateResponse:
-        """Changes the resource in place, or foresees that."""
+        """Update the resource in place, or preview that."""
         kind, news = await self._kind(request, context), decode(request.news)
         self._redact.learn(news)
         olds, plain = unwrap_secrets(decode(request.old_inputs)), unwrap_secrets(news)
@@ -115,14 +115,14 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         return provider_pb2.UpdateResponse(properties=self._sealed(found.outputs, news))
 
     async def Delete(self, request: Any, context: Any) -> empty_pb2.Empty:
-        """Removes the resource; the inputs on record say how."""
+        """Delete the resource by its recorded inputs."""
         kind, inputs = await self._kind(request, context), unwrap_secrets(decode(request.old_inputs))
         account = self._at(inputs)
         await self._do(context, lambda: life.delete(account, kind, request.id, inputs))
         return empty_pb2.Empty()
 
     async def Invoke(self, request: Any, context: Any) -> provider_pb2.InvokeResponse:
-        """A look-up."""
+        """Call a function."""
         function = FUNCTIONS.get(request.tok)
         if function is None:
             await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"the stand-in for the aws provider has no function {request.tok}")
@@ -132,7 +132,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         found = await self._do(context, lambda: {**function(account, arguments), "region": account.region})
         return provider_pb2.InvokeResponse(**{"return": encode(found)})  # type: ignore[arg-type]
 
-    async def _kind(self, request: Any, context: Any) -> Kind:
+    async def _kind(self, request: Any, context: Any) -> ResourceType:
         token = request.urn.split("::")[2].split("$")[-1]
         kind = KINDS.get(token)
         if kind is None:
@@ -145,11 +145,11 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         return self._account.at(inputs.get("region") if isinstance(inputs.get("region"), str) else None)
 
     def _sealed(self, outputs: Properties, recorded: Properties) -> Any:
-        """Outputs in which everything that holds a secret is marked, `tagsAll` and the like too."""
+        """Return outputs with every value that contains a secret marked, `tagsAll` and the like, too."""
         return encode(self._redact.seal(restore_secret_marks(outputs, recorded)))
 
     async def _do(self, context: Any, call: Callable[[], Result]) -> Result:
-        """The call's result; what it raises becomes a message."""
+        """Return the call's result; turn an exception into a message."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, call)
         except (ClientError, BotoCoreError, RackwrightError, Unsupported, ValueError) as error:

@@ -16,7 +16,10 @@ _ABSENT: Final = object()
 
 
 def outputs(kinds: Mapping[str, Any], described: Mapping[str, Any], renames: Renames) -> Properties:
-    """The declared outputs that the description tells. A value of a type the program cannot read is left out: it would kill the program."""
+    """Return the declared outputs in the description.
+
+    A value of a type that the program cannot read is left out: it would crash the program.
+    """
     by_plain_name = {plain_name(key): value for key, value in described.items()}
     found = {}
     for name, kind in kinds.items():
@@ -28,7 +31,7 @@ def outputs(kinds: Mapping[str, Any], described: Mapping[str, Any], renames: Ren
 
 
 def _fitted(value: Any, kind: Any, renames: Renames) -> Any:
-    """The value in the declared type; the package flattens lists that hold at most one item."""
+    """Return the value in the declared type; the package flattens lists with at most one item."""
     if value is None:
         return _ABSENT
     if schema.is_list(kind):
@@ -78,12 +81,12 @@ def _text(value: Any) -> Any:
 
 
 def tags_as_map(tags: list[dict[str, str]]) -> dict[str, str]:
-    """Tags as AWS lists them, without those AWS put there itself."""
+    """Return tags as AWS lists them, without those of AWS itself."""
     return {tag["Key"]: tag["Value"] for tag in tags if not tag["Key"].startswith("aws:")}
 
 
 def overlay(given: Any, seen: Any) -> Any:
-    """The input as it is in reality: itself where the two say the same, however it is written, else what was seen."""
+    """Return the live input: itself where both are equal in meaning, else the live value."""
     if seen is None:
         return given
     if isinstance(given, dict) and isinstance(seen, dict):
@@ -112,7 +115,7 @@ def _same(given: Any, seen: Any) -> bool:
 
 
 def _document(value: Any) -> Any:
-    """A policy as data, whichever way it is written."""
+    """Return a policy as data, in any notation."""
     if isinstance(value, str) and value.lstrip()[:1] == "{":
         try:
             return json.loads(value)

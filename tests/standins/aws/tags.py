@@ -1,4 +1,4 @@
-"""The ways in which services take, change and show tags."""
+"""Protocols by which services accept, change and list tags."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ Described = dict[str, Any]
 
 
 class Tagging(Protocol):
-    """One service's way."""
+    """Tag protocol of one service."""
 
     @property
     def at_once(self) -> bool:
-        """Whether the create request carries tags."""
+        """Return whether the create request contains tags."""
 
     def at_creation(self, tags: Tags) -> dict[str, Any]:
-        """What the create request carries."""
+        """Return the tags' part of the create request."""
 
     def change(self, account: Account, ident: str, described: Described, removed: list[str], new: Tags) -> None:
-        """Removes some and sets others."""
+        """Remove some tags and set others."""
 
     def seen(self, account: Account, ident: str, described: Described) -> dict[str, str]:
-        """The tags that are there."""
+        """Return the live tags."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ class Ec2Tags:
     at_once: bool = True
 
     def at_creation(self, tags: Tags) -> dict[str, Any]:
-        """TagSpecifications."""
+        """Return TagSpecifications."""
         return {"TagSpecifications": [{"ResourceType": self.resource_type, "Tags": pairs(tags)}]} if tags else {}
 
     def change(self, account: Account, ident: str, described: Described, removed: list[str], new: Tags) -> None:
-        """DeleteTags, CreateTags."""
+        """Call DeleteTags and CreateTags."""
         resources = [described[self.ident] if self.ident else ident]
         if removed:
             account.call("ec2", "DeleteTags", Resources=resources, Tags=[{"Key": key} for key in removed])
@@ -55,7 +55,7 @@ class Ec2Tags:
             account.call("ec2", "CreateTags", Resources=resources, Tags=pairs(new))
 
     def seen(self, account: Account, ident: str, described: Described) -> dict[str, str]:
-        """Part of every description."""
+        """Return the tags of the description."""
         return tags_as_map(described.get("Tags") or described.get("TagSet") or [])
 
 
@@ -71,15 +71,15 @@ class ListedTags:
     field: str = "Tags"
     keys: str = "TagKeys"
     listing: str | None = None
-    """The call that lists tags, where descriptions do not carry them."""
+    """Call that lists tags, where descriptions have none."""
     at_once: bool = True
 
     def at_creation(self, tags: Tags) -> dict[str, Any]:
-        """The list."""
+        """Return the list."""
         return {self.field: pairs(tags)} if tags else {}
 
     def change(self, account: Account, ident: str, described: Described, removed: list[str], new: Tags) -> None:
-        """The service's calls."""
+        """Make the service's calls."""
         subject = self.subject(ident, described)
         if removed:
             account.call(self.service, self.remove, **subject, **{self.keys: removed})
@@ -87,28 +87,28 @@ class ListedTags:
             account.call(self.service, self.put, **subject, **{self.field: pairs(new)})
 
     def seen(self, account: Account, ident: str, described: Described) -> dict[str, str]:
-        """From the description, or by the call that lists them."""
+        """Return the tags of the description, or of the call that lists them."""
         shown = account.call(self.service, self.listing, **self.subject(ident, described)) if self.listing else described
         return tags_as_map(shown.get(self.field) or [])
 
 
 @dataclass(frozen=True)
 class BucketTags:
-    """S3: the whole set at once, after creation."""
+    """S3: all tags at once, after creation."""
 
     at_once: bool = False
 
     def at_creation(self, tags: Tags) -> dict[str, Any]:
-        """CreateBucket takes none."""
+        """Return nothing: CreateBucket accepts no tags."""
         return {}
 
     def change(self, account: Account, ident: str, described: Described, removed: list[str], new: Tags) -> None:
-        """PutBucketTagging of what is there and what is new."""
+        """Call PutBucketTagging with live and new tags."""
         kept = {key: value for key, value in self.seen(account, ident, described).items() if key not in removed}
         account.call("s3", "PutBucketTagging", Bucket=ident, Tagging={"TagSet": pairs({**kept, **new})})
 
     def seen(self, account: Account, ident: str, described: Described) -> dict[str, str]:
-        """GetBucketTagging, which calls no tags an error."""
+        """Return the tags of GetBucketTagging, which reports the absence of tags as an error."""
         try:
             return tags_as_map(account.call("s3", "GetBucketTagging", Bucket=ident)["TagSet"])
         except ClientError as error:

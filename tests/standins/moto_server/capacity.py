@@ -15,11 +15,11 @@ from standins.moto_server.store import keep_tags, live_tags, put, shelf
 
 _GONE: Final = ("cancelled", "expired")
 _OFFERINGS = count(1)
-"""Each look-up of capacity blocks answers with new ids, as the real one does."""
+"""Each query for capacity blocks returns new ids, as on AWS."""
 
 
 def install() -> None:
-    """Adds the operations to moto's EC2."""
+    """Add the operations to moto's EC2."""
     put(
         EC2Response,
         create_placement_group,
@@ -35,7 +35,7 @@ def install() -> None:
 
 
 def placement_group(backend: Any, name: str) -> dict[str, Any]:
-    """A placement group by name."""
+    """Return a placement group by name."""
     group = shelf(backend, "placement_groups").get(name)
     if group is None:
         raise EC2ClientError("InvalidPlacementGroup.Unknown", f"The Placement Group '{name}' is unknown.")
@@ -43,7 +43,7 @@ def placement_group(backend: Any, name: str) -> dict[str, Any]:
 
 
 def reservation(backend: Any, ident: str) -> dict[str, Any]:
-    """A capacity reservation by id."""
+    """Return a capacity reservation by id."""
     found = shelf(backend, "capacity_reservations").get(ident)
     if found is None:
         raise EC2ClientError("InvalidCapacityReservationId.NotFound", f"The capacity reservation '{ident}' does not exist")
@@ -51,14 +51,14 @@ def reservation(backend: Any, ident: str) -> dict[str, Any]:
 
 
 def take_capacity(backend: Any, ident: str, instances: int) -> None:
-    """Fails unless the reservation has room for that many more instances."""
+    """Fail unless the reservation has space for that many more instances."""
     found = reservation(backend, ident)
     if found["State"] in _GONE or _available(backend, found) < instances:
         raise EC2ClientError("ReservationCapacityExceeded", f"The capacity reservation {ident} has no room for {instances} more")
 
 
 def create_placement_group(self: EC2Response) -> ActionResult:
-    """CreatePlacementGroup."""
+    """Implement CreatePlacementGroup."""
     params, groups = self.params, shelf(self.ec2_backend, "placement_groups")
     name = params["GroupName"]
     if name in groups:
@@ -78,14 +78,14 @@ def create_placement_group(self: EC2Response) -> ActionResult:
 
 
 def describe_placement_groups(self: EC2Response) -> ActionResult:
-    """DescribePlacementGroups; an unknown name is an error."""
+    """Implement DescribePlacementGroups; an unknown name is an error."""
     groups = shelf(self.ec2_backend, "placement_groups")
     found = [placement_group(self.ec2_backend, name) for name in self.params.get("GroupNames") or groups]
     return ActionResult({"PlacementGroups": [_tagged(self, group, "GroupId") for group in found]})
 
 
 def delete_placement_group(self: EC2Response) -> ActionResult:
-    """DeletePlacementGroup; refused while an instance is in it."""
+    """Implement DeletePlacementGroup; refused while an instance is in the group."""
     name = self.params["GroupName"]
     placement_group(self.ec2_backend, name)
     instances = [one for one in self.ec2_backend.all_instances() if one.state != "terminated" and one.placement.group_name == name]
@@ -96,7 +96,7 @@ def delete_placement_group(self: EC2Response) -> ActionResult:
 
 
 def create_capacity_reservation(self: EC2Response) -> ActionResult:
-    """CreateCapacityReservation; active at once."""
+    """Implement CreateCapacityReservation; active at once."""
     params = self.params
     made = _reserve(self, params["InstanceType"], params["InstanceCount"], params.get("AvailabilityZone"), "default")
     wanted = ("EndDate", "EndDateType", "InstancePlatform", "InstanceMatchCriteria", "EbsOptimized", "EphemeralStorage", "Tenancy")
@@ -106,14 +106,14 @@ def create_capacity_reservation(self: EC2Response) -> ActionResult:
 
 
 def describe_capacity_reservations(self: EC2Response) -> ActionResult:
-    """DescribeCapacityReservations; cancelled ones stay listed, as on AWS."""
+    """Implement DescribeCapacityReservations; cancelled ones stay listed, as on AWS."""
     known = shelf(self.ec2_backend, "capacity_reservations")
     found = [reservation(self.ec2_backend, ident) for ident in self.params.get("CapacityReservationIds") or known]
     return ActionResult({"CapacityReservations": [_shown(self, one) for one in found]})
 
 
 def modify_capacity_reservation(self: EC2Response) -> ActionResult:
-    """ModifyCapacityReservation: count, end and match criteria."""
+    """Implement ModifyCapacityReservation: count, end and match criteria."""
     params = self.params
     found = reservation(self.ec2_backend, params["CapacityReservationId"])
     if "InstanceCount" in params:
@@ -123,7 +123,7 @@ def modify_capacity_reservation(self: EC2Response) -> ActionResult:
 
 
 def cancel_capacity_reservation(self: EC2Response) -> ActionResult:
-    """CancelCapacityReservation; a capacity block cannot be cancelled."""
+    """Implement CancelCapacityReservation; a capacity block cannot be cancelled."""
     found = reservation(self.ec2_backend, self.params["CapacityReservationId"])
     if found["ReservationType"] == "capacity-block":
         raise EC2ClientError("Unsupported", "A capacity block cannot be cancelled")
@@ -132,7 +132,7 @@ def cancel_capacity_reservation(self: EC2Response) -> ActionResult:
 
 
 def describe_capacity_block_offerings(self: EC2Response) -> ActionResult:
-    """DescribeCapacityBlockOfferings: one offering, under a new id at each call. Its fee is made up."""
+    """Implement DescribeCapacityBlockOfferings: one offering, under a new id at each call. Its fee is invented."""
     params = self.params
     begins = datetime.now(UTC) + timedelta(days=1)
     hours = params["CapacityDurationHours"]
@@ -153,7 +153,7 @@ def describe_capacity_block_offerings(self: EC2Response) -> ActionResult:
 
 
 def purchase_capacity_block(self: EC2Response) -> ActionResult:
-    """PurchaseCapacityBlock: the offering becomes a reservation that is paid and waits for its start."""
+    """Implement PurchaseCapacityBlock: the offering becomes a reservation that is paid and waits for its start."""
     params = self.params
     offering = shelf(self.ec2_backend, "offerings").pop(params["CapacityBlockOfferingId"], None)
     if offering is None:

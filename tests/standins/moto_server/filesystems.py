@@ -21,7 +21,7 @@ _create = FSxResponse.create_file_system
 
 
 def install() -> None:
-    """Completes moto's FSx."""
+    """Complete moto's FSx."""
     put(FileSystem, to_dict)
     put(
         FSxResponse,
@@ -36,7 +36,7 @@ def install() -> None:
 
 
 def to_dict(self: FileSystem) -> dict[str, Any]:
-    """A file system as FSx describes it: available at once."""
+    """Return a file system as FSx describes it: available at once."""
     shown = _to_dict(self)
     backend = self.backend
     subnets = ec2_backends[backend.account_id][backend.region_name].subnets
@@ -55,7 +55,7 @@ def to_dict(self: FileSystem) -> dict[str, Any]:
 
 
 def create_file_system(self: FSxResponse) -> str:
-    """CreateFileSystem, which keeps the file system's version."""
+    """Implement CreateFileSystem, which records the file system's version."""
     params = json.loads(self.body)
     answer = json.loads(_create(self))
     made: Any = self.fsx_backend.file_systems[answer["FileSystem"]["FileSystemId"]]
@@ -64,7 +64,7 @@ def create_file_system(self: FSxResponse) -> str:
 
 
 def describe_file_systems(self: FSxResponse) -> str:
-    """DescribeFileSystems; an unknown id is an error."""
+    """Implement DescribeFileSystems; an unknown id is an error."""
     for ident in json.loads(self.body).get("FileSystemIds") or []:
         if ident not in self.fsx_backend.file_systems:
             raise FileSystemNotFound(ident)
@@ -72,7 +72,7 @@ def describe_file_systems(self: FSxResponse) -> str:
 
 
 def update_file_system(self: FSxResponse) -> str:
-    """UpdateFileSystem: capacity, storage type and the Lustre configuration."""
+    """Implement UpdateFileSystem: capacity, storage type and the Lustre configuration."""
     params = json.loads(self.body)
     found = self.fsx_backend.file_systems.get(params["FileSystemId"])
     if found is None:
@@ -83,7 +83,7 @@ def update_file_system(self: FSxResponse) -> str:
 
 
 def create_data_repository_association(self: FSxResponse) -> str:
-    """CreateDataRepositoryAssociation; available at once."""
+    """Implement CreateDataRepositoryAssociation; available at once."""
     params = json.loads(self.body)
     backend = self.fsx_backend
     if params["FileSystemId"] not in backend.file_systems:
@@ -103,14 +103,14 @@ def create_data_repository_association(self: FSxResponse) -> str:
 
 
 def describe_data_repository_associations(self: FSxResponse) -> str:
-    """DescribeDataRepositoryAssociations; an unknown id is an error."""
+    """Implement DescribeDataRepositoryAssociations; an unknown id is an error."""
     known = shelf(self.fsx_backend, "associations")
     found = [_association(self, ident) for ident in json.loads(self.body).get("AssociationIds") or known]
     return json.dumps({"Associations": [_shown(self, one) for one in found]})
 
 
 def update_data_repository_association(self: FSxResponse) -> str:
-    """UpdateDataRepositoryAssociation: chunk size and the S3 policies."""
+    """Implement UpdateDataRepositoryAssociation: chunk size and the S3 policies."""
     params = json.loads(self.body)
     found = _association(self, params["AssociationId"])
     found |= {key: params[key] for key in ("ImportedFileChunkSize", "S3") if key in params}
@@ -118,7 +118,7 @@ def update_data_repository_association(self: FSxResponse) -> str:
 
 
 def delete_data_repository_association(self: FSxResponse) -> str:
-    """DeleteDataRepositoryAssociation; gone at once."""
+    """Implement DeleteDataRepositoryAssociation; deleted at once."""
     params = json.loads(self.body)
     found = _association(self, params["AssociationId"])
     del shelf(self.fsx_backend, "associations")[found["AssociationId"]]

@@ -1,4 +1,4 @@
-"""Small things of moto's network that answer HTTP 500, or not at all."""
+"""Operations of moto's network that return HTTP 500, or do not exist."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _delete = EC2Backend.delete_nat_gateway
 
 
 def install() -> None:
-    """Deleting a NAT gateway takes its interface along, and says so where there is none."""
+    """Patch DeleteNatGateway: it deletes the gateway's interface, and reports an unknown gateway."""
     put(EC2Backend, delete_nat_gateway)
 
 
 def delete_nat_gateway(self: EC2Backend, nat_gateway_id: str) -> Any:
-    """DeleteNatGateway."""
+    """Implement DeleteNatGateway."""
     if nat_gateway_id not in self.nat_gateways:
         raise EC2ClientError("NatGatewayNotFound", f"NAT gateway {nat_gateway_id} was not found")
     gone = _delete(self, nat_gateway_id)

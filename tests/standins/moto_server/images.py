@@ -16,7 +16,7 @@ from standins.moto_server.store import put
 _CANONICAL: Final = "099720109477"
 _AMAZON: Final = "898082745236"
 _PUBLISHED: Final = datetime(2026, 1, 1, tzinfo=UTC)
-"""Made up, and so are ids and serials: only names, owners and parameter paths are those of the real images."""
+"""Invented, and so are ids and serials: only names, owners and parameter paths are those of the real images."""
 
 _moto_amis = AmiBackend._load_amis
 _moto_parameters = ParameterDict._check_loading_status
@@ -31,7 +31,7 @@ class Image(NamedTuple):
     parameter: str
 
     def ami_id(self, region: str) -> str:
-        """The same in every run, another in every region."""
+        """Return an id that is the same in every run and different in every region."""
         return f"ami-{hashlib.sha256(f'{region} {self.name}'.encode()).hexdigest()[:17]}"
 
 
@@ -55,13 +55,13 @@ def _published() -> Iterator[Image]:
 
 
 def install() -> None:
-    """Adds the images to EC2 and their parameters to SSM."""
+    """Add the images to EC2 and their parameters to SSM."""
     put(AmiBackend, _load_amis)
     put(ParameterDict, _check_loading_status)
 
 
 def _load_amis(self: Any) -> None:
-    """moto's images and the published ones."""
+    """Load moto's images and the published ones."""
     _moto_amis(self)
     for image in _published():
         self.amis[image.ami_id(self.region_name)] = Ami(
@@ -83,7 +83,7 @@ def _load_amis(self: Any) -> None:
 
 
 def _check_loading_status(self: ParameterDict, key: str) -> None:
-    """Loads the published parameters the first time one is asked for."""
+    """Load the published parameters at the first request for one."""
     _moto_parameters(self, key)
     if str(key or "").startswith(("/aws/service/canonical/", "/aws/service/deeplearning/")) and not self.__dict__.get("_standin_loaded"):
         self.__dict__["_standin_loaded"] = True

@@ -18,7 +18,7 @@ _terminate = Instance.terminate
 
 
 def install() -> None:
-    """Makes moto keep type and card index, and as many interfaces as were asked for."""
+    """Make moto record type and card index, and as many interfaces as requested."""
     put(Instance, prep_nics)
     put(Instance, terminate)
     put(elastic_network_interfaces.Attachment, __init__)
@@ -26,9 +26,9 @@ def install() -> None:
 
 
 def prep_nics(self: Instance, nic_spec: list[dict[str, Any]], *arguments: Any, **options: Any) -> None:
-    """moto keeps interfaces by device index, and one host has index 1 on every card but the first: each gets a key of its own meanwhile.
+    """Give each interface a key of its own: moto stores interfaces by device index, and a host has index 1 on every card but the first.
 
-    An interface made for a launch goes with its instance unless told otherwise; moto leaves it behind.
+    An interface created by a launch is deleted with its instance by default; moto leaves it behind.
     """
     asked = [dict(spec) for spec in nic_spec] or [{}]
     for key, spec in enumerate(nic_spec):
@@ -44,7 +44,7 @@ def prep_nics(self: Instance, nic_spec: list[dict[str, Any]], *arguments: Any, *
 
 
 def terminate(self: Instance) -> Any:
-    """An instance that gives its addresses back, as EC2's do: moto keeps those it was given by name."""
+    """Terminate the instance and free its addresses, as EC2 does: moto keeps addresses that were requested by name."""
     addresses = [(nic.subnet, one["PrivateIpAddress"]) for nic in self.nics.values() for one in nic.private_ip_addresses]
     before = _terminate(self)
     for subnet, address in addresses:
@@ -53,13 +53,13 @@ def terminate(self: Instance) -> Any:
 
 
 def __init__(self: Any, eni: Any) -> None:
-    """An attachment that says which card."""
+    """Create an attachment with a card index."""
     _attachment(self, eni)
     self.network_card_index = getattr(eni, "network_card_index", 0)
 
 
 def create_network_interface(self: EC2Response) -> ActionResult:
-    """CreateNetworkInterface with its type."""
+    """Implement CreateNetworkInterface with its type."""
     answer = _create(self)
     answer.result["NetworkInterface"].interface_type = self.params.get("InterfaceType", "interface")  # type: ignore[index]
     return answer

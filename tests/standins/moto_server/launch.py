@@ -1,4 +1,4 @@
-"""RunInstances that does what its launch template says: interfaces, placement, market, profile, capacity reservation."""
+"""RunInstances that applies its launch template: interfaces, placement, market, profile, capacity reservation."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from standins.moto_server.store import put
 _run = EC2Response.run_instances
 _create_version = EC2Response.create_launch_template_version
 _KNOWN_TO_MOTO: Final = ("ImageId", "UserData", "TagSpecifications", "BlockDeviceMappings", "SecurityGroupIds", "SecurityGroups")
-"""What moto takes from a template itself."""
+"""Fields of a template that moto applies itself."""
 
 
 def install() -> None:
-    """Replaces moto's RunInstances, and its CreateLaunchTemplateVersion, which keeps user data in a form that a launch then chokes on."""
+    """Replace moto's RunInstances, and its CreateLaunchTemplateVersion, whose stored user data makes a launch fail."""
     put(EC2Response, run_instances, create_launch_template_version)
 
 
 def run_instances(self: EC2Response) -> ActionResult:
-    """RunInstances, its request filled in from the template as EC2 does."""
+    """Implement RunInstances; the template completes its request, as on EC2."""
     _fill_in(self.params, _template(self))
     _refuse_two_subnets(self.params)
     group = (self.params.get("Placement") or {}).get("GroupName")
@@ -43,7 +43,7 @@ def run_instances(self: EC2Response) -> ActionResult:
 
 
 def create_launch_template_version(self: EC2Response) -> ActionResult:
-    """CreateLaunchTemplateVersion, its user data parsed as CreateLaunchTemplate parses it."""
+    """Implement CreateLaunchTemplateVersion; its user data is parsed as CreateLaunchTemplate parses it."""
     data = self.params.get("LaunchTemplateData") or {}
     if "UserData" in data:
         data["UserData"] = parse_user_data(data["UserData"])
@@ -69,7 +69,7 @@ def _fill_in(params: dict[str, Any], template: dict[str, Any]) -> None:
 
 
 def _refuse_two_subnets(params: dict[str, Any]) -> None:
-    """A subnet belongs to the interfaces where there are any (RunInstances, parameter SubnetId)."""
+    """Refuse a subnet beside interfaces, to which it belongs (RunInstances, parameter SubnetId)."""
     if params.get("NetworkInterfaces") and params.get("SubnetId"):
         raise InvalidParameterCombination("Network interfaces and an instance-level subnet ID may not be specified on the same request")
     if params.get("NetworkInterfaces") and params.get("SecurityGroupIds"):

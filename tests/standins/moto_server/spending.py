@@ -1,4 +1,4 @@
-"""Budgets that can be changed, whose subscribers can be asked for, and which can be tagged."""
+"""Budgets that can be changed and tagged, and whose subscribers can be queried."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _create = BudgetsResponse.create_budget
 
 
 def install() -> None:
-    """Completes moto's Budgets."""
+    """Complete moto's Budgets."""
     put(
         BudgetsResponse,
         create_budget,
@@ -27,7 +27,7 @@ def install() -> None:
 
 
 def create_budget(self: BudgetsResponse) -> str:
-    """CreateBudget, which keeps the tags."""
+    """Implement CreateBudget, which records the tags."""
     answer = _create(self)
     arn = f"arn:aws:budgets::{self._get_param('AccountId')}:budget/{self._get_param('Budget')['BudgetName']}"
     shelf(self.backend, "tags")[arn] = {tag["Key"]: tag["Value"] for tag in self._get_param("ResourceTags", [])}
@@ -35,7 +35,7 @@ def create_budget(self: BudgetsResponse) -> str:
 
 
 def update_budget(self: BudgetsResponse) -> str:
-    """UpdateBudget."""
+    """Implement UpdateBudget."""
     new = self._get_param("NewBudget")
     self.backend.describe_budget(self._get_param("AccountId"), new["BudgetName"])
     self.backend.budgets[self._get_param("AccountId")][new["BudgetName"]].budget.update(new)
@@ -43,7 +43,7 @@ def update_budget(self: BudgetsResponse) -> str:
 
 
 def describe_subscribers_for_notification(self: BudgetsResponse) -> str:
-    """DescribeSubscribersForNotification."""
+    """Implement DescribeSubscribersForNotification."""
     asked = self._get_param("Notification")
     budget = self.backend.budgets[self._get_param("AccountId")].get(self._get_param("BudgetName"))
     for notification in budget.notifications if budget else []:
@@ -57,18 +57,18 @@ def _tags(self: BudgetsResponse) -> dict[str, Any]:
 
 
 def list_tags_for_resource(self: BudgetsResponse) -> str:
-    """ListTagsForResource."""
+    """Implement ListTagsForResource."""
     return json.dumps({"ResourceTags": [{"Key": key, "Value": value} for key, value in _tags(self).items()]})
 
 
 def tag_resource(self: BudgetsResponse) -> str:
-    """TagResource."""
+    """Implement TagResource."""
     _tags(self).update({tag["Key"]: tag["Value"] for tag in self._get_param("ResourceTags")})
     return json.dumps({})
 
 
 def untag_resource(self: BudgetsResponse) -> str:
-    """UntagResource."""
+    """Implement UntagResource."""
     for key in self._get_param("ResourceTagKeys"):
         _tags(self).pop(key, None)
     return json.dumps({})

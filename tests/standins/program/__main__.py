@@ -1,4 +1,4 @@
-"""A small GPU cluster in plain pulumi_aws, as anyone would write it: what the stand-in is tried with. It knows nothing of stand-ins."""
+"""A small GPU cluster in plain pulumi_aws, as any user would write it: the test program of the stand-in, without a reference to it."""
 
 import base64
 import json
@@ -144,7 +144,7 @@ nodes = [
         launch_template={"id": template.id, "version": template.latest_version.apply(str)},
         user_data=pulumi.Output.format("#!/bin/sh\nmount -t lustre {0}@tcp:/{1} /scratch\n", lustre.dns_name, lustre.mount_name),
         tags={**tags, "Name": f"worker{number}"},
-        # The reservation is full: the old one has to go before the new one fits.
+        # The reservation is full: the old instance must be deleted before the new one fits.
         opts=pulumi.ResourceOptions(delete_before_replace=True),
     )
     for number in range(workers)

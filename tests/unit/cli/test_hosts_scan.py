@@ -116,7 +116,7 @@ def test_machines_that_all_fit_are_exit_code_0_and_one_that_was_not_reached_3(sc
 
 def test_they_are_asked_the_way_up_asks_them(scan: Run, rack: Rack) -> None:
     scan()
-    login, worker, _ = [asked.way for asked in rack.asked["machines"]]
+    login, worker, _ = [asked.route for asked in rack.asked["machines"]]
     assert (login.address, login.user, login.host_key, worker.address, worker.host_key) == (
         "203.0.113.9",
         "root",
@@ -198,4 +198,4 @@ def test_a_machine_that_is_out_is_left_alone(scan: Run, file: Path, rack: Rack) 
     file.write_text(STACK + "    nodes: {worker1: {state: out, reason: fan}}\n")
     rack.shown.pop()
     assert "1 out (not scanned)" in scan().out
-    assert [asked.way.name for asked in rack.asked["machines"]] == ["login0", "worker0"]
+    assert [asked.route.name for asked in rack.asked["machines"]] == ["login0", "worker0"]

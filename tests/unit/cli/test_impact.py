@@ -56,7 +56,7 @@ def record(file: Path, *, settled: bool = True) -> None:
     """Put on record what a stack file says, as Converge does."""
     cluster = load_stack(file).cluster
     assert cluster is not None
-    inputs = {"described": applied.wire(cluster), "plan": json.dumps(expand(cluster, "lab").to_data())}
+    inputs = {"described": applied.serialize_cluster(cluster), "plan": json.dumps(expand(cluster, "lab").to_data())}
     stack_files.record("lab", inputs, settled=settled)
 
 
@@ -139,7 +139,7 @@ def test_a_record_that_cannot_be_read_is_no_record_of_nothing(up: Path, run: Run
     paths.applied("lab").write_text(text)
     code, said, complaint = run("impact", str(up))
     assert (code, said) == (3, "")
-    assert "is no record of what was applied last" in complaint
+    assert "not a valid record of the last `up`" in complaint
     with pytest.raises(UndeterminedError):
         applied.read(paths.applied("lab"))
 
@@ -149,7 +149,7 @@ def test_the_record_gives_back_what_was_applied(tmp_path: Path, stack: str) -> N
     cluster = load_stack(paths.stack_file(stack)).cluster
     assert cluster is not None
     plan = expand(cluster, stack)
-    said = applied.document(applied.wire(cluster), json.dumps(plan.to_data(), sort_keys=True), settled=True)
+    said = applied.document(applied.serialize_cluster(cluster), json.dumps(plan.to_data(), sort_keys=True), settled=True)
     (tmp_path / "applied.json").write_text(json.dumps(said))
     found = applied.read(tmp_path / "applied.json")
     assert found is not None
@@ -207,4 +207,4 @@ def test_neither_a_preview_nor_an_up_goes_on_where_it_is_refused(
 def test_a_record_that_cannot_be_read_stops_no_run(up: Path, logged: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     paths.applied("lab").write_text("{")
     load(up, monkeypatch)
-    assert "is no record of what was applied last" in "\n".join(logged)
+    assert "not a valid record of the last `up`" in "\n".join(logged)

@@ -10,7 +10,7 @@ import pytest
 
 from rackwright.cli import main
 from rackwright.drivers import power, ssh
-from rackwright.drivers.rolling_update import Roll, RollingUpdateResult
+from rackwright.drivers.rolling_update import RollingUpdate, RollingUpdateResult
 from rackwright.inventory import paths
 
 INVENTORY = Path(__file__).parents[2] / "golden" / "inventory" / "inventory.yml"
@@ -23,7 +23,7 @@ class Stack:
         self.monkeypatch, self.capsys = monkeypatch, capsys
         self.lost: dict[str, str] = {}
         self.done = RollingUpdateResult()
-        self.asked: list[tuple[Roll, list[str]]] = []
+        self.asked: list[tuple[RollingUpdate, list[str]]] = []
         self.described = INVENTORY.read_text(encoding="utf-8")
 
     def roll(self, *words: str) -> tuple[object, str, str]:
@@ -43,12 +43,12 @@ def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     async def reach(*_: object, **__: object) -> dict[str, str]:
         return found.lost
 
-    async def run(self: Roll, nodes: Sequence[str], *_: object) -> RollingUpdateResult:
+    async def run(self: RollingUpdate, nodes: Sequence[str], *_: object) -> RollingUpdateResult:
         found.asked.append((self, list(nodes)))
         return found.done if found.done.reasons else RollingUpdateResult(nodes=list(nodes))
 
     monkeypatch.setattr(ssh, "connect_all", reach)
-    monkeypatch.setattr(Roll, "run", run)
+    monkeypatch.setattr(RollingUpdate, "run", run)
     monkeypatch.setattr(power, "from_inventory", lambda *_: None)
     return found
 
@@ -94,10 +94,13 @@ def test_nothing_is_begun_where_a_node_does_not_answer(stack: Stack) -> None:
 
 def test_a_roll_that_stopped_says_where_and_why(stack: Stack) -> None:
     stack.done = RollingUpdateResult(
-        nodes=["worker0"], reasons=["worker1: roll-in: gpu.count_matches_plan: expected 8, found 7", "worker1: the roll stopped here"]
+        nodes=["worker0"],
+        reasons=["worker1: roll-in: gpu.count_matches_plan: expected 8, found 7", "worker1: the rolling update stopped here"],
     )
     code, out, err = stack.roll()
-    assert code == 1 and out == "" and "gpu.count_matches_plan" in err and "the roll stopped here" in err and "Traceback" not in err
+    assert (
+        code == 1 and out == "" and "gpu.count_matches_plan" in err and "the rolling update stopped here" in err and "Traceback" not in err
+    )
 
 
 @pytest.mark.parametrize("has", [False, True])
@@ -123,7 +126,7 @@ def test_an_interrupted_roll_says_what_is_left_drained(stack: Stack) -> None:
     async def run(*_: object) -> RollingUpdateResult:
         raise KeyboardInterrupt
 
-    stack.monkeypatch.setattr(Roll, "run", run)
+    stack.monkeypatch.setattr(RollingUpdate, "run", run)
     code, _, err = stack.roll()
     assert code == 3 and "roll interrupted" in err and "stay drained" in err and "Traceback" not in err
 

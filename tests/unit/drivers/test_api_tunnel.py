@@ -156,8 +156,8 @@ def test_a_port_that_somebody_has_is_said(ssh: Path) -> None:
         port = int(taken.getsockname()[1])
 
         async def act() -> None:
-            with pytest.raises(RackwrightError, match=f"127.0.0.1:{port}, the way to its Kubernetes, cannot be opened"):
-                await api_tunnel.record("lab", api_tunnel.Way(port, "login0", "10.77.0.16:6443"))
+            with pytest.raises(RackwrightError, match=f"127.0.0.1:{port}, the tunnel to its Kubernetes API, cannot be opened"):
+                await api_tunnel.record("lab", api_tunnel.ApiEndpoint(port, "login0", "10.77.0.16:6443"))
 
         played(act)
 

@@ -33,7 +33,7 @@ class Console:
     """A session whose scripts run here, in a home of its own; as root it answers what it was told to."""
 
     def __init__(self, home: Path, root: CommandResult | None = None) -> None:
-        self.way, self.home, self.root = SshRoute("worker0", "192.0.2.10", 22, "admin", "SHA256:x"), home, root
+        self.route, self.home, self.root = SshRoute("worker0", "192.0.2.10", 22, "admin", "SHA256:x"), home, root
 
     def run(self, script: str, *, root: bool = False) -> CommandResult:
         """Run a script, or give the prepared answer."""
@@ -61,7 +61,7 @@ def test_a_machine_as_declared_has_no_fault() -> None:
         ({"init": "sh"}, "is not run by systemd but by sh"),
         ({"python": ""}, "has no python3"),
         ({"free_kib": 2**20}, "has 1024 MiB free on /, 4096 are needed"),
-        ({"serial": "CZ42"}, "has serial number CZ42, declared is CZ17: another machine answers there"),
+        ({"serial": "CZ42"}, "has serial number CZ42, declared is CZ17: this is another machine"),
         ({"conflicts": ("ufw",)}, "ufw runs: its rules and the stack's would fight"),
     ],
 )
@@ -98,7 +98,7 @@ def test_enterprise_linux_is_told_by_its_major_release(said: str, shown: str, tm
 
 def test_a_user_who_may_not_sudo_is_named_with_the_cure(tmp_path: Path) -> None:
     session = Console(tmp_path, CommandResult(1, "", "sudo: a password is required"))
-    with pytest.raises(LoginRefusedError, match="admin may not become root without a password") as told:
+    with pytest.raises(LoginRefusedError, match="admin has no passwordless sudo") as told:
         host_facts.require_root(session)  # type: ignore[arg-type]
     assert "sudo: a password is required" in told.value.cause and "/etc/sudoers.d/admin" in told.value.hint
 

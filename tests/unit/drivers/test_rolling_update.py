@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rackwright.drivers import ansible, rolling_update
-from rackwright.drivers.rolling_update import Roll, RollingUpdateResult
+from rackwright.drivers.rolling_update import RollingUpdate, RollingUpdateResult
 
 STEPS = ["drain-nodes.yml", "site.yml", "resume-nodes.yml"]
 
@@ -43,7 +43,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[str], list[s
 
 
 def run(nodes: Sequence[str], batch: int, *, reboot: bool = False) -> RollingUpdateResult:
-    roll = Roll(Path("/p"), Path("/i"), Path("/s"), (), batch, reboot)
+    roll = RollingUpdate(Path("/p"), Path("/i"), Path("/s"), (), batch, reboot)
     return asyncio.run(roll.run(nodes, said, said))
 
 
@@ -55,7 +55,7 @@ def test_the_first_goes_alone_and_the_rest_by_batches(played: list[Any]) -> None
 
 
 def test_the_user_s_own_playbooks_are_rolled_with_the_phases(played: list[Any]) -> None:
-    roll = Roll(Path("/p"), Path("/i"), Path("/s"), (), 1, site="/home/lab/site.yml")
+    roll = RollingUpdate(Path("/p"), Path("/i"), Path("/s"), (), 1, site="/home/lab/site.yml")
     asyncio.run(roll.run(["w0"], said, said))
     assert [(step, limit) for step, _, limit, _ in played] == [
         ("drain-nodes.yml", []),
@@ -69,7 +69,9 @@ def test_the_first_failure_ends_it_and_says_what_now(played: list[Any]) -> None:
     assert done.nodes == ["w0"]
     assert {group[0] for _, group, _, _ in played} == {"w0", "w2"}
     assert done.reasons[0] == "w2: roll-in: See that it is: gpu.count_matches_plan: expected 8, found 7"
-    assert done.reasons[1].startswith("w2: the roll stopped here and left it drained; not touched: w4, w5 - repair what is named above")
+    assert done.reasons[1].startswith(
+        "w2: the rolling update stopped here with this batch drained; not touched: w4, w5 - repair the cause above"
+    )
 
 
 def test_a_node_that_does_not_get_empty_is_not_changed(played: list[Any]) -> None:

@@ -31,7 +31,7 @@ class Nodes:
         self.most = max(self.most, self.under_way)
         await asyncio.sleep(0.001)
         self.under_way -= 1
-        return "no answer over SSH" if name in self.dead else None
+        return "no response over SSH" if name in self.dead else None
 
 
 @pytest.fixture
@@ -66,15 +66,15 @@ def test_a_rack_is_not_reached_all_at_once(nodes: Nodes) -> None:
 def test_who_does_not_answer_is_told_alone(nodes: Nodes) -> None:
     nodes.dead = {"worker3"}
     (told,) = reach(*NAMES).items()
-    assert told[0] == "worker3" and told[1].startswith("no answer over SSH; tried for")
+    assert told[0] == "worker3" and told[1].startswith("no response over SSH; tried for")
 
 
 def test_behind_a_dead_login_node_everybody_says_so_at_once(nodes: Nodes) -> None:
     nodes.dead = {"login0"}
     found = reach("worker0", "login0", "worker1")
     assert list(found) == ["worker0", "login0", "worker1"] and set(nodes.asked) == {"login0"}
-    assert found["login0"].startswith("no answer over SSH")
-    assert found["worker0"].startswith("is reached through login0, and that does not answer: no answer over SSH")
+    assert found["login0"].startswith("no response over SSH")
+    assert found["worker0"].startswith("is reached through login0, which does not respond: no response over SSH")
 
 
 def test_without_a_configuration_everybody_is_asked_directly(nodes: Nodes) -> None:
@@ -85,7 +85,7 @@ def test_without_a_configuration_everybody_is_asked_directly(nodes: Nodes) -> No
 def test_slow_machine_waits_longer(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
     nodes.dead = {"login0"}
     monkeypatch.setattr(ssh, "slowness", lambda: 20)
-    assert asyncio.run(ssh.connect_all("rack", ["login0"], within=0.05)) == {"login0": "no answer over SSH; tried for 1 s"}
+    assert asyncio.run(ssh.connect_all("rack", ["login0"], within=0.05)) == {"login0": "no response over SSH; tried for 1 s"}
 
 
 class TestCause:

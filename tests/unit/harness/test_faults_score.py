@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from faults import score
-from faults.rows import faults
+from faults.fault_table import faults
 
 from rackwright.catalog.checks import Feature
 

@@ -56,7 +56,7 @@ def calls(workers: int) -> int:
         found = rules.check(loaded, date(2026, 12, 1))
         assert loaded.cluster is not None and {finding.rule for finding in found} <= {_ROOM}
         plan = expand(loaded.cluster, "rack")
-        ways = {node.name: target.way(plan.target, node) for node in plan.nodes}  # type: ignore[arg-type]
+        ways = {node.name: target.ssh_route(plan.target, node) for node in plan.nodes}  # type: ignore[arg-type]
         there = {name: Host(name, way["address"], "ssh-ed25519 AAAA", name) for name, way in ways.items()}
         assert plan.node("login0") and inventory.inventory(plan, there)
         inventory.ssh_config(plan, there)

@@ -65,7 +65,7 @@ def test_only_a_file_inside_the_project_is_there(project: Path, file: str) -> No
     (project / "site" / "folder.yml").mkdir()
     (project.parent / "elsewhere.yml").write_text("[]\n")
     (project / "site" / "outside.yml").symlink_to(project.parent / "elsewhere.yml")
-    assert bool(site_playbooks.absent(lab(after_storage=[file]))) == (file != "site/archive.yml")
+    assert bool(site_playbooks.missing_site_files(lab(after_storage=[file]))) == (file != "site/archive.yml")
 
 
 @pytest.mark.parametrize("file", ["/etc/site.yml", "../site.yml", "site/../../x.yml", "x.yml", "site/x.sh", "site/.x.yml", ""])

@@ -128,7 +128,7 @@ def test_a_node_that_is_lost_leaves_the_others_to_the_phases_and_nothing_is_kept
         ansible.PlaybookResult(failed=[ansible.TaskResult("worker0", "base", "Look")]),
         ansible.PlaybookResult(status=4),
     ],
-    ids=["would change", "waits to be rolled", "could not look", "ended badly"],
+    ids=["would change", "waits for a rolling update", "could not look", "ended badly"],
 )
 def test_only_what_was_well_is_kept(stack: Stack, applied: ansible.PlaybookResult) -> None:
     stack.applied = applied

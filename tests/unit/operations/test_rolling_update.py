@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rackwright.drivers import ssh
-from rackwright.drivers.rolling_update import Roll, RollingUpdateResult, Say
+from rackwright.drivers.rolling_update import RollingUpdate, RollingUpdateResult, Say
 from rackwright.errors import InputError, RackwrightError, UndeterminedError
 from rackwright.operations import rolling_update
 
@@ -23,13 +23,13 @@ def lost(monkeypatch: pytest.MonkeyPatch, lab: str) -> dict[str, str]:
     async def connect(*_: object, **__: Any) -> dict[str, str]:
         return found
 
-    async def run(self: Roll, nodes: Sequence[str], say: Say, _: Say) -> RollingUpdateResult:
+    async def run(self: RollingUpdate, nodes: Sequence[str], say: Say, _: Say) -> RollingUpdateResult:
         await say(f"rolling {nodes[0]}")
         reasons = ["worker1: the roll stopped here"] if self.reboot else []
         return RollingUpdateResult(nodes=list(nodes), reasons=reasons)
 
     monkeypatch.setattr(ssh, "connect_all", connect)
-    monkeypatch.setattr(Roll, "run", run)
+    monkeypatch.setattr(RollingUpdate, "run", run)
     return found
 
 

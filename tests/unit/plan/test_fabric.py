@@ -111,8 +111,8 @@ def test_every_node_has_every_rail_once(drawn: tuple[Plan, int]) -> None:
     made, nodes = drawn
     fabric, laid = fabric_of(made), at_size(made, nodes)
     plugged = Counter((cable.device.split("/")[0], cable.rail) for cable in laid.cables if cable.rail is not None)
-    assert plugged == Counter((seat.node, rail) for seat in laid.seats for rail in range(fabric.rails))
-    assert all(made.node(seat.node).rails == fabric.hcas for seat in wiring(made).seats)
+    assert plugged == Counter((placement.node, rail) for placement in laid.placements for rail in range(fabric.rails))
+    assert all(made.node(placement.node).rails == fabric.hcas for placement in wiring(made).placements)
 
 
 @calm
@@ -121,7 +121,7 @@ def test_same_rails_of_a_scalable_unit_are_one_leaf_apart(drawn: tuple[Plan, int
     """And in a fat tree, all HCAs of a node."""
     made, nodes = drawn
     fabric, laid = fabric_of(made), at_size(made, nodes)
-    units = {seat.node: seat.place // fabric.per_unit for seat in laid.seats}
+    units = {placement.node: placement.place // fabric.per_unit for placement in laid.placements}
     apart: dict[Any, set[str]] = {}
     for cable in laid.cables:
         if cable.rail is not None:
@@ -147,7 +147,7 @@ def test_the_bisection_is_what_passes_between_the_weakest_halves(drawn: tuple[Pl
     made, nodes = drawn
     fabric, laid = fabric_of(made), at_size(made, nodes)
     said = bisection_gbps(fabric, laid)
-    units = occupied_units(fabric, laid.seats)
+    units = occupied_units(fabric, laid.placements)
     if said is None:
         assert len(units) == 1
         return
@@ -156,7 +156,7 @@ def test_the_bisection_is_what_passes_between_the_weakest_halves(drawn: tuple[Pl
     weakest = sorted(units, key=lambda unit: sends[unit])[:size]
     passes = [min(total(sends, half), total(sends, set(units) - set(half))) for half in (*halves, weakest)]
     assert said == min(passes) * fabric.rate_gbps
-    hcas = fabric.rails * total(Counter(seat.place // fabric.per_unit for seat in laid.seats), weakest)
+    hcas = fabric.rails * total(Counter(placement.place // fabric.per_unit for placement in laid.placements), weakest)
     assert said * fabric.oversubscription >= hcas * fabric.rate_gbps
 
 
@@ -296,7 +296,7 @@ def test_two_groups_lie_one_after_the_other() -> None:
     fabric = expand_fabric(cluster)
     assert fabric is not None and fabric.places == {"a": 0, "b": 40} and fabric.nodes == 48
     assert set(wiring(expand(cluster, "x")).cables) < set(wiring(expand(more, "x")).cables)
-    assert {seat.node for seat in at_size(expand(cluster, "x"), 6).seats} >= {"b2", "b3"}
+    assert {placement.node for placement in at_size(expand(cluster, "x"), 6).placements} >= {"b2", "b3"}
 
 
 def test_the_subnet_manager_stays_where_it_is_when_an_empty_group_grows() -> None:
@@ -329,12 +329,12 @@ def test_two_thousand_ports_take_less_than_a_second() -> None:
     """CPU time, best of three: the goal is for a machine with nothing else to do."""
     made = rack()
     fabric = fabric_of(made)
-    seats = at_size(made, 256).seats
-    best = min(_timed(fabric, seats) for _ in range(3))
+    placements = at_size(made, 256).placements
+    best = min(_timed(fabric, placements) for _ in range(3))
     assert best < 1.0
 
 
-def _timed(fabric: FabricPlan, seats: Any) -> float:
+def _timed(fabric: FabricPlan, placements: Any) -> float:
     started = time.process_time()
-    assert len(wired(fabric, seats).cables) == 4096
+    assert len(wired(fabric, placements).cables) == 4096
     return time.process_time() - started

@@ -20,7 +20,7 @@ from rackwright.operations.check_mode.runner import CheckModeResult
 from rackwright.provider.protocol.property_values import UNKNOWN
 from rackwright.provider.protocol.resource import RecordedState, RequestContext
 from rackwright.provider.stack import converge
-from rackwright.provider.stack.converge import Converge, _sleepers
+from rackwright.provider.stack.converge import Converge, _power_saving_nodes
 
 
 async def said(_: str) -> None:
@@ -61,7 +61,7 @@ def leave(olds: dict[str, Any], news: dict[str, Any]) -> None:
 
 
 def test_a_node_that_cannot_leave_stops_the_run_and_names_the_job(asked: dict[str, Any]) -> None:
-    with pytest.raises(RackwrightError, match="worker2 cannot leave yet:\nworker2: still occupied by job 13"):
+    with pytest.raises(RackwrightError, match="worker2 cannot be removed yet:\nworker2: still occupied by job 13"):
         leave(inputs("worker0", "worker2", drain_timeout_s=300), inputs("worker0", drain_timeout_s=300))
     assert (asked["playbook"], asked["values"]["nodes_to_remove"]) == ("remove-nodes.yml", ["worker2"])
 
@@ -93,20 +93,20 @@ def saving(idle_s: int, **lives: str) -> dict[str, Any]:
 def test_nodes_that_sleep_by_the_old_plan_are_woken_for_the_new_one() -> None:
     """Whoever switches power saving off, or gives a sleeping worker another role, still has sleeping nodes."""
     old = saving(60, login0="a", worker0="b", worker1="c")
-    assert _sleepers(saving(0, login0="a", worker0="b", worker1="c"), old).nodes == ("worker0", "worker1")  # type: ignore[union-attr]
-    assert _sleepers(saving(300, login0="a", worker0="b"), old).nodes == ("worker0",)  # type: ignore[union-attr]
-    assert _sleepers(saving(300, login0="a", worker0="b"), old).idle_s == 300  # type: ignore[union-attr]
+    assert _power_saving_nodes(saving(0, login0="a", worker0="b", worker1="c"), old).nodes == ("worker0", "worker1")  # type: ignore[union-attr]
+    assert _power_saving_nodes(saving(300, login0="a", worker0="b"), old).nodes == ("worker0",)  # type: ignore[union-attr]
+    assert _power_saving_nodes(saving(300, login0="a", worker0="b"), old).idle_s == 300  # type: ignore[union-attr]
 
 
 def test_a_node_made_anew_is_not_waited_for() -> None:
     """It is awake, and cannot tell Slurm so before it is converged."""
     old = saving(60, login0="a", worker0="b", worker1="c")
     news = saving(60, login0="a", worker0="b2", worker1="c", worker2="d")
-    assert _sleepers(news, old).nodes == ("worker1",)  # type: ignore[union-attr]
+    assert _power_saving_nodes(news, old).nodes == ("worker1",)  # type: ignore[union-attr]
 
 
 def test_a_stack_that_never_saved_power_has_nobody_to_wake() -> None:
-    assert _sleepers(saving(0, login0="a", worker0="b"), saving(0, login0="a", worker0="b")) is None
+    assert _power_saving_nodes(saving(0, login0="a", worker0="b"), saving(0, login0="a", worker0="b")) is None
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ def test_what_another_version_applied_is_found_not_converged(older: RecordedStat
 
 
 def test_nodes_cannot_leave_while_another_version_s_plan_is_on_record(older: RecordedState) -> None:
-    with pytest.raises(RackwrightError, match="worker2 cannot leave yet: its plan on record is of another version") as refused:
+    with pytest.raises(RackwrightError, match="worker2 cannot be removed yet: its plan on record is of another version") as refused:
         asyncio.run(Converge().update(OPERATION, older, inputs("worker0", drain_timeout_s=2)))
     assert "declare them again and run `up`" in str(refused.value)
 
@@ -289,7 +289,7 @@ def waiting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     async def reach(*_: object, **__: object) -> dict[str, str]:
         return {}
 
-    async def run(self: rolling_update.Roll, nodes: Sequence[str], *_: object) -> rolling_update.RollingUpdateResult:
+    async def run(self: rolling_update.RollingUpdate, nodes: Sequence[str], *_: object) -> rolling_update.RollingUpdateResult:
         found["rolls"].append((self.batch, list(nodes)))
         return rolling_update.RollingUpdateResult(
             nodes=list(nodes), changed=[ansible.TaskResult("worker0", "gpu", "driver")], reasons=found["reasons"]
@@ -299,7 +299,7 @@ def waiting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     monkeypatch.setattr(converge.ssh, "connect_all", reach)
     monkeypatch.setattr(Converge, "_site", site)
     monkeypatch.setattr(converge, "run", look)
-    monkeypatch.setattr(rolling_update.Roll, "run", run)
+    monkeypatch.setattr(rolling_update.RollingUpdate, "run", run)
     found["inputs"] = {"plan": json.dumps({"scheduler": {}, "rolling": {"batch": 3}}), "hosts": {name: {} for name in files.hosts}}
     return found
 
@@ -316,8 +316,8 @@ def test_what_the_phases_left_undone_is_rolled_in_the_plan_s_order(waiting: dict
 
 
 def test_a_roll_that_stopped_is_a_failed_converge(waiting: dict[str, Any]) -> None:
-    waiting["reasons"] = ["worker0: the roll stopped here"]
-    assert played(waiting, check=False).reasons == ["worker0: the roll stopped here"]
+    waiting["reasons"] = ["worker0: the rolling update stopped here"]
+    assert played(waiting, check=False).reasons == ["worker0: the rolling update stopped here"]
 
 
 def test_nothing_is_rolled_after_a_failure_or_by_a_look(waiting: dict[str, Any]) -> None:
@@ -330,7 +330,7 @@ def test_nothing_is_rolled_after_a_failure_or_by_a_look(waiting: dict[str, Any])
 def test_a_look_tells_who_waits_to_be_rolled(waiting: dict[str, Any]) -> None:
     state = RecordedState("converge", waiting["inputs"], {**waiting["inputs"], "converged": True})
     made = asyncio.run(Converge().read(OPERATION, state))
-    assert made.reasons[0] == "worker1: waits to be rolled: driver 550 serves, 580 is declared"
+    assert made.reasons[0] == "worker1: waits for a rolling update: driver 550 serves, 580 is declared"
     assert not made.outputs["converged"]
 
 

@@ -1,4 +1,4 @@
-"""AWS through boto3, for what Pulumi does not do: look things up beforehand, and find what a stack left behind.
+"""AWS through boto3, for what Pulumi does not do: queries before an `up`, and the search for a stack's leftovers.
 
-What makes things is target `aws`.
+Target `aws` creates the resources.
 """

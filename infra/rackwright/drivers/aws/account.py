@@ -1,4 +1,4 @@
-"""The account that the environment's credentials open, and AWS's refusals as errors a person can act on."""
+"""The account of the environment's credentials, and AWS's errors with a cause and a hint."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _BAD_CREDENTIALS: Final = frozenset(
 
 
 class AwsCredentialsError(UndeterminedError):
-    """There are no credentials, they are not accepted, or AWS does not answer: nothing else can be asked either."""
+    """Credentials are missing or rejected, or AWS does not respond: no further query can succeed."""
 
 
 class AwsAccessDeniedError(UndeterminedError):
-    """The credentials may not ask this."""
+    """The credentials do not allow the call."""
 
 
 class AwsRequestError(UndeterminedError):
-    """AWS answered with an error."""
+    """AWS returned an error."""
 
     def __init__(self, cause: str, *, code: str, path: str = "", hint: str = "") -> None:
         super().__init__(cause, path=path, hint=hint)
@@ -42,38 +42,38 @@ class AwsRequestError(UndeterminedError):
 
 
 class Account:
-    """Clients of one region; each is made once."""
+    """Clients of one region; each is created once."""
 
     def __init__(self, region: str) -> None:
         self.region = region
         self._made: dict[str, Any] = {}
 
     def client(self, service: str) -> Any:
-        """A boto3 client; its calls go through `asking`."""
+        """Return a boto3 client; its calls go through `asking`."""
         if service not in self._made:
-            with asking(service):
+            with translate_errors(service):
                 self._made[service] = _client(service, self.region)
         return self._made[service]
 
     def ask(self, service: str, call: str, **arguments: Any) -> dict[str, Any]:
-        """One call's answer."""
-        with asking(f"{service}:{call}"):
+        """Return the response of one call."""
+        with translate_errors(f"{service}:{call}"):
             answer: dict[str, Any] = getattr(self.client(service), call)(**arguments)
         return answer
 
     def every(self, service: str, call: str, key: str, **arguments: Any) -> Iterable[dict[str, Any]]:
-        """All items of a call that answers page by page."""
-        with asking(f"{service}:{call}"):
+        """Return all items of a call with pages."""
+        with translate_errors(f"{service}:{call}"):
             pages = list(self.client(service).get_paginator(call).paginate(**arguments))
         return [item for page in pages for item in page.get(key, [])]
 
     def wait(self, service: str, until: str, **arguments: Any) -> None:
-        """Until AWS says so; Unanswered where it does not come."""
-        with asking(f"{service}:{until}"):
+        """Wait for a state that AWS reports. Raise AwsRequestError if it is not reached."""
+        with translate_errors(f"{service}:{until}"):
             self.client(service).get_waiter(until).wait(**arguments)
 
     def identity(self) -> tuple[str, str]:
-        """Account number and who asks; NoAccount without credentials that work."""
+        """Return account number and caller ARN. Raise AwsCredentialsError without working credentials."""
         told = self.ask("sts", "get_caller_identity")
         return told["Account"], told["Arn"]
 
@@ -87,8 +87,8 @@ def _client(service: str, region: str) -> Any:
 
 
 @contextmanager
-def asking(what: str) -> Iterator[None]:
-    """Turns what botocore raises into where, what, what now. `what` is the call, like `ec2:describe_images`."""
+def translate_errors(what: str) -> Iterator[None]:
+    """Translate botocore's errors into place, cause and hint. `what` is the call, like `ec2:describe_images`."""
     from botocore import exceptions
     from botocore.parsers import ResponseParserError
 
@@ -98,17 +98,17 @@ def asking(what: str) -> Iterator[None]:
         raise _answered(what, answer) from None
     except (exceptions.ConnectionError, exceptions.HTTPClientError) as silent:
         hint = "check the network, the region's name and AWS_ENDPOINT_URL"
-        raise AwsCredentialsError(f"AWS does not answer: {silent}", path=what, hint=hint) from None
+        raise AwsCredentialsError(f"AWS does not respond: {silent}", path=what, hint=hint) from None
     except ResponseParserError:
         hint = "a proxy may stand between here and AWS; check the network and AWS_ENDPOINT_URL"
-        raise AwsRequestError("the answer is not AWS's: it cannot be read", code="Unreadable", path=what, hint=hint) from None
+        raise AwsRequestError("the response is not AWS's: it cannot be parsed", code="Unreadable", path=what, hint=hint) from None
     except exceptions.WaiterError as waited:
         raise AwsRequestError(str(waited), code="WaiterError", path=what, hint="run it again later") from None
     except exceptions.BotoCoreError as unusable:
         hint = (
             _CREDENTIALS
             if isinstance(unusable, _about_credentials())
-            else "this is what boto3 says; check the AWS settings in the environment"
+            else "this is boto3's message; check the AWS settings in the environment"
         )
         raise AwsCredentialsError(str(unusable).rstrip("."), path=what, hint=hint) from None
 
@@ -133,20 +133,20 @@ def _answered(what: str, answer: Any) -> UndeterminedError:
         return AwsCredentialsError(f"AWS does not accept the credentials: {message or code}", path=what, hint=_CREDENTIALS)
     if code in _REFUSED:
         return AwsAccessDeniedError(
-            "these credentials may not ask it", path=what, hint=f"allow the action `{_action(what)}`, or use other credentials"
+            "these credentials do not allow the call", path=what, hint=f"allow the action `{_action(what)}`, or use other credentials"
         )
     return AwsRequestError(
-        f"AWS answers {code}: {message}", code=code, path=what, hint="this is AWS's own message; the call can be repeated"
+        f"AWS returned {code}: {message}", code=code, path=what, hint="this is AWS's own message; the call can be repeated"
     )
 
 
 _PREFIXES: Final = {"service-quotas": "servicequotas", "resourcegroupstaggingapi": "tag"}
 _ACTIONS: Final = {"budgets:describe_budgets": "budgets:ViewBudget", "budgets:delete_budget": "budgets:ModifyBudget"}
-"""Where IAM's word is another than the API's (Service Authorization Reference)."""
+"""Calls whose IAM action has another name than the API call (Service Authorization Reference)."""
 
 
 def _action(what: str) -> str:
-    """The IAM action of a call.
+    """Return the IAM action of a call.
 
     >>> _action("service-quotas:get_service_quota")
     'servicequotas:GetServiceQuota'

@@ -1,6 +1,6 @@
-"""What only AWS can say about a stack before it comes up: quotas, offers, images, reservations, spot prices. Findings, like the rules'.
+"""Checks against the AWS account before a stack comes up: quotas, offers, images, reservations, spot prices. Findings, like the rules'.
 
-What could not be asked is a warning that says so: silence would look like consent.
+A query that fails becomes a warning: without one, the check would seem to have passed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NO_RESERVATION: Final = frozenset({"InvalidCapacityReservationId.NotFound", "In
 
 @dataclass(frozen=True)
 class AccountCheckContext:
-    """A stack, and the account it is to come up in."""
+    """A stack, and the account for its instances."""
 
     account: Account
     cluster: Cluster
@@ -39,29 +39,29 @@ class AccountCheckContext:
 
     @property
     def counts(self) -> Counter[str]:
-        """Instances of each group, also those of nodes that are out."""
+        """Return the number of instances of each group, nodes that are out included."""
         return Counter({name: group.count for name, group in self.cluster.groups.items() if name in self.target.instances})
 
 
-Question = Callable[[AccountCheckContext], Iterator[Finding]]
+AccountCheck = Callable[[AccountCheckContext], Iterator[Finding]]
 
 
-def look(at: AccountCheckContext) -> Iterator[Finding]:
-    """Every finding, the account's name first. NoAccount where nobody can be asked at all."""
+def run_checks(at: AccountCheckContext) -> Iterator[Finding]:
+    """Yield every finding, the account's name first. Raise AwsCredentialsError if no query is possible at all."""
     number, who = at.account.identity()
     yield Finding(
         Severity.INFO, "online-account", "target", f"account {number} in {at.account.region}, as {who}", "its quotas and offers count"
     )
-    for name, path, question in _QUESTIONS:
+    for name, path, question in _CHECKS:
         try:
             yield from question(at)
         except UndeterminedError as silent:
             where = f"{silent.path}: " if silent.path else ""
-            yield Finding(Severity.WARNING, name, path, f"could not look: {where}{silent.cause}", silent.hint)
+            yield Finding(Severity.WARNING, name, path, f"not checked: {where}{silent.cause}", silent.hint)
 
 
 def offers(at: AccountCheckContext) -> Iterator[Finding]:
-    """Not every zone has every type."""
+    """Yield an error for each type that the zone does not offer."""
     types = sorted({at.target.instances[group].type for group in at.counts})
     by_type = {"Name": "instance-type", "Values": types}
     offered = list(
@@ -80,7 +80,7 @@ def offers(at: AccountCheckContext) -> Iterator[Finding]:
 
 
 def vcpus(at: AccountCheckContext) -> Iterator[Finding]:
-    """Quotas count vCPUs that run now, in the whole region."""
+    """Compare the quotas, which count running vCPUs in the whole region, with the stack's demand."""
     needed: Counter[Quota] = Counter()
     groups: dict[Quota, list[str]] = {}
     for group, count in at.counts.items():
@@ -89,7 +89,7 @@ def vcpus(at: AccountCheckContext) -> Iterator[Finding]:
             continue
         mine = quota(known, bought)
         if mine is None:
-            cause = f"could not look: no {bought} quota is on record for {known.name}"
+            cause = f"not checked: no {bought} quota is on record for {known.name}"
             yield Finding(
                 Severity.WARNING, "online-quota", f"target.instances.{group}.type", cause, "look it up in Service Quotas, service ec2"
             )
@@ -108,7 +108,7 @@ def _usage_class(declared: Instances) -> UsageClass:
 
 
 def _used(at: AccountCheckContext) -> Counter[Quota]:
-    """vCPUs of the account's instances that run, but for the stack's own: those it counts already."""
+    """Return the running vCPUs of the account's instances, without those of the stack itself, which the quota counts already."""
     used: Counter[Quota] = Counter()
     for reservation in at.account.every("ec2", "describe_instances", "Reservations", Filters=_RUNNING):
         for instance in reservation["Instances"]:
@@ -137,7 +137,7 @@ def _judged(at: AccountCheckContext, mine: Quota, need: int, used: int, groups: 
 
 
 def images(at: AccountCheckContext) -> Iterator[Finding]:
-    """An image that is gone, or of another architecture, starts nothing."""
+    """Yield an error for each image that does not exist or has another architecture than its instances."""
     yield from _image(at, at.target.image, None, "target.image")
     for group, declared in at.target.instances.items():
         if declared.image is not None:
@@ -150,7 +150,7 @@ def _image(at: AccountCheckContext, declared: Image, group: str | None, path: st
         return
     pin = f"`rackwright pin-images {at.stack}` writes the newest one's id"
     if declared.id is None:
-        yield Finding(Severity.WARNING, "online-image", path, "could not look: no image's id is written", pin)
+        yield Finding(Severity.WARNING, "online-image", path, "not checked: no image's id is written", pin)
         return
     try:
         found = at.account.ask("ec2", "describe_images", ImageIds=[declared.id], IncludeDeprecated=True)["Images"]
@@ -177,7 +177,7 @@ def _usable(at: AccountCheckContext, found: dict[str, Any], run: frozenset[str],
 
 
 def reservations(at: AccountCheckContext) -> Iterator[Finding]:
-    """A reservation of another type, zone or size is not used, or refuses the launch."""
+    """Yield findings for reservations of another type, zone or size: they are not used, or the launch is refused."""
     for group, count in at.counts.items():
         declared = at.target.instances[group]
         id_ = None if isinstance(declared.capacity_type, Spot) else declared.capacity_type.reservation
@@ -214,11 +214,11 @@ def _fits(at: AccountCheckContext, found: dict[str, Any], declared: Instances, c
         )
     ends = found.get("EndDate")
     if ends is not None and ends < at.now:
-        yield Finding(Severity.ERROR, "online-reservation", path, f"{id_}: it ended at {ends}", "reserve anew")
+        yield Finding(Severity.ERROR, "online-reservation", path, f"{id_}: it ended at {ends}", "create a new reservation")
 
 
 def spot_prices(at: AccountCheckContext) -> Iterator[Finding]:
-    """What spot costs now in the stack's zone, against what is expected and what is allowed."""
+    """Compare the current spot price in the stack's zone with the expected and the allowed price."""
     for group in at.counts:
         declared = at.target.instances[group]
         if not isinstance(declared.capacity_type, Spot):
@@ -233,7 +233,7 @@ def spot_prices(at: AccountCheckContext) -> Iterator[Finding]:
             StartTime=at.now,
         )["SpotPriceHistory"]
         if not told:
-            cause = f"could not look: AWS names no spot price of {declared.type} in {at.target.zone}"
+            cause = f"not checked: AWS has no spot price of {declared.type} in {at.target.zone}"
             yield Finding(Severity.WARNING, "online-spot-price", path, cause, "there may be no spot capacity; try another zone")
             continue
         latest = max(told, key=lambda each: each["Timestamp"])
@@ -257,7 +257,7 @@ def _spot_price(declared: Instances, bought: Spot, usd: float, path: str) -> Fin
 
 
 def lustre(at: AccountCheckContext) -> Iterator[Finding]:
-    """Quotas of FSx are known by their names alone: those that name Lustre, the deployment type and storage capacity."""
+    """Compare FSx quotas, which have names only: those that name Lustre, the deployment type and storage capacity."""
     declared = {name: storage for name, storage in at.cluster.storage.items() if isinstance(storage, FsxLustre)}
     if not declared:
         return
@@ -267,7 +267,7 @@ def lustre(at: AccountCheckContext) -> Iterator[Finding]:
         about = [each for each in quotas if _names(each["QuotaName"], "lustre", "storage capacity", *words)]
         path, gib = f"storage.{name}", storage.size // 2**30
         if not about:
-            cause = f"could not look: no quota of fsx names Lustre {storage.deployment_type} and storage capacity"
+            cause = f"not checked: no FSx quota names Lustre {storage.deployment_type} and storage capacity"
             yield Finding(Severity.WARNING, "online-fsx-quota", path, cause, "look it up in Service Quotas, service fsx")
         for each in about:
             if gib > each["Value"]:
@@ -276,12 +276,12 @@ def lustre(at: AccountCheckContext) -> Iterator[Finding]:
 
 
 def _names(name: str, *words: str) -> bool:
-    """Whether a quota's name has all the words, however it is spelt."""
+    """Return whether a quota's name contains all the words, in any spelling."""
     plain = name.lower().replace("_", " ")
     return all(word in plain for word in words)
 
 
-_QUESTIONS: Final[tuple[tuple[str, str, Question], ...]] = (
+_CHECKS: Final[tuple[tuple[str, str, AccountCheck], ...]] = (
     ("online-type-offered", "target.instances", offers),
     ("online-quota", "target.instances", vcpus),
     ("online-image", "target.image", images),
@@ -289,9 +289,9 @@ _QUESTIONS: Final[tuple[tuple[str, str, Question], ...]] = (
     ("online-spot-price", "target.instances", spot_prices),
     ("online-fsx-quota", "storage", lustre),
 )
-"""Rule, the path of what could not be looked at, and who asks. Each is asked also where another was refused."""
+"""Rule, the path of a check that could not be carried out, and the check. Each runs also after another was refused."""
 
 
 def no_account(reason: AwsCredentialsError) -> Finding:
-    """What is said where nobody could be asked."""
-    return Finding(Severity.ERROR, "online-account", reason.path or "target", f"could not look: {reason.cause}", reason.hint)
+    """Return the finding for an account that could not be queried."""
+    return Finding(Severity.ERROR, "online-account", reason.path or "target", f"not checked: {reason.cause}", reason.hint)

@@ -1,4 +1,4 @@
-"""Which machine image is the newest one of a stack."""
+"""The newest machine image of a stack."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rackwright.model.targets.aws import AwsTarget, Image
 
 
 def newest(account: Account, image: Image, architecture: str | None, path: str) -> str:
-    """The id behind a public SSM parameter, or of the youngest image of a name. InputError where there is none."""
+    """Return the id behind a public SSM parameter, or of the youngest image of a name. Raise InputError if there is none."""
     if image.ssm_parameter is not None:
         return _of_parameter(account, image.ssm_parameter, path)
     return _of_name(account, image, architecture, path)
@@ -45,6 +45,6 @@ def _of_name(account: Account, image: Image, architecture: str | None, path: str
 
 
 def architectures(target: AwsTarget, image_of: str | None) -> frozenset[str]:
-    """What the instances that start from an image run: those of one group, or those without an image of their own."""
+    """Return the architectures of the instances that start from an image: those of one group, or those without an image of their own."""
     types = [one.type for group, one in target.instances.items() if group == image_of or (image_of is None and one.image is None)]
     return frozenset(instance_types()[name].architecture for name in types if name in instance_types())

@@ -1,6 +1,6 @@
-"""What carries a stack's tag in an account: found without state, kind by kind, and removed in the order in which AWS lets go.
+"""Resources in an account that have a stack's tag: found without state, kind by kind, and removed in the order that AWS requires.
 
-A kind that may not be looked for is named: an account that could not be seen is not an empty one.
+A kind that could not be queried is named: an account that could not be read is not an empty one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _DYING: Final = frozenset({"terminated", "shutting-down", "deleted", "deleting"}
 
 @dataclass(frozen=True)
 class Leftover:
-    """One thing that is left."""
+    """One resource that is left."""
 
     kind: str
     id: str
@@ -31,38 +31,41 @@ class Leftover:
 
 @dataclass(frozen=True)
 class Found:
-    """What is left, and what could not be looked for."""
+    """Resources that are left, and kinds that could not be queried."""
 
     left: tuple[Leftover, ...]
     unseen: tuple[str, ...] = ()
-    """A sentence for each kind that could not be looked for."""
+    """A sentence for each kind that could not be queried."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """Things of one kind."""
+    """Resources of one kind."""
 
     name: str
     find: Callable[[Account, str], list[str]]
     remove: Callable[[Account, str], None]
     settle: Callable[[Account, list[str]], None] = lambda account, ids: None
-    """Waits until all of them are gone."""
+    """Waits until all of them are deleted."""
 
 
 def find(account: Account, stack: str) -> Found:
-    """Everything of a stack in the account's region, in the order in which it can be removed."""
+    """Return every resource of a stack in the account's region, in the order in which it can be removed."""
     left: list[Leftover] = []
     unseen: list[str] = []
     for kind in KINDS:
         try:
             left += [Leftover(kind.name, id_) for id_ in kind.find(account, stack)]
         except UndeterminedError as silent:
-            unseen.append(f"could not look for {kind.name}: {silent.path}: {silent.cause}")
+            unseen.append(f"could not query {kind.name}: {silent.path}: {silent.cause}")
     return Found(tuple(left), tuple(unseen))
 
 
 def remove(account: Account, stack: str, say: Callable[[str], None]) -> None:
-    """Removes everything and looks again; raises, naming what stays and why. UndeterminedError where a kind could not be looked for."""
+    """Remove everything and verify; raise an error with each leftover and its reason.
+
+    Raise UndeterminedError if a kind could not be queried.
+    """
     left = find(account, stack).left
     reasons: list[str] = []
     for kind in KINDS:
@@ -75,7 +78,7 @@ def remove(account: Account, stack: str, say: Callable[[str], None]) -> None:
 
 
 def _told(reasons: list[str], what: str, step: Callable[[], None]) -> bool:
-    """Whether a step was done; what has gone by itself meanwhile is gone, and any other refusal becomes a reason."""
+    """Run a step and return whether it succeeded: a resource that no longer exists counts as success, any other refusal as a reason."""
     try:
         step()
     except RackwrightError as stuck:
@@ -91,7 +94,7 @@ def _is_gone(code: str) -> bool:
 
 
 def prove_empty(account: Account, stack: str, reasons: list[str] | None = None) -> None:
-    """Nothing of the stack is left in the account; raises otherwise."""
+    """Verify that no resource of the stack is left in the account; raise otherwise."""
     found = find(account, stack)
     where = f"stack {stack} in {account.region}"
     if found.left:
@@ -99,7 +102,7 @@ def prove_empty(account: Account, stack: str, reasons: list[str] | None = None) 
             [f"  {thing}" for thing in found.left] + [f"  {reason}" for reason in reasons or []] + [f"  {one}" for one in found.unseen]
         )
         hint = f"it may bill: `rackwright down --by-label {stack} --yes` removes it"
-        raise RackwrightError(f"{len(found.left)} things are left:\n{names}", path=where, hint=hint)
+        raise RackwrightError(f"{len(found.left)} resources remain:\n{names}", path=where, hint=hint)
     if found.unseen:
         raise UndeterminedError("\n".join(found.unseen), path=where, hint="allow these calls, or use other credentials, and run it again")
 
@@ -109,7 +112,7 @@ def _tagged(stack: str) -> list[dict[str, Any]]:
 
 
 def _ec2(call: str, key: str, id_: str, state: str = "State") -> Callable[[Account, str], list[str]]:
-    """Things of EC2 that a filter finds and that carry the tag: a filter that was not heard must not remove what is others'."""
+    """Return resources of EC2 that a filter finds and that have the tag: an ignored filter must not remove other owners' resources."""
 
     def look(account: Account, stack: str) -> list[str]:
         found = account.ask("ec2", call, Filters=_tagged(stack))[key]
@@ -134,7 +137,7 @@ def _file_systems(account: Account, stack: str) -> list[str]:
 
 
 def _roles(account: Account, stack: str) -> list[str]:
-    """IAM lists no tags: each role is asked for its own. Those that AWS's services own are not ours."""
+    """Return the stack's roles. IAM lists no tags, so each role is queried for its own; service-linked roles belong to AWS."""
     names = [role["RoleName"] for role in account.every("iam", "list_roles", "Roles") if not role["Path"].startswith("/aws-service-role/")]
     return [name for name in names if _mine(account.ask("iam", "list_role_tags", RoleName=name)["Tags"], stack)]
 
@@ -146,7 +149,7 @@ def _profiles(account: Account, stack: str) -> list[str]:
 
 
 def _schedules(account: Account, stack: str) -> list[str]:
-    """Schedules take no tags: those are the stack's that act in a role of it."""
+    """Return the stack's schedules. Schedules have no tags: those with a role of the stack belong to it."""
     roles = set(_roles(account, stack))
     names = [each["Name"] for each in account.every("scheduler", "list_schedules", "Schedules")] if roles else []
     return [name for name in names if account.ask("scheduler", "get_schedule", Name=name)["Target"]["RoleArn"].rpartition("/")[2] in roles]
@@ -159,7 +162,7 @@ def _budgets(account: Account, stack: str) -> list[str]:
 
 
 def _others(account: Account, stack: str) -> list[str]:
-    """What the tagging service knows and no other kind here. It names things for a while after they are gone: known kinds do not count."""
+    """Return what only the tagging service lists. It lists deleted resources for a while, so known kinds are left out."""
     filters = [{"Key": STACK_TAG, "Values": [stack]}]
     found = account.every("resourcegroupstaggingapi", "get_resources", "ResourceTagMappingList", TagFilters=filters)
     return [arn for arn in (each["ResourceARN"] for each in found) if not _is_known(arn)]
@@ -168,7 +171,7 @@ def _others(account: Account, stack: str) -> list[str]:
 _KNOWN: Final = frozenset(
     {
         "budgets:budget",
-        # A block is bought: it ends by itself, and nobody can give it back.
+        # A capacity block is paid for: it ends at its date and cannot be cancelled.
         "ec2:capacity-reservation",
         "ec2:elastic-ip",
         "ec2:instance",
@@ -191,7 +194,7 @@ _KNOWN: Final = frozenset(
         "iam:role",
     }
 )
-"""Kinds by service and resource type of their ARNs, which the others here look for, or which go with them."""
+"""Kinds by service and resource type of their ARNs that other entries cover, or that are deleted with their owner."""
 
 
 def _is_known(arn: str) -> bool:
@@ -224,10 +227,10 @@ KINDS: Final = (
     Kind("budget", _budgets, removal.budget),
     Kind("other", _others, removal.other),
 )
-"""In the order of removal: what bills and what holds others comes first."""
+"""In the order of removal: resources that are billed or that others depend on come first."""
 
 
 def lines(found: Found) -> Iterator[str]:
-    """What a person reads."""
+    """Yield the lines for display."""
     yield from (str(thing) for thing in found.left)
     yield from found.unseen

@@ -1,4 +1,4 @@
-"""How each kind of thing is removed, by its id. Removing waits until AWS has let go of what the next kind needs free."""
+"""Removal of each kind of resource by its id. A removal waits until AWS has freed what the next kind depends on."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from rackwright.drivers.aws.account import Account
 from rackwright.errors import RackwrightError
 
 _PATIENCE: Final = 90
-"""Looks, `_PAUSE` seconds apart, until a file system is gone."""
+"""Number of queries, `_PAUSE` seconds apart, until a file system is deleted."""
 _PAUSE: Final = 10.0
-"""Seconds between two looks. Chosen: `_PATIENCE` of them are 15 minutes; a deletion takes minutes, so shorter ones only add API calls."""
+"""Seconds between two queries. Chosen: `_PATIENCE` of them are 15 minutes; a deletion takes minutes, so shorter ones only add API calls."""
 
 
 def instance(account: Account, id_: str) -> None:
-    """With its root volume and interfaces; protection against termination is somebody's wish, and stays."""
+    """Terminate an instance with its root volume and interfaces; an instance with termination protection stays."""
     account.ask("ec2", "terminate_instances", InstanceIds=[id_])
 
 
 def instances_gone(account: Account, ids: list[str]) -> None:
-    """Until then they hold addresses, disks and groups."""
+    """Wait until instances are terminated: until then they hold addresses, disks and groups."""
     account.wait("ec2", "instance_terminated", InstanceIds=ids)
 
 
 def file_system(account: Account, id_: str) -> None:
-    """Without a last backup."""
+    """Delete a file system without a final backup."""
     account.ask("fsx", "delete_file_system", FileSystemId=id_)
 
 
 def file_systems_gone(account: Account, ids: list[str]) -> None:
-    """Minutes. Until then their interfaces hold the subnet; boto3 has no waiter for it."""
+    """Wait until file systems are deleted, which takes minutes: until then their interfaces hold the subnet. boto3 has no waiter."""
     for _ in range(_PATIENCE):
         there = {each["FileSystemId"] for each in account.every("fsx", "describe_file_systems", "FileSystems")}
         if not there.intersection(ids):
@@ -40,17 +40,17 @@ def file_systems_gone(account: Account, ids: list[str]) -> None:
 
 
 def nat_gateway(account: Account, id_: str) -> None:
-    """It holds its address until it is gone."""
+    """Delete a NAT gateway, which holds its address until it is deleted."""
     account.ask("ec2", "delete_nat_gateway", NatGatewayId=id_)
 
 
 def nat_gateways_gone(account: Account, ids: list[str]) -> None:
-    """Minutes."""
+    """Wait until NAT gateways are deleted, which takes minutes."""
     account.wait("ec2", "nat_gateway_deleted", NatGatewayIds=ids)
 
 
 def address(account: Account, id_: str) -> None:
-    """A public address."""
+    """Release a public address."""
     (found,) = account.ask("ec2", "describe_addresses", AllocationIds=[id_])["Addresses"]
     if found.get("AssociationId"):
         account.ask("ec2", "disassociate_address", AssociationId=found["AssociationId"])
@@ -58,34 +58,34 @@ def address(account: Account, id_: str) -> None:
 
 
 def endpoint(account: Account, id_: str) -> None:
-    """A VPC endpoint; AWS answers what it did not delete."""
+    """Delete a VPC endpoint. Raise an error with AWS's reason if the response lists it as not deleted."""
     refused = account.ask("ec2", "delete_vpc_endpoints", VpcEndpointIds=[id_]).get("Unsuccessful")
     if refused:
-        raise RackwrightError(str(refused[0].get("Error", {}).get("Message", "AWS does not say why")))
+        raise RackwrightError(str(refused[0].get("Error", {}).get("Message", "AWS gives no reason")))
 
 
 def interface(account: Account, id_: str) -> None:
-    """A network interface that went with no instance."""
+    """Delete a network interface that no instance's termination has deleted."""
     account.ask("ec2", "delete_network_interface", NetworkInterfaceId=id_)
 
 
 def volume(account: Account, id_: str) -> None:
-    """A disk, with its data."""
+    """Delete a disk with its data."""
     account.ask("ec2", "delete_volume", VolumeId=id_)
 
 
 def launch_template(account: Account, id_: str) -> None:
-    """A template, with all its versions."""
+    """Delete a template with all its versions."""
     account.ask("ec2", "delete_launch_template", LaunchTemplateId=id_)
 
 
 def placement_group(account: Account, name: str) -> None:
-    """A placement group."""
+    """Delete a placement group."""
     account.ask("ec2", "delete_placement_group", GroupName=name)
 
 
 def security_group(account: Account, id_: str) -> None:
-    """Rules of other groups that name it go first: groups that admit each other hold each other."""
+    """Delete a security group after the rules of other groups that name it: groups that admit each other block each other."""
     others = [each for each in account.ask("ec2", "describe_security_groups")["SecurityGroups"] if each["GroupId"] != id_]
     for other in others:
         for direction, permissions in (("ingress", other["IpPermissions"]), ("egress", other["IpPermissionsEgress"])):
@@ -100,18 +100,18 @@ def _names(permission: dict[str, Any], group: str) -> bool:
 
 
 def _naming(permission: dict[str, Any], group: str) -> dict[str, Any]:
-    """The part of a permission that names the group."""
+    """Return the part of a permission that names the group."""
     ports: dict[str, Any] = {key: permission[key] for key in ("IpProtocol", "FromPort", "ToPort") if key in permission}
     return {**ports, "UserIdGroupPairs": [pair for pair in permission["UserIdGroupPairs"] if pair.get("GroupId") == group]}
 
 
 def subnet(account: Account, id_: str) -> None:
-    """A subnet."""
+    """Delete a subnet."""
     account.ask("ec2", "delete_subnet", SubnetId=id_)
 
 
 def route_table(account: Account, id_: str) -> None:
-    """With what ties it to subnets."""
+    """Delete a route table with its associations to subnets."""
     (found,) = account.ask("ec2", "describe_route_tables", RouteTableIds=[id_])["RouteTables"]
     for tie in found.get("Associations", []):
         if not tie.get("Main"):
@@ -120,7 +120,7 @@ def route_table(account: Account, id_: str) -> None:
 
 
 def internet_gateway(account: Account, id_: str) -> None:
-    """Detached first."""
+    """Detach and delete an internet gateway."""
     (found,) = account.ask("ec2", "describe_internet_gateways", InternetGatewayIds=[id_])["InternetGateways"]
     for tie in found.get("Attachments", []):
         account.ask("ec2", "detach_internet_gateway", InternetGatewayId=id_, VpcId=tie["VpcId"])
@@ -128,17 +128,17 @@ def internet_gateway(account: Account, id_: str) -> None:
 
 
 def network(account: Account, id_: str) -> None:
-    """The VPC; AWS refuses while somebody else's things are in it."""
+    """Delete the VPC; AWS refuses while it contains other owners' resources."""
     account.ask("ec2", "delete_vpc", VpcId=id_)
 
 
 def schedule(account: Account, name: str) -> None:
-    """Before the role that it acts in: without it nobody could tell whose it is."""
+    """Delete a schedule before its role: without the role its stack cannot be determined."""
     account.ask("scheduler", "delete_schedule", Name=name)
 
 
 def profile(account: Account, name: str) -> None:
-    """Emptied first."""
+    """Empty and delete an instance profile."""
     found = account.ask("iam", "get_instance_profile", InstanceProfileName=name)["InstanceProfile"]
     for inside in found["Roles"]:
         account.ask("iam", "remove_role_from_instance_profile", InstanceProfileName=name, RoleName=inside["RoleName"])
@@ -146,7 +146,7 @@ def profile(account: Account, name: str) -> None:
 
 
 def role(account: Account, name: str) -> None:
-    """With its own policies; those of AWS are let go."""
+    """Delete a role with its own policies; AWS's policies are detached."""
     for policy in account.every("iam", "list_attached_role_policies", "AttachedPolicies", RoleName=name):
         account.ask("iam", "detach_role_policy", RoleName=name, PolicyArn=policy["PolicyArn"])
     for own in account.ask("iam", "list_role_policies", RoleName=name)["PolicyNames"]:
@@ -155,11 +155,11 @@ def role(account: Account, name: str) -> None:
 
 
 def budget(account: Account, name: str) -> None:
-    """With its alarms."""
+    """Delete a budget with its alerts."""
     number, _ = account.identity()
     account.ask("budgets", "delete_budget", AccountId=number, BudgetName=name)
 
 
 def other(account: Account, arn: str) -> None:
-    """Nobody here knows how."""
-    raise RackwrightError("rackwright makes no such thing, and does not remove it: somebody has given it the stack's tag", path=arn)
+    """Refuse a kind that rackwright does not create."""
+    raise RackwrightError("not created by rackwright, therefore not deleted, although it has the stack's tag", path=arn)

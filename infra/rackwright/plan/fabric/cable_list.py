@@ -1,4 +1,4 @@
-"""Everything to order and to plug in: one row for each cable of both planes."""
+"""The cables to order and to plug in: one row for each cable of both planes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class Plane(StrEnum):
-    """What a cable carries."""
+    """Network plane of a cable."""
 
     COMPUTE = "compute"
     MANAGEMENT = "management"
 
 
 class State(StrEnum):
-    """Whether a cable belongs to the nodes there are, or to those that would come."""
+    """Whether a cable belongs to existing nodes or to future ones."""
 
     PRESENT = "present"
     ADDED = "added"
@@ -33,7 +33,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Row:
-    """A cable as a person plugs it in."""
+    """A cable with the locations of its ends."""
 
     plane: Plane
     state: State
@@ -44,7 +44,7 @@ class Row:
     to_port: int
     to_rack: str
     to_unit: str
-    """The lowest unit of the rack that the switch takes."""
+    """Lowest rack unit of the switch."""
     rail: str
     speed: str
     length_m: str
@@ -53,7 +53,7 @@ class Row:
 
 
 def rows(plan: Plan, nodes: int | None = None) -> list[Row]:
-    """Every cable with so many nodes; today's where that is None."""
+    """Return every cable for a number of nodes; None is the current number."""
     laid = at_size(plan, nodes)
     fabric = plan.fabric
     assert fabric is not None
@@ -71,18 +71,18 @@ def _today(plan: Plan) -> tuple[frozenset[Cable], frozenset[Cable]]:
 
 
 class _Places:
-    """Where every device stands."""
+    """Racks and heights of all devices."""
 
     def __init__(self, plan: Plan, laid: Wiring) -> None:
         assert plan.fabric is not None
         self._floor = plan.fabric.floor
         self._switches = positions(plan.fabric)
         beside: ManagementWiring = management(plan, laid)
-        self._racks = node_racks(plan, laid.seats)
+        self._racks = node_racks(plan, laid.placements)
         self._racks |= {name: position.rack for name, position in self._switches.items()} | dict(beside.switches)
 
     def row(self, plane: Plane, cable: Cable, speed: str, present: bool) -> Row:
-        """The cable with where its ends stand."""
+        """Return the cable with the locations of its ends."""
         one, other = self._racks.get(cable.device.split("/")[0]), self._racks.get(cable.switch)
         order = length(self._floor, speed, one, other)
         position = self._switches.get(cable.switch)
@@ -104,7 +104,7 @@ class _Places:
 
 
 def as_csv(found: list[Row]) -> str:
-    """The rows below their names."""
+    """Return the rows as CSV with a header."""
     text = io.StringIO()
     writer = csv.DictWriter(text, [field.name for field in fields(Row)], lineterminator="\n")
     writer.writeheader()

@@ -1,4 +1,4 @@
-"""cluster -> the measures of its fabric."""
+"""cluster -> the dimensions of its fabric."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rackwright.plan.fabric.schema import Dpu, FabricPlan, FloorPlan, Management
 
 
 def expand_fabric(cluster: Cluster) -> FabricPlan | None:
-    """The fabric that the cluster declares; None where it declares none."""
+    """Return the fabric that the cluster declares, or None."""
     declared = cluster.fabric
     if declared is None:
         return None

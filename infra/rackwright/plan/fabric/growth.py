@@ -1,4 +1,4 @@
-"""A fabric with more nodes than there are today: who would come, which cables, and what room for them costs from the start."""
+"""A fabric with more nodes than today: the next nodes, their cables, and the cost of reserving space for them."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Step:
-    """The fabric at some number of nodes, against what it was before."""
+    """The fabric at a number of nodes, compared with the step before."""
 
     nodes: int
     switches: int
     cables: int
     added: tuple[Cable, ...]
     moved: tuple[Cable, ...]
-    """Cables that were there and are not where they were."""
+    """Cables of the step before that no longer exist."""
 
 
 @dataclass(frozen=True)
 class GrowthHeadroom:
-    """What laying out for more nodes than there are costs at the start, and what not doing so costs later."""
+    """Cost of reserving space for growth at the start, and cost of not reserving it, later."""
 
     switches: int
     """Today, laid out as declared."""
@@ -40,7 +40,7 @@ class GrowthHeadroom:
 
 
 def at_size(plan: Plan, nodes: int | None) -> Wiring:
-    """The wiring with so many nodes; today's where that is None. InputError where there are more already, or there is no room."""
+    """Return the wiring for a number of nodes; None is the current number. Raise InputError for fewer nodes than exist, or too many."""
     fabric = fabric_of(plan)
     today = placements(plan)
     if nodes is None:
@@ -57,15 +57,15 @@ def at_size(plan: Plan, nodes: int | None) -> Wiring:
 
 
 def fabric_of(plan: Plan) -> FabricPlan:
-    """The plan's fabric; InputError where it has none."""
+    """Return the plan's fabric. Raise InputError if it has none."""
     if plan.fabric is None:
         raise InputError(f"stack {plan.stack} has no fabric", path="fabric", hint="declare `fabric: {}`; see docs/fabric.md")
     return plan.fabric
 
 
 def _coming(plan: Plan, fabric: FabricPlan, count: int) -> list[NodePlacement]:
-    """The next nodes: of the last group first, whose places end with the fabric's own, then of those before it."""
-    taken = {seat.place for seat in placements(plan)}
+    """Return the next nodes: of the last group first, whose places end with the fabric's own, then of those before it."""
+    taken = {placement.place for placement in placements(plan)}
     found: list[NodePlacement] = []
     end = fabric.nodes
     for group, first in sorted(fabric.places.items(), key=lambda item: -item[1]):
@@ -76,7 +76,7 @@ def _coming(plan: Plan, fabric: FabricPlan, count: int) -> list[NodePlacement]:
 
 
 def steps(plan: Plan) -> tuple[Step, ...]:
-    """Today, and doubled until it is full: what comes each time."""
+    """Return the growth steps: the current size, then doubled until the fabric is full, with the additions of each step."""
     fabric = fabric_of(plan)
     size, sizes = max(1, len(placements(plan))), []
     while size < fabric.nodes:
@@ -93,10 +93,10 @@ def steps(plan: Plan) -> tuple[Step, ...]:
 
 
 def room(plan: Plan) -> GrowthHeadroom | None:
-    """What room for growth costs; None where the fabric is full, or laid out for no more than there are."""
+    """Return the cost of space for growth; None where the fabric is full, or laid out for the current size."""
     fabric = fabric_of(plan)
     today = placements(plan)
-    last = max((seat.place for seat in today), default=0) + 1
+    last = max((placement.place for placement in today), default=0) + 1
     if last >= fabric.nodes:
         return None
     alone = _alone(fabric, last)
@@ -106,7 +106,7 @@ def room(plan: Plan) -> GrowthHeadroom | None:
 
 
 def _alone(fabric: FabricPlan, nodes: int) -> FabricPlan:
-    """The same fabric laid out for fewer nodes."""
+    """Return the same fabric laid out for fewer nodes."""
     apart = fabric.spare
     measures = compute_layout(
         ports=fabric.ports,
@@ -123,11 +123,11 @@ def _alone(fabric: FabricPlan, nodes: int) -> FabricPlan:
 
 
 def bisection_gbps(fabric: FabricPlan, laid: Wiring) -> int | None:
-    """What passes at once between the weakest halves of its scalable units; None where there is only one, whose leaves block nothing.
+    """Return the bandwidth between the weakest halves of its scalable units; None for a single unit, whose leaves block nothing.
 
-    A unit sends what its HCAs have and what its leaves' cables up carry, whichever is less, and spreads it over all spines.
+    A unit sends at the bandwidth of its HCAs or of its leaves' uplinks, whichever is less, and spreads it over all spines.
     """
-    nodes = Counter(seat.place // fabric.per_unit for seat in laid.seats)
+    nodes = Counter(placement.place // fabric.per_unit for placement in laid.placements)
     if len(nodes) < 2:
         return None
     sends = sorted(min(count * fabric.rails, fabric.leaves_per_unit * fabric.uplinks) for count in nodes.values())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rackwright.plan.fabric.schema import FabricPlan
 from rackwright.plan.fabric.slurm import domain_name, domains_of, unit_name
-from rackwright.plan.fabric.wiring import seats_of
+from rackwright.plan.fabric.wiring import placements_of
 
 if TYPE_CHECKING:
     from rackwright.plan.schema import Plan, PlanNode
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 _LEAF: Final = "network.topology.nvidia.com/leaf"
 _SPINE: Final = "network.topology.nvidia.com/spine"
 _NVLINK: Final = "network.topology.nvidia.com/accelerator"
-"""The keys of NVIDIA's topograph 0.5, which schedulers that look at topology read."""
+"""Label keys of NVIDIA's topograph 0.5, which topology-aware schedulers read."""
 _RAILS: Final = "rackwright.fabric/rails"
 
 
 def node_labels(plan: Plan) -> dict[str, dict[str, str]]:
-    """The same of a whole plan."""
+    """Return the labels of a whole plan."""
     return labels_of(plan.fabric, plan.nodes)
 
 
 def labels_of(fabric: FabricPlan | None, nodes: Sequence[PlanNode]) -> dict[str, dict[str, str]]:
-    """Node -> labels: what it shares with whom, and how many rails it has. A node is on every rail, so no rail is a label."""
+    """Return node -> labels: its shared units, and its number of rails. A node is on every rail, so no rail is a label."""
     if fabric is None:
         return {}
     domains = domains_of(fabric, nodes)
     found = {}
-    for node, place in seats_of(fabric, nodes):
+    for node, place in placements_of(fabric, nodes):
         labels = {_LEAF: unit_name(fabric, place // fabric.per_unit), _RAILS: str(fabric.rails)}
         if fabric.spines:
             labels[_SPINE] = "spine"
@@ -41,8 +41,8 @@ def labels_of(fabric: FabricPlan | None, nodes: Sequence[PlanNode]) -> dict[str,
 
 
 def nccl(fabric: FabricPlan) -> dict[str, str]:
-    """Lines of nccl.conf that follow from the fabric. Few do: NCCL finds rails, GPUDirect and the GID by itself.
+    """Return lines of nccl.conf that follow from the fabric. Few do: NCCL detects rails, GPUDirect and the GID.
 
-    `NCCL_IB_HCA` where the nodes have other HCAs beside these (`=` means exactly: mlx5_1 alone would match mlx5_10, too).
+    `NCCL_IB_HCA` is set where the nodes have other HCAs beside these (`=` means exactly: mlx5_1 alone would match mlx5_10, too).
     """
     return {"NCCL_IB_HCA": f"={','.join(fabric.hcas)}"} if fabric.named else {}

@@ -14,21 +14,21 @@ if TYPE_CHECKING:
 
 
 class RackSwitch(NamedTuple):
-    """A management switch and the rack it stands in."""
+    """A management switch and its rack."""
 
     name: str
     rack: str
 
 
 class ManagementWiring(NamedTuple):
-    """The plane: its switches and cables. What its switches are plugged into is the site's."""
+    """The plane: its switches and cables. The uplinks of its switches belong to the site."""
 
     switches: tuple[RackSwitch, ...]
     cables: tuple[Cable, ...]
 
 
 def management(plan: Plan, laid: Wiring) -> ManagementWiring:
-    """The management plane of all nodes of the plan and of those that the wiring has beside them; empty where none is declared."""
+    """Return the management plane of all nodes of the plan and of further nodes in the wiring; empty if none is declared."""
     fabric = plan.fabric
     if fabric is None or fabric.management is None:
         return ManagementWiring((), ())
@@ -48,11 +48,11 @@ def management(plan: Plan, laid: Wiring) -> ManagementWiring:
 
 
 def _by_rack(plan: Plan, fabric: FabricPlan, laid: Wiring) -> dict[str, list[str]]:
-    """Rack -> ports that go to its switches, in their order: fabric switches, those to come among them, then nodes."""
+    """Return rack -> ports of its switches, in their order: fabric switches, future ones included, then nodes."""
     found: dict[str, list[str]] = {}
     for name, position in positions(fabric).items():
         found.setdefault(position.rack, []).append(f"{name}/mgmt")
-    racks = node_racks(plan, laid.seats)
+    racks = node_racks(plan, laid.placements)
     for node in _nodes(plan, laid):
         if node in racks:
             found.setdefault(racks[node], []).extend(_ports(fabric, node))
@@ -61,7 +61,7 @@ def _by_rack(plan: Plan, fabric: FabricPlan, laid: Wiring) -> dict[str, list[str
 
 def _nodes(plan: Plan, laid: Wiring) -> Iterator[str]:
     yield from (node.name for node in plan.nodes)
-    yield from (seat.node for seat in laid.seats if seat.node not in plan.by_name)
+    yield from (placement.node for placement in laid.placements if placement.node not in plan.by_name)
 
 
 def _ports(fabric: FabricPlan, node: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The fabric as ibsim reads it (ibsim 0.12: the format of ibnetdiscover, one node per HCA)."""
+"""The fabric in ibsim's format (ibsim 0.12: the format of ibnetdiscover, one node per HCA)."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _HCA: Final = "0x1021"
 """ConnectX-7 (pci.ids)."""
 _HCA_GUID: Final = 0xA088C20300000000
 _SWITCH_GUID: Final = 0xFC6A1C0300000000
-"""First GUIDs of a simulated fabric. The upper 24 bits are those of real HCAs and switches of NVIDIA, so that tools that look at the vendor
-recognise them; what follows is counted."""
+"""First GUIDs of a simulated fabric. The upper 24 bits are those of real HCAs and switches of NVIDIA, so that tools that read the vendor
+recognise them; the rest is a counter."""
 _APART: Final = 0x100
 """ibsim gives a port of an HCA the GUID of its node plus the number of the port, which is 1, and the ports of a switch the switch's."""
 
 
 def description(device: str) -> str:
-    """What a device calls itself in the fabric: an HCA `worker0 mlx5_3`, a switch its name."""
+    """Return a device's node description in the fabric: `worker0 mlx5_3` for an HCA, the name for a switch."""
     return device.replace("/", " ")
 
 
 def netlist(plan: Plan) -> str:
-    """The whole netlist; InputError where the plan has no InfiniBand fabric."""
+    """Return the whole netlist. Raise InputError if the plan has no InfiniBand fabric."""
     fabric = plan.fabric
     if fabric is None or fabric.kind is not FabricKind.INFINIBAND:
         raise InputError(
@@ -44,7 +44,7 @@ def _blocks(fabric: FabricPlan, laid: Wiring) -> Iterator[str]:
     for cable in laid.cables:
         ends.setdefault(cable.device, []).append((cable.port, cable.switch, cable.switch_port))
         ends.setdefault(cable.switch, []).append((cable.switch_port, cable.device, cable.port))
-    places = {seat.node: seat.place for seat in laid.seats}
+    places = {placement.node: placement.place for placement in laid.placements}
     for cable in laid.cables:
         if "/" in cable.device:
             kind = f'Ca 1 "{cable.device}"'
@@ -55,15 +55,15 @@ def _blocks(fabric: FabricPlan, laid: Wiring) -> Iterator[str]:
 
 
 def port_guids(plan: Plan) -> dict[str, int]:
-    """Return the GUID by which the simulated fabric shows each device: that of an HCA's port, or of a switch. Empty without a fabric."""
+    """Return the GUID of each device in the simulated fabric: that of an HCA's port, or of a switch. Empty without a fabric."""
     laid = wiring(plan)
-    places = {seat.node: seat.place for seat in laid.seats}
+    places = {placement.node: placement.place for placement in laid.placements}
     hcas = {cable.device: _hca_guid(cable, places) + cable.port for cable in laid.cables if "/" in cable.device}
     return hcas | {switch.name: _switch_guid(switch) for switch in laid.switches}
 
 
 def _hca_guid(cable: Cable, places: Mapping[str, int]) -> int:
-    """By its place and its rail, so that it stays when others come; the subnet manager's is the first."""
+    """Return the GUID of an HCA by place and rail, so that it is constant when nodes are added; the subnet manager's is the first."""
     if cable.rail is None:
         return _HCA_GUID + _APART
     return _HCA_GUID + ((places[cable.device.split("/")[0]] + 1) * MOST_RAILS + cable.rail) * _APART

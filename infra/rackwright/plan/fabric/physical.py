@@ -1,4 +1,4 @@
-"""Where things stand: racks of nodes, racks and heights of switches, and how long cables between them are."""
+"""Physical layout: racks of nodes, racks and heights of switches, and lengths of the cables between them."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _WITHIN_CM: Final = 200
 """Between any two places of one rack."""
 _FINE_M: Final = 10
 _COARSE_M: Final = 5
-"""Lengths are rounded up to whole metres, above ten to fives: cables are stocked so."""
+"""Lengths are rounded up to whole metres, above ten to fives: the stock lengths of cables."""
 
 
 class Position(NamedTuple):
-    """Where a switch stands."""
+    """Location of a switch."""
 
     rack: str
     unit: int
-    """The lowest unit it takes, from 1."""
+    """Lowest rack unit, from 1."""
 
 
 class Length(NamedTuple):
@@ -36,11 +36,14 @@ class Length(NamedTuple):
 
     metres: int
     medium: str | None
-    """None where the catalogue has nothing that reaches so far at that speed."""
+    """None where the catalogue has no cable of that length and speed."""
 
 
 def positions(fabric: FabricPlan) -> dict[str, Position]:
-    """All switches it is laid out for, also those to come, so that none moves: units in order over the switch racks, spines likewise."""
+    """Return the position of every switch of the layout, future ones included, so that none moves.
+
+    Units are placed in order over the switch racks, spines likewise.
+    """
     floor = fabric.floor
     if floor is None:
         return {}
@@ -58,33 +61,33 @@ def positions(fabric: FabricPlan) -> dict[str, Position]:
     return found
 
 
-def node_racks(plan: Plan, seats: tuple[NodePlacement, ...]) -> dict[str, str]:
-    """The rack of every node that has one; nodes to come fill the free racks of the floor as full as the fullest today."""
+def node_racks(plan: Plan, placements: tuple[NodePlacement, ...]) -> dict[str, str]:
+    """Return the rack of every node that has one; future nodes fill the free racks of the floor as densely as the fullest today."""
     found = {node.name: node.rack for node in plan.nodes if node.rack}
-    coming = [seat.node for seat in seats if seat.node not in plan.by_name]
+    coming = [placement.node for placement in placements if placement.node not in plan.by_name]
     floor = plan.fabric.floor if plan.fabric else None
     if floor is None or not coming:
         return found
-    here = {seat.node for seat in seats}
+    here = {placement.node for placement in placements}
     free = future_racks(floor.places, [*found.values(), *floor.switch_racks], (rack for node, rack in found.items() if node in here))
     return found | dict(zip(coming, free, strict=False))
 
 
-class Unplaced(NamedTuple):
-    """Return devices without a known rack: their cables have no length, and no management switch has a port for them."""
+class UnplacedDevices(NamedTuple):
+    """Devices without a known rack: their cables have no length, and no management switch has a port for them."""
 
     nodes: tuple[str, ...]
     switches: tuple[str, ...]
 
 
-def without_rack(plan: Plan, laid: Wiring) -> Unplaced:
-    """What a wiring has without a rack; all of the plan's nodes are asked for one where they are on the management plane."""
+def without_rack(plan: Plan, laid: Wiring) -> UnplacedDevices:
+    """Return the devices of a wiring without a rack; with a management plane, all nodes of the plan must have one."""
     fabric = plan.fabric
     assert fabric is not None
-    nodes = [seat.node for seat in laid.seats] + ([fabric.subnet_manager] if fabric.subnet_manager and fabric.spare else [])
+    nodes = [placement.node for placement in laid.placements] + ([fabric.subnet_manager] if fabric.subnet_manager and fabric.spare else [])
     nodes += [node.name for node in plan.nodes] if fabric.management else []
-    racks, standing = node_racks(plan, laid.seats), positions(fabric)
-    return Unplaced(
+    racks, standing = node_racks(plan, laid.placements), positions(fabric)
+    return UnplacedDevices(
         tuple(node for node in dict.fromkeys(nodes) if node not in racks),
         tuple(switch.name for switch in laid.switches if switch.name not in standing),
     )

@@ -1,4 +1,4 @@
-"""What the plan says of a fabric: the measures that every cable follows from. Cables themselves are computed when they are asked for."""
+"""The fabric in the plan: the dimensions from which every cable follows. Cables are computed on demand."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from rackwright.model.fabric.switches import DpuMode, FabricKind, FabricTopology
 
 
 class FloorPlan(ConfigModel):
-    """Where racks stand."""
+    """Locations of racks."""
 
     places: dict[str, tuple[int, int]]
-    """Rack -> its row, and its number in it."""
+    """Rack -> its row, and its number in the row."""
     switch_racks: tuple[str, ...]
     rack_width_cm: int
     row_pitch_cm: int
@@ -37,14 +37,14 @@ class Dpu(ConfigModel):
 
 
 class FabricPlan(ConfigModel):
-    """A two-level fabric, laid out for `nodes` nodes whether or not they are all there."""
+    """A two-level fabric, laid out for `nodes` nodes, existing or future."""
 
     kind: FabricKind
     topology: FabricTopology
     switch: str
     """A row of the switch catalogue."""
     ports: int
-    """Of each switch."""
+    """Number of ports of each switch."""
     speed: str
     width: str
     rate_gbps: int
@@ -52,60 +52,60 @@ class FabricPlan(ConfigModel):
     rack_units: int
     """Height of a switch."""
     manageable: int | None
-    """Nodes that the subnet manager in a switch can serve; None where no source says it."""
+    """Nodes that the subnet manager in a switch can serve; None without a source."""
     rails: int
     hcas: tuple[str, ...]
     """Device names by rail."""
     oversubscription: int
-    """As declared; `links` may be better."""
+    """As declared; `links` may be better than declared."""
     nodes: int
-    """Nodes it is laid out for."""
+    """Number of nodes of the layout."""
     places: dict[str, int]
     """Group -> the place of its first node; the others follow by their index."""
     per_unit: int
-    """Places in a scalable unit."""
+    """Number of places in a scalable unit."""
     units: int
-    """Scalable units it is laid out for."""
+    """Number of scalable units of the layout."""
     spines: int
     links: int
     """Parallel cables between a leaf and a spine."""
     subnet_manager: str | None
     """The node that manages the subnet; None where the switches do."""
     spare: int
-    """Ports of every leaf kept for others than nodes: one, where the subnet manager has an HCA of its own."""
+    """Ports of every leaf reserved for devices other than nodes: one, where the subnet manager has an HCA of its own."""
     simulated: bool
     floor: FloorPlan | None = None
     management: ManagementPlan | None = None
     dpus: tuple[Dpu, ...] = ()
     nvlink_domain: int | None = None
-    """Nodes whose GPUs share NVLink, more than one."""
+    """Nodes with shared NVLink, more than one."""
     domains: dict[str, int] = {}
     """Group with GPUs -> the first of its NVLink domains, from 0; the others follow by its nodes' index."""
     named: bool = False
-    """Whether the stack names the HCAs: then nodes have others beside them, which NCCL must leave alone."""
+    """Whether the stack names the HCAs: then nodes have other HCAs, too, which NCCL must not use."""
 
     def rails_of(self, node: str, group: str) -> tuple[str, ...]:
-        """Device names of a node's HCAs on the fabric."""
+        """Return the device names of a node's HCAs on the fabric."""
         if group in self.places:
             return self.hcas
         return self.hcas[:1] if node == self.subnet_manager else ()
 
     @property
     def server(self) -> str | None:
-        """The node that runs the simulation; None where the fabric is real."""
+        """Return the node that runs the simulation, or None for a real fabric."""
         return self.subnet_manager if self.simulated else None
 
     @property
     def leaves_per_unit(self) -> int:
-        """One for each rail, or one for all HCAs of a few nodes."""
+        """Return the leaves of a unit: one for each rail, or one for all HCAs of a few nodes."""
         return self.rails if self.topology is FabricTopology.RAIL_OPTIMISED else 1
 
     @property
     def downlinks(self) -> int:
-        """Ports of a leaf that nodes' HCAs may take."""
+        """Return the number of leaf ports for nodes' HCAs."""
         return self.per_unit * self.rails // self.leaves_per_unit
 
     @property
     def uplinks(self) -> int:
-        """Ports of a leaf that go to spines."""
+        """Return the number of leaf ports to spines."""
         return self.spines * self.links

@@ -28,7 +28,7 @@ class Topology(ConfigModel):
 def topology(
     fabric: FabricPlan | None, places: Mapping[str, int], nodes: Sequence[str], domains: Mapping[str, int] | None = None
 ) -> Topology | None:
-    """The topology of the scheduler's nodes; None where all of them share their leaves, since there is nothing to choose.
+    """Return the topology of the scheduler's nodes; None where all of them share their leaves, since Slurm has no choice then.
 
     `places`: node -> its place in the fabric; a node without one is on a switch of its own below the same top, so that jobs may span both.
     `domains`: node -> its NVLink domain.
@@ -47,24 +47,24 @@ def topology(
 
 
 def unit_name(fabric: FabricPlan, unit: int) -> str:
-    """What the nodes of a unit share: a set of leaves, one for each rail, or one leaf."""
+    """Return the name of a unit: a set of leaves, one for each rail, or one leaf."""
     return f"su{unit + 1}" if fabric.leaves_per_unit > 1 else f"leaf-{unit + 1:02}"
 
 
 def domains_of(fabric: FabricPlan | None, nodes: Iterable[PlanNode]) -> dict[str, int]:
-    """Node -> its NVLink domain, counted within its group: a rack is filled with a group's nodes, wherever their places are."""
+    """Return node -> its NVLink domain, counted within its group: a rack is filled with a group's nodes, independent of their places."""
     if fabric is None or fabric.nvlink_domain is None:
         return {}
     return {node.name: fabric.domains[node.group] + node.index // fabric.nvlink_domain for node in nodes if node.group in fabric.domains}
 
 
 def domain_name(domain: int) -> str:
-    """An NVLink domain."""
+    """Return the name of an NVLink domain."""
     return f"nvl{domain + 1}"
 
 
 def _blocks(domains: Mapping[int, Sequence[str]]) -> Topology | None:
-    """One block for each NVLink domain. Jobs are packed by the size of the smallest: slurmctld dies of a block with fewer nodes."""
+    """Return one block for each NVLink domain. Jobs are packed by the size of the smallest: slurmctld exits on a block with fewer nodes."""
     if not domains:
         return None
     lines = [f"BlockName={domain_name(domain)} Nodes={compressed(members)}" for domain, members in domains.items()]
@@ -72,7 +72,7 @@ def _blocks(domains: Mapping[int, Sequence[str]]) -> Topology | None:
 
 
 def _together(numbers: Mapping[str, int], nodes: Iterable[str]) -> dict[int, list[str]]:
-    """Nodes of the same number."""
+    """Return number -> its nodes."""
     found: dict[int, list[str]] = {}
     for node in nodes:
         if node in numbers:

@@ -1,4 +1,4 @@
-"""What a fabric comes to: counts, bisection, what growth adds and what room for it costs; in figures, and in words for a person."""
+"""Summary of a fabric: counts, bisection, growth steps and the cost of space for growth; as numbers and as text."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Table = tuple[Sequence[str], Sequence[Sequence[object]]]
 
 
 def counts(plan: Plan, laid: Wiring) -> dict[str, Any]:
-    """What there is in a wiring."""
+    """Return the number of devices and cables of a wiring."""
     fabric = fabric_of(plan)
     leaves, cables = len(laid.of(Level.LEAF)), len(laid.cables)
     up = leaves * fabric.uplinks
     beside = management(plan, laid)
     return {
-        "nodes": len(laid.seats),
-        "scalable_units": len(occupied_units(fabric, laid.seats)),
+        "nodes": len(laid.placements),
+        "scalable_units": len(occupied_units(fabric, laid.placements)),
         "leaves": leaves,
         "spines": len(laid.of(Level.SPINE)),
         "cables_to_nodes": cables - up,

@@ -1,4 +1,4 @@
-"""The fabric as a picture (SVG): spines over leaves over racks, coloured by rail; the management plane below, apart."""
+"""The fabric as a drawing (SVG): spines over leaves over racks, coloured by rail; the management plane below, apart."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 _WIDTH: Final = 1200
 _MARGIN: Final = 20
-"""Width of the picture and distance from its edges, in SVG units. Chosen by eye, as are the sizes below."""
+"""Width of the drawing and distance from its edges, in SVG units. Chosen by eye, as are the sizes below."""
 _SPINES_Y, _LEAVES_Y, _RACKS_Y = 130, 330, 530
 _SWITCH: Final = 24
 """Height of a switch."""
 _NODE: Final = 15
 """Height of a node in its rack."""
 _ABREAST: Final = 34
-"""Racks side by side, at most: each is then as wide as its own name."""
+"""Maximum number of racks side by side: each is then as wide as its own name."""
 _BETWEEN: Final = 30
 """From one row of racks to the next."""
 _PLANE: Final = 40
@@ -37,9 +37,9 @@ _PLANE: Final = 40
 _READABLE: Final = 76
 """Width from which a rack shows its nodes' names."""
 _RAILS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#6a3d9a", "#7a7a00")
-"""Colours that people with any kind of colour blindness tell apart (after Okabe and Ito), then round again."""
+"""Colours that people with any kind of colour blindness can distinguish (after Okabe and Ito), then repeated."""
 _LIGHT: Final = frozenset({"#cc79a7", "#56b4e9", "#e69f00"})
-"""Of these the ones that white letters are hard to read on."""
+"""Light colours on which white letters are hard to read."""
 _STYLE: Final = """
     .page { fill: #ffffff } .title { font-size: 17px; font-weight: 600; fill: #16222e } .text { font-size: 14px; fill: #44515e }
     .name { font-size: 11px; fill: #16222e } .on { font-size: 11px; fill: #ffffff } .tiny { font-size: 9px; fill: #16222e }
@@ -50,7 +50,7 @@ _STYLE: Final = """
 
 
 class Box(NamedTuple):
-    """Where something is drawn."""
+    """Rectangle of an element."""
 
     x: float
     y: float
@@ -59,23 +59,23 @@ class Box(NamedTuple):
 
     @property
     def middle(self) -> float:
-        """Its middle from left to right."""
+        """Return the horizontal middle."""
         return self.x + self.width / 2
 
     @property
     def bottom(self) -> float:
-        """Its lower edge."""
+        """Return the lower edge."""
         return self.y + self.height
 
 
 @dataclass(frozen=True)
 class _Drawing:
-    """What is drawn where."""
+    """Positions of all elements."""
 
     fabric: FabricPlan
     laid: Wiring
     racks: Mapping[str, list[str]]
-    """Rack, or what stands for one where none is known -> its nodes, from the top."""
+    """Rack, or a placeholder where none is known -> its nodes, from the top."""
     cabinets: Mapping[str, Box]
     """The racks' boxes."""
     spines: Mapping[str, Box]
@@ -83,7 +83,7 @@ class _Drawing:
 
 
 def picture(plan: Plan, nodes: int | None = None) -> str:
-    """The whole picture, with so many nodes; today's where that is None."""
+    """Return the drawing of the fabric for a number of nodes; None is the current number."""
     laid = at_size(plan, nodes)
     drawing = _drawing(plan, laid)
     bottom = max((box.bottom for box in drawing.cabinets.values()), default=_RACKS_Y)
@@ -115,15 +115,15 @@ def _drawing(plan: Plan, laid: Wiring) -> _Drawing:
 
 
 def _racks(plan: Plan, laid: Wiring) -> dict[str, list[str]]:
-    """Racks in the order of the floor. Without racks, nodes stand together that share leaves; others have no place in the picture."""
+    """Return racks in the order of the floor. Without racks, group nodes by shared leaves; other nodes are not drawn."""
     fabric = plan.fabric
     assert fabric is not None
-    known = node_racks(plan, laid.seats)
-    seats = {seat.node: unit_name(fabric, seat.place // fabric.per_unit) for seat in laid.seats}
-    names = [*(node.name for node in plan.nodes), *(seat.node for seat in laid.seats if seat.node not in plan.by_name)]
+    known = node_racks(plan, laid.placements)
+    units = {placement.node: unit_name(fabric, placement.place // fabric.per_unit) for placement in laid.placements}
+    names = [*(node.name for node in plan.nodes), *(placement.node for placement in laid.placements if placement.node not in plan.by_name)]
     found: dict[str, list[str]] = {}
     for name in names:
-        place = known.get(name) or seats.get(name) or (name if name == fabric.subnet_manager else None)
+        place = known.get(name) or units.get(name) or (name if name == fabric.subnet_manager else None)
         if place:
             found.setdefault(place, []).append(name)
     order = list(fabric.floor.places) if fabric.floor else []
@@ -131,7 +131,7 @@ def _racks(plan: Plan, laid: Wiring) -> dict[str, list[str]]:
 
 
 def _row(names: Iterable[str], y: float, height: float, gap: float) -> dict[str, Box]:
-    """Boxes side by side over the whole width, none wider than it needs to be."""
+    """Return boxes side by side over the full width, none wider than necessary."""
     every = list(names)
     width = min(150.0, (_WIDTH - 2 * _MARGIN) / max(1, len(every)) - gap)
     left = (_WIDTH - len(every) * (width + gap) + gap) / 2
@@ -139,7 +139,7 @@ def _row(names: Iterable[str], y: float, height: float, gap: float) -> dict[str,
 
 
 def _rows(racks: Iterable[str], height: float, between: float) -> dict[str, Box]:
-    """Racks in as few rows as leave room for their names, all rows but the last equally long."""
+    """Return racks in as few rows as their names allow; all rows but the last are equally long."""
     every = list(racks)
     per_row = ceil(len(every) / max(1, ceil(len(every) / _ABREAST)))
     found: dict[str, Box] = {}
@@ -166,7 +166,7 @@ def _colour(rail: int) -> str:
 
 
 def _wires(drawing: _Drawing) -> Iterator[str]:
-    """One path for each leaf to the spines; one for each leaf to the racks of its nodes, in its rail's colour."""
+    """Yield one path from each leaf to the spines; one from each leaf to the racks of its nodes, in its rail's colour."""
     up: dict[str, dict[str, None]] = {}
     down: dict[tuple[str, int], dict[str, None]] = {}
     cabinet = {node: rack for rack, nodes in drawing.racks.items() for node in nodes}
@@ -188,12 +188,12 @@ def _wires(drawing: _Drawing) -> Iterator[str]:
 
 
 def _faint(lines: int) -> float:
-    """How opaque one of so many lines is: where thousands cross, each is hardly there."""
+    """Return the opacity of a line by the number of lines: where thousands cross, each is nearly transparent."""
     return round(min(0.6, max(0.06, 110 / lines)), 2)
 
 
 def _landing(drawing: _Drawing, rack: str, rail: int) -> str:
-    """Rails arrive side by side on top of a rack."""
+    """Return the ends of rails, side by side on top of a rack."""
     box = drawing.cabinets[rack]
     return f"{box.x + box.width * (rail + 1) / (drawing.fabric.rails + 1):.0f} {box.y:g}"
 
@@ -211,7 +211,7 @@ def _switches(drawing: _Drawing, standing: Mapping[str, Position]) -> Iterator[s
 
 
 def _captions(what: str, boxes: Mapping[str, Box], switches: Sequence[Switch], standing: Mapping[str, Position], y: float) -> Iterator[str]:
-    """Over neighbours that share a rack and a scalable unit: what they are, and where they stand."""
+    """Yield captions over neighbours with the same rack and scalable unit: their names and location."""
 
     def together(switch: Switch) -> tuple[str, str]:
         rack = standing[switch.name].rack if switch.name in standing else ""
@@ -234,7 +234,7 @@ def _cabinets(drawing: _Drawing) -> Iterator[str]:
 
 
 def _management(plan: Plan, drawing: _Drawing) -> Iterator[str]:
-    """One switch below each rack of nodes, all on the site's own network; drawn in another colour, and on the other side of the racks."""
+    """Yield one switch below each rack of nodes, all on the site's own network; in another colour, on the other side of the racks."""
     beside = management(plan, drawing.laid)
     drawn = (switch for switch in beside.switches if switch.rack in drawing.cabinets)
     under = sorted(drawn, key=lambda switch: drawing.cabinets[switch.rack].bottom)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Level(StrEnum):
-    """Where a switch stands in the tree."""
+    """Level of a switch in the tree."""
 
     LEAF = "leaf"
     SPINE = "spine"
@@ -27,7 +27,7 @@ class Switch(NamedTuple):
     name: str
     level: Level
     number: int
-    """From 0 among those of its level, over all the fabric is laid out for."""
+    """From 0 among the switches of its level, over the whole layout."""
 
 
 class Cable(NamedTuple):
@@ -42,7 +42,7 @@ class Cable(NamedTuple):
     """None between switches, and of the subnet manager's own HCA."""
 
     def row(self) -> str:
-        """Both ends as the inventory has them.
+        """Return both ends in the inventory's format.
 
         >>> Cable("worker0/mlx5_3", 1, "leaf-su1-r3", 1, 3).row()
         'worker0/mlx5_3:1 leaf-su1-r3:1'
@@ -59,89 +59,89 @@ class NodePlacement(NamedTuple):
 
 @dataclass(frozen=True)
 class Wiring:
-    """Everything there is: nodes, switches, cables."""
+    """Nodes, switches and cables of a fabric."""
 
-    seats: tuple[NodePlacement, ...]
+    placements: tuple[NodePlacement, ...]
     switches: tuple[Switch, ...]
     cables: tuple[Cable, ...]
 
     def of(self, level: Level) -> tuple[Switch, ...]:
-        """Its leaves, or its spines."""
+        """Return the leaves or the spines."""
         return tuple(switch for switch in self.switches if switch.level is level)
 
 
 def wiring(plan: Plan) -> Wiring:
-    """The wiring of the plan's nodes, those that are out among them: they stay plugged in. Empty where there is no fabric."""
+    """Return the wiring of the plan's nodes, nodes that are out included: they remain plugged in. Empty without a fabric."""
     return wired(plan.fabric, placements(plan)) if plan.fabric else Wiring((), (), ())
 
 
 def placements(plan: Plan) -> tuple[NodePlacement, ...]:
-    """The places of the plan's nodes."""
-    return seats_of(plan.fabric, plan.nodes) if plan.fabric else ()
+    """Return the places of the plan's nodes."""
+    return placements_of(plan.fabric, plan.nodes) if plan.fabric else ()
 
 
-def seats_of(fabric: FabricPlan, nodes: Iterable[PlanNode]) -> tuple[NodePlacement, ...]:
-    """The places of some nodes."""
+def placements_of(fabric: FabricPlan, nodes: Iterable[PlanNode]) -> tuple[NodePlacement, ...]:
+    """Return the places of some nodes."""
     return tuple(NodePlacement(node.name, fabric.places[node.group] + node.index) for node in nodes if node.group in fabric.places)
 
 
-def wired(fabric: FabricPlan, seats: tuple[NodePlacement, ...]) -> Wiring:
-    """The wiring of some seats."""
-    units = occupied_units(fabric, seats)
+def wired(fabric: FabricPlan, placements: tuple[NodePlacement, ...]) -> Wiring:
+    """Return the wiring of some placements."""
+    units = occupied_units(fabric, placements)
     leaves = [leaf for unit in units for leaf in leaves_of(fabric, unit)]
     if fabric.spare and 0 not in units:
         leaves.insert(0, _managing(fabric))
     above = spines_of(fabric) if leaves else []
-    cables = (*_down(fabric, seats), *_service(fabric), *_up(fabric, leaves, above))
-    return Wiring(seats, (*leaves, *above), cables)
+    cables = (*_down(fabric, placements), *_service(fabric), *_up(fabric, leaves, above))
+    return Wiring(placements, (*leaves, *above), cables)
 
 
-def occupied_units(fabric: FabricPlan, seats: tuple[NodePlacement, ...]) -> list[int]:
-    """The scalable units that have nodes."""
-    return sorted({seat.place // fabric.per_unit for seat in seats})
+def occupied_units(fabric: FabricPlan, placements: tuple[NodePlacement, ...]) -> list[int]:
+    """Return the scalable units that have nodes."""
+    return sorted({placement.place // fabric.per_unit for placement in placements})
 
 
 def leaf_name(fabric: FabricPlan, unit: int, rail: int) -> str:
-    """The leaf that a rail of a unit is plugged into."""
+    """Return the name of the leaf for a rail of a unit."""
     return f"leaf-su{unit + 1}-r{rail}" if fabric.topology is FabricTopology.RAIL_OPTIMISED else f"leaf-{unit + 1:02}"
 
 
 def leaves_of(fabric: FabricPlan, unit: int) -> list[Switch]:
-    """The leaves that the nodes of a unit share."""
+    """Return the leaves that the nodes of a unit share."""
     count = fabric.leaves_per_unit
     return [Switch(leaf_name(fabric, unit, number), Level.LEAF, unit * count + number) for number in range(count)]
 
 
 def spines_of(fabric: FabricPlan) -> list[Switch]:
-    """All spines; they are there from the first leaf on."""
+    """Return all spines; they exist from the first leaf on."""
     return [Switch(f"spine-{number + 1:02}", Level.SPINE, number) for number in range(fabric.spines)]
 
 
-def _down(fabric: FabricPlan, seats: tuple[NodePlacement, ...]) -> Iterator[Cable]:
-    """HCAs to leaves: the seat is the port."""
+def _down(fabric: FabricPlan, placements: tuple[NodePlacement, ...]) -> Iterator[Cable]:
+    """Yield cables from HCAs to leaves: the place determines the port."""
     together = fabric.rails // fabric.leaves_per_unit
-    for node, place in seats:
+    for node, place in placements:
         unit, slot = divmod(place, fabric.per_unit)
         for rail, hca in enumerate(fabric.hcas):
             yield Cable(f"{node}/{hca}", 1, leaf_name(fabric, unit, rail), slot * together + rail % together + 1, rail)
 
 
 def _managing(fabric: FabricPlan) -> Switch:
-    """The leaf of a subnet manager that is no node of the fabric: always the very first, so that it stays plugged in there.
+    """Return the leaf of a subnet manager that is no node of the fabric: always the first one, so that it remains plugged in there.
 
-    It stands from the start, though its unit may have no nodes yet: those are the first group's, and another may have come before it.
+    The leaf exists from the start, even if its unit has no nodes yet: those are the first group's, and another may precede it.
     """
     return leaves_of(fabric, 0)[0]
 
 
 def _service(fabric: FabricPlan) -> Iterator[Cable]:
-    """The one HCA of such a subnet manager, at the last port."""
+    """Yield the cable of the only HCA of such a subnet manager, at the last port."""
     if fabric.spare:
         yield Cable(f"{fabric.subnet_manager}/{fabric.hcas[0]}", 1, _managing(fabric).name, fabric.ports, None)
 
 
 def _up(fabric: FabricPlan, leaves: list[Switch], spines: list[Switch]) -> Iterator[Cable]:
-    """Leaves to spines: on either side the port follows from the number of the other, laid out for all that will ever come."""
+    """Yield cables from leaves to spines: on either side the port follows from the other's number, laid out for the final size."""
     links, first = fabric.links, fabric.downlinks + 1
     for name, _, leaf in leaves:
         for spine, _, number in spines:

@@ -27,9 +27,9 @@ CARRIES: Final = frozenset({Role.CONTROLLER, Role.WORKER})
 """Roles whose nodes run a kubelet."""
 CONTROL_TAINT: Final = "node-role.kubernetes.io/control-plane=:NoSchedule"
 NODE_PREFIX: Final = 24
-"""Addresses for the pods of one node: kubelet runs 110 at most, and addresses of ended pods are not free at once."""
+"""Prefix of the pod range of one node: kubelet runs 110 pods at most, and addresses of ended pods are not free at once."""
 _DNS: Final = 10
-"""Which address of the services' range DNS has: kubeadm's own choice (kubeadm, GetDNSIP)."""
+"""Index of the DNS address in the services' range: kubeadm's own choice (kubeadm, GetDNSIP)."""
 
 
 def expand_kubernetes(
@@ -40,7 +40,7 @@ def expand_kubernetes(
     labels: Mapping[str, Mapping[str, str]],
     storage: Sequence[Storage],
 ) -> Kubernetes:
-    """Control plane, workers and namespaces; nodes that are out are in none of them."""
+    """Return control plane, workers and namespaces; nodes that are out are in none of them."""
     members = [node for node in nodes if node.is_in and CARRIES.intersection(node.roles)]
     controllers = [node for node in members if Role.CONTROLLER in node.roles]
     first = controllers[0].address if controllers else "0.0.0.0"
@@ -86,7 +86,7 @@ def _node(cluster: Cluster, declared: Declared, cni: Cni, node: PlanNode, labels
 
 
 def _own_labels(node: PlanNode) -> dict[str, str]:
-    """What follows from the node itself; the GPU's key is the one that NVIDIA's feature discovery sets."""
+    """Return labels that follow from the node itself; the GPU's key is the one that NVIDIA's feature discovery sets."""
     found = {"rackwright.node/group": node.group}
     if node.rack:
         found["topology.kubernetes.io/zone"] = node.rack

@@ -1,4 +1,4 @@
-"""How pods reach those of other nodes: what is planned of it, and the objects that bring it about."""
+"""The network between pods of different nodes: its plan, and the objects that create it."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from rackwright.plan.kubernetes.schema import Kubernetes, Manifest, PodNetwork
 
 Object = dict[str, Any]
 ENFORCING: Final = frozenset({Cni.CALICO, Cni.CILIUM})
-"""Networks in which NetworkPolicies hold."""
+"""Networks that enforce NetworkPolicies."""
 FLANNEL: Final = {"app.kubernetes.io/name": "flannel"}
 FLANNEL_FOLDER: Final = "/run/flannel"
-"""Where flanneld tells the node its range and its MTU."""
+"""Folder to which flanneld writes the node's range and MTU."""
 VNI: Final = 1
 """Number of the VXLAN: the default of flannel on Linux (flannel, Documentation/backends.md)."""
 _MANAGED: Final = {"app.kubernetes.io/managed-by": "rackwright"}
 _SYSTEM: Final = "kube-system"
 _BLOCK: Final = 26
-"""Prefix of the blocks of addresses that Calico gives nodes, one after the other (its own default)."""
+"""Prefix of the blocks of addresses that Calico assigns to nodes, one after the other (its own default)."""
 
 
 def pod_network(declared: Declared, cni: Cni, nodes: str, target_mtu: int) -> PodNetwork:
-    """What is planned of it."""
+    """Return the plan of the pod network."""
     encapsulation = declared.encapsulation or encapsulations(cni)[0]
     node_mtu = declared.node_mtu or target_mtu
     return PodNetwork(
@@ -42,7 +42,7 @@ def pod_network(declared: Declared, cni: Cni, nodes: str, target_mtu: int) -> Po
 
 
 def network_objects(cluster: Kubernetes) -> Iterator[Object]:
-    """What brings it about; Cilium's are all in its chart, and plain routes need none."""
+    """Yield the objects that create the network; Cilium's are all in its chart, and plain routes need none."""
     if cluster.cni is Cni.FLANNEL:
         yield from _flannel(cluster)
     elif cluster.cni is Cni.CALICO:
@@ -50,7 +50,7 @@ def network_objects(cluster: Kubernetes) -> Iterator[Object]:
 
 
 def _flannel(cluster: Kubernetes) -> Iterator[Object]:
-    """flannel's own manifest, without what a node's network plugins are installed with: a role does that."""
+    """Yield flannel's own manifest, without the installer of the nodes' network plugins: a role installs them."""
     named = {"name": "flannel", "labels": {**_MANAGED, **FLANNEL}}
     inside = {**named, "namespace": _SYSTEM}
     rbac = "rbac.authorization.k8s.io"
@@ -77,7 +77,10 @@ def _flannel(cluster: Kubernetes) -> Iterator[Object]:
 
 
 def flannel_config(cluster: Kubernetes) -> Object:
-    """Its net-conf.json. It takes the MTU between nodes and counts down itself; with host-gw it takes the interface's."""
+    """Return flannel's net-conf.json.
+
+    flannel subtracts the encapsulation from the MTU between nodes; with host-gw it uses the interface's MTU.
+    """
     backend: Object = {"Type": "host-gw"}
     if cluster.network.encapsulation is Encapsulation.VXLAN:
         backend = {"Type": "vxlan", "VNI": VNI, "Port": 8472, "MTU": cluster.network.node_mtu}
@@ -112,7 +115,7 @@ def _flanneld(cluster: Kubernetes, metadata: Object, config: str) -> Object:
 
 
 def _flannel_container(cluster: Kubernetes) -> Object:
-    """flanneld, on the interface that has the node's address in the plan, whichever its default route takes."""
+    """Return the flanneld container, bound to the interface with the node's address in the plan, independent of the default route."""
     told = {
         "POD_NAME": "metadata.name",
         "POD_NAMESPACE": "metadata.namespace",
@@ -136,7 +139,10 @@ def _flannel_container(cluster: Kubernetes) -> Object:
 
 
 def calico_installation(cluster: Kubernetes) -> Object:
-    """What the Tigera operator makes Calico from; kube-proxy stays, in its nftables mode, and Calico's own rules are nftables then, too."""
+    """Return the Tigera operator's installation of Calico.
+
+    kube-proxy stays, in its nftables mode, and Calico's own rules are nftables, too.
+    """
     encapsulation = cluster.network.encapsulation
     said = {Encapsulation.VXLAN: "VXLAN", Encapsulation.IPIP: "IPIP", Encapsulation.NONE: "None"}
     return {
@@ -167,7 +173,10 @@ def calico_installation(cluster: Kubernetes) -> Object:
 
 
 def cilium_values(cluster: Kubernetes) -> Object:
-    """For Cilium's chart: ranges as the control plane gives them out, kube-proxy stays. It takes the MTU between nodes and counts down."""
+    """Return the values of Cilium's chart: the control plane's ranges, kube-proxy stays.
+
+    Cilium subtracts the encapsulation from the node MTU.
+    """
     network = cluster.network
     routed: Object = {"routingMode": "tunnel", "tunnelProtocol": network.encapsulation.value}
     if network.encapsulation is Encapsulation.NONE:

@@ -1,4 +1,4 @@
-"""Objects that are applied to a Kubernetes cluster: the one source for the role that applies them and for Pulumi."""
+"""Objects of a Kubernetes cluster: the one source for the role that applies them and for Pulumi."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MANAGED: Final = {"app.kubernetes.io/managed-by": "rackwright"}
 
 
 def objects(cluster: Kubernetes, nodes: Sequence[PlanNode], storage: Sequence[Storage]) -> tuple[Object, ...]:
-    """All of them, each after what it needs."""
+    """Return all objects, each after those that it depends on."""
     return (
         *(_labelled(node.name, node.labels) for node in cluster.nodes),
         *network_objects(cluster),
@@ -33,12 +33,12 @@ def objects(cluster: Kubernetes, nodes: Sequence[PlanNode], storage: Sequence[St
 
 
 def _labelled(name: str, labels: dict[str, str]) -> Object:
-    """A node's labels, and nothing else of it: it registers itself."""
+    """Return a patch of a node's labels only: the node registers itself."""
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
 
 
 def _gpus(nodes: Sequence[PlanNode]) -> Iterator[Object]:
-    """The device plugin; simulated GPUs have one of their own under the same resource name."""
+    """Yield the device plugin; simulated GPUs have one of their own under the same resource name."""
     having = [node.gpus for node in nodes if node.is_in and node.gpus]
     if not having:
         return
@@ -85,7 +85,7 @@ def _gpus(nodes: Sequence[PlanNode]) -> Iterator[Object]:
 
 
 def _namespace(namespace: Namespace, cluster: Kubernetes, storage: Sequence[Storage]) -> Iterator[Object]:
-    """The namespace, who may work in it, how much it may take, what it shares."""
+    """Yield the namespace, its users' rights, its quota and its shared folders."""
     name = namespace.name
     levels = {f"pod-security.kubernetes.io/{mode}": namespace.pod_security.value for mode in ("enforce", "warn")}
     yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {**_MANAGED, **levels}}}
@@ -113,7 +113,7 @@ def _namespace(namespace: Namespace, cluster: Kubernetes, storage: Sequence[Stor
 
 
 def _hard(namespace: Namespace) -> dict[str, str]:
-    """Limits of a quota, as Kubernetes writes them."""
+    """Return the limits of a quota in Kubernetes' format."""
     said = {
         "requests.nvidia.com/gpu": namespace.gpus,
         "requests.cpu": namespace.cpus,
@@ -124,7 +124,7 @@ def _hard(namespace: Namespace) -> dict[str, str]:
 
 
 def _limits(namespace: str) -> Object:
-    """Return default requests of containers: enough for placement, little enough not to block other pods."""
+    """Return default requests of containers: enough for placement, small enough not to block other pods."""
     request = {"cpu": "50m", "memory": "32Mi"}
     return {
         "apiVersion": "v1",
@@ -142,12 +142,15 @@ def folders(cluster: Kubernetes, storage: Sequence[Storage]) -> tuple[Folder, ..
 
 
 def claim_folder(storage: Storage, namespace: str) -> str:
-    """Where a namespace's claim lies on the shared file system."""
+    """Return the folder of a namespace's claim on the shared file system."""
     return f"{storage.mount}/kubernetes/{namespace}"
 
 
 def _claim(namespace: Namespace, storage: Storage) -> Iterator[Object]:
-    """A folder of the shared file system, mounted on every node already. `Directory`: a node without the mount fails the pod."""
+    """Yield a claim on a folder of the shared file system, mounted on every node already.
+
+    `Directory`: a node without the mount fails the pod.
+    """
     volume, name, size = f"{namespace.name}-{SHARED}", namespace.name, f"{namespace.claim_mib}Mi"
     yield {
         "apiVersion": "v1",

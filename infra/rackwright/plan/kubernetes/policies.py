@@ -1,4 +1,4 @@
-"""NetworkPolicies of users' namespaces: what their pods may send and take, where the network holds them to it."""
+"""NetworkPolicies of users' namespaces: the traffic that their pods may send and receive, where the network enforces policies."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _BOTH: Final = ["Ingress", "Egress"]
 _DNS_PORT: Final = 53
 """Port of DNS (RFC 1035, section 4.2)."""
 DENY: Final = "default-deny"
-"""The policy by which everything else is refused."""
+"""Name of the policy that denies all other traffic."""
 
 
 def policies(namespace: str, pods: str, nodes: str) -> Iterator[Object]:
-    """Nothing in and nothing out but: inside the namespace, to the cluster's DNS, and to what is neither a pod nor a node of this cluster.
+    """Yield policies that deny all traffic except inside the namespace, to the cluster's DNS, and to addresses outside the cluster.
 
-    Users of the namespace may add policies of their own, which only ever admit more.
+    Users of the namespace may add policies of their own, which can only admit more.
     """
     yield _policy(namespace, DENY, {"policyTypes": _BOTH})
     peers: list[Object] = [{"podSelector": {}}]

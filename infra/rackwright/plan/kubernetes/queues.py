@@ -1,4 +1,4 @@
-"""Queues of Kueue: each namespace has what its quota says, and what others do not use. docs/adr/0020 says why Kueue."""
+"""Queues of Kueue: each namespace has its quota, and what others leave unused. docs/adr/0020 has the reasons for Kueue."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ def queues(cluster: Kubernetes, nodes: Sequence[PlanNode], labels: dict[str, str
 
 
 def workers(cluster: Kubernetes) -> tuple[KubernetesNode, ...]:
-    """Nodes with GPUs that users' pods run on."""
+    """Return nodes with GPUs that run users' pods."""
     return tuple(node for node in cluster.nodes if node.runs_workloads and node.gpus)
 
 
 def products(there: Sequence[KubernetesNode]) -> tuple[str, ...]:
-    """Their GPUs' names, as labels say them."""
+    """Return the names of their GPUs, as in the labels."""
     return tuple(dict.fromkeys(node.labels[PRODUCT] for node in there if PRODUCT in node.labels))
 
 
 def levels(there: Sequence[KubernetesNode]) -> tuple[str, ...]:
-    """Labels that say who is close to whom, widest first."""
+    """Return the topology labels, widest first."""
     return (*(label for label in (LEAF, NVLINK) if all(label in node.labels for node in there)), HOST)
 
 
@@ -64,9 +64,9 @@ def _flavor(product: str) -> Object:
 
 
 def _shares(there: Sequence[KubernetesNode], nodes: Sequence[PlanNode], name: str, gpus: int, *, ends: bool) -> Object:
-    """Allocate GPUs; every queue has all CPUs and memory, so that they never block a job.
+    """Return the quota of GPUs; every queue has all CPUs and memory, so that they never block a job.
 
-    `ends`: the namespace's quota allows no more. A job that borrowed beyond it would start some of its pods and wait for ever for the rest.
+    `ends`: the namespace's quota allows no more. A job that borrowed beyond it would start some of its pods and wait forever for the rest.
     """
     limit = {"borrowingLimit": "0"} if ends else {}
     known = {node.name: node for node in nodes}

@@ -1,4 +1,4 @@
-"""Kubernetes, expanded: everything that roles and checks must know of it."""
+"""Kubernetes, expanded: the plan's data for roles and checks."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from rackwright.model.scheduler.kubernetes import Cni, Encapsulation, ObjectAppl
 
 
 class KubernetesNode(ConfigModel):
-    """A node, as its kubelet is configured."""
+    """A node in the form of its kubelet's configuration."""
 
     name: str
     address: str
     is_control_plane: bool
-    """Whether it is one of the control plane."""
+    """Whether the node belongs to the control plane."""
     runs_workloads: bool
     """Whether users' pods may run on it."""
     gpus: int
     pods: str | None
-    """Range of its pods' addresses; None where the network plugin gives it one."""
+    """Range of its pods' addresses; None where the network plugin assigns it."""
     labels: dict[str, str]
     taints: tuple[str, ...]
     """`key=value:Effect`, as kubectl writes them."""
@@ -39,25 +39,25 @@ class Namespace(ConfigModel):
 
 
 class Addon(ConfigModel):
-    """What is installed for users' jobs, out of its own part of the bundle."""
+    """Add-on for users' jobs, from its own part of the bundle."""
 
     name: str
     version: str
     image: str
     namespace: str
     deployment: str
-    """What runs it."""
+    """Name of the deployment that runs it."""
 
 
 class Folder(ConfigModel):
-    """A folder of the shared file system that a claim lies in."""
+    """Folder of the shared file system behind a claim."""
 
     path: str
     mode: str
 
 
 class Manifest(ConfigModel):
-    """A file that the network is installed from, on the machine that runs Ansible."""
+    """A file from which the network is installed, on the machine that runs Ansible."""
 
     file: str
     """Path from the project's root."""
@@ -65,26 +65,26 @@ class Manifest(ConfigModel):
 
 
 class PodNetwork(ConfigModel):
-    """How packets go between pods of two nodes."""
+    """Network between pods of two nodes."""
 
     encapsulation: Encapsulation
     version: str | None
-    """The release that what we write for it is written for; None for plain routes."""
+    """Release of the network's schemas; None for plain routes."""
     nodes: str
-    """Addresses of nodes."""
+    """Addresses of the nodes."""
     node_mtu: int
-    """Largest packet, in bytes, between nodes."""
+    """MTU between nodes, in bytes."""
     mtu: int
-    """The same between pods: without what encapsulation takes."""
+    """MTU between pods: without the encapsulation."""
     required_ports: tuple[str, ...]
-    """What nodes must take from each other, as `udp/8472`."""
+    """Ports between nodes that must be open, as `udp/8472`."""
     enforces_network_policy: bool
-    """Whether NetworkPolicies hold."""
+    """Whether NetworkPolicies are enforced."""
     manifests: tuple[Manifest, ...]
 
 
 class Kubernetes(ConfigModel):
-    """The cluster's control plane and its nodes; controllers in the order in which they are set up."""
+    """The cluster's control plane and its nodes; controllers in the order of their setup."""
 
     kind: Literal["kubernetes"] = "kubernetes"
     cluster_name: str
@@ -93,9 +93,9 @@ class Kubernetes(ConfigModel):
     """Whether binaries and images come from the bundle rather than from the vendor's repository and registry."""
     controllers: tuple[str, ...]
     submit_hosts: tuple[str, ...]
-    """Nodes on which users find kubectl."""
+    """Nodes with kubectl for users."""
     endpoint: str
-    """Where the API answers, `address:port`."""
+    """Endpoint of the API, `address:port`."""
     virtual_address: str | None
     pods: str
     services: str
@@ -106,20 +106,20 @@ class Kubernetes(ConfigModel):
     namespaces: tuple[Namespace, ...]
     drain_timeout_s: int
     probe_image: str | None
-    """Image of the pods of the checks; None without the bundle, which alone contains it."""
+    """Image of the checks' pods; None without the bundle, the only source of it."""
     jobs: str
     """Image of the acceptance's jobs."""
     builds_acceptance_image: bool
-    """Whether workers make it themselves."""
+    """Whether workers build the image themselves."""
     objects: tuple[dict[str, Any], ...] = ()
-    """What is applied to the cluster beyond kubeadm's own, in this order: the one source for the roles and for Pulumi."""
+    """Objects applied to the cluster beyond kubeadm's own, in this order: the one source for the roles and for Pulumi."""
     apply_with: ObjectApplier = ObjectApplier.ANSIBLE
-    """Who applies them."""
+    """Tool that applies the objects."""
     addons: tuple[Addon, ...] = ()
-    """In the order in which they are installed."""
+    """In the order of their installation."""
     folders: tuple[Folder, ...] = ()
-    """Folders of the shared file system that claims lie in."""
+    """Folders of the shared file system for claims."""
 
     @property
     def power_saving(self) -> None:
-        """Only Slurm stops and starts nodes."""
+        """Return None: only Slurm stops and starts nodes."""

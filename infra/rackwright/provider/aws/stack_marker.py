@@ -1,6 +1,7 @@
-"""The mark that everything of a stack on AWS carries: made before all else, deleted after all else, and then nothing may carry it any more.
+"""The marker of a stack on AWS: created before every other resource and deleted last, when no resource may have the stack's tag any more.
 
-A create that was cut off, or a destroy with another account's credentials, leaves things that the engine knows nothing of and that bill.
+An interrupted create, or a destroy with the credentials of another account, leaves resources that the engine has no record of and that
+are billed.
 """
 
 from __future__ import annotations
@@ -16,31 +17,31 @@ from rackwright.provider.protocol.property_values import UNKNOWN, Properties
 from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext, Resource
 
 _LOOKS: Final = 4
-"""Number of looks before what is left is an error. Chosen: 15 s in all; not measured on AWS."""
+"""Number of queries before leftovers are an error. Chosen: 15 s in all; not measured on AWS."""
 _PAUSE: Final = 5.0
-"""Seconds between looks: AWS goes on listing what was just deleted for a moment (EC2 API reference: Eventual consistency)."""
+"""Seconds between queries: AWS lists a deleted resource for a moment longer (EC2 API reference: Eventual consistency)."""
 
 
 class StackMarker(Resource):
-    """Inputs: stack, region. Outputs: `account`, whose number it is. Deleting it looks for whatever still carries the stack's tag."""
+    """Inputs: stack, region. Output: `account`, the account number. Delete searches for resources that still have the stack's tag."""
 
     token: ClassVar[str] = "rackwright:aws:StackMarker"
     required: ClassVar[tuple[str, ...]] = ("stack", "region")
     replace_on_changes: ClassVar[frozenset[str]] = frozenset({"stack", "region"})
 
     def preview_outputs(self, news: Properties) -> Properties:
-        """A preview asks nobody."""
+        """Return the inputs with an unknown account; a preview sends no request."""
         return {**news, "account": UNKNOWN}
 
     async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
-        """Nothing to make but the memory of whose account it is."""
+        """Record the number of the account that the credentials belong to."""
         number, _ = await asyncio.to_thread(Account(news["region"]).identity)
         return LiveResource(news["stack"], {**news, "account": number})
 
     async def delete(self, operation: RequestContext, state: RecordedState) -> None:
-        """The last of the stack to go: fails, naming what is left."""
+        """Verify that nothing with the stack's tag remains; raise an error that names each leftover."""
         stack, account = state.inputs["stack"], Account(state.inputs["region"])
-        await operation.status("looking for what is left")
+        await operation.status("searching for leftovers")
         await asyncio.to_thread(_prove_empty, account, stack, state.outputs.get("account"))
 
 

@@ -1,4 +1,4 @@
-"""An SSH key pair made once: a host's identity before the host exists, or the key that opens the stack."""
+"""An SSH key pair that is generated once: the host key of a host that does not exist yet, or the login key of the stack."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class SshKeyPair(Resource):
     ignore_changes: ClassVar[frozenset[str]] = frozenset({"comment"})
 
     def preview_outputs(self, news: Properties) -> Properties:
-        """Nobody knows a key before it is made."""
+        """Return the inputs with unknown keys."""
         return {**news, "public_key": UNKNOWN, "private_key": Secret(UNKNOWN)}
 
     async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
-        """Make an Ed25519 pair."""
+        """Generate an Ed25519 pair."""
         public, private = generate(news["comment"])
         return LiveResource(operation.name, {**news, "public_key": public, "private_key": Secret(private)})
 
     async def delete(self, operation: RequestContext, state: RecordedState) -> None:
-        """It lives in the state only; whoever wrote it to a disk removes it there."""
+        """Do nothing: the key exists in the state only. The code that writes a key to a disk removes the file."""

@@ -1,4 +1,4 @@
-"""A moment that is remembered: when a stack was made, so that its end can be told from it."""
+"""A recorded time: when a stack was created, from which its expiry is computed."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from rackwright.provider.protocol.resource import LiveResource, RecordedState, R
 
 
 class StaticTime(Resource):
-    """No inputs. Outputs: `at`, ISO 8601 in UTC, whole seconds; it never changes."""
+    """No inputs. Output: `at`, ISO 8601 in UTC, whole seconds; it never changes."""
 
     token: ClassVar[str] = "rackwright:time:Static"
 
     def preview_outputs(self, news: Properties) -> Properties:
-        """Nobody knows it before it comes."""
+        """Return `at` as unknown."""
         return {**news, "at": UNKNOWN}
 
     async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
-        """Now."""
+        """Record the current time."""
         return LiveResource(operation.name, {**news, "at": datetime.now(UTC).isoformat(timespec="seconds")})
 
     async def delete(self, operation: RequestContext, state: RecordedState) -> None:
-        """It lives in the state only."""
+        """Do nothing: the time exists in the state only."""

@@ -1,1 +1,1 @@
-"""Resources of target `hosts`: machines that exist already."""
+"""Resources of target `hosts`: existing machines."""

@@ -1,4 +1,4 @@
-"""A machine that exists already: adopted when it is what the stack says and lets us in, looked at by a refresh, never made or deleted."""
+"""An existing machine: adopted when it matches the stack and accepts the login, inspected by a refresh, never created or deleted."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ _CLEAN: Final = "clean"
 
 
 class Host(Resource):
-    """Inputs: see `required`; `out` for one that takes no part, at which nobody looks; `identity`, the private key of the first login;
-    `serial`, which its firmware must say where it says one; `via` {name, address, port, user, host_key} where it is reached through another
-    machine.
+    """Inputs: see `required`, and the optional ones below.
 
-    Outputs: the inputs, the key it shows (`public_key`), its machine id (`incarnation`), and `status`: `usable`, or why it is not.
+    `out` is true for a machine that takes no part and is not contacted, `identity` is the private key of the first login, `serial` is
+    compared with the firmware's where the firmware has one, `via` {name, address, port, user, host_key} is the jump host.
+
+    Outputs: the inputs, the host key (`public_key`), the machine id (`incarnation`), and `status`: `usable`, or the reason why not.
     """
 
     token: ClassVar[str] = "rackwright:hosts:Host"
@@ -46,22 +47,22 @@ class Host(Resource):
     ignore_changes: ClassVar[frozenset[str]] = frozenset({"identity"})
 
     def apply_defaults(self, news: Properties) -> Properties:
-        """A declared host can be used."""
+        """Add the wanted status: a declared host is usable."""
         return {**news, "status": _USABLE}
 
     def preview_outputs(self, news: Properties) -> Properties:
-        """What only the machine can tell."""
+        """Return the inputs, with the values that only the machine has as unknown."""
         return {**news, "public_key": UNKNOWN, "incarnation": UNKNOWN}
 
     async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
-        """Adopt it: look, refuse what cannot work, and give the stack's own key a way in. What runs there is not touched."""
+        """Adopt the machine: inspect it, refuse what cannot work, and authorise the stack's own key. Leave running services alone."""
         if news["out"]:
             return LiveResource(news["name"], {**news, "public_key": "", "incarnation": ""})
-        await operation.status("looking at the machine")
+        await operation.status("inspecting the machine")
         return await asyncio.to_thread(_adopt, operation.stack, news)
 
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:
-        """What it is now. A machine that does not answer is still ours: it is shown as a difference, not as gone."""
+        """Return the machine's current state. A machine that does not respond remains in the stack: its status differs."""
         if state.inputs["out"]:
             return LiveResource(state.id, state.outputs)
         try:
@@ -71,14 +72,14 @@ class Host(Resource):
         return LiveResource(state.id, {**state.outputs, **seen, "status": _USABLE}, inputs={**state.inputs, "status": _USABLE})
 
     async def update(self, operation: RequestContext, state: RecordedState, news: Properties) -> LiveResource:
-        """Adopt it as it is declared now; one that is out now keeps what is known of it, and nobody looks."""
+        """Adopt the machine as declared now; a machine that is out now keeps the recorded outputs and is not contacted."""
         await ssh.close(operation.stack, news["name"])
         if news["out"]:
             return LiveResource(state.id, {**news, **{name: state.outputs.get(name, "") for name in ("public_key", "incarnation")}})
         return await self.create(operation, news)
 
     async def delete(self, operation: RequestContext, state: RecordedState) -> None:
-        """Let go of it: remove the stack's key, and with `leave: clean` the configuration. One that does not answer is let go as it is."""
+        """Remove the stack's key, and with `leave: clean` the configuration. Leave a machine that does not respond as it is."""
         await ssh.close(operation.stack, state.inputs["name"])
         try:
             await asyncio.to_thread(_let_go, operation.stack, state.inputs)
@@ -92,7 +93,7 @@ def _adopt(stack: str, news: Properties) -> LiveResource:
 
 
 def _look(stack: str, inputs: Properties, *, adopted: bool) -> Properties:
-    """What the machine shows; raises with all that is wrong with it."""
+    """Return what the machine reports; raise one error with every mismatch."""
     with _session(stack, inputs) as session:
         host_facts.require_root(session)
         found = host_facts.facts(session)
@@ -105,7 +106,7 @@ def _look(stack: str, inputs: Properties, *, adopted: bool) -> Properties:
             serial=inputs.get("serial"),
         )
         if wrong := host_facts.mismatches(found, declared, adopted=adopted):
-            raise LoginRefusedError(f"{session.way}: " + "; ".join(wrong), hint="declare what is there, or change the machine")
+            raise LoginRefusedError(f"{session.route}: " + "; ".join(wrong), hint="declare what is there, or change the machine")
         if not adopted:
             host_facts.authorize_key(session, inputs["authorized_key"])
         return {"public_key": session.public_key, "incarnation": found.machine_id}

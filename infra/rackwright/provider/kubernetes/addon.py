@@ -20,21 +20,21 @@ class Addon(Resource):
     required: ClassVar[tuple[str, ...]] = ("addon", "version", "digest")
 
     def preview_outputs(self, news: Properties) -> Properties:
-        """Where it lies is the builder's to say."""
+        """Return the inputs with an unknown path; the builder chooses it."""
         return {**news, "folder": UNKNOWN}
 
     async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
-        """Build it, unless it is there."""
-        folder = await bundle.provide_addon(news["addon"], news["version"], operation.info, operation.status)
+        """Build the add-on unless it is in the cache."""
+        folder = await bundle.ensure_addon(news["addon"], news["version"], operation.info, operation.status)
         return LiveResource(operation.name, {**news, "folder": folder})
 
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:
-        """Whether it is still in the cache."""
+        """Return the recorded state while the add-on is in the cache, else None."""
         return LiveResource(state.id, state.outputs) if Path(state.outputs["folder"], bundle.CONTENTS).exists() else None
 
     async def update(self, operation: RequestContext, state: RecordedState, news: Properties) -> LiveResource:
-        """Other sources make another part; the old one stays in the cache."""
+        """Build the add-on from the new sources; the old one stays in the cache."""
         return await self.create(operation, news)
 
     async def delete(self, operation: RequestContext, state: RecordedState) -> None:
-        """It stays in the cache."""
+        """Do nothing: the add-on stays in the cache."""

@@ -1,4 +1,4 @@
-"""Access: the administrator's way into a stack's Kubernetes, for Pulumi's own provider of it."""
+"""The administrator's access to the Kubernetes API of a stack, used by Pulumi's Kubernetes provider."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rackwright.yaml_loader import load_yaml
 
 _ADMIN: Final = "/etc/kubernetes/admin.conf"
 _NAME_IN_CERTIFICATE: Final = "kubernetes"
-"""kubeadm puts it into every API server's certificate; an address of this machine it does not."""
+"""kubeadm adds this address to every API server's certificate; addresses of this machine are not in it."""
 
 
 class ApiTunnel(Resource):
@@ -26,18 +26,21 @@ class ApiTunnel(Resource):
     required: ClassVar[tuple[str, ...]] = ("controller", "through", "endpoint", "port")
 
     def preview_outputs(self, news: Properties) -> Properties:
-        """The cluster makes it."""
+        """Return the inputs with an unknown kubeconfig; the cluster creates it."""
         return {**news, "kubeconfig": Secret(UNKNOWN)}
 
     async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
-        """Fetch the administrator's configuration, and open the way that it names."""
+        """Fetch the administrator's kubeconfig and open the tunnel that it points at."""
         written = await _fetched(operation.stack, news["controller"])
-        await api_tunnel.record(operation.stack, api_tunnel.Way(news["port"], news["through"], news["endpoint"]))
+        await api_tunnel.record(operation.stack, api_tunnel.ApiEndpoint(news["port"], news["through"], news["endpoint"]))
         config = _kubeconfig(operation.stack, news["port"], written)
         return LiveResource(operation.name, {**news, "kubeconfig": Secret(config)})
 
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:
-        """As it is there now: certificates are renewed. What cannot be reached is Converge's to tell."""
+        """Read the kubeconfig again, since certificates are renewed.
+
+        Keep the recorded one for an unreachable cluster; Converge reports that.
+        """
         try:
             return await self.create(operation, state.inputs)
         except RackwrightError as unreachable:
@@ -45,11 +48,11 @@ class ApiTunnel(Resource):
             return LiveResource(state.id, {**state.outputs, "kubeconfig": Secret(state.outputs["kubeconfig"])})
 
     async def update(self, operation: RequestContext, state: RecordedState, news: Properties) -> LiveResource:
-        """Another controller, another life of it, another way."""
+        """Open the tunnel again: another controller, another instance of it, or another endpoint."""
         return await self.create(operation, news)
 
     async def delete(self, operation: RequestContext, state: RecordedState) -> None:
-        """The way is closed; the credentials were in the state only."""
+        """Close the tunnel; the credentials exist in the state only."""
         await api_tunnel.forget(operation.stack)
 
 
@@ -62,7 +65,7 @@ async def _fetched(stack: str, controller: str) -> str:
 
 
 def _kubeconfig(stack: str, port: int, written: str) -> str:
-    """The administrator's configuration with the way from here; one cluster, one user, one context, each named like the stack."""
+    """Return the administrator's kubeconfig with the local endpoint: one cluster, user and context, each named like the stack."""
     found: dict[str, Any] = load_yaml(written)
     cluster, user = found["clusters"][0]["cluster"], found["users"][0]["user"]
     reached = {"server": f"https://{api_tunnel.HERE}:{port}", "tls-server-name": _NAME_IN_CERTIFICATE}

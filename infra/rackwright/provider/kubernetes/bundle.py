@@ -1,6 +1,6 @@
-"""The bundle of Kubernetes binaries and images that `tools/kubernetes` builds, for clusters that no repository and no registry answers.
+"""The bundle of Kubernetes binaries and images that `tools/kubernetes` builds, for clusters without a repository or a registry.
 
-It is a cache shared by all stacks of this user: deleting the resource leaves it.
+All stacks of the user share the bundle as a cache: deleting the resource leaves it.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ class Bundle(Resource):
     required: ClassVar[tuple[str, ...]] = ("version", "digest")
 
     def preview_outputs(self, news: Properties) -> Properties:
-        """Where it lies is the builder's to say."""
+        """Return the inputs with an unknown path; the builder chooses it."""
         return {**news, "folder": UNKNOWN}
 
     async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
-        """Build it, unless it is there."""
-        folder = await bundle.provide(news["version"], news.get("extras") or [], operation.info, operation.status)
+        """Build the bundle unless it is in the cache."""
+        folder = await bundle.ensure_bundle(news["version"], news.get("extras") or [], operation.info, operation.status)
         return LiveResource(operation.name, {**news, "folder": folder})
 
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:
-        """Whether it is still in the cache."""
+        """Return the recorded state while the bundle is in the cache, else None."""
         parts = ["", *(state.outputs.get("extras") or [])]
         there = all(Path(state.outputs["folder"], part, bundle.CONTENTS).exists() for part in parts)
         return LiveResource(state.id, state.outputs) if there else None
 
     async def update(self, operation: RequestContext, state: RecordedState, news: Properties) -> LiveResource:
-        """Other sources make another bundle; the old one stays in the cache."""
+        """Build the bundle from the new sources; the old one stays in the cache."""
         return await self.create(operation, news)
 
     async def delete(self, operation: RequestContext, state: RecordedState) -> None:
-        """It stays in the cache."""
+        """Do nothing: the bundle stays in the cache."""

@@ -23,11 +23,11 @@ class Image(Resource):
     ignore_changes: ClassVar[frozenset[str]] = frozenset({"source", "mirror", "bundle"})
 
     def preview_outputs(self, news: Properties) -> Properties:
-        """Its name follows from its inputs."""
+        """Return the inputs with the image's name, which follows from them."""
         return {**news, "image": image_name(news)}
 
     async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
-        """Build and bake it, unless it is there."""
+        """Build the image unless it is in local storage."""
         name = image_name(news)
         if not await image_exists(name):
             base = await base_image.ensure(news["os"], news["source"], news.get("mirror"), operation.info)
@@ -36,18 +36,18 @@ class Image(Resource):
         return LiveResource(name, {**news, "image": name})
 
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:
-        """Whether it is in local storage."""
+        """Return the recorded state while the image is in local storage, else None."""
         return LiveResource(state.id, state.outputs) if await image_exists(state.id) else None
 
     async def update(self, operation: RequestContext, state: RecordedState, news: Properties) -> LiveResource:
-        """Other install steps make another image; nodes that exist keep theirs and converge in place."""
+        """Build the image of the new install steps; existing nodes keep theirs and converge in place."""
         return await self.create(operation, news)
 
     async def delete(self, operation: RequestContext, state: RecordedState) -> None:
-        """The image stays in the cache."""
+        """Do nothing: the image stays in the cache."""
 
 
 def image_name(news: Properties) -> str:
-    """The image's name in local storage."""
+    """Return the image's name in local storage."""
     purpose = "" if news["scheduler"] == "slurm" else f"-{news['scheduler']}"
     return f"localhost/rackwright/node-{news['os']}{purpose}:{news['digest'][:12]}"

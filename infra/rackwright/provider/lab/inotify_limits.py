@@ -1,7 +1,7 @@
-"""What a machine must allow before containers run kubelets, or many run systemd: given back with the last stack that needs it.
+"""The limit of inotify instances for containers that run kubelets or systemd; lowered again with the last stack that needs it.
 
 All of root's containers share one number of inotify instances. A node of Kubernetes takes 15 to 30, any other 6 (`find /proc/*/fd -lname
-anon_inode:inotify`), distributions allow 128, and a kubelet that finds none ends with "too many open files".
+anon_inode:inotify`), distributions allow 128, and a kubelet that gets none ends with "too many open files".
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class InotifyLimits(Resource):
         return found.with_change("inotify_instances") if allowed < needed and not found.changes else found
 
     async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
-        """Raise what is too low."""
+        """Raise the limit if it is too low."""
         wanted = int(news["inotify_instances"])
         with inotify_limits.open_ledger() as ledger:
             allowed = int(inotify_limits.SETTING.read_text())
@@ -39,16 +39,16 @@ class InotifyLimits(Resource):
         return LiveResource(operation.name, dict(news))
 
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:
-        """What is allowed now, where that is less."""
+        """Return the current limit as a live input where it is below the wanted one."""
         allowed = int(inotify_limits.SETTING.read_text())
         if allowed >= int(state.inputs["inotify_instances"]):
             return LiveResource(state.id, state.outputs)
         return LiveResource(state.id, state.outputs, inputs={**state.inputs, "inotify_instances": allowed})
 
     async def update(self, operation: RequestContext, state: RecordedState, news: Properties) -> LiveResource:
-        """Raise it again."""
+        """Raise the limit again."""
         return await self.create(operation, news)
 
     async def delete(self, operation: RequestContext, state: RecordedState) -> None:
-        """Give back what was there before, unless another stack needs it or somebody has set something else since."""
+        """Restore the earlier limit, unless another stack needs the higher one or the setting has been changed since."""
         inotify_limits.forget(state.inputs["stack"])

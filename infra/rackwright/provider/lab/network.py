@@ -20,7 +20,7 @@ class Network(Resource):
     replace_on_changes: ClassVar[frozenset[str]] = frozenset({"stack", "name", "cidr"})
 
     def check(self, news: Properties) -> list[CheckFailure]:
-        """The CIDR must be one."""
+        """Return a failure for a CIDR that is not valid."""
         found = super().check(news)
         if news.get("cidr") not in (None, UNKNOWN):
             try:
@@ -30,7 +30,7 @@ class Network(Resource):
         return found
 
     async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
-        """Create the bridge; one of the same name and range left by a run that died is adopted."""
+        """Create the bridge; adopt one of the same name and range from a killed run."""
         subnets = await _subnets(news["name"])
         if subnets is not None and subnets != [news["cidr"]]:
             await run_checked("network", "rm", "--force", news["name"])
@@ -41,14 +41,14 @@ class Network(Resource):
         return LiveResource(news["name"], {**news, "gateway": str(ipaddress.IPv4Network(news["cidr"])[1])})
 
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:
-        """The range as podman has it."""
+        """Return the range that podman reports."""
         subnets = await _subnets(state.id)
         if subnets is None:
             return None
         return LiveResource(state.id, state.outputs, inputs={**state.inputs, "cidr": subnets[0] if subnets else ""})
 
     async def delete(self, operation: RequestContext, state: RecordedState) -> None:
-        """Remove the bridge, and what a run that died left on it."""
+        """Remove the bridge, and containers of a killed run on it."""
         ended = await podman("network", "rm", "--force", state.id)
         if not ended.ok and "not found" not in ended.stderr:
             raise RackwrightError(f"podman network rm {state.id}: {ended.stderr.strip()}")

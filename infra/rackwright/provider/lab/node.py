@@ -1,4 +1,4 @@
-"""A lab node: a container that runs systemd and looks, from its SSH port inwards, like any other machine."""
+"""A lab node: a container that runs systemd and, from its SSH port inwards, behaves like any other machine."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _RUNNING: Final = "running"
 class Node(Resource):
     """Inputs: see `required`, and `gpus` (count), `nests` (runs containers itself), `volumes` {mount: name}, `published` ["ip:port:22"].
 
-    Outputs: the inputs, but as `image` the one it was made from, and `incarnation`, which changes whenever the node starts afresh, but for
-    a start that only ends a sleep: a node that Slurm wakes comes back to work by itself, with nobody there to converge it.
+    Outputs: the inputs, with `image` as the image that the container was created from, and `incarnation`, which changes with every start of
+    the node except a resume by Slurm: a node that Slurm resumes returns to service without another converge.
     """
 
     token: ClassVar[str] = "rackwright:lab:Node"
@@ -58,11 +58,11 @@ class Node(Resource):
     ignore_changes: ClassVar[frozenset[str]] = frozenset({"image", "host_key"})
 
     def apply_defaults(self, news: Properties) -> Properties:
-        """A declared node runs."""
+        """Add the defaults; a declared node runs."""
         return {"gpus": 0, "volumes": {}, "published": [], **news, "status": _RUNNING}
 
     def diff(self, state: RecordedState, news: Properties) -> DiffResult:
-        """What moved under a node that was made as it is wanted can be brought back; what is wanted otherwise needs a new one."""
+        """Return the changes. A node created as declared is restored in place where it differs now; a changed declaration replaces it."""
         made_so = [name for name in node_drift.BROUGHT_BACK if state.outputs.get(name) == news.get(name)]
         return super().diff(state, news).in_place(made_so)
 
@@ -77,17 +77,17 @@ class Node(Resource):
         return found.with_change("status")
 
     def preview_outputs(self, news: Properties) -> Properties:
-        """A new node is a new incarnation."""
+        """Return the inputs with an unknown incarnation."""
         return {**news, "incarnation": UNKNOWN}
 
     async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
-        """Create and start it. A running one of the same shape, left by a run that died, is adopted; any other is replaced."""
+        """Create and start the container. Adopt a running one of the same shape from a killed run; replace any other."""
         found = await inspect(news["name"])
         if found is not None and not (found.status == _RUNNING and found.labels.get(SPEC_LABEL) == _spec(news)):
             await self._remove(news["stack"], news["hostname"], news["name"])
             found = None
         if found is None:
-            _forget_sleep(news["stack"], news["hostname"])
+            _clear_power_marks(news["stack"], news["hostname"])
             await operation.status("starting")
             async with podman_secrets(_identity(news)) as secrets:
                 await run_checked("run", "--detach", *_options(news), *secrets, news["image"], *_init(news))
@@ -96,12 +96,12 @@ class Node(Resource):
         return _made(found, news)
 
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:
-        """Whether the container exists and runs; a paused or stopped one differs from its declaration, one that sleeps does not."""
+        """Return the container's state. A paused or stopped one differs from its declaration; one that Slurm suspended does not."""
         slept = paths.asleep(operation.stack, state.inputs["hostname"]).exists()
         found = await inspect(state.id)
         if found is None:
             return None
-        if _sleeps_or_was_woken(operation.stack, state, found, slept=slept):
+        if _is_suspended_or_resumed(operation.stack, state, found, slept=slept):
             return LiveResource(state.id, state.outputs, inputs={**state.inputs, "status": _RUNNING})
         if node_drift.replaced(found, state):
             news = {"status": node_drift.REPLACED, "image": found.image}
@@ -110,7 +110,7 @@ class Node(Resource):
         return LiveResource(state.id, _made(found, {**state.inputs, **state.outputs}).outputs, inputs=inputs)
 
     async def update(self, operation: RequestContext, state: RecordedState, news: Properties) -> LiveResource:
-        """Make it run again, as it was made."""
+        """Start the container again with the settings of its creation, or create it again."""
         found = await inspect(news["name"])
         if found is not None and node_drift.replaced(found, state):
             await self._remove(news["stack"], news["hostname"], news["name"])
@@ -120,7 +120,7 @@ class Node(Resource):
         if found.paused:
             await run_checked("unpause", news["name"])
         elif not found.running:
-            _forget_sleep(news["stack"], news["hostname"])
+            _clear_power_marks(news["stack"], news["hostname"])
             await run_checked("start", news["name"])
         await ssh.close(operation.stack, news["hostname"])
         found = await inspect(news["name"])
@@ -134,36 +134,36 @@ class Node(Resource):
 
     async def _remove(self, stack: str, hostname: str, name: str) -> None:
         await podman("rm", "--force", "--time", "0", "--volumes", name)
-        _forget_sleep(stack, hostname)
+        _clear_power_marks(stack, hostname)
         await ssh.close(stack, hostname)
 
 
 def _is_as_recorded(stack: str, state: RecordedState, found: Container | None, *, slept: bool = False) -> bool:
-    """Whether the container runs since the recorded start, or is asleep or awake again by Slurm's wish.
+    """Return whether the container runs since the recorded start, or Slurm has suspended or resumed it.
 
-    Without a power agent, after a reboot for one, nothing wakes a container; slurmctld may have lost that the node is powered down.
+    Without a power agent, after a reboot for example, no process resumes a container; slurmctld may have lost its power-down state.
     """
     if found is None:
         return False
     unchanged = found.running and not found.paused and found.incarnation == state.outputs.get("incarnation")
     wakes = found.running or power.living(stack) is not None
-    return unchanged or (wakes and _sleeps_or_was_woken(stack, state, found, slept=slept))
+    return unchanged or (wakes and _is_suspended_or_resumed(stack, state, found, slept=slept))
 
 
-def _sleeps_or_was_woken(stack: str, state: RecordedState, found: Container, *, slept: bool) -> bool:
-    """Whether the recorded container is one that power saving stopped or started; `slept`: it was asleep before it was inspected."""
+def _is_suspended_or_resumed(stack: str, state: RecordedState, found: Container, *, slept: bool) -> bool:
+    """Return whether power saving stopped or started the recorded container; `slept`: it was suspended before the inspection."""
     same = str(state.outputs.get("incarnation", "")).startswith(found.short_id)
     asleep = slept or paths.asleep(stack, state.inputs["hostname"]).exists()
-    return same and not found.paused and (asleep or (found.running and _was_woken(stack, state, found)))
+    return same and not found.paused and (asleep or (found.running and _was_resumed(stack, state, found)))
 
 
-def _was_woken(stack: str, state: RecordedState, found: Container) -> bool:
-    """Whether the container's last start was the power agent's."""
+def _was_resumed(stack: str, state: RecordedState, found: Container) -> bool:
+    """Return whether the power agent started the container last."""
     file = paths.woken(stack, state.inputs["hostname"])
     return file.exists() and file.read_text() == found.incarnation
 
 
-def _forget_sleep(stack: str, hostname: str) -> None:
+def _clear_power_marks(stack: str, hostname: str) -> None:
     for mark in (paths.asleep(stack, hostname), paths.woken(stack, hostname)):
         mark.unlink(missing_ok=True)
 
@@ -173,7 +173,7 @@ def _made(found: Container, news: Properties) -> LiveResource:
 
 
 def _spec(news: Properties) -> str:
-    """What a container cannot change after its creation, as a digest."""
+    """Return a digest of the settings that a container cannot change after its creation."""
     shape = {key: news.get(key) for key in _SPEC} | ({"nests": True} if news.get("nests") else {})
     return hashlib.sha256(json.dumps(shape, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -199,20 +199,21 @@ def _options(news: Properties) -> list[str]:
 
 
 _NESTING: Final = ("--privileged", "--cgroupns=private")
-"""For nodes that run containers. With the machine's cgroup namespace, systemd makes hierarchies for all of the machine."""
+"""For nodes that run containers. In the machine's cgroup namespace, systemd would create hierarchies for the machine itself."""
 
 
 _OWN_HIERARCHY: Final = "umount -l /sys/fs/cgroup/systemd"
-"""On cgroup v1, podman 4.3 lays the machine's own systemd hierarchy over a private one: nodes would share it."""
+"""On cgroup v1, podman 4.3 mounts the machine's own systemd hierarchy over a private one: nodes would share it."""
 _KEEP_KERNEL: Final = (
     "mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys"
     " && mount --bind /proc/sys/net /proc/sys/net && mount -o remount,bind,rw /proc/sys/net"
 )
-"""A privileged container may write kernel settings, and its systemd does (fs.file-max): all but the network's are the machine's."""
+"""A privileged container may write kernel settings, and its systemd does (fs.file-max): all settings except the network's are the
+machine's."""
 
 
 def _init(news: Properties) -> list[str]:
-    """The first process."""
+    """Return the command of the first process."""
     nests = news.get("nests")
     steps = [_KEEP_KERNEL] if nests else []
     if not cgroups.is_cgroup_v2() and not rootless():
@@ -222,12 +223,12 @@ def _init(news: Properties) -> list[str]:
 
 
 def _gpus(count: int) -> tuple[str, ...]:
-    """Let the gpu role make devices with numbers of their own. A user namespace may make none; the role does without there."""
+    """Return options that let the gpu role create devices with numbers of their own; without a right to do so, the role does without."""
     return ("--device-cgroup-rule", f"c {_SIMULATED_GPU_MAJOR}:* rwm") if count and not rootless() else ()
 
 
 def _identity(news: Properties) -> list[SecretFile]:
-    """The host key and the one key that opens it, there before sshd starts for the first time."""
+    """Return the host key and the authorised key, which exist before sshd starts for the first time."""
     prefix = f"{SECRET_PREFIX}.{news['stack']}.{news['hostname']}"
     return [
         SecretFile(f"{prefix}.host-key", node_drift.KEY_FILE, news["host_key"]),

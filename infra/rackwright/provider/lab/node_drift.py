@@ -1,4 +1,4 @@
-"""What somebody did to a lab node from outside: another container under its name, another network, another host key; and the way back."""
+"""Changes to a lab node from outside: another container under its name, another network, another host key; and their repair."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from rackwright.provider.protocol.property_values import Properties
 from rackwright.provider.protocol.resource import RecordedState
 
 REPLACED: Final = "replaced"
-"""The status of a container that nobody of ours made: another one, from another image, under the node's name."""
+"""Status of a container that rackwright did not create: one from another image, under the node's name."""
 BROUGHT_BACK: Final = ("network", "address", "host_public_key")
-"""What a node cannot be made otherwise with, but can get back."""
+"""Properties that are fixed at creation, but can be restored."""
 KEY_FILE: Final = "/etc/ssh/ssh_host_ed25519_key"
 _MAGIC: Final = b"openssh-key-v1\0"
 _WRITE: Final = 'umask 077 && cat >"$1" && echo "$2" >"$1.pub" && systemctl reload-or-restart sshd.service'
-"""A reload keeps the server's invocation, by which the phases know what it was started on."""
+"""A reload keeps the server's invocation id, from which the phases derive the configuration that it was started with."""
 
 
 def replaced(found: Container, state: RecordedState) -> bool:
-    """Whether another image runs under the node's name, in a container that is not the recorded one."""
+    """Return whether the container under the node's name has another image and another id than the recorded one."""
     ours = str(state.outputs.get("incarnation", "")).startswith(found.short_id)
     return not ours and found.image != state.outputs.get("image")
 
 
 def read_live_properties(found: Container, state: RecordedState) -> Properties:
-    """Network, address and host key of a node that runs, where they are not those it was made with."""
+    """Return network, address and host key of a running node where they differ from those of its creation."""
     if not found.running:
         return {}
     made = {name: state.outputs.get(name) for name in BROUGHT_BACK}
@@ -38,16 +38,16 @@ def read_live_properties(found: Container, state: RecordedState) -> Properties:
 
 
 def _place(found: Container, network: str) -> Properties:
-    """(network, address): of the node's own where it is on that and no other."""
+    """Return (network, address); the node's own network and address if it is attached to that network only."""
     if network in found.networks and len(found.networks) == 1:
         return {"address": found.networks[network]}
     return {"network": ", ".join(sorted(found.networks)) or "none", "address": found.networks.get(network, "none")}
 
 
 def _key(found: Container, wanted: str) -> Properties:
-    """The public half of what its SSH server proves itself with from its next start on, where that is not the wanted one.
+    """Return the public half of the host key that sshd uses after its next start, where it is not the wanted one.
 
-    Where this user may not read a container's files, the check `sshd.host_key_matches_pinned_key` alone tells.
+    If this user cannot read the container's files, only the check `sshd.host_key_matches_pinned_key` detects the difference.
     """
     file = _files(found) / KEY_FILE.lstrip("/")
     try:
@@ -60,14 +60,14 @@ def _key(found: Container, wanted: str) -> Properties:
 
 
 def _files(found: Container) -> Path:
-    """A running container's files, as this machine reaches them."""
+    """Return the path of a running container's files on this machine."""
     return Path(f"/proc/{found.pid}/root")
 
 
 def public_half(private: str) -> str:
-    """Of a private key as OpenSSH writes it; ValueError where it is none.
+    """Return the public half of a private key in OpenSSH's format. Raise ValueError for any other text.
 
-    It begins with the public half in the clear (PROTOCOL.key of OpenSSH): cipher, kdf, kdf options, how many keys, public key.
+    The file begins with the public half in clear text (PROTOCOL.key of OpenSSH): cipher, kdf, kdf options, number of keys, public key.
     """
     lines = private.split("-----")
     if len(lines) < 3 or "OPENSSH PRIVATE KEY" not in lines[1]:
@@ -87,7 +87,7 @@ def public_half(private: str) -> str:
 
 
 def _word(blob: bytes, at: int) -> tuple[bytes, int]:
-    """A string with its length before it, and where the next begins."""
+    """Return a length-prefixed string and the offset after it."""
     (length,) = struct.unpack_from(">I", blob, at)
     if at + 4 + length > len(blob):
         raise ValueError("a private key that was cut off")
@@ -95,7 +95,7 @@ def _word(blob: bytes, at: int) -> tuple[bytes, int]:
 
 
 async def restore(found: Container, wanted: Properties) -> None:
-    """A node that runs, on its network, at its address, with its host key."""
+    """Restore the network, address and host key of a running node."""
     name = wanted["name"]
     if found.networks != {wanted["network"]: wanted["address"]}:
         for network in found.networks:

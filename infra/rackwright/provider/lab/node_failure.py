@@ -1,4 +1,4 @@
-"""Why a lab node does not answer over SSH, as the container engine knows it."""
+"""The reason why a lab node does not respond over SSH, as the container engine reports it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _LINES: Final = 5
 """Last lines of a container's output that are quoted."""
 _JOURNAL: Final = ("journalctl", "--unit=ssh.service", "--unit=sshd.service", "--since=-3min", "--output=cat", "--no-pager")
 _REFUSALS: Final = ("pam_", "PAM", "fatal: ")
-"""How PAM and sshd begin the lines about a session that they refuse (pam_syslog(3), sshd(8))."""
+"""Prefixes of PAM's and sshd's lines about a refused session (pam_syslog(3), sshd(8))."""
 
 
 async def failure_of(stack: str, hostname: str, *, last: bool) -> str | None:
-    """Return why a node cannot answer: its container is gone or has exited. With `last`, return why sshd refused the session, too.
+    """Return why a node cannot respond: its container does not exist or has exited. With `last`, also why sshd refused the session.
 
-    None where the container runs and nothing else is known, and for a node that is powered down.
+    Return None where the container runs and no reason is known, and for a node that is powered down.
     """
     if paths.asleep(stack, hostname).exists():
         return None

@@ -1,4 +1,4 @@
-"""A lab's power agent: the process that stops and starts workers for Slurm. It outlives the run that starts it."""
+"""A lab's power agent: the process that stops and starts workers for Slurm. The agent outlives the run that starts it."""
 
 from __future__ import annotations
 
@@ -22,46 +22,46 @@ from rackwright.provider.protocol.resource import LiveResource, RecordedState, R
 _AGENT: Final = "rackwright.provider.lab.power_agent"
 _COMMAND: Final = (sys.executable, "-m", _AGENT)
 _START: Final = 15.0
-"""Seconds until a started agent must have said who it is."""
+"""Seconds until a started agent must have written its lock file."""
 _END: Final = 25.0
-"""Seconds an agent may take to end: it waits for the containers it is stopping."""
+"""Seconds an agent may take to stop: it waits for the containers that it is stopping."""
 _INHERITED: Final = ("PATH", "HOME", "USER", "TMPDIR", "LANG", "XDG_RUNTIME_DIR")
 
 
 class Agent(NamedTuple):
-    """One process: its number, and when it started (clock ticks since the machine's boot)."""
+    """A process: its number and its start time (clock ticks since the machine's boot)."""
 
     pid: int
     born: int
 
 
 class PowerManager(Resource):
-    """Inputs: stack, controller (its container), nodes (those that may sleep), agent (digest of its code). Outputs: also pid and born."""
+    """Inputs: stack, controller (its container), nodes (those in power saving), agent (digest of its code). Outputs: also pid and born."""
 
     token: ClassVar[str] = "rackwright:lab:PowerManager"
     required: ClassVar[tuple[str, ...]] = ("stack", "controller", "nodes", "agent")
     replace_on_changes: ClassVar[frozenset[str]] = frozenset({"stack"})
 
     def diff(self, state: RecordedState, news: Properties) -> DiffResult:
-        """Changed inputs, or an agent that has died: without it jobs wait for nodes that never come, so no refresh is waited for."""
+        """Return changed inputs, or an agent that has exited, without a refresh: jobs would wait for nodes that never start."""
         found = super().diff(state, news)
         return found if living(state.inputs["stack"]) else found.with_change("pid", PropertyDiffKind.UPDATE)
 
     async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
-        """Start the agent, in the place of one that a run left behind."""
+        """Start the agent; replace one from an earlier run."""
         return await _restarted(news)
 
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:
-        """Whether it lives: a machine that was restarted has none."""
+        """Return the recorded state while the agent runs; a restarted machine has none."""
         agent = living(state.inputs["stack"])
         return _made(state.outputs, agent) if agent else None
 
     async def update(self, operation: RequestContext, state: RecordedState, news: Properties) -> LiveResource:
-        """Start it anew: it looks at its arguments and its code only once."""
+        """Restart the agent: it reads its arguments and its code at the start only."""
         return await _restarted(news)
 
     async def delete(self, operation: RequestContext, state: RecordedState) -> None:
-        """End it and remove what it wrote."""
+        """Stop the agent and remove its files."""
         stack, recorded = state.inputs["stack"], Agent(state.outputs.get("pid", 0), state.outputs.get("born", 0))
         for agent in {recorded, living(stack) or recorded}:
             await _end(stack, agent)
@@ -72,7 +72,7 @@ class PowerManager(Resource):
 
 
 def living(stack: str) -> Agent | None:
-    """The stack's agent as its lock file names it, where that process is one."""
+    """Return the stack's agent that its lock file names, or None if no such process runs."""
     with suppress(OSError, ValueError):
         pid, since = map(int, paths.power_lock(stack).read_text().split())
         if is_running(pid, since, (_AGENT, stack)):
@@ -95,7 +95,7 @@ async def _restarted(news: Properties) -> LiveResource:
 
 
 def _start(stack: str, arguments: list[str]) -> subprocess.Popen[bytes]:
-    """The agent in a session of its own, known to nobody: the provider takes its other children with it."""
+    """Start the agent in a session of its own, since the provider stops its other children at exit."""
     environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     with open(paths.power_log(stack), "a") as log:
         return subprocess.Popen(
@@ -120,4 +120,4 @@ def _made(properties: Properties, agent: Agent) -> LiveResource:
 
 def _last_line(file: Path) -> str:
     lines = file.read_text().splitlines() if file.exists() else []
-    return lines[-1] if lines else "it said nothing"
+    return lines[-1] if lines else "it printed nothing"

@@ -1,4 +1,4 @@
-"""The power agent of a lab: stops and starts worker containers as Slurm's power saving asks.
+"""The power agent of a lab: stops and starts worker containers on the requests of Slurm's power saving.
 
 usage: python -m rackwright.provider.lab.power_agent STACK CONTROLLER NODE …
 """
@@ -22,26 +22,26 @@ from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
 from rackwright.provider.lab.power_requests import Request, is_met, refusal, requests, settle
 
-_LOOK_EVERY: Final = 1.0
-"""Seconds between looks for requests. Chosen: small against the tens of seconds in which a container becomes a node."""
-_ABSENT_EVERY: Final = 5.0
-"""Seconds between looks for a controller that is not running."""
+_POLL_SECONDS: Final = 1.0
+"""Seconds between polls for requests. Chosen: small against the tens of seconds in which a container becomes a node."""
+_ABSENT_POLL_SECONDS: Final = 5.0
+"""Seconds between polls for a controller that is not running."""
 _LOG_BYTES: Final = 128 * 1024
 """Bytes of a log file, of which two are kept. Chosen: some thousand lines."""
-_TOLD: Final = 1000
-"""Failures remembered, so that each is told once."""
+_MAX_LOGGED: Final = 1000
+"""Number of failures on record, so that each is logged once."""
 log = logging.getLogger("rackwright.power")
 
 
 async def fulfil(stack: str, request: Request, found: Container) -> None:
-    """Stop or start the container; the marks tell a refresh that this is no drift."""
+    """Stop or start the container; the marks make a refresh ignore the change."""
     asleep, woken = paths.asleep(stack, request.node), paths.woken(stack, request.node)
     for mark in (asleep, woken):
         mark.parent.mkdir(exist_ok=True)
     asleep.touch()
     if found.running and not is_met(request, found):
         await run_checked("stop", "--time", "10", found.name)
-    if request.wish == "suspend":
+    if request.action == "suspend":
         return
     if not is_met(request, found):
         await run_checked("start", found.name)
@@ -51,43 +51,43 @@ async def fulfil(stack: str, request: Request, found: Container) -> None:
 
 
 class Agent:
-    """Looks and acts until it is stopped or its stack is gone; `lock` is the descriptor of its lock file."""
+    """Polls and fulfils requests until it is stopped or its stack is deleted; `lock` is the descriptor of its lock file."""
 
     def __init__(self, stack: str, controller: str, nodes: Collection[str], lock: int) -> None:
         self.stack, self.controller, self.nodes, self.lock = stack, controller, frozenset(nodes), lock
         self.stopped = asyncio.Event()
         self._first = (0, 0)
-        self._told: dict[Request | None, str] = {}
+        self._logged: dict[Request | None, str] = {}
 
     async def run(self) -> None:
-        """Until SIGTERM, SIGINT, the end of the stack's last container, or of its folder in the home."""
+        """Run until SIGTERM, SIGINT, the end of the stack's last container, or the removal of its folder in the state directory."""
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, self.stopped.set)
         while not self.stopped.is_set() and self._is_known():
-            pause = _LOOK_EVERY
+            pause = _POLL_SECONDS
             try:
                 root = await self._root()
                 if root is not None:
-                    await asyncio.gather(*(self._answer(root, request) for request in requests(root, self.nodes)))
+                    await asyncio.gather(*(self._serve(root, request) for request in requests(root, self.nodes)))
                 elif not await run_checked("ps", "--all", "--quiet", "--filter", f"label={STACK_LABEL}={self.stack}"):
                     log.info("no container of the stack is left")
                     return
                 else:
-                    pause = _ABSENT_EVERY
+                    pause = _ABSENT_POLL_SECONDS
             except (RackwrightError, OSError) as error:
-                self._tell(None, str(error))
-                pause = _ABSENT_EVERY
+                self._log_once(None, str(error))
+                pause = _ABSENT_POLL_SECONDS
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.stopped.wait(), pause)
 
     def _is_known(self) -> bool:
-        """Whether its lock file lies where others look for it: who cannot be found must not act."""
+        """Return whether the lock file is still at its path: an agent that cannot be found must not act."""
         with suppress(FileNotFoundError):
             return os.path.samestat(os.fstat(self.lock), os.stat(paths.power_lock(self.stack)))
         return False
 
     async def _root(self) -> str | None:
-        """The controller's file system; None while it does not run."""
+        """Return the controller's root directory, or None while the controller does not run."""
         if start_time(self._first[0]) != self._first[1]:
             found = await inspect(self.controller)
             own = found is not None and found.running and found.labels.get(STACK_LABEL) == self.stack
@@ -95,25 +95,25 @@ class Agent:
             self._first = (pid, start_time(pid) or 0)
         return f"/proc/{self._first[0]}/root" if self._first[1] else None
 
-    async def _answer(self, root: str, request: Request) -> None:
-        """Do what is wanted where that is allowed; a failure is told once and tried again at the next look."""
+    async def _serve(self, root: str, request: Request) -> None:
+        """Fulfil a request that is allowed; report a failure once and retry at the next poll."""
         try:
             found = await inspect(f"{self.stack}-{request.node}")
             refused = refusal(self.stack, request.node, found)
             if found is None or refused:
-                self._tell(request, f"refused: {refused}")
+                self._log_once(request, f"refused: {refused}")
                 return
             await fulfil(self.stack, request, found)
             settle(root, request)
-            log.info("%s: %s", request.node, "asleep" if request.wish == "suspend" else "awake")
+            log.info("%s: %s", request.node, "asleep" if request.action == "suspend" else "awake")
         except (RackwrightError, OSError) as error:
-            self._tell(request, str(error))
+            self._log_once(request, str(error))
 
-    def _tell(self, request: Request | None, text: str) -> None:
-        """Say what hinders once, not at every look."""
-        if self._told.get(request) != text:
-            self._told = {**self._told, request: text} if len(self._told) < _TOLD else {request: text}
-            log.warning("%s%s", f"{request.wish} {request.node}: " if request else "", text)
+    def _log_once(self, request: Request | None, text: str) -> None:
+        """Log an obstacle once, not at every poll."""
+        if self._logged.get(request) != text:
+            self._logged = {**self._logged, request: text} if len(self._logged) < _MAX_LOGGED else {request: text}
+            log.warning("%s%s", f"{request.action} {request.node}: " if request else "", text)
 
 
 def main(stack: str, controller: str, *nodes: str) -> int:

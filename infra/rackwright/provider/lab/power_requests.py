@@ -1,6 +1,6 @@
-"""Requests of Slurm's power saving, as its programs leave them on the controller: what is wanted, and what may be done.
+"""Requests of Slurm's power saving, as its programs write them on the controller: the wanted state, and what is allowed.
 
-They come from inside the cluster: names are looked up among those that the plan knows, and no link is followed on the way to them.
+Requests come from inside the cluster: names must be in the plan, and no link on the path to them is followed.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ FOLDER: Final = ("var", "lib", "rackwright", "power")
 
 @dataclass(frozen=True)
 class Request:
-    """One file: what is wanted of which node, and when it was asked (ns since 1970)."""
+    """One request file: the wanted state of a node, and the time of the request (ns since 1970)."""
 
-    wish: str
+    action: str
     node: str
-    asked: int
+    requested_ns: int
 
 
 @contextmanager
 def opened(root: str, *parts: str) -> Iterator[int]:
-    """A folder below `root`, reached without following a link: the cluster's root user may have put one anywhere."""
+    """Open a folder below `root` without following links: the cluster's root user may have placed one anywhere."""
     found = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     try:
         for part in parts:
@@ -44,26 +44,26 @@ def opened(root: str, *parts: str) -> Iterator[int]:
 
 
 def requests(root: str, nodes: Collection[str]) -> list[Request]:
-    """What is wanted of these nodes, the latest wish for each; whatever else lies there is not looked at."""
+    """Return the latest request for each of these nodes; ignore every other file."""
     found: dict[str, Request] = {}
-    for wish in ACTIONS:
-        with suppress(FileNotFoundError), opened(root, *FOLDER, wish) as folder:
+    for action in ACTIONS:
+        with suppress(FileNotFoundError), opened(root, *FOLDER, action) as folder:
             for node in set(os.listdir(folder)).intersection(nodes):
-                told = os.stat(node, dir_fd=folder, follow_symlinks=False)
-                if stat.S_ISREG(told.st_mode) and (node not in found or told.st_mtime_ns > found[node].asked):
-                    found[node] = Request(wish, node, told.st_mtime_ns)
-    return sorted(found.values(), key=lambda request: (request.wish, request.node))
+                status = os.stat(node, dir_fd=folder, follow_symlinks=False)
+                if stat.S_ISREG(status.st_mode) and (node not in found or status.st_mtime_ns > found[node].requested_ns):
+                    found[node] = Request(action, node, status.st_mtime_ns)
+    return sorted(found.values(), key=lambda request: (request.action, request.node))
 
 
 def settle(root: str, request: Request) -> None:
-    """Remove a request that has been met, unless it was made anew meanwhile."""
-    with suppress(FileNotFoundError), opened(root, *FOLDER, request.wish) as folder:
-        if os.stat(request.node, dir_fd=folder, follow_symlinks=False).st_mtime_ns == request.asked:
+    """Remove a fulfilled request, unless it has been renewed meanwhile."""
+    with suppress(FileNotFoundError), opened(root, *FOLDER, request.action) as folder:
+        if os.stat(request.node, dir_fd=folder, follow_symlinks=False).st_mtime_ns == request.requested_ns:
             os.unlink(request.node, dir_fd=folder)
 
 
 def refusal(stack: str, node: str, found: Container | None) -> str | None:
-    """Why a container may not be touched; None when it is this stack's container of that node."""
+    """Return why a container must not be touched, or None when it is this stack's container of that node."""
     if found is None:
         return "there is no such container"
     if (found.labels.get(STACK_LABEL), found.labels.get(NODE_LABEL)) != (stack, node):
@@ -72,7 +72,7 @@ def refusal(stack: str, node: str, found: Container | None) -> str | None:
 
 
 def is_met(request: Request, found: Container) -> bool:
-    """Whether nothing is left to do: a node that is wanted up must have started after it was asked for, since Slurm waits for a boot."""
-    if request.wish == "suspend":
+    """Return whether the request is fulfilled. A node must have started after a power-up request, since Slurm waits for a boot."""
+    if request.action == "suspend":
         return not found.running
-    return found.running and datetime.fromisoformat(found.started_at).timestamp() * 1e9 >= request.asked
+    return found.running and datetime.fromisoformat(found.started_at).timestamp() * 1e9 >= request.requested_ns

@@ -1,6 +1,6 @@
-"""The label that everything of a lab carries: made before all else, so that a run killed at any moment leaves its name on record.
+"""The marker of a lab: created before every other resource, so that the name of a run that is killed at any time is on record.
 
-The engine forgets what it was creating when it was killed; whatever that was is found by this label when the stack is destroyed.
+A killed engine loses the resource that it was creating; destroying the stack finds that resource by this label.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from rackwright.provider.protocol.resource import LiveResource, RecordedState, R
 
 
 class StackMarker(Resource):
-    """Inputs: stack. Deleting it removes whatever still carries it, and the stack's files."""
+    """Inputs: stack. Delete removes everything that still has the label, and the stack's files."""
 
     token: ClassVar[str] = "rackwright:lab:StackMarker"
     required: ClassVar[tuple[str, ...]] = ("stack",)
     replace_on_changes: ClassVar[frozenset[str]] = frozenset({"stack"})
 
     async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
-        """Nothing to make: being on record is all it is for."""
+        """Record the stack; there is nothing to create."""
         return LiveResource(news["stack"], dict(news))
 
     async def delete(self, operation: RequestContext, state: RecordedState) -> None:
-        """The last of the stack to go: afterwards nothing with its label may be left."""
+        """Remove everything that still has the stack's label; this is the last resource of the stack."""
         await sweep(state.inputs["stack"])
         inotify_limits.forget(state.inputs["stack"])
         stack_files.remove(operation.stack)

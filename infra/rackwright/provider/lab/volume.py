@@ -17,13 +17,13 @@ class Volume(Resource):
     replace_on_changes: ClassVar[frozenset[str]] = frozenset({"stack", "name"})
 
     async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
-        """Create the volume; one left by a run that died is adopted with its data."""
+        """Create the volume; adopt one from a killed run with its data."""
         if not (await podman("volume", "exists", news["name"])).ok:
             await run_checked("volume", "create", "--label", f"{STACK_LABEL}={news['stack']}", news["name"])
         return LiveResource(news["name"], dict(news))
 
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:
-        """Whether it is there."""
+        """Return the recorded state while the volume exists, else None."""
         return LiveResource(state.id, state.outputs) if (await podman("volume", "exists", state.id)).ok else None
 
     async def delete(self, operation: RequestContext, state: RecordedState) -> None:

@@ -1,4 +1,4 @@
-"""Differences between recorded and wanted inputs, as property paths."""
+"""Differences between recorded and new inputs, as property paths."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class PropertyDiffKind(StrEnum):
-    """What happens to one property."""
+    """Kind of change of one property."""
 
     ADD = "add"
     DELETE = "delete"
@@ -21,22 +21,22 @@ class PropertyDiffKind(StrEnum):
 
 @dataclass(frozen=True)
 class DiffResult:
-    """Changes by property path, and whether the old resource must go before the new one comes."""
+    """Changes by property path, and whether the old resource is deleted before its replacement is created."""
 
     changes: dict[str, PropertyDiffKind] = field(default_factory=dict)
     delete_before_replace: bool = True
 
     @property
     def replaces(self) -> list[str]:
-        """The properties that force a replacement."""
+        """Return the properties that force a replacement."""
         return [path for path, change in self.changes.items() if change.value.endswith("-replace")]
 
     def with_change(self, path: str, change: PropertyDiffKind = PropertyDiffKind.UPDATE) -> DiffResult:
-        """The same with one more change."""
+        """Return the result with one more changed property."""
         return DiffResult({**self.changes, path: change}, self.delete_before_replace)
 
     def in_place(self, paths: Iterable[str]) -> DiffResult:
-        """The same, but a change of one of these properties replaces nothing."""
+        """Return the result with these properties as changes in place, which replace nothing."""
         kept = frozenset(paths)
         return DiffResult(
             {path: PropertyDiffKind(change.removesuffix("-replace")) if path in kept else change for path, change in self.changes.items()},
@@ -47,10 +47,10 @@ class DiffResult:
 def diff_properties(
     olds: Mapping[str, Any], news: Mapping[str, Any], *, replace_on: frozenset[str] = frozenset(), ignore: frozenset[str] = frozenset()
 ) -> DiffResult:
-    """Top-level properties in `ignore` are left out; those in `replace_on` force a replacement.
+    """Return the changes of top-level properties. `ignore` leaves properties out; those in `replace_on` force a replacement.
 
-    >>> compare({"a": 1, "b": {"c": 2}}, {"a": 1, "b": {"c": 3}}).changes
-    {'b.c': <Change.UPDATE: 'update'>}
+    >>> diff_properties({"a": 1, "b": {"c": 2}}, {"a": 1, "b": {"c": 3}}).changes
+    {'b.c': <PropertyDiffKind.UPDATE: 'update'>}
     """
     changes: dict[str, PropertyDiffKind] = {}
     for key in sorted((olds.keys() | news.keys()) - ignore):

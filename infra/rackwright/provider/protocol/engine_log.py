@@ -9,7 +9,7 @@ from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc
 
 
 class EngineLog:
-    """Lines under a resource: status lines overwrite each other, others stay. A screen that is gone stops nothing."""
+    """Log lines of a resource: a status line replaces the one before, other lines stay. A closed engine log raises no error."""
 
     def __init__(self, address: str) -> None:
         self._stub: Any = None
@@ -17,19 +17,19 @@ class EngineLog:
             self.attach(address)
 
     def attach(self, address: str) -> None:
-        """Speak to the engine at this address from now on."""
+        """Connect to the engine at this address."""
         self._stub = engine_pb2_grpc.EngineStub(grpc.aio.insecure_channel(address))
 
     async def status(self, urn: str, text: str) -> None:
-        """A line that the next one overwrites."""
+        """Log a line that the next one overwrites."""
         await self._send(urn, text, engine_pb2.INFO, ephemeral=True)
 
     async def info(self, urn: str, text: str) -> None:
-        """A line that stays."""
+        """Log a line that stays."""
         await self._send(urn, text, engine_pb2.INFO, ephemeral=False)
 
     async def warn(self, urn: str, text: str) -> None:
-        """A warning that stays."""
+        """Log a warning that stays."""
         await self._send(urn, text, engine_pb2.WARNING, ephemeral=False)
 
     async def _send(self, urn: str, text: str, severity: engine_pb2.LogSeverity.ValueType, *, ephemeral: bool) -> None:

@@ -14,7 +14,7 @@ from google.protobuf import json_format, struct_pb2
 _SIGNATURE = "4dabf18193072939515e22adb298388d"
 _SECRET = "1b47061264138c4ac30d75fd1eb44270"
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
-"""What stands for a value that is not known before `up`."""
+"""Placeholder of a value that is unknown before `up`."""
 
 Properties = dict[str, Any]
 
@@ -30,19 +30,19 @@ class Secret:
 
 
 def decode(struct: struct_pb2.Struct) -> Properties:
-    """The struct as plain data; secrets stay wrapped in `Secret`, whole numbers become ints."""
+    """Return the struct as plain data; secrets stay wrapped in `Secret`, whole numbers become ints."""
     return {key: _decode(value) for key, value in json_format.MessageToDict(struct).items()}
 
 
 def encode(properties: Mapping[str, Any]) -> struct_pb2.Struct:
-    """Plain data with `Secret` wrappers as a struct."""
+    """Return plain data with `Secret` wrappers as a struct."""
     struct = struct_pb2.Struct()
     struct.update({key: _encode(value) for key, value in properties.items()})
     return struct
 
 
 def unwrap_secrets(value: Any) -> Any:
-    """The value with every secret unwrapped, at any depth."""
+    """Return the value with every secret unwrapped, at any depth."""
     if isinstance(value, Secret):
         return unwrap_secrets(value.value)
     if isinstance(value, Mapping):
@@ -53,7 +53,7 @@ def unwrap_secrets(value: Any) -> Any:
 
 
 def has_unknown(value: Any) -> bool:
-    """Whether a value that is not known yet occurs anywhere inside."""
+    """Return whether an unknown value occurs anywhere inside."""
     if isinstance(value, Secret):
         return has_unknown(value.value)
     if isinstance(value, Mapping):
@@ -64,7 +64,7 @@ def has_unknown(value: Any) -> bool:
 
 
 def secrets_in(value: Any) -> list[str]:
-    """Every secret text inside, for redaction."""
+    """Return every secret text inside, for redaction."""
     if isinstance(value, Secret):
         return _texts(value.value)
     if isinstance(value, Mapping):

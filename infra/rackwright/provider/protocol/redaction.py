@@ -1,4 +1,4 @@
-"""Keeps secrets out of log lines, reasons and outputs: every secret the engine sent is remembered for the life of the process."""
+"""Redaction of log lines, reasons and outputs: every secret that the engine sent is masked for the life of the process."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from rackwright.masking import mask, secret_parts
 from rackwright.provider.protocol.property_values import Properties, Secret, secrets_in, unwrap_secrets
 
 _SHORTEST = 8
-"""Shorter texts are no secrets worth masking and would mask ordinary words."""
+"""Shorter texts are no secrets, and masking them would mask ordinary words."""
 
 
 class Redactor:
-    """Masks every secret text it has been shown, and its lines (a private key is quoted line by line)."""
+    """Masks every secret text on record, and its lines (a private key is quoted line by line)."""
 
     def __init__(self) -> None:
         self._texts: set[str] = set()
 
     def learn(self, properties: Properties) -> None:
-        """Remember every secret inside."""
+        """Record every secret inside."""
         for text in secrets_in(properties):
             self._texts |= secret_parts([text], _SHORTEST)
 
@@ -26,7 +26,7 @@ class Redactor:
         return mask(text, self._texts)
 
     def seal(self, outputs: Properties) -> Properties:
-        """The outputs with everything that holds a secret marked as one."""
+        """Return the outputs with every value that contains a secret marked as secret."""
         return {key: value if isinstance(value, Secret) else self._sealed(value) for key, value in outputs.items()}
 
     def _sealed(self, value: Any) -> Any:
@@ -43,7 +43,7 @@ class Redactor:
 
 
 def restore_secret_marks(plain: Properties, recorded: Properties) -> Properties:
-    """Plain properties with those values that are secret on record wrapped again."""
+    """Return plain properties with the values that are secret on record wrapped again."""
     return {key: _rewrapped(value, recorded.get(key)) for key, value in plain.items()}
 
 

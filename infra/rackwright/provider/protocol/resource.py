@@ -1,6 +1,6 @@
-"""What a resource of this provider is: five calls of its life, plain values in and out.
+"""A resource of this provider: the five operations of its life, with plain values as input and output.
 
-The wire, secrets, partial failures and the engine's protocol stay in `servicer`; a resource sees plain dictionaries.
+Wire format, secrets, partial failures and the engine's protocol belong to `servicer`; a resource gets plain dictionaries.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from rackwright.provider.protocol.property_values import Properties
 
 
 def refreshes_resources_only(inputs: Properties) -> bool:
-    """Whether this refresh leaves configuration and behaviour alone: the stack says so, or who runs it."""
+    """Return whether this refresh skips configuration and behaviour, because the stack or the environment requests it."""
     return "resources" in (inputs.get("options", {}).get("refresh"), os.environ.get(REFRESH_SCOPE_ENV))
 
 
 @dataclass(frozen=True)
 class RequestContext:
-    """One call on one resource: who asks, and where its progress goes."""
+    """One call on one resource: the caller, and the destination of progress messages."""
 
     urn: str
     stack: str
@@ -37,7 +37,7 @@ class RequestContext:
 
 @dataclass(frozen=True)
 class CheckFailure:
-    """An input that cannot work: which one and why."""
+    """An invalid input: its name and the reason."""
 
     property: str
     reason: str
@@ -45,18 +45,18 @@ class CheckFailure:
 
 @dataclass(frozen=True)
 class LiveResource:
-    """A resource that exists; with `reasons`, it exists but is not good (a partial failure the engine remembers)."""
+    """A resource that exists; with `reasons`, it exists but is not healthy (a partial failure, which the engine records)."""
 
     id: str
     outputs: Properties
     reasons: tuple[str, ...] = ()
     inputs: Properties | None = None
-    """The inputs as found on the real thing; None where they are as recorded."""
+    """Inputs as read from the live resource; None where they are as recorded."""
 
 
 @dataclass(frozen=True)
 class RecordedState:
-    """What the engine has on record: the inputs of the last run and what came out of it."""
+    """The engine's record of a resource: inputs and outputs of the last run."""
 
     id: str
     inputs: Properties
@@ -65,52 +65,52 @@ class RecordedState:
 
 
 class Resource:
-    """A resource type. Subclasses say what their token is and override the calls they need."""
+    """A resource type. Subclasses define their token and override the calls that they need."""
 
     token: ClassVar[str]
     replace_on_changes: ClassVar[frozenset[str]] = frozenset()
     """Inputs whose change needs a new resource."""
     ignore_changes: ClassVar[frozenset[str]] = frozenset()
-    """Inputs that matter to new resources only: a change leaves existing ones alone."""
+    """Inputs that apply to new resources only: a change leaves existing ones as they are."""
     required: ClassVar[tuple[str, ...]] = ()
 
     def check(self, news: Properties) -> list[CheckFailure]:
-        """Findings about the inputs; unknown values are accepted."""
+        """Return failures of the inputs; unknown values are accepted."""
         return [CheckFailure(name, "is missing") for name in self.required if news.get(name) is None]
 
     def apply_defaults(self, news: Properties) -> Properties:
-        """The inputs with their defaults filled in."""
+        """Return the inputs with their defaults filled in."""
         return news
 
     def diff(self, state: RecordedState, news: Properties) -> DiffResult:
-        """What changes between the record and the new inputs."""
+        """Return the changes between the record and the new inputs."""
         return diff_properties(state.inputs, news, replace_on=self.replace_on_changes, ignore=self.ignore_changes)
 
     async def add_live_changes(self, stack: str, state: RecordedState, found: DiffResult) -> DiffResult:
-        """Add what an `up` without a refresh has to repair. Must be cheap: every `up` and `preview` waits for it."""
+        """Add differences that an `up` without a refresh must repair. Must be fast: every `up` and `preview` waits for this."""
         return found
 
     def preview_outputs(self, news: Properties) -> Properties:
-        """The outputs a preview can know."""
+        """Return the outputs that a preview can determine."""
         return dict(news)
 
     async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
-        """Make it, or adopt what a run that died left behind."""
+        """Create the resource, or adopt one that a killed run left."""
         raise NotImplementedError
 
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:
-        """The live truth; None when it is gone."""
+        """Return the live state, or None for a deleted resource."""
         return LiveResource(state.id, state.outputs)
 
     async def update(self, operation: RequestContext, state: RecordedState, news: Properties) -> LiveResource:
-        """Bring it to the new inputs in place."""
+        """Apply the new inputs in place."""
         raise NotImplementedError
 
     async def delete(self, operation: RequestContext, state: RecordedState) -> None:
-        """Remove it; removing what is gone already is fine."""
+        """Delete the resource; deleting one that does not exist succeeds."""
 
 
 def text(properties: Mapping[str, Any], name: str) -> str:
-    """A text property; empty when absent."""
+    """Return a text property, empty when absent."""
     value = properties.get(name)
     return "" if value is None else str(value)

@@ -1,4 +1,4 @@
-"""The resource provider protocol: requests in, plain values to the resources, answers and partial failures out."""
+"""The resource provider protocol: decodes requests into plain values for the resources, encodes results and partial failures."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _KINDS = {
 
 
 class ProviderServicer(provider_pb2_grpc.ResourceProviderServicer):
-    """Answers the engine; knows nothing about any one resource."""
+    """Serves the engine's requests; independent of any single resource type."""
 
     def __init__(self, log: EngineLog, lifetime: Lifetime) -> None:
         self._log = log
@@ -44,42 +44,45 @@ class ProviderServicer(provider_pb2_grpc.ResourceProviderServicer):
         self._under_way = 0
 
     async def Handshake(self, request: Any, context: Any) -> provider_pb2.ProviderHandshakeResponse:
-        """Secrets are accepted as such, so that derived outputs can be marked here."""
+        """Accept secrets as such, so that derived outputs can be marked here."""
         return provider_pb2.ProviderHandshakeResponse(accept_secrets=True)
 
     async def Attach(self, request: Any, context: Any) -> empty_pb2.Empty:
-        """A debugger's engine takes the place of the one on the command line."""
+        """Connect to a debugger's engine instead of the one on the command line."""
         self._log.attach(request.address)
         return empty_pb2.Empty()
 
     async def GetPluginInfo(self, request: Any, context: Any) -> plugin_pb2.PluginInfo:
-        """The plugin's version."""
+        """Return the plugin's version."""
         return plugin_pb2.PluginInfo(version=__version__)
 
     async def CheckConfig(self, request: Any, context: Any) -> provider_pb2.CheckResponse:
-        """The provider has no configuration of its own."""
+        """Accept any configuration: the provider has none of its own."""
         return provider_pb2.CheckResponse(inputs=request.news)
 
     async def DiffConfig(self, request: Any, context: Any) -> provider_pb2.DiffResponse:
-        """The provider has no configuration of its own."""
+        """Report no changes: the provider has no configuration of its own."""
         return provider_pb2.DiffResponse(changes=provider_pb2.DiffResponse.DIFF_NONE)
 
     async def Configure(self, request: Any, context: Any) -> provider_pb2.ConfigureResponse:
-        """What this provider can do. A way to a Kubernetes API opens now: Pulumi's provider for it looks before any call comes here."""
+        """Return the provider's capabilities.
+
+        Open a tunnel to a Kubernetes API: Pulumi's provider for it connects before any call arrives here.
+        """
         stack = request.urn.split("::")[0].removeprefix("urn:pulumi:")
         if stack:
             await self._open_way(stack)
         return provider_pb2.ConfigureResponse(acceptSecrets=True, supportsPreview=True, acceptResources=False, acceptOutputs=False)
 
     async def Cancel(self, request: Any, context: Any) -> empty_pb2.Empty:
-        """End every child now; the calls that wait for them report it."""
+        """End every child now; the calls that wait for a child report its end."""
         if self._under_way:  # The engine cancels idle plugins, too, when a run has ended.
             leave_mark()
         await self._lifetime.cancel()
         return empty_pb2.Empty()
 
     async def Check(self, request: Any, context: Any) -> provider_pb2.CheckResponse:
-        """Findings as failures, defaults filled in."""
+        """Return the inputs with defaults, and the failures."""
         resource, news = await self._open(request, context), decode(request.news)
         self._redact.learn(news)
         plain = unwrap_secrets(news)
@@ -89,7 +92,7 @@ class ProviderServicer(provider_pb2_grpc.ResourceProviderServicer):
         return provider_pb2.CheckResponse(inputs=encode(restore_secret_marks(resource.apply_defaults(plain), news)), failures=failures)
 
     async def Diff(self, request: Any, context: Any) -> provider_pb2.DiffResponse:
-        """A detailed difference between the record and the new inputs."""
+        """Return a detailed diff between the record and the new inputs."""
         resource = await self._open(request, context)
         state = RecordedState(request.id, unwrap_secrets(decode(request.old_inputs)), unwrap_secrets(decode(request.olds)))
         found = resource.diff(state, unwrap_secrets(decode(request.news)))
@@ -98,7 +101,7 @@ class ProviderServicer(provider_pb2_grpc.ResourceProviderServicer):
         return _diff_response(live)
 
     async def Create(self, request: Any, context: Any) -> provider_pb2.CreateResponse:
-        """Make the resource, or foresee it."""
+        """Create the resource, or preview its outputs."""
         resource, news = await self._open(request, context), decode(request.properties)
         self._redact.learn(news)
         if request.preview:
@@ -111,7 +114,7 @@ class ProviderServicer(provider_pb2_grpc.ResourceProviderServicer):
         return provider_pb2.CreateResponse(id=made.id, properties=outputs)
 
     async def Read(self, request: Any, context: Any) -> provider_pb2.ReadResponse:
-        """The live truth; an empty answer says it is gone."""
+        """Return the live state; an empty response means that the resource does not exist."""
         resource = await self._open(request, context)
         inputs, outputs = decode(request.inputs), decode(request.properties)
         self._redact.learn(inputs)
@@ -157,7 +160,10 @@ class ProviderServicer(provider_pb2_grpc.ResourceProviderServicer):
         return resource
 
     async def _open_way(self, stack: str) -> None:
-        """What comes after it fails by itself, and says so; other stacks and other resources need no way."""
+        """Open the tunnel of a stack.
+
+        Only warn on failure: calls that need it fail with their own error, other stacks and resources do not need it.
+        """
         try:
             await api_tunnel.open_tunnel(stack)
         except RackwrightError as error:
@@ -181,7 +187,7 @@ class ProviderServicer(provider_pb2_grpc.ResourceProviderServicer):
     async def _guarded(
         self, context: Any, operation: RequestContext, call: Callable[[], Awaitable[Result]], *, locked: bool = True
     ) -> Result:
-        """The call's result; what it raises becomes a message for a person, never a traceback for their mistake."""
+        """Return the call's result; turn every error into a message, without a traceback for errors of the user."""
         self._under_way += 1
         try:
             if locked:
@@ -204,7 +210,7 @@ class ProviderServicer(provider_pb2_grpc.ResourceProviderServicer):
         await self._locks[stack].hold()
 
     async def _settle(self, context: Any, made: LiveResource, recorded: Properties, inputs: Properties | None = None) -> Any:
-        """The outputs as a struct; a resource that is not good is reported as a partial failure."""
+        """Return the outputs as a struct; report an unhealthy resource as a partial failure."""
         outputs = encode(self._redact.seal(restore_secret_marks(made.outputs, recorded)))
         if made.reasons:
             failed = provider_pb2.ErrorResourceInitFailed(

@@ -1,1 +1,1 @@
-"""Resources that act on the whole stack: Converge and Verification."""
+"""Resources that act on all nodes of the stack: Converge and Verification."""

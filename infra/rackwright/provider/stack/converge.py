@@ -1,4 +1,4 @@
-"""Converge: the playbooks applied to the hosts of a plan, remembered as good or not, and looked at again on refresh."""
+"""Converge: the playbooks applied to the hosts of a plan, recorded as converged or not, and compared again on refresh."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 
 from rackwright.drivers import ansible, ssh
 from rackwright.drivers.power import PowerSavingNodes, wake_nodes
-from rackwright.drivers.rolling_update import Roll
+from rackwright.drivers.rolling_update import RollingUpdate
 from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
 from rackwright.operations import stack_files
@@ -22,24 +22,24 @@ from rackwright.provider.protocol.property_values import UNKNOWN, Properties
 from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext, Resource, refreshes_resources_only
 
 _BUSY: Final = 45.0
-"""Seconds a node that lives already may take to answer before it is changed; a new one has as long as its target says."""
+"""Seconds a running node may take to respond before it is changed; a new node has the boot time-out of its target."""
 _LOOK: Final = 10.0
-"""Seconds a node that was there may take to answer when it is only looked at."""
+"""Seconds a node may take to respond when it is only read."""
 
 
 class Converge(Resource):
     """Inputs: plan, hosts {name: record}, secrets, digests, options, described (the stack file, for the record).
 
-    Outputs: `converged`, `reasons`, `changes` (what was out of place), `members` (nodes that belong to the cluster), `settled`
-    (incarnations that were given their own host key), `generation` (new with every run that may have changed something; what was
-    verified before says nothing about it).
+    Outputs: `converged`, `reasons`, `changes` (number of changed tasks), `members` (nodes that belong to the cluster), `settled`
+    (incarnations that have their own host key), `generation` (new with every run that may have changed something, so that an earlier
+    verification no longer counts).
     """
 
     token: ClassVar[str] = "rackwright:ansible:Converge"
     required: ClassVar[tuple[str, ...]] = ("plan", "hosts", "secrets", "digests")
 
     def diff(self, state: RecordedState, news: Properties) -> DiffResult:
-        """Changed inputs, or a record that says it is not converged."""
+        """Return changed inputs, or a record that is not converged."""
         found = diff_properties(_with_plan_open(state.inputs), _with_plan_open(news), ignore=frozenset({"described"}))
         return found if state.outputs.get("converged") else found.with_change("converged", PropertyDiffKind.UPDATE)
 
@@ -60,28 +60,30 @@ class Converge(Resource):
         return await self._apply(operation, news, news["hosts"], (), None)
 
     async def update(self, operation: RequestContext, state: RecordedState, news: Properties) -> LiveResource:
-        """Let nodes that are no longer declared leave in order, then apply all phases to those that are."""
+        """Remove nodes that are no longer declared in order, then apply all phases to those that are."""
         leaving = sorted(set(state.outputs.get("members", [])) - set(news["hosts"]))
         if leaving:
             await self._leave(operation, state, news, leaving)
         newcomers = [name for name in news["hosts"] if name not in state.outputs.get("members", [])]
-        return await self._apply(operation, news, newcomers, _settled(state), _sleepers(news, state.inputs))
+        return await self._apply(operation, news, newcomers, _settled(state), _power_saving_nodes(news, state.inputs))
 
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource:
-        """What the phases would change now. Where it was not looked, what is on record stands, a failure included."""
+        """Return what the phases would change now. Where check mode did not run, the record remains, a failure included."""
         if refreshes_resources_only(state.inputs):
             return LiveResource(state.id, state.outputs, reasons=tuple(state.outputs.get("reasons", [])))
         try:
-            lost, applied = await self._play(operation, state.inputs, _settled(state), _sleepers(state.inputs), within=_LOOK, check=True)
+            lost, applied = await self._play(
+                operation, state.inputs, _settled(state), _power_saving_nodes(state.inputs), within=_LOOK, check=True
+            )
         except stack_files.PlanVersionError as error:
             return LiveResource(state.id, {**state.outputs, "converged": False, "reasons": [str(error)]}, reasons=(str(error),))
         drift = [f"{result} (would change)" for result in applied.changed]
-        drift += [f"{result.host}: waits to be rolled: {result.detail}" for result in applied.rolls]
+        drift += [f"{result.host}: waits for a rolling update: {result.detail}" for result in applied.rolls]
         reasons = [*lost, *applied.reasons, *drift]
         return LiveResource(state.id, {**state.outputs, "converged": not reasons, "reasons": reasons}, reasons=tuple(reasons))
 
     async def delete(self, operation: RequestContext, state: RecordedState) -> None:
-        """The nodes go, and with them what was applied; what remains are the stack's files."""
+        """Remove the stack's files; the configuration is deleted with the nodes."""
         stack_files.remove(operation.stack)
 
     async def _apply(
@@ -125,21 +127,23 @@ class Converge(Resource):
         within: float,
         check: bool,
     ) -> tuple[list[str], ansible.PlaybookResult]:
-        """Wake who sleeps, then run the phases on every host that answers; the reasons of those that do not, and what was done."""
+        """Wake suspended nodes and run the phases on every reachable host. Return the reasons for unreachable ones, and the result."""
         files = stack_files.write(operation.stack, inputs, settled)
         async with wake_nodes(operation.stack, power_saving, operation.status, within=within) as asleep:
-            lost = await self._reach(operation, files, _young(inputs, files.hosts, settled) if not check else (), within=within)
+            lost = await self._reach(operation, files, _new_instances(inputs, files.hosts, settled) if not check else (), within=within)
             applied = await self._applied(operation, files, lost, within=within, check=check)
             if applied.rolls and not applied.reasons and not check:
                 await self._roll(operation, files, inputs, applied)
-        told = dict.fromkeys(power_saving.nodes if power_saving and asleep else (), f"; it may sleep, and Slurm did not wake it: {asleep}")
+        told = dict.fromkeys(
+            power_saving.nodes if power_saving and asleep else (), f"; it may be suspended, and Slurm did not resume it: {asleep}"
+        )
         return [f"{name}: {reason}{told.get(name, '')}" for name, reason in lost.items()], applied
 
     async def _reach(
         self, operation: RequestContext, files: stack_files.StackFiles, young: Sequence[str], *, within: float
     ) -> dict[str, str]:
-        """Nodes that are just being born first, one may be the way to all others; the reason for each that does not answer."""
-        await operation.status("waiting for the nodes to answer over SSH")
+        """Connect to new nodes first, one may be the jump host of all others. Return the reason for each unreachable node."""
+        await operation.status("waiting for the nodes to respond over SSH")
         cause = _cause(operation.stack) if files.target == "lab" else None
         lost = await ssh.connect_all(operation.stack, young, within=files.boot_timeout, cause=cause) if young else {}
         others = [name for name in files.hosts if name not in young]
@@ -148,7 +152,7 @@ class Converge(Resource):
     async def _applied(
         self, operation: RequestContext, files: stack_files.StackFiles, lost: dict[str, str], *, within: float, check: bool
     ) -> ansible.PlaybookResult:
-        """The phases on all that answered, once more where a connection broke."""
+        """Run the phases on all reachable nodes, and once more where a connection broke."""
         reached = [name for name in files.hosts if name not in lost]
         if not reached:
             return ansible.PlaybookResult()
@@ -156,7 +160,7 @@ class Converge(Resource):
             phases = PlaybookRun(operation.stack, files.inventory, files.secrets, files.site, files.skip_tags)
             return (await run(phases, lost, operation.status)).applied
         applied = await self._site(operation, files, reached if lost else ())
-        if applied.cut_off:
+        if applied.connection_lost:
             await operation.info("a connection broke in the middle of a task; the phases are applied once more")
             for name in reached:
                 await ssh.close(operation.stack, name)
@@ -167,18 +171,18 @@ class Converge(Resource):
     async def _roll(
         self, operation: RequestContext, files: stack_files.StackFiles, inputs: Properties, applied: ansible.PlaybookResult
     ) -> None:
-        """What the roles left undone because jobs could run there, on nodes that are drained for it one after the other."""
+        """Apply the changes that the roles deferred because of possible jobs, on nodes that are drained one batch after the other."""
         why = {result.host: result.detail for result in applied.rolls}
-        await operation.info("\n".join(f"{name} is rolled: {reason}" for name, reason in why.items()))
+        await operation.info("\n".join(f"rolling update of {name}: {reason}" for name, reason in why.items()))
         batch = json.loads(inputs["plan"])["rolling"]["batch"]
-        roll = Roll(files.root, files.inventory, files.secrets, files.skip_tags, batch, site=files.site)
+        roll = RollingUpdate(files.root, files.inventory, files.secrets, files.skip_tags, batch, site=files.site)
         done = await roll.run([name for name in files.hosts if name in why], operation.info, operation.status)
         applied.changed += done.changed
         if done.reasons:
             applied.status, applied.message = 1, "\n".join(done.reasons)
 
     async def _site(self, operation: RequestContext, files: stack_files.StackFiles, limit: Sequence[str]) -> ansible.PlaybookResult:
-        """All phases, on the hosts of the limit or on all."""
+        """Run all phases, on the hosts of the limit or on all."""
         return await ansible.play(
             files.root,
             files.site,
@@ -190,14 +194,15 @@ class Converge(Resource):
         )
 
     async def _leave(self, operation: RequestContext, state: RecordedState, news: Properties, leaving: Sequence[str]) -> None:
-        """Drain leaving nodes for as long as the new plan allows, stop their services; raises, naming the jobs that do not end."""
-        await operation.info(f"leaving the cluster: {', '.join(leaving)}")
+        """Drain removed nodes for as long as the new plan allows and stop their services. Raise an error with the jobs that do not end."""
+        await operation.info(f"removing from the cluster: {', '.join(leaving)}")
         try:
             files = stack_files.write_removal_inventory(operation.stack, state.inputs, _settled(state))
         except stack_files.PlanVersionError as error:
             hint = "declare them again and run `up`, which applies this version's plan; they can leave after that"
-            raise RackwrightError(f"{', '.join(leaving)} cannot leave yet: {error.cause}", hint=hint) from None
-        asked = [name for name in files.hosts if not paths.asleep(operation.stack, name).exists()]  # Who sleeps has no job and no daemon.
+            raise RackwrightError(f"{', '.join(leaving)} cannot be removed yet: {error.cause}", hint=hint) from None
+        # Suspended nodes have no job and no daemon.
+        asked = [name for name in files.hosts if not paths.asleep(operation.stack, name).exists()]
         lost = await ssh.connect_all(operation.stack, asked, within=_LOOK)
         applied = await ansible.play(
             files.root,
@@ -210,13 +215,13 @@ class Converge(Resource):
         )
         if applied.reasons:
             raise RackwrightError(
-                "\n".join([f"{', '.join(leaving)} cannot leave yet:", *applied.reasons]),
+                "\n".join([f"{', '.join(leaving)} cannot be removed yet:", *applied.reasons]),
                 hint="nothing was removed; end those jobs (scancel) or raise scheduler.drain_timeout, then run the command again",
             )
 
 
 def _cause(stack: str) -> ssh.Cause:
-    """Why a container of the stack does not answer, as the container engine knows it."""
+    """Return a function that reads from the container engine why a container of the stack does not respond."""
 
     async def cause(name: str, last: bool) -> str | None:
         return await node_failure.failure_of(stack, name, last=last)
@@ -224,27 +229,28 @@ def _cause(stack: str) -> ssh.Cause:
     return cause
 
 
-def _young(inputs: Properties, names: Sequence[str], settled: Sequence[str]) -> list[str]:
-    """Nodes whose life was never converged: they may still be starting."""
+def _new_instances(inputs: Properties, names: Sequence[str], settled: Sequence[str]) -> list[str]:
+    """Return the nodes whose instance was never converged: they may still be starting."""
     return [name for name in names if inputs["hosts"].get(name, {}).get("incarnation") not in settled]
 
 
 def _settled_now(news: Properties, before: Sequence[str]) -> list[str]:
-    """After a good run: every life it was about. A node that is out was not: it keeps what it had."""
+    """Return every instance of a successful run. A node that is out was not part of it and keeps its earlier state."""
     out = {node["name"] for node in json.loads(news["plan"]).get("nodes", ()) if node["state"] == "out"}
     lives = {name: host.get("incarnation", "") for name, host in news["hosts"].items()}
     return sorted(life for name, life in lives.items() if name not in out or life in before)
 
 
 def _settled(state: RecordedState) -> tuple[str, ...]:
-    """Incarnations that were given their own host key."""
+    """Return the incarnations that have their own host key."""
     return tuple(state.outputs.get("settled", ()))
 
 
-def _sleepers(*inputs: Properties) -> PowerSavingNodes | None:
-    """The nodes that may sleep by any of these inputs, since Slurm follows the old plan until it reads the new, and live in all of them.
+def _power_saving_nodes(*inputs: Properties) -> PowerSavingNodes | None:
+    """Return the nodes that may be suspended by any of these inputs, since Slurm follows the old plan until it reads the new one.
 
-    A node that was made anew is awake, and cannot tell Slurm so before it is converged.
+    Only nodes with the same instance in all inputs count: a recreated node is running and cannot report that to Slurm before it is
+    converged.
     """
     found = [power_saving for one in inputs if (power_saving := PowerSavingNodes.of(json.loads(one["plan"])["scheduler"]))]
     lives = [{name: host.get("incarnation") for name, host in one["hosts"].items()} for one in inputs]
@@ -254,5 +260,5 @@ def _sleepers(*inputs: Properties) -> PowerSavingNodes | None:
 
 
 def _with_plan_open(inputs: Properties) -> Properties:
-    """The inputs with the plan as data, so that a difference names what differs."""
+    """Return the inputs with the plan as data, so that a diff names the fields."""
     return {**inputs, "plan": json.loads(inputs["plan"])} if inputs.get("plan") else inputs

@@ -30,7 +30,7 @@ class Verification(Resource):
     required: ClassVar[tuple[str, ...]] = ("level", "generation", "digests")
 
     def diff(self, state: RecordedState, news: Properties) -> DiffResult:
-        """Changed inputs, or a verdict on record that is not good."""
+        """Return changed inputs, or a recorded verdict other than passed."""
         found = super().diff(state, news)
         return found if state.outputs.get("verdict") == _PASSED else found.with_change("verdict", PropertyDiffKind.UPDATE)
 
@@ -47,7 +47,7 @@ class Verification(Resource):
         return await self._verify(operation, news)
 
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource:
-        """The passive checks now. Where it was not looked, the verdict on record stands."""
+        """Run the passive checks. A refresh of resources only keeps the recorded verdict."""
         if refreshes_resources_only(state.inputs):
             return LiveResource(state.id, state.outputs, reasons=tuple(state.outputs.get("reasons", [])))
         try:
@@ -61,7 +61,7 @@ class Verification(Resource):
         return LiveResource(state.id, outputs, reasons=tuple(reasons))
 
     async def delete(self, operation: RequestContext, state: RecordedState) -> None:
-        """A verdict about nodes that are going is no verdict."""
+        """Invalidate the report: its nodes are being deleted."""
         stack_files.invalidate_report(operation.stack)
 
     async def _verify(self, operation: RequestContext, news: Properties) -> LiveResource:
@@ -79,7 +79,7 @@ class Verification(Resource):
 
 
 async def _run(operation: RequestContext, level: str, results: Path) -> dict[str, Any]:
-    """Run the checks on nodes that are awake and read the report they left; raises InputError where they refuse the inventory."""
+    """Run the checks on running nodes and return their report. Raise InputError if they refuse the inventory."""
     inventory = paths.inventory(operation.stack)
     async with wake_nodes(operation.stack, from_inventory(inventory), operation.status):
         outcome = await run_checks(
@@ -92,13 +92,13 @@ async def _run(operation: RequestContext, level: str, results: Path) -> dict[str
     if outcome.status == InputError.exit_code:
         raise InputError(outcome.said.strip())
     if not outcome.report.exists():
-        raise UndeterminedError(f"the checks left no report; they said: {outcome.said.strip() or 'nothing'}")
+        raise UndeterminedError(f"the checks wrote no report; their output: {outcome.said.strip() or 'nothing'}")
     report: dict[str, Any] = json.loads(outcome.report.read_text())
     return report
 
 
 def _reasons(report: dict[str, Any]) -> list[str]:
-    """What is not good, as lines that stand alone: nodes that say nothing, then what failed, then what could not be told."""
+    """Return one line per problem: unreachable nodes, then failed checks, then unknown ones."""
     bad = [check for verdict in ("failed", "unknown") for check in report["checks"] if check["verdict"] == verdict]
     alike = shared_reasons((check["node"], check["reason"]) for check in bad if check["verdict"] == "unknown")
     lines = [f"{node}: {count} checks unknown: {reason}" for (node, reason), count in alike.items()]

@@ -21,7 +21,7 @@ __all__ = ["build"]
 
 
 def build(plan: Plan, access_key: pulumi.Input[str]) -> TargetResult:
-    """A network with its ways in and out, a placement and a template for each group, an instance for each node, also one that is out."""
+    """Create the network with its gateways, a placement and a template per group, and an instance per node, nodes that are out included."""
     site = account(plan)
     wires = network(site)
     shared = file_systems(site, wires)

@@ -1,4 +1,4 @@
-"""Whose cloud, which region, and what every resource of a stack carries."""
+"""The AWS account, the region, and the tags that every resource of a stack has."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from rackwright.targets.aws import plugin
 from rackwright.targets.resources import AwsStackMarker
 
 STACK_TAG = "rackwright.stack"
-"""By it everything of a stack is found, also without state."""
+"""Tag of every resource of the stack; it finds them without state, too."""
 
 
 @dataclass(frozen=True)
 class StackContext:
-    """A plan with the place it is built in."""
+    """A plan with its target and provider."""
 
     plan: Plan
     target: AwsTarget
@@ -28,20 +28,20 @@ class StackContext:
 
     @property
     def tags(self) -> dict[str, str]:
-        """What every resource is found by, and what the stack file asks for."""
+        """Return the tags of every resource: the stack's own and those of the stack file."""
         return {**self.target.tags, STACK_TAG: self.plan.stack}
 
     def named(self, name: str) -> dict[str, str]:
-        """Tags of one resource whose kind gets none from the provider's defaults, or that a person should find by name."""
+        """Return the tags of one resource whose type ignores the provider's default tags, or that people find by name."""
         return {**self.tags, "Name": f"{self.plan.stack}-{name}"}
 
     def options(self, **more: Any) -> pulumi.ResourceOptions:
-        """Options of a resource of this site."""
+        """Return the options of a resource of this site."""
         return pulumi.ResourceOptions(provider=self.provider, **more)
 
 
 def account(plan: Plan) -> StackContext:
-    """The account that the environment's credentials open, in the stack's region."""
+    """Return the account of the environment's credentials, in the stack's region."""
     target = plan.target
     plugin.require_installed(os.environ)
     assert isinstance(target, AwsTarget)

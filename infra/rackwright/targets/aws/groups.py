@@ -1,4 +1,4 @@
-"""What the instances of a group have in common: a template, a place, a reservation."""
+"""What the instances of a group share: a template, a placement group, a reservation."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ _ROOT_DEVICE = {"ubuntu": "/dev/sda1", "debian": "/dev/xvda", "rocky": "/dev/sda
 
 
 @dataclass(frozen=True)
-class Fleet:
-    """A group, ready to launch instances of."""
+class InstanceGroup:
+    """A group with everything that a launch of its instances needs."""
 
     name: str
     declared: Instances
     type: InstanceType
     template: pulumi.Input[str] | None
-    """Id of the one template of all; None where each node has its own, since its address is part of it."""
+    """Id of the shared template; None where each node has its own, since its address is part of the template."""
     arguments: dict[str, Any]
-    """What a template says, for those that have their own."""
+    """Arguments of a template, for instances that have their own."""
 
 
-def group(site: StackContext, name: str, profile: aws.iam.InstanceProfile) -> Fleet:
-    """The placement, the reservation and the template of a group."""
+def group(site: StackContext, name: str, profile: aws.iam.InstanceProfile) -> InstanceGroup:
+    """Create the placement group, the reservation and the template of a group."""
     declared = site.target.instances[name]
     known = instance_types()[declared.type]
     arguments = _arguments(site, name, declared, profile)
     if declared.efa:
-        return Fleet(name, declared, known, None, arguments)
+        return InstanceGroup(name, declared, known, None, arguments)
     template = aws.ec2.LaunchTemplate(f"{name}-template", **arguments, tags=site.named(name), opts=site.options())
-    return Fleet(name, declared, known, template.id, arguments)
+    return InstanceGroup(name, declared, known, template.id, arguments)
 
 
 def _arguments(site: StackContext, name: str, declared: Instances, profile: aws.iam.InstanceProfile) -> dict[str, Any]:
@@ -80,10 +80,10 @@ def _placement(site: StackContext, name: str, declared: Instances) -> aws.ec2.La
 
 
 def _market(site: StackContext, name: str, declared: Instances) -> dict[str, Any]:
-    """How they are bought, in a template's words."""
+    """Return the template arguments that define how the instances are bought."""
     match declared.capacity_type:
         case Spot(max_usd_per_hour=most):
-            # One-time and terminated: what AWS takes back is a node that is gone, and the next `up` makes it again.
+            # One-time and terminated: AWS deletes a reclaimed node, and the next `up` creates it again.
             options = aws.ec2.LaunchTemplateInstanceMarketOptionsSpotOptionsArgs(
                 spot_instance_type="one-time", instance_interruption_behavior="terminate", max_price=str(most) if most else None
             )
@@ -105,7 +105,10 @@ def _reserved(reservation: pulumi.Input[str]) -> dict[str, Any]:
 
 
 def _block(site: StackContext, name: str, block: CapacityBlock) -> pulumi.Input[str]:
-    """The block that was bought already, or the one that is bought now: once, since every look-up gives a new offering, a new purchase."""
+    """Return the capacity block: the one on record, or one that is bought once.
+
+    Every look-up returns a new offering, hence a new purchase.
+    """
     if block.reservation is not None:
         return block.reservation
     bought = aws.ec2.CapacityBlockReservation(

@@ -1,4 +1,4 @@
-"""What instances may ask AWS for: nothing, unless the stack says so."""
+"""IAM rights of instances: none, unless the stack file grants them."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _SESSION_MANAGER: Final = "arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"
 
 @dataclass(frozen=True)
 class Profiles:
-    """Instance profiles: of all nodes, and of those that stop and start others."""
+    """Instance profiles: one of all nodes, and one of those that stop and start others."""
 
     nodes: aws.iam.InstanceProfile
     controllers: aws.iam.InstanceProfile | None
 
     def of(self, roles: Collection[Role]) -> aws.iam.InstanceProfile:
-        """The profile of a node with these roles."""
+        """Return the profile of a node with these roles."""
         return self.controllers if self.controllers is not None and Role.CONTROLLER in roles else self.nodes
 
 
 def profiles(site: StackContext) -> Profiles:
-    """Roles without rights: what is asked for is refused, and can be granted by name. Controllers that save power have what it takes."""
+    """Create roles without rights, to which rights can be granted by name. Controllers that save power may stop and start instances."""
     saving = site.plan.scheduler.power_saving
     controllers = _profile(site, "controllers") if saving is not None and saving.nodes else None
     if controllers is not None:
@@ -44,7 +44,10 @@ def _profile(site: StackContext, name: str) -> aws.iam.InstanceProfile:
 
 
 def _power(site: StackContext) -> str:
-    """Stop and start this stack's instances; describing knows no resources (IAM service authorization reference: Amazon EC2)."""
+    """Return the policy to stop and start this stack's instances.
+
+    Describe calls have no resource (IAM service authorization reference: EC2).
+    """
     mine = {"StringEquals": {f"aws:ResourceTag/{STACK_TAG}": site.plan.stack}}
     switch = ["ec2:StopInstances", "ec2:StartInstances", "ec2:RebootInstances"]
     statements = [
@@ -55,6 +58,6 @@ def _power(site: StackContext) -> str:
 
 
 def assumed_by(service: str) -> str:
-    """A trust policy for one service."""
+    """Return a trust policy for one service."""
     statement = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
     return json.dumps({"Version": "2012-10-17", "Statement": [statement]}, sort_keys=True)

@@ -1,4 +1,4 @@
-"""Which network interfaces an instance of a type has: pure, from the catalogue."""
+"""Network interfaces of an instance type: pure, from the catalogue."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rackwright.catalog.instances import InstanceType
 
 
 class InterfaceKind(StrEnum):
-    """What an interface can do: IP alone, both, RDMA alone (which takes no address)."""
+    """Capability of an interface: IP only, both, RDMA only (which has no address)."""
 
     IP = "interface"
     EFA = "efa"
@@ -27,9 +27,9 @@ class Interface:
 
 
 def interfaces(type_: InstanceType, *, efa: bool) -> tuple[Interface, ...]:
-    """The interfaces of an instance, the primary one first.
+    """Return the interfaces of an instance, the primary one first.
 
-    Only the primary one has an address: more of them would need source routing and take addresses that the plan gives to nodes.
+    Only the primary one has an address: more of them would need source routing and addresses that the plan gives to nodes.
     """
     if not efa:
         return (Interface(0, 0, InterfaceKind.IP),)

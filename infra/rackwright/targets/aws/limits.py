@@ -1,4 +1,4 @@
-"""The end of a stack that must not run for ever, and who is told when it costs more than it may."""
+"""The time to live of a stack, and the alert when its cost exceeds the budget."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ _SDK: Final = "arn:aws:scheduler:::aws-sdk"
 
 
 def limits(site: StackContext, made: Mapping[str, NodeInstance], shared: Mapping[str, Shared]) -> None:
-    """Create a budget with its alarm, and a schedule that ends the costliest resources; `rackwright destroy-expired` ends the rest."""
+    """Create a budget with its alert, and a schedule that deletes the costliest resources.
+
+    `rackwright destroy-expired` deletes the rest.
+    """
     budget = site.plan.budget
     if budget is None:
         return
@@ -57,13 +60,13 @@ def _watch(site: StackContext, budget: Budget, most: float) -> None:
 
 
 def _end(site: StackContext, ttl: int, made: Mapping[str, NodeInstance], shared: Mapping[str, Shared]) -> None:
-    """Calls that AWS makes itself when the time is over, whether or not the machine that runs rackwright is on."""
+    """Create the calls that AWS makes at the end of the time to live, also if the machine that runs rackwright is off."""
     born = StaticTime("born")
     ends = born.at.apply(lambda at: (datetime.fromisoformat(at) + timedelta(seconds=ttl)).strftime("%Y-%m-%dT%H:%M:%S"))
     pulumi.export("expires", ends)
     role = _may_end(site)
     for name, node in made.items():
-        # One call for each: EC2 refuses the whole list where one of it, a spot instance it took back, is gone.
+        # One call for each: EC2 rejects the whole list if one instance of it, a reclaimed spot instance, does not exist.
         _schedule(site, f"end-{name}", ends, role, "ec2:terminateInstances", node.instance.id.apply(lambda id_: {"InstanceIds": [id_]}))
     for name, file_system in shared.items():
         doomed = file_system.made.id.apply(lambda id_: {"FileSystemId": id_})

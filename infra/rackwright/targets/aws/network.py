@@ -1,4 +1,4 @@
-"""The network: one for the stack, a subnet for each tier, ways in and out, and who may talk to whom."""
+"""The network: one for the stack, a subnet for each tier, gateways, and security groups."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from rackwright.targets.aws.account import StackContext
 EVERYTHING: Final = "-1"
 ANYWHERE: Final = "0.0.0.0/0"
 LUSTRE_PORTS: Final = ((988, 988), (1018, 1023))
-"""Between clients and servers, both ways (FSx for Lustre user guide: File system access control with Amazon VPC)."""
+"""Ports between clients and servers, in both directions (FSx for Lustre user guide: File system access control with Amazon VPC)."""
 
 
 @dataclass(frozen=True)
 class NetworkResources:
-    """The network as nodes and file systems need it."""
+    """The network for nodes and file systems."""
 
     subnets: dict[Tier, aws.ec2.Subnet]
     cluster: aws.ec2.SecurityGroup
-    """Every node is in it; it admits itself, in both directions: what EFA asks for."""
+    """Security group of every node; it admits its own members in both directions, as EFA requires."""
     entry: aws.ec2.SecurityGroup
-    """Login nodes are in it, too; it admits SSH from where the stack says."""
+    """Security group of login nodes, in addition; it admits SSH from the networks of the stack file."""
     storage: aws.ec2.SecurityGroup | None
-    """File systems are in it; it admits the cluster."""
+    """Security group of file systems; it admits the cluster."""
     storage_rules: list[pulumi.Resource]
-    """What a file system waits for: FSx refuses to make one whose group lacks a port."""
+    """Dependencies of a file system: FSx refuses to create one whose group lacks a port."""
     ready: list[pulumi.Resource]
-    """What a node waits for, so that it finds its packages when it starts."""
+    """Dependencies of a node, so that its package repositories are reachable at its start."""
 
 
 def network(site: StackContext) -> NetworkResources:
-    """Everything that connects nodes."""
+    """Create every resource that connects nodes."""
     vpc = aws.ec2.Vpc(
         "network",
         cidr_block=site.plan.network.cidr,
@@ -60,7 +60,7 @@ def _subnets(site: StackContext) -> dict[Tier, IPv4Network]:
 
 
 def _subnet(site: StackContext, vpc: aws.ec2.Vpc, tier: Tier, cidr: IPv4Network) -> aws.ec2.Subnet:
-    """Without public addresses of its own accord: EC2 refuses an instance with several interfaces there otherwise."""
+    """Create a subnet without automatic public addresses: with them, EC2 refuses an instance with several interfaces."""
     return aws.ec2.Subnet(
         f"{tier.value}-subnet",
         vpc_id=vpc.id,
@@ -102,7 +102,7 @@ def _association(site: StackContext, tier: Tier, subnet: aws.ec2.Subnet, table: 
 
 
 def _nat(site: StackContext, subnet: aws.ec2.Subnet, after: list[pulumi.Resource]) -> aws.ec2.NatGateway:
-    """The way out of nodes without a public address; it bills by the hour and by the byte."""
+    """Create the NAT gateway for nodes without a public address; it is billed by the hour and by the byte."""
     address = aws.ec2.Eip("nat-address", domain="vpc", tags=site.named("nat"), opts=site.options(depends_on=after))
     return aws.ec2.NatGateway(
         "nat", subnet_id=subnet.id, allocation_id=address.allocation_id, tags=site.named("nat"), opts=site.options(depends_on=after)
@@ -114,7 +114,7 @@ def _security_group(site: StackContext, vpc: aws.ec2.Vpc, name: str, description
 
 
 def _cluster_group(site: StackContext, vpc: aws.ec2.Vpc) -> aws.ec2.SecurityGroup:
-    """All traffic from and to itself, each as a rule that names the group: EFA counts no other (EC2 user guide: EFA, security group)."""
+    """Admit all traffic within the group, with rules that name the group: EFA accepts no other (EC2 user guide: EFA, security group)."""
     group = _security_group(site, vpc, "cluster", "Nodes of the cluster among each other")
     _admit(site, "cluster-itself", group, peer=group)
     _let_out(site, "cluster-itself-out", group, peer=group)
@@ -132,7 +132,7 @@ def _entry_group(site: StackContext, vpc: aws.ec2.Vpc) -> aws.ec2.SecurityGroup:
 def _storage_group(
     site: StackContext, vpc: aws.ec2.Vpc, cluster: aws.ec2.SecurityGroup
 ) -> tuple[aws.ec2.SecurityGroup, list[pulumi.Resource]]:
-    """Lustre's ports from and to the cluster and among its servers; with EFA everything, as FSx demands before it makes the file system."""
+    """Admit Lustre's ports between cluster and servers and among servers; with EFA everything, as FSx requires."""
     group = _security_group(site, vpc, "storage", "File systems and their clients")
     over_efa = any(declared.fsx is not None and declared.fsx.efa for declared in site.plan.storage)
     rules: list[pulumi.Resource] = []
@@ -159,7 +159,7 @@ def _rule(
     cidr: str | None = None,
     ports: tuple[int, int] | None = None,
 ) -> dict[str, Any]:
-    """What a rule of either direction says: about which group, with whom, which TCP ports (all traffic where none are named)."""
+    """Return the arguments of a rule in either direction: its group, its peer, its TCP ports (all traffic without ports)."""
     return {
         "security_group_id": group.id,
         "referenced_security_group_id": peer.id if peer else None,

@@ -1,4 +1,4 @@
-"""Nodes as instances, each with an address of the plan and an identity made before it exists."""
+"""Nodes as instances, each with an address of the plan and a host key that exists before the instance."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rackwright.model.groups import Role
 from rackwright.model.tier import Tier
 from rackwright.plan import PlanNode
 from rackwright.targets.aws.account import StackContext
-from rackwright.targets.aws.groups import Fleet
+from rackwright.targets.aws.groups import InstanceGroup
 from rackwright.targets.aws.interfaces import InterfaceKind, interfaces
 from rackwright.targets.aws.network import NetworkResources
 from rackwright.targets.resources import SshKeyPair
@@ -29,11 +29,11 @@ class NodeInstance:
     instance: aws.ec2.Instance
     public_address: pulumi.Output[str] | None
     boot_key: SshKeyPair
-    """Readable by root on the node and by whoever may read the instance's user data: given up at the first converge."""
+    """Readable by root on the node and by every principal with read access to the instance's user data; replaced at the first converge."""
     host_key: SshKeyPair
 
     def record(self, devices: Mapping[str, pulumi.Input[str]]) -> dict[str, Any]:
-        """The node's host record."""
+        """Return the node's host record."""
         return {
             "address": self.public_address or self.planned.address,
             "port": self.planned.ssh_port,
@@ -45,8 +45,13 @@ class NodeInstance:
         }
 
 
-def node(site: StackContext, wires: NetworkResources, fleet: Fleet, planned: PlanNode, *, access_key: pulumi.Input[str]) -> NodeInstance:
-    """One instance. Image and template count when it is made: what exists is converged in place, and replaced when somebody says so."""
+def node(
+    site: StackContext, wires: NetworkResources, fleet: InstanceGroup, planned: PlanNode, *, access_key: pulumi.Input[str]
+) -> NodeInstance:
+    """Create one instance.
+
+    Image and template count at its creation: an existing instance is converged in place, and replaced on request only.
+    """
     entry = Role.LOGIN in planned.roles
     boot_key = SshKeyPair(f"{planned.name}-boot-key", comment=f"{planned.name}.{site.plan.stack} until it is converged")
     host_key = SshKeyPair(f"{planned.name}-host-key", comment=f"{planned.name}.{site.plan.stack}")
@@ -58,16 +63,16 @@ def node(site: StackContext, wires: NetworkResources, fleet: Fleet, planned: Pla
         user_data_base64=_user_data(planned, boot_key, access_key),
         tags=site.named(planned.name),
         **_connected(site, fleet, planned, subnet, rules),
-        # Its address, and its place in a full reservation, are free again only when the old one is gone.
+        # Its address and its slot in a full reservation are free only after the old instance is deleted.
         opts=site.options(depends_on=wires.ready, ignore_changes=["launchTemplate", "userDataBase64"], delete_before_replace=True),
     )
     return NodeInstance(planned, instance, _public(site, planned, instance) if entry else None, boot_key, host_key)
 
 
 def _connected(
-    site: StackContext, fleet: Fleet, planned: PlanNode, subnet: aws.ec2.Subnet, rules: list[pulumi.Output[str]]
+    site: StackContext, fleet: InstanceGroup, planned: PlanNode, subnet: aws.ec2.Subnet, rules: list[pulumi.Output[str]]
 ) -> dict[str, Any]:
-    """Template and network. EC2 takes an address beside a template, but not beside its interfaces: then it stands in the template."""
+    """Return template and network. EC2 accepts an address beside a template, but not beside its interfaces: then the template has it."""
     if fleet.template is not None:
         return {
             "launch_template": aws.ec2.InstanceLaunchTemplateArgs(id=fleet.template),
@@ -86,7 +91,7 @@ def _connected(
 
 
 def _network_interfaces(
-    fleet: Fleet, planned: PlanNode, subnet: aws.ec2.Subnet, rules: list[pulumi.Output[str]]
+    fleet: InstanceGroup, planned: PlanNode, subnet: aws.ec2.Subnet, rules: list[pulumi.Output[str]]
 ) -> list[aws.ec2.LaunchTemplateNetworkInterfaceArgs]:
     return [
         aws.ec2.LaunchTemplateNetworkInterfaceArgs(
@@ -103,7 +108,7 @@ def _network_interfaces(
 
 
 def _public(site: StackContext, planned: PlanNode, instance: aws.ec2.Instance) -> pulumi.Output[str]:
-    """An address that stays when the instance is stopped, or made anew."""
+    """Return an address that survives a stop and a replacement of the instance."""
     address = aws.ec2.Eip(f"{planned.name}-address", domain="vpc", tags=site.named(planned.name), opts=site.options())
     addressed = aws.ec2.EipAssociation(
         f"{planned.name}-addressed", allocation_id=address.allocation_id, instance_id=instance.id, opts=site.options()
@@ -112,13 +117,13 @@ def _public(site: StackContext, planned: PlanNode, instance: aws.ec2.Instance) -
 
 
 def _user_data(planned: PlanNode, boot_key: SshKeyPair, access_key: pulumi.Input[str]) -> pulumi.Output[str]:
-    """What cloud-init does at the first boot: name, host key, and one key that may log in. A secret, for the host key in it."""
+    """Return the cloud-init data of the first boot: name, host key, and one authorised key. A secret, since it contains the host key."""
     known = pulumi.Output.all(private=boot_key.private_key, public=boot_key.public_key, access=access_key)
     return pulumi.Output.secret(known.apply(lambda keys: _encoded(cloud_config(planned, **keys))))
 
 
 def cloud_config(planned: PlanNode, *, private: str, public: str, access: str) -> dict[str, Any]:
-    """The cloud-config of a node (cloud-init documentation: modules cc_ssh and cc_set_hostname)."""
+    """Return the cloud-config of a node (cloud-init documentation: modules cc_ssh and cc_set_hostname)."""
     return {
         "hostname": planned.name,
         "fqdn": planned.fqdn,
@@ -132,5 +137,5 @@ def cloud_config(planned: PlanNode, *, private: str, public: str, access: str) -
 
 
 def _encoded(config: Mapping[str, Any]) -> str:
-    """JSON is YAML, too."""
+    """Return cloud-init user data in base64; JSON is valid YAML."""
     return base64.b64encode(f"#cloud-config\n{json.dumps(config, sort_keys=True)}\n".encode()).decode()

@@ -1,4 +1,4 @@
-"""The aws plugin of Pulumi: the one thing this target needs that `make` does not bring."""
+"""The aws plugin of Pulumi: the only requirement of this target that `make` does not install."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rackwright.targets import plugins
 
 
 def require_installed(environ: Mapping[str, str]) -> None:
-    """Refuse, with the command that installs it, where the engine would say no more than that it is missing."""
+    """Raise an error with the command that installs the plugin, where the engine would only report it as missing."""
     if not plugins.is_there("aws", environ):
         raise pulumi.RunError(
             f"the aws plugin {plugins.wanted('aws')} is not installed: target aws is built by it\n"

@@ -17,7 +17,7 @@ from rackwright.targets.aws.network import NetworkResources
 from rackwright.targets.aws.nodes import NodeInstance
 
 _DEVICE: Final = "/dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_"
-"""How udev names an EBS volume on a Nitro instance: by its id without the hyphen (EC2 user guide: Device names and NVMe volumes)."""
+"""Prefix of an EBS volume's udev name on Nitro; the id without the hyphen follows (EC2 user guide: Device names and NVMe volumes)."""
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,11 @@ class Shared:
 
     made: aws.fsx.LustreFileSystem
     source: pulumi.Output[str]
-    """What clients mount."""
+    """Mount source of the clients."""
 
 
 def file_systems(site: StackContext, wires: NetworkResources) -> dict[str, Shared]:
-    """Every FSx file system of the plan, by name."""
+    """Create every FSx file system of the plan; return them by name."""
     return {planned.name: _file_system(site, wires, planned.name, planned.fsx) for planned in site.plan.storage if planned.fsx is not None}
 
 
@@ -82,7 +82,7 @@ def _repository(site: StackContext, name: str, made: aws.fsx.LustreFileSystem, d
 
 
 def volumes(site: StackContext, made: dict[str, NodeInstance]) -> dict[str, dict[str, pulumi.Output[str]]]:
-    """Node -> mount point -> device, for every disk of the plan. It is attached again to a node that was made anew."""
+    """Return node -> mount point -> device, for every disk of the plan. A recreated node gets its disk attached again."""
     devices: dict[str, dict[str, pulumi.Output[str]]] = {}
     for planned in site.plan.volumes:
         disk = _disk(site, planned)

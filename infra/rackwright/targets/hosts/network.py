@@ -1,4 +1,4 @@
-"""How machines are reached: directly, or through one of them."""
+"""SSH routes to machines: directly, or through one of them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from rackwright.model.targets.hosts import HostsTarget
 from rackwright.plan import PlanNode
 
 
-def way(target: HostsTarget, node: PlanNode) -> dict[str, Any]:
-    """Where a machine's SSH server is, as seen from where its connection starts, who logs in and the key it must show."""
+def ssh_route(target: HostsTarget, node: PlanNode) -> dict[str, Any]:
+    """Return the address of a machine's SSH server as seen from the start of the connection, the login user and the expected host key."""
     machine = target.each[node.name]
     return {
         "name": node.name,

@@ -1,4 +1,4 @@
-"""Machines as resources: adopted when they are what the plan says."""
+"""Machines as resources: adopted when they match the plan."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import pulumi
 from rackwright.model.targets.hosts import HostsTarget, MachineType
 from rackwright.plan import Plan, PlanNode
 from rackwright.targets import resources
-from rackwright.targets.hosts.network import way
+from rackwright.targets.hosts.network import ssh_route
 
 
 def host(plan: Plan, target: HostsTarget, node: PlanNode, access_key: pulumi.Input[str]) -> resources.Host:
-    """One machine."""
+    """Create the resource of one machine."""
     through = target.jump_host if node.name != target.jump_host else None
     return resources.Host(
         node.name,
         stack=plan.stack,
-        way=way(target, node),
-        via=way(target, plan.node(through)) if through else None,
+        route=ssh_route(target, node),
+        via=ssh_route(target, plan.node(through)) if through else None,
         identity=target.ssh_private_key_file,
         authorized_key=access_key,
         declared={

@@ -1,4 +1,4 @@
-"""What a Kubernetes cluster needs beside its nodes, on every target."""
+"""Resources of a Kubernetes cluster beside its nodes, on every target."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["addons", "applied", "bundle", "folder", "resolve_object_owner"]
 
 
 def folder(plan: Plan) -> pulumi.Output[str] | None:
-    """Where on this machine the bundle lies, where the plan takes it."""
+    """Return the bundle's folder on this machine, where the plan uses the bundle."""
     made = bundle(plan)
     return made.folder if made else None
 
 
 def bundle(plan: Plan) -> resources.Bundle | None:
-    """Binaries and images, where the plan takes them from no repository and no registry."""
+    """Create the bundle of binaries and images, where the plan uses no repository and no registry."""
     if plan.scheduler.kind != "kubernetes" or not plan.scheduler.bundled:
         return None
     digest = digests.kubernetes_bundle(layout.product_root())
@@ -33,7 +33,7 @@ def bundle(plan: Plan) -> resources.Bundle | None:
 
 
 def addons(plan: Plan) -> dict[str, pulumi.Output[str]]:
-    """Where on this machine each addon's part of the bundle lies."""
+    """Return the folder of each addon's part of the bundle on this machine."""
     cluster = plan.scheduler
     if not isinstance(cluster, Kubernetes):
         return {}
@@ -47,15 +47,15 @@ def addons(plan: Plan) -> dict[str, pulumi.Output[str]]:
 
 
 def resolve_object_owner(plan: Plan, environ: Mapping[str, str]) -> Plan:
-    """The plan with who will apply its objects: where Pulumi shall and has no plugin, the role does, and that is said."""
+    """Return the plan with the applier of its objects. If Pulumi is to apply them and has no plugin, choose the role, with a warning."""
     cluster = _by_pulumi(plan)
     if cluster is None or plugins.is_there("kubernetes", environ):
         return plan
     missing = f"the kubernetes plugin {plugins.wanted('kubernetes')} is not installed"
     if paths.api_tunnel(plan.stack).exists():
         raise pulumi.RunError(
-            f"stacks/Pulumi.{plan.stack}.yaml: scheduler.apply_with: pulumi: {missing}, and it made the objects of this cluster\n"
-            f"  run `{plugins.command('kubernetes')}`: without it nobody may say whether they are as declared"
+            f"stacks/Pulumi.{plan.stack}.yaml: scheduler.apply_with: pulumi: {missing}, and it created the objects of this cluster\n"
+            f"  run `{plugins.command('kubernetes')}`: without it their drift from the declaration is unknown"
         )
     counted = Counter(one["kind"] for one in cluster.objects)
     pulumi.log.warn(
@@ -67,10 +67,10 @@ def resolve_object_owner(plan: Plan, environ: Mapping[str, str]) -> Plan:
 
 
 def applied(plan: Plan, built: TargetResult, converge: resources.Converge) -> list[pulumi.Resource]:
-    """The cluster's objects as resources, which what comes after waits for; none where the role has applied them."""
+    """Create the cluster's objects as resources, on which later resources depend; none where the role has applied them."""
     if _by_pulumi(plan) is None:
         return []
-    # Imported where it is used alone: Kubernetes' types take seconds to load.
+    # Imported here only: the types of Kubernetes take seconds to load.
     from rackwright.targets.kubernetes.objects import ClusterObjects
 
     return [ClusterObjects("kubernetes", plan, built.hosts, converge)]

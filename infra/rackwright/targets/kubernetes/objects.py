@@ -17,13 +17,13 @@ from rackwright.targets.resources import ApiTunnel, Converge
 
 Object = Mapping[str, Any]
 _PORTS: Final = (20000, 10000)
-"""The first, and how many: below those that the kernel hands out."""
+"""First port and number of ports: below the kernel's ephemeral range."""
 _KEPT: Final = frozenset({"Namespace", "PersistentVolume", "PersistentVolumeClaim"})
-"""Kinds whose deletion takes with it what people made: they leave Pulumi's record, and stay in the cluster until somebody deletes them."""
+"""Kinds whose deletion would delete users' data: Pulumi drops them from its record and leaves them in the cluster."""
 
 
 class ClusterObjects(pulumi.ComponentResource):
-    """Labels, plugins, namespaces, quotas, claims: every object of the plan, by a provider that knows this one cluster."""
+    """Labels, plugins, namespaces, quotas, claims: every object of the plan, through a provider for this cluster."""
 
     def __init__(
         self, name: str, plan: Plan, hosts: Mapping[str, Mapping[str, Any]], converge: Converge, opts: pulumi.ResourceOptions | None = None
@@ -39,7 +39,7 @@ class ClusterObjects(pulumi.ComponentResource):
         self.register_outputs({"objects": list(self._made)})
 
     def _resource(self, wanted: Object) -> pulumi.Resource:
-        """One object. Where the whole stack goes, the cluster goes with it, and nobody need ask its API to delete anything."""
+        """Create one object. Deleting the stack deletes the cluster with it, so that no request to its API is necessary."""
         options = pulumi.ResourceOptions(
             parent=self,
             provider=self._provider,
@@ -56,7 +56,7 @@ class ClusterObjects(pulumi.ComponentResource):
 
 
 def resource_name(wanted: Object) -> str:
-    """What the object is called as a resource: the same as long as it is the same object.
+    """Return the object's resource name, which is constant for the life of the object.
 
     >>> resource_name({"kind": "ResourceQuota", "metadata": {"namespace": "research", "name": "quota"}})
     'resourcequota/research/quota'
@@ -66,7 +66,7 @@ def resource_name(wanted: Object) -> str:
 
 
 def port(stack: str) -> int:
-    """Where on this machine the stack's API is reached: the same at every run, since the provider's configuration names it."""
+    """Return the local port of the stack's API: the same at every run, since the provider's configuration contains it."""
     first, many = _PORTS
     return first + zlib.crc32(stack.encode()) % many
 
@@ -87,9 +87,9 @@ def _access(
 
 
 def _provider(stack: str, access: ApiTunnel, parent: pulumi.Resource) -> k8s.Provider:
-    """Everything said, so that neither the user's own kubeconfig nor a variable of their shell steers it.
+    """Set every option, so that neither the user's own kubeconfig nor an environment variable has an effect.
 
-    What was applied before by the role is taken over, and a renewed certificate is no other cluster.
+    Objects that the role applied before are adopted, and a renewed certificate does not count as another cluster.
     """
     return k8s.Provider(
         "kubernetes-provider",
@@ -107,7 +107,7 @@ def _provider(stack: str, access: ApiTunnel, parent: pulumi.Resource) -> k8s.Pro
 
 
 def _needs(wanted: Object) -> frozenset[str]:
-    """Names of the resources that must be there before it; of those that the cluster has by itself there is none."""
+    """Return the names of the resources on which it depends; objects that every cluster has are no resources."""
     metadata, kind = wanted["metadata"], wanted["kind"]
     needed = {f"namespace/{metadata.get('namespace')}"}
     if kind == "PersistentVolumeClaim":
@@ -116,9 +116,9 @@ def _needs(wanted: Object) -> frozenset[str]:
 
 
 def _type(wanted: Object) -> Any:
-    """The package's class of an object of Kubernetes' own; None for one whose kind was defined in the cluster.
+    """Return the package's class of a built-in object; None for a kind that is defined in the cluster.
 
-    A node registers itself: a patch sets what is said of it and nothing else, and takes only that back.
+    A node registers itself: a patch sets the declared fields only, and removes only those.
     """
     group, _, version = wanted["apiVersion"].rpartition("/")
     if "." in group and (not group.endswith(".k8s.io") or group.endswith(".x-k8s.io")):

@@ -1,4 +1,4 @@
-"""Target `lab`: containers on this machine that look like the machines of a rack."""
+"""Target `lab`: containers on this machine that behave like the machines of a rack."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["build"]
 
 
 def build(plan: Plan, access_key: pulumi.Input[str]) -> TargetResult:
-    """One image and one bridge for all; a container and a pinned host key for each node."""
+    """Create one image and one bridge for all nodes; a container and a pinned host key for each."""
     label, kubernetes = StackMarker("label", stack=plan.stack), bundle(plan)
     bridge, baked, kept = network(plan, label), image(plan, kubernetes), volumes(plan, label)
     allowed = limits(plan, label)

@@ -1,4 +1,4 @@
-"""What this machine is, for a lab on it: refused before the first resource exists where it cannot run one, and part of the plan."""
+"""Properties of this machine that a lab depends on: refused before the first resource if it cannot run one, and part of the plan."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rackwright.plan import Plan
 
 
 def with_constraints(plan: Plan) -> Plan:
-    """Return the plan with what Slurm in containers of this machine can confine jobs to."""
+    """Return the plan with the resources to which Slurm in containers of this machine can confine jobs."""
     slurm = plan.scheduler
     if plan.target.kind != "lab" or slurm.kind != "slurm":
         return plan
@@ -21,7 +21,7 @@ def with_constraints(plan: Plan) -> Plan:
 
 
 def refuse_unfit(plan: Plan) -> None:
-    """Raise where containers of this plan cannot run here, saying why and what to type."""
+    """Raise where containers of this plan cannot run here, with the reason and the command that helps."""
     if plan.target.kind != "lab" or not rootless():
         return
     command = f"run `sudo {_up(plan.stack)}`"

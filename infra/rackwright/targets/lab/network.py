@@ -9,5 +9,5 @@ from rackwright.targets import resources
 
 
 def network(plan: Plan, label: resources.StackMarker) -> resources.Network:
-    """A bridge of the planned range."""
+    """Create a bridge with the planned range."""
     return resources.Network("network", stack=plan.stack, cidr=plan.network.cidr, opts=pulumi.ResourceOptions(depends_on=[label]))

@@ -1,4 +1,4 @@
-"""Lab nodes: containers from one baked image, each with an identity made before it exists."""
+"""Lab nodes: containers from one prebuilt image, each with a host key that exists before the container."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from rackwright.plan import Plan, PlanNode
 from rackwright.targets import digests, resources
 
 INOTIFY_INSTANCES: Final = 1024
-"""A node of Kubernetes takes 15 to 30 of what all containers share: room for some dozens of nodes."""
+"""All containers share these; a node of Kubernetes uses 15 to 30: enough for some dozens of nodes."""
 INOTIFY_PER_NODE: Final = 8
-"""A node without containers of its own takes 6: five its systemd, one its dbus-daemon (`find /proc/*/fd -lname anon_inode:inotify`)."""
+"""A node without containers of its own uses 6: five by systemd, one by dbus-daemon (`find /proc/*/fd -lname anon_inode:inotify`)."""
 _INOTIFY_LEFT: Final = 96
-"""Of the 128 that distributions allow, what nodes may take without anybody asking."""
+"""Number of instances, of the 128 that distributions allow, that nodes may use without raising the limit."""
 
 
 def image(plan: Plan, bundle: resources.Bundle | None) -> resources.Image:
-    """The image all nodes start from."""
+    """Create the image from which all nodes start."""
     target = plan.target
     assert isinstance(target, LabTarget)
     return resources.Image(
@@ -36,7 +36,7 @@ def image(plan: Plan, bundle: resources.Bundle | None) -> resources.Image:
 
 
 def limits(plan: Plan, label: resources.StackMarker) -> resources.InotifyLimits | None:
-    """What nodes that run containers, or many nodes, take of the machine."""
+    """Create the limits that nodes with containers, or many nodes, need from the machine."""
     wanted = INOTIFY_PER_NODE * len(plan.nodes)
     if plan.groups["kubernetes"]:
         wanted = max(wanted, INOTIFY_INSTANCES)
@@ -56,7 +56,7 @@ def node(
     access_key: pulumi.Input[str],
     allowed: resources.InotifyLimits | None,
 ) -> resources.Node:
-    """One container; only login nodes are published."""
+    """Create one container; only login nodes have a published port."""
     port = plan.access.ports.get(planned.name)
     assert planned.mac is not None
     return resources.Node(

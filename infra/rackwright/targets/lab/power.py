@@ -1,4 +1,4 @@
-"""Power saving in the lab: the process that carries out what Slurm asks."""
+"""Power saving in the lab: the process that fulfils Slurm's requests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rackwright.targets import digests, resources
 
 
 def power(plan: Plan, made: dict[str, resources.Node]) -> resources.PowerManager | None:
-    """The power agent, where the stack saves power and has a node that may sleep."""
+    """Create the power agent, where the stack saves power and has a node that may be suspended."""
     saving, controllers = plan.scheduler.power_saving, plan.scheduler.controllers
     if saving is None or not saving.nodes or not controllers:
         return None
@@ -19,7 +19,7 @@ def power(plan: Plan, made: dict[str, resources.Node]) -> resources.PowerManager
 
 
 def depends_on_value(power: resources.PowerManager, value: str) -> pulumi.Output[str]:
-    """A known value that is there once the agent runs: whoever needs the nodes may have to wake them."""
+    """Return a known value that depends on the running agent: a consumer of the nodes may have to resume them."""
 
     async def known(it: str) -> str:
         return it

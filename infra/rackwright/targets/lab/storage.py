@@ -9,7 +9,7 @@ from rackwright.targets import resources
 
 
 def volumes(plan: Plan, label: resources.StackMarker) -> dict[str, dict[str, resources.Volume]]:
-    """Node -> mount -> volume, for every volume of the plan."""
+    """Return node -> mount -> volume, for every volume of the plan."""
     found_by = pulumi.ResourceOptions(depends_on=[label])
     made: dict[str, dict[str, resources.Volume]] = {}
     for volume in plan.volumes:

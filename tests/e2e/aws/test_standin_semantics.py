@@ -1,4 +1,4 @@
-"""Where a stand-in for a provider goes wrong quietly, one small program each, on the real engine."""
+"""Errors that a provider's stand-in could hide, one small program each, on the real engine."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ for name in ("given", None):
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where a program goes."""
+    """Return the folder of a program."""
     return tmp_path / "p"
 
 
 def place(said: str, event: str) -> int:
-    """The line at which something is told to happen."""
+    """Return the line that reports an event."""
     lines = said.splitlines()
     found = [number for number, line in enumerate(lines) if event in " ".join(line.split())]
     assert found, f"{event}: never\n{said}"
@@ -35,13 +35,13 @@ def place(said: str, event: str) -> int:
 
 
 def in_order(said: str, *events: str) -> bool:
-    """Whether one thing happened after the other."""
+    """Return whether the events occur in this order."""
     places = [place(said, event) for event in events]
     return places == sorted(places)
 
 
-def test_a_made_up_name_is_replaced_new_first_and_a_given_one_is_freed_first(folder: Path, new_program: NewProgram) -> None:
-    """A group cannot be deleted while a host is in it: moto, too, says so."""
+def test_replacement_order_depends_on_generated_or_given_name(folder: Path, new_program: NewProgram) -> None:
+    """A group cannot be deleted while a host is in it: moto refuses that, too."""
     made = new_program(folder, HEAD + HOSTS, strategy="cluster")
     made.up()
     made.configure(strategy="spread")
@@ -63,8 +63,8 @@ pulumi.export("image", aws.ssm.get_parameter_output(name=ubuntu).value)
 """
 
 
-def test_a_secret_stays_secret_under_every_name(folder: Path, new_program: NewProgram) -> None:
-    """`tags` come back as `tagsAll` too; user data holds the secret among other words; a parameter's `value` is secret by itself."""
+def test_secret_is_marked_under_every_name(folder: Path, new_program: NewProgram) -> None:
+    """`tags` appear in `tagsAll`, too; user data contains the secret among other words; a parameter's `value` is secret on its own."""
     made = new_program(folder, HEAD + SECRET)
     said = made.up() + made.up("--refresh", "--diff")
     assert "correct-horse" not in said + made.state_text()
@@ -86,8 +86,8 @@ for name, ignored in (("careless", []), ("careful", ["capacityBlockOfferingId"])
 """
 
 
-def test_a_block_of_capacity_is_bought_again_unless_its_offering_is_ignored(folder: Path, new_program: NewProgram) -> None:
-    """Each look-up answers with another offering: what would be a second bill shows in the plan here already."""
+def test_preview_replaces_capacity_block_unless_offering_ignored(folder: Path, new_program: NewProgram) -> None:
+    """Each query returns another offering: a second purchase is visible in the plan."""
     made = new_program(folder, HEAD + BLOCKS)
     made.up()
     said = made.pulumi("preview", "--stack", "dev")
@@ -100,7 +100,7 @@ aws.ec2.LaunchTemplate("template", placement={"groupName": "a", "colour": "red"}
 """
 
 
-def test_inputs_that_the_package_does_not_declare_are_refused(folder: Path, new_program: NewProgram) -> None:
+def test_undeclared_inputs_are_refused(folder: Path, new_program: NewProgram) -> None:
     said = new_program(folder, HEAD + WRONG).pulumi("preview", "--stack", "dev", code=1)
     assert "placement.colour" in said
     assert "pulumi_aws knows no such property of LaunchTemplatePlacement" in said
@@ -115,7 +115,7 @@ pulumi.export("arn", net.arn)
 """
 
 
-def test_a_provider_of_its_own_works_in_its_region_and_account_alone(folder: Path, new_program: NewProgram) -> None:
+def test_explicit_provider_uses_its_region_and_account(folder: Path, new_program: NewProgram) -> None:
     made = new_program(folder, HEAD + GUARDED, allowed="111111111111")
     assert "AWS account ID not allowed: 123456789012" in made.up(code=1)
     made.configure(allowed="123456789012")
@@ -127,11 +127,11 @@ def test_a_provider_of_its_own_works_in_its_region_and_account_alone(folder: Pat
 NET = 'aws.ec2.Vpc("net", cidr_block="10.0.0.0/16")\n'
 
 
-def test_without_an_endpoint_it_refuses_rather_than_talk_to_aws(folder: Path, new_program: NewProgram) -> None:
+def test_standin_refuses_missing_endpoint(folder: Path, new_program: NewProgram) -> None:
     said = new_program(folder, HEAD + NET).up(code=1, AWS_ENDPOINT_URL="")
     assert "the stand-in for the aws provider has no endpoint for ec2: it never talks to AWS" in said
 
 
-def test_what_it_does_not_know_it_says(folder: Path, new_program: NewProgram) -> None:
+def test_standin_reports_unknown_resource(folder: Path, new_program: NewProgram) -> None:
     said = new_program(folder, HEAD + 'aws.sqs.Queue("queue")\n').up(code=1)
     assert "the stand-in for the aws provider has no resource aws:sqs/queue:Queue" in said

@@ -27,7 +27,7 @@ _STACKS: Final = {
 }
 """The committed stack for a check, by what it needs: the first with one of its parts."""
 LOOK_AGAIN: Final = "! [ -x /usr/local/sbin/rackwright-node-health ] || /usr/local/sbin/rackwright-node-health || exit 1"
-"""After a fault: the node sees that it is well again, and lifts its drain before Slurm asks it the next time."""
+"""After a fault: the health check resumes the node, before Slurm runs it the next time."""
 HELPERS: Final = Path(__file__).with_name("helpers.sh").read_text(encoding="utf-8")
 _ASKING_NAMES: Final = (Path(next(iter(harness.__path__))) / "names_side.py").read_text(encoding="utf-8")
 
@@ -47,26 +47,26 @@ class Fault:
 
     @property
     def stack(self) -> str:
-        """The committed stack that has the part."""
+        """Return the committed stack that has the fault's part."""
         return next((stack for stack, parts in _STACKS.items() if parts.intersection(self.spec.needs)), "lab")
 
     @property
     def level(self) -> Level:
-        """The lowest level at which its check runs."""
+        """Return the lowest level at which its check runs."""
         return self.spec.level
 
     @property
     def may_turn_red(self) -> frozenset[str]:
-        """Other checks that it may turn red: a node that sees the fault itself drains itself."""
+        """Return other checks that the fault may fail: the health check drains a node on which it finds the fault."""
         return frozenset(self.also) | ({"slurm.node_is_usable"} if self.spec.health else frozenset())
 
     def nodes(self, declared: Inventory) -> tuple[str, ...]:
-        """Where it is done."""
+        """Return the nodes on which the fault is injected."""
         members = declared.members(self.where)
         return members if self.everywhere else members[:1] if self.first else members[-1:]
 
     def must_turn_red(self, declared: Inventory) -> set[str]:
-        """Ids of results that have to fail."""
+        """Return ids of results that must fail."""
         members = declared.members(self.spec.group)
         names = {"all": members, "last": members[-1:], "same": self.nodes(declared)}[self.red]
         return {self.spec.id_on(name) for name in (self.nodes(declared) if self.everywhere else names)}
@@ -74,7 +74,7 @@ class Fault:
 
 @cache
 def faults() -> Mapping[str, Fault]:
-    """All faults by the key of their check."""
+    """Return all faults by the key of their check."""
     rows: dict[str, dict[str, Any]] = {}
     for file in _FILES:
         rows |= yaml.safe_load(file.read_text(encoding="utf-8"))
@@ -83,7 +83,7 @@ def faults() -> Mapping[str, Fault]:
 
 
 def variables(declared: Inventory, node: str) -> dict[str, str]:
-    """What a fault's commands see of the plan."""
+    """Return the plan's values for a fault's commands."""
     cluster, record = declared.cluster, declared.nodes[node]
     workers = declared.members("role_worker")
     gpus = declared.nodes[workers[-1]].get("gpus") or {}
@@ -117,7 +117,7 @@ def variables(declared: Inventory, node: str) -> dict[str, str]:
 
 
 def _of_kubernetes(scheduler: Mapping[str, Any]) -> dict[str, str]:
-    """What faults of Kubernetes see besides."""
+    """Return further values for faults of Kubernetes."""
     namespace = scheduler["namespaces"][0]
     return {
         "ENDPOINT": scheduler["endpoint"].partition(":")[0],

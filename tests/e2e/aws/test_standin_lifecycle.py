@@ -1,4 +1,4 @@
-"""An ordinary pulumi_aws program lives its whole life against the stand-in. What is shown is about programs, never about AWS."""
+"""The whole life of an ordinary pulumi_aws program against the stand-in. The results concern programs, never AWS."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Cluster:
     made: str
 
     def worker(self, number: int) -> dict[str, Any]:
-        """A worker as EC2 describes it."""
+        """Return EC2's description of a worker."""
         ident = self.program.resources()[f"Instance worker{number}"]["id"]
         found: dict[str, Any] = self.account.client("ec2").describe_instances(InstanceIds=[ident])["Reservations"][0]["Instances"][0]
         return found
 
 
 def present(account: AwsAccount) -> list[str]:
-    """Everything of ours in the account."""
+    """Return every resource of the stack in the account."""
     ec2, iam, name = account.client("ec2"), account.client("iam"), [{"Name": "tag-key", "Values": ["rackwright.stack"]}]
     living = [{"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]}]
     found = {
@@ -62,7 +62,7 @@ def present(account: AwsAccount) -> list[str]:
 
 @pytest.fixture(scope="module")
 def cluster(aws_account: AwsAccount, new_program: NewProgram, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
-    """Previewed and brought up."""
+    """Return the cluster, previewed and deployed."""
     aws_account.reset()
     made = new_program(tmp_path_factory.mktemp("cluster") / "p", str(ROOT / "tests/standins/program"), key=PUBLIC_KEY)
     previewed = made.pulumi("preview", "--stack", "dev")
@@ -70,22 +70,22 @@ def cluster(aws_account: AwsAccount, new_program: NewProgram, tmp_path_factory: 
     return Cluster(made, aws_account, previewed, untouched, made.up())
 
 
-def test_a_preview_promises_what_up_makes_and_makes_nothing(cluster: Cluster) -> None:
+def test_preview_matches_up_and_creates_nothing(cluster: Cluster) -> None:
     assert "+ 46 to create" in cluster.previewed
     assert cluster.present_after_preview == []
     assert "+ 46 created" in cluster.made
 
 
-def test_a_second_up_changes_nothing(cluster: Cluster) -> None:
+def test_second_up_changes_nothing(cluster: Cluster) -> None:
     assert "46 unchanged" in cluster.program.up("--expect-no-changes")
 
 
-def test_a_refresh_of_what_nobody_touched_finds_nothing(cluster: Cluster) -> None:
+def test_refresh_of_unchanged_resources_finds_nothing(cluster: Cluster) -> None:
     assert "46 unchanged" in cluster.program.drift()
 
 
-def test_outputs_have_the_types_that_the_package_declares(cluster: Cluster) -> None:
-    """Lists that hold at most one item are flattened by the package; a list in their place would kill the program."""
+def test_outputs_have_declared_types(cluster: Cluster) -> None:
+    """The package flattens lists with at most one item; a list in their place would crash the program."""
     outputs = cluster.program.outputs()
     assert outputs["subnet of the file system"].startswith("subnet-")
     assert outputs["one image"] is True
@@ -93,13 +93,13 @@ def test_outputs_have_the_types_that_the_package_declares(cluster: Cluster) -> N
     assert outputs["mount"]
 
 
-def test_eight_cards_survive_the_launch_with_their_types(cluster: Cluster) -> None:
+def test_launch_keeps_types_of_eight_cards(cluster: Cluster) -> None:
     interfaces = sorted(cluster.worker(0)["NetworkInterfaces"], key=lambda one: one["Attachment"]["NetworkCardIndex"])
     seen = [(one["Attachment"]["NetworkCardIndex"], one["Attachment"]["DeviceIndex"], one["InterfaceType"]) for one in interfaces]
     assert seen == [(0, 0, "efa"), *((card, 1, "efa-only") for card in range(1, 8))]
 
 
-def test_an_instance_does_what_its_template_says(cluster: Cluster) -> None:
+def test_instance_follows_its_template(cluster: Cluster) -> None:
     worker, record = cluster.worker(0), cluster.program.resources()
     assert worker["Placement"]["GroupName"] == record["PlacementGroup tight"]["id"]
     assert worker["CapacityReservationId"] == record["CapacityReservation reserved"]["id"]
@@ -107,18 +107,18 @@ def test_an_instance_does_what_its_template_says(cluster: Cluster) -> None:
     assert worker["InstanceType"] == "p5.48xlarge"
 
 
-def test_a_security_group_lets_nothing_out_unasked(cluster: Cluster) -> None:
+def test_security_group_denies_undeclared_egress(cluster: Cluster) -> None:
     ident = cluster.program.resources()["SecurityGroup door"]["id"]
     group = cluster.account.client("ec2").describe_security_groups(GroupIds=[ident])["SecurityGroups"][0]
     assert group["IpPermissionsEgress"] == []
     assert [rule["IpRanges"][0]["CidrIp"] for rule in group["IpPermissions"]] == ["192.0.2.0/24"]
 
 
-def test_what_another_hand_changed_is_named_and_healed(cluster: Cluster) -> None:
+def test_refresh_reports_and_up_repairs_external_changes(cluster: Cluster) -> None:
     ec2, record = cluster.account.client("ec2"), cluster.program.resources()
     lost = cluster.worker(1)["InstanceId"]
     ec2.terminate_instances(InstanceIds=[lost])
-    ec2.create_tags(Resources=[record["Vpc net"]["id"]], Tags=[{"Key": "who", "Value": "somebody"}])
+    ec2.create_tags(Resources=[record["Vpc net"]["id"]], Tags=[{"Key": "who", "Value": "another-user"}])
     hole = [{"IpProtocol": "tcp", "FromPort": 23, "ToPort": 23, "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}]
     ec2.authorize_security_group_ingress(GroupId=record["SecurityGroup door"]["id"], IpPermissions=hole)
     cluster.account.client("iam").detach_role_policy(
@@ -126,7 +126,7 @@ def test_what_another_hand_changed_is_named_and_healed(cluster: Cluster) -> None
     )
 
     said = cluster.program.drift()
-    assert all(word in said for word in (lost, "who", "somebody", "0.0.0.0/0", "AmazonSSMManagedInstanceCore")), said
+    assert all(word in said for word in (lost, "who", "another-user", "0.0.0.0/0", "AmazonSSMManagedInstanceCore")), said
     assert "~ 2 to update" in said
     assert "- 2 to delete" in said
     assert "42 unchanged" in said
@@ -136,12 +136,12 @@ def test_what_another_hand_changed_is_named_and_healed(cluster: Cluster) -> None
     assert cluster.worker(1)["InstanceId"] != lost
 
 
-def test_a_changed_program_changes_in_place_what_can_be(cluster: Cluster) -> None:
+def test_changed_program_updates_in_place(cluster: Cluster) -> None:
     before = cluster.program.resources()
     changed = {"capacity": 2400, "limit": "200.5", "size": 40, "login": "t3.large", "night": "cron(0 22 * * ? *)", "tokens": "optional"}
     cluster.program.configure(**changed)
     said = cluster.program.up()
-    # In place: file system, budget, disk, login, schedule, template. The workers hang on the template's version.
+    # In place: file system, budget, disk, login, schedule, template. The workers depend on the template's version.
     assert "~ 6 updated" in said
     assert "+-2 replaced" in said
 

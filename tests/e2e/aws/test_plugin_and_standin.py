@@ -1,4 +1,4 @@
-"""The project itself, its own plugin beside the stand-in: what a test of a real stack in this account builds on."""
+"""The project's own plugin beside the stand-in, in one program: the base for tests of real stacks in this account."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def test_both_plugins_serve_one_program(aws_account: AwsAccount, tmp_path: Path)
     project = clone(tmp_path / "checkout")
     project.environment = aws_account.within(project.environment)
     (project.folder / "infra/__main__.py").write_text(PROGRAM)
-    project.must("up")
+    project.run_checked("up")
     name = project.resources()["access"]["id"]
     assert aws_account.client("ec2").describe_key_pairs(KeyNames=[name])["KeyPairs"][0]["KeyType"] == "ed25519"
-    assert "3 unchanged" in project.must("refresh").output
-    project.must("destroy")
+    assert "3 unchanged" in project.run_checked("refresh").output
+    project.run_checked("destroy")
     assert name not in [pair["KeyName"] for pair in aws_account.client("ec2").describe_key_pairs()["KeyPairs"]]
