@@ -200,6 +200,27 @@ def test_users_add_lines_to_slurm_conf_and_let_slurmd_find_the_gpus() -> None:
     assert "\nAutoDetect=nvidia\n" in rendered(CLUSTERS["lab"], "slurm_controller", "etc/slurm/gres.conf", **given)
 
 
+def test_health_check_ends_before_the_next_one() -> None:
+    """Slurm 26.05 requires a timeout below the interval, and has 60 s for both; the releases before do not know the setting."""
+    assert "HealthCheckTimeout" not in rendered(CLUSTERS["lab"], "slurm_controller", "etc/slurm/slurm.conf")
+    newer = rendered(CLUSTERS["lab"], "slurm_controller", "etc/slurm/slurm.conf", _slurm_controller_version="26.05")
+    assert "\nHealthCheckTimeout=59\n" in newer
+
+
+def test_declared_mail_program_is_the_only_one() -> None:
+    given = {"slurm_controller_parameters": {"MailProg": "/usr/bin/mail"}}
+    lines = rendered(CLUSTERS["lab"], "slurm_controller", "etc/slurm/slurm.conf", **given).splitlines()
+    assert [line for line in lines if line.startswith("MailProg=")] == ["MailProg=/usr/bin/mail"]
+
+
+@pytest.mark.parametrize(("memory_mib", "pool_mib"), [(65536, 4096), (16384, 2048), (4096, 512), (2048, 512), (1024, 256), (128, 64)])
+def test_buffer_pool_is_what_slurmdbd_recommends_where_it_fits(memory_mib: int, pool_mib: int) -> None:
+    cluster = lab("debian-13")
+    cluster["nodes"]["controller"]["memory_mib"] = memory_mib
+    text = rendered(cluster, "slurmdbd", "etc/mysql/mariadb.conf.d/90-rackwright.cnf")
+    assert f"\ninnodb_buffer_pool_size = {pool_mib}M\n" in text
+
+
 def test_a_power_request_is_one_file_per_node_and_replaces_the_opposite_one(tmp_path: Path) -> None:
     """The seam to whoever runs the machines."""
     program = rendered(CLUSTERS["lab-power-saving"], "slurm_controller", "usr/local/libexec/rackwright/slurm-power")
