@@ -42,7 +42,7 @@ EDITS: dict[str, dict[str, Any]] = {
     "hardware": {
         "groups.worker.cpus": 4,
         "groups.worker.gpus.model": "a100",
-        "groups.login.memory": "4GiB",
+        "groups.login.memory": "16GiB",
         "storage.sharedfs.size": "9GiB",
     },
     "second-server": {"groups.storage.count": 2},

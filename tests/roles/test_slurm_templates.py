@@ -27,7 +27,8 @@ TREE = [
 
 
 def node(name: str, roles: list[str], os_name: str) -> dict[str, Any]:
-    return {"name": name, "roles": roles, "os": os_name, "memory_mib": 65536 if "accounting" in roles else 2048}
+    gpus = {"simulated": name != "big0"} if "worker" in roles else None
+    return {"name": name, "roles": roles, "os": os_name, "memory_mib": 65536 if "accounting" in roles else 2048, "gpus": gpus}
 
 
 def lab(os_name: str, power_saving: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -106,11 +107,12 @@ CLUSTERS = {
 }
 TREE_FILE = "etc/slurm/topology.conf"
 CONTROLLER = ["etc/slurm/slurm.conf", "etc/slurm/gres.conf", "etc/slurm/cgroup.conf"]
+PLUGINS = "etc/slurm/plugstack.conf"
 KEPT_ONCE = ("etc/slurm/slurm.conf", "etc/slurm/gres.conf")
 ACCOUNTING = ["etc/slurm/slurmdbd.conf", "etc/mysql/mariadb.conf.d/90-rackwright.cnf", "etc/mysql/rackwright-accounting.sql"]
 UNIT = "etc/systemd/system/slurmd.service.d/rackwright.conf"
 FILES = [
-    *(("lab", "slurm_controller", path) for path in CONTROLLER),
+    *(("lab", "slurm_controller", path) for path in [*CONTROLLER, PLUGINS]),
     *(("lab", "slurmdbd", path) for path in ACCOUNTING),
     ("lab", "slurm_worker", "etc/default/slurmd"),
     ("lab", "slurm_worker", "etc/rackwright/health.json"),
@@ -124,6 +126,7 @@ FILES = [
     *(("mixed", "slurm_controller", path) for path in CONTROLLER),
     ("mixed", "slurm_controller", TREE_FILE),
     ("mixed", "slurm_worker", "etc/default/slurmd"),
+    ("mixed", "slurm_worker", UNIT),
 ]
 
 
@@ -198,6 +201,44 @@ def test_users_add_lines_to_slurm_conf_and_let_slurmd_find_the_gpus() -> None:
     given = {"slurm_controller_parameters": {"MessageTimeout": 30}, "slurm_controller_gres_autodetect": "nvidia"}
     assert "\nMessageTimeout=30\n" in rendered(CLUSTERS["lab"], "slurm_controller", "etc/slurm/slurm.conf", **given)
     assert "\nAutoDetect=nvidia\n" in rendered(CLUSTERS["lab"], "slurm_controller", "etc/slurm/gres.conf", **given)
+
+
+def test_slurmd_of_real_gpus_starts_after_their_daemons() -> None:
+    """Simulated GPUs have a unit that precedes slurmd itself."""
+    for gpus, expected in ((None, False), ({"simulated": True}, False), ({"simulated": False}, True)):
+        cluster = lab("debian-13")
+        cluster["nodes"]["worker"]["gpus"] = gpus
+        templar = Templar(DataLoader(), variables=variables(cluster, "slurm_worker"))
+        assert templar.template(trust_as_template("{{ slurm_worker_awaits_gpus | bool }}")) is expected
+        order = "\nAfter=nvidia-persistenced.service nvidia-fabricmanager.service\n"
+        assert (order in rendered(cluster, "slurm_worker", UNIT)) is expected
+
+
+def test_plugstack_names_no_file_by_a_pattern() -> None:
+    """slurmctld skips such files when it sends its configuration to the nodes."""
+    lines = rendered(CLUSTERS["lab"], "slurm_controller", PLUGINS, slurm_controller_plugins=["optional spank_site.so"]).splitlines()
+    assert [line for line in lines if not line.startswith("#")] == ["optional spank_site.so"]
+
+
+def test_health_check_ends_before_the_next_one() -> None:
+    """Slurm 26.05 requires a timeout below the interval, and has 60 s for both; the releases before do not know the setting."""
+    assert "HealthCheckTimeout" not in rendered(CLUSTERS["lab"], "slurm_controller", "etc/slurm/slurm.conf")
+    newer = rendered(CLUSTERS["lab"], "slurm_controller", "etc/slurm/slurm.conf", _slurm_controller_version="26.05")
+    assert "\nHealthCheckTimeout=59\n" in newer
+
+
+def test_declared_mail_program_is_the_only_one() -> None:
+    given = {"slurm_controller_parameters": {"MailProg": "/usr/bin/mail"}}
+    lines = rendered(CLUSTERS["lab"], "slurm_controller", "etc/slurm/slurm.conf", **given).splitlines()
+    assert [line for line in lines if line.startswith("MailProg=")] == ["MailProg=/usr/bin/mail"]
+
+
+@pytest.mark.parametrize(("memory_mib", "pool_mib"), [(65536, 4096), (16384, 2048), (4096, 512), (2048, 512), (1024, 256), (128, 64)])
+def test_buffer_pool_is_what_slurmdbd_recommends_where_it_fits(memory_mib: int, pool_mib: int) -> None:
+    cluster = lab("debian-13")
+    cluster["nodes"]["controller"]["memory_mib"] = memory_mib
+    text = rendered(cluster, "slurmdbd", "etc/mysql/mariadb.conf.d/90-rackwright.cnf")
+    assert f"\ninnodb_buffer_pool_size = {pool_mib}M\n" in text
 
 
 def test_a_power_request_is_one_file_per_node_and_replaces_the_opposite_one(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +23,12 @@ def _read() -> dict[str, Any]:
 def releases() -> tuple[str, ...]:
     """The releases that are known."""
     return tuple(_read()["releases"])
+
+
+def support_ends(version: str) -> date:
+    """Return the last day of a known release's support (kubernetes.io/releases)."""
+    found: date = _read()["support_ends"][version.rpartition(".")[0]]
+    return found
 
 
 def containerd(os: str) -> str | None:

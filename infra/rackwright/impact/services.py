@@ -22,8 +22,6 @@ _SLURMD_RESTARTED: Final = ("debian-12", "ubuntu-22.04", "ubuntu-24.04")
 """Releases whose slurmd reads the controller's configuration only at its start (roles/slurm_worker, `_slurm_worker_is_old`)."""
 _WITHOUT_SACKD: Final = (*_SLURMD_RESTARTED, "rocky-9")
 _CAUSES: Final = (UpdatePolicy.RESTART, UpdatePolicy.MEMBERS, UpdatePolicy.REPLACE, UpdatePolicy.ADOPT, UpdatePolicy.RECABLE)
-_BUFFER: Final = (64, 4096, 8)
-"""MiB at least and at most, and share of memory, that the accounting database uses (roles/slurmdbd)."""
 
 
 @dataclass(frozen=True)
@@ -99,15 +97,16 @@ def _slurm(plan: Plan) -> Iterator[tuple[str, str, Daemon]]:
             continue
         controls, works = Role.CONTROLLER in node.roles, Role.WORKER in node.roles
         servers = () if controls else scheduler.controllers
+        awaits_gpus = node.gpus is not None and not node.gpus.simulated
         if controls:
             yield "slurmctld", node.name, Daemon(configuration, reads, reloads=node.os not in _RESTARTED_ON_EVERY_CHANGE)
         if works and node.os in _SLURMD_RESTARTED:
-            yield "slurmd", node.name, Daemon((servers, power, configuration), reads)
+            yield "slurmd", node.name, Daemon((servers, power, awaits_gpus, configuration), reads)
         elif works:
             yield (
                 "slurmd",
                 node.name,
-                Daemon((servers, power), (("scheduler", "power_saving"), ("scheduler", "backup_controllers"), ("groups",))),
+                Daemon((servers, power, awaits_gpus), (("scheduler", "power_saving"), ("scheduler", "backup_controllers"), ("groups",))),
             )
         if Role.LOGIN in node.roles and not controls and not works and node.os not in _WITHOUT_SACKD:
             yield "sackd", node.name, Daemon(servers, (("scheduler", "backup_controllers"), ("groups",)))
@@ -139,11 +138,15 @@ def _slurm_conf(plan: Plan, said: Slurm) -> tuple[Any, ...]:
 
 
 def _accounting(plan: Plan) -> Iterator[tuple[str, str, Daemon]]:
-    least, most, share = _BUFFER
     for node in plan.nodes:
         if node.is_in and Role.ACCOUNTING in node.roles:
-            facts = max(least, min(node.memory_mib // share, most))
+            facts = _buffer_pool(node.memory_mib)
             yield "mariadb", node.name, Daemon(facts, (("groups", node.group, "memory"), ("nodes", node.name, "memory")))
+
+
+def _buffer_pool(memory_mib: int) -> int:
+    """Return the MiB that the accounting database keeps on a node (roles/slurmdbd, `slurmdbd_buffer_pool`)."""
+    return max(64, min(max(memory_mib // 8, 512), memory_mib // 4, 4096))
 
 
 def _storage(plan: Plan) -> Iterator[tuple[str, str, Daemon]]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from rackwright.catalog.kubernetes import containerd, releases
+from rackwright.catalog.kubernetes import containerd, releases, support_ends
 from rackwright.model.finding import Severity, did_you_mean
 from rackwright.model.groups import Role
 from rackwright.model.scheduler.kubernetes import Source
@@ -47,6 +47,20 @@ def kubernetes_version(case: RuleContext) -> Iterator[Violation]:
     if declared is not None and declared.version not in releases():
         hint = did_you_mean(declared.version, releases()) or f"use one of {', '.join(releases())}"
         yield Violation("scheduler.version", f"`{declared.version}` is not in the catalogue of releases", hint)
+
+
+@rule("kubernetes-end-of-life", Severity.WARNING)
+def kubernetes_end_of_life(case: RuleContext) -> Iterator[Violation]:
+    """A release whose support has ended gets no security fixes. The lab is exempt: its bundle has one release, and it serves nobody."""
+    declared = case.kubernetes
+    if declared is None or declared.version not in releases() or case.cluster.target.publishes_ports:
+        return
+    ended = support_ends(declared.version)
+    if ended < case.today:
+        supported = [version for version in releases() if support_ends(version) >= case.today]
+        cause = f"support of Kubernetes {declared.version} ended on {ended:%Y-%m-%d} (kubernetes.io/releases)"
+        hint = f"use one of {', '.join(supported)} (only 1.34.1 was run)" if supported else "update the catalogue of releases"
+        yield Violation("scheduler.version", cause, hint)
 
 
 @rule("kubernetes-cgroups", Severity.WARNING)

@@ -54,6 +54,8 @@ class VersionSelection:
         return [(gpu, compatibility.modules_of(gpu, self.software.kernel_modules)) for gpu in self.gpus]
 
 
+_NCCL_NEEDS_NEWER_EFA: Final = (2, 28, 9)
+"""First NCCL for which aws-ofi-nccl#1055 reports deadlocks; 2.27.7 ran there."""
 Conflict = tuple[str, str]
 """Path and cause."""
 Judge = Callable[[VersionSelection], Iterator[Conflict]]
@@ -241,6 +243,21 @@ def pyxis(choice: VersionSelection) -> Iterator[Conflict]:
     enroot, minimum = choice.versions.get("enroot"), requirement("pyxis-enroot")
     if enroot is not None and "pyxis" in choice.versions and version_key(enroot) < version_key(minimum):
         yield choice.where("enroot"), f"pyxis {choice.versions['pyxis']} needs enroot {minimum} or later, not {enroot}"
+
+
+@rule("software-nccl-efa", Severity.WARNING)
+def nccl_efa(case: RuleContext) -> Iterator[Violation]:
+    """NCCL 2.28.9 deadlocks with plugins for EFA that were not tested with it (aws-ofi-nccl#1055)."""
+    choice = _choice(case)
+    efa = case.cluster.rdma.efa if case.cluster.rdma else None
+    minimum = requirement("efa-installer-nccl-2.28.9")
+    if choice is None or efa is None or version_key(choice.versions["nccl"]) < _NCCL_NEEDS_NEWER_EFA:
+        return
+    if version_key(efa.version) < version_key(minimum):
+        cause = (
+            f"the NCCL plugin of EFA installer {efa.version} was not tested with NCCL {choice.versions['nccl']}, and deadlocks are reported"
+        )
+        yield Violation("rdma.efa.version", cause, f"use EFA installer {minimum} or later, or pin `software.versions.nccl` to 2.27")
 
 
 @version_rule("software-gpudirect")
