@@ -19,6 +19,7 @@ from cluster.harness.probe import Probe
 from cluster.harness.transport import local_slowness
 from cluster.probes import control, kubernetes
 from cluster.probes.access import SSH_SAYS
+from cluster.probes.causes import cause_of
 from cluster.probes.identity import CLOCK
 from cluster.probes.slurm import NODES, SlurmNode
 from cluster.probes.smoke import SMOKE, Smoke
@@ -95,7 +96,12 @@ def ask(judge: Judge, owed: Expected) -> Ask:
 
     def answer(question: Probe[Any] | Outlook, of: str | None = None) -> Any:
         asked = of or owed.node
-        return judge.gathering.seen(question, asked) if isinstance(question, Outlook) else judge.gathering.answer(question, asked)
+        if isinstance(question, Outlook):
+            return judge.gathering.seen(question, asked)
+        try:
+            return judge.gathering.answer(question, asked)
+        except UndeterminedError as error:
+            raise cause_of(question, asked, judge.gathering, judge.reports) or error from None
 
     return answer
 

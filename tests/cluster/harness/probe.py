@@ -23,6 +23,10 @@ class NodeBusy(Exception):
     """The nodes that a job check is about run users' jobs, so that it sent none there."""
 
 
+class DaemonDown(UndeterminedError):
+    """A node has no answer because one of its daemons is down, which another check of the run reports."""
+
+
 class Stage(IntEnum):
     """When a question is asked. A later one may be made of earlier answers; job stages start together with the passive ones."""
 
