@@ -69,6 +69,29 @@ class TestOnTheNode:
         monkeypatch.setattr(collector, "lines", lambda path: ["mangle"])
         assert sorted(collector.filters()) == ["inet rackwright", "ip nat", "iptables mangle"]
 
+    def test_drops_beside_the_firewalls_table_are_listed_by_chain(self, monkeypatch):
+        told = (
+            "table inet rackwright {\n\tchain input {\n\t\ttype filter hook input priority filter; policy drop;\n\t\tdrop\n\t}\n}\n"
+            "table inet mine {\n\tset drop {\n\t\ttype ipv4_addr\n\t\telements = { 203.0.113.4 }\n\t}\n\n\tchain early {\n"
+            '\t\ttype filter hook input priority -10; policy accept;\n\t\tlog prefix "drop me" accept\n'
+            '\t\tiifname "ib0" tcp dport 22 counter drop\n\t\ttcp dport vmap { 22 : accept, 23 : drop }\n\t}\n}\n'
+            "table ip other {\n\tchain forward {\n\t\ttype filter hook forward priority filter; policy drop;\n\t}\n}\n"
+            "# Warning: table ip filter is managed by iptables-nft, do not touch!\ntable ip filter {\n\tchain INPUT {\n"
+            '\t\tudp dport 53 counter xt target "REJECT"\n\t}\n\n\tchain KUBE-FIREWALL {\n\t\tcounter drop\n\t}\n}\n'
+        )
+        monkeypatch.setattr(collector, "checked", lambda *command: told)
+        assert list(collector.drops()) == [
+            'inet mine early: iifname "ib0" tcp dport 22 counter drop',
+            "inet mine early: tcp dport vmap { 22 : accept, 23 : drop }",
+            "ip other forward: type filter hook forward priority filter; policy drop;",
+            'ip filter INPUT: udp dport 53 counter xt target "REJECT"',
+        ]
+
+    def test_a_command_that_fails_is_no_empty_answer(self):
+        with pytest.raises(RuntimeError, match="no such path"):
+            collector.checked("sh", "-c", "echo no such path >&2; exit 1")
+        assert collector.checked("a-command-that-is-not-installed") == ""
+
     def test_a_setting_is_told_in_one_form_and_one_that_the_kernel_lacks_is_left_out(self, monkeypatch):
         def lines(path):
             if path != "/proc/sys/net/ipv4/tcp_rmem":

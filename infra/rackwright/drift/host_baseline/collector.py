@@ -54,6 +54,16 @@ SETTINGS = (
     "vm.overcommit_memory", "vm.swappiness", "vm.zone_reclaim_mode",
 )  # fmt: skip
 """Settings that decide who may do what, how fast a network is, and what memory does; none that the kernel changes by itself."""
+JUDGED_TABLES = frozenset(
+    ["inet rackwright", "inet f2b-table", "inet firewalld", "inet netavark", "inet calico", "inet flannel-ipv4", "inet flannel-ipv6"]
+    + [family + name for family in ("ip ", "ip6 ") for name in ("kube-proxy", "libvirt_network", "calico", "flannel-ipv4", "flannel-ipv6")]
+)
+"""The table that a check compares with its file, and tables that programs change at any time: fail2ban, firewalld, netavark, Calico,
+flannel, kube-proxy in nftables mode, libvirt."""
+PROGRAM_CHAINS = ("DOCKER", "KUBE-", "CNI-", "cali-", "CILIUM_", "FLANNEL-", "NETAVARK", "LIBVIRT_", "f2b-")
+"""Beginnings of the names of chains that such programs change in the tables of iptables."""
+DROPPED = re.compile(r'^[^"]*("[^"]*"[^"]*)*\b(drop|reject)\b|xt target "REJECT"')
+"""Statements that end a packet, outside of quoted text, and the target that iptables-nft leaves: nft(8), VERDICT STATEMENT."""
 PROTOCOLS = (("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07"))
 """Tables of /proc/net with the state of a socket that waits: proc(5), include/net/tcp_states.h."""
 
@@ -247,6 +257,32 @@ def filters() -> dict[str, str]:
     return found
 
 
+def checked(*command: str) -> str:
+    """Return what a command prints, and nothing if there is no such command; raise RuntimeError if the command fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=15)
+    except FileNotFoundError:
+        return ""
+    if done.returncode:
+        raise RuntimeError(" ".join(command) + ": " + done.stderr.decode("utf-8", "replace").strip()[:200])
+    return done.stdout.decode("utf-8", "replace")
+
+
+def drops() -> dict[str, str]:
+    """Return rules and policies that drop packets, by table and chain: nft(8). A check compares rackwright's own table with its file."""
+    found: dict[str, str] = {}
+    table = chain = ""
+    for line in checked("nft", "--stateless", "list", "ruleset").splitlines():
+        words = line.split()
+        if line.startswith("table "):
+            table = " ".join(words[1:3])
+        elif line.startswith("\t") and not line.startswith("\t\t"):
+            chain = words[1] if words[:1] == ["chain"] else ""
+        elif chain and table not in JUDGED_TABLES and not chain.startswith(PROGRAM_CHAINS) and DROPPED.search(line):
+            found[table + " " + chain + ": " + line.strip()] = "there"
+    return found
+
+
 def settings() -> dict[str, str]:
     """What the kernel was told: sysctl(8). One that this kernel lacks is left out."""
     found: dict[str, str] = {}
@@ -268,7 +304,7 @@ def node() -> dict[str, str]:
 
 KINDS = {
     "accounts": accounts, "groups": groups, "keys": keys, "etc": etc, "cron": cron, "setuid": setuid, "packages": packages,
-    "units": units, "mounts": mounts, "links": links, "listening": listening, "filters": filters,
+    "units": units, "mounts": mounts, "links": links, "listening": listening, "filters": filters, "drops": drops,
     "settings": settings, "node": node,
 }  # fmt: skip
 
