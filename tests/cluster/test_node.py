@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from cluster.harness.cells import Unread
+from cluster.harness.cells import Lines, Unread
+from cluster.probes.directories import OWNERSHIP, directories_of
 from cluster.probes.identity import CLOCK, HOSTS, IDENTITY, INODES, MEMORY, NETWORK, REBOOT, RESOLVED, SPACE, SYSTEM
 from cluster.probes.neighbours import WAYS
 from rackwright.errors import UndeterminedError
@@ -43,6 +44,16 @@ def test_machine_id_is_unique(node, ask, members, expect):
         except UndeterminedError:  # the check of that node reports the error
             continue
     expect(f"shared with {', '.join(twins)}" if twins else "its own", "its own")
+
+
+def test_directories_match_defaults(judge, node, ask, expect):
+    """Without the sticky bit any user replaces the files of others, and a directory that others write to hands them the programs in it."""
+    found, wanted = ask(OWNERSHIP), directories_of(judge.place(node.name))
+    needed = {path: one for path, one in wanted.items() if path in found or found.unread or not one.optional}
+    shown = {
+        path: str(one) if one.allows(*found[path]) else "{} {:04o}".format(*found[path]) for path, one in needed.items() if path in found
+    }
+    expect(Lines(shown, found.unread), {path: str(one) for path, one in needed.items()})
 
 
 def test_time_zone_matches_plan(cluster, ask, expect):

@@ -118,6 +118,19 @@ class TestOnTheNode:
         monkeypatch.setattr(collector, "digest", lambda path: "there")
         assert list(collector.etc()) == ["/etc/rc3.d/S01acct", "/etc/rc3.d/README", "/etc/init.d/munge", "/etc/init.d/acct"]
 
+    def test_owner_and_mode_of_directories_are_listed(self, monkeypatch, tmp_path):
+        (tmp_path / "tree" / "deep").mkdir(parents=True)
+        (tmp_path / "tree" / "file").write_text("x")
+        (tmp_path / "shared").mkdir()
+        (tmp_path / "shared").chmod(0o1777)
+        (tmp_path / "tree" / "deep").chmod(0o2770)
+        (tmp_path / "tree").chmod(0o755)
+        monkeypatch.setattr(collector, "PLACES", (f"{tmp_path}/shared", f"{tmp_path}/not-there"))
+        monkeypatch.setattr(collector, "OWN_TREES", (f"{tmp_path}/tree", f"{tmp_path}/no-tree"))
+        own = f"{(tmp_path / 'tree').stat().st_uid}:{(tmp_path / 'tree').stat().st_gid}"
+        expected = {"shared": "1777", "tree": "0755", "tree/deep": "2770"}
+        assert collector.directories() == {f"{tmp_path}/{name}": f"{mode} {own}" for name, mode in expected.items()}
+
     def test_of_a_file_it_tells_mode_owner_and_a_digest(self, tmp_path):
         file = tmp_path / "secret"
         file.write_text("hush")

@@ -26,6 +26,16 @@ LEVEL = re.compile(r"/etc/rc[0-6S]\.d/[SK]\d\d(.+)")
 """Links that start a script of init.d at a runlevel: init.d(7), update-rc.d(8)."""
 NATIVE = ("/etc/systemd/system/", "/usr/lib/systemd/system/", "/lib/systemd/system/")
 """Where a unit lies that systemd takes before such a script: systemd-sysv-generator(8)."""
+OWN_TREES = ("/etc", "/usr/local/lib/rackwright", "/usr/local/libexec/rackwright")
+"""Trees of which every directory is compared."""
+PLACES = (
+    "/", "/boot", "/dev/shm", "/opt", "/root", "/run", "/run/lock", "/srv", "/tmp", "/usr", "/usr/bin", "/usr/lib", "/usr/libexec",
+    "/usr/local", "/usr/local/bin", "/usr/local/lib", "/usr/local/sbin", "/usr/sbin", "/usr/share", "/var", "/var/cache", "/var/lib",
+    "/var/log", "/var/spool", "/var/spool/cron", "/var/spool/cron/crontabs", "/var/tmp",
+    "/var/lib/etcd", "/var/lib/kubelet", "/var/lib/mfs", "/var/lib/munge", "/var/lib/mysql", "/var/lib/rackwright", "/var/lib/slurm",
+    "/var/lib/slurm/slurmctld", "/var/lib/slurm/slurmd", "/var/log/kubernetes", "/var/log/munge", "/var/log/slurm",
+)  # fmt: skip
+"""Single directories that are compared: the system's, and those that the roles or their packages create outside of /etc."""
 LARGEST = 4 * 1024 * 1024
 """Bytes of a file under /etc whose contents count; of a larger one its size does."""
 UID_MIN = 1000
@@ -152,6 +162,17 @@ def etc() -> dict[str, str]:
             path = os.path.join(folder, name)
             if path not in CHANGING and not unheard(path):
                 put(found, path)
+    return found
+
+
+def directories() -> dict[str, str]:
+    """Owner and mode of directories, of the system and of the roles."""
+    found: dict[str, str] = {}
+    for top in PLACES:
+        put(found, top)
+    for top in OWN_TREES:
+        for folder, _, _ in os.walk(top):
+            put(found, folder)
     return found
 
 
@@ -303,7 +324,8 @@ def node() -> dict[str, str]:
 
 
 KINDS = {
-    "accounts": accounts, "groups": groups, "keys": keys, "etc": etc, "cron": cron, "setuid": setuid, "packages": packages,
+    "accounts": accounts, "groups": groups, "keys": keys, "etc": etc, "directories": directories, "cron": cron, "setuid": setuid,
+    "packages": packages,
     "units": units, "mounts": mounts, "links": links, "listening": listening, "filters": filters, "drops": drops,
     "settings": settings, "node": node,
 }  # fmt: skip
