@@ -92,6 +92,26 @@ class TestOnTheNode:
             collector.checked("sh", "-c", "echo no such path >&2; exit 1")
         assert collector.checked("a-command-that-is-not-installed") == ""
 
+    def test_reservations_are_listed_without_their_times(self, monkeypatch):
+        told = (
+            "ReservationName=course StartTime=2026-11-26T09:00:00 EndTime=2026-11-26T17:00:00 Duration=08:00:00 Nodes=worker[0-1] "
+            "NodeCnt=2 CoreCnt=16 Features=(null) PartitionName=gpu Flags=WEEKLY Users=eve Groups=(null) Accounts=(null) State=INACTIVE\n"
+        )
+        monkeypatch.setattr(collector, "runs", lambda name: True)
+        monkeypatch.setattr(collector, "checked", lambda *command: told)
+        assert collector.reservations() == {"course": "Nodes worker[0-1], Users eve, Accounts (null), Flags WEEKLY"}
+        monkeypatch.setattr(collector, "checked", lambda *command: "No reservations in the system\n")
+        assert collector.reservations() == {}
+
+    def test_slurm_is_asked_only_where_slurmctld_runs(self, monkeypatch):
+        monkeypatch.setattr(collector, "checked", lambda *command: pytest.fail("scontrol was called"))
+        monkeypatch.setattr(collector.os, "listdir", lambda path: ["self", "7", "8"])
+        stats = {"/proc/7/stat": ["7 (slurmctld) T 1 7 7"], "/proc/8/stat": ["8 (slurm (d)) S 1 8 8"]}
+        monkeypatch.setattr(collector, "lines", stats.__getitem__)
+        assert collector.reservations() == {}
+        stats["/proc/7/stat"] = ["7 (slurmctld) S 1 7 7"]
+        assert collector.runs("slurmctld") and collector.runs("slurm (d)") and not collector.runs("slurmd")
+
     def test_a_setting_is_told_in_one_form_and_one_that_the_kernel_lacks_is_left_out(self, monkeypatch):
         def lines(path):
             if path != "/proc/sys/net/ipv4/tcp_rmem":
@@ -165,6 +185,11 @@ class TestCompared:
         (only,) = differences("lab", "worker0", self.WAS, {**self.WAS, kind: part})
         assert (only.node, only.subject, only.live, only.category) == ("worker0", f"traces.{kind} {name}", value or "nothing", category)
         assert "rackwright drift lab --update-baseline" in only.remedy
+
+    @pytest.mark.parametrize(("before", "after", "named"), [(None, "a", True), ("a", "b", True), ("a", None, False)])
+    def test_reservation_counts_when_it_appears_and_not_when_it_ends(self, before, after, named):
+        was, now = ({"node": {"life": "1"}, "reservations": {"x": value} if value else {}} for value in (before, after))
+        assert [one.subject for one in differences("lab", "login0", was, now)] == (["traces.reservations x"] if named else [])
 
     def test_the_same_is_no_difference(self):
         assert list(differences("lab", "worker0", self.WAS, self.WAS)) == []

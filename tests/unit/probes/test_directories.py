@@ -72,7 +72,7 @@ def test_nodes_outside_of_slurm_are_asked_only_about_the_system():
 
 
 def test_a_line_that_cannot_be_read_is_unknown():
-    with pytest.raises(UndeterminedError, match="a line is .*777 root /tmp"):
+    with pytest.raises(UndeterminedError, match=r"a line is .*777 root /tmp"):
         judged(GOOD.replace("1777 root /tmp", "?777 root /tmp"))
 
 

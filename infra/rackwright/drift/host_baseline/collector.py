@@ -304,6 +304,28 @@ def drops() -> dict[str, str]:
     return found
 
 
+def runs(name: str) -> bool:
+    """Return whether a process of this name runs, and no signal has stopped it: proc(5), stat."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            before, _, after = lines("/proc/" + pid + "/stat")[0].rpartition(")")
+            if before.partition("(")[2] == name and after.split()[0] not in "TtZX":
+                return True
+    return False
+
+
+def reservations() -> dict[str, str]:
+    """Return reservations of Slurm on its controller, without their times: a weekly one has new times every week."""
+    found: dict[str, str] = {}
+    told = checked("scontrol", "--oneliner", "show", "reservations") if runs("slurmctld") else ""
+    for line in told.splitlines():
+        fields = dict(word.split("=", 1) for word in line.split() if "=" in word)
+        if "ReservationName" in fields:
+            kept = [name + " " + fields.get(name, "") for name in ("Nodes", "Users", "Accounts", "Flags")]
+            found[fields["ReservationName"]] = ", ".join(kept)
+    return found
+
+
 def settings() -> dict[str, str]:
     """What the kernel was told: sysctl(8). One that this kernel lacks is left out."""
     found: dict[str, str] = {}
@@ -327,7 +349,7 @@ KINDS = {
     "accounts": accounts, "groups": groups, "keys": keys, "etc": etc, "directories": directories, "cron": cron, "setuid": setuid,
     "packages": packages,
     "units": units, "mounts": mounts, "links": links, "listening": listening, "filters": filters, "drops": drops,
-    "settings": settings, "node": node,
+    "settings": settings, "reservations": reservations, "node": node,
 }  # fmt: skip
 
 

@@ -12,6 +12,8 @@ Kinds = Mapping[str, Mapping[str, str]]
 """State of one node: kind -> name -> value."""
 NOTHING: Final = "nothing"
 INSTANCE_KEY: Final = "life"
+TEMPORARY: Final = frozenset({"reservations"})
+"""Kinds whose values end by themselves: only new and changed ones are differences."""
 _GUARDED: Final = (
     "/etc/ssh/",
     "/etc/pam.d/",
@@ -30,7 +32,7 @@ def differences(stack: str, node: str, was: Kinds, now: Kinds) -> Iterator[Drift
     for kind in sorted(set(was) & set(now)):
         for name in sorted({*was[kind], *now[kind]} - {INSTANCE_KEY}):
             before, after = was[kind].get(name, NOTHING), now[kind].get(name, NOTHING)
-            if before != after:
+            if before != after and not (kind in TEMPORARY and after == NOTHING):
                 yield DriftItem(Layer.BEHAVIOUR, node, subject(kind, name), before, after, _category(kind, name), _remedy(stack, node))
 
 
