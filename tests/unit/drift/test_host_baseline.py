@@ -79,7 +79,7 @@ class TestOnTheNode:
             "# Warning: table ip filter is managed by iptables-nft, do not touch!\ntable ip filter {\n\tchain INPUT {\n"
             '\t\tudp dport 53 counter xt target "REJECT"\n\t}\n\n\tchain KUBE-FIREWALL {\n\t\tcounter drop\n\t}\n}\n'
         )
-        monkeypatch.setattr(collector, "checked", lambda *command: told)
+        monkeypatch.setattr(collector, "run", lambda *command, strict: told)
         assert list(collector.drops()) == [
             'inet mine early: iifname "ib0" tcp dport 22 counter drop',
             "inet mine early: tcp dport vmap { 22 : accept, 23 : drop }",
@@ -89,8 +89,8 @@ class TestOnTheNode:
 
     def test_a_command_that_fails_is_no_empty_answer(self):
         with pytest.raises(RuntimeError, match="no such path"):
-            collector.checked("sh", "-c", "echo no such path >&2; exit 1")
-        assert collector.checked("a-command-that-is-not-installed") == ""
+            collector.run("sh", "-c", "echo no such path >&2; exit 1", strict=True)
+        assert collector.run("a-command-that-is-not-installed", strict=True) == ""
 
     def test_reservations_are_listed_without_their_times(self, monkeypatch):
         told = (
@@ -98,19 +98,58 @@ class TestOnTheNode:
             "NodeCnt=2 CoreCnt=16 Features=(null) PartitionName=gpu Flags=WEEKLY Users=eve Groups=(null) Accounts=(null) State=INACTIVE\n"
         )
         monkeypatch.setattr(collector, "runs", lambda name: True)
-        monkeypatch.setattr(collector, "checked", lambda *command: told)
+        monkeypatch.setattr(collector, "run", lambda *command, strict: told)
         assert collector.reservations() == {"course": "Nodes worker[0-1], Users eve, Accounts (null), Flags WEEKLY"}
-        monkeypatch.setattr(collector, "checked", lambda *command: "No reservations in the system\n")
+        monkeypatch.setattr(collector, "run", lambda *command, strict: "No reservations in the system\n")
         assert collector.reservations() == {}
 
     def test_slurm_is_asked_only_where_slurmctld_runs(self, monkeypatch):
-        monkeypatch.setattr(collector, "checked", lambda *command: pytest.fail("scontrol was called"))
+        monkeypatch.setattr(collector, "run", lambda *command, strict: pytest.fail("scontrol was called"))
         monkeypatch.setattr(collector.os, "listdir", lambda path: ["self", "7", "8"])
         stats = {"/proc/7/stat": ["7 (slurmctld) T 1 7 7"], "/proc/8/stat": ["8 (slurm (d)) S 1 8 8"]}
         monkeypatch.setattr(collector, "lines", stats.__getitem__)
         assert collector.reservations() == {}
         stats["/proc/7/stat"] = ["7 (slurmctld) S 1 7 7"]
         assert collector.runs("slurmctld") and collector.runs("slurm (d)") and not collector.runs("slurmd")
+
+    def test_routes_rules_and_permanent_neighbours_are_listed(self, monkeypatch):
+        told = {
+            "-4 route": [
+                {"dst": "default", "gateway": "10.61.0.1", "dev": "eth0", "protocol": "dhcp", "metric": 100, "flags": ["linkdown"]},
+                {"dst": "10.61.0.0/24", "dev": "eth0", "protocol": "kernel", "scope": "link", "prefsrc": "10.61.0.24", "flags": []},
+                {"type": "blackhole", "dst": "203.0.113.0/24", "table": "100", "flags": []},
+                {"type": "local", "dst": "10.61.0.24", "dev": "eth0", "table": "local", "protocol": "kernel", "flags": []},
+                {"dst": "10.62.0.0/24", "gateway": "10.61.0.9", "dev": "eth0", "protocol": "bird", "flags": []},
+                {"dst": "10.63.1.0/24", "dev": "cni0", "protocol": "kernel", "scope": "link", "flags": []},
+            ],
+            "-4 rule": [{"priority": 0, "src": "all", "table": "local"}, {"priority": 99, "src": "10.61.0.24", "table": "100"}],
+            "-4 neighbour": [
+                {"dst": "10.61.0.25", "dev": "eth0", "lladdr": "02:00:00:00:00:19", "state": ["PERMANENT"]},
+                {"dst": "10.63.2.0", "dev": "flannel.1", "lladdr": "02:00:00:00:00:20", "state": ["PERMANENT"]},
+            ],
+            "-6 route": [
+                {"dst": "fe80::/64", "dev": "eth0", "protocol": "kernel", "metric": 256, "flags": [], "pref": "medium", "expires": 9}
+            ],
+        }
+        monkeypatch.setattr(collector.os.path, "exists", lambda path: path == "/proc/net/if_inet6")
+        monkeypatch.setattr(
+            collector, "run", lambda *command, strict: json.dumps(told[" ".join(command[2:4])]) if " ".join(command[2:4]) in told else ""
+        )
+        assert collector.routes() == {
+            "route -4 default table main metric 100": "dev eth0 gateway 10.61.0.1 protocol dhcp",
+            "route -4 10.61.0.0/24 table main metric 0": "dev eth0 prefsrc 10.61.0.24 protocol kernel scope link",
+            "route -4 203.0.113.0/24 table 100 metric 0": "type blackhole",
+            "rule -4 priority 0 src all table local": "there",
+            "rule -4 priority 99 src 10.61.0.24 table 100": "there",
+            "neighbour 10.61.0.25 eth0": "02:00:00:00:00:19",
+            "route -6 fe80::/64 table main metric 256": "dev eth0 protocol kernel",
+        }
+
+    def test_a_node_without_ipv6_is_asked_about_ipv4_alone(self, monkeypatch):
+        families = []
+        monkeypatch.setattr(collector.os.path, "exists", lambda path: False)
+        monkeypatch.setattr(collector, "run", lambda *command, strict: families.append(command[2]) or "")
+        assert collector.routes() == {} and set(families) == {"-4"}
 
     def test_a_setting_is_told_in_one_form_and_one_that_the_kernel_lacks_is_left_out(self, monkeypatch):
         def lines(path):

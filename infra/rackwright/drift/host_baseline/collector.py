@@ -15,6 +15,7 @@ import socket
 import stat
 import struct
 import subprocess
+from typing import Any
 
 CHANGING = {
     "/etc/ld.so.cache", "/etc/machine-id", "/etc/mtab", "/etc/adjtime", "/etc/.updated", "/etc/.pwd.lock", "/etc/resolv.conf.tmp",
@@ -48,6 +49,8 @@ CONTAINERS = re.compile(
 """Mounts that come and go with pods, jobs and logins."""
 VOLATILE_MOUNT_OPTIONS = re.compile(r"(^|,)(size|nr_inodes|inode64|index|lowerdir|upperdir|workdir|fd|pgrp|timeout|pipe_ino)(=[^,]*)?")
 """Options of a mount that say nothing of how it is used."""
+LEARNED = ("ra", "redirect", "babel", "bgp", "bird", "eigrp", "isis", "ospf", "openr", "rip", "zebra")
+"""Protocols of routes that daemons, and the kernel from router advertisements, add and remove: ip-route(8), /etc/iproute2/rt_protos."""
 DYNAMIC = re.compile(r"^(veth|cni|cali|lxc|flannel|tunl|docker|podman|kube-)")
 """Links that pods bring."""
 SETTINGS = (
@@ -84,12 +87,14 @@ def lines(path: str) -> list[str]:
         return file.read().splitlines()
 
 
-def run(*command: str) -> str:
-    """What a command prints; nothing where there is no such command."""
+def run(*command: str, strict: bool = False) -> str:
+    """What a command prints; nothing where there is no such command. `strict`: raise RuntimeError if the command fails."""
     try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=15)
+        done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=15)
     except FileNotFoundError:
         return ""
+    if strict and done.returncode:
+        raise RuntimeError(" ".join(command) + ": " + done.stderr.decode("utf-8", "replace").strip()[:200])
     return done.stdout.decode("utf-8", "replace")
 
 
@@ -247,6 +252,34 @@ def links() -> dict[str, str]:
     return found
 
 
+def routes() -> dict[str, str]:
+    """Routes, policy rules and permanent neighbours: ip(8). Those of the kernel's table local follow from the addresses."""
+    found: dict[str, str] = {}
+    for family in ("-4", "-6") if os.path.exists("/proc/net/if_inet6") else ("-4",):
+        for one in asked("ip", "-json", family, "route", "show", "table", "all"):
+            if one.get("table") != "local" and one.get("protocol") not in LEARNED and not DYNAMIC.match(one.get("dev", "")):
+                name = " ".join(["route", family, one["dst"], "table", str(one.get("table", "main")), "metric", str(one.get("metric", 0))])
+                found[name] = "; ".join(filter(None, [found.get(name), plain(one, ("dst", "table", "metric", "flags", "expires", "pref"))]))
+        for one in asked("ip", "-json", family, "rule", "show"):
+            if not DYNAMIC.match(one.get("iif", "")) and not DYNAMIC.match(one.get("oif", "")):
+                found["rule " + family + " " + plain(one, ())] = "there"
+        for one in asked("ip", "-json", family, "neighbour", "show", "nud", "permanent"):
+            if not DYNAMIC.match(one["dev"]):
+                found["neighbour " + one["dst"] + " " + one["dev"]] = one.get("lladdr", "none")
+    return found
+
+
+def asked(*command: str) -> list[dict[str, Any]]:
+    """Return the list that a command prints as JSON, and an empty one if it prints nothing."""
+    kept: list[dict[str, Any]] = json.loads(run(*command, strict=True) or "[]")
+    return kept
+
+
+def plain(values: dict[str, Any], without: tuple[str, ...]) -> str:
+    """Return values as words, in the order of their names."""
+    return " ".join(name + " " + json.dumps(values[name]).strip('"') for name in sorted(values) if name not in without)
+
+
 def address(text: str) -> tuple[str, int]:
     """Address and port of a row of /proc/net/tcp: words of 32 bits in the machine's own order."""
     host, _, port = text.partition(":")
@@ -278,22 +311,11 @@ def filters() -> dict[str, str]:
     return found
 
 
-def checked(*command: str) -> str:
-    """Return what a command prints, and nothing if there is no such command; raise RuntimeError if the command fails."""
-    try:
-        done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=15)
-    except FileNotFoundError:
-        return ""
-    if done.returncode:
-        raise RuntimeError(" ".join(command) + ": " + done.stderr.decode("utf-8", "replace").strip()[:200])
-    return done.stdout.decode("utf-8", "replace")
-
-
 def drops() -> dict[str, str]:
     """Return rules and policies that drop packets, by table and chain: nft(8). A check compares rackwright's own table with its file."""
     found: dict[str, str] = {}
     table = chain = ""
-    for line in checked("nft", "--stateless", "list", "ruleset").splitlines():
+    for line in run("nft", "--stateless", "list", "ruleset", strict=True).splitlines():
         words = line.split()
         if line.startswith("table "):
             table = " ".join(words[1:3])
@@ -317,7 +339,7 @@ def runs(name: str) -> bool:
 def reservations() -> dict[str, str]:
     """Return reservations of Slurm on its controller, without their times: a weekly one has new times every week."""
     found: dict[str, str] = {}
-    told = checked("scontrol", "--oneliner", "show", "reservations") if runs("slurmctld") else ""
+    told = run("scontrol", "--oneliner", "show", "reservations", strict=True) if runs("slurmctld") else ""
     for line in told.splitlines():
         fields = dict(word.split("=", 1) for word in line.split() if "=" in word)
         if "ReservationName" in fields:
@@ -348,7 +370,7 @@ def node() -> dict[str, str]:
 KINDS = {
     "accounts": accounts, "groups": groups, "keys": keys, "etc": etc, "directories": directories, "cron": cron, "setuid": setuid,
     "packages": packages,
-    "units": units, "mounts": mounts, "links": links, "listening": listening, "filters": filters, "drops": drops,
+    "units": units, "mounts": mounts, "links": links, "routes": routes, "listening": listening, "filters": filters, "drops": drops,
     "settings": settings, "reservations": reservations, "node": node,
 }  # fmt: skip
 
