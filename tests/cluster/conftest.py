@@ -101,7 +101,7 @@ def ask(judge: Judge, owed: Expected) -> Ask:
         try:
             return judge.gathering.answer(question, asked)
         except UndeterminedError as error:
-            raise cause_of(question, asked, judge.gathering, judge.reports) or error from None
+            raise cause_of(question, asked, judge.gathering, judge.declared, judge.reports) or error from None
 
     return answer
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cluster.probes.sshd import HOST_KEYS, OFFER, SETTINGS, parse_known_hosts
+from cluster.probes.units import SSH_SERVERS, SUSPENDED, UNITS
 from rackwright.errors import UndeterminedError
 
 
@@ -35,6 +36,16 @@ def test_host_key_matches_pinned_key(node, ask, judge, expect):
 def test_host_keys_are_private(ask, expect):
     """A user who reads a host key can impersonate the node."""
     expect(ask(HOST_KEYS).exposed, ())
+
+
+def test_daemon_responds(ask, expect):
+    """Connections that stand already go on without the daemon, so that the next login is the first to notice."""
+    units = ask(UNITS)
+    # An alias is shown under the name of its unit.
+    states = [units[name].state for name in SSH_SERVERS if name in units and units[name].state != "not-found"]
+    if not states or units.unread:
+        raise UndeterminedError(f"systemd shows neither {' nor '.join(SSH_SERVERS)} on this node, or a line cannot be read")
+    expect(", ".join(dict.fromkeys(states)), "not suspended", holds=SUSPENDED.isdisjoint(states))
 
 
 def test_login_allows_tcp_forwarding(ask, expect):

@@ -120,12 +120,12 @@ def _absent(item: Any, reason: str, stack: str) -> Result:
 
 
 def _without_unfounded_skips(checks: list[Result]) -> list[Result]:
-    """Return the results; one that was skipped for a daemon that is down is unknown, unless a check of the same node failed."""
-    failed = {check.node for check in checks if check.verdict is Verdict.FAILED}
-    why = "skipped because a daemon is down, but no check of the node failed"
+    """Return the results; one that was skipped for a daemon that is down is unknown, unless it names a result that failed."""
+    failed = [check.id for check in checks if check.verdict is Verdict.FAILED]
+    why = "skipped because a daemon is down, but the result that reports it did not fail"
     return [
         replace(check, verdict=Verdict.UNKNOWN, reason=f"{why}: {check.found}")
-        if check.verdict is Verdict.SKIPPED and check.reason == SkipReason.DAEMON_DOWN and check.node not in failed
+        if check.verdict is Verdict.SKIPPED and check.reason == SkipReason.DAEMON_DOWN and not any(one in check.found for one in failed)
         else check
         for check in checks
     ]

@@ -30,7 +30,7 @@ class SkipReason(StrEnum):
     NODE_BUSY = "node-busy"
     """A job check on a node that runs users' jobs: the jobs are not disturbed, and they show that the node works."""
     DAEMON_DOWN = "daemon-down"
-    """A daemon of the node is down, which another check of the same node reports, and this check has no answer without it."""
+    """A daemon is down, which another result of the run reports, and this check has no answer without the daemon."""
 
 
 class NotRunReason(StrEnum):

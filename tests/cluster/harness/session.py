@@ -19,6 +19,7 @@ from cluster.harness import transport
 from cluster.harness.gather import Gathering
 from cluster.harness.machine import OUTLOOKS, Outlook
 from cluster.harness.probe import PROBES, Probe, Stage
+from cluster.probes.causes import SuspendedUnits
 from cluster.probes.identity import CLOCK
 from rackwright.catalog.checks import Kind, Level, checks
 from rackwright.errors import InputError
@@ -76,7 +77,7 @@ def run(declared: Inventory, owed: Manifest, chosen: argparse.Namespace) -> Repo
     folder = chosen.results.parent
     write_json(invalidate(declared, owed, started), folder)
     signal.signal(signal.SIGTERM, _interrupt)
-    gathering = Gathering(declared, chosen.ssh_config, *_questions(owed))
+    gathering = Gathering(declared, chosen.ssh_config, *_questions(owed), suspensions=SuspendedUnits(declared))
     gathering.start()
     judged = _Judged()
     try:

@@ -9,7 +9,7 @@ from typing import Final
 
 from cluster.harness.cells import Lines, lines_of, quoted, read_each_line
 from cluster.harness.probe import Probe
-from cluster.probes.slurm import expand, fields
+from cluster.probes.slurm import OF_CONTROLLER, expand, fields
 from rackwright.errors import UndeterminedError
 
 PARTITION_DEFAULTS: Final[Mapping[str, str]] = {
@@ -195,6 +195,8 @@ _FORMS: Final[Mapping[str, Callable[[str], str]]] = {
 
 FILE = Probe("slurm-file", on="role_controller", command="cat /etc/slurm/slurm.conf", parse=parse_file)
 PARTITION_OPTIONS = Probe(
-    "slurm-partition-options", on="role_controller", command="scontrol --oneliner show partitions", parse=parse_options
+    "slurm-partition-options", on="role_controller", command="scontrol --oneliner show partitions", parse=parse_options, needs=OF_CONTROLLER
 )
-NODE_OPTIONS = Probe("slurm-node-options", on="role_controller", command="scontrol --oneliner show nodes", parse=parse_options)
+NODE_OPTIONS = Probe(
+    "slurm-node-options", on="role_controller", command="scontrol --oneliner show nodes", parse=parse_options, needs=OF_CONTROLLER
+)

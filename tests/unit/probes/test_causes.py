@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
+from cluster import probes
 from cluster.harness.compare import Expect
 from cluster.harness.judge import Judge, judge
-from cluster.harness.probe import Raw
-from cluster.probes.causes import cause_of
+from cluster.harness.probe import PROBES, Raw
+from cluster.probes.causes import CHECKS, ELSEWHERE, SuspendedUnits, cause_of
+from cluster.probes.munge import CREDENTIAL
 from cluster.probes.slurm import CONFIGURATION, PING
 from cluster.probes.units import UNITS
+from rackwright.catalog.checks import checks
 from rackwright.errors import UndeterminedError
 from rackwright.report.verdict import SkipReason, Verdict
 
@@ -19,18 +23,31 @@ NO_SOURCE = Raw(
     rc=1, err="scontrol: error: fetch_config: DNS SRV lookup failed\nscontrol: fatal: Could not establish a configuration source\n"
 )
 NO_FILES = Raw(rc=0, out="")
-REPORTED = {("slurm.node_daemon_runs", "worker1")}
+DECLARED = SimpleNamespace(members=lambda group: ("login0",) if group in ("role_controller", "role_accounting") else ())
+REPORTED = {("slurm.node_daemon_runs", "worker1"), ("munge.service_runs", "worker1"), ("slurm.controller_runs", "login0")}
+LATE = Raw(trouble="slurm-ping: no answer within 8 s", lacked=0.0)
+
+
+def unit(name, state="active", process="S", freezer="running"):
+    """A block of the answer to the question on units."""
+    shown = f"Id={name}\nLoadState=loaded\nActiveState={state}\nUnitFileState=enabled\nFreezerState={freezer}\nMainPID=7\n"
+    return f"{shown}ProcessState={process}\n"
 
 
 class Answers:
-    """Answers of worker1 as a run has them."""
+    """Answers of worker1, and of login0 to the question on units, as a run has them."""
 
-    def __init__(self, state="inactive", **changed):
-        units = f"Id=slurmd.service\nLoadState=loaded\nActiveState={state}\nUnitFileState=enabled\n"
-        self.raws = {UNITS: Raw(out=units), PING: NO_SOURCE, CONFIGURATION: NO_FILES}
-        self.raws |= {{"units": UNITS, "ping": PING, "files": CONFIGURATION}[name]: raw for name, raw in changed.items()}
+    def __init__(self, state="inactive", login0="", **changed):
+        self.raws = {UNITS: Raw(out=unit("slurmd.service", state)), PING: NO_SOURCE, CONFIGURATION: NO_FILES}
+        self.raws |= {
+            {"units": UNITS, "ping": PING, "files": CONFIGURATION, "credential": CREDENTIAL}[name]: raw for name, raw in changed.items()
+        }
+        self.login0 = Raw(out=login0) if login0 else Raw(trouble="login0 is unreachable")
 
     def raw(self, probe, node):
+        if node == "login0":
+            assert probe is UNITS
+            return self.login0
         assert node == "worker1"
         return self.raws[probe]
 
@@ -41,14 +58,14 @@ class Answers:
 def found(probe, answers, reported=REPORTED):
     with pytest.raises(UndeterminedError):  # without an answer in the first place
         answers.answer(probe, "worker1")
-    return cause_of(probe, "worker1", answers, lambda key, node: (key, node) in reported)
+    return cause_of(probe, "worker1", answers, DECLARED, lambda key, node: (key, node) in reported)
 
 
 @pytest.mark.parametrize("probe", [PING, CONFIGURATION], ids=lambda probe: probe.name)
 @pytest.mark.parametrize("state", ["inactive", "failed", "activating"])
 def test_missing_configuration_follows_from_stopped_slurmd(probe, state):
     cause = found(probe, Answers(state))
-    assert str(cause) == f"slurmd.service is {state} on worker1, which slurm.node_daemon_runs reports"
+    assert str(cause) == f"slurmd.service is {state} on worker1: slurm.node_daemon_runs[worker1]"
     assert judge(cause, Expect()) == (Verdict.SKIPPED, SkipReason.DAEMON_DOWN)
 
 
@@ -72,10 +89,46 @@ def test_ping_that_searches_dns_too_long_follows():
         (PING, Answers(units=Raw(trouble="units: no answer within 8 s", lacked=0.0))),
         (PING, Answers(units=Raw(out="Id=munge.service\nLoadState=loaded\nActiveState=active\nUnitFileState=enabled\n"))),
         (PING, Answers("")),
+        (PING, Answers("active", unit("slurmctld.service"), ping=LATE)),
+        (PING, Answers("active", unit("slurmctld.service", "inactive", process=""), ping=LATE)),
+        (PING, Answers("active", unit("slurmctld.service", process="T"), ping=Raw(rc=127, err="sh: 1: scontrol: not found"))),
+        (PING, Answers("active", unit("slurmctld.service", process="T"), ping=Raw(trouble="worker1 stopped answering: no end"))),
+        (PING, Answers("active", unit("munge.service", process="T"), ping=LATE)),
+        (CONFIGURATION, Answers("active", unit("slurmctld.service", process="T"), files=LATE)),
+        (CREDENTIAL, Answers(units=Raw(out=unit("munge.service")), credential=LATE)),
     ],
 )
 def test_other_causes_stay_unknown(probe, answers):
     assert found(probe, answers) is None
+
+
+@pytest.mark.parametrize("raw", [LATE, Raw(trouble="not asked", held="x"), Raw(rc=1, err="Unable to contact slurm controller")])
+@pytest.mark.parametrize(
+    ("process", "freezer", "words"),
+    [("T", "running", "suspended by a signal"), ("t", "running", "by a debugger"), ("S", "frozen", "frozen")],
+)
+def test_missing_answers_follow_from_suspended_daemons(process, freezer, words, raw):
+    raw = replace(raw, rc=2) if raw.rc else raw  # status 1 is an answer of `scontrol ping`
+    own = Answers(units=Raw(out=unit("munge.service", process=process, freezer=freezer)), credential=raw)
+    assert words in str(found(CREDENTIAL, own)) and "munge.service_runs[worker1]" in str(found(CREDENTIAL, own))
+    other = Answers("active", unit("slurmctld.service", process=process, freezer=freezer), ping=raw)
+    assert str(found(PING, other)).endswith("on login0: slurm.controller_runs[login0]")
+
+
+def test_suspended_units_hold_the_questions_that_wait_for_them():
+    units = SuspendedUnits(DECLARED)
+    units.tell("login0", "units", Raw(out=unit("slurmctld.service", process="T") + "\n" + unit("munge.service")))
+    assert units.holding("worker1", "slurm-ping") == units.holding("login0", "slurm-nodes") == "slurmctld.service on login0"
+    assert [units.holding("worker1", name) for name in ("munge-credential", "slurm-configuration", "not-a-question")] == ["", "", ""]
+    units.tell("worker1", "units", Raw(trouble="worker1 is unreachable"))
+    units.tell("worker1", "clock", Raw(out=unit("munge.service", process="T")))
+    assert units.holding("worker1", "munge-credential") == ""
+
+
+def test_every_unit_that_is_needed_has_a_check_that_reports_it():
+    probes.load()
+    needed = {unit for probe in PROBES.values() for unit in probe.needs} | {unit for units in ELSEWHERE.values() for unit in units}
+    assert needed <= set(CHECKS) and set(CHECKS.values()) <= set(checks())
 
 
 @pytest.mark.parametrize("reported", [set(), {("slurm.node_daemon_runs", "worker0")}, {("slurm.node_is_usable", "worker1")}])

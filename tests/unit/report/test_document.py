@@ -96,15 +96,20 @@ class TestDaemonThatIsDown:
     @pytest.fixture
     def skipped(self, green):
         one = green["slurm.controller_answers_here[worker1]"]
-        return replace(one, verdict=Verdict.SKIPPED, reason=SkipReason.DAEMON_DOWN, found="slurmd.service is inactive on worker1")
+        return replace(
+            one,
+            verdict=Verdict.SKIPPED,
+            reason=SkipReason.DAEMON_DOWN,
+            found="slurmd.service is inactive on worker1: slurm.node_daemon_runs[worker1]",
+        )
 
-    def test_skip_stands_beside_a_failed_check_of_the_node(self, report, green, skipped):
+    def test_skip_stands_beside_the_failed_result_that_it_names(self, report, green, skipped):
         failed = replace(green["slurm.node_daemon_runs[worker1]"], verdict=Verdict.FAILED, reason="expected active, found inactive")
         found = report({**green, skipped.id: skipped, failed.id: failed})
         assert (found.verdict, found.totals["skipped"], found.totals["unknown"]) == (Verdict.FAILED, 1, 0)
 
-    @pytest.mark.parametrize("elsewhere", [None, "slurm.node_daemon_runs[worker0]"])
-    def test_skip_without_a_failed_check_of_the_node_is_unknown(self, report, green, skipped, elsewhere):
+    @pytest.mark.parametrize("elsewhere", [None, "slurm.node_daemon_runs[worker0]", "munge.service_runs[worker1]"])
+    def test_skip_without_the_failed_result_that_it_names_is_unknown(self, report, green, skipped, elsewhere):
         other = {elsewhere: replace(green[elsewhere], verdict=Verdict.FAILED, reason="stopped")} if elsewhere else {}
         found = report({**green, skipped.id: skipped, **other})
         (unknown,) = [check for check in found.checks if check.verdict is Verdict.UNKNOWN]

@@ -339,7 +339,7 @@ def runs(name: str) -> bool:
 def reservations() -> dict[str, str]:
     """Return reservations of Slurm on its controller, without their times: a weekly one has new times every week."""
     found: dict[str, str] = {}
-    told = run("scontrol", "--oneliner", "show", "reservations", strict=True) if runs("slurmctld") else ""
+    told = run("scontrol", "--oneliner", "show", "reservations", strict=True) if runs("slurmctld") and runs("munged") else ""
     for line in told.splitlines():
         fields = dict(word.split("=", 1) for word in line.split() if "=" in word)
         if "ReservationName" in fields:
