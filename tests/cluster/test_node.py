@@ -5,7 +5,7 @@ from __future__ import annotations
 from cluster.harness.cells import Lines, Unread
 from cluster.probes.directories import OWNERSHIP, directories_of
 from cluster.probes.identity import CLOCK, HOSTS, IDENTITY, INODES, MEMORY, NETWORK, REBOOT, RESOLVED, SPACE, SYSTEM
-from cluster.probes.neighbours import WAYS
+from cluster.probes.neighbours import REACHES, WAYS
 from rackwright.errors import UndeterminedError
 
 
@@ -128,6 +128,31 @@ def test_no_packet_loss(ask, expect, limit):
         raise UndeterminedError("the node could not send all pings in time; missing replies may still be in flight")
     found = ", ".join(f"{way.lost:.0f} % on the round trip to {way.address}" for way in heard)
     expect(found, f"at most {limit:g} %", holds=min(way.lost for way in heard) <= limit)
+
+
+def test_neighbours_reachable(node, ask, expect):
+    """A cable, a switch port or a rule that separates two nodes is noticed by a job that needs both, hours later."""
+    mine = ask(REACHES)
+    if mine and not any(reach.answered for reach in mine.values()):
+        raise UndeterminedError(f"no reply to ping from {', '.join(mine)}: ICMP is filtered, or the node is cut off")
+    missing = [key for key, reach in mine.items() if not reach.answered and not is_neighbours_fault(reach, mine, ask)]
+    expect(dict.fromkeys(missing, "no reply"), dict.fromkeys(missing, "a reply"))
+    if mine.unread:
+        raise UndeterminedError(f'a ping could not be sent: "{mine.unread[0]}"')
+
+
+def is_neighbours_fault(reach, mine, ask):
+    """Return whether a neighbour that does not reply reaches nobody on that network either: its own check reports it.
+
+    A node that itself gets no reply there is at fault, or as much at fault.
+    """
+    if not any(other.answered for other in mine.values() if other.network == reach.network):
+        return False
+    try:
+        theirs = [other for other in ask(REACHES, of=reach.neighbour).values() if other.network == reach.network]
+    except UndeterminedError:
+        return True
+    return not any(other.answered for other in theirs)
 
 
 def test_memory_matches_plan(node, ask, expect, limit):
