@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from ansible.module_utils import rackwright_slurm_shares as shares
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.rackwright_systemd import suspended_units
 
 DOCUMENTATION = r"""
 module: rackwright_slurm_accounting
@@ -135,6 +136,9 @@ def sacctmgr(*words: str) -> str:
 
 def apply(wanted: dict[str, Any], check: bool) -> list[str]:
     """Query the accounting, add missing entries, and return them."""
+    # Check mode does not wait: a run restarts these units first.
+    if check and (suspended := suspended_units("munge.service", "slurmdbd.service", "mariadb.service")):
+        raise AccountingError("; ".join(suspended))
     listing = sacctmgr("--noheader", "--parsable2", "show", "association", "format=Cluster,Account,User")
     lacking = missing(parse_associations(listing), wanted["cluster"], wanted["account"], wanted["users"])
     steps = additions(lacking, wanted["cluster"], wanted["account"])

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.rackwright_systemd import suspended_units
 
 DOCUMENTATION = r"""
 module: rackwright_slurm_drain
@@ -321,6 +322,9 @@ def main() -> None:
     told: dict[str, Any] = {}
     failure = ""
     try:
+        # Check mode does not wait: a run restarts these units first.
+        if module.check_mode and (suspended := suspended_units("munge.service", "slurmctld.service")):
+            raise SlurmError("; ".join(suspended))
         apply(service, module.params)
     except SlurmError as error:
         failure = str(error)

@@ -14,7 +14,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.rackwright_file_tree import TREE_ARGUMENTS, PathError, Tree
 from ansible.module_utils.rackwright_probe import probe, ticks
 from ansible.module_utils.rackwright_start_digest import Digests, changed_at, digest, files_under, read_stamp, remove_stamp, write_stamp
-from ansible.module_utils.rackwright_systemd import Live, Systemd, UnitError
+from ansible.module_utils.rackwright_systemd import FROZEN, Live, Systemd, UnitError
 
 DOCUMENTATION = r"""
 module: rackwright_systemd_units
@@ -249,6 +249,8 @@ class Units:
         remove_stamp(self.stamps, name)
         if self.live[name].active == "failed":
             self.systemd.call("reset-failed", "--", name)
+        if self.live[name].suspended == FROZEN:
+            self.systemd.call("thaw", "--", name)
         blocking = () if unit["wait"] else ("--no-block",)
         done = self.systemd.call(action, *blocking, "--", name)
         self.changed_units.append(unit)
@@ -322,6 +324,8 @@ def needed_action(unit: dict[str, Any], live: Live, digests: Digests, stamp: dic
     """Return action and reason for a unit declared started, from its state and the recorded digests."""
     if live.active not in UP:
         return "start", f"the unit is {live.active} ({live.detail})"
+    if live.suspended:
+        return "restart", f"its main process is {live.suspended}"
     again = "reload" if unit["reload"] else "restart"
     if stamp.get("invocation") == live.invocation:
         if stamp.get("unit") != digests.unit:

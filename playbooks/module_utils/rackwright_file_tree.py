@@ -91,7 +91,7 @@ class Tree:
         if self.check:
             return
         if live is None:
-            os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+            create_parents(path)
             os.mkdir(path, 0o700)
         set_attributes(path, wanted)
 
@@ -115,7 +115,7 @@ class Tree:
     def replace(self, spec: dict[str, Any], content: bytes, wanted: Attributes) -> None:
         """Replace the content through a sibling file, so that no reader and no killed run leaves a partial file."""
         path = spec["path"]
-        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+        create_parents(path)
         # A fixed name, so that the next run overwrites the file of a killed run. The dot keeps it out of *.conf globs.
         sibling = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.rackwright")
         remove_if_there(sibling)
@@ -152,7 +152,7 @@ class Tree:
         self.altered(path, f"{'absent' if live is None else present or 'a file'}\n", f"link to {target}\n")
         if self.check:
             return
-        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+        create_parents(path)
         sibling = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.rackwright")
         remove_if_there(sibling)
         os.symlink(target, sibling)
@@ -174,6 +174,16 @@ class Tree:
             os.rmdir(path)
         else:
             os.unlink(path)
+
+
+def create_parents(path: str) -> None:
+    """Create the missing parents of a path with mode 0755, whatever the umask of the session is."""
+    parent = os.path.dirname(path)
+    if os.path.isdir(parent):
+        return
+    create_parents(parent)
+    os.mkdir(parent, 0o700)
+    os.chmod(parent, 0o755)
 
 
 def status(path: str) -> os.stat_result | None:

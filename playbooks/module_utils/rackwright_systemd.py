@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 FIELDS = (
     "LoadState,ActiveState,SubState,Result,UnitFileState,InvocationID,"
-    "InactiveExitTimestamp,InactiveExitTimestampMonotonic,NeedDaemonReload,FragmentPath,DropInPaths"
+    "InactiveExitTimestamp,InactiveExitTimestampMonotonic,NeedDaemonReload,FragmentPath,DropInPaths,MainPID,FreezerState"
 )
 
 
@@ -20,6 +20,9 @@ LONGEST_CALL = 240.0
 
 WHOLE_SECONDS = 2.0
 """Seconds by which two readings of one start differ where the clock ran on evenly: the recorded one is cut to whole seconds."""
+
+
+FROZEN = "frozen"
 
 
 class UnitError(Exception):
@@ -38,6 +41,7 @@ class Live(NamedTuple):
     started_at: float  # seconds since the epoch
     stale: bool
     unit_files: tuple[str, ...]
+    suspended: str = ""  # why its main process does not run, although the unit is active; empty if it runs
 
     @property
     def exists(self) -> bool:
@@ -106,7 +110,28 @@ def parse_record(block: str) -> Live:
         started_at=started_at(told.get("InactiveExitTimestampMonotonic", ""), told.get("InactiveExitTimestamp", "")),
         stale=told.get("NeedDaemonReload") == "yes",
         unit_files=tuple(filter(None, [told.get("FragmentPath", ""), *told.get("DropInPaths", "").split()])),
+        suspended=suspension(told.get("MainPID", "0"), told.get("FreezerState", "")),
     )
+
+
+def suspension(pid: str, freezer: str) -> str:
+    """Return why a main process does not run: frozen (systemctl(1), freeze), or stopped (proc(5), /proc/pid/stat); else an empty string."""
+    if freezer == FROZEN:
+        return FROZEN
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stream:
+            state = stream.read().rpartition(") ")[2][:1]
+    except OSError:
+        return ""
+    return {"T": "suspended by a signal", "t": "suspended by a debugger"}.get(state, "")
+
+
+def suspended_units(*names: str) -> list[str]:
+    """Return those of the units that are suspended on this node, with the reason: their clients would wait for an answer."""
+    try:
+        return [f"{name} is {live.suspended}" for name, live in Systemd().show(list(names)).items() if live.suspended]
+    except (UnitError, OSError):
+        return []  # Without systemd, the clients' own timeouts apply.
 
 
 def started_at(monotonic: str, recorded: str) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ from rackwright.catalog.checks import Kind
 from rackwright.inventory.reader import Inventory
 from rackwright.report.check_plan import Manifest
 from rackwright.report.result import Result, from_dict, result
-from rackwright.report.verdict import PARTIAL, NotRunReason, Verdict, worst
+from rackwright.report.verdict import PARTIAL, NotRunReason, SkipReason, Verdict, worst
 
 SCHEMA: Final = "rackwright.report/1"
 NOT_ENDED: Final = "did not run: its run has not finished"
@@ -95,6 +95,7 @@ def build_report(
     """Return the report of a run. Missing results are unknown, with the reason `missing` (a text, or a function of the check key)."""
     why = missing if callable(missing) else lambda _key: missing
     checks = [results.get(id_) or _absent(item, why(item.spec.key), declared.stack) for id_, item in owed.expected.items()]
+    checks = _without_unfounded_skips(checks)
     nodes = [_node(name, [check for check in checks if check.node == name]) for name in declared.nodes]
     return Report(
         stack=declared.stack,
@@ -116,6 +117,18 @@ def invalidate(declared: Inventory, owed: Manifest, started: datetime) -> Report
 
 def _absent(item: Any, reason: str, stack: str) -> Result:
     return result(item, Verdict.UNKNOWN, reason=reason, stack=stack)
+
+
+def _without_unfounded_skips(checks: list[Result]) -> list[Result]:
+    """Return the results; one that was skipped for a daemon that is down is unknown, unless it names a result that failed."""
+    failed = [check.id for check in checks if check.verdict is Verdict.FAILED]
+    why = "skipped because a daemon is down, but the result that reports it did not fail"
+    return [
+        replace(check, verdict=Verdict.UNKNOWN, reason=f"{why}: {check.found}")
+        if check.verdict is Verdict.SKIPPED and check.reason == SkipReason.DAEMON_DOWN and not any(one in check.found for one in failed)
+        else check
+        for check in checks
+    ]
 
 
 def _verdict(owed: Manifest, checks: list[Result]) -> Verdict:

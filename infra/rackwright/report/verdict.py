@@ -29,6 +29,8 @@ class SkipReason(StrEnum):
     NODE_OUT = "node-out"
     NODE_BUSY = "node-busy"
     """A job check on a node that runs users' jobs: the jobs are not disturbed, and they show that the node works."""
+    DAEMON_DOWN = "daemon-down"
+    """A daemon is down, which another result of the run reports, and this check has no answer without the daemon."""
 
 
 class NotRunReason(StrEnum):

@@ -12,7 +12,8 @@ from rackwright.inventory import BAKED
 NODE_CHECKS = (
     f"{layout.PACKAGE}/errors.py",
     *(f"{layout.CLUSTER_CHECKS}/harness/{name}.py" for name in ("arguments", "cells", "compare", "node_side", "probe")),
-    *(f"{layout.CLUSTER_CHECKS}/probes/{name}.py" for name in ("gpu", "identity", "neighbours", "nvidia_smi", "smoke", "storage", "units")),
+    *(f"{layout.CLUSTER_CHECKS}/probes/{name}.py" for name in ("directories", "gpu", "identity", "neighbours")),
+    *(f"{layout.CLUSTER_CHECKS}/probes/{name}.py" for name in ("nvidia_smi", "smoke", "storage", "units")),
     *(f"{layout.CLUSTER_CHECKS}/test_{name}.py" for name in ("gpu", "node", "storage")),
 )
 """Files of the checks that compute nodes run on themselves (roles/slurm_worker)."""

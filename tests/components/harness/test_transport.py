@@ -15,7 +15,7 @@ from support.hang import ENDLESS_SECONDS, HANG_SECONDS, try_with_longer_limits
 
 from rackwright.checks.cluster.harness.gather import Gathering
 from rackwright.checks.cluster.harness.probe import PROBES, Probe, Stage
-from rackwright.checks.cluster.harness.transport import BoundedSsh, ask_node, ask_node_in_rounds
+from rackwright.checks.cluster.harness.transport import BoundedSsh, Known, ask_node, ask_node_in_rounds
 from rackwright.drivers.daemon import start_time
 from rackwright.inventory.reader import load
 from rackwright.inventory.time_limits import SLOWEST
@@ -227,3 +227,16 @@ def test_excessive_slowness_is_capped(tmp_path, monkeypatch):
     backend = BoundedSsh("worker0", tmp_path / "ssh_config")
     ask_node(backend, QUESTIONS, HANG_SECONDS)
     assert HANG_SECONDS * SLOWEST <= backend.limit < HANG_SECONDS * (SLOWEST + 1)
+
+
+def test_question_that_a_suspended_daemon_holds_is_not_waited_for(tmp_path, monkeypatch):
+    answer = '{"name": "one", "rc": 0, "out": "here", "err": "", "trouble": "", "seconds": 0.1}'
+    script = f"echo asked >> {tmp_path}/begun; echo '{answer}'; exec sleep {ENDLESS_SECONDS}"
+    monkeypatch.setenv("PATH", standin.install(tmp_path, script))
+    told = {}
+    known = Known(told=told.__setitem__, holds=lambda name: "slurmctld.service on login0" if name == "two" and told else "")
+    started = time.monotonic()
+    found = ask_node_in_rounds(BoundedSsh("worker0", tmp_path / "ssh_config"), QUESTIONS, ENDLESS_SECONDS, known=known, rounds=3)
+    assert time.monotonic() - started < ENDLESS_SECONDS / 2 and begun(tmp_path) == ["asked"]
+    assert (told["one"].out, found["one"].out, found["two"].held) == ("here", "here", "slurmctld.service on login0")
+    assert found["two"].trouble == "two: not waited for, because slurmctld.service on login0 is suspended"

@@ -42,6 +42,15 @@ def test_all_kinds_are_brought_about_then_nothing_is_left_to_do(run: Any, tmp_pa
     assert run(files, everything)["changed_paths"] == []
 
 
+def test_parents_are_readable_under_a_private_umask(run: Any, tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        run(files, {"files": [{"path": f"{tmp_path}/deep/er/b", "content": ""}], "directories": [{"path": f"{tmp_path}/a/b/c"}]})
+    finally:
+        os.umask(before)
+    assert [mode_of(tmp_path / name) for name in ("deep", "deep/er", "a", "a/b", "a/b/c")] == [0o755] * 5
+
+
 def test_check_mode_names_what_a_run_would_alter_and_alters_nothing(run: Any, tmp_path: Path, everything: dict[str, Any]) -> None:
     told = run(files, everything, check=True)
     assert listing(tmp_path) == ["old"]

@@ -79,6 +79,15 @@ def test_a_database_that_is_away_is_an_error(run: Any, sacctmgr: Path) -> None:
     assert run(accounting, ASKED, check=True)["changed"]
 
 
+def test_check_mode_does_not_wait_for_a_suspended_daemon(run: Any, sacctmgr: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (sacctmgr / "sacctmgr").write_text(f"#!/bin/sh\ntouch {sacctmgr}/called\n")
+    monkeypatch.setattr(accounting, "suspended_units", lambda *names: [f"{names[1]} is suspended by a signal"])
+    told = run(accounting, ASKED, check=True)
+    assert told["changed"] and "slurmdbd.service is suspended by a signal" in told["msg"] and not (sacctmgr / "called").exists()
+    run(accounting, ASKED)
+    assert (sacctmgr / "called").exists()
+
+
 def test_other_output_is_an_error(run: Any, sacctmgr: Path) -> None:
     (sacctmgr / "answer").write_text("lab|root\n")
     told = run(accounting, ASKED)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -122,6 +125,38 @@ def test_a_unit_that_does_its_work_and_ends_is_started_only_where_the_work_is_no
         lab.converge(wanted)
     assert lab.manager.calls == ["enable d.service", "start d.service"]
     assert node().converge(wanted, check=True) == [("d.service", "start")]
+
+
+class TestSuspended:
+    @pytest.fixture
+    def stopped(self) -> Any:
+        """The pid of a child of this test that a signal has stopped."""
+        child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+        os.kill(child.pid, signal.SIGSTOP)
+        os.waitpid(child.pid, os.WUNTRACED)
+        yield str(child.pid)
+        child.kill()
+        child.wait()
+
+    def test_stopped_process_is_restarted_and_never_waited_for(self, node: Any, stopped: str) -> None:
+        lab = node(d_service={**UP, "MainPID": stopped})
+        wanted = unit(liveness=command("sleep", "3600"))
+        assert lab.converge(wanted, check=True) == [("d.service", "restart")]
+        assert lab.last.actions[0]["reason"] == "its main process is suspended by a signal"
+        assert lab.converge(wanted) == [("d.service", "restart")] and lab.manager.calls == ["restart d.service"]
+
+    def test_frozen_unit_is_thawed_before_its_restart(self, node: Any) -> None:
+        lab = node(d_service={**UP, "MainPID": str(os.getpid()), "FreezerState": "frozen"})
+        assert lab.converge(unit()) == [("d.service", "restart")] and lab.manager.calls == ["thaw d.service", "restart d.service"]
+
+    def test_running_process_is_left_alone(self, node: Any) -> None:
+        lab = node(d_service={**UP, "MainPID": str(os.getpid()), "FreezerState": "running"})
+        assert lab.converge(unit(), check=True) == []
+
+    def test_suspended_units_are_named(self, monkeypatch: pytest.MonkeyPatch, stopped: str) -> None:
+        manager = Manager(a_service={**UP, "MainPID": stopped}, b_service=UP)
+        monkeypatch.setattr(rackwright_systemd, "Systemd", lambda: manager)
+        assert rackwright_systemd.suspended_units("a.service", "b.service", "c.service") == ["a.service is suspended by a signal"]
 
 
 def test_check_mode_calls_nothing_that_alters(node: Any) -> None:

@@ -208,7 +208,21 @@ def test_a_node_that_was_made_anew_is_compared_with_itself(night: Night) -> None
     night.found = [()] * 2
     anew = {"worker0": {**has(tcp_80="user 0").nodes["worker0"], "node": {"life": "b"}}}
     night.traces = [has(), Traces(anew)]
-    assert [subjects(night("drift", "lab", "--json")) for _ in range(2)] == [[], []]
+    found = [subjects(night("drift", "lab", "--json"))]
+    paths.applied("lab").write_text("the node was recreated")
+    assert [*found, subjects(night("drift", "lab", "--json"))] == [[], []]
+
+
+def test_machine_id_that_changed_without_an_up_differs_until_it_is_accepted(night: Night) -> None:
+    night.found = [()] * 5
+    changed = Traces({"worker0": {**has(tcp_80="user 0").nodes["worker0"], "node": {"life": "bcdefghijk"}}})
+    night.traces = [has(), changed, changed, changed, changed]
+    found = [subjects(night("drift", "lab", "--json")) for _ in range(2)]
+    paths.applied("lab").write_text("another plan")
+    found.append(subjects(night("drift", "lab", "--json")))
+    assert found == [[], ["traces.node machine-id"], ["traces.node machine-id"]]
+    assert subjects(night("drift", "lab", "--json", "--update-baseline")) == []
+    assert subjects(night("drift", "lab", "--json")) == []
 
 
 def test_a_node_that_does_not_tell_what_it_has_is_unknown(night: Night) -> None:

@@ -97,6 +97,11 @@ class TestBehaviour:
         results = [check("unknown", id=f"x.{n}[worker0]", reason="unreachable") for n in range(9)]
         assert behaviour.look(report(*results)).unknown == (("worker0", "unreachable"),)
 
+    def test_stopped_daemon_is_one_difference_and_nothing_unknown(self):
+        skipped = check("skipped", id="slurm.controller_answers_here[worker0]", reason="daemon-down", found="slurmd.service is inactive")
+        found = behaviour.look(report(check("failed"), skipped))
+        assert (found.differences, found.unknown) == ((one(),), ())
+
     def test_another_contract_is_refused(self):
         with pytest.raises(ValueError, match=r"schema is other/1, expected rackwright\.report/1"):
             behaviour.look({**report(), "schema": "other/1"})

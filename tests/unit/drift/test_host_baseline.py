@@ -69,6 +69,88 @@ class TestOnTheNode:
         monkeypatch.setattr(collector, "lines", lambda path: ["mangle"])
         assert sorted(collector.filters()) == ["inet rackwright", "ip nat", "iptables mangle"]
 
+    def test_drops_beside_the_firewalls_table_are_listed_by_chain(self, monkeypatch):
+        told = (
+            "table inet rackwright {\n\tchain input {\n\t\ttype filter hook input priority filter; policy drop;\n\t\tdrop\n\t}\n}\n"
+            "table inet mine {\n\tset drop {\n\t\ttype ipv4_addr\n\t\telements = { 203.0.113.4 }\n\t}\n\n\tchain early {\n"
+            '\t\ttype filter hook input priority -10; policy accept;\n\t\tlog prefix "drop me" accept\n'
+            '\t\tiifname "ib0" tcp dport 22 counter drop\n\t\ttcp dport vmap { 22 : accept, 23 : drop }\n\t}\n}\n'
+            "table ip other {\n\tchain forward {\n\t\ttype filter hook forward priority filter; policy drop;\n\t}\n}\n"
+            "# Warning: table ip filter is managed by iptables-nft, do not touch!\ntable ip filter {\n\tchain INPUT {\n"
+            '\t\tudp dport 53 counter xt target "REJECT"\n\t}\n\n\tchain KUBE-FIREWALL {\n\t\tcounter drop\n\t}\n}\n'
+        )
+        monkeypatch.setattr(collector, "run", lambda *command, strict: told)
+        assert list(collector.drops()) == [
+            'inet mine early: iifname "ib0" tcp dport 22 counter drop',
+            "inet mine early: tcp dport vmap { 22 : accept, 23 : drop }",
+            "ip other forward: type filter hook forward priority filter; policy drop;",
+            'ip filter INPUT: udp dport 53 counter xt target "REJECT"',
+        ]
+
+    def test_a_command_that_fails_is_no_empty_answer(self):
+        with pytest.raises(RuntimeError, match="no such path"):
+            collector.run("sh", "-c", "echo no such path >&2; exit 1", strict=True)
+        assert collector.run("a-command-that-is-not-installed", strict=True) == ""
+
+    def test_reservations_are_listed_without_their_times(self, monkeypatch):
+        told = (
+            "ReservationName=course StartTime=2026-11-26T09:00:00 EndTime=2026-11-26T17:00:00 Duration=08:00:00 Nodes=worker[0-1] "
+            "NodeCnt=2 CoreCnt=16 Features=(null) PartitionName=gpu Flags=WEEKLY Users=eve Groups=(null) Accounts=(null) State=INACTIVE\n"
+        )
+        monkeypatch.setattr(collector, "runs", lambda name: True)
+        monkeypatch.setattr(collector, "run", lambda *command, strict: told)
+        assert collector.reservations() == {"course": "Nodes worker[0-1], Users eve, Accounts (null), Flags WEEKLY"}
+        monkeypatch.setattr(collector, "run", lambda *command, strict: "No reservations in the system\n")
+        assert collector.reservations() == {}
+
+    def test_slurm_is_asked_only_where_slurmctld_runs(self, monkeypatch):
+        monkeypatch.setattr(collector, "run", lambda *command, strict: pytest.fail("scontrol was called"))
+        monkeypatch.setattr(collector.os, "listdir", lambda path: ["self", "7", "8"])
+        stats = {"/proc/7/stat": ["7 (slurmctld) T 1 7 7"], "/proc/8/stat": ["8 (slurm (d)) S 1 8 8"]}
+        monkeypatch.setattr(collector, "lines", stats.__getitem__)
+        assert collector.reservations() == {}
+        stats["/proc/7/stat"] = ["7 (slurmctld) S 1 7 7"]
+        assert collector.runs("slurmctld") and collector.runs("slurm (d)") and not collector.runs("slurmd")
+
+    def test_routes_rules_and_permanent_neighbours_are_listed(self, monkeypatch):
+        told = {
+            "-4 route": [
+                {"dst": "default", "gateway": "10.61.0.1", "dev": "eth0", "protocol": "dhcp", "metric": 100, "flags": ["linkdown"]},
+                {"dst": "10.61.0.0/24", "dev": "eth0", "protocol": "kernel", "scope": "link", "prefsrc": "10.61.0.24", "flags": []},
+                {"type": "blackhole", "dst": "203.0.113.0/24", "table": "100", "flags": []},
+                {"type": "local", "dst": "10.61.0.24", "dev": "eth0", "table": "local", "protocol": "kernel", "flags": []},
+                {"dst": "10.62.0.0/24", "gateway": "10.61.0.9", "dev": "eth0", "protocol": "bird", "flags": []},
+                {"dst": "10.63.1.0/24", "dev": "cni0", "protocol": "kernel", "scope": "link", "flags": []},
+            ],
+            "-4 rule": [{"priority": 0, "src": "all", "table": "local"}, {"priority": 99, "src": "10.61.0.24", "table": "100"}],
+            "-4 neighbour": [
+                {"dst": "10.61.0.25", "dev": "eth0", "lladdr": "02:00:00:00:00:19", "state": ["PERMANENT"]},
+                {"dst": "10.63.2.0", "dev": "flannel.1", "lladdr": "02:00:00:00:00:20", "state": ["PERMANENT"]},
+            ],
+            "-6 route": [
+                {"dst": "fe80::/64", "dev": "eth0", "protocol": "kernel", "metric": 256, "flags": [], "pref": "medium", "expires": 9}
+            ],
+        }
+        monkeypatch.setattr(collector.os.path, "exists", lambda path: path == "/proc/net/if_inet6")
+        monkeypatch.setattr(
+            collector, "run", lambda *command, strict: json.dumps(told[" ".join(command[2:4])]) if " ".join(command[2:4]) in told else ""
+        )
+        assert collector.routes() == {
+            "route -4 default table main metric 100": "dev eth0 gateway 10.61.0.1 protocol dhcp",
+            "route -4 10.61.0.0/24 table main metric 0": "dev eth0 prefsrc 10.61.0.24 protocol kernel scope link",
+            "route -4 203.0.113.0/24 table 100 metric 0": "type blackhole",
+            "rule -4 priority 0 src all table local": "there",
+            "rule -4 priority 99 src 10.61.0.24 table 100": "there",
+            "neighbour 10.61.0.25 eth0": "02:00:00:00:00:19",
+            "route -6 fe80::/64 table main metric 256": "dev eth0 protocol kernel",
+        }
+
+    def test_a_node_without_ipv6_is_asked_about_ipv4_alone(self, monkeypatch):
+        families = []
+        monkeypatch.setattr(collector.os.path, "exists", lambda path: False)
+        monkeypatch.setattr(collector, "run", lambda *command, strict: families.append(command[2]) or "")
+        assert collector.routes() == {} and set(families) == {"-4"}
+
     def test_a_setting_is_told_in_one_form_and_one_that_the_kernel_lacks_is_left_out(self, monkeypatch):
         def lines(path):
             if path != "/proc/sys/net/ipv4/tcp_rmem":
@@ -94,6 +176,19 @@ class TestOnTheNode:
         monkeypatch.setattr(collector.os.path, "lexists", lambda path: path == "/usr/lib/systemd/system/munge.service")
         monkeypatch.setattr(collector, "digest", lambda path: "there")
         assert list(collector.etc()) == ["/etc/rc3.d/S01acct", "/etc/rc3.d/README", "/etc/init.d/munge", "/etc/init.d/acct"]
+
+    def test_owner_and_mode_of_directories_are_listed(self, monkeypatch, tmp_path):
+        (tmp_path / "tree" / "deep").mkdir(parents=True)
+        (tmp_path / "tree" / "file").write_text("x")
+        (tmp_path / "shared").mkdir()
+        (tmp_path / "shared").chmod(0o1777)
+        (tmp_path / "tree" / "deep").chmod(0o2770)
+        (tmp_path / "tree").chmod(0o755)
+        monkeypatch.setattr(collector, "PLACES", (f"{tmp_path}/shared", f"{tmp_path}/not-there"))
+        monkeypatch.setattr(collector, "OWN_TREES", (f"{tmp_path}/tree", f"{tmp_path}/no-tree"))
+        own = f"{(tmp_path / 'tree').stat().st_uid}:{(tmp_path / 'tree').stat().st_gid}"
+        expected = {"shared": "1777", "tree": "0755", "tree/deep": "2770"}
+        assert collector.directories() == {f"{tmp_path}/{name}": f"{mode} {own}" for name, mode in expected.items()}
 
     def test_of_a_file_it_tells_mode_owner_and_a_digest(self, tmp_path):
         file = tmp_path / "secret"
@@ -129,6 +224,11 @@ class TestCompared:
         (only,) = differences("lab", "worker0", self.WAS, {**self.WAS, kind: part})
         assert (only.node, only.subject, only.live, only.category) == ("worker0", f"traces.{kind} {name}", value or "nothing", category)
         assert "rackwright drift lab --update-baseline" in only.remedy
+
+    @pytest.mark.parametrize(("before", "after", "named"), [(None, "a", True), ("a", "b", True), ("a", None, False)])
+    def test_reservation_counts_when_it_appears_and_not_when_it_ends(self, before, after, named):
+        was, now = ({"node": {"life": "1"}, "reservations": {"x": value} if value else {}} for value in (before, after))
+        assert [one.subject for one in differences("lab", "login0", was, now)] == (["traces.reservations x"] if named else [])
 
     def test_the_same_is_no_difference(self):
         assert list(differences("lab", "worker0", self.WAS, self.WAS)) == []

@@ -90,6 +90,32 @@ def test_skipping_needs_one_of_the_known_reasons(owed, reason):
     assert result(one, Verdict.SKIPPED, reason="simulated-hardware").verdict is Verdict.SKIPPED
 
 
+class TestDaemonThatIsDown:
+    """A check that is skipped because of it, and the check that reports it."""
+
+    @pytest.fixture
+    def skipped(self, green):
+        one = green["slurm.controller_answers_here[worker1]"]
+        return replace(
+            one,
+            verdict=Verdict.SKIPPED,
+            reason=SkipReason.DAEMON_DOWN,
+            found="slurmd.service is inactive on worker1: slurm.node_daemon_runs[worker1]",
+        )
+
+    def test_skip_stands_beside_the_failed_result_that_it_names(self, report, green, skipped):
+        failed = replace(green["slurm.node_daemon_runs[worker1]"], verdict=Verdict.FAILED, reason="expected active, found inactive")
+        found = report({**green, skipped.id: skipped, failed.id: failed})
+        assert (found.verdict, found.totals["skipped"], found.totals["unknown"]) == (Verdict.FAILED, 1, 0)
+
+    @pytest.mark.parametrize("elsewhere", [None, "slurm.node_daemon_runs[worker0]", "munge.service_runs[worker1]"])
+    def test_skip_without_the_failed_result_that_it_names_is_unknown(self, report, green, skipped, elsewhere):
+        other = {elsewhere: replace(green[elsewhere], verdict=Verdict.FAILED, reason="stopped")} if elsewhere else {}
+        found = report({**green, skipped.id: skipped, **other})
+        (unknown,) = [check for check in found.checks if check.verdict is Verdict.UNKNOWN]
+        assert unknown.id == skipped.id and "slurmd.service is inactive on worker1" in unknown.reason
+
+
 def test_a_run_that_has_begun_invalidates_what_was_known(declared, owed):
     begun = invalidate(declared, owed, STARTED)
     assert begun.verdict is Verdict.UNKNOWN

@@ -20,6 +20,7 @@ from rackwright.checks.cluster.harness.probe import Probe
 from rackwright.checks.cluster.harness.transport import local_slowness
 from rackwright.checks.cluster.probes import control, kubernetes
 from rackwright.checks.cluster.probes.access import SSH_SAYS
+from rackwright.checks.cluster.probes.causes import cause_of
 from rackwright.checks.cluster.probes.identity import CLOCK
 from rackwright.checks.cluster.probes.slurm import NODES, SlurmNode
 from rackwright.checks.cluster.probes.smoke import SMOKE, Smoke
@@ -97,7 +98,12 @@ def ask(judge: Judge, owed: Expected) -> Ask:
 
     def answer(question: Probe[Any] | Outlook, of: str | None = None) -> Any:
         asked = of or owed.node
-        return judge.gathering.seen(question, asked) if isinstance(question, Outlook) else judge.gathering.answer(question, asked)
+        if isinstance(question, Outlook):
+            return judge.gathering.seen(question, asked)
+        try:
+            return judge.gathering.answer(question, asked)
+        except UndeterminedError as error:
+            raise cause_of(question, asked, judge.gathering, judge.declared, judge.reports) or error from None
 
     return answer
 

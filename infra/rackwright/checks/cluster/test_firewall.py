@@ -8,6 +8,7 @@ from rackwright.catalog import ports
 from rackwright.checks.cluster.harness.arguments import Ask, Record
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.probes.firewall import METADATA_SERVICE, RULESET, Packet
+from rackwright.checks.cluster.probes.firewall_file import COMPARISON
 from rackwright.checks.cluster.probes.units import FIREWALL, UNITS
 from rackwright.errors import UndeterminedError
 
@@ -67,6 +68,12 @@ def test_forwards_only_the_cluster(node: Record, cluster: Record, planned: Recor
         for source in (*outside, *inside)
     }
     expect(found, {source: [] if source in outside else list(POD_PORTS) for source in found})
+
+
+def test_loaded_rules_match_file(ask: Ask, expect: Expect) -> None:
+    """Rules that were added or removed by hand hold until the next reload, whatever the file declares."""
+    found = ask(COMPARISON)
+    expect(list(found.differences) if found.declared else ["no file that defines a table"], [])
 
 
 def test_starts_with_the_node(ask: Ask, expect: Expect) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from rackwright.checks.cluster.harness.judge import Judge
+
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rackwright.checks.cluster.harness.arguments import Ask, Members, Record
-from rackwright.checks.cluster.harness.cells import Unread
+from rackwright.checks.cluster.harness.cells import Lines, Unread
 from rackwright.checks.cluster.harness.compare import Expect
+from rackwright.checks.cluster.probes.directories import OWNERSHIP, directories_of
 from rackwright.checks.cluster.probes.identity import CLOCK, HOSTS, IDENTITY, INODES, MEMORY, NETWORK, REBOOT, RESOLVED, SPACE, SYSTEM
-from rackwright.checks.cluster.probes.neighbours import WAYS
+from rackwright.checks.cluster.probes.neighbours import REACHES, WAYS
 from rackwright.errors import UndeterminedError
 
 if TYPE_CHECKING:  # The health check on a node has no such module.
@@ -51,6 +54,16 @@ def test_machine_id_is_unique(node: Record, ask: Ask, members: Members, expect: 
         except UndeterminedError:  # the check of that node reports the error
             continue
     expect(f"shared with {', '.join(twins)}" if twins else "its own", "its own")
+
+
+def test_directories_match_defaults(judge: Judge, node: Record, ask: Ask, expect: Expect) -> None:
+    """Without the sticky bit any user replaces the files of others, and a directory that others write to hands them the programs in it."""
+    found, wanted = ask(OWNERSHIP), directories_of(judge.place(node.name))
+    needed = {path: one for path, one in wanted.items() if path in found or found.unread or not one.optional}
+    shown = {
+        path: str(one) if one.allows(*found[path]) else "{} {:04o}".format(*found[path]) for path, one in needed.items() if path in found
+    }
+    expect(Lines(shown, found.unread), {path: str(one) for path, one in needed.items()})
 
 
 def test_time_zone_matches_plan(cluster: Record, ask: Ask, expect: Expect) -> None:
@@ -127,6 +140,31 @@ def test_no_packet_loss(ask: Ask, expect: Expect, limit: float) -> None:
         raise UndeterminedError("the node could not send all pings in time; missing replies may still be in flight")
     found = ", ".join(f"{way.lost:.0f} % on the round trip to {way.address}" for way in heard)
     expect(found, f"at most {limit:g} %", holds=min(way.lost for way in heard) <= limit)
+
+
+def test_neighbours_reachable(node: Record, ask: Ask, expect: Expect) -> None:
+    """A cable, a switch port or a rule that separates two nodes is noticed by a job that needs both, hours later."""
+    mine = ask(REACHES)
+    if mine and not any(reach.answered for reach in mine.values()):
+        raise UndeterminedError(f"no reply to ping from {', '.join(mine)}: ICMP is filtered, or the node is cut off")
+    missing = [key for key, reach in mine.items() if not reach.answered and not is_neighbours_fault(reach, mine, ask)]
+    expect(dict.fromkeys(missing, "no reply"), dict.fromkeys(missing, "a reply"))
+    if mine.unread:
+        raise UndeterminedError(f'a ping could not be sent: "{mine.unread[0]}"')
+
+
+def is_neighbours_fault(reach, mine, ask: Ask):
+    """Return whether a neighbour that does not reply reaches nobody on that network either: its own check reports it.
+
+    A node that itself gets no reply there is at fault, or as much at fault.
+    """
+    if not any(other.answered for other in mine.values() if other.network == reach.network):
+        return False
+    try:
+        theirs = [other for other in ask(REACHES, of=reach.neighbour).values() if other.network == reach.network]
+    except UndeterminedError:
+        return True
+    return not any(other.answered for other in theirs)
 
 
 def test_memory_matches_plan(node: Record, ask: Ask, expect: Expect, limit: float) -> None:

@@ -8,6 +8,15 @@ from rackwright.checks.cluster.harness.arguments import Ask, Members, Record
 from rackwright.checks.cluster.harness.cells import Lines, Unread
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.probes.slurm import CONFIGURATION, LAST_LOOK, NODES, PARTITIONS, PING, SETTINGS, VERSION, SlurmNode
+from rackwright.checks.cluster.probes.slurm_options import (
+    FILE,
+    NODE_OPTIONS,
+    PARTITION_OPTIONS,
+    log_differences,
+    node_differences,
+    partition_differences,
+    require_every_line,
+)
 from rackwright.checks.cluster.probes.slurm_states import works
 from rackwright.checks.cluster.probes.units import CONTROLLER, NODE_DAEMON, UNITS
 from rackwright.errors import UndeterminedError
@@ -95,6 +104,25 @@ def test_controller_runs_its_configuration(ask: Ask, expect: Expect) -> None:
     """An edited file that is not loaded takes effect at the next restart, unplanned."""
     found = ask(SETTINGS).get("HASH_VAL", "not reported")
     expect("as on disk" if found == "Match" else found, "as on disk")
+
+
+def test_partition_options_match_file(ask: Ask, expect: Expect) -> None:
+    """`scontrol update partition` changes who may submit, how long and with which priority, until the next restart."""
+    found = ask(PARTITION_OPTIONS)
+    expect(*partition_differences(ask(FILE), found))
+    require_every_line(found)
+
+
+def test_node_options_match_file(ask: Ask, expect: Expect) -> None:
+    """Jobs that request a feature, and the order in which nodes are allocated, depend on these options."""
+    found = ask(NODE_OPTIONS)
+    expect(*node_differences(ask(FILE), found))
+    require_every_line(found)
+
+
+def test_log_settings_match_file(ask: Ask, expect: Expect) -> None:
+    """A log level that was raised for an investigation fills the disk of the controller."""
+    expect(*log_differences(ask(FILE), ask(SETTINGS)))
 
 
 def test_health_check_configured(ask: Ask, cluster: Record, expect: Expect) -> None:

@@ -6,6 +6,7 @@ from rackwright.checks.cluster.harness.arguments import Ask, Record
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.harness.judge import Judge
 from rackwright.checks.cluster.probes.sshd import HOST_KEYS, OFFER, SETTINGS, parse_known_hosts
+from rackwright.checks.cluster.probes.units import SSH_SERVERS, SUSPENDED, UNITS
 from rackwright.errors import UndeterminedError
 
 
@@ -38,6 +39,16 @@ def test_host_key_matches_pinned_key(node: Record, ask: Ask, judge: Judge, expec
 def test_host_keys_are_private(ask: Ask, expect: Expect) -> None:
     """A user who reads a host key can impersonate the node."""
     expect(ask(HOST_KEYS).exposed, ())
+
+
+def test_daemon_responds(ask: Ask, expect: Expect) -> None:
+    """Connections that stand already go on without the daemon, so that the next login is the first to notice."""
+    units = ask(UNITS)
+    # An alias is shown under the name of its unit.
+    states = [units[name].state for name in SSH_SERVERS if name in units and units[name].state != "not-found"]
+    if not states or units.unread:
+        raise UndeterminedError(f"systemd shows neither {' nor '.join(SSH_SERVERS)} on this node, or a line cannot be read")
+    expect(", ".join(dict.fromkeys(states)), "not suspended", holds=SUSPENDED.isdisjoint(states))
 
 
 def test_login_allows_tcp_forwarding(ask: Ask, expect: Expect) -> None:

@@ -26,6 +26,15 @@ class Baseline:
         was = self.nodes.get(node)
         return was if was is not None and was["node"].get(INSTANCE_KEY) == now.get("node", {}).get(INSTANCE_KEY) else None
 
+    def renamed(self, applied: str, node: str, now: Kinds, still: Collection[tuple[str, str]]) -> tuple[str, str] | None:
+        """Return the node's machine id in the baseline and now, if it changed although no `up` recreated the node; else None.
+
+        `still`: as for `renewed`. A change that was open before an `up` stays open.
+        """
+        was, live = self.nodes.get(node, {}).get("node", {}).get(INSTANCE_KEY), now.get("node", {}).get(INSTANCE_KEY)
+        known = applied == self.applied or (node, subject("node", "machine-id")) in still
+        return (was, live) if was and live and was != live and known else None
+
     def renewed(self, applied: str, now: Mapping[str, Kinds], well: Collection[str], still: Collection[tuple[str, str]]) -> Baseline:
         """Return the baseline after a scan: healthy nodes without one, and nodes that an `up` changed, get their current state.
 
@@ -35,7 +44,7 @@ class Baseline:
         kept = dict(self.nodes)
         for name, kinds in now.items():
             was = self.of(name, kinds)
-            if was is None and name in well:
+            if was is None and name in well and self.renamed(applied, name, kinds, still) is None:
                 kept[name] = kinds
             elif was is not None and applied != self.applied:
                 kept[name] = _merged(was, kinds, {subject for node, subject in still if node == name})

@@ -15,6 +15,7 @@ import socket
 import stat
 import struct
 import subprocess
+from typing import Any
 
 CHANGING = {
     "/etc/ld.so.cache", "/etc/machine-id", "/etc/mtab", "/etc/adjtime", "/etc/.updated", "/etc/.pwd.lock", "/etc/resolv.conf.tmp",
@@ -26,6 +27,16 @@ LEVEL = re.compile(r"/etc/rc[0-6S]\.d/[SK]\d\d(.+)")
 """Links that start a script of init.d at a runlevel: init.d(7), update-rc.d(8)."""
 NATIVE = ("/etc/systemd/system/", "/usr/lib/systemd/system/", "/lib/systemd/system/")
 """Where a unit lies that systemd takes before such a script: systemd-sysv-generator(8)."""
+OWN_TREES = ("/etc", "/usr/local/lib/rackwright", "/usr/local/libexec/rackwright")
+"""Trees of which every directory is compared."""
+PLACES = (
+    "/", "/boot", "/dev/shm", "/opt", "/root", "/run", "/run/lock", "/srv", "/tmp", "/usr", "/usr/bin", "/usr/lib", "/usr/libexec",
+    "/usr/local", "/usr/local/bin", "/usr/local/lib", "/usr/local/sbin", "/usr/sbin", "/usr/share", "/var", "/var/cache", "/var/lib",
+    "/var/log", "/var/spool", "/var/spool/cron", "/var/spool/cron/crontabs", "/var/tmp",
+    "/var/lib/etcd", "/var/lib/kubelet", "/var/lib/mfs", "/var/lib/munge", "/var/lib/mysql", "/var/lib/rackwright", "/var/lib/slurm",
+    "/var/lib/slurm/slurmctld", "/var/lib/slurm/slurmd", "/var/log/kubernetes", "/var/log/munge", "/var/log/slurm",
+)  # fmt: skip
+"""Single directories that are compared: the system's, and those that the roles or their packages create outside of /etc."""
 LARGEST = 4 * 1024 * 1024
 """Bytes of a file under /etc whose contents count; of a larger one its size does."""
 UID_MIN = 1000
@@ -38,6 +49,8 @@ CONTAINERS = re.compile(
 """Mounts that come and go with pods, jobs and logins."""
 VOLATILE_MOUNT_OPTIONS = re.compile(r"(^|,)(size|nr_inodes|inode64|index|lowerdir|upperdir|workdir|fd|pgrp|timeout|pipe_ino)(=[^,]*)?")
 """Options of a mount that say nothing of how it is used."""
+LEARNED = ("ra", "redirect", "babel", "bgp", "bird", "eigrp", "isis", "ospf", "openr", "rip", "zebra")
+"""Protocols of routes that daemons, and the kernel from router advertisements, add and remove: ip-route(8), /etc/iproute2/rt_protos."""
 DYNAMIC = re.compile(r"^(veth|cni|cali|lxc|flannel|tunl|docker|podman|kube-)")
 """Links that pods bring."""
 SETTINGS = (
@@ -54,6 +67,16 @@ SETTINGS = (
     "vm.overcommit_memory", "vm.swappiness", "vm.zone_reclaim_mode",
 )  # fmt: skip
 """Settings that decide who may do what, how fast a network is, and what memory does; none that the kernel changes by itself."""
+JUDGED_TABLES = frozenset(
+    ["inet rackwright", "inet f2b-table", "inet firewalld", "inet netavark", "inet calico", "inet flannel-ipv4", "inet flannel-ipv6"]
+    + [family + name for family in ("ip ", "ip6 ") for name in ("kube-proxy", "libvirt_network", "calico", "flannel-ipv4", "flannel-ipv6")]
+)
+"""The table that a check compares with its file, and tables that programs change at any time: fail2ban, firewalld, netavark, Calico,
+flannel, kube-proxy in nftables mode, libvirt."""
+PROGRAM_CHAINS = ("DOCKER", "KUBE-", "CNI-", "cali-", "CILIUM_", "FLANNEL-", "NETAVARK", "LIBVIRT_", "f2b-")
+"""Beginnings of the names of chains that such programs change in the tables of iptables."""
+DROPPED = re.compile(r'^[^"]*("[^"]*"[^"]*)*\b(drop|reject)\b|xt target "REJECT"')
+"""Statements that end a packet, outside of quoted text, and the target that iptables-nft leaves: nft(8), VERDICT STATEMENT."""
 PROTOCOLS = (("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07"))
 """Tables of /proc/net with the state of a socket that waits: proc(5), include/net/tcp_states.h."""
 
@@ -64,12 +87,14 @@ def lines(path: str) -> list[str]:
         return file.read().splitlines()
 
 
-def run(*command: str) -> str:
-    """What a command prints; nothing where there is no such command."""
+def run(*command: str, strict: bool = False) -> str:
+    """What a command prints; nothing where there is no such command. `strict`: raise RuntimeError if the command fails."""
     try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=15)
+        done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=15)
     except FileNotFoundError:
         return ""
+    if strict and done.returncode:
+        raise RuntimeError(" ".join(command) + ": " + done.stderr.decode("utf-8", "replace").strip()[:200])
     return done.stdout.decode("utf-8", "replace")
 
 
@@ -145,6 +170,17 @@ def etc() -> dict[str, str]:
     return found
 
 
+def directories() -> dict[str, str]:
+    """Owner and mode of directories, of the system and of the roles."""
+    found: dict[str, str] = {}
+    for top in PLACES:
+        put(found, top)
+    for top in OWN_TREES:
+        for folder, _, _ in os.walk(top):
+            put(found, folder)
+    return found
+
+
 def cron() -> dict[str, str]:
     """Tables of cron outside /etc."""
     found: dict[str, str] = {}
@@ -216,6 +252,34 @@ def links() -> dict[str, str]:
     return found
 
 
+def routes() -> dict[str, str]:
+    """Routes, policy rules and permanent neighbours: ip(8). Those of the kernel's table local follow from the addresses."""
+    found: dict[str, str] = {}
+    for family in ("-4", "-6") if os.path.exists("/proc/net/if_inet6") else ("-4",):
+        for one in asked("ip", "-json", family, "route", "show", "table", "all"):
+            if one.get("table") != "local" and one.get("protocol") not in LEARNED and not DYNAMIC.match(one.get("dev", "")):
+                name = " ".join(["route", family, one["dst"], "table", str(one.get("table", "main")), "metric", str(one.get("metric", 0))])
+                found[name] = "; ".join(filter(None, [found.get(name), plain(one, ("dst", "table", "metric", "flags", "expires", "pref"))]))
+        for one in asked("ip", "-json", family, "rule", "show"):
+            if not DYNAMIC.match(one.get("iif", "")) and not DYNAMIC.match(one.get("oif", "")):
+                found["rule " + family + " " + plain(one, ())] = "there"
+        for one in asked("ip", "-json", family, "neighbour", "show", "nud", "permanent"):
+            if not DYNAMIC.match(one["dev"]):
+                found["neighbour " + one["dst"] + " " + one["dev"]] = one.get("lladdr", "none")
+    return found
+
+
+def asked(*command: str) -> list[dict[str, Any]]:
+    """Return the list that a command prints as JSON, and an empty one if it prints nothing."""
+    kept: list[dict[str, Any]] = json.loads(run(*command, strict=True) or "[]")
+    return kept
+
+
+def plain(values: dict[str, Any], without: tuple[str, ...]) -> str:
+    """Return values as words, in the order of their names."""
+    return " ".join(name + " " + json.dumps(values[name]).strip('"') for name in sorted(values) if name not in without)
+
+
 def address(text: str) -> tuple[str, int]:
     """Address and port of a row of /proc/net/tcp: words of 32 bits in the machine's own order."""
     host, _, port = text.partition(":")
@@ -247,6 +311,43 @@ def filters() -> dict[str, str]:
     return found
 
 
+def drops() -> dict[str, str]:
+    """Return rules and policies that drop packets, by table and chain: nft(8). A check compares rackwright's own table with its file."""
+    found: dict[str, str] = {}
+    table = chain = ""
+    for line in run("nft", "--stateless", "list", "ruleset", strict=True).splitlines():
+        words = line.split()
+        if line.startswith("table "):
+            table = " ".join(words[1:3])
+        elif line.startswith("\t") and not line.startswith("\t\t"):
+            chain = words[1] if words[:1] == ["chain"] else ""
+        elif chain and table not in JUDGED_TABLES and not chain.startswith(PROGRAM_CHAINS) and DROPPED.search(line):
+            found[table + " " + chain + ": " + line.strip()] = "there"
+    return found
+
+
+def runs(name: str) -> bool:
+    """Return whether a process of this name runs, and no signal has stopped it: proc(5), stat."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            before, _, after = lines("/proc/" + pid + "/stat")[0].rpartition(")")
+            if before.partition("(")[2] == name and after.split()[0] not in "TtZX":
+                return True
+    return False
+
+
+def reservations() -> dict[str, str]:
+    """Return reservations of Slurm on its controller, without their times: a weekly one has new times every week."""
+    found: dict[str, str] = {}
+    told = run("scontrol", "--oneliner", "show", "reservations", strict=True) if runs("slurmctld") and runs("munged") else ""
+    for line in told.splitlines():
+        fields = dict(word.split("=", 1) for word in line.split() if "=" in word)
+        if "ReservationName" in fields:
+            kept = [name + " " + fields.get(name, "") for name in ("Nodes", "Users", "Accounts", "Flags")]
+            found[fields["ReservationName"]] = ", ".join(kept)
+    return found
+
+
 def settings() -> dict[str, str]:
     """What the kernel was told: sysctl(8). One that this kernel lacks is left out."""
     found: dict[str, str] = {}
@@ -267,9 +368,10 @@ def node() -> dict[str, str]:
 
 
 KINDS = {
-    "accounts": accounts, "groups": groups, "keys": keys, "etc": etc, "cron": cron, "setuid": setuid, "packages": packages,
-    "units": units, "mounts": mounts, "links": links, "listening": listening, "filters": filters,
-    "settings": settings, "node": node,
+    "accounts": accounts, "groups": groups, "keys": keys, "etc": etc, "directories": directories, "cron": cron, "setuid": setuid,
+    "packages": packages,
+    "units": units, "mounts": mounts, "links": links, "routes": routes, "listening": listening, "filters": filters, "drops": drops,
+    "settings": settings, "reservations": reservations, "node": node,
 }  # fmt: skip
 
 

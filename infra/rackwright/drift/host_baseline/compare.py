@@ -12,6 +12,10 @@ Kinds = Mapping[str, Mapping[str, str]]
 """State of one node: kind -> name -> value."""
 NOTHING: Final = "nothing"
 INSTANCE_KEY: Final = "life"
+TEMPORARY: Final = frozenset({"reservations"})
+"""Kinds whose values end by themselves: only new and changed ones are differences."""
+_SHOWN: Final = 8
+"""Characters of a machine id in a report."""
 _GUARDED: Final = (
     "/etc/ssh/",
     "/etc/pam.d/",
@@ -30,8 +34,14 @@ def differences(stack: str, node: str, was: Kinds, now: Kinds) -> Iterator[Drift
     for kind in sorted(set(was) & set(now)):
         for name in sorted({*was[kind], *now[kind]} - {INSTANCE_KEY}):
             before, after = was[kind].get(name, NOTHING), now[kind].get(name, NOTHING)
-            if before != after:
+            if before != after and not (kind in TEMPORARY and after == NOTHING):
                 yield DriftItem(Layer.BEHAVIOUR, node, subject(kind, name), before, after, _category(kind, name), _remedy(stack, node))
+
+
+def identity_difference(stack: str, node: str, was: str, now: str) -> DriftItem:
+    """Return the difference of a node whose machine id changed. An id is confidential: only its beginning is shown (machine-id(5))."""
+    before, after = (f"{one[:_SHOWN]}…" for one in (was, now))
+    return DriftItem(Layer.BEHAVIOUR, node, subject("node", "machine-id"), before, after, categories().traces["node"], _remedy(stack, node))
 
 
 def subject(kind: str, name: str) -> str:

@@ -12,7 +12,7 @@ from rackwright.drift.difference import CLUSTER, Category, DriftItem, Layer
 from rackwright.drift.document import DriftReport
 from rackwright.drift.history import DriftRecord
 from rackwright.drift.host_baseline import baseline
-from rackwright.drift.host_baseline.compare import Kinds, differences
+from rackwright.drift.host_baseline.compare import Kinds, differences, identity_difference
 from rackwright.drivers import remote_exec, ssh
 from rackwright.drivers.power import from_inventory, wake_nodes
 from rackwright.inventory import paths
@@ -69,11 +69,14 @@ def compared(found: DriftReport, now: Traces, past: Iterable[DriftRecord], *, up
     kept = baseline.Baseline("") if update else baseline.read(file)
     still = {(one.difference.node, one.difference.subject) for one in past if one.healed is None}
     well = set(now.nodes) if update else _well(found, now.nodes)
-    kept = kept.renewed(_applied(found.stack), now.nodes, well, still)
+    applied = _applied(found.stack)
+    renamed = {name: ids for name, kinds in now.nodes.items() if (ids := kept.renamed(applied, name, kinds, still))}
+    kept = kept.renewed(applied, now.nodes, well, still)
     baseline.write(kept, file)
     further = [
         one for name, kinds in now.nodes.items() if (was := kept.of(name, kinds)) for one in differences(found.stack, name, was, kinds)
     ]
+    further += [identity_difference(found.stack, name, *ids) for name, ids in renamed.items()]
     return found.with_looks(
         replace(look, differences=(*look.differences, *_unexplained(found, further)), unknown=_told_once((*look.unknown, *now.silent)))
         if look.layer is Layer.BEHAVIOUR

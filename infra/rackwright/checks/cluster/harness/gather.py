@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from rackwright.checks.cluster.harness.machine import Looked, Outlook, look
 from rackwright.checks.cluster.harness.probe import Place, Probe, Raw, Stage
-from rackwright.checks.cluster.harness.transport import BoundedSsh, ask_node, ask_node_in_rounds
+from rackwright.checks.cluster.harness.transport import BoundedSsh, Known, ask_node, ask_node_in_rounds
 from rackwright.errors import UndeterminedError
 from rackwright.inventory.concurrency import max_parallel
 from rackwright.inventory.reader import Inventory
@@ -41,6 +42,19 @@ class _View:
     looked: Looked = field(default_factory=lambda: Looked({}, 0.0, "it has not been looked at"))
 
 
+class Suspensions(Protocol):
+    """What answers tell of suspended units, and the questions to other nodes that these keep from being answered."""
+
+    source: str
+    """Name of the question on units, which a node is asked first."""
+
+    def tell(self, node: str, question: str, answer: Raw) -> None:
+        """Note what an answer tells."""
+
+    def holding(self, node: str, question: str) -> str:
+        """Return the suspended unit, with its node, that a question to a node waits for; empty where there is none."""
+
+
 @dataclass(frozen=True)
 class _Where:
     """A node as a question's command sees it."""
@@ -59,8 +73,17 @@ class _Where:
 class Gathering:
     """All answers of one run. Asking for one waits until its node's round is over."""
 
-    def __init__(self, declared: Inventory, ssh_config: Path, probes: Iterable[Probe[Any]], outlooks: Iterable[Outlook] = ()) -> None:
+    def __init__(
+        self,
+        declared: Inventory,
+        ssh_config: Path,
+        probes: Iterable[Probe[Any]],
+        outlooks: Iterable[Outlook] = (),
+        suspensions: Suspensions | None = None,
+    ) -> None:
         self._declared = declared
+        self._suspensions = suspensions
+        self._first = suspensions.source if suspensions else ""
         self._ssh_config = ssh_config
         self._rounds: dict[tuple[str, Stage], _Round] = {}
         wanted: dict[tuple[str, Stage], list[Probe[Any]]] = {}
@@ -170,6 +193,13 @@ class Gathering:
         if name in self._declared.members("@entry")[:1]:
             self._entry_open.set()
 
+    def _known(self, name: str, probes: Sequence[Probe[Any]]) -> Known:
+        """What is known of units while this node answers: its own, which it looks at itself, and those of other nodes."""
+        needs = {probe.name: probe.needs for probe in probes if probe.needs}
+        if self._suspensions is None:
+            return Known(needs)
+        return Known(needs, partial(self._suspensions.tell, name), partial(self._suspensions.holding, name))
+
     def _ask(self, name: str, probes: Sequence[Probe[Any]], rounds: int) -> dict[str, Raw]:
         answers: dict[str, Raw] = {}
         questions: list[tuple[str, str, float]] = []
@@ -180,8 +210,10 @@ class Gathering:
             except UndeterminedError as error:
                 answers[probe.name] = Raw(trouble=str(error))
         if questions:
+            questions.sort(key=lambda one: one[0] != self._first)
             longest = max(timeout for _, _, timeout in questions)
             backend = BoundedSsh(name, self._ssh_config, become=self._declared.needs_sudo(name))
             with self._turns:
-                answers |= ask_node_in_rounds(backend, questions, max(ROUND_LIMIT, longest), lambda: self._hear(name), rounds=rounds)
+                limit, known = max(ROUND_LIMIT, longest), self._known(name, probes)
+                answers |= ask_node_in_rounds(backend, questions, limit, lambda: self._hear(name), known, rounds=rounds)
         return answers

@@ -12,7 +12,7 @@ import pytest
 
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
 from rackwright.checks.cluster.harness.gather import Gathering
-from rackwright.checks.cluster.harness.probe import NodeBusy, Place
+from rackwright.checks.cluster.harness.probe import DaemonDown, NodeBusy, Place
 from rackwright.checks.cluster.harness.transport import BoundedSsh
 from rackwright.errors import UndeterminedError
 from rackwright.inventory.reader import Inventory
@@ -45,6 +45,10 @@ class Judge:
     def place(self, node: str) -> Place:
         """A node as a question's command sees it."""
         return self.gathering.place(node)
+
+    def reports(self, key: str, node: str) -> bool:
+        """Return whether this run includes the result of a check on a node."""
+        return any(item.spec.key == key and item.node == node for item in self.owed.expected.values())
 
     def backend(self, node: str, limit: float) -> BoundedSsh:
         """testinfra's way to a node, bounded to so many seconds."""
@@ -90,13 +94,14 @@ class Judge:
     def _record(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
         owed = item.callspec.params["owed"]  # type: ignore[attr-defined]
         expect: Expect = getattr(item, "expect", None) or Expect()
-        verdict, reason = judge(call.excinfo.value if call.excinfo else None, expect)
+        error = call.excinfo.value if call.excinfo else None
+        verdict, reason = judge(error, expect)
         told = result(
             owed,
             verdict,
             reason=self._redact(reason),
             expected=self._redact(expect.planned),
-            found=self._redact(expect.found),
+            found=self._redact(str(error) if isinstance(error, DaemonDown) else expect.found),
             seconds=call.duration,
             stack=self.declared.stack,
         )
@@ -115,6 +120,8 @@ def judge(error: BaseException | None, expect: Expect) -> tuple[Verdict, str]:
         return Verdict.FAILED, f"expected {expect.planned}, found {expect.found}"
     if isinstance(error, NodeBusy):
         return Verdict.SKIPPED, SkipReason.NODE_BUSY
+    if isinstance(error, DaemonDown):
+        return Verdict.SKIPPED, SkipReason.DAEMON_DOWN
     if isinstance(error, UndeterminedError):
         return Verdict.UNKNOWN, str(error)
     if isinstance(error, pytest.skip.Exception):

@@ -18,6 +18,8 @@ REFERENCE = 0.03
 """Seconds in which a node for which the time limits were chosen starts Python; a quick one takes 0.009 (benchmarks/slowness.py)."""
 SLOWEST = 15
 """Factor beyond which limits no longer grow: a node that needs more is reported as one that does not answer."""
+SHOWN = 5
+"""Seconds that systemd may take to show its units. The question on units has a limit of its own."""
 SLOWNESS = "RACKWRIGHT_SLOWNESS"
 """The environment variable with the factor, for commands that have time limits of their own. Where it is set, nothing is measured."""
 
@@ -61,6 +63,41 @@ def ask(name, command, timeout, deadline):
     return answer
 
 
+def suspended(units):
+    """Return the units whose main process is stopped by a signal or a debugger, or whose processes are frozen: proc(5), systemctl(1).
+
+    Their clients would wait for an answer. Without an answer of systemd no unit counts as suspended.
+    """
+    command = ["systemctl", "show", "--property=Id,MainPID,FreezerState", "--", *units]
+    try:
+        told = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=SHOWN, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return set()
+    found = set()
+    for block in told.stdout.decode("utf-8", "replace").split("\n\n"):
+        values = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+        if values.get("FreezerState") == "frozen" or process_state(values.get("MainPID", "0")) in ("T", "t"):
+            found.add(values.get("Id", ""))
+    return found
+
+
+def process_state(pid):
+    """Return the state of a process as one letter; empty where there is none."""
+    try:
+        with open("/proc/" + pid + "/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(") ")[2][:1]
+    except OSError:
+        return ""
+
+
+def held(name, unit):
+    """Return the answer to a question that is not asked, because a unit that it needs is suspended."""
+    trouble = name + ": not asked, because " + unit + " is suspended on this node"
+    return {"name": name, "rc": 0, "out": "", "err": "", "trouble": trouble, "lacked": None, "held": unit, "seconds": 0.0}
+
+
 def work(questions, deadline, lock):
     """Take questions until there are none."""
     while True:
@@ -75,7 +112,7 @@ def work(questions, deadline, lock):
 
 
 def main(request):
-    """Answer a round: {"seconds": total limit, "hands": how many at a time, "questions": [[name, command, timeout]]}.
+    """Answer a round: {"seconds": limit, "hands": how many at a time, "questions": [[name, command, timeout]], "needs": {name: [unit]}}.
 
     The first line tells the factor by which all limits grow on this node, so that the caller waits as long.
     """
@@ -88,6 +125,12 @@ def main(request):
     deadline = time.monotonic() + request["seconds"] * factor
     lock = threading.Lock()
     questions = [(name, command, timeout * factor) for name, command, timeout in request["questions"]]
+    needs = request.get("needs", {})
+    stopped = suspended(sorted({unit for units in needs.values() for unit in units})) if needs else set()
+    for name in [name for name, _, _ in questions if stopped.intersection(needs.get(name, ()))]:
+        sys.stdout.write(json.dumps(held(name, sorted(stopped.intersection(needs[name]))[0])) + "\n")
+        sys.stdout.flush()
+        questions = [question for question in questions if question[0] != name]
     arguments = (questions, deadline, lock)
     hands = [threading.Thread(target=work, args=arguments) for _ in range(request["hands"])]
     for hand in hands:

@@ -23,6 +23,10 @@ class NodeBusy(Exception):
     """The nodes that a job check is about run users' jobs, so that it sent none there."""
 
 
+class DaemonDown(UndeterminedError):
+    """A node has no answer because one of its daemons is down, which another check of the run reports."""
+
+
 class Stage(IntEnum):
     """When a question is asked. A later one may be made of earlier answers; job stages start together with the passive ones."""
 
@@ -48,6 +52,8 @@ class Raw:
     """Why there is no answer; empty when there is one."""
     lacked: float | None = None
     """Where the time was not enough: seconds of its own that it was not given, because others had taken them."""
+    held: str = ""
+    """Where the node did not run the command, or nobody waited for it: the unit that it needs and that is suspended."""
 
 
 def scaled(seconds: int) -> str:
@@ -88,6 +94,8 @@ class Probe(Generic[T]):
     timeout: float = 8.0
     """Seconds after which nothing was told."""
     stage: Stage = Stage.LOOK
+    needs: tuple[str, ...] = ()
+    """Units of the same node without which the command waits for ever: where one is suspended, the command is not run."""
     statuses: frozenset[int] = frozenset({0})
     """Exit statuses that are an answer; any other means that nothing was told."""
 

@@ -20,6 +20,7 @@ from rackwright.checks.cluster.harness import transport
 from rackwright.checks.cluster.harness.gather import Gathering
 from rackwright.checks.cluster.harness.machine import OUTLOOKS, Outlook
 from rackwright.checks.cluster.harness.probe import PROBES, Probe, Stage
+from rackwright.checks.cluster.probes.causes import SuspendedUnits
 from rackwright.checks.cluster.probes.identity import CLOCK
 from rackwright.errors import InputError
 from rackwright.inventory.reader import Inventory, load
@@ -76,7 +77,7 @@ def run(declared: Inventory, owed: Manifest, chosen: argparse.Namespace) -> Repo
     folder = chosen.results.parent
     write_json(invalidate(declared, owed, started), folder)
     signal.signal(signal.SIGTERM, _interrupt)
-    gathering = Gathering(declared, chosen.ssh_config, *_questions(owed))
+    gathering = Gathering(declared, chosen.ssh_config, *_questions(owed), suspensions=SuspendedUnits(declared))
     gathering.start()
     judged = _Judged()
     try:

@@ -10,7 +10,8 @@ import shlex
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +32,8 @@ _LAST_WORDS: Final = 2.0
 """Seconds a client whose output has ended may take to say why and to end."""
 _MARGIN: Final = 1.0
 """Seconds that a question may lack of its own time and still count as having had it: the first of a round starts a moment late."""
+_SLICE: Final = 0.25
+"""Seconds between two looks at whether there is still something to wait for."""
 _running: set[subprocess.Popen[bytes]] = set()
 
 
@@ -64,10 +67,12 @@ class BoundedSsh(SshBackend):  # type: ignore[misc]
         except subprocess.TimeoutExpired:
             return False
 
-    def lines(self, command: str, began: Callable[[str], None] = lambda _: None) -> tuple[list[tuple[float, str]], str]:
+    def lines(
+        self, command: str, began: Callable[[str], None] = lambda _: None, over: Callable[[], bool] = lambda: False
+    ) -> tuple[list[tuple[float, str]], str]:
         """Each line of a command's output with the time it came, up to its last or to the limit; and what ssh complained about.
 
-        `began` is called with each line and may raise `limit`.
+        `began` is called with each line and may raise `limit`. `over` says that no line is worth waiting for.
         """
         template, arguments = self._build_ssh_command(self.get_command(command))
         argv = shlex.split(self.quote(" ".join(template), *arguments))
@@ -75,11 +80,11 @@ class BoundedSsh(SshBackend):  # type: ignore[misc]
             child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints, bufsize=0)
             _running.add(child)
             found, started = [], time.monotonic()
-            for line in _until(child, lambda: started + self.limit):
+            for line in _until(child, lambda: started + (0.0 if over() else self.limit)):
                 found.append((time.time(), line.decode(errors="replace")))
                 began(found[-1][1])
-            late = time.monotonic() >= started + self.limit
-            if not late:
+            late = not over() and time.monotonic() >= started + self.limit
+            if not late and not over():
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     child.wait(timeout=_LAST_WORDS)
             _abandon(child)
@@ -90,10 +95,12 @@ class BoundedSsh(SshBackend):  # type: ignore[misc]
 
 
 def _until(child: subprocess.Popen[bytes], deadline: Callable[[], float]) -> Iterator[bytes]:
-    """Lines of a child's output up to its end or the deadline, which a line may move."""
+    """Lines of a child's output up to its end or the deadline, which a line or another node's answer may move."""
     assert child.stdout is not None
     rest = b""
-    while (left := deadline() - time.monotonic()) > 0 and select.select([child.stdout], [], [], left)[0]:
+    while (left := deadline() - time.monotonic()) > 0:
+        if not select.select([child.stdout], [], [], min(left, _SLICE))[0]:
+            continue
         if not (read := os.read(child.stdout.fileno(), 65536)):
             break
         *whole, rest = (rest + read).split(b"\n")
@@ -111,8 +118,24 @@ def _abandon(child: subprocess.Popen[bytes]) -> None:
     child.wait()
 
 
+@dataclass(frozen=True)
+class Known:
+    """What is known of units while a node answers."""
+
+    needs: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Units of the node itself, by question."""
+    told: Callable[[str, Raw], None] = lambda name, answer: None
+    """Called with each answer as it comes."""
+    holds: Callable[[str], str] = lambda name: ""
+    """The suspended unit that keeps a question from being answered, with its node; empty where there is none."""
+
+
 def ask_node(
-    backend: BoundedSsh, questions: Sequence[tuple[str, str, float]], seconds: float, began: Callable[[], None] = lambda: None
+    backend: BoundedSsh,
+    questions: Sequence[tuple[str, str, float]],
+    seconds: float,
+    began: Callable[[], None] = lambda: None,
+    known: Known | None = None,
 ) -> dict[str, Raw]:
     """All questions in one round; every one has an answer in what comes back, if only the reason why there is none.
 
@@ -121,16 +144,33 @@ def ask_node(
     """
     backend.limit = (seconds + _OVERHEAD) * max(1.0, local_slowness() / _STEADY)
 
+    left = {name for name, _, _ in questions}
+    known = known or Known()
+
     def heard(line: str) -> None:
         began()
         backend.limit = max(backend.limit, seconds * _factor(line) + _OVERHEAD * local_slowness())
+        for name, answer in _read([(time.time(), line)], sent):
+            left.discard(name)
+            known.told(name, answer)
 
-    request = {"seconds": seconds, "hands": _HANDS, "questions": list(questions)}
+    def over() -> bool:
+        return bool(left) and all(known.holds(name) for name in left)
+
+    request = {
+        "seconds": seconds,
+        "hands": _HANDS,
+        "questions": list(questions),
+        "needs": {name: known.needs[name] for name in left & set(known.needs)},
+    }
     sent = time.time()
-    lines, complaint = backend.lines(f"exec python3 -I -S -c {shlex.quote(_node_side())} {shlex.quote(json.dumps(request))}", heard)
+    command = f"exec python3 -I -S -c {shlex.quote(_node_side())} {shlex.quote(json.dumps(request))}"
+    lines, complaint = backend.lines(command, heard, over)
     answers = dict(_read(lines, sent))
     for name, _, _ in questions:
-        answers.setdefault(name, Raw(sent=sent, arrived=time.time(), trouble=_why(backend.hostname, complaint, bool(lines))))
+        held = known.holds(name) if lines else ""
+        why = f"{name}: not waited for, because {held} is suspended" if held else _why(backend.hostname, complaint, bool(lines))
+        answers.setdefault(name, Raw(sent=sent, arrived=time.time(), trouble=why, held=held))
     return answers
 
 
@@ -139,6 +179,7 @@ def ask_node_in_rounds(
     questions: Sequence[tuple[str, str, float]],
     seconds: float,
     began: Callable[[], None] = lambda: None,
+    known: Known | None = None,
     *,
     rounds: int,
 ) -> dict[str, Raw]:
@@ -149,7 +190,7 @@ def ask_node_in_rounds(
     left = list(questions)
     answers: dict[str, Raw] = {}
     for number in range(rounds):
-        answers |= ask_node(backend, left, seconds, began)
+        answers |= ask_node(backend, left, seconds, began, known)
         left = [one for one in left if _deserves_another(answers[one[0]], first=number == 0)]
         if not left:
             break

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from ipaddress import ip_address
+from typing import Final
 
 from rackwright.checks.cluster.harness.probe import Probe
 
@@ -16,17 +17,21 @@ def parse_table(text: str) -> tuple[tuple[str, ...], ...]:
     return rows
 
 
+SERVERS: Final = ("munge.service", "slurmdbd.service", "mariadb.service")
+"""Units that sacctmgr needs, on the node with the database."""
 CLUSTERS = Probe(
     "accounting-clusters",
     on="@submit",
     command="sacctmgr --noheader --parsable2 show cluster format=cluster,controlhost,controlport",
     parse=parse_table,
+    needs=SERVERS,
 )
 ASSOCIATIONS = Probe(
     "accounting-associations",
     on="role_accounting",
     command="sacctmgr --noheader --parsable2 show associations format=cluster,account,user",
     parse=parse_table,
+    needs=SERVERS,
 )
 
 
@@ -90,6 +95,7 @@ SHARES = Probe(
         " format=account,user,parentname,fairshare,grptres,grpjobs,qos,defaultqos"
     ),
     parse=parse_shares,
+    needs=SERVERS,
 )
 
 
@@ -133,6 +139,7 @@ QOS = Probe(
     on="role_accounting",
     command="sacctmgr --noheader --parsable2 show qos format=name,priority,maxtrespu,maxjobspu,maxwall,preempt",
     parse=parse_qos,
+    needs=SERVERS,
 )
 
 

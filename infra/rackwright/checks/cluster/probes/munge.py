@@ -44,7 +44,7 @@ def parse_credential(text: str) -> str:
 
 _ALPHABET = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=:")
 
-CREDENTIAL = Probe("munge-credential", on="slurm", command="munge --no-input", parse=parse_credential)
+CREDENTIAL = Probe("munge-credential", on="slurm", command="munge --no-input", parse=parse_credential, needs=("munge.service",))
 
 
 def parse_decoded(text: str) -> str:
@@ -77,6 +77,7 @@ DECODED = Probe(
     on="slurm",
     command=lambda place: f"printf %s '{place.before(CREDENTIAL, partner(place))}' | unmunge --no-output --metadata=/dev/stdout 2>&1",
     parse=parse_decoded,
+    needs=("munge.service",),
     stage=Stage.LOOK_AGAIN,
     statuses=frozenset(range(126)),
 )

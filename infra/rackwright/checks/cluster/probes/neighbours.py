@@ -1,12 +1,18 @@
-"""What gets lost between a node and the two that follow it in the plan: a ring, so that nobody is asked by all."""
+"""What gets lost between a node and the two that follow it: a ring in the plan and on each network, so that no node is asked by all."""
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from ipaddress import IPv4Interface
+from typing import Any, Final
 
-from rackwright.checks.cluster.harness.probe import Place, Probe, scaled
+from rackwright.checks.cluster.harness.cells import Lines, read_each_line
+from rackwright.checks.cluster.harness.probe import Place, Probe, Stage, scaled
+from rackwright.errors import UndeterminedError
 
 _SENT: Final = 100
 """Echo requests to each; at 2 ms apart they take 0.2 s. One in 100 is the least loss this can show."""
@@ -42,14 +48,14 @@ def parse_ways(text: str) -> tuple[Way, ...]:
     return ways
 
 
-def following(names: tuple[str, ...], name: str) -> tuple[str, ...]:
-    """The next two of a ring, or the only other.
+def following(names: tuple[str, ...], name: str, most: int = 2) -> tuple[str, ...]:
+    """The next two of a ring, or as many as are asked for, or all others.
 
     >>> following(("a", "b", "c", "d"), "c"), following(("a", "b"), "b")
     (('d', 'a'), ('a',))
     """
     at = names.index(name)
-    return (names[at + 1 :] + names[:at])[:2]
+    return (names[at + 1 :] + names[:at])[:most]
 
 
 def _ping(place: Place) -> str:
@@ -61,3 +67,102 @@ def _ping(place: Place) -> str:
 
 
 WAYS = Probe("ways", on="nodes", command=_ping, parse=parse_ways)
+
+
+_KINDS: Final = frozenset({"", "bond", "ipoib", "team", "veth", "vlan"})
+"""Kinds of links that lead to other machines: ip-link(8), TYPES. A lab's node has a veth. Bridges and tunnels have own networks."""
+_ECHOES: Final = 5
+"""Echo requests to each neighbour of a network. One answer is enough, so that a lossy path is no missing one."""
+_ABSENT: Final = 2
+"""Seconds after which a neighbour counts as not reached. All of a node are asked at a time."""
+_FARTHEST: Final = 8
+"""Nodes of the ring among which a node looks for two with an address on its networks: nodes of one group have the same networks."""
+_ALONE: Final = "- - - -"
+"""The answer of a node that shares no network with these."""
+
+
+@dataclass(frozen=True)
+class Interface:
+    """An interface with a network that other nodes may have, too."""
+
+    name: str
+    address: str
+    network: str
+    kind: str
+
+
+def parse_interfaces(text: str) -> tuple[Interface, ...]:
+    """`ip -json -details -4 address`: the primary addresses of links, without those that are valid on one link only (169.254.0.0/16)."""
+    return tuple(one for link in json.loads(text) for one in _interfaces(link))
+
+
+def _interfaces(link: dict[str, Any]) -> Iterator[Interface]:
+    for one in link.get("addr_info", ()):
+        address = IPv4Interface(f"{one['local']}/{one['prefixlen']}")
+        if not one.get("secondary") and address.network.prefixlen < 32 and not address.is_link_local:
+            yield Interface(link["ifname"], one["local"], str(address.network), link.get("linkinfo", {}).get("info_kind", ""))
+
+
+INTERFACES = Probe("interfaces", on="nodes", command="ip -json -details -4 address show scope global up", parse=parse_interfaces)
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Whether a neighbour answered on a network."""
+
+    neighbour: str
+    interface: str
+    network: str
+    answered: bool
+
+
+def parse_reaches(text: str) -> Lines[Reach]:
+    """Lines `interface network neighbour status`: 0 where ping had an answer, 1 where it had none (ping(8), exit status)."""
+    if not text.strip():
+        raise ValueError("no ping ended")
+    return read_each_line(text, _reach)
+
+
+def _reach(line: str) -> tuple[str, Reach] | None:
+    if line == _ALONE:
+        return None
+    interface, network, neighbour, status = line.split()
+    return f"{neighbour} on {interface}", Reach(neighbour, interface, network, {"0": True, "1": False}[status])
+
+
+def _reach_command(place: Place) -> str:
+    """Ask, on each network, the next two nodes that have an address there, on the same interface where they have it there."""
+    mine = {one.network: one for one in _networks(place, place.node["name"])}
+    found: dict[str, list[tuple[str, Interface]]] = {network: [] for network in mine}
+    asked = 0
+    for name in following(place.declared.members("nodes"), place.node["name"], _FARTHEST):
+        try:
+            theirs = _networks(place, name)
+        except UndeterminedError:  # its own checks report the error
+            continue
+        asked += 1
+        for network, own in mine.items():
+            there = [one for one in theirs if one.network == network and one.address != own.address]
+            there.sort(key=lambda one: one.name != own.name)
+            found[network] += [(name, one) for one in there[:1]]
+        if all(len(neighbours) >= 2 for neighbours in found.values()):
+            break
+    if not asked:
+        raise UndeterminedError("no neighbour listed its addresses")
+    pings = [_ping_one(mine[network], name, one) for network, neighbours in found.items() for name, one in neighbours[:2]]
+    return f"{' '.join(pings)} wait" if pings else f"echo {_ALONE}"
+
+
+def _networks(place: Place, name: str) -> list[Interface]:
+    """Return a node's links to other machines, and the link with its planned address, whatever that is."""
+    planned = place.declared.nodes[name]["address"]
+    return [one for one in place.before(INTERFACES, name) if one.kind in _KINDS or one.address == planned]
+
+
+def _ping_one(mine: Interface, name: str, one: Interface) -> str:
+    interface = shlex.quote(mine.name)
+    ping = f"ping -n -q -c {_ECHOES} -i 0.1 -W 1 -w {scaled(_ABSENT)} -I {interface} {one.address}"
+    return f"{{ {ping} > /dev/null 2>&1; echo {interface} {mine.network} {shlex.quote(name)} $?; }} &"
+
+
+REACHES = Probe("reaches", on="nodes", command=_reach_command, parse=parse_reaches, stage=Stage.LOOK_AGAIN)

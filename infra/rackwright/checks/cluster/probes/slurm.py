@@ -23,7 +23,11 @@ def parse_ping(text: str) -> dict[str, bool]:
     return found
 
 
-PING = Probe("slurm-ping", on="slurm", command="scontrol ping", parse=parse_ping, statuses=frozenset({0, 1}))
+CLIENT: Final = ("munge.service",)
+"""Units that commands of Slurm need on their own node."""
+OF_CONTROLLER: Final = (*CLIENT, "slurmctld.service")
+"""Units that they need on a controller, and that PING needs there: a backup that takes over has a slurmctld of its own."""
+PING = Probe("slurm-ping", on="slurm", command="scontrol ping", parse=parse_ping, needs=OF_CONTROLLER, statuses=frozenset({0, 1}))
 
 
 def parse_version(text: str) -> str:
@@ -143,7 +147,7 @@ def fields(line: str) -> dict[str, str]:
     return found
 
 
-NODES = Probe("slurm-nodes", on="role_controller", command="scontrol --oneliner show nodes", parse=parse_nodes)
+NODES = Probe("slurm-nodes", on="role_controller", command="scontrol --oneliner show nodes", parse=parse_nodes, needs=OF_CONTROLLER)
 
 
 @dataclass(frozen=True)
@@ -199,7 +203,9 @@ def _numbers(ranges: str) -> list[str]:
     return found
 
 
-PARTITIONS = Probe("slurm-partitions", on="role_controller", command="scontrol --oneliner show partitions", parse=parse_partitions)
+PARTITIONS = Probe(
+    "slurm-partitions", on="role_controller", command="scontrol --oneliner show partitions", parse=parse_partitions, needs=OF_CONTROLLER
+)
 
 
 def parse_settings(text: str) -> dict[str, str]:
@@ -219,4 +225,4 @@ LAST_LOOK = Probe(
 )
 """Seconds since the node last looked at itself."""
 
-SETTINGS = Probe("slurm-settings", on="role_controller", command="scontrol show config", parse=parse_settings)
+SETTINGS = Probe("slurm-settings", on="role_controller", command="scontrol show config", parse=parse_settings, needs=OF_CONTROLLER)

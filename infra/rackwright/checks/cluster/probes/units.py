@@ -20,6 +20,8 @@ FABRIC_MANAGER: Final = "nvidia-fabricmanager.service"
 KUBELET: Final = "kubelet.service"
 CONTAINERD: Final = "containerd.service"
 KEEPALIVED: Final = "keepalived.service"
+SSH_SERVERS: Final = ("ssh.service", "sshd.service")
+"""Names of sshd's unit on Debian and on Rocky Linux; on Debian the second may be an alias."""
 
 
 def servers_of(storage: Mapping[str, Any], node: str) -> tuple[str, ...]:
@@ -31,12 +33,19 @@ def servers_of(storage: Mapping[str, Any], node: str) -> tuple[str, ...]:
     return (*(("moosefs-master.service",) if node == storage["servers"][0] else ()), "moosefs-chunkserver.service")
 
 
+BY_SIGNAL: Final = "suspended by a signal"
+BY_DEBUGGER: Final = "suspended by a debugger"
+FROZEN: Final = "frozen"
+SUSPENDED: Final = frozenset({BY_SIGNAL, BY_DEBUGGER, FROZEN})
+"""States of a unit whose processes exist and do not run: proc(5), /proc/pid/stat, T and t; systemctl(1), freeze."""
+
+
 @dataclass(frozen=True)
 class Unit:
     """What systemd knows of one unit."""
 
     state: str | Unread
-    """`active`, `failed`, `inactive`, or `not-found` where there is no such unit."""
+    """`active`, `failed`, `inactive`, `not-found` where there is no such unit, or one of SUSPENDED, which systemd shows as active."""
     enabled: bool | Unread
 
     @property
@@ -75,7 +84,15 @@ def _unit(row: Row) -> Unit:
     enabled: bool | Unread = row.unread("UnitFileState")
     if said is not None and re.fullmatch(r"[a-z-]*", said):
         enabled = said in _ENABLED
+    state = _suspension(row.cells) or state
     return Unit("not-found" if load == "not-found" else state, enabled) if isinstance(load, str) else Unit(load, enabled)
+
+
+def _suspension(cells: Mapping[str, str]) -> str:
+    """Return why the processes of a unit do not run; empty where they do, or where systemd has no freezer (before version 246)."""
+    if cells.get("FreezerState") == "frozen":
+        return FROZEN
+    return {"T": BY_SIGNAL, "t": BY_DEBUGGER}.get(cells.get("ProcessState", ""), "")
 
 
 def _word(cell: str) -> str:
@@ -100,12 +117,23 @@ def units_of(place: Place) -> list[str]:
         by_group["kube_control_plane"] = (KEEPALIVED,)
     needed = [unit for group, units in by_group.items() if name in members.get(group, ()) for unit in units]
     servers = [unit for one in place.declared.cluster.get("storage") or () for unit in servers_of(one, name)]
-    return [FIREWALL, *needed, *servers]
+    return [FIREWALL, *SSH_SERVERS, *needed, *servers]
 
 
-UNITS = Probe(
-    "units",
-    on="nodes",
-    command=lambda place: f"systemctl show --property=Id,LoadState,ActiveState,UnitFileState {' '.join(units_of(place))}",
-    parse=parse_units,
-)
+_PROCESS_STATES: Final = r"""
+printf '%s\n' "$units" | while IFS= read -r line; do
+  printf '%s\n' "$line"
+  case $line in MainPID=0) ;; MainPID=*)
+    stat=$(sed 's/.*) //' "/proc/${line#MainPID=}/stat" 2> /dev/null) && printf 'ProcessState=%s\n' "${stat%% *}" ;;
+  esac
+done || true
+"""
+"""Adds the state of each unit's main process, the first word after its name in parentheses: proc(5), /proc/pid/stat."""
+
+
+def _units_command(place: Place) -> str:
+    properties = "Id,LoadState,ActiveState,UnitFileState,MainPID,FreezerState"
+    return f"units=$(systemctl show --property={properties} {' '.join(units_of(place))}) || exit{_PROCESS_STATES}"
+
+
+UNITS = Probe("units", on="nodes", command=_units_command, parse=parse_units)

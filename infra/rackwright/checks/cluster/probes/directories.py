@@ -1,0 +1,82 @@
+"""Owner and mode of directories that all users share, and of those that daemons read their secrets from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from rackwright.checks.cluster.harness.cells import Lines, read_each_line
+from rackwright.checks.cluster.harness.probe import Place, Probe
+
+
+@dataclass(frozen=True)
+class Directory:
+    """What a distribution creates, and how far a site may deviate: each bit of `least` is set, and no bit beyond `most`."""
+
+    owners: tuple[str, ...]
+    least: int
+    most: int
+    on: str = "nodes"
+    """Group of the nodes that have the directory."""
+    optional: bool = False
+    """Whether a node may lack the directory."""
+
+    def allows(self, owner: str, mode: int) -> bool:
+        """Return whether owner and mode are within the limits."""
+        return owner in self.owners and mode & self.least == self.least and mode & ~self.most == 0
+
+    def __str__(self) -> str:
+        modes = f"{self.least:04o}" if self.least == self.most else f"{self.least:04o} to {self.most:04o}"
+        return f"{' or '.join(self.owners)} {modes}"
+
+
+_SHARED: Final = Directory(("root",), 0o1777, 0o1777)
+_PROGRAMS: Final = Directory(("root",), 0o555, 0o755)
+DIRECTORIES: Final[dict[str, Directory]] = {
+    "/tmp": _SHARED,
+    "/var/tmp": _SHARED,
+    "/dev/shm": _SHARED,
+    **dict.fromkeys(("/", "/etc", "/run", "/usr", "/usr/bin", "/usr/lib", "/usr/local", "/usr/sbin", "/var", "/var/lib"), _PROGRAMS),
+    "/etc/ssh": _PROGRAMS,
+    "/var/log": Directory(("root",), 0o555, 0o775),
+    "/run/lock": Directory(("root",), 0o755, 0o1777, optional=True),
+    "/root": Directory(("root",), 0o500, 0o750),
+    "/etc/sudoers.d": Directory(("root",), 0o500, 0o755, optional=True),
+    "/etc/slurm": Directory(("root", "slurm"), 0o555, 0o755, "slurm", optional=True),
+    "/etc/munge": Directory(("munge",), 0o500, 0o700, "slurm"),
+    "/var/lib/munge": Directory(("munge",), 0o700, 0o711, "slurm"),
+    "/var/log/munge": Directory(("munge",), 0o700, 0o750, "slurm"),
+}
+"""Directories by path. Groups are not compared: an upgraded Debian 12 has the group staff on /usr/local. Sources:
+tmpfiles.d/tmp.conf and src/shared/mount-setup.c of systemd 257 (1777), tmpfiles.d/legacy.conf (/run/lock 0755, on Debian 1777);
+base-files of Debian 13; filesystem of Rocky Linux 9, whose /, /usr/bin and /usr/lib are 0555 and whose /root is 0550;
+rsyslog of Ubuntu 24.04 (/var/log 0775, group syslog); slurm.conf(5), which every user's commands read;
+the installation guide of munge 0.5 (0700, 0711, 0700), whose daemon refuses a key that others can replace: munged(8), --key-file."""
+
+
+def directories_of(place: Place) -> dict[str, Directory]:
+    """Return the directories that a node has for its roles."""
+    return {path: one for path, one in DIRECTORIES.items() if place.node["name"] in place.declared.members(one.on)}
+
+
+def parse_directories(text: str) -> Lines[tuple[str, int]]:
+    """Lines `mode owner path` of stat: owner and mode by path."""
+    found = read_each_line(text, _directory)
+    if "/" not in found:
+        raise ValueError("the root directory is not listed")
+    return found
+
+
+def _directory(line: str) -> tuple[str, tuple[str, int]]:
+    mode, owner, path = line.split(" ", 2)
+    if not path.startswith("/") or not owner:
+        raise ValueError(f'"{line}" is no directory')
+    return path, (owner, int(mode, 8))
+
+
+OWNERSHIP = Probe(
+    "directories",
+    on="nodes",
+    command=lambda place: f"stat --dereference --format='%a %U %n' {' '.join(directories_of(place))} 2>/dev/null; true",
+    parse=parse_directories,
+)

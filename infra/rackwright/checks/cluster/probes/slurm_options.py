@@ -1,0 +1,202 @@
+"""Options of partitions, nodes and the log, in slurmctld and in slurm.conf: `scontrol update` and `scontrol setdebug` change the first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from rackwright.checks.cluster.harness.cells import Lines, lines_of, quoted, read_each_line
+from rackwright.checks.cluster.harness.probe import Probe
+from rackwright.checks.cluster.probes.slurm import OF_CONTROLLER, expand, fields
+from rackwright.errors import UndeterminedError
+
+PARTITION_DEFAULTS: Final[Mapping[str, str]] = {
+    "AllocNodes": "ALL",
+    "AllowAccounts": "ALL",
+    "AllowGroups": "ALL",
+    "AllowQos": "ALL",
+    "Alternate": "(null)",
+    "DefaultTime": "NONE",
+    "DenyAccounts": "(null)",
+    "DenyQos": "(null)",
+    "ExclusiveUser": "NO",
+    "GraceTime": "0",
+    "Hidden": "NO",
+    "MaxCPUsPerNode": "UNLIMITED",
+    "MaxNodes": "UNLIMITED",
+    "MaxTime": "UNLIMITED",
+    "MinNodes": "0",
+    "OverSubscribe": "NO",
+    "PriorityJobFactor": "1",
+    "PriorityTier": "1",
+    "QoS": "N/A",
+    "ReqResv": "NO",
+    "RootOnly": "NO",
+}
+"""Options of a partition that `scontrol update` changes, with their defaults: slurm.conf(5) of Slurm 24.11, PARTITION CONFIGURATION.
+Options whose default is a setting of the whole cluster (PreemptMode, OverTimeLimit, LLN, memory) are left out."""
+NODE_DEFAULTS: Final[Mapping[str, str]] = {"Features": "(null)", "Weight": "1"}
+"""Options of a node that `scontrol update` changes, with their defaults: slurm.conf(5), NODE CONFIGURATION."""
+LOG_DEFAULTS: Final[Mapping[str, str]] = {"DebugFlags": "(null)", "SlurmctldDebug": "info", "SlurmSchedLogLevel": "0"}
+"""Settings that `scontrol setdebug`, `setdebugflags` and `schedloglevel` change until the next restart: scontrol(1)."""
+_ALIASES: Final = {"feature": "features", "availablefeatures": "features", "shared": "oversubscribe"}
+"""Other names of options in slurm.conf, and in what scontrol prints."""
+_LEVELS: Final = ("quiet", "fatal", "error", "info", "verbose", "debug", "debug2", "debug3", "debug4", "debug5")
+"""Names of log levels by number: slurm.conf(5), SlurmctldDebug."""
+
+
+@dataclass(frozen=True)
+class File:
+    """slurm.conf: options by lower-case name, of the cluster, and by name of each partition and node, defaults of the file included."""
+
+    settings: Mapping[str, str]
+    partitions: Mapping[str, Mapping[str, str]]
+    nodes: Mapping[str, Mapping[str, str]]
+
+
+def parse_file(text: str) -> File:
+    """slurm.conf(5). A file that includes others is refused: what they say is not known."""
+    settings: dict[str, str] = {}
+    found: dict[str, dict[str, dict[str, str]]] = {"partitionname": {}, "nodename": {}}
+    defaults: dict[str, dict[str, str]] = {"partitionname": {}, "nodename": {}}
+    for line in _logical_lines(text):
+        kind = line.partition("=")[0].strip().lower()
+        if kind.startswith("include "):
+            raise ValueError(f'"{line}" includes another file')
+        if kind not in found:
+            settings[kind] = line.partition("=")[2].strip()
+            continue
+        options = {_canonical(name): value for name, value in fields(line).items()}
+        name = options.pop(kind)
+        if name.upper() == "DEFAULT":
+            defaults[kind] |= options
+        else:
+            found[kind] |= {one: {**defaults[kind], **options} for one in (expand(name) if kind == "nodename" else (name,))}
+    if "clustername" not in settings:
+        raise ValueError("no ClusterName")
+    return File(settings, found["partitionname"], found["nodename"])
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    """Yield lines without comments, those that end with a backslash joined."""
+    for line in lines_of(re.sub(r"\\\n", " ", text)):
+        kept = re.sub(r"(?<!\\)#.*", "", line).strip()
+        if kept:
+            yield kept
+
+
+def _canonical(name: str) -> str:
+    return _ALIASES.get(name.lower(), name.lower())
+
+
+def parse_options(text: str) -> Lines[dict[str, str]]:
+    """`scontrol --oneliner show partitions` or `nodes`: options by lower-case name, by name of the partition or node."""
+    found = read_each_line(text, _options)
+    if not found:
+        raise ValueError("nothing is listed")
+    return found
+
+
+def _options(line: str) -> tuple[str, dict[str, str]] | None:
+    options = {_canonical(name): value for name, value in fields(line.partition(" Reason=")[0]).items()}
+    name = options.get("partitionname") or options.get("nodename")
+    if not name:
+        raise ValueError("neither a partition nor a node")
+    return name, options
+
+
+def require_every_line(found: Lines[dict[str, str]]) -> None:
+    """Raise UndeterminedError if a line was not read: what it lists was not compared."""
+    if found.unread:
+        raise UndeterminedError(f'a line cannot be read: "{quoted(found.unread[0])}"')
+
+
+def partition_differences(file: File, found: Mapping[str, Mapping[str, str]]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the options of partitions that are not those of the file, found and declared. Partitions of one side only are not compared."""
+    return _differences(file.partitions, found, PARTITION_DEFAULTS)
+
+
+def node_differences(file: File, found: Mapping[str, Mapping[str, str]]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the options of nodes that are not those of the file, found and declared. Dynamic nodes are in no file and are not compared."""
+    return _differences(file.nodes, found, NODE_DEFAULTS)
+
+
+def log_differences(file: File, found: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the log settings that are not those of the file, found and declared."""
+    return _differences({"log": file.settings}, {"log": {name.lower(): value for name, value in found.items()}}, LOG_DEFAULTS)
+
+
+def _differences(
+    declared: Mapping[str, Mapping[str, str]], found: Mapping[str, Mapping[str, str]], defaults: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    live: dict[str, str] = {}
+    wanted: dict[str, str] = {}
+    for subject in (one for one in found if one in declared):
+        for name, default in defaults.items():
+            has = found[subject].get(name.lower())
+            should = declared[subject].get(name.lower(), default)
+            if has is not None and not _same(name, has, should):
+                live[f"{subject} {name}"], wanted[f"{subject} {name}"] = has, should
+    return live, wanted
+
+
+def _same(name: str, one: str, other: str) -> bool:
+    """Return whether two values mean the same. Raise UndeterminedError for a value of another form."""
+    form = _FORMS.get(name, str.upper)
+    try:
+        return form(one) == form(other)
+    except ValueError as error:
+        raise UndeterminedError(f"{name}: {error}") from None
+
+
+def minutes(text: str) -> str:
+    """Return a time limit in minutes, rounded up as Slurm does: slurm.conf(5), MaxTime.
+
+    >>> [minutes(text) for text in ("90", "1:30:00", "0-01:30:00", "1-0", "INFINITE")]
+    ['90', '90', '90', '1440', 'UNLIMITED']
+    """
+    if text.upper() in ("UNLIMITED", "INFINITE", "-1"):
+        return "UNLIMITED"
+    if text.upper() == "NONE":
+        return "NONE"
+    if not re.fullmatch(r"(\d+-)?\d+(:\d+){0,2}", text):
+        raise ValueError(f'"{text}" is no time limit')
+    days, dash, rest = text.rpartition("-")
+    parts = [int(part) for part in rest.split(":")]
+    if dash:
+        hours, minute, second = (*parts, 0, 0)[:3]
+    else:
+        hours, minute, second = {1: (0, *parts, 0), 2: (0, *parts), 3: tuple(parts)}[len(parts)]
+    return str((int(days or 0) * 24 + hours) * 60 + minute + (1 if second else 0))
+
+
+def _level(text: str) -> str:
+    return _LEVELS[int(text)] if text.isdigit() and int(text) < len(_LEVELS) else text.lower()
+
+
+def _words(text: str) -> str:
+    return ",".join(sorted(text.upper().split(",")))
+
+
+_FORMS: Final[Mapping[str, Callable[[str], str]]] = {
+    **dict.fromkeys(("DefaultTime", "MaxTime"), minutes),
+    **dict.fromkeys(("AllowAccounts", "AllowGroups", "AllowQos", "DebugFlags", "DenyAccounts", "DenyQos"), _words),
+    "AllocNodes": lambda text: ",".join(expand(text)),
+    "Features": lambda text: ",".join(sorted(text.split(","))),
+    "GraceTime": lambda text: text.partition(" ")[0],
+    "MinNodes": lambda text: "0" if text == "1" else text,
+    "OverSubscribe": lambda text: f"{text}:4".upper() if text.upper() in ("YES", "FORCE") else text.upper(),
+    "SlurmctldDebug": _level,
+    "SlurmSchedLogLevel": _level,
+}
+"""Forms in which two values are compared: MinNodes 0 and 1 mean the same, and OverSubscribe=YES is YES:4 (slurm.conf(5))."""
+
+FILE = Probe("slurm-file", on="role_controller", command="cat /etc/slurm/slurm.conf", parse=parse_file)
+PARTITION_OPTIONS = Probe(
+    "slurm-partition-options", on="role_controller", command="scontrol --oneliner show partitions", parse=parse_options, needs=OF_CONTROLLER
+)
+NODE_OPTIONS = Probe(
+    "slurm-node-options", on="role_controller", command="scontrol --oneliner show nodes", parse=parse_options, needs=OF_CONTROLLER
+)

@@ -1,0 +1,147 @@
+"""A missing answer follows from a daemon only if the daemon is known to be down and the answer is the one that its absence causes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from rackwright.catalog.checks import checks
+from rackwright.checks.cluster import probes
+from rackwright.checks.cluster.harness.compare import Expect
+from rackwright.checks.cluster.harness.judge import Judge, judge
+from rackwright.checks.cluster.harness.probe import PROBES, Raw
+from rackwright.checks.cluster.probes.causes import CHECKS, ELSEWHERE, SuspendedUnits, cause_of
+from rackwright.checks.cluster.probes.munge import CREDENTIAL
+from rackwright.checks.cluster.probes.slurm import CONFIGURATION, PING
+from rackwright.checks.cluster.probes.units import UNITS
+from rackwright.errors import UndeterminedError
+from rackwright.report.verdict import SkipReason, Verdict
+
+NO_SOURCE = Raw(
+    rc=1, err="scontrol: error: fetch_config: DNS SRV lookup failed\nscontrol: fatal: Could not establish a configuration source\n"
+)
+NO_FILES = Raw(rc=0, out="")
+DECLARED = SimpleNamespace(members=lambda group: ("login0",) if group in ("role_controller", "role_accounting") else ())
+REPORTED = {("slurm.node_daemon_runs", "worker1"), ("munge.service_runs", "worker1"), ("slurm.controller_runs", "login0")}
+LATE = Raw(trouble="slurm-ping: no answer within 8 s", lacked=0.0)
+
+
+def unit(name, state="active", process="S", freezer="running"):
+    """A block of the answer to the question on units."""
+    shown = f"Id={name}\nLoadState=loaded\nActiveState={state}\nUnitFileState=enabled\nFreezerState={freezer}\nMainPID=7\n"
+    return f"{shown}ProcessState={process}\n"
+
+
+class Answers:
+    """Answers of worker1, and of login0 to the question on units, as a run has them."""
+
+    def __init__(self, state="inactive", login0="", **changed):
+        self.raws = {UNITS: Raw(out=unit("slurmd.service", state)), PING: NO_SOURCE, CONFIGURATION: NO_FILES}
+        self.raws |= {
+            {"units": UNITS, "ping": PING, "files": CONFIGURATION, "credential": CREDENTIAL}[name]: raw for name, raw in changed.items()
+        }
+        self.login0 = Raw(out=login0) if login0 else Raw(trouble="login0 is unreachable")
+
+    def raw(self, probe, node):
+        if node == "login0":
+            assert probe is UNITS
+            return self.login0
+        assert node == "worker1"
+        return self.raws[probe]
+
+    def answer(self, probe, node):
+        return probe.read(self.raw(probe, node))
+
+
+def found(probe, answers, reported=REPORTED):
+    with pytest.raises(UndeterminedError):  # without an answer in the first place
+        answers.answer(probe, "worker1")
+    return cause_of(probe, "worker1", answers, DECLARED, lambda key, node: (key, node) in reported)
+
+
+@pytest.mark.parametrize("probe", [PING, CONFIGURATION], ids=lambda probe: probe.name)
+@pytest.mark.parametrize("state", ["inactive", "failed", "activating"])
+def test_missing_configuration_follows_from_stopped_slurmd(probe, state):
+    cause = found(probe, Answers(state))
+    assert str(cause) == f"slurmd.service is {state} on worker1: slurm.node_daemon_runs[worker1]"
+    assert judge(cause, Expect()) == (Verdict.SKIPPED, SkipReason.DAEMON_DOWN)
+
+
+def test_ping_that_searches_dns_too_long_follows():
+    assert found(PING, Answers(ping=Raw(trouble="slurm-ping: no answer within 8 s", lacked=0.0)))
+
+
+@pytest.mark.parametrize(
+    ("probe", "answers"),
+    [
+        (PING, Answers("active")),
+        (CONFIGURATION, Answers("active")),
+        (PING, Answers(ping=Raw(rc=127, err="sh: 1: scontrol: not found"))),
+        (PING, Answers(ping=Raw(rc=1, err="scontrol: error: Munge encode failed: Failed to access munge.socket"))),
+        (PING, Answers(files=Raw(out=f"{'0' * 64}  /etc/slurm/slurm.conf\n"))),
+        (PING, Answers(files=Raw(trouble="worker1 stopped answering: the connection ended"))),
+        (PING, Answers(ping=Raw(trouble="worker1 is unreachable: Connection timed out"))),
+        (CONFIGURATION, Answers(files=Raw(trouble="worker1 is unreachable: Connection timed out"))),
+        (CONFIGURATION, Answers(files=Raw(out=f"{'0' * 64}  /run/slurm/conf/gres.conf\n"))),
+        (CONFIGURATION, Answers(files=Raw(rc=127, err="sh: 1: sha256sum: not found"))),
+        (PING, Answers(units=Raw(trouble="units: no answer within 8 s", lacked=0.0))),
+        (PING, Answers(units=Raw(out="Id=munge.service\nLoadState=loaded\nActiveState=active\nUnitFileState=enabled\n"))),
+        (PING, Answers("")),
+        (PING, Answers("active", unit("slurmctld.service"), ping=LATE)),
+        (PING, Answers("active", unit("slurmctld.service", "inactive", process=""), ping=LATE)),
+        (PING, Answers("active", unit("slurmctld.service", process="T"), ping=Raw(rc=127, err="sh: 1: scontrol: not found"))),
+        (PING, Answers("active", unit("slurmctld.service", process="T"), ping=Raw(trouble="worker1 stopped answering: no end"))),
+        (PING, Answers("active", unit("munge.service", process="T"), ping=LATE)),
+        (CONFIGURATION, Answers("active", unit("slurmctld.service", process="T"), files=LATE)),
+        (CREDENTIAL, Answers(units=Raw(out=unit("munge.service")), credential=LATE)),
+    ],
+)
+def test_other_causes_stay_unknown(probe, answers):
+    assert found(probe, answers) is None
+
+
+@pytest.mark.parametrize("raw", [LATE, Raw(trouble="not asked", held="x"), Raw(rc=1, err="Unable to contact slurm controller")])
+@pytest.mark.parametrize(
+    ("process", "freezer", "words"),
+    [("T", "running", "suspended by a signal"), ("t", "running", "by a debugger"), ("S", "frozen", "frozen")],
+)
+def test_missing_answers_follow_from_suspended_daemons(process, freezer, words, raw):
+    raw = replace(raw, rc=2) if raw.rc else raw  # status 1 is an answer of `scontrol ping`
+    own = Answers(units=Raw(out=unit("munge.service", process=process, freezer=freezer)), credential=raw)
+    assert words in str(found(CREDENTIAL, own)) and "munge.service_runs[worker1]" in str(found(CREDENTIAL, own))
+    other = Answers("active", unit("slurmctld.service", process=process, freezer=freezer), ping=raw)
+    assert str(found(PING, other)).endswith("on login0: slurm.controller_runs[login0]")
+
+
+def test_suspended_units_hold_the_questions_that_wait_for_them():
+    units = SuspendedUnits(DECLARED)
+    units.tell("login0", "units", Raw(out=unit("slurmctld.service", process="T") + "\n" + unit("munge.service")))
+    assert units.holding("worker1", "slurm-ping") == units.holding("login0", "slurm-nodes") == "slurmctld.service on login0"
+    assert [units.holding("worker1", name) for name in ("munge-credential", "slurm-configuration", "not-a-question")] == ["", "", ""]
+    units.tell("worker1", "units", Raw(trouble="worker1 is unreachable"))
+    units.tell("worker1", "clock", Raw(out=unit("munge.service", process="T")))
+    assert units.holding("worker1", "munge-credential") == ""
+
+
+def test_every_unit_that_is_needed_has_a_check_that_reports_it():
+    probes.load()
+    needed = {unit for probe in PROBES.values() for unit in probe.needs} | {unit for units in ELSEWHERE.values() for unit in units}
+    assert needed <= set(CHECKS) and set(CHECKS.values()) <= set(checks())
+
+
+@pytest.mark.parametrize("reported", [set(), {("slurm.node_daemon_runs", "worker0")}, {("slurm.node_is_usable", "worker1")}])
+def test_without_the_check_that_names_it_it_stays_unknown(reported):
+    assert found(PING, Answers(), reported) is None
+
+
+def test_judge_reports_what_the_run_owes():
+    owed = SimpleNamespace(
+        expected={"slurm.node_daemon_runs[worker1]": SimpleNamespace(spec=SimpleNamespace(key="slurm.node_daemon_runs"), node="worker1")},
+        not_run=(),
+        empty_groups={},
+    )
+    run = Judge(None, owed, None, None, None, None)
+    assert run.reports("slurm.node_daemon_runs", "worker1")
+    assert not run.reports("slurm.node_daemon_runs", "worker0") and not run.reports("munge.service_runs", "worker1")

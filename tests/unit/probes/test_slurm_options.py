@@ -1,0 +1,128 @@
+"""Options that slurmctld has beside those of slurm.conf: what scontrol changed is named, and what power saving changes is not compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rackwright.checks.cluster import test_slurm
+from rackwright.checks.cluster.harness.compare import Expect, Mismatch
+from rackwright.checks.cluster.harness.probe import Raw
+from rackwright.checks.cluster.probes.slurm import SETTINGS
+from rackwright.checks.cluster.probes.slurm_options import FILE, NODE_OPTIONS, PARTITION_OPTIONS, parse_file
+from rackwright.errors import UndeterminedError
+
+FOLDER = Path(__file__).parents[1] / "captured"
+HEAD = "ClusterName=lab\n"
+PARTITIONS, NODES, LOG = (
+    test_slurm.test_partition_options_match_file,
+    test_slurm.test_node_options_match_file,
+    test_slurm.test_log_settings_match_file,
+)
+PROBES = {PARTITIONS: PARTITION_OPTIONS, NODES: NODE_OPTIONS, LOG: SETTINGS}
+
+
+def text(probe):
+    return (FOLDER / probe.name / "good.txt").read_text(encoding="utf-8")
+
+
+def judged(check, before="", after="", file=None):
+    """Run a check on the outputs of a healthy controller, with one passage replaced, beside a slurm.conf."""
+    said = text(PROBES[check])
+    assert before in said
+    answers = {FILE: file or text(FILE), PROBES[check]: said.replace(before, after, 1) if before else said}
+    expect = Expect()
+    check(lambda probe: probe.read(Raw(out=answers[probe])), expect)
+    return expect
+
+
+@pytest.mark.parametrize("check", [PARTITIONS, NODES, LOG])
+def test_slurm_as_its_file_says_passes(check):
+    assert judged(check).compared == 1
+
+
+@pytest.mark.parametrize(
+    ("check", "before", "after", "words"),
+    [
+        (PARTITIONS, "PriorityTier=1", "PriorityTier=7", "expected gpu PriorityTier: 1, found gpu PriorityTier: 7"),
+        (PARTITIONS, "AllowGroups=ALL", "AllowGroups=root", "found gpu AllowGroups: root"),
+        (PARTITIONS, "AllowAccounts=ALL", "DenyAccounts=students", "found gpu DenyAccounts: students"),
+        (PARTITIONS, "MaxTime=UNLIMITED", "MaxTime=01:00:00", "expected gpu MaxTime: INFINITE, found gpu MaxTime: 01:00:00"),
+        (PARTITIONS, "OverSubscribe=NO", "OverSubscribe=FORCE:4", "found gpu OverSubscribe: FORCE:4"),
+        (PARTITIONS, "MinNodes=0", "MinNodes=2", "found gpu MinNodes: 2"),
+        (NODES, "Weight=1", "Weight=7", "expected worker0 Weight: 1, found worker0 Weight: 7"),
+        (NODES, "AvailableFeatures=(null)", "AvailableFeatures=fast", "found worker0 Features: fast"),
+        (
+            LOG,
+            "SlurmctldDebug          = info",
+            "SlurmctldDebug = debug2",
+            "expected log SlurmctldDebug: info, found log SlurmctldDebug: debug2",
+        ),
+        (LOG, "DebugFlags              = (null)", "DebugFlags = Backfill,Gres", "found log DebugFlags: Backfill,Gres"),
+        (LOG, "SlurmSchedLogLevel      = 0", "SlurmSchedLogLevel = 1", "found log SlurmSchedLogLevel: 1"),
+    ],
+)
+def test_each_option_that_scontrol_changed_is_named(check, before, after, words):
+    with pytest.raises(Mismatch) as raised:
+        judged(check, before, after)
+    assert words in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("check", "before", "after"),
+    [
+        (NODES, "State=IDLE ", "State=IDLE+CLOUD+POWERED_DOWN "),
+        (NODES, "State=IDLE ", "State=IDLE+DRAIN Reason=bad DIMM, Weight=9 [root@2026-11-21T04:00:00] "),
+        (NODES, "NodeName=worker1 ", "NodeName=dynamic7 Weight=9 "),
+        (PARTITIONS, "MinNodes=0", "MinNodes=1"),
+        (PARTITIONS, "PreemptMode=OFF", "PreemptMode=REQUEUE"),
+        (PARTITIONS, "State=UP", "State=DOWN"),
+    ],
+)
+def test_states_drains_and_inherited_options_are_not_compared(check, before, after):
+    assert judged(check, before, after).compared == 1
+
+
+@pytest.mark.parametrize(
+    ("check", "file", "before", "after"),
+    [
+        (
+            PARTITIONS,
+            "PartitionName=gpu Nodes=ALL MaxTime=0-01:30:00 Shared=YES",
+            "MaxTime=UNLIMITED",
+            "OverSubscribe=YES:4 MaxTime=01:30:00",
+        ),
+        (PARTITIONS, "PartitionName=DEFAULT PriorityTier=3\npartitionname=gpu \\\n nodes=ALL # all", "PriorityTier=1", "PriorityTier=3"),
+        (PARTITIONS, "PartitionName=gpu AllowGroups=b,a", "AllowGroups=ALL", "AllowGroups=a,b"),
+        (NODES, "NodeName=worker[0-1] Weight=5\nSlurmctldDebug=3", "Weight=1", "Weight=5"),
+    ],
+)
+def test_declared_options_are_read_in_every_form(check, file, before, after):
+    said = text(PROBES[check]).replace(before, after)
+    answers = {FILE: HEAD + file + "\n", PROBES[check]: said}
+    if "OverSubscribe" in after:
+        answers[PROBES[check]] = said.replace("OverSubscribe=NO ", "")
+    check(lambda probe: probe.read(Raw(out=answers[probe])), expect := Expect())
+    assert expect.compared == 1
+
+
+def test_log_level_may_be_declared_by_number():
+    assert judged(LOG, "SlurmctldDebug          = info", "SlurmctldDebug = debug", file=HEAD + "SlurmctldDebug=5\n").compared == 1
+
+
+@pytest.mark.parametrize("check", [PARTITIONS, NODES])
+def test_line_that_cannot_be_read_is_unknown(check):
+    answers = {FILE: text(FILE), PROBES[check]: text(PROBES[check]) + "garbage without a name\n"}
+    with pytest.raises(UndeterminedError, match="a line cannot be read"):
+        check(lambda probe: probe.read(Raw(out=answers[probe])), Expect())
+
+
+def test_file_that_includes_another_is_unknown():
+    with pytest.raises(ValueError, match="includes another file"):
+        parse_file(HEAD + "Include /etc/slurm/nodes.conf\n")
+
+
+def test_time_of_another_form_is_unknown():
+    with pytest.raises(UndeterminedError, match='"soon" is no time limit'):
+        judged(PARTITIONS, "MaxTime=UNLIMITED", "MaxTime=soon")
