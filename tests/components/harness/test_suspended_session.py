@@ -74,8 +74,13 @@ def report(tmp_path):
             "--level",
             "checks",
         )
-        command = [sys.executable, str(PROJECT / "tests" / "cluster"), *map(str, where)]
-        environment = {**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}", "RACKWRIGHT_SLOWNESS": "1"}
+        command = [sys.executable, "-P", "-m", "rackwright.checks.cluster", *map(str, where)]
+        environment = {
+            **os.environ,
+            "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
+            "RACKWRIGHT_SLOWNESS": "1",
+            "PYTHONPATH": str(PROJECT / "infra"),
+        }
         subprocess.run(command, capture_output=True, timeout=HANG_SECONDS, check=False, env=environment)
         return {one["id"]: one for one in json.loads((home / "report.json").read_text(encoding="utf-8"))["checks"]}
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from rackwright.checks.cluster.harness.judge import Judge
-
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rackwright.checks.cluster.harness.arguments import Ask, Members, Record
 from rackwright.checks.cluster.harness.cells import Lines, Unread
 from rackwright.checks.cluster.harness.compare import Expect
+from rackwright.checks.cluster.harness.judge import Judge
 from rackwright.checks.cluster.probes.directories import OWNERSHIP, directories_of
 from rackwright.checks.cluster.probes.identity import CLOCK, HOSTS, IDENTITY, INODES, MEMORY, NETWORK, REBOOT, RESOLVED, SPACE, SYSTEM
-from rackwright.checks.cluster.probes.neighbours import REACHES, WAYS
+from rackwright.checks.cluster.probes.neighbours import REACHES, WAYS, Reach
 from rackwright.errors import UndeterminedError
 
 if TYPE_CHECKING:  # The health check on a node has no such module.
@@ -153,7 +152,7 @@ def test_neighbours_reachable(node: Record, ask: Ask, expect: Expect) -> None:
         raise UndeterminedError(f'a ping could not be sent: "{mine.unread[0]}"')
 
 
-def is_neighbours_fault(reach, mine, ask: Ask):
+def is_neighbours_fault(reach: Reach, mine: Mapping[str, Reach], ask: Ask) -> bool:
     """Return whether a neighbour that does not reply reaches nobody on that network either: its own check reports it.
 
     A node that itself gets no reply there is at fault, or as much at fault.
