@@ -6,6 +6,7 @@ from functools import lru_cache, partial
 
 import pytest
 
+from cluster.harness.cells import quoted
 from cluster.probes.fabric import COUNTERS, LINKS, MANAGER, PORTS
 from rackwright.errors import UndeterminedError
 from rackwright.report.fabric_diff import NODE_NAME_MAP, compare, ends
@@ -70,7 +71,20 @@ def require_compared(comparison):
 @pytest.fixture
 def counted(ask, observer, comparison):
     """Return the error counters by end of a cable."""
-    return {comparison.live.end(port): counters for port, counters in ask(COUNTERS, of=observer).items()}
+    return {comparison.live.end(port): counters for port, counters in ask(COUNTERS, of=observer).errors.items()}
+
+
+@pytest.fixture
+def uncounted(ask, observer, comparison):
+    """Return the ends of cables whose error counters could not be read, with the line that says so."""
+    return {comparison.live.end(port): line for port, line in ask(COUNTERS, of=observer).unread(comparison.live.links).items()}
+
+
+def require_each_counted(uncounted, concerned):
+    """Raise UndeterminedError if the counters of one of these ends could not be read."""
+    if unread := sorted(end for end in uncounted if end in concerned):
+        shown = ", ".join(map(str, unread[:3])) + (f" and {len(unread) - 3} more" if len(unread) > 3 else "")
+        raise UndeterminedError(f'the error counters of {shown} could not be read: "{quoted(uncounted[unread[0]])}"')
 
 
 def test_adapters_are_present(node, ask, expect):
@@ -110,13 +124,14 @@ def test_cables_match_plan(node, comparison, require_compared, expect):
     require_compared(lambda cable: cable.near.node == node.name)
 
 
-def test_no_link_errors(node, fabric, planned_ports, links, comparison, counted, require_compared, expect):
+def test_no_link_errors(node, fabric, planned_ports, links, comparison, counted, uncounted, require_compared, expect):
     """Errors at either end of the node's cables cause retransmissions, and a collective waits for the slowest link."""
     live = comparison.live
     own = {end for cable in map(ends, fabric["cables"]) if cable.near.node == node.name for end in cable}
     for port in (PortId(port.guid, 1) for port in planned_ports):
         own |= {live.end(one) for one in (port, links.far.get(port)) if one}
     expect({str(end): counters for end, counters in counted.items() if end in own}, {})
+    require_each_counted(uncounted, own)
     require_compared(lambda cable: cable.near.node == node.name and cable.near.device not in live.identified)
 
 
@@ -129,6 +144,9 @@ def test_switches_match_plan(fabric, comparison, expect):
             f"{len(unnamed)} of {len(planned)} switches have no name of their own: {', '.join(sorted(unnamed)[:3])}; "
             f"name them, or list their GUIDs in {NODE_NAME_MAP} of the observer"
         )
+    unread = list(comparison.live.links.unread.values())
+    if unread and found < planned:
+        raise UndeterminedError(f'{len(planned - found)} planned switches are not seen, and a device did not answer: "{quoted(unread[0])}"')
     expect(set(found), set(planned))
 
 
@@ -145,10 +163,11 @@ def test_switch_rates_match_plan(fabric, comparison, expect):
     expect({str(end): rate for end, rate in between.items() if rate != planned}, {})
 
 
-def test_switch_links_count_no_errors(fabric, comparison, counted, require_compared, expect):
+def test_switch_links_count_no_errors(fabric, comparison, counted, uncounted, require_compared, expect):
     """Errors at the links between switches affect every job whose traffic crosses them."""
     planned = {end for cable in map(ends, fabric["cables"]) if cable.near.node is None for end in cable}
     expect({str(end): counters for end, counters in counted.items() if end in planned}, {})
+    require_each_counted(uncounted, planned)
     if any(end.device in comparison.live.unassigned for end in counted):
         require_compared(lambda cable: cable.near.node is None)
 

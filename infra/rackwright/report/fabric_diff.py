@@ -82,10 +82,16 @@ class Comparison:
     def why_unknown(self) -> str:
         """Which devices could not be identified."""
         found = [
+            *_unanswered(self.live.links.unread),
             *_unnamed(self.live.unnamed(DeviceKind.SWITCH), "switch has", "switches have"),
             *_unnamed(self.live.unnamed(DeviceKind.ADAPTER), "adapter has", "adapters have"),
         ]
         return f"{len(self.unknown)} planned cables cannot be compared: {'; '.join(found) or 'their adapters are virtual functions'}"
+
+
+def _unanswered(unread: Mapping[str, str]) -> Iterable[str]:
+    if unread:
+        yield f'{len(unread)} {"devices" if len(unread) > 1 else "device"} did not answer ("{next(iter(unread.values()))}")'
 
 
 def _unnamed(labels: list[str], one: str, many: str) -> Iterable[str]:
@@ -125,7 +131,10 @@ def compare(
         if cable.near.device in hidden or _is_possible(cable, live, possible):
             unknown.append(cable)
         elif difference := _compared(*cable, live, rate):
-            differences.append(difference)
+            if difference.kind is Kind.MISSING and live.may_be_unread(*cable):
+                unknown.append(cable)
+            else:
+                differences.append(difference)
     return Comparison(live, (*differences, *_unplanned(planned, unknown, live)), tuple(unknown))
 
 

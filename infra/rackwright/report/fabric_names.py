@@ -70,6 +70,12 @@ class Live:
             return False
         return (found.kind, found.port) == (planned.kind, planned.port) and self.unassigned[found.device] in (None, planned.node)
 
+    def may_be_unread(self, *ends: End) -> bool:
+        """Return whether a link between ends that are not connected may exist, because a device did not answer."""
+        guids = {name: guid for guid, name in self.names.items()}
+        ports = (PortId(guids[end.device], end.port) for end in ends if end.device in guids)
+        return bool(self.links.unread) and not any(map(self.links.is_down, ports))
+
     def unnamed(self, kind: DeviceKind) -> list[str]:
         """Return the labels of the devices of a kind that may be devices of the plan."""
         return sorted({end.device for end in self.far if end.kind is kind and end.device in self.unassigned})
