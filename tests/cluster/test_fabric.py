@@ -158,7 +158,7 @@ def test_switch_cables_match_plan(comparison, require_compared, expect):
 
 def test_switch_rates_match_plan(fabric, comparison, expect):
     """One slow link between switches slows every rail that uses it."""
-    planned, far = f"{fabric['width']} {fabric['speed']}", comparison.live.far
+    planned, far = f"{fabric['switch_width']} {fabric['speed']}", comparison.live.far
     between = {end: rate for end, rate in comparison.live.rates.items() if {end.kind, far[end].kind} == {DeviceKind.SWITCH}}
     expect({str(end): rate for end, rate in between.items() if rate != planned}, {})
 

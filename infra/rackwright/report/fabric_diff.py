@@ -117,10 +117,12 @@ def compare(
     guids: Mapping[str, int] | None = None,
     hidden: Collection[str] = (),
     rate: str = "",
+    switch_rate: str = "",
 ) -> Comparison:
     """Compare planned cables, in their order, with the links; differences of planned cables come first, then unplanned links.
 
-    `guids`: port GUIDs by device. `hidden`: adapters that a fabric does not show, virtual functions. `rate`: report links at another one.
+    `guids`: port GUIDs by device. `hidden`: adapters that a fabric does not show, virtual functions. `rate`: report links at another one;
+    `switch_rate`: the same for links between switches, where they differ.
     """
     planned = [ends(row) for row in rows]
     live = assigned(links, (end for cable in planned for end in cable), guids or {}, hidden)
@@ -130,7 +132,7 @@ def compare(
     for cable in planned:
         if cable.near.device in hidden or _is_possible(cable, live, possible):
             unknown.append(cable)
-        elif difference := _compared(*cable, live, rate):
+        elif difference := _compared(*cable, live, rate if cable.near.node else switch_rate or rate):
             if difference.kind is Kind.MISSING and live.may_be_unread(*cable):
                 unknown.append(cable)
             else:

@@ -28,25 +28,28 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     return once
 
 
-def discovered(stack: str = "lab", *, without: tuple[str, ...] = (), swapped: tuple[str, str] | None = None, slow: str = "") -> str:
+def discovered(stack: str | Path = "lab", *, without: tuple[str, ...] = (), swapped: tuple[str, str] | None = None, slow: str = "") -> str:
     """What `ibnetdiscover -p` prints of a stack's planned fabric; some cables missing, a pair swapped, one at another speed."""
-    cluster = load_stack(paths.stack_file(stack)).cluster
+    cluster = load_stack(stack if isinstance(stack, Path) else paths.stack_file(stack)).cluster
     assert cluster is not None
-    cables = {cable.device + f":{cable.port}": cable for cable in wiring(expand(cluster, stack)).cables}
+    plan = expand(cluster, "discovered")
+    assert plan.fabric is not None
+    cables = {cable.device + f":{cable.port}": cable for cable in wiring(plan).cables}
     if swapped:
         one, other = (f"{device}:1" for device in swapped)
         cables[one], cables[other] = (
             cables[one]._replace(switch=cables[other].switch, switch_port=cables[other].switch_port),
             cables[other]._replace(switch=cables[one].switch, switch_port=cables[one].switch_port),
         )
-    guids = port_guids(expand(cluster, stack))
+    guids = port_guids(plan)
     lines = [f"SW 13 64 {guids['leaf-su1-r7']:#018x} 4x SDR                                     'leaf-su1-r7'"]
     for cable in cables.values():
         if cable.device in without:
             continue
         kind = "CA" if "/" in cable.device else "SW"
         one, other = f"{kind} 27 {cable.port} {guids[cable.device]:#018x}", f"SW 13 {cable.switch_port} {guids[cable.switch]:#018x}"
-        rate = "4x HDR" if cable.device == slow else "4x NDR"
+        width = plan.fabric.width if kind == "CA" else plan.fabric.switch_width
+        rate = f"{width} NDR" if cable.device != slow else f"{width} HDR" if width == "4x" else "1x NDR"
         here, there = description(cable.device), cable.switch
         lines += [f"{one} {rate} - {other} ( '{here}' - '{there}' )", f"{other} {rate} - {one} ( '{there}' - '{here}' )"]
     return "\n".join(lines) + "\n"
@@ -120,6 +123,19 @@ def test_what_is_missing_swapped_or_slow_is_named(run: Run, found: Path) -> None
     ]
     told = json.loads(diff(run, found, text, "--json").out)
     assert [row["kind"] for row in told["differences"]] == ["moved", "moved", "slow", "missing"]
+
+
+def test_links_of_split_ports_have_half_the_lanes(run: Run, found: Path, tmp_path: Path) -> None:
+    """Those between switches have all, and a link of one lane is slow."""
+    stack = tmp_path / "Pulumi.half.yaml"
+    stack.write_text(paths.stack_file("rack-h100").read_text().replace("max_nodes: 256", "rate: NDR200"))
+    found.write_text(discovered(stack))
+    ended = run("diff", str(stack), str(found))
+    assert (ended.code, ended.out) == (0, "all 768 cables are connected as planned\n")
+    found.write_text(discovered(stack, slow="worker1/mlx5_0").replace("4x NDR", "2x NDR"))
+    slow = run("diff", str(stack), str(found)).out.splitlines()
+    assert slow[0] == "worker1/mlx5_0:1 - leaf-su1-r0:2 runs at 1x NDR"
+    assert slow[1] == "leaf-su1-r0:65 - spine-01:1 runs at 2x NDR" and slow[-1] == "and 217 more"
 
 
 def test_a_link_nobody_planned_is_named(run: Run, found: Path) -> None:

@@ -221,6 +221,18 @@ def test_node_that_reports_no_guids_is_unknown_where_its_adapter_has_no_name():
     assert verdict(checks.test_no_link_errors, named, errors((0xB94, 1)), adapters=others)[0] is FAILED
 
 
+def test_rates_of_split_ports_and_of_whole_ones():
+    """Of HCAs as ibstat has them, between switches as the fabric shows them."""
+    split = {"rate_gbps": 200, "simulated": False, "width": "2x", "speed": "NDR", "switch_width": "4x"}
+    for rate, expected in ((200, PASSED), (100, FAILED), (400, FAILED)):
+        up = [SimpleNamespace(adapter="mlx5_0", guid=0xB94, rate=f"{rate} Gb/s")]
+        assert verdict_of(checks.test_rate_matches_plan, {}, fabric=split, up=up, members=None, ask=None)[0] is expected
+    compared = checks.compared_once(ROWS, wired(), ADAPTERS)
+    for width, expected in (("4x", PASSED), ("2x", FAILED)):
+        fabric = {**split, "switch_width": width}
+        assert verdict_of(checks.test_switch_rates_match_plan, {}, fabric=fabric, comparison=compared)[0] is expected
+
+
 def test_misconnected_cable_is_its_nodes_fault():
     """Of a node whose adapter is described as another's, too."""
     found, why = verdict(checks.test_cables_match_plan, wired(("worker1 mlx5_0", "worker0 mlx5_0"), ports=(7, 1)))

@@ -16,15 +16,19 @@ def expand_fabric(cluster: Cluster) -> FabricPlan | None:
         return None
     switch = switch_of(declared)
     measures = measures_of(cluster, declared, switch)
-    assert switch is not None and measures is not None, "rules refuse it"
+    split = switch.links_per_port(declared.rate) if switch else None
+    assert switch is not None and measures is not None and split is not None, "rules refuse it"
     return FabricPlan(
         kind=declared.kind,
         topology=declared.topology,
         switch=switch.model,
         ports=switch.ports,
+        split=split,
         speed=switch.speed,
-        width=switch.width,
-        rate_gbps=switch.rate_gbps,
+        rate=declared.rate or switch.speed,
+        width=f"{int(switch.width.removesuffix('x')) // split}x",
+        rate_gbps=switch.rate_gbps // split,
+        switch_width=switch.width,
         link_layer=switch.link_layer,
         rack_units=switch.rack_units,
         manageable=switch.subnet_manager_nodes,

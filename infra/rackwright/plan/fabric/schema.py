@@ -45,9 +45,17 @@ class FabricPlan(ConfigModel):
     """A row of the switch catalogue."""
     ports: int
     """Of each switch."""
+    split: int = 1
+    """HCAs of one port of a leaf, by a splitter cable."""
     speed: str
+    rate: str
+    """Rate of an HCA by its name: NDR200 behind splitter cables, else the speed."""
     width: str
+    """Lanes of an HCA's link."""
     rate_gbps: int
+    """Of an HCA's link."""
+    switch_width: str
+    """Lanes of a link between switches."""
     link_layer: str
     rack_units: int
     """Height of a switch."""
@@ -109,3 +117,16 @@ class FabricPlan(ConfigModel):
     def uplinks(self) -> int:
         """Ports of a leaf that go to spines."""
         return self.spines * self.links
+
+    @property
+    def upward(self) -> int:
+        """Links' worth of HCAs that a leaf's uplinks carry."""
+        return self.uplinks * self.split
+
+    def leaf_port(self, number: int) -> int:
+        """Return the InfiniBand port number of a leaf's port that is not split, counted from 1.
+
+        If ports can be split, each has two numbers: 5 and 6 are halves of the third, and 5 is the third where it is whole. Seen in public
+        outputs of ibnetdiscover: a QM9700 with 129 ports, a QM8700 with 81, whose last whole port is 79 (treydock/infiniband_exporter).
+        """
+        return (number - 1) * self.split + 1
