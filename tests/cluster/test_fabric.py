@@ -38,10 +38,10 @@ def links(ask, observer):
 
 
 @lru_cache(maxsize=4)
-def compared_once(cables, links, adapters):
+def compared_once(cables, links, adapters, line_card=""):
     """Return the comparison of the cables; that of thousands of cables is the same for every node."""
     guids = {name: guid for name, guid, virtual in adapters if not virtual}
-    return compare(cables, links, guids=guids, hidden={name for name, _, virtual in adapters if virtual})
+    return compare(cables, links, guids=guids, hidden={name for name, _, virtual in adapters if virtual}, line_card=line_card)
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def comparison(fabric, links, ask, members):
             adapters += [(f"{name}/{port.adapter}", port.guid, port.virtual) for port in ask(PORTS, of=name)]
         except UndeterminedError:
             continue
-    return compared_once(tuple(fabric["cables"]), links, tuple(adapters))
+    return compared_once(tuple(fabric["cables"]), links, tuple(adapters), fabric["line_card"] or "")
 
 
 def require_each_compared(comparison, concerned):

@@ -38,7 +38,10 @@ class Switch:
     """Lanes of a link, as in `4x`."""
     split_rate: str | None
     """NVIDIA's name of the rate of half a port, as NDR200; None where no source says that ports can be split."""
-    rack_units: int
+    rack_units: int | None
+    """None where no source says it."""
+    line_card: str | None
+    """Of a director switch: chips of a line card by ports of a chip that lead outwards, as 2x18; None for a switch of one chip."""
     subnet_manager: bool | None
     """Whether it can run a subnet manager; None where no source says it."""
     subnet_manager_nodes: int | None
@@ -92,6 +95,7 @@ def _site_switch(model: str, row: site.SiteSwitch) -> Switch:
         width=row.width,
         split_rate=row.split_rate,
         rack_units=row.rack_units,
+        line_card=row.line_card,
         subnet_manager=row.subnet_manager,
         subnet_manager_nodes=row.subnet_manager_nodes,
     )
@@ -108,7 +112,8 @@ def _switch(row: Mapping[str, str]) -> Switch:
         speed=row["speed"],
         width=row["width"],
         split_rate=row["split_rate"] or None,
-        rack_units=int(row["rack_units"]),
+        rack_units=int(row["rack_units"]) if row["rack_units"] else None,
+        line_card=row["line_card"] or None,
         subnet_manager={"yes": True, "no": False}.get(row["subnet_manager"]),
         subnet_manager_nodes=int(row["subnet_manager_nodes"]) if row["subnet_manager_nodes"] else None,
     )

@@ -62,7 +62,7 @@ def _compared(plan: Plan, rows: list[str], links: FabricLinks) -> Comparison:
     assert plan.fabric is not None
     guids = port_guids(plan) if plan.fabric.simulated else {}
     rate, between = (f"{width} {plan.fabric.speed}" for width in (plan.fabric.width, plan.fabric.switch_width))
-    return compare(rows, links, guids=guids, rate=rate, switch_rate=between)
+    return compare(rows, links, guids=guids, rate=rate, switch_rate=between, line_card=plan.fabric.line_card or "")
 
 
 def _require_identified(compared: Comparison, file: str) -> None:

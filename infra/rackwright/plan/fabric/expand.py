@@ -31,6 +31,7 @@ def expand_fabric(cluster: Cluster) -> FabricPlan | None:
         switch_width=switch.width,
         link_layer=switch.link_layer,
         rack_units=switch.rack_units,
+        line_card=switch.line_card,
         manageable=switch.subnet_manager_nodes,
         rails=rails_of(cluster, declared),
         hcas=hcas_of(cluster, declared),
@@ -68,4 +69,5 @@ def _management(declared: Management | None) -> ManagementPlan | None:
     if declared is None:
         return None
     known = switches()[declared.switch]
+    assert known.rack_units is not None, "rules refuse it"
     return ManagementPlan(switch=known.model, ports=known.ports, speed=known.speed, rack_units=known.rack_units, bmc=declared.bmc)

@@ -42,7 +42,7 @@ class Length(NamedTuple):
 def positions(fabric: FabricPlan) -> dict[str, Position]:
     """All switches it is laid out for, also those to come, so that none moves: units in order over the switch racks, spines likewise."""
     floor = fabric.floor
-    if floor is None:
+    if floor is None or fabric.rack_units is None:
         return {}
     racks = floor.switch_racks
     units = range(fabric.units)

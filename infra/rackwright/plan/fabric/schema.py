@@ -57,8 +57,10 @@ class FabricPlan(ConfigModel):
     switch_width: str
     """Lanes of a link between switches."""
     link_layer: str
-    rack_units: int
-    """Height of a switch."""
+    rack_units: int | None
+    """Height of a switch; None where no source says it."""
+    line_card: str | None = None
+    """Of a director switch, as 2x18: its ports are counted by line card, chip, and port of the chip."""
     manageable: int | None
     """Nodes that the subnet manager in a switch can serve; None where no source says it."""
     rails: int
