@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rackwright.plan import Plan
     from rackwright.report.fabric_diff import Comparison, Difference
     from rackwright.report.fabric_links import FabricLinks
+    from rackwright.report.fabric_ports import NodePorts
 
 _DIFFERS: Final = 1
 """Exit code "not as declared" (`rackwright.cli.main.app`)."""
@@ -30,10 +31,13 @@ def diff(
     node_name_map: Annotated[
         str | None, typer.Option("--node-name-map", help='Names by GUID, as in infiniband-diags(8): lines `<guid> "<name>"`.')
     ] = None,
+    ports: Annotated[
+        str | None, typer.Option("--ports", help="Output of `pdsh -w NODES ibstat`: the port GUIDs of the nodes' adapters.")
+    ] = None,
 ) -> None:
     """Compare a discovered fabric with the plan.
 
-    Devices are known by GUID where the plan or the node-name map has it, else by description.
+    Devices are known by GUID where the plan, the nodes or the node-name map has it, else by description.
 
     Exit codes: 0 all cables as planned, 1 some differ, 2 invalid input, 3 file cannot be interpreted or devices cannot be identified.
     """
@@ -44,7 +48,7 @@ def diff(
     if node_name_map is not None:
         links = links.renamed(_node_names(node_name_map))
     laid = wiring(plan)
-    compared = _compared(plan, [cable.row() for cable in laid.cables], links)
+    compared = _compared(plan, [cable.row() for cable in laid.cables], links, _node_ports(ports) if ports else None)
     found = compared.differences
     if as_json:
         document = {"schema": SCHEMA, "stack": plan.stack, "cables": len(laid.cables), "differences": [row.as_dict() for row in found]}
@@ -55,14 +59,15 @@ def diff(
     raise typer.Exit(_DIFFERS if found else 0)
 
 
-def _compared(plan: Plan, rows: list[str], links: FabricLinks) -> Comparison:
+def _compared(plan: Plan, rows: list[str], links: FabricLinks, ports: NodePorts | None) -> Comparison:
     from rackwright.plan.fabric.netlist import port_guids
     from rackwright.report.fabric_diff import compare
 
     assert plan.fabric is not None
-    guids = port_guids(plan) if plan.fabric.simulated else {}
+    guids = (port_guids(plan) if plan.fabric.simulated else {}) | (ports.guids if ports else {})
+    hidden = ports.virtual if ports else frozenset()
     rate, between = (f"{width} {plan.fabric.speed}" for width in (plan.fabric.width, plan.fabric.switch_width))
-    return compare(rows, links, guids=guids, rate=rate, switch_rate=between, line_card=plan.fabric.line_card or "")
+    return compare(rows, links, guids=guids, hidden=hidden, rate=rate, switch_rate=between, line_card=plan.fabric.line_card or "")
 
 
 def _require_identified(compared: Comparison, file: str) -> None:
@@ -70,9 +75,9 @@ def _require_identified(compared: Comparison, file: str) -> None:
     from rackwright.errors import UndeterminedError
 
     if compared.unknown:
-        hint = (
-            "name the devices, or pass their names by GUID with `--node-name-map`; `ibstat` on a node prints the port GUIDs of its adapters"
-        )
+        hint = "pass the adapters' GUIDs with `--ports` (`pdsh -w NODES ibstat`), and names of switches by GUID with `--node-name-map`"
+        if compared.live.links.unread:
+            hint = f"run `ibnetdiscover -p` again; {hint}"
         raise UndeterminedError(compared.why_unknown, path=file, hint=hint)
 
 
@@ -102,6 +107,18 @@ def _node_names(file: str) -> dict[int, str]:
     hint = 'pass a file with lines such as `0xfc6a1c0300000200 "spine-01"`'
     try:
         return read_node_names(_read(file, hint))
+    except ValueError as unreadable:
+        raise InputError(str(unreadable), path=file, hint=hint) from None
+
+
+def _node_ports(file: str) -> NodePorts:
+    """Return the GUIDs of the nodes' ports; raise InputError if the file has none."""
+    from rackwright.errors import InputError
+    from rackwright.report.fabric_ports import read_node_ports
+
+    hint = "pass a file with the output of `pdsh -w NODES ibstat`, whose lines begin with the node"
+    try:
+        return read_node_ports(_read(file, hint))
     except ValueError as unreadable:
         raise InputError(str(unreadable), path=file, hint=hint) from None
 

@@ -10,11 +10,10 @@ from typing import Final
 
 from cluster.harness.probe import Probe
 from rackwright.report.fabric_links import FabricLinks, PortId, read_links, unanswered_queries
+from rackwright.report.fabric_ports import VIRTUAL_TYPES
 
 LINK_LAYERS: Final = {"IB": "InfiniBand", "InfiniBand": "InfiniBand", "Ethernet": "Ethernet"}
 """What ibstat prints -> what is handed over; simulated adapters say IB."""
-_VIRTUAL: Final = frozenset(f"MT{number}" for number in (0x1002, 0x1004, 0x1012, 0x1014, 0x1016, 0x1018, 0x101A, 0x101C, 0x101E, 0xA2D3))
-"""Types of virtual functions: device IDs with MLX4_PCI_DEV_IS_VF or MLX5_PCI_DEV_IS_VF in the kernel (mlx4/main.c, mlx5/core/main.c)."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ def _port(name: str, block: str) -> Port:
         manager=int(said["SM lid"]),
         link_layer=LINK_LAYERS.get(layer, layer),
         guid=int(said["Port GUID"], 16),
-        virtual=kind is not None and kind[1] in _VIRTUAL,
+        virtual=kind is not None and kind[1] in VIRTUAL_TYPES,
     )
 
 

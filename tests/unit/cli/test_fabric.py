@@ -184,6 +184,29 @@ def test_devices_that_nothing_identifies_are_no_verdict(run: Run, found: Path, t
     assert refused.code == 2 and "is not a line of a node-name map" in refused.err
 
 
+def test_adapters_are_known_by_the_guids_that_nodes_report(run: Run, found: Path, tmp_path: Path) -> None:
+    """Those that no node reports stay unknown, and what reads no GUID is refused."""
+    text = discovered("rack-h100", without=("worker1/mlx5_2",))
+    found.write_text(re.sub(r"'worker(\d+) mlx5_(\d)'", "'worker HCA'", text))
+    ports = tmp_path / "ibstat"
+    lines = (re.match(r"CA \d+ \d+ 0x(\S+) .*\( '(worker\d+) (mlx5_\d)' - ", line) for line in text.splitlines())
+    blocks = [
+        f"{line[2]}.example.org: CA '{line[3]}'\n{line[2]}.example.org: \tCA type: MT4129\n{line[2]}.example.org: \tPort 1:\n"
+        f"{line[2]}.example.org: \t\tPort GUID: 0x{line[1]}\n"
+        for line in lines
+        if line
+    ]
+    ports.write_text("".join(blocks))
+    ended = run("diff", "rack-h100", str(found), "--ports", str(ports))
+    assert (ended.code, ended.out) == (1, "worker1/mlx5_2:1 - leaf-su1-r2:2 is missing\n")
+    ports.write_text("".join(block for block in blocks if not block.startswith("worker7.")))
+    ended = run("diff", "rack-h100", str(found), "--ports", str(ports))
+    assert ended.code == 3 and "8 planned cables cannot be compared" in ended.err and "--ports" in ended.err
+    assert run("diff", "rack-h100", str(found)).code == 3
+    refused = run("diff", "rack-h100", str(found), "--ports", str(found))
+    assert refused.code == 2 and "contains no port GUID of a node" in refused.err
+
+
 def test_bad_input_is_told(run: Run, found: Path) -> None:
     for arguments, cause in (
         (("plan", "lab-small"), "stack lab-small has no fabric"),
