@@ -231,7 +231,7 @@ def test_splitter_cable_is_listed_once_for_each_tail() -> None:
     assert set(tails.values()) == {2} and len(tails) == counts(plan, wiring(plan))["splitter_cables"] == 64 * 8 // 2
     assert {row.speed for row in down} == {"NDR200"} and {(row.speed, row.splitter) for row in up} <= {("NDR", "")}
     assert len({(row.splitter, row.length_m) for row in down}) == len(tails)
-    assert "each split in two for NDR200" in headline(plan) and "64 ports of 400 Gb/s" in headline(plan)
+    assert "InfiniBand NDR200" in headline(plan) and "64 ports of 400 Gb/s, those of HCAs split in two" in headline(plan)
     assert counts(stack("rack-h100"), wiring(stack("rack-h100")))["splitter_cables"] == 0
     floor = {"rows": [["r1", "n1", "r2", "r3"]], "switch_racks": ["n1"]}
     apart = racks(2, {"worker0": "r1", "worker1": "r3"}, max_nodes=2, rate="NDR200", rails=1, floor_plan=floor)

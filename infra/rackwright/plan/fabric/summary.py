@@ -89,9 +89,9 @@ def headline(plan: Plan) -> str:
     """Return a one-line description."""
     fabric = fabric_of(plan)
     switch = switches()[fabric.switch]
-    kind = f"InfiniBand {fabric.speed}" if fabric.link_layer == "InfiniBand" else f"RoCE over {fabric.speed}"
+    kind = f"InfiniBand {fabric.rate}" if fabric.link_layer == "InfiniBand" else f"RoCE over {fabric.speed}"
     first = f"fabric of {plan.stack}: {kind}, {fabric.topology}, {fabric.rails} rails"
-    split = f", each split in two for {fabric.rate}" if fabric.split > 1 else ""
+    split = ", those of HCAs split in two" if fabric.split > 1 else ""
     ports = f"{fabric.ports} ports of {switch.rate_gbps} Gb/s{split}"
     return f"{first}, {switch.product} ({ports}){'; simulated' if fabric.simulated else ''}"
 
