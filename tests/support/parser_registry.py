@@ -9,8 +9,10 @@ from typing import Any
 
 from rackwright.checks.acceptance.parsers import dcgm, fio, iblinkinfo, ior, nccl, nvidia_smi, perftest, stream
 from rackwright.checks.cluster import probes
+from rackwright.checks.cluster.harness.cells import refusing
 from rackwright.checks.cluster.harness.probe import PROBES, Probe, Raw
 from rackwright.checks.hardware.questions import QUESTIONS
+from rackwright.report.fabric_ports import read_node_ports
 
 probes.load()
 UNIT = Path(__file__).parents[1] / "unit"
@@ -58,6 +60,9 @@ _ACCEPTANCE: dict[str, tuple[Callable[[str], Any], ...]] = {
     "hpcc": (stream.parse_hpcc,),
 }
 
+_REPORT: dict[str, tuple[Callable[[str], Any], ...]] = {"node-ports": (refusing("ibstat")(read_node_ports),)}
+"""Readers of files that people pass to a command, whose ValueError the command reports; samples are beside those of the checks."""
+
 PARTS = {
     ("rackwright.checks.cluster.probes.smoke", "parse_task"): "smoke",
     ("rackwright.checks.cluster.probes.slurm", "parse_gres"): "slurm-nodes",
@@ -83,7 +88,12 @@ def parsers() -> Iterator[Parser]:
         for name, probe in table.items():
             for label, sample in _samples(kind, str(name)):
                 yield Parser(label, (_name(probe.parse),), _answered(probe), sample)
-    for folder, functions in _ACCEPTANCE.items():
-        for label, sample in _samples("acceptance", folder):
+    for kind, table in (("acceptance", _ACCEPTANCE), ("checks", _REPORT)):
+        yield from _read_by(kind, table)
+
+
+def _read_by(kind: str, table: dict[str, tuple[Callable[[str], Any], ...]]) -> Iterator[Parser]:
+    for folder, functions in table.items():
+        for label, sample in _samples(kind, folder):
             for function in functions:
                 yield Parser(f"{label} {_name(function)[1]}", (_name(function),), function, sample)

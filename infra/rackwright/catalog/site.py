@@ -60,7 +60,15 @@ class SiteSwitch(SiteRow):
     rate_gbps: int = Field(ge=1, description="Rate of a port in Gb/s.")
     speed: str = Field(min_length=1, description="Speed as `ibnetdiscover -p` prints it, for example HDR; for Ethernet for example 100GbE.")
     width: str = Field(default="4x", pattern=r"^[0-9]+x$", description="Lanes of a link, for example 4x.")
+    split_rate: str | None = Field(
+        default=None, pattern=r"^[A-Z0-9]+$", description="Rate of a port that is split into two, for example NDR200. Default: not split."
+    )
     rack_units: int = Field(ge=1, description="Height in rack units.")
+    line_card: str | None = Field(
+        default=None,
+        pattern=r"^[1-9][0-9]*x[1-9][0-9]*$",
+        description="Line card of a director switch: its chips by the outward ports of a chip, for example 2x18. Default: one chip.",
+    )
     subnet_manager: bool | None = Field(default=None, description="The switch can run a subnet manager. Default: unknown.")
     subnet_manager_nodes: int | None = Field(default=None, ge=1, description="Nodes that its subnet manager serves. Default: unknown.")
 

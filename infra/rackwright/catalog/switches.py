@@ -6,8 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
+from typing import Final
 
 from rackwright.catalog import rows, site
+
+SPLIT: Final = 2
+"""Links of a split port, each with half of its lanes (MLNX-OS user manual, InfiniBand Interface: Quantum and Quantum-2)."""
 
 
 class Use(StrEnum):
@@ -31,12 +35,23 @@ class Switch:
     speed: str
     """As `ibnetdiscover -p` says it (NDR), or the rate in words of Ethernet (400GbE)."""
     width: str
-    """Lanes of a link."""
-    rack_units: int
+    """Lanes of a link, as in `4x`."""
+    split_rate: str | None
+    """NVIDIA's name of the rate of half a port, as NDR200; None where no source says that ports can be split."""
+    rack_units: int | None
+    """None where no source says it."""
+    line_card: str | None
+    """Of a director switch: chips of a line card by ports of a chip that lead outwards, as 2x18; None for a switch of one chip."""
     subnet_manager: bool | None
     """Whether it can run a subnet manager; None where no source says it."""
     subnet_manager_nodes: int | None
     """Nodes that the subnet manager in the switch can serve; None where no source says it."""
+
+    def links_per_port(self, rate: str | None) -> int | None:
+        """Return the links of a port at a rate: one at its own rate, two where it is split; None if ports do not have this rate."""
+        if rate in (None, self.speed):
+            return 1
+        return SPLIT if rate == self.split_rate else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +93,9 @@ def _site_switch(model: str, row: site.SiteSwitch) -> Switch:
         rate_gbps=row.rate_gbps,
         speed=row.speed,
         width=row.width,
+        split_rate=row.split_rate,
         rack_units=row.rack_units,
+        line_card=row.line_card,
         subnet_manager=row.subnet_manager,
         subnet_manager_nodes=row.subnet_manager_nodes,
     )
@@ -94,7 +111,9 @@ def _switch(row: Mapping[str, str]) -> Switch:
         rate_gbps=int(row["rate_gbps"]),
         speed=row["speed"],
         width=row["width"],
-        rack_units=int(row["rack_units"]),
+        split_rate=row["split_rate"] or None,
+        rack_units=int(row["rack_units"]) if row["rack_units"] else None,
+        line_card=row["line_card"] or None,
         subnet_manager={"yes": True, "no": False}.get(row["subnet_manager"]),
         subnet_manager_nodes=int(row["subnet_manager_nodes"]) if row["subnet_manager_nodes"] else None,
     )

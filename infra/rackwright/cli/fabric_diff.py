@@ -27,16 +27,19 @@ def diff(
     node_name_map: Annotated[
         str | None, typer.Option("--node-name-map", help='Names by GUID, as in infiniband-diags(8): lines `<guid> "<name>"`.')
     ] = None,
+    ports: Annotated[
+        str | None, typer.Option("--ports", help="Output of `pdsh -w NODES ibstat`: the port GUIDs of the nodes' adapters.")
+    ] = None,
 ) -> None:
     """Compare a discovered fabric with the plan.
 
-    Devices are known by GUID where the plan or the node-name map has it, else by description.
+    Devices are known by GUID where the plan, the nodes or the node-name map has it, else by description.
 
     Exit codes: 0 all cables as planned, 1 some differ, 2 invalid input, 3 file cannot be interpreted or devices cannot be identified.
     """
     from rackwright.operations.fabric import compare_fabric
 
-    found = compare_fabric(stack, file, node_name_map, show_warning)
+    found = compare_fabric(stack, file, show_warning, node_name_map=node_name_map, ports=ports)
     if as_json:
         print(json.dumps(_data(found), indent=2))
     elif found.differences or found.is_complete:

@@ -91,6 +91,7 @@ def measures_of(cluster: Cluster, declared: Fabric, switch: Switch | None) -> La
         oversubscription=declared.oversubscription,
         topology=declared.topology,
         spare=int(manages_apart(cluster, declared)),
+        split=switch.links_per_port(declared.rate) or 1,
     )
 
 

@@ -36,15 +36,17 @@ def compute_layout(
     oversubscription: int = 1,
     topology: FabricTopology = FabricTopology.RAIL_OPTIMISED,
     spare: int = 0,
+    split: int = 1,
 ) -> Layout | None:
     """Return the dimensions with the fewest spines, or None if two levels of these switches cannot connect all nodes.
 
-    `spare`: ports of each leaf that are reserved for other devices than the nodes' HCAs.
+    `spare`: ports of each leaf that are reserved for other devices than the nodes' HCAs. `split`: HCAs of a leaf's port; ports between
+    switches are not split, and each carries as much as `split` HCAs.
 
     >>> compute_layout(ports=64, rails=8, nodes=256)
     Layout(per_unit=32, units=8, spines=32, links=1)
     """
-    widest = _widest(ports - spare, oversubscription)
+    widest = _widest(ports - spare, oversubscription, split)
     on_rails = topology is FabricTopology.RAIL_OPTIMISED
     most = widest if on_rails else widest // rails
     if most == 0:
@@ -53,17 +55,19 @@ def compute_layout(
     units = ceil(nodes / per_unit)
     leaves = units * rails if on_rails else units
     down = per_unit if on_rails else per_unit * rails
-    spines = _spines(leaves, down, ceil(down / oversubscription), ports, ports - spare)
+    taken = ceil(down / split)
+    spines = _spines(leaves, taken, ceil(down / (split * oversubscription)), ports, ports - spare)
     return None if spines is None else Layout(per_unit, units, *spines)
 
 
-def _widest(ports: int, oversubscription: int) -> int:
-    """Return the maximum number of downlinks of a leaf that leaves enough ports for the uplinks."""
-    return max((down for down in range(1, ports) if down + ceil(down / oversubscription) <= ports), default=0)
+def _widest(ports: int, oversubscription: int, split: int) -> int:
+    """Return the maximum number of HCAs of a leaf that leaves enough ports for the uplinks."""
+    fitting = (down for down in range(1, ports * split) if ceil(down / split) + ceil(down / (split * oversubscription)) <= ports)
+    return max(fitting, default=0)
 
 
 def _spines(leaves: int, down: int, up: int, ports: int, leaf_ports: int) -> tuple[int, int] | None:
-    """Return (spines, cables from each leaf to each spine) with the fewest spines, or None.
+    """Return (spines, cables from each leaf to each spine) with the fewest spines, or None. `down` and `up`: ports of a leaf.
 
     At least two spines, so that the failure of one disconnects no leaf; no spine for a single leaf.
     """

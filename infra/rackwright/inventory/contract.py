@@ -111,7 +111,10 @@ def _fabric(plan: Plan) -> dict[str, Any] | None:
     if plan.fabric is None:
         return None
     laid = wiring(plan)
-    said = ("kind", "topology", "rails", "speed", "width", "rate_gbps", "link_layer", "simulated", "subnet_manager")
+    said = (
+        *("kind", "topology", "rails", "speed", "rate", "width", "rate_gbps", "switch_width", "line_card", "link_layer", "simulated"),
+        "subnet_manager",
+    )
     return {
         **plan.fabric.model_dump(mode="json", include=set(said)),
         "server": plan.fabric.server,

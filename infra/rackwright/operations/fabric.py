@@ -14,6 +14,7 @@ from rackwright.plan.fabric.netlist import port_guids
 from rackwright.plan.fabric.wiring import wiring
 from rackwright.report.fabric_diff import Comparison, Difference, compare
 from rackwright.report.fabric_links import FabricLinks, read_links, read_node_names
+from rackwright.report.fabric_ports import NodePorts, read_node_ports
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +41,9 @@ class FabricComparison:
     def require_complete(self) -> None:
         """Raise UndeterminedError if a planned cable could not be compared, because several devices could be its end."""
         if not self.is_complete:
-            hint = (
-                "name the devices, or pass their names by GUID with `--node-name-map`; "
-                "`ibstat` on a node prints the port GUIDs of its adapters"
-            )
+            hint = "pass the adapters' GUIDs with `--ports` (`pdsh -w NODES ibstat`), and names of switches by GUID with `--node-name-map`"
+            if self.comparison.live.links.unread:
+                hint = f"run `ibnetdiscover -p` again; {hint}"
             raise UndeterminedError(self.comparison.why_unknown, path=self.source, hint=hint)
 
 
@@ -54,10 +54,14 @@ def plan_with_fabric(asked: str, on_warning: OnWarning) -> Plan:
     return plan
 
 
-def compare_fabric(asked: str, file: str, node_name_map: str | None, on_warning: OnWarning) -> FabricComparison:
-    """Compare the output of `ibnetdiscover -p` with the plan; `-` reads standard input. The map holds names by GUID.
+def compare_fabric(
+    asked: str, file: str, on_warning: OnWarning, *, node_name_map: str | None = None, ports: str | None = None
+) -> FabricComparison:
+    """Compare the output of `ibnetdiscover -p` with the plan; `-` reads standard input.
 
-    Raises InputError for an invalid stack file, a stack without a fabric, a file that cannot be read or an invalid map, and
+    `node_name_map` is a file with names by GUID, `ports` one with the output of `pdsh -w NODES ibstat`.
+
+    Raises InputError for an invalid stack file, a stack without a fabric, a file that cannot be read or has no names or ports, and
     UndeterminedError if the output is empty, truncated or has another format.
     """
     plan = plan_with_fabric(asked, on_warning)
@@ -65,13 +69,15 @@ def compare_fabric(asked: str, file: str, node_name_map: str | None, on_warning:
     if node_name_map is not None:
         links = links.renamed(_node_names(node_name_map))
     rows = [cable.row() for cable in wiring(plan).cables]
-    return FabricComparison(plan.stack, file, len(rows), _compared(plan, rows, links))
+    return FabricComparison(plan.stack, file, len(rows), _compared(plan, rows, links, _node_ports(ports) if ports else None))
 
 
-def _compared(plan: Plan, rows: list[str], links: FabricLinks) -> Comparison:
+def _compared(plan: Plan, rows: list[str], links: FabricLinks, ports: NodePorts | None) -> Comparison:
     assert plan.fabric is not None
-    guids = port_guids(plan) if plan.fabric.simulated else {}
-    return compare(rows, links, guids=guids, rate=f"{plan.fabric.width} {plan.fabric.speed}")
+    guids = (port_guids(plan) if plan.fabric.simulated else {}) | (ports.guids if ports else {})
+    hidden = ports.virtual if ports else frozenset()
+    rate, between = (f"{width} {plan.fabric.speed}" for width in (plan.fabric.width, plan.fabric.switch_width))
+    return compare(rows, links, guids=guids, hidden=hidden, rate=rate, switch_rate=between, line_card=plan.fabric.line_card or "")
 
 
 def _discovered(file: str) -> FabricLinks:
@@ -88,6 +94,15 @@ def _node_names(file: str) -> dict[int, str]:
     hint = 'pass a file with lines such as `0xfc6a1c0300000200 "spine-01"`'
     try:
         return read_node_names(_read(file, hint))
+    except ValueError as unreadable:
+        raise InputError(str(unreadable), path=file, hint=hint) from None
+
+
+def _node_ports(file: str) -> NodePorts:
+    """Return the GUIDs of the nodes' ports; raise InputError if the file has none."""
+    hint = "pass a file with the output of `pdsh -w NODES ibstat`, whose lines begin with the node"
+    try:
+        return read_node_ports(_read(file, hint))
     except ValueError as unreadable:
         raise InputError(str(unreadable), path=file, hint=hint) from None
 

@@ -82,10 +82,17 @@ class Comparison:
     def why_unknown(self) -> str:
         """Which devices could not be identified."""
         found = [
+            *_unanswered(self.live.links.unread),
+            *(f"the catalogue does not know how the chips of {name} count its ports" for name in sorted(self.live.unplaced)[:3]),
             *_unnamed(self.live.unnamed(DeviceKind.SWITCH), "switch has", "switches have"),
             *_unnamed(self.live.unnamed(DeviceKind.ADAPTER), "adapter has", "adapters have"),
         ]
         return f"{len(self.unknown)} planned cables cannot be compared: {'; '.join(found) or 'their adapters are virtual functions'}"
+
+
+def _unanswered(unread: Mapping[str, str]) -> Iterable[str]:
+    if unread:
+        yield f'{len(unread)} {"devices" if len(unread) > 1 else "device"} did not answer ("{next(iter(unread.values()))}")'
 
 
 def _unnamed(labels: list[str], one: str, many: str) -> Iterable[str]:
@@ -111,21 +118,27 @@ def compare(
     guids: Mapping[str, int] | None = None,
     hidden: Collection[str] = (),
     rate: str = "",
+    switch_rate: str = "",
+    line_card: str = "",
 ) -> Comparison:
     """Compare planned cables, in their order, with the links; differences of planned cables come first, then unplanned links.
 
-    `guids`: port GUIDs by device. `hidden`: adapters that a fabric does not show, virtual functions. `rate`: report links at another one.
+    `guids`: port GUIDs by device. `hidden`: adapters that a fabric does not show, virtual functions. `rate`: report links at another one;
+    `switch_rate`: the same for links between switches, where they differ. `line_card`: that of director switches, as 2x18.
     """
     planned = [ends(row) for row in rows]
-    live = assigned(links, (end for cable in planned for end in cable), guids or {}, hidden)
+    live = assigned(links, (end for cable in planned for end in cable), guids or {}, hidden, line_card)
     possible = _possible(live)
     differences: list[Difference] = []
     unknown: list[Cable] = []
     for cable in planned:
         if cable.near.device in hidden or _is_possible(cable, live, possible):
             unknown.append(cable)
-        elif difference := _compared(*cable, live, rate):
-            differences.append(difference)
+        elif difference := _compared(*cable, live, rate if cable.near.node else switch_rate or rate):
+            if difference.kind is Kind.MISSING and live.may_be_unread(*cable):
+                unknown.append(cable)
+            else:
+                differences.append(difference)
     return Comparison(live, (*differences, *_unplanned(planned, unknown, live)), tuple(unknown))
 
 
@@ -134,7 +147,7 @@ def _unplanned(planned: Iterable[Cable], unknown: Iterable[Cable], live: Live) -
     known = {end for cable in planned for end in cable}
     strays = {_near_first(one, other) for one, other in live.far.items() if one not in known and other not in known}
     for near, far in sorted(strays):
-        doubtful = {near.device, far.device} & live.unassigned.keys()
+        doubtful = {near.device, far.device} & (live.unassigned.keys() | (live.chips.keys() if live.unplaced else set()))
         if not (doubtful and unknown):
             yield Difference(Kind.UNPLANNED, near, None, far)
 
@@ -155,6 +168,8 @@ def _possible(live: Live) -> frozenset[_Shape]:
 def _is_possible(cable: Cable, live: Live, possible: frozenset[_Shape]) -> bool:
     """Return whether the cable may be as planned although it is not found: an end of it cannot be distinguished from others."""
     near, far = cable
+    if near.device in live.unplaced or (far.device in live.unplaced and near.device not in live.identified):
+        return True
     if near.device in live.identified:
         found = live.far.get(near)
         return found is not None and live.may_be(found, far)

@@ -39,6 +39,16 @@ class FabricLinks:
     far: Mapping[PortId, PortId]
     rates: Mapping[PortId, str]
     """Width and speed, as in `4x NDR`."""
+    lids: Mapping[int, int]
+    """LID of every GUID that has one. Devices inside a switch are left out."""
+    idle: Mapping[PortId, str]
+    """Ports without a link that are listed, with their width and speed: `4x SDR` if nothing is connected."""
+    unread: Mapping[str, str]
+    """Queries without an answer: directed route of the device -> line. Devices behind it are missing from the links."""
+
+    def is_down(self, port: PortId) -> bool:
+        """Return whether a port certainly has no link. One with a device that did not answer keeps the speed of its link."""
+        return self.idle.get(port, "").endswith(" SDR")
 
     def label(self, guid: int) -> str:
         """Return a device for display: its description and its GUID."""
@@ -49,11 +59,16 @@ class FabricLinks:
         return replace(self, descriptions={guid: names.get(guid, said) for guid, said in self.descriptions.items()})
 
 
-_END: Final = r"(?P<{0}kind>CA|SW|RT|\?\?)\s+\d+\s+(?P<{0}port>\d+)\s+0x(?P<{0}guid>[0-9a-f]+)"
+_END: Final = r"(?P<{0}kind>CA|SW|RT|\?\?)\s+(?P<{0}lid>\d+)\s+(?P<{0}port>\d+)\s+0x(?P<{0}guid>[0-9a-f]+)"
 _LINE: Final = re.compile(
     rf"^{_END.format('')}\s+(?P<width>\S+)\s+(?P<speed>\S+)\s+-\s+{_END.format('far_')}\s+\( '(?P<name>.*)' - '(?P<far_name>.*)' \)$"
 )
-_UNUSED: Final = re.compile(rf"^{_END.format('')}\s+\S+\s+\S+\s+'(?P<name>.*)'$")
+_UNUSED: Final = re.compile(rf"^{_END.format('')}\s+(?P<width>\S+)\s+(?P<speed>\S+)\s+'(?P<name>.*)'$")
+_WARNING: Final = re.compile(r"^(?:\S+\.c:\d+; |ibwarn: \[\d+\] )")
+"""How libibnetdisc (IBND_ERROR), libibmad and libibumad (IBWARN) begin a line, on the standard error output."""
+_QUERY: Final = re.compile(r"u?mad \((?P<route>.*) Attr 0x(?P<attribute>[0-9a-f]+):\d+\) bad status ")
+_OPTIONAL: Final = "ff90"
+"""Mellanox's extended port information, which libibnetdisc goes without (query_smp.c, IB_ATTR_MLNX_EXT_PORT_INFO)."""
 _AGGREGATION: Final = "Mellanox Technologies Aggregation Node"
 """Description of the adapter inside every Quantum switch, for reductions with NVIDIA SHARP, linked with the port after the last one
 (QM8700: 41, QM9700: 65). No cable leads to it."""
@@ -64,12 +79,19 @@ outputs of ibhosts, ibswitches and ibnetdiscover: QM8700 (aggregation nodes), Q3
 
 @cache
 def read_links(text: str) -> FabricLinks:
-    """Parse the output of `ibnetdiscover -p`; raise ValueError if it is empty, truncated or ambiguous, or has an invalid line."""
+    """Parse the output of `ibnetdiscover -p`, with or without its warnings.
+
+    Raise ValueError if it is empty, truncated or ambiguous, or has an invalid line.
+    """
     kinds: dict[int, DeviceKind] = {}
     descriptions: dict[int, str] = {}
     far: dict[PortId, PortId] = {}
     rates: dict[PortId, str] = {}
+    lids: dict[int, int] = {}
+    idle: dict[PortId, str] = {}
     for number, line in enumerate(filter(str.strip, text.splitlines()), start=1):
+        if _WARNING.match(line):
+            continue
         wired = _LINE.match(line.rstrip())
         found = wired or _UNUSED.match(line.rstrip())
         if found is None:
@@ -79,13 +101,34 @@ def read_links(text: str) -> FabricLinks:
         near = PortId(int(found["guid"], 16), int(found["port"]))
         kinds[near.guid] = DeviceKind(found["kind"])
         descriptions[near.guid] = found["name"].strip()
+        lids |= {near.guid: int(found["lid"])} if int(found["lid"]) else {}
+        rate = f"{found['width']} {found['speed']}"
         if wired:
             other = PortId(int(wired["far_guid"], 16), int(wired["far_port"]))
             if far.setdefault(near, other) != other:
                 raise ValueError(f"port {near.number} of {guid_text(near.guid)} has two links: two devices have the same GUID")
-            rates[near] = f"{wired['width']} {wired['speed']}"
-    _require_both_ends(far)
-    return FabricLinks(kinds, descriptions, far, rates)
+            rates[near] = rate
+        else:
+            idle[near] = rate
+    _require_both_ends(far, next(filter(_WARNING.match, text.splitlines()), ""))
+    return FabricLinks(kinds, descriptions, far, rates, lids, idle, unanswered_queries(text))
+
+
+def unanswered_queries(text: str) -> dict[str, str]:
+    """Return the queries of a discovery that were not answered, from its warnings: directed route of the device -> line.
+
+    >>> unanswered_queries("query_smp.c:199; umad (DR path slid 0; dlid 0; 0,1,10 Attr 0x11:0) bad status 110; Connection timed out")
+    ... # doctest: +ELLIPSIS
+    {'DR path slid 0; dlid 0; 0,1,10': 'query_smp.c:199; umad (DR path ...'}
+    """
+    found: dict[str, str] = {}
+    for line in filter(_WARNING.match, text.splitlines()):
+        query = _QUERY.search(line)
+        if query and query["attribute"] != _OPTIONAL:
+            found.setdefault(query["route"], line.strip())
+        elif query is None and re.search(r"query.* failed", line, re.IGNORECASE) and " query failed on " not in line:
+            found.setdefault(line.strip(), line.strip())
+    return found
 
 
 def _is_within(wired: re.Match[str]) -> bool:
@@ -97,9 +140,9 @@ def _is_within(wired: re.Match[str]) -> bool:
     return inner[1] == _AGGREGATION or inner[0] - sides[DeviceKind.SWITCH][0] == _WITHIN
 
 
-def _require_both_ends(far: Mapping[PortId, PortId]) -> None:
+def _require_both_ends(far: Mapping[PortId, PortId], warning: str) -> None:
     if not far:
-        raise ValueError("contains no link")
+        raise ValueError(f"contains no link: {warning.strip()[:80]}" if warning else "contains no link")
     if one_sided := [near for near, other in far.items() if far.get(other) != near]:
         raise ValueError(f"output is truncated: the link of {one_sided[0]} is listed from one end only")
 

@@ -52,23 +52,42 @@ class Live:
     identified: frozenset[str]
     """Devices of the plan that `names` has."""
     far: Mapping[End, End]
+    """Links between devices; those between chips of one planned switch are left out."""
     rates: Mapping[End, str]
+    chips: Mapping[str, str]
+    """Chip of a planned switch that has several -> the switch."""
+    line_card: str
+    """Line card of a director switch, as 2x18; empty if the place of a chip's ports in the switch is not known."""
+
+    @property
+    def unplaced(self) -> frozenset[str]:
+        """Planned switches with several chips whose ports cannot be assigned to those of the plan."""
+        return frozenset() if self.line_card else frozenset(self.chips.values())
 
     @property
     def switches(self) -> frozenset[str]:
         """Every switch, unnamed ones included."""
         found = (guid for guid, kind in self.links.kinds.items() if kind is DeviceKind.SWITCH)
-        return frozenset(self.names.get(guid, self.links.label(guid)) for guid in found)
+        names = (self.names.get(guid, self.links.label(guid)) for guid in found)
+        return frozenset(self.chips.get(name, name) for name in names)
 
     def end(self, port: PortId) -> End:
         """Return a port in the names of the plan, or with a label."""
-        return _live_end(self.links, port, self.names)
+        return _placed(_live_end(self.links, port, self.names), self.chips, self.line_card)
 
     def may_be(self, found: End, planned: End) -> bool:
         """Return whether an end that could not be identified may be this end of the plan."""
+        if planned.device in self.unplaced:
+            return self.chips.get(found.device) == planned.device
         if found.device not in self.unassigned or planned.device in self.identified:
             return False
         return (found.kind, found.port) == (planned.kind, planned.port) and self.unassigned[found.device] in (None, planned.node)
+
+    def may_be_unread(self, *ends: End) -> bool:
+        """Return whether a link between ends that are not connected may exist, because a device did not answer."""
+        guids = {name: guid for guid, name in self.names.items()}
+        ports = (PortId(guids[end.device], end.port) for end in ends if end.device in guids)
+        return bool(self.links.unread) and not any(map(self.links.is_down, ports))
 
     def unnamed(self, kind: DeviceKind) -> list[str]:
         """Return the labels of the devices of a kind that may be devices of the plan."""
@@ -82,7 +101,9 @@ _FACTORY: Final = re.compile(r"Mellanox Technologies|^Infiniscale|^localhost\b",
 """Descriptions of devices without a name of their own: `SwitchIB Mellanox Technologies`, `MT4129 ConnectX7   Mellanox Technologies`."""
 
 
-def assigned(links: FabricLinks, planned: Iterable[End], guids: Mapping[str, int], hidden: Collection[str] = ()) -> Live:
+def assigned(
+    links: FabricLinks, planned: Iterable[End], guids: Mapping[str, int], hidden: Collection[str] = (), line_card: str = ""
+) -> Live:
     """Return the links in the names of the plan. `guids`: port GUID of devices of the plan or of other adapters of its nodes.
 
     A device with a known GUID is identified by it alone. Any other is identified by its description if it is a name of the plan, and no
@@ -93,15 +114,44 @@ def assigned(links: FabricLinks, planned: Iterable[End], guids: Mapping[str, int
     names = {guid: name for name, guid in guids.items() if guid and times[guid] == 1}
     names |= _described(links, wanted, excluded=frozenset(guids.values()), taken=guids.keys() | set(hidden))
     nodes = frozenset(end.node for end in wanted.values() if end.node)
-    ends = {port: _live_end(links, port, names) for port in links.far}
+    chips = {name: name.partition("/")[0] for guid, name in names.items() if links.kinds.get(guid) is DeviceKind.SWITCH and "/" in name}
+    chips = {chip: switch for chip, switch in chips.items() if switch in wanted}
+    own = {port: _live_end(links, port, names) for port in links.far}
+    between = {port: other for port, other in links.far.items() if not _is_one_switch(own[port], own[other], chips)}
+    ends = {port: _placed(end, chips, line_card) for port, end in own.items()}
     return Live(
         links,
         names,
         _unassigned(links, names, nodes),
-        frozenset(names.values()) & wanted.keys(),
-        far={ends[port]: ends[other] for port, other in links.far.items()},
-        rates={ends[port]: rate for port, rate in links.rates.items()},
+        frozenset([*names.values(), *(chips.values() if line_card else ())]) & wanted.keys(),
+        far={ends[port]: ends[other] for port, other in between.items()},
+        rates={ends[port]: links.rates[port] for port in between},
+        chips=chips,
+        line_card=line_card,
     )
+
+
+_LINE_CARD: Final = re.compile(r"/L(?P<card>\d+)/U(?P<chip>\d+)$")
+
+
+def _is_one_switch(one: End, other: End, chips: Mapping[str, str]) -> bool:
+    return one.device in chips and chips[one.device] == chips.get(other.device)
+
+
+def _placed(end: End, chips: Mapping[str, str], line_card: str) -> End:
+    """Return a port of a line card as the plan counts it, by card, chip and port of the chip; any other end as it is.
+
+    >>> str(_placed(End("core/L02/U1", 5, DeviceKind.SWITCH), {"core/L02/U1": "core"}, "2x18"))
+    'core:41'
+    """
+    place = _LINE_CARD.search(end.device)
+    if end.device not in chips or place is None or not line_card:
+        return end
+    per_card, ports = map(int, line_card.split("x"))
+    if end.port > ports:
+        return end
+    before = (int(place["card"]) - 1) * per_card + int(place["chip"]) - 1
+    return End(chips[end.device], before * ports + end.port, DeviceKind.SWITCH)
 
 
 def _described(links: FabricLinks, wanted: Collection[str], *, excluded: Collection[int], taken: Collection[str]) -> dict[int, str]:

@@ -42,7 +42,7 @@ def scope(
         out={},
         groups={},
         plan="0",
-        fabric={"kind": "infiniband", "speed": "NDR"} if fabric else None,
+        fabric={"kind": "infiniband", "rate": "NDR"} if fabric else None,
         node_stack={},
     )
     return Scope(

@@ -165,6 +165,18 @@ def test_links_are_read_from_both_ends() -> None:
     assert [link.owner for link in iblinkinfo.parse(read("iblinkinfo", "slow")) if link.slower] == ["worker1 mlx5_0"]
 
 
+def test_links_are_known_by_guid_whatever_the_descriptions() -> None:
+    """Both adapters are `host HCA-1`; a peer whose own lines are missing has no GUID."""
+    leaf, first, second = 0xA088C20300001000, 0xA088C20300000300, 0xA088C20300000380
+    text = read("iblinkinfo", "good").replace("worker0 mlx5_0", "host HCA-1").replace("worker1 mlx5_0", "host HCA-1")
+    assert [(link.guid, link.peer_guid) for link in iblinkinfo.parse(text)] == [
+        *((first, leaf), (second, leaf)),
+        *((leaf, first), (leaf, second), (leaf, None)),
+    ]
+    switch = text[text.index("Switch:") :]
+    assert [(link.guid, link.peer_guid) for link in iblinkinfo.parse(switch)] == [(leaf, None)] * 3
+
+
 def test_gpus_are_read_whatever_the_order_of_the_fields() -> None:
     """Missing counters are missing, not zero."""
     good = nvidia_smi.parse_health(read("nvidia-smi", "good"))

@@ -28,25 +28,28 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     return once
 
 
-def discovered(stack: str = "lab", *, without: tuple[str, ...] = (), swapped: tuple[str, str] | None = None, slow: str = "") -> str:
+def discovered(stack: str | Path = "lab", *, without: tuple[str, ...] = (), swapped: tuple[str, str] | None = None, slow: str = "") -> str:
     """What `ibnetdiscover -p` prints of a stack's planned fabric; some cables missing, a pair swapped, one at another speed."""
-    cluster = load_stack(paths.stack_file(stack)).cluster
+    cluster = load_stack(stack if isinstance(stack, Path) else paths.stack_file(stack)).cluster
     assert cluster is not None
-    cables = {cable.device + f":{cable.port}": cable for cable in wiring(expand(cluster, stack)).cables}
+    plan = expand(cluster, "discovered")
+    assert plan.fabric is not None
+    cables = {cable.device + f":{cable.port}": cable for cable in wiring(plan).cables}
     if swapped:
         one, other = (f"{device}:1" for device in swapped)
         cables[one], cables[other] = (
             cables[one]._replace(switch=cables[other].switch, switch_port=cables[other].switch_port),
             cables[other]._replace(switch=cables[one].switch, switch_port=cables[one].switch_port),
         )
-    guids = port_guids(expand(cluster, stack))
+    guids = port_guids(plan)
     lines = [f"SW 13 64 {guids['leaf-su1-r7']:#018x} 4x SDR                                     'leaf-su1-r7'"]
     for cable in cables.values():
         if cable.device in without:
             continue
         kind = "CA" if "/" in cable.device else "SW"
         one, other = f"{kind} 27 {cable.port} {guids[cable.device]:#018x}", f"SW 13 {cable.switch_port} {guids[cable.switch]:#018x}"
-        rate = "4x HDR" if cable.device == slow else "4x NDR"
+        width = plan.fabric.width if kind == "CA" else plan.fabric.switch_width
+        rate = f"{width} NDR" if cable.device != slow else f"{width} HDR" if width == "4x" else "1x NDR"
         here, there = description(cable.device), cable.switch
         lines += [f"{one} {rate} - {other} ( '{here}' - '{there}' )", f"{other} {rate} - {one} ( '{there}' - '{here}' )"]
     return "\n".join(lines) + "\n"
@@ -122,6 +125,19 @@ def test_what_is_missing_swapped_or_slow_is_named(run: Run, found: Path) -> None
     assert [row["kind"] for row in told["differences"]] == ["moved", "moved", "slow", "missing"]
 
 
+def test_links_of_split_ports_have_half_the_lanes(run: Run, found: Path, tmp_path: Path) -> None:
+    """Those between switches have all, and a link of one lane is slow."""
+    stack = tmp_path / "Pulumi.half.yaml"
+    stack.write_text(paths.stack_file("rack-h100").read_text().replace("max_nodes: 256", "rate: NDR200"))
+    found.write_text(discovered(stack))
+    ended = run("diff", str(stack), str(found))
+    assert (ended.code, ended.out) == (0, "all 768 cables are connected as planned\n")
+    found.write_text(discovered(stack, slow="worker1/mlx5_0").replace("4x NDR", "2x NDR"))
+    slow = run("diff", str(stack), str(found)).out.splitlines()
+    assert slow[0] == "worker1/mlx5_0:1 - leaf-su1-r0:2 runs at 1x NDR"
+    assert slow[1] == "leaf-su1-r0:65 - spine-01:1 runs at 2x NDR" and slow[-1] == "and 217 more"
+
+
 def test_a_link_nobody_planned_is_named(run: Run, found: Path) -> None:
     lines = discovered().splitlines()
     leaf = next(line.split()[3] for line in lines if line.startswith("SW") and "( 'leaf-su1-r1' - " in line)
@@ -135,7 +151,8 @@ def test_a_link_nobody_planned_is_named(run: Run, found: Path) -> None:
     ("text", "cause"),
     [
         ("", "contains no link"),
-        ("ibwarn: [12] mad_rpc: timed out\n", "line 1 is not output of `ibnetdiscover -p`"),
+        ("ibwarn: [12] mad_rpc: timed out\n", "contains no link: ibwarn: [12] mad_rpc: timed out"),
+        ("Cluster fabric:\n", "line 1 is not output of `ibnetdiscover -p`"),
         (discovered().splitlines()[1] + "\n", "output is truncated"),
         (discovered()[:-20], "is not output of `ibnetdiscover -p`"),
     ],
@@ -165,6 +182,29 @@ def test_devices_that_nothing_identifies_are_no_verdict(run: Run, found: Path, t
     assert (mapped.code, mapped.out) == (1, missing)
     refused = run("diff", "rack-h100", str(found), "--node-name-map", str(found))
     assert refused.code == 2 and "is not a line of a node-name map" in refused.err
+
+
+def test_adapters_are_known_by_the_guids_that_nodes_report(run: Run, found: Path, tmp_path: Path) -> None:
+    """Those that no node reports stay unknown, and what reads no GUID is refused."""
+    text = discovered("rack-h100", without=("worker1/mlx5_2",))
+    found.write_text(re.sub(r"'worker(\d+) mlx5_(\d)'", "'worker HCA'", text))
+    ports = tmp_path / "ibstat"
+    lines = (re.match(r"CA \d+ \d+ 0x(\S+) .*\( '(worker\d+) (mlx5_\d)' - ", line) for line in text.splitlines())
+    blocks = [
+        f"{line[2]}.example.org: CA '{line[3]}'\n{line[2]}.example.org: \tCA type: MT4129\n{line[2]}.example.org: \tPort 1:\n"
+        f"{line[2]}.example.org: \t\tPort GUID: 0x{line[1]}\n"
+        for line in lines
+        if line
+    ]
+    ports.write_text("".join(blocks))
+    ended = run("diff", "rack-h100", str(found), "--ports", str(ports))
+    assert (ended.code, ended.out) == (1, "worker1/mlx5_2:1 - leaf-su1-r2:2 is missing\n")
+    ports.write_text("".join(block for block in blocks if not block.startswith("worker7.")))
+    ended = run("diff", "rack-h100", str(found), "--ports", str(ports))
+    assert ended.code == 3 and "8 planned cables cannot be compared" in ended.err and "--ports" in ended.err
+    assert run("diff", "rack-h100", str(found)).code == 3
+    refused = run("diff", "rack-h100", str(found), "--ports", str(found))
+    assert refused.code == 2 and "contains no port GUID of a node" in refused.err
 
 
 def test_bad_input_is_told(run: Run, found: Path) -> None:

@@ -23,7 +23,7 @@ def ignore(_: Finding) -> None:
 def test_cables_that_are_not_discovered_differ(tmp_path: Path) -> None:
     file = tmp_path / "fabric.txt"
     file.write_text(UNKNOWN)
-    found = compare_fabric("lab", str(file), None, ignore)
+    found = compare_fabric("lab", str(file), ignore)
     assert (found.stack, found.cables, found.source) == ("lab", 81, str(file))
     assert {one.kind.value for one in found.differences} >= {"missing"} and len(found.differences) >= found.cables
 
@@ -32,7 +32,7 @@ def test_comparison_with_unidentified_devices_is_incomplete(tmp_path: Path) -> N
     """The plan of real hardware has no GUIDs."""
     file = tmp_path / "fabric.txt"
     file.write_text(link(adapter(0xFC6A1C0300000001, "worker0 mlx5_3"), 1, switch(0xFC6A1C0300000002, ""), 1))
-    found = compare_fabric("rack-h100", str(file), None, ignore)
+    found = compare_fabric("rack-h100", str(file), ignore)
     assert not found.is_complete
     with pytest.raises(UndeterminedError, match="neither a name nor a GUID of the plan") as undetermined:
         found.require_complete()
@@ -41,26 +41,26 @@ def test_comparison_with_unidentified_devices_is_incomplete(tmp_path: Path) -> N
 
 def test_standard_input_is_read_for_dash(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(UNKNOWN))
-    assert compare_fabric("lab", "-", None, ignore).source == "-"
+    assert compare_fabric("lab", "-", ignore).source == "-"
 
 
 def test_empty_output_is_undetermined(tmp_path: Path) -> None:
     file = tmp_path / "fabric.txt"
     file.write_text("")
     with pytest.raises(UndeterminedError, match="contains no link"):
-        compare_fabric("lab", str(file), None, ignore)
+        compare_fabric("lab", str(file), ignore)
 
 
 def test_invalid_node_name_map_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "fabric.txt"
     file.write_text(UNKNOWN)
     with pytest.raises(InputError, match="is not a line of a node-name map"):
-        compare_fabric("lab", str(file), str(file), ignore)
+        compare_fabric("lab", str(file), ignore, node_name_map=str(file))
 
 
 def test_stack_without_fabric_is_refused_before_file_is_read() -> None:
     with pytest.raises(InputError, match="stack lab-small has no fabric"):
-        compare_fabric("lab-small", "/no/such/file", None, ignore)
+        compare_fabric("lab-small", "/no/such/file", ignore)
 
 
 def test_warnings_of_stack_file_are_reported(tmp_path: Path) -> None:

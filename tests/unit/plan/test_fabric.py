@@ -23,7 +23,7 @@ from rackwright.plan.fabric.growth import at_size, bisection_gbps, room, steps
 from rackwright.plan.fabric.management import management
 from rackwright.plan.fabric.physical import positions
 from rackwright.plan.fabric.schema import FabricPlan
-from rackwright.plan.fabric.wiring import occupied_units
+from rackwright.plan.fabric.wiring import occupied_units, splitter_of
 from rackwright.stackfile.load import load_cluster, load_stack
 
 calm = settings(derandomize=True)
@@ -72,15 +72,18 @@ def fabrics(draw: st.DrawFn) -> tuple[Plan, int]:
     rails = draw(st.integers(1, 8))
     said: dict[str, Any] = {
         "switch": draw(st.sampled_from(["qm9700", "qm8700"])),
+        "rate": draw(st.sampled_from(["whole", "split"])),
         "topology": topology.value,
         "rails": rails,
         "max_nodes": draw(st.integers(1, 300)),
         "oversubscription": draw(st.integers(1, 4)),
         **({"subnet_manager": "login0"} if draw(st.booleans()) else {}),
     }
-    ports = {"qm9700": 64, "qm8700": 40}[said["switch"]]
+    ports, half = {"qm9700": (64, "NDR200"), "qm8700": (40, "HDR100")}[said["switch"]]
+    split = {"whole": 1, "split": 2}[said["rate"]]
+    said["rate"] = {"whole": None, "split": half}[said["rate"]]
     sizes = {"nodes": said["max_nodes"], "oversubscription": said["oversubscription"], "topology": topology}
-    assume(compute_layout(ports=ports, rails=rails, spare=int("subnet_manager" in said), **sizes) is not None)
+    assume(compute_layout(ports=ports, rails=rails, spare=int("subnet_manager" in said), split=split, **sizes) is not None)
     room = draw(st.integers(0, said["max_nodes"] - 1))
     first = draw(st.integers(0, room))
     here = draw(st.integers(0 if first else 1, said["max_nodes"] - room))
@@ -102,7 +105,23 @@ def test_no_port_is_used_twice_and_none_that_a_switch_does_not_have(drawn: tuple
     assert max(used.values()) == 1
     switches = {switch.name for switch in laid.switches}
     assert {cable.switch for cable in laid.cables} <= switches
-    assert all(1 <= port <= fabric_of(made).ports for device, port in used if device in switches)
+    fabric, spines = fabric_of(made), {switch.name for switch in laid.of(Level.SPINE)}
+    assert all(1 <= port <= fabric.ports * (1 if device in spines else fabric.split) for device, port in used if device in switches)
+
+
+@calm
+@given(fabrics())
+def test_whole_ports_share_nothing_with_split_ones(drawn: tuple[Plan, int]) -> None:
+    """A leaf's uplink has the number of the first half of its port, and its second half is not used."""
+    made, nodes = drawn
+    fabric, laid = fabric_of(made), at_size(made, nodes)
+    halves: dict[tuple[str, int], list[bool]] = {}
+    for cable in laid.cables:
+        leaf, port = (cable.switch, cable.switch_port) if "/" in cable.device else (cable.device, cable.port)
+        halves.setdefault((leaf, (port - 1) // fabric.split), []).append("/" in cable.device)
+        assert "/" in cable.device or (port - 1) % fabric.split == 0
+    assert all(len(ends) <= fabric.split and (all(ends) or len(ends) == 1) for ends in halves.values())
+    assert all(port < fabric.ports for _, port in halves)
 
 
 @calm
@@ -170,7 +189,7 @@ def sent(fabric: FabricPlan, laid: Wiring) -> Counter[int]:
     up = {name: cables.total() for name, cables in between(laid).items()}
     found = Counter[int]()
     for leaf in laid.of(Level.LEAF):
-        found[leaf.number // fabric.leaves_per_unit] += min(down[leaf.name], up[leaf.name])
+        found[leaf.number // fabric.leaves_per_unit] += min(down[leaf.name], up[leaf.name] * fabric.split)
     return found
 
 
@@ -189,7 +208,7 @@ def test_every_leaf_goes_to_every_spine_alike_and_no_worse_than_declared(drawn: 
     fabric, laid = fabric_of(made), at_size(made, nodes)
     spines = laid.of(Level.SPINE)
     assert all(counts == Counter({spine.name: fabric.links for spine in spines}) for counts in between(laid).values())
-    assert not spines or fabric.downlinks <= fabric.uplinks * fabric.oversubscription
+    assert not spines or fabric.downlinks <= fabric.uplinks * fabric.split * fabric.oversubscription
     assert len(spines) != 1, "losing one must cut nobody off"
 
 
@@ -222,6 +241,8 @@ def test_room_for_growth_has_its_price() -> None:
     assert space is not None
     assert (space.switches, space.alone, space.moved) == (48, 24, 511)
     assert room(plan(64, max_nodes=64)) is None
+    split = room(plan(64, max_nodes=256, rate="NDR200"))
+    assert split is not None and split.alone == len(wiring(plan(64, max_nodes=64, rate="NDR200")).switches) == 12
 
 
 @pytest.mark.parametrize("nodes", [64, 128])
@@ -245,6 +266,40 @@ def test_counts_are_those_of_the_reference_architecture(nodes: int, rails: int, 
     laid = wiring(plan(nodes, max_nodes=nodes))
     assert (len(laid.of(Level.LEAF)), len(laid.of(Level.SPINE))) == (leaves, spines)
     assert len(laid.cables) == 2 * nodes * rails
+
+
+@pytest.mark.parametrize(
+    ("switch", "rate", "ports", "width", "gbps", "per_unit", "spines"),
+    [
+        # 32 of 64 ports are split for 64 HCAs of 200 Gb/s, and 32 whole ones carry as much: half as many switches as at 400 Gb/s.
+        ("qm9700", "NDR200", 64, "2x", 200, 64, 4),
+        ("qm8700", "HDR100", 40, "2x", 100, 40, 10),
+    ],
+)
+def test_split_ports_double_the_nodes_of_a_leaf(
+    switch: str, rate: str, ports: int, width: str, gbps: int, per_unit: int, spines: int
+) -> None:
+    made = plan(64, max_nodes=64, switch=switch, rate=rate)
+    fabric = fabric_of(made)
+    assert (fabric.ports, fabric.speed, fabric.rate, fabric.switch_width) == (ports, rate.rstrip("0123456789"), rate, "4x")
+    assert (fabric.width, fabric.rate_gbps) == (width, gbps)
+    laid = wiring(made)
+    assert (fabric.per_unit, len(laid.of(Level.SPINE))) == (per_unit, spines)
+    assert {cable.switch_port for cable in laid.cables if cable.switch == "leaf-su1-r0"} == set(range(1, min(per_unit, 64) + 1))
+    assert len({splitter for cable in laid.cables if (splitter := splitter_of(fabric, cable))}) == 64 * 8 // 2
+
+
+def test_leaf_numbers_its_whole_ports_by_first_halves() -> None:
+    """128 nodes: 32 split ports have the numbers 1 to 64, 32 whole ones 65, 67 … 127; of a spine, whose ports are whole, 1 to 16."""
+    laid = wiring(plan(128, max_nodes=128, rate="NDR200"))
+    up = [cable for cable in laid.cables if cable.device == "leaf-su2-r7"]
+    assert sorted(cable.port for cable in up) == list(range(65, 129, 2))
+    assert {cable.switch_port for cable in up} <= set(range(1, 65)) and len(laid.of(Level.SPINE)) == 8
+    assert bisection_gbps(fabric_of(plan(128, max_nodes=128, rate="NDR200")), laid) == 64 * 8 * 200
+
+
+def test_rate_of_whole_ports_changes_nothing() -> None:
+    assert fabric_of(plan(4, max_nodes=4, rate="NDR")) == fabric_of(plan(4, max_nodes=4))
 
 
 def test_a_subnet_manager_of_its_own_takes_a_port_of_every_unit() -> None:

@@ -23,7 +23,7 @@ from rackwright.plan.fabric.labels import nccl, node_labels
 from rackwright.plan.fabric.management import management
 from rackwright.plan.fabric.netlist import port_guids
 from rackwright.plan.fabric.slurm import topology
-from rackwright.plan.fabric.summary import sections, summary
+from rackwright.plan.fabric.summary import counts, headline, sections, summary
 from rackwright.plan.fabric.svg import picture
 from rackwright.stackfile.load import load_cluster, load_stack
 
@@ -220,6 +220,22 @@ def test_where_nobody_knows_where_racks_stand_no_length_is_made_up() -> None:
     assert {(row.length_m, row.medium) for row in rows(stack("rack-h100", switch="qm8700", max_nodes=64)) if row.speed == "HDR"} >= {
         ("2", "")
     }
+
+
+def test_splitter_cable_is_listed_once_for_each_tail() -> None:
+    """Both tails with the length of the longer one, and only once in the count of what is ordered."""
+    plan = stack("rack-h100", rate="NDR200", max_nodes=64)
+    every = [row for row in rows(plan) if row.plane == "compute"]
+    down, up = [row for row in every if "/" in row.from_device], [row for row in every if "/" not in row.from_device]
+    tails = Counter(row.splitter for row in down)
+    assert set(tails.values()) == {2} and len(tails) == counts(plan, wiring(plan))["splitter_cables"] == 64 * 8 // 2
+    assert {row.speed for row in down} == {"NDR200"} and {(row.speed, row.splitter) for row in up} <= {("NDR", "")}
+    assert len({(row.splitter, row.length_m) for row in down}) == len(tails)
+    assert "InfiniBand NDR200" in headline(plan) and "64 ports of 400 Gb/s, those of HCAs split in two" in headline(plan)
+    assert counts(stack("rack-h100"), wiring(stack("rack-h100")))["splitter_cables"] == 0
+    floor = {"rows": [["r1", "n1", "r2", "r3"]], "switch_racks": ["n1"]}
+    apart = racks(2, {"worker0": "r1", "worker1": "r3"}, max_nodes=2, rate="NDR200", rails=1, floor_plan=floor)
+    assert [row.length_m for row in rows(apart)] == ["7", "7"], "6 m and 7 m"
 
 
 def test_the_hand_over_has_every_cable_beside_the_cluster() -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from support.fabric_text import adapter, link, switch
+from support.fabric_text import adapter, link, switch, unused
 from support.verdicts import verdict_of
 
 from rackwright.checks.cluster import test_fabric as checks
-from rackwright.checks.cluster.probes.fabric import LINKS, Manager, parse_errors, parse_manager, parse_ports
+from rackwright.checks.cluster.probes.fabric import COUNTERS, LINKS, Counters, Manager, parse_errors, parse_manager, parse_ports
 from rackwright.report.fabric_links import PortId, read_links
 from rackwright.report.verdict import Verdict
 
@@ -69,19 +70,74 @@ def test_links_are_those_between_what_people_plug_in():
 
 
 def test_errors_by_port_and_not_what_counts_load_or_reboots():
-    assert parse_errors(captured("fabric-errors", "errors")) == {
+    assert parse_errors(captured("fabric-errors", "errors")).errors == {
         PortId(0xA088C20300002401, 1): ("PortRcvErrors 77",),
         PortId(0xFC6A1C0300000500, 1): ("SymbolErrorCounter 4242",),
     }
-    assert parse_errors(captured("fabric-errors")) == {}
+    assert parse_errors(captured("fabric-errors")) == Counters({}, (), {}, "")
 
 
 def test_errors_are_those_of_guids_and_not_of_names():
     """Of a real switch, too, which counts in more bits and prints the number a second time."""
-    assert parse_errors(captured("fabric-errors", "good-adapters-by-number")) == {
+    assert parse_errors(captured("fabric-errors", "good-adapters-by-number")).errors == {
         PortId(0x946DAE0300C1A0B2, 1): ("SymbolErrorCounter 42",),
         PortId(0xB83FD20300D0E100, 2): ("PortRcvErrors 6100",),
     }
+
+
+def test_ports_that_could_not_be_queried_are_told_with_their_line():
+    """Of a device that is asked for all ports at once, all. Not those of aggregation nodes, and none whose counters were read."""
+    links = read_links(captured("fabric-links", "real-form"))
+    unread = parse_errors(captured("fabric-errors", "good-unread-ports")).unread(links)
+    leaf = {port for port in links.far if port.guid == 0xFC6A1C0300000700}
+    assert set(unread) == {PortId(0xA088C20300001101, 1), *leaf} and len(leaf) == 2
+    assert unread[PortId(0xA088C20300001101, 1)].endswith("IB_GSI_PORT_COUNTERS_EXT query failed on worker0 mlx5_1, Lid 13 port 1")
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "line"),
+    [
+        (lambda text: text.replace("          5 PMA", "          6 PMA"), "##          6 PMA query failures"),
+        (lambda text: "\n".join(line for line in text.splitlines() if "Lid 7 " not in line), "##          5 PMA query failures"),
+        (
+            lambda text: text.replace("Lid 7 port", "DR path slid 0; dlid 0; 0 port"),
+            "MF0;leaf-su1-r3:MQM9700/U1, DR path slid 0; dlid 0; 0 port 255",
+        ),
+        (lambda text: f"{MUTE.format('0,1,4')}\n{text}", "Connection timed out"),
+    ],
+)
+def test_failed_queries_of_unnamed_ports_leave_all_unknown(spoilt, line):
+    """All but those that have errors."""
+    links = read_links(captured("fabric-links", "real-form"))
+    unread = parse_errors(spoilt(captured("fabric-errors", "good-unread-ports"))).unread(links)
+    assert set(unread) == links.far.keys() - {PortId(0xA088C20300001301, 1)}
+    assert unread[PortId(0xFC6A1C0300000300, 1)].endswith(line)
+
+
+MUTE = "src/query_smp.c:199; umad (DR path slid 0; dlid 0; {} Attr 0x11:0) bad status 110; Connection timed out"
+
+
+def test_device_that_answers_neither_discovery_hides_no_other_port():
+    links = read_links(f"{MUTE.format('0,1,4')}\n{captured('fabric-links', 'real-form')}")
+    assert parse_errors(f"{MUTE.format('0,1,4')}\n{captured('fabric-errors')}").unread(links) == {}
+
+
+def test_device_without_an_answer_is_told_and_its_port_is_not_down():
+    links = read_links(captured("fabric-links", "good-mute-device"))
+    assert list(links.unread) == ["DR path slid 0; dlid 0; 0,1,9,2,1"]
+    assert not links.is_down(PortId(0xFC6A1C0300000700, 1)) and links.is_down(PortId(0xFC6A1C0300000700, 64))
+
+
+@pytest.mark.parametrize("probe", [LINKS, COUNTERS])
+def test_warnings_are_joined_with_the_output_line_by_line(probe, tmp_path):
+    """Written into one pipe, a warning comes in the midst of a line whenever the buffer of the output is full."""
+    tool = tmp_path / str(probe.command).split("$(")[1].split()[0]
+    tool.write_text("#!/bin/sh\nprintf 'first line, ca'\necho warning >&2\nprintf 'rried on\\nlast\\n'\nexit 1\n")
+    tool.chmod(0o755)
+    done = subprocess.run(
+        ["/bin/sh", "-c", probe.command], env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (1, "warning\nfirst line, carried on\nlast\n", "")
 
 
 @pytest.mark.parametrize(
@@ -110,14 +166,15 @@ def wired(adapters=("worker0 HCA-1", "worker1 HCA-1"), leaves=("leaf-01", "leaf-
     return read_links(link(one, 1, first, ports[0]) + link(other, 1, second, ports[1]) + link(first, 40, second, 40))
 
 
-def errors(*lines):
+def errors(*lines, warnings=""):
     """Return what ibqueryerrors counts; it prints GUIDs without leading zeros."""
     listed = "".join(f"   GUID {guid:#x} port {port}: [SymbolErrorCounter == 42] [LinkDownedCounter == 3]\n" for guid, port in lines)
-    return parse_errors(f'Errors for "no matter"\n{listed}\n## Summary: 4 nodes checked, {len(lines)} bad nodes found\n')
+    return parse_errors(f'{warnings}Errors for "no matter"\n{listed}\n## Summary: 4 nodes checked, {len(lines)} bad nodes found\n')
 
 
 def verdict(check, links, counters=None, *, node="worker0", adapters=ADAPTERS):
     """Return the verdict of a check of this fabric."""
+    counters = counters or errors()
     compared = checks.compared_once(ROWS, links, adapters)
 
     def require(concerned):
@@ -129,7 +186,8 @@ def verdict(check, links, counters=None, *, node="worker0", adapters=ADAPTERS):
         "links": links,
         "comparison": compared,
         "require_compared": require,
-        "counted": {compared.live.end(port): counters for port, counters in (counters or {}).items()},
+        "counted": {compared.live.end(port): found for port, found in counters.errors.items()},
+        "uncounted": {compared.live.end(port): line for port, line in counters.unread(links).items()},
         "planned_ports": [SimpleNamespace(guid=guid) for name, guid, _ in adapters if name.startswith(f"{node}/")],
     }
     return verdict_of(check, {}, **given)
@@ -161,6 +219,18 @@ def test_node_that_reports_no_guids_is_unknown_where_its_adapter_has_no_name():
     named = wired(("worker0 mlx5_0", "worker1 HCA-1"))
     assert verdict(checks.test_cables_match_plan, named, adapters=others)[0] is PASSED
     assert verdict(checks.test_no_link_errors, named, errors((0xB94, 1)), adapters=others)[0] is FAILED
+
+
+def test_rates_of_split_ports_and_of_whole_ones():
+    """Of HCAs as ibstat has them, between switches as the fabric shows them."""
+    split = {"rate_gbps": 200, "simulated": False, "width": "2x", "speed": "NDR", "switch_width": "4x"}
+    for rate, expected in ((200, PASSED), (100, FAILED), (400, FAILED)):
+        up = [SimpleNamespace(adapter="mlx5_0", guid=0xB94, rate=f"{rate} Gb/s")]
+        assert verdict_of(checks.test_rate_matches_plan, {}, fabric=split, up=up, members=None, ask=None)[0] is expected
+    compared = checks.compared_once(ROWS, wired(), ADAPTERS)
+    for width, expected in (("4x", PASSED), ("2x", FAILED)):
+        fabric = {**split, "switch_width": width}
+        assert verdict_of(checks.test_switch_rates_match_plan, {}, fabric=fabric, comparison=compared)[0] is expected
 
 
 def test_misconnected_cable_is_its_nodes_fault():
@@ -196,3 +266,38 @@ def test_chips_of_one_switch_are_told_apart():
     links = wired(leaves=("MF0;ib-r1:Q3400_RA/U1", "MF0;ib-r1:Q3400_RA/U2"))
     found, why = verdict(checks.test_switches_match_plan, links)
     assert found is FAILED and "ib-r1/U1" in why and "ib-r1/U2" in why
+
+
+def unread(lid, port, name="worker0 HCA-1"):
+    """Return the counters of a fabric in which one query failed."""
+    return errors((0xB74, 1), warnings=f"ibwarn: [9] print_errors: IB_GSI_PORT_COUNTERS query failed on {name}, Lid {lid} port {port}\n")
+
+
+def test_port_that_could_not_be_queried_is_unknown_for_its_node_alone():
+    links = read_links(
+        link(adapter(0xB94, "worker0 HCA-1", 11), 1, switch(LEAVES[0], "leaf-01", 21), 1)
+        + link(adapter(0xB74, "worker1 HCA-1", 12), 1, switch(LEAVES[1], "leaf-02", 22), 1)
+        + link(switch(LEAVES[0], "leaf-01", 21), 40, switch(LEAVES[1], "leaf-02", 22), 40)
+    )
+    found, why = verdict(checks.test_no_link_errors, links, unread(11, 1))
+    assert found is UNKNOWN and "worker0/mlx5_0:1" in why and "query failed on worker0 HCA-1, Lid 11 port 1" in why
+    assert verdict(checks.test_no_link_errors, links, unread(11, 1), node="worker1")[0] is FAILED
+    assert verdict(checks.test_switch_links_count_no_errors, links, unread(11, 1))[0] is PASSED
+    for query in ((21, 40), (22, 255)):
+        assert verdict(checks.test_switch_links_count_no_errors, links, unread(*query, name="leaf"))[0] is UNKNOWN
+    aggregation = unread(20, 1, "Mellanox Technologies Aggregation Node")
+    assert verdict(checks.test_no_link_errors, links, aggregation)[0] is PASSED
+
+
+def test_cable_of_a_device_that_did_not_answer_is_unknown():
+    first, second = (switch(guid, said) for guid, said in zip(LEAVES, ("leaf-01", "leaf-02"), strict=True))
+    seen = link(adapter(0xB74, "worker1 HCA-1"), 1, second, 1) + link(first, 40, second, 40)
+    mute, down = unused(first, 1, "4x NDR"), unused(first, 1)
+    timeout = f"{MUTE.format('0,1,40,1')}\n"
+    for text, expected in ((timeout + seen + mute, UNKNOWN), (timeout + seen + down, FAILED), (seen + down, FAILED), (seen, FAILED)):
+        assert verdict(checks.test_cables_match_plan, read_links(text))[0] is expected
+        assert verdict(checks.test_cables_match_plan, read_links(text), node="worker1")[0] is PASSED
+    assert "Connection timed out" in verdict(checks.test_cables_match_plan, read_links(timeout + seen + mute))[1]
+    alone = link(adapter(0xB94, ""), 1, first, 1)
+    assert verdict(checks.test_switches_match_plan, read_links(alone))[0] is FAILED
+    assert verdict(checks.test_switches_match_plan, read_links(timeout + alone))[0] is UNKNOWN

@@ -64,7 +64,8 @@ def _inventory():
         },
     }  # fmt: skip
     fabric = {
-        "kind": "infiniband", "topology": "rail-optimised", "rails": 1, "speed": "NDR", "width": "4x", "rate_gbps": 400,
+        "kind": "infiniband", "topology": "rail-optimised", "rails": 1, "speed": "NDR", "rate": "NDR", "width": "4x", "rate_gbps": 400,
+        "switch_width": "4x", "line_card": None,
         "link_layer": "InfiniBand", "simulated": True, "subnet_manager": "login0", "server": "login0", "netlist": "",
         "switches": ["leaf-01"],
         "cables": ["worker0/mlx5_0:1 leaf-01:1", "worker1/mlx5_0:1 leaf-01:2", "login0/mlx5_0:1 leaf-01:64"],

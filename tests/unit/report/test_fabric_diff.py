@@ -50,6 +50,15 @@ def test_what_was_planned_is_found():
     assert (seen.differences, seen.unknown) == ((), ())
 
 
+def test_links_between_switches_may_have_another_rate():
+    rates = {row.split()[0]: "2x NDR" for row in ROWS[:2]}
+    assert compare(ROWS, discovered(ROWS, rates), rate="2x NDR", switch_rate=NDR).differences == ()
+    slow = compare(
+        ROWS, discovered(ROWS, {**rates, "worker0/mlx5_1:1": "1x NDR", "leaf-su1-r1:9": "2x NDR"}), rate="2x NDR", switch_rate=NDR
+    )
+    assert [(str(one.end), one.rate) for one in slow.differences] == [("worker0/mlx5_1:1", "1x NDR"), ("leaf-su1-r1:9", "2x NDR")]
+
+
 def test_a_switch_that_is_managed_is_known_by_its_host_name():
     assert differences(ROWS, read_links(TEXT.replace("'spine-01'", "'MF0;spine-01:MQM9700/U1'")), NDR) == ()
 

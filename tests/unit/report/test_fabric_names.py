@@ -132,6 +132,46 @@ def test_each_chip_has_a_name(leaves, names):
     assert {end.node for end in compared.live.far if end.kind is DeviceKind.SWITCH} == {None}
 
 
+CORE = ("worker0/mlx5_0:1 core:5", "worker1/mlx5_0:1 core:57")
+"""Line cards of two chips with 18 ports: port 5 of the first chip, port 3 of the fourth."""
+
+
+def director(far="MF0;core:CS7500/L02/U2"):
+    """Return a director switch with an adapter at each of two line cards, which a spine card joins."""
+    chips = [
+        switch(LEAVES[0] + 0x10 * number, said) for number, said in enumerate(("MF0;core:CS7500/L01/U1", far, "MF0;core:CS7500/S3/U1"))
+    ]
+    adapters = [adapter(GUIDS[name], name.replace("/", " ")) for name in ("worker0/mlx5_0", "worker1/mlx5_0")]
+    return read_links(
+        link(adapters[0], 1, chips[0], 5)
+        + link(adapters[1], 1, chips[1], 3)
+        + link(chips[0], 19, chips[2], 1)
+        + link(chips[1], 20, chips[2], 2)
+    )
+
+
+def test_ports_of_a_director_are_those_of_its_line_cards():
+    compared = compare(CORE, director(), line_card="2x18")
+    assert (compared.differences, compared.unknown, compared.live.switches) == ((), (), {"core"})
+    moved = compare((CORE[0], "worker1/mlx5_0:1 core:58"), director(), line_card="2x18")
+    assert [str(one) for one in moved.differences] == ["worker1/mlx5_0:1 is connected to core:57 (expected core:58)"]
+    assert moved.unknown == ()
+
+
+def test_ports_of_chips_that_cannot_be_placed_are_unknown():
+    """The switch is known: a cable to another one is certain."""
+    compared = compare(CORE, director())
+    assert (compared.differences, len(compared.unknown), compared.live.switches) == ((), 2, {"core"})
+    assert "the chips of core" in compared.why_unknown
+    moved = compare(CORE, director("MF0;other:MQM9700/U1"))
+    assert [str(one.found) for one in moved.differences if one.planned] == ["other:3"]
+    assert len(moved.unknown) == 1
+    nameless = link(adapter(GUIDS["worker0/mlx5_0"], ""), 1, switch(LEAVES[0], "MF0;core:CS7500/L01/U1"), 5)
+    inner = link(switch(LEAVES[0], "MF0;core:CS7500/L01/U1"), 19, switch(LEAVES[1], "MF0;core:CS7500/S3/U1"), 1)
+    compared = compare(CORE[:1], read_links(nameless + inner))
+    assert (compared.differences, len(compared.unknown)) == ((), 1)
+
+
 def test_ports_of_one_adapter_share_a_description():
     """Each has its own GUID (mlx4); the plan has port 1."""
     second = link(adapter(0x946DAE0300000B95, "worker0 mlx5_0"), 2, switch(LEAVES[1], "leaf-02"), 30)

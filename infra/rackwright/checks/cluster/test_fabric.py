@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache, partial
 from typing import Any
 
 import pytest
 
 from rackwright.checks.cluster.harness.arguments import Ask, Members, Record
+from rackwright.checks.cluster.harness.cells import quoted
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.probes.fabric import COUNTERS, LINKS, MANAGER, PORTS, Port
 from rackwright.errors import UndeterminedError
@@ -44,10 +45,10 @@ def links(ask: Ask, observer: str) -> Any:
 
 
 @lru_cache(maxsize=4)
-def compared_once(cables: Any, links: Any, adapters: tuple[tuple[str, int, bool], ...]) -> Comparison:
+def compared_once(cables: Any, links: Any, adapters: tuple[tuple[str, int, bool], ...], line_card: str = "") -> Comparison:
     """Return the comparison of the cables; that of thousands of cables is the same for every node."""
     guids = {name: guid for name, guid, virtual in adapters if not virtual}
-    return compare(cables, links, guids=guids, hidden={name for name, _, virtual in adapters if virtual})
+    return compare(cables, links, guids=guids, hidden={name for name, _, virtual in adapters if virtual}, line_card=line_card)
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def comparison(fabric: Mapping[str, Any], links: Any, ask: Ask, members: Members
             adapters += [(f"{name}/{port.adapter}", port.guid, port.virtual) for port in ask(PORTS, of=name)]
         except UndeterminedError:
             continue
-    return compared_once(tuple(fabric["cables"]), links, tuple(adapters))
+    return compared_once(tuple(fabric["cables"]), links, tuple(adapters), fabric["line_card"] or "")
 
 
 def require_each_compared(comparison: Comparison, concerned: Callable[[Cable], bool]) -> None:
@@ -77,7 +78,20 @@ def require_compared(comparison: Comparison) -> RequireCompared:
 @pytest.fixture
 def counted(ask: Ask, observer: str, comparison: Comparison) -> dict[End, Any]:
     """Return the error counters by end of a cable."""
-    return {comparison.live.end(port): counters for port, counters in ask(COUNTERS, of=observer).items()}
+    return {comparison.live.end(port): counters for port, counters in ask(COUNTERS, of=observer).errors.items()}
+
+
+@pytest.fixture
+def uncounted(ask: Ask, observer: str, comparison: Comparison) -> dict[End, str]:
+    """Return the ends of cables whose error counters could not be read, with the line that says so."""
+    return {comparison.live.end(port): line for port, line in ask(COUNTERS, of=observer).unread(comparison.live.links).items()}
+
+
+def require_each_counted(uncounted: dict[End, str], concerned: Collection[End]) -> None:
+    """Raise UndeterminedError if the counters of one of these ends could not be read."""
+    if unread := sorted(end for end in uncounted if end in concerned):
+        shown = ", ".join(map(str, unread[:3])) + (f" and {len(unread) - 3} more" if len(unread) > 3 else "")
+        raise UndeterminedError(f'the error counters of {shown} could not be read: "{quoted(uncounted[unread[0]])}"')
 
 
 def test_adapters_are_present(node: Record, ask: Ask, expect: Expect) -> None:
@@ -124,6 +138,7 @@ def test_no_link_errors(
     links: Any,
     comparison: Comparison,
     counted: dict[End, Any],
+    uncounted: dict[End, str],
     require_compared: RequireCompared,
     expect: Expect,
 ) -> None:
@@ -133,6 +148,7 @@ def test_no_link_errors(
     for port in (PortId(port.guid, 1) for port in planned_ports):
         own |= {live.end(one) for one in (port, links.far.get(port)) if one}
     expect({str(end): counters for end, counters in counted.items() if end in own}, {})
+    require_each_counted(uncounted, own)
     require_compared(lambda cable: cable.near.node == node.name and cable.near.device not in live.identified)
 
 
@@ -145,6 +161,9 @@ def test_switches_match_plan(fabric: Mapping[str, Any], comparison: Comparison, 
             f"{len(unnamed)} of {len(planned)} switches have no name of their own: {', '.join(sorted(unnamed)[:3])}; "
             f"name them, or list their GUIDs in {NODE_NAME_MAP} of the observer"
         )
+    unread = list(comparison.live.links.unread.values())
+    if unread and found < planned:
+        raise UndeterminedError(f'{len(planned - found)} planned switches are not seen, and a device did not answer: "{quoted(unread[0])}"')
     expect(set(found), set(planned))
 
 
@@ -156,17 +175,23 @@ def test_switch_cables_match_plan(comparison: Comparison, require_compared: Requ
 
 def test_switch_rates_match_plan(fabric: Mapping[str, Any], comparison: Comparison, expect: Expect) -> None:
     """One slow link between switches slows every rail that uses it."""
-    planned, far = f"{fabric['width']} {fabric['speed']}", comparison.live.far
+    planned, far = f"{fabric['switch_width']} {fabric['speed']}", comparison.live.far
     between = {end: rate for end, rate in comparison.live.rates.items() if {end.kind, far[end].kind} == {DeviceKind.SWITCH}}
     expect({str(end): rate for end, rate in between.items() if rate != planned}, {})
 
 
 def test_switch_links_count_no_errors(
-    fabric: Mapping[str, Any], comparison: Comparison, counted: dict[End, Any], require_compared: RequireCompared, expect: Expect
+    fabric: Mapping[str, Any],
+    comparison: Comparison,
+    counted: dict[End, Any],
+    uncounted: dict[End, str],
+    require_compared: RequireCompared,
+    expect: Expect,
 ) -> None:
     """Errors at the links between switches affect every job whose traffic crosses them."""
     planned = {end for cable in map(ends, fabric["cables"]) if cable.near.node is None for end in cable}
     expect({str(end): counters for end, counters in counted.items() if end in planned}, {})
+    require_each_counted(uncounted, planned)
     if any(end.device in comparison.live.unassigned for end in counted):
         require_compared(lambda cable: cable.near.node is None)
 

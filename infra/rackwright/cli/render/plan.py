@@ -48,7 +48,7 @@ def _kubernetes(kubernetes: Kubernetes) -> str:
 
 def _fabric(plan: Plan, fabric: FabricPlan) -> str:
     laid = wiring(plan)
-    what = f"{fabric.kind} {fabric.speed}, {fabric.topology}, {fabric.rails} rails"
+    what = f"{fabric.kind} {fabric.rate}, {fabric.topology}, {fabric.rails} rails"
     return f"fabric: {what}, {len(laid.switches)} switches, {len(laid.cables)} cables; details: `rackwright fabric plan {plan.stack}`"
 
 

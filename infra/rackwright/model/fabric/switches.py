@@ -91,6 +91,12 @@ class Fabric(ConfigModel):
     switch: Annotated[Label | None, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
         default=None, description="Switch model: a row of the switch catalogue. Default: qm9700 for InfiniBand, sn5400 for RoCE."
     )
+    rate: Annotated[str | None, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
+        default=None,
+        pattern=r"^[A-Z0-9]+$",
+        description="Rate of the HCAs, if splitter cables connect two of them to one port: NDR200 (qm9700), HDR100 (qm8700). "
+        "Default: the rate of a port.",
+    )
     topology: Annotated[FabricTopology, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
         default=FabricTopology.RAIL_OPTIMISED,
         description="Cabling: `rail-optimised`, one leaf per rail of a scalable unit; `fat-tree`, all HCAs of a node on one leaf.",

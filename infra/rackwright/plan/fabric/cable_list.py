@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from rackwright.plan.fabric.growth import at_size
 from rackwright.plan.fabric.management import ManagementWiring, management
 from rackwright.plan.fabric.physical import length, node_racks, positions
-from rackwright.plan.fabric.wiring import Cable, Wiring, wiring
+from rackwright.plan.fabric.wiring import Cable, Wiring, splitter_of, wiring
 
 if TYPE_CHECKING:
     from rackwright.plan.schema import Plan
@@ -50,6 +50,8 @@ class Row:
     length_m: str
     """Empty if the rack of an end is unknown."""
     medium: str
+    splitter: str
+    """Port of the switch, counted on its panel, whose splitter cable the row is a tail of; empty without one."""
 
 
 def rows(plan: Plan, nodes: int | None = None) -> list[Row]:
@@ -60,9 +62,21 @@ def rows(plan: Plan, nodes: int | None = None) -> list[Row]:
     places = _Places(plan, laid)
     today, apart = _today(plan)
     beside = management(plan, laid)
-    compute = [places.row(Plane.COMPUTE, cable, fabric.speed, cable in today) for cable in laid.cables]
+    rates = {True: fabric.rate, False: fabric.speed}
+    compute = [places.row(Plane.COMPUTE, cable, rates["/" in cable.device], cable in today) for cable in laid.cables]
     speed = fabric.management.speed if fabric.management else ""
-    return compute + [places.row(Plane.MANAGEMENT, cable, speed, cable in apart) for cable in beside.cables]
+    return _equal_tails(compute) + [places.row(Plane.MANAGEMENT, cable, speed, cable in apart) for cable in beside.cables]
+
+
+def _equal_tails(found: list[Row]) -> list[Row]:
+    """Return the rows with both tails of a splitter cable as long as the longer one, as they are sold."""
+    longest: dict[str, Row] = {}
+    for row in found:
+        other = longest.get(row.splitter, row)
+        longest[row.splitter] = max(row, other, key=lambda tail: int(tail.length_m or 0))
+    return [
+        replace(row, length_m=longest[row.splitter].length_m, medium=longest[row.splitter].medium) if row.splitter else row for row in found
+    ]
 
 
 def _today(plan: Plan) -> tuple[frozenset[Cable], frozenset[Cable]]:
@@ -75,6 +89,7 @@ class _Places:
 
     def __init__(self, plan: Plan, laid: Wiring) -> None:
         assert plan.fabric is not None
+        self._fabric = plan.fabric
         self._floor = plan.fabric.floor
         self._switches = positions(plan.fabric)
         beside: ManagementWiring = management(plan, laid)
@@ -100,6 +115,7 @@ class _Places:
             speed=speed,
             length_m=str(order.metres) if order else "",
             medium=order.medium or "" if order else "",
+            splitter=splitter_of(self._fabric, cable) if plane is Plane.COMPUTE else "",
         )
 
 

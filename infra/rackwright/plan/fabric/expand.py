@@ -16,17 +16,22 @@ def expand_fabric(cluster: Cluster) -> FabricPlan | None:
         return None
     switch = switch_of(declared)
     measures = measures_of(cluster, declared, switch)
-    assert switch is not None and measures is not None, "rules refuse it"
+    split = switch.links_per_port(declared.rate) if switch else None
+    assert switch is not None and measures is not None and split is not None, "rules refuse it"
     return FabricPlan(
         kind=declared.kind,
         topology=declared.topology,
         switch=switch.model,
         ports=switch.ports,
+        split=split,
         speed=switch.speed,
-        width=switch.width,
-        rate_gbps=switch.rate_gbps,
+        rate=declared.rate or switch.speed,
+        width=f"{int(switch.width.removesuffix('x')) // split}x",
+        rate_gbps=switch.rate_gbps // split,
+        switch_width=switch.width,
         link_layer=switch.link_layer,
         rack_units=switch.rack_units,
+        line_card=switch.line_card,
         manageable=switch.subnet_manager_nodes,
         rails=rails_of(cluster, declared),
         hcas=hcas_of(cluster, declared),
@@ -64,4 +69,5 @@ def _management(declared: Management | None) -> ManagementPlan | None:
     if declared is None:
         return None
     known = switches()[declared.switch]
+    assert known.rack_units is not None, "rules refuse it"
     return ManagementPlan(switch=known.model, ports=known.ports, speed=known.speed, rack_units=known.rack_units, bmc=declared.bmc)

@@ -115,6 +115,7 @@ def _alone(fabric: FabricPlan, nodes: int) -> FabricPlan:
         oversubscription=fabric.oversubscription,
         topology=fabric.topology,
         spare=apart,
+        split=fabric.split,
     )
     assert measures is not None, "what carries more carries fewer"
     return fabric.model_copy(
@@ -130,5 +131,5 @@ def bisection_gbps(fabric: FabricPlan, laid: Wiring) -> int | None:
     nodes = Counter(placement.place // fabric.per_unit for placement in laid.placements)
     if len(nodes) < 2:
         return None
-    sends = sorted(min(count * fabric.rails, fabric.leaves_per_unit * fabric.uplinks) for count in nodes.values())
+    sends = sorted(min(count * fabric.rails, fabric.leaves_per_unit * fabric.upward) for count in nodes.values())
     return sum(sends[: len(sends) // 2]) * fabric.rate_gbps

@@ -45,7 +45,7 @@ def positions(fabric: FabricPlan) -> dict[str, Position]:
     Units are placed in order over the switch racks, spines likewise.
     """
     floor = fabric.floor
-    if floor is None:
+    if floor is None or fabric.rack_units is None:
         return {}
     racks = floor.switch_racks
     units = range(fabric.units)

@@ -45,12 +45,22 @@ class FabricPlan(ConfigModel):
     """A row of the switch catalogue."""
     ports: int
     """Number of ports of each switch."""
+    split: int = 1
+    """HCAs of one port of a leaf, by a splitter cable."""
     speed: str
+    rate: str
+    """Rate of an HCA by its name: NDR200 behind splitter cables, else the speed."""
     width: str
+    """Lanes of an HCA's link."""
     rate_gbps: int
+    """Of an HCA's link."""
+    switch_width: str
+    """Lanes of a link between switches."""
     link_layer: str
-    rack_units: int
-    """Height of a switch."""
+    rack_units: int | None
+    """Height of a switch; None where no source says it."""
+    line_card: str | None = None
+    """Of a director switch, as 2x18: its ports are counted by line card, chip, and port of the chip."""
     manageable: int | None
     """Nodes that the subnet manager in a switch can serve; None without a source."""
     rails: int
@@ -109,3 +119,16 @@ class FabricPlan(ConfigModel):
     def uplinks(self) -> int:
         """Return the number of leaf ports to spines."""
         return self.spines * self.links
+
+    @property
+    def upward(self) -> int:
+        """Links' worth of HCAs that a leaf's uplinks carry."""
+        return self.uplinks * self.split
+
+    def leaf_port(self, number: int) -> int:
+        """Return the InfiniBand port number of a leaf's port that is not split, counted from 1.
+
+        If ports can be split, each has two numbers: 5 and 6 are halves of the third, and 5 is the third where it is whole. Seen in public
+        outputs of ibnetdiscover: a QM9700 with 129 ports, a QM8700 with 81, whose last whole port is 79 (treydock/infiniband_exporter).
+        """
+        return (number - 1) * self.split + 1

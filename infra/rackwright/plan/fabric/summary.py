@@ -11,7 +11,7 @@ from rackwright.plan.fabric.growth import at_size, bisection_gbps, fabric_of, ro
 from rackwright.plan.fabric.labels import nccl, node_labels
 from rackwright.plan.fabric.management import management
 from rackwright.plan.fabric.physical import positions, without_rack
-from rackwright.plan.fabric.wiring import Level, Wiring, occupied_units, wiring
+from rackwright.plan.fabric.wiring import Level, Wiring, occupied_units, splitter_of, wiring
 
 if TYPE_CHECKING:
     from rackwright.plan.fabric.schema import FabricPlan
@@ -26,12 +26,14 @@ def counts(plan: Plan, laid: Wiring) -> dict[str, Any]:
     leaves, cables = len(laid.of(Level.LEAF)), len(laid.cables)
     up = leaves * fabric.uplinks
     beside = management(plan, laid)
+    splitters = {splitter for cable in laid.cables if (splitter := splitter_of(fabric, cable))}
     return {
         "nodes": len(laid.placements),
         "scalable_units": len(occupied_units(fabric, laid.placements)),
         "leaves": leaves,
         "spines": len(laid.of(Level.SPINE)),
         "cables_to_nodes": cables - up,
+        "splitter_cables": len(splitters),
         "cables_between_switches": up,
         "bisection_gbps": bisection_gbps(fabric, laid),
         "management_switches": len(beside.switches),
@@ -86,10 +88,12 @@ def sections(plan: Plan, nodes: int | None = None) -> Iterator[str | Table]:
 def headline(plan: Plan) -> str:
     """Return a one-line description."""
     fabric = fabric_of(plan)
-    product = switches()[fabric.switch].product
-    kind = f"InfiniBand {fabric.speed}" if fabric.link_layer == "InfiniBand" else f"RoCE over {fabric.speed}"
+    switch = switches()[fabric.switch]
+    kind = f"InfiniBand {fabric.rate}" if fabric.link_layer == "InfiniBand" else f"RoCE over {fabric.speed}"
     first = f"fabric of {plan.stack}: {kind}, {fabric.topology}, {fabric.rails} rails"
-    return f"{first}, {product} ({fabric.ports} ports of {fabric.rate_gbps} Gb/s){'; simulated' if fabric.simulated else ''}"
+    split = ", those of HCAs split in two" if fabric.split > 1 else ""
+    ports = f"{fabric.ports} ports of {switch.rate_gbps} Gb/s{split}"
+    return f"{first}, {switch.product} ({ports}){'; simulated' if fabric.simulated else ''}"
 
 
 def _table(plan: Plan, fabric: FabricPlan, nodes: int | None) -> Table:
@@ -98,6 +102,7 @@ def _table(plan: Plan, fabric: FabricPlan, nodes: int | None) -> Table:
         columns[f"with {nodes}"] = counts(plan, at_size(plan, nodes))
     columns["planned for"] = counts(plan, at_size(plan, fabric.nodes))
     names = [name for name in columns["now"] if fabric.management or not name.startswith("management")]
+    names = [name for name in names if fabric.split > 1 or name != "splitter_cables"]
     return ["", *columns], [[_words(name), *(_figure(name, column[name]) for column in columns.values())] for name in names]
 
 
@@ -112,7 +117,8 @@ def _figure(name: str, value: int | None) -> str | None:
 def _notes(plan: Plan, fabric: FabricPlan) -> Iterator[str]:
     down, up = fabric.downlinks, fabric.uplinks
     if fabric.spines:
-        ratio = "non-blocking" if down <= up else f"oversubscription {down / up:.3g}:1"
+        worth = fabric.upward
+        ratio = "non-blocking" if down <= worth else f"oversubscription {down / worth:.3g}:1"
         yield f"each leaf: {down} links down, {up} up ({fabric.links} to each of {fabric.spines} spines): {ratio}"
     else:
         yield f"one leaf with {down} links, no spine"

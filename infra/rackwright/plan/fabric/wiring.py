@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
 from rackwright.model.fabric.switches import FabricTopology
@@ -118,12 +119,23 @@ def spines_of(fabric: FabricPlan) -> list[Switch]:
 
 
 def _down(fabric: FabricPlan, placements: tuple[NodePlacement, ...]) -> Iterator[Cable]:
-    """Yield cables from HCAs to leaves: the place determines the port."""
+    """Yield cables from HCAs to leaves: the place determines the port, or the half of one."""
     together = fabric.rails // fabric.leaves_per_unit
     for node, place in placements:
         unit, slot = divmod(place, fabric.per_unit)
         for rail, hca in enumerate(fabric.hcas):
             yield Cable(f"{node}/{hca}", 1, leaf_name(fabric, unit, rail), slot * together + rail % together + 1, rail)
+
+
+def splitter_of(fabric: FabricPlan, cable: Cable) -> str:
+    """Return the port of a leaf, as the panel counts it, that an HCA's cable shares with another one; empty if it shares none.
+
+    >>> splitter_of(FabricPlan.model_construct(split=2), Cable("worker1/mlx5_0", 1, "leaf-01", 6, 0))
+    'leaf-01:3'
+    """
+    if fabric.split == 1 or "/" not in cable.device:
+        return ""
+    return f"{cable.switch}:{(cable.switch_port - 1) // fabric.split + 1}"
 
 
 def _managing(fabric: FabricPlan) -> Switch:
@@ -135,15 +147,15 @@ def _managing(fabric: FabricPlan) -> Switch:
 
 
 def _service(fabric: FabricPlan) -> Iterator[Cable]:
-    """Yield the cable of the only HCA of such a subnet manager, at the last port."""
+    """Yield the cable of the only HCA of such a subnet manager, at the last port; if ports are split, at its first half."""
     if fabric.spare:
-        yield Cable(f"{fabric.subnet_manager}/{fabric.hcas[0]}", 1, _managing(fabric).name, fabric.ports, None)
+        yield Cable(f"{fabric.subnet_manager}/{fabric.hcas[0]}", 1, _managing(fabric).name, fabric.leaf_port(fabric.ports), None)
 
 
 def _up(fabric: FabricPlan, leaves: list[Switch], spines: list[Switch]) -> Iterator[Cable]:
     """Yield cables from leaves to spines: on either side the port follows from the other's number, laid out for the final size."""
-    links, first = fabric.links, fabric.downlinks + 1
+    links, first = fabric.links, ceil(fabric.downlinks / fabric.split) + 1
     for name, _, leaf in leaves:
         for spine, _, number in spines:
             for link in range(links):
-                yield Cable(name, first + number * links + link, spine, leaf * links + link + 1, None)
+                yield Cable(name, fabric.leaf_port(first + number * links + link), spine, leaf * links + link + 1, None)

@@ -77,6 +77,10 @@ def fabric_switch_racks(case: RuleContext) -> Iterator[Violation]:
     if fabric is None or fabric.floor_plan is None or switch is None or measures is None:
         return
     rails = rails_of(case.cluster, fabric) if fabric.topology is FabricTopology.RAIL_OPTIMISED else 1
+    if switch.rack_units is None:
+        hint = f"remove it, or measure the switch and {hint_to_add('switches', f'my-{switch.model}')}"
+        yield Violation("fabric.floor_plan", f"the catalogue has no height of {switch.product}", hint)
+        return
     racks = len(set(fabric.floor_plan.switch_racks))
     tallest = (-(-measures.units // racks) * rails + -(-measures.spines // racks)) * switch.rack_units
     if tallest > RACK_UNITS:
@@ -92,7 +96,7 @@ def fabric_management(case: RuleContext) -> Iterator[Violation]:
         return
     known = switches().get(declared.switch)
     fitting = [name for name, row in switches().items() if row.use is Use.MANAGEMENT]
-    if known is None or known.use is not Use.MANAGEMENT:
+    if known is None or known.use is not Use.MANAGEMENT or known.rack_units is None:
         cause = f"`{declared.switch}` is not a management switch of the catalogue"
         hint = did_you_mean_model(declared.switch, fitting, hint_to_add("switches", declared.switch))
         yield Violation("fabric.management_network.switch", cause, hint)

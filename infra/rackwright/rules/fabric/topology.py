@@ -55,6 +55,21 @@ def fabric_switch(case: RuleContext) -> Iterator[Violation]:
         yield Violation("fabric.switch", f"{known.product} is {what}, but the fabric is {layer}", f"use one of {', '.join(fitting)}")
 
 
+@rule("fabric-rate")
+def fabric_rate(case: RuleContext) -> Iterator[Violation]:
+    """A port is used whole or split in two, if the switch can split it; HCAs run at the rate of what they are connected to."""
+    fabric = _declared(case)
+    switch = switch_of(fabric) if fabric else None
+    if fabric is None or switch is None or fabric.rate is None:
+        return
+    if switch.links_per_port(fabric.rate) is None:
+        split = f"; split in two, {switch.split_rate}" if switch.split_rate else ", and no source says that they can be split"
+        hint = f"use {switch.split_rate}, or remove it" if switch.split_rate else "remove it, or use a switch whose ports can be split"
+        yield Violation("fabric.rate", f"ports of {switch.product} have {switch.speed}{split} (found {fabric.rate})", hint)
+    elif fabric.rate != switch.speed and isinstance(case.cluster.target, LabTarget):
+        yield Violation("fabric.rate", "the simulated fabric has no split ports", "remove it; target hosts can have them")
+
+
 @rule("fabric-group-unknown")
 def fabric_group_unknown(case: RuleContext) -> Iterator[Violation]:
     """A misspelt group would be left without cables."""
@@ -145,7 +160,8 @@ def _most(case: RuleContext, fabric: Fabric) -> int:
     """How many nodes it could be laid out for."""
     switch = switch_of(fabric)
     assert switch is not None
-    low, high = 0, min(MOST_NODES, switch.ports**2)
+    split = switch.links_per_port(fabric.rate) or 1
+    low, high = 0, min(MOST_NODES, switch.ports**2 * split)
     while low < high:
         middle = (low + high + 1) // 2
         fits = compute_layout(
@@ -155,6 +171,7 @@ def _most(case: RuleContext, fabric: Fabric) -> int:
             oversubscription=fabric.oversubscription,
             topology=fabric.topology,
             spare=int(manages_apart(case.cluster, fabric)),
+            split=split,
         )
         low, high = (middle, high) if fits else (low, middle - 1)
     return low

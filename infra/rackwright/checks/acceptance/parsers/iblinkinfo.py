@@ -9,9 +9,9 @@ from typing import Final
 from rackwright.checks.cluster.harness.cells import lines_of, refusing
 from rackwright.errors import UndeterminedError
 
-_OWNER: Final = re.compile(r"^(CA|Switch|RT): (?:0x[0-9a-f]+ )?(.+):$")
+_OWNER: Final = re.compile(r"^(CA|Switch|RT): (?:0x([0-9a-f]+) )?(.+):$")
 _LINK: Final = re.compile(
-    r"^\s+(?:0x[0-9a-f]+\s+)?(\d+)\s+(\d+)\[\s*\] ==\(\s*(?:(\d+)X\s+([\d.]+) Gbps\s+)?(\w+)/\s*(\w+)\s*\)"
+    r"^\s+(?:0x([0-9a-f]+)\s+)?(\d+)\s+(\d+)\[\s*\] ==\(\s*(?:(\d+)X\s+([\d.]+) Gbps\s+)?(\w+)/\s*(\w+)\s*\)"
     r'==>\s+(?:(?:0x[0-9a-f]+\s+)?(\d+)\s+(\d+)\[\s*\] "([^"]*)"|\[\s*\] "")'
 )
 
@@ -21,7 +21,9 @@ class Link:
     """One port and what it leads to."""
 
     owner: str
-    """Description of the node the port belongs to."""
+    """Description of the node the port belongs to, for display: several nodes can have the same one."""
+    guid: int | None
+    """By which the fabric knows the owner: GUID of an adapter's port, or of a switch; None where the tool printed none."""
     port: int
     width: int | None
     """Lanes; None where the link is down."""
@@ -30,6 +32,8 @@ class Link:
     physical: str
     peer: str
     """Description of the node at the other end; empty where there is none."""
+    peer_guid: int | None
+    """GUID of the device at the other end, which the tool names by LID; None if its own lines are missing."""
     peer_port: int | None
     slower: bool
     """The tool says that it could be faster or wider than it is."""
@@ -45,23 +49,27 @@ def parse(text: str) -> tuple[Link, ...]:
     """All ports. UndeterminedError where none was listed, or one cannot be read; warnings between them are no links."""
     links, owner = list[Link](), ""
     lines = lines_of(text)
+    guids = _guids(lines)
+    own: int | None = None
     for line in lines:
         title = _OWNER.match(line)
         if title:
-            owner = title.group(2)
+            owner, own = title.group(3), int(title.group(2), 16) if title.group(2) else None
             continue
         found = _LINK.match(line)
         if found and owner:
-            _, port, width, speed, state, physical, _, peer_port, peer = found.groups()
+            guid, _, port, width, speed, state, physical, peer_lid, peer_port, peer = found.groups()
             links.append(
                 Link(
                     owner=owner,
+                    guid=int(guid, 16) if guid else own,
                     port=int(port),
                     width=int(width) if width else None,
                     lane_gbit_s=float(speed) if speed else None,
                     state=state,
                     physical=physical,
                     peer=peer or "",
+                    peer_guid=guids.get(peer_lid) if peer_lid else None,
                     peer_port=int(peer_port) if peer_port else None,
                     slower="Could be" in line,
                 )
@@ -71,3 +79,15 @@ def parse(text: str) -> tuple[Link, ...]:
     if not links:
         raise UndeterminedError("iblinkinfo listed no link")
     return tuple(links)
+
+
+def _guids(lines: list[str]) -> dict[str, int]:
+    """LID -> GUID of the device that has it, from its own lines."""
+    found: dict[str, int] = {}
+    own = ""
+    for line in lines:
+        if title := _OWNER.match(line):
+            own = title.group(2) or ""
+        elif (link := _LINK.match(line)) and (guid := link.group(1) or own) and link.group(2) != "0":
+            found[link.group(2)] = int(guid, 16)
+    return found

@@ -183,7 +183,7 @@ def _wanted(scope: Scope, output: Output, said: Mapping[str, Mapping[str, Any]])
         gpus_per_node=job.gpus_per_node,
         gpu=gpu_model(scope, first),
         network=Transport.INFINIBAND if fabric else Transport.LIBFABRIC if efa else None,
-        link=str(fabric.get("speed", "")).lower(),
+        link=str(fabric.get("rate", "")).lower(),
         nics=len(rails.get(first, ())),
         instance=str(said[first].get("machine", "")),
         nvls=gpu_model(scope, first) in _NVLS and job.gpus_per_node > 1,

@@ -52,7 +52,7 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
                     links.setdefault(node, set()).add(link)
     nodes = [node for node in scope.nodes if _rails(scope, node)]
     for check, quantity in _CHECKS.items():
-        yield from pairs(check, quantity, nodes, met[quantity], threshold(quantity, str(fabric.get("speed", "")).lower(), 2))
+        yield from pairs(check, quantity, nodes, met[quantity], threshold(quantity, str(fabric.get("rate", "")).lower(), 2))
     for node in nodes:
         if node in links:
             yield compared("goes_over_the_declared_link", node, sorted(links[node]), [_LINKS.get(str(fabric.get("kind")), "IB")])

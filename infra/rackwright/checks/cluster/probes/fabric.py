@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
 from rackwright.checks.cluster.harness.probe import Probe
-from rackwright.report.fabric_links import PortId, read_links
+from rackwright.report.fabric_links import FabricLinks, PortId, read_links, unanswered_queries
+from rackwright.report.fabric_ports import VIRTUAL_TYPES
 
 LINK_LAYERS: Final = {"IB": "InfiniBand", "InfiniBand": "InfiniBand", "Ethernet": "Ethernet"}
 """What ibstat prints -> what is handed over; simulated adapters say IB."""
-_VIRTUAL: Final = frozenset(f"MT{number}" for number in (0x1002, 0x1004, 0x1012, 0x1014, 0x1016, 0x1018, 0x101A, 0x101C, 0x101E, 0xA2D3))
-"""Types of virtual functions: device IDs with MLX4_PCI_DEV_IS_VF or MLX5_PCI_DEV_IS_VF in the kernel (mlx4/main.c, mlx5/core/main.c)."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,19 @@ def _port(name: str, block: str) -> Port:
         manager=int(said["SM lid"]),
         link_layer=LINK_LAYERS.get(layer, layer),
         guid=int(said["Port GUID"], 16),
-        virtual=kind is not None and kind[1] in _VIRTUAL,
+        virtual=kind is not None and kind[1] in VIRTUAL_TYPES,
     )
 
 
 PORTS = Probe("fabric-ports", on="fabric", command="ibstat", parse=parse_ports)
-LINKS = Probe("fabric-links", on="@observer", command="ibnetdiscover -p", parse=read_links)
+
+
+def _joined(command: str) -> str:
+    """Return a command that prints the warnings of another one, then its output: written at once, they cut each other's lines."""
+    return f"{{ said=$({command} 2>&3); status=$?; }} 3>&1; printf '%s\\n' \"$said\"; exit $status"
+
+
+LINKS = Probe("fabric-links", on="@observer", command=_joined("ibnetdiscover -p"), parse=read_links)
 
 ERRORS: Final = frozenset(
     (
@@ -78,10 +85,55 @@ ERRORS: Final = frozenset(
 """Counters of a bad cable, port or adapter. LinkDownedCounter also counts the reboots of its neighbour, discards and waits count load."""
 
 
-def parse_errors(text: str) -> dict[PortId, tuple[str, ...]]:
-    """Ports that ibqueryerrors lists, with the counters that mean a bad link, as `SymbolErrorCounter 42`.
+@dataclass(frozen=True)
+class FailedQuery:
+    """Counters that ibqueryerrors could not read."""
 
-    Of a switch, it lists all ports in one line, too, which is left out: the line of the port follows.
+    lid: int
+    port: int | None
+    """None: all ports of the device."""
+    line: str
+
+
+@dataclass(frozen=True)
+class Counters:
+    """Error counters of a fabric."""
+
+    errors: Mapping[PortId, tuple[str, ...]]
+    """Ports that are listed, with the counters that mean a bad link, as `SymbolErrorCounter 42`."""
+    failed: tuple[FailedQuery, ...]
+    unanswered: Mapping[str, str]
+    """Devices that did not answer when the fabric was discovered, so that their counters were not asked for: route -> line."""
+    unplaced: str
+    """Line about failed queries of ports that are not named; empty if there are none."""
+
+    def unread(self, links: FabricLinks) -> dict[PortId, str]:
+        """Return the ports whose counters are unknown, with the line that says so. A device is known by its LID.
+
+        Queries of devices that the links do not have concern nobody: aggregation nodes and routers inside switches often fail.
+        """
+        lost = self.unplaced or next((line for route, line in self.unanswered.items() if route not in links.unread), "")
+        found = dict.fromkeys((port for port in links.far if lost and port not in self.errors), lost)
+        for guid, lid in links.lids.items():
+            for query in self.failed:
+                if query.lid == lid:
+                    ports = [PortId(guid, query.port)] if query.port is not None else [port for port in links.far if port.guid == guid]
+                    found |= dict.fromkeys(ports, query.line)
+        return found
+
+
+_FAILED: Final = re.compile(r"^ibwarn: \[\d+\] \w+: (?P<what>\S+) query failed on .*?(?:, Lid (?P<lid>\d+)\b[^,]* port (?P<port>\d+))?\s*$")
+"""IBWARN of ibqueryerrors.c, the same from infiniband-diags 1.5 to rdma-core 56; the end of portid2str (libibmad, portid.c)."""
+_ALL_PORTS: Final = 255
+_NOT_COUNTERS: Final = re.compile(r"^classportinfo$|Details$")
+"""Queries after which ibqueryerrors still asks for the counters, and more about counters that it has."""
+
+
+def parse_errors(text: str) -> Counters:
+    """Ports that ibqueryerrors lists, and those that it could not query.
+
+    Of a switch, it lists all ports in one line, too, which is left out: the line of the port follows. A port that it could not query counts
+    as checked and is not listed: there is a warning for each failed query, and their number in the summary.
     """
     if "## Summary" not in text:
         raise ValueError("no summary at the end")
@@ -89,10 +141,21 @@ def parse_errors(text: str) -> dict[PortId, tuple[str, ...]]:
     for guid, port, said in re.findall(r"^\s+GUID 0x([0-9a-f]+) port (\d+): *(.*)$", text, re.M):
         counters = tuple(f"{counter} {count}" for counter, count in re.findall(r"\[(\w+) == (\d+)", said) if counter in ERRORS)
         found |= {PortId(int(guid, 16), int(port)): counters} if counters else {}
-    return found
+    warned = [query for line in text.splitlines() if (query := _FAILED.match(line))]
+    blind = [query for query in warned if not _NOT_COUNTERS.search(query["what"])]
+    total = re.search(r"^##\s+(\d+) PMA query failures.*$", text, re.M)
+    unplaced = next((query[0] for query in blind if query["lid"] is None), "")
+    if total and int(total[1]) > len(warned):
+        unplaced = unplaced or total[0]
+    return Counters(found, tuple(_failed(query) for query in blind if query["lid"]), unanswered_queries(text), unplaced.strip())
 
 
-COUNTERS = Probe("fabric-errors", on="@observer", command="ibqueryerrors 2>&1", parse=parse_errors, statuses=frozenset({0, 1}))
+def _failed(query: re.Match[str]) -> FailedQuery:
+    port = int(query["port"])
+    return FailedQuery(int(query["lid"]), None if port == _ALL_PORTS else port, query[0].strip())
+
+
+COUNTERS = Probe("fabric-errors", on="@observer", command=_joined("ibqueryerrors"), parse=parse_errors, statuses=frozenset({0, 1}))
 
 
 @dataclass(frozen=True)

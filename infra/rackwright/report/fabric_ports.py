@@ -1,0 +1,64 @@
+"""Port GUIDs of nodes' adapters, from the output of `ibstat` on many nodes. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+VIRTUAL_TYPES: Final = frozenset(
+    f"MT{number}" for number in (0x1002, 0x1004, 0x1012, 0x1014, 0x1016, 0x1018, 0x101A, 0x101C, 0x101E, 0xA2D3)
+)
+"""Types of virtual functions: device IDs with MLX4_PCI_DEV_IS_VF or MLX5_PCI_DEV_IS_VF in the kernel (mlx4/main.c, mlx5/core/main.c)."""
+_PREFIXED: Final = re.compile(r"^(?P<node>[A-Za-z0-9][\w.-]*): ?(?P<said>.*)$")
+"""A line as `pdsh` and `clush -L` print it. ibstat's own lines are indented, or begin with `CA '`."""
+_ADAPTER: Final = re.compile(r"^CA '(?P<name>[^']+)'")
+_VALUE: Final = re.compile(r"^\s+(?P<key>Port \d+|CA type|Port GUID): *(?P<value>.*?) *$")
+
+
+@dataclass(frozen=True)
+class NodePorts:
+    """What nodes say of port 1 of their adapters."""
+
+    guids: dict[str, int]
+    """Adapter, as `worker0/mlx5_0` -> GUID of its port."""
+    virtual: frozenset[str]
+    """Adapters that are virtual functions: the fabric shows the physical function instead."""
+
+
+def read_node_ports(text: str) -> NodePorts:
+    """Parse the output of `ibstat` on many nodes, each line with its node before it; raise ValueError if it has no port of an adapter.
+
+    >>> read_node_ports("w0: CA 'mlx5_0'\\nw0: \\tCA type: MT4129\\nw0: \\tPort 1:\\nw0: \\t\\tPort GUID: 0x946dae0300f01234\\n").guids
+    {'w0/mlx5_0': 10695287286183334452}
+    """
+    guids: dict[str, int] = {}
+    virtual: set[str] = set()
+    for node, lines in _by_node(text).items():
+        adapter = port = ""
+        for line in lines:
+            if found := _ADAPTER.match(line):
+                adapter, port = f"{node}/{found['name']}", ""
+            elif adapter and (said := _VALUE.match(line)):
+                key, value = said["key"], said["value"]
+                port = key if key.startswith("Port ") and key != "Port GUID" else port
+                virtual |= {adapter} if key == "CA type" and value in VIRTUAL_TYPES else set()
+                if key == "Port GUID" and port == "Port 1" and re.fullmatch(r"0x[0-9a-f]{16}", value):
+                    guids[adapter] = int(value, 16)
+    if not guids:
+        raise ValueError("contains no port GUID of a node")
+    return NodePorts({name: guid for name, guid in guids.items() if name not in virtual}, frozenset(virtual))
+
+
+def _by_node(text: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for node, said in _lines(text):
+        found.setdefault(node, []).append(said)
+    return found
+
+
+def _lines(text: str) -> Iterator[tuple[str, str]]:
+    for line in text.splitlines():
+        if prefixed := _PREFIXED.match(line):
+            yield prefixed["node"].partition(".")[0], prefixed["said"]
