@@ -119,4 +119,5 @@ class Node:
 def laid_down() -> dict[str, str]:
     """Where the role puts the checks' files on a node, and where in the project they come from."""
     task = yaml.safe_load((ROOT / "roles/slurm_worker/tasks/health.yml").read_text(encoding="utf-8"))[0]
-    return {row["path"]: row["content"].partition("/../../")[2].partition("'")[0] for row in task["vars"]["_slurm_worker_checks"]}
+    rows = task["vars"]["_slurm_worker_checks"]
+    return {row["path"]: "infra/rackwright" + row["content"].partition("_package ~ '")[2].partition("'")[0] for row in rows}

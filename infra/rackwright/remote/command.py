@@ -7,7 +7,7 @@ import base64
 import json
 import shlex
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
@@ -76,35 +76,42 @@ def _refuse_long(program: str, argument: str) -> None:
         raise RackwrightError(f"program {program}: its command is too long (expected at most {MAX_ARGUMENT} bytes, found {size})")
 
 
-@cache
 def _packed(program: str, libraries: tuple[str, ...]) -> str:
     """Return the modules that `_BOOT` runs, compressed."""
-    names: dict[str, None] = {}
+    texts: dict[str, str] = {}
     for name in (*libraries, program):
-        _add_with_imports(name, names)
-    names[program] = names.pop(program)
+        _add_with_imports(name, texts)
+    texts[program] = texts.pop(program)
     parents = PACKAGE.split(".")
     packages = [(".".join(parents[: depth + 1]), "") for depth in range(len(parents))]
-    modules = packages + [(f"{PACKAGE}.{name}", source(name)) for name in names]
+    return _compressed((*packages, *((f"{PACKAGE}.{name}", text) for name, text in texts.items())))
+
+
+@cache
+def _compressed(modules: tuple[tuple[str, str], ...]) -> str:
     return base64.b64encode(zlib.compress(json.dumps(modules).encode(), 9)).decode()
 
 
-def _add_with_imports(program: str, names: dict[str, None]) -> None:
+def _add_with_imports(program: str, texts: dict[str, str]) -> None:
     """Add a program behind the modules that it imports."""
-    for name in _imports(source(program)):
-        if name not in names:
-            _add_with_imports(name, names)
-    names.setdefault(program)
+    text = source(program)
+    for name in _imports(text):
+        if name not in texts:
+            _add_with_imports(name, texts)
+    texts.setdefault(program, text)
 
 
-def _imports(text: str) -> Iterator[str]:
-    """Yield the modules of PACKAGE that a program imports at its top.
+@cache
+def _imports(text: str) -> tuple[str, ...]:
+    """Return the modules of PACKAGE that a program imports at its top.
 
-    >>> list(_imports("from rackwright.remote.programs import dns, kubelet as k\\nfrom rackwright.remote.programs.smoke import run"))
-    ['dns', 'kubelet', 'smoke']
+    >>> _imports("from rackwright.remote.programs import dns, kubelet as k\\nfrom rackwright.remote.programs.smoke import run")
+    ('dns', 'kubelet', 'smoke')
     """
+    found: list[str] = []
     for statement in ast.parse(text).body:
         if isinstance(statement, ast.ImportFrom) and statement.module == PACKAGE:
-            yield from (alias.name for alias in statement.names)
+            found += (alias.name for alias in statement.names)
         elif isinstance(statement, ast.ImportFrom) and (statement.module or "").startswith(f"{PACKAGE}."):
-            yield (statement.module or "").removeprefix(f"{PACKAGE}.")
+            found.append((statement.module or "").removeprefix(f"{PACKAGE}."))
+    return tuple(found)

@@ -104,6 +104,7 @@ DECIDING = (
     "roles/base/main.yml",
     "infra/rackwright/checks/cluster/test_gpu.py",
     "infra/rackwright/errors.py",
+    "infra/rackwright/remote/programs/commands.py",
     "inventory.yml",
 )
 
@@ -155,6 +156,8 @@ class TestInputs:
         found = {
             name for file in root.glob("roles/*/tasks/*.yml") for name in re.findall(r"role_path ~ '/\.\./\.\./([^']+)'", file.read_text())
         }
+        inside = {name for file in root.glob("roles/*/tasks/*.yml") for name in re.findall(r"_package ~ '([^']+)'", file.read_text())}
+        found |= {f"{layout.PACKAGE}{name}" for name in inside}
         counted = {str(file.relative_to(root)) for file in answers._texts(root)}
         found = {name for name in found if not name.startswith("../")}  # The same file in an installed package.
         assert "infra/rackwright/checks/cluster/test_gpu.py" in found <= counted

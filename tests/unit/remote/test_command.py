@@ -8,7 +8,6 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -39,12 +38,9 @@ ODD = {"text": 'it\'s "quoted" $HOME `date` \\ \n\u00e9\u4e16', "list": [1, None
 
 
 @pytest.fixture
-def programs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def programs(monkeypatch: pytest.MonkeyPatch) -> None:
     """The programs of SOURCES in place of the project's."""
     monkeypatch.setattr(command, "source", SOURCES.__getitem__)
-    command._packed.cache_clear()
-    yield
-    command._packed.cache_clear()
 
 
 def run(line: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:

@@ -30,8 +30,8 @@ def inputs(root: Path, files: Iterable[Path], words: Iterable[str]) -> str:
 
 
 def _texts(root: Path) -> list[Path]:
-    """Every file of the phases and roles, and of the checks, some of which they lay down on nodes."""
-    parts = (layout.ANSIBLE_CFG, layout.PLAYBOOKS, layout.ROLES, layout.CLUSTER_CHECKS, f"{layout.PACKAGE}/errors.py")
+    """Every file of the phases and roles, of the checks and of the programs for nodes, some of which they lay down on nodes."""
+    parts = (layout.ANSIBLE_CFG, layout.PLAYBOOKS, layout.ROLES, layout.CLUSTER_CHECKS, layout.REMOTE, f"{layout.PACKAGE}/errors.py")
     return [*layout.named_files(root, parts).values()]
 
 

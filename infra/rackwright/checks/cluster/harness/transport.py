@@ -20,6 +20,7 @@ from testinfra.backend.ssh import SshBackend
 
 from rackwright.checks.cluster.harness.probe import Raw
 from rackwright.inventory.time_limits import SLOWEST, slowness
+from rackwright.remote.command import python_command
 
 _HANDS: Final = 4
 """Questions a node works on at a time: enough that one slow tool does not hold up the rest."""
@@ -127,7 +128,7 @@ def ask_node(
 
     request = {"seconds": seconds, "hands": _HANDS, "questions": list(questions)}
     sent = time.time()
-    lines, complaint = backend.lines(f"exec python3 -I -S -c {shlex.quote(_node_side())} {shlex.quote(json.dumps(request))}", heard)
+    lines, complaint = backend.lines(f"exec {python_command('commands', request)}", heard)
     answers = dict(_read(lines, sent))
     for name, _, _ in questions:
         answers.setdefault(name, Raw(sent=sent, arrived=time.time(), trouble=_why(backend.hostname, complaint, bool(lines))))
@@ -199,8 +200,3 @@ def _why(name: str, complaint: str, began: bool) -> str:
     if "python3" in last and "not found" in last:
         return f"{name} has no python3 to run the questions"
     return f"{name} stopped answering: {last}" if began else f"{name} is unreachable: {last}"
-
-
-@cache
-def _node_side() -> str:
-    return Path(__file__).with_name("node_side.py").read_text(encoding="utf-8")

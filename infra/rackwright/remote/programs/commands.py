@@ -1,7 +1,11 @@
-"""Runs on the node: all questions of a round, a few at a time, each under its own time limit; one JSON line per answer.
+"""Run on the node: all commands of a round, a few at a time, each under its own time limit.
 
-Sent as text to the node's python3 (3.6 or newer, standard library only), because a node is not asked to have anything of ours.
+Input: {"seconds": total limit, "hands": how many at a time, "questions": [[name, shell command, seconds]]}.
+Output: {"begun": true, "slowness": factor}, then a line of JSON for each command as it ends, then {"end": true}.
+Python 3.9, standard library only. The health check of compute nodes imports `ask` and `slowness` (roles/slurm_worker).
 """
+
+from __future__ import annotations
 
 import json
 import math
@@ -11,6 +15,10 @@ import subprocess
 import sys
 import threading
 import time
+
+TYPE_CHECKING = False  # typing.TYPE_CHECKING without the import of typing, which each round would repeat on every node.
+if TYPE_CHECKING:
+    from typing import Any
 
 LONGEST = 1000000
 """Characters of output kept."""
@@ -22,7 +30,7 @@ SLOWNESS = "RACKWRIGHT_SLOWNESS"
 """The environment variable with the factor, for commands that have time limits of their own. Where it is set, nothing is measured."""
 
 
-def slowness():
+def slowness() -> int:
     """Return the whole factor by which this machine's time limits grow, 1 to SLOWEST: how long it takes to start Python, load included."""
     given = os.environ.get(SLOWNESS, "")
     if given.isdigit():
@@ -32,11 +40,11 @@ def slowness():
     return min(max(math.ceil((time.monotonic() - started) / REFERENCE), 1), SLOWEST)
 
 
-def ask(name, command, timeout, deadline):
+def ask(name: str, command: str, timeout: float, deadline: float) -> dict[str, Any]:
     """Run one command in its own process group and end the whole group when its time is up."""
     started = time.monotonic()
     patience = min(timeout, deadline - started)
-    answer = {"name": name, "rc": 0, "out": "", "err": "", "trouble": "", "lacked": None}
+    answer: dict[str, Any] = {"name": name, "rc": 0, "out": "", "err": "", "trouble": "", "lacked": None}
     if patience <= 0:
         answer["lacked"] = timeout
         answer["trouble"] = name + ": the node had no time left for it"
@@ -61,7 +69,7 @@ def ask(name, command, timeout, deadline):
     return answer
 
 
-def work(questions, deadline, lock):
+def work(questions: list[tuple[str, str, float]], deadline: float, lock: threading.Lock) -> None:
     """Take questions until there are none."""
     while True:
         with lock:
@@ -74,8 +82,8 @@ def work(questions, deadline, lock):
             sys.stdout.flush()
 
 
-def main(request):
-    """Answer a round: {"seconds": total limit, "hands": how many at a time, "questions": [[name, command, timeout]]}.
+def main(request: dict[str, Any]) -> None:
+    """Answer a round.
 
     The first line tells the factor by which all limits grow on this node, so that the caller waits as long.
     """
@@ -95,7 +103,3 @@ def main(request):
     for hand in hands:
         hand.join()
     sys.stdout.write('{"end": true}\n')
-
-
-if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
