@@ -138,7 +138,7 @@ etcd_says() {
 
 # Where a program that checks send answers one topic otherwise: doctor_topic TOPIC ANSWER.
 doctor_topic() {
-  doctor python3 "case \"\$*\" in *' $1') echo '$2'; exit;; esac"
+  doctor python3 "case \"\$*\" in *'{\"topic\": \"$1\"'*) echo '$2'; exit;; esac"
 }
 
 # The runtime hands out containers that are not as they were ordered: the words see the specification as `spec`, its device files of GPUs as
