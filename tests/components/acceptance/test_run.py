@@ -13,7 +13,7 @@ from rich.console import Console
 from support.hang import ENDLESS_SECONDS, HANG_SECONDS, wait_until
 
 from rackwright.checks.acceptance.harness.scope import absent
-from rackwright.checks.cluster.harness import smoke_side
+from rackwright.remote.programs import smoke_jobs
 from rackwright.report.acceptance import read
 from rackwright.report.acceptance_terminal import show_acceptance
 
@@ -150,8 +150,8 @@ def test_a_node_at_work_is_left_in_peace_and_one_that_is_broken_is_unknown(bench
 )
 def test_a_node_is_at_work_while_a_job_is_on_it_whatever_state_is_left_over(monkeypatch, state, queue, private, free):
     says = {"sinfo": f"worker1 {state}\n", "scontrol": f"PluginDir = /usr\nPrivateData             = {private}\n", "squeue": queue}
-    monkeypatch.setattr(smoke_side, "run", lambda argv, limit: (0, says[argv[0]], ""))
-    assert (smoke_side.states(["worker1"]) == {"worker1": "idle none"}) is free
+    monkeypatch.setattr(smoke_jobs, "run", lambda argv, limit: (0, says[argv[0]], ""))
+    assert (smoke_jobs.states(["worker1"]) == {"worker1": "idle none"}) is free
 
 
 @pytest.mark.parametrize(
@@ -181,9 +181,9 @@ def test_who_was_free_and_only_ends_its_last_job_is_not_excused(state, busy, ver
 def test_a_node_that_ends_a_job_is_waited_for_longer_than_one_at_work(monkeypatch, seen, seconds, completing, looks):
     told = iter(seen)
     asked = []
-    monkeypatch.setattr(smoke_side, "states", lambda nodes: asked.append(nodes) or {"worker0": "idle none", "worker1": next(told)})
-    monkeypatch.setattr(smoke_side.time, "sleep", lambda _: None)
-    assert smoke_side.settled(["worker0", "worker1"], seconds, completing)["worker1"] == seen[looks - 1]
+    monkeypatch.setattr(smoke_jobs, "states", lambda nodes: asked.append(nodes) or {"worker0": "idle none", "worker1": next(told)})
+    monkeypatch.setattr(smoke_jobs.time, "sleep", lambda _: None)
+    assert smoke_jobs.settled(["worker0", "worker1"], seconds, completing)["worker1"] == seen[looks - 1]
     assert len(asked) == looks
 
 
