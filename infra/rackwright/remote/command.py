@@ -6,10 +6,12 @@ import ast
 import base64
 import json
 import shlex
+import tokenize
 import zlib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from io import StringIO
 from typing import Any, Final
 
 from rackwright.errors import RackwrightError
@@ -18,6 +20,7 @@ PACKAGE: Final = "rackwright.remote.programs"
 MAX_ARGUMENT: Final = 128 * 1024
 """Bytes of one argument of a command, its final null byte included: MAX_ARG_STRLEN, 32 pages of 4 KiB (execve(2))."""
 _FROM_STDIN: Final = "-"
+_BLOCKS: Final = (ast.Module, ast.ClassDef, ast.FunctionDef)
 _BOOT: Final = f"""
 import binascii, json, sys, types, zlib
 for name, text in json.loads(zlib.decompress(binascii.a2b_base64(sys.argv[1]))):
@@ -84,7 +87,31 @@ def _packed(program: str, libraries: tuple[str, ...]) -> str:
     texts[program] = texts.pop(program)
     parents = PACKAGE.split(".")
     packages = [(".".join(parents[: depth + 1]), "") for depth in range(len(parents))]
-    return _compressed((*packages, *((f"{PACKAGE}.{name}", text) for name, text in texts.items())))
+    return _compressed((*packages, *((f"{PACKAGE}.{name}", _strip(text)) for name, text in texts.items())))
+
+
+@cache
+def _strip(text: str) -> str:
+    """Return a program without docstrings and comments; a round of a Kubernetes controller has 18 programs in one argument.
+
+    Lines keep their numbers, so that a traceback names lines of the file.
+
+    >>> _strip('def stop():\\n    "Do nothing."  # yet\\n\\n\\nMARK = "# of a line"\\n')
+    'def stop():\\n    0\\n\\n\\nMARK = "# of a line"\\n'
+    """
+    lines = text.splitlines()
+    for node in ast.walk(ast.parse(text)):
+        body = node.body if isinstance(node, _BLOCKS) else []
+        for statement in body:
+            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant) and isinstance(statement.value.value, str):
+                kept = "" if isinstance(node, ast.Module) else " " * statement.col_offset + "0"  # A block needs a statement.
+                first, last = statement.lineno - 1, statement.end_lineno or statement.lineno
+                lines[first:last] = [kept] + [""] * (last - first - 1)
+    for token in tokenize.generate_tokens(StringIO("\n".join(lines)).readline):
+        if token.type == tokenize.COMMENT:
+            line, column = token.start
+            lines[line - 1] = lines[line - 1][:column].rstrip()
+    return "\n".join(lines) + "\n"
 
 
 @cache

@@ -32,7 +32,7 @@ SOURCES = {
     "deeper": "TEN = 10\n",
     "chosen": "def main(request):\n    from rackwright.remote.programs import deeper\n    print(deeper.TEN)\n",
     "talks": "import sys\n\n\ndef main(request):\n    print(request, *sys.stdin)\n",
-    "fails": "def main(request):\n    raise ValueError('no such file')\n",
+    "fails": '"""Two\nlines."""\n\n\ndef main(request):\n    # why\n    raise ValueError("no such file")\n',
 }
 ODD = {"text": 'it\'s "quoted" $HOME `date` \\ \n\u00e9\u4e16', "list": [1, None, True]}
 
@@ -74,7 +74,7 @@ class TestCommand:
         ended = run(command.python_command("fails", {}))
         assert (ended.returncode, ended.stdout) == (1, b"")
         assert ended.stderr.splitlines()[-1] == b"ValueError: no such file"
-        assert b'File "rackwright.remote.programs.fails.py", line 2' in ended.stderr
+        assert b'File "rackwright.remote.programs.fails.py", line 7' in ended.stderr
 
     @pytest.mark.parametrize("compose", [command.python_command, command.python_arguments])
     def test_command_over_the_limit_names_its_program(self, compose: Any) -> None:

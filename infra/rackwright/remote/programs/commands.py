@@ -1,8 +1,9 @@
 """Run on the node: all commands of a round, a few at a time, each under its own time limit.
 
+The health check of compute nodes imports `ask` and `slowness` (roles/slurm_worker).
 Input: {"seconds": total limit, "hands": how many at a time, "questions": [[name, shell command, seconds]]}.
 Output: {"begun": true, "slowness": factor}, then a line of JSON for each command as it ends, then {"end": true}.
-Python 3.9, standard library only. The health check of compute nodes imports `ask` and `slowness` (roles/slurm_worker).
+Python 3.9, standard library only.
 """
 
 from __future__ import annotations
