@@ -16,7 +16,7 @@ from typing import Any, Final
 from ansible.plugins.callback import CallbackBase
 
 from rackwright import layout
-from rackwright.operations.check_mode.remote_replay import digest
+from rackwright.remote.programs.module_replay import digest
 
 DOCUMENTATION = """
 name: rackwright_module_recorder

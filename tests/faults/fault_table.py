@@ -12,8 +12,8 @@ from typing import Any, Final
 import yaml
 
 from rackwright.catalog.checks import CheckSpec, Feature, Level, checks
-from rackwright.checks.cluster import harness
 from rackwright.inventory.reader import Inventory
+from rackwright.remote import command
 
 _FILES: Final = tuple(Path(__file__).with_name(name) for name in ("faults.yml", "kubernetes.yml"))
 _STACKS: Final = {
@@ -29,7 +29,7 @@ _STACKS: Final = {
 LOOK_AGAIN: Final = "! [ -x /usr/local/sbin/rackwright-node-health ] || /usr/local/sbin/rackwright-node-health || exit 1"
 """After a fault: the health check resumes the node, before Slurm runs it the next time."""
 HELPERS: Final = Path(__file__).with_name("helpers.sh").read_text(encoding="utf-8")
-_ASKING_NAMES: Final = (Path(next(iter(harness.__path__))) / "names_side.py").read_text(encoding="utf-8")
+_ASKING_NAMES: Final = command.source("dns")
 
 
 @dataclass(frozen=True)

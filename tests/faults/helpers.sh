@@ -138,7 +138,7 @@ run_etcdctl() {
 
 # Replace the result of one topic of a program that checks send: fake_topic TOPIC RESULT.
 fake_topic() {
-  fake_tool python3 "case \"\$*\" in *' $1') echo '$2'; exit;; esac"
+  fake_tool python3 "case \"\$*\" in *'{\"topic\": \"$1\"'*) echo '$2'; exit;; esac"
 }
 
 # Make the runtime change containers before their creation: the code may change the specification `spec` and its GPU device files `gpus`.

@@ -1,4 +1,4 @@
-"""Runs a program on every node, sent as text: one round over the stack's own connections."""
+"""Runs a program of rackwright.remote on every node: one round over the stack's own connections."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Final
 from rackwright.drivers.process import ProcessTimeoutError, run
 from rackwright.inventory import paths
 from rackwright.inventory.concurrency import max_parallel
+from rackwright.remote.command import encode_request, python_command
 
 _LONGEST: Final = 40.0
 """Seconds a node may take: it reads files of some megabytes and queries its package manager."""
@@ -18,27 +19,27 @@ _AT_ONCE: Final = 32
 
 
 async def run_on_nodes(
-    stack: str, programs: Mapping[str, str], sudo: Mapping[str, bool], *, target: str
+    stack: str, program: str, requests: Mapping[str, Mapping[str, Any]], sudo: Mapping[str, bool], *, target: str
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return each node's result, and why the others have none. `programs`: node -> Python; `sudo`: node -> whether it is needed."""
+    """Return each node's result, and why the others have none. `requests`: by node, sent by stdin; `sudo`: node -> whether it is needed."""
     turns = asyncio.Semaphore(max_parallel(target, _AT_ONCE))
 
     async def one(name: str) -> Any:
         async with turns:
-            return await _asked(stack, programs[name], name, sudo=sudo[name])
+            return await _asked(stack, program, requests[name], name, sudo=sudo[name])
 
-    found = dict(zip(programs, await asyncio.gather(*map(one, programs)), strict=True))
+    found = dict(zip(requests, await asyncio.gather(*map(one, requests)), strict=True))
     return (
         {name: told for name, told in found.items() if not isinstance(told, str)},
         {name: why for name, why in found.items() if isinstance(why, str)},
     )
 
 
-async def _asked(stack: str, program: str, name: str, *, sudo: bool) -> Any:
+async def _asked(stack: str, program: str, request: Mapping[str, Any], name: str, *, sudo: bool) -> Any:
     """Return the node's result, or as text why there is none."""
-    command = ["ssh", "-F", str(paths.ssh_config(stack)), name, *(["sudo", "-n"] if sudo else []), "python3", "-"]
+    command = ["ssh", "-F", str(paths.ssh_config(stack)), name, *(["sudo", "-n"] if sudo else []), python_command(program, None)]
     try:
-        ended = await run(command, stdin=program.encode(), timeout=_LONGEST)
+        ended = await run(command, stdin=encode_request(request), timeout=_LONGEST)
     except ProcessTimeoutError as error:
         return str(error)
     if not ended.ok:

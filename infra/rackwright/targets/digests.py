@@ -11,10 +11,11 @@ from rackwright.inventory import BAKED
 
 NODE_CHECKS = (
     f"{layout.PACKAGE}/errors.py",
-    *(f"{layout.CLUSTER_CHECKS}/harness/{name}.py" for name in ("arguments", "cells", "compare", "node_side", "probe")),
+    *(f"{layout.CLUSTER_CHECKS}/harness/{name}.py" for name in ("arguments", "cells", "compare", "probe")),
     *(f"{layout.CLUSTER_CHECKS}/probes/{name}.py" for name in ("directories", "gpu", "identity", "neighbours")),
     *(f"{layout.CLUSTER_CHECKS}/probes/{name}.py" for name in ("nvidia_smi", "smoke", "storage", "units")),
     *(f"{layout.CLUSTER_CHECKS}/test_{name}.py" for name in ("gpu", "node", "storage")),
+    f"{layout.REMOTE}/programs/commands.py",
 )
 """Files of the checks that compute nodes run on themselves (roles/slurm_worker)."""
 
@@ -32,7 +33,7 @@ def converge(root: Path, site: Collection[str] = (), project: Path | None = None
 
 def verification(root: Path) -> dict[str, str]:
     """Return the digest of what Verification runs."""
-    return {"checks": _digest(root, [layout.CLUSTER_CHECKS])}
+    return {"checks": _digest(root, [layout.CLUSTER_CHECKS, layout.REMOTE])}
 
 
 def power_agent(root: Path) -> str:

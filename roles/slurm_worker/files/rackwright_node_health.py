@@ -91,10 +91,11 @@ class Answers:
     """Output of the node's tools; each tool runs once, when the first check needs it."""
 
     def __init__(self, place: SimpleNamespace, until: float) -> None:
-        from rackwright.checks.cluster.harness import node_side, probe
+        from rackwright.checks.cluster.harness import probe
+        from rackwright.remote.programs import commands
 
         self._place, self._until = place, until
-        self._ask, self._raw = node_side.ask, probe.Raw
+        self._ask, self._raw = commands.ask, probe.Raw
         self.turns = Turns()
         self._given: dict[str, Any] = {}
         self._locks: dict[str, threading.Lock] = {}
@@ -116,10 +117,10 @@ def look(expected: dict[str, Any]) -> tuple[tuple[Finding, ...], float]:
 
     On a slow node both limits are multiplied by the factor by which starting Python is slower there.
     """
-    from rackwright.checks.cluster.harness import node_side
+    from rackwright.remote.programs import commands
 
-    slowness = node_side.slowness()
-    os.environ[node_side.SLOWNESS] = str(slowness)
+    slowness = commands.slowness()
+    os.environ[commands.SLOWNESS] = str(slowness)
     until = time.monotonic() + BUDGET * slowness
     place = SimpleNamespace(node=expected["node"], declared=SimpleNamespace(cluster=expected["cluster"]))
     answers, found, lock = Answers(place, until), {}, threading.Lock()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import doctest
-import importlib.util
 import json
 import os
 import re
@@ -18,10 +17,10 @@ from typing import Any
 import pytest
 from support.hang import ENDLESS_SECONDS, HANG_SECONDS
 
-from rackwright.checks import acceptance, cluster
 from rackwright.checks.acceptance.harness import kubernetes
 from rackwright.checks.acceptance.harness.kubernetes import Kubernetes, name_of
 from rackwright.checks.acceptance.phase import Job, Program
+from rackwright.remote.programs import kubernetes_jobs, kubernetes_nodes
 
 from .api_standin import Cluster, serving
 
@@ -131,30 +130,23 @@ class TestOutput:
         assert (told.trouble, told.why("worker1"), told.why("worker0")) == ("ValueError: no", "no room", "ValueError: no")
 
 
-SIDES = ("pods_api", "kubernetes_side", "nodes_side")
-
-
 @pytest.fixture
 def side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
-    """Yield the modules as on the nodes, a stand-in for the API, and an event that ends the run."""
-    folders = {"pods_api": Path(cluster.__file__).parent / "harness"}
-    for name in SIDES:
-        file = folders.get(name, Path(acceptance.__file__).parent / "harness") / f"{name}.py"
-        found = importlib.util.spec_from_file_location(name, file)
-        sys.modules[name] = importlib.util.module_from_spec(found)
-        found.loader.exec_module(sys.modules[name])
+    """Yield the programs as the nodes start them, a stand-in for the API, and an event that ends the run."""
     (tmp_path / "tools").mkdir()
     there = Cluster(tmp_path, tmp_path / "tools", dict(NODES), {"requests.nvidia.com/gpu": "12"})
-    jobs = sys.modules["kubernetes_side"]
+    jobs = kubernetes_jobs
+    jobs.api.cache_clear()
+    monkeypatch.setattr(jobs, "ROOM", jobs.Room())
+    monkeypatch.setattr(jobs, "made", set())
     monkeypatch.setattr(jobs, "PLACED", 0.3)
     monkeypatch.setattr(jobs, "MOUNTED", 0.3)
     monkeypatch.setattr(jobs, "AFTER_A_FAILURE", HANG_SECONDS)
     monkeypatch.setattr(jobs, "LOOK_EVERY", 0.05)
     with serving(there) as config:
         monkeypatch.setenv("KUBECONFIG", str(config))
-        yield SimpleNamespace(jobs=jobs, nodes=sys.modules["nodes_side"], there=there, gone=threading.Event())
-    for name in SIDES:
-        del sys.modules[name]
+        yield SimpleNamespace(jobs=jobs, nodes=kubernetes_nodes, there=there, gone=threading.Event())
+    jobs.api.cache_clear()
 
 
 def ran(side: SimpleNamespace, launcher: Kubernetes, job: Job) -> Any:

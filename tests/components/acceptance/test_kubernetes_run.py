@@ -49,11 +49,11 @@ class KubernetesBench(Bench):
         self.cluster = Cluster(self.node.folder, self.node.tools, nodes, {"pods": "40", "requests.nvidia.com/gpu": "12"})
 
     def copy_package(self, file: str, edits: Mapping[str, str]) -> None:
-        """Run a copy of the package, in which a file of the acceptance has other lines."""
+        """Run a copy of the package, in which a file has other lines."""
         root = self.node.folder / "copy"
         shutil.copytree(self.package_root, root, ignore=shutil.ignore_patterns("__pycache__"))
         self.package_root = root
-        path = root / "rackwright" / "checks" / "acceptance" / file
+        path = root / "rackwright" / file
         text = path.read_text(encoding="utf-8")
         for old, new in edits.items():
             assert text.count(f"\n{old}\n") == 1
@@ -116,7 +116,7 @@ def test_node_with_missing_gpu_is_reported(bench):
     address, _ = bench.cluster.nodes["worker1"]
     bench.cluster.nodes["worker1"] = (address, 7)
     bench.copy_package(
-        "harness/kubernetes_side.py", {"PLACED = 20": "PLACED = 0.5", "AFTER_A_FAILURE = 10": f"AFTER_A_FAILURE = {HANG_SECONDS}"}
+        "remote/programs/kubernetes_jobs.py", {"PLACED = 20": "PLACED = 0.5", "AFTER_A_FAILURE = 10": f"AFTER_A_FAILURE = {HANG_SECONDS}"}
     )
     ended = bench.run("--phase", "gpu-allocation")
     assert ended.status == 1

@@ -13,7 +13,7 @@ from rich.console import Console
 from support.hang import ENDLESS_SECONDS, HANG_SECONDS, wait_until
 
 from rackwright.checks.acceptance.harness.scope import absent
-from rackwright.checks.cluster.harness import smoke_side
+from rackwright.remote.programs import smoke_jobs
 from rackwright.report.acceptance import read
 from rackwright.report.acceptance_terminal import show_acceptance
 
@@ -150,8 +150,8 @@ def test_busy_node_is_skipped_and_broken_node_unknown(bench):
 )
 def test_node_with_running_job_is_busy(monkeypatch, state, queue, private, free):
     says = {"sinfo": f"worker1 {state}\n", "scontrol": f"PluginDir = /usr\nPrivateData             = {private}\n", "squeue": queue}
-    monkeypatch.setattr(smoke_side, "run", lambda argv, limit: (0, says[argv[0]], ""))
-    assert (smoke_side.states(["worker1"]) == {"worker1": "idle none"}) is free
+    monkeypatch.setattr(smoke_jobs, "run", lambda argv, limit: (0, says[argv[0]], ""))
+    assert (smoke_jobs.states(["worker1"]) == {"worker1": "idle none"}) is free
 
 
 @pytest.mark.parametrize(
@@ -181,9 +181,9 @@ def test_completing_node_is_not_skipped(state, busy, verdict, reason):
 def test_run_waits_longer_for_completing_node(monkeypatch, seen, seconds, completing, looks):
     told = iter(seen)
     asked = []
-    monkeypatch.setattr(smoke_side, "states", lambda nodes: asked.append(nodes) or {"worker0": "idle none", "worker1": next(told)})
-    monkeypatch.setattr(smoke_side.time, "sleep", lambda _: None)
-    assert smoke_side.settled(["worker0", "worker1"], seconds, completing)["worker1"] == seen[looks - 1]
+    monkeypatch.setattr(smoke_jobs, "states", lambda nodes: asked.append(nodes) or {"worker0": "idle none", "worker1": next(told)})
+    monkeypatch.setattr(smoke_jobs.time, "sleep", lambda _: None)
+    assert smoke_jobs.settled(["worker0", "worker1"], seconds, completing)["worker1"] == seen[looks - 1]
     assert len(asked) == looks
 
 

@@ -6,13 +6,14 @@ import json
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from support.programs import edit_program
 
 from rackwright.drift.difference import Category
-from rackwright.drift.host_baseline import collector
 from rackwright.drift.host_baseline.compare import differences
+from rackwright.remote.command import python_arguments
+from rackwright.remote.programs import host_baseline
 
 
 class TestOnTheNode:
@@ -26,7 +27,7 @@ class TestOnTheNode:
         ],
     )
     def test_an_address_is_read_as_the_kernel_writes_it(self, row, told):
-        assert collector.address(row) == told
+        assert host_baseline.address(row) == told
 
     def test_a_socket_counts_where_others_reach_it_and_no_ordinary_user_opened_it(self, monkeypatch):
         head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid"
@@ -35,39 +36,39 @@ class TestOnTheNode:
         table += [row.format("00000000:2328", "0A", 2001), row.format("0100A8C0:0016", "01", 0)]
         waits = [row.format("00000000:0044", "07", 0), row.format("00000000:9C40", "07", 0)]
         told = {"/proc/net/tcp": [head, *table], "/proc/net/udp": [head, *waits], "/proc/sys/net/ipv4/ip_local_port_range": ["32768 60999"]}
-        monkeypatch.setattr(collector, "lines", lambda path: told.get(path, [head]))
-        assert collector.listening() == {"tcp 0.0.0.0 22": "user 0", "udp 0.0.0.0 68": "user 0"}
+        monkeypatch.setattr(host_baseline, "lines", lambda path: told.get(path, [head]))
+        assert host_baseline.listening() == {"tcp 0.0.0.0 22": "user 0", "udp 0.0.0.0 68": "user 0"}
 
     @pytest.mark.parametrize(
         ("kept", "entry"), [("!", "locked"), ("*", "locked"), ("", "without a password"), ("$y$j9T$abc", "with a password")]
     )
     def test_of_a_password_it_tells_whether_there_is_one(self, monkeypatch, kept, entry):
         files = {"/etc/shadow": [f"eve:{kept}:20000:0:99999:7:::"], "/etc/passwd": ["eve:x:0:0::/root:/bin/sh"]}
-        monkeypatch.setattr(collector, "lines", files.__getitem__)
-        assert collector.accounts() == {"eve": f"0:0 /root /bin/sh {entry}"}
+        monkeypatch.setattr(host_baseline, "lines", files.__getitem__)
+        assert host_baseline.accounts() == {"eve": f"0:0 /root /bin/sh {entry}"}
 
     def test_a_key_that_opens_an_account_is_told_by_digest(self, monkeypatch, tmp_path):
         (tmp_path / ".ssh").mkdir()
         file = tmp_path / ".ssh" / "authorized_keys"
         file.write_text('# a word\nssh-ed25519 AAAAkey me\ncommand="x" ssh-rsa AAAAother\n')
         told = {"/etc/passwd": [f"eve:x:1:1::{tmp_path}:/bin/sh"], str(file): file.read_text().splitlines()}
-        monkeypatch.setattr(collector, "lines", told.__getitem__)
-        found = collector.keys()
+        monkeypatch.setattr(host_baseline, "lines", told.__getitem__)
+        found = host_baseline.keys()
         assert sorted(found.values()) == [str(file), f"{file} with options"] and "AAAA" not in str(found)
 
     def test_what_holds_packets_back_is_told_of_a_link(self, monkeypatch):
         told = "2: eth0@if3: <BROADCAST,UP> mtu 1500 qdisc tbf state UP mode DEFAULT\\    link/ether 02:00\n"
-        monkeypatch.setattr(collector, "run", lambda *command: told)
-        monkeypatch.setattr(collector.os, "listdir", lambda folder: ["eth0", "eth1"])
-        monkeypatch.setattr(collector.os.path, "isdir", lambda path: True)
-        monkeypatch.setattr(collector, "lines", lambda path: ["1500" if path.endswith("mtu") else "up"])
-        assert collector.links() == {"eth0": "mtu 1500, up, tbf", "eth1": "mtu 1500, up, no queue"}
+        monkeypatch.setattr(host_baseline, "run", lambda *command: told)
+        monkeypatch.setattr(host_baseline.os, "listdir", lambda folder: ["eth0", "eth1"])
+        monkeypatch.setattr(host_baseline.os.path, "isdir", lambda path: True)
+        monkeypatch.setattr(host_baseline, "lines", lambda path: ["1500" if path.endswith("mtu") else "up"])
+        assert host_baseline.links() == {"eth0": "mtu 1500, up, tbf", "eth1": "mtu 1500, up, no queue"}
 
     def test_tables_of_packet_filters_are_told_by_family_and_name(self, monkeypatch):
-        monkeypatch.setattr(collector, "run", lambda *command: "table inet rackwright\ntable ip nat\n")
-        monkeypatch.setattr(collector.os.path, "exists", lambda path: path == "/proc/net/ip_tables_names")
-        monkeypatch.setattr(collector, "lines", lambda path: ["mangle"])
-        assert sorted(collector.filters()) == ["inet rackwright", "ip nat", "iptables mangle"]
+        monkeypatch.setattr(host_baseline, "run", lambda *command: "table inet rackwright\ntable ip nat\n")
+        monkeypatch.setattr(host_baseline.os.path, "exists", lambda path: path == "/proc/net/ip_tables_names")
+        monkeypatch.setattr(host_baseline, "lines", lambda path: ["mangle"])
+        assert sorted(host_baseline.filters()) == ["inet rackwright", "ip nat", "iptables mangle"]
 
     def test_drops_beside_the_firewalls_table_are_listed_by_chain(self, monkeypatch):
         told = (
@@ -79,8 +80,8 @@ class TestOnTheNode:
             "# Warning: table ip filter is managed by iptables-nft, do not touch!\ntable ip filter {\n\tchain INPUT {\n"
             '\t\tudp dport 53 counter xt target "REJECT"\n\t}\n\n\tchain KUBE-FIREWALL {\n\t\tcounter drop\n\t}\n}\n'
         )
-        monkeypatch.setattr(collector, "run", lambda *command, strict: told)
-        assert list(collector.drops()) == [
+        monkeypatch.setattr(host_baseline, "run", lambda *command, strict: told)
+        assert list(host_baseline.drops()) == [
             'inet mine early: iifname "ib0" tcp dport 22 counter drop',
             "inet mine early: tcp dport vmap { 22 : accept, 23 : drop }",
             "ip other forward: type filter hook forward priority filter; policy drop;",
@@ -89,28 +90,28 @@ class TestOnTheNode:
 
     def test_a_command_that_fails_is_no_empty_answer(self):
         with pytest.raises(RuntimeError, match="no such path"):
-            collector.run("sh", "-c", "echo no such path >&2; exit 1", strict=True)
-        assert collector.run("a-command-that-is-not-installed", strict=True) == ""
+            host_baseline.run("sh", "-c", "echo no such path >&2; exit 1", strict=True)
+        assert host_baseline.run("a-command-that-is-not-installed", strict=True) == ""
 
     def test_reservations_are_listed_without_their_times(self, monkeypatch):
         told = (
             "ReservationName=course StartTime=2026-11-26T09:00:00 EndTime=2026-11-26T17:00:00 Duration=08:00:00 Nodes=worker[0-1] "
             "NodeCnt=2 CoreCnt=16 Features=(null) PartitionName=gpu Flags=WEEKLY Users=eve Groups=(null) Accounts=(null) State=INACTIVE\n"
         )
-        monkeypatch.setattr(collector, "runs", lambda name: True)
-        monkeypatch.setattr(collector, "run", lambda *command, strict: told)
-        assert collector.reservations() == {"course": "Nodes worker[0-1], Users eve, Accounts (null), Flags WEEKLY"}
-        monkeypatch.setattr(collector, "run", lambda *command, strict: "No reservations in the system\n")
-        assert collector.reservations() == {}
+        monkeypatch.setattr(host_baseline, "runs", lambda name: True)
+        monkeypatch.setattr(host_baseline, "run", lambda *command, strict: told)
+        assert host_baseline.reservations() == {"course": "Nodes worker[0-1], Users eve, Accounts (null), Flags WEEKLY"}
+        monkeypatch.setattr(host_baseline, "run", lambda *command, strict: "No reservations in the system\n")
+        assert host_baseline.reservations() == {}
 
     def test_slurm_is_asked_only_where_slurmctld_runs(self, monkeypatch):
-        monkeypatch.setattr(collector, "run", lambda *command, strict: pytest.fail("scontrol was called"))
-        monkeypatch.setattr(collector.os, "listdir", lambda path: ["self", "7", "8"])
+        monkeypatch.setattr(host_baseline, "run", lambda *command, strict: pytest.fail("scontrol was called"))
+        monkeypatch.setattr(host_baseline.os, "listdir", lambda path: ["self", "7", "8"])
         stats = {"/proc/7/stat": ["7 (slurmctld) T 1 7 7"], "/proc/8/stat": ["8 (slurm (d)) S 1 8 8"]}
-        monkeypatch.setattr(collector, "lines", stats.__getitem__)
-        assert collector.reservations() == {}
+        monkeypatch.setattr(host_baseline, "lines", stats.__getitem__)
+        assert host_baseline.reservations() == {}
         stats["/proc/7/stat"] = ["7 (slurmctld) S 1 7 7"]
-        assert collector.runs("slurmctld") and collector.runs("slurm (d)") and not collector.runs("slurmd")
+        assert host_baseline.runs("slurmctld") and host_baseline.runs("slurm (d)") and not host_baseline.runs("slurmd")
 
     def test_routes_rules_and_permanent_neighbours_are_listed(self, monkeypatch):
         told = {
@@ -131,11 +132,13 @@ class TestOnTheNode:
                 {"dst": "fe80::/64", "dev": "eth0", "protocol": "kernel", "metric": 256, "flags": [], "pref": "medium", "expires": 9}
             ],
         }
-        monkeypatch.setattr(collector.os.path, "exists", lambda path: path == "/proc/net/if_inet6")
+        monkeypatch.setattr(host_baseline.os.path, "exists", lambda path: path == "/proc/net/if_inet6")
         monkeypatch.setattr(
-            collector, "run", lambda *command, strict: json.dumps(told[" ".join(command[2:4])]) if " ".join(command[2:4]) in told else ""
+            host_baseline,
+            "run",
+            lambda *command, strict: json.dumps(told[" ".join(command[2:4])]) if " ".join(command[2:4]) in told else "",
         )
-        assert collector.routes() == {
+        assert host_baseline.routes() == {
             "route -4 default table main metric 100": "dev eth0 gateway 10.61.0.1 protocol dhcp",
             "route -4 10.61.0.0/24 table main metric 0": "dev eth0 prefsrc 10.61.0.24 protocol kernel scope link",
             "route -4 203.0.113.0/24 table 100 metric 0": "type blackhole",
@@ -147,9 +150,9 @@ class TestOnTheNode:
 
     def test_a_node_without_ipv6_is_asked_about_ipv4_alone(self, monkeypatch):
         families = []
-        monkeypatch.setattr(collector.os.path, "exists", lambda path: False)
-        monkeypatch.setattr(collector, "run", lambda *command, strict: families.append(command[2]) or "")
-        assert collector.routes() == {} and set(families) == {"-4"}
+        monkeypatch.setattr(host_baseline.os.path, "exists", lambda path: False)
+        monkeypatch.setattr(host_baseline, "run", lambda *command, strict: families.append(command[2]) or "")
+        assert host_baseline.routes() == {} and set(families) == {"-4"}
 
     def test_a_setting_is_told_in_one_form_and_one_that_the_kernel_lacks_is_left_out(self, monkeypatch):
         def lines(path):
@@ -157,25 +160,27 @@ class TestOnTheNode:
                 raise FileNotFoundError(path)
             return ["4096\t131072\t6291456"]
 
-        monkeypatch.setattr(collector, "lines", lines)
-        assert collector.settings() == {"net.ipv4.tcp_rmem": "4096 131072 6291456"}
+        monkeypatch.setattr(host_baseline, "lines", lines)
+        assert host_baseline.settings() == {"net.ipv4.tcp_rmem": "4096 131072 6291456"}
 
     def test_options_that_wear_say_nothing_of_a_mount(self, monkeypatch):
         row = "36 35 98:0 / /mnt rw,noatime shared:1 - {} /dev/x rw,size=1024k,nr_inodes=5,relatime"
-        monkeypatch.setattr(collector, "lines", lambda path: [row.format("tmpfs")])
-        assert collector.mounts() == {"/mnt": "/dev/x tmpfs noatime,relatime,rw"}
+        monkeypatch.setattr(host_baseline, "lines", lambda path: [row.format("tmpfs")])
+        assert host_baseline.mounts() == {"/mnt": "/dev/x tmpfs noatime,relatime,rw"}
 
     def test_what_comes_and_goes_with_jobs_and_logins_is_no_mount_of_the_node(self, monkeypatch):
         row = "36 35 98:0 / {} rw - tmpfs tmpfs rw"
-        monkeypatch.setattr(collector, "lines", lambda path: [row.format(top) for top in ("/run/user/2001", "/var/lib/kubelet/pods/a/b")])
-        assert collector.mounts() == {}
+        monkeypatch.setattr(
+            host_baseline, "lines", lambda path: [row.format(top) for top in ("/run/user/2001", "/var/lib/kubelet/pods/a/b")]
+        )
+        assert host_baseline.mounts() == {}
 
     def test_a_link_for_a_runlevel_counts_only_where_systemd_follows_it(self, monkeypatch):
         links = ["K01munge", "S01munge", "S01acct", "README"]
-        monkeypatch.setattr(collector.os, "walk", lambda top: [("/etc/rc3.d", [], links), ("/etc/init.d", [], ["munge", "acct"])])
-        monkeypatch.setattr(collector.os.path, "lexists", lambda path: path == "/usr/lib/systemd/system/munge.service")
-        monkeypatch.setattr(collector, "digest", lambda path: "there")
-        assert list(collector.etc()) == ["/etc/rc3.d/S01acct", "/etc/rc3.d/README", "/etc/init.d/munge", "/etc/init.d/acct"]
+        monkeypatch.setattr(host_baseline.os, "walk", lambda top: [("/etc/rc3.d", [], links), ("/etc/init.d", [], ["munge", "acct"])])
+        monkeypatch.setattr(host_baseline.os.path, "lexists", lambda path: path == "/usr/lib/systemd/system/munge.service")
+        monkeypatch.setattr(host_baseline, "digest", lambda path: "there")
+        assert list(host_baseline.etc()) == ["/etc/rc3.d/S01acct", "/etc/rc3.d/README", "/etc/init.d/munge", "/etc/init.d/acct"]
 
     def test_owner_and_mode_of_directories_are_listed(self, monkeypatch, tmp_path):
         (tmp_path / "tree" / "deep").mkdir(parents=True)
@@ -184,25 +189,25 @@ class TestOnTheNode:
         (tmp_path / "shared").chmod(0o1777)
         (tmp_path / "tree" / "deep").chmod(0o2770)
         (tmp_path / "tree").chmod(0o755)
-        monkeypatch.setattr(collector, "PLACES", (f"{tmp_path}/shared", f"{tmp_path}/not-there"))
-        monkeypatch.setattr(collector, "OWN_TREES", (f"{tmp_path}/tree", f"{tmp_path}/no-tree"))
+        monkeypatch.setattr(host_baseline, "PLACES", (f"{tmp_path}/shared", f"{tmp_path}/not-there"))
+        monkeypatch.setattr(host_baseline, "OWN_TREES", (f"{tmp_path}/tree", f"{tmp_path}/no-tree"))
         own = f"{(tmp_path / 'tree').stat().st_uid}:{(tmp_path / 'tree').stat().st_gid}"
         expected = {"shared": "1777", "tree": "0755", "tree/deep": "2770"}
-        assert collector.directories() == {f"{tmp_path}/{name}": f"{mode} {own}" for name, mode in expected.items()}
+        assert host_baseline.directories() == {f"{tmp_path}/{name}": f"{mode} {own}" for name, mode in expected.items()}
 
     def test_of_a_file_it_tells_mode_owner_and_a_digest(self, tmp_path):
         file = tmp_path / "secret"
         file.write_text("hush")
         file.chmod(0o640)
-        before = collector.digest(str(file))
+        before = host_baseline.digest(str(file))
         assert re.fullmatch(r"0640 \d+:\d+ [0-9a-f]{16}", before)
         file.write_text("hush!")
-        assert collector.digest(str(file)) != before
+        assert host_baseline.digest(str(file)) != before
 
-    def test_what_cannot_be_read_is_named_and_takes_nothing_else_with_it(self):
-        program = "import sys; exec(sys.stdin.read().replace('def node()', 'def node_() ').replace(': node,', ': lambda: 1 / 0,'))"
-        text = Path(collector.__file__).read_text(encoding="utf-8")
-        done = subprocess.run([sys.executable, "-c", program], input=text, capture_output=True, text=True, check=True)
+    def test_what_cannot_be_read_is_named_and_takes_nothing_else_with_it(self, monkeypatch):
+        edit_program(monkeypatch, "host_baseline", lambda text: text.replace(": node,", ": lambda: 1 / 0,"))
+        command = [sys.executable, *python_arguments("host_baseline", {})[1:]]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
         told = json.loads(done.stdout)
         assert told["trouble"]["node"].startswith("ZeroDivisionError") and "accounts" in told and "node" not in told
 

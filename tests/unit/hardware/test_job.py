@@ -6,14 +6,14 @@ import json
 import os
 
 import pytest
+from support.programs import edit_program
 
 from rackwright.checks.hardware.job import look_in_jobs
 from rackwright.inventory.reader import from_inventory
 from rackwright.report.hardware.facts import Part
 
 TOOLS = {
-    # Nodes look for tools in folders of their own choice; here in the test's before those.
-    "ssh": 'for last; do :; done; eval "$(printf %s "$last" | sed "s|/usr/local/sbin:|$(dirname "$0"):&|g")"',
+    "ssh": 'for last; do :; done; eval "$last"',
     "sudo": 'exec "$@"',
     "runuser": 'while [ "$1" != -- ]; do shift; done; shift; exec "$@"',
 }
@@ -31,6 +31,8 @@ def cluster(tmp_path, monkeypatch, inventory):
             (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
             (tmp_path / name).chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+        # Nodes look for tools in folders of their own choice; here in the test's before those.
+        edit_program(monkeypatch, "commands", lambda text: text.replace("/usr/local/sbin:", f"{tmp_path}:/usr/local/sbin:"))
         monkeypatch.setenv("ASKED", str(tmp_path / "asked"))
         everything = inventory["all"]
         record = everything["hosts"]["worker0"]["node"]

@@ -8,9 +8,12 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from support.programs import edit_program
 
-from rackwright.checks.cluster.harness import machine, outside_side
+from rackwright.checks.cluster.harness import machine
 from rackwright.errors import UndeterminedError
+from rackwright.remote.command import python_arguments
+from rackwright.remote.programs import tcp_banners
 
 ON_LINK = '[{"dst":"10.0.0.1","dev":"podman1","prefsrc":"10.0.0.254","flags":[],"uid":0,"cache":[]}]'
 BY_GATEWAY = '[{"dst":"10.0.0.1","gateway":"10.0.2.2","dev":"eth0","prefsrc":"10.0.2.15","flags":[],"uid":1000,"cache":[]}]'
@@ -33,11 +36,11 @@ def test_each_port_of_kubernetes_that_is_reached_is_named(monkeypatch):
 
 
 def test_a_port_that_lets_callers_in_and_says_nothing_in_time_is_no_silence(monkeypatch):
-    monkeypatch.setattr(outside_side, "WORDS", 0.05)
+    monkeypatch.setattr(tcp_banners, "WORDS", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-        assert outside_side.banner("127.0.0.1", port) == outside_side.ACCEPTS
-    assert outside_side.banner("127.0.0.1", port) == ""
+        assert tcp_banners.banner("127.0.0.1", port) == tcp_banners.ACCEPTS
+    assert tcp_banners.banner("127.0.0.1", port) == ""
 
 
 def test_words_that_come_after_the_patience_for_a_connection_are_heard():
@@ -46,17 +49,15 @@ def test_words_that_come_after_the_patience_for_a_connection_are_heard():
         accepting = f"import socket, time; caller, _ = socket.socket(fileno={listening.fileno()}).accept()"
         slow = f"{accepting}; time.sleep(0.3); caller.send(b'SSH-2.0-x\\r\\nmore')"
         with subprocess.Popen([sys.executable, "-c", slow], pass_fds=[listening.fileno()]):
-            assert outside_side.banner(*address, patience=0.1) == "SSH-2.0-x"
+            assert tcp_banners.banner(*address, patience=0.1) == "SSH-2.0-x"
 
 
-def test_a_stranger_tells_of_each_address_with_a_line_of_its_own():
+def test_a_stranger_tells_of_each_address_with_a_line_of_its_own(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as open_:
-        port = str(open_.getsockname()[1])
-        script = machine._outside().replace("WORDS = 3.0", "WORDS = 0.05")
-        said = subprocess.run(
-            [sys.executable, "-I", "-S", "-c", script, port, "0.2", "127.0.0.1", "127.0.0.2"], capture_output=True, text=True
-        )
-    assert said.stdout.splitlines() == [f"127.0.0.1 {outside_side.ACCEPTS}", "127.0.0.2 "]
+        edit_program(monkeypatch, "tcp_banners", lambda text: text.replace("WORDS = 3.0", "WORDS = 0.05"))
+        request = {"port": open_.getsockname()[1], "patience": 0.2, "addresses": ["127.0.0.1", "127.0.0.2"]}
+        said = subprocess.run([sys.executable, *python_arguments("tcp_banners", request)[1:]], capture_output=True, text=True)
+    assert said.stdout.splitlines() == [f"127.0.0.1 {tcp_banners.ACCEPTS}", "127.0.0.2 "]
 
 
 @pytest.fixture

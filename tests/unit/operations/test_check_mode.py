@@ -50,9 +50,12 @@ class Stack:
                 notes.write(json.dumps({**call, "environment": {}, "answer": self.answer}) + "\n")
         return self.applied
 
-    async def ask(self, _stack: str, programs: dict[str, str], _root: Any, *, target: str) -> tuple[dict[str, Any], dict[str, str]]:
-        self.programs, self.target = programs, target
-        told = {node: {"answers": [self.answer if node != self.other else "b"]} for node in programs if node != self.silent}
+    async def ask(
+        self, _stack: str, program: str, requests: dict[str, Any], _root: Any, *, target: str
+    ) -> tuple[dict[str, Any], dict[str, str]]:
+        assert program == "module_replay"
+        self.requests, self.target = requests, target
+        told = {node: {"answers": [self.answer if node != self.other else "b"]} for node in requests if node != self.silent}
         return told, {self.silent: "no route"} if self.silent else {}
 
     def look(self, **lost: str) -> looking.CheckModeResult:
@@ -157,7 +160,7 @@ def test_secrets_stay_in_their_file_and_are_asked_with_all_the_same(stack: Stack
     stack.look()
     assert SECRET not in paths.check_mode_cache("lab").read_text(encoding="utf-8")
     assert "nodes answer as on" in stack.look().message
-    assert all(SECRET in program for program in stack.programs.values())
+    assert all(SECRET in json.dumps(request) for request in stack.requests.values())
 
 
 def test_who_answers_otherwise_is_told_once_for_each_thing_asked() -> None:

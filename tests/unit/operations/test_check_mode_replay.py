@@ -16,8 +16,10 @@ import pytest
 
 from rackwright import layout
 from rackwright.inventory import paths
-from rackwright.operations.check_mode import recording, remote_replay
+from rackwright.operations.check_mode import recording
 from rackwright.operations.check_mode import replay as answers
+from rackwright.remote.command import encode_request, python_arguments
+from rackwright.remote.programs import module_replay
 
 NOW = datetime(2026, 11, 23, 3, 0, tzinfo=UTC)
 ROOT = {"worker0": False, "worker1": True}
@@ -104,24 +106,25 @@ DECIDING = (
     "roles/base/main.yml",
     "infra/rackwright/checks/cluster/test_gpu.py",
     "infra/rackwright/errors.py",
+    "infra/rackwright/remote/programs/commands.py",
     "inventory.yml",
 )
 
 
 class TestOnTheNode:
-    def ask(self, *calls: dict[str, Any]) -> list[str]:
-        """The whole way: packed, sent as text, run by a bare Python."""
-        source = Path(remote_replay.__file__).read_text(encoding="utf-8")
+    def ask(self, *calls: dict[str, Any], root: Path | None = None) -> list[str]:
+        """The whole way: packed, sent by stdin, run by a bare Python."""
         modules = {call["module"] for call in calls}
-        program = answers.programs(source, paths.project_root(), {"here": calls}, modules)["here"]
-        ended = subprocess.run([sys.executable, "-I", "-S", "-"], input=program, capture_output=True, text=True, check=True)
+        request = encode_request(answers.requests(root or paths.project_root(), {"here": calls}, modules)["here"])
+        program = python_arguments("module_replay", None)[1:]
+        ended = subprocess.run([sys.executable, *program], input=request, capture_output=True, check=True)
         return json.loads(ended.stdout)["answers"]
 
     def test_a_module_answers_what_it_answers_under_ansible(self, tmp_path):
         (tmp_path / "file").write_text("x")
         look = line(module="ansible.modules.slurp", arguments={"src": str(tmp_path / "file")})
         first, again = self.ask(look, look)
-        assert first == again == remote_replay.digest({"content": "eA==", "source": str(tmp_path / "file"), "encoding": "base64"})
+        assert first == again == module_replay.digest({"content": "eA==", "source": str(tmp_path / "file"), "encoding": "base64"})
         (tmp_path / "file").write_text("y")
         assert self.ask(look) != [first]
 
@@ -137,9 +140,17 @@ class TestOnTheNode:
         )
         assert self.ask(call)[0] and not (tmp_path / "x").exists()
 
+    def test_a_module_finds_the_packages_of_its_python(self, tmp_path):
+        """As under Ansible: python3-apt and dnf lie in site-packages, which a bare Python leaves out."""
+        library = tmp_path / layout.MODULES
+        library.mkdir(parents=True)
+        (library / "rackwright_packages.py").write_text('import json, yaml\nprint(json.dumps({"package": yaml.__name__}))\n')
+        found = self.ask(line(module="ansible.modules.rackwright_packages"), root=tmp_path)
+        assert found == [module_replay.digest({"package": "yaml"})]
+
     def test_a_module_that_breaks_has_no_answer(self):
         assert self.ask(line(module="ansible.modules.slurp", arguments={"_ansible_check_mode": "what"}), line())[1]
-        assert remote_replay.read("") == remote_replay.read("Traceback\n  here") == remote_replay.read("{half") == ""
+        assert module_replay.read("") == module_replay.read("Traceback\n  here") == module_replay.read("{half") == ""
 
 
 class TestInputs:
@@ -201,7 +212,7 @@ class TestNotes:
             "root",
             {"path": "/"},
         )
-        assert noted["answer"] == remote_replay.digest({"stat": {}, "delta": "0:00:01", "_ansible_parsed": True})
+        assert noted["answer"] == module_replay.digest({"stat": {}, "delta": "0:00:01", "_ansible_parsed": True})
 
     @pytest.mark.parametrize("odd", [{"wrap_async": True}, {"module_path": "/x/ansible_collections/a/b/plugins/modules/stat.py"}])
     def test_what_cannot_be_asked_again_has_no_module(self, plugin, odd):

@@ -13,11 +13,12 @@ import pytest
 from support.verdicts import verdict_of
 
 from rackwright.checks.cluster import test_control_plane, test_etcd, test_kubelet, test_kubernetes, test_namespaces
-from rackwright.checks.cluster.harness import api_side, kubelet_side
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
 from rackwright.checks.cluster.probes.control import Audit, Etcd, Secrets
 from rackwright.checks.cluster.probes.kubelet import ANSWERS, Files, parse_complaints, parse_routes
 from rackwright.checks.cluster.probes.kubernetes import PODS, Pod, parse_nodes, parse_pods, path_of
+from rackwright.remote.programs import kubelet as kubelet_program
+from rackwright.remote.programs import kubernetes_api
 
 FOLDER = Path(__file__).parents[1] / "captured"
 
@@ -68,12 +69,13 @@ class TestNodes:
             "spec": {},
             "status": {"nodeInfo": {"kubeletVersion": "", "containerRuntimeVersion": ""}},
         }
-        assert api_side.node(by_hand)["conditions"] == []
+        assert kubernetes_api.node(by_hand)["conditions"] == []
 
 
 class TestKubelet:
     @pytest.mark.parametrize(
-        ("said", "asked"), [([api_side.DEAD], 2), ([api_side.DEAD, api_side.DEAD], 2), (["dial tcp: i/o timeout"], 1), ([], 1)]
+        ("said", "asked"),
+        [([kubernetes_api.DEAD], 2), ([kubernetes_api.DEAD, kubernetes_api.DEAD], 2), (["dial tcp: i/o timeout"], 1), ([], 1)],
     )
     def test_one_behind_a_connection_that_had_died_is_asked_once_more(self, said: list[str], asked: int):
         """After minutes without a network between API and kubelet the API finds that out by the first question."""
@@ -82,12 +84,12 @@ class TestKubelet:
         def get(path: str):
             paths.append(path)
             if left:
-                raise api_side.Refused(f"{path}: status 503: {left.pop(0)}")
+                raise kubernetes_api.Refused(f"{path}: status 503: {left.pop(0)}")
             return {"kubeletconfig": {"port": 10250}}
 
         try:
-            told = api_side.configuration(SimpleNamespace(get=get), "worker1")
-        except api_side.Refused:
+            told = kubernetes_api.configuration(SimpleNamespace(get=get), "worker1")
+        except kubernetes_api.Refused:
             told = None
         assert (told is not None) == (len(said) < asked) and paths == ["/api/v1/nodes/worker1/proxy/configz"] * asked
 
@@ -121,8 +123,8 @@ class TestKubelet:
         def refuse(*_):
             raise error
 
-        monkeypatch.setattr(kubelet_side.http.client.HTTPSConnection, "request", refuse)
-        assert kubelet_side.web("127.0.0.1", 1, "/", kubelet_side.ssl._create_unverified_context()) == "no answer within 2 s"
+        monkeypatch.setattr(kubelet_program.http.client.HTTPSConnection, "request", refuse)
+        assert kubelet_program.web("127.0.0.1", 1, "/", kubelet_program.ssl._create_unverified_context()) == "no answer within 2 s"
 
     def test_complaints_come_last_first(self):
         text = 'E1122 13:18:45.5 1 a.go:1] "first" err="one"\nE1122 13:18:46.5 1 a.go:1] "second" err="say \\"two\\""\n== end\n'
@@ -146,16 +148,18 @@ class TestItsProgram:
         from datetime import datetime
 
         planned = datetime.fromisoformat(told.stdout.strip().partition("=")[2].replace(" ", "T")).timestamp()
-        assert kubelet_side.ends(path.read_bytes()) == planned
+        assert kubelet_program.ends(path.read_bytes()) == planned
 
     def test_what_is_no_certificate_has_no_end(self):
-        assert kubelet_side.ends(b"-----BEGIN CERTIFICATE-----\n" + base64.b64encode(b"nothing") + b"\n-----END CERTIFICATE-----") is None
+        assert (
+            kubelet_program.ends(b"-----BEGIN CERTIFICATE-----\n" + base64.b64encode(b"nothing") + b"\n-----END CERTIFICATE-----") is None
+        )
 
     def test_addresses_of_an_answer_are_read_with_names_in_full_or_in_short(self):
         short = b"\xc0\x0c" + struct.pack(">HHIH", 1, 1, 30, 4) + bytes([10, 245, 0, 1])
         alias = b"\x01a\x00" + struct.pack(">HHIH", 5, 1, 30, 2) + b"\xc0\x0c"
         answer = bytes(12) + alias + short
-        assert list(kubelet_side.addresses(answer, 12, 2)) == ["10.245.0.1"]
+        assert list(kubelet_program.addresses(answer, 12, 2)) == ["10.245.0.1"]
 
 
 class TestControl:

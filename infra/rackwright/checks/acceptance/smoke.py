@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from rackwright.checks.acceptance.phase import Job, Output, Program, program
 from rackwright.checks.acceptance.phase import Task as Printed
-from rackwright.checks.cluster.harness import smoke_side
 from rackwright.checks.cluster.harness.probe import Probe, Raw
 from rackwright.checks.cluster.probes.smoke import Task, parse_task
 from rackwright.errors import UndeterminedError
+from rackwright.remote.programs import smoke_jobs
 
 _CAREFUL: Final = "\ntry:\n{}\nexcept OSError as error:\n    print('TROUBLE ' + str(error), flush=True)\n"
 _NAMES: Final = {
@@ -24,7 +24,7 @@ _NAMES: Final = {
 }
 _MEETS: Final = 30
 """Seconds that a job waits for the other one: longer than a kubelet takes to ask a second time for what its pod needs."""
-TASK: Final = Program("task.py", f"NAMES = {_NAMES!r}\nPATIENCE = {_MEETS}\n" + _CAREFUL.format(textwrap.indent(smoke_side.TASK, "    ")))
+TASK: Final = Program("task.py", f"NAMES = {_NAMES!r}\nPATIENCE = {_MEETS}\n" + _CAREFUL.format(textwrap.indent(smoke_jobs.TASK, "    ")))
 """A node that cannot write says so and ends well: a task that ends badly would end the others with it."""
 SHELL: Final = program("shell.py")
 

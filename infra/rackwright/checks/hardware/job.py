@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Collection, Mapping
-from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
-from rackwright.checks.cluster import harness
 from rackwright.checks.cluster.harness.gather import Gathering
 from rackwright.checks.cluster.harness.probe import Place, Probe, Raw
 from rackwright.checks.cluster.probes.smoke import decisive, parts, runner
 from rackwright.checks.hardware.look import seen, wanted
 from rackwright.errors import InputError
 from rackwright.inventory.reader import Inventory
+from rackwright.remote.command import python_command
 from rackwright.report.hardware.document import Seen
 from rackwright.report.hardware.facts import Part
 
@@ -96,25 +95,20 @@ def _answer(line: str) -> dict[str, Any]:
 def _script(place: Place, asked: Collection[Part]) -> str:
     """A shell script that starts all jobs. Each writes into a file of its own: on one pipe their long lines would cut each other.
 
-    Alike nodes share one request: the whole goes to the submitting node as one argument, which Linux ends at 128 KiB.
+    Alike nodes share one command: the whole goes to the submitting node as one argument, which Linux ends at 128 KiB.
     """
-    alike: dict[tuple[str, str], list[str]] = {}
+    alike: dict[str, list[str]] = {}
     for part in parts(place):
         for name in part["nodes"]:
             alike.setdefault(_job(place.declared, part["partition"], name, asked), []).append(name)
-    jobs = [
-        f'request={shlex.quote(request)}; for one in {" ".join(names)}; do ask "$one" "$request" {options} & done'
-        for (request, options), names in alike.items()
-    ]
+    jobs = [f'for one in {" ".join(names)}; do ask "$one" {command} & done' for command, names in alike.items()]
     script = "\n".join(
         [
-            f"side={shlex.quote(_node_side())}",
             "told=$(mktemp -d)",
             "slowness=${RACKWRIGHT_SLOWNESS:-1}",
-            "ask() { node=$1; request=$2; shift 2; timeout -s INT "
+            "ask() { node=$1; shift; timeout -s INT "
             f"$(({_PATIENCE + _ROUND:.0f} * slowness)) srun -Q --immediate=$(({_PATIENCE} * slowness)) --nodes=1 --ntasks=1 --exclusive "
-            '--mem=0 --time=1 -w "$node" "$@" '
-            'python3 -I -S -c "$side" "$request" 2>&1 | sed "s/^/$node /" >"$told/$node"; }',
+            '--mem=0 --time=1 -w "$node" "$@" 2>&1 | sed "s/^/$node /" >"$told/$node"; }',
             *jobs,
             "wait",
             'cat "$told"/*; rm -r "$told"',
@@ -124,16 +118,11 @@ def _script(place: Place, asked: Collection[Part]) -> str:
     return f"{f'runuser -u {user} -- ' if user else ''}sh -c {shlex.quote(script)}"
 
 
-def _job(declared: Inventory, partition: str, name: str, asked: Collection[Part]) -> tuple[str, str]:
-    """What a job asks its node, and srun's options for it."""
+def _job(declared: Inventory, partition: str, name: str, asked: Collection[Part]) -> str:
+    """srun's options for a job, and the command that asks its node."""
     here: Any = SimpleNamespace(declared=declared, node=declared.nodes[name])
     questions = [[question.name, question.command_at(here), question.timeout] for question in wanted(declared, name, asked)]
-    request = json.dumps({"seconds": _ROUND, "hands": _HANDS, "questions": questions})
+    request = {"seconds": _ROUND, "hands": _HANDS, "questions": questions}
     gpus: Mapping[str, Any] = declared.nodes[name].get("gpus") or {}
     gres = f" --gres=gpu:{gpus['count']}" if gpus.get("count") else ""
-    return request, f"--partition={partition}{gres}"
-
-
-@cache
-def _node_side() -> str:
-    return (Path(next(iter(harness.__path__))) / "node_side.py").read_text(encoding="utf-8")
+    return f"--partition={partition}{gres} {python_command('commands', request)}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
-import json
 import zipfile
 from collections.abc import Collection, Iterable, Mapping
 from importlib.metadata import version
@@ -30,17 +29,16 @@ def inputs(root: Path, files: Iterable[Path], words: Iterable[str]) -> str:
 
 
 def _texts(root: Path) -> list[Path]:
-    """Every file of the phases and roles, and of the checks, some of which they lay down on nodes."""
-    parts = (layout.ANSIBLE_CFG, layout.PLAYBOOKS, layout.ROLES, layout.CLUSTER_CHECKS, f"{layout.PACKAGE}/errors.py")
+    """Every file of the phases and roles, of the checks and of the programs for nodes, some of which they lay down on nodes."""
+    parts = (layout.ANSIBLE_CFG, layout.PLAYBOOKS, layout.ROLES, layout.CLUSTER_CHECKS, layout.REMOTE, f"{layout.PACKAGE}/errors.py")
     return [*layout.named_files(root, parts).values()]
 
 
-def programs(side: str, root: Path, calls: Mapping[str, Iterable[Mapping[str, Any]]], modules: Collection[str]) -> dict[str, str]:
-    """What each node has to run to answer its calls; `side`: the program's text."""
+def requests(root: Path, calls: Mapping[str, Iterable[Mapping[str, Any]]], modules: Collection[str]) -> dict[str, dict[str, Any]]:
+    """What each node is asked to answer its calls (rackwright.remote.programs.module_replay)."""
     packed = base64.b64encode(_archive(root, modules)).decode()
     keys = ("module", "arguments", "environment")
-    asked = {node: {"modules": packed, "calls": [{key: call[key] for key in keys} for call in some]} for node, some in calls.items()}
-    return {node: f"{side}\n\nmain({json.dumps(told)!r})\n" for node, told in asked.items()}
+    return {node: {"modules": packed, "calls": [{key: call[key] for key in keys} for call in some]} for node, some in calls.items()}
 
 
 def _archive(root: Path, modules: Collection[str]) -> bytes:

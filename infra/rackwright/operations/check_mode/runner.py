@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
@@ -114,14 +113,12 @@ def _told(others: Iterable[tuple[str, str]]) -> str:
 
 async def _others(phases: PlaybookRun, kept: recording.Record, root: Mapping[str, bool]) -> tuple[tuple[str, str], ...]:
     """(node, task) where an answer is another one than it was, or did not come."""
-    side = files("rackwright.operations.check_mode").joinpath("remote_replay.py").read_text(encoding="utf-8")
-    programs = replay.programs(
-        side,
+    requests = replay.requests(
         layout.product_root(),
         secret_placeholders.unmask(kept.calls, secret_placeholders.named(phases.secrets)),
         recording.modules(kept),
     )
-    told, _ = await remote_exec.run_on_nodes(phases.stack, programs, root, target=phases.target)
+    told, _ = await remote_exec.run_on_nodes(phases.stack, "module_replay", requests, root, target=phases.target)
     return kept.others({node: each["answers"] for node, each in told.items()})
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from importlib.resources import files
 from typing import Final
 
 from rackwright.drift.difference import CLUSTER, Category, DriftItem, Layer
@@ -41,12 +40,11 @@ async def empty() -> Traces:
 
 async def collect(stack: str, declared: Inventory) -> Traces:
     """Collect the state of every node that is `in`, in parallel, over existing SSH connections, with the nodes powered on."""
-    program = files("rackwright.drift.host_baseline").joinpath("collector.py").read_text(encoding="utf-8")
     async with wake_nodes(stack, from_inventory(paths.inventory(stack)), _silently):
         lost = await ssh.connect_all(stack, declared.nodes, within=_REACH)
         there = [name for name in declared.nodes if name not in lost]
         sudo = {name: declared.needs_sudo(name) for name in there}
-        told, mute = await remote_exec.run_on_nodes(stack, dict.fromkeys(there, program), sudo, target=declared.target)
+        told, mute = await remote_exec.run_on_nodes(stack, "host_baseline", {name: {} for name in there}, sudo, target=declared.target)
     silent = [(name, f"cannot collect its state: {why}") for name, why in {**lost, **mute}.items()]
     silent += [(name, f"cannot read {kind}: {why}") for name, found in told.items() for kind, why in found[_TROUBLE].items()]
     passing = SIMULATED_FABRIC if "fabric" in declared.simulated else range(0)

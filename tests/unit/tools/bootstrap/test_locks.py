@@ -24,7 +24,7 @@ RUNTIME = (
 )
 """Folders whose modules run on the operator's machine in a runtime environment."""
 
-ON_NODES = re.compile(r"infra/rackwright/checks/acceptance/programs/|_side\.py$|/pods_\w+\.py$")
+ON_NODES = re.compile(r"infra/rackwright/checks/acceptance/programs/")
 """Modules that import what the node has: PyTorch, and their neighbours in the folder they are copied to."""
 
 

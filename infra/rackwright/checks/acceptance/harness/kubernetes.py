@@ -25,7 +25,7 @@ PORT: Final = 29500
 GPU: Final = "nvidia.com/gpu"
 CLAIM: Final = "shared"
 _HOST: Final = "kubernetes.io/hostname"
-_PRELUDE: Final = Path(__file__).with_name("pod_side.py")
+_PRELUDE: Final = Path(__file__).with_name("pod_prelude.py")
 _NAME: Final = 52
 """Letters of a Job's name: those of its pods are longer, and end at 63."""
 _TIMED_OUT: Final = 124

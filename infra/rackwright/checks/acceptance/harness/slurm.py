@@ -19,7 +19,7 @@ __all__ = ["HEAD", "Slurm", "command", "heads", "output", "partition", "request"
 
 PATIENCE: Final = 45
 """Seconds a job may wait for its nodes, which were idle a moment ago."""
-_PRELUDE: Final = Path(__file__).with_name("task_side.py")
+_PRELUDE: Final = Path(__file__).with_name("slurm_prelude.py")
 _CUT: Final = 1024
 """Bytes after which `srun --label` (seen with 24.11.5) begins a line anew, as if the task had."""
 TIMED_OUT: Final = 124

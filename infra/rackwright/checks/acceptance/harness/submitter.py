@@ -15,14 +15,8 @@ from typing import Any, Final, Self
 
 from rackwright.errors import InputError, UndeterminedError
 from rackwright.inventory.reader import Inventory
+from rackwright.remote.command import python_command
 
-_BOOT: Final = """
-import json, sys, types
-for name, text in json.loads(sys.stdin.readline()):
-    module = sys.modules[name] = types.ModuleType(name)
-    exec(compile(text, name + ".py", "exec"), module.__dict__)
-sys.modules["submit_side"].main()
-"""
 _GRACE: Final = 15.0
 """Seconds for cancelling what still runs, once nobody asks any more."""
 _ANSWER: Final = 30.0
@@ -30,15 +24,18 @@ _ANSWER: Final = 30.0
 
 
 class Submitter:
-    """Asks one node, as one user; a context, because leaving it is what cancels the jobs."""
+    """Asks one node, as one user; a context, because leaving it is what cancels the jobs.
 
-    def __init__(self, declared: Inventory, ssh_config: Path, node: str, user: str, sides: Sequence[tuple[str, str]]) -> None:
+    `jobs`: the program that runs the jobs, or knows the nodes (rackwright.remote.programs.job_submission).
+    """
+
+    def __init__(self, declared: Inventory, ssh_config: Path, node: str, user: str, jobs: str) -> None:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9._-]*", user):
             raise InputError("is no user name", path=user)
         become = ["sudo", "-n"] if declared.needs_sudo(node) else []
-        there = shlex.join([*become, "runuser", "-u", user, "--", "python3", "-I", "-S", "-c", _BOOT])
+        program = python_command("job_submission", {"jobs": jobs}, libraries=[jobs])
+        there = f"{shlex.join([*become, 'runuser', '-u', user, '--'])} {program}"
         self.node = node
-        self._sides = sides
         self._command = ["ssh", "-F", str(ssh_config), node, there]
         self._said: queue.Queue[str] = queue.Queue()
         self._complaints: list[str] = []
@@ -50,7 +47,6 @@ class Submitter:
         self._child = subprocess.Popen(self._command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
         threading.Thread(target=self._listen, daemon=True).start()
         threading.Thread(target=self._hear_complaints, daemon=True).start()
-        self._send(list(self._sides))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from rackwright.checks.cluster.harness.outside_side import PATIENCE, banner
 from rackwright.checks.cluster.harness.transport import local_slowness
 from rackwright.errors import UndeterminedError
 from rackwright.inventory.reader import Inventory
+from rackwright.remote.command import python_arguments
+from rackwright.remote.programs.tcp_banners import PATIENCE, banner
 
 EPHEMERAL: Final = "rackwright.ephemeral"
 """The label of a container that is gone when its question is answered; a look for drift beside it knows it by that (drivers/podman.py)."""
@@ -135,6 +136,7 @@ def _stranger_sees(declared: Inventory, names: Sequence[str], patience: float) -
     image = _image_of_a_node(declared.stack)
     limits = [argument for name, kind in _LIMITS for argument in ("--ulimit", f"{name}={_hard(kind)}")]
     label = f"rackwright.stack={declared.stack}"  # so that the stack's sweep finds it if this is killed
+    program = python_arguments("tcp_banners", {"port": SSH, "patience": patience, "addresses": [*addresses]})
     command = [
         "run",
         "--rm",
@@ -148,18 +150,13 @@ def _stranger_sees(declared: Inventory, names: Sequence[str], patience: float) -
         "--entrypoint",
         "/usr/bin/python3",
         image,
-        *("-I", "-S", "-c", _outside(), str(SSH), str(patience)),
-        *addresses,
+        *program[1:],
     ]
     answered = dict(line.split(" ", 1) for line in _podman(command).splitlines() if " " in line)
     return {addresses[address]: said.strip() for address, said in answered.items() if address in addresses}
 
 
 _LIMITS: Final = (("nofile", resource.RLIMIT_NOFILE), ("nproc", resource.RLIMIT_NPROC))
-
-
-def _outside() -> str:
-    return Path(__file__).with_name("outside_side.py").read_text(encoding="utf-8")
 
 
 def _hard(kind: int) -> str:

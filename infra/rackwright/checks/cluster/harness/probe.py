@@ -57,7 +57,7 @@ class Raw:
 
 
 def scaled(seconds: int) -> str:
-    """Return a time limit for a shell command, in seconds: as many times longer as the node is slow (node_side.py).
+    """Return a time limit for a shell command, in seconds: as many times longer as the node is slow (rackwright.remote.programs.commands).
 
     >>> scaled(3)
     '$((3 * ${RACKWRIGHT_SLOWNESS:-1}))'

@@ -21,6 +21,7 @@ from testinfra.backend.ssh import SshBackend
 
 from rackwright.checks.cluster.harness.probe import Raw
 from rackwright.inventory.time_limits import SLOWEST, slowness
+from rackwright.remote.command import python_command
 
 _HANDS: Final = 4
 """Questions a node works on at a time: enough that one slow tool does not hold up the rest."""
@@ -164,7 +165,7 @@ def ask_node(
         "needs": {name: known.needs[name] for name in left & set(known.needs)},
     }
     sent = time.time()
-    command = f"exec python3 -I -S -c {shlex.quote(_node_side())} {shlex.quote(json.dumps(request))}"
+    command = f"exec {python_command('commands', request)}"
     lines, complaint = backend.lines(command, heard, over)
     answers = dict(_read(lines, sent))
     for name, _, _ in questions:
@@ -240,8 +241,3 @@ def _why(name: str, complaint: str, began: bool) -> str:
     if "python3" in last and "not found" in last:
         return f"{name} has no python3 to run the questions"
     return f"{name} stopped answering: {last}" if began else f"{name} is unreachable: {last}"
-
-
-@cache
-def _node_side() -> str:
-    return Path(__file__).with_name("node_side.py").read_text(encoding="utf-8")

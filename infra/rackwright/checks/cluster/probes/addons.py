@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from rackwright.checks.cluster.harness.probe import Place, Probe
-from rackwright.checks.cluster.probes.kubernetes import QUEUED, asks, parse_objects, path_of, sent
+from rackwright.checks.cluster.probes.kubernetes import QUEUED, parse_objects, path_of, query
 
 HOOKED = ("jobset", "kueue")
 """Addons with admission webhooks."""
@@ -49,14 +49,14 @@ def _running(one: dict[str, Any]) -> Running:
 DEPLOYMENTS = Probe(
     "addon-deployments",
     on="kube_control_plane",
-    command=lambda place: f"{sent('api_side.py')} {asks('objects', *map(deployment, _planned(place)))}",
+    command=lambda place: query("objects", *map(deployment, _planned(place))),
     parse=cache(parse_deployments),
 )
 
 
 def _queues(place: Place) -> str:
     planned = [one for one in place.declared.cluster["scheduler"]["objects"] if one["kind"] in QUEUED]
-    return f"{sent('api_side.py')} {asks('objects', *map(path_of, planned))}"
+    return query("objects", *map(path_of, planned))
 
 
 QUEUES = Probe("addon-queues", on="kube_control_plane", command=_queues, parse=cache(parse_objects))
@@ -83,7 +83,7 @@ def _added(name: str, one: dict[str, Any]) -> str:
 HOOKS = Probe(
     "addon-hooks",
     on="kube_control_plane",
-    command=lambda place: f"{sent('api_side.py')} {asks('hooks', *(one['name'] for one in _planned(place) if one['name'] in HOOKED))}",
+    command=lambda place: query("hooks", *(one["name"] for one in _planned(place) if one["name"] in HOOKED)),
     parse=cache(parse_hooks),
 )
 
@@ -103,6 +103,4 @@ def parse_measurements(text: str) -> Measured:
     return Measured(found["trouble"], complete)
 
 
-MEASUREMENTS = Probe(
-    "addon-measurements", on="kube_control_plane", command=f"{sent('api_side.py')} measurements", parse=cache(parse_measurements)
-)
+MEASUREMENTS = Probe("addon-measurements", on="kube_control_plane", command=query("measurements"), parse=cache(parse_measurements))

@@ -7,7 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rackwright.checks.cluster.harness.probe import Probe
-from rackwright.checks.cluster.probes.kubernetes import sent
+from rackwright.remote.command import python_command
+
+
+def query(topic: str) -> str:
+    """Return the command that queries a controller about one topic (rackwright.remote.programs.control_plane)."""
+    return python_command("control_plane", {"topic": topic})
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,7 @@ def parse_etcd(text: str) -> Etcd:
     return Etcd(**{**found, "alarms": tuple(found["alarms"]), "data": tuple(found["data"])})
 
 
-ETCD = Probe("etcd", on="kube_control_plane", command=f"{sent('control_side.py')} etcd", parse=parse_etcd)
+ETCD = Probe("etcd", on="kube_control_plane", command=query("etcd"), parse=parse_etcd)
 
 
 def parse_held(text: str) -> bool:
@@ -79,7 +84,7 @@ def parse_secrets(text: str) -> Secrets:
     return Secrets(dict(found["kinds"]), tuple(found["clear"]), str(found["next"]))
 
 
-SECRETS = Probe("kubernetes-secrets", on="kube_control_plane", command=f"{sent('control_side.py')} secrets", parse=parse_secrets)
+SECRETS = Probe("kubernetes-secrets", on="kube_control_plane", command=query("secrets"), parse=parse_secrets)
 
 
 def parse_manifests(text: str) -> dict[str, str]:
@@ -90,7 +95,7 @@ def parse_manifests(text: str) -> dict[str, str]:
     return found
 
 
-MANIFESTS = Probe("kubernetes-manifests", on="kube_control_plane", command=f"{sent('control_side.py')} manifests", parse=parse_manifests)
+MANIFESTS = Probe("kubernetes-manifests", on="kube_control_plane", command=query("manifests"), parse=parse_manifests)
 
 
 @dataclass(frozen=True)
@@ -111,4 +116,4 @@ def parse_audit(text: str) -> Audit:
     return Audit(**{**found, "told": tuple(found["told"])})
 
 
-AUDIT = Probe("kubernetes-audit", on="kube_control_plane", command=f"{sent('control_side.py')} audit", parse=parse_audit)
+AUDIT = Probe("kubernetes-audit", on="kube_control_plane", command=query("audit"), parse=parse_audit)

@@ -10,14 +10,14 @@ from ipaddress import ip_network
 from typing import Any
 
 from rackwright.checks.cluster.harness.probe import Place, Probe
-from rackwright.checks.cluster.probes.kubernetes import sent
 from rackwright.errors import UndeterminedError
+from rackwright.remote.command import python_command
 
 
 def _answers(place: Place) -> str:
     cluster = place.declared.cluster["scheduler"]
-    words = (cluster["endpoint"], service_address(cluster["services"]), cluster["dns_address"], place.node["address"])
-    return f"{sent('kubelet_side.py')} answers {' '.join(words)}"
+    arguments = (cluster["endpoint"], service_address(cluster["services"]), cluster["dns_address"], place.node["address"])
+    return python_command("kubelet", {"topic": "answers", "arguments": arguments})
 
 
 def service_address(services: str) -> str:
@@ -74,7 +74,7 @@ def parse_files(text: str) -> Files:
     return Files(found["certificates"], private, found["networks"], tuple(found["static_pods"]), found["joined"])
 
 
-FILES = Probe("kubelet-files", on="kubernetes", command=f"{sent('kubelet_side.py')} files", parse=parse_files)
+FILES = Probe("kubelet-files", on="kubernetes", command=python_command("kubelet", {"topic": "files"}), parse=parse_files)
 
 _SAYS = "journalctl -u kubelet --no-pager -n 40 -o cat --since -2min"
 

@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import shlex
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from rackwright.checks.cluster.harness.probe import Place, Probe
-
-_HARNESS = Path(__file__).parents[1] / "harness"
-
-
-@cache
-def sent(program: str) -> str:
-    """A program of the harness as words of a shell command; packed, for a round is one argument, of which Linux takes 128 KiB."""
-    packed = base64.b64encode(zlib.compress((_HARNESS / program).read_bytes(), 9)).decode()
-    unpacking = f"import base64, zlib; exec(zlib.decompress(base64.b64decode('{packed}')))"
-    return f"python3 -I -S -c {shlex.quote(unpacking)}"
+from rackwright.remote.command import python_command
 
 
-def asks(topic: str, *words: str) -> str:
-    """A topic and its words, as words of a shell command."""
-    return shlex.join([topic, *words])
+def query(topic: str, *arguments: str) -> str:
+    """Return the command that queries the API server on a controller about one topic (rackwright.remote.programs.kubernetes_api)."""
+    return python_command("kubernetes_api", {"topic": topic, "arguments": arguments})
 
 
 @dataclass(frozen=True)
@@ -63,7 +50,7 @@ def _node(one: Mapping[str, Any]) -> Node:
     return Node(**{**one, "taints": tuple(one["taints"]), "addresses": tuple(one["addresses"]), "conditions": conditions})
 
 
-NODES = Probe("kubernetes-nodes", on="kube_control_plane", command=f"{sent('api_side.py')} nodes", parse=cache(parse_nodes))
+NODES = Probe("kubernetes-nodes", on="kube_control_plane", command=query("nodes"), parse=cache(parse_nodes))
 
 
 @dataclass(frozen=True)
@@ -95,7 +82,7 @@ def parse_pods(text: str) -> tuple[Pod, ...]:
     return found
 
 
-PODS = Probe("kubernetes-pods", on="kube_control_plane", command=f"{sent('api_side.py')} pods", parse=cache(parse_pods))
+PODS = Probe("kubernetes-pods", on="kube_control_plane", command=query("pods"), parse=cache(parse_pods))
 
 
 def parse_kubelets(text: str) -> dict[str, Any]:
@@ -109,7 +96,7 @@ def parse_kubelets(text: str) -> dict[str, Any]:
 KUBELETS = Probe(
     "kubernetes-kubelets",
     on="kube_control_plane",
-    command=lambda place: f"{sent('api_side.py')} {asks('kubelets', *place.declared.groups['kubernetes'])}",
+    command=lambda place: query("kubelets", *place.declared.groups["kubernetes"]),
     parse=cache(parse_kubelets),
 )
 
@@ -143,7 +130,7 @@ QUEUED = ("Topology", "ResourceFlavor", "ClusterQueue", "LocalQueue")
 
 def _objects(place: Place) -> str:
     planned = [one for one in place.declared.cluster["scheduler"]["objects"] if one["kind"] not in QUEUED]
-    return f"{sent('api_side.py')} {asks('objects', *map(path_of, planned), DNS)}"
+    return query("objects", *map(path_of, planned), DNS)
 
 
 def parse_objects(text: str) -> dict[str, Any]:
@@ -165,7 +152,7 @@ def parse_tokens(text: str) -> dict[str, str]:
     return found
 
 
-TOKENS = Probe("kubernetes-tokens", on="kube_control_plane", command=f"{sent('api_side.py')} tokens", parse=parse_tokens)
+TOKENS = Probe("kubernetes-tokens", on="kube_control_plane", command=query("tokens"), parse=parse_tokens)
 
 
 def parse_health(text: str) -> dict[str, str]:
@@ -180,4 +167,4 @@ def parse_health(text: str) -> dict[str, str]:
     return {name: words for name, _, words in (line[3:].partition(" ") for line in lines if line.startswith("[-]"))}
 
 
-HEALTH = Probe("kubernetes-health", on="kube_control_plane", command=f"{sent('api_side.py')} health", parse=parse_health)
+HEALTH = Probe("kubernetes-health", on="kube_control_plane", command=query("health"), parse=parse_health)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
-import shlex
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any, Final
 
 from rackwright.checks.cluster.harness.probe import NodeBusy, Place, Probe, Stage
 from rackwright.checks.cluster.probes.smoke import gpus_to_ask
 from rackwright.errors import UndeterminedError
+from rackwright.remote.command import python_command
 
 _SECONDS: Final = 100
 """Seconds after which the run begins to take everything back."""
@@ -175,30 +171,12 @@ def _shared(place: Place, needed: set[str]) -> str | None:
     return str(first["mount"]) if first and place.declared.cluster["scheduler"]["folders"] and needed <= set(first["clients"]) else None
 
 
-_BOOT: Final = """
-import base64, json, sys, types, zlib
-for name, text in json.loads(zlib.decompress(base64.b64decode(sys.argv[1]))):
-    module = sys.modules[name] = types.ModuleType(name)
-    exec(compile(text, name + ".py", "exec"), module.__dict__)
-sys.modules["pods_side"].main(json.loads(sys.argv[2]))
-"""
-_SIDES: Final = ("pods_api", "names_side", "pods_made", "pods_asked", "pods_policies", "pods_side")
-
-
-@cache
-def _packed() -> str:
-    """The node's side, each after what it imports; packed, because one argument of a command holds 128 KiB."""
-    folder = Path(__file__).parents[1] / "harness"
-    texts = [(name, (folder / f"{name}.py").read_text(encoding="utf-8")) for name in _SIDES]
-    return base64.b64encode(zlib.compress(json.dumps(texts).encode())).decode()
-
-
 def _command(place: Place) -> str:
     if place.declared.cluster["scheduler"]["kind"] != "kubernetes":
         raise UndeterminedError("the cluster does not run Kubernetes")
     if not place.declared.cluster["scheduler"]["probe_image"]:
         raise UndeterminedError("no image for the checks: only the bundle contains it")
-    return f"python3 -I -S -c {shlex.quote(_BOOT)} {_packed()} {shlex.quote(json.dumps(_request(place)))}"
+    return python_command("smoke_pods", _request(place))
 
 
 PODS: Final = Probe("pods", on="@control", command=_command, parse=parse_pods, timeout=115, stage=Stage.JOBS)

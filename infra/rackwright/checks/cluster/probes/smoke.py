@@ -7,8 +7,6 @@ import os
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from rackwright.checks.cluster.harness.probe import NodeBusy, Place, Probe, Stage
@@ -18,7 +16,7 @@ if TYPE_CHECKING:  # Compute nodes look at themselves with this file, and have n
     from rackwright.inventory.reader import Inventory
 
 MEMORY: Final = 64
-"""MiB that each job asks for on a node (smoke_side.py)."""
+"""MiB that each job asks for on a node (rackwright.remote.programs.smoke_jobs)."""
 RECORDS: Final = 200
 """Lines each node writes into one file, in turn with the others."""
 LOCKED_RECORDS: Final = 20
@@ -220,14 +218,11 @@ def writing(storage: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def as_user(place: Place, request: Mapping[str, Any]) -> str:
     """The command that runs the node's side of the smoke run as the plan's user."""
+    from rackwright.remote.command import python_command  # Compute nodes have this file, and no programs to send.
+
     user = runner(place)
     change = f"runuser -u {user} -- " if user else ""
-    return f"{change}python3 -I -S -c {shlex.quote(_node_side())} {shlex.quote(json.dumps(request))}"
-
-
-@cache
-def _node_side() -> str:
-    return (Path(__file__).parents[1] / "harness" / "smoke_side.py").read_text(encoding="utf-8")
+    return f"{change}{python_command('smoke_jobs', request)}"
 
 
 def _command(place: Place) -> str:

@@ -1,24 +1,29 @@
-"""Runs on a controller, as root: pods on every idle worker at once, what became of them, and everything taken back.
+"""Run on the node, a controller, as root: start pods on every idle worker at once, query them, and remove everything again.
 
-Sent as text with pods_api and pods_made, standard library only. The kubelet ends each pod by itself after a while, and every run
-removes what killed ones left, so that nothing of it stays.
+Input: `_request` of rackwright.checks.cluster.probes.pods. Output: what became of the pods, as one JSON document.
+The kubelet ends each pod by itself after a while, and every run removes what killed ones left, so that nothing of it stays.
+Python 3.9, standard library only.
 """
+
+from __future__ import annotations
 
 import calendar
 import concurrent.futures
-import json
 import os
 import random
 import shutil
 import signal
 import threading
 import time
+from collections.abc import Callable, Sequence
+from typing import Any
 
-import names_side as names
-import pods_asked as asked
-import pods_made as made
-import pods_policies
-from pods_api import Api, Refused
+from rackwright.remote.programs import dns, pod_policies
+from rackwright.remote.programs import pod_checks as checks
+from rackwright.remote.programs import pod_manifests as manifests
+from rackwright.remote.programs.kubernetes_client import Api, Refused
+
+Object = dict[str, Any]
 
 OLD = 180
 """Seconds after which what a run made is nobody's any more."""
@@ -28,26 +33,26 @@ MARK = ".rackwright-smoke-"
 class Run:
     """One run: its names, its time, the pods as the API tells of them."""
 
-    def __init__(self, api, request):
+    def __init__(self, api: Api, request: Object) -> None:
         self.api, self.request = api, request
         self.began = time.monotonic()
-        self.deadline = self.began + request["seconds"]
+        self.deadline: float = self.began + request["seconds"]
         self.namespace = "rackwright-smoke-" + request["token"]
         self.path = "/api/v1/namespaces/" + self.namespace
         self.own = {"rackwright-smoke": request["token"]}
         request["priority"] = self.namespace
-        self.folder = os.path.join(request["storage"], MARK + request["token"]) if request["storage"] else None
-        self.pods = {}
+        self.folder = os.path.join(request["storage"], MARK + request["token"]) if request["storage"] else ""
+        self.pods: dict[str, Object] = {}
         self.changed = threading.Condition()
         self.ending = False
         self.spoken = threading.Semaphore(16)
         """Commands in pods at a time: each is a connection through the API to a kubelet."""
 
-    def left(self, most):
+    def left(self, most: float) -> float:
         """Seconds that something may take."""
         return max(0.1, min(most, self.deadline - time.monotonic()))
 
-    def watch(self, version):
+    def watch(self, version: str) -> None:
         """Keep the pods up to date until the run ends."""
         while not self.ending:
             try:
@@ -65,12 +70,12 @@ class Run:
                 pass
             time.sleep(0.2)
 
-    def until(self, test, seconds):
+    def until(self, test: Callable[[dict[str, Object]], Any], seconds: float) -> Any:
         """Whether the pods come to pass a test in time."""
         with self.changed:
             return self.changed.wait_for(lambda: test(self.pods), self.left(seconds))
 
-    def make(self, pod):
+    def make(self, pod: Object) -> str:
         """Create a pod of the run; what the API has against it."""
         try:
             self.api.post(self.path + "/pods", pod)
@@ -78,32 +83,32 @@ class Run:
             return str(refused)
         return ""
 
-    def inside(self, name, words, patience=5):
+    def inside(self, name: str, words: Sequence[str], patience: float = 5) -> Object:
         """A command in a pod: what it said."""
         with self.spoken:
             return self.api.run_in(self.path + "/pods/" + name, ["probe", *words], self.left(patience))
 
-    def log(self, name):
+    def log(self, name: str) -> dict[str, str]:
         """What a pod has printed: {"text", "said"}."""
         try:
             return {"text": self.api.call("GET", self.path + "/pods/" + name + "/log"), "said": ""}
         except (Refused, OSError) as error:  # OSError: the kubelet does not answer the API, which goes on waiting for it.
             return {"text": "", "said": str(error)}
 
-    def drop(self, *names):
+    def drop(self, *names: str) -> Any:
         """Delete pods, and wait until they are gone."""
         for name in names:
             self.api.delete(self.path + "/pods/" + name, grace=1)
         return self.until(lambda pods: not set(names) & set(pods), 10)
 
 
-def usable(nodes, found):
+def usable(nodes: Sequence[Object], found: Sequence[Object]) -> dict[str, str]:
     """For each node of the plan: empty where it takes pods, else why it takes none."""
     known = {node["metadata"]["name"]: node for node in found}
     return {node["name"]: trouble(known.get(node["name"]), node["taints"]) for node in nodes}
 
 
-def trouble(node, planned):
+def trouble(node: Object | None, planned: Sequence[str]) -> str:
     """Why a node takes no pods; empty where it does."""
     if node is None:
         return "not a node of the cluster"
@@ -119,20 +124,20 @@ def trouble(node, planned):
     return "tainted " + ", ".join(strange) if strange else ""
 
 
-def taken(api, own):
+def taken(api: Api, own: str) -> dict[str, int]:
     """GPUs that pods of others hold, by node."""
-    found = {}
+    found: dict[str, int] = {}
     for pod in api.get("/api/v1/pods?fieldSelector=status.phase!=Succeeded,status.phase!=Failed")["items"]:
         node = pod["spec"].get("nodeName")
         if node and pod["metadata"]["namespace"] != own:
             wanted = (one.get("resources") or {} for one in pod["spec"]["containers"])
-            count = sum(int((one.get("requests") or one.get("limits") or {}).get(made.GPU, 0)) for one in wanted)
+            count = sum(int((one.get("requests") or one.get("limits") or {}).get(manifests.GPU, 0)) for one in wanted)
             if count:
                 found[node] = found.get(node, 0) + count
     return found
 
 
-def sweep(api, now):
+def sweep(api: Api, now: float) -> None:
     """Remove what runs left that were killed: everything with the label that is too old to be at work."""
     query = "?labelSelector=" + "app.kubernetes.io%2Fmanaged-by%3Drackwright-smoke"
     for path in ("/api/v1/namespaces", "/api/v1/persistentvolumes", "/apis/scheduling.k8s.io/v1/priorityclasses"):
@@ -145,46 +150,46 @@ def sweep(api, now):
                     shutil.rmtree(folder, ignore_errors=True)
 
 
-def prepare(run):
+def prepare(run: Run) -> Any:
     """The namespace and what pods in it need, so far as the plan has it."""
     api, request, name = run.api, run.request, run.namespace
-    api.post("/apis/scheduling.k8s.io/v1/priorityclasses", made.priority(name))
-    api.post("/api/v1/namespaces", made.namespace(name, dict(run.own, **{"pod-security.kubernetes.io/enforce": "baseline"})))
+    api.post("/apis/scheduling.k8s.io/v1/priorityclasses", manifests.priority(name))
+    api.post("/api/v1/namespaces", manifests.namespace(name, dict(run.own, **{"pod-security.kubernetes.io/enforce": "baseline"})))
     account(api, name)
     version = api.get(run.path + "/pods")["metadata"]["resourceVersion"]
     threading.Thread(target=run.watch, args=(version,), daemon=True).start()
-    return api.post(run.path + "/services", made.service("answers"))["spec"] if request["nodes"] else None
+    return api.post(run.path + "/services", manifests.service("answers"))["spec"] if request["nodes"] else None
 
 
-def account(api, name):
+def account(api: Api, name: str) -> None:
     """Make the account of a namespace, unless the control plane was quicker."""
     try:
-        api.post("/api/v1/namespaces/" + name + "/serviceaccounts", made.account())
+        api.post("/api/v1/namespaces/" + name + "/serviceaccounts", manifests.account())
     except Refused as refused:
         if refused.status != 409:
             raise
 
 
-def smoke(run):
+def smoke(run: Run) -> Object:
     """All of one run, as one document."""
     api, request = run.api, run.request
     sweep(api, time.time())
     states = usable(request["nodes"], api.get("/api/v1/nodes")["items"])
     held = taken(api, run.namespace)
     nodes = [dict(node, busy=node["name"] in held) for node in request["nodes"] if not states[node["name"]]]
-    told = {"states": states, "nodes": {}, "namespaces": {}, "ports": {}, "service": ""}
+    told: Object = {"states": states, "nodes": {}, "namespaces": {}, "ports": {}, "service": ""}
     with concurrent.futures.ThreadPoolExecutor(max_workers=min(256, 8 + 8 * len(nodes))) as pool:
-        copies = {one["name"]: pool.submit(asked.namespace, run, one, account) for one in request["namespaces"]}
-        outside = pool.submit(names.known, request["outside"])
+        copies = {one["name"]: pool.submit(checks.namespace, run, one, account) for one in request["namespaces"]}
+        outside = pool.submit(dns.known, request["outside"])
         service = prepare(run)
         told["service"] = service["clusterIP"] if service else ""
-        told["privileged"] = asked.sent(run, run.path, made.admitted("privileged", request, privileged=True))
-        claimed = pool.submit(asked.claimed, run) if run.folder else None
+        told["privileged"] = checks.sent(run, run.path, manifests.admitted("privileged", request, privileged=True))
+        claimed = pool.submit(checks.claimed, run) if run.folder else None
         begun = {node["name"]: begin(run, pool, node, nodes, service, claimed, outside) for node in nodes}
         port = service["ports"][0]["nodePort"] if service else 0
-        ports = {name: pool.submit(asked.port, run, address, port, behind(nodes)) for name, address in request["ports"].items() if nodes}
+        ports = {name: pool.submit(checks.port, run, address, port, behind(nodes)) for name, address in request["ports"].items() if nodes}
         kept = request["policies"] and nodes
-        guarded = pool.submit(pods_policies.policies, run, nodes[0], nodes[-1], request["policies"], account) if kept else None
+        guarded = pool.submit(pod_policies.policies, run, nodes[0], nodes[-1], request["policies"], account) if kept else None
         told["nodes"] = {name: {part: one.result() for part, one in parts.items()} for name, parts in begun.items()}
         told["outside"] = outside.result()
         told["ports"] = {name: one.result() for name, one in ports.items()}
@@ -194,32 +199,40 @@ def smoke(run):
     return told
 
 
-def behind(nodes):
+def behind(nodes: Sequence[Object]) -> set[str]:
     """Pods that answer behind the service."""
-    return {"answers-" + one["name"] for one in nodes[: asked.BEHIND]}
+    return {"answers-" + one["name"] for one in nodes[: checks.BEHIND]}
 
 
-def begin(run, pool, node, nodes, service, claimed, outside):
+def begin(
+    run: Run,
+    pool: concurrent.futures.ThreadPoolExecutor,
+    node: Object,
+    nodes: Sequence[Object],
+    service: Object,
+    claimed: concurrent.futures.Future[str] | None,
+    outside: concurrent.futures.Future[Any],
+) -> dict[str, concurrent.futures.Future[Any]]:
     """Everything about one node, begun: results by part."""
     place = [one["name"] for one in nodes].index(node["name"])
-    others = [nodes[index]["name"] for index in asked.peers(place, len(nodes))]
+    others = [nodes[index]["name"] for index in checks.peers(place, len(nodes))]
     parts = {
-        "plain": pool.submit(asked.plain, run, node),
-        "network": pool.submit(asked.network, run, node, others, behind(nodes), service, outside),
+        "plain": pool.submit(checks.plain, run, node),
+        "network": pool.submit(checks.network, run, node, others, behind(nodes), service, outside),
     }
     if claimed:
         neighbour = nodes[(place + 1) % len(nodes)]["name"]
-        parts["storage"] = pool.submit(asked.storage, run, node, neighbour, claimed)
+        parts["storage"] = pool.submit(checks.storage, run, node, neighbour, claimed)
     if node["gpus"] and not node["busy"]:
-        parts["gpus"] = pool.submit(asked.gpus, run, node)
+        parts["gpus"] = pool.submit(checks.gpus, run, node)
     return parts
 
 
-def take_back(run):
-    """Everything the run made. The namespaces go on ending by themselves; the pods are gone when this returns."""
+def take_back(run: Run) -> Object:
+    """Everything the run manifests. The namespaces go on ending by themselves; the pods are gone when this returns."""
     api, query = run.api, "?labelSelector=rackwright-smoke%3D" + run.request["token"]
     run.deadline = time.monotonic() + 12
-    attempts = [
+    attempts: list[Callable[[], Any]] = [
         lambda: api.delete(run.path + "/pods", grace=1),
         lambda: [api.delete("/api/v1/namespaces/" + one["metadata"]["name"]) for one in api.get("/api/v1/namespaces" + query)["items"]],
         lambda: run.until(lambda pods: not pods, 10),
@@ -240,22 +253,22 @@ def take_back(run):
     return {"pods": left, "said": [one for one in said if "not found" not in one]}
 
 
-def stopped(_signal, _frame):
+def stopped(_signal: int, _frame: object) -> None:
     """Asked to end: leave by the door that takes everything back."""
     raise SystemExit(1)
 
 
-def main(request):
-    """Do it, take it back, and print what happened."""
+def main(request: Object) -> Object:
+    """Do it, take it back, and return what happened."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, stopped)
     random.seed(request["token"])
     run = Run(Api(), request)
-    told = {}
+    told: Object = {}
     try:
         told = smoke(run)
     finally:
         worked = time.monotonic() - run.began
         told["left"] = take_back(run)
     told["seconds"] = {"worked": round(worked, 2), "all": round(time.monotonic() - run.began, 2)}
-    print(json.dumps(told))
+    return told

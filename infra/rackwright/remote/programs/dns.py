@@ -1,14 +1,21 @@
-"""Runs on a controller: a name server asked straight (RFC 1035, A records over UDP). Sent as text, standard library only."""
+"""Run on the node, imported by smoke_pods: a name server asked straight (RFC 1035, A records over UDP).
+
+Python 3.9, standard library only.
+"""
+
+from __future__ import annotations
 
 import os
 import socket
 import struct
+from collections.abc import Sequence
+from typing import Any
 
 RESOLVED = "/etc/rackwright/pods-resolv.conf"
 """Whom the cluster's own DNS asks for names that are not its own."""
 
 
-def servers(path=RESOLVED):
+def servers(path: str = RESOLVED) -> list[str]:
     """Name servers of a resolv.conf; none where there is no such file."""
     if not os.path.exists(path):
         return []
@@ -17,7 +24,7 @@ def servers(path=RESOLVED):
     return [line[1] for line in words if len(line) > 1 and line[0] == "nameserver"]
 
 
-def ask(server, name, patience=2.0):
+def ask(server: str, name: str, patience: float = 2.0) -> list[str] | None:
     """What a server says of a name: its addresses, sorted; None where it says nothing in time."""
     mark = os.urandom(2)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
@@ -31,7 +38,7 @@ def ask(server, name, patience=2.0):
     return addresses(answer) if answer[:2] == mark else None
 
 
-def question(mark, name):
+def question(mark: bytes, name: str) -> bytes:
     """A question for the addresses of a name.
 
     >>> question(b"ab", "a.b.")
@@ -41,7 +48,7 @@ def question(mark, name):
     return mark + struct.pack(">5H", 0x0100, 1, 0, 0, 0) + labels + b"\0" + struct.pack(">2H", 1, 1)
 
 
-def addresses(answer):
+def addresses(answer: bytes) -> list[str]:
     """Addresses in an answer; none where there is no such name."""
     asked, answered = struct.unpack(">2H", answer[4:8])
     place, found = 12, []
@@ -57,7 +64,7 @@ def addresses(answer):
     return sorted(found)
 
 
-def _after_name(answer, place):
+def _after_name(answer: bytes, place: int) -> int:
     """Where the name that begins at a place ends; it may end in a pointer of two bytes."""
     while answer[place]:
         if answer[place] >= 0xC0:
@@ -66,9 +73,9 @@ def _after_name(answer, place):
     return place + 1
 
 
-def known(names):
+def known(names: Sequence[str]) -> dict[str, Any] | None:
     """Each server's addresses for the first of some names that any of them has; for the first of all where none has any."""
-    found = {}
+    found: dict[str, dict[str, list[str] | None]] = {}
     for name in names:
         found[name] = {server: ask(server, name) for server in servers()}
         if any(found[name].values()) or not any(told == [] for told in found[name].values()):

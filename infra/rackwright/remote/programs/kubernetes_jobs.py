@@ -1,16 +1,22 @@
-"""Runs beside `submit_side`, which calls it `jobs_side`: Jobs of Kubernetes, in the name of the user whose kubeconfig lies in his home.
+"""Run on the node, imported by job_submission: Jobs of Kubernetes, in the name of the user whose kubeconfig lies in his home.
 
-Sent as text with `pods_api`, standard library only. Every Job has a deadline and a time to live, so that nothing stays of a run that was
-killed together with this.
+Every Job has a deadline and a time to live, so that nothing stays of a run that was killed together with this.
+Python 3.9, standard library only.
 """
+
+from __future__ import annotations
 
 import contextlib
 import functools
 import os
 import threading
 import time
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from pods_api import Api, Refused
+from rackwright.remote.programs.kubernetes_client import Api, Refused
+
+Object = dict[str, Any]
 
 RUN = "rackwright-accept"
 """The label of whatever belongs to a run."""
@@ -31,12 +37,12 @@ HOPELESS = {
     "CreateContainerError",
 }
 ENDED = ("Succeeded", "Failed")
-made = set()
+made: set[tuple[str, str]] = set()
 """Namespaces and runs that anything was made for."""
 
 
 @functools.cache
-def api():
+def api() -> Api:
     """In the user's name."""
     path = os.environ.get("KUBECONFIG") or os.path.join(os.environ["HOME"], ".kube", "config")
     try:
@@ -45,7 +51,7 @@ def api():
         raise RuntimeError(f"{path}: holds no {missing}, which a kubeconfig of this cluster has") from None
 
 
-def version():
+def version() -> dict[str, str]:
     """What runs the jobs, and its release."""
     try:
         return {"kubernetes": api().get("/version")["gitVersion"]}
@@ -56,13 +62,13 @@ def version():
 class Room:
     """What the namespace's quota leaves: jobs enter in the order in which they were sent, so that two that must meet come together."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.changed = threading.Condition()
-        self.limits = None
-        self.held = {}
+        self.limits: dict[str, int] | None = None
+        self.held: dict[str, int] = {}
         self.next = 0
 
-    def measure(self, namespace):
+    def measure(self, namespace: str) -> None:
         """Limits less what others hold, once: afterwards what is held is our own."""
         if self.limits is None:
             self.limits = {}
@@ -73,20 +79,18 @@ class Room:
                         left = int(hard) - int((status.get("used") or {}).get(key, 0))
                         self.limits[key] = min(left, self.limits.get(key, left))
 
-    def lacks(self, wants):
+    def lacks(self, wants: Mapping[str, int]) -> str:
         """Why a job would never fit; empty where it does."""
-        short = [
-            f"{key}: {self.limits[key]} are left, the job needs {count}"
-            for key, count in wants.items()
-            if count > self.limits.get(key, count)
-        ]
+        limits = self.limits or {}
+        short = [f"{key}: {limits[key]} are left, the job needs {count}" for key, count in wants.items() if count > limits.get(key, count)]
         return "the namespace's quota is too small: " + ", ".join(short) if short else ""
 
-    def fits(self, wants):
+    def fits(self, wants: Mapping[str, int]) -> bool:
         """Whether there is room now."""
-        return all(self.held.get(key, 0) + count <= self.limits.get(key, count) or key not in self.limits for key, count in wants.items())
+        limits = self.limits or {}
+        return all(self.held.get(key, 0) + count <= limits.get(key, count) or key not in limits for key, count in wants.items())
 
-    def enter(self, turn, wants, gone):
+    def enter(self, turn: int, wants: Mapping[str, int], gone: threading.Event) -> bool:
         """Wait for one's turn and for room; false where nobody waits any more."""
         with self.changed:
             while not gone.is_set():
@@ -99,7 +103,7 @@ class Room:
                 self.changed.wait(0.5)
         return False
 
-    def skip(self, turn):
+    def skip(self, turn: int) -> None:
         """A job that never fits lets the next one pass."""
         with self.changed:
             while self.next < turn:
@@ -107,7 +111,7 @@ class Room:
             self.next = turn + 1
             self.changed.notify_all()
 
-    def leave(self, wants):
+    def leave(self, wants: Mapping[str, int]) -> None:
         """Room for others."""
         with self.changed:
             for key, count in wants.items():
@@ -118,7 +122,7 @@ class Room:
 ROOM = Room()
 
 
-def begin(asked):
+def begin(asked: Sequence[Object]) -> None:
     """A round begins: its jobs enter in this order."""
     if asked:
         ROOM.measure(asked[0]["namespace"])
@@ -127,7 +131,7 @@ def begin(asked):
         one["turn"] = turn
 
 
-def run(asked, gone):
+def run(asked: Object, gone: threading.Event) -> Object:
     """One job to its end: what its pods said, why those did not that said nothing."""
     try:
         lacks = asked["refused"] or ROOM.lacks(asked["wants"])
@@ -144,7 +148,7 @@ def run(asked, gone):
         return {"status": 1, "out": "", "err": str(error), "silent": {}}
 
 
-def objects(namespace, kind):
+def objects(namespace: str, kind: str) -> str:
     """Where objects of a kind lie."""
     return {
         "Job": "/apis/batch/v1/namespaces/{}/jobs",
@@ -157,13 +161,16 @@ def objects(namespace, kind):
 class Course:
     """One job on its way."""
 
-    def __init__(self, asked, gone):
+    def __init__(self, asked: Object, gone: threading.Event) -> None:
         self.asked, self.gone = asked, gone
         self.namespace, self.label = asked["namespace"], asked["label"]
         self.began = time.time()
-        self.pods, self.stuck, self.late, self.failed = {}, {}, False, None
+        self.pods: dict[int, Object] = {}
+        self.stuck: dict[int, str] = {}
+        self.failed: float | None = None
+        self.late = False
 
-    def run(self):
+    def run(self) -> Object:
         """Make it, follow it, read it, take it back."""
         made.add((self.namespace, self.asked["run"]))
         try:
@@ -175,7 +182,7 @@ class Course:
         finally:
             remove(self.namespace, self.label)
 
-    def over(self):
+    def over(self) -> bool:
         """Whether there is nothing more to wait for."""
         found = api().get(objects(self.namespace, "Pod") + "?labelSelector=job-name%3D" + self.label)["items"]
         self.pods = {
@@ -191,7 +198,7 @@ class Course:
         running = set(range(self.asked["pods"])) - ended - set(self.stuck)
         return not running or self.late or self.gone.is_set() or (self.failed is not None and not waiting)
 
-    def hopeless(self, pod, waited):
+    def hopeless(self, pod: Object | None, waited: float) -> str:
         """Why a pod will not run; empty where it does, or still may."""
         if pod is None:
             return (self.event(self.label) or "no pod was made for it") if waited > PLACED else ""
@@ -210,13 +217,13 @@ class Course:
             return said or (f"it did not start within {waited:.0f} s" if waited > self.asked["starts"] else "")
         return ""
 
-    def event(self, name, reason=""):
+    def event(self, name: str, reason: str = "") -> str:
         """The last warning about an object."""
         found = api().get(objects(self.namespace, "Event") + "?fieldSelector=type%3DWarning%2CinvolvedObject.name%3D" + name)["items"]
         said = [one for one in found if not reason or one.get("reason") == reason]
         return "{}: {}".format(said[-1].get("reason"), said[-1].get("message")) if said else ""
 
-    def told(self):
+    def told(self) -> Object:
         """What is known at its end."""
         out, err, codes = [], [], []
         for index, pod in sorted(self.pods.items()):
@@ -236,13 +243,13 @@ class Course:
             status = max(codes, default=1) or (1 if self.stuck or len(codes) < self.asked["pods"] else 0)
         return {"status": status, "out": "\n".join([*out, ""]), "err": "\n".join(err), "silent": self.silent()}
 
-    def log(self, pod):
+    def log(self, pod: Object) -> str:
         """What a pod has printed."""
         with contextlib.suppress(Refused, OSError):
             return str(api().call("GET", objects(self.namespace, "Pod") + "/" + pod["metadata"]["name"] + "/log"))
         return ""
 
-    def silent(self):
+    def silent(self) -> dict[str, str]:
         """Nodes on which nothing ran, and why; one that no pod came to is one that a pod without a place was meant for."""
         on = {index: pod["spec"].get("nodeName") for index, pod in self.pods.items()}
         told = {on[index]: why for index, why in self.stuck.items() if on.get(index)}
@@ -255,7 +262,7 @@ class Course:
         return told
 
 
-def ending(pod):
+def ending(pod: Object) -> tuple[int, str]:
     """How a pod's container ended, and its last words."""
     for container in pod["status"].get("containerStatuses") or []:
         over = (container.get("state") or {}).get("terminated")
@@ -266,18 +273,18 @@ def ending(pod):
     return 0, ""
 
 
-def remove(namespace, label):
+def remove(namespace: str, label: str) -> None:
     """A job with its pods, and its service."""
     for kind in ("Job", "Service"):
         with contextlib.suppress(Refused, OSError):
             api().delete(objects(namespace, kind) + "/" + label, grace=0 if kind == "Job" else None)
 
 
-def cancel(_label):
+def cancel(_label: str) -> None:
     """Its own thread hears that nobody asks any more, and removes it."""
 
 
-def end():
+def end() -> None:
     """Whatever is left of the run is removed, and its pods are gone."""
     for namespace, name in made:
         query = "?labelSelector=" + RUN + "%3D" + name

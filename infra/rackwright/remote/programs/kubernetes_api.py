@@ -1,7 +1,11 @@
-"""Runs on a controller: asks its own API server as the cluster's administrator, and prints what checks need of the answers.
+"""Run on the node, a controller: query its own API server as the cluster's administrator.
 
-Sent as text, standard library only (Python 3.9 or newer). Nothing is written, and no secret's contents are printed.
+Input: {"topic": a key of TOPICS, "arguments": [words]}.
+Output: what checks need of the answer to that topic, as JSON. Nothing is written, and no secret's contents are printed.
+Python 3.9, standard library only.
 """
+
+from __future__ import annotations
 
 import base64
 import calendar
@@ -13,6 +17,8 @@ import re
 import ssl
 import sys
 import time
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 ADMIN = "/etc/kubernetes/admin.conf"
 HERE = ("127.0.0.1", 6443)
@@ -25,7 +31,7 @@ class Refused(Exception):
     """The API server said no: which path, which status."""
 
 
-def context():
+def context() -> ssl.SSLContext:
     """TLS as admin.conf says. Its key goes through memory alone: ssl takes nothing but files."""
     with open(ADMIN) as stream:
         words = dict(re.findall(r"(\S+-data): (\S+)", stream.read()))
@@ -40,17 +46,17 @@ def context():
 class Api:
     """One connection, kept."""
 
-    def __init__(self, tls):
+    def __init__(self, tls: ssl.SSLContext) -> None:
         self._tls, self._connection = tls, http.client.HTTPSConnection(*HERE, context=tls, timeout=PATIENCE)
 
-    def ask(self, path, body=None):
+    def ask(self, path: str, body: dict[str, Any] | None = None) -> tuple[int, str]:
         """Status and text; of something new, which has to be a trial."""
         text = json.dumps(body).encode() if body else None
         self._connection.request("POST" if body else "GET", path, text, {"Content-Type": "application/json"} if body else {})
         answer = self._connection.getresponse()
         return answer.status, answer.read().decode("utf-8", "replace")
 
-    def get(self, path):
+    def get(self, path: str) -> Any:
         """What is there, parsed."""
         status, text = self.ask(path)
         if status != 200:
@@ -59,7 +65,7 @@ class Api:
         return json.loads(text)
 
 
-def items(api, path):
+def items(api: Api, path: str) -> Iterator[dict[str, Any]]:
     """All objects of a list, page by page."""
     mark = ""
     while True:
@@ -70,9 +76,10 @@ def items(api, path):
             return
 
 
-def node(one):
+def node(one: dict[str, Any]) -> dict[str, Any]:
     """What checks need of a node."""
-    spec, status, resources = one["spec"], one["status"], {}
+    spec, status = one["spec"], one["status"]
+    resources: dict[str, dict[str, str]] = {}
     conditions = status.get("conditions", ())  # There are none of a node that somebody made by hand.
     for kind in ("capacity", "allocatable"):
         resources[kind] = {name: value for name, value in status.get(kind, {}).items() if name.startswith(DEVICES)}
@@ -90,12 +97,12 @@ def node(one):
     }
 
 
-def nodes(api, _):
+def nodes(api: Api, _: Sequence[str]) -> list[dict[str, Any]]:
     """All nodes."""
     return [node(one) for one in items(api, "/api/v1/nodes")]
 
 
-def pod(one):
+def pod(one: dict[str, Any]) -> dict[str, Any]:
     """What checks need of a pod."""
     spec, status = one["spec"], one["status"]
     held = [*spec.get("initContainers", ()), *spec.get("containers", ())]
@@ -116,13 +123,13 @@ def pod(one):
     }
 
 
-def pods(api, _):
+def pods(api: Api, _: Sequence[str]) -> list[dict[str, Any]]:
     """Pods of kube-system, and of others those that have rights on their node."""
     found = [pod(one) for one in items(api, "/api/v1/pods")]
     return [one for one in found if one["namespace"] == "kube-system" or one["rights"]]
 
 
-def configuration(api, name):
+def configuration(api: Api, name: str) -> Any:
     """What a kubelet runs with, through the API. One that held a connection that had died says so once, and then makes another."""
     path = f"/api/v1/nodes/{name}/proxy/configz"
     try:
@@ -133,11 +140,11 @@ def configuration(api, name):
         return api.get(path)["kubeletconfig"]
 
 
-def kubelets(_, names):
+def kubelets(_: Api, names: Sequence[str]) -> dict[str, Any]:
     """What each kubelet runs with: its whole configuration, or why it is not told."""
     tls = context()
 
-    def ask(name):
+    def ask(name: str) -> tuple[str, Any]:
         try:
             return name, configuration(Api(tls), name)
         except (OSError, ValueError, KeyError, Refused, http.client.HTTPException) as error:
@@ -147,9 +154,9 @@ def kubelets(_, names):
         return dict(pool.map(ask, names))
 
 
-def objects(api, paths):
+def objects(api: Api, paths: Sequence[str]) -> dict[str, Any]:
     """What is at each path; null where nothing is."""
-    found = {}
+    found: dict[str, Any] = {}
     for path in paths:
         status, text = api.ask(path)
         if status not in (200, 404):
@@ -160,7 +167,7 @@ def objects(api, paths):
     return found
 
 
-TRIED = {
+TRIED: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "kueue": (
         "/apis/kueue.x-k8s.io/v1beta2/resourceflavors",
         {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor"},
@@ -175,9 +182,9 @@ TRIED = {
 """By addon: something that its hooks add to, where it would lie, what it says. Tried without being kept (dryRun)."""
 
 
-def hooks(api, names):
+def hooks(api: Api, names: Sequence[str]) -> dict[str, Any]:
     """What comes back of a trial of each addon, or why nothing does."""
-    found = {}
+    found: dict[str, Any] = {}
     for name in names:
         path, kind, spec = TRIED[name]
         status, text = api.ask(path + "?dryRun=All", {**kind, "metadata": {"name": "rackwright-trial"}, "spec": spec})
@@ -187,26 +194,27 @@ def hooks(api, names):
     return found
 
 
-def measurements(api, _):
+def measurements(api: Api, _: Sequence[str]) -> dict[str, Any]:
     """Of each node: how old, in seconds, and what is used. Where nobody measures, why."""
     status, text = api.ask("/apis/metrics.k8s.io/v1beta1/nodes")
     if status != 200:
         return {"trouble": f"status {status}: {' '.join(text.split())[:200]}", "nodes": {}}
-    now, found = time.time(), {}
+    now = time.time()
+    found: dict[str, Any] = {}
     for one in json.loads(text)["items"]:
         taken = calendar.timegm(time.strptime(one["timestamp"], "%Y-%m-%dT%H:%M:%SZ"))
         found[one["metadata"]["name"]] = {"age": round(now - taken, 1), **one["usage"]}
     return {"trouble": "", "nodes": found}
 
 
-def tokens(api, _):
+def tokens(api: Api, _: Sequence[str]) -> dict[str, str]:
     """Bootstrap tokens: when each ends, without its secret half."""
     path = "/api/v1/namespaces/kube-system/secrets?fieldSelector=type%3Dbootstrap.kubernetes.io/token"
     ends = {one["metadata"]["name"].rpartition("-")[2]: one.get("data", {}).get("expiration", "") for one in items(api, path)}
     return {name: base64.b64decode(end).decode() for name, end in ends.items()}
 
 
-def health(api, _):
+def health(api: Api, _: Sequence[str]) -> str:
     """What the API server says of its parts; where it refuses connections, that."""
     try:
         return api.ask("/readyz?verbose")[1]
@@ -214,13 +222,21 @@ def health(api, _):
         return "[-]the API server refuses connections"
 
 
-def main(topic, *words):
-    """Ask one topic."""
-    print(json.dumps(globals()[topic](Api(context()), words)))
+TOPICS = {
+    "health": health,
+    "hooks": hooks,
+    "kubelets": kubelets,
+    "measurements": measurements,
+    "nodes": nodes,
+    "objects": objects,
+    "pods": pods,
+    "tokens": tokens,
+}
 
 
-if __name__ == "__main__":
+def main(request: dict[str, Any]) -> Any:
+    """Query one topic; where the API server gives no answer, end with the reason."""
     try:
-        main(*sys.argv[1:])
+        return TOPICS[request["topic"]](Api(context()), request.get("arguments", ()))
     except (OSError, ValueError, KeyError, Refused, http.client.HTTPException) as trouble:
         sys.exit(f"{HERE[0]}: {trouble or repr(trouble)}")

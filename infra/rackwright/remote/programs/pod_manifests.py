@@ -1,5 +1,11 @@
-"""Runs on a controller: the objects that a smoke run of pods makes, as plain data. Sent as text, standard library only."""
+"""Run on the node, imported by smoke_pods: the objects that a smoke run of pods makes. Python 3.9, standard library only."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+Object = dict[str, Any]
 GPU = "nvidia.com/gpu"
 OWNER = {"app.kubernetes.io/managed-by": "rackwright-smoke"}
 PORT = 8080
@@ -9,22 +15,22 @@ LIFETIME = 120
 """Seconds after which the kubelet ends a pod of ours even if the run was killed."""
 
 
-def labelled(prefix, token):
+def labelled(prefix: str, token: str) -> Object:
     """Metadata of an object of the run that lies in no namespace."""
     return {"name": prefix + "-" + token, "labels": dict(OWNER)}
 
 
-def namespace(name, labels=None):
+def namespace(name: str, labels: dict[str, str] | None = None) -> Object:
     """A namespace of the run."""
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": dict(labels or {}, **OWNER)}}
 
 
-def account():
+def account() -> Object:
     """The account that pods run under. The control plane makes it, too, but only a moment after the namespace."""
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
 
 
-def priority(name):
+def priority(name: str) -> Object:
     """Below everybody else's: whoever needs the room gets it, and nobody is moved for a check."""
     return {
         "apiVersion": "scheduling.k8s.io/v1",
@@ -36,12 +42,20 @@ def priority(name):
     }
 
 
-def pod(name, words, request, node=None, gpus=0, labels=None, claim=None):
+def pod(
+    name: str,
+    words: Sequence[str],
+    request: Object,
+    node: Object | None = None,
+    gpus: int = 0,
+    labels: dict[str, str] | None = None,
+    claim: str | None = None,
+) -> Object:
     """A pod of one container that runs the probe. It is placed by the scheduler, as users' pods are."""
-    container = {"name": "probe", "image": request["image"], "imagePullPolicy": "IfNotPresent", "args": list(words)}
+    container: Object = {"name": "probe", "image": request["image"], "imagePullPolicy": "IfNotPresent", "args": list(words)}
     if gpus:
         container["resources"] = {"limits": {GPU: str(gpus)}}
-    spec = {
+    spec: Object = {
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
@@ -59,7 +73,7 @@ def pod(name, words, request, node=None, gpus=0, labels=None, claim=None):
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": dict(OWNER, **(labels or {}))}, "spec": spec}
 
 
-def toleration(taint):
+def toleration(taint: str) -> Object:
     """For a taint that the plan gives the node, and for no other.
 
     >>> toleration("gpu=yes:NoSchedule")
@@ -70,7 +84,7 @@ def toleration(taint):
     return {"key": key, "operator": "Equal", "value": value, "effect": effect}
 
 
-def service(name):
+def service(name: str) -> Object:
     """One address, and one port of every node, in front of the pods that answer."""
     return {
         "apiVersion": "v1",
@@ -80,7 +94,7 @@ def service(name):
     }
 
 
-def volume(name, folder, namespace_name, uid):
+def volume(name: str, folder: str, namespace_name: str, uid: str) -> Object:
     """A folder of the shared file system, bound to one claim."""
     return {
         "apiVersion": "v1",
@@ -97,7 +111,7 @@ def volume(name, folder, namespace_name, uid):
     }
 
 
-def claim(volume_name):
+def claim(volume_name: str) -> Object:
     """The claim on it."""
     return {
         "apiVersion": "v1",
@@ -112,18 +126,18 @@ def claim(volume_name):
     }
 
 
-def policy(planned):
+def policy(planned: Object) -> Object:
     """A NetworkPolicy as a namespace of the plan has it."""
     metadata = {"name": planned["name"], "labels": dict(OWNER)}
     return {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": metadata, "spec": planned["spec"]}
 
 
-def quota(hard):
+def quota(hard: dict[str, str]) -> Object:
     """A quota as a namespace of the plan has it."""
     return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "quota", "labels": dict(OWNER)}, "spec": {"hard": hard}}
 
 
-def admitted(name, request, requests=None, privileged=False):
+def admitted(name: str, request: Object, requests: dict[str, str] | None = None, privileged: bool = False) -> Object:
     """A pod that is to be admitted or refused and never to run; it asks for no more than the strictest level allows, unless privileged."""
     made = pod(name, ["version"], request)
     made["spec"]["schedulerName"] = NOBODY
@@ -145,9 +159,9 @@ def admitted(name, request, requests=None, privileged=False):
     return made
 
 
-def beyond(hard):
+def beyond(hard: dict[str, str]) -> dict[str, dict[str, str]]:
     """For each limit of a quota that one pod can pass alone: its requests."""
-    found = {}
+    found: dict[str, dict[str, str]] = {}
     for key, value in hard.items():
         resource = key.partition("requests.")[2]
         if resource == "memory":

@@ -2,31 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import json
-import sys
 import time
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from rackwright.checks import cluster
-
-SIDES = ("pods_api", "names_side", "pods_made", "pods_asked", "pods_policies", "pods_side")
-
-
-@pytest.fixture(scope="module")
-def sides():
-    """The modules as a node has them: by their bare names."""
-    for name in SIDES:
-        found = importlib.util.spec_from_file_location(name, Path(cluster.__file__).parent / "harness" / f"{name}.py")
-        sys.modules[name] = importlib.util.module_from_spec(found)
-        found.loader.exec_module(sys.modules[name])
-    yield SimpleNamespace(**{name: sys.modules[name] for name in SIDES})
-    for name in SIDES:
-        del sys.modules[name]
+from rackwright.remote.programs import dns, kubernetes_client, pod_checks, pod_manifests, smoke_pods
 
 
 def frame(payload, kind=2):
@@ -35,10 +18,10 @@ def frame(payload, kind=2):
     return bytes([0x80 | kind]) + size + payload
 
 
-def conversation(sides, *frames):
+def conversation(*frames):
     """What is made of frames."""
     stream = io.BytesIO(b"".join(frames))
-    return sides.pods_api._conversation(stream, time.time() + 5, SimpleNamespace(settimeout=lambda _: None))
+    return kubernetes_client._conversation(stream, time.time() + 5, SimpleNamespace(settimeout=lambda _: None))
 
 
 SUCCESS = b"\x03" + json.dumps({"status": "Success"}).encode()
@@ -50,23 +33,23 @@ EXITED = {
 
 
 class TestExec:
-    def test_output_and_complaints_are_told_apart(self, sides):
-        told = conversation(sides, frame(b"\x01"), frame(b"\x01he"), frame(b"\x02oh"), frame(b"ping", 9), frame(b"\x01llo"), frame(SUCCESS))
+    def test_output_and_complaints_are_told_apart(self):
+        told = conversation(frame(b"\x01"), frame(b"\x01he"), frame(b"\x02oh"), frame(b"ping", 9), frame(b"\x01llo"), frame(SUCCESS))
         assert told == {"rc": 0, "out": "hello", "said": "oh"}
 
-    def test_long_output(self, sides):
-        assert conversation(sides, frame(b"\x01" + b"x" * 5000), frame(SUCCESS))["out"] == "x" * 5000
+    def test_long_output(self):
+        assert conversation(frame(b"\x01" + b"x" * 5000), frame(SUCCESS))["out"] == "x" * 5000
 
-    def test_the_exit_code_is_told(self, sides):
-        assert conversation(sides, frame(b"\x03" + json.dumps(EXITED).encode()))["rc"] == 7
+    def test_the_exit_code_is_told(self):
+        assert conversation(frame(b"\x03" + json.dumps(EXITED).encode()))["rc"] == 7
 
-    def test_a_command_that_was_not_found_never_ran(self, sides):
-        told = conversation(sides, frame(b"\x03" + json.dumps({"status": "Failure", "message": "no such file"}).encode()))
+    def test_a_command_that_was_not_found_never_ran(self):
+        told = conversation(frame(b"\x03" + json.dumps({"status": "Failure", "message": "no such file"}).encode()))
         assert (told["rc"], told["said"]) == (None, "no such file")
 
     @pytest.mark.parametrize("frames", [(), (frame(b"", 8),), (frame(b"\x01half"),)])
-    def test_a_connection_that_ends_early_tells_nothing(self, sides, frames):
-        assert conversation(sides, *frames)["rc"] is None
+    def test_a_connection_that_ends_early_tells_nothing(self, frames):
+        assert conversation(*frames)["rc"] is None
 
 
 READY = [{"type": "Ready", "status": "True"}]
@@ -83,12 +66,12 @@ READY = [{"type": "Ready", "status": "True"}]
         ({"status": {"conditions": READY}, "spec": {"taints": [{"key": "x", "effect": "PreferNoSchedule"}]}}, ""),
     ],
 )
-def test_why_a_node_takes_no_pods(sides, node, said):
-    found = sides.pods_side.trouble(node, ["gpu=yes:NoSchedule"])
+def test_why_a_node_takes_no_pods(node, said):
+    found = smoke_pods.trouble(node, ["gpu=yes:NoSchedule"])
     assert found.startswith(said) and bool(found) is bool(said)
 
 
-def test_gpus_of_others_are_counted_and_ours_are_not(sides):
+def test_gpus_of_others_are_counted_and_ours_are_not():
     def pod(namespace, node, count):
         containers = [{"resources": {"requests": {"nvidia.com/gpu": count}}}, {}]
         return {"metadata": {"namespace": namespace}, "spec": {"nodeName": node, "containers": containers}}
@@ -100,26 +83,26 @@ def test_gpus_of_others_are_counted_and_ours_are_not(sides):
         pod("research", None, "4"),
         pod("x", "w1", "0"),
     ]
-    assert sides.pods_side.taken(SimpleNamespace(get=lambda _: {"items": items}), "ours") == {"w0": 3}
+    assert smoke_pods.taken(SimpleNamespace(get=lambda _: {"items": items}), "ours") == {"w0": 3}
 
 
-def test_what_keeps_a_pod_from_running(sides):
+def test_what_keeps_a_pod_from_running():
     waiting = {"containerStatuses": [{"state": {"waiting": {"reason": "ErrImagePull", "message": "no such host"}}}]}
-    assert sides.pods_asked.why(waiting) == "ErrImagePull: no such host"
-    assert sides.pods_asked.why({"reason": "UnexpectedAdmissionError", "message": "too few"}) == "UnexpectedAdmissionError: too few"
-    assert sides.pods_asked.why({"containerStatuses": [{"state": {"terminated": {"reason": "Completed"}}}]}) == ""
+    assert pod_checks.why(waiting) == "ErrImagePull: no such host"
+    assert pod_checks.why({"reason": "UnexpectedAdmissionError", "message": "too few"}) == "UnexpectedAdmissionError: too few"
+    assert pod_checks.why({"containerStatuses": [{"state": {"terminated": {"reason": "Completed"}}}]}) == ""
 
 
 @pytest.mark.parametrize("count", [1, 2, 9, 10, 64])
-def test_every_node_is_asked_by_as_many_as_it_asks(sides, count):
-    asks = [sides.pods_asked.peers(place, count) for place in range(count)]
+def test_every_node_is_asked_by_as_many_as_it_asks(count):
+    asks = [pod_checks.peers(place, count) for place in range(count)]
     assert all(place not in others for place, others in enumerate(asks))
     assert all(place in asks[other] for place, others in enumerate(asks) for other in others)
 
 
-def test_every_limit_that_one_pod_can_pass_is_tried(sides):
+def test_every_limit_that_one_pod_can_pass_is_tried():
     hard = {"requests.nvidia.com/gpu": "12", "requests.cpu": "4", "requests.memory": "64Mi", "pods": "40"}
-    assert sides.pods_made.beyond(hard) == {
+    assert pod_manifests.beyond(hard) == {
         "requests.nvidia.com/gpu": {"nvidia.com/gpu": "13"},
         "requests.cpu": {"cpu": "5"},
         "requests.memory": {"memory": "65Mi"},
@@ -132,15 +115,15 @@ ANSWER = (
 )
 
 
-def test_addresses_are_read_past_aliases(sides):
-    assert sides.names_side.addresses(bytes.fromhex("".join(ANSWER))) == ["10.83.0.16"]
+def test_addresses_are_read_past_aliases():
+    assert dns.addresses(bytes.fromhex("".join(ANSWER))) == ["10.83.0.16"]
 
 
-def test_a_kubelet_that_is_silent_is_said_of_the_log_alone(sides):
+def test_a_kubelet_that_is_silent_is_said_of_the_log_alone():
     """One node's silence is no reason to know nothing of the others."""
 
     def silent(method, path):
         raise TimeoutError("The read operation timed out")
 
     run = SimpleNamespace(api=SimpleNamespace(call=silent), path="/api/v1/namespaces/x")
-    assert sides.pods_side.Run.log(run, "plain") == {"text": "", "said": "The read operation timed out"}
+    assert smoke_pods.Run.log(run, "plain") == {"text": "", "said": "The read operation timed out"}

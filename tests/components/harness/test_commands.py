@@ -6,21 +6,19 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 from support.hang import ENDLESS_SECONDS, HANG_SECONDS, try_with_longer_limits, wait_until
+from support.programs import FUTURE, edit_program
 
-from rackwright.checks import cluster
 from rackwright.drivers.daemon import start_time
-
-SOURCE = (Path(cluster.__file__).parent / "harness" / "node_side.py").read_text(encoding="utf-8")
+from rackwright.remote import command
 
 
 def answers(*questions, seconds=HANG_SECONDS, hands=4, slowness="1"):
     """Return the results of a round, by name."""
     request = {"seconds": seconds, "hands": hands, "questions": [list(question) for question in questions]}
     ended = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", SOURCE, json.dumps(request)],
+        [sys.executable, *command.python_arguments("commands", request)[1:]],
         capture_output=True,
         text=True,
         check=True,
@@ -91,12 +89,13 @@ def test_slowness_is_measured_by_default():
     assert 1 <= int(quick) <= 15
 
 
-def test_clock_step_takes_no_time_from_round():
+def test_clock_step_takes_no_time_from_round(monkeypatch):
     """The clock steps an hour ahead at each reading."""
     stepping = "import itertools, time\nhours = itertools.count()\ntime.time = lambda: 3600.0 * next(hours)\n"
+    edit_program(monkeypatch, "commands", lambda text: text.replace(FUTURE, FUTURE + stepping))
     request = {"seconds": 600, "hands": 1, "questions": [["quick", "echo here", 600], ["second", "echo too", 600]]}
     ended = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", stepping + SOURCE, json.dumps(request)],
+        [sys.executable, *command.python_arguments("commands", request)[1:]],
         capture_output=True,
         text=True,
         check=True,

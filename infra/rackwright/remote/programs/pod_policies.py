@@ -1,46 +1,59 @@
-"""Runs on a controller: whether a namespace with the plan's NetworkPolicies keeps others out. Sent as text, standard library only."""
+"""Run on the node, imported by smoke_pods: whether a namespace with the plan's NetworkPolicies keeps others out.
+
+Python 3.9, standard library only.
+"""
+
+from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
-import pods_asked as asked
-import pods_made as made
-from pods_api import Refused
+from rackwright.remote.programs import pod_checks as checks
+from rackwright.remote.programs import pod_manifests as manifests
+from rackwright.remote.programs.kubernetes_client import Api, Refused
+
+if TYPE_CHECKING:
+    from rackwright.remote.programs.smoke_pods import Run
+
+Object = dict[str, Any]
 
 PATIENCE = 15
 """Seconds in which rules have to hold that the API server took: the network hears of them a moment later."""
 
 
-def policies(run, node, other, planned, account):
+def policies(run: Run, node: Object, other: Object, planned: Sequence[Object], account: Callable[[Api, str], None]) -> Object:
     """Pods inside and outside such a namespace, and what each gets from the other; tried until it is as it should be, or for a while."""
     name = run.namespace + "-policies"
-    run.api.post("/api/v1/namespaces", made.namespace(name, run.own))
+    run.api.post("/api/v1/namespaces", manifests.namespace(name, run.own))
     account(run.api, name)
     path = "/api/v1/namespaces/" + name
     for one in planned:
-        run.api.post("/apis/networking.k8s.io/v1/namespaces/" + name + "/networkpolicies", made.policy(one))
+        run.api.post("/apis/networking.k8s.io/v1/namespaces/" + name + "/networkpolicies", manifests.policy(one))
     for pod, where in (("served", node), ("asking", other)):
         try:
-            run.api.post(path + "/pods", made.pod(pod, ["serve"], run.request, where))
+            run.api.post(path + "/pods", manifests.pod(pod, ["serve"], run.request, where))
         except Refused as refused:
             return {"trouble": str(refused)}
     at = _addresses(run, path)
     outside = "answers-" + other["name"]
-    if len(at) < 2 or not run.until(lambda pods: asked.address(pods, outside), asked.AT_MOST):
+    if len(at) < 2 or not run.until(lambda pods: checks.address(pods, outside), checks.AT_MOST):
         return {"trouble": "its pods do not run"}
-    theirs = asked.address(run.pods, outside)
+    theirs = checks.address(run.pods, outside)
 
-    def within(words):
+    def within(words: Sequence[str]) -> Object:
         with run.spoken:
             return run.api.run_in(path + "/pods/asking", ["probe", *words], run.left(5))
 
-    looks = {
+    looks: dict[str, Callable[[], Object]] = {
         "inside": lambda: within(_get(at["served"])),
         "names": lambda: within(["lookup", "kubernetes.default"]),
         "in": lambda: run.inside(outside, _get(at["served"])),
         "out": lambda: within(_get(theirs)),
     }
     wanted = {"inside": True, "names": True, "in": False, "out": False}
-    ends, told = time.monotonic() + run.left(PATIENCE), {}
+    ends = time.monotonic() + run.left(PATIENCE)
+    told: Object = {}
     while time.monotonic() < ends:
         told = {what: look() for what, look in looks.items()}
         if all((told[what]["rc"] == 0) == answers for what, answers in wanted.items()):
@@ -49,16 +62,17 @@ def policies(run, node, other, planned, account):
     return told
 
 
-def _get(address):
+def _get(address: str) -> list[str]:
     """Words of the probe: one try, short, since silence is what is hoped for."""
-    return ["get", "--timeout", "2s", f"http://{address}:{made.PORT}/"]
+    return ["get", "--timeout", "2s", f"http://{address}:{manifests.PORT}/"]
 
 
-def _addresses(run, path):
+def _addresses(run: Run, path: str) -> dict[str, str]:
     """Where its pods answer, by name, once they run."""
-    ends, found = time.monotonic() + run.left(asked.AT_MOST), {}
+    ends = time.monotonic() + run.left(checks.AT_MOST)
+    found: dict[str, str] = {}
     while len(found) < 2 and time.monotonic() < ends:
         pods = {one["metadata"]["name"]: one for one in run.api.get(path + "/pods")["items"]}
-        found = {name: asked.address(pods, name) for name in pods if asked.address(pods, name)}
+        found = {name: checks.address(pods, name) for name in pods if checks.address(pods, name)}
         time.sleep(0.3)
     return found

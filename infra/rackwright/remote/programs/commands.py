@@ -1,7 +1,12 @@
-"""Runs on the node: all questions of a round, a few at a time, each under its own time limit; one JSON line per answer.
+"""Run on the node: all commands of a round, a few at a time, each under its own time limit.
 
-Sent as text to the node's python3 (3.6 or newer, standard library only), because a node is not asked to have anything of ours.
+The health check of compute nodes imports `ask` and `slowness` (roles/slurm_worker).
+Input: {"seconds": total limit, "hands": how many at a time, "questions": [[name, shell command, seconds]]}.
+Output: {"begun": true, "slowness": factor}, then a line of JSON for each command as it ends, then {"end": true}.
+Python 3.9, standard library only.
 """
+
+from __future__ import annotations
 
 import json
 import math
@@ -11,6 +16,10 @@ import subprocess
 import sys
 import threading
 import time
+
+TYPE_CHECKING = False  # typing.TYPE_CHECKING without the import of typing, which each round would repeat on every node.
+if TYPE_CHECKING:
+    from typing import Any
 
 LONGEST = 1000000
 """Characters of output kept."""
@@ -24,7 +33,7 @@ SLOWNESS = "RACKWRIGHT_SLOWNESS"
 """The environment variable with the factor, for commands that have time limits of their own. Where it is set, nothing is measured."""
 
 
-def slowness():
+def slowness() -> int:
     """Return the whole factor by which this machine's time limits grow, 1 to SLOWEST: how long it takes to start Python, load included."""
     given = os.environ.get(SLOWNESS, "")
     if given.isdigit():
@@ -34,11 +43,11 @@ def slowness():
     return min(max(math.ceil((time.monotonic() - started) / REFERENCE), 1), SLOWEST)
 
 
-def ask(name, command, timeout, deadline):
+def ask(name: str, command: str, timeout: float, deadline: float) -> dict[str, Any]:
     """Run one command in its own process group and end the whole group when its time is up."""
     started = time.monotonic()
     patience = min(timeout, deadline - started)
-    answer = {"name": name, "rc": 0, "out": "", "err": "", "trouble": "", "lacked": None}
+    answer: dict[str, Any] = {"name": name, "rc": 0, "out": "", "err": "", "trouble": "", "lacked": None}
     if patience <= 0:
         answer["lacked"] = timeout
         answer["trouble"] = name + ": the node had no time left for it"
@@ -63,7 +72,7 @@ def ask(name, command, timeout, deadline):
     return answer
 
 
-def suspended(units):
+def suspended(units: list[str]) -> set[str]:
     """Return the units whose main process is stopped by a signal or a debugger, or whose processes are frozen: proc(5), systemctl(1).
 
     Their clients would wait for an answer. Without an answer of systemd no unit counts as suspended.
@@ -83,7 +92,7 @@ def suspended(units):
     return found
 
 
-def process_state(pid):
+def process_state(pid: str) -> str:
     """Return the state of a process as one letter; empty where there is none."""
     try:
         with open("/proc/" + pid + "/stat", encoding="utf-8", errors="replace") as file:
@@ -92,13 +101,13 @@ def process_state(pid):
         return ""
 
 
-def held(name, unit):
+def held(name: str, unit: str) -> dict[str, Any]:
     """Return the answer to a question that is not asked, because a unit that it needs is suspended."""
     trouble = name + ": not asked, because " + unit + " is suspended on this node"
     return {"name": name, "rc": 0, "out": "", "err": "", "trouble": trouble, "lacked": None, "held": unit, "seconds": 0.0}
 
 
-def work(questions, deadline, lock):
+def work(questions: list[tuple[str, str, float]], deadline: float, lock: threading.Lock) -> None:
     """Take questions until there are none."""
     while True:
         with lock:
@@ -111,7 +120,7 @@ def work(questions, deadline, lock):
             sys.stdout.flush()
 
 
-def main(request):
+def main(request: dict[str, Any]) -> None:
     """Answer a round: {"seconds": limit, "hands": how many at a time, "questions": [[name, command, timeout]], "needs": {name: [unit]}}.
 
     The first line tells the factor by which all limits grow on this node, so that the caller waits as long.
@@ -138,7 +147,3 @@ def main(request):
     for hand in hands:
         hand.join()
     sys.stdout.write('{"end": true}\n')
-
-
-if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))

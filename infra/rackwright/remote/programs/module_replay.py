@@ -1,7 +1,8 @@
-"""Runs on the node: calls the modules that the phases called, with the same arguments, and tells a digest of each answer.
+"""Run on the node: call the modules that the phases called, with the same arguments, and return a digest of each answer.
 
-Sent as text to the node's python3 (3.9 or newer, standard library only) with the modules in an archive behind it. Each call has a process
-of its own, as it has under Ansible; what is written on the way goes with the run.
+Input, on stdin because arguments of modules hold secrets: {"modules": an archive of them in base64, "calls": [{module, arguments,
+environment}]}. Output: {"answers": [digest]}. Each call has a process of its own, as it has under Ansible; what is written on the way goes
+with the run. Python 3.9, standard library only.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import json
 import os
 import re
 import shutil
+import site
 import sys
 import tempfile
 from types import CodeType
@@ -92,19 +94,21 @@ def answered(call: dict[str, object], code: CodeType, folder: str) -> str:
         return read(told.read())
 
 
-def main(payload: str) -> None:
+def main(request: dict[str, Any]) -> dict[str, list[str]]:
     """All calls in their order."""
-    asked = json.loads(payload)
+    # Modules import what the system's Python has (python3-apt, dnf), as they do under Ansible; this Python was started without (-I -S).
+    site.ENABLE_USER_SITE = True
+    site.main()
     folder = tempfile.mkdtemp(prefix="rackwright-")
     try:
         archive = os.path.join(folder, "modules.zip")
         with open(archive, "wb") as file:
-            file.write(base64.b64decode(asked["modules"]))
+            file.write(base64.b64decode(request["modules"]))
         sys.path.insert(0, archive)
         sys.dont_write_bytecode = True
         import ansible.module_utils.basic  # noqa: F401  Once for all calls.
 
-        code = prepared({call["module"] for call in asked["calls"]})
-        print(json.dumps({"answers": [answered(call, code[call["module"]], folder) for call in asked["calls"]]}))
+        code = prepared({call["module"] for call in request["calls"]})
+        return {"answers": [answered(call, code[call["module"]], folder) for call in request["calls"]]}
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,7 +1,9 @@
-"""Runs on a controller: the Kubernetes API over https, in the name of the administrator whose certificate lies there.
+"""Run on the node, imported by other programs: the Kubernetes API over https, in the name of a kubeconfig's user.
 
-Sent as text to the node's python3 (3.9 or newer, standard library only). Straight, because kubectl takes longer to start than to ask.
+Straight, because kubectl takes longer to start than to ask. Python 3.9, standard library only.
 """
+
+from __future__ import annotations
 
 import base64
 import contextlib
@@ -14,6 +16,8 @@ import ssl
 import threading
 import time
 import urllib.parse
+from collections.abc import Iterator, Sequence
+from typing import IO, Any
 
 ADMIN = "/etc/kubernetes/admin.conf"
 
@@ -21,13 +25,13 @@ ADMIN = "/etc/kubernetes/admin.conf"
 class Refused(Exception):
     """What the API said no to."""
 
-    def __init__(self, status, message, reason=""):
+    def __init__(self, status: int, message: str, reason: str = "") -> None:
         super().__init__(message)
         self.status = status
         self.reason = reason
 
 
-def credentials(path=ADMIN):
+def credentials(path: str = ADMIN) -> tuple[urllib.parse.SplitResult, ssl.SSLContext]:
     """Where the API is, and a TLS context in the administrator's name, out of a kubeconfig with everything inside it."""
     with open(path, encoding="utf-8") as file:
         text = file.read()
@@ -46,16 +50,16 @@ def credentials(path=ADMIN):
 class Api:
     """The API; one connection for each thread, kept."""
 
-    def __init__(self, path=ADMIN, patience=10):
+    def __init__(self, path: str = ADMIN, patience: float = 10) -> None:
         self.where, self.context = credentials(path)
         self.patience = patience
         self.mine = threading.local()
 
-    def connect(self, patience):
+    def connect(self, patience: float) -> http.client.HTTPSConnection:
         """A new connection."""
-        return http.client.HTTPSConnection(self.where.hostname, self.where.port or 443, context=self.context, timeout=patience)
+        return http.client.HTTPSConnection(self.where.hostname or "", self.where.port or 443, context=self.context, timeout=patience)
 
-    def call(self, method, path, body=None, kind="application/json"):
+    def call(self, method: str, path: str, body: Any = None, kind: str = "application/json") -> Any:
         """The answer to a request: an object, or the text of one that is none. Raises Refused."""
         headers = {"Accept": "application/json, */*", "Content-Type": kind}
         sent = None if body is None else json.dumps(body)
@@ -67,14 +71,14 @@ class Api:
             self.mine.connection = None
             return self._asked(method, path, sent, headers)
 
-    def _asked(self, method, path, sent, headers):
+    def _asked(self, method: str, path: str, sent: str | None, headers: dict[str, str]) -> Any:
         if getattr(self.mine, "connection", None) is None:
             self.mine.connection = self.connect(self.patience)
         self.mine.connection.request(method, path, sent, headers)
         answer = self.mine.connection.getresponse()
         return self._read(answer, answer.read().decode("utf-8", "replace"))
 
-    def _read(self, answer, text):
+    def _read(self, answer: http.client.HTTPResponse, text: str) -> Any:
         if "json" not in (answer.getheader("Content-Type") or ""):
             if answer.status >= 400:
                 raise Refused(answer.status, text.strip()[:400])
@@ -84,20 +88,20 @@ class Api:
             raise Refused(answer.status, data.get("message") or str(answer.status), data.get("reason") or "")
         return data
 
-    def get(self, path):
+    def get(self, path: str) -> Any:
         """An object, a list, or the text of a log."""
         return self.call("GET", path)
 
-    def post(self, path, body):
+    def post(self, path: str, body: Any) -> Any:
         """Make an object."""
         return self.call("POST", path, body)
 
-    def touch(self, path):
+    def touch(self, path: str) -> Any:
         """Have the control plane look at an object again."""
         now = {"metadata": {"annotations": {"rackwright/touched": str(time.time())}}}
         return self.call("PATCH", path, now, "application/merge-patch+json")
 
-    def delete(self, path, grace=None):
+    def delete(self, path: str, grace: int | None = None) -> Any:
         """Delete an object, or all of a list; one that is not there is deleted."""
         options = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
         try:
@@ -107,7 +111,7 @@ class Api:
                 raise
             return None
 
-    def follow(self, path, version, patience):
+    def follow(self, path: str, version: str, patience: float) -> Iterator[tuple[str, Any]]:
         """Events of a list from a version on: (type, object), until the server or the time ends it."""
         connection = self.connect(patience)
         try:
@@ -121,7 +125,7 @@ class Api:
         finally:
             connection.close()
 
-    def run_in(self, pod, words, patience):
+    def run_in(self, pod: str, words: Sequence[str], patience: float) -> dict[str, Any]:
         """A command in a pod's container, as {"rc", "out", "said"}; rc is None where the API did not get it there."""
         query = urllib.parse.urlencode([("command", word) for word in words] + [("stdout", "true"), ("stderr", "true")])
         connection = self.connect(patience)
@@ -140,7 +144,7 @@ class Api:
             connection.close()
 
 
-def _upgraded(connection, path):
+def _upgraded(connection: http.client.HTTPSConnection, path: str) -> http.client.HTTPResponse:
     """The answer with which the API begins to speak WebSocket (RFC 6455), as Kubernetes wants it for exec."""
     headers = {
         "Connection": "Upgrade",
@@ -159,7 +163,7 @@ def _upgraded(connection, path):
     return answer
 
 
-def _conversation(stream, deadline, sock):
+def _conversation(stream: IO[bytes], deadline: float, sock: socket.socket) -> dict[str, Any]:
     """Everything a command said, up to its end: channel 1 is its output, 2 its complaints, 3 how it ended."""
     said = {1: b"", 2: b"", 3: b""}
     while True:
@@ -178,7 +182,7 @@ def _conversation(stream, deadline, sock):
     return {"rc": rc, "out": out, "said": (complaint or why)[-400:]}
 
 
-def ended(status):
+def ended(status: dict[str, Any]) -> tuple[int | None, str]:
     """How a command ended, out of the status that channel 3 tells: its exit code, None where it never began; and why."""
     if status.get("status") == "Success":
         return 0, ""
@@ -187,7 +191,7 @@ def ended(status):
     return (int(codes[0]) if codes else None), status.get("message") or ""
 
 
-def _frame(stream):
+def _frame(stream: IO[bytes]) -> bytes | None:
     """The payload of the next data frame; None where the other side closed."""
     while True:
         head = stream.read(2)

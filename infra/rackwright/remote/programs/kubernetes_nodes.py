@@ -1,19 +1,25 @@
-"""Runs on a controller, beside `submit_side`, which calls it `jobs_side`: how the nodes are, by the API in the administrator's name.
+"""Run on the node, a controller, imported by job_submission: how the nodes are, by the API in the administrator's name.
 
-An ordinary user of a namespace sees neither nodes nor other people's pods. Sent as text with `pods_api`, standard library only.
+An ordinary user of a namespace sees neither nodes nor other people's pods. Python 3.9, standard library only.
 """
+
+from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
+from typing import Any
 
-from pods_api import ADMIN, Api
+from rackwright.remote.programs.kubernetes_client import ADMIN, Api
+
+Object = dict[str, Any]
 
 GPU = "nvidia.com/gpu"
 RUN = "rackwright-accept"
 """The label of whatever belongs to a run."""
 
 
-def states(request):
+def states(request: Object) -> dict[str, str]:
     """How the nodes are, in the words of sinfo, once they have ended what they were doing or had the time for it."""
     api, began = Api(os.environ.get("KUBECONFIG") or ADMIN), time.time()
     while True:
@@ -26,14 +32,14 @@ def states(request):
         time.sleep(0.5)
 
 
-def look(api, request):
+def look(api: Api, request: Object) -> dict[str, str]:
     """State by node, as it is now; a node that the cluster does not have is missing."""
     pods = api.get("/api/v1/pods?fieldSelector=status.phase!=Succeeded,status.phase!=Failed")["items"]
     nodes = {node["metadata"]["name"]: node for node in api.get("/api/v1/nodes")["items"]}
     return {name: state(nodes[name], request["taints"].get(name, ()), pods) for name in request["nodes"] if name in nodes}
 
 
-def state(node, planned, pods):
+def state(node: Object, planned: Sequence[str], pods: Sequence[Object]) -> str:
     """One node: whether it takes pods, and whose GPUs are taken on it."""
     name, conditions = node["metadata"]["name"], {one["type"]: one for one in node["status"].get("conditions") or []}
     ready = conditions.get("Ready") or {}
@@ -55,20 +61,20 @@ def state(node, planned, pods):
     return "completing none" if any(map(ours, here)) else "idle none"
 
 
-def ours(pod):
+def ours(pod: Object) -> bool:
     """Whether a run of the acceptance made it."""
     return RUN in (pod["metadata"].get("labels") or {})
 
 
-def gpus(pod):
+def gpus(pod: Object) -> int:
     """GPUs it holds."""
     wanted = (one.get("resources") or {} for one in pod["spec"]["containers"])
     return sum(int((one.get("requests") or one.get("limits") or {}).get(GPU, 0)) for one in wanted)
 
 
-def begin(_asked):
+def begin(_asked: Sequence[Object]) -> None:
     """Nobody sends jobs from here."""
 
 
-def end():
+def end() -> None:
     """Nothing was made."""

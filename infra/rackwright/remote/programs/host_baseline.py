@@ -1,7 +1,7 @@
-"""Runs on the node, as root: what it has, by kind, as one JSON object {kind: {name: value}}; what could not be read stands under `trouble`.
+"""Run on the node, as root: read its state by kind.
 
-Sent as text to the node's python3 (3.9 or newer, standard library only), because a node is not asked to have anything of ours. It reads
-and changes nothing, and no value holds a secret: of passwords only whether there is one, of files only a digest.
+Input: {}. Output: one JSON object {kind: {name: value}}; what could not be read stands under `trouble`. Nothing is changed, and no value
+holds a secret: of passwords only whether there is one, of files only a digest. Python 3.9, standard library only.
 """
 
 from __future__ import annotations
@@ -375,7 +375,7 @@ KINDS = {
 }  # fmt: skip
 
 
-def main() -> None:
+def main(_request: dict[str, Any]) -> dict[str, dict[str, str]]:
     """Everything, each kind for itself: what fails is named and takes nothing else with it."""
     os.environ.update(LC_ALL="C.UTF-8", PATH="/usr/sbin:/usr/bin:/sbin:/bin")
     told: dict[str, dict[str, str]] = {"trouble": {}}
@@ -384,8 +384,4 @@ def main() -> None:
             told[name] = look()
         except Exception as error:
             told["trouble"][name] = type(error).__name__ + ": " + str(error)
-    print(json.dumps(told))
-
-
-if __name__ == "__main__":
-    main()
+    return told

@@ -1,4 +1,4 @@
-def _launched(head, driver_file="/proc/driver/nvidia/version"):
+def _launched(head: str, driver_file: str = "/proc/driver/nvidia/version") -> None:
     # Put in front of every program that is sent to Slurm: who this task is, in the words of any launcher, and what it runs on.
     import json
     import os
@@ -17,7 +17,7 @@ def _launched(head, driver_file="/proc/driver/nvidia/version"):
         if theirs in environment:
             environment[name] = environment[theirs]
     environment.setdefault("MASTER_PORT", str(20000 + int(environment["JOB_ID"]) % 10000))
-    told = {name: int(environment[name]) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE")}
+    told: dict[str, object] = {name: int(environment[name]) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE")}
     told.update(job=environment["JOB_ID"], node=environment["NODE_NAME"], host=socket.gethostname(), uid=os.getuid())
     if told["LOCAL_RANK"] == 0:
         driver = None

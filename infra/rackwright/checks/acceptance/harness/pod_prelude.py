@@ -1,4 +1,4 @@
-def _launched(head, driver_file="/proc/driver/nvidia/version", last_words="/dev/termination-log"):
+def _launched(head: str, driver_file: str = "/proc/driver/nvidia/version", last_words: str = "/dev/termination-log") -> None:
     # Put in front of every program that runs in a pod: who this task is, in the words of any launcher, and what it runs on.
     import glob
     import json
@@ -9,21 +9,26 @@ def _launched(head, driver_file="/proc/driver/nvidia/version", last_words="/dev/
     import sys
     import threading
 
-    def spawned(count, first):
+    def spawned(count: int, first: int) -> int:
         # Tasks that share a pod's GPUs: this program again, once for each, every line with the rank of who said it.
         with open("/proc/self/cmdline") as file:
             command = file.read().split("\0")[:-1]
-        pipe = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE}
-        children = [subprocess.Popen(command, env=dict(os.environ, LOCAL_RANK=str(rank)), **pipe) for rank in range(count)]
+        children = [
+            subprocess.Popen(command, env=dict(os.environ, LOCAL_RANK=str(rank)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+            for rank in range(count)
+        ]
 
-        def hear(rank, child):
+        def hear(rank: int, child: "subprocess.Popen[bytes]") -> None:
+            assert child.stdout is not None
             for line in child.stdout:
                 sys.stdout.buffer.write(b"%d: " % (first + rank) + line.rstrip(b"\n") + b"\n")
                 sys.stdout.buffer.flush()
 
         heard = [threading.Thread(target=hear, args=pair) for pair in enumerate(children)]
-        [one.start() for one in heard]
-        [one.join() for one in heard]
+        for one in heard:
+            one.start()
+        for one in heard:
+            one.join()
         return max(abs(child.wait()) for child in children)
 
     environment = os.environ
@@ -40,7 +45,7 @@ def _launched(head, driver_file="/proc/driver/nvidia/version", last_words="/dev/
         environment["GPUS_VISIBLE"] = environment["NVIDIA_VISIBLE_DEVICES"]
     # Programs speak of nodes, and a pod's own name says nothing of where it is.
     socket.gethostname = lambda: environment["NODE_NAME"]
-    told = {name: int(environment[name]) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE")}
+    told: dict[str, object] = {name: int(environment[name]) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE")}
     told.update(job=environment["JOB_ID"], node=environment["NODE_NAME"], host=environment["HOST_ADDRESS"], uid=os.getuid())
     if told["LOCAL_RANK"] == 0:
         driver = None

@@ -1,11 +1,25 @@
-"""Runs on a controller: what a smoke run of pods asks of a node or a namespace, and the answers. Sent as text, standard library only."""
+"""Run on the node, imported by smoke_pods: what a smoke run of pods asks of a node or a namespace, and the answers.
+
+Python 3.9, standard library only.
+"""
+
+from __future__ import annotations
 
 import os
 import time
 import urllib.request
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
-import pods_made as made
-from pods_api import Refused
+from rackwright.remote.programs import pod_manifests as manifests
+from rackwright.remote.programs.kubernetes_client import Api, Refused
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from rackwright.remote.programs.smoke_pods import Run
+
+Object = dict[str, Any]
 
 BEHIND = 3
 """Pods behind the service: each more makes it less likely that a few calls meet all of them."""
@@ -22,7 +36,7 @@ _ALL = 8
 """Nodes up to which each asks every other."""
 
 
-def peers(place, count):
+def peers(place: int, count: int) -> list[int]:
     """Whom the node at a place asks: all others where they are few, else those at distances of powers of two, to both sides.
 
     >>> peers(1, 4), len(peers(0, 64))
@@ -35,7 +49,7 @@ def peers(place, count):
     return sorted(near - {place})
 
 
-def seen(pod):
+def seen(pod: Object | None) -> Object:
     """A pod in short: where it is, how far it came, and why no further."""
     if pod is None:
         return {"node": None, "phase": None, "why": "it is gone", "uid": None}
@@ -48,7 +62,7 @@ def seen(pod):
     }
 
 
-def why(status):
+def why(status: Object) -> str:
     """What keeps a pod from running, in the words of whoever knows."""
     said = [": ".join(filter(None, (status.get("reason"), status.get("message"))))] if status.get("message") else []
     for container in status.get("containerStatuses") or []:
@@ -59,22 +73,22 @@ def why(status):
     return "; ".join(said)[:400]
 
 
-def phase(pods, name):
+def phase(pods: dict[str, Object], name: str) -> Any:
     """How far a pod came."""
     return ((pods.get(name) or {}).get("status") or {}).get("phase")
 
 
-def waiting(pods, name):
+def waiting(pods: dict[str, Object], name: str) -> str:
     """Why the scheduler has no place for a pod; empty where it has one, or has not looked yet."""
     conditions = ((pods.get(name) or {}).get("status") or {}).get("conditions") or []
     found = [one for one in conditions if one["type"] == "PodScheduled" and one["status"] == "False"]
     return found[0].get("message") or "no reason given" if found and found[0].get("reason") == "Unschedulable" else ""
 
 
-def plain(run, node):
+def plain(run: Run, node: Object) -> Object:
     """A pod that asks for nothing, runs to its end and leaves a log: what it was given, where it ran."""
     name = "plain-" + node["name"]
-    refused = run.make(made.pod(name, ["devices"], run.request, node))
+    refused = run.make(manifests.pod(name, ["devices"], run.request, node))
     run.until(lambda pods: phase(pods, name) in ("Succeeded", "Failed"), 0 if refused else AT_MOST)
     told = seen(run.pods.get(name))
     log = run.log(name) if told["phase"] in ("Running", "Succeeded", "Failed") else {"text": "", "said": "it never ran"}
@@ -82,11 +96,11 @@ def plain(run, node):
     return dict(told, why=refused or told["why"], log=log)
 
 
-def network(run, node, others, behind, service, outside):
+def network(run: Run, node: Object, others: Sequence[str], behind: set[str], service: Object, outside: Future[Any]) -> Object:
     """A pod that answers, and what it reaches from where it is."""
     name = "answers-" + node["name"]
     labels = {"answers": "yes"} if name in behind else None
-    refused = run.make(made.pod(name, ["serve"], run.request, node, labels=labels))
+    refused = run.make(manifests.pod(name, ["serve"], run.request, node, labels=labels))
     if refused or not run.until(lambda pods: address(pods, name), AT_MOST):
         return {"pod": dict(seen(run.pods.get(name)), **({"why": refused} if refused else {}))}
     told = {"pod": seen(run.pods.get(name)), "version": run.inside(name, ["version"])}
@@ -102,7 +116,7 @@ def network(run, node, others, behind, service, outside):
     return told
 
 
-def looked_up(run, name, wanted, knows):
+def looked_up(run: Run, name: str, wanted: str, knows: float) -> Object:
     """What a pod is told of a name, asked again until then where it is told nothing."""
     told = run.inside(name, ["lookup", wanted])
     while told["rc"] not in (0, None) and time.monotonic() < knows:
@@ -111,25 +125,26 @@ def looked_up(run, name, wanted, knows):
     return told
 
 
-def address(pods, name):
+def address(pods: dict[str, Object], name: str) -> Any:
     """Where a pod answers; empty before it does."""
     return ((pods.get(name) or {}).get("status") or {}).get("podIP") if phase(pods, name) == "Running" else ""
 
 
-def reach(run, name, other):
+def reach(run: Run, name: str, other: str) -> Object:
     """What one pod gets from another by its address; rc None where the other does not run."""
     if not run.until(lambda pods: address(pods, other), AT_MOST):
         return {"rc": None, "out": "", "said": "no pod runs there"}
-    return run.inside(name, ["get", f"http://{address(run.pods, other)}:{made.PORT}/"])
+    return run.inside(name, ["get", f"http://{address(run.pods, other)}:{manifests.PORT}/"])
 
 
-def calls(run, name, where, behind):
+def calls(run: Run, name: str, where: str, behind: set[str]) -> Object:
     """Who answers behind the service's address: asked until all have, or often enough."""
     run.until(lambda pods: all(address(pods, one) for one in behind), AT_MOST)
-    found, said, asked, knows = set(), "", 0, time.monotonic() + run.left(KNOWN)
+    said, asked, knows = "", 0, time.monotonic() + run.left(KNOWN)
+    found: set[str] = set()
     while asked < CALLS or time.monotonic() < knows:
         asked += 1
-        told = run.inside(name, ["get", "--timeout", "2s", f"http://{where}:{made.PORT}/"])
+        told = run.inside(name, ["get", "--timeout", "2s", f"http://{where}:{manifests.PORT}/"])
         found |= {told["out"].strip()} if told["rc"] == 0 else set()
         said = said if told["rc"] == 0 else told["said"]
         if found >= behind or told["rc"] is None or (said and time.monotonic() > knows):
@@ -139,11 +154,12 @@ def calls(run, name, where, behind):
     return {"found": sorted(found), "behind": running, "said": said, "rc": told["rc"]}
 
 
-def port(run, where, number, behind):
+def port(run: Run, where: str, number: int, behind: set[str]) -> Object:
     """Who answers on the service's port of a node, asked from here until all have; and what went wrong once kube-proxy knew of it."""
     run.until(lambda pods: all(address(pods, one) for one in behind), AT_MOST)
     running = {one for one in behind if address(run.pods, one)}
-    found, said, calls, knows = set(), "", 0, time.monotonic() + run.left(KNOWN)
+    said, calls, knows = "", 0, time.monotonic() + run.left(KNOWN)
+    found: set[str] = set()
     while running - found and (calls < CALLS or time.monotonic() < knows) and not (said and time.monotonic() > knows):
         calls += 1
         try:
@@ -159,22 +175,22 @@ _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 """Asks without a proxy: what is asked is a node, and the answer must be its own."""
 
 
-def claimed(run):
+def claimed(run: Run) -> str:
     """A folder of the shared file system, and a claim on it; why it is not bound."""
     os.mkdir(run.folder)
     os.chmod(run.folder, 0o1777)
     volumes, claims = "/api/v1/persistentvolumes", run.path + "/persistentvolumeclaims"
     # In this order, each step seen through: where both sides bind at once, the control plane's own two workers trip over each other,
     # and look again only a quarter of a minute later.
-    uid = run.api.post(claims, made.claim(run.namespace))["metadata"]["uid"]
-    run.api.post(volumes, made.volume(run.namespace, run.folder, run.namespace, uid))
+    uid = run.api.post(claims, manifests.claim(run.namespace))["metadata"]["uid"]
+    run.api.post(volumes, manifests.volume(run.namespace, run.folder, run.namespace, uid))
     if not _comes_to_bound(run, volumes + "/" + run.namespace):
         return "the control plane takes no notice of the volume"
     run.api.touch(claims + "/shared")
     return "" if _comes_to_bound(run, claims + "/shared") else "the claim is not bound"
 
 
-def _comes_to_bound(run, path):
+def _comes_to_bound(run: Run, path: str) -> bool:
     """Whether a volume or a claim is bound in time."""
     ends = time.monotonic() + run.left(8)
     while time.monotonic() < ends:
@@ -184,15 +200,15 @@ def _comes_to_bound(run, path):
     return False
 
 
-def storage(run, node, neighbour, claim):
+def storage(run: Run, node: Object, neighbour: str, claim: Future[str]) -> Object:
     """A pod with the claim: it writes its own file and reads its neighbour's."""
     name, text = "shared-" + node["name"], "written on "
     planned = text + neighbour
-    refused = claim.result() or run.make(made.pod(name, ["sleep", "60"], run.request, node, claim="shared"))
+    refused = claim.result() or run.make(manifests.pod(name, ["sleep", "60"], run.request, node, claim="shared"))
     if refused or not run.until(lambda pods: phase(pods, name) == "Running", AT_MOST):
         return {"pod": dict(seen(run.pods.get(name)), **({"why": refused} if refused else {}))}
     wrote = run.inside(name, ["write", "/shared/from-" + node["name"], text + node["name"]])
-    told = {"rc": None, "out": "", "said": "its neighbour wrote nothing"}
+    told: Object = {"rc": None, "out": "", "said": "its neighbour wrote nothing"}
     run.until(lambda pods: phase(pods, "shared-" + neighbour) == "Running", AT_MOST)
     ends = time.monotonic() + run.left(8)
     while wrote["rc"] == 0 and time.monotonic() < ends:
@@ -203,7 +219,7 @@ def storage(run, node, neighbour, claim):
     return {"pod": seen(run.pods.get(name)), "wrote": wrote, "read": told, "neighbour": neighbour, "planned": planned}
 
 
-def gpus(run, node):
+def gpus(run: Run, node: Object) -> Object:
     """Two pods that take all GPUs of a node, one that must wait for them; then one that has all alone."""
     asked = {"first": node["first"], "second": node["gpus"] - node["first"]}
     names = {part: part + "-" + node["name"] for part in (*asked, "excess", "whole") if asked.get(part, 1)}
@@ -219,11 +235,11 @@ def gpus(run, node):
     return told
 
 
-def _taking(run, node, name, count):
-    return made.pod(name, ["sleep", "60"], run.request, node, gpus=count)
+def _taking(run: Run, node: Object, name: str, count: int) -> Object:
+    return manifests.pod(name, ["sleep", "60"], run.request, node, gpus=count)
 
 
-def _given(run, name, count, refused):
+def _given(run: Run, name: str, count: int, refused: str) -> Object:
     """What a running pod was given, by its own word."""
     told = seen(run.pods.get(name))
     if told["phase"] != "Running":
@@ -231,7 +247,7 @@ def _given(run, name, count, refused):
     return dict(told, asked=count, devices=run.inside(name, ["devices"]))
 
 
-def _excess(run, node, name, held):
+def _excess(run: Run, node: Object, name: str, held: Sequence[str]) -> Object:
     """One pod more than there are GPUs for; what the scheduler says of it."""
     if not all(phase(run.pods, one) == "Running" for one in held):
         return {"taken": False}
@@ -241,46 +257,47 @@ def _excess(run, node, name, held):
     return dict(seen(run.pods.get(name)), taken=taken, waits=refused or waiting(run.pods, name))
 
 
-def _whole(run, node, name):
+def _whole(run: Run, node: Object, name: str) -> Object:
     """One pod with all GPUs of the node, to its end."""
-    refused = run.make(made.pod(name, ["devices"], run.request, node, gpus=node["gpus"]))
+    refused = run.make(manifests.pod(name, ["devices"], run.request, node, gpus=node["gpus"]))
     run.until(lambda pods: phase(pods, name) in ("Succeeded", "Failed"), 0 if refused else AT_MOST)
     told = seen(run.pods.get(name))
     return dict(told, asked=node["gpus"], why=refused or told["why"], log=run.log(name) if told["phase"] == "Succeeded" else None)
 
 
-def namespace(run, planned, account):
+def namespace(run: Run, planned: Object, account: Callable[[Api, str], None]) -> Object:
     """A copy of a namespace of the plan: what its quota and its level of pod security let in. Nothing in it ever runs."""
     name = (run.namespace + "-" + planned["name"])[:63].rstrip("-")
     labels = dict(planned["labels"], **run.own)
-    run.api.post("/api/v1/namespaces", made.namespace(name, labels))
-    path, told = "/api/v1/namespaces/" + name, {"over": {}, "within": None, "privileged": None}
+    run.api.post("/api/v1/namespaces", manifests.namespace(name, labels))
+    path = "/api/v1/namespaces/" + name
+    told: Object = {"over": {}, "within": None, "privileged": None}
     account(run.api, name)
     if planned["level"] != "privileged":
-        told["privileged"] = sent(run, path, made.admitted("privileged", run.request, privileged=True))
+        told["privileged"] = sent(run, path, manifests.admitted("privileged", run.request, privileged=True))
     if planned["hard"]:
-        run.api.post(path + "/resourcequotas", made.quota(planned["hard"]))
+        run.api.post(path + "/resourcequotas", manifests.quota(planned["hard"]))
         ends = time.monotonic() + run.left(6)
         while not run.api.get(path + "/resourcequotas/quota").get("status", {}).get("hard") and time.monotonic() < ends:
             time.sleep(0.1)
-        told["within"] = sent(run, path, made.admitted("within", run.request))
-        for key, requests in made.beyond(planned["hard"]).items():
-            told["over"][key] = sent(run, path, made.admitted("over-{}".format(len(told["over"])), run.request, requests))
+        told["within"] = sent(run, path, manifests.admitted("within", run.request))
+        for key, requests in manifests.beyond(planned["hard"]).items():
+            told["over"][key] = sent(run, path, manifests.admitted("over-{}".format(len(told["over"])), run.request, requests))
         if not told["over"]:
             told["over"] = {key: _filled(run, path, int(value)) for key, value in planned["hard"].items() if int(value) <= MOST_PODS}
     return told
 
 
-def _filled(run, path, room):
+def _filled(run: Run, path: str, room: int) -> Object:
     """A namespace filled up with pods that never run, and one more; the one within has its place already."""
     for number in range(1, room):
-        told = sent(run, path, made.admitted(f"fills-{number}", run.request))
+        told = sent(run, path, manifests.admitted(f"fills-{number}", run.request))
         if not told["taken"]:
             return dict(told, said="pod {} of {}: {}".format(number + 1, room, told["said"]))
-    return sent(run, path, made.admitted("over", run.request))
+    return sent(run, path, manifests.admitted("over", run.request))
 
 
-def sent(run, path, pod):
+def sent(run: Run, path: str, pod: Object) -> Object:
     """Whether the API takes a pod, and what it says where it does not."""
     try:
         run.api.post(path + "/pods", pod)

@@ -1,22 +1,26 @@
-"""Runs on a node of Kubernetes: what answers it, and what lies in its files. Prints no key and no secret.
+"""Run on the node, of Kubernetes: query what answers it, and read what lies in its files.
 
-Sent as text, standard library only (Python 3.9 or newer). Nothing is written.
+Input: {"topic": a key of TOPICS, "arguments": [words]}.
+Output: what checks need of the answer to that topic, as JSON. Nothing is written, and no key and no secret is printed.
+Python 3.9, standard library only.
 """
+
+from __future__ import annotations
 
 import base64
 import calendar
 import concurrent.futures
 import glob
 import http.client
-import json
 import os
 import re
 import socket
 import ssl
 import stat
 import struct
-import sys
 import time
+from collections.abc import Iterator
+from typing import Any
 
 PATIENCE = 2 * int(os.environ.get("RACKWRIGHT_SLOWNESS") or 1)
 """Seconds for one answer; the round measures the node's slowness (docs/adr/0026)."""
@@ -36,9 +40,9 @@ VALIDITY = re.compile(rb"\x30[\x1e\x20\x22](?:\x17\x0d\d{12}|\x18\x0f\d{14})Z(?:
 """Validity of a certificate as DER has it: two times, of which the second is its end (RFC 5280, 4.1.2.5)."""
 
 
-def web(address, port, path, tls):
+def web(address: str, port: int, path: str, tls: ssl.SSLContext | None) -> str:
     """Status that a path is answered with, or why it is not."""
-    kind = http.client.HTTPSConnection if tls else http.client.HTTPConnection
+    kind: Any = http.client.HTTPSConnection if tls else http.client.HTTPConnection
     more = {"context": tls} if tls else {}
     connection = kind(address, port, timeout=PATIENCE, **more)
     try:
@@ -54,7 +58,7 @@ def web(address, port, path, tls):
         connection.close()
 
 
-def resolve(server, name):
+def resolve(server: str, name: str) -> str:
     """What a DNS server answers for the address of a name: the addresses, or why there are none (RFC 1035)."""
     question = b"".join(bytes([len(part)]) + part.encode() for part in name.split(".")) + b"\0" + struct.pack(">HH", 1, 1)
     number = os.getpid() & 0xFFFF
@@ -69,7 +73,7 @@ def resolve(server, name):
     return f"status {code}" if code else ", ".join(addresses(answer, 12 + len(question), count)) or "no address"
 
 
-def addresses(answer, at, count):
+def addresses(answer: bytes, at: int, count: int) -> Iterator[str]:
     """A records of an answer section that starts at an offset."""
     for _ in range(count):
         while answer[at] and answer[at] < 192:
@@ -81,7 +85,7 @@ def addresses(answer, at, count):
         at += 10 + length
 
 
-def answers(endpoint, service, dns, me):
+def answers(endpoint: str, service: str, dns: str, me: str) -> dict[str, str]:
     """What answers this node: the API by both ways, the kubelet, names."""
     trusting = ssl._create_unverified_context()  # Whoever answers a stranger is what is asked here, whatever it is called.
     verified = ssl.create_default_context(cafile=AUTHORITY)
@@ -103,7 +107,7 @@ def answers(endpoint, service, dns, me):
         return {name: one.result() for name, one in started.items()}
 
 
-def ends(text):
+def ends(text: bytes) -> int | None:
     """When the first certificate in a PEM text ends, in seconds since the epoch; null where there is none."""
     block = re.search(rb"-----BEGIN CERTIFICATE-----(.*?)-----END", text, re.DOTALL)
     found = VALIDITY.search(base64.b64decode(block[1])) if block else None
@@ -114,9 +118,10 @@ def ends(text):
     return calendar.timegm(time.strptime((century + (short or full)).decode(), "%Y%m%d%H%M%S"))
 
 
-def certificates():
+def certificates() -> dict[str, float | None]:
     """Seconds that each certificate still lasts, by path; null where it is unreadable."""
-    now, found = time.time(), {}
+    now = time.time()
+    found: dict[str, float | None] = {}
     for path in (path for pattern in CERTIFICATES for path in sorted(glob.glob(pattern))):
         with open(path, "rb") as stream:
             end = ends(stream.read())
@@ -130,7 +135,7 @@ def certificates():
     return found
 
 
-def private():
+def private() -> dict[str, list[int]]:
     """Owner and mode of each file that is for root alone."""
     found = {}
     for path in (path for pattern in (*PRIVATE, *KEYS) for path in sorted(glob.glob(pattern))):
@@ -139,7 +144,7 @@ def private():
     return found
 
 
-def files():
+def files() -> dict[str, Any]:
     """What lies in this node's files of Kubernetes."""
     plugins = sorted(name for name in os.listdir("/etc/cni/net.d") if name.endswith((".conf", ".conflist", ".json")))
     networks = {}
@@ -151,10 +156,9 @@ def files():
     return {"certificates": certificates(), "private": private(), "networks": networks, "static_pods": pods, "joined": joined}
 
 
-def main(topic, *words):
+TOPICS: dict[str, Any] = {"answers": answers, "files": files}
+
+
+def main(request: dict[str, Any]) -> Any:
     """Look at one topic."""
-    print(json.dumps({"answers": answers, "files": files}[topic](*words)))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+    return TOPICS[request["topic"]](*request.get("arguments", ()))

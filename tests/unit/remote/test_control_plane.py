@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rackwright.checks.cluster.harness import control_side
+from rackwright.remote.programs import control_plane
 
 
 @pytest.fixture
@@ -16,16 +16,16 @@ def test_a_log_that_began_a_moment_ago_is_read_with_the_one_before(log):
     (log.parent / "audit-2026-11-22T01-00-00.000.log").write_text("oldest\n")
     (log.parent / "audit-2026-11-23T01-00-00.000.log").write_text("asked\n")
     log.write_text("later\n")
-    assert control_side.log_end(str(log)) == (6, [b"asked", b"later"])
+    assert control_plane.log_end(str(log)) == (6, [b"asked", b"later"])
 
 
 def test_a_log_alone_is_read_alone(log):
     log.write_text("asked\n")
-    assert control_side.log_end(str(log)) == (6, [b"asked"])
+    assert control_plane.log_end(str(log)) == (6, [b"asked"])
 
 
 def test_of_a_long_log_the_end_is_read_and_nothing_before_it(log, monkeypatch):
-    monkeypatch.setattr(control_side, "TAIL", 12)
+    monkeypatch.setattr(control_plane, "TAIL", 12)
     (log.parent / "audit-2026-11-23T01-00-00.000.log").write_text("before\n")
     log.write_text("one\ntwo\nthree\nfour\n")
-    assert control_side.log_end(str(log)) == (19, [b"three", b"four"])
+    assert control_plane.log_end(str(log)) == (19, [b"three", b"four"])

@@ -1,7 +1,12 @@
-"""Runs on a controller: its etcd, its static pods, its audit log, and how secrets lie in etcd. Prints no secret's contents.
+"""Run on the node, a controller: query its etcd, its static pods, its audit log, and how secrets lie in etcd.
 
-Sent as text, standard library only (Python 3.9 or newer). Nothing is written, but that the API server notes down being asked.
+Input: {"topic": a key of TOPICS}.
+Output: what checks need of the answer to that topic, as JSON. Nothing is written, but that the API server notes down being asked, and no
+secret's contents are printed.
+Python 3.9, standard library only.
 """
+
+from __future__ import annotations
 
 import base64
 import glob
@@ -13,6 +18,7 @@ import re
 import ssl
 import sys
 import time
+from typing import Any
 
 PKI = "/etc/kubernetes/pki"
 STAMP = "/etc/kubernetes/rackwright/applied.json"
@@ -26,14 +32,14 @@ SECRETS = b"/registry/secrets/"
 AT_ONCE = 500
 
 
-def etcd_context():
+def etcd_context() -> ssl.SSLContext:
     """TLS as the API server has it towards etcd."""
     made = ssl.create_default_context(cafile=PKI + "/etcd/ca.crt")
     made.load_cert_chain(PKI + "/apiserver-etcd-client.crt", PKI + "/apiserver-etcd-client.key")
     return made
 
 
-def post(connection, path, **body):
+def post(connection: http.client.HTTPSConnection, path: str, **body: Any) -> Any:
     """etcd's own JSON gateway (etcd.io/docs/v3.6/dev-guide/api_grpc_gateway)."""
     connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
     answer = connection.getresponse()
@@ -43,7 +49,7 @@ def post(connection, path, **body):
     return json.loads(text)
 
 
-def stranger():
+def stranger() -> str:
     """What etcd says to one without a certificate."""
     connection = http.client.HTTPSConnection("127.0.0.1", 2379, context=ssl._create_unverified_context(), timeout=PATIENCE)
     try:
@@ -55,7 +61,7 @@ def stranger():
         connection.close()
 
 
-def etcd():
+def etcd() -> dict[str, Any]:
     """This controller's member, the members it knows, alarms, and whether a majority answers."""
     connection = http.client.HTTPSConnection("127.0.0.1", 2379, context=etcd_context(), timeout=PATIENCE)
     try:
@@ -82,10 +88,12 @@ def etcd():
     }
 
 
-def stored():
+def stored() -> dict[str, Any]:
     """How each secret lies in etcd: by what its value begins with, how many, and where those in clear are."""
     connection = http.client.HTTPSConnection("127.0.0.1", 2379, context=etcd_context(), timeout=PATIENCE)
-    kinds, clear, at = {}, [], SECRETS
+    kinds: dict[str, int] = {}
+    clear: list[str] = []
+    at = SECRETS
     end = base64.b64encode(SECRETS[:-1] + b"0").decode()
     while True:
         page = post(connection, "/v3/kv/range", key=base64.b64encode(at).decode(), range_end=end, limit=AT_ONCE)
@@ -101,7 +109,7 @@ def stored():
         at = base64.b64decode(found[-1]["key"]) + b"\0"
 
 
-def provider():
+def provider() -> str:
     """By what the running API server would encrypt the next secret."""
     for path in glob.glob("/proc/[0-9]*/cmdline"):
         try:
@@ -118,12 +126,12 @@ def provider():
     return "none: no API server runs"
 
 
-def secrets():
+def secrets() -> dict[str, Any]:
     """Secrets at rest."""
     return {**stored(), "next": provider()}
 
 
-def digest(path):
+def digest(path: str) -> str:
     """Of a file's bytes; empty where it is missing."""
     try:
         with open(path, "rb") as stream:
@@ -132,7 +140,7 @@ def digest(path):
         return ""
 
 
-def manifests():
+def manifests() -> dict[str, str]:
     """Each static pod's manifest beside the one that kubeadm wrote last."""
     with open(STAMP) as stream:
         stamped = json.load(stream)
@@ -145,7 +153,7 @@ def manifests():
     }
 
 
-def tail(path):
+def tail(path: str) -> tuple[int, list[bytes]]:
     """A file's size, and the whole lines among its last bytes."""
     with open(path, "rb") as stream:
         size = stream.seek(0, os.SEEK_END)
@@ -153,20 +161,21 @@ def tail(path):
         return size, stream.read().splitlines()[1 if size > TAIL else 0 :]
 
 
-def log_end(path):
+def log_end(path: str) -> tuple[int, list[bytes]]:
     """The same of a log; where it was begun anew and holds little yet, with the lines that lie under another name now."""
     size, lines = tail(path)
     before = sorted(glob.glob(path.replace(".log", "-*.log"))) if size < TAIL else []
     return size, (tail(before[-1])[1] if before else []) + lines
 
 
-def audit():
+def audit() -> dict[str, Any]:
     """Ask as nobody for secrets, which is refused and must be noted down; then what the log's end holds."""
     tls, mark = ssl._create_unverified_context(), "rackwright-" + os.urandom(8).hex()
     connection = http.client.HTTPSConnection("127.0.0.1", 6443, context=tls, timeout=PATIENCE)
     connection.request("GET", "/api/v1/namespaces/kube-system/secrets", headers={"User-Agent": mark})
     connection.getresponse().read()
-    size, lines, noted, ends = 0, [], False, time.monotonic() + PATIENCE
+    size, noted, ends = 0, False, time.monotonic() + PATIENCE
+    lines: list[bytes] = []
     while not noted and time.monotonic() < ends:  # The answer comes first, the line after it.
         time.sleep(0.05)
         size, lines = log_end(AUDIT)
@@ -180,13 +189,12 @@ def audit():
     return {"noted": noted, "size": size, "lines": len(lines), "told": told[-5:]}
 
 
-def main(topic):
-    """Look at one topic."""
-    print(json.dumps({"etcd": etcd, "secrets": secrets, "manifests": manifests, "audit": audit}[topic]()))
+TOPICS = {"etcd": etcd, "secrets": secrets, "manifests": manifests, "audit": audit}
 
 
-if __name__ == "__main__":
+def main(request: dict[str, Any]) -> dict[str, Any]:
+    """Query one topic; where there is no answer, end with the reason."""
     try:
-        main(*sys.argv[1:])
+        return TOPICS[request["topic"]]()
     except (OSError, ValueError, KeyError, http.client.HTTPException) as trouble:
         sys.exit(str(trouble) or repr(trouble))

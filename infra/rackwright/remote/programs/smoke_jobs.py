@@ -1,7 +1,10 @@
-"""Runs on a node from which jobs are submitted, as one of the plan's users: a few short jobs at once, and what became of them.
+"""Run on the node from which jobs are submitted, as one of the plan's users: a few short jobs at once, and what became of them.
 
-Sent as text, standard library only. It takes idle nodes alone, and it takes back what it started when its time is up.
+Input: the request of rackwright.checks.cluster.probes.smoke, or {"remove": folder}. Output: one JSON document; nothing for `remove`.
+It takes idle nodes alone, and it takes back what it started when its time is up. Python 3.9, standard library only.
 """
+
+from __future__ import annotations
 
 import concurrent.futures
 import json
@@ -10,8 +13,9 @@ import pwd
 import shutil
 import signal
 import subprocess
-import sys
 import time
+from collections.abc import Sequence
+from typing import Any
 
 TASK = """
 import errno, fcntl, glob, json, os, socket, sys, time
@@ -96,10 +100,10 @@ echo "BATCH $SLURM_JOB_ID $(hostname) $(id -un)"
 
 
 SLOWNESS = int(os.environ.get("RACKWRIGHT_SLOWNESS", "1"))
-"""The factor by which this node's time limits grow (node_side.py)."""
+"""The factor by which this node's time limits grow (commands.py)."""
 
 
-def run(argv, limit, stdin=None):
+def run(argv: Sequence[str], limit: float, stdin: bytes | None = None) -> tuple[int, str, str]:
     """A command to its end, or stopped the way that makes srun cancel its job."""
     limit *= SLOWNESS
     child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=os.setsid)
@@ -118,7 +122,7 @@ def run(argv, limit, stdin=None):
     return child.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
 
 
-def states(nodes):
+def states(nodes: Sequence[str]) -> dict[str, str]:
     """State by node, as the scheduler has it now."""
     rc, out, err = run(["sinfo", "-h", "-N", "-n", ",".join(nodes), "-o", "%N %T %E"], 10)
     if rc:
@@ -128,7 +132,7 @@ def states(nodes):
     return {name: "idle none" if name in late else state for name, state in found.items()}
 
 
-def jobs_of(node, state):
+def jobs_of(node: str, state: str) -> list[str]:
     """Jobs that are on a node, or may wait for it where it is planned for one; the state itself where others' jobs are not shown."""
     _, config, _ = run(["scontrol", "show", "config"], 10)
     private = [line for line in config.splitlines() if line.split("=")[0].strip() == "PrivateData"]
@@ -141,7 +145,7 @@ def jobs_of(node, state):
     return [line.split()[0] for line in out.splitlines() if line.split()[1:] and line.split()[1] in ON_NODES]
 
 
-def settled(nodes, seconds, completing=0):
+def settled(nodes: Sequence[str], seconds: float, completing: float = 0) -> dict[str, str]:
     """States once all nodes are idle, or when the time is up: a job that has just ended keeps its node for a moment.
 
     `completing`: how long it may take as long as a node does nothing else but to end a job.
@@ -157,7 +161,9 @@ def settled(nodes, seconds, completing=0):
     return found
 
 
-def srun(part, gpus, folder, request, meeting="", me="", other=""):
+def srun(
+    part: dict[str, Any], gpus: int, folder: str | None, request: dict[str, Any], meeting: str = "", me: str = "", other: str = ""
+) -> dict[str, Any]:
     """One job over all nodes of a part, with so many GPUs per node; what its tasks said. With `other`, it waits to see that job run."""
     command = ["srun", "--job-name=rackwright-smoke", "--partition=" + part["partition"], "--nodelist=" + ",".join(part["nodes"])]
     command += [f"--nodes={len(part['nodes'])}", "--ntasks-per-node=1", "--cpus-per-task=1", f"--mem={MEMORY}", "--kill-on-bad-exit"]
@@ -171,7 +177,7 @@ def srun(part, gpus, folder, request, meeting="", me="", other=""):
     return {"asked": gpus, "nodes": part["nodes"], "rc": rc, "tasks": said, "said": err.strip()[-2000:]}
 
 
-def batch(part, folder, request):
+def batch(part: dict[str, Any], folder: str, request: dict[str, Any]) -> dict[str, Any]:
     """A batch job whose output goes to the shared file system, read back here."""
     output = os.path.join(folder, "batch.out")
     command = [
@@ -198,15 +204,16 @@ def batch(part, folder, request):
     return {"rc": 0, "job": out.strip(), "output": text.strip(), "said": err.strip()[-400:]}
 
 
-def accounts(jobs, seconds):
+def accounts(jobs: Sequence[str], seconds: float) -> dict[str, Any]:
     """What accounting has of the jobs, once it has their end or when its time is up."""
-    deadline, lines = time.monotonic() + seconds * SLOWNESS, []
+    deadline = time.monotonic() + seconds * SLOWNESS
+    lines: list[dict[str, str]] = []
     fields = ("JobID", "State", "User", "NNodes", "AllocTRES", "ExitCode")
     while jobs:
         rc, out, err = run(["sacct", "-nXP", "-j", ",".join(jobs), "-o", ",".join(fields)], 10)
         if rc:
             return {"rc": rc, "jobs": [], "said": err.strip()[-400:]}
-        lines = [dict(zip(fields, line.split("|"), strict=False)) for line in out.splitlines()]
+        lines = [dict(zip(fields, line.split("|"))) for line in out.splitlines()]
         if len(lines) >= len(jobs) and all(line["State"] not in ("RUNNING", "PENDING", "COMPLETING") for line in lines):
             break
         if time.monotonic() > deadline:
@@ -215,7 +222,7 @@ def accounts(jobs, seconds):
     return {"rc": 0, "jobs": lines, "said": ""}
 
 
-def idle_parts(request, found):
+def idle_parts(request: dict[str, Any], found: dict[str, str]) -> list[dict[str, Any]]:
     """The parts of the plan, reduced to nodes that are idle now."""
     parts = []
     for part in request["parts"]:
@@ -225,7 +232,7 @@ def idle_parts(request, found):
     return parts
 
 
-def smoke(request):
+def smoke(request: dict[str, Any]) -> dict[str, Any]:
     """All jobs of one smoke run."""
     found = settled([name for part in request["parts"] for name in part["nodes"]], request["settle_seconds"])
     parts = idle_parts(request, found)
@@ -255,23 +262,19 @@ def smoke(request):
     return {"states": found, "jobs": jobs, "batch": batched, "accounts": accounted, "folder": folder, "records": request["records"]}
 
 
-def remove(folder):
+def remove(folder: str) -> None:
     """Take back the run's folder. Files are emptied first, because some file systems keep deleted ones for a while."""
     for name in os.listdir(folder):
         open(os.path.join(folder, name), "w").close()
     shutil.rmtree(folder)
 
 
-def main(request):
-    """Do it as the user who runs this, and print what happened."""
+def main(request: dict[str, Any]) -> dict[str, Any] | None:
+    """Do it as the user who runs this, and return what happened."""
     user = pwd.getpwuid(os.getuid())
     os.environ.update(HOME=user.pw_dir, USER=user.pw_name, LOGNAME=user.pw_name)
     os.chdir("/")
     if "remove" in request:
         remove(request["remove"])
-        return
-    print(json.dumps(smoke(request)))
-
-
-if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
+        return None
+    return smoke(request)
