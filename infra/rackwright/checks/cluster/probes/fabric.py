@@ -60,7 +60,7 @@ def _port(name: str, block: str) -> Port:
         physical=said["Physical state"],
         rate_gbps=float(said["Rate"].split()[0]),
         manager=int(said["SM lid"]),
-        link_layer=LINK_LAYERS.get(layer, layer),
+        link_layer=str(LINK_LAYERS.get(layer, layer)),
         guid=int(said["Port GUID"], 16),
         virtual=kind is not None and kind[1] in VIRTUAL_TYPES,
     )
