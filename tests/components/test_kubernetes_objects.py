@@ -215,7 +215,7 @@ def test_missing_plugin_of_applied_objects_is_error(bare: dict[str, str]) -> Non
     """Otherwise, the role would apply them, and the engine would delete the objects that the program no longer declares."""
     paths.prepare("lab-k8s")
     paths.api_tunnel("lab-k8s").write_text("{}")
-    with pytest.raises(pulumi.RunError, match="it made the objects of this cluster"):
+    with pytest.raises(pulumi.RunError, match="it created the objects of this cluster"):
         kubernetes.resolve_object_owner(by(ObjectApplier.PULUMI), bare)
 
 
