@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cluster.harness.cells import Unread
-from cluster.probes.identity import CLOCK, HOSTS, IDENTITY, INODES, MEMORY, NETWORK, REBOOT, RESOLVED, SPACE, SYSTEM
+from cluster.probes.identity import CLOCK, HOSTS, IDENTITY, INODES, MEMORY, NETWORK, REBOOT, RESOLVED, SPACE, SYSTEM, THREADS
 from cluster.probes.neighbours import WAYS
 from rackwright.errors import UndeterminedError
 
@@ -117,6 +117,12 @@ def test_no_packet_loss(ask, expect, limit):
         raise UndeterminedError("the node could not send all pings in time; missing replies may still be in flight")
     found = ", ".join(f"{way.lost:.0f} % on the round trip to {way.address}" for way in heard)
     expect(found, f"at most {limit:g} %", holds=min(way.lost for way in heard) <= limit)
+
+
+def test_threads_match_plan(node, ask, expect):
+    """A firmware update can switch simultaneous multithreading on or off: Slurm then drains the node, or jobs share cores."""
+    found = ask(THREADS)
+    expect(found.described, str(node.threads_per_core), holds=found.per_core == (node.threads_per_core,))
 
 
 def test_memory_matches_plan(node, ask, expect, limit):

@@ -75,6 +75,7 @@ class Feature(StrEnum):
     JOBS_SHARE = "jobs-share"
     JOBS_ON_FABRIC = "jobs-on-fabric"
     TUNING = "tuning"
+    THREADS = "threads"
     USER_GROUPS = "user-groups"
     KUBERNETES = "kubernetes"
     KUBERNETES_GPUS = "kubernetes-gpus"

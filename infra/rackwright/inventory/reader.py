@@ -127,6 +127,7 @@ class Inventory:
             Feature.ADDON_HOOKS: bool(addons & {"jobset", "kueue"}),
             Feature.QUEUES: "kueue" in addons,
             Feature.MEASUREMENTS: "metrics-server" in addons,
+            Feature.THREADS: any(node.get("threads_per_core") for node in nodes),
             Feature.TUNING: any("tuning" in node.get("features", ()) for node in nodes),
         }
         return frozenset(feature for feature, present in has.items() if present)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -56,6 +56,11 @@ class Group(ConfigModel):
         default=(), description="Roles of the nodes. Default: the group's name, if it is a role."
     )
     cpus: Annotated[int | None, UpdatePolicy.RESTART] = Field(default=None, ge=1, description="Logical CPUs per node.")
+    threads_per_core: Annotated[Literal[1, 2] | None, UpdatePolicy.RESTART, OnTarget(aws=UpdatePolicy.FORBIDDEN)] = Field(
+        default=None,
+        description="Online threads of each core: 1 if simultaneous multithreading (SMT) is off, 2 if it is on. `cpus` counts threads. "
+        "On aws, instances are launched with it; on hosts, a check compares it. Default: the instance type's; on hosts, not compared.",
+    )
     memory: Annotated[Bytes | None, UpdatePolicy.RESTART] = Field(default=None, description="Memory per node, for example 2GiB.")
     gpus: Annotated[Gpus | None, UpdatePolicy.RESTART, OnTarget(lab=UpdatePolicy.REPLACE)] = Field(
         default=None, description="GPUs per node."

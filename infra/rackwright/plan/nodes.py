@@ -45,6 +45,7 @@ def _node(
         fqdn=f"{member.name}.{domain}",
         **_place(cluster, stack, member, block),
         cpus=member.cpus,
+        threads_per_core=member.threads_per_core,
         memory_mib=mebibytes(member.memory),
         gpus=_gpus(cluster, member.gpus),
         neuron_devices=_neuron_devices(cluster, member),

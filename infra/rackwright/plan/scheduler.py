@@ -80,6 +80,7 @@ def _scheduled(node: PlanNode) -> SchedulerNode:
     return SchedulerNode(
         name=node.name,
         cpus=node.cpus,
+        threads_per_core=node.threads_per_core,
         memory_mib=node.memory_mib,
         gpus=node.gpus.count if node.gpus else 0,
         gpu_type=node.gpus.model if node.gpus else None,

@@ -60,6 +60,8 @@ class PlanNode(ConfigModel):
     ssh_port: int
     """Where its SSH server listens, as the nodes see it."""
     cpus: int
+    threads_per_core: int | None = None
+    """Online threads of each core; None where the stack file does not declare it."""
     memory_mib: int
     gpus: NodeGpu | None
     neuron_devices: int = 0
@@ -143,6 +145,8 @@ class SchedulerNode(ConfigModel):
 
     name: str
     cpus: int
+    threads_per_core: int | None = None
+    """None where the stack file does not declare it: Slurm then takes each CPU for a core."""
     memory_mib: int
     gpus: int
     gpu_type: str | None
