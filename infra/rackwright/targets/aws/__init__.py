@@ -15,6 +15,7 @@ from rackwright.targets.aws.identity import profiles
 from rackwright.targets.aws.limits import limits
 from rackwright.targets.aws.network import network
 from rackwright.targets.aws.nodes import node
+from rackwright.targets.aws.offerings import require_offered
 from rackwright.targets.aws.storage import file_systems, volumes
 
 __all__ = ["build"]
@@ -22,6 +23,7 @@ __all__ = ["build"]
 
 def build(plan: Plan, access_key: pulumi.Input[str]) -> TargetResult:
     """A network with its ways in and out, a placement and a template for each group, an instance for each node, also one that is out."""
+    require_offered(plan)
     site = account(plan)
     wires = network(site)
     shared = file_systems(site, wires)
