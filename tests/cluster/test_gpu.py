@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cluster.harness.cells import Unread, read_values
 from cluster.probes.gpu import DEVICES, GPUS, REPAIRS, XIDS, clock_faults, is_a_programs, is_of_nvswitch
+from cluster.probes.mig import MIG, described
 from rackwright.errors import UndeterminedError
 
 
@@ -90,6 +91,15 @@ def test_not_throttled(ask, expect):
 def test_persistence_mode_enabled(ask, expect):
     """Without persistence mode the first program of each job waits for GPU initialisation, and settings are lost between jobs."""
     expect(_faults(ask(GPUS), lambda gpu: _unless(gpu.persistent, lambda persistent: "" if persistent else "off")), {})
+
+
+def test_mig_matches_plan(node, ask, expect):
+    """The driver forgets instances at every boot: jobs that request one then fail, or get a whole GPU.
+
+    The order of the GPUs is not compared: nvidia-smi numbers them by address, the plan by device file.
+    """
+    planned = sorted(described(tuple(one.profile for one in gpu)) for gpu in node.gpus.mig)
+    expect(sorted(gpu.described for gpu in ask(MIG)), planned)
 
 
 def test_devices_are_distinct(node, ask, expect):

@@ -200,6 +200,27 @@ def test_users_add_lines_to_slurm_conf_and_let_slurmd_find_the_gpus() -> None:
     assert "\nAutoDetect=nvidia\n" in rendered(CLUSTERS["lab"], "slurm_controller", "etc/slurm/gres.conf", **given)
 
 
+def test_mig_instances_are_types_of_their_own() -> None:
+    """One GPU in two instances, one whole: each instance is one GRES of several device files (gres.conf(5): MultipleFiles)."""
+    cluster = lab("debian-13")
+    instance = {"type": "h100_3g.40gb", "gpu": 0}
+    gres = [{**instance, "instance": 0}, {**instance, "instance": 1}, {"type": "h100", "gpu": 1, "instance": None}]
+    cluster["cluster"]["scheduler"]["nodes"][0] |= {"gpus": 3, "gpu_type": None, "gres": gres}
+    slurm = rendered(cluster, "slurm_controller", "etc/slurm/slurm.conf")
+    assert "CPUs=8 RealMemory=2048 Gres=gpu:h100:1,gpu:h100_3g.40gb:2 State=UNKNOWN" in slurm
+    assert "RealMemory=2048 Gres=gpu:h100:8 State=UNKNOWN" in slurm
+    assert "\nAccountingStorageTRES=gres/gpu,gres/gpu:h100,gres/gpu:h100_3g.40gb\n" in slurm
+    assert rendered(cluster, "slurm_controller", "etc/slurm/gres.conf").splitlines()[1:] == [
+        *(
+            f"NodeName=worker0 Name=gpu Type=h100_3g.40gb "
+            f"MultipleFiles=/dev/nvidia0,/run/rackwright/mig/gpu-instance0-{one},/run/rackwright/mig/compute-instance0-{one}"
+            for one in (0, 1)
+        ),
+        "NodeName=worker0 Name=gpu Type=h100 File=/dev/nvidia1",
+        "NodeName=worker1 Name=gpu Type=h100 File=/dev/nvidia[0-7]",
+    ]
+
+
 def test_a_power_request_is_one_file_per_node_and_replaces_the_opposite_one(tmp_path: Path) -> None:
     """The seam to whoever runs the machines."""
     program = rendered(CLUSTERS["lab-power-saving"], "slurm_controller", "usr/local/libexec/rackwright/slurm-power")

@@ -63,6 +63,8 @@ class Feature(StrEnum):
     NEURON = "neuron"
     GPUS = "gpus"
     SHARED_GPUS = "shared-gpus"
+    WHOLE_GPUS = "whole-gpus"
+    MIG = "mig"
     GPU_SOFTWARE = "gpu-software"
     NVSWITCH = "nvswitch"
     DCGM = "dcgm"

@@ -25,6 +25,8 @@ def expand_groups(cluster: Cluster, nodes: Sequence[PlanNode], storage: Sequence
     members |= {
         "smt": lambda node: node.threads_per_core is not None,
         "gpu": lambda node: node.gpus is not None,
+        "gpu_whole": lambda node: node.gpus is not None and not any(node.gpus.mig),
+        "mig": lambda node: node.gpus is not None and any(node.gpus.mig),
         "gpu_software": lambda node: _gets_software(cluster, node),
         "nvswitch": lambda node: _gets_software(cluster, node) and node.gpus is not None and node.gpus.nvswitch,
         "fabric": lambda node: bool(node.rails),

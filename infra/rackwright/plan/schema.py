@@ -28,6 +28,14 @@ from rackwright.plan.kubernetes.schema import Kubernetes
 from rackwright.plan.software import SoftwareStack
 
 
+class MigInstance(ConfigModel):
+    """An instance on a GPU that MIG divides."""
+
+    profile: str
+    start: int
+    """Memory slice at which it begins."""
+
+
 class NodeGpu(ConfigModel):
     """The GPUs of one node."""
 
@@ -42,6 +50,8 @@ class NodeGpu(ConfigModel):
     nvswitch: bool
     """Whether they are joined by NVSwitch and need Fabric Manager."""
     simulated: bool
+    mig: tuple[tuple[MigInstance, ...], ...] = ()
+    """Instances of each GPU by the number of its device file, none of a whole GPU; empty where MIG is not managed."""
 
 
 class PlanNode(ConfigModel):
@@ -140,6 +150,17 @@ class Storage(ConfigModel):
     """What AWS is asked for, where it runs the file system."""
 
 
+class GpuGres(ConfigModel):
+    """A GPU, or an instance of one, as Slurm allocates it on a node with MIG."""
+
+    type: str
+    """h100 or h100_3g.40gb."""
+    gpu: int
+    """Number of the device file."""
+    instance: int | None
+    """Number of the instance on its GPU; None for a whole GPU."""
+
+
 class SchedulerNode(ConfigModel):
     """A worker as the scheduler counts it."""
 
@@ -149,7 +170,11 @@ class SchedulerNode(ConfigModel):
     """None where the stack file does not declare it: Slurm then takes each CPU for a core."""
     memory_mib: int
     gpus: int
+    """GPUs that jobs can request; on a node with MIG, instances and whole GPUs."""
     gpu_type: str | None
+    """None on a node with MIG, whose types `gres` lists."""
+    gres: tuple[GpuGres, ...] = ()
+    """Every GPU and instance of a node with MIG; empty on all others."""
 
 
 class Partition(ConfigModel):
