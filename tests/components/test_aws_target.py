@@ -140,6 +140,29 @@ def test_capacity_block_has_own_market_without_placement_group() -> None:
     assert not template.get("placement") and not recording.of("aws:ec2/placementGroup:PlacementGroup")
 
 
+def with_threads(stack: str, **threads: int) -> Plan:
+    """A committed stack whose groups have that many threads per core."""
+    cluster = load_stack(paths.stack_file(stack)).cluster
+    assert cluster is not None
+    groups = {name: group.model_copy(update={"threads_per_core": threads.get(name)}) for name, group in cluster.groups.items()}
+    return expand(cluster.model_copy(update={"groups": groups}), stack)
+
+
+@pytest.mark.parametrize(("stack", "template", "cores"), [("aws-budget", "worker-template", 2), ("aws-p5", "worker1-template", 96)])
+def test_group_without_second_threads_keeps_all_cores(stack: str, template: str, cores: int) -> None:
+    """EC2 takes the threads with the number of cores only; the plan counts what is left."""
+    plan = with_threads(stack, worker=1)
+    recording = built(plan)
+    assert told(recording.of(_TEMPLATE)[template]["cpuOptions"]) == {"coreCount": cores, "threadsPerCore": 1}
+    assert {node.cpus for node in plan.nodes if node.group == "worker"} == {cores}
+    assert all(not inputs.get("cpuOptions") for name, inputs in recording.of(_TEMPLATE).items() if not name.startswith("worker"))
+
+
+def test_threads_of_the_type_need_no_cpu_options() -> None:
+    recording = built(with_threads("aws-budget", worker=2, login=2))
+    assert [inputs.get("cpuOptions") for inputs in recording.of(_TEMPLATE).values()] == [None, None]
+
+
 def test_spot_workers_are_one_time_requests() -> None:
     market = recorded("aws-budget").of(_TEMPLATE)["worker-template"]["instanceMarketOptions"]
     assert (market["marketType"], told(market["spotOptions"])) == (

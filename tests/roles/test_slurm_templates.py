@@ -79,8 +79,8 @@ def mixed() -> dict[str, Any]:
     names = ["ctl0", "ctl1", "big0", "small0", "cpu0"]
     nodes = [
         {"name": "big0", "cpus": 192, "memory_mib": 2060000, "gpus": 8, "gpu_type": "h100"},
-        {"name": "small0", "cpus": 2, "memory_mib": 32000, "gpus": 1, "gpu_type": "l4"},
-        {"name": "cpu0", "cpus": 64, "memory_mib": 256000, "gpus": 0, "gpu_type": None},
+        {"name": "small0", "cpus": 2, "threads_per_core": 1, "memory_mib": 32000, "gpus": 1, "gpu_type": "l4"},
+        {"name": "cpu0", "cpus": 64, "threads_per_core": 2, "memory_mib": 256000, "gpus": 0, "gpu_type": None},
     ]
     partitions = [
         {"name": "gpu", "nodes": ["big0", "small0"], "default": True, "max_time": 2 * 86400 + 3 * 3600 + 4 * 60 + 5},
@@ -239,6 +239,27 @@ def test_buffer_pool_is_what_slurmdbd_recommends_where_it_fits(memory_mib: int, 
     cluster["nodes"]["controller"]["memory_mib"] = memory_mib
     text = rendered(cluster, "slurmdbd", "etc/mysql/mariadb.conf.d/90-rackwright.cnf")
     assert f"\ninnodb_buffer_pool_size = {pool_mib}M\n" in text
+
+
+def test_mig_instances_are_types_of_their_own() -> None:
+    """One GPU in two instances, one whole: each instance is one GRES of several device files (gres.conf(5): MultipleFiles)."""
+    cluster = lab("debian-13")
+    instance = {"type": "h100_3g.40gb", "gpu": 0}
+    gres = [{**instance, "instance": 0}, {**instance, "instance": 1}, {"type": "h100", "gpu": 1, "instance": None}]
+    cluster["cluster"]["scheduler"]["nodes"][0] |= {"gpus": 3, "gpu_type": None, "gres": gres}
+    slurm = rendered(cluster, "slurm_controller", "etc/slurm/slurm.conf")
+    assert "CPUs=8 RealMemory=2048 Gres=gpu:h100:1,gpu:h100_3g.40gb:2 State=UNKNOWN" in slurm
+    assert "RealMemory=2048 Gres=gpu:h100:8 State=UNKNOWN" in slurm
+    assert "\nAccountingStorageTRES=gres/gpu,gres/gpu:h100,gres/gpu:h100_3g.40gb\n" in slurm
+    assert rendered(cluster, "slurm_controller", "etc/slurm/gres.conf").splitlines()[1:] == [
+        *(
+            f"NodeName=worker0 Name=gpu Type=h100_3g.40gb "
+            f"MultipleFiles=/dev/nvidia0,/run/rackwright/mig/gpu-instance0-{one},/run/rackwright/mig/compute-instance0-{one}"
+            for one in (0, 1)
+        ),
+        "NodeName=worker0 Name=gpu Type=h100 File=/dev/nvidia1",
+        "NodeName=worker1 Name=gpu Type=h100 File=/dev/nvidia[0-7]",
+    ]
 
 
 def test_a_power_request_is_one_file_per_node_and_replaces_the_opposite_one(tmp_path: Path) -> None:

@@ -105,6 +105,15 @@ class InstanceType:
         return self.cpus // self.cores
 
     @property
+    def bare_metal(self) -> bool:
+        """Whether it is a whole server without hypervisor, for which EC2 takes no CPU options (EC2 user guide: CPU options)."""
+        return ".metal" in self.name
+
+    def cpus_with(self, threads_per_core: int | None) -> int:
+        """Return the vCPUs of an instance launched with that many threads per core; None is the type's own number."""
+        return self.cpus if threads_per_core is None else self.cores * threads_per_core
+
+    @property
     def efa_cards(self) -> range:
         """Indexes of the network cards that take an EFA interface."""
         first = 0 if self.primary_card_takes_efa else 1

@@ -29,6 +29,8 @@ class DeclaredNode:
     index: int
     roles: tuple[Role, ...]
     cpus: int
+    threads_per_core: int | None
+    """None where the stack file does not declare it."""
     memory: int
     """Bytes."""
     gpus: Gpus | None
@@ -63,7 +65,7 @@ def _fitted(group: Group, known: InstanceType | None) -> Group:
         return group
     gpus = Gpus(model=known.gpu_model, count=known.gpu_count) if known.gpu_model else None
     own = {
-        "cpus": group.cpus or known.cpus,
+        "cpus": group.cpus or known.cpus_with(group.threads_per_core),
         "memory": group.memory or int(known.memory_mib * SCHEDULABLE) * 2**20,
         "gpus": group.gpus or gpus,
     }
@@ -79,6 +81,7 @@ def _member(cluster: Cluster, group_name: str, group: Group, roles: tuple[Role, 
         index=index,
         roles=roles,
         cpus=own.cpus or group.cpus or cluster.target.default_cpus,
+        threads_per_core=group.threads_per_core,
         memory=own.memory or group.memory or cluster.target.default_memory,
         gpus=merge_gpus(group.gpus, own.gpus),
         rack=own.rack or group.rack,
@@ -95,5 +98,5 @@ def merge_gpus(group: Gpus | None, own: NodeGpus | None) -> Gpus | None:
     else:
         model = own.model or (group.model if group else None)
         count = own.count if own.count is not None else (group.count if group else 0)
-        merged = Gpus(model=model, count=count) if model else None
+        merged = Gpus(model=model, count=count, mig=group.mig if group else None) if model else None
     return merged if merged is not None and merged.count > 0 else None

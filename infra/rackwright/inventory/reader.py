@@ -74,6 +74,7 @@ class Inventory:
         kubernetes = scheduler.get("kind") == "kubernetes"
         addons = {one["name"] for one in scheduler.get("addons") or ()} if kubernetes else set()
         gpus = [node["gpus"]["count"] for node in nodes if node.get("gpus")]
+        whole = [node["gpus"]["count"] for node in nodes if node.get("gpus") and not any(node["gpus"].get("mig", ()))]
         software = cluster.get("software") or {}
         supplied = [node["gpus"] for node in nodes if software and node.get("gpus") and not node["gpus"]["simulated"]]
         has = {
@@ -97,7 +98,9 @@ class Inventory:
             Feature.METADATA_SERVICE: bool(cluster.get("metadata_service")),
             Feature.NEURON: any(node.get("neuron_devices") for node in nodes),
             Feature.GPUS: bool(gpus),
-            Feature.SHARED_GPUS: bool(gpus) and min(gpus) > 1,
+            Feature.SHARED_GPUS: bool(whole) and min(whole) > 1,
+            Feature.WHOLE_GPUS: bool(whole),
+            Feature.MIG: len(whole) < len(gpus),
             Feature.GPU_SOFTWARE: bool(supplied),
             Feature.NVSWITCH: any(gpus["nvswitch"] for gpus in supplied),
             Feature.DCGM: bool(supplied) and bool(software["versions"].get("dcgm")),
@@ -127,6 +130,7 @@ class Inventory:
             Feature.ADDON_HOOKS: bool(addons & {"jobset", "kueue"}),
             Feature.QUEUES: "kueue" in addons,
             Feature.MEASUREMENTS: "metrics-server" in addons,
+            Feature.THREADS: any(node.get("threads_per_core") for node in nodes),
             Feature.TUNING: any("tuning" in node.get("features", ()) for node in nodes),
         }
         return frozenset(feature for feature, present in has.items() if present)

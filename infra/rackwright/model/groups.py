@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, StringConstraints, Tag
 
 from rackwright.model.base import ConfigModel
 from rackwright.model.units import Bytes, Day, Label
@@ -32,11 +32,61 @@ class State(StrEnum):
     OUT = "out"
 
 
+MigProfileName = Annotated[str, StringConstraints(min_length=1, max_length=32)]
+MigCounts = dict[MigProfileName, Annotated[int | None, Field(ge=1, le=7)]]
+
+
+class MigDevices(ConfigModel):
+    """GPU instances of some of the GPUs of a node."""
+
+    devices: Annotated[tuple[Annotated[int, Field(ge=0)], ...], UpdatePolicy.RESTART] = Field(
+        default=(), description="GPUs, by the number of their device file: 0 for /dev/nvidia0. Default: all that no other entry names."
+    )
+    profiles: Annotated[MigCounts, UpdatePolicy.RESTART] = Field(
+        min_length=1, description="Number of instances by profile, for example 3g.40gb: 2; without a number, as many as fit."
+    )
+
+
+def _form(declared: object) -> str | None:
+    """Return which of the three forms of `mig` a value has; None for any other type."""
+    for form, types in (("profile", str), ("profiles", dict), ("devices", (list, tuple))):
+        if isinstance(declared, types):
+            return form
+    return None
+
+
+Mig = Annotated[
+    Annotated[MigProfileName, Tag("profile")] | Annotated[MigCounts, Tag("profiles")] | Annotated[tuple[MigDevices, ...], Tag("devices")],
+    Discriminator(
+        _form,
+        custom_error_type="mig",
+        custom_error_message="expected a profile, profiles with their numbers, or a list for some of the GPUs",
+    ),
+]
+
+
 class Gpus(ConfigModel):
     """GPUs of each node of a group."""
 
     model: Annotated[Label, UpdatePolicy.RESTART] = Field(description="GPU model: a row of the GPU catalogue, for example h100.")
     count: Annotated[int, UpdatePolicy.RESTART, OnTarget(lab=UpdatePolicy.REPLACE)] = Field(ge=0, description="GPUs per node.")
+    mig: Annotated[Mig | None, UpdatePolicy.RESTART] = Field(
+        default=None,
+        description="MIG instances into which the GPUs are divided: a profile, for example 3g.40gb, for as many as fit on each GPU; "
+        "profiles with their numbers on each GPU, for example {3g.40gb: 1, 1g.10gb: 4}; or a list with other profiles for some GPUs. "
+        "Jobs request them as gpu:<model>_<profile>. Default: MIG is not managed.",
+    )
+
+
+def mig_devices(declared: Mig | None) -> tuple[MigDevices, ...]:
+    """Return the list that a declaration of MIG stands for; empty without one.
+
+    >>> mig_devices("3g.40gb")
+    (MigDevices(devices=(), profiles={'3g.40gb': None}),)
+    """
+    if declared is None or isinstance(declared, tuple):
+        return declared or ()
+    return (MigDevices(profiles={declared: None} if isinstance(declared, str) else declared),)
 
 
 class NodeGpus(ConfigModel):
@@ -56,6 +106,11 @@ class Group(ConfigModel):
         default=(), description="Roles of the nodes. Default: the group's name, if it is a role."
     )
     cpus: Annotated[int | None, UpdatePolicy.RESTART] = Field(default=None, ge=1, description="Logical CPUs per node.")
+    threads_per_core: Annotated[Literal[1, 2] | None, UpdatePolicy.RESTART, OnTarget(aws=UpdatePolicy.FORBIDDEN)] = Field(
+        default=None,
+        description="Online threads of each core: 1 if simultaneous multithreading (SMT) is off, 2 if it is on. `cpus` counts threads. "
+        "On aws, instances are launched with it; on hosts, a check compares it. Default: the instance type's; on hosts, not compared.",
+    )
     memory: Annotated[Bytes | None, UpdatePolicy.RESTART] = Field(default=None, description="Memory per node, for example 2GiB.")
     gpus: Annotated[Gpus | None, UpdatePolicy.RESTART, OnTarget(lab=UpdatePolicy.REPLACE)] = Field(
         default=None, description="GPUs per node."

@@ -23,7 +23,10 @@ def expand_groups(cluster: Cluster, nodes: Sequence[PlanNode], storage: Sequence
     members |= {name: lambda node, name=name: node.group == name for name in cluster.groups}  # type: ignore[misc]
     members |= {f"role_{role}": lambda node, role=role: role in node.roles for role in Role}  # type: ignore[misc]
     members |= {
+        "smt": lambda node: node.threads_per_core is not None,
         "gpu": lambda node: node.gpus is not None,
+        "gpu_whole": lambda node: node.gpus is not None and not any(node.gpus.mig),
+        "mig": lambda node: node.gpus is not None and any(node.gpus.mig),
         "gpu_software": lambda node: _gets_software(cluster, node),
         "nvswitch": lambda node: _gets_software(cluster, node) and node.gpus is not None and node.gpus.nvswitch,
         "fabric": lambda node: bool(node.rails),

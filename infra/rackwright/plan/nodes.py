@@ -9,6 +9,7 @@ from rackwright import catalog
 from rackwright.catalog.compatibility import has_nvswitch
 from rackwright.catalog.instances import instance_types
 from rackwright.derive.layout import blocks
+from rackwright.derive.mig import layout
 from rackwright.derive.nodes import DeclaredNode, members
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Gpus
@@ -18,7 +19,7 @@ from rackwright.model.units import mebibytes
 from rackwright.plan.addresses import address, mac
 from rackwright.plan.fabric.schema import FabricPlan
 from rackwright.plan.node_features import PARTS, nodes_by_feature
-from rackwright.plan.schema import NodeGpu, PlanNode
+from rackwright.plan.schema import MigInstance, NodeGpu, PlanNode
 from rackwright.plan.software import driver_version, modules
 
 
@@ -45,6 +46,7 @@ def _node(
         fqdn=f"{member.name}.{domain}",
         **_place(cluster, stack, member, block),
         cpus=member.cpus,
+        threads_per_core=member.threads_per_core,
         memory_mib=mebibytes(member.memory),
         gpus=_gpus(cluster, member.gpus),
         neuron_devices=_neuron_devices(cluster, member),
@@ -98,4 +100,5 @@ def _gpus(cluster: Cluster, declared: Gpus | None) -> NodeGpu | None:
         modules=modules(cluster, declared),
         nvswitch=has_nvswitch(known, declared.count),
         simulated="gpu" in cluster.target.simulated,
+        mig=tuple(tuple(MigInstance(profile=one.profile, start=one.start) for one in gpu) for gpu in layout(declared)),
     )

@@ -16,7 +16,7 @@ from rackwright.plan.fabric.schema import FabricPlan
 from rackwright.plan.fabric.slurm import domains_of, topology
 from rackwright.plan.kubernetes.cluster import expand_kubernetes
 from rackwright.plan.kubernetes.schema import Kubernetes
-from rackwright.plan.schema import Account, Partition, PlanNode, PowerSaving, Qos, SchedulerNode, Slurm, Storage
+from rackwright.plan.schema import Account, GpuGres, Partition, PlanNode, PowerSaving, Qos, SchedulerNode, Slurm, Storage
 
 
 def expand_scheduler(
@@ -77,12 +77,27 @@ def _controllers(names: Sequence[str], backup: Sequence[str]) -> tuple[str, ...]
 
 
 def _scheduled(node: PlanNode) -> SchedulerNode:
+    gres = _gres(node)
     return SchedulerNode(
         name=node.name,
         cpus=node.cpus,
+        threads_per_core=node.threads_per_core,
         memory_mib=node.memory_mib,
-        gpus=node.gpus.count if node.gpus else 0,
-        gpu_type=node.gpus.model if node.gpus else None,
+        gpus=len(gres) or (node.gpus.count if node.gpus else 0),
+        gpu_type=node.gpus.model if node.gpus and not gres else None,
+        gres=gres,
+    )
+
+
+def _gres(node: PlanNode) -> tuple[GpuGres, ...]:
+    """Return what Slurm allocates of GPUs with MIG: each instance, and each GPU that is whole."""
+    gpus = node.gpus
+    if gpus is None or not any(gpus.mig):
+        return ()
+    return tuple(
+        GpuGres(type=gpus.model if one is None else f"{gpus.model}_{one.profile}", gpu=gpu, instance=number)
+        for gpu, instances in enumerate(gpus.mig)
+        for number, one in (enumerate(instances) if instances else ((None, None),))
     )
 
 

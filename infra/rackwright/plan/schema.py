@@ -28,6 +28,14 @@ from rackwright.plan.kubernetes.schema import Kubernetes
 from rackwright.plan.software import SoftwareStack
 
 
+class MigInstance(ConfigModel):
+    """An instance on a GPU that MIG divides."""
+
+    profile: str
+    start: int
+    """Memory slice at which it begins."""
+
+
 class NodeGpu(ConfigModel):
     """The GPUs of one node."""
 
@@ -42,6 +50,8 @@ class NodeGpu(ConfigModel):
     nvswitch: bool
     """Whether they are connected by NVSwitch and need Fabric Manager."""
     simulated: bool
+    mig: tuple[tuple[MigInstance, ...], ...] = ()
+    """Instances of each GPU by the number of its device file, none of a whole GPU; empty where MIG is not managed."""
 
 
 class PlanNode(ConfigModel):
@@ -60,6 +70,8 @@ class PlanNode(ConfigModel):
     ssh_port: int
     """Port of its SSH server, as seen from the nodes."""
     cpus: int
+    threads_per_core: int | None = None
+    """Online threads of each core; None where the stack file does not declare it."""
     memory_mib: int
     gpus: NodeGpu | None
     neuron_devices: int = 0
@@ -138,14 +150,31 @@ class Storage(ConfigModel):
     """Request to AWS, where FSx serves the file system."""
 
 
+class GpuGres(ConfigModel):
+    """A GPU, or an instance of one, as Slurm allocates it on a node with MIG."""
+
+    type: str
+    """h100 or h100_3g.40gb."""
+    gpu: int
+    """Number of the device file."""
+    instance: int | None
+    """Number of the instance on its GPU; None for a whole GPU."""
+
+
 class SchedulerNode(ConfigModel):
     """A worker with the values for the scheduler."""
 
     name: str
     cpus: int
+    threads_per_core: int | None = None
+    """None where the stack file does not declare it: Slurm then takes each CPU for a core."""
     memory_mib: int
     gpus: int
+    """GPUs that jobs can request; on a node with MIG, instances and whole GPUs."""
     gpu_type: str | None
+    """None on a node with MIG, whose types `gres` lists."""
+    gres: tuple[GpuGres, ...] = ()
+    """Every GPU and instance of a node with MIG; empty on all others."""
 
 
 class Partition(ConfigModel):

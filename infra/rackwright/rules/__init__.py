@@ -18,6 +18,7 @@ from rackwright.rules.common import (
     groups,
     hosts,
     image_accounts,
+    mig,
     names,
     network,
     node_features,
@@ -40,7 +41,7 @@ from rackwright.stackfile.load import Loaded
 __all__ = ["RULES", "Rule", "RuleContext", "check", "run_rules"]
 
 RULE_MODULES = (
-    *(names, network, groups, gpus, stack, versions, storage, scheduler, accounts, partitions, access, users, nodes, hosts),
+    *(names, network, groups, gpus, mig, stack, versions, storage, scheduler, accounts, partitions, access, users, nodes, hosts),
     *(image_accounts, container_networks),
     *(kubernetes_cluster, kubernetes_network, addons, pod_network),
     *(topology, floor_plan, phases, node_features, tuning),

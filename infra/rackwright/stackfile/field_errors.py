@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import UnionType
 from typing import Annotated, Any, Final, NamedTuple, Union, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Tag, ValidationError
 
 from rackwright.model.finding import Finding, Severity, did_you_mean, nearest
 from rackwright.stackfile.field_hints import bound, described, invalid_json, type_hint
@@ -186,8 +186,10 @@ def _bare(kind: Any) -> Any:
 
 
 def _member(union: Any, tag: str | int) -> Any:
-    """Return the member with this tag of a union that is discriminated by `kind`."""
+    """Return the member with this tag of a union that is discriminated by `kind`, or by pydantic's Tag."""
     for member in get_args(union):
+        if any(isinstance(mark, Tag) and mark.tag == tag for mark in getattr(member, "__metadata__", ())):
+            return member
         field = member.model_fields.get("kind") if _is_model(member) else None
         if field is not None and tag in get_args(field.annotation):
             return member

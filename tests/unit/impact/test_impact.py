@@ -84,6 +84,19 @@ def test_edits_that_move_no_cable_say_nothing_of_cables(fields: dict[str, Any]) 
     assert found and not [consequence for consequence in found if consequence.action is Action.RECABLE]
 
 
+def test_threads_of_running_instances_are_refused() -> None:
+    """An instance keeps those that it was launched with; on machines Slurm learns of them."""
+    aws, hosts = written("aws-budget"), edited(HOSTS, groups__worker__cpus=4)
+    (refused,) = [
+        one for one in impact(described(aws), described(edited(aws, groups__worker__threads_per_core=1))) if one.action is Action.REFUSE
+    ]
+    assert refused.affected == ("groups.worker.threads_per_core",)
+    assert Action.REFUSE not in {
+        one.action for one in impact(described(hosts), described(edited(hosts, groups__worker__threads_per_core=2)))
+    }
+    assert any("slurmctld" in words for words in told(hosts, groups__worker__threads_per_core=2))
+
+
 def test_a_worker_joins_the_scheduler_that_there_is() -> None:
     assert "adds worker2, joins it to Kubernetes and verifies it (groups.worker.count)" in told(KUBERNETES, groups__worker__count=3)
     assert not [words for words in told(KUBERNETES, nodes={"worker1": {"state": "out"}}) if "Slurm" in words]

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from rackwright.inventory import paths
 from rackwright.model import Cluster, Role
+from rackwright.model.groups import MigDevices, roles_of
 from rackwright.plan import Plan, expand
 from rackwright.plan.node_features import PARTS
+from rackwright.plan.schema import Slurm
 from rackwright.rules.common.names import _OWN_GROUPS
 from rackwright.stackfile.load import load_cluster, load_stack
 
@@ -112,7 +114,7 @@ def test_groups_name_only_nodes_and_every_role_has_one(groups: dict[str, Any]) -
     plan = expand(cluster(groups), "lab")
     names = {node.name for node in plan.nodes}
     assert all(set(nodes) <= names for nodes in plan.groups.values())
-    fixed = {"gpu", "gpu_software", "nvswitch", "fabric", "neuron", "storage_client", "slurm", "nodes", "out"}
+    fixed = {"gpu", "gpu_whole", "mig", "gpu_software", "nvswitch", "fabric", "neuron", "storage_client", "slurm", "smt", "nodes", "out"}
     fixed |= {"kubernetes", "kube_control_plane", "kubernetes_worker", "kubernetes_login"}
     assert {*fixed, *groups, *(f"role_{role}" for role in Role), *(f"with_{part}" for part in PARTS)} == set(plan.groups)
 
@@ -224,6 +226,38 @@ def test_the_scale_the_design_aims_at_is_expanded_in_a_moment() -> None:
     )
     assert len(plan.nodes) == 257
     assert sum(node.gpus for node in plan.scheduler.nodes) == 2048
+
+
+def test_threads_per_core_reach_scheduler_and_group() -> None:
+    """Nodes whose group declares none are in no check of them."""
+    cluster = load_stack(paths.stack_file("onprem-gpu")).cluster
+    assert cluster is not None
+    group = next(name for name in cluster.groups if Role.WORKER in roles_of(name, cluster.groups[name]))
+    groups = {**cluster.groups, group: cluster.groups[group].model_copy(update={"threads_per_core": 1})}
+    planned = expand(cluster.model_copy(update={"groups": groups}), "onprem-gpu")
+    declared = {node.name for node in planned.nodes if node.group == group}
+    assert set(planned.groups["smt"]) == declared
+    assert isinstance(planned.scheduler, Slurm)
+    assert {node.name for node in planned.scheduler.nodes if node.threads_per_core == 1} == declared
+    assert expand(cluster, "onprem-gpu").groups["smt"] == ()
+
+
+def test_mig_instances_are_what_slurm_counts() -> None:
+    """A GPU without instances is whole; the node is in no group of nodes whose GPUs are all whole."""
+    said = cluster({"worker": {"count": 2, "gpus": {"model": "h100", "count": 2}}, "login": {"count": 1}})
+    gpus = said.groups["worker"].gpus
+    assert gpus is not None
+    divided = gpus.model_copy(update={"mig": (MigDevices(devices=(1,), profiles={"3g.40gb": None}),)})
+    groups = {**said.groups, "worker": said.groups["worker"].model_copy(update={"gpus": divided})}
+    planned = expand(said.model_copy(update={"groups": groups}), "lab")
+    assert (planned.groups["mig"], planned.groups["gpu_whole"]) == (("worker0", "worker1"), ())
+    assert isinstance(planned.scheduler, Slurm)
+    node = planned.scheduler.nodes[0]
+    assert (node.gpus, node.gpu_type) == (3, None)
+    assert [(one.type, one.gpu, one.instance) for one in node.gres] == [("h100", 0, None), ("h100_3g.40gb", 1, 0), ("h100_3g.40gb", 1, 1)]
+    whole = expand(said, "lab")
+    assert (whole.groups["mig"], whole.groups["gpu_whole"]) == ((), ("worker0", "worker1"))
+    assert isinstance(whole.scheduler, Slurm) and whole.scheduler.nodes[0].gres == ()
 
 
 def test_inference_chips_come_from_the_instance_type() -> None:

@@ -145,7 +145,7 @@ class TestSlurm:
 
     def test_value_that_was_not_read_is_unknown_alone(self):
         node = parse_nodes(SLURM.format(state="IDLE", more="", number=1).replace("CPUTot=96", "CPUTot=(null)") + "\r\n")["n1"]
-        planned = SimpleNamespace(cpus=96, memory_mib=1500000, gpus=8, gpu_type="h200")
+        planned = SimpleNamespace(cpus=96, memory_mib=1500000, gpus=8, gpu_type="h200", gres=())
         verdicts = [
             verdict_of(check, {}, slurm_node=node, planned=planned)[0]
             for check in (

@@ -30,14 +30,22 @@ def _inventory():
     nodes = [
         _node("login0", "login", "controller", "accounting"),
         _node("worker0", "worker", gpus=gpus),
-        _node("worker1", "worker", gpus={**gpus, "simulated": False, "nvswitch": True}, neuron_devices=1, features=["tuning"]),
+        _node(
+            "worker1",
+            "worker",
+            gpus={**gpus, "simulated": False, "nvswitch": True, "mig": [[{"profile": "7g.80gb", "start": 0}]] * 8},
+            neuron_devices=1,
+            features=["tuning"],
+            threads_per_core=1,
+        ),
         _node("storage0", "storage"),
     ]
     everybody = [node["name"] for node in nodes]
     groups = {
         "nodes": everybody, "login": ["login0"], "worker": ["worker0", "worker1"], "storage": ["storage0"], "role_login": ["login0"],
         "role_controller": ["login0"], "role_accounting": ["login0"], "role_worker": ["worker0", "worker1"], "role_storage": ["storage0"],
-        "gpu": ["worker0", "worker1"], "gpu_software": ["worker1"], "nvswitch": ["worker1"], "fabric": ["login0", "worker0", "worker1"],
+        "gpu": ["worker0", "worker1"], "gpu_whole": ["worker0"], "mig": ["worker1"], "smt": ["worker1"],
+        "gpu_software": ["worker1"], "nvswitch": ["worker1"], "fabric": ["login0", "worker0", "worker1"],
         "neuron": ["worker1"], "with_tuning": ["worker1"],
         "storage_client": everybody, "slurm": ["login0", "worker0", "worker1"], "out": [],
     }  # fmt: skip

@@ -143,8 +143,18 @@ def test_inference_chips_are_told_from_the_nodes_too(inventory):
 
 
 def test_one_gpu_cannot_be_shared(inventory):
-    inventory["all"]["hosts"]["worker1"]["node"]["gpus"]["count"] = 1
+    inventory["all"]["hosts"]["worker0"]["node"]["gpus"]["count"] = 1
     assert Feature.SHARED_GPUS not in from_inventory(inventory).features
+
+
+def test_nodes_with_mig_have_no_whole_gpus(inventory):
+    assert {Feature.MIG, Feature.WHOLE_GPUS, Feature.GPUS} <= from_inventory(inventory).features
+    inventory["all"]["hosts"]["worker0"]["node"]["gpus"] |= {"mig": [[{"profile": "7g.80gb", "start": 0}]]}
+    features = from_inventory(inventory).features
+    assert {Feature.MIG, Feature.GPUS} <= features and not {Feature.WHOLE_GPUS, Feature.SHARED_GPUS} & features
+    for name in ("worker0", "worker1"):
+        del inventory["all"]["hosts"][name]["node"]["gpus"]["mig"]
+    assert Feature.MIG not in from_inventory(inventory).features
 
 
 def test_nodes_that_are_out_are_in_no_group(inventory):

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from rackwright.derive.nodes import members
 from rackwright.errors import InputError
-from rackwright.model import Role
+from rackwright.model import Cluster, Role
 from rackwright.stackfile.field_errors import walk
 from rackwright.stackfile.load import find_stack_file, load_cluster, load_configured, load_stack
 
@@ -50,7 +50,7 @@ def put(path: str, value: object) -> dict[str, Any]:
     [
         ("verify_leval", "smoke", "unknown-key", "verify_leval", "unknown key `verify_leval`", "did you mean `verify_level`?"),
         ("groups.worker.cout", 1, "unknown-key", "groups.worker.cout", "unknown key", "did you mean `count`?"),
-        ("groups.worker.gpus.kind", 1, "unknown-key", "groups.worker.gpus.kind", "unknown key", "use one of: count, model"),
+        ("groups.worker.gpus.kind", 1, "unknown-key", "groups.worker.gpus.kind", "unknown key", "use one of: count, mig, model"),
         ("target.mirrors", "x", "unknown-key", "target.mirrors", "unknown key", "did you mean `mirror`?"),
         (
             "scheduler",
@@ -68,6 +68,17 @@ def put(path: str, value: object) -> dict[str, Any]:
         ("verify_level", "smok", "choice", "verify_level", "checks, smoke, full", "did you mean `smoke`?"),
         ("groups.worker.roles", ["wroker"], "choice", "groups.worker.roles[0]", "`wroker` is not one of", "did you mean `worker`?"),
         ("groups.worker.roles", "worker", "value", "groups.worker.roles", "expected a list, found `worker`", "brackets"),
+        ("groups.worker.gpus.mig", 5, "value", "groups.worker.gpus.mig", "expected a profile, profiles with their numbers, or a list", ""),
+        ("groups.worker.gpus.mig", {"3g.40gb": 0}, "value", "groups.worker.gpus.mig.3g.40gb", "too small", "at least 1"),
+        (
+            "groups.worker.gpus.mig",
+            [{"device": [0], "profiles": {"3g.40gb": 1}}],
+            "unknown-key",
+            "groups.worker.gpus.mig[0].device",
+            "unknown key",
+            "did you mean `devices`?",
+        ),
+        ("groups.worker.threads_per_core", 4, "choice", "groups.worker.threads_per_core", "`4` is not one of 1, 2", ""),
         ("groups.worker.count", "2", "value", "groups.worker.count", "expected a whole number, found `2`", "remove the quotes"),
         ("groups.worker.count", 2.5, "value", "groups.worker.count", "`2.5`", ""),
         ("groups.worker.count", True, "value", "groups.worker.count", "expected a whole number, found `true`", ""),
@@ -300,6 +311,14 @@ def test_wrong_fields_from_the_engine_are_found_too(stacks: Path) -> None:
     """The program validates what it was given."""
     (finding,) = load_configured("lab", put("verify_level", "smok"), stacks / "Pulumi.lab.yaml").findings
     assert finding.path == "verify_level"
+
+
+@pytest.mark.parametrize("mig", ["3g.40gb", {"3g.40gb": 1, "1g.10gb": 4}, [{"devices": [0], "profiles": {"7g.80gb": 1}}]])
+def test_forms_of_mig_survive_being_written_and_read(mig: object) -> None:
+    """The record of what was applied holds the form of the stack file."""
+    cluster = load_cluster(put("groups.worker.gpus.mig", mig)).cluster
+    assert cluster is not None
+    assert Cluster.model_validate_json(cluster.model_dump_json(), strict=True) == cluster
 
 
 def test_members_merge_group_and_node(stacks: Path) -> None:

@@ -195,9 +195,9 @@ class Scope:
         return question.read(self.answers[question.name])
 
     def gpus(self, node: str) -> int:
-        """GPUs that the plan gives the node."""
+        """Return the whole GPUs that the plan gives the node: 0 where MIG divides them, for their instances are not measured."""
         found = self.declared.nodes[node].get("gpus")
-        return int(found["count"]) if found else 0
+        return int(found["count"]) if found and not any(found.get("mig", ())) else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from rackwright.checks.cluster.harness.arguments import Ask, Record
 from rackwright.checks.cluster.harness.cells import Unread, read_values
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.probes.gpu import DEVICES, GPUS, REPAIRS, XIDS, clock_faults, is_a_programs, is_of_nvswitch
+from rackwright.checks.cluster.probes.mig import MIG, described
 from rackwright.errors import UndeterminedError
 
 Fault = Any
@@ -98,6 +99,15 @@ def test_not_throttled(ask: Ask, expect: Expect) -> None:
 def test_persistence_mode_enabled(ask: Ask, expect: Expect) -> None:
     """Without persistence mode the first program of each job waits for GPU initialisation, and settings are lost between jobs."""
     expect(_faults(ask(GPUS), lambda gpu: _unless(gpu.persistent, lambda persistent: "" if persistent else "off")), {})
+
+
+def test_mig_matches_plan(node: Record, ask: Ask, expect: Expect) -> None:
+    """The driver forgets instances at every boot: jobs that request one then fail, or get a whole GPU.
+
+    The order of the GPUs is not compared: nvidia-smi numbers them by address, the plan by device file.
+    """
+    planned = sorted(described(tuple(one.profile for one in gpu)) for gpu in node.gpus.mig)
+    expect(sorted(gpu.described for gpu in ask(MIG)), planned)
 
 
 def test_devices_are_distinct(node: Record, ask: Ask, expect: Expect) -> None:

@@ -10,7 +10,19 @@ from rackwright.checks.cluster.harness.cells import Lines, Unread
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.harness.judge import Judge
 from rackwright.checks.cluster.probes.directories import OWNERSHIP, directories_of
-from rackwright.checks.cluster.probes.identity import CLOCK, HOSTS, IDENTITY, INODES, MEMORY, NETWORK, REBOOT, RESOLVED, SPACE, SYSTEM
+from rackwright.checks.cluster.probes.identity import (
+    CLOCK,
+    HOSTS,
+    IDENTITY,
+    INODES,
+    MEMORY,
+    NETWORK,
+    REBOOT,
+    RESOLVED,
+    SPACE,
+    SYSTEM,
+    THREADS,
+)
 from rackwright.checks.cluster.probes.neighbours import REACHES, WAYS, Reach
 from rackwright.errors import UndeterminedError
 
@@ -164,6 +176,12 @@ def is_neighbours_fault(reach: Reach, mine: Mapping[str, Reach], ask: Ask) -> bo
     except UndeterminedError:
         return True
     return not any(other.answered for other in theirs)
+
+
+def test_threads_match_plan(node: Record, ask: Ask, expect: Expect) -> None:
+    """A firmware update can switch simultaneous multithreading on or off: Slurm then drains the node, or jobs share cores."""
+    found = ask(THREADS)
+    expect(found.described, str(node.threads_per_core), holds=found.per_core == (node.threads_per_core,))
 
 
 def test_memory_matches_plan(node: Record, ask: Ask, expect: Expect, limit: float) -> None:

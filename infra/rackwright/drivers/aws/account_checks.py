@@ -15,6 +15,7 @@ from rackwright.catalog.instances import InstanceType, UsageClass, instance_type
 from rackwright.catalog.quotas import Quota, quota
 from rackwright.drivers.aws.account import Account, AwsCredentialsError, AwsRequestError
 from rackwright.drivers.aws.images import architectures
+from rackwright.drivers.aws.offerings import not_offered, zones_by_type
 from rackwright.errors import UndeterminedError
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding, Severity
@@ -62,21 +63,12 @@ def run_checks(at: AccountCheckContext) -> Iterator[Finding]:
 
 def offers(at: AccountCheckContext) -> Iterator[Finding]:
     """Yield an error for each type that the zone does not offer."""
-    types = sorted({at.target.instances[group].type for group in at.counts})
-    by_type = {"Name": "instance-type", "Values": types}
-    offered = list(
-        at.account.every(
-            "ec2", "describe_instance_type_offerings", "InstanceTypeOfferings", LocationType="availability-zone", Filters=[by_type]
-        )
-    )
-    for group in at.counts:
-        type_ = at.target.instances[group].type
-        zones = sorted(each["Location"] for each in offered if each["InstanceType"] == type_)
-        if at.target.zone not in zones:
-            hint = f"offered in {', '.join(zones)}" if zones else f"no zone of {at.target.region} offers it: choose another region or type"
-            yield Finding(
-                Severity.ERROR, "online-type-offered", f"target.instances.{group}.type", f"{type_} is not offered in {at.target.zone}", hint
-            )
+    types = {group: at.target.instances[group].type for group in at.counts}
+    zones = zones_by_type(at.account, frozenset(types.values()))
+    for group, type_ in types.items():
+        found = not_offered(group, type_, at.target.zone, zones[type_])
+        if found is not None:
+            yield found
 
 
 def vcpus(at: AccountCheckContext) -> Iterator[Finding]:

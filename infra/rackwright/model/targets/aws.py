@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from ipaddress import IPv4Network
 from typing import Annotated, ClassVar, Final, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from rackwright.model.base import ConfigModel
 from rackwright.model.tier import Tier
-from rackwright.model.units import Bytes, Label, Seconds
+from rackwright.model.units import Bytes, Label, Seconds, refuse
 from rackwright.model.update_policy import UpdatePolicy
 
 _REGION: Final = r"[a-z]{2}(-[a-z]+)+-[1-9]"
 _AMI: Final = r"^ami-([0-9a-f]{8}|[0-9a-f]{17})$"
 _RESERVATION: Final = r"^cr-[0-9a-f]{17}$"
+_ZONE_ID: Final = r"[a-z]{2,5}[0-9](-[a-z]{3}[0-9])?-az[0-9]+"
+"""use1-az1, usw2-lax1-az1: the same building for all accounts, which zone names are not (EC2 user guide: Availability Zone IDs)."""
+
+
+def _zone_name(value: object) -> object:
+    """Refuse a zone ID, which only the account can translate."""
+    if isinstance(value, str) and re.fullmatch(_ZONE_ID, value):
+        look_up = "aws ec2 describe-availability-zones --query 'AvailabilityZones[].[ZoneName,ZoneId]' --output text"
+        refuse("zone", f"`{value}` is a zone ID (expected a zone name, for example us-east-1a)", f"look its name up with `{look_up}`")
+    return value
 
 
 class AwsOs(StrEnum):
@@ -157,8 +168,8 @@ class AwsTarget(ConfigModel):
 
     kind: Annotated[Literal["aws"], UpdatePolicy.FORBIDDEN] = Field(description="Amazon EC2 instances.")
     region: Annotated[str, UpdatePolicy.FORBIDDEN] = Field(pattern=rf"^{_REGION}$", description="AWS region, for example us-east-1.")
-    zone: Annotated[str, UpdatePolicy.FORBIDDEN] = Field(
-        pattern=rf"^{_REGION}[a-z]$", description="Availability zone of all nodes, for example us-east-1a."
+    zone: Annotated[str, BeforeValidator(_zone_name), UpdatePolicy.FORBIDDEN] = Field(
+        pattern=rf"^{_REGION}[a-z]$", description="Availability zone of all nodes, by its name in the account, for example us-east-1a."
     )
     os: Annotated[AwsOs, UpdatePolicy.FORBIDDEN] = Field(default=AwsOs.UBUNTU_24_04, description="Operating system of every node.")
     image: Image = Field(description="Machine image of every node.")

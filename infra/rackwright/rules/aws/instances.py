@@ -106,16 +106,33 @@ def instance_gpus(case: RuleContext) -> Iterator[Violation]:
 def instance_cpus(case: RuleContext) -> Iterator[Violation]:
     """Slurm drains a node with fewer CPUs than its configuration (slurm.conf(5): CPUs)."""
     for path, member, type_ in _sized(case, "cpus"):
-        if member.cpus > type_.cpus:
-            yield Violation(path, f"{type_.name} has {type_.cpus}", "omit `cpus`; it follows from the type")
+        has = type_.cpus_with(member.threads_per_core)
+        if member.cpus > has:
+            yield Violation(path, f"{type_.name} has {has}", "omit `cpus`; it follows from the type")
 
 
 @rule("instance-cpus-idle", Severity.WARNING)
 def instance_cpus_idle(case: RuleContext) -> Iterator[Violation]:
     """CPUs that are paid for and not scheduled."""
     for path, member, type_ in _sized(case, "cpus"):
-        if member.cpus < type_.cpus:
-            yield Violation(path, f"{type_.name} has {type_.cpus} CPUs: {type_.cpus - member.cpus} of them stay idle", "omit `cpus`")
+        has = type_.cpus_with(member.threads_per_core)
+        if member.cpus < has:
+            yield Violation(path, f"{type_.name} has {has} CPUs: {has - member.cpus} of them stay idle", "omit `cpus`")
+
+
+@rule("instance-threads")
+def instance_threads(case: RuleContext) -> Iterator[Violation]:
+    """An instance has at most the threads of its type, and a bare-metal one exactly these (EC2 user guide: CPU options)."""
+    for fleet in fleets(case):
+        declared, has = case.cluster.groups[fleet.name].threads_per_core, fleet.type.threads_per_core
+        if declared is None or declared == has:
+            continue
+        path = f"groups.{fleet.name}.threads_per_core"
+        if declared > has:
+            yield Violation(path, f"{fleet.type.name} has {has} thread per core (expected 1, found {declared})", "omit `threads_per_core`")
+        elif fleet.type.bare_metal:
+            cause = f"{fleet.type.name} is a bare-metal type: EC2 launches it with {has} threads per core"
+            yield Violation(path, cause, "use a type that is not bare metal, or omit `threads_per_core`")
 
 
 @rule("instance-memory")

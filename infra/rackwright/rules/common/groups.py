@@ -135,6 +135,29 @@ def _memory_path(case: RuleContext, member: DeclaredNode) -> str:
     return f"nodes.{member.name}.memory" if own is not None and own.memory is not None else f"groups.{member.group}.memory"
 
 
+@rule("threads-per-core-lab")
+def threads_per_core_lab(case: RuleContext) -> Iterator[Violation]:
+    """Containers of a lab share the CPUs of one machine, whatever its cores have."""
+    for name, group in case.cluster.groups.items():
+        if group.threads_per_core is not None and case.cluster.target.kind == "lab":
+            cause = "the containers of a lab share this machine's CPUs, so that their threads cannot be set"
+            yield Violation(f"groups.{name}.threads_per_core", cause, "omit `threads_per_core`; use it on target hosts or aws")
+
+
+@rule("threads-per-core-cpus")
+def threads_per_core_cpus(case: RuleContext) -> Iterator[Violation]:
+    """`cpus` counts threads, and every core has as many (slurm.conf(5): CPUs, ThreadsPerCore)."""
+    seen: set[str] = set()
+    for member in case.members:
+        own = case.cluster.nodes.get(member.name)
+        path = f"nodes.{member.name}.cpus" if own is not None and own.cpus is not None else f"groups.{member.group}.cpus"
+        threads = member.threads_per_core
+        if threads is not None and member.cpus % threads and path not in seen:
+            seen.add(path)
+            cause = f"{member.cpus} CPUs are no whole number of cores with {threads} threads"
+            yield Violation(path, cause, f"declare the threads of all cores, for example {member.cpus + 1}, or omit `threads_per_core`")
+
+
 @rule("lab-size", Severity.WARNING)
 def lab_size(case: RuleContext) -> Iterator[Violation]:
     """One machine carries the whole lab."""

@@ -15,6 +15,7 @@ from rackwright.targets.aws.identity import profiles
 from rackwright.targets.aws.limits import limits
 from rackwright.targets.aws.network import network
 from rackwright.targets.aws.nodes import node
+from rackwright.targets.aws.offerings import require_offered
 from rackwright.targets.aws.storage import file_systems, volumes
 
 __all__ = ["build"]
@@ -22,6 +23,7 @@ __all__ = ["build"]
 
 def build(plan: Plan, access_key: pulumi.Input[str]) -> TargetResult:
     """Create the network with its gateways, a placement and a template per group, and an instance per node, nodes that are out included."""
+    require_offered(plan)
     site = account(plan)
     wires = network(site)
     shared = file_systems(site, wires)

@@ -33,14 +33,15 @@ def group(site: StackContext, name: str, profile: aws.iam.InstanceProfile) -> In
     """Create the placement group, the reservation and the template of a group."""
     declared = site.target.instances[name]
     known = instance_types()[declared.type]
-    arguments = _arguments(site, name, declared, profile)
+    arguments = _arguments(site, name, known, profile)
     if declared.efa:
         return InstanceGroup(name, declared, known, None, arguments)
     template = aws.ec2.LaunchTemplate(f"{name}-template", **arguments, tags=site.named(name), opts=site.options())
     return InstanceGroup(name, declared, known, template.id, arguments)
 
 
-def _arguments(site: StackContext, name: str, declared: Instances, profile: aws.iam.InstanceProfile) -> dict[str, Any]:
+def _arguments(site: StackContext, name: str, known: InstanceType, profile: aws.iam.InstanceProfile) -> dict[str, Any]:
+    declared = site.target.instances[name]
     image = declared.image or site.target.image
     return {
         "image_id": image.id,
@@ -55,8 +56,17 @@ def _arguments(site: StackContext, name: str, declared: Instances, profile: aws.
         "tag_specifications": [
             aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags=site.tags) for kind in ("volume", "network-interface")
         ],
+        "cpu_options": _cpu_options(site, name, known),
         **_market(site, name, declared),
     }
+
+
+def _cpu_options(site: StackContext, name: str, known: InstanceType) -> aws.ec2.LaunchTemplateCpuOptionsArgs | None:
+    """Return the threads of each core. EC2 takes them with the number of cores only (LaunchTemplateCpuOptionsRequest); all are kept."""
+    threads = next((node.threads_per_core for node in site.plan.nodes if node.group == name), None)
+    if threads is None or threads == known.threads_per_core:
+        return None
+    return aws.ec2.LaunchTemplateCpuOptionsArgs(core_count=known.cores, threads_per_core=threads)
 
 
 def _root(site: StackContext, declared: Instances) -> aws.ec2.LaunchTemplateBlockDeviceMappingArgs:

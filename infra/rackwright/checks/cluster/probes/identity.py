@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -243,6 +244,53 @@ def parse_memory(text: str) -> int:
 
 
 MEMORY = Probe("memory", on="nodes", command="grep ^MemTotal: /proc/meminfo", parse=parse_memory)
+
+
+@dataclass(frozen=True)
+class Threads:
+    """Online threads of the cores."""
+
+    per_core: tuple[int, ...]
+    """Each number of threads that a core has, once: more than one where cores differ, or some threads are offline."""
+    control: str
+    """`/sys/devices/system/cpu/smt/control`: on, off, forceoff, notsupported or notimplemented; empty where the kernel has no such file."""
+
+    @property
+    def described(self) -> str:
+        """Return what a check prints: `2 (SMT on)`, `1 and 2 (SMT on)`."""
+        return " and ".join(map(str, self.per_core)) + (f" (SMT {self.control})" if self.control else "")
+
+
+def parse_threads(text: str) -> Threads:
+    """Read a line `smt=<control>`, then `lscpu --parse=CPU,CORE`: a line `CPU,core` for each online CPU.
+
+    >>> parse_threads("smt=on\\n# CPU,Core\\n0,0\\n1,1\\n2,0\\n3,1\\n").described
+    '2 (SMT on)'
+    """
+    lines, partial = whole_lines(text)
+    found = [line.strip() for line in lines if line.startswith("smt=")]
+    if len(found) != 1 or found[0][4:] not in _SMT:
+        raise ValueError(f'no state of SMT: "{quoted(text)}"')
+    if partial:  # a core that is cut short is another core
+        raise ValueError(f'the list of CPUs is cut: "{quoted(partial[0])}"')
+    rows = [line.strip() for line in lines if not line.startswith(("smt=", "#"))]
+    broken = next((row for row in rows if not re.fullmatch(r"\d+,\d+", row)), None)
+    if broken is not None or not rows:
+        raise ValueError(f'no core of a CPU: "{quoted(broken)}"' if broken else "no CPU is listed")
+    cores = Counter(row.partition(",")[2] for row in rows)
+    return Threads(tuple(sorted(set(cores.values()))), found[0][4:])
+
+
+_SMT: Final = frozenset({"", "on", "off", "forceoff", "notsupported", "notimplemented"})
+"""What the kernel writes (Documentation/ABI/testing/sysfs-devices-system-cpu: smt/control); empty where it is built without it."""
+
+THREADS = Probe(
+    "threads",
+    on="smt",
+    # Core numbers of --parse are unique on the node, and CPUs that are offline are left out (lscpu(1)).
+    command="echo smt=$(cat /sys/devices/system/cpu/smt/control 2>/dev/null); LC_ALL=C lscpu --parse=CPU,CORE",
+    parse=parse_threads,
+)
 
 
 def parse_reboot(text: str) -> bool:

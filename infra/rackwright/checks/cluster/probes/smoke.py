@@ -183,9 +183,9 @@ class Sender(Protocol):
 
 
 def parts(place: Sender) -> list[dict[str, Any]]:
-    """The plan's compute nodes, each in one partition, those with GPUs apart from those without."""
+    """The plan's compute nodes, each in one partition, those with whole GPUs apart from those without."""
     scheduler = place.declared.cluster["scheduler"]
-    inside = {node["name"]: node["gpus"] for node in scheduler["nodes"] if node["name"] in place.declared.nodes}
+    inside = {node["name"]: 0 if node.get("gres") else node["gpus"] for node in scheduler["nodes"] if node["name"] in place.declared.nodes}
     found: list[dict[str, Any]] = []
     for partition in scheduler["partitions"]:
         for with_gpus in (True, False):

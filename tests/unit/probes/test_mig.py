@@ -1,0 +1,73 @@
+"""MIG as nvidia-smi lists it, and the check against the plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from support.verdicts import answers_of, verdict_of
+
+from rackwright.checks.cluster import test_gpu
+from rackwright.checks.cluster.probes.mig import MIG
+from rackwright.checks.cluster.probes.smoke import parts
+from rackwright.report.verdict import Verdict
+
+FOLDER = Path(__file__).parents[1] / "captured" / "mig"
+PASSED, FAILED, UNKNOWN = Verdict.PASSED, Verdict.FAILED, Verdict.UNKNOWN
+
+
+def captured(case: str) -> str:
+    return (FOLDER / f"{case}.txt").read_text(encoding="utf-8")
+
+
+def verdict(text: str, *planned: list[str]) -> tuple[Verdict, str]:
+    """The check of a node whose plan has these instances."""
+    mig = [[SimpleNamespace(profile=name, start=0) for name in gpu] for gpu in planned]
+    return verdict_of(test_gpu.test_mig_matches_plan, answers_of({MIG: text}), node=SimpleNamespace(gpus=SimpleNamespace(mig=mig)))
+
+
+SEVEN, THREE = ["1g.10gb"] * 7, ["3g.40gb", "1g.10gb", "1g.10gb"]
+
+
+@pytest.mark.parametrize(
+    ("case", "planned", "result"),
+    [
+        ("good", [THREE, SEVEN], PASSED),
+        ("good", [SEVEN, THREE], PASSED),
+        ("good", [SEVEN, SEVEN], FAILED),
+        ("good", [THREE, []], FAILED),
+        ("good-mixed", [[], ["3g.40gb", "3g.40gb"]], PASSED),
+        ("good-mixed", [["3g.40gb", "3g.40gb"]], FAILED),
+        ("pending", [[]], FAILED),
+        ("good-without-mig", [["7g.80gb"]], FAILED),
+        ("lost", [["7g.80gb"], ["7g.80gb"]], UNKNOWN),
+        ("broken", [["7g.80gb"]], UNKNOWN),
+        ("broken-half", [["7g.80gb"], []], UNKNOWN),
+    ],
+)
+def test_mode_and_instances_are_compared(case: str, planned: list[list[str]], result: Verdict) -> None:
+    assert verdict(captured(case), *planned)[0] is result
+
+
+def test_gpu_that_is_enabled_without_instances_is_no_whole_gpu() -> None:
+    text = "0, Enabled, Enabled\nGPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-00000001-5c1d-4e2f-9a3b-000000001eef)\n"
+    assert verdict(text, [])[0] is FAILED
+
+
+@pytest.mark.parametrize("end", range(1, 60, 7))
+def test_cut_output_is_no_smaller_number_of_instances(end: int) -> None:
+    assert verdict(captured("good")[:-end], THREE, SEVEN)[0] is UNKNOWN
+
+
+def test_instance_that_is_missing_in_between_is_unknown() -> None:
+    lines = captured("good").splitlines(keepends=True)
+    assert verdict("".join(lines[:4] + lines[5:]), THREE, SEVEN)[0] is UNKNOWN
+
+
+def test_jobs_of_checks_ask_no_gpu_of_a_node_with_mig() -> None:
+    nodes = [{"name": "w0", "gpus": 8, "gres": []}, {"name": "w1", "gpus": 14, "gres": [{"type": "h100_1g.10gb"}]}]
+    scheduler = {"nodes": nodes, "partitions": [{"name": "gpu", "nodes": ["w0", "w1"]}]}
+    declared = SimpleNamespace(cluster={"scheduler": scheduler}, nodes={"w0": {}, "w1": {}})
+    found = parts(SimpleNamespace(declared=declared, node={}))
+    assert [(part["nodes"], bool(part["first"])) for part in found] == [(["w0"], True), (["w1"], False)]
