@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cluster.harness.cells import Unread
 from cluster.probes.smoke import MEMORY, runner
 from rackwright.errors import UndeterminedError
 
@@ -9,7 +10,8 @@ from rackwright.errors import UndeterminedError
 def test_run_on_every_node(node, smoke, expect):
     """One job over all nodes starts, answers and ends."""
     job, task = smoke.job("plain", node.name), smoke.task("plain", node.name)
-    expect(f"ran on {task.host}" if task else f"did not run: {job.said or job.rc}", f"ran on {node.name}")
+    why = job.why
+    expect(f"ran on {task.host}" if task else why if isinstance(why, Unread) else f"did not run: {why}", f"ran on {node.name}")
 
 
 def test_run_as_their_user(node, judge, cluster, smoke, expect):
@@ -65,13 +67,15 @@ def test_are_recorded_in_accounting(smoke, expect):
     smoke.must_have_sent()
     if not smoke.accounts or smoke.accounts["rc"]:
         raise UndeterminedError(f"accounting was not queried: {(smoke.accounts or {}).get('said') or 'no job ran'}")
-    recorded = {job["JobID"]: job for job in smoke.accounts["jobs"]}
     found, planned = {}, {}
     for job in (job for job in smoke.jobs if job.tasks and not job.rc):
-        record = recorded.get(job.tasks[0].job, {})
+        planned[job.name] = f"COMPLETED, {len(job.nodes)} nodes, {job.asked * len(job.nodes)} GPUs"
+        record = smoke.record(job)
+        if isinstance(record, Unread):
+            found[job.name] = record
+            continue
         tres = dict(item.split("=", 1) for item in record.get("AllocTRES", "").split(",") if "=" in item)
         found[job.name] = f"{record.get('State', 'missing')}, {record.get('NNodes', 0)} nodes, {tres.get('gres/gpu', 0)} GPUs"
-        planned[job.name] = f"COMPLETED, {len(job.nodes)} nodes, {job.asked * len(job.nodes)} GPUs"
     if not planned:
         raise UndeterminedError("no job completed that accounting could record")
     expect(found, planned)
@@ -82,8 +86,10 @@ def test_batch_output_is_shared(node, judge, smoke, expect):
     smoke.must_have_sent()
     if smoke.batch is None:
         raise UndeterminedError("no batch job was submitted")
-    words = smoke.batch["output"].split()
-    said = f"ran on {words[2]} as {words[3]}" if len(words) == 4 and words[0] == "BATCH" else smoke.batch["said"] or "no output"
+    said = smoke.batch_said
+    words = [] if isinstance(said, Unread) else said.split()
+    if len(words) == 4 and words[0] == "BATCH":
+        said = f"ran on {words[2]} as {words[3]}"
     first = next(job for job in smoke.jobs if job.name == "plain").nodes[0]
     expect(said, f"ran on {first} as {runner(judge.place(node.name)) or 'root'}")
 

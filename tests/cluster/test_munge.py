@@ -36,4 +36,4 @@ def test_key_is_private(ask, expect):
 def test_credentials_decode_across_nodes(node, judge, ask, expect):
     """A credential of another node must decode here: this needs the same key, synchronised clocks and both daemons."""
     made_on = partner(judge.place(node.name))
-    expect(f"{ask(DECODED)}, from {made_on}", f"Success, from {made_on}")
+    expect({f"from {made_on}": ask(DECODED)}, {f"from {made_on}": "Success"})

@@ -124,11 +124,11 @@ pod_is_ready() {
   as_kubelet -n kube-system wait pod --field-selector "spec.nodeName=$NODE" -l "$1" --for=condition=Ready --timeout=40s > /dev/null
 }
 
-# New connections from this node to an address are dropped, by the address that was asked for: drop_to ADDRESS [WHAT].
-drop_to() {
+# New connections from this node to an address are rejected, by the address that was asked for: reject_to ADDRESS [WHAT].
+reject_to() {
   nft add table inet fault
   nft add chain inet fault output '{ type filter hook output priority 0; policy accept; }'
-  nft add rule inet fault output ct state new ct original ip daddr "$1" ${2:-} drop
+  nft add rule inet fault output ct state new ct original ip daddr "$1" ${2:-} reject
 }
 
 etcd_says() {
@@ -165,12 +165,12 @@ X
   chmod 755 "$doctored/runc.new" && mv "$doctored/runc.new" "$doctored/runc"
 }
 
-# Packets that match are dropped, at a hook of netfilter.
-drop_packets() {
-  printf 'table ip rackwright_fault {\n chain drops {\n type filter hook %s;\n %s drop\n }\n}\n' "$1" "$2" | nft -f -
+# Packets that match are rejected, at a hook of netfilter; in `prerouting` by Linux 5.9 and later (nft(8), reject statement).
+reject_packets() {
+  printf 'table ip rackwright_fault {\n chain rejects {\n type filter hook %s;\n %s reject\n }\n}\n' "$1" "$2" | nft -f -
 }
 
-undrop_packets() {
+unreject_packets() {
   nft delete table ip rackwright_fault
 }
 

@@ -16,6 +16,10 @@ AT_MOST = 45
 asks again after pauses that grow to 30 (client-go, tools/cache/reflector.go)."""
 KNOWN = 45
 """Seconds after which name servers and every node's kube-proxy know of a service and of its pods: they watch as kubelets do."""
+LATEST = ("--timeout", f"{3 * made.SLOWNESS}s")
+"""How long the probe in a pod waits for an answer that it asks for once; less than a command in a pod may take (Run.inside)."""
+SOON = ("--timeout", f"{2 * made.SLOWNESS}s")
+"""The same where it asks over and over, or hopes for silence."""
 MOST_PODS = 64
 """Pods up to which a quota that counts nothing else is filled up to be tried."""
 _ALL = 8
@@ -45,6 +49,7 @@ def seen(pod):
         "phase": status.get("phase"),
         "why": why(status),
         "uid": pod["metadata"]["uid"],
+        "seconds": AT_MOST * made.SLOWNESS,
     }
 
 
@@ -97,17 +102,17 @@ def network(run, node, others, behind, service, outside):
         known = outside.result()["name"].rstrip(".") + "."
         told["outside"] = looked_up(run, name, known, knows if any(outside.result()["servers"].values()) else 0)
         # What CoreDNS has once heard it goes on saying for 30 s; a name that nobody has asked for yet has to be handed on.
-        told["unheard"] = run.inside(name, ["lookup", f"{run.request['token']}-{node['name']}.{known}"])
+        told["unheard"] = run.inside(name, ["lookup", *LATEST, f"{run.request['token']}-{node['name']}.{known}"])
     told["service"] = calls(run, name, service["clusterIP"], behind)
     return told
 
 
 def looked_up(run, name, wanted, knows):
     """What a pod is told of a name, asked again until then where it is told nothing."""
-    told = run.inside(name, ["lookup", wanted])
+    told = run.inside(name, ["lookup", *LATEST, wanted])
     while told["rc"] not in (0, None) and time.monotonic() < knows:
         time.sleep(0.3)
-        told = run.inside(name, ["lookup", wanted])
+        told = run.inside(name, ["lookup", *LATEST, wanted])
     return told
 
 
@@ -120,7 +125,7 @@ def reach(run, name, other):
     """What one pod gets from another by its address; rc None where the other does not run."""
     if not run.until(lambda pods: address(pods, other), AT_MOST):
         return {"rc": None, "out": "", "said": "no pod runs there"}
-    return run.inside(name, ["get", f"http://{address(run.pods, other)}:{made.PORT}/"])
+    return run.inside(name, ["get", *LATEST, f"http://{address(run.pods, other)}:{made.PORT}/"])
 
 
 def calls(run, name, where, behind):
@@ -129,7 +134,7 @@ def calls(run, name, where, behind):
     found, said, asked, knows = set(), "", 0, time.monotonic() + run.left(KNOWN)
     while asked < CALLS or time.monotonic() < knows:
         asked += 1
-        told = run.inside(name, ["get", "--timeout", "2s", f"http://{where}:{made.PORT}/"])
+        told = run.inside(name, ["get", *SOON, f"http://{where}:{made.PORT}/"])
         found |= {told["out"].strip()} if told["rc"] == 0 else set()
         said = said if told["rc"] == 0 else told["said"]
         if found >= behind or told["rc"] is None or (said and time.monotonic() > knows):
@@ -147,7 +152,7 @@ def port(run, where, number, behind):
     while running - found and (calls < CALLS or time.monotonic() < knows) and not (said and time.monotonic() > knows):
         calls += 1
         try:
-            with _OPENER.open(f"http://{where}:{number}/", timeout=2) as answer:
+            with _OPENER.open(f"http://{where}:{number}/", timeout=2 * made.SLOWNESS) as answer:
                 found.add(answer.read().decode("utf-8", "replace"))
         except OSError as error:
             said = str(getattr(error, "reason", error))

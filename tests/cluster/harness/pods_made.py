@@ -1,11 +1,15 @@
 """Runs on a controller: the objects that a smoke run of pods makes, as plain data. Sent as text, standard library only."""
 
+import os
+
+SLOWNESS = int(os.environ.get("RACKWRIGHT_SLOWNESS") or 1)
+"""The factor by which time limits grow on this node (node_side.py)."""
 GPU = "nvidia.com/gpu"
 OWNER = {"app.kubernetes.io/managed-by": "rackwright-smoke"}
 PORT = 8080
 NOBODY = "rackwright-nobody"
 """A scheduler that does not exist: what is only to be admitted or refused never runs."""
-LIFETIME = 120
+LIFETIME = 120 * SLOWNESS
 """Seconds after which the kubelet ends a pod of ours even if the run was killed."""
 
 

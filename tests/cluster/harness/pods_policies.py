@@ -35,7 +35,7 @@ def policies(run, node, other, planned, account):
 
     looks = {
         "inside": lambda: within(_get(at["served"])),
-        "names": lambda: within(["lookup", "kubernetes.default"]),
+        "names": lambda: within(["lookup", *asked.LATEST, "kubernetes.default"]),
         "in": lambda: run.inside(outside, _get(at["served"])),
         "out": lambda: within(_get(theirs)),
     }
@@ -51,7 +51,7 @@ def policies(run, node, other, planned, account):
 
 def _get(address):
     """Words of the probe: one try, short, since silence is what is hoped for."""
-    return ["get", "--timeout", "2s", f"http://{address}:{made.PORT}/"]
+    return ["get", *asked.SOON, f"http://{address}:{made.PORT}/"]
 
 
 def _addresses(run, path):

@@ -20,7 +20,7 @@ import pods_made as made
 import pods_policies
 from pods_api import Api, Refused
 
-OLD = 180
+OLD = 180 * made.SLOWNESS
 """Seconds after which what a run made is nobody's any more."""
 MARK = ".rackwright-smoke-"
 
@@ -31,7 +31,7 @@ class Run:
     def __init__(self, api, request):
         self.api, self.request = api, request
         self.began = time.monotonic()
-        self.deadline = self.began + request["seconds"]
+        self.deadline = self.began + request["seconds"] * made.SLOWNESS
         self.namespace = "rackwright-smoke-" + request["token"]
         self.path = "/api/v1/namespaces/" + self.namespace
         self.own = {"rackwright-smoke": request["token"]}
@@ -44,14 +44,14 @@ class Run:
         """Commands in pods at a time: each is a connection through the API to a kubelet."""
 
     def left(self, most):
-        """Seconds that something may take."""
-        return max(0.1, min(most, self.deadline - time.monotonic()))
+        """Seconds that something may take, of so many on a node of usual speed."""
+        return max(0.1, min(most * made.SLOWNESS, self.deadline - time.monotonic()))
 
     def watch(self, version):
         """Keep the pods up to date until the run ends."""
         while not self.ending:
             try:
-                for kind, found in self.api.follow(self.path + "/pods", version, self.request["seconds"] + 30):
+                for kind, found in self.api.follow(self.path + "/pods", version, self.request["seconds"] * made.SLOWNESS + 30):
                     if kind == "ERROR":
                         break
                     version = found["metadata"]["resourceVersion"]
@@ -218,7 +218,7 @@ def begin(run, pool, node, nodes, service, claimed, outside):
 def take_back(run):
     """Everything the run made. The namespaces go on ending by themselves; the pods are gone when this returns."""
     api, query = run.api, "?labelSelector=rackwright-smoke%3D" + run.request["token"]
-    run.deadline = time.monotonic() + 12
+    run.deadline = time.monotonic() + 12 * made.SLOWNESS
     attempts = [
         lambda: api.delete(run.path + "/pods", grace=1),
         lambda: [api.delete("/api/v1/namespaces/" + one["metadata"]["name"]) for one in api.get("/api/v1/namespaces" + query)["items"]],
@@ -250,7 +250,7 @@ def main(request):
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, stopped)
     random.seed(request["token"])
-    run = Run(Api(), request)
+    run = Run(Api(patience=10 * made.SLOWNESS), request)
     told = {}
     try:
         told = smoke(run)

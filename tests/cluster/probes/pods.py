@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from cluster.harness.cells import Unread, answer_of
 from cluster.harness.probe import NodeBusy, Place, Probe, Stage
 from cluster.probes.smoke import gpus_to_ask
 from rackwright.errors import UndeterminedError
@@ -35,11 +36,11 @@ class Told:
     said: str
 
     @property
-    def answer(self) -> str:
-        """Its output, or its complaint; raises UndeterminedError where the command did not get into the pod."""
+    def answer(self) -> str | Unread:
+        """Its output, or its complaint, Unread for a time-out; raises UndeterminedError where the command did not get into the pod."""
         if self.rc is None:
             raise UndeterminedError(f"no command could run in the pod: {self.said}")
-        return self.out.strip() if self.rc == 0 else self.said or f"status {self.rc}"
+        return self.out.strip() if self.rc == 0 else answer_of("from the pod", self.said or f"status {self.rc}")
 
 
 @dataclass(frozen=True)

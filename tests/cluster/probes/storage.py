@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from types import SimpleNamespace
 from typing import Final
 
-from cluster.harness.cells import Lines, Row, Unread, integer, quoted, read_each_line, whole_lines
+from cluster.harness.cells import Lines, Row, Unread, answer_of, integer, quoted, read_each_line, whole_lines
 from cluster.harness.probe import Place, Probe, scaled
 
 TYPES: Final = {"moosefs": ("fuse.mfs", "fuse"), "nfs": ("nfs4",), "fsx-lustre": ("lustre",)}
@@ -151,8 +151,8 @@ ROOTS = Probe("storage-roots", on="storage_client", command=_roots, parse=parse_
 ANSWERS: Final = "answers"
 
 
-def parse_answering(text: str) -> Lines[str]:
-    """Lines `path|answers`, or what was said instead: a client that has died, a handle that is stale.
+def parse_answering(text: str) -> Lines[str | Unread]:
+    """Lines `path|answers`, or what was said instead: a client that has died, a handle that is stale. Unread for a time-out.
 
     >>> parse_answering("/home|stat: cannot read file system information for '/home': Transport endpoint is not connected")
     {'/home': 'Transport endpoint is not connected'}
@@ -160,16 +160,16 @@ def parse_answering(text: str) -> Lines[str]:
     return read_each_line(text, _answer)
 
 
-def _answer(line: str) -> tuple[str, str]:
+def _answer(line: str) -> tuple[str, str | Unread]:
     path, said = line.split("|", 1)
     if not path.startswith("/") or not said.strip():
         raise ValueError("no mount point")
-    return path, said.rpartition(": ")[2].strip()
+    return path, answer_of(path, said.rpartition(": ")[2].strip())
 
 
 def _answering(place: Place) -> str:
     asked = f"s=$(timeout -k 1 {scaled(5)} stat -f -c %T $m 2>&1 >/dev/null); r=$?"
-    told = f'case $r in 0) s={ANSWERS};; 124|137) s="silent for 5 s";; 126|127) echo "$s" >&2; exit $r;; esac'
+    told = f'case $r in 0) s={ANSWERS};; 124|137) s="no answer within {scaled(5)} s";; 126|127) echo "$s" >&2; exit $r;; esac'
     return f'for m in {" ".join(mounts_of(place))}; do {asked}; {told}; echo "$m|$s"; done'
 
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from cluster.harness.cells import Unread
 from cluster.probes.accounting import only_local, parse_listening, parse_table
 from cluster.probes.accounts import ORDINARY, parse_accounts
 from cluster.probes.gpu import is_a_programs, parse_devices, parse_gpus, parse_xids
@@ -156,6 +157,11 @@ class TestMunge:
     )
     def test_decoding(self, case, status):
         assert parse_decoded(captured("munge-decoded", case)) == status
+
+    def test_second_decoding_and_a_time_out_are_unknown(self):
+        """munged decodes a credential once, and a round that had no answer in time sends it again."""
+        for text in ("STATUS:           Replayed credential (17)\n", "unmunge: Error: Failed to receive message header: Timed-out\n"):
+            assert isinstance(parse_decoded(text), Unread), text
 
 
 class TestSlurm:
