@@ -54,6 +54,12 @@ def printed(report, **how):
 
 
 class TestTerminal:
+    def test_parts_that_the_machines_lack_are_named_with_the_reason(self, report, green):
+        left_out = [{"id": f"jobs.{part}_are_confined", "reason": "not-in-plan", "detail": "cgroup v1"} for part in ("cores", "gpus")]
+        others = [{"id": "kubelet.runs", "reason": "not-in-plan", "detail": ""}]
+        text = printed(replace(report(green), not_run=(*left_out, *others)))
+        assert "not run: jobs.cores_are_confined, jobs.gpus_are_confined: cgroup v1" in text and "kubelet" not in text
+
     def test_what_is_wrong_comes_first_with_what_to_do(self, sick):
         text = printed(sick)
         assert text.index("gpu.count_matches_plan") < text.index("munge.service_runs") < text.index("subject")
