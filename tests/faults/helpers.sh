@@ -34,6 +34,19 @@ nodes_settle() {
   return 1
 }
 
+# Slurm confines jobs to some resources no more: unconfine RESOURCE…, as cgroup.conf(5) names them. `scontrol reconfigure` hands the file
+# to every slurmd, which starts anew with it (slurmd(8); on releases before 23.11 it reads the file again).
+unconfine() {
+  cp -p /etc/slurm/cgroup.conf /run/cgroup.kept || return 1
+  for resource in "$@"; do sed -i "s/^Constrain$resource=yes$/Constrain$resource=no/" /etc/slurm/cgroup.conf; done
+  ! cmp -s /run/cgroup.kept /etc/slurm/cgroup.conf || { echo "cgroup.conf does not constrain $*" >&2; return 1; }
+  scontrol reconfigure && nodes_settle
+}
+
+confine() {
+  cat /run/cgroup.kept > /etc/slurm/cgroup.conf && rm /run/cgroup.kept && scontrol reconfigure && nodes_settle
+}
+
 # As the kubelet of this node, which may change its own node's and its own pods' status.
 as_kubelet() {
   kubectl --kubeconfig=/etc/kubernetes/kubelet.conf "$@"

@@ -17,7 +17,7 @@ TASK = """
 import errno, fcntl, glob, json, os, socket, sys, time
 
 def limits():
-    # What control groups leave this task: bytes of memory, cores, and the GPUs that it may open (cgroups(7), sched_getaffinity(2)).
+    # What control groups leave this task: bytes of memory, cores, and the GPUs that it may open (cgroups(7), sched_setaffinity(2)).
     least = None
     for line in open("/proc/self/cgroup"):
         _, controllers, path = line.strip().split(":", 2)
@@ -41,7 +41,14 @@ def limits():
         except OSError as error:
             if error.errno not in (errno.EPERM, errno.EACCES):
                 opened.append(path)
-    return {"memory": least, "cores": len(os.sched_getaffinity(0)), "opened": sorted(opened)}
+    bound = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, range(os.cpu_count() or 1))  # a job may widen what it was only bound to; what confines it is what is left
+    except OSError:
+        pass
+    cores = len(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, bound)
+    return {"memory": least, "cores": cores, "opened": sorted(opened)}
 
 mine = {key: os.environ.get(name) for key, name in NAMES.items()}
 rank, ranks = int(mine.pop("rank")), int(mine.pop("ranks"))

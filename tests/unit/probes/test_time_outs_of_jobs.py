@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -40,6 +42,17 @@ class TestSlurm:
 
     def test_controller_that_accepts_and_does_not_answer(self):
         assert self.verdict(self.DOWN, "accepts", seconds=10.2) is UNKNOWN
+
+
+def test_task_that_is_only_bound_to_a_core_is_not_confined():
+    """Binding is no confinement: a job may widen its own mask (sched_setaffinity(2)), and only a cpuset limits that."""
+    limits = smoke_side.TASK.partition("mine = ")[0]
+    program = (
+        f"{limits}\nall_ = limits()['cores']\nbound = {{min(os.sched_getaffinity(0))}}\nos.sched_setaffinity(0, bound)\n"
+        "print(limits()['cores'] == all_, os.sched_getaffinity(0) == bound)"
+    )
+    ended = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True)
+    assert ended.stdout == "True True\n", ended.stderr
 
 
 class TestJobs:
