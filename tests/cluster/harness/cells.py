@@ -104,13 +104,11 @@ def is_cut(text: str) -> bool:
 def whole_lines(text: str) -> tuple[list[str], list[str]]:
     """Return the lines, and apart from them the last one if the text ends within it: its values may be parts of values.
 
-    A single line without an end counts as whole.
-
-    >>> whole_lines("a\\nstate=id"), whole_lines("a")
-    ((['a'], ['state=id']), (['a'], []))
+    >>> whole_lines("a\\nstate=id"), whole_lines("a\\n"), whole_lines("a")
+    ((['a'], ['state=id']), (['a'], []), ([], ['a']))
     """
     lines = lines_of(text)
-    return (lines[:-1], lines[-1:]) if is_cut(text) and len(lines) > 1 else (lines, [])
+    return (lines[:-1], lines[-1:]) if is_cut(text) else (lines, [])
 
 
 def is_absent(cell: str) -> bool:

@@ -122,7 +122,10 @@ HOSTS = Probe("hosts", on="nodes", command="cat /etc/hosts", parse=parse_hosts)
 
 def parse_resolved(text: str) -> Lines[str | Unread]:
     """Address by name from lines `name address`; `none` where the name is not found, Unread where no name server answered in time."""
-    return read_each_line(text, _resolved)
+    found = read_each_line(text, _resolved)
+    if not found:
+        raise ValueError("no name was looked up")
+    return found
 
 
 def _resolved(line: str) -> tuple[str, str | Unread]:

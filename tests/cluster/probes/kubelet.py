@@ -93,6 +93,8 @@ def parse_routes(text: str) -> str:
     *said, last = text.strip().splitlines() or [""]
     if not re.fullmatch(r"== \d+", last):
         raise ValueError("no exit status")
+    if last in ("== 126", "== 127", "== 137"):
+        raise ValueError(f"it did not run: {'; '.join(said)}")
     if last == "== 0":
         return ""
     return "; ".join(line.strip() for line in said if line.strip()) or f"it ended with status {last[3:]}"

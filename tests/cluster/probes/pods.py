@@ -208,7 +208,7 @@ PODS: Final = Probe("pods", on="@control", command=_command, parse=parse_pods, t
 def parse_left(text: str) -> tuple[str, ...]:
     """Paths that pods left behind."""
     found = text.split()
-    if not all(path.startswith("/") for path in found):
+    if not text or not all(path.startswith("/") for path in found):  # echo ends its line, also where nothing is left
         raise ValueError("not every line is a path")
     return tuple(found)
 
@@ -222,7 +222,8 @@ def _look(place: Place) -> str:
     kept = " ".join(f"/var/lib/kubelet/pods/{uid}" for uid in uids)
     groups = " -o ".join(f"-name '*{uid.replace('-', '_')}*' -o -name '*{uid}*'" for uid in uids)
     look = f"ls -d {kept} 2>/dev/null; find /sys/fs/cgroup -type d \\( {groups} \\) 2>/dev/null"
-    return f'for _ in $(seq 20); do left=$({look}); [ -n "$left" ] || break; sleep 0.3; done; echo $left'
+    wait = f'for _ in $(seq 20); do left=$({look}); [ -n "$left" ] || break; sleep 0.3; done; echo $left'
+    return f"command -v find >/dev/null || exit 127; {wait}"
 
 
 LEFT: Final = Probe("pods-left", on="kubernetes_worker", command=_look, parse=parse_left, timeout=15, stage=Stage.AFTER_JOBS)

@@ -308,7 +308,7 @@ def test_mount(text, verdict):
     ("status", "slowness", "words"), [(124, "", "no answer within 5 s"), (124, "3", "no answer within 15 s"), (0, "", "answers")]
 )
 def test_mount_names_the_seconds_it_was_given(tmp_path, status, slowness, words):
-    (tmp_path / "timeout").write_text(f"#!/bin/sh\nexit {status}\n")
+    (tmp_path / "timeout").write_text(f"#!/bin/sh\necho nfs\nexit {status}\n")
     (tmp_path / "timeout").chmod(0o755)
     declared = SimpleNamespace(cluster={"storage": [{"mount": "/home", "clients": ["w0"]}]})
     command = ANSWERING.command_at(SimpleNamespace(node={"name": "w0"}, declared=declared))
