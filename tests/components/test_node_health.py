@@ -167,9 +167,10 @@ def test_before_a_job_a_bad_node_says_no_and_a_slow_one_does_not(node: Node) -> 
 
 @pytest.mark.parametrize(
     ("says", "status"),
-    [("echo JobId=57 JobState=RUNNING", 1), ("echo JobId=57 JobState=CONFIGURING", 1), ("echo JobId=57 JobState=CANCELLED", 0),
+    [("echo JobId=57 JobName=JobState=COMPLETED JobState=RUNNING", 1), ("printf 'JobName=\\377\\033 JobState=RUNNING'", 1),
+     ("echo JobId=57 JobState=RUNNING", 1), ("echo JobId=57 JobState=CONFIGURING", 1), ("echo JobId=57 JobState=CANCELLED", 0),
      ("echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1", 0), ("echo 'Unable to contact' >&2; exit 1", 1)],
-    ids=["runs", "is about to", "was cancelled", "is gone", "nobody knows"],
+    ids=["is named like a state", "is named in no encoding", "runs", "is about to", "was cancelled", "is gone", "nobody knows"],
 )  # fmt: skip
 def test_to_a_job_that_is_over_it_says_nothing(node: Node, monkeypatch: pytest.MonkeyPatch, says: str, status: int) -> None:
     """slurmd tells slurmctld of a prolog that failed until that agrees, and of a job that is over it never does: a drain every 15 s."""
