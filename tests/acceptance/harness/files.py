@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from acceptance.harness.labelled import of_a_task
 from acceptance.harness.launcher import Launcher
 from acceptance.phase import Job
-from rackwright.report.acceptance import PhaseReport
 from rackwright.printable import printable
+from rackwright.report.acceptance import PhaseReport
 from rackwright.report.redact import Redactor
 from rackwright.report.result import Result
 

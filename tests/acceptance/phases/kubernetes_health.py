@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from acceptance.phase import Finding, Job, Outputs, Phase, Question, Scope, compared, told
+from acceptance.phase import Finding, Job, Outputs, Phase, Question, Scope, compared, job_runs, told
 from acceptance.smoke import TASK, arguments, said
 from cluster.probes.smoke import at_work
 
@@ -53,9 +53,7 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
         yield _state(scope, node)
     for node in scope.nodes:
         output = outputs[f"hello-{node}"]
-        ran = output.on(node)
-        found = f"ran on {ran[0].host}" if ran else f"did not: {output.why(node)}"
-        yield compared("job_runs", node, found, f"ran on {node}")
+        yield job_runs(output, node)
         yield told("job_runs_as_its_user", node, lambda output=output, node=node: _user(scope, said(output, node).uid, node))
 
 

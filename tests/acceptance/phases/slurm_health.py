@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from acceptance.phase import Finding, Job, Outputs, Phase, Scope, compared, told, unknown
+from acceptance.phase import Finding, Job, Outputs, Phase, Scope, compared, job_runs, told, unknown
 from acceptance.smoke import TASK, arguments, said
 from cluster.probes.slurm import NODES, PARTITIONS, PING
 from cluster.probes.slurm_states import states_of, works
@@ -27,9 +27,7 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
         yield told("node_takes_jobs", node, lambda node=node: _state(scope, node))
     for node in scope.nodes:
         output = outputs[f"hello-{node}"]
-        ran = output.on(node)
-        found = f"ran on {ran[0].host}" if ran else f"did not: {_since(scope, node) or output.trouble or 'it said nothing'}"
-        yield compared("job_runs", node, found, f"ran on {node}")
+        yield job_runs(output, node, "" if output.on(node) else _since(scope, node))
         yield told("job_runs_as_its_user", node, lambda output=output, node=node: _user(scope, said(output, node).uid, node))
 
 
