@@ -137,8 +137,8 @@ def begin_slowly_once(folder: Path, name: str) -> str:
 
 
 def begun(folder: Path) -> list[str]:
-    """What has begun, in this order."""
-    return (folder / "begun").read_text().split()
+    """What has begun, in this order; nothing where the machine had no time to begin: then it is tried with longer limits."""
+    return (folder / "begun").read_text().split() if (folder / "begun").exists() else []
 
 
 def test_what_a_node_had_no_time_for_is_asked_again(slow_node, tmp_path):
