@@ -121,7 +121,7 @@ class Node(NamedTuple):
         return self.reason.startswith(OURS) or (self.by == "slurm" and cured)
 
     def __str__(self) -> str:
-        said = f' "{self.reason}" (by {self.by})' if self.reason else ""
+        said = f' "{printable(self.reason)}" (by {printable(self.by)})' if self.reason else ""
         return f"{self.name} is {'+'.join(sorted(self.state))}{said}"
 
 
@@ -134,7 +134,23 @@ class Job(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        return f"{self.id} ({self.name}) of {self.user} on {self.nodes}"
+        return f"{self.id} ({printable(self.name)}) of {self.user} on {self.nodes}"
+
+
+def printable(text: str) -> str:
+    """Return a text of a user without characters on which a terminal acts."""
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+
+
+def records(text: str, head: str) -> list[str]:
+    """Return the records of an output. A line that does not begin as a record does belongs to the free text before it."""
+    found: list[str] = []
+    for line in filter(str.strip, text.split("\n")):
+        if found and not re.match(head, line):
+            found[-1] += f"\n{line}"
+        else:
+            found.append(line)
+    return found
 
 
 def parse_nodes(text: str) -> dict[str, Node]:
@@ -144,12 +160,12 @@ def parse_nodes(text: str) -> dict[str, Node]:
     'bad disk'
     """
     nodes = {}
-    for line in filter(str.strip, text.splitlines()):
+    for line in records(text, "NodeName="):
         name = re.match(r"NodeName=(\S+)", line)
         state = re.search(r" State=(\S+)", line)
         if not name or not state:
             raise SlurmError(f"scontrol: cannot parse line {line[:120]!r} as a node - check the Slurm version")
-        reason = re.search(r" Reason=(.*?)(?: \[([^@\]]+)@[^\]]*\]|$)", line)
+        reason = re.search(r" Reason=(.*?)(?: \[([^@\]]+)@[^\]]*\]|$)", line, re.DOTALL)
         flags = state.group(1).split("+")
         unresponsive = {"NOT_RESPONDING"} if flags[0].endswith("*") else set()
         words = {flag.rstrip("*~#!%$@^-") for flag in flags} | unresponsive
@@ -162,7 +178,7 @@ def parse_nodes(text: str) -> dict[str, Node]:
 def parse_jobs(text: str) -> list[Job]:
     """Parse `squeue --format=%i|%u|%N|%j`; the name comes last, because it may contain any character."""
     jobs = []
-    for line in filter(None, text.splitlines()):
+    for line in records(text, r"[\w\[\],%+.-]+\|[^|]*\|[^|]*\|"):
         fields = line.split("|", 3)
         if len(fields) != 4:
             raise SlurmError(f"squeue: cannot parse line {line!r} as id|user|nodes|name - check the Slurm version")
@@ -188,7 +204,9 @@ class Slurm:
     def call(self, *words: str) -> str:
         """Return the output of a command. Raise SlurmError if it fails."""
         try:
-            done = subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60)
+            done = subprocess.run(
+                words, capture_output=True, encoding="utf-8", errors="replace", check=False, stdin=subprocess.DEVNULL, timeout=60
+            )
         except FileNotFoundError:
             raise SlurmError(f"{words[0]}: command not found - install slurm-client on this node") from None
         except subprocess.TimeoutExpired:

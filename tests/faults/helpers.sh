@@ -1,5 +1,5 @@
 # Helpers of the commands in faults.yml: fake_tool installs a tool at the front of PATH that replaces some results of the real one.
-doctored=/usr/local/sbin
+fakes=/usr/local/sbin
 
 fake_tool() {
   real=$(PATH=/usr/bin:/usr/sbin:/bin:/sbin command -v "$1") || exit 1
@@ -32,6 +32,19 @@ wait_for_nodes() {
   done
   echo "nodes do not settle: $states" >&2
   return 1
+}
+
+# Stop Slurm from confining jobs to resources: unconfine RESOURCE…, as cgroup.conf(5) names them. `scontrol reconfigure` sends the file to
+# every slurmd, which restarts with it (slurmd(8); releases before 23.11 read the file again).
+unconfine() {
+  cp -p /etc/slurm/cgroup.conf /run/cgroup.kept || return 1
+  for resource in "$@"; do sed -i "s/^Constrain$resource=yes$/Constrain$resource=no/" /etc/slurm/cgroup.conf; done
+  ! cmp -s /run/cgroup.kept /etc/slurm/cgroup.conf || { echo "cgroup.conf does not constrain $*" >&2; return 1; }
+  scontrol reconfigure && nodes_settle
+}
+
+confine() {
+  cat /run/cgroup.kept > /etc/slurm/cgroup.conf && rm /run/cgroup.kept && scontrol reconfigure && nodes_settle
 }
 
 # Run kubectl as the kubelet of this node, which may change the status of its own node and its own pods.
@@ -124,11 +137,11 @@ wait_for_ready_pod() {
   as_kubelet -n kube-system wait pod --field-selector "spec.nodeName=$NODE" -l "$1" --for=condition=Ready --timeout=40s > /dev/null
 }
 
-# Drop new connections from this node by their original destination address: drop_to ADDRESS [MATCH].
-drop_to() {
+# Reject new connections from this node by their original destination address: reject_to ADDRESS [MATCH].
+reject_to() {
   nft add table inet fault
   nft add chain inet fault output '{ type filter hook output priority 0; policy accept; }'
-  nft add rule inet fault output ct state new ct original ip daddr "$1" ${2:-} drop
+  nft add rule inet fault output ct state new ct original ip daddr "$1" ${2:-} reject
 }
 
 run_etcdctl() {
@@ -164,12 +177,12 @@ X
   chmod 755 "$fakes/runc.new" && mv "$fakes/runc.new" "$fakes/runc"
 }
 
-# Drop matching packets at a hook of netfilter: drop_packets HOOK MATCH.
-drop_packets() {
-  printf 'table ip rackwright_fault {\n chain drops {\n type filter hook %s;\n %s drop\n }\n}\n' "$1" "$2" | nft -f -
+# Reject matching packets at a hook of netfilter; in `prerouting` by Linux 5.9 and later (nft(8)): reject_packets HOOK MATCH.
+reject_packets() {
+  printf 'table ip rackwright_fault {\n chain rejects {\n type filter hook %s;\n %s reject\n }\n}\n' "$1" "$2" | nft -f -
 }
 
-undrop_packets() {
+unreject_packets() {
   nft delete table ip rackwright_fault
 }
 

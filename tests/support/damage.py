@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-CELLS = ("", "[N/A]", "ERR!", "[Unknown Error]", "3.35544e+07", "1,5", "\x00")
-"""Replacements of a value."""
+CELLS = ("", "[N/A]", "ERR!", "[Unknown Error]", "3.35544e+07", "1,5", "\x00", "\x1b]0;x\x07", "\ufffd\u202e", "\x85")
+"""Replacements of a value; the last ones are what users write into names and comments."""
 WARNING = "Warning: this feature is deprecated and will be removed"
 
 
@@ -26,6 +26,8 @@ def damages(text: str, most: int = 60, seed: int = 7) -> Iterator[Damaged]:
     """Yield outputs with one damage each: all whole-line damages of up to `most` lines, and as many damaged cells, chosen by the seed."""
     text = text if text.endswith("\n") else f"{text}\n"
     chance, lines = random.Random(seed), text.splitlines()
+    yield Damaged("nothing", "", "*")
+    yield Damaged("a blank line", "\n", "*")
     yield Damaged("CRLF", text.replace("\n", "\r\n"), "")
     for place in sorted({0, len(lines) // 2, len(lines)}):
         yield Damaged(f"warning at line {place}", _joined([*lines[:place], WARNING, *lines[place:]]), "")
@@ -42,6 +44,8 @@ def damages(text: str, most: int = 60, seed: int = 7) -> Iterator[Damaged]:
             _joined([*lines[:number], line, *lines[number + 1 :]]),
             lines[number],
         )
+    for end in _some(chance, range(1, text.index("\n")), most // 4):
+        yield Damaged(f"cut at {end}, in the first line", text[:end], "*")
     for end in _some(chance, range(text.index("\n") + 1, len(text)), most):
         yield Damaged(f"cut at {end}", text[:end], "*")
 

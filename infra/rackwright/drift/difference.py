@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from rackwright.model.ranges import compressed
+from rackwright.printable import printable
 
 
 class Layer(StrEnum):
@@ -70,6 +71,11 @@ class DriftItem:
     remedy: str
     written: tuple[str, ...] = field(default=(), compare=False)
     """Paths and units that a phase would change; not part of the document, because `live` shows them."""
+
+    def __post_init__(self) -> None:
+        """Make the texts printable: units, files and accounts have names that users gave them."""
+        for name in ("subject", "declared", "live"):
+            object.__setattr__(self, name, printable(getattr(self, name)))
 
     @property
     def id(self) -> str:

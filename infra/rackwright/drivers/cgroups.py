@@ -33,7 +33,8 @@ def job_constraints(*, rootless: bool, declared_cpus: int, cpus: int | None = No
     """Return what control groups of nodes that are containers here can confine a job to; nothing on cgroup v1.
 
     - memory, where the controller is delegated to who runs the containers.
-    - cores, where cpuset is, too, and the machine has as many CPUs as its largest node declares (`cpus`: as many as are there).
+    - cores, where cpuset is, too, and the machine has as many CPUs as its largest node declares (`cpus`: as many as this process may use,
+      sched_getaffinity(2): a machine that is a container itself may have a part of its host's).
     - devices, for root alone: Slurm filters them with a BPF program, which only root can load (cgroup-v2.rst, "Device controller").
     """
     delegated = f"user.slice/user-{os.geteuid()}.slice/user@{os.geteuid()}.service" if rootless else ""
@@ -43,7 +44,7 @@ def job_constraints(*, rootless: bool, declared_cpus: int, cpus: int | None = No
         return ()
     if "memory" not in controllers:
         return ()
-    enough = declared_cpus <= (cpus or os.cpu_count() or 1)
+    enough = declared_cpus <= (cpus or len(os.sched_getaffinity(0)))
     cores = ("cores",) if "cpuset" in controllers and enough else ()
     return (*cores, "memory", *(() if rootless else ("devices",)))
 

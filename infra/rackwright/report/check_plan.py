@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from rackwright.catalog.checks import CheckSpec, Kind, Level
 from rackwright.inventory.reader import Inventory
+from rackwright.report.confinement import why_unconfined
 from rackwright.report.verdict import PARTIAL, Evidence, NotRunReason
 
 
@@ -74,7 +75,7 @@ def manifest(
     features, simulated = declared.features, declared.simulated
     for key, spec in catalogue.items():
         if not features.issuperset(spec.needs):
-            not_run.append(NotRun(key, NotRunReason.NOT_IN_PLAN))
+            not_run.append(NotRun(key, NotRunReason.NOT_IN_PLAN, why_unconfined(declared, set(spec.needs) - features)))
         elif not claimed.covers(spec.level):
             not_run.append(NotRun(key, NotRunReason.LEVEL, f"runs from level {spec.level}"))
         elif not kinds.include(spec.kind):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rackwright.printable import printable
 from rackwright.report.check_plan import Expected
 from rackwright.report.verdict import Evidence, SkipReason, Verdict
 
@@ -53,7 +54,7 @@ def from_dict(data: Mapping[str, Any]) -> Result:
 def result(
     owed: Expected, verdict: Verdict, *, reason: str = "", expected: str = "", found: str = "", seconds: float = 0.0, stack: str = ""
 ) -> Result:
-    """Return an expected result. Evidence and remedy come from the manifest, never from the check."""
+    """Return an expected result. Evidence and remedy come from the manifest, never from the check; its texts are printable."""
     if verdict is Verdict.SKIPPED and reason not in list(SkipReason):
         verdict, reason = Verdict.UNKNOWN, f"skipped for an invalid reason: {reason or 'none given'}"
     remedy = "" if verdict in (Verdict.PASSED, Verdict.SKIPPED) else owed.spec.remedy.format(node=owed.node, stack=stack)
@@ -63,10 +64,10 @@ def result(
         node=owed.node,
         subject=owed.spec.subject,
         verdict=verdict,
-        reason=reason,
+        reason=printable(reason),
         evidence=owed.evidence,
-        expected=expected,
-        found=found,
+        expected=printable(expected),
+        found=printable(found),
         remedy=remedy,
         seconds=seconds,
     )

@@ -176,7 +176,15 @@ class Slurm:
     def call(self, *words: str) -> str:
         """Return the output of scontrol. Raise OSError if it fails."""
         try:
-            done = subprocess.run(["scontrol", *words], capture_output=True, text=True, timeout=10, stdin=subprocess.DEVNULL, check=False)
+            done = subprocess.run(
+                ["scontrol", *words],
+                capture_output=True,
+                encoding="utf-8",
+                errors="replace",  # names and comments of jobs are any bytes
+                timeout=10,
+                stdin=subprocess.DEVNULL,
+                check=False,
+            )
         except subprocess.TimeoutExpired:
             raise OSError("scontrol: no answer in 10 s") from None
         if done.returncode:
@@ -195,10 +203,10 @@ class Slurm:
     def is_over(self, job: str) -> bool:
         """Return whether a job has ended or was cancelled: it does not start here, whatever the prolog returns."""
         try:
-            told = re.search(r"JobState=(\w+)", self.call("--oneliner", "show", "job", job))
+            told = re.findall(r"\bJobState=(\w+)", self.call("--oneliner", "show", "job", job))
         except OSError as error:
             return "Invalid job id" in str(error)
-        return told is not None and told.group(1) not in GOES_ON
+        return bool(told) and not GOES_ON.intersection(told)  # the name of a job may say anything, also a state
 
     def drain(self, check: str, why: str, rolled: bool) -> bool:
         """Drain the node because of a check; return whether it did. Drains by others keep their reason."""
@@ -207,7 +215,8 @@ class Slurm:
         yields = prolog or (rolled and reason == ROLLING) or (mine and mine.group(1) != check)
         if states & HELD and not yields:
             return False
-        text = f"rackwright: {check}: {why}".translate({91: "(", 93: ")", 10: " ", 34: "'"})
+        text = f"rackwright: {check}: {why}".translate({91: "(", 93: ")", 34: "'"})
+        text = "".join(character if character.isprintable() else " " for character in text)
         self.update("State=DRAIN", f"Reason={text[:LONGEST_REASON]}")
         return True
 

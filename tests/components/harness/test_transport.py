@@ -137,8 +137,8 @@ def begin_slowly_once(folder: Path, name: str) -> str:
 
 
 def begun(folder: Path) -> list[str]:
-    """Return the started commands, in order."""
-    return (folder / "begun").read_text().split()
+    """Return the started commands, in order; nothing where the machine had no time to begin: then it is tried with longer limits."""
+    return (folder / "begun").read_text().split() if (folder / "begun").exists() else []
 
 
 def test_unstarted_probes_are_repeated(slow_node, tmp_path):

@@ -120,6 +120,14 @@ class TestSlurmHealth:
         assert set(bad(told)) == {("job_runs", unfit), ("job_runs_as_its_user", unfit)}
         assert "rackwright: gpu.count_matches_plan" in told["job_runs", unfit].found
 
+    def test_job_whose_time_was_up_is_unknown(self, asked):
+        found = outputs(slurm_health, asked, lambda job, node, rank: spoken(node))
+        late = replace(found["hello-worker1"], status=124, trouble="no end after 60 s", tasks=())
+        refused = replace(late, status=1, trouble="error: Unable to allocate resources: Invalid account")
+        for output, verdict in ((late, Verdict.UNKNOWN), (refused, Verdict.FAILED)):
+            told = judged(slurm_health, asked, {**found, "hello-worker1": output})["job_runs", "worker1"]
+            assert told.verdict is verdict and output.trouble in told.reason
+
     def test_a_drained_node_is_named_with_its_reason(self, asked):
         drained = replace(
             asked, states={"worker0": "idle none", "worker1": "drained disk"}, nodes=("worker0",), parts=(Part("gpu", ("worker0",)),)

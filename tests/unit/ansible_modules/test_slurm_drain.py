@@ -103,6 +103,24 @@ class TestReading:
         with pytest.raises(drain.SlurmError, match=r"id\|user\|nodes\|name"):
             drain.parse_jobs("12 alice")
 
+    @pytest.mark.parametrize("name", ["a\nb", "a\x85b", "a\u2028b", "a\x0cb", "\x1b[2Ja", "\ufffd", "a|b\n7 c", ""])
+    def test_name_of_a_job_is_whatever_its_user_writes(self, name: str) -> None:
+        (job, other) = drain.parse_jobs(f"12_3|alice|w[1-2]|{name}\n13|bob|w1|fine\n")
+        assert (job.id, job.name, other.id) == ("12_3", name, "13")
+        assert str(job).isprintable()
+
+    @pytest.mark.parametrize("reason", ["a\nb", "\x1b]0;owned\x07", "a\x85b"])
+    def test_reason_of_a_node_is_whatever_was_written(self, reason: str) -> None:
+        found = drain.parse_nodes(f"NodeName=w1 State=IDLE+DRAIN Reason={reason} [root@2026-11-21T03:23:15]\nNodeName=w2 State=IDLE\n")
+        assert (found["w1"].reason, found["w1"].by, list(found)) == (reason, "root", ["w1", "w2"])
+        assert str(found["w1"]).isprintable()
+
+    def test_output_that_is_no_utf8_is_read(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+        command(tmp_path, "squeue", "printf '12|alice|w1|\\377\\033[2J\\n'")
+        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+        (job,) = drain.Slurm().jobs_on(["w1"])
+        assert job.name == "\ufffd\x1b[2J"
+
     def test_only_the_first_of_many_jobs_are_named(self) -> None:
         jobs = [drain.Job(str(number), "alice", "w1", "train") for number in range(25)]
         assert drain.named(jobs).endswith("9 (train) of alice on w1 and 15 more")

@@ -167,3 +167,10 @@ def test_a_layer_names_its_method_and_the_reason_together():
     assert list(schema.iter_errors(found)) == []
     for wrong in ({**layer, "method": "guessed"}, {name: value for name, value in layer.items() if name != "message"}):
         assert list(schema.iter_errors({**found, "layers": [wrong]})) != []
+
+
+def test_text_of_a_user_is_shown_and_not_obeyed():
+    """Units, files and accounts have names that users gave them."""
+    found = one(subject="traces.units \x1b[2Ja.service", live="a\x07\udcff\nb")
+    assert (found.subject, found.live) == ("traces.units \\x1b[2Ja.service", "a\\x07\\udcff\nb")
+    assert json.dumps(found.as_dict(), ensure_ascii=False).encode("utf-8")

@@ -43,4 +43,4 @@ def test_a_layer_nobody_looked_at_is_an_error():
 
 def test_what_xml_cannot_hold_does_not_break_it():
     found = suites(LayerScan(Layer.BEHAVIOUR, 1.0, (differs(Category.BREAKING, declared="\x1b[31m"),)))
-    assert "\N{REPLACEMENT CHARACTER}" in found["lab behaviour"].find("testcase/failure").get("message")
+    assert "declared \\x1b[31m, live" in found["lab behaviour"].find("testcase/failure").get("message")

@@ -85,5 +85,13 @@ class TestJobConstraints:
     ) -> None:
         assert machine(controllers, rootless=rootless, cpus=cpus) == found
 
+    def test_cores_are_those_that_this_process_may_use(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "sys/fs/cgroup").mkdir(parents=True)
+        (tmp_path / "sys/fs/cgroup/cgroup.controllers").write_text("cpuset memory\n")
+        monkeypatch.setattr(os, "cpu_count", lambda: 64)
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+        assert "cores" not in cgroups.job_constraints(rootless=False, declared_cpus=8, root=tmp_path)
+        assert "cores" in cgroups.job_constraints(rootless=False, declared_cpus=2, root=tmp_path)
+
     def test_cgroup_v1_confines_nothing(self, tmp_path: Path) -> None:
         assert cgroups.job_constraints(rootless=False, declared_cpus=1, root=tmp_path) == ()

@@ -50,6 +50,27 @@ def test_damaged_output_raises_nothing_but_that_it_cannot_be_told(one):
             raise AssertionError(f"{damaged.what}: {error!r}") from error
 
 
+EMPTY_IS_AN_ANSWER = {
+    ("checks", "hosts"): "an empty file is what it says",
+    ("checks", "gpu-xids"): "the command looks for another line of the log before it prints none",
+    ("checks", "fabric-ports"): "a node without adapters",
+    ("checks", "pods-left"): "the blank line that echo prints where nothing is left",
+    ("hardware", "numa"): "a kernel without NUMA; a part of the hardware report, which judges nothing",
+    ("hardware", "rdma"): "a node without adapters; a part of the hardware report, which judges nothing",
+}
+
+
+@pytest.mark.parametrize("text", ["", "\n"])
+@pytest.mark.parametrize("one", ALL, ids=[one.name for one in ALL])
+def test_empty_output_cannot_be_told(one, text):
+    """A tool that ends with 0 and prints nothing has told nothing, unless its command makes sure of that."""
+    if (one.name.split(": ")[0], one.name.split(" ")[1]) in EMPTY_IS_AN_ANSWER:
+        one.read(text or "\n")
+        return
+    with pytest.raises(UndeterminedError):
+        one.read(text)
+
+
 ROWS = (
     *("gpus", "gpu-repairs", "gpu-devices", "nvlink-fabric", "slurm-nodes", "slurm-partitions", "mounts", "storage-roots"),
     *("storage-answering", "nfs-server", "units", "identity", "resolved", "hosts", "space", "inodes", "system-state"),

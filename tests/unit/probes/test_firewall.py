@@ -224,7 +224,7 @@ class TestTheMetadataService:
         [
             ({"root": "open", "nobody": "refused"}, None),
             ({"root": "open", "nobody": "open"}, Mismatch),
-            ({"root": "open", "nobody": "silent"}, Mismatch),
+            ({"root": "open", "nobody": "silent"}, UndeterminedError),
             ({"root": "silent", "nobody": "refused"}, None),
             ({"root": "silent", "nobody": "silent"}, UndeterminedError),
         ],

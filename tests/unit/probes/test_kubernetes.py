@@ -13,6 +13,7 @@ import pytest
 from support.verdicts import verdict_of
 
 from rackwright.checks.cluster import test_control_plane, test_etcd, test_kubelet, test_kubernetes, test_namespaces
+from rackwright.checks.cluster.harness.cells import NoAnswer
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
 from rackwright.checks.cluster.probes.control import Audit, Etcd, Secrets
 from rackwright.checks.cluster.probes.kubelet import ANSWERS, Files, parse_complaints, parse_routes
@@ -21,6 +22,7 @@ from rackwright.remote.programs import kubelet as kubelet_program
 from rackwright.remote.programs import kubernetes_api
 
 FOLDER = Path(__file__).parents[1] / "captured"
+LATE = NoAnswer("one", "no answer within 2 s")
 
 
 def captured(probe, case="good"):
@@ -97,7 +99,9 @@ class TestKubelet:
         answers = {"kubelet-files": Files({}, {}, {}, (), joined=False), "kubelet-complaints": ("command failed: Unauthorized",)}
         assert "Unauthorized" in ends(test_kubelet.test_node_registered, lambda probe: answers[probe.name])
 
-    @pytest.mark.parametrize(("said", "good"), [("status 401", True), ("status 403", True), ("status 200", False), ("timed out", False)])
+    @pytest.mark.parametrize(
+        ("said", "good"), [("status 401", True), ("status 403", True), ("status 200", False), ("No route to host", False)]
+    )
     def test_a_refusal_is_a_word_and_not_silence(self, said, good):
         found = {
             "nobody asks the kubelet for pods": said,
@@ -106,14 +110,14 @@ class TestKubelet:
         }
         assert (not ends(test_kubelet.test_anonymous_requests_refused, {ANSWERS: found}.get)) is good
 
-    @pytest.mark.parametrize(("said", "verdict"), [("no answer within 2 s", "unknown"), ("status 200", "failed")])
+    @pytest.mark.parametrize(("said", "verdict"), [(LATE, "unknown"), ("status 200", "failed")])
     @pytest.mark.parametrize("check", [test_kubelet.test_anonymous_requests_refused, test_control_plane.test_anonymous_requests_refused])
     def test_time_out_is_neither_refusal_nor_admission(self, check, said, verdict):
         found = {
             "nobody asks the kubelet for pods": said,
-            "nobody asks the kubelet for its configuration": "no answer within 2 s",
+            "nobody asks the kubelet for its configuration": LATE,
             "nobody asks the API for nodes": said,
-            "nobody asks the API for secrets": "status 401",
+            "nobody asks the API for secrets": LATE,
             "read-only port": "refused",
         }
         assert verdict_of(check, {ANSWERS: lambda: found})[0].value == verdict

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from rackwright.checks.cluster.harness.cells import Unread
 from rackwright.checks.cluster.probes.accounting import only_local, parse_listening, parse_table
 from rackwright.checks.cluster.probes.accounts import ORDINARY, parse_accounts
 from rackwright.checks.cluster.probes.gpu import is_a_programs, parse_devices, parse_gpus, parse_xids
@@ -164,6 +165,11 @@ class TestMunge:
     def test_decoding(self, case, status):
         assert parse_decoded(captured("munge-decoded", case)) == status
 
+    def test_second_decoding_and_a_time_out_are_unknown(self):
+        """munged decodes a credential once, and a round that had no answer in time sends it again."""
+        for text in ("STATUS:           Replayed credential (17)\n", "unmunge: Error: Failed to receive message header: Timed-out\n"):
+            assert isinstance(parse_decoded(text), Unread), text
+
 
 class TestSlurm:
     def test_nodes(self):
@@ -213,13 +219,14 @@ class TestSlurm:
 class TestAccounting:
     def test_rows(self):
         assert ("lab", "lab", "alice") in parse_table(captured("accounting-associations"))
-        assert parse_table("") == ()
+        with pytest.raises(ValueError, match="no titles"):
+            parse_table("")
 
     def test_listening(self):
         assert only_local(parse_listening(captured("database-listening")))
         assert parse_listening(captured("database-listening", "everywhere")) == ("*", "::1")
         assert not only_local(parse_listening(captured("database-listening", "everywhere")))
-        assert only_local(parse_listening(""))
+        assert only_local(parse_listening("State Recv-Q Send-Q Local Address:Port Peer Address:Port Process\n"))
 
 
 SHARED = SimpleNamespace(kind="moosefs", mount="/mnt/sharedfs", servers=["storage0"], folder=None)
@@ -308,10 +315,10 @@ class TestStorage:
         assert "root_squash" not in server.exports["/srv/rackwright/data"]["10.0.2.0/24"]
 
     def test_a_storage_node_that_exports_nothing_has_nothing_to_say(self):
-        assert parse_nfs_server("").exports == {}
+        assert parse_nfs_server("nothing\n").exports == {}
 
     def test_root(self):
-        root = parse_roots("/mnt/sharedfs|root:root|1777|81920|65536")["/mnt/sharedfs"]
+        root = parse_roots("/mnt/sharedfs|root:root|1777|81920|65536\n")["/mnt/sharedfs"]
         assert (root.owner, root.mode, root.size_mib) == ("root:root", "1777", 5120)
 
 
@@ -352,7 +359,7 @@ class TestSoftware:
         assert parse_fabric_manager(captured("nvlink-manager")) == "580.173.02"
         assert parse_cuda(captured("cuda")) == "13.0"
         assert parse_nccl(captured("nccl", "two")) == ("2.18.5", "2.28.9")
-        assert parse_nccl("") == ()
+        assert parse_nccl("1142 libs found in cache `/etc/ld.so.cache'\n") == ()
 
     def test_settings_are_lines_without_comments(self):
         assert parse_nccl_settings(captured("nccl-settings")) == {"NCCL_SOCKET_IFNAME": "eth0"}

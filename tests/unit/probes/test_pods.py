@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import json
+import re
 import shlex
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,9 +19,10 @@ from rackwright.checks.cluster.probes.pods import LEFT, PODS, Pods, parse_device
 from rackwright.errors import UndeterminedError
 
 CAPTURED = Path(__file__).parents[1] / "captured" / "pods"
-REFUSED = {"rc": 1, "out": "", "said": "dial tcp 10.203.1.4:8080: i/o timeout"}
+REFUSED = {"rc": 1, "out": "", "said": "dial tcp 10.203.1.4:8080: connect: connection refused"}
+LATE = {"rc": 1, "out": "", "said": "dial tcp 10.203.1.4:8080: i/o timeout"}
 ANSWERED = {"rc": 0, "out": "answers-worker0\n", "said": ""}
-HELD = {"inside": ANSWERED, "names": ANSWERED, "in": REFUSED, "out": REFUSED}
+HELD = {"inside": ANSWERED, "names": ANSWERED, "in": LATE, "out": REFUSED}
 """What a network that enforces policies would answer; the lab's, where the rest was captured, enforce none."""
 GOOD = {**parse_pods((CAPTURED / "good.txt").read_text(encoding="utf-8")).data, "policies": HELD}
 WORKERS = ("worker0", "worker1")
@@ -67,7 +69,7 @@ WRONG = {
     "find_names_inside": bad(*FIRST, "network", "names", answers=dict(REFUSED, said="lookup answers: no such host")),
     "find_names_outside": bad(*FIRST, "network", unheard=dict(REFUSED, said="lookup kb3-login0.dns.podman.: server misbehaving")),
     "service_answers": bad(*FIRST, "network", "service", found=["answers-worker0"], said="connection refused"),
-    "node_port_answers": bad("ports", "worker0", found=["answers-worker0"], said="timed out"),
+    "node_port_answers": bad("ports", "worker0", found=["answers-worker0"], said="[Errno 111] Connection refused"),
     "get_requested_gpus": bad(*FIRST, "gpus", "first", "devices", out=DEVICES),
     "gpus_exclusive": bad(*FIRST, "gpus", "second", "devices", out=SAME),
     "no_gpu_without_request": bad(*FIRST, "plain", "log", text=DEVICES),
@@ -77,7 +79,9 @@ WRONG = {
     "pod_security_is_enforced": bad(privileged=TAKEN),
     "policies_hold": bad("policies", **{"in": ANSWERED}),
     "claim_is_shared": bad(*FIRST, "storage", "read", out="stale\n"),
-    "logs_and_exec_work": bad(*FIRST, "network", version=dict(REFUSED, rc=None, said="dial tcp 10.0.0.5:10250: i/o timeout")),
+    "logs_and_exec_work": bad(
+        *FIRST, "network", version=dict(REFUSED, rc=None, said="dial tcp 10.0.0.5:10250: connect: connection refused")
+    ),
 }
 
 
@@ -86,6 +90,33 @@ def test_one_wrong_answer_turns_exactly_its_check_red(name):
     found = verdicts(WRONG[name])
     assert {key for key, _ in found} == {name}
     assert isinstance(found[name, "worker0"], Mismatch)
+
+
+TIMED_OUT = {
+    "reach_each_other": bad(*FIRST, "network", "reach", worker1=LATE),
+    "find_names_inside": bad(*FIRST, "network", "names", answers=dict(LATE, said="lookup answers on 10.203.0.10:53: i/o timeout")),
+    "find_names_outside": bad(*FIRST, "network", unheard=dict(LATE, said="lookup x. on 10.203.0.10:53: i/o timeout")),
+    "service_answers": bad(*FIRST, "network", "service", found=["answers-worker0"], said="Get: context deadline exceeded"),
+    "node_port_answers": bad("ports", "worker0", found=["answers-worker0"], said="timed out"),
+    "get_requested_gpus": bad(*FIRST, "gpus", first={"asked": 3, "phase": "Pending", "why": "", "uid": "x", "seconds": 45}),
+    "whole_node_of_gpus": bad(*FIRST, "gpus", "whole", log=None, why="", phase="Running", seconds=45),
+    "policies_hold": bad("policies", inside=LATE),
+    "claim_is_shared": bad(*FIRST, "storage", "wrote", rc=1, said="write /shared/from-worker0: connection timed out"),
+    "logs_and_exec_work": bad(*FIRST, "network", version=dict(LATE, rc=None, said="dial tcp 10.0.0.5:10250: i/o timeout")),
+    "run_on_every_node": bad(*FIRST, "plain", phase="Pending", why="", seconds=90),
+}
+
+
+@pytest.mark.parametrize("name", TIMED_OUT)
+def test_time_out_is_unknown(name):
+    """Whatever had no answer in time is no fault, and does not pass."""
+    found = verdicts(TIMED_OUT[name])[name, "worker0"]
+    assert isinstance(found, UndeterminedError) and re.search(r"timed? ?out|deadline|after \d+ s", str(found)), found
+
+
+def test_time_out_beside_a_wrong_answer_is_a_failure():
+    data = bad(*FIRST, "network", "names", answers=LATE, **{"kubernetes.default": REFUSED})
+    assert isinstance(verdicts(data)["find_names_inside", "worker0"], Mismatch)
 
 
 def test_where_no_pod_runs_nothing_is_told_of_what_it_could_have_asked_for():
@@ -116,8 +147,8 @@ def test_every_check_is_seen_red():
 
 
 def test_a_server_outside_that_is_silent_is_named():
-    found = verdicts(bad("outside", servers={"10.83.0.1": None, "10.83.0.2": []}))
-    assert "10.83.0.1 does not answer for" in str(found["find_names_outside", "worker0"])
+    found = verdicts(bad("outside", servers={"10.83.0.1": None, "10.83.0.2": []}))["find_names_outside", "worker0"]
+    assert isinstance(found, UndeterminedError) and "10.83.0.1 does not answer for" in str(found)
 
 
 def test_a_name_that_no_server_knows_is_known_nowhere():

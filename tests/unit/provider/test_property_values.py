@@ -58,3 +58,8 @@ def test_outputs_that_hold_a_secret_under_another_name_are_marked() -> None:
     redact.learn({"password": Secret("correct-horse")})
     sealed = redact.seal({"command": "mysql -pcorrect-horse", "nested": {"deep": ["correct-horse"]}, "plain": "nothing"})
     assert sealed == {"command": Secret("mysql -pcorrect-horse"), "nested": Secret({"deep": ["correct-horse"]}), "plain": "nothing"}
+
+
+def test_words_of_a_tool_are_shown_and_not_obeyed():
+    said = Redactor()("task failed: \x1b[2J\udcff\n  stderr")
+    assert said == "task failed: \\x1b[2J\\udcff\n  stderr" and said.encode("utf-8")

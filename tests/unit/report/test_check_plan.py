@@ -66,6 +66,28 @@ def test_a_part_the_plan_lacks_is_said_to_be_missing(inventory):
     assert {item.id for item in found.not_run if item.reason is NotRunReason.NOT_IN_PLAN} >= {"storage.is_mounted", "storage.servers_run"}
 
 
+@pytest.mark.parametrize(
+    ("target", "constrains", "words"),
+    [
+        ("lab", [], {"memory": "cgroup v1", "cores": "cgroup v1", "gpus": "cgroup v1"}),
+        ("lab", ["memory"], {"cores": "more CPUs than the machine has", "gpus": "only root"}),
+        ("lab", ["cores", "memory", "devices"], {}),
+        ("hosts", [], {"memory": "system containers", "cores": "system containers", "gpus": "system containers"}),
+    ],
+)
+def test_jobs_that_are_not_confined_have_a_reason(inventory, target, constrains, words):
+    shared = inventory["all"]["vars"]
+    shared["cluster"]["scheduler"]["constrains"], shared["handover"]["target"] = constrains, target
+    found = {item.id: item.detail for item in manifest(from_inventory(inventory), checks(), Level.SMOKE).not_run if item.detail}
+    assert set(found) == {f"jobs.{name}_{'are' if name != 'memory' else 'is'}_confined" for name in words}
+    assert all(words[id_.split(".")[1].split("_")[0]] in detail for id_, detail in found.items())
+
+
+def test_kubernetes_has_no_reason_to_confine_jobs_of_slurm(kubernetes_inventory):
+    found = manifest(from_inventory(kubernetes_inventory), checks(), Level.SMOKE).not_run
+    assert {item.detail for item in found if item.id == "jobs.cores_are_confined"} == {""}
+
+
 def test_an_empty_group_of_a_part_the_plan_has_is_no_reason_to_be_absent(inventory):
     inventory["all"]["children"]["gpu"]["hosts"] = {}
     found = manifest(from_inventory(inventory), checks(), Level.SMOKE)

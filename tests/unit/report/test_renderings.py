@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 from dataclasses import replace
 from xml.etree import ElementTree
@@ -15,6 +16,7 @@ from rackwright.report import store
 from rackwright.report.html import as_html
 from rackwright.report.junit import as_junit
 from rackwright.report.redact import Redactor, redactor
+from rackwright.report.result import result
 from rackwright.report.terminal import show
 from rackwright.report.verdict import SkipReason, Verdict
 
@@ -53,7 +55,33 @@ def printed(report, **how):
     return console.file.getvalue()
 
 
+HOSTILE = "\x1b]0;owned\x07\x1b[2J\u202etxt\udcff\x9b31m\r"
+
+
+def test_text_of_a_user_is_shown_and_not_obeyed(owed, report, green):
+    """Names of jobs, comments and reasons hold what users write; a half of a surrogate pair stops whoever writes UTF-8."""
+    item = owed.expected[LOST]
+    lost = result(item, Verdict.FAILED, reason=f"is {HOSTILE}", expected="8", found=HOSTILE)
+    found = report({**green, LOST: lost})
+    for text in (
+        printed(found),
+        printed(found, every=True),
+        as_html(found),
+        as_junit(found),
+        json.dumps(found.as_dict(), ensure_ascii=False),
+    ):
+        assert text.encode("utf-8")
+        assert not set(text) & set("\x1b\x07\x9b\r\u202e\udcff")
+    assert "\\x1b]0;owned" in "".join(printed(found).split())
+
+
 class TestTerminal:
+    def test_parts_that_the_machines_lack_are_named_with_the_reason(self, report, green):
+        left_out = [{"id": f"jobs.{part}_are_confined", "reason": "not-in-plan", "detail": "cgroup v1"} for part in ("cores", "gpus")]
+        others = [{"id": "kubelet.runs", "reason": "not-in-plan", "detail": ""}]
+        text = printed(replace(report(green), not_run=(*left_out, *others)))
+        assert "not run: jobs.cores_are_confined, jobs.gpus_are_confined: cgroup v1" in text and "kubelet" not in text
+
     def test_what_is_wrong_comes_first_with_what_to_do(self, sick):
         text = printed(sick)
         assert text.index("gpu.count_matches_plan") < text.index("munge.service_runs") < text.index("subject")

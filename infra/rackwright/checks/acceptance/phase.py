@@ -18,6 +18,8 @@ from rackwright.report.verdict import SkipReason, Verdict
 
 T = TypeVar("T")
 PROGRAMS: Final = Path(__file__).with_name("programs")
+TIMED_OUT: Final = 124
+"""Exit status of a job whose time was up, as timeout(1) has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +278,14 @@ def compared(check: str, node: str, found: Any, planned: Any, *, holds: bool | N
 def unknown(check: str, node: str, reason: str) -> Finding:
     """It could not be told, and why."""
     return Finding(check, node, Verdict.UNKNOWN, reason)
+
+
+def job_runs(output: Output, node: str, why: str = "") -> Finding:
+    """Whether a job ran there; unknown where its time was up. `why`: what is known to have kept it from there."""
+    ran = output.on(node)
+    if not ran and not why and not output.silent.get(node) and output.status == TIMED_OUT:
+        return unknown("job_runs", node, output.why(node))
+    return compared("job_runs", node, f"ran on {ran[0].host}" if ran else f"did not: {why or output.why(node)}", f"ran on {node}")
 
 
 def skipped(check: str, node: str, reason: SkipReason) -> Finding:

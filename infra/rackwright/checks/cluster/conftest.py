@@ -114,8 +114,12 @@ def from_outside(judge: Judge, node: SimpleNamespace, ask: Ask, cluster: SimpleN
 
     def said(outlook: Outlook, beside: Outlook) -> str:
         entry = cluster.access.jump_hosts[0]
-        if not ask(beside, of=entry).startswith(SSH_SAYS):
-            raise UndeterminedError(f"the control {entry} did not answer from there either, so a missing answer proves nothing")
+        try:
+            answers, why = ask(beside, of=entry).startswith(SSH_SAYS), ""
+        except UndeterminedError as error:
+            answers, why = False, f" ({error})"
+        if not answers:
+            raise UndeterminedError(f"the control {entry} did not answer from there either{why}, so a missing answer proves nothing")
         if not judge.place(node.name).speaks(node.name):
             raise UndeterminedError(f"{node.name} does not answer inside the cluster either, so a missing answer proves nothing")
         return str(ask(outlook))
@@ -178,6 +182,8 @@ def planned_objects(judge: Judge) -> Callable[..., list[dict[str, Any]]]:
 def etcd(ask: Ask) -> control.Etcd:
     """Return the etcd member on the checked node; raise UndeterminedError if it does not answer."""
     found: control.Etcd = ask(control.ETCD)
+    if isinstance(found.trouble, Unread):
+        raise UndeterminedError(found.trouble.why)
     if found.trouble:
         raise UndeterminedError(f"etcd: {found.trouble}")
     return found

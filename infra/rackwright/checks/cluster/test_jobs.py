@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rackwright.checks.cluster.harness.arguments import Record
+from rackwright.checks.cluster.harness.cells import Unread
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.harness.judge import Judge
 from rackwright.checks.cluster.probes.smoke import MEMORY, Smoke, Task, runner
@@ -12,7 +13,8 @@ from rackwright.errors import UndeterminedError
 def test_run_on_every_node(node: Record, smoke: Smoke, expect: Expect) -> None:
     """One job over all nodes starts, answers and ends."""
     job, task = smoke.job("plain", node.name), smoke.task("plain", node.name)
-    expect(f"ran on {task.host}" if task else f"did not run: {job.said or job.rc}", f"ran on {node.name}")
+    why = job.why
+    expect(f"ran on {task.host}" if task else why if isinstance(why, Unread) else f"did not run: {why}", f"ran on {node.name}")
 
 
 def test_run_as_their_user(node: Record, judge: Judge, cluster: Record, smoke: Smoke, expect: Expect) -> None:
@@ -68,13 +70,16 @@ def test_are_recorded_in_accounting(smoke: Smoke, expect: Expect) -> None:
     smoke.must_have_sent()
     if not smoke.accounts or smoke.accounts["rc"]:
         raise UndeterminedError(f"accounting was not queried: {(smoke.accounts or {}).get('said') or 'no job ran'}")
-    recorded = {job["JobID"]: job for job in smoke.accounts["jobs"]}
-    found, planned = {}, {}
+    found: dict[str, str | Unread] = {}
+    planned: dict[str, str] = {}
     for job in (job for job in smoke.jobs if job.tasks and not job.rc):
-        record = recorded.get(job.tasks[0].job, {})
+        planned[job.name] = f"COMPLETED, {len(job.nodes)} nodes, {job.asked * len(job.nodes)} GPUs"
+        record = smoke.record(job)
+        if isinstance(record, Unread):
+            found[job.name] = record
+            continue
         tres = dict(item.split("=", 1) for item in record.get("AllocTRES", "").split(",") if "=" in item)
         found[job.name] = f"{record.get('State', 'missing')}, {record.get('NNodes', 0)} nodes, {tres.get('gres/gpu', 0)} GPUs"
-        planned[job.name] = f"COMPLETED, {len(job.nodes)} nodes, {job.asked * len(job.nodes)} GPUs"
     if not planned:
         raise UndeterminedError("no job completed that accounting could record")
     expect(found, planned)
@@ -85,8 +90,10 @@ def test_batch_output_is_shared(node: Record, judge: Judge, smoke: Smoke, expect
     smoke.must_have_sent()
     if smoke.batch is None:
         raise UndeterminedError("no batch job was submitted")
-    words = smoke.batch["output"].split()
-    said = f"ran on {words[2]} as {words[3]}" if len(words) == 4 and words[0] == "BATCH" else smoke.batch["said"] or "no output"
+    said = smoke.batch_said
+    words = [] if isinstance(said, Unread) else said.split()
+    if len(words) == 4 and words[0] == "BATCH":
+        said = f"ran on {words[2]} as {words[3]}"
     first = next(job for job in smoke.jobs if job.name == "plain").nodes[0]
     expect(said, f"ran on {first} as {runner(judge.place(node.name)) or 'root'}")
 

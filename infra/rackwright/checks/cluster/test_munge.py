@@ -39,4 +39,4 @@ def test_key_is_private(ask: Ask, expect: Expect) -> None:
 def test_credentials_decode_across_nodes(node: Record, judge: Judge, ask: Ask, expect: Expect) -> None:
     """A credential of another node must decode here: this needs the same key, synchronised clocks and both daemons."""
     made_on = partner(judge.place(node.name))
-    expect(f"{ask(DECODED)}, from {made_on}", f"Success, from {made_on}")
+    expect({f"from {made_on}": ask(DECODED)}, {f"from {made_on}": "Success"})

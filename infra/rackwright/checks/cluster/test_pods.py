@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rackwright.checks.cluster.harness.arguments import Ask, Members, Record
+from rackwright.checks.cluster.harness.cells import NoAnswer, Unread, answer_of
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.probes.pods import LEFT, PODS, Pods, parse_devices, told
 from rackwright.errors import UndeterminedError
@@ -25,7 +26,7 @@ def test_run_on_every_node(node: Record, pods: Pods, expect: Expect) -> None:
     """A pod must be scheduled, start and complete on this node."""
     plain = pods.part(node.name, "plain")
     ran = plain["phase"] == "Succeeded"
-    expect(f"ran on {plain['node']}" if ran else f"did not run: {plain['why'] or plain['phase']}", f"ran on {node.name}")
+    expect(f"ran on {plain['node']}" if ran else _why_not(plain, "did not run"), f"ran on {node.name}")
 
 
 def test_reach_each_other(node: Record, pods: Pods, expect: Expect) -> None:
@@ -51,10 +52,14 @@ def test_find_names_outside(node: Record, pods: Pods, expect: Expect) -> None:
         raise UndeterminedError("cluster DNS has no upstream name server")
     silent = [server for server, said in outside["servers"].items() if said is None]
     if silent:
-        expect(f"{', '.join(silent)} does not answer for {outside['name']}", "every name server answers")
+        raise UndeterminedError(f"{', '.join(silent)} does not answer for {outside['name']}")
     found = told(pods.network(node.name)["outside"])
     unheard = told(pods.network(node.name)["unheard"])
-    if unheard.rc != 0 and "no such host" not in unheard.answer:
+    if isinstance(unheard.answer, Unread):
+        raise UndeterminedError(unheard.answer.why)
+    if isinstance(found.answer, Unread):
+        raise UndeterminedError(found.answer.why)
+    if unheard.rc != 0 and "no such host" not in unheard.said:
         expect(f"an unknown name: {unheard.said}", "forwarded, and reported as non-existent")
     known = [", ".join(said) for said in outside["servers"].values()]
     lacks = found.rc != 0 and "no such host" in found.said
@@ -70,21 +75,21 @@ def test_service_answers(node: Record, pods: Pods, expect: Expect) -> None:
     if not calls["behind"]:
         raise UndeterminedError("the service has no running pod")
     missed = sorted(set(calls["behind"]) - set(calls["found"]))
-    expect(calls["found"] if not missed or not calls["said"] else f"{', '.join(calls['found'])}; {calls['said']}", calls["behind"])
+    expect(calls["found"] if not missed or not calls["said"] else _missed(calls), calls["behind"])
 
 
 def test_node_port_answers(node: Record, pods: Pods, expect: Expect) -> None:
     """From the control plane, every node's port must reach the pod of the node and the pods of the others."""
     calls = pods.port(node.name)
     missed = set(calls["behind"]) - set(calls["found"])
-    expect(f"{', '.join(calls['found']) or 'no pod'}; {calls['said']}" if missed else calls["behind"], calls["behind"])
+    expect(_missed(calls) if missed else calls["behind"], calls["behind"])
 
 
 def test_get_requested_gpus(node: Record, pods: Pods, expect: Expect) -> None:
     """A pod must get exactly the requested number of GPUs, and see the same number."""
     gpus = pods.part(node.name, "gpus")
     given = {part: gpus[part] for part in ("first", "second") if part in gpus}
-    found = {part: str(_devices(one)) if "devices" in one else f"does not run: {one['why'] or one['phase']}" for part, one in given.items()}
+    found = {part: str(_devices(one)) if "devices" in one else _why_not(one) for part, one in given.items()}
     expect(found, {part: f"{one['asked']} device files, {one['asked']} visible" for part, one in given.items()})
 
 
@@ -107,7 +112,7 @@ def test_no_gpu_without_request(node: Record, pods: Pods, expect: Expect) -> Non
 def test_whole_node_of_gpus(node: Record, pods: Pods, expect: Expect) -> None:
     """One pod must get all GPUs of the node after the earlier pods end."""
     whole = pods.part(node.name, "gpus")["whole"]
-    found = f"sees {len(parse_devices(whole['log']['text']).files)}" if whole.get("log") else f"does not run: {whole['why']}"
+    found = f"sees {len(parse_devices(whole['log']['text']).files)}" if whole.get("log") else _why_not(whole)
     expect(found, f"sees {node.gpus.count}")
 
 
@@ -147,7 +152,10 @@ def test_policies_hold(pods: Pods, expect: Expect) -> None:
     wrong = [one["said"] for one in found.values() if one["rc"] is None]
     if wrong:
         raise UndeterminedError(f"no command could run in the pod: {wrong[0]}")
-    said = {what: "answered" if one["rc"] == 0 else "no answer" for what, one in found.items()}
+    said: dict[str, str | Unread] = {what: "answered" if one["rc"] == 0 else "no answer" for what, one in found.items()}
+    for what in ("inside", "names"):  # where silence is hoped for, a time-out is how a filter refuses
+        if isinstance(told(found[what]).answer, Unread):
+            said[what] = told(found[what]).answer
     expect(said, {"inside": "answered", "names": "answered", "in": "no answer", "out": "no answer"})
 
 
@@ -155,16 +163,19 @@ def test_claim_is_shared(node: Record, pods: Pods, expect: Expect) -> None:
     """A pod on one node must read what a pod on another node wrote into the claim."""
     found = pods.storage(node.name)
     if "read" not in found:
-        expect(f"its pod does not run: {found['pod']['why'] or found['pod']['phase']}", "runs")
+        expect(_why_not(found["pod"], "its pod does not run"), "runs")
     if told(found["wrote"]).rc != 0:
-        expect(f"cannot write: {told(found['wrote']).answer}", "writes")
+        expect({"cannot write": told(found["wrote"]).answer}, {"cannot write": "writes"})
     expect(told(found["read"]).answer, found["planned"])
 
 
 def test_logs_and_exec_work(node: Record, pods: Pods, expect: Expect) -> None:
     """Logs and exec both go through the API server to the kubelet, and back."""
     log, version = pods.part(node.name, "plain")["log"], told(pods.network(node.name)["version"])
-    found = {"logs": "answered" if log["text"] else log["said"] or "empty", "exec": "answered" if version.rc == 0 else version.said}
+    found = {
+        "logs": "answered" if log["text"] else answer_of("logs", log["said"] or "empty"),
+        "exec": "answered" if version.rc == 0 else answer_of("exec", version.said),
+    }
     expect(found, {"logs": "answered", "exec": "answered"})
 
 
@@ -175,7 +186,24 @@ def test_cleanup_complete(node: Record, ask: Ask, expect: Expect) -> None:
 
 def _devices(part: Mapping[str, Any]) -> Any:
     """Return the GPUs that a pod reports."""
-    return parse_devices(told(part["devices"]).answer)
+    answer = told(part["devices"]).answer
+    if isinstance(answer, Unread):
+        raise UndeterminedError(answer.why)
+    return parse_devices(answer)
+
+
+def _why_not(pod: Mapping[str, Any], what: str = "does not run") -> str | Unread:
+    """Return why a pod did not run; Unread where it was on its way when the time was up and nobody gave a reason."""
+    if not pod["why"] and pod["phase"] in ("Pending", "Running"):
+        return NoAnswer("its pod", f"{pod['phase']} after {pod.get('seconds', 0)} s, and nobody gives a reason")
+    return f"{what}: {pod['why'] or pod['phase']}"
+
+
+def _missed(calls: Mapping[str, Any]) -> str | Unread:
+    """Return who answered and what went wrong at last, or why that is unknown."""
+    found = ", ".join(calls["found"]) or "no pod"
+    said = answer_of(f"beside {found}", calls["said"])
+    return said if isinstance(said, Unread) else f"{found}; {said}"
 
 
 def _log(part: Mapping[str, Any]) -> str:

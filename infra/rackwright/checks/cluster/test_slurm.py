@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from rackwright.checks.cluster.harness.arguments import Ask, Members, Record
-from rackwright.checks.cluster.harness.cells import Lines, Unread
+from rackwright.checks.cluster.harness.cells import Lines, NoAnswer, Unread
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.probes.slurm import CONFIGURATION, LAST_LOOK, NODES, PARTITIONS, PING, SETTINGS, VERSION, SlurmNode
 from rackwright.checks.cluster.probes.slurm_options import (
@@ -17,11 +17,14 @@ from rackwright.checks.cluster.probes.slurm_options import (
     partition_differences,
     require_every_line,
 )
+from rackwright.checks.cluster.probes.slurm_ports import CONTROLLER_PORTS
 from rackwright.checks.cluster.probes.slurm_states import works
 from rackwright.checks.cluster.probes.units import CONTROLLER, NODE_DAEMON, UNITS
 from rackwright.errors import UndeterminedError
 
 HEALTH = "/usr/local/sbin/rackwright-node-health"
+MESSAGE_TIMEOUT = 10
+"""Seconds after which scontrol gives an answer up (slurm.conf(5), MessageTimeout, default); a controller that refuses is DOWN at once."""
 
 
 def test_controller_runs(ask: Ask, expect: Expect) -> None:
@@ -30,9 +33,10 @@ def test_controller_runs(ask: Ask, expect: Expect) -> None:
     expect(unit.described, "active", holds=unit.state == "active")
 
 
-def test_controller_answers_here(ask: Ask, cluster: Record, expect: Expect) -> None:
+def test_controller_answers_here(ask: Ask, raw: Ask, cluster: Record, expect: Expect) -> None:
     """Every Slurm node must reach the controller, through its firewall and with its key."""
-    expect(ask(PING), dict.fromkeys(cluster.scheduler.controllers, True))
+    found = {host: up or _why_down(host, ask, raw) for host, up in ask(PING).items()}
+    expect(found, dict.fromkeys(cluster.scheduler.controllers, True))
 
 
 def test_node_daemon_runs(ask: Ask, expect: Expect) -> None:
@@ -148,3 +152,12 @@ def test_gpu_tres_tracked(ask: Ask, expect: Expect) -> None:
     """Without it sacct and sreport have no GPU figures, and GPU limits are not enforced."""
     tracked = ask(SETTINGS)["AccountingStorageTRES"].split(",")
     expect([one for one in tracked if one.startswith("gres/")], "gres/gpu among them", holds="gres/gpu" in tracked)
+
+
+def _why_down(host: str, ask: Ask, raw: Ask) -> bool | Unread:
+    """Return False for a controller that refuses, and why that is unknown where scontrol or its connection timed out."""
+    port = ask(CONTROLLER_PORTS).at(host)
+    if isinstance(port, Unread):
+        return port
+    seconds = raw(PING).seconds
+    return NoAnswer(f"slurmctld on {host}", f"no answer within {seconds:.0f} s") if seconds >= MESSAGE_TIMEOUT else False

@@ -55,7 +55,7 @@ def parse_memory(text: str) -> int:
 def parse_numa(text: str) -> Rows[NumaNode]:
     """Lines `index|CPU list|KiB` of the kernel's node folders; none where it is built without them.
 
-    >>> parse_numa("0|0-31,64-95|1056456704")
+    >>> parse_numa("0|0-31,64-95|1056456704\\n")
     (NumaNode(index=0, cpus='0-31,64-95', memory_mib=1031696),)
     """
     rows = read_lines(text, _numa_node)
@@ -105,7 +105,7 @@ def parse_gpu_links(text: str) -> GpuLinks | Partly[GpuLinks]:
 def parse_interfaces(text: str) -> Rows[Interface]:
     """Lines `name|operstate|Mb/s|type|driver|node` of the kernel's network folders; loopback is left out.
 
-    >>> parse_interfaces("eth0|up|100000|1|mlx5_core|0")
+    >>> parse_interfaces("eth0|up|100000|1|mlx5_core|0\\n")
     (Interface(name='eth0', state='up', rate_gbps=100.0, link_layer='ethernet', driver='mlx5_core', numa=0),)
     """
     found = read_lines(text, _interface)
@@ -157,7 +157,7 @@ def _ibstat_port(device: str, port: str, lines: str) -> RdmaPort:
 def parse_sysfs(text: str) -> Rows[RdmaPort]:
     """Lines `device|port|state|physical|rate|layer|node|firmware` of the kernel's InfiniBand folders; none without such cards.
 
-    >>> parse_sysfs("mlx5_0|1|4: ACTIVE|5: LinkUp|400 Gb/sec (4X NDR)|InfiniBand|0|28.39.1002")[0].rate_gbps
+    >>> parse_sysfs("mlx5_0|1|4: ACTIVE|5: LinkUp|400 Gb/sec (4X NDR)|InfiniBand|0|28.39.1002\\n")[0].rate_gbps
     400.0
     """
     return read_lines(text, _sysfs_port)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rackwright.masking import mask, secret_parts
+from rackwright.printable import printable
 from rackwright.provider.protocol.property_values import Properties, Secret, secrets_in, unwrap_secrets
 
 _SHORTEST = 8
@@ -23,7 +24,8 @@ class Redactor:
             self._texts |= secret_parts([text], _SHORTEST)
 
     def __call__(self, text: str) -> str:
-        return mask(text, self._texts)
+        """Return the text without secrets and printable: the engine puts what tools of nodes said onto terminals, and takes UTF-8 alone."""
+        return printable(mask(text, self._texts))
 
     def seal(self, outputs: Properties) -> Properties:
         """Return the outputs with every value that contains a secret marked as secret."""

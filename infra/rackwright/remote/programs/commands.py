@@ -63,6 +63,8 @@ def ask(name: str, command: str, timeout: float, deadline: float) -> dict[str, A
             out, err = child.communicate(timeout=patience)
             answer["rc"] = child.returncode
             answer["out"] = out.decode("utf-8", "replace")[:LONGEST]
+            if len(out) > LONGEST and len(out.decode("utf-8", "replace")) > LONGEST:
+                answer["trouble"] = name + ": it printed more than " + str(LONGEST) + " characters"
             answer["err"] = err.decode("utf-8", "replace")[:2000]
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)

@@ -15,6 +15,7 @@ import http.client
 import json
 import os
 import re
+import socket
 import ssl
 import sys
 import time
@@ -25,7 +26,8 @@ STAMP = "/etc/kubernetes/rackwright/applied.json"
 ENCRYPTION = "/etc/kubernetes/rackwright/encryption.yaml"
 AUDIT = "/var/log/kubernetes/audit.log"
 MANIFESTS = "/etc/kubernetes/manifests"
-PATIENCE = 4
+PATIENCE = 4 * int(os.environ.get("RACKWRIGHT_SLOWNESS") or 1)
+"""Seconds for one answer; the round measures the node's slowness (docs/adr/0026)."""
 TAIL = 1 << 20
 """Bytes of the audit log's end that are read."""
 SECRETS = b"/registry/secrets/"
@@ -39,24 +41,32 @@ def etcd_context() -> ssl.SSLContext:
     return made
 
 
+class WrongAnswer(OSError):
+    """An answer of etcd that is an error: its path, status and words."""
+
+
 def post(connection: http.client.HTTPSConnection, path: str, **body: Any) -> Any:
     """etcd's own JSON gateway (etcd.io/docs/v3.6/dev-guide/api_grpc_gateway)."""
     connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
     answer = connection.getresponse()
     text = answer.read().decode()
     if answer.status != 200:
-        raise OSError(f"etcd: {path}: status {answer.status}: {text[:200]}")
+        raise WrongAnswer(f"status {answer.status} of {path}: {text[:200]}")
     return json.loads(text)
 
 
 def stranger() -> str:
-    """What etcd says to one without a certificate."""
+    """What etcd says to one without a certificate: `refused` where it ends the handshake, or why that is not known."""
     connection = http.client.HTTPSConnection("127.0.0.1", 2379, context=ssl._create_unverified_context(), timeout=PATIENCE)
     try:
         connection.request("GET", "/version")
         return f"status {connection.getresponse().status}"
-    except (OSError, http.client.HTTPException):
+    except socket.timeout:
+        return f"no answer within {PATIENCE} s"
+    except (ssl.SSLError, ConnectionResetError, BrokenPipeError, http.client.HTTPException):
         return "refused"
+    except OSError as error:  # nobody was there to refuse, or this side could not ask
+        return f"no answer: {error}"
     finally:
         connection.close()
 
@@ -66,14 +76,18 @@ def etcd() -> dict[str, Any]:
     connection = http.client.HTTPSConnection("127.0.0.1", 2379, context=etcd_context(), timeout=PATIENCE)
     try:
         status = post(connection, "/v3/maintenance/status")
+        if status.get("leader", "0") == "0":  # with a majority that is lost, a member knows no leader (etcd, raft)
+            return {"trouble": "; ".join(["no member leads", *status.get("errors", ())])}
         members = post(connection, "/v3/cluster/member/list")["members"]
         alarms = post(connection, "/v3/maintenance/alarm", action="GET").get("alarms", ())
         # Such a read is answered by a majority, or not at all.
         post(connection, "/v3/kv/range", key=base64.b64encode(b"health").decode())
     except ConnectionRefusedError:
         return {"trouble": "refuses connections"}
-    except TimeoutError:
-        return {"trouble": f"no majority answers within {PATIENCE} s"}
+    except WrongAnswer as error:
+        return {"trouble": str(error)}
+    except socket.timeout:
+        return {"trouble": f"no answer within {PATIENCE} s"}
     data = os.stat("/var/lib/etcd")
     return {
         "trouble": "",

@@ -24,8 +24,12 @@ def servers(path: str = RESOLVED) -> list[str]:
     return [line[1] for line in words if len(line) > 1 and line[0] == "nameserver"]
 
 
-def ask(server: str, name: str, patience: float = 2.0) -> list[str] | None:
-    """What a server says of a name: its addresses, sorted; None where it says nothing in time."""
+PATIENCE = 2.0 * int(os.environ.get("RACKWRIGHT_SLOWNESS") or 1)
+"""Seconds for one answer; the round measures the node's slowness (docs/adr/0026)."""
+
+
+def ask(server: str, name: str, patience: float = PATIENCE) -> list[str] | None:
+    """What a server says of a name: its addresses, sorted; None where it says nothing in time, or refuses."""
     mark = os.urandom(2)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         asking.settimeout(patience)

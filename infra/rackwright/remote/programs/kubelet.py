@@ -58,15 +58,20 @@ def web(address: str, port: int, path: str, tls: ssl.SSLContext | None) -> str:
         connection.close()
 
 
-def resolve(server: str, name: str) -> str:
+def resolve(server: str, name: str, port: int = 53) -> str:
     """What a DNS server answers for the address of a name: the addresses, or why there are none (RFC 1035)."""
     question = b"".join(bytes([len(part)]) + part.encode() for part in name.split(".")) + b"\0" + struct.pack(">HH", 1, 1)
     number = os.getpid() & 0xFFFF
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         asking.settimeout(PATIENCE)
         try:
-            asking.sendto(struct.pack(">HHHHHH", number, 0x0100, 1, 0, 0, 0) + question, (server, 53))
+            asking.connect((server, port))  # without it no refusal arrives
+            asking.send(struct.pack(">HHHHHH", number, 0x0100, 1, 0, 0, 0) + question)
             answer = asking.recv(4096)
+        except socket.timeout:
+            return f"no answer within {PATIENCE} s"
+        except ConnectionRefusedError:
+            return "refused"
         except OSError as error:
             return str(error)
     code, count = answer[3] & 15, struct.unpack(">H", answer[6:8])[0]

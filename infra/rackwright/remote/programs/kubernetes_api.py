@@ -22,7 +22,8 @@ from typing import Any
 
 ADMIN = "/etc/kubernetes/admin.conf"
 HERE = ("127.0.0.1", 6443)
-PATIENCE = 5
+PATIENCE = 5 * int(os.environ.get("RACKWRIGHT_SLOWNESS") or 1)
+"""Seconds for one answer; the round measures the node's slowness (docs/adr/0026)."""
 DEVICES = "nvidia.com/"
 DEAD = "http2: client connection lost"  # golang.org/x/net/http2: a connection whose other end answers no ping any more
 
@@ -215,11 +216,12 @@ def tokens(api: Api, _: Sequence[str]) -> dict[str, str]:
 
 
 def health(api: Api, _: Sequence[str]) -> str:
-    """What the API server says of its parts; where it refuses connections, that."""
+    """What the API server says of its parts; where it refuses connections, or says nothing of its parts, that."""
     try:
-        return api.ask("/readyz?verbose")[1]
+        status, text = api.ask("/readyz?verbose")
     except ConnectionRefusedError:
         return "[-]the API server refuses connections"
+    return text if "[+]" in text or "[-]" in text else f"[-]the API server answers with status {status}: {' '.join(text.split())[:200]}"
 
 
 TOPICS = {

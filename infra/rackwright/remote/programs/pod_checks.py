@@ -30,6 +30,10 @@ AT_MOST = 45
 asks again after pauses that grow to 30 (client-go, tools/cache/reflector.go)."""
 KNOWN = 45
 """Seconds after which name servers and every node's kube-proxy know of a service and of its pods: they watch as kubelets do."""
+LATEST = ("--timeout", f"{3 * manifests.SLOWNESS}s")
+"""How long the probe in a pod waits for an answer that it asks for once; less than a command in a pod may take (Run.inside)."""
+SOON = ("--timeout", f"{2 * manifests.SLOWNESS}s")
+"""The same where it asks over and over, or hopes for silence."""
 MOST_PODS = 64
 """Pods up to which a quota that counts nothing else is filled up to be tried."""
 _ALL = 8
@@ -59,6 +63,7 @@ def seen(pod: Object | None) -> Object:
         "phase": status.get("phase"),
         "why": why(status),
         "uid": pod["metadata"]["uid"],
+        "seconds": AT_MOST * manifests.SLOWNESS,
     }
 
 
@@ -111,17 +116,17 @@ def network(run: Run, node: Object, others: Sequence[str], behind: set[str], ser
         known = outside.result()["name"].rstrip(".") + "."
         told["outside"] = looked_up(run, name, known, knows if any(outside.result()["servers"].values()) else 0)
         # What CoreDNS has once heard it goes on saying for 30 s; a name that nobody has asked for yet has to be handed on.
-        told["unheard"] = run.inside(name, ["lookup", f"{run.request['token']}-{node['name']}.{known}"])
+        told["unheard"] = run.inside(name, ["lookup", *LATEST, f"{run.request['token']}-{node['name']}.{known}"])
     told["service"] = calls(run, name, service["clusterIP"], behind)
     return told
 
 
 def looked_up(run: Run, name: str, wanted: str, knows: float) -> Object:
     """What a pod is told of a name, asked again until then where it is told nothing."""
-    told = run.inside(name, ["lookup", wanted])
+    told = run.inside(name, ["lookup", *LATEST, wanted])
     while told["rc"] not in (0, None) and time.monotonic() < knows:
         time.sleep(0.3)
-        told = run.inside(name, ["lookup", wanted])
+        told = run.inside(name, ["lookup", *LATEST, wanted])
     return told
 
 
@@ -134,7 +139,7 @@ def reach(run: Run, name: str, other: str) -> Object:
     """What one pod gets from another by its address; rc None where the other does not run."""
     if not run.until(lambda pods: address(pods, other), AT_MOST):
         return {"rc": None, "out": "", "said": "no pod runs there"}
-    return run.inside(name, ["get", f"http://{address(run.pods, other)}:{manifests.PORT}/"])
+    return run.inside(name, ["get", *LATEST, f"http://{address(run.pods, other)}:{manifests.PORT}/"])
 
 
 def calls(run: Run, name: str, where: str, behind: set[str]) -> Object:
@@ -144,7 +149,7 @@ def calls(run: Run, name: str, where: str, behind: set[str]) -> Object:
     found: set[str] = set()
     while asked < CALLS or time.monotonic() < knows:
         asked += 1
-        told = run.inside(name, ["get", "--timeout", "2s", f"http://{where}:{manifests.PORT}/"])
+        told = run.inside(name, ["get", *SOON, f"http://{where}:{manifests.PORT}/"])
         found |= {told["out"].strip()} if told["rc"] == 0 else set()
         said = said if told["rc"] == 0 else told["said"]
         if found >= behind or told["rc"] is None or (said and time.monotonic() > knows):
@@ -163,7 +168,7 @@ def port(run: Run, where: str, number: int, behind: set[str]) -> Object:
     while running - found and (calls < CALLS or time.monotonic() < knows) and not (said and time.monotonic() > knows):
         calls += 1
         try:
-            with _OPENER.open(f"http://{where}:{number}/", timeout=2) as answer:
+            with _OPENER.open(f"http://{where}:{number}/", timeout=2 * manifests.SLOWNESS) as answer:
                 found.add(answer.read().decode("utf-8", "replace"))
         except OSError as error:
             said = str(getattr(error, "reason", error))

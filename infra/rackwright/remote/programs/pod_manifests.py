@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
 Object = dict[str, Any]
+
+SLOWNESS = int(os.environ.get("RACKWRIGHT_SLOWNESS") or 1)
+"""The factor by which time limits grow on this node (commands.py)."""
 GPU = "nvidia.com/gpu"
 OWNER = {"app.kubernetes.io/managed-by": "rackwright-smoke"}
 PORT = 8080
 NOBODY = "rackwright-nobody"
 """A scheduler that does not exist: what is only to be admitted or refused never runs."""
-LIFETIME = 120
+LIFETIME = 120 * SLOWNESS
 """Seconds after which the kubelet ends a pod of ours even if the run was killed."""
 
 

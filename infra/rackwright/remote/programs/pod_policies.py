@@ -47,7 +47,7 @@ def policies(run: Run, node: Object, other: Object, planned: Sequence[Object], a
 
     looks: dict[str, Callable[[], Object]] = {
         "inside": lambda: within(_get(at["served"])),
-        "names": lambda: within(["lookup", "kubernetes.default"]),
+        "names": lambda: within(["lookup", *checks.LATEST, "kubernetes.default"]),
         "in": lambda: run.inside(outside, _get(at["served"])),
         "out": lambda: within(_get(theirs)),
     }
@@ -64,7 +64,7 @@ def policies(run: Run, node: Object, other: Object, planned: Sequence[Object], a
 
 def _get(address: str) -> list[str]:
     """Words of the probe: one try, short, since silence is what is hoped for."""
-    return ["get", "--timeout", "2s", f"http://{address}:{manifests.PORT}/"]
+    return ["get", *checks.SOON, f"http://{address}:{manifests.PORT}/"]
 
 
 def _addresses(run: Run, path: str) -> dict[str, str]:

@@ -21,7 +21,7 @@ TASK = """
 import errno, fcntl, glob, json, os, socket, sys, time
 
 def limits():
-    # What control groups leave this task: bytes of memory, cores, and the GPUs that it may open (cgroups(7), sched_getaffinity(2)).
+    # What control groups leave this task: bytes of memory, cores, and the GPUs that it may open (cgroups(7), sched_setaffinity(2)).
     least = None
     for line in open("/proc/self/cgroup"):
         _, controllers, path = line.strip().split(":", 2)
@@ -45,7 +45,14 @@ def limits():
         except OSError as error:
             if error.errno not in (errno.EPERM, errno.EACCES):
                 opened.append(path)
-    return {"memory": least, "cores": len(os.sched_getaffinity(0)), "opened": sorted(opened)}
+    bound = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, range(os.cpu_count() or 1))  # a job may widen what it was only bound to; what confines it is what is left
+    except OSError:
+        pass
+    cores = len(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, bound)
+    return {"memory": least, "cores": cores, "opened": sorted(opened)}
 
 mine = {key: os.environ.get(name) for key, name in NAMES.items()}
 rank, ranks = int(mine.pop("rank")), int(mine.pop("ranks"))
@@ -92,6 +99,8 @@ HEADSTART = 0.3
 """Seconds by which the interactive jobs come first: behind a batch job they would wait for the scheduler's next round."""
 LATE = frozenset({"mixed none", "allocated none", "mixed- none", "planned none"})
 """States that slurmctld may show for a while after a node's last job has ended: 15 s were seen, and `planned` until the next backfill."""
+RAN_OUT = "incomplete after"
+"""What is said of records that accounting did not have in time."""
 ON_NODES = frozenset({"PENDING", "RUNNING", "SUSPENDED", "STOPPED", "COMPLETING", "CONFIGURING", "STAGE_OUT", "SIGNALING", "RESIZING"})
 BATCH = """#!/bin/sh
 #SBATCH --job-name=rackwright-batch --nodes=1 --ntasks=1 --mem=64
@@ -104,21 +113,22 @@ SLOWNESS = int(os.environ.get("RACKWRIGHT_SLOWNESS", "1"))
 
 
 def run(argv: Sequence[str], limit: float, stdin: bytes | None = None) -> tuple[int, str, str]:
-    """A command to its end, or stopped the way that makes srun cancel its job."""
+    """A command to its end, or stopped the way that makes srun cancel its job: then the status is 124, with what it said before."""
     limit *= SLOWNESS
     child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=os.setsid)
     try:
         out, err = child.communicate(stdin, timeout=limit)
-    except subprocess.TimeoutExpired:
+    except subprocess.TimeoutExpired as expired:
+        said = (expired.stderr or b"").decode("utf-8", "replace") + f"\nno answer within {limit} s"
         os.killpg(child.pid, signal.SIGINT)
         time.sleep(0.2)
         os.killpg(child.pid, signal.SIGTERM)
         try:
-            out, err = child.communicate(timeout=3)
+            out, _ = child.communicate(timeout=3)
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)
-            out, err = child.communicate()
-        return 124, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
+            out, _ = child.communicate()
+        return 124, out.decode("utf-8", "replace"), said.strip()
     return child.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
 
 
@@ -192,7 +202,7 @@ def batch(part: dict[str, Any], folder: str, request: dict[str, Any]) -> dict[st
     rc, out, err = run(command, 10, BATCH.encode())
     if rc:
         return {"rc": rc, "job": "", "output": "", "said": err.strip()[-400:]}
-    deadline, text = time.monotonic() + request["seconds"] * SLOWNESS, ""
+    deadline, text, state = time.monotonic() + request["seconds"] * SLOWNESS, "", ""
     while time.monotonic() < deadline and not text.endswith("\n"):
         time.sleep(0.1)
         # Listed, not asked for: over NFS, a name that was not there is believed not to be there for 30 s (nfs(5), acdirmin).
@@ -200,8 +210,18 @@ def batch(part: dict[str, Any], folder: str, request: dict[str, Any]) -> dict[st
             with open(output) as file:
                 text = file.read()
     if not text:
+        state = state_of(out.strip())
         run(["scancel", out.strip()], 10)
-    return {"rc": 0, "job": out.strip(), "output": text.strip(), "said": err.strip()[-400:]}
+    waited = request["seconds"] * SLOWNESS
+    return {"rc": 0, "job": out.strip(), "output": text.strip(), "said": err.strip()[-400:], "state": state, "seconds": waited}
+
+
+def state_of(job: str) -> str:
+    """How far a job came that left no output: its state, or the error of squeue; squeue forgets an ended job after a while (MinJobAge)."""
+    rc, out, err = run(["squeue", "--noheader", "--states=all", "--format=%T", "--jobs=" + job], 10)
+    if rc:
+        return "COMPLETED" if "Invalid job id" in err else "unknown: " + (err.strip() or f"squeue ended with status {rc}")[-200:]
+    return out.strip() or "COMPLETED"
 
 
 def accounts(jobs: Sequence[str], seconds: float) -> dict[str, Any]:
@@ -217,7 +237,7 @@ def accounts(jobs: Sequence[str], seconds: float) -> dict[str, Any]:
         if len(lines) >= len(jobs) and all(line["State"] not in ("RUNNING", "PENDING", "COMPLETING") for line in lines):
             break
         if time.monotonic() > deadline:
-            break
+            return {"rc": 0, "jobs": lines, "said": f"{RAN_OUT} {seconds * SLOWNESS} s"}
         time.sleep(0.1)
     return {"rc": 0, "jobs": lines, "said": ""}
 

@@ -25,7 +25,7 @@ from rackwright.remote.programs.kubernetes_client import Api, Refused
 
 Object = dict[str, Any]
 
-OLD = 180
+OLD = 180 * manifests.SLOWNESS
 """Seconds after which what a run made is nobody's any more."""
 MARK = ".rackwright-smoke-"
 
@@ -36,7 +36,7 @@ class Run:
     def __init__(self, api: Api, request: Object) -> None:
         self.api, self.request = api, request
         self.began = time.monotonic()
-        self.deadline: float = self.began + request["seconds"]
+        self.deadline: float = self.began + request["seconds"] * manifests.SLOWNESS
         self.namespace = "rackwright-smoke-" + request["token"]
         self.path = "/api/v1/namespaces/" + self.namespace
         self.own = {"rackwright-smoke": request["token"]}
@@ -49,14 +49,14 @@ class Run:
         """Commands in pods at a time: each is a connection through the API to a kubelet."""
 
     def left(self, most: float) -> float:
-        """Seconds that something may take."""
-        return max(0.1, min(most, self.deadline - time.monotonic()))
+        """Seconds that something may take, of so many on a node of usual speed."""
+        return max(0.1, min(most * manifests.SLOWNESS, self.deadline - time.monotonic()))
 
     def watch(self, version: str) -> None:
         """Keep the pods up to date until the run ends."""
         while not self.ending:
             try:
-                for kind, found in self.api.follow(self.path + "/pods", version, self.request["seconds"] + 30):
+                for kind, found in self.api.follow(self.path + "/pods", version, self.request["seconds"] * manifests.SLOWNESS + 30):
                     if kind == "ERROR":
                         break
                     version = found["metadata"]["resourceVersion"]
@@ -229,9 +229,9 @@ def begin(
 
 
 def take_back(run: Run) -> Object:
-    """Everything the run manifests. The namespaces go on ending by themselves; the pods are gone when this returns."""
+    """Remove everything that the run made. The namespaces go on ending by themselves; the pods are gone when this returns."""
     api, query = run.api, "?labelSelector=rackwright-smoke%3D" + run.request["token"]
-    run.deadline = time.monotonic() + 12
+    run.deadline = time.monotonic() + 12 * manifests.SLOWNESS
     attempts: list[Callable[[], Any]] = [
         lambda: api.delete(run.path + "/pods", grace=1),
         lambda: [api.delete("/api/v1/namespaces/" + one["metadata"]["name"]) for one in api.get("/api/v1/namespaces" + query)["items"]],
@@ -263,7 +263,7 @@ def main(request: Object) -> Object:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, stopped)
     random.seed(request["token"])
-    run = Run(Api(), request)
+    run = Run(Api(patience=10 * manifests.SLOWNESS), request)
     told: Object = {}
     try:
         told = smoke(run)

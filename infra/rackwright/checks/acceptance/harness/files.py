@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rackwright.checks.acceptance.harness.labelled import of_a_task
 from rackwright.checks.acceptance.harness.launcher import Launcher
 from rackwright.checks.acceptance.phase import Job
+from rackwright.printable import printable
 from rackwright.report.acceptance import PhaseReport
 from rackwright.report.redact import Redactor
 from rackwright.report.result import Result
@@ -35,7 +36,7 @@ def jobs_of(played: Played, redact: Redactor) -> tuple[dict[str, Any], ...]:
             "nodes": list(output.job.nodes),
             "command": commands[name],
             "status": output.status,
-            "error": redact(output.trouble),
+            "error": printable(redact(output.trouble)),
             "seconds": round(output.seconds, 3),
         }
         for name, output in played.outputs.items()

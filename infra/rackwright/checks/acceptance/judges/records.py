@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 from rackwright.checks.acceptance.phase import Output, Task
+from rackwright.checks.cluster.harness.cells import quoted
 from rackwright.errors import UndeterminedError
+
+_LAST_SIGNAL: Final = 64
+"""SIGRTMAX of Linux (signal(7)). Statuses of dcgmi are negative error codes, 196 and more (dcgm_structs.h)."""
 
 
 class Answer(dict[str, Any]):
@@ -47,4 +51,10 @@ def tool(found: dict[str, Any], name: str, *, both: bool = False) -> str:
     said = found[name]
     if said["rc"] in (124, 126, 127):
         raise UndeterminedError(said["err"].strip() or f"{name} ended with status {said['rc']}")
+    signal = -said["rc"] if said["rc"] < 0 else said["rc"] - 128
+    if 0 < signal <= _LAST_SIGNAL:
+        last = (said["err"].strip() or said["out"].strip() or "no output").splitlines()[-1]
+        raise UndeterminedError(f"{name} was ended by signal {signal}: {quoted(last)}")
+    if not said["out"].strip() and not said["err"].strip():
+        raise UndeterminedError(f"{name} printed nothing and ended with status {said['rc']}")
     return f"{said['err']}\n{said['out']}" if both and said["err"].strip() else str(said["out"] or said["err"])

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
-from rackwright.checks.acceptance.phase import Finding, Job, Output, Outputs, Phase, Question, Scope, compared, told
+from rackwright.checks.acceptance.phase import Finding, Job, Output, Outputs, Phase, Question, Scope, compared, job_runs, told
 from rackwright.checks.acceptance.smoke import TASK, arguments, said
 from rackwright.checks.cluster.probes.smoke import at_work
 
@@ -54,9 +54,7 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
         yield _state(scope, node)
     for node in scope.nodes:
         output = outputs[f"hello-{node}"]
-        ran = output.on(node)
-        found = f"ran on {ran[0].host}" if ran else f"did not: {output.why(node)}"
-        yield compared("job_runs", node, found, f"ran on {node}")
+        yield job_runs(output, node)
         yield told("job_runs_as_its_user", node, partial(_user, scope, output, node))
 
 

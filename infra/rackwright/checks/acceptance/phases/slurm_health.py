@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from rackwright.checks.acceptance.phase import Finding, Job, Output, Outputs, Phase, Scope, compared, told, unknown
+from rackwright.checks.acceptance.phase import Finding, Job, Output, Outputs, Phase, Scope, compared, job_runs, told, unknown
 from rackwright.checks.acceptance.smoke import TASK, arguments, said
 from rackwright.checks.cluster.probes.slurm import NODES, PARTITIONS, PING
 from rackwright.checks.cluster.probes.slurm_states import states_of, works
@@ -28,9 +28,7 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
         yield told("node_takes_jobs", node, partial(_state, scope, node))
     for node in scope.nodes:
         output = outputs[f"hello-{node}"]
-        ran = output.on(node)
-        found = f"ran on {ran[0].host}" if ran else f"did not: {_since(scope, node) or output.trouble or 'it said nothing'}"
-        yield compared("job_runs", node, found, f"ran on {node}")
+        yield job_runs(output, node, "" if output.on(node) else _since(scope, node))
         yield told("job_runs_as_its_user", node, partial(_user, scope, output, node))
 
 

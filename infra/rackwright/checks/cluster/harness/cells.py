@@ -52,6 +52,34 @@ class Unread:
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __mod__ = __and__ = __rand__ = _refuse
 
 
+_WITHOUT_ANSWER: Final = re.compile(
+    r"no answer|timed?[- ]?out|deadline exceeded|temporarily unavailable|can't start new thread|too many open files|no buffer space"
+    r"|cannot allocate memory",
+    re.IGNORECASE,
+)
+"""Words of a question that nobody answered in time, or for which this side lacked threads, memory or files (errno(3): ETIMEDOUT, EAGAIN,
+EMFILE, ENFILE, ENOBUFS, ENOMEM; Go: `i/o timeout`; munge: `Timed-out`)."""
+
+
+class NoAnswer(Unread):
+    """The answer of a peer that did not respond in time, or that could not be asked."""
+
+    def __init__(self, subject: str, said: str) -> None:
+        super().__init__(subject, said, "")
+        self.why = f"{subject}: {quoted(said)}"
+
+
+def answer_of(subject: str, said: str) -> str | Unread:
+    """Return what a peer answered, or why that is unknown: a time-out is neither a refusal nor a fault.
+
+    A refused connection, a status of HTTP (also of a time-out behind the peer) and a wrong word are answers.
+
+    >>> answer_of("API", "status 504: timeout"), answer_of("API", "refused"), str(answer_of("API", "no answer within 6 s"))
+    ('status 504: timeout', 'refused', 'unknown ("no answer within 6 s")')
+    """
+    return NoAnswer(subject, said) if _WITHOUT_ANSWER.search(said) and not said.startswith("status ") else said
+
+
 def quoted(line: str) -> str:
     """Return a line as it is quoted in a message: printable characters, one space between words, at most 160 characters."""
     text = " ".join("".join(character if character.isprintable() else " " for character in line).split())
@@ -76,13 +104,11 @@ def is_cut(text: str) -> bool:
 def whole_lines(text: str) -> tuple[list[str], list[str]]:
     """Return the lines, and apart from them the last one if the text ends within it: its values may be parts of values.
 
-    A single line without an end counts as whole.
-
-    >>> whole_lines("a\\nstate=id"), whole_lines("a")
-    ((['a'], ['state=id']), (['a'], []))
+    >>> whole_lines("a\\nstate=id"), whole_lines("a\\n"), whole_lines("a")
+    ((['a'], ['state=id']), (['a'], []), ([], ['a']))
     """
     lines = lines_of(text)
-    return (lines[:-1], lines[-1:]) if is_cut(text) and len(lines) > 1 else (lines, [])
+    return (lines[:-1], lines[-1:]) if is_cut(text) else (lines, [])
 
 
 def is_absent(cell: str) -> bool:

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from rackwright.checks.cluster.harness.cells import Unread
 from rackwright.checks.cluster.harness.machine import Looked, Outlook, look
 from rackwright.checks.cluster.harness.probe import Place, Probe, Raw, Stage
 from rackwright.checks.cluster.harness.transport import BoundedSsh, Known, ask_node, ask_node_in_rounds
@@ -125,7 +126,7 @@ class Gathering:
         return probe.read(self.raw(probe, node))
 
     def seen(self, outlook: Outlook, node: str) -> str:
-        """What answered from that node; empty when nothing did. Raises UndeterminedError where the look itself failed."""
+        """What answered from that node; empty if refused. Raises UndeterminedError where the look failed or nothing came in time."""
         if outlook.name not in self._views:
             raise UndeterminedError(f"{outlook.name} was not probed")
         view = self._views[outlook.name]
@@ -134,7 +135,10 @@ class Gathering:
             raise UndeterminedError(view.looked.trouble)
         if node not in view.looked.answers:
             raise UndeterminedError(f"{outlook.name} has no result for {node}")
-        return str(view.looked.answers[node])
+        answer = view.looked.answers[node]
+        if isinstance(answer, Unread):
+            raise UndeterminedError(answer.why)
+        return str(answer)
 
     def tell(self, node: str, command: Callable[[Place], str]) -> None:
         """Have a node do something of which nobody waits for the answer's meaning."""

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from rackwright.checks.cluster.harness.cells import NoAnswer, Unread
 from rackwright.checks.cluster.harness.transport import local_slowness
 from rackwright.errors import UndeterminedError
 from rackwright.inventory.reader import Inventory
 from rackwright.remote.command import python_arguments
-from rackwright.remote.programs.tcp_banners import PATIENCE, banner
+from rackwright.remote.programs.tcp_banners import PATIENCE, WORDS, banner, keeps_out, words
 
 EPHEMERAL: Final = "rackwright.ephemeral"
 """The label of a container that is gone when its question is answered; a look for drift beside it knows it by that (drivers/podman.py)."""
@@ -37,7 +38,7 @@ class Outlook:
 
     name: str
     on: str
-    look: Callable[[Inventory, Sequence[str]], Mapping[str, str]]
+    look: Callable[[Inventory, Sequence[str]], Mapping[str, str | Unread]]
     serves: tuple[str, ...]
     """Checks that need it; it is not carried out for others."""
 
@@ -49,10 +50,21 @@ OUTLOOKS: dict[str, Outlook] = {}
 """Every outlook there is, by name."""
 
 
-def published(declared: Inventory, names: Sequence[str]) -> dict[str, str]:
-    """What answers on the published port of the entry nodes."""
+def published(declared: Inventory, names: Sequence[str]) -> dict[str, str | Unread]:
+    """What answers on the published port of the entry nodes; empty where the connection is refused, Unread where nothing comes in time."""
     access = declared.cluster["access"]
-    return {name: banner(_own_address(access["listen"]), access["port"], _AT_LEISURE * local_slowness()) for name in names}
+    return {name: _answering(_own_address(access["listen"]), access["port"], _AT_LEISURE * local_slowness()) for name in names}
+
+
+def _answering(address: str, port: int, patience: float) -> str | Unread:
+    late = f"no word within {WORDS * patience / PATIENCE:.0f} s of the connection"
+    try:
+        said = words(address, port, patience, silent=late)
+    except TimeoutError:
+        return NoAnswer(f"{address}:{port}", f"no connection within {patience:.0f} s")
+    except OSError as error:
+        return "" if keeps_out(error) else NoAnswer(f"{address}:{port}", str(error))
+    return NoAnswer(f"{address}:{port}", said) if said == late else said
 
 
 def from_this_machine(declared: Inventory, names: Sequence[str]) -> dict[str, str]:
@@ -120,7 +132,9 @@ def reached(address: str, port: int) -> str:
             return "accepts"
     except ConnectionRefusedError:
         return "refuses"
-    except OSError:
+    except OSError as error:
+        if not keeps_out(error):
+            raise
         return ""
 
 

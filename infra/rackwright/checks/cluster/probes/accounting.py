@@ -10,11 +10,15 @@ from rackwright.checks.cluster.harness.probe import Probe
 
 
 def parse_table(text: str) -> tuple[tuple[str, ...], ...]:
-    """`sacctmgr --noheader --parsable2`: fields of each row."""
-    rows = tuple(tuple(line.split("|")) for line in text.splitlines() if "|" in line)
-    if len({len(row) for row in rows}) > 1:
-        raise ValueError("rows differ in length")
-    return rows
+    """`sacctmgr --parsable2`: fields of each row below the titles. A table without titles is none, however empty it may be.
+
+    >>> parse_table("Cluster|ControlHost\\nlab|10.77.0.16\\n"), parse_table("Cluster|ControlHost\\n")
+    ((('lab', '10.77.0.16'),), ())
+    """
+    titles, *rows = [tuple(line.split("|")) for line in text.splitlines() if "|" in line] or [()]
+    if not titles or any(len(row) != len(titles) for row in rows):
+        raise ValueError("rows differ in length" if titles else "no titles")
+    return tuple(rows)
 
 
 SERVERS: Final = ("munge.service", "slurmdbd.service", "mariadb.service")
@@ -22,14 +26,14 @@ SERVERS: Final = ("munge.service", "slurmdbd.service", "mariadb.service")
 CLUSTERS = Probe(
     "accounting-clusters",
     on="@submit",
-    command="sacctmgr --noheader --parsable2 show cluster format=cluster,controlhost,controlport",
+    command="sacctmgr --parsable2 show cluster format=cluster,controlhost,controlport",
     parse=parse_table,
     needs=SERVERS,
 )
 ASSOCIATIONS = Probe(
     "accounting-associations",
     on="role_accounting",
-    command="sacctmgr --noheader --parsable2 show associations format=cluster,account,user",
+    command="sacctmgr --parsable2 show associations format=cluster,account,user",
     parse=parse_table,
     needs=SERVERS,
 )
@@ -90,7 +94,7 @@ SHARES = Probe(
     "accounting-shares",
     on="role_accounting",
     command=lambda place: (
-        "sacctmgr --noheader --parsable2 show associations"
+        "sacctmgr --parsable2 show associations"
         f" where cluster={place.declared.cluster['scheduler']['cluster_name']}"
         " format=account,user,parentname,fairshare,grptres,grpjobs,qos,defaultqos"
     ),
@@ -137,16 +141,19 @@ def seconds(shown: str) -> int | None:
 QOS = Probe(
     "accounting-qos",
     on="role_accounting",
-    command="sacctmgr --noheader --parsable2 show qos format=name,priority,maxtrespu,maxjobspu,maxwall,preempt",
+    command="sacctmgr --parsable2 show qos format=name,priority,maxtrespu,maxjobspu,maxwall,preempt",
     parse=parse_qos,
     needs=SERVERS,
 )
 
 
 def parse_listening(text: str) -> tuple[str, ...]:
-    """Addresses on which something listens, from `ss` filtered by port; `*` stands for all of them."""
+    """Addresses on which something listens, from `ss` filtered by port, below its titles; `*` stands for all of them."""
     found = []
-    for line in text.splitlines():
+    titles, *lines = text.splitlines() or [""]
+    if not titles.startswith("State"):
+        raise ValueError("no titles")
+    for line in lines:
         state, _, _, local, *_ = line.split()
         if state != "LISTEN":
             raise ValueError(f"not a listening socket: {line}")
@@ -168,6 +175,6 @@ DATABASE_PORT = 3306
 LISTENING = Probe(
     "database-listening",
     on="role_accounting",
-    command=f"ss --no-header --listening --tcp --numeric 'sport = :{DATABASE_PORT}'",
+    command=f"ss --listening --tcp --numeric 'sport = :{DATABASE_PORT}'",
     parse=parse_listening,
 )

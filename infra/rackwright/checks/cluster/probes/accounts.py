@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from rackwright.checks.cluster.harness.probe import Place, Probe
@@ -51,9 +52,9 @@ class Accounts:
 
 
 def parse_accounts(text: str) -> Accounts:
-    """Five sections, each begun by a line `== name`: passwd, empty, group, homes, keys."""
+    """Five sections, each begun by a line `== name`: passwd, empty, group, homes, keys; `== shadow N` counts the passwords read."""
     sections: dict[str, list[str]] = {}
-    for line in text.splitlines():
+    for line in text.split("\n"):  # names and comments may hold characters at which splitlines() parts lines
         if line.startswith("== "):
             sections[line[3:]] = []
         elif line:
@@ -61,7 +62,11 @@ def parse_accounts(text: str) -> Accounts:
     accounts = [_account(line) for line in sections["passwd"]]
     if not any(account.uid == 0 for account in accounts):
         raise ValueError("root is not listed")
+    if not any(re.fullmatch(r"shadow [1-9]\d*", section) for section in sections):
+        raise ValueError("no password was read")
     groups = [line.split(":") for line in sections["group"]]
+    if not any(group[2] == "0" for group in groups):
+        raise ValueError("the group of root is not listed")
     members = {name: tuple(filter(None, who.split(","))) for name, _, _, who in groups}
     gids = {name: int(gid) for name, _, gid, _ in groups}
     homes = {home.path: home for home in (_home(line) for line in sections["homes"])}
@@ -100,7 +105,7 @@ def _home(line: str) -> Home:
 def _command(place: Place) -> str:
     names = " ".join(user["name"] for user in place.declared.cluster.get("users") or ())
     return (
-        "echo '== passwd'; getent passwd; echo '== empty'; awk -F: '$2 == \"\" {print $1}' /etc/shadow; "
+        "echo '== passwd'; getent passwd; echo '== empty'; awk -F: '$2 == \"\" {print $1} END {print \"== shadow \" NR}' /etc/shadow; "
         "echo '== group'; getent group; echo '== homes'; "
         f'for n in {names}; do h=$(getent passwd $n | cut -d: -f6); [ -n "$h" ] && stat -L -c "%n|%u|%a|%F" "$h"; done 2>/dev/null; '
         f"echo '== keys'; cd /etc/ssh/authorized_keys.d 2>/dev/null && for n in {names}; do [ -e $n ] && sed \"s/^/$n|/\" $n; done; true"

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from rackwright.checks.cluster.harness.cells import Unread, answer_of
 from rackwright.checks.cluster.harness.probe import Probe
 from rackwright.remote.command import python_command
 
@@ -19,8 +20,8 @@ def query(topic: str) -> str:
 class Etcd:
     """A member of etcd as it answers on its node."""
 
-    trouble: str
-    """Why it does not answer; all else is empty then."""
+    trouble: str | Unread
+    """Why it does not answer, Unread for a time-out; all else is empty then."""
     leader: str = "0"
     """Number of the member that leads; 0 where none does."""
     version: str = ""
@@ -30,8 +31,8 @@ class Etcd:
     members: Mapping[str, tuple[list[str], bool]] | None = None
     """Client addresses, and whether it only learns yet, by name."""
     alarms: tuple[str, ...] = ()
-    stranger: str = ""
-    """What one without a certificate is told."""
+    stranger: str | Unread = ""
+    """What one without a certificate is told; Unread for a time-out."""
     data: tuple[int, int] = (0, 0)
     """Owner and mode of its folder."""
 
@@ -40,10 +41,11 @@ def parse_etcd(text: str) -> Etcd:
     """The one JSON line."""
     found = json.loads(text)
     if found["trouble"]:
-        return Etcd(found["trouble"])
+        return Etcd(answer_of("etcd", found["trouble"]))
     if not found["members"] or not found["version"]:
         raise ValueError("no members or no version")
-    return Etcd(**{**found, "alarms": tuple(found["alarms"]), "data": tuple(found["data"])})
+    stranger = answer_of("etcd without a certificate", found["stranger"])
+    return Etcd(**{**found, "stranger": stranger, "alarms": tuple(found["alarms"]), "data": tuple(found["data"])})
 
 
 ETCD = Probe("etcd", on="kube_control_plane", command=query("etcd"), parse=parse_etcd)

@@ -202,9 +202,10 @@ RULESET = Probe("firewall", on="nodes", command="nft --json list ruleset", parse
 
 _KNOCK: Final = """
 import os, socket
+PATIENCE = 2 * int(os.environ.get("RACKWRIGHT_SLOWNESS") or 1)
 def ask(who):
     try:
-        socket.create_connection(("169.254.169.254", 80), 2).close()
+        socket.create_connection(("169.254.169.254", 80), PATIENCE).close()
         said = "open"
     except ConnectionRefusedError:
         said = "refused"

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rackwright.checks.cluster.harness.cells import Row, Unread, flag, hexadecimal, integer, lines_of, quoted, release, words
+from rackwright.checks.cluster.harness.cells import Row, Unread, flag, hexadecimal, integer, is_cut, lines_of, quoted, release, words
 from rackwright.checks.cluster.harness.probe import Place, Probe
 from rackwright.checks.cluster.probes.nvidia_smi import ENDS, GpuList, needs_reset, read_long, read_table
 
@@ -185,11 +185,23 @@ class Device:
     number: Text
 
 
+_NULL: Final = "/dev/null"
+"""A device that every node has: where stat lists not even that, it tells nothing of others."""
+
+
+def list_devices(pattern: str) -> str:
+    """Return the command that lists device files: stat ends with 1 where there are none."""
+    return f"stat -c '%n|%F|%t:%T' {_NULL} {pattern} 2>/dev/null"
+
+
 def parse_devices(text: str) -> tuple[Device, ...]:
-    """Lines `path|kind|major:minor` of stat. A line without a path is none of them."""
+    """Lines `path|kind|major:minor` of stat, /dev/null among them. A line without a path is none of them."""
     found = {row.cells["path"]: _device(row) for row in map(_device_row, lines_of(text)) if row.cells["path"].startswith("/dev/")}
-    if lines_of(text) and not found:
-        raise ValueError(f'no device file: "{quoted(text)}"')
+    if found.pop(_NULL, None) is None:
+        raise ValueError(f'stat does not list {_NULL}: "{quoted(text)}"')
+    if is_cut(text) and found:
+        path, device = found.popitem()
+        found[path] = Device(path, Unread(f"{path} kind", None, lines_of(text)[-1]), device.number)
     return tuple(found.values())
 
 
@@ -214,7 +226,7 @@ def _device_number(cell: str) -> str:
     return cell
 
 
-DEVICES = Probe("gpu-devices", on="gpu", command="stat -c '%n|%F|%t:%T' /dev/nvidia[0-9]* 2>/dev/null; true", parse=parse_devices)
+DEVICES = Probe("gpu-devices", on="gpu", command=list_devices("/dev/nvidia[0-9]*"), parse=parse_devices, statuses=frozenset({0, 1}))
 
 
 def parse_xids(text: str) -> tuple[str, ...]:
@@ -250,7 +262,10 @@ def _xids(place: Place) -> str:
     """The kernel's log; simulated GPUs have one of their own, for a container sees that of the machine it runs on."""
     if place.node["gpus"]["simulated"]:
         return "cat /var/lib/rackwright/gpu-kernel.log 2>/dev/null; true"
-    return "journalctl --dmesg --boot --no-pager --output=cat --grep='NVRM: Xid|SXid'"
+    look = "journalctl --quiet --dmesg --boot --no-pager --output=cat"
+    found = f'x=$({look} --grep=\'NVRM: Xid|SXid\') && [ -n "$x" ] && {{ echo "$x"; exit; }}'
+    # Status 1 means no match, no journal, or no support for --grep (journalctl(1)): then any line of the kernel has to be found.
+    return f"{found}; [ -n \"$({look} --lines=1 --grep=.)\" ] || {{ echo 'no log of the kernel' >&2; exit 3; }}"
 
 
-XIDS = Probe("gpu-xids", on="gpu", command=_xids, parse=parse_xids, statuses=frozenset({0, 1}))
+XIDS = Probe("gpu-xids", on="gpu", command=_xids, parse=parse_xids)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from rackwright.checks.cluster.harness.cells import Lines, Row, Unread, lines_of, quoted, read_each_line, whole_lines, words
+from rackwright.checks.cluster.harness.cells import Lines, NoAnswer, Row, Unread, lines_of, quoted, read_each_line, whole_lines, words
 from rackwright.checks.cluster.harness.probe import Place, Probe
 
 _MAJOR: Final = frozenset({"rocky", "almalinux", "rhel", "centos", "ol"})
@@ -121,26 +121,35 @@ def parse_hosts(text: str) -> dict[str, tuple[str, ...]]:
 HOSTS = Probe("hosts", on="nodes", command="cat /etc/hosts", parse=parse_hosts)
 
 
-def parse_resolved(text: str) -> Lines[str]:
-    """Address by name from lines `name address`; the address is `none` where the name is not found."""
-    return read_each_line(text, _resolved)
+def parse_resolved(text: str) -> Lines[str | Unread]:
+    """Address by name from lines `name address`; `none` where the name is not found, Unread where no name server answered in time."""
+    found = read_each_line(text, _resolved)
+    if not found:
+        raise ValueError("no name was looked up")
+    return found
 
 
-def _resolved(line: str) -> tuple[str, str]:
-    name, address = line.split()
-    if not re.fullmatch(r"[\d.]+|none", address):
+def _resolved(line: str) -> tuple[str, str | Unread]:
+    name, address, *seconds = line.split()
+    if address == "late":
+        return words(name), NoAnswer(name, f"no answer within {int(seconds[0])} s")
+    if seconds or not re.fullmatch(r"[\d.]+|none", address):
         raise ValueError(f'"{address}" is no address')
     return words(name), address
 
 
-_LOOK_UP: Final = """import socket, sys
+_LOOK_UP: Final = """import socket, sys, time
 for name in sys.argv[1:]:
+    began = time.monotonic()
     try:
         print(name, socket.getaddrinfo(name, None, socket.AF_INET)[0][4][0])
-    except OSError:
-        print(name, "none")
+    except OSError as error:
+        took = time.monotonic() - began
+        late = error.errno == socket.EAI_AGAIN and took > 0.9
+        print(name, "late %.0f" % took if late else "none")
 """
-"""In one process: `getent` for each of n names on each of n nodes is a process for each pair."""
+"""In one process: `getent` for each of n names on each of n nodes is a process for each pair. A name server has at least a second to answer
+(resolv.conf(5), timeout); where none answers the resolver gives EAI_AGAIN, as it also does at once where one refuses (getaddrinfo(3))."""
 
 
 def _resolve(place: Place) -> str:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import Any
 
+from rackwright.checks.cluster.harness.cells import Unread, answer_of
 from rackwright.checks.cluster.harness.probe import Place, Probe
-from rackwright.errors import UndeterminedError
 from rackwright.remote.command import python_command
 
 
@@ -29,23 +29,17 @@ def service_address(services: str) -> str:
     return str(ip_network(services)[1])
 
 
-def parse_answers(text: str) -> dict[str, str]:
-    """What answered, by what was asked."""
+def parse_answers(text: str) -> dict[str, str | Unread]:
+    """Return what answered, by what was asked; Unread for a time-out."""
     found: dict[str, str] = json.loads(text)
     if "kubelet" not in found or "endpoint" not in found:
         raise ValueError("not every query has a result")
-    return found
+    return {asked: answer_of(asked, said) for asked, said in found.items()}
 
 
-def not_refused(answers: Mapping[str, str], refusals: Collection[str] = ("status 401", "status 403")) -> dict[str, str]:
-    """Return the answers that are no refusal.
-
-    Raises UndeterminedError if each of them is a time-out: a server that does not answer has refused nothing and admitted nobody.
-    """
-    found = {request: answer for request, answer in answers.items() if answer not in refusals}
-    if found and all(answer.startswith("no answer within ") for answer in found.values()):
-        raise UndeterminedError("; ".join(f"{request}: {answer}" for request, answer in found.items()))
-    return found
+def not_refused(answers: Mapping[str, str | Unread], refusals: Collection[str] = ("status 401", "status 403")) -> dict[str, str | Unread]:
+    """Return the answers that are no refusal, and time-outs: a server that does not answer has refused nothing and admitted nobody."""
+    return {request: answer for request, answer in answers.items() if isinstance(answer, Unread) or answer not in refusals}
 
 
 ANSWERS = Probe("kubelet-answers", on="kubernetes", command=_answers, parse=parse_answers)
@@ -99,6 +93,8 @@ def parse_routes(text: str) -> str:
     *said, last = text.strip().splitlines() or [""]
     if not re.fullmatch(r"== \d+", last):
         raise ValueError("no exit status")
+    if last in ("== 126", "== 127", "== 137"):
+        raise ValueError(f"it did not run: {'; '.join(said)}")
     if last == "== 0":
         return ""
     return "; ".join(line.strip() for line in said if line.strip()) or f"it ended with status {last[3:]}"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
+from rackwright.checks.cluster.harness.cells import NoAnswer, Unread, answer_of
 from rackwright.checks.cluster.harness.probe import Place, Probe, Stage
 from rackwright.errors import UndeterminedError
 
@@ -47,15 +49,21 @@ _ALPHABET = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234
 CREDENTIAL = Probe("munge-credential", on="slurm", command="munge --no-input", parse=parse_credential, needs=("munge.service",))
 
 
-def parse_decoded(text: str) -> str:
-    """The status line of unmunge, `Success (0)` without its number.
+_REPLAYED: Final = "Replayed credential"
+
+
+def parse_decoded(text: str) -> str | Unread:
+    """The status line of unmunge, `Success (0)` without its number; Unread for a time-out, and for a credential that was decoded before.
+
+    A round that asks again what had no answer in time sends the same credential, which munged decodes once.
 
     >>> parse_decoded("STATUS:           Invalid credential (8)\\nENCODE_HOST: n")
     'Invalid credential'
     """
     for line in text.splitlines():
         if line.lower().startswith(("status:", "unmunge: error:")):
-            return line.split(":")[-1].rpartition("(")[0].strip() or line.split(":")[-1].strip()
+            said = line.split(":")[-1].rpartition("(")[0].strip() or line.split(":")[-1].strip()
+            return NoAnswer("unmunge", f"{said}: asked twice") if said == _REPLAYED else answer_of("unmunge", said)
     raise ValueError("unmunge printed no status")
 
 

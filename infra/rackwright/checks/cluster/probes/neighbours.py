@@ -62,7 +62,7 @@ def _ping(place: Place) -> str:
     nodes = place.declared.nodes
     addresses = " ".join(nodes[name]["address"] for name in following(place.declared.members("nodes"), place.node["name"]))
     # To an address that nobody has it would go on for 46 s (iputils 20240905). Status 1 is silence, which is an answer.
-    ping = f"timeout --preserve-status --signal INT {scaled(_PATIENCE)} ping -n -q -c {_SENT} -i 0.002 -W 1"
+    ping = f"timeout --preserve-status --signal INT {scaled(_PATIENCE)} ping -n -q -c {_SENT} -i 0.002 -W {scaled(1)}"
     return f"for a in {addresses}; do {ping} $a; r=$?; [ $r -le 1 ] || exit $r; done"
 
 

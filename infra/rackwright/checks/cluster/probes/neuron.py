@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rackwright.checks.cluster.harness.probe import Probe
-from rackwright.checks.cluster.probes.gpu import parse_devices
+from rackwright.checks.cluster.probes.gpu import list_devices, parse_devices
 
 NEURON_DEVICES = Probe(
-    "neuron-devices", on="neuron", command="stat -c '%n|%F|%t:%T' /dev/neuron[0-9]* 2>/dev/null; true", parse=parse_devices
+    "neuron-devices", on="neuron", command=list_devices("/dev/neuron[0-9]*"), parse=parse_devices, statuses=frozenset({0, 1})
 )

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from rackwright.checks.cluster.harness.cells import Unread, answer_of
 from rackwright.checks.cluster.harness.probe import NodeBusy, Place, Probe, Stage
 from rackwright.checks.cluster.probes.smoke import gpus_to_ask
 from rackwright.errors import UndeterminedError
@@ -31,11 +32,11 @@ class Told:
     said: str
 
     @property
-    def answer(self) -> str:
-        """Its output, or its complaint; raises UndeterminedError where the command did not get into the pod."""
+    def answer(self) -> str | Unread:
+        """Its output, or its complaint, Unread for a time-out; raises UndeterminedError where the command did not get into the pod."""
         if self.rc is None:
             raise UndeterminedError(f"no command could run in the pod: {self.said}")
-        return self.out.strip() if self.rc == 0 else self.said or f"status {self.rc}"
+        return self.out.strip() if self.rc == 0 else answer_of("from the pod", self.said or f"status {self.rc}")
 
 
 @dataclass(frozen=True)
@@ -185,7 +186,7 @@ PODS: Final = Probe("pods", on="@control", command=_command, parse=parse_pods, t
 def parse_left(text: str) -> tuple[str, ...]:
     """Paths that pods left behind."""
     found = text.split()
-    if not all(path.startswith("/") for path in found):
+    if not text or not all(path.startswith("/") for path in found):  # echo ends its line, also where nothing is left
         raise ValueError("not every line is a path")
     return tuple(found)
 
@@ -199,7 +200,8 @@ def _look(place: Place) -> str:
     kept = " ".join(f"/var/lib/kubelet/pods/{uid}" for uid in uids)
     groups = " -o ".join(f"-name '*{uid.replace('-', '_')}*' -o -name '*{uid}*'" for uid in uids)
     look = f"ls -d {kept} 2>/dev/null; find /sys/fs/cgroup -type d \\( {groups} \\) 2>/dev/null"
-    return f'for _ in $(seq 20); do left=$({look}); [ -n "$left" ] || break; sleep 0.3; done; echo $left'
+    wait = f'for _ in $(seq 20); do left=$({look}); [ -n "$left" ] || break; sleep 0.3; done; echo $left'
+    return f"command -v find >/dev/null || exit 127; {wait}"
 
 
 LEFT: Final = Probe("pods-left", on="kubernetes_worker", command=_look, parse=parse_left, timeout=15, stage=Stage.AFTER_JOBS)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from rackwright.checks.cluster.harness.cells import NoAnswer, Unread, answer_of
 from rackwright.checks.cluster.harness.probe import NodeBusy, Place, Probe, Stage
 from rackwright.errors import UndeterminedError
 
@@ -60,6 +61,11 @@ class Job:
     said: str
     tasks: tuple[Task, ...]
 
+    @property
+    def why(self) -> str | Unread:
+        """Return why it told nothing; Unread where its time was up before srun reported an error."""
+        return answer_of(f"job {self.name}", self.said or f"status {self.rc}")
+
 
 @dataclass(frozen=True)
 class Smoke:
@@ -85,6 +91,22 @@ class Smoke:
             raise UndeterminedError(f"no {name} job ran on {node}")
         return found
 
+    def record(self, job: Job) -> Mapping[str, Any] | Unread:
+        """Return what accounting has of a job; Unread where its time was up before it had an end, or had any of the run's jobs."""
+        accounts = self.accounts or {"jobs": (), "said": ""}
+        found: Mapping[str, Any] = next((one for one in accounts["jobs"] if one["JobID"] == job.tasks[0].job), {})
+        late = bool(accounts["said"]) and (found.get("State") in _UNFINISHED if found else not accounts["jobs"])
+        return NoAnswer(f"accounting of job {job.name}", f"{found.get('State', 'no record')}, {accounts['said']}") if late else found
+
+    @property
+    def batch_said(self) -> str | Unread:
+        """Return what the batch job printed; Unread where its time was up before it ended."""
+        batch = self.batch or {"output": "", "said": ""}
+        state = batch.get("state", "")
+        if not batch["output"] and (state in _UNFINISHED or state.startswith("unknown")):
+            return NoAnswer(f"batch job {batch['job']}", f"{state} after {batch['seconds']} s")
+        return str(batch["output"]) or answer_of("batch job", batch["said"] or "no output")
+
     def must_have_sent(self) -> None:
         """Raises where no job was sent at all: NodeBusy when all nodes were at work, UndeterminedError for any other reason."""
         if self.jobs:
@@ -96,6 +118,10 @@ class Smoke:
     def task(self, name: str, node: str) -> Task | None:
         """What that job said from the node; None when it did not get there."""
         return next((task for task in self.job(name, node).tasks if task.node == node), None)
+
+
+_UNFINISHED: Final = frozenset({"PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STOPPED", "REQUEUED", "RESIZING"})
+"""States of a job that has not ended (`man squeue`, JOB STATE CODES)."""
 
 
 def at_work(state: str) -> bool:

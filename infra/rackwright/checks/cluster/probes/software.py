@@ -98,8 +98,14 @@ CUDA = Probe("cuda", on="gpu_software", command=". /etc/profile; PATH=$PATH:/usr
 
 
 def parse_nccl(text: str) -> tuple[str, ...]:
-    """Versions of the NCCL libraries that the linker finds, the first one first: real paths that end in `libnccl.so.2.28.9`."""
-    found = tuple(line.rpartition("libnccl.so.")[2] for line in text.split())
+    """Versions of the NCCL libraries that the linker finds, the first one first: real paths that end in `libnccl.so.2.28.9`.
+
+    The first line is the one of `ldconfig -p` that counts the libraries.
+    """
+    counted, *lines = text.splitlines() or [""]
+    if not re.match(r"[1-9]\d* ", counted):
+        raise ValueError("ldconfig counted no libraries")
+    found = tuple(line.rpartition("libnccl.so.")[2] for line in lines if line.strip())
     if not all(re.fullmatch(r"[0-9]+(\.[0-9]+)+", version) for version in found):
         raise ValueError("a library without a version")
     return found
@@ -108,7 +114,8 @@ def parse_nccl(text: str) -> tuple[str, ...]:
 NCCL = Probe(
     "nccl",
     on="gpu_software",
-    command="ldconfig -p | sed -n 's|.*libnccl.so.2 .* => ||p' | xargs -r readlink -f",
+    command="l=$(ldconfig -p) && printf '%s\\n' \"$l\" | head -n 1 && printf '%s\\n' \"$l\" | "
+    "sed -n 's|.*libnccl.so.2 .* => ||p' | xargs -r readlink -f",
     parse=parse_nccl,
 )
 

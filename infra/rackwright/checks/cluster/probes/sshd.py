@@ -88,7 +88,8 @@ HOST_KEYS = Probe(
     "host-keys",
     on="nodes",
     # The private file is the key; what lies beside it as .pub may be anything.
-    command="cd /etc/ssh; for k in ssh_host_*_key; do echo public $(ssh-keygen -y -f $k 2>/dev/null); stat -c 'private %n %a %U' $k; done",
+    command="command -v ssh-keygen >/dev/null || exit 127; "
+    "cd /etc/ssh; for k in ssh_host_*_key; do echo public $(ssh-keygen -y -f $k 2>/dev/null); stat -c 'private %n %a %U' $k; done",
     parse=parse_host_keys,
 )
 

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from types import SimpleNamespace
 from typing import Final
 
-from rackwright.checks.cluster.harness.cells import Lines, Row, Unread, integer, quoted, read_each_line, whole_lines
+from rackwright.checks.cluster.harness.cells import Lines, Row, Unread, answer_of, integer, quoted, read_each_line, whole_lines
 from rackwright.checks.cluster.harness.probe import Place, Probe, scaled
 
 TYPES: Final = {"moosefs": ("fuse.mfs", "fuse"), "nfs": ("nfs4",), "fsx-lustre": ("lustre",)}
@@ -126,7 +126,10 @@ class Root:
 
 def parse_roots(text: str) -> Lines[Root]:
     """Lines `path|owner:group|mode|blocks|block size`."""
-    return read_each_line(text, _root)
+    found = read_each_line(text, _root)
+    if not found:
+        raise ValueError("no top folder is listed")
+    return found
 
 
 def _root(line: str) -> tuple[str, Root]:
@@ -151,25 +154,31 @@ ROOTS = Probe("storage-roots", on="storage_client", command=_roots, parse=parse_
 ANSWERS: Final = "answers"
 
 
-def parse_answering(text: str) -> Lines[str]:
-    """Lines `path|answers`, or what was said instead: a client that has died, a handle that is stale.
+def parse_answering(text: str) -> Lines[str | Unread]:
+    """Lines `path|answers`, or what was said instead: a client that has died, a handle that is stale. Unread for a time-out.
 
-    >>> parse_answering("/home|stat: cannot read file system information for '/home': Transport endpoint is not connected")
+    >>> parse_answering("/home|stat: cannot read file system information for '/home': Transport endpoint is not connected\\n")
     {'/home': 'Transport endpoint is not connected'}
     """
-    return read_each_line(text, _answer)
+    found = read_each_line(text, _answer)
+    if not found:
+        raise ValueError("no mount is listed")
+    return found
 
 
-def _answer(line: str) -> tuple[str, str]:
+def _answer(line: str) -> tuple[str, str | Unread]:
     path, said = line.split("|", 1)
     if not path.startswith("/") or not said.strip():
         raise ValueError("no mount point")
-    return path, said.rpartition(": ")[2].strip()
+    return path, answer_of(path, said.rpartition(": ")[2].strip())
 
 
 def _answering(place: Place) -> str:
-    asked = f"s=$(timeout -k 1 {scaled(5)} stat -f -c %T $m 2>&1 >/dev/null); r=$?"
-    told = f'case $r in 0) s={ANSWERS};; 124|137) s="silent for 5 s";; 126|127) echo "$s" >&2; exit $r;; esac'
+    asked = f"s=$(timeout -k 1 {scaled(5)} stat -f -c %T $m 2>&1); r=$?"
+    told = (
+        f'case "$r|$s" in "0|") echo "stat prints nothing" >&2; exit 3;; "0|"*) s={ANSWERS};; '
+        f'124*|137*) s="no answer within {scaled(5)} s";; 126*|127*) echo "$s" >&2; exit $r;; esac'
+    )
     return f'for m in {" ".join(mounts_of(place))}; do {asked}; {told}; echo "$m|$s"; done'
 
 
@@ -188,9 +197,12 @@ class NfsServer:
     """Lines of exports that were not read."""
 
 
+_NOTHING: Final = "nothing"
+
+
 def parse_nfs_server(text: str) -> NfsServer:
-    """/proc/fs/nfsd/threads, /proc/fs/nfsd/versions and `exportfs -s`; no text where nothing is to be served."""
-    if not text:
+    """/proc/fs/nfsd/threads, /proc/fs/nfsd/versions and `exportfs -s`; one word where nothing is to be served."""
+    if text.strip() == _NOTHING:
         return NfsServer(0, frozenset(), {})
     whole, partial = whole_lines(text)
     told = [*whole, *(partial if len(whole) < 2 else ())]
@@ -222,7 +234,7 @@ def _exports(lines: list[str]) -> Iterator[tuple[str, str, frozenset[str]] | str
 def _serving(place: Place) -> str:
     if any(exported_by(SimpleNamespace(**one), place.node["name"]) for one in place.declared.cluster["storage"]):
         return "cat /proc/fs/nfsd/threads /proc/fs/nfsd/versions && exportfs -s"
-    return "true"
+    return f"echo {_NOTHING}"
 
 
 NFS_SERVER = Probe("nfs-server", on="role_storage", command=_serving, parse=parse_nfs_server)

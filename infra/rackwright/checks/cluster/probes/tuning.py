@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from rackwright.checks.cluster.harness.probe import Place, Probe
 
@@ -55,6 +56,10 @@ def parse_profile(text: str) -> str:
 PROFILE = Probe("tuned-profile", on="with_tuning", command="tuned-adm active", parse=parse_profile)
 
 
+_NONE: Final = "none"
+"""What is printed where the plan sets nothing."""
+
+
 def parse_settings(text: str) -> dict[str, str]:
     """`name = value` lines of sysctl; values of several words with one blank between them.
 
@@ -62,14 +67,16 @@ def parse_settings(text: str) -> dict[str, str]:
     {'net.ipv4.tcp_rmem': '4096 131072 6291456'}
     """
     rows = [line.partition(" = ") for line in text.splitlines() if line.strip()]
-    if not all(sign for _, sign, _ in rows):
+    if text.strip() == _NONE:
+        return {}
+    if not rows or not all(sign for _, sign, _ in rows):
         raise ValueError("a line contains no setting")
     return {name: " ".join(value.split()) for name, _, value in rows}
 
 
 def _settings(place: Place) -> str:
     names = " ".join(place.declared.node_stack["tuning"]["sysctl"])
-    return f"sysctl {names}" if names else "true"
+    return f"sysctl {names}" if names else f"echo {_NONE}"
 
 
 SETTINGS = Probe("kernel-settings", on="with_tuning", command=_settings, parse=parse_settings)

@@ -1,0 +1,57 @@
+"""Whether a node reaches the ports of the Slurm controllers: what `scontrol ping` calls DOWN may be a time-out."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Final
+
+from rackwright.checks.cluster.harness.cells import Lines, Unread, answer_of, read_each_line
+from rackwright.checks.cluster.harness.probe import Place, Probe
+
+_PORT: Final = 6817
+"""SlurmctldPort of every stack (slurm.conf(5), default)."""
+_KNOCK: Final = """
+import os, socket, sys
+PATIENCE = 3 * int(os.environ.get("RACKWRIGHT_SLOWNESS") or 1)
+port, *controllers = sys.argv[1:]
+for controller in controllers:
+    name, address = controller.split("=")
+    try:
+        socket.create_connection((address, int(port)), PATIENCE).close()
+        said = "accepts"
+    except ConnectionRefusedError:
+        said = "refused"
+    except socket.timeout:
+        said = "no answer within %d s" % PATIENCE
+    except OSError as error:
+        said = str(error)
+    print(name + "|" + said)
+"""
+
+
+def parse_controller_ports(text: str) -> Lines[str | Unread]:
+    """Return by controller whether its port accepts; Unread for a time-out.
+
+    >>> parse_controller_ports("login0|accepts\\nlogin1|refused\\n")
+    {'login0': 'accepts', 'login1': 'refused'}
+    """
+    found = read_each_line(text, _controller)
+    if not found:
+        raise ValueError("no controller is listed")
+    return found
+
+
+def _controller(line: str) -> tuple[str, str | Unread]:
+    name, said = line.split("|", 1)
+    if not name.strip() or not said.strip():
+        raise ValueError("no controller")
+    return name, answer_of(f"slurmctld's port on {name}", said.strip())
+
+
+def _knock(place: Place) -> str:
+    nodes = place.declared.nodes
+    controllers = [f"{name}={nodes[name]['address']}" for name in place.declared.cluster["scheduler"]["controllers"] if name in nodes]
+    return f"python3 -I -S -c {shlex.quote(_KNOCK)} {_PORT} {' '.join(controllers)}"
+
+
+CONTROLLER_PORTS = Probe("slurm-controller-ports", on="slurm", command=_knock, parse=parse_controller_ports)

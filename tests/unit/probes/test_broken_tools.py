@@ -1,0 +1,149 @@
+"""Tools that are half broken: nothing printed with status 0, missing, ended by a signal, errors alone. None of them tells anything."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from types import SimpleNamespace
+
+import pytest
+from support.verdicts import answers_of, verdict_of
+
+from rackwright.checks.acceptance.judges import records
+from rackwright.checks.cluster import test_accounting, test_gpu, test_software, test_storage
+from rackwright.checks.cluster.harness import node_side
+from rackwright.checks.cluster.harness.probe import Probe, Raw
+from rackwright.checks.cluster.probes.accounting import ASSOCIATIONS, CLUSTERS, LISTENING
+from rackwright.checks.cluster.probes.accounts import ACCOUNTS
+from rackwright.checks.cluster.probes.gpu import DEVICES, GPUS, XIDS
+from rackwright.checks.cluster.probes.neuron import NEURON_DEVICES
+from rackwright.checks.cluster.probes.pods import LEFT
+from rackwright.checks.cluster.probes.software import DCGM_HEALTH, NCCL
+from rackwright.checks.cluster.probes.sshd import HOST_KEYS
+from rackwright.checks.cluster.probes.storage import ANSWERING, MOUNTS, NFS_SERVER, ROOTS
+from rackwright.errors import UndeterminedError
+from rackwright.report.verdict import Verdict
+
+NODE = {"name": "w0", "gpus": {"simulated": False}, "address": "10.0.0.1"}
+STORAGE = {"kind": "nfs", "mount": "/home", "clients": ["w0"], "servers": ["w0"]}
+DECLARED = SimpleNamespace(cluster={"storage": [STORAGE], "users": [{"name": "alice"}], "scheduler": {}}, members=lambda _: ("w0",))
+RUN = SimpleNamespace(data={"nodes": {"w0": {"plain": {"uid": "8c03"}}}})
+PLACE = SimpleNamespace(node=NODE, declared=DECLARED, before=lambda *_: RUN)
+ASKED = [ACCOUNTS, ASSOCIATIONS, CLUSTERS, DCGM_HEALTH, DEVICES, GPUS, HOST_KEYS, LISTENING, MOUNTS, NCCL]
+ASKED += [NEURON_DEVICES, NFS_SERVER, ROOTS, XIDS]
+TOOLS = ("awk", "cat", "dcgmi", "exportfs", "find", "getent", "grep", "journalctl", "ldconfig", "ls", "nvidia-smi", "readlink", "sacctmgr")
+TOOLS += ("head", "sed", "ss", "ssh-keygen", "stat", "timeout", "xargs")
+
+
+@pytest.fixture
+def ask(tmp_path):
+    """Ask a probe on a machine whose tools are all this script."""
+
+    def asked(probe: Probe, script: str) -> Raw:
+        for tool in TOOLS:
+            (tmp_path / tool).write_text(f"#!/bin/sh\n{script}\n")
+            (tmp_path / tool).chmod(0o755)
+        environment = {"PATH": str(tmp_path), "RACKWRIGHT_SLOWNESS": "1"}
+        ended = subprocess.run(["/bin/sh", "-c", probe.command_at(PLACE)], env=environment, capture_output=True, text=True, cwd="/")
+        return Raw(rc=ended.returncode, out=ended.stdout, err=ended.stderr)
+
+    return asked
+
+
+MISSING = "echo 'cannot open shared object file' >&2; exit 127"
+
+
+@pytest.mark.parametrize("script", ["exit 0", MISSING, "kill -KILL $$", "echo oops >&2; exit 1"])
+@pytest.mark.parametrize("probe", ASKED, ids=[probe.name for probe in ASKED])
+def test_broken_tool_tells_nothing(ask, probe, script):
+    raw = ask(probe, script)
+    with pytest.raises(UndeterminedError):
+        probe.read(raw)
+
+
+@pytest.mark.parametrize(
+    ("script", "verdict"),
+    [
+        ("exit 0", Verdict.UNKNOWN),
+        (MISSING, Verdict.UNKNOWN),
+        ("kill -KILL $$", Verdict.UNKNOWN),
+        ("echo 'stat: /home: Stale file handle' >&2; exit 1", Verdict.FAILED),
+        ("echo nfs", Verdict.PASSED),
+    ],
+)
+def test_mount_answers_only_if_stat_names_its_type(ask, script, verdict):
+    raw = ask(ANSWERING, script)
+    node, cluster = SimpleNamespace(name="w0"), SimpleNamespace(storage=[SimpleNamespace(mount="/home", clients=["w0"])])
+    assert verdict_of(test_storage.test_answers, {ANSWERING: lambda: ANSWERING.read(raw)}, node=node, cluster=cluster)[0] is verdict
+
+
+def test_nothing_is_left_only_if_it_was_looked_for(tmp_path):
+    environment = {"PATH": str(tmp_path)}
+    assert subprocess.run(["/bin/sh", "-c", LEFT.command_at(PLACE)], env=environment, capture_output=True).returncode == 127
+
+
+@pytest.mark.parametrize(
+    ("journal", "verdict"),
+    [
+        ("exit 1", Verdict.UNKNOWN),
+        ("echo 'Compiled without pattern matching support' >&2; exit 1", Verdict.UNKNOWN),
+        ("case \"$*\" in *'--grep=.'*) echo 'Linux version 6.12'; exit 0;; esac; exit 1", Verdict.PASSED),
+        ("echo 'NVRM: Xid (PCI:0000:10:00): 79, pid=1, GPU has fallen off the bus.'", Verdict.FAILED),
+    ],
+)
+def test_log_without_errors_is_good_only_if_it_was_read(tmp_path, journal, verdict):
+    (tmp_path / "journalctl").write_text(f"#!/bin/sh\n{journal}\n")
+    (tmp_path / "journalctl").chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    ended = subprocess.run(["/bin/sh", "-c", XIDS.command_at(PLACE)], env=environment, capture_output=True, text=True)
+    raw = Raw(rc=ended.returncode, out=ended.stdout, err=ended.stderr)
+    assert verdict_of(test_gpu.test_no_xid_errors, {XIDS: lambda: XIDS.read(raw)})[0] is verdict
+
+
+def test_devices_are_listed_by_the_real_stat():
+    ended = subprocess.run(["/bin/sh", "-c", NEURON_DEVICES.command_at(PLACE)], capture_output=True, text=True)
+    assert NEURON_DEVICES.read(Raw(rc=ended.returncode, out=ended.stdout)) == ()
+
+
+@pytest.mark.parametrize(
+    ("check", "probe", "empty"),
+    [
+        (test_accounting.test_cluster_is_registered, CLUSTERS, "Cluster|ControlHost|ControlPort\n"),
+        (test_accounting.test_users_have_associations, ASSOCIATIONS, "Cluster|Account|User\n"),
+        (test_software.test_nccl_matches_plan, NCCL, "1142 libs found in cache `/etc/ld.so.cache'\n"),
+        (test_gpu.test_devices_are_distinct, DEVICES, "/dev/null|character special file|1:3\n"),
+    ],
+)
+def test_list_that_is_empty_is_a_failure_and_no_list_is_unknown(check, probe, empty):
+    node = SimpleNamespace(gpus=SimpleNamespace(count=8))
+    versions = SimpleNamespace(nccl="2.28.9")
+    scheduler = SimpleNamespace(cluster_name="lab")
+    cluster = SimpleNamespace(scheduler=scheduler, users=[SimpleNamespace(name="alice")], software=SimpleNamespace(versions=versions))
+    verdicts = [verdict_of(check, answers_of({probe: text}), node=node, cluster=cluster)[0] for text in (empty, "")]
+    assert verdicts == [Verdict.FAILED, Verdict.UNKNOWN]
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"rc": -9, "out": "GPU 0\n", "err": ""}, "was ended by signal 9: GPU 0"),
+        ({"rc": 137, "out": "", "err": "Killed\n"}, "was ended by signal 9: Killed"),
+        ({"rc": 0, "out": "\n", "err": ""}, "printed nothing and ended with status 0"),
+        ({"rc": 127, "out": "", "err": ""}, "ended with status 127"),
+    ],
+)
+def test_tool_of_the_acceptance_that_broke_is_unknown(said, words):
+    with pytest.raises(UndeterminedError, match=words):
+        records.tool({"nvidia-smi": said}, "nvidia-smi")
+
+
+@pytest.mark.parametrize("status", [0, 1, 15, 226, 255])
+def test_tool_of_the_acceptance_that_ended_by_itself_is_read(status):
+    assert records.tool({"dcgmi": {"rc": status, "out": "x", "err": ""}}, "dcgmi") == "x"
+
+
+@pytest.mark.parametrize(("characters", "told"), [(40, True), (41, False)])
+def test_output_that_is_too_long_is_not_told_in_part(monkeypatch, characters, told):
+    monkeypatch.setattr(node_side, "LONGEST", 40)
+    answer = node_side.ask("long", f"printf %0{characters}d 0", 5, node_side.time.monotonic() + 5)
+    assert (answer["trouble"] == "") is told

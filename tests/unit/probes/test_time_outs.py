@@ -1,0 +1,351 @@
+"""A time-out is unknown with what was waited for and how long; a refusal, an error and a wrong answer are failures."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import runpy
+import socket
+import ssl
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from support.verdicts import answers_of, verdict_of
+
+from rackwright.checks import cluster
+from rackwright.checks.cluster import (
+    test_access,
+    test_control_plane,
+    test_etcd,
+    test_firewall,
+    test_kubelet,
+    test_kubernetes,
+    test_munge,
+    test_node,
+    test_storage,
+)
+from rackwright.checks.cluster.harness import api_side, control_side, kubelet_side, machine, outside_side
+from rackwright.checks.cluster.harness.cells import NoAnswer, Unread, answer_of
+from rackwright.checks.cluster.harness.gather import Gathering
+from rackwright.checks.cluster.probes.access import FROM_MACHINE, PUBLISHED
+from rackwright.checks.cluster.probes.control import ETCD
+from rackwright.checks.cluster.probes.firewall import METADATA_SERVICE
+from rackwright.checks.cluster.probes.identity import _LOOK_UP, RESOLVED, SYSTEM
+from rackwright.checks.cluster.probes.kubelet import ANSWERS
+from rackwright.checks.cluster.probes.kubernetes import HEALTH
+from rackwright.checks.cluster.probes.munge import DECODED
+from rackwright.checks.cluster.probes.storage import ANSWERING
+from rackwright.errors import UndeterminedError
+from rackwright.report.verdict import Verdict
+
+PASSED, FAILED, UNKNOWN = Verdict.PASSED, Verdict.FAILED, Verdict.UNKNOWN
+LATE = "no answer within 6 s"
+HARNESS = Path(cluster.__file__).parent / "harness"
+CAPTURED = Path(__file__).parents[1] / "captured"
+CLUSTER = SimpleNamespace(
+    scheduler=SimpleNamespace(services="10.208.0.0/16", controllers=["login0"], scheduler=None),
+    hosts=[SimpleNamespace(name="w0", address="10.0.0.1")],
+    storage=[SimpleNamespace(mount="/home", clients=["w0"])],
+    access=SimpleNamespace(jump_hosts=["login0"]),
+)
+NODE = SimpleNamespace(name="w0")
+
+
+def said(check, texts, **given):
+    """The verdict of a check on texts of probes, and its reason."""
+    return verdict_of(check, answers_of(texts), node=NODE, cluster=CLUSTER, **given)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "no answer within 2 s",
+        "dial tcp 10.0.0.1:10250: i/o timeout",
+        "context deadline exceeded",
+        "Connection timed out",
+        "Failed to receive message header: Timed-out",
+        "fork: Resource temporarily unavailable",
+        "can't start new thread",
+        "[Errno 24] Too many open files",
+        "[Errno 105] No buffer space available",
+        "Cannot allocate memory",
+    ],
+)
+def test_words_without_an_answer_are_unknown(words):
+    with pytest.raises(UndeterminedError, match="API: "):
+        bool(answer_of("API", words))
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["refused", "status 500: timeout", "status 504: Gateway Timeout", "No route to host", "Connection reset by peer", "task 0: Killed"],
+)
+def test_refusals_and_errors_are_answers(words):
+    assert answer_of("API", words) == words
+
+
+GOOD_ANSWERS = json.loads((CAPTURED / "kubelet-answers" / "good.txt").read_text(encoding="utf-8"))
+ASKED = {
+    "kubelet": test_kubelet.test_healthy,
+    "endpoint": test_kubernetes.test_api_reachable,
+    "service": test_kubernetes.test_services_reachable,
+    "name inside": test_kubernetes.test_names_resolve,
+    "name of nothing": test_kubernetes.test_names_resolve,
+    "read-only port": test_kubelet.test_anonymous_requests_refused,
+    "nobody asks the kubelet for pods": test_kubelet.test_anonymous_requests_refused,
+    "nobody asks the API for nodes": test_control_plane.test_anonymous_requests_refused,
+}
+
+
+@pytest.mark.parametrize("asked", ASKED)
+class TestAnswersOfKubernetes:
+    def test_time_out_is_unknown_and_names_the_seconds(self, asked):
+        verdict, reason = said(ASKED[asked], {ANSWERS: json.dumps({**GOOD_ANSWERS, asked: LATE})})
+        assert (verdict, LATE in reason, asked in reason) == (UNKNOWN, True, True)
+
+    @pytest.mark.parametrize("words", ["status 200 of another", "status 500", "No route to host"])
+    def test_wrong_answer_is_a_failure(self, asked, words):
+        assert said(ASKED[asked], {ANSWERS: json.dumps({**GOOD_ANSWERS, asked: words})})[0] is FAILED
+
+    def test_as_it_was_is_good(self, asked):
+        assert said(ASKED[asked], {ANSWERS: json.dumps(GOOD_ANSWERS)})[0] is PASSED
+
+
+@pytest.mark.parametrize("late", ["nobody asks the kubelet for its configuration", "read-only port"])
+def test_admission_beside_a_time_out_is_a_failure(late):
+    found = {**GOOD_ANSWERS, late: LATE, "nobody asks the kubelet for pods": "status 200"}
+    assert said(test_kubelet.test_anonymous_requests_refused, {ANSWERS: json.dumps(found)})[0] is FAILED
+
+
+def test_name_server_that_is_silent_is_told_from_one_that_refuses(monkeypatch):
+    monkeypatch.setattr(kubelet_side, "PATIENCE", 0.1)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+        silent.bind(("127.0.0.1", 0))
+        port = silent.getsockname()[1]
+        assert kubelet_side.resolve("127.0.0.1", "a.b", port) == "no answer within 0.1 s"
+    assert kubelet_side.resolve("127.0.0.1", "a.b", port) == "refused"
+
+
+class TestApiServer:
+    def test_error_without_parts_is_not_ready(self):
+        found = api_side.health(SimpleNamespace(ask=lambda _: (403, '{"message": "forbidden"}')), ())
+        assert said(test_control_plane.test_api_is_ready, {HEALTH: json.dumps(found)})[0] is FAILED
+
+    def test_parts_are_told_as_they_are(self):
+        assert api_side.health(SimpleNamespace(ask=lambda _: (500, "[+]ping ok\n[-]etcd failed")), ()) == "[+]ping ok\n[-]etcd failed"
+
+
+GOOD_ETCD = json.loads((CAPTURED / "etcd" / "good.txt").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def etcd(monkeypatch):
+    """What control_side says of an etcd whose status is this, or raises this."""
+
+    def look(status):
+        def post(_connection, path, **_body):
+            if isinstance(status, Exception):
+                raise status
+            return status if path.endswith("status") else {"members": [{"name": "login0"}]}
+
+        monkeypatch.setattr(control_side, "etcd_context", ssl._create_unverified_context)
+        monkeypatch.setattr(control_side, "post", post)
+        monkeypatch.setattr(control_side, "stranger", lambda: "refused")
+        monkeypatch.setattr(control_side.os, "stat", lambda _: SimpleNamespace(st_uid=0, st_mode=0o40700))
+        return said(test_etcd.test_answers, {ETCD: json.dumps(control_side.etcd())})
+
+    return look
+
+
+class TestEtcd:
+    WELL = {"leader": "7", "version": "3.6.4", "dbSize": "9"}
+
+    def test_one_that_is_well(self, etcd):
+        assert etcd(self.WELL)[0] is PASSED
+
+    @pytest.mark.parametrize(
+        ("status", "words"),
+        [
+            ({**WELL, "leader": "0", "errors": ["etcdserver: no leader"]}, "no member leads; etcdserver: no leader"),
+            (ConnectionRefusedError(), "refuses connections"),
+            (control_side.WrongAnswer("status 503 of /v3/kv/range: request timed out"), "status 503"),
+        ],
+    )
+    def test_lost_majority_refusal_and_error_are_failures(self, etcd, status, words):
+        verdict, reason = etcd(status)
+        assert (verdict, words in reason) == (FAILED, True)
+
+    def test_time_out_is_unknown(self, etcd):
+        assert etcd(TimeoutError("timed out")) == (UNKNOWN, "etcd: no answer within 4 s")
+
+    @pytest.mark.parametrize(
+        ("error", "verdict"),
+        [
+            (ssl.SSLError(1, "tlsv13 alert certificate required"), PASSED),
+            (ConnectionResetError(), PASSED),
+            (TimeoutError("timed out"), UNKNOWN),
+            (ConnectionRefusedError(111, "Connection refused"), UNKNOWN),
+            (OSError(errno.EMFILE, "Too many open files"), UNKNOWN),
+        ],
+    )
+    def test_stranger_is_refused_by_an_answer_alone(self, monkeypatch, error, verdict):
+        def request(*_):
+            raise error
+
+        monkeypatch.setattr(control_side.http.client.HTTPSConnection, "request", request)
+        found = ETCD.parse(json.dumps({**GOOD_ETCD, "stranger": control_side.stranger()}))
+        assert verdict_of(test_etcd.test_unauthenticated_clients_refused, {}, etcd=found)[0] is verdict
+
+    def test_stranger_who_is_admitted_is_a_failure(self):
+        found = ETCD.parse(json.dumps({**GOOD_ETCD, "stranger": "status 200"}))
+        assert verdict_of(test_etcd.test_unauthenticated_clients_refused, {}, etcd=found)[0] is FAILED
+
+
+@pytest.mark.parametrize(("program", "name", "seconds"), [("api_side", "PATIENCE", 5), ("control_side", "PATIENCE", 4)])
+@pytest.mark.parametrize("slowness", ["", "1", "7"])
+def test_limits_grow_on_a_slow_node(monkeypatch, program, name, seconds, slowness):
+    monkeypatch.setenv("RACKWRIGHT_SLOWNESS", slowness)
+    assert runpy.run_path(str(HARNESS / f"{program}.py"))[name] == seconds * int(slowness or 1)
+
+
+class TestOutside:
+    @pytest.fixture
+    def declared(self):
+        return SimpleNamespace(cluster={"access": {"listen": "0.0.0.0", "port": 0}})
+
+    def ask(self, declared, port):
+        declared.cluster["access"]["port"] = port
+        return machine.published(declared, ["login0"])["login0"]
+
+    def test_published_port_that_is_silent_is_unknown(self, monkeypatch, declared):
+        monkeypatch.setattr(outside_side, "WORDS", 0.02)
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            port = listening.getsockname()[1]
+            assert isinstance(self.ask(declared, port), Unread)
+        assert self.ask(declared, port) == ""
+
+    @pytest.mark.parametrize("error", [TimeoutError("timed out"), OSError(errno.EMFILE, "Too many open files")])
+    def test_connection_that_did_not_come_about_is_unknown(self, monkeypatch, declared, error):
+        def words(*_, **__):
+            raise error
+
+        monkeypatch.setattr(machine, "words", words)
+        assert isinstance(self.ask(declared, 1), Unread)
+
+    def test_unread_answer_is_unknown_in_a_check_and_in_its_control(self):
+        gathering = Gathering(SimpleNamespace(members=lambda _: (), target="lab"), Path("x"), [], [PUBLISHED])
+        view = gathering._views[PUBLISHED.name]
+        view.looked = machine.Looked({"login0": NoAnswer("127.0.0.1:2222", LATE)}, 0.1)
+        view.done.set()
+        with pytest.raises(UndeterminedError, match=r"127\.0\.0\.1:2222: no answer within 6 s"):
+            gathering.seen(PUBLISHED, "login0")
+
+    @pytest.mark.parametrize(("answer", "verdict"), [("", FAILED), ("SSH-2.0-x", PASSED), (outside_side.ACCEPTS, FAILED)])
+    def test_refusal_and_foreign_words_are_failures(self, answer, verdict):
+        assert verdict_of(test_access.test_published_port_answers, {PUBLISHED: lambda: answer})[0] is verdict
+
+    @pytest.mark.parametrize("look", [outside_side.banner, machine.reached])
+    @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOBUFS, errno.ENOMEM, errno.EPERM])
+    def test_who_could_not_ask_has_not_been_kept_out(self, monkeypatch, look, number):
+        def connect(*_, **__):
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(socket, "create_connection", connect)
+        with pytest.raises(OSError):
+            look("10.0.0.1", 22)
+
+    @pytest.mark.parametrize("error", [TimeoutError(), ConnectionRefusedError(111, ""), OSError(errno.EHOSTUNREACH, "")])
+    def test_who_was_kept_out_hears_nothing(self, monkeypatch, error):
+        def connect(*_, **__):
+            raise error
+
+        monkeypatch.setattr(socket, "create_connection", connect)
+        assert outside_side.banner("10.0.0.1", 22) == ""
+
+    def test_checks_from_outside_are_those_of_the_table(self):
+        assert FROM_MACHINE.serves == ("access.host_is_blocked",)
+
+
+@pytest.mark.parametrize(
+    ("root", "nobody", "verdict"),
+    [("open", "refused", PASSED), ("open", "open", FAILED), ("open", "silent", UNKNOWN), ("silent", "silent", UNKNOWN)],
+)
+def test_metadata_service_that_is_silent_refused_nobody(root, nobody, verdict):
+    text = f"root {root}\nnobody {nobody}\n"
+    assert said(test_firewall.test_metadata_service_restricted, {METADATA_SERVICE: text})[0] is verdict
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("STATUS:           Success (0)\n", PASSED),
+        ("STATUS:           Invalid credential (8)\n", FAILED),
+        ("STATUS:           Replayed credential (17)\n", UNKNOWN),
+        ("unmunge: Error: Failed to receive message header: Timed-out\n", UNKNOWN),
+        ('unmunge: Error: Failed to connect to "/run/munge/munge.socket.2": Connection refused\n', FAILED),
+    ],
+)
+def test_credential(text, verdict):
+    place = SimpleNamespace(declared=SimpleNamespace(members=lambda _: ("w0",)), node={"name": "w0"})
+    assert (
+        said(test_munge.test_credentials_decode_across_nodes, {DECODED: text}, judge=SimpleNamespace(place=lambda _: place))[0] is verdict
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [("/home|answers\n", PASSED), ("/home|no answer within 5 s\n", UNKNOWN), ("/home|stat: /home: Stale file handle\n", FAILED)],
+)
+def test_mount(text, verdict):
+    assert said(test_storage.test_answers, {ANSWERING: text})[0] is verdict
+
+
+@pytest.mark.parametrize(
+    ("status", "slowness", "words"), [(124, "", "no answer within 5 s"), (124, "3", "no answer within 15 s"), (0, "", "answers")]
+)
+def test_mount_names_the_seconds_it_was_given(tmp_path, status, slowness, words):
+    (tmp_path / "timeout").write_text(f"#!/bin/sh\necho nfs\nexit {status}\n")
+    (tmp_path / "timeout").chmod(0o755)
+    declared = SimpleNamespace(cluster={"storage": [{"mount": "/home", "clients": ["w0"]}]})
+    command = ANSWERING.command_at(SimpleNamespace(node={"name": "w0"}, declared=declared))
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "RACKWRIGHT_SLOWNESS": slowness or "1"}
+    assert subprocess.run(["sh", "-c", command], env=environment, capture_output=True, text=True).stdout == f"/home|{words}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("w0 10.0.0.1\n", PASSED),
+        ("w0 none\n", FAILED),
+        ("w0 late 5\n", UNKNOWN),
+        ("w0 10.0.0.2\n", FAILED),
+        ("w0 late 5\nw1 none\n", FAILED),
+    ],
+)
+def test_names(text, verdict):
+    assert said(test_node.test_names_resolve, {RESOLVED: text})[0] is verdict
+
+
+@pytest.mark.parametrize(
+    ("error", "seconds", "told"), [("EAI_AGAIN", 5.2, "w0 late 5"), ("EAI_AGAIN", 0.1, "w0 none"), ("EAI_NONAME", 5.2, "w0 none")]
+)
+def test_name_server_that_refuses_is_told_from_one_that_is_late(error, seconds, told):
+    before = (
+        "import socket, time\nclock = [0.0]\ntime.monotonic = lambda: clock[0]\n"
+        f"def look(*_):\n    clock[0] += {seconds}\n    raise socket.gaierror(socket.{error}, 'x')\nsocket.getaddrinfo = look\n"
+    )
+    ended = subprocess.run([sys.executable, "-I", "-S", "-c", before + _LOOK_UP, "w0"], capture_output=True, text=True)
+    assert ended.stdout == f"{told}\n", ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "boot", "units"),
+    [("running\n", PASSED, PASSED), ("starting\n", FAILED, PASSED), ("unknown\n", UNKNOWN, PASSED), ("degraded\n", PASSED, UNKNOWN)],
+)
+def test_system(text, boot, units):
+    assert said(test_node.test_boot_completed, {SYSTEM: text})[0] is boot
+    assert said(test_node.test_no_failed_units, {SYSTEM: text})[0] is units
