@@ -16,7 +16,12 @@ from rackwright.report.fabric_ports import read_node_ports
 
 probes.load()
 UNIT = Path(__file__).parents[1] / "unit"
-FOLDERS = {"checks": UNIT / "captured", "hardware": UNIT / "hardware" / "captured", "acceptance": UNIT / "acceptance" / "captured"}
+FOLDERS = {
+    "checks": UNIT / "captured",
+    "hardware": UNIT / "hardware" / "captured",
+    "acceptance": UNIT / "acceptance" / "captured",
+    "report": UNIT / "report" / "captured",
+}
 
 
 @dataclass(frozen=True)
@@ -88,7 +93,7 @@ def parsers() -> Iterator[Parser]:
         for name, probe in table.items():
             for label, sample in _samples(kind, str(name)):
                 yield Parser(label, (_name(probe.parse),), _answered(probe), sample)
-    for kind, table in (("acceptance", _ACCEPTANCE), ("checks", _REPORT)):
+    for kind, table in (("acceptance", _ACCEPTANCE), ("report", _REPORT)):
         yield from _read_by(kind, table)
 
 

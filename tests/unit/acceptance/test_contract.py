@@ -112,4 +112,4 @@ def test_the_schema_says_of_checks_and_nodes_what_the_reports_says():
 
 @pytest.mark.parametrize("name", ["phase", "harness.slurm", "harness.scope", "phases.shared_file_system"])
 def test_examples_in_docstrings_hold(name):
-    assert not doctest.testmod(importlib.import_module(f"acceptance.{name}")).failed
+    assert not doctest.testmod(importlib.import_module(f"rackwright.checks.acceptance.{name}")).failed

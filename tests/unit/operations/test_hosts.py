@@ -54,7 +54,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     def preflight(requests: Sequence[PreflightRequest], keys: Sequence[Path], **more: Any) -> list[PreflightResult]:
         found.update(requests=requests, keys=keys, **more)
-        return [result(request.way.name, confirmed=bool(request.way.host_key) or None) for request in requests]
+        return [result(request.route.name, confirmed=bool(request.route.host_key) or None) for request in requests]
 
     monkeypatch.setattr(preflight_scan, "run_preflight", preflight)
     return found
@@ -107,7 +107,7 @@ def test_scan_asks_each_machine_for_declared_properties(file: Path, asked: dict[
     found = scan_machines(str(file))
     assert [one.name for one in found.machines] == ["login0", "worker0", "worker1"] and found.file == file
     assert asked["requests"][1].declared == Declared("debian-13", 8, 16384, 0, False, None)
-    assert asked["via"] == asked["requests"][0].way and (asked["keys"], asked["adopted"]) == ([], False)
+    assert asked["via"] == asked["requests"][0].route and (asked["keys"], asked["adopted"]) == ([], False)
 
 
 def test_scan_tries_key_of_stack_first(file: Path, asked: dict[str, Any]) -> None:

@@ -33,7 +33,7 @@ def test_online_validation_of_lab_has_note() -> None:
 
 def test_online_validation_adds_findings_of_account(monkeypatch: pytest.MonkeyPatch) -> None:
     quota = Finding(Severity.ERROR, "online-quota", "groups.worker", "the quota is 0", "request a quota")
-    monkeypatch.setattr(account_checks, "look", lambda context: iter([quota]))
+    monkeypatch.setattr(account_checks, "run_checks", lambda context: iter([quota]))
     offline = validate("aws-budget", online=False)
     found = validate("aws-budget", online=True)
     assert found.stack.findings == (*offline.stack.findings, quota)
@@ -45,7 +45,7 @@ def test_account_is_unknown_only_for_valid_file(monkeypatch: pytest.MonkeyPatch,
     def refuse(context: object) -> Iterator[Finding]:
         raise AwsCredentialsError("Unable to locate credentials", path="sts:get_caller_identity")
 
-    monkeypatch.setattr(account_checks, "look", refuse)
+    monkeypatch.setattr(account_checks, "run_checks", refuse)
     file = tmp_path / "Pulumi.mine.yaml"
     text = paths.stack_file("aws-budget").read_text(encoding="utf-8")
     file.write_text(text if valid else text.replace("zone: us-east-1a", "zone: us-west-2a"))

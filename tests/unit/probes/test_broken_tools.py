@@ -11,7 +11,6 @@ from support.verdicts import answers_of, verdict_of
 
 from rackwright.checks.acceptance.judges import records
 from rackwright.checks.cluster import test_accounting, test_gpu, test_software, test_storage
-from rackwright.checks.cluster.harness import node_side
 from rackwright.checks.cluster.harness.probe import Probe, Raw
 from rackwright.checks.cluster.probes.accounting import ASSOCIATIONS, CLUSTERS, LISTENING
 from rackwright.checks.cluster.probes.accounts import ACCOUNTS
@@ -22,6 +21,7 @@ from rackwright.checks.cluster.probes.software import DCGM_HEALTH, NCCL
 from rackwright.checks.cluster.probes.sshd import HOST_KEYS
 from rackwright.checks.cluster.probes.storage import ANSWERING, MOUNTS, NFS_SERVER, ROOTS
 from rackwright.errors import UndeterminedError
+from rackwright.remote.programs import commands
 from rackwright.report.verdict import Verdict
 
 NODE = {"name": "w0", "gpus": {"simulated": False}, "address": "10.0.0.1"}
@@ -144,6 +144,6 @@ def test_tool_of_the_acceptance_that_ended_by_itself_is_read(status):
 
 @pytest.mark.parametrize(("characters", "told"), [(40, True), (41, False)])
 def test_output_that_is_too_long_is_not_told_in_part(monkeypatch, characters, told):
-    monkeypatch.setattr(node_side, "LONGEST", 40)
-    answer = node_side.ask("long", f"printf %0{characters}d 0", 5, node_side.time.monotonic() + 5)
+    monkeypatch.setattr(commands, "LONGEST", 40)
+    answer = commands.ask("long", f"printf %0{characters}d 0", 5, commands.time.monotonic() + 5)
     assert (answer["trouble"] == "") is told

@@ -16,7 +16,6 @@ from types import SimpleNamespace
 import pytest
 from support.verdicts import answers_of, verdict_of
 
-from rackwright.checks import cluster
 from rackwright.checks.cluster import (
     test_access,
     test_control_plane,
@@ -28,7 +27,7 @@ from rackwright.checks.cluster import (
     test_node,
     test_storage,
 )
-from rackwright.checks.cluster.harness import api_side, control_side, kubelet_side, machine, outside_side
+from rackwright.checks.cluster.harness import machine
 from rackwright.checks.cluster.harness.cells import NoAnswer, Unread, answer_of
 from rackwright.checks.cluster.harness.gather import Gathering
 from rackwright.checks.cluster.probes.access import FROM_MACHINE, PUBLISHED
@@ -40,11 +39,13 @@ from rackwright.checks.cluster.probes.kubernetes import HEALTH
 from rackwright.checks.cluster.probes.munge import DECODED
 from rackwright.checks.cluster.probes.storage import ANSWERING
 from rackwright.errors import UndeterminedError
+from rackwright.remote.programs import control_plane, kubernetes_api, tcp_banners
+from rackwright.remote.programs import kubelet as kubelet_program
 from rackwright.report.verdict import Verdict
 
 PASSED, FAILED, UNKNOWN = Verdict.PASSED, Verdict.FAILED, Verdict.UNKNOWN
 LATE = "no answer within 6 s"
-HARNESS = Path(cluster.__file__).parent / "harness"
+PROGRAMS = Path(kubernetes_api.__file__).parent
 CAPTURED = Path(__file__).parents[1] / "captured"
 CLUSTER = SimpleNamespace(
     scheduler=SimpleNamespace(services="10.208.0.0/16", controllers=["login0"], scheduler=None),
@@ -122,21 +123,21 @@ def test_admission_beside_a_time_out_is_a_failure(late):
 
 
 def test_name_server_that_is_silent_is_told_from_one_that_refuses(monkeypatch):
-    monkeypatch.setattr(kubelet_side, "PATIENCE", 0.1)
+    monkeypatch.setattr(kubelet_program, "PATIENCE", 0.1)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
         silent.bind(("127.0.0.1", 0))
         port = silent.getsockname()[1]
-        assert kubelet_side.resolve("127.0.0.1", "a.b", port) == "no answer within 0.1 s"
-    assert kubelet_side.resolve("127.0.0.1", "a.b", port) == "refused"
+        assert kubelet_program.resolve("127.0.0.1", "a.b", port) == "no answer within 0.1 s"
+    assert kubelet_program.resolve("127.0.0.1", "a.b", port) == "refused"
 
 
 class TestApiServer:
     def test_error_without_parts_is_not_ready(self):
-        found = api_side.health(SimpleNamespace(ask=lambda _: (403, '{"message": "forbidden"}')), ())
+        found = kubernetes_api.health(SimpleNamespace(ask=lambda _: (403, '{"message": "forbidden"}')), ())
         assert said(test_control_plane.test_api_is_ready, {HEALTH: json.dumps(found)})[0] is FAILED
 
     def test_parts_are_told_as_they_are(self):
-        assert api_side.health(SimpleNamespace(ask=lambda _: (500, "[+]ping ok\n[-]etcd failed")), ()) == "[+]ping ok\n[-]etcd failed"
+        assert kubernetes_api.health(SimpleNamespace(ask=lambda _: (500, "[+]ping ok\n[-]etcd failed")), ()) == "[+]ping ok\n[-]etcd failed"
 
 
 GOOD_ETCD = json.loads((CAPTURED / "etcd" / "good.txt").read_text(encoding="utf-8"))
@@ -144,7 +145,7 @@ GOOD_ETCD = json.loads((CAPTURED / "etcd" / "good.txt").read_text(encoding="utf-
 
 @pytest.fixture
 def etcd(monkeypatch):
-    """What control_side says of an etcd whose status is this, or raises this."""
+    """What control_plane says of an etcd whose status is this, or raises this."""
 
     def look(status):
         def post(_connection, path, **_body):
@@ -152,11 +153,11 @@ def etcd(monkeypatch):
                 raise status
             return status if path.endswith("status") else {"members": [{"name": "login0"}]}
 
-        monkeypatch.setattr(control_side, "etcd_context", ssl._create_unverified_context)
-        monkeypatch.setattr(control_side, "post", post)
-        monkeypatch.setattr(control_side, "stranger", lambda: "refused")
-        monkeypatch.setattr(control_side.os, "stat", lambda _: SimpleNamespace(st_uid=0, st_mode=0o40700))
-        return said(test_etcd.test_answers, {ETCD: json.dumps(control_side.etcd())})
+        monkeypatch.setattr(control_plane, "etcd_context", ssl._create_unverified_context)
+        monkeypatch.setattr(control_plane, "post", post)
+        monkeypatch.setattr(control_plane, "stranger", lambda: "refused")
+        monkeypatch.setattr(control_plane.os, "stat", lambda _: SimpleNamespace(st_uid=0, st_mode=0o40700))
+        return said(test_etcd.test_answers, {ETCD: json.dumps(control_plane.etcd())})
 
     return look
 
@@ -172,7 +173,7 @@ class TestEtcd:
         [
             ({**WELL, "leader": "0", "errors": ["etcdserver: no leader"]}, "no member leads; etcdserver: no leader"),
             (ConnectionRefusedError(), "refuses connections"),
-            (control_side.WrongAnswer("status 503 of /v3/kv/range: request timed out"), "status 503"),
+            (control_plane.WrongAnswer("status 503 of /v3/kv/range: request timed out"), "status 503"),
         ],
     )
     def test_lost_majority_refusal_and_error_are_failures(self, etcd, status, words):
@@ -196,8 +197,8 @@ class TestEtcd:
         def request(*_):
             raise error
 
-        monkeypatch.setattr(control_side.http.client.HTTPSConnection, "request", request)
-        found = ETCD.parse(json.dumps({**GOOD_ETCD, "stranger": control_side.stranger()}))
+        monkeypatch.setattr(control_plane.http.client.HTTPSConnection, "request", request)
+        found = ETCD.parse(json.dumps({**GOOD_ETCD, "stranger": control_plane.stranger()}))
         assert verdict_of(test_etcd.test_unauthenticated_clients_refused, {}, etcd=found)[0] is verdict
 
     def test_stranger_who_is_admitted_is_a_failure(self):
@@ -205,11 +206,11 @@ class TestEtcd:
         assert verdict_of(test_etcd.test_unauthenticated_clients_refused, {}, etcd=found)[0] is FAILED
 
 
-@pytest.mark.parametrize(("program", "name", "seconds"), [("api_side", "PATIENCE", 5), ("control_side", "PATIENCE", 4)])
+@pytest.mark.parametrize(("program", "name", "seconds"), [("kubernetes_api", "PATIENCE", 5), ("control_plane", "PATIENCE", 4)])
 @pytest.mark.parametrize("slowness", ["", "1", "7"])
 def test_limits_grow_on_a_slow_node(monkeypatch, program, name, seconds, slowness):
     monkeypatch.setenv("RACKWRIGHT_SLOWNESS", slowness)
-    assert runpy.run_path(str(HARNESS / f"{program}.py"))[name] == seconds * int(slowness or 1)
+    assert runpy.run_path(str(PROGRAMS / f"{program}.py"))[name] == seconds * int(slowness or 1)
 
 
 class TestOutside:
@@ -222,7 +223,7 @@ class TestOutside:
         return machine.published(declared, ["login0"])["login0"]
 
     def test_published_port_that_is_silent_is_unknown(self, monkeypatch, declared):
-        monkeypatch.setattr(outside_side, "WORDS", 0.02)
+        monkeypatch.setattr(tcp_banners, "WORDS", 0.02)
         with socket.create_server(("127.0.0.1", 0)) as listening:
             port = listening.getsockname()[1]
             assert isinstance(self.ask(declared, port), Unread)
@@ -244,11 +245,11 @@ class TestOutside:
         with pytest.raises(UndeterminedError, match=r"127\.0\.0\.1:2222: no answer within 6 s"):
             gathering.seen(PUBLISHED, "login0")
 
-    @pytest.mark.parametrize(("answer", "verdict"), [("", FAILED), ("SSH-2.0-x", PASSED), (outside_side.ACCEPTS, FAILED)])
+    @pytest.mark.parametrize(("answer", "verdict"), [("", FAILED), ("SSH-2.0-x", PASSED), (tcp_banners.ACCEPTS, FAILED)])
     def test_refusal_and_foreign_words_are_failures(self, answer, verdict):
         assert verdict_of(test_access.test_published_port_answers, {PUBLISHED: lambda: answer})[0] is verdict
 
-    @pytest.mark.parametrize("look", [outside_side.banner, machine.reached])
+    @pytest.mark.parametrize("look", [tcp_banners.banner, machine.reached])
     @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOBUFS, errno.ENOMEM, errno.EPERM])
     def test_who_could_not_ask_has_not_been_kept_out(self, monkeypatch, look, number):
         def connect(*_, **__):
@@ -264,7 +265,7 @@ class TestOutside:
             raise error
 
         monkeypatch.setattr(socket, "create_connection", connect)
-        assert outside_side.banner("10.0.0.1", 22) == ""
+        assert tcp_banners.banner("10.0.0.1", 22) == ""
 
     def test_checks_from_outside_are_those_of_the_table(self):
         assert FROM_MACHINE.serves == ("access.host_is_blocked",)

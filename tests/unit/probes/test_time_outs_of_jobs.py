@@ -12,10 +12,10 @@ import pytest
 from support.verdicts import answers_of, verdict_of
 
 from rackwright.checks.cluster import test_jobs, test_slurm
-from rackwright.checks.cluster.harness import smoke_side
 from rackwright.checks.cluster.probes.slurm import PING
 from rackwright.checks.cluster.probes.slurm_ports import CONTROLLER_PORTS
 from rackwright.checks.cluster.probes.smoke import parse_smoke
+from rackwright.remote.programs import smoke_jobs
 from rackwright.report.verdict import Verdict
 
 PASSED, FAILED, UNKNOWN = Verdict.PASSED, Verdict.FAILED, Verdict.UNKNOWN
@@ -46,7 +46,7 @@ class TestSlurm:
 
 def test_task_that_is_only_bound_to_a_core_is_not_confined():
     """Binding is no confinement: a job may widen its own mask (sched_setaffinity(2)), and only a cpuset limits that."""
-    limits = smoke_side.TASK.partition("mine = ")[0]
+    limits = smoke_jobs.TASK.partition("mine = ")[0]
     program = (
         f"{limits}\nall_ = limits()['cores']\nbound = {{min(os.sched_getaffinity(0))}}\nos.sched_setaffinity(0, bound)\n"
         "print(limits()['cores'] == all_, os.sched_getaffinity(0) == bound)"
@@ -85,7 +85,7 @@ class TestJobs:
         return verdict_of(test_jobs.test_are_recorded_in_accounting, {}, smoke=self.run(accounts=change(accounts)))[0]
 
     def test_records(self):
-        late = {"said": f"{smoke_side.RAN_OUT} 10 s"}
+        late = {"said": f"{smoke_jobs.RAN_OUT} 10 s"}
         running = lambda jobs: [{**job, "State": "RUNNING"} for job in jobs]  # noqa: E731
         assert self.recorded(lambda accounts: accounts) is PASSED
         assert self.recorded(lambda accounts: {**accounts, **late, "jobs": running(accounts["jobs"])}) is UNKNOWN
@@ -103,7 +103,7 @@ class TestJobs:
         assert found[0] is verdict
 
     def test_command_whose_time_is_up_tells_what_it_said_before(self, monkeypatch):
-        monkeypatch.setattr(smoke_side.time, "sleep", lambda _: None)
+        monkeypatch.setattr(smoke_jobs.time, "sleep", lambda _: None)
         program = "trap 'echo stopped >&2; exit 1' INT TERM; echo waiting >&2; while :; do sleep 0.05; done"
-        rc, _, err = smoke_side.run(["sh", "-c", program], 0.5)
+        rc, _, err = smoke_jobs.run(["sh", "-c", program], 0.5)
         assert rc == 124 and err.endswith("no answer within 0.5 s") and "stopped" not in err

@@ -13,6 +13,7 @@ from rackwright.errors import UndeterminedError
 
 DAY = 86400
 OTHERS = 0o077
+"""Seconds of a day, and the mode bits of group and others: inode(7)."""
 CONTROL_PARTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 CLIENT = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 

@@ -24,6 +24,7 @@ _PATIENCE: Final = 10
 _ROUND: Final = 15.0
 """Seconds the questions may take inside a job."""
 _HANDS: Final = 4
+"""Commands that run at a time on a node, as in a verification (checks/cluster/harness/transport.py)."""
 
 
 class Jobs(Probe[dict[str, str]]):

@@ -32,6 +32,7 @@ TAIL = 1 << 20
 """Bytes of the audit log's end that are read."""
 SECRETS = b"/registry/secrets/"
 AT_ONCE = 500
+"""Keys of a range request to etcd. Chosen: the page size of the API server's own lists (client-go, pager.DefaultPageSize)."""
 
 
 def etcd_context() -> ssl.SSLContext:

@@ -13,6 +13,7 @@ SLOWNESS = int(os.environ.get("RACKWRIGHT_SLOWNESS") or 1)
 GPU = "nvidia.com/gpu"
 OWNER = {"app.kubernetes.io/managed-by": "rackwright-smoke"}
 PORT = 8080
+"""TCP port on which a pod of the checks listens. Chosen: unprivileged."""
 NOBODY = "rackwright-nobody"
 """A scheduler that does not exist: what is only to be admitted or refused never runs."""
 LIFETIME = 120 * SLOWNESS

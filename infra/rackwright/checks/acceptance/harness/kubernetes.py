@@ -29,6 +29,7 @@ _PRELUDE: Final = Path(__file__).with_name("pod_prelude.py")
 _NAME: Final = 52
 """Letters of a Job's name: those of its pods are longer, and end at 63."""
 _TIMED_OUT: Final = 124
+"""Exit status of a command whose time was up: timeout(1)."""
 _NO_MPI: Final = "its tasks find each other through MPI, and pods of several nodes have nobody who starts them so (the MPI operator does)"
 
 

@@ -31,6 +31,7 @@ from rackwright.report.redact import redactor
 from rackwright.report.verdict import NotRunReason
 
 _PR_SET_PDEATHSIG: Final = 1
+"""Operation of prctl(2): the signal that the kernel sends when the parent process ends (linux/prctl.h)."""
 
 
 def main(argv: Sequence[str]) -> int:

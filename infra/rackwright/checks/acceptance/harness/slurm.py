@@ -23,6 +23,7 @@ _PRELUDE: Final = Path(__file__).with_name("slurm_prelude.py")
 _CUT: Final = 1024
 """Bytes after which `srun --label` (seen with 24.11.5) begins a line anew, as if the task had."""
 TIMED_OUT: Final = 124
+"""Exit status of a command whose time was up: timeout(1)."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from rackwright.checks.acceptance.phase import Finding, compared, unknown
 from rackwright.errors import UndeterminedError
 
 LEAST_SAMPLES: Final = 3
+"""Samples of utilization without which nothing is judged. Chosen: fewer show no course."""
 
 
 @dataclass(frozen=True, slots=True)

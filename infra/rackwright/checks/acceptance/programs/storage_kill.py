@@ -18,6 +18,7 @@ RECORD = 4096
 LEAST = 20
 """Records that must be safe before the child is killed."""
 SECONDS = 60
+"""Seconds for the records. Chosen: a file system that needs longer for them is unknown."""
 
 
 def record(node: str, number: int) -> bytes:

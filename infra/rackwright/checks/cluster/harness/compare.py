@@ -9,6 +9,7 @@ from rackwright.checks.cluster.harness.cells import Lines, Unread, first_reasons
 from rackwright.errors import UndeterminedError
 
 _LONGEST: Final = 300
+"""Characters of a value in a report. Chosen: three lines of a terminal."""
 
 
 class Mismatch(AssertionError):

@@ -28,6 +28,7 @@ _ENGINE: Final = 30.0
 _AT_LEISURE: Final = 3.0
 """Seconds for what has to answer: where the machine has no time, its silence would be taken for the cluster's."""
 SSH: Final = 22
+"""TCP port of ssh: RFC 4253, section 4."""
 KUBERNETES: Final = {6443: "API", 10250: "kubelet", 30080: "node port"}
 """What listens on nodes of Kubernetes for the cluster alone; of the range of node ports one that many take."""
 

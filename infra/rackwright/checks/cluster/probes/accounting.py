@@ -172,6 +172,7 @@ def only_local(addresses: tuple[str, ...]) -> bool:
 
 
 DATABASE_PORT = 3306
+"""TCP port of MariaDB: its default, https://mariadb.com/kb/en/server-system-variables/#port."""
 LISTENING = Probe(
     "database-listening",
     on="role_accounting",

@@ -125,6 +125,7 @@ class Counters:
 _FAILED: Final = re.compile(r"^ibwarn: \[\d+\] \w+: (?P<what>\S+) query failed on .*?(?:, Lid (?P<lid>\d+)\b[^,]* port (?P<port>\d+))?\s*$")
 """IBWARN of ibqueryerrors.c, the same from infiniband-diags 1.5 to rdma-core 56; the end of portid2str (libibmad, portid.c)."""
 _ALL_PORTS: Final = 255
+"""Port number by which a query means all ports of a device: IB_PORT_ALL of infiniband-diags, InfiniBand specification volume 1, 16.1.3."""
 _NOT_COUNTERS: Final = re.compile(r"^classportinfo$|Details$")
 """Queries after which ibqueryerrors still asks for the counters, and more about counters that it has."""
 

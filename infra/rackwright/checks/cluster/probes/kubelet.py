@@ -153,9 +153,11 @@ def parse_drop_ins(text: str) -> dict[str, Any]:
     """Settings that the drop-ins in a kubelet's folder lay over kubeadm's, in their order; those below another key whole."""
     import yaml
 
+    from rackwright.yaml_loader import load_yaml_documents
+
     found: dict[str, Any] = {}
     try:
-        documents = list(yaml.safe_load_all(text))
+        documents = load_yaml_documents(text)
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from None
     for document in documents:

@@ -13,10 +13,10 @@ from types import SimpleNamespace
 import pytest
 
 from rackwright.checks.cluster import test_slurm, test_sshd
-from rackwright.checks.cluster.harness import node_side
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
 from rackwright.checks.cluster.probes.units import _PROCESS_STATES, parse_units
 from rackwright.errors import UndeterminedError
+from rackwright.remote.programs import commands
 
 CAPTURED = Path(__file__).parents[1] / "captured" / "units"
 
@@ -33,8 +33,8 @@ def process():
 
 
 def test_state_of_a_process_is_read(process):
-    assert (node_side.process_state(str(process.pid)), node_side.process_state("0")) == ("T", "")
-    assert node_side.process_state(str(os.getpid())) in ("R", "S")
+    assert (commands.process_state(str(process.pid)), commands.process_state("0")) == ("T", "")
+    assert commands.process_state(str(os.getpid())) in ("R", "S")
 
 
 @pytest.fixture
@@ -43,14 +43,14 @@ def shown(monkeypatch):
 
     def show(*blocks):
         told = "\n\n".join(f"Id={name}\nMainPID={pid}\nFreezerState={freezer}" for name, pid, freezer in blocks)
-        monkeypatch.setattr(node_side.subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=told.encode()))
+        monkeypatch.setattr(commands.subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=told.encode()))
 
     return show
 
 
 def test_suspended_and_frozen_units_are_found(shown, process):
     shown(("munge.service", process.pid, "running"), ("slurmctld.service", os.getpid(), "frozen"), ("a.service", os.getpid(), "running"))
-    assert node_side.suspended(["any"]) == {"munge.service", "slurmctld.service"}
+    assert commands.suspended(["any"]) == {"munge.service", "slurmctld.service"}
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError("systemctl"), subprocess.TimeoutExpired("systemctl", 5)])
@@ -58,16 +58,16 @@ def test_without_an_answer_of_systemd_nothing_counts_as_suspended(monkeypatch, e
     def refuse(*_, **__):
         raise error
 
-    monkeypatch.setattr(node_side.subprocess, "run", refuse)
-    assert node_side.suspended(["munge.service"]) == set()
+    monkeypatch.setattr(commands.subprocess, "run", refuse)
+    assert commands.suspended(["munge.service"]) == set()
 
 
 def test_only_questions_that_need_the_unit_are_held(monkeypatch, capsys):
-    monkeypatch.setenv(node_side.SLOWNESS, "1")
-    monkeypatch.setattr(node_side, "suspended", lambda units: {"munge.service"} & set(units))
-    monkeypatch.setattr(node_side.os, "chdir", lambda _: None)
+    monkeypatch.setenv(commands.SLOWNESS, "1")
+    monkeypatch.setattr(commands, "suspended", lambda units: {"munge.service"} & set(units))
+    monkeypatch.setattr(commands.os, "chdir", lambda _: None)
     asked = [["ping", "sleep 60", 60.0], ["clock", "echo 1", 5.0]]
-    node_side.main({"seconds": 5.0, "hands": 2, "questions": asked, "needs": {"ping": ["munge.service", "slurmctld.service"]}})
+    commands.main({"seconds": 5.0, "hands": 2, "questions": asked, "needs": {"ping": ["munge.service", "slurmctld.service"]}})
     told = {line["name"]: line for line in map(json.loads, capsys.readouterr().out.splitlines()) if "name" in line}
     assert (told["clock"]["out"], told["ping"]["held"], told["ping"]["lacked"]) == ("1\n", "munge.service", None)
     assert "not asked, because munge.service is suspended" in told["ping"]["trouble"]
