@@ -32,10 +32,12 @@ sys.exit(1)
 @pytest.fixture
 def inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A product whose acceptance test is the program above."""
-    folder = tmp_path / layout.ACCEPTANCE
+    folder = tmp_path / "rackwright" / "checks" / "acceptance"
     folder.mkdir(parents=True)
+    for package in (folder, *folder.parents[:2]):
+        (package / "__init__.py").touch()
     (folder / "__main__.py").write_text(PROGRAM)
-    monkeypatch.setattr(layout, "product_root", lambda: tmp_path)
+    monkeypatch.setattr(layout, "IMPORT_ROOT", tmp_path)
     monkeypatch.setenv("PYTEST_ADDOPTS", "--collect-only")
     return tmp_path / "inventory.yml"
 

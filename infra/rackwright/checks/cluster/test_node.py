@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from rackwright.checks.cluster.harness.arguments import Ask, Members, Record
 from rackwright.checks.cluster.harness.cells import Lines, Unread
 from rackwright.checks.cluster.harness.compare import Expect
-from rackwright.checks.cluster.harness.judge import Judge
 from rackwright.checks.cluster.probes.directories import OWNERSHIP, directories_of
 from rackwright.checks.cluster.probes.identity import (
     CLOCK,
@@ -27,6 +26,7 @@ from rackwright.checks.cluster.probes.neighbours import REACHES, WAYS, Reach
 from rackwright.errors import UndeterminedError
 
 if TYPE_CHECKING:  # The health check on a node has no such module.
+    from rackwright.checks.cluster.harness.judge import Judge
     from rackwright.checks.cluster.harness.offsets import Offset
 
 
