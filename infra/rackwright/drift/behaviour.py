@@ -11,7 +11,7 @@ from rackwright.drift.difference import DriftItem, Layer, LayerScan
 SPOKEN = "rackwright.report/1"
 
 
-def look(report: Mapping[str, Any]) -> LayerScan:
+def scan(report: Mapping[str, Any]) -> LayerScan:
     """What failed is a difference; what is unknown stays unknown. Raises ValueError where it is no report that this version reads."""
     if report.get("schema") != SPOKEN:
         raise ValueError(f"schema is {report.get('schema')}, expected {SPOKEN}")

@@ -11,7 +11,7 @@ _HEAL = "run `rackwright drift {stack} --reconcile configuration`, which applies
 _AS_DECLARED = "as the roles configure it"
 
 
-def look(stack: str, seconds: float, changed: Iterable[Mapping[str, str]], failed: Iterable[Mapping[str, str]]) -> LayerScan:
+def scan(stack: str, seconds: float, changed: Iterable[Mapping[str, str]], failed: Iterable[Mapping[str, str]]) -> LayerScan:
     """Of tasks that would change something, and of those that could not tell: {host, phase, role, task, detail, live, declared}."""
     found = tuple(_difference(stack, one) for one in changed)
     unknown = dict.fromkeys((one["host"], f"{one['phase']}: {one['task']}: {one['detail']}") for one in failed)

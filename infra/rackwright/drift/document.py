@@ -56,24 +56,24 @@ class DriftReport:
     plan: str
     started: datetime
     seconds: float
-    looks: tuple[LayerScan, ...]
+    layers: tuple[LayerScan, ...]
     last_verified: tuple[LastVerified, ...] = ()
 
-    def with_looks(self, looks: Iterable[LayerScan]) -> DriftReport:
+    def with_layers(self, layers: Iterable[LayerScan]) -> DriftReport:
         """Return the result with other layer results."""
-        return replace(self, looks=tuple(looks))
+        return replace(self, layers=tuple(layers))
 
     @property
     def differences(self) -> tuple[DriftItem, ...]:
         """Return the differences of all layers, the most severe category first, then by node and subject."""
         order = list(Category)
-        every = [one for look in self.looks for one in look.differences]
+        every = [one for scan in self.layers for one in scan.differences]
         return tuple(sorted(every, key=lambda one: (-order.index(one.category), one.node, one.subject)))
 
     @property
     def unknown(self) -> tuple[tuple[Layer, str, str], ...]:
         """Return (layer, node, reason) of every unknown result."""
-        return tuple((look.layer, node, why) for look in self.looks for node, why in look.unknown)
+        return tuple((scan.layer, node, why) for scan in self.layers for node, why in scan.unknown)
 
     @property
     def alike(self) -> tuple[tuple[DriftItem, ...], ...]:
@@ -94,8 +94,8 @@ class DriftReport:
     @property
     def missing(self) -> tuple[Layer, ...]:
         """Return the layers that were not scanned."""
-        looked = {look.layer for look in self.looks}
-        return tuple(layer for layer in Layer if layer not in looked)
+        scanned = {scan.layer for scan in self.layers}
+        return tuple(layer for layer in Layer if layer not in scanned)
 
     @property
     def state(self) -> State:
@@ -112,7 +112,7 @@ class DriftReport:
             "plan": self.plan,
             "started": self.started.isoformat(timespec="milliseconds"),
             "seconds": round(self.seconds, 3),
-            "layers": [look.as_dict() for look in self.looks],
+            "layers": [scan.as_dict() for scan in self.layers],
             "differences": [one.as_dict() for one in self.differences],
             "totals": {category.value: sum(one.category is category for one in self.differences) for category in Category},
             "state": self.state.value,

@@ -16,14 +16,14 @@ from rackwright.drift.document import DriftReport, State
 _VERSION: Final = 1
 """Version of the tables below, kept in the database as `user_version` (https://www.sqlite.org/pragma.html#pragma_user_version)."""
 _TABLES: Final = """
-CREATE TABLE IF NOT EXISTS looks (
+CREATE TABLE IF NOT EXISTS scans (
   started TEXT PRIMARY KEY, seconds REAL NOT NULL, state TEXT NOT NULL, differences INTEGER NOT NULL, plan TEXT NOT NULL
 );
 CREATE TABLE IF NOT EXISTS differences (
   first TEXT NOT NULL, last TEXT NOT NULL, healed TEXT, layer TEXT NOT NULL, node TEXT NOT NULL, subject TEXT NOT NULL,
   declared TEXT NOT NULL, live TEXT NOT NULL, class TEXT NOT NULL, remedy TEXT NOT NULL
 );
-CREATE TABLE IF NOT EXISTS told (what TEXT PRIMARY KEY);
+CREATE TABLE IF NOT EXISTS notifications (what TEXT PRIMARY KEY);
 CREATE UNIQUE INDEX IF NOT EXISTS still ON differences (layer, node, subject) WHERE healed IS NULL;
 """
 
@@ -68,9 +68,9 @@ class History:
         """Add a scan. A missing difference is resolved only if its layer was scanned and its node answered."""
         at = drift.started.isoformat()
         with self._open() as base:
-            past = base.execute("SELECT state FROM looks ORDER BY started DESC LIMIT 1").fetchone()
+            past = base.execute("SELECT state FROM scans ORDER BY started DESC LIMIT 1").fetchone()
             row = (at, drift.seconds, drift.state.value, len(drift.differences), drift.plan)
-            base.execute("INSERT OR REPLACE INTO looks VALUES (?, ?, ?, ?, ?)", row)
+            base.execute("INSERT OR REPLACE INTO scans VALUES (?, ?, ?, ?, ?)", row)
             known = {seen.difference.id: seen for seen in _seen(base, "healed IS NULL")}
             now = {one.id: one for one in drift.differences}
             for one in now.values():
@@ -82,16 +82,16 @@ class History:
         new = tuple(one for id_, one in now.items() if id_ not in known)
         return HistoryDelta(new, tuple(healed), State(past[0]) if past else None)
 
-    def looks(self, most: int) -> list[ScanRecord]:
+    def scans(self, most: int) -> list[ScanRecord]:
         """Return the last scans, the newest first."""
         with self._open() as base:
-            rows = base.execute("SELECT started, seconds, state, differences FROM looks ORDER BY started DESC LIMIT ?", (most,)).fetchall()
+            rows = base.execute("SELECT started, seconds, state, differences FROM scans ORDER BY started DESC LIMIT ?", (most,)).fetchall()
         return [ScanRecord(datetime.fromisoformat(row[0]), row[1], State(row[2]), row[3]) for row in rows]
 
     def already_notified(self, what: str) -> bool:
         """Return whether this notification was sent before, and record it."""
         with self._open() as base:
-            return base.execute("INSERT OR IGNORE INTO told VALUES (?)", (what,)).rowcount == 0
+            return base.execute("INSERT OR IGNORE INTO notifications VALUES (?)", (what,)).rowcount == 0
 
     def seen(self) -> list[DriftRecord]:
         """Return every recorded difference: open ones first, then by the time of the last scan that found them."""
@@ -103,7 +103,7 @@ class History:
         limit = (now - older_than).isoformat()
         with self._open() as base:
             base.execute("DELETE FROM differences WHERE healed < ?", (limit,))
-            return base.execute("DELETE FROM looks WHERE started < ?", (limit,)).rowcount
+            return base.execute("DELETE FROM scans WHERE started < ?", (limit,)).rowcount
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:

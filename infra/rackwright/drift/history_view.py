@@ -16,14 +16,14 @@ from rackwright.drift.history import DriftRecord, ScanRecord
 SCHEMA: Final = "rackwright.history/2"
 
 
-def as_dict(stack: str, looks: Sequence[ScanRecord], seen: Sequence[DriftRecord]) -> dict[str, Any]:
+def as_dict(stack: str, scans: Sequence[ScanRecord], seen: Sequence[DriftRecord]) -> dict[str, Any]:
     """Return the document `rackwright.history/2`."""
     return {
         "schema": SCHEMA,
         "stack": stack,
-        "looks": [
+        "scans": [
             {"started": one.started.isoformat(), "seconds": round(one.seconds, 3), "state": one.state.value, "differences": one.differences}
-            for one in looks
+            for one in scans
         ],
         "differences": [
             {
@@ -37,7 +37,7 @@ def as_dict(stack: str, looks: Sequence[ScanRecord], seen: Sequence[DriftRecord]
     }
 
 
-def render(looks: Sequence[ScanRecord], seen: Sequence[DriftRecord]) -> RenderableType:
+def render(scans: Sequence[ScanRecord], seen: Sequence[DriftRecord]) -> RenderableType:
     """Return the differences, then the scans, the newest first."""
     differences = _table("first seen", "until", "category", "difference", "node")
     for one in seen:
@@ -45,8 +45,8 @@ def render(looks: Sequence[ScanRecord], seen: Sequence[DriftRecord]) -> Renderab
         found = one.difference
         differences.add_row(_short(one.first), until, found.category.value, found.subject, where(found.node))
     passed = _table("scanned", "took", "differences", "state")
-    for look in looks:
-        passed.add_row(_short(look.started), f"{look.seconds:.1f} s", str(look.differences), look.state.value)
+    for scan in scans:
+        passed.add_row(_short(scan.started), f"{scan.seconds:.1f} s", str(scan.differences), scan.state.value)
     return Group(differences if seen else Text("no differences on record"), Text(), passed)
 
 

@@ -24,12 +24,12 @@ class Allowance:
         return fnmatchcase(one.subject, self.subject) and fnmatchcase(one.node, self.node)
 
 
-def applied(looks: Iterable[LayerScan], allowed: Sequence[Allowance], today: date) -> tuple[LayerScan, ...]:
-    """The looks with allowed differences as expected ones, and one more difference for each allowance that has expired."""
+def applied(scans: Iterable[LayerScan], allowed: Sequence[Allowance], today: date) -> tuple[LayerScan, ...]:
+    """The scans with allowed differences as expected ones, and one more difference for each allowance that has expired."""
     valid = [one for one in allowed if today <= one.until]
     expired = [_expired(one) for one in allowed if one.until < today]
-    found = [replace(look, differences=tuple(_categorize(one, valid) for one in look.differences)) for look in looks]
-    return tuple(replace(look, differences=(*look.differences, *expired)) if look.layer is Layer.CONFIGURATION else look for look in found)
+    found = [replace(scan, differences=tuple(_categorize(one, valid) for one in scan.differences)) for scan in scans]
+    return tuple(replace(scan, differences=(*scan.differences, *expired)) if scan.layer is Layer.CONFIGURATION else scan for scan in found)
 
 
 def _categorize(one: DriftItem, valid: Iterable[Allowance]) -> DriftItem:

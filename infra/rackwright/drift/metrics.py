@@ -18,17 +18,17 @@ _READABLE: Final = 0o644
 def as_text(found: DriftReport) -> str:
     """Return the metrics of every layer and category, zero counts included, so that alerts always have a series."""
     registry = CollectorRegistry()
-    every = {look.layer: look for look in found.looks}
+    every = {scan.layer: scan for scan in found.layers}
     differences = _gauge(registry, "items", "Number of differences between declared and live state", "layer", "category")
     unknown = _gauge(registry, "undetermined_items", "Number of unknown results; a layer that was not scanned counts as one", "layer")
     seconds = _gauge(registry, "layer_scan_duration_seconds", "Duration of the scan of a layer", "layer")
     for layer in Layer:
-        look = every.get(layer)
+        scan = every.get(layer)
         for category in Category:
-            counted = sum(one.category is category for one in look.differences) if look else 0
+            counted = sum(one.category is category for one in scan.differences) if scan else 0
             differences.labels(found.stack, layer.value, category.value).set(counted)
-        unknown.labels(found.stack, layer.value).set(len(look.unknown) if look else 1)
-        seconds.labels(found.stack, layer.value).set(look.seconds if look else 0.0)
+        unknown.labels(found.stack, layer.value).set(len(scan.unknown) if scan else 1)
+        seconds.labels(found.stack, layer.value).set(scan.seconds if scan else 0.0)
     state = _gauge(registry, "state", "1 for the state after the last scan, 0 for the other states", "state")
     for one in State:
         state.labels(found.stack, one.value).set(found.state is one)

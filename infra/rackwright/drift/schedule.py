@@ -42,11 +42,11 @@ def systemd(nightly: ScheduledScan) -> dict[str, str]:
 
     systemd.timer(5): a machine that was off at the time runs the scan after its next boot (`Persistent`).
     """
-    look = _service(nightly, f"Scan {nightly.stack} for drift", f"drift {nightly.stack}")
+    scan = _service(nightly, f"Scan {nightly.stack} for drift", f"drift {nightly.stack}")
     watch = _service(nightly, f"Check that drift scans of {nightly.stack} finish", f"drift-history {nightly.stack} --max-age {OVERDUE}")
     every_night = f"OnCalendar=*-*-* {nightly.at:%H:%M}:00\nRandomizedDelaySec={nightly.jitter_s}\nPersistent=true"
     return {
-        f"{nightly.unit}.service": look,
+        f"{nightly.unit}.service": scan,
         f"{nightly.unit}.timer": _timer(f"Scan {nightly.stack} for drift every night", every_night),
         f"{nightly.unit}-overdue.service": watch,
         f"{nightly.unit}-overdue.timer": _timer(
@@ -78,13 +78,13 @@ def crontab(nightly: ScheduledScan) -> str:
 
 def github(nightly: ScheduledScan) -> str:
     """Return a workflow for a self-hosted runner with this state directory, so that the nodes' keys stay there. Times are UTC."""
-    look = f"{shlex.quote(nightly.program)} drift {nightly.stack}"
+    scan = f"{shlex.quote(nightly.program)} drift {nightly.stack}"
     environment = {"env": dict(nightly.environment)} if nightly.environment else {}
     keep = {"name": f"drift-{nightly.stack}", "path": nightly.page, "if-no-files-found": "error"}
     checkout = [{"name": "Check out the stack files", "uses": "actions/checkout@v4"}] if nightly.checks_out else []
     steps = [
         *checkout,
-        {"name": "Scan for drift", "run": look, **environment},
+        {"name": "Scan for drift", "run": scan, **environment},
         {"name": "Upload the report", "if": "always()", "uses": "actions/upload-artifact@v4", "with": keep},
     ]
     workflow = {

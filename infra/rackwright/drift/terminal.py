@@ -64,15 +64,15 @@ def _layers(found: DriftReport) -> RenderableType:
         table.add_column(category.value, justify="right")
     table.add_column("unknown", justify="right")
     table.add_column("took", justify="right")
-    for look in found.looks:
-        counts = [_count(one.category is category for one in look.differences) for category in reversed(Category)]
-        table.add_row(look.layer.value, *counts, _count(True for _ in look.unknown), f"{look.seconds:.1f} s")
+    for scan in found.layers:
+        counts = [_count(one.category is category for one in scan.differences) for category in reversed(Category)]
+        table.add_row(scan.layer.value, *counts, _count(True for _ in scan.unknown), f"{scan.seconds:.1f} s")
     return table
 
 
 def _ways(found: DriftReport) -> list[RenderableType]:
     """Return the reason for the method by which a layer was scanned, if there is more than one."""
-    return [Text(f"  {look.layer.value}: {look.message}", style="dim") for look in found.looks if look.message]
+    return [Text(f"  {scan.layer.value}: {scan.message}", style="dim") for scan in found.layers if scan.message]
 
 
 def _last_verified(one: LastVerified) -> RenderableType:

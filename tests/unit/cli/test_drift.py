@@ -30,7 +30,7 @@ BEGAN = datetime(2026, 11, 23, 3, 0, tzinfo=UTC)
 
 
 class Night:
-    """A stack that is up, what each look at it finds, and what was run on it."""
+    """A stack that is up, what each scan of it finds, and what was run on it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self.monkeypatch, self.capsys = monkeypatch, capsys
@@ -39,10 +39,10 @@ class Night:
         self.ran: list[list[str]] = []
         self.status = 0
 
-    async def look(self, stack: str, progress: Any, *, with_traces: bool) -> tuple[DriftReport, Traces]:
+    async def scan(self, stack: str, progress: Any, *, with_traces: bool) -> tuple[DriftReport, Traces]:
         differences = self.found.pop(0)
-        looks = (LayerScan(Layer.RESOURCES, 1.0), LayerScan(Layer.CONFIGURATION, 1.0), LayerScan(Layer.BEHAVIOUR, 1.0, differences))
-        return DriftReport(stack, "0" * 12, BEGAN + timedelta(days=-len(self.found)), 2.0, looks), self.traces.pop(
+        scans = (LayerScan(Layer.RESOURCES, 1.0), LayerScan(Layer.CONFIGURATION, 1.0), LayerScan(Layer.BEHAVIOUR, 1.0, differences))
+        return DriftReport(stack, "0" * 12, BEGAN + timedelta(days=-len(self.found)), 2.0, scans), self.traces.pop(
             0
         ) if self.traces else Traces()
 
@@ -51,7 +51,7 @@ class Night:
         return SimpleNamespace(returncode=self.status)
 
     def __call__(self, *words: str) -> CliResult:
-        self.monkeypatch.setattr(scan, "scan", self.look)
+        self.monkeypatch.setattr(scan, "scan", self.scan)
         self.monkeypatch.setattr(subprocess, "run", self.run)
         return run_cli(self.monkeypatch, self.capsys, *words)
 
@@ -119,7 +119,7 @@ def test_history_tells_since_when_and_until_when(night: Night) -> None:
     for _ in range(3):
         night("drift", "lab")
     kept = json.loads(night("drift-history", "lab", "--json").out)
-    assert [look["state"] for look in kept["looks"]] == ["clean", "drifted", "drifted"]
+    assert [scan["state"] for scan in kept["scans"]] == ["clean", "drifted", "drifted"]
     assert [(one["subject"], one["first"], one["healed"]) for one in kept["differences"]] == [
         ("munge.service_runs", (BEGAN - timedelta(days=2)).isoformat(), BEGAN.isoformat())
     ]
@@ -189,7 +189,7 @@ def test_what_a_node_has_while_something_differs_there_is_not_what_it_has_when_a
 def test_a_file_that_a_phase_would_write_again_is_named_by_the_phase_alone(night: Night) -> None:
     night.traces = [has(), Traces({"worker0": {**has().nodes["worker0"], "listening": {"/etc/a": "1", "/etc/b": "1"}}})]
     task = {"host": "worker0", "phase": "storage", "role": "moosefs_client", "task": "Mount", "detail": "/etc/a, a.mount"}
-    written = configuration.look("lab", 1.0, [{**task, "live": "/etc/a: mine\n… and 3 more lines", "declared": ""}], []).differences
+    written = configuration.scan("lab", 1.0, [{**task, "live": "/etc/a: mine\n… and 3 more lines", "declared": ""}], []).differences
     night.found = [(), written]
     night("drift", "lab", "--json")
     assert subjects(night("drift", "lab", "--json")) == ["traces.listening /etc/b", "storage.Mount"]

@@ -21,9 +21,9 @@ ROOT = Path(__file__).resolve().parents[3]
 QUIET = tuple(LayerScan(layer, 1.0) for layer in Layer)
 
 
-def drift(*looks):
-    """A document of these looks."""
-    return DriftReport("lab", "0" * 12, datetime(2026, 11, 23, 3, 0, tzinfo=UTC), 5.0, looks)
+def drift(*scans):
+    """A document of these scans."""
+    return DriftReport("lab", "0" * 12, datetime(2026, 11, 23, 3, 0, tzinfo=UTC), 5.0, scans)
 
 
 def one(category=Category.BREAKING, **changes):
@@ -55,7 +55,7 @@ class TestState:
 
     @pytest.mark.parametrize("layer", list(Layer))
     def test_a_layer_that_nobody_looked_at_is_never_clean(self, layer):
-        assert drift(*(look for look in QUIET if look.layer is not layer)).state is State.UNKNOWN
+        assert drift(*(scan for scan in QUIET if scan.layer is not layer)).state is State.UNKNOWN
 
     def test_what_differs_is_drift(self):
         assert drift(*QUIET[:2], LayerScan(Layer.BEHAVIOUR, 1.0, (one(),))).state is State.DRIFTED
@@ -64,8 +64,8 @@ class TestState:
         assert drift(*QUIET[:2], LayerScan(Layer.BEHAVIOUR, 1.0, (one(Category.EXPECTED),))).state is State.CLEAN
 
     def test_a_node_that_says_nothing_is_not_drift_but_unknown_whatever_else_differs(self):
-        looks = (*QUIET[:2], LayerScan(Layer.BEHAVIOUR, 1.0, (one(),), (("worker1", "unreachable"),)))
-        assert (drift(*looks).state, drift(*looks).state.exit_code) == (State.UNKNOWN, 3)
+        scans = (*QUIET[:2], LayerScan(Layer.BEHAVIOUR, 1.0, (one(),), (("worker1", "unreachable"),)))
+        assert (drift(*scans).state, drift(*scans).state.exit_code) == (State.UNKNOWN, 3)
 
 
 def test_the_heaviest_come_first():
@@ -88,23 +88,23 @@ def test_what_was_written_is_read():
 
 class TestBehaviour:
     def test_failed_is_a_difference_and_passed_none(self):
-        assert behaviour.look(report(check("failed"), check("passed", id="x.y[z]"))).differences == (one(),)
+        assert behaviour.scan(report(check("failed"), check("passed", id="x.y[z]"))).differences == (one(),)
 
     def test_a_reason_stands_in_for_what_was_not_found(self):
-        assert behaviour.look(report(check("failed", found="", reason="gone"))).differences[0].live == "gone"
+        assert behaviour.scan(report(check("failed", found="", reason="gone"))).differences[0].live == "gone"
 
     def test_what_is_unknown_for_one_reason_is_said_once(self):
         results = [check("unknown", id=f"x.{n}[worker0]", reason="unreachable") for n in range(9)]
-        assert behaviour.look(report(*results)).unknown == (("worker0", "unreachable"),)
+        assert behaviour.scan(report(*results)).unknown == (("worker0", "unreachable"),)
 
     def test_stopped_daemon_is_one_difference_and_nothing_unknown(self):
         skipped = check("skipped", id="slurm.controller_answers_here[worker0]", reason="daemon-down", found="slurmd.service is inactive")
-        found = behaviour.look(report(check("failed"), skipped))
+        found = behaviour.scan(report(check("failed"), skipped))
         assert (found.differences, found.unknown) == ((one(),), ())
 
     def test_another_contract_is_refused(self):
         with pytest.raises(ValueError, match=r"schema is other/1, expected rackwright\.report/1"):
-            behaviour.look({**report(), "schema": "other/1"})
+            behaviour.scan({**report(), "schema": "other/1"})
 
 
 class TestConfiguration:
@@ -112,7 +112,7 @@ class TestConfiguration:
     TASK |= {"detail": "/etc/default/slurmd", "live": "", "declared": ""}
 
     def test_a_task_that_would_change_something_is_a_difference(self):
-        found = configuration.look("lab", 3.0, [self.TASK], [])
+        found = configuration.scan("lab", 3.0, [self.TASK], [])
         (only,) = found.differences
         assert (only.node, only.subject, only.live, only.category) == (
             "worker0",
@@ -123,11 +123,11 @@ class TestConfiguration:
         assert "--reconcile" in only.remedy
 
     def test_what_is_there_stands_beside_what_would_be(self):
-        (only,) = configuration.look("lab", 3.0, [{**self.TASK, "live": "/etc/x: b 7", "declared": "/etc/x: b 8"}], []).differences
+        (only,) = configuration.scan("lab", 3.0, [{**self.TASK, "live": "/etc/x: b 7", "declared": "/etc/x: b 8"}], []).differences
         assert (only.declared, only.live) == ("/etc/x: b 8", "/etc/x: b 7")
 
     def test_a_task_that_could_not_look_is_unknown(self):
-        found = configuration.look("lab", 3.0, [], [{**self.TASK, "detail": "timed out"}])
+        found = configuration.scan("lab", 3.0, [], [{**self.TASK, "detail": "timed out"}])
         assert found.unknown == (("worker0", "scheduler: Run slurmd: timed out"),)
 
 

@@ -22,11 +22,11 @@ def night(
     number: int, *differences: DriftItem, unknown: tuple[tuple[str, str], ...] = (), layers: tuple[Layer, ...] = tuple(Layer)
 ) -> DriftReport:
     """What was found in a night."""
-    looks = [
+    scans = [
         LayerScan(layer, 1.0, differences if layer is Layer.BEHAVIOUR else (), unknown if layer is Layer.BEHAVIOUR else ())
         for layer in layers
     ]
-    return DriftReport("lab", "0" * 12, NIGHT + timedelta(days=number), 5.0, tuple(looks))
+    return DriftReport("lab", "0" * 12, NIGHT + timedelta(days=number), 5.0, tuple(scans))
 
 
 @pytest.fixture
@@ -69,8 +69,8 @@ def test_another_nodes_silence_is_no_reason_to_doubt_this_one(history: History) 
 def test_looks_are_listed_the_newest_first(history: History) -> None:
     for number in range(3):
         history.record(night(number))
-    assert [past.started for past in history.looks(2)] == [NIGHT + timedelta(days=2), NIGHT + timedelta(days=1)]
-    assert history.looks(1)[0].state is State.CLEAN
+    assert [past.started for past in history.scans(2)] == [NIGHT + timedelta(days=2), NIGHT + timedelta(days=1)]
+    assert history.scans(1)[0].state is State.CLEAN
 
 
 def test_what_is_old_goes_and_what_is_still_there_stays(history: History) -> None:

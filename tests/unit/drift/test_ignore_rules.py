@@ -13,7 +13,7 @@ TODAY = date(2026, 11, 23)
 OPEN = DriftItem(Layer.BEHAVIOUR, "worker0", "storage.is_mounted", "rw", "ro", Category.BREAKING, "mount it")
 
 
-def looks(*differences: DriftItem) -> tuple[LayerScan, ...]:
+def scans(*differences: DriftItem) -> tuple[LayerScan, ...]:
     return tuple(LayerScan(layer, 1.0, differences if layer is Layer.BEHAVIOUR else ()) for layer in Layer)
 
 
@@ -22,7 +22,7 @@ def allowance(subject: str = "storage.*", node: str = "worker*", until: date = T
 
 
 def found(*allowed: Allowance) -> list[DriftItem]:
-    return [one for look in applied(looks(OPEN), allowed, TODAY) for one in look.differences]
+    return [one for scan in applied(scans(OPEN), allowed, TODAY) for one in scan.differences]
 
 
 def test_it_is_expected_through_its_last_day_and_says_why() -> None:
@@ -42,5 +42,5 @@ def test_an_expired_one_covers_nothing_and_is_a_difference_itself() -> None:
 
 
 def test_an_expired_one_is_named_even_where_nothing_differs() -> None:
-    quiet = applied(looks(), [allowance(until=date(2026, 1, 1))], TODAY)
-    assert sum(len(look.differences) for look in quiet) == 1
+    quiet = applied(scans(), [allowance(until=date(2026, 1, 1))], TODAY)
+    assert sum(len(scan.differences) for scan in quiet) == 1

@@ -10,8 +10,8 @@ from rackwright.drift.document import DriftReport
 from rackwright.drift.junit import as_junit
 
 
-def suites(*looks):
-    text = as_junit(DriftReport("lab", "0" * 12, datetime(2026, 11, 23, tzinfo=UTC), 2.0, looks))
+def suites(*scans):
+    text = as_junit(DriftReport("lab", "0" * 12, datetime(2026, 11, 23, tzinfo=UTC), 2.0, scans))
     return {suite.get("name"): suite for suite in ElementTree.fromstring(text)}
 
 

@@ -16,10 +16,10 @@ STOPPED = DriftItem(Layer.BEHAVIOUR, "worker0", "munge.service_runs", "active", 
 QUIET = (LayerScan(Layer.RESOURCES, 1.0), LayerScan(Layer.CONFIGURATION, 4.0))
 
 
-def values(*looks: LayerScan) -> dict[tuple[str, ...], float]:
+def values(*scans: LayerScan) -> dict[tuple[str, ...], float]:
     """(name, labels…) -> value, as Prometheus' own parser reads it; every one is of the stack."""
     found = {}
-    for family in text_string_to_metric_families(metrics.as_text(DriftReport("lab", "0" * 12, BEGAN, 5.0, looks))):
+    for family in text_string_to_metric_families(metrics.as_text(DriftReport("lab", "0" * 12, BEGAN, 5.0, scans))):
         for sample in family.samples:
             labels = dict(sample.labels)
             assert labels.pop("stack") == "lab" and family.documentation

@@ -23,7 +23,7 @@ STOPPED = DriftItem(Layer.BEHAVIOUR, "worker0", "munge.service_runs", "active", 
 ALLOWED = DriftItem(Layer.BEHAVIOUR, "worker0", "gpu.count_matches_plan", "8", "7", Category.EXPECTED, "")
 
 
-def look(*differences, unknown=()):
+def scan(*differences, unknown=()):
     three = (LayerScan(Layer.RESOURCES, 1.0), LayerScan(Layer.CONFIGURATION, 1.0), LayerScan(Layer.BEHAVIOUR, 1.0, differences, unknown))
     return DriftReport("lab", "0" * 12, datetime(2026, 11, 23, tzinfo=UTC), 2.0, three)
 
@@ -35,29 +35,29 @@ def told(found, *, new=(), healed=(), before=None):
 class TestWhatIsTold:
     @pytest.mark.parametrize("before", [None, State.CLEAN])
     def test_nothing_where_all_is_well_as_it_was(self, before):
-        assert told(look(), before=before) is None
+        assert told(scan(), before=before) is None
 
     def test_nothing_where_the_same_differs_as_last_night(self):
-        assert told(look(STOPPED), before=State.DRIFTED) is None
+        assert told(scan(STOPPED), before=State.DRIFTED) is None
 
     def test_nothing_of_what_is_expected(self):
-        assert told(look(ALLOWED), new=[ALLOWED], before=State.CLEAN) is None
+        assert told(scan(ALLOWED), new=[ALLOWED], before=State.CLEAN) is None
 
     def test_that_something_more_differs(self):
-        message = told(look(STOPPED), new=[STOPPED], before=State.DRIFTED)
+        message = told(scan(STOPPED), new=[STOPPED], before=State.DRIFTED)
         assert "munge.service_runs on worker0: inactive" in message.body and str(PAGE) in message.body
 
     def test_no_line_of_a_file_goes_into_a_mailbox(self):
         edited = replace(STOPPED, layer=Layer.CONFIGURATION, subject="scheduler.Run slurmctld", live="/etc/x: a-line")
-        message = told(look(edited), new=[edited], before=State.CLEAN)
+        message = told(scan(edited), new=[edited], before=State.CLEAN)
         assert "scheduler.Run slurmctld on worker0" in message.body and "a-line" not in message.body
 
     def test_that_it_is_well_again_and_what_was_healed(self):
-        message = told(look(), healed=[STOPPED], before=State.DRIFTED)
+        message = told(scan(), healed=[STOPPED], before=State.DRIFTED)
         assert message.subject == "rackwright: lab: clean, was drifted" and "resolved: munge.service_runs" in message.body
 
     def test_that_nobody_could_tell(self):
-        message = told(look(unknown=(("worker1", "unreachable"),)), before=State.CLEAN)
+        message = told(scan(unknown=(("worker1", "unreachable"),)), before=State.CLEAN)
         assert message.state is State.UNKNOWN and "unknown: worker1, behaviour: unreachable" in message.body
 
     def test_that_no_look_ended(self):

@@ -1,4 +1,4 @@
-"""The page that a person forwards: everything in one file, true to the look, readable by everybody."""
+"""The page that a person forwards: everything in one file, true to the scan, readable by everybody."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def differs(on, subject="munge.service_runs", category=Category.BREAKING, layer=
     return DriftItem(layer, on, subject, **{"declared": "active", "live": "dead", "category": category, "remedy": "`start` it", **told})
 
 
-def shown(*differences, unknown=(), nodes=NODES, looks=(), seen=()):
+def shown(*differences, unknown=(), nodes=NODES, scans=(), seen=()):
     three = (LayerScan(Layer.RESOURCES, 1.0), LayerScan(Layer.CONFIGURATION, 1.0), LayerScan(Layer.BEHAVIOUR, 1.0, differences, unknown))
-    return page(DriftReport("lab", "0" * 12, NOW, 2.0, three), CLUSTER, nodes, looks, seen)
+    return page(DriftReport("lab", "0" * 12, NOW, 2.0, three), CLUSTER, nodes, scans, seen)
 
 
 class Balance(HTMLParser):
@@ -64,7 +64,7 @@ def test_it_is_well_formed_whatever_is_in_it():
     html = shown(
         differs("worker0"),
         unknown=(("worker1", "unreachable"),),
-        looks=[ScanRecord(NOW, 2.0, State.UNKNOWN, 1)],
+        scans=[ScanRecord(NOW, 2.0, State.UNKNOWN, 1)],
         seen=[DriftRecord(differs("worker0"), NOW, NOW, None)],
     )
     parser = Balance()
@@ -73,7 +73,7 @@ def test_it_is_well_formed_whatever_is_in_it():
 
 
 def test_nothing_in_it_leads_anywhere_or_runs():
-    html = shown(differs("worker0"), looks=[ScanRecord(NOW, 2.0, State.CLEAN, 0)])
+    html = shown(differs("worker0"), scans=[ScanRecord(NOW, 2.0, State.CLEAN, 0)])
     assert not re.search(r"<script|<link|<iframe|https?://|url\(|@import| on[a-z]+=", html)
 
 
@@ -147,8 +147,8 @@ def test_what_was_only_simulated_is_said():
 
 
 def test_the_past_is_told_in_words_too():
-    looks = [ScanRecord(NOW - timedelta(days=n), 2.0, State.DRIFTED, n) for n in range(3)]
-    html = shown(looks=looks, seen=[DriftRecord(differs("worker0"), NOW - timedelta(days=2), NOW, NOW)])
+    scans = [ScanRecord(NOW - timedelta(days=n), 2.0, State.DRIFTED, n) for n in range(3)]
+    html = shown(scans=scans, seen=[DriftRecord(differs("worker0"), NOW - timedelta(days=2), NOW, NOW)])
     assert "2026-11-21 03:00 UTC: drifted, 2 differences" in html and "resolved 2026-11-23 03:00" in html
 
 

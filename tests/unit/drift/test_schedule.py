@@ -1,4 +1,4 @@
-"""What makes a look run every night says so to systemd, to cron and to GitHub in their own words."""
+"""What makes a scan run every night says so to systemd, to cron and to GitHub in their own words."""
 
 from __future__ import annotations
 

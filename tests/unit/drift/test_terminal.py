@@ -11,12 +11,12 @@ from rackwright.drift.document import DriftReport
 from rackwright.drift.terminal import render
 
 
-def shown(*looks: LayerScan) -> str:
-    """A document of these looks, 80 columns wide."""
+def shown(*scans: LayerScan) -> str:
+    """A document of these scans, 80 columns wide."""
     console = Console(width=80, record=True, file=None, quiet=True)
     console.quiet = False
     with console.capture() as caught:
-        console.print(render(DriftReport("lab", "0" * 12, datetime(2026, 11, 23, tzinfo=UTC), 5.04, looks)))
+        console.print(render(DriftReport("lab", "0" * 12, datetime(2026, 11, 23, tzinfo=UTC), 5.04, scans)))
     return caught.get()
 
 

@@ -33,8 +33,8 @@ class Night:
 
     async def scan(self, stack: str, progress: object, *, with_traces: bool) -> tuple[DriftReport, Traces]:
         self.events.append("scan")
-        looks = (LayerScan(Layer.RESOURCES, 1.0), LayerScan(Layer.CONFIGURATION, 1.0), LayerScan(Layer.BEHAVIOUR, 1.0, self.found.pop(0)))
-        return DriftReport(stack, "0" * 12, BEGAN.replace(minute=len(self.events)), 2.0, looks), Traces()
+        scans = (LayerScan(Layer.RESOURCES, 1.0), LayerScan(Layer.CONFIGURATION, 1.0), LayerScan(Layer.BEHAVIOUR, 1.0, self.found.pop(0)))
+        return DriftReport(stack, "0" * 12, BEGAN.replace(minute=len(self.events)), 2.0, scans), Traces()
 
     def run(self, stack: str, way: reconcile.Way) -> bool:
         self.events.append("pulumi")

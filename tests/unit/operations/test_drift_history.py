@@ -19,8 +19,8 @@ STOPPED = DriftItem(Layer.BEHAVIOUR, "worker0", "munge.service_runs", "active", 
 
 
 def record(started: datetime) -> None:
-    looks = (LayerScan(Layer.RESOURCES, 1.0), LayerScan(Layer.CONFIGURATION, 1.0), LayerScan(Layer.BEHAVIOUR, 1.0, (STOPPED,)))
-    History(paths.drift_history("lab")).record(DriftReport("lab", "0" * 12, started, 2.0, looks))
+    scans = (LayerScan(Layer.RESOURCES, 1.0), LayerScan(Layer.CONFIGURATION, 1.0), LayerScan(Layer.BEHAVIOUR, 1.0, (STOPPED,)))
+    History(paths.drift_history("lab")).record(DriftReport("lab", "0" * 12, started, 2.0, scans))
 
 
 @pytest.fixture

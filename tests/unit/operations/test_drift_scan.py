@@ -37,4 +37,4 @@ def test_number_of_scans_in_parallel_follows_slowness(monkeypatch: pytest.Monkey
 
     found, _ = asyncio.run(run())
     assert peak == most
-    assert [look.layer for look in found] == list(Layer)
+    assert [scan.layer for scan in found] == list(Layer)

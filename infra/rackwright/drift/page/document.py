@@ -23,8 +23,8 @@ Nodes = Mapping[str, Mapping[str, Any]]
 """Node records of the inventory, by name."""
 
 
-def page(found: DriftReport, cluster: Mapping[str, Any], nodes: Nodes, looks: Sequence[ScanRecord], seen: Sequence[DriftRecord]) -> str:
-    """Return the HTML page with all texts escaped. `looks`: the newest first."""
+def page(found: DriftReport, cluster: Mapping[str, Any], nodes: Nodes, scans: Sequence[ScanRecord], seen: Sequence[DriftRecord]) -> str:
+    """Return the HTML page with all texts escaped. `scans`: the newest first."""
     style = files("rackwright.drift.page").joinpath("page.css").read_text(encoding="utf-8")
     title = f"{found.stack}: {_SAID[found.state]}"
     return "\n".join(
@@ -33,12 +33,12 @@ def page(found: DriftReport, cluster: Mapping[str, Any], nodes: Nodes, looks: Se
             '<meta name="viewport" content="width=device-width,initial-scale=1">',
             f"<title>{escape(title)}</title><style>{style}{_rules(found)}</style></head><body>",
             *_head(found, simulated(cluster)),
-            _layers(found.looks),
+            _layers(found.layers),
             "<h2>The cluster</h2>",
             picture(found, cluster, nodes),
             *_silences(found),
             *_differences(found),
-            *_past(looks, seen),
+            *_past(scans, seen),
             "</body></html>\n",
         ]
     )
@@ -58,13 +58,13 @@ def _head(found: DriftReport, simulated: Sequence[str]) -> list[str]:
     return told
 
 
-def _layers(looks: Iterable[LayerScan]) -> str:
+def _layers(scans: Iterable[LayerScan]) -> str:
     heads = "".join(f'<th scope="col" class="count">{category.value}</th>' for category in reversed(Category))
     rows = []
-    for look in looks:
-        counts = "".join(f'<td class="count {word if count else "dim"}">{count}</td>' for word, count in counted(look.differences).items())
-        silent = f'<td class="count {"unknown" if look.unknown else "dim"}">{len(look.unknown)}</td>'
-        rows.append(f'<tr><th scope="row">{look.layer.value}</th>{counts}{silent}<td class="count">{look.seconds:.1f} s</td></tr>')
+    for scan in scans:
+        counts = "".join(f'<td class="count {word if count else "dim"}">{count}</td>' for word, count in counted(scan.differences).items())
+        silent = f'<td class="count {"unknown" if scan.unknown else "dim"}">{len(scan.unknown)}</td>'
+        rows.append(f'<tr><th scope="row">{scan.layer.value}</th>{counts}{silent}<td class="count">{scan.seconds:.1f} s</td></tr>')
     head = f'<tr><th scope="col">layer</th>{heads}<th scope="col" class="count">unknown</th><th scope="col" class="count">took</th></tr>'
     return f'<div class="wide"><table><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table></div>'
 
@@ -146,26 +146,26 @@ def _rules(found: DriftReport) -> str:
     return "".join(rules)
 
 
-def _past(looks: Sequence[ScanRecord], seen: Sequence[DriftRecord]) -> list[str]:
+def _past(scans: Sequence[ScanRecord], seen: Sequence[DriftRecord]) -> list[str]:
     """Return the last scans as bars, and every difference with its times."""
-    if not looks:
+    if not scans:
         return []
-    most = max(1, *(look.differences for look in looks))
-    bars = [f'<li class="{one.state.value}" style="height:{max(8, round(100 * one.differences / most))}%"></li>' for one in reversed(looks)]
+    most = max(1, *(scan.differences for scan in scans))
+    bars = [f'<li class="{one.state.value}" style="height:{max(8, round(100 * one.differences / most))}%"></li>' for one in reversed(scans)]
     rows = [_row(one) for one in seen]
     heads = "".join(f'<th scope="col">{name}</th>' for name in ("first seen", "until", "category", "difference", "node"))
     table = f'<div class="wide"><table><thead><tr>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
-    listed = "".join(f"<li>{_told(look)}</li>" for look in looks)
+    listed = "".join(f"<li>{_told(scan)}</li>" for scan in scans)
     return [
-        f"<h2>The last {len(looks)} scans</h2>",
-        f'<ol class="looks" aria-hidden="true">{"".join(bars)}</ol>',
+        f"<h2>The last {len(scans)} scans</h2>",
+        f'<ol class="scans" aria-hidden="true">{"".join(bars)}</ol>',
         f"<details><summary>list</summary><ol>{listed}</ol></details>",
         *(["<h2>History</h2>", table] if rows else []),
     ]
 
 
-def _told(look: ScanRecord) -> str:
-    return f"{look.started.strftime('%Y-%m-%d %H:%M UTC')}: {look.state.value}, {look.differences} differences, {look.seconds:.1f} s"
+def _told(scan: ScanRecord) -> str:
+    return f"{scan.started.strftime('%Y-%m-%d %H:%M UTC')}: {scan.state.value}, {scan.differences} differences, {scan.seconds:.1f} s"
 
 
 def _row(one: DriftRecord) -> str:

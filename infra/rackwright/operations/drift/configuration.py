@@ -15,14 +15,14 @@ from rackwright.drivers.task_diff import truncate_lines
 from rackwright.inventory import is_baked, paths
 from rackwright.inventory.running_stack import load_inventory
 from rackwright.operations.check_mode.runner import DEFAULT_SITE, CheckModeResult, PlaybookRun
-from rackwright.operations.check_mode.runner import run as looked
+from rackwright.operations.check_mode.runner import run as run_check_mode
 from rackwright.report.redact import Redactor, redactor
 
 _REACH: Final = 10.0
 """Timeout in seconds for connecting to a node during a scan."""
 
 
-async def look(stack: str, say: Callable[[str], Awaitable[None]]) -> LayerScan:
+async def scan(stack: str, say: Callable[[str], Awaitable[None]]) -> LayerScan:
     """Run the playbooks in check mode, or reuse the cached result, and return their changes as differences."""
     began = time.monotonic()
     cluster, inventory, own = load_inventory(stack)["all"]["vars"]["cluster"], paths.inventory(stack), paths.site(stack)
@@ -30,7 +30,7 @@ async def look(stack: str, say: Callable[[str], Awaitable[None]]) -> LayerScan:
     phases = PlaybookRun(stack, inventory, paths.secrets(stack), str(own) if own.exists() else DEFAULT_SITE, skipped)
     async with wake_nodes(stack, from_inventory(inventory), say):
         lost = await ssh.connect_all(stack, list(phases.root), within=_REACH)
-        return _read(stack, await looked(phases, lost, say), lost, began)
+        return _read(stack, await run_check_mode(phases, lost, say), lost, began)
 
 
 def _read(stack: str, found: CheckModeResult, lost: Mapping[str, str], began: float) -> LayerScan:
@@ -38,7 +38,7 @@ def _read(stack: str, found: CheckModeResult, lost: Mapping[str, str], began: fl
     applied, mask = found.applied, redactor(paths.secrets(stack))
     changed = [_masked(asdict(one), mask) for one in (*applied.changed, *applied.rolls)]
     failed = [asdict(one) for one in (*applied.unreachable, *applied.failed)]
-    told = configuration.look(stack, time.monotonic() - began, changed, failed)
+    told = configuration.scan(stack, time.monotonic() - began, changed, failed)
     silent = tuple(lost.items()) + (((CLUSTER, applied.message),) if applied.status and applied.message and not failed else ())
     return LayerScan(Layer.CONFIGURATION, told.seconds, told.differences, (*silent, *told.unknown), found.method, found.message)
 

@@ -66,7 +66,7 @@ def detect(stack: str, on_progress: scan.Progress, say: Callable[[str], None], *
     if policy.host_baseline:
         found = host_baseline.compared(found, traces, kept.seen(), update=update_baseline)
     found = replace(found, last_verified=last_verified(stack, found.plan))
-    found = found.with_looks(ignore_rules.applied(found.looks, _allowed(policy), date.today()))
+    found = found.with_layers(ignore_rules.applied(found.layers, _allowed(policy), date.today()))
     changes = kept.record(found)
     kept.forget(_KEPT, found.started)
     _write(found, kept)
@@ -94,7 +94,7 @@ def _write(found: DriftReport, kept: History) -> None:
     write(as_junit(found), paths.drift_junit(found.stack))
     planned = {**declared.cluster, "fabric": declared.fabric}
     nodes = {**declared.nodes, **declared.out}
-    write(page(found, planned, nodes, kept.looks(_SHOWN), kept.seen()), paths.drift_page(found.stack))
+    write(page(found, planned, nodes, kept.scans(_SHOWN), kept.seen()), paths.drift_page(found.stack))
 
 
 def _publish(found: DriftReport, changes: HistoryDelta, policy: DriftPolicy) -> list[str]:

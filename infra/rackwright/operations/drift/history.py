@@ -40,7 +40,7 @@ def read_history(stack: str, limit: int) -> DriftHistory:
         require_up(stack)
         raise InputError("no drift scan has run yet", path=f"stack {stack}", hint=f"run `rackwright drift {stack}`")
     kept = History(file)
-    return DriftHistory(tuple(kept.looks(limit)), tuple(kept.seen()))
+    return DriftHistory(tuple(kept.scans(limit)), tuple(kept.seen()))
 
 
 def check_age(stack: str, most: str, say: Callable[[str], None]) -> ScanAge:
@@ -52,16 +52,16 @@ def check_age(stack: str, most: str, say: Callable[[str], None]) -> ScanAge:
     """
     require_up(stack)
     limit, kept = _max_age(most), History(paths.drift_history(stack))
-    looks = kept.looks(1)
-    last = looks[0].started if looks else datetime.fromtimestamp(paths.inventory(stack).stat().st_mtime, UTC)
+    scans = kept.scans(1)
+    last = scans[0].started if scans else datetime.fromtimestamp(paths.inventory(stack).stat().st_mtime, UTC)
     age = datetime.now(UTC) - last
     if age > limit:
         message = notify.overdue(stack, age, limit)
         say(message.body)
-        if not kept.already_notified(f"no look since {last.isoformat()}"):
+        if not kept.already_notified(f"no scan since {last.isoformat()}"):
             for failure in notification.send(message, notification.policy(stack)):
                 say(failure)
-    return ScanAge(age, bool(looks), overdue=age > limit)
+    return ScanAge(age, bool(scans), overdue=age > limit)
 
 
 def _max_age(asked: str) -> timedelta:

@@ -75,11 +75,11 @@ def compared(found: DriftReport, now: Traces, past: Iterable[DriftRecord], *, up
         one for name, kinds in now.nodes.items() if (was := kept.of(name, kinds)) for one in differences(found.stack, name, was, kinds)
     ]
     further += [identity_difference(found.stack, name, *ids) for name, ids in renamed.items()]
-    return found.with_looks(
-        replace(look, differences=(*look.differences, *_unexplained(found, further)), unknown=_told_once((*look.unknown, *now.silent)))
-        if look.layer is Layer.BEHAVIOUR
-        else look
-        for look in found.looks
+    return found.with_layers(
+        replace(scan, differences=(*scan.differences, *_unexplained(found, further)), unknown=_told_once((*scan.unknown, *now.silent)))
+        if scan.layer is Layer.BEHAVIOUR
+        else scan
+        for scan in found.layers
     )
 
 

@@ -52,20 +52,20 @@ async def scan(stack: str, progress: Progress, *, with_traces: bool) -> tuple[Dr
     except RackwrightError as error:
         raise UndeterminedError(error.cause, hint=error.hint) from None
     try:
-        return await _look(stack, declared, progress, with_traces=with_traces)
+        return await _scan_layers(stack, declared, progress, with_traces=with_traces)
     finally:
         lock.release()
 
 
-async def _look(stack: str, declared: Inventory, progress: Progress, *, with_traces: bool) -> tuple[DriftReport, Traces]:
+async def _scan_layers(stack: str, declared: Inventory, progress: Progress, *, with_traces: bool) -> tuple[DriftReport, Traces]:
     started, began = datetime.now(UTC), time.monotonic()
     power_saving = PowerSavingNodes.of(declared.cluster["scheduler"])
-    looks: dict[Layer, Callable[[str, Saying], Awaitable[LayerScan]]] = {
-        Layer.RESOURCES: partial(_resources, power_saving=power_saving),
-        Layer.CONFIGURATION: configuration.look,
-        Layer.BEHAVIOUR: partial(_behaviour, power_saving=power_saving),
+    scanners: dict[Layer, Callable[[str, Say], Awaitable[LayerScan]]] = {
+        Layer.RESOURCES: partial(_scan_resources, power_saving=power_saving),
+        Layer.CONFIGURATION: configuration.scan,
+        Layer.BEHAVIOUR: partial(_scan_behaviour, power_saving=power_saving),
     }
-    scans = [_told(layer, one, stack, partial(progress, layer)) for layer, one in looks.items()]
+    scans = [_scan_or_reason(layer, scan_layer, stack, partial(progress, layer)) for layer, scan_layer in scanners.items()]
     baseline = collect(stack, declared) if with_traces else empty()
     found, traces = await _run_scans(scans, baseline)
     return DriftReport(stack, declared.plan, started, time.monotonic() - began, tuple(found)), traces
@@ -81,18 +81,19 @@ async def _run_scans(
     return found, traces
 
 
-Saying = Callable[[str], Awaitable[None]]
+Say = Callable[[str], Awaitable[None]]
 
 
-async def _told(layer: Layer, one: Callable[[str, Saying], Awaitable[LayerScan]], stack: str, say: Saying) -> LayerScan:
+async def _scan_or_reason(layer: Layer, scan_layer: Callable[[str, Say], Awaitable[LayerScan]], stack: str, say: Say) -> LayerScan:
+    """Scan a layer; if that fails, return a scan that holds the reason as unknown."""
     began = time.monotonic()
     try:
-        return await one(stack, say)
+        return await scan_layer(stack, say)
     except RackwrightError as error:
         return LayerScan(layer, time.monotonic() - began, unknown=((CLUSTER, str(error)),))
 
 
-async def _resources(stack: str, say: Saying, *, power_saving: PowerSavingNodes | None) -> LayerScan:
+async def _scan_resources(stack: str, say: Say, *, power_saving: PowerSavingNodes | None) -> LayerScan:
     """Preview a Pulumi refresh that reads resources only. If it fails, the layer is unknown, even without differences."""
 
     began = time.monotonic()
@@ -108,10 +109,10 @@ async def _resources(stack: str, say: Saying, *, power_saving: PowerSavingNodes 
     if not ended.ok and (not events or not found.unknown):
         why = ended.stderr.strip() or ended.stdout.strip() or f"pulumi refresh ended with {ended.status}"
         found = replace(found, unknown=((CLUSTER, why),))
-    return replace(found, seconds=time.monotonic() - began, differences=(*found.differences, *await _strangers(stack, events)))
+    return replace(found, seconds=time.monotonic() - began, differences=(*found.differences, *await _unmanaged_containers(stack, events)))
 
 
-async def _strangers(stack: str, events: Sequence[Mapping[str, Any]]) -> tuple[DriftItem, ...]:
+async def _unmanaged_containers(stack: str, events: Sequence[Mapping[str, Any]]) -> tuple[DriftItem, ...]:
     """Return unmanaged podman objects with the lab's label: neither in the Pulumi state nor created by the checks of this scan."""
     if not any(event.get("resOutputsEvent", {}).get("metadata", {}).get("type") == _LAB for event in events):
         return ()
@@ -119,7 +120,7 @@ async def _strangers(stack: str, events: Sequence[Mapping[str, Any]]) -> tuple[D
     return resources.unmanaged_resources(kinds, resources.recorded(events))
 
 
-async def _behaviour(stack: str, say: Saying, *, power_saving: PowerSavingNodes | None) -> LayerScan:
+async def _scan_behaviour(stack: str, say: Say, *, power_saving: PowerSavingNodes | None) -> LayerScan:
     """Run the passive checks and return their failures as differences."""
     async with wake_nodes(stack, power_saving, say):
         outcome = await run_checks(
@@ -131,4 +132,4 @@ async def _behaviour(stack: str, say: Saying, *, power_saving: PowerSavingNodes 
         )
     if not outcome.report.exists():
         return LayerScan(Layer.BEHAVIOUR, 0.0, unknown=((CLUSTER, outcome.said.strip() or "the checks wrote no report"),))
-    return behaviour.look(json.loads(outcome.report.read_text(encoding="utf-8")))
+    return behaviour.scan(json.loads(outcome.report.read_text(encoding="utf-8")))
