@@ -9,9 +9,9 @@ from typing import Any
 
 from rackwright.checks.acceptance.parsers import dcgm, fio, iblinkinfo, ior, nccl, nvidia_smi, perftest, stream
 from rackwright.checks.cluster import probes
-from rackwright.checks.cluster.harness.cells import refusing
 from rackwright.checks.cluster.harness.probe import PROBES, Probe, Raw
-from rackwright.checks.hardware.questions import QUESTIONS
+from rackwright.checks.cluster.harness.tool_output import refusing
+from rackwright.checks.hardware.commands import QUESTIONS
 from rackwright.report.fabric_ports import read_node_ports
 
 probes.load()

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rackwright.checks.cluster.harness.compare import Expect
-from rackwright.checks.cluster.harness.judge import judge
 from rackwright.checks.cluster.harness.probe import Probe, Raw
+from rackwright.checks.cluster.harness.pytest_plugin import judge
 from rackwright.report.verdict import Verdict
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rackwright.checks.cluster.harness.cells import unread_values
+from rackwright.checks.cluster.harness.tool_output import unread_values
 from rackwright.checks.cluster.probes.gpu import GPUS, is_of_nvswitch, parse_gpus, parse_repairs, parse_xids
 
 FILES = Path(__file__).parents[2] / "roles" / "gpu" / "files"

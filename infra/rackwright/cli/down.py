@@ -10,7 +10,7 @@ import typer
 
 from rackwright.drivers import pulumi
 from rackwright.drivers.aws import orphans
-from rackwright.operations import sweep
+from rackwright.operations import destroy_by_label
 from rackwright.operations.drift import systemd_timer
 
 _NOT_AS_DECLARED, _COULD_NOT_TELL = 1, 3
@@ -33,10 +33,10 @@ def down(
         typer.echo(f"{files[0]} still scans {stack} every night: run `rackwright drift-schedule {stack} --remove` to remove it", err=True)
     if not by_label:
         raise typer.Exit(pulumi.run("destroy", stack))
-    there = region or sweep.aws_region(stack)
+    there = region or destroy_by_label.aws_region(stack)
     if there is not None:
         _sweep_aws(stack, there, yes=yes, as_json=as_json)
-    removed = sweep.sweep_lab(stack)
+    removed = destroy_by_label.sweep_lab(stack)
     if as_json:
         typer.echo(json.dumps({"stack": stack, "removed": removed}))
     elif removed:
@@ -47,7 +47,7 @@ def down(
 
 def _sweep_aws(stack: str, region: str, *, yes: bool, as_json: bool) -> NoReturn:
     """Print the remaining resources; exit 1 if there are any, 3 if some resource types could not be queried."""
-    swept = sweep.sweep_aws(stack, region, lambda line: print(line, file=sys.stderr if as_json else sys.stdout), delete=yes)
+    swept = destroy_by_label.sweep_aws(stack, region, lambda line: print(line, file=sys.stderr if as_json else sys.stdout), delete=yes)
     found, where = swept.found, f"account {swept.account}, {region}"
     if as_json:
         things = [{"kind": thing.kind, "id": thing.id} for thing in found.left]

@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Final
 
-from rackwright.drivers.ssh_client import LoginRefusedError, Session
+from rackwright.drivers.ssh_login import LoginRefusedError, Session
 
 _FACTS: Final = r"""
 . /etc/os-release

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from rackwright.drivers import ssh
+from rackwright.drivers import ssh_connections
 from rackwright.drivers.process import run
 from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
@@ -86,7 +86,7 @@ async def wake_nodes(
         yield ""
         return
     await on_progress("resuming suspended nodes")
-    lost = await ssh.connect_all(stack, [power_saving.controller], within=within)
+    lost = await ssh_connections.connect_all(stack, [power_saving.controller], within=within)
     reason = lost.get(power_saving.controller) or await _wake(stack, power_saving, power_saving.cycle_s + _POLLS)
     keeping = asyncio.create_task(_keep(stack, power_saving))
     try:
@@ -106,7 +106,7 @@ async def _wake(stack: str, power_saving: PowerSavingNodes, patience: float) -> 
         return str(error)
     said = ended.stdout.splitlines()
     for name in {name for line in said if line.startswith("resumed ") for name in line.removeprefix("resumed ").split(",")}:
-        await ssh.close(stack, name)  # A connection from before the suspension hangs.
+        await ssh_connections.close(stack, name)  # A connection from before the suspension hangs.
     return "" if ended.ok else ([*said, *ended.stderr.splitlines()] or [f"ssh ended with status {ended.status}"])[-1]
 
 

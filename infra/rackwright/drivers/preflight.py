@@ -14,7 +14,7 @@ from typing import Final
 
 from rackwright.drivers import host_facts
 from rackwright.drivers.host_facts import Declared, Facts
-from rackwright.drivers.ssh_client import (
+from rackwright.drivers.ssh_login import (
     Handshake,
     HostUnreachableError,
     LoginRefusedError,

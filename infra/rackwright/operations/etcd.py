@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rackwright import layout
-from rackwright.drivers import ansible, ssh
+from rackwright.drivers import ansible, ssh_connections
 from rackwright.errors import InputError, RackwrightError, UndeterminedError
 from rackwright.inventory import paths
 from rackwright.inventory.running_stack import load_inventory
@@ -81,7 +81,7 @@ async def _play(stack: str, scheduler: Mapping[str, Any], playbook: str, file: P
     """Run the playbook on the reachable controllers while holding the stack's lock."""
     controllers = scheduler["controllers"]
     await StackLock(stack).hold()
-    lost = await ssh.connect_all(stack, controllers, within=_CONNECT_TIMEOUT)
+    lost = await ssh_connections.connect_all(stack, controllers, within=_CONNECT_TIMEOUT)
     if lost and (needs_all or len(lost) == len(controllers)):
         raise _unreachable(stack, lost, needs_all=needs_all and len(controllers) > 1)
     applied = await ansible.play(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rackwright import layout
-from rackwright.drivers import power, ssh
+from rackwright.drivers import power, ssh_connections
 from rackwright.drivers.rolling_update import RollingUpdate, RollingUpdateResult, Say
 from rackwright.errors import InputError, RackwrightError, UndeterminedError
 from rackwright.inventory import is_baked, paths
@@ -78,7 +78,7 @@ async def _roll(
     await StackLock(stack).hold()
     inventory = paths.inventory(stack)
     async with power.wake_nodes(stack, power.from_inventory(inventory, list(nodes)), on_progress):
-        lost = await ssh.connect_all(stack, list(nodes), within=_CONNECT_TIMEOUT)
+        lost = await ssh_connections.connect_all(stack, list(nodes), within=_CONNECT_TIMEOUT)
         if lost:
             causes = "\n".join(f"{name}: {reason}" for name, reason in lost.items())
             hint = "exclude them with --nodes, or repair them first"

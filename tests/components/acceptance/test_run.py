@@ -12,7 +12,7 @@ import yaml
 from rich.console import Console
 from support.hang import ENDLESS_SECONDS, HANG_SECONDS, wait_until
 
-from rackwright.checks.acceptance.harness.scope import absent
+from rackwright.checks.acceptance.harness.node_scope import absent
 from rackwright.remote.programs import smoke_jobs
 from rackwright.report.acceptance import read
 from rackwright.report.acceptance_terminal import show_acceptance

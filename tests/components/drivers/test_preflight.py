@@ -12,10 +12,10 @@ import pytest
 from drivers.sshd import SshServer, served
 from support.hang import HANG_SECONDS
 
-from rackwright.drivers import ssh_client
+from rackwright.drivers import ssh_login
 from rackwright.drivers.host_facts import Declared
 from rackwright.drivers.preflight import PreflightRequest, PreflightResult, run_preflight
-from rackwright.drivers.ssh_client import SshRoute, fingerprint
+from rackwright.drivers.ssh_login import SshRoute, fingerprint
 
 _HOST_KEY = paramiko.ECDSAKey.generate()
 _MINE = paramiko.ECDSAKey.generate()
@@ -42,7 +42,7 @@ def door() -> SshServer:
 def route(door: SshServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshRoute]:
     """Yield the route to it, its key given; no agent is used."""
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
-    monkeypatch.setattr(ssh_client, "_CONNECT", HANG_SECONDS)
+    monkeypatch.setattr(ssh_login, "_CONNECT", HANG_SECONDS)
     with served(door, _HOST_KEY) as port:
         yield SshRoute("worker0", "127.0.0.1", port, "root", fingerprint(_HOST_KEY))
 

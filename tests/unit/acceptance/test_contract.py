@@ -110,6 +110,6 @@ def test_the_schema_says_of_checks_and_nodes_what_the_reports_says():
     assert set(mine["$defs"]["not_run"]["properties"]["reason"]["enum"]) == {reason.value for reason in NotRunReason}
 
 
-@pytest.mark.parametrize("name", ["phase", "harness.slurm", "harness.scope", "phases.shared_file_system"])
+@pytest.mark.parametrize("name", ["phase", "harness.slurm", "harness.node_scope", "phases.shared_file_system"])
 def test_examples_in_docstrings_hold(name):
     assert not doctest.testmod(importlib.import_module(f"rackwright.checks.acceptance.{name}")).failed

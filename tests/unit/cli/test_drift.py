@@ -20,7 +20,7 @@ from rackwright.drift.document import DriftReport
 from rackwright.inventory import paths
 from rackwright.model.drift import DriftPolicy
 from rackwright.operations import stack as judging
-from rackwright.operations.drift import notification, scan
+from rackwright.operations.drift import publication, scan
 from rackwright.operations.drift.host_baseline import SIMULATED_FABRIC, Traces, without_transient
 
 STOPPED = DriftItem(Layer.BEHAVIOUR, "worker0", "munge.service_runs", "active", "inactive", Category.BREAKING, "start it")
@@ -133,7 +133,7 @@ def test_a_history_nobody_wrote_is_told_with_what_writes_it(night: Night) -> Non
 
 def test_a_silence_is_told_once_and_is_no_green(night: Night, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Any] = []
-    monkeypatch.setattr(notification, "send", lambda message, policy: told.append(message) or [])
+    monkeypatch.setattr(publication, "send", lambda message, policy: told.append(message) or [])
     night.found = [()]
     night("drift", "lab")
     for _ in range(2):
@@ -231,7 +231,7 @@ def test_a_node_that_does_not_tell_what_it_has_is_unknown(night: Night) -> None:
 
 
 def test_where_nobody_wants_it_compared_there_is_nothing_to_accept(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notification, "policy", lambda stack: DriftPolicy(host_baseline=False))
+    monkeypatch.setattr(publication, "policy", lambda stack: DriftPolicy(host_baseline=False))
     said = night("drift", "lab", "--update-baseline")
     assert said.code == 2 and "host_baseline: false" in said.err
 
@@ -239,7 +239,7 @@ def test_where_nobody_wants_it_compared_there_is_nothing_to_accept(night: Night,
 @pytest.mark.parametrize(("folder", "said"), [("metrics", ""), ("nowhere", "nowhere/rackwright-lab.prom: cannot write the metrics")])
 def test_prometheus_reads_it_where_the_stack_file_says(night: Night, tmp_path: Path, monkeypatch: Any, folder: str, said: str) -> None:
     (tmp_path / "metrics").mkdir()
-    monkeypatch.setattr(notification, "policy", lambda stack: DriftPolicy(textfile_directory=str(tmp_path / folder)))
+    monkeypatch.setattr(publication, "policy", lambda stack: DriftPolicy(textfile_directory=str(tmp_path / folder)))
     night.found = [(STOPPED,)]
     ended = night("drift", "lab")
     assert ended.code == 1 and said in ended.err

@@ -14,7 +14,7 @@ import pytest
 from rackwright.cli import down as down_command
 from rackwright.cli import main
 from rackwright.inventory import paths
-from rackwright.operations import sweep
+from rackwright.operations import destroy_by_label
 from rackwright.operations.drift import systemd_timer
 
 TIMERS = ["rackwright-drift-lab.timer", "rackwright-drift-lab-overdue.timer"]
@@ -72,7 +72,7 @@ def test_the_timer_of_a_stack_that_is_gone_can_be_taken_away(run: Run, systemd: 
 def test_a_stack_that_goes_names_the_timer_that_stays(
     run: Run, systemd: list[list[str]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sweep, "sweep_lab", lambda stack: [])
+    monkeypatch.setattr(destroy_by_label, "sweep_lab", lambda stack: [])
     run("lab")
 
     def down(stack: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from rackwright.cli import main
-from rackwright.drivers import ansible, ssh
+from rackwright.drivers import ansible, ssh_connections
 from rackwright.inventory import paths
 
 
@@ -49,7 +49,7 @@ def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
             Path(values["backup_file"]).write_text("snapshot")
         return found.applied
 
-    monkeypatch.setattr(ssh, "connect_all", reach)
+    monkeypatch.setattr(ssh_connections, "connect_all", reach)
     monkeypatch.setattr(ansible, "play", play)
     return found
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rackwright.cli import main
-from rackwright.drivers import power, ssh
+from rackwright.drivers import power, ssh_connections
 from rackwright.drivers.rolling_update import RollingUpdate, RollingUpdateResult
 from rackwright.inventory import paths
 
@@ -47,7 +47,7 @@ def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         found.asked.append((self, list(nodes)))
         return found.done if found.done.reasons else RollingUpdateResult(nodes=list(nodes))
 
-    monkeypatch.setattr(ssh, "connect_all", reach)
+    monkeypatch.setattr(ssh_connections, "connect_all", reach)
     monkeypatch.setattr(RollingUpdate, "run", run)
     monkeypatch.setattr(power, "from_inventory", lambda *_: None)
     return found

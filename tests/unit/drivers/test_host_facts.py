@@ -11,7 +11,7 @@ import pytest
 
 from rackwright.drivers import host_facts
 from rackwright.drivers.host_facts import Declared, Facts, mismatches
-from rackwright.drivers.ssh_client import CommandResult, LoginRefusedError, SshRoute
+from rackwright.drivers.ssh_login import CommandResult, LoginRefusedError, SshRoute
 
 _GOOD = Facts(
     os="debian-13",

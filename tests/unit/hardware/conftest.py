@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rackwright.checks.cluster.harness.probe import Raw
-from rackwright.checks.hardware.questions import QUESTIONS
+from rackwright.checks.hardware.commands import QUESTIONS
 from rackwright.inventory.reader import from_inventory
 from rackwright.report.hardware.facts import Facts, Part
 

@@ -8,7 +8,7 @@ import pytest
 
 from rackwright.checks.cluster.harness.probe import PROBES, Raw
 from rackwright.checks.hardware import job, parsers
-from rackwright.checks.hardware.questions import QUESTIONS
+from rackwright.checks.hardware.commands import QUESTIONS
 from rackwright.errors import UndeterminedError
 from rackwright.report.hardware import rows
 from rackwright.report.hardware.facts import Part

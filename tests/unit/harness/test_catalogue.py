@@ -11,7 +11,7 @@ import pytest
 from rackwright.catalog.checks import Kind, Level, checks
 from rackwright.checks import cluster
 from rackwright.checks.cluster import probes
-from rackwright.checks.cluster.harness.machine import OUTLOOKS
+from rackwright.checks.cluster.harness.outside_probes import OUTLOOKS
 from rackwright.checks.cluster.harness.probe import PROBES
 from rackwright.model.cluster import Level as StackLevel
 

@@ -13,7 +13,7 @@ from rackwright.drift.history import History
 from rackwright.errors import InputError, UndeterminedError
 from rackwright.inventory import paths
 from rackwright.model.drift import DriftPolicy
-from rackwright.operations.drift import detection, notification, reconcile, scan
+from rackwright.operations.drift import detection, publication, reconcile, scan
 from rackwright.operations.drift.detection import Detection, detect, detect_and_reconcile
 from rackwright.operations.drift.host_baseline import Traces
 
@@ -67,8 +67,8 @@ def test_scan_is_returned_recorded_and_written(night: Night) -> None:
 
 
 def test_failures_to_notify_are_reported(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notification, "policy", lambda stack: DriftPolicy(textfile_directory="/no/such/folder"))
-    monkeypatch.setattr(notification, "send", lambda message, policy: ["mail notification failed: no route"])
+    monkeypatch.setattr(publication, "policy", lambda stack: DriftPolicy(textfile_directory="/no/such/folder"))
+    monkeypatch.setattr(publication, "send", lambda message, policy: ["mail notification failed: no route"])
     night.found = [(STOPPED,)]
     check(night)
     metrics = "/no/such/folder/rackwright-lab.prom: cannot write the metrics: No such file or directory"
@@ -98,7 +98,7 @@ def test_nothing_is_reconciled_in_layers_without_difference(night: Night) -> Non
 
 
 def test_baseline_that_is_off_cannot_be_updated(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notification, "policy", lambda stack: DriftPolicy(host_baseline=False))
+    monkeypatch.setattr(publication, "policy", lambda stack: DriftPolicy(host_baseline=False))
     with pytest.raises(InputError, match="--update-baseline: no baseline to replace"):
         check(night, update_baseline=True)
     assert night.events == []

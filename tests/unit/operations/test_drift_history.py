@@ -12,7 +12,7 @@ from rackwright.drift.document import DriftReport
 from rackwright.drift.history import History
 from rackwright.errors import InputError
 from rackwright.inventory import paths
-from rackwright.operations.drift import notification
+from rackwright.operations.drift import publication
 from rackwright.operations.drift.history import check_age, read_history
 
 STOPPED = DriftItem(Layer.BEHAVIOUR, "worker0", "munge.service_runs", "active", "inactive", Category.BREAKING, "start it")
@@ -27,7 +27,7 @@ def record(started: datetime) -> None:
 def sent(lab: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The subjects of the notifications of stack `lab`, each of which fails on one channel."""
     found: list[str] = []
-    monkeypatch.setattr(notification, "send", lambda message, policy: found.append(message.subject) or ["webhook notification failed"])
+    monkeypatch.setattr(publication, "send", lambda message, policy: found.append(message.subject) or ["webhook notification failed"])
     return found
 
 

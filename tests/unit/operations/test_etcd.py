@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rackwright.drivers import ansible, ssh
+from rackwright.drivers import ansible, ssh_connections
 from rackwright.errors import UndeterminedError
 from rackwright.inventory import paths
 from rackwright.operations.etcd import restore_snapshot, save_snapshot
@@ -27,7 +27,7 @@ def file(lab: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     scheduler = {"kind": "kubernetes", "controllers": ["login0"]}
     paths.inventory(lab).write_text(yaml.safe_dump({"all": {"vars": {"cluster": {"scheduler": scheduler}}}}))
-    monkeypatch.setattr(ssh, "connect_all", connect)
+    monkeypatch.setattr(ssh_connections, "connect_all", connect)
     monkeypatch.setattr(ansible, "play", interrupt)
     return tmp_path / "snapshot"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rackwright.drivers import ssh
+from rackwright.drivers import ssh_connections
 from rackwright.drivers.rolling_update import RollingUpdate, RollingUpdateResult, Say
 from rackwright.errors import InputError, RackwrightError, UndeterminedError
 from rackwright.operations import rolling_update
@@ -28,7 +28,7 @@ def lost(monkeypatch: pytest.MonkeyPatch, lab: str) -> dict[str, str]:
         reasons = ["worker1: the roll stopped here"] if self.reboot else []
         return RollingUpdateResult(nodes=list(nodes), reasons=reasons)
 
-    monkeypatch.setattr(ssh, "connect_all", connect)
+    monkeypatch.setattr(ssh_connections, "connect_all", connect)
     monkeypatch.setattr(RollingUpdate, "run", run)
     return found
 

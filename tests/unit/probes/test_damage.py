@@ -14,7 +14,7 @@ from support.parser_registry import PARTS, parsers
 from support.verdicts import answers_of, verdict_of
 
 from rackwright.checks.cluster import test_gpu, test_slurm, test_storage
-from rackwright.checks.cluster.harness.cells import Unread
+from rackwright.checks.cluster.harness.tool_output import Unread
 from rackwright.checks.cluster.probes.gpu import GPUS
 from rackwright.checks.cluster.probes.slurm import NODES
 from rackwright.checks.cluster.probes.storage import MOUNTS

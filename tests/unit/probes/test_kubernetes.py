@@ -13,8 +13,8 @@ import pytest
 from support.verdicts import verdict_of
 
 from rackwright.checks.cluster import test_control_plane, test_etcd, test_kubelet, test_kubernetes, test_namespaces
-from rackwright.checks.cluster.harness.cells import NoAnswer
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
+from rackwright.checks.cluster.harness.tool_output import NoAnswer
 from rackwright.checks.cluster.probes.control import Audit, Etcd, Secrets
 from rackwright.checks.cluster.probes.kubelet import ANSWERS, Files, parse_complaints, parse_routes
 from rackwright.checks.cluster.probes.kubernetes import PODS, Pod, parse_nodes, parse_pods, path_of

@@ -17,8 +17,8 @@ from rackwright.checks.acceptance.judges import collectives, health
 from rackwright.checks.acceptance.parsers import dcgm, nccl
 from rackwright.checks.acceptance.phase import told
 from rackwright.checks.cluster import test_node, test_slurm, test_storage
-from rackwright.checks.cluster.harness.cells import Lines, Unread, decimal, integer
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
+from rackwright.checks.cluster.harness.tool_output import Lines, Unread, decimal, integer
 from rackwright.checks.cluster.probes.gpu_topology import read_matrix
 from rackwright.checks.cluster.probes.identity import (
     IDENTITY,

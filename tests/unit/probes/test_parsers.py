@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rackwright.checks.cluster.harness.cells import Unread
+from rackwright.checks.cluster.harness.tool_output import Unread
 from rackwright.checks.cluster.probes.accounting import only_local, parse_listening, parse_table
 from rackwright.checks.cluster.probes.accounts import ORDINARY, parse_accounts
 from rackwright.checks.cluster.probes.gpu import is_a_programs, parse_devices, parse_gpus, parse_xids

@@ -27,9 +27,9 @@ from rackwright.checks.cluster import (
     test_node,
     test_storage,
 )
-from rackwright.checks.cluster.harness import machine
-from rackwright.checks.cluster.harness.cells import NoAnswer, Unread, answer_of
+from rackwright.checks.cluster.harness import outside_probes
 from rackwright.checks.cluster.harness.gather import Gathering
+from rackwright.checks.cluster.harness.tool_output import NoAnswer, Unread, answer_of
 from rackwright.checks.cluster.probes.access import FROM_MACHINE, PUBLISHED
 from rackwright.checks.cluster.probes.control import ETCD
 from rackwright.checks.cluster.probes.firewall import METADATA_SERVICE
@@ -220,7 +220,7 @@ class TestOutside:
 
     def ask(self, declared, port):
         declared.cluster["access"]["port"] = port
-        return machine.published(declared, ["login0"])["login0"]
+        return outside_probes.published(declared, ["login0"])["login0"]
 
     def test_published_port_that_is_silent_is_unknown(self, monkeypatch, declared):
         monkeypatch.setattr(tcp_banners, "WORDS", 0.02)
@@ -234,13 +234,13 @@ class TestOutside:
         def words(*_, **__):
             raise error
 
-        monkeypatch.setattr(machine, "words", words)
+        monkeypatch.setattr(outside_probes, "words", words)
         assert isinstance(self.ask(declared, 1), Unread)
 
     def test_unread_answer_is_unknown_in_a_check_and_in_its_control(self):
         gathering = Gathering(SimpleNamespace(members=lambda _: (), target="lab"), Path("x"), [], [PUBLISHED])
         view = gathering._views[PUBLISHED.name]
-        view.looked = machine.Looked({"login0": NoAnswer("127.0.0.1:2222", LATE)}, 0.1)
+        view.looked = outside_probes.Looked({"login0": NoAnswer("127.0.0.1:2222", LATE)}, 0.1)
         view.done.set()
         with pytest.raises(UndeterminedError, match=r"127\.0\.0\.1:2222: no answer within 6 s"):
             gathering.seen(PUBLISHED, "login0")
@@ -249,7 +249,7 @@ class TestOutside:
     def test_refusal_and_foreign_words_are_failures(self, answer, verdict):
         assert verdict_of(test_access.test_published_port_answers, {PUBLISHED: lambda: answer})[0] is verdict
 
-    @pytest.mark.parametrize("look", [tcp_banners.banner, machine.reached])
+    @pytest.mark.parametrize("look", [tcp_banners.banner, outside_probes.reached])
     @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOBUFS, errno.ENOMEM, errno.EPERM])
     def test_who_could_not_ask_has_not_been_kept_out(self, monkeypatch, look, number):
         def connect(*_, **__):

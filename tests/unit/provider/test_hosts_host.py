@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rackwright.drivers.ssh_client import HostUnreachableError
+from rackwright.drivers.ssh_login import HostUnreachableError
 from rackwright.provider.hosts import host
 from rackwright.provider.hosts.host import Host
 from rackwright.provider.protocol.resource import RecordedState, RequestContext

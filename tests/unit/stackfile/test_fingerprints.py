@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import paramiko
 
-from rackwright.drivers.ssh_client import fingerprint
+from rackwright.drivers.ssh_login import fingerprint
 from rackwright.stackfile.fingerprints import read
 
 _KEY = paramiko.RSAKey.generate(1024)

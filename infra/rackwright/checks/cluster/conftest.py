@@ -11,16 +11,16 @@ import pytest
 from testinfra.host import Host
 
 from rackwright.checks.cluster.harness.arguments import Ask, Members
-from rackwright.checks.cluster.harness.cells import Unread
+from rackwright.checks.cluster.harness.clock_offsets import Offset, common, offset, sharpened
 from rackwright.checks.cluster.harness.compare import Expect
-from rackwright.checks.cluster.harness.judge import PLUGIN, Judge
-from rackwright.checks.cluster.harness.machine import Outlook
-from rackwright.checks.cluster.harness.offsets import Offset, common, offset, sharpened
+from rackwright.checks.cluster.harness.daemon_dependencies import cause_of
+from rackwright.checks.cluster.harness.outside_probes import Outlook
 from rackwright.checks.cluster.harness.probe import Probe
+from rackwright.checks.cluster.harness.pytest_plugin import PLUGIN, Judge
+from rackwright.checks.cluster.harness.tool_output import Unread
 from rackwright.checks.cluster.harness.transport import local_slowness
 from rackwright.checks.cluster.probes import control, kubernetes
 from rackwright.checks.cluster.probes.access import SSH_SAYS
-from rackwright.checks.cluster.probes.causes import cause_of
 from rackwright.checks.cluster.probes.identity import CLOCK
 from rackwright.checks.cluster.probes.slurm import NODES, SlurmNode
 from rackwright.checks.cluster.probes.smoke import SMOKE, Smoke

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rackwright.checks.cluster.harness.arguments import Ask, Record
-from rackwright.checks.cluster.harness.cells import Unread
 from rackwright.checks.cluster.harness.compare import Expect
+from rackwright.checks.cluster.harness.tool_output import Unread
 from rackwright.checks.cluster.probes.control import ETCD, Etcd
 
 

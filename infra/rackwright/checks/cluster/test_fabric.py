@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from rackwright.checks.cluster.harness.arguments import Ask, Members, Record
-from rackwright.checks.cluster.harness.cells import quoted
 from rackwright.checks.cluster.harness.compare import Expect
+from rackwright.checks.cluster.harness.tool_output import quoted
 from rackwright.checks.cluster.probes.fabric import COUNTERS, LINKS, MANAGER, PORTS, Port
 from rackwright.errors import UndeterminedError
 from rackwright.report.fabric_diff import NODE_NAME_MAP, Cable, Comparison, compare, ends

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from rackwright.checks.cluster.harness.arguments import Ask, Record
-from rackwright.checks.cluster.harness.cells import Unread, read_values
 from rackwright.checks.cluster.harness.compare import Expect
+from rackwright.checks.cluster.harness.tool_output import Unread, read_values
 from rackwright.checks.cluster.probes.gpu import DEVICES, GPUS, REPAIRS, XIDS, clock_faults, is_a_programs, is_of_nvswitch
 from rackwright.checks.cluster.probes.mig import MIG, described
 from rackwright.errors import UndeterminedError

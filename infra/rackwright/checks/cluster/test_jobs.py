@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rackwright.checks.cluster.harness.arguments import Record
-from rackwright.checks.cluster.harness.cells import Unread
 from rackwright.checks.cluster.harness.compare import Expect
-from rackwright.checks.cluster.harness.judge import Judge
+from rackwright.checks.cluster.harness.pytest_plugin import Judge
+from rackwright.checks.cluster.harness.tool_output import Unread
 from rackwright.checks.cluster.probes.smoke import MEMORY, Smoke, Task, runner
 from rackwright.errors import UndeterminedError
 

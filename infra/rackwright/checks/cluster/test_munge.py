@@ -6,7 +6,7 @@ from collections import Counter
 
 from rackwright.checks.cluster.harness.arguments import Ask, Members, Record
 from rackwright.checks.cluster.harness.compare import Expect
-from rackwright.checks.cluster.harness.judge import Judge
+from rackwright.checks.cluster.harness.pytest_plugin import Judge
 from rackwright.checks.cluster.probes.munge import DECODED, KEY, partner
 from rackwright.checks.cluster.probes.units import MUNGE, UNITS
 from rackwright.errors import UndeterminedError

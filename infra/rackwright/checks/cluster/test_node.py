@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rackwright.checks.cluster.harness.arguments import Ask, Members, Record
-from rackwright.checks.cluster.harness.cells import Lines, Unread
 from rackwright.checks.cluster.harness.compare import Expect
+from rackwright.checks.cluster.harness.tool_output import Lines, Unread
 from rackwright.checks.cluster.probes.directories import OWNERSHIP, directories_of
 from rackwright.checks.cluster.probes.identity import (
     CLOCK,
@@ -26,8 +26,8 @@ from rackwright.checks.cluster.probes.neighbours import REACHES, WAYS, Reach
 from rackwright.errors import UndeterminedError
 
 if TYPE_CHECKING:  # The health check on a node has no such module.
-    from rackwright.checks.cluster.harness.judge import Judge
-    from rackwright.checks.cluster.harness.offsets import Offset
+    from rackwright.checks.cluster.harness.clock_offsets import Offset
+    from rackwright.checks.cluster.harness.pytest_plugin import Judge
 
 
 def test_ssh_latency(node: Record, cluster: Record, raw: Ask, members: Members, expect: Expect, limit: float) -> None:

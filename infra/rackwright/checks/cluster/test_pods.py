@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from rackwright.checks.cluster.harness.arguments import Ask, Members, Record
-from rackwright.checks.cluster.harness.cells import NoAnswer, Unread, answer_of
 from rackwright.checks.cluster.harness.compare import Expect
+from rackwright.checks.cluster.harness.tool_output import NoAnswer, Unread, answer_of
 from rackwright.checks.cluster.probes.pods import LEFT, PODS, Pods, parse_devices, told
 from rackwright.errors import UndeterminedError
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from rackwright.checks.cluster.harness.arguments import Ask, Members, Record
-from rackwright.checks.cluster.harness.cells import Lines, NoAnswer, Unread
 from rackwright.checks.cluster.harness.compare import Expect
+from rackwright.checks.cluster.harness.tool_output import Lines, NoAnswer, Unread
 from rackwright.checks.cluster.probes.slurm import CONFIGURATION, LAST_LOOK, NODES, PARTITIONS, PING, SETTINGS, VERSION, SlurmNode
 from rackwright.checks.cluster.probes.slurm_options import (
     FILE,

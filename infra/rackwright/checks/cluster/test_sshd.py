@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rackwright.checks.cluster.harness.arguments import Ask, Record
 from rackwright.checks.cluster.harness.compare import Expect
-from rackwright.checks.cluster.harness.judge import Judge
+from rackwright.checks.cluster.harness.pytest_plugin import Judge
 from rackwright.checks.cluster.probes.sshd import HOST_KEYS, OFFER, SETTINGS, parse_known_hosts
 from rackwright.checks.cluster.probes.units import SSH_SERVERS, SUSPENDED, UNITS
 from rackwright.errors import UndeterminedError

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from rackwright.checks.cluster.harness.arguments import Ask, Members, Record
-from rackwright.checks.cluster.harness.cells import Lines, Unread
 from rackwright.checks.cluster.harness.compare import Expect
+from rackwright.checks.cluster.harness.tool_output import Lines, Unread
 from rackwright.checks.cluster.probes.smoke import SEEN, SMOKE
 from rackwright.checks.cluster.probes.storage import (
     ANSWERING,

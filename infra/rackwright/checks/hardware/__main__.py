@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from rackwright.checks.cluster.harness import transport
+from rackwright.checks.hardware.collection import look
 from rackwright.checks.hardware.job import look_in_jobs
-from rackwright.checks.hardware.look import look
 from rackwright.errors import RackwrightError
 from rackwright.inventory.reader import load
 from rackwright.report.hardware.document import Section, document

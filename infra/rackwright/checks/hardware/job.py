@@ -12,7 +12,7 @@ from typing import Any, Final
 from rackwright.checks.cluster.harness.gather import Gathering
 from rackwright.checks.cluster.harness.probe import Place, Probe, Raw
 from rackwright.checks.cluster.probes.smoke import decisive, parts, runner
-from rackwright.checks.hardware.look import seen, wanted
+from rackwright.checks.hardware.collection import seen, wanted
 from rackwright.errors import InputError
 from rackwright.inventory.reader import Inventory
 from rackwright.remote.command import python_command

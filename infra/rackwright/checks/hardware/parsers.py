@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from rackwright.checks.cluster.harness.cells import Row, Unread, integer, lines_of, quoted, release, whole_lines, words
+from rackwright.checks.cluster.harness.tool_output import Row, Unread, integer, lines_of, quoted, release, whole_lines, words
 from rackwright.checks.cluster.probes.gpu_topology import read_matrix
 from rackwright.checks.cluster.probes.identity import parse_memory as read_memory
 from rackwright.checks.cluster.probes.nvidia_smi import read_table
-from rackwright.checks.hardware.reading import Partly, Rows, read_each, read_lines, reasons, without
+from rackwright.checks.hardware.partial_reading import Partly, Rows, read_each, read_lines, reasons, without
 from rackwright.report.hardware.facts import Cpus, Disk, Gpu, GpuLinks, Interface, Mount, NumaNode, RdmaPort
 
 _LINK_LAYERS: Final = {"1": "ethernet", "32": "infiniband", "772": "loopback"}

@@ -9,7 +9,7 @@ from typing import Final
 
 from rackwright.drift import configuration
 from rackwright.drift.difference import CLUSTER, Layer, LayerScan
-from rackwright.drivers import ssh
+from rackwright.drivers import ssh_connections
 from rackwright.drivers.power import from_inventory, wake_nodes
 from rackwright.drivers.task_diff import truncate_lines
 from rackwright.inventory import is_baked, paths
@@ -29,7 +29,7 @@ async def scan(stack: str, say: Callable[[str], Awaitable[None]]) -> LayerScan:
     skipped = ("install",) if is_baked(cluster) else ()
     phases = PlaybookRun(stack, inventory, paths.secrets(stack), str(own) if own.exists() else DEFAULT_SITE, skipped)
     async with wake_nodes(stack, from_inventory(inventory), say):
-        lost = await ssh.connect_all(stack, list(phases.root), within=_REACH)
+        lost = await ssh_connections.connect_all(stack, list(phases.root), within=_REACH)
         return _read(stack, await run_check_mode(phases, lost, say), lost, began)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Final
 
-from rackwright.drift import ignore_rules, notify
+from rackwright.drift import ignore_rules, notifications
 from rackwright.drift.difference import Layer
 from rackwright.drift.document import DriftReport
 from rackwright.drift.history import History, HistoryDelta
@@ -20,7 +20,7 @@ from rackwright.inventory import paths
 from rackwright.inventory.reader import from_inventory
 from rackwright.inventory.running_stack import load_inventory, require_up
 from rackwright.model.drift import DriftPolicy
-from rackwright.operations.drift import host_baseline, notification, reconcile, scan
+from rackwright.operations.drift import host_baseline, publication, reconcile, scan
 from rackwright.operations.drift.last_verified import last_verified
 
 _KEPT: Final = timedelta(days=400)
@@ -51,7 +51,7 @@ def detect(stack: str, on_progress: scan.Progress, say: Callable[[str], None], *
     Ctrl-C and if another run holds the stack's lock.
     """
     require_up(stack)
-    policy = notification.policy(stack)
+    policy = publication.policy(stack)
     if update_baseline and not policy.host_baseline:
         raise InputError(
             "no baseline to replace: `drift.host_baseline` is false in the stack file",
@@ -99,9 +99,9 @@ def _write(found: DriftReport, kept: History) -> None:
 
 def _publish(found: DriftReport, changes: HistoryDelta, policy: DriftPolicy) -> list[str]:
     """Write the metrics and send the notifications; return the failures."""
-    failures = notification.write_metrics(found, policy)
-    message = notify.message(found, changes, paths.drift_page(found.stack))
-    return [*failures, *notification.send(message, policy)]
+    failures = publication.write_metrics(found, policy)
+    message = notifications.message(found, changes, paths.drift_page(found.stack))
+    return [*failures, *publication.send(message, policy)]
 
 
 def _allowed(policy: DriftPolicy) -> tuple[ignore_rules.Allowance, ...]:

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from rackwright.drift import notify
+from rackwright.drift import notifications
 from rackwright.drift.history import DriftRecord, History, ScanRecord
 from rackwright.errors import InputError
 from rackwright.inventory import paths
 from rackwright.inventory.running_stack import require_up
 from rackwright.model.units import parse_seconds
-from rackwright.operations.drift import notification
+from rackwright.operations.drift import publication
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +56,10 @@ def check_age(stack: str, most: str, say: Callable[[str], None]) -> ScanAge:
     last = scans[0].started if scans else datetime.fromtimestamp(paths.inventory(stack).stat().st_mtime, UTC)
     age = datetime.now(UTC) - last
     if age > limit:
-        message = notify.overdue(stack, age, limit)
+        message = notifications.overdue(stack, age, limit)
         say(message.body)
         if not kept.already_notified(f"no scan since {last.isoformat()}"):
-            for failure in notification.send(message, notification.policy(stack)):
+            for failure in publication.send(message, publication.policy(stack)):
                 say(failure)
     return ScanAge(age, bool(scans), overdue=age > limit)
 

@@ -12,7 +12,7 @@ from rackwright.drift.document import DriftReport
 from rackwright.drift.history import DriftRecord
 from rackwright.drift.host_baseline import baseline
 from rackwright.drift.host_baseline.compare import Kinds, differences, identity_difference
-from rackwright.drivers import remote_exec, ssh
+from rackwright.drivers import remote_exec, ssh_connections
 from rackwright.drivers.power import from_inventory, wake_nodes
 from rackwright.inventory import paths
 from rackwright.inventory.reader import Inventory
@@ -41,7 +41,7 @@ async def empty() -> Traces:
 async def collect(stack: str, declared: Inventory) -> Traces:
     """Collect the state of every node that is `in`, in parallel, over existing SSH connections, with the nodes powered on."""
     async with wake_nodes(stack, from_inventory(paths.inventory(stack)), _silently):
-        lost = await ssh.connect_all(stack, declared.nodes, within=_REACH)
+        lost = await ssh_connections.connect_all(stack, declared.nodes, within=_REACH)
         there = [name for name in declared.nodes if name not in lost]
         sudo = {name: declared.needs_sudo(name) for name in there}
         told, mute = await remote_exec.run_on_nodes(stack, "host_baseline", {name: {} for name in there}, sudo, target=declared.target)

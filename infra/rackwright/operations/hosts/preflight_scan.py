@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rackwright.drivers.host_facts import Declared
 from rackwright.drivers.preflight import PreflightRequest, PreflightResult, run_preflight
-from rackwright.drivers.ssh_client import SshRoute
+from rackwright.drivers.ssh_login import SshRoute
 from rackwright.errors import InputError
 from rackwright.inventory import paths
 from rackwright.model.targets.hosts import HostsTarget, Machine, MachineType

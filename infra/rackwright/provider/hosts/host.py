@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import ClassVar, Final
 
-from rackwright.drivers import host_facts, ssh
-from rackwright.drivers.ssh_client import HostUnreachableError, LoginRefusedError, Session, SshRoute, login
+from rackwright.drivers import host_facts, ssh_connections
+from rackwright.drivers.ssh_login import HostUnreachableError, LoginRefusedError, Session, SshRoute, login
 from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
 from rackwright.provider.protocol.property_values import UNKNOWN, Properties
@@ -73,14 +73,14 @@ class Host(Resource):
 
     async def update(self, operation: RequestContext, state: RecordedState, news: Properties) -> LiveResource:
         """Adopt the machine as declared now; a machine that is out now keeps the recorded outputs and is not contacted."""
-        await ssh.close(operation.stack, news["name"])
+        await ssh_connections.close(operation.stack, news["name"])
         if news["out"]:
             return LiveResource(state.id, {**news, **{name: state.outputs.get(name, "") for name in ("public_key", "incarnation")}})
         return await self.create(operation, news)
 
     async def delete(self, operation: RequestContext, state: RecordedState) -> None:
         """Remove the stack's key, and with `leave: clean` the configuration. Leave a machine that does not respond as it is."""
-        await ssh.close(operation.stack, state.inputs["name"])
+        await ssh_connections.close(operation.stack, state.inputs["name"])
         try:
             await asyncio.to_thread(_let_go, operation.stack, state.inputs)
         except (HostUnreachableError, LoginRefusedError) as error:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from rackwright.drivers import bake, base_image
+from rackwright.drivers import base_image, image_build
 from rackwright.drivers.podman import image_exists
 from rackwright.provider.protocol.property_values import Properties
 from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext, Resource
@@ -31,8 +31,8 @@ class Image(Resource):
         name = image_name(news)
         if not await image_exists(name):
             base = await base_image.ensure(news["os"], news["source"], news.get("mirror"), operation.info)
-            baking = bake.ImageBuild(base, name, news["os"], news["scheduler"], news.get("bundle"))
-            await bake.bake(baking, operation.info, operation.status)
+            baking = image_build.ImageBuild(base, name, news["os"], news["scheduler"], news.get("bundle"))
+            await image_build.bake(baking, operation.info, operation.status)
         return LiveResource(name, {**news, "image": name})
 
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:

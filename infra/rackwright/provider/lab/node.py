@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import ClassVar, Final
 
-from rackwright.drivers import cgroups, ssh
+from rackwright.drivers import cgroups, ssh_connections
 from rackwright.drivers.cgroups import rootless
 from rackwright.drivers.podman import (
     NODE_LABEL,
@@ -122,7 +122,7 @@ class Node(Resource):
         elif not found.running:
             _clear_power_marks(news["stack"], news["hostname"])
             await run_checked("start", news["name"])
-        await ssh.close(operation.stack, news["hostname"])
+        await ssh_connections.close(operation.stack, news["hostname"])
         found = await inspect(news["name"])
         assert found is not None
         await node_drift.restore(found, news)
@@ -135,7 +135,7 @@ class Node(Resource):
     async def _remove(self, stack: str, hostname: str, name: str) -> None:
         await podman("rm", "--force", "--time", "0", "--volumes", name)
         _clear_power_marks(stack, hostname)
-        await ssh.close(stack, hostname)
+        await ssh_connections.close(stack, hostname)
 
 
 def _is_as_recorded(stack: str, state: RecordedState, found: Container | None, *, slept: bool = False) -> bool:

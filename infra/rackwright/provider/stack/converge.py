@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar, Final
 
-from rackwright.drivers import ansible, ssh
+from rackwright.drivers import ansible, ssh_connections
 from rackwright.drivers.power import PowerSavingNodes, wake_nodes
 from rackwright.drivers.rolling_update import RollingUpdate
 from rackwright.errors import RackwrightError
@@ -98,7 +98,7 @@ class Converge(Resource):
         stack_files.invalidate_report(operation.stack)
         stack_files.record(operation.stack, news, settled=False)
         for name in newcomers:
-            await ssh.close(operation.stack, name)
+            await ssh_connections.close(operation.stack, name)
         lost, applied = await self._play(operation, news, settled, power_saving, within=_BUSY, check=False)
         reasons = [*lost, *applied.reasons]
         if not reasons:
@@ -145,9 +145,9 @@ class Converge(Resource):
         """Connect to new nodes first, one may be the jump host of all others. Return the reason for each unreachable node."""
         await operation.status("waiting for the nodes to respond over SSH")
         cause = _cause(operation.stack) if files.target == "lab" else None
-        lost = await ssh.connect_all(operation.stack, young, within=files.boot_timeout, cause=cause) if young else {}
+        lost = await ssh_connections.connect_all(operation.stack, young, within=files.boot_timeout, cause=cause) if young else {}
         others = [name for name in files.hosts if name not in young]
-        return lost | (await ssh.connect_all(operation.stack, others, within=within, cause=cause) if others else {})
+        return lost | (await ssh_connections.connect_all(operation.stack, others, within=within, cause=cause) if others else {})
 
     async def _applied(
         self, operation: RequestContext, files: stack_files.StackFiles, lost: dict[str, str], *, within: float, check: bool
@@ -163,8 +163,8 @@ class Converge(Resource):
         if applied.connection_lost:
             await operation.info("a connection broke in the middle of a task; the phases are applied once more")
             for name in reached:
-                await ssh.close(operation.stack, name)
-            await ssh.connect_all(operation.stack, reached, within=within)
+                await ssh_connections.close(operation.stack, name)
+            await ssh_connections.connect_all(operation.stack, reached, within=within)
             applied = await self._site(operation, files, reached if lost else ())
         return applied
 
@@ -203,7 +203,7 @@ class Converge(Resource):
             raise RackwrightError(f"{', '.join(leaving)} cannot be removed yet: {error.cause}", hint=hint) from None
         # Suspended nodes have no job and no daemon.
         asked = [name for name in files.hosts if not paths.asleep(operation.stack, name).exists()]
-        lost = await ssh.connect_all(operation.stack, asked, within=_LOOK)
+        lost = await ssh_connections.connect_all(operation.stack, asked, within=_LOOK)
         applied = await ansible.play(
             files.root,
             "remove-nodes.yml",
@@ -220,7 +220,7 @@ class Converge(Resource):
             )
 
 
-def _cause(stack: str) -> ssh.Cause:
+def _cause(stack: str) -> ssh_connections.Cause:
     """Return a function that reads from the container engine why a container of the stack does not respond."""
 
     async def cause(name: str, last: bool) -> str | None:

@@ -15,7 +15,7 @@ from rackwright.report.redact import Redactor
 from rackwright.report.result import Result
 
 if TYPE_CHECKING:
-    from rackwright.checks.acceptance.harness.stage import Played, Stage
+    from rackwright.checks.acceptance.harness.phase_run import Played, Stage
 
 
 def programs(launcher: Launcher, jobs: Iterable[Job], requests: Iterable[Mapping[str, Any]]) -> dict[str, str]:

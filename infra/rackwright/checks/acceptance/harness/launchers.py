@@ -7,7 +7,7 @@ from typing import Any
 
 from rackwright.checks.acceptance.harness.kubernetes import Kubernetes
 from rackwright.checks.acceptance.harness.launcher import Launcher
-from rackwright.checks.acceptance.harness.scope import Submission
+from rackwright.checks.acceptance.harness.node_scope import Submission
 from rackwright.checks.acceptance.harness.slurm import Slurm
 from rackwright.checks.acceptance.phase import runs_pods
 from rackwright.inventory.reader import Inventory

@@ -17,9 +17,9 @@ from typing import Final
 
 from rackwright.catalog.checks import Level, acceptance
 from rackwright.checks.acceptance.harness import baseline, launchers
-from rackwright.checks.acceptance.harness.course import Course
-from rackwright.checks.acceptance.harness.scope import submission
-from rackwright.checks.acceptance.harness.stage import SETTLE, open_stage
+from rackwright.checks.acceptance.harness.node_scope import submission
+from rackwright.checks.acceptance.harness.phase_run import SETTLE, open_stage
+from rackwright.checks.acceptance.harness.phase_sequence import Course
 from rackwright.checks.acceptance.harness.submitter import Asking, Submitter, shared_out
 from rackwright.checks.acceptance.phase import Phase, runs_pods
 from rackwright.checks.acceptance.phases import phases

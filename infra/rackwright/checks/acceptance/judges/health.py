@@ -8,7 +8,7 @@ from typing import Any, Final
 from rackwright.checks.acceptance.parsers.dcgm import BAD, Status, Test
 from rackwright.checks.acceptance.parsers.nvidia_smi import Health
 from rackwright.checks.acceptance.phase import Finding, compared, unknown
-from rackwright.checks.cluster.harness.cells import Unread, read_values
+from rackwright.checks.cluster.harness.tool_output import Unread, read_values
 from rackwright.checks.cluster.probes.nvidia_smi import GpuList
 from rackwright.report.verdict import Verdict
 

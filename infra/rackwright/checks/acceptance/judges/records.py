@@ -6,7 +6,7 @@ import json
 from typing import Any, Final
 
 from rackwright.checks.acceptance.phase import Output, Task
-from rackwright.checks.cluster.harness.cells import quoted
+from rackwright.checks.cluster.harness.tool_output import quoted
 from rackwright.errors import UndeterminedError
 
 _LAST_SIGNAL: Final = 64

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from rackwright.checks.cluster.harness.cells import is_absent, refusing
+from rackwright.checks.cluster.harness.tool_output import is_absent, refusing
 from rackwright.errors import UndeterminedError
 
 

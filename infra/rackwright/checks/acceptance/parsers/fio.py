@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from rackwright.checks.cluster.harness.cells import refusing
+from rackwright.checks.cluster.harness.tool_output import refusing
 from rackwright.errors import UndeterminedError
 
 

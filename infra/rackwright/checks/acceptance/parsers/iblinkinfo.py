@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from rackwright.checks.cluster.harness.cells import lines_of, refusing
+from rackwright.checks.cluster.harness.tool_output import lines_of, refusing
 from rackwright.errors import UndeterminedError
 
 _OWNER: Final = re.compile(r"^(CA|Switch|RT): (?:0x([0-9a-f]+) )?(.+):$")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rackwright.checks.cluster.harness.cells import refusing
+from rackwright.checks.cluster.harness.tool_output import refusing
 from rackwright.errors import UndeterminedError
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from rackwright.checks.cluster.harness.cells import Row as Cells
-from rackwright.checks.cluster.harness.cells import Unread, decimal, integer, quoted, refusing
+from rackwright.checks.cluster.harness.tool_output import Row as Cells
+from rackwright.checks.cluster.harness.tool_output import Unread, decimal, integer, quoted, refusing
 from rackwright.errors import UndeterminedError
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rackwright.checks.cluster.harness.cells import (
+from rackwright.checks.cluster.harness.tool_output import (
     Row,
     Unread,
     decimal,

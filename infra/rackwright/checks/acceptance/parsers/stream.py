@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rackwright.checks.cluster.harness.cells import refusing
+from rackwright.checks.cluster.harness.tool_output import refusing
 from rackwright.errors import UndeterminedError
 
 

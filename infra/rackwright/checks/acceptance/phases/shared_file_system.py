@@ -13,7 +13,7 @@ from typing import Final
 from rackwright.catalog.checks import acceptance
 from rackwright.checks.acceptance.phase import Finding, Job, Output, Outputs, Phase, Question, Scope, compared, program, told
 from rackwright.checks.acceptance.smoke import TASK, answer, arguments, asking, said, trouble
-from rackwright.checks.cluster.harness.cells import Unread
+from rackwright.checks.cluster.harness.tool_output import Unread
 from rackwright.checks.cluster.probes.smoke import writing
 from rackwright.checks.cluster.probes.storage import MOUNTS, is_there
 from rackwright.errors import UndeterminedError

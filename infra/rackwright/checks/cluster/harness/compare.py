@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from rackwright.checks.cluster.harness.cells import Lines, Unread, first_reasons, unread_values
+from rackwright.checks.cluster.harness.tool_output import Lines, Unread, first_reasons, unread_values
 from rackwright.errors import UndeterminedError
 
 _LONGEST: Final = 300

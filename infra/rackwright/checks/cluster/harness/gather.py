@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from rackwright.checks.cluster.harness.cells import Unread
-from rackwright.checks.cluster.harness.machine import Looked, Outlook, look
+from rackwright.checks.cluster.harness.outside_probes import Looked, Outlook, look
 from rackwright.checks.cluster.harness.probe import Place, Probe, Raw, Stage
+from rackwright.checks.cluster.harness.tool_output import Unread
 from rackwright.checks.cluster.harness.transport import BoundedSsh, Known, ask_node, ask_node_in_rounds
 from rackwright.errors import UndeterminedError
 from rackwright.inventory.concurrency import max_parallel

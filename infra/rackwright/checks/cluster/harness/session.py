@@ -17,10 +17,10 @@ from typing import Any, Final
 from rackwright.catalog.checks import Kind, Level, checks
 from rackwright.checks.cluster import probes
 from rackwright.checks.cluster.harness import transport
+from rackwright.checks.cluster.harness.daemon_dependencies import SuspendedUnits
 from rackwright.checks.cluster.harness.gather import Gathering
-from rackwright.checks.cluster.harness.machine import OUTLOOKS, Outlook
+from rackwright.checks.cluster.harness.outside_probes import OUTLOOKS, Outlook
 from rackwright.checks.cluster.harness.probe import PROBES, Probe, Stage
-from rackwright.checks.cluster.probes.causes import SuspendedUnits
 from rackwright.checks.cluster.probes.identity import CLOCK
 from rackwright.errors import InputError
 from rackwright.inventory.reader import Inventory, load
@@ -111,7 +111,7 @@ def _judge(declared: Inventory, owed: Manifest, gathering: Gathering, chosen: ar
     """Collect and run the checks. Importing pytest takes a third of a second, in which the nodes already work on their answers."""
     import pytest
 
-    from rackwright.checks.cluster.harness.judge import PLUGIN, Judge
+    from rackwright.checks.cluster.harness.pytest_plugin import PLUGIN, Judge
     from rackwright.checks.cluster.harness.tidy import tidy
 
     for name in [name for name in os.environ if name.startswith("PYTEST_")]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rackwright.checks.cluster.harness.machine import Outlook, from_a_stranger, from_this_machine, ports_of_kubernetes, published
+from rackwright.checks.cluster.harness.outside_probes import Outlook, from_a_stranger, from_this_machine, ports_of_kubernetes, published
 
 SSH_SAYS = "SSH-2.0"
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rackwright.checks.cluster.harness.cells import Unread, answer_of
 from rackwright.checks.cluster.harness.probe import Probe
+from rackwright.checks.cluster.harness.tool_output import Unread, answer_of
 from rackwright.remote.command import python_command
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from rackwright.checks.cluster.harness.cells import Lines, read_each_line
 from rackwright.checks.cluster.harness.probe import Place, Probe
+from rackwright.checks.cluster.harness.tool_output import Lines, read_each_line
 
 
 @dataclass(frozen=True)

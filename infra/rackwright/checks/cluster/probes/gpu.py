@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rackwright.checks.cluster.harness.cells import Row, Unread, flag, hexadecimal, integer, is_cut, lines_of, quoted, release, words
 from rackwright.checks.cluster.harness.probe import Place, Probe
+from rackwright.checks.cluster.harness.tool_output import Row, Unread, flag, hexadecimal, integer, is_cut, lines_of, quoted, release, words
 from rackwright.checks.cluster.probes.nvidia_smi import ENDS, GpuList, needs_reset, read_long, read_table
 
 _FIELDS: Final = (

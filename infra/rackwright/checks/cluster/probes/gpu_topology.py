@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from rackwright.checks.cluster.harness.cells import Unread, is_cut, lines_of, quoted
+from rackwright.checks.cluster.harness.tool_output import Unread, is_cut, lines_of, quoted
 
 _WAY: Final = re.compile(r"X|NV\d+|PIX|PXB|PHB|NODE|SYS|SOC|OK")
 """Words of the legend; SOC is what drivers before 384 printed for SYS."""

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from rackwright.checks.cluster.harness.cells import Lines, NoAnswer, Row, Unread, lines_of, quoted, read_each_line, whole_lines, words
 from rackwright.checks.cluster.harness.probe import Place, Probe
+from rackwright.checks.cluster.harness.tool_output import Lines, NoAnswer, Row, Unread, lines_of, quoted, read_each_line, whole_lines, words
 
 _MAJOR: Final = frozenset({"rocky", "almalinux", "rhel", "centos", "ol"})
 """Distributions whose minor releases replace each other with each update, so that a plan names the major release alone."""

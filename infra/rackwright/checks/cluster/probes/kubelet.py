@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import Any
 
-from rackwright.checks.cluster.harness.cells import Unread, answer_of
 from rackwright.checks.cluster.harness.probe import Place, Probe
+from rackwright.checks.cluster.harness.tool_output import Unread, answer_of
 from rackwright.remote.command import python_command
 
 

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from rackwright.checks.cluster.harness.cells import lines_of, quoted, whole_lines
 from rackwright.checks.cluster.harness.probe import Probe
+from rackwright.checks.cluster.harness.tool_output import lines_of, quoted, whole_lines
 
 _MODE: Final = re.compile(r"(\d+), *(Enabled|Disabled|\[?N/A\]?), *(Enabled|Disabled|\[?N/A\]?)")
 _GPU: Final = re.compile(r"GPU (\d+): .*\(UUID: GPU-[0-9a-f-]+\)")

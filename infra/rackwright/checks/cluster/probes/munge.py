@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from rackwright.checks.cluster.harness.cells import NoAnswer, Unread, answer_of
 from rackwright.checks.cluster.harness.probe import Place, Probe, Stage
+from rackwright.checks.cluster.harness.tool_output import NoAnswer, Unread, answer_of
 from rackwright.errors import UndeterminedError
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Interface
 from typing import Any, Final
 
-from rackwright.checks.cluster.harness.cells import Lines, read_each_line
 from rackwright.checks.cluster.harness.probe import Place, Probe, Stage, scaled
+from rackwright.checks.cluster.harness.tool_output import Lines, read_each_line
 from rackwright.errors import UndeterminedError
 
 _SENT: Final = 100

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Generic, TypeVar
 
-from rackwright.checks.cluster.harness.cells import Row, Unread, is_absent, is_cut, lines_of, quoted
+from rackwright.checks.cluster.harness.tool_output import Row, Unread, is_absent, is_cut, lines_of, quoted
 
 T = TypeVar("T")
 NONE_FOUND: Final = "No devices were found"

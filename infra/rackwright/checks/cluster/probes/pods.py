@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from rackwright.checks.cluster.harness.cells import Unread, answer_of
 from rackwright.checks.cluster.harness.probe import NodeBusy, Place, Probe, Stage
+from rackwright.checks.cluster.harness.tool_output import Unread, answer_of
 from rackwright.checks.cluster.probes.smoke import gpus_to_ask
 from rackwright.errors import UndeterminedError
 from rackwright.remote.command import python_command

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from rackwright.checks.cluster.harness.cells import Lines, Row, Unread, flag, integer, read_each_line, words
 from rackwright.checks.cluster.harness.probe import Place, Probe
+from rackwright.checks.cluster.harness.tool_output import Lines, Row, Unread, flag, integer, read_each_line, words
 from rackwright.checks.cluster.probes.slurm_states import states_of
 
 

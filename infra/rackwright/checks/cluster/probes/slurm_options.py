@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from rackwright.checks.cluster.harness.cells import Lines, lines_of, quoted, read_each_line
 from rackwright.checks.cluster.harness.probe import Probe
+from rackwright.checks.cluster.harness.tool_output import Lines, lines_of, quoted, read_each_line
 from rackwright.checks.cluster.probes.slurm import OF_CONTROLLER, expand, fields
 from rackwright.errors import UndeterminedError
 

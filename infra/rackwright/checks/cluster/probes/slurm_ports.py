@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import Final
 
-from rackwright.checks.cluster.harness.cells import Lines, Unread, answer_of, read_each_line
 from rackwright.checks.cluster.harness.probe import Place, Probe
+from rackwright.checks.cluster.harness.tool_output import Lines, Unread, answer_of, read_each_line
 
 _PORT: Final = 6817
 """SlurmctldPort of every stack (slurm.conf(5), default)."""

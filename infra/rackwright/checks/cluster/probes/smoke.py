@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from rackwright.checks.cluster.harness.cells import NoAnswer, Unread, answer_of
 from rackwright.checks.cluster.harness.probe import NodeBusy, Place, Probe, Stage
+from rackwright.checks.cluster.harness.tool_output import NoAnswer, Unread, answer_of
 from rackwright.errors import UndeterminedError
 
 if TYPE_CHECKING:  # Compute nodes look at themselves with this file, and have no reports.

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rackwright.checks.cluster.harness.cells import Row, Unread, words
 from rackwright.checks.cluster.harness.probe import Probe
+from rackwright.checks.cluster.harness.tool_output import Row, Unread, words
 from rackwright.checks.cluster.probes.nvidia_smi import ENDS, GpuList, read_long, unhealthy
 
 

@@ -9,8 +9,8 @@ from pathlib import PurePosixPath
 from types import SimpleNamespace
 from typing import Final
 
-from rackwright.checks.cluster.harness.cells import Lines, Row, Unread, answer_of, integer, quoted, read_each_line, whole_lines
 from rackwright.checks.cluster.harness.probe import Place, Probe, scaled
+from rackwright.checks.cluster.harness.tool_output import Lines, Row, Unread, answer_of, integer, quoted, read_each_line, whole_lines
 
 TYPES: Final = {"moosefs": ("fuse.mfs", "fuse"), "nfs": ("nfs4",), "fsx-lustre": ("lustre",)}
 """Types in the kernel's mount table by kind of storage."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from rackwright.checks.cluster.harness.cells import Lines, Row, Unread, is_cut, quoted
 from rackwright.checks.cluster.harness.probe import Place, Probe
+from rackwright.checks.cluster.harness.tool_output import Lines, Row, Unread, is_cut, quoted
 
 MUNGE: Final = "munge.service"
 FIREWALL: Final = "nftables.service"

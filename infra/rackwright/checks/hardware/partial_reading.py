@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from rackwright.checks.cluster.harness.cells import Unread, first_reasons, quoted, whole_lines
+from rackwright.checks.cluster.harness.tool_output import Unread, first_reasons, quoted, whole_lines
 
 T = TypeVar("T")
 UNREADABLE = (ValueError, KeyError, IndexError, TypeError, AttributeError)

@@ -16,8 +16,8 @@ import pytest
 from drivers.sshd import SshServer, served
 from support.hang import HANG_SECONDS
 
-from rackwright.drivers import ssh_client
-from rackwright.drivers.ssh_client import HostUnreachableError, LoginRefusedError, SshRoute, fingerprint, login
+from rackwright.drivers import ssh_login
+from rackwright.drivers.ssh_login import HostUnreachableError, LoginRefusedError, SshRoute, fingerprint, login
 
 _HOST_KEY = paramiko.RSAKey.generate(2048)
 
@@ -34,7 +34,7 @@ def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def route(key: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshRoute]:
     """Yield the route to a server that presents _HOST_KEY and accepts the key; no agent is used."""
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
-    monkeypatch.setattr(ssh_client, "_CONNECT", HANG_SECONDS)
+    monkeypatch.setattr(ssh_login, "_CONNECT", HANG_SECONDS)
     with served(SshServer(paramiko.RSAKey.from_private_key_file(str(key))), _HOST_KEY) as port:
         yield SshRoute("worker0", "127.0.0.1", port, "admin", fingerprint(_HOST_KEY))
 
@@ -119,7 +119,7 @@ def test_failed_tunnel_names_jump_host(route: SshRoute, key: Path) -> None:
 def test_parallel_logins_at_one_host_are_limited(route: SshRoute, key: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A login node drops some of many connections at once."""
     under_way, most = [], []
-    connect = ssh_client._connect
+    connect = ssh_login._connect
 
     def counted(*arguments: Any) -> Any:
         under_way.append(1)
@@ -133,7 +133,7 @@ def test_parallel_logins_at_one_host_are_limited(route: SshRoute, key: Path, mon
         with login(route, [key]):
             pass
 
-    monkeypatch.setattr(ssh_client, "_connect", counted)
+    monkeypatch.setattr(ssh_login, "_connect", counted)
     with ThreadPoolExecutor(20) as crowd:
         list(crowd.map(enter, range(20)))
     assert len(most) == 20 and max(most) <= 8
@@ -157,7 +157,7 @@ def test_closed_connection_prints_one_message() -> None:
 
 _ASK = """
 import sys
-from rackwright.drivers.ssh_client import HostUnreachableError, SshRoute, login
+from rackwright.drivers.ssh_login import HostUnreachableError, SshRoute, login
 try:
     with login(SshRoute("worker0", "127.0.0.1", int(sys.argv[1]), "admin", "SHA256:" + "A" * 43), []):
         pass

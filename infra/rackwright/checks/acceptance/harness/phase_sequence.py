@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from rackwright.checks.acceptance.harness import baseline, files
-from rackwright.checks.acceptance.harness.scope import Submission, absent
-from rackwright.checks.acceptance.harness.stage import Played, Stage, play
+from rackwright.checks.acceptance.harness.node_scope import Submission, absent
+from rackwright.checks.acceptance.harness.phase_run import Played, Stage, play
 from rackwright.checks.acceptance.phase import Finding, Phase
 from rackwright.inventory.reader import Inventory
 from rackwright.report.acceptance import Acceptance, PhaseReport, PhaseState

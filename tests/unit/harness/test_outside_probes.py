@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from support.programs import edit_program
 
-from rackwright.checks.cluster.harness import machine
+from rackwright.checks.cluster.harness import outside_probes
 from rackwright.errors import UndeterminedError
 from rackwright.remote.command import python_arguments
 from rackwright.remote.programs import tcp_banners
@@ -23,15 +23,15 @@ BY_GATEWAY6 = '[{"dst":"10.0.0.1","via":{"family":"inet6","host":"fe80::1"},"dev
 def test_a_refusal_is_reached_as_an_answer_is():
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-        assert machine.reached("127.0.0.1", port) == "accepts"
-    assert machine.reached("127.0.0.1", port) == "refuses"
+        assert outside_probes.reached("127.0.0.1", port) == "accepts"
+    assert outside_probes.reached("127.0.0.1", port) == "refuses"
 
 
 def test_each_port_of_kubernetes_that_is_reached_is_named(monkeypatch):
     said = {("10.0.0.1", 6443): "accepts", ("10.0.0.1", 30080): "refuses"}
-    monkeypatch.setattr(machine, "reached", lambda address, port: said.get((address, port), ""))
+    monkeypatch.setattr(outside_probes, "reached", lambda address, port: said.get((address, port), ""))
     declared = SimpleNamespace(nodes={"login0": {"address": "10.0.0.1"}, "worker0": {"address": "10.0.0.2"}})
-    found = machine.ports_of_kubernetes(declared, ["login0", "worker0"])
+    found = outside_probes.ports_of_kubernetes(declared, ["login0", "worker0"])
     assert found == {"login0": "API (6443) accepts, node port (30080) refuses", "worker0": ""}
 
 
@@ -65,12 +65,12 @@ def outside(monkeypatch):
     """This machine as a user on it sees it: who runs the checks, how it routes, what answers; and what was connected to."""
     connected = []
     declared = SimpleNamespace(nodes={"worker0": {"address": "10.0.0.1"}})
-    monkeypatch.setattr(machine, "banner", lambda address, *_: connected.append(address) or "SSH-2.0-x")
+    monkeypatch.setattr(outside_probes, "banner", lambda address, *_: connected.append(address) or "SSH-2.0-x")
 
     def look(user, route):
-        monkeypatch.setattr(machine.os, "geteuid", lambda: user)
-        monkeypatch.setattr(machine, "_route", lambda _: route)
-        return machine.from_this_machine(declared, ["worker0"]), connected
+        monkeypatch.setattr(outside_probes.os, "geteuid", lambda: user)
+        monkeypatch.setattr(outside_probes, "_route", lambda _: route)
+        return outside_probes.from_this_machine(declared, ["worker0"]), connected
 
     return look
 
@@ -92,12 +92,12 @@ def test_silence_proves_nothing_on_another_network(outside, user, route):
 
 def test_missing_route_is_no_error(monkeypatch):
     unreachable = subprocess.CompletedProcess([], 2, "", "RTNETLINK answers: Network is unreachable\n")
-    monkeypatch.setattr(machine.subprocess, "run", lambda *_, **__: unreachable)
-    assert machine._route("10.0.0.1") == ""
+    monkeypatch.setattr(outside_probes.subprocess, "run", lambda *_, **__: unreachable)
+    assert outside_probes._route("10.0.0.1") == ""
 
 
 def test_failing_ip_command_is_unknown(monkeypatch):
     refused = subprocess.CompletedProcess([], 1, "", 'Object "route" is unknown\n')
-    monkeypatch.setattr(machine.subprocess, "run", lambda *_, **__: refused)
+    monkeypatch.setattr(outside_probes.subprocess, "run", lambda *_, **__: refused)
     with pytest.raises(UndeterminedError, match="is unknown"):
-        machine._route("10.0.0.1")
+        outside_probes._route("10.0.0.1")

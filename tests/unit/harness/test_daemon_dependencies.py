@@ -10,9 +10,9 @@ import pytest
 from rackwright.catalog.checks import checks
 from rackwright.checks.cluster import probes
 from rackwright.checks.cluster.harness.compare import Expect
-from rackwright.checks.cluster.harness.judge import Judge, judge
+from rackwright.checks.cluster.harness.daemon_dependencies import CHECKS, ELSEWHERE, SuspendedUnits, cause_of
 from rackwright.checks.cluster.harness.probe import PROBES, Raw
-from rackwright.checks.cluster.probes.causes import CHECKS, ELSEWHERE, SuspendedUnits, cause_of
+from rackwright.checks.cluster.harness.pytest_plugin import Judge, judge
 from rackwright.checks.cluster.probes.munge import CREDENTIAL
 from rackwright.checks.cluster.probes.slurm import CONFIGURATION, PING
 from rackwright.checks.cluster.probes.units import UNITS

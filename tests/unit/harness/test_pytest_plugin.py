@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from rackwright.checks.cluster.harness.clock_offsets import Offset, common, narrowed, offset, sharpened
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
-from rackwright.checks.cluster.harness.judge import judge
-from rackwright.checks.cluster.harness.offsets import Offset, common, narrowed, offset, sharpened
 from rackwright.checks.cluster.harness.probe import NodeBusy, Raw
+from rackwright.checks.cluster.harness.pytest_plugin import judge
 from rackwright.errors import UndeterminedError
 from rackwright.report.verdict import Verdict
 

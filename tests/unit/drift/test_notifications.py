@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rackwright.drift import notify
+from rackwright.drift import notifications
 from rackwright.drift.difference import Category, DriftItem, Layer, LayerScan
 from rackwright.drift.document import DriftReport, State
 from rackwright.drift.history import HistoryDelta
@@ -29,7 +29,7 @@ def scan(*differences, unknown=()):
 
 
 def told(found, *, new=(), healed=(), before=None):
-    return notify.message(found, HistoryDelta(tuple(new), tuple(healed), before), PAGE)
+    return notifications.message(found, HistoryDelta(tuple(new), tuple(healed), before), PAGE)
 
 
 class TestWhatIsTold:
@@ -61,11 +61,11 @@ class TestWhatIsTold:
         assert message.state is State.UNKNOWN and "unknown: worker1, behaviour: unreachable" in message.body
 
     def test_that_no_look_ended(self):
-        message = notify.overdue("lab", timedelta(hours=30), timedelta(hours=26))
+        message = notifications.overdue("lab", timedelta(hours=30), timedelta(hours=26))
         assert "no drift scan finished for 30 h" in message.subject and "rackwright-drift-lab.timer" in message.body
 
 
-MESSAGE = notify.Message("lab", State.DRIFTED, "rackwright: lab: drifted", "worker0\npage")
+MESSAGE = notifications.Message("lab", State.DRIFTED, "rackwright: lab: drifted", "worker0\npage")
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def mail():
 class TestHowItIsTold:
     def test_by_mail(self, mail):
         server, letters = mail
-        assert notify.send(MESSAGE, notify.Channels(mail_to=("ops@example.org", "b@example.org"), mail_server=server)) == []
+        assert notifications.send(MESSAGE, notifications.Channels(mail_to=("ops@example.org", "b@example.org"), mail_server=server)) == []
         assert "To: ops@example.org, b@example.org" in letters[0] and "Subject: rackwright: lab: drifted" in letters[0]
         assert "worker0" in letters[0]
         assert "\nDate: " in letters[0] and re.search(r"\nMessage-ID: <[^>]+@example\.org>", letters[0])
@@ -128,26 +128,28 @@ class TestHowItIsTold:
     def test_by_webhook(self, webhook, tmp_path):
         address, posted = webhook
         (tmp_path / "hook").write_text(f"{address}/services/secret\n")
-        assert notify.send(MESSAGE, notify.Channels(webhook_url_file=tmp_path / "hook")) == []
+        assert notifications.send(MESSAGE, notifications.Channels(webhook_url_file=tmp_path / "hook")) == []
         assert posted == [{"text": "rackwright: lab: drifted\nworker0\npage", "stack": "lab", "state": "drifted"}]
 
     def test_by_a_command_of_ones_own(self, tmp_path):
         command = ("sh", "-c", f'{{ echo "$RACKWRIGHT_STACK $RACKWRIGHT_DRIFT_STATE"; cat; }} > {tmp_path}/told')
-        assert notify.send(MESSAGE, notify.Channels(command=command)) == []
+        assert notifications.send(MESSAGE, notifications.Channels(command=command)) == []
         assert (tmp_path / "told").read_text() == "lab drifted\nrackwright: lab: drifted\nworker0\npage\n"
 
     def test_a_way_that_fails_is_named_and_the_others_are_taken(self, webhook, tmp_path):
         address, posted = webhook
         (tmp_path / "hook").write_text(f"{address}/services/secret")
-        channels = notify.Channels(mail_to=("a@b.c",), mail_server="127.0.0.1:1", webhook_url_file=tmp_path / "hook", command=("false",))
-        wrong = notify.send(MESSAGE, channels)
+        channels = notifications.Channels(
+            mail_to=("a@b.c",), mail_server="127.0.0.1:1", webhook_url_file=tmp_path / "hook", command=("false",)
+        )
+        wrong = notifications.send(MESSAGE, channels)
         assert [line.split(":")[0] for line in wrong] == ["mail notification failed", "command notification failed"] and len(posted) == 1
 
     @pytest.mark.parametrize("held", ["{}/services/secret-wrong", "services/secret", "ftp://services/secret"])
     def test_where_a_webhook_is_stays_a_secret_also_when_it_fails(self, webhook, tmp_path, held):
         (tmp_path / "hook").write_text(held.format(webhook[0]))
-        (only,) = notify.send(MESSAGE, notify.Channels(webhook_url_file=tmp_path / "hook"))
+        (only,) = notifications.send(MESSAGE, notifications.Channels(webhook_url_file=tmp_path / "hook"))
         assert "webhook notification failed" in only and "secret" not in only
 
     def test_nobody_is_told_where_nobody_is_named(self):
-        assert notify.send(MESSAGE, notify.Channels()) == []
+        assert notifications.send(MESSAGE, notifications.Channels()) == []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rackwright.drivers import ssh
+from rackwright.drivers import ssh_connections
 from rackwright.inventory import paths
 
 CONFIG = "# Stack rack\nHost login0\n  HostName 10.0.0.1\n\n" + "".join(
@@ -39,8 +39,8 @@ def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nodes:
     """A login node with two hundred workers behind it."""
     nodes = Nodes()
     monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path))
-    monkeypatch.setattr(ssh, "_attempt", nodes.attempt)
-    monkeypatch.setattr(ssh, "slowness", lambda: 1)
+    monkeypatch.setattr(ssh_connections, "_attempt", nodes.attempt)
+    monkeypatch.setattr(ssh_connections, "slowness", lambda: 1)
     paths.ssh_config("rack").parent.mkdir()
     paths.ssh_config("rack").write_text(CONFIG)
     return nodes
@@ -48,7 +48,7 @@ def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nodes:
 
 def reach(*names: str) -> dict[str, str]:
     """Try to reach these."""
-    return asyncio.run(ssh.connect_all("rack", names, within=0.1))
+    return asyncio.run(ssh_connections.connect_all("rack", names, within=0.1))
 
 
 def test_the_login_node_is_reached_before_anybody_behind_it(nodes: Nodes) -> None:
@@ -84,21 +84,21 @@ def test_without_a_configuration_everybody_is_asked_directly(nodes: Nodes) -> No
 
 def test_slow_machine_waits_longer(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
     nodes.dead = {"login0"}
-    monkeypatch.setattr(ssh, "slowness", lambda: 20)
-    assert asyncio.run(ssh.connect_all("rack", ["login0"], within=0.05)) == {"login0": "no response over SSH; tried for 1 s"}
+    monkeypatch.setattr(ssh_connections, "slowness", lambda: 20)
+    assert asyncio.run(ssh_connections.connect_all("rack", ["login0"], within=0.05)) == {"login0": "no response over SSH; tried for 1 s"}
 
 
 class TestCause:
     """What is known of a node that does not answer ends the wait for it."""
 
     def test_node_that_cannot_answer_is_not_waited_for(self, nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(ssh, "_BETWEEN_CAUSES", 0.0)
+        monkeypatch.setattr(ssh_connections, "_BETWEEN_CAUSES", 0.0)
         nodes.dead = {"login0"}
 
         async def cause(name: str, last: bool) -> str | None:
             return None if last else f"container {name} exited with status 255"
 
-        found = asyncio.run(ssh.connect_all("rack", ["login0"], within=60, cause=cause))
+        found = asyncio.run(ssh_connections.connect_all("rack", ["login0"], within=60, cause=cause))
         assert found == {"login0": "container login0 exited with status 255"}
 
     def test_refusal_is_asked_for_at_the_end_only(self, nodes: Nodes) -> None:
@@ -109,7 +109,9 @@ class TestCause:
             calls.append(last)
             return "sshd refused the session" if last else None
 
-        assert asyncio.run(ssh.connect_all("rack", ["login0"], within=0.2, cause=cause)) == {"login0": "sshd refused the session"}
+        assert asyncio.run(ssh_connections.connect_all("rack", ["login0"], within=0.2, cause=cause)) == {
+            "login0": "sshd refused the session"
+        }
         assert calls == [True]
 
 
@@ -118,14 +120,14 @@ def test_failed_login_closes_its_master(tmp_path: Path, monkeypatch: pytest.Monk
     """Over the master of a login that PAM refused, every later session is refused, too."""
     ended: list[str] = []
 
-    async def run(argv: list[str], **_: object) -> ssh.CompletedProcess:
-        return ssh.CompletedProcess(tuple(argv), status, "", "")
+    async def run(argv: list[str], **_: object) -> ssh_connections.CompletedProcess:
+        return ssh_connections.CompletedProcess(tuple(argv), status, "", "")
 
     async def close(_: str, name: str) -> None:
         ended.append(name)
 
     monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path))
-    monkeypatch.setattr(ssh, "run", run)
-    monkeypatch.setattr(ssh, "close", close)
-    asyncio.run(ssh._attempt("rack", "login0", 1.0))
+    monkeypatch.setattr(ssh_connections, "run", run)
+    monkeypatch.setattr(ssh_connections, "close", close)
+    asyncio.run(ssh_connections._attempt("rack", "login0", 1.0))
     assert ended == (["login0"] if closed else [])

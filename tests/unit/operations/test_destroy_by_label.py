@@ -10,7 +10,7 @@ import pytest
 from rackwright.drivers import inotify_limits, podman
 from rackwright.errors import InputError, UndeterminedError
 from rackwright.inventory import paths
-from rackwright.operations import sweep
+from rackwright.operations import destroy_by_label
 
 
 @pytest.fixture
@@ -28,22 +28,26 @@ def forgotten(monkeypatch: pytest.MonkeyPatch, lab: str) -> list[str]:
 
 
 def test_sweep_deletes_containers_limit_and_folder(forgotten: list[str], lab: str) -> None:
-    assert sweep.sweep_lab(lab) == ["container lab-login0", "folder lab of the state directory"]
+    assert destroy_by_label.sweep_lab(lab) == ["container lab-login0", "folder lab of the state directory"]
     assert forgotten == ["lab"] and not paths.folder(lab).exists()
-    assert sweep.sweep_lab(lab) == ["container lab-login0"]
+    assert destroy_by_label.sweep_lab(lab) == ["container lab-login0"]
 
 
 def test_sweep_without_podman_is_undetermined(forgotten: list[str], lab: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(UndeterminedError, match="podman is not installed"):
-        sweep.sweep_lab(lab)
+        destroy_by_label.sweep_lab(lab)
     assert forgotten == [] and paths.folder(lab).exists()
 
 
 def test_region_is_of_stacks_on_aws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert (sweep.aws_region("aws-budget"), sweep.aws_region("lab"), sweep.aws_region("no-such-stack")) == ("us-east-1", None, None)
+    assert (
+        destroy_by_label.aws_region("aws-budget"),
+        destroy_by_label.aws_region("lab"),
+        destroy_by_label.aws_region("no-such-stack"),
+    ) == ("us-east-1", None, None)
     file = tmp_path / "Pulumi.mine.yaml"
     file.write_text(paths.stack_file("aws-budget").read_text(encoding="utf-8").replace(" region: us-east-1", " regin: us-east-1"))
     monkeypatch.setattr(paths, "stack_file", lambda stack: file)
     with pytest.raises(InputError, match="target aws has no `region`"):
-        sweep.aws_region("mine")
+        destroy_by_label.aws_region("mine")

@@ -8,8 +8,8 @@ from typing import Any
 
 from rackwright.checks.cluster.harness.gather import Gathering
 from rackwright.checks.cluster.harness.probe import Probe, Raw
-from rackwright.checks.hardware.questions import QUESTIONS
-from rackwright.checks.hardware.reading import Partly
+from rackwright.checks.hardware.commands import QUESTIONS
+from rackwright.checks.hardware.partial_reading import Partly
 from rackwright.errors import UndeterminedError
 from rackwright.inventory.reader import Inventory
 from rackwright.report.hardware.document import Seen

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from rackwright.checks.cluster.harness.cells import NoAnswer, Unread
+from rackwright.checks.cluster.harness.tool_output import NoAnswer, Unread
 from rackwright.checks.cluster.harness.transport import local_slowness
 from rackwright.errors import UndeterminedError
 from rackwright.inventory.reader import Inventory

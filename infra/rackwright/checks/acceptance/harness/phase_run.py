@@ -11,7 +11,7 @@ from typing import Any, Final
 from rackwright.checks.acceptance.harness import files
 from rackwright.checks.acceptance.harness.launcher import Launcher
 from rackwright.checks.acceptance.harness.launchers import launcher
-from rackwright.checks.acceptance.harness.scope import Submission, idle
+from rackwright.checks.acceptance.harness.node_scope import Submission, idle
 from rackwright.checks.acceptance.harness.submitter import Asking
 from rackwright.checks.acceptance.phase import Finding, Job, Output, Phase, Scope
 from rackwright.checks.cluster.harness.probe import Raw

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rackwright.drift import notify
+from rackwright.drift import notifications
 from rackwright.drift.document import DriftReport
 from rackwright.errors import InputError
 from rackwright.model.drift import DriftPolicy, Notify
@@ -23,9 +23,9 @@ def policy(stack: str) -> DriftPolicy:
     return judged.loaded.cluster.drift
 
 
-def send(message: notify.Message | None, found: DriftPolicy) -> list[str]:
+def send(message: notifications.Message | None, found: DriftPolicy) -> list[str]:
     """Send the message, if there is one, over every configured channel; return the failures."""
-    return notify.send(message, _channels(found.notify)) if message else []
+    return notifications.send(message, _channels(found.notify)) if message else []
 
 
 def write_metrics(found: DriftReport, policy: DriftPolicy) -> list[str]:
@@ -42,9 +42,9 @@ def write_metrics(found: DriftReport, policy: DriftPolicy) -> list[str]:
     return []
 
 
-def _channels(found: Notify) -> notify.Channels:
+def _channels(found: Notify) -> notifications.Channels:
     mail = found.mail
-    return notify.Channels(
+    return notifications.Channels(
         mail_to=mail.to if mail else (),
         mail_from=(mail.sender or "") if mail else "",
         mail_server=mail.smarthost if mail else "localhost",
