@@ -7,6 +7,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -66,11 +67,12 @@ def imported(module: Path) -> Iterator[str]:
             yield node.module.partition(".")[0]
 
 
-def own_names() -> set[str]:
+@cache
+def own_names() -> frozenset[str]:
     """Return the packages of this checkout, as pytest's `pythonpath` makes them importable, and `home`, which the shim loads by path."""
     settings = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
     folders = settings["tool"]["pytest"]["ini_options"]["pythonpath"]
-    return {"home"} | {path.parent.name for folder in folders for path in (CHECKOUT / folder).glob("*/__init__.py")}
+    return frozenset({"home"}) | {path.parent.name for folder in folders for path in (CHECKOUT / folder).glob("*/__init__.py")}
 
 
 @pytest.mark.parametrize("folder", RUNTIME)
