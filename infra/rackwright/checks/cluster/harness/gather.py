@@ -1,4 +1,4 @@
-"""Asks all nodes at once, one round each, and holds the answers. Starts before the checks are collected: both take their time together."""
+"""Gathering: connects to all nodes in parallel, runs their probes and holds the results. It starts before pytest collects the checks."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from rackwright.inventory.concurrency import max_parallel
 from rackwright.inventory.reader import Inventory
 
 ROUND_LIMIT: Final = 10.0
-"""Seconds a node has for the questions of one passive round; with connecting, a dead node is known within 15 s."""
+"""Time limit of the passive probes of one round, in seconds. With the connect time-out, a dead node is known within 15 s."""
 _ROUNDS: Final = 3
-"""Rounds that a slow node gets for the questions of a stage. A job that was begun is begun no second time."""
+"""Maximum number of rounds of a stage on a slow node. A job that has started is not started again."""
 _AT_ONCE: Final = 48
-"""Connections worked on at a time."""
+"""Number of connections that are handled in parallel."""
 _FIRST: Final = 3.0
-"""Seconds for which the others wait for the connection to the entry, through which they all go: each of them would make one."""
+"""Seconds to wait for the connection to the entry node. All other connections use it; without it, each would open its own."""
 
 
 @dataclass
 class _Round:
-    """The questions of one stage to one node."""
+    """One round: the probes of one stage on one node, sent over one connection."""
 
     done: threading.Event
     answers: dict[str, Raw]
@@ -37,28 +37,28 @@ class _Round:
 
 @dataclass
 class _View:
-    """What one outlook came to."""
+    """The result of one outlook."""
 
     done: threading.Event
     looked: Looked = field(default_factory=lambda: Looked({}, 0.0, "it has not been looked at"))
 
 
 class Suspensions(Protocol):
-    """What answers tell of suspended units, and the questions to other nodes that these keep from being answered."""
+    """Suspended units that results report, and the probes on other nodes that wait for these units."""
 
     source: str
-    """Name of the question on units, which a node is asked first."""
+    """Name of the probe of units. It is the first in each round."""
 
     def tell(self, node: str, question: str, answer: Raw) -> None:
-        """Note what an answer tells."""
+        """Record the suspended units of a result."""
 
     def holding(self, node: str, question: str) -> str:
-        """Return the suspended unit, with its node, that a question to a node waits for; empty where there is none."""
+        """Return the suspended unit, with its node, that a probe on a node waits for; empty where there is none."""
 
 
 @dataclass(frozen=True)
 class _Where:
-    """A node as a question's command sees it."""
+    """The place where a probe runs: a node, the plan and the results of earlier probes."""
 
     node: Mapping[str, Any]
     declared: Inventory
@@ -72,7 +72,7 @@ class _Where:
 
 
 class Gathering:
-    """All answers of one run. Asking for one waits until its node's round is over."""
+    """All results of one run. Reading a result waits until the round of its node has ended."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class Gathering:
         self._turns = threading.Semaphore(max_parallel(declared.target, _AT_ONCE))
 
     def start(self) -> None:
-        """Send all rounds; returns at once."""
+        """Start all rounds and return at once."""
         threading.Thread(target=self._open_entry, daemon=True, name="entry").start()
         for outlook in self._outlooks.values():
             threading.Thread(target=self._look, args=(outlook,), daemon=True, name=outlook.name).start()
@@ -110,11 +110,11 @@ class Gathering:
             threading.Thread(target=self._run, args=(name, stage, probes), daemon=True, name=f"{name}/{stage.name}").start()
 
     def place(self, node: str) -> Place:
-        """A node as a question's command sees it."""
+        """Return the place for the commands of probes on a node."""
         return _Where(self._declared.nodes[node], self._declared, self)
 
     def raw(self, probe: Probe[Any], node: str) -> Raw:
-        """The answer as it came."""
+        """Wait for the round and return the raw result."""
         asked = self._rounds.get((node, probe.stage))
         if asked is None:
             raise UndeterminedError(f"{node} was not queried for {probe.name}")
@@ -122,11 +122,11 @@ class Gathering:
         return asked.answers[probe.name]
 
     def answer(self, probe: Probe[Any], node: str) -> Any:
-        """The answer as data; raises UndeterminedError where there is none."""
+        """Wait for the round and return the parsed result. Raise UndeterminedError where there is none."""
         return probe.read(self.raw(probe, node))
 
     def seen(self, outlook: Outlook, node: str) -> str:
-        """What answered from that node; empty if refused. Raises UndeterminedError where the look failed or nothing came in time."""
+        """Return what responded on the node; empty if it refused. Raise UndeterminedError where the outlook failed or timed out."""
         if outlook.name not in self._views:
             raise UndeterminedError(f"{outlook.name} was not probed")
         view = self._views[outlook.name]
@@ -141,16 +141,16 @@ class Gathering:
         return str(answer)
 
     def tell(self, node: str, command: Callable[[Place], str]) -> None:
-        """Have a node do something of which nobody waits for the answer's meaning."""
+        """Run a command on a node and ignore its output."""
         backend = BoundedSsh(node, self._ssh_config, become=self._declared.needs_sudo(node))
         ask_node(backend, [("told", command(self.place(node)), ROUND_LIMIT)], ROUND_LIMIT)
 
     def speaks(self, node: str) -> bool:
-        """Whether the node answers; waits until it has begun to, or its connection has failed."""
+        """Wait until the node has sent its first line or its connection has failed. Return whether it responds."""
         return node in self._heard and self._heard[node].wait() and node not in self._silent
 
     def _why_silent(self, node: str) -> str:
-        """Why a node does not answer, as its first round found it."""
+        """Return why a node does not respond, according to its first round."""
         first = self._rounds.get((node, Stage.LOOK))
         return (
             next((raw.trouble for raw in first.answers.values() if raw.trouble), f"{node} does not answer")
@@ -159,7 +159,7 @@ class Gathering:
         )
 
     def _open_entry(self) -> None:
-        """Let the others go where the entry's connection stands already, or where there is no entry to go through."""
+        """Start the other connections once the connection to the entry node is open, or where there is no entry node."""
         entries = self._declared.members("@entry")
         if not entries or BoundedSsh(entries[0], self._ssh_config).connected:
             self._entry_open.set()
@@ -182,7 +182,7 @@ class Gathering:
             mine.answers |= self._ask(name, probes, 1 if stage is Stage.JOBS else _ROUNDS)
         except UndeterminedError as error:
             mine.answers |= {probe.name: Raw(trouble=str(error)) for probe in probes}
-        except Exception as error:  # whatever goes wrong here must not leave a check waiting
+        except Exception as error:  # any exception: a check that waits for this round must end
             mine.answers |= {probe.name: Raw(trouble=f"{name} could not be asked: {error!r}") for probe in probes}
         finally:
             mine.done.set()
@@ -191,14 +191,14 @@ class Gathering:
                 self._hear(name)
 
     def _hear(self, name: str) -> None:
-        """A node has begun to answer, or never will."""
+        """Mark a node as connected or as failed."""
         if name in self._heard:
             self._heard[name].set()
         if name in self._declared.members("@entry")[:1]:
             self._entry_open.set()
 
     def _known(self, name: str, probes: Sequence[Probe[Any]]) -> Known:
-        """What is known of units while this node answers: its own, which it looks at itself, and those of other nodes."""
+        """Return what is known of units during a round: units of the node from its own results, units of other nodes from theirs."""
         needs = {probe.name: probe.needs for probe in probes if probe.needs}
         if self._suspensions is None:
             return Known(needs)

@@ -1,4 +1,4 @@
-"""One run of the checks: invalidate the report, ask the nodes, collect and judge, put the report on record."""
+"""One run of the checks: invalidate the old report, run the probes, run the checks, write the new report."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _UNUSED: Final = (
     *("cacheprovider", "doctest", "junitxml", "pastebin", "terminal", "unittest", "faulthandler"),
     *("stepwise", "logging", "legacypath"),
 )
-"""Plugins of pytest that a run has no use for and that cost time to set up."""
+"""Plugins of pytest that a run does not use and that slow down its start."""
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run; the exit code is 0 as declared, 1 not as declared, 2 bad input, 3 could not tell."""
+    """Run the checks. Return 0 if the cluster is as declared, 1 if it differs, 2 for bad input, 3 if a result is unknown."""
     chosen = _arguments(argv)
     try:
         declared = load(chosen.inventory)
@@ -72,7 +72,7 @@ def _owed(declared: Inventory, chosen: argparse.Namespace) -> Manifest:
 
 
 def run(declared: Inventory, owed: Manifest, chosen: argparse.Namespace) -> Report:
-    """One run of what is owed, with the report on record at its start (all unknown) and at its end."""
+    """Run the owed checks. Write the report at the start, with all results unknown, and at the end."""
     started, clock = datetime.now(UTC), time.monotonic()
     folder = chosen.results.parent
     write_json(invalidate(declared, owed, started), folder)
@@ -93,29 +93,29 @@ def run(declared: Inventory, owed: Manifest, chosen: argparse.Namespace) -> Repo
 
 @dataclass
 class _Judged:
-    """What the checks came to, however their run ended."""
+    """Results of the checks, also where their run was interrupted."""
 
     results: Mapping[str, Result] = field(default_factory=dict)
     broken: Mapping[str, str] = field(default_factory=dict)
-    """Why a file of checks, by subject, or a check, by key, could not be collected."""
+    """Reason why a file of checks, by subject, or a check, by key, could not be collected."""
     ending: str = "before it began"
 
     def why_missing(self, key: str) -> str:
-        """Why a check that was owed has no result."""
+        """Return why a check that was owed has no result."""
         return (
             self.broken.get(key) or self.broken.get(key.partition(".")[0]) or f"did not run: the run of the checks ended with {self.ending}"
         )
 
 
 def _judge(declared: Inventory, owed: Manifest, gathering: Gathering, chosen: argparse.Namespace, judged: _Judged) -> None:
-    """Collect and run the checks. Importing pytest takes a third of a second, in which the nodes already work on their answers."""
+    """Collect and run the checks. Importing pytest takes a third of a second, during which the probes already run on the nodes."""
     import pytest
 
     from rackwright.checks.cluster.harness.pytest_plugin import PLUGIN, Judge
     from rackwright.checks.cluster.harness.tidy import tidy
 
     for name in [name for name in os.environ if name.startswith("PYTEST_")]:
-        del os.environ[name]  # PYTEST_ADDOPTS of somebody's shell must not choose which checks run
+        del os.environ[name]  # PYTEST_ADDOPTS of the user's shell must not select the checks
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     home = chosen.inventory.parent
     redact = redactor(home / "secrets.yml", home / "id_ed25519")
@@ -129,13 +129,13 @@ def _judge(declared: Inventory, owed: Manifest, gathering: Gathering, chosen: ar
 
 
 class _Registering:
-    """Registers the judge under its name, by which the fixtures look for it."""
+    """Plugin that registers the judge under the name that the fixtures use."""
 
     def __init__(self, name: str, plugin: object) -> None:
         self._name, self._plugin = name, plugin
 
     def pytest_configure(self, config: Any) -> None:
-        """As soon as there is a configuration."""
+        """Register the judge as soon as pytest has a configuration."""
         config.pluginmanager.register(self._plugin, self._name)
 
 
@@ -146,17 +146,17 @@ def _pytest_arguments(more: Sequence[str]) -> list[str]:
 
 
 def _questions(owed: Manifest) -> tuple[list[Probe[Any]], list[Outlook]]:
-    """What must be asked for the checks of a run."""
+    """Return the probes and outlooks that the checks of a run need."""
     probes.load()
     keys = {item.spec.key for item in owed.expected.values()}
     kinds = {item.spec.kind for item in owed.expected.values()}
     stages = {Kind.PASSIVE: {Stage.LOOK, Stage.LOOK_AGAIN}, Kind.JOB: {Stage.JOBS, Stage.AFTER_JOBS}}
     wanted = {stage for kind in kinds for stage in stages[kind]}
-    # The clock tells which nodes speak at all: jobs are sent to no others.
+    # The probe of the clock shows which nodes respond. Jobs are sent only to these.
     asked = [probe for probe in PROBES.values() if probe.stage in wanted or probe is CLOCK]
     return asked, [one for one in OUTLOOKS.values() if keys.intersection(one.serves)]
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    """Asked to end: leave through the same door as Ctrl-C, so that what is known is put on record."""
+    """Exit on SIGTERM in the same way as on Ctrl-C, so that the results so far are written."""
     raise KeyboardInterrupt
