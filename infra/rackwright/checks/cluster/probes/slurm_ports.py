@@ -1,4 +1,4 @@
-"""Whether a node reaches the ports of the Slurm controllers: what `scontrol ping` calls DOWN may be a time-out."""
+"""Probe of TCP connections from a node to the Slurm controllers: a controller that `scontrol ping` reports as DOWN may have timed out."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ for controller in controllers:
 
 
 def parse_controller_ports(text: str) -> Lines[str | Unread]:
-    """Return by controller whether its port accepts; Unread for a time-out.
+    """Return whether the port of each controller accepts connections, by controller; Unread for a time-out.
 
     >>> parse_controller_ports("login0|accepts\\nlogin1|refused\\n")
     {'login0': 'accepts', 'login1': 'refused'}
