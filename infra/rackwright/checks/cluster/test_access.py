@@ -1,4 +1,4 @@
-"""The jump host alone answers from outside: probed from outside, next to a control that does answer."""
+"""Only the published port of the jump host is reachable from outside. Each probe is compared with a connection that succeeds."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from rackwright.checks.cluster.probes.kubernetes import DNS, HEALTH, OBJECTS, PO
 from rackwright.errors import UndeterminedError
 
 DAY = 86400
-"""Seconds."""
+"""Seconds of a day."""
 PARTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
 

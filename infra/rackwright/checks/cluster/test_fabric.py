@@ -83,7 +83,7 @@ def counted(ask: Ask, observer: str, comparison: Comparison) -> dict[End, Any]:
 
 @pytest.fixture
 def uncounted(ask: Ask, observer: str, comparison: Comparison) -> dict[End, str]:
-    """Return the ends of cables whose error counters could not be read, with the line that says so."""
+    """Return the ends of cables whose error counters could not be read, with the line that reports it."""
     return {comparison.live.end(port): line for port, line in ask(COUNTERS, of=observer).unread(comparison.live.links).items()}
 
 

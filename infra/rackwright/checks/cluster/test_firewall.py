@@ -87,7 +87,7 @@ def test_metadata_service_restricted(ask: Ask, expect: Expect) -> None:
     found = ask(METADATA_SERVICE)
     if set(found.values()) == {"silent"}:
         raise UndeterminedError("the metadata service does not answer, not even to root")
-    if found["nobody"] == "silent":  # the rule of the plan rejects, so that a time-out is none of its refusals
+    if found["nobody"] == "silent":  # the planned rule rejects, so that a time-out is not its refusal
         raise UndeterminedError("the metadata service did not answer `nobody` in time: neither a refusal nor an answer")
     expect(f"nobody: {found['nobody']}", "nobody: refused")
 

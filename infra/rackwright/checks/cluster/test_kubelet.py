@@ -109,7 +109,7 @@ def _running(ask: Ask, node: Record, cluster: Record) -> Any:
 
 
 def _as_said(written: Any, running: Any) -> Any:
-    """Return the running value of each setting that the file has; other keys of a table are the kubelet's defaults."""
+    """Return the running value of each setting in the file. Other keys of a table are defaults of the kubelet."""
     if isinstance(written, dict) and isinstance(running, dict):
         return {key: _as_said(value, running.get(key, "none")) for key, value in written.items()}
     return running

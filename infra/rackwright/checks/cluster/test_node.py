@@ -25,7 +25,7 @@ from rackwright.checks.cluster.probes.identity import (
 from rackwright.checks.cluster.probes.neighbours import REACHES, WAYS, Reach
 from rackwright.errors import UndeterminedError
 
-if TYPE_CHECKING:  # The health check on a node has no such module.
+if TYPE_CHECKING:  # the health check on a node has no such module
     from rackwright.checks.cluster.harness.clock_offsets import Offset
     from rackwright.checks.cluster.harness.pytest_plugin import Judge
 
@@ -37,7 +37,7 @@ def test_ssh_latency(node: Record, cluster: Record, raw: Ask, members: Members, 
         raise UndeterminedError(raw(CLOCK).trouble)
     mine = took.pop(node.name)
     others = sorted(took.values()) or [0.0]
-    # Nodes of a lab share the control machine's cores, so that many are slow by chance; separate machines are not.
+    # Nodes of a lab share the control machine's cores, so that many are slow by chance. Separate machines are not.
     beside = 2 * others[(len(others) - 1) * 3 // 4] if cluster.target == "lab" else others[0]
     allowed = limit + beside
     expect(f"{mine:.1f} s", f"at most {allowed:.1f} s", holds=mine <= allowed)
@@ -102,7 +102,7 @@ def test_clock_synchronized(
     node: Record, ask: Ask, clocks: Mapping[str, Offset], common_clock: float, expect: Expect, limit: float
 ) -> None:
     """Munge rejects credentials with another time; make, logs and leases fail at smaller offsets."""
-    ask(CLOCK)  # a node that did not answer is unknown, and not part of the median
+    ask(CLOCK)  # a node that did not respond is unknown, and not part of the median
     mine = clocks[node.name]
     apart, unsure = abs(mine.seconds - common_clock), mine.uncertainty
     if abs(apart - limit) < unsure and apart + unsure > limit:
@@ -170,9 +170,9 @@ def test_neighbours_reachable(node: Record, ask: Ask, expect: Expect) -> None:
 
 
 def is_neighbours_fault(reach: Reach, mine: Mapping[str, Reach], ask: Ask) -> bool:
-    """Return whether a neighbour that does not reply reaches nobody on that network either: its own check reports it.
+    """Return whether a neighbour that does not reply has no replies on that network either. Its own check then reports the fault.
 
-    A node that itself gets no reply there is at fault, or as much at fault.
+    If this node has no replies there either, the fault is its own, or one of both nodes.
     """
     if not any(other.answered for other in mine.values() if other.network == reach.network):
         return False
@@ -211,7 +211,7 @@ def test_no_reboot_required(ask: Ask, expect: Expect) -> None:
 
 
 def _above(systems: Iterable[Any], limit: float) -> list[str | Unread]:
-    """Return the file systems above the limit, and those of which that is unknown."""
+    """Return the file systems above the limit, and those whose usage is unknown."""
     return [one.used if isinstance(one.used, Unread) else f"{one.mount} {one.used} %" for one in systems if not _fits(one, limit)]
 
 

@@ -16,10 +16,10 @@ AGENTS = {
     "calico": ("calico-system", "k8s-app", "calico-node"),
     "cilium": ("kube-system", "k8s-app", "cilium"),
 }
-"""Namespace and label of what runs on each node (Calico's and Cilium's own manifests)."""
+"""Namespace and label of the agent's pods (Calico's and Cilium's own manifests)."""
 CONFLIST = "10-rackwright.conflist"
 VNI, PORT = 1, 8472
-"""flannel's, on Linux (backends.md, VXLAN)."""
+"""VNI and UDP port of flannel's tunnel on Linux (backends.md, VXLAN)."""
 
 
 def test_agent_runs(node: Record, cluster: Record, ask: Ask, expect: Expect) -> None:
@@ -84,7 +84,7 @@ def test_mtu_matches_plan(node: Record, cluster: Record, ask: Ask, expect: Expec
         raise UndeterminedError(f"no interface has {node.address}")
     wanted = {"between nodes": planned.node_mtu, "flannel": planned.mtu}
     shown = {"between nodes": found.mtus[own], "flannel": found.mtu}
-    for interface in (TUNNEL, BRIDGE):  # The bridge comes with the first pod.
+    for interface in (TUNNEL, BRIDGE):  # the bridge is created with the first pod
         if interface in found.mtus:
             wanted[interface], shown[interface] = planned.mtu, found.mtus[interface]
     larger = shown["between nodes"] >= planned.node_mtu

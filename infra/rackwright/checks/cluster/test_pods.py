@@ -17,7 +17,7 @@ from rackwright.errors import UndeterminedError
 
 @pytest.fixture
 def pods(ask: Ask, members: Members) -> Pods:
-    """Return the pods that ran."""
+    """Return the results of the smoke run."""
     found: Pods = ask(PODS, of=members("@control")[0])
     return found
 
@@ -153,7 +153,7 @@ def test_policies_hold(pods: Pods, expect: Expect) -> None:
     if wrong:
         raise UndeterminedError(f"no command could run in the pod: {wrong[0]}")
     said: dict[str, str | Unread] = {what: "answered" if one["rc"] == 0 else "no answer" for what, one in found.items()}
-    for what in ("inside", "names"):  # where silence is hoped for, a time-out is how a filter refuses
+    for what in ("inside", "names"):  # for `in` and `out`, a time-out is the refusal of a filter that drops
         if isinstance(told(found[what]).answer, Unread):
             said[what] = told(found[what]).answer
     expect(said, {"inside": "answered", "names": "answered", "in": "no answer", "out": "no answer"})
@@ -193,14 +193,14 @@ def _devices(part: Mapping[str, Any]) -> Any:
 
 
 def _why_not(pod: Mapping[str, Any], what: str = "does not run") -> str | Unread:
-    """Return why a pod did not run; Unread where it was on its way when the time was up and nobody gave a reason."""
+    """Return why a pod did not run; Unread where it was still starting at the time limit, without a reason."""
     if not pod["why"] and pod["phase"] in ("Pending", "Running"):
         return NoAnswer("its pod", f"{pod['phase']} after {pod.get('seconds', 0)} s, and nobody gives a reason")
     return f"{what}: {pod['why'] or pod['phase']}"
 
 
 def _missed(calls: Mapping[str, Any]) -> str | Unread:
-    """Return who answered and what went wrong at last, or why that is unknown."""
+    """Return which pods responded and the last error, or why that is unknown."""
     found = ", ".join(calls["found"]) or "no pod"
     said = answer_of(f"beside {found}", calls["said"])
     return said if isinstance(said, Unread) else f"{found}; {said}"
@@ -214,5 +214,5 @@ def _log(part: Mapping[str, Any]) -> str:
 
 
 def _admission(one: Mapping[str, Any], words: str) -> str:
-    """Return the API's answer to a pod: accepted, refused with the expected reason, or refused for another."""
+    """Return the response of the API server to a pod: accepted, refused with the expected reason, or refused for another."""
     return "accepted" if one["taken"] else "refused" if words in one["said"] else f"refused for another reason: {one['said']}"

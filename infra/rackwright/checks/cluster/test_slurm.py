@@ -24,7 +24,7 @@ from rackwright.errors import UndeterminedError
 
 HEALTH = "/usr/local/sbin/rackwright-node-health"
 MESSAGE_TIMEOUT = 10
-"""Seconds after which scontrol gives an answer up (slurm.conf(5), MessageTimeout, default); a controller that refuses is DOWN at once."""
+"""Seconds after which scontrol times out (slurm.conf(5), MessageTimeout, default). A controller that refuses is DOWN at once."""
 
 
 def test_controller_runs(ask: Ask, expect: Expect) -> None:
@@ -155,7 +155,7 @@ def test_gpu_tres_tracked(ask: Ask, expect: Expect) -> None:
 
 
 def _why_down(host: str, ask: Ask, raw: Ask) -> bool | Unread:
-    """Return False for a controller that refuses, and why that is unknown where scontrol or its connection timed out."""
+    """Return False for a controller that refuses connections. Return why that is unknown where scontrol or its connection timed out."""
     port = ask(CONTROLLER_PORTS).at(host)
     if isinstance(port, Unread):
         return port

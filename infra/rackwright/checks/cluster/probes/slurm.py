@@ -138,7 +138,7 @@ def parse_gres(text: str) -> dict[str, int]:
 
 
 def fields(line: str) -> dict[str, str]:
-    """Return the `Key=value` pairs of a one-line record whose values have no spaces. Of a repeated key, as in free text, the first counts."""
+    """Return the `Key=value` pairs of a one-line record whose values have no spaces. Of a repeated key, as in free text, keep the first."""
     found: dict[str, str] = {}
     for word in line.split():
         key, mark, value = word.partition("=")

@@ -92,7 +92,7 @@ class Smoke:
         return found
 
     def record(self, job: Job) -> Mapping[str, Any] | Unread:
-        """Return the accounting record of a job; Unread where the run timed out before the job ended or before the first record of the run."""
+        """Return the accounting record of a job; Unread where the run timed out before the job ended or before any record existed."""
         accounts = self.accounts or {"jobs": (), "said": ""}
         found: Mapping[str, Any] = next((one for one in accounts["jobs"] if one["JobID"] == job.tasks[0].job), {})
         late = bool(accounts["said"]) and (found.get("State") in _UNFINISHED if found else not accounts["jobs"])
