@@ -22,8 +22,8 @@ _GRACE: Final = 40.0
 async def run_acceptance(inventory: Path, ssh_config: Path, options: Sequence[str], on_progress: Progress) -> tuple[int, str]:
     """Run the acceptance test; return its exit status and standard error.
 
-    If the task is cancelled, the child is terminated and has 40 s to write its report.
-    Raises TimeoutError if it needs longer.
+    If the asyncio task is cancelled, terminate the child, which has 40 s to write its report.
+    Raise TimeoutError if it needs longer.
     """
     command = [*python_module("acceptance"), "--inventory", str(inventory), "--ssh-config", str(ssh_config), *options]
     child = await asyncio.create_subprocess_exec(

@@ -33,7 +33,7 @@ class TaskResult:
     detail: str = ""
     role: str = ""
     live: str = ""
-    """Of a task that would change something: the live value, and next the declared one; a few lines for display."""
+    """Live value and then declared value of a task that would change something; a few lines for display."""
     declared: str = ""
 
     def __str__(self) -> str:
@@ -55,7 +55,7 @@ class PlaybookResult:
 
     @property
     def connection_lost(self) -> bool:
-        """Return whether a connection broke in the middle of a task: how far the task came is unknown."""
+        """Return whether a connection broke during a task, so that it is unknown whether the task completed."""
         return any(sign in result.detail for result in (*self.failed, *self.unreachable) for sign in _CUT_OFF)
 
     @property

@@ -1,4 +1,4 @@
-"""The child that runs one playbook through ansible-runner: a request as JSON on standard input, events as JSON lines on standard output."""
+"""Child process that runs one playbook through ansible-runner. Standard input: a request as JSON. Standard output: events as JSON lines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROLL: Final = "rackwright_requires_drain"
 _LONGEST_DETAIL: Final = 12
 """Maximum number of displayed lines of a failure."""
 _FOLDER: Final = ".ansible-"
-"""Prefix of a run's own folder; its process id follows."""
+"""Prefix of the temporary folder of a run, followed by its process ID."""
 
 
 class Reporter:
@@ -52,7 +52,7 @@ class Reporter:
         return False
 
     def _changed(self, data: dict[str, Any], result: dict[str, Any]) -> None:
-        """Report one event per affected host: a task that queries a controller about other nodes lists those that would change."""
+        """Report one event per affected host. A task that queries a controller about other nodes lists the nodes that would change."""
         live, declared = sides(result)
         told = {**self._result(data, what_changed(result)), "live": live, "declared": declared}
         about = result.get("changed_hosts") or {told["host"]: live}
@@ -143,7 +143,7 @@ def run(request: dict[str, Any]) -> int:
 
 @contextmanager
 def private_tempdir(beside: Path) -> Iterator[str]:
-    """Yield a folder for ansible-runner's files beside the inventory, removed with the stack. Remove those of killed runs."""
+    """Yield a folder for ansible-runner's files beside the inventory, removed with the stack. Remove the folders of killed runs."""
     for left in beside.glob(f"{_FOLDER}*"):
         if not Path(f"/proc/{left.name.removeprefix(_FOLDER).split('-')[0]}").exists():
             shutil.rmtree(left, ignore_errors=True)

@@ -1,6 +1,6 @@
 """A tunnel from this machine to the API of a stack's Kubernetes: a local port, each connection forwarded through login by ssh.
 
-The tunnel is open as long as this process runs, which is as long as the engine's operation. It leads to the API only: any user of this
+The tunnel is open while this process runs, which is as long as the engine's operation. It leads to the API only: any user of this
 machine may connect to the port and reaches what is reachable there without it, a server that requires a certificate.
 """
 
@@ -17,9 +17,9 @@ from rackwright.inventory import paths
 
 HERE: Final = "127.0.0.1"
 _CHUNK: Final = 65536
-"""Bytes per read: the capacity of a pipe and the default limit of an asyncio stream (pipe(7); asyncio, StreamReader)."""
+"""Maximum bytes per read: the capacity of a pipe and the default limit of an asyncio stream (pipe(7); asyncio, StreamReader)."""
 _TAKEN: Final = 3.0
-"""Seconds the port may still be bound by the previous operation, whose plugin is exiting."""
+"""Seconds during which the port may still be bound by the previous operation, whose plugin is exiting."""
 
 
 @dataclass(frozen=True)

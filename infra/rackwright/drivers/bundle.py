@@ -1,4 +1,4 @@
-"""Runs the builder of the Kubernetes bundle and streams its output."""
+"""Build of the Kubernetes bundle, with its output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CONTENTS: Final = "bundle.json"
 
 
 async def ensure_bundle(version: str, extras: Sequence[str], info: Say, status: Say) -> str:
-    """Return the folder of a complete bundle of a release with these parts; build it if necessary."""
+    """Return the folder of a complete bundle of a release with these parts. Build it if necessary."""
     folder = await _built(tuple(f"--with={extra}" for extra in extras), "Kubernetes bundle", info, status)
     built = _contents(folder)["kubernetes"]
     if built != version:
@@ -29,7 +29,7 @@ async def ensure_bundle(version: str, extras: Sequence[str], info: Say, status: 
 
 
 async def ensure_addon(name: str, version: str, info: Say, status: Say) -> str:
-    """Return the folder of an addon's complete part of the bundle; build it if necessary."""
+    """Return the folder of an addon's complete part of the bundle. Build it if necessary."""
     folder = await _built(("--addon", name), f"part of the Kubernetes bundle with {name}", info, status)
     built = _contents(folder)["version"]
     if built != version:
@@ -46,7 +46,7 @@ def _contents(folder: str) -> dict[str, Any]:
 
 
 async def _built(words: tuple[str, ...], what: str, info: Say, status: Say) -> str:
-    """Run the builder and report its progress. A part has stages of its own after those of the bundle that it needs."""
+    """Run the builder and report its progress. A part has its own stages, after those of the bundle that it needs."""
     told: list[dict[str, Any]] = []
     seen: set[str] = set()
 

@@ -30,14 +30,14 @@ for unit in firewalld ufw kubelet; do
 done
 true
 """
-"""GPUs are counted on the PCI bus, as vendor 10de (NVIDIA) with a display or 3D controller class: before any driver is installed."""
+"""GPUs are counted on the PCI bus, as vendor 10de (NVIDIA) with a display or 3D controller class: a driver may not be installed yet."""
 _CONFLICTS: Final = {
     "firewalld": "its rules and the stack's would fight (`systemctl disable --now firewalld`)",
     "ufw": "its rules and the stack's would fight (`ufw disable`)",
     "kubelet": "the machine belongs to a Kubernetes cluster",
 }
 _LEAST_FREE: Final = 4 * 2**20
-"""KiB free on / that packages and logs need at first: MariaDB, Slurm and MooseFS take about 1 GiB on Debian 13."""
+"""Free KiB on / for the first installation of packages and logs: MariaDB, Slurm and MooseFS take about 1 GiB on Debian 13."""
 MEMORY_SHOWN: Final = 0.95
 """Share of the declared memory that MemTotal must show: firmware and kernel reserve up to 5 %."""
 
@@ -50,7 +50,7 @@ awk -v mark={mark} 'substr($0, length($0) - length(mark) + 1) != mark' "$file" >
 {last}
 mv "$file.rackwright" "$file"
 """
-"""Replaces lines with the mark, also a key of the same stack whose state was lost. awk terminates a last line without a newline."""
+"""Removes lines with the mark, including a key of the same stack whose state was lost. awk terminates a last line without a newline."""
 
 _CLEAN: Final = r"""
 ours() {
@@ -83,7 +83,7 @@ mount whose server has been removed before is given up after 20 s."""
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts of a machine."""
+    """Facts of a machine, as read over SSH."""
 
     os: str
     cpus: int
@@ -174,7 +174,7 @@ def mismatches(found: Facts, declared: Declared, *, adopted: bool) -> list[str]:
 
 
 def authorize_key(session: Session, public_key: str) -> None:
-    """Authorise the stack's own key, beside other keys."""
+    """Authorise the stack's own key and keep other keys."""
     key = public_key.strip()
     last = f"printf '%s\\n' {shlex.quote(key)} >> \"$file.rackwright\" || exit 1"
     _must(session, _KEYS.format(mark=_mark(key), last=last), "cannot take the stack's key")

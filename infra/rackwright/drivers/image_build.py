@@ -22,7 +22,7 @@ from rackwright.inventory.time_limits import slowness
 
 Say = Callable[[str], Awaitable[None]]
 _STACK = ".bake"
-"""The label of bake containers; no stack can have this name."""
+"""Value of the label of bake containers; no stack can have this name."""
 _BUNDLE = "/run/bake/bundle"
 """Mount point of the bundle: copying 700 MB over SSH would take longer than all other steps."""
 

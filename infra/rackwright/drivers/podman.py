@@ -31,12 +31,12 @@ _PAUSES: Final = (0.0, 0.0, 0.5, 2.0)
 _MOST_FILES: Final = 1_048_576
 """Open files of a container: the default of fs.nr_open, which no process exceeds (Linux, Documentation/admin-guide/sysctl/fs.rst)."""
 _MOST_PROCESSES: Final = 32_768
-"""Enough for systemd, Slurm and MariaDB in one node; lower limits of the machine win."""
+"""Limit of processes: enough for systemd, Slurm and MariaDB in one node. A lower limit of the machine takes precedence."""
 
 
 _LONG: Final = frozenset({"build", "commit", "pull"})
-"""Commands that take minutes and write their result at their end: a cancelled run ends them, and all others finish. podman 4.3 writes its
-files of secrets in place, and a half-written one breaks every later `podman secret` on the machine, other people's included."""
+"""Commands that take minutes and write their result at the end. A cancelled run ends these and waits for all others: podman 4.3 writes
+secret files in place, and a partial one breaks every later `podman secret` on the machine, also for other users."""
 
 
 async def podman(*arguments: str, stdin: bytes | None = None, timeout: float = 120.0, cleans_up: bool = False) -> CompletedProcess:

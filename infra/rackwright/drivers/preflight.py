@@ -1,6 +1,6 @@
 """Parallel inspection of many machines before they belong to a stack. Changes nothing on any of them.
 
-A machine whose host key is not confirmed is inspected in the same way: a login by key reveals no secret. Its facts are not trusted.
+A machine whose host key is not confirmed is inspected in the same way, because a login by key reveals no secret. Its facts are not trusted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rackwright.drivers.ssh_login import (
 )
 
 _AT_ONCE: Final = 32
-"""Machines inspected at a time, each in a thread. Chosen: threads wait for the network; a jump host limits them more
+"""Number of machines inspected in parallel, each in a thread. Chosen: threads wait for the network; a jump host limits them more
 (`ssh_client._AT_ONCE`)."""
 
 

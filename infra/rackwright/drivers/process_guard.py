@@ -1,4 +1,4 @@
-"""Runs a command and ends it, with all its descendants, when the other end of a pipe closes or on a signal.
+"""Runs a command and terminates it, with all its descendants, when the other end of a pipe closes or on a signal.
 
 usage: python -I -S guard.py LIFELINE_FD COMMAND [ARGUMENT …]
 
@@ -58,7 +58,7 @@ def end_descendants() -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the command to its end, or until the lifeline is closed."""
+    """Run the command until it exits or the lifeline is closed."""
     lifeline, command = int(arguments[0]), arguments[1:]
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)

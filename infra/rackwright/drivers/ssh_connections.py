@@ -18,11 +18,11 @@ _PATIENT: Final = ("-o", "ServerAliveCountMax=15")
 """A master connection of a converge survives 30 s without a response: a node that is busy starting daemons is not down. Read-only callers
 have a time-out of their own and close a master that does not respond."""
 _AT_ONCE: Final = 64
-"""Attempts at a time: each is a process, or two behind a login node. Chosen, not measured."""
+"""Number of attempts in parallel. Each is a process, or two behind a login node. Chosen, not measured."""
 _BETWEEN_CAUSES: Final = 1.0
 """Seconds between queries for the cause: each is a process."""
 Cause = Callable[[str, bool], Awaitable[str | None]]
-"""Return why a node cannot respond at all, by its name; on the last call (True) also why it refuses the login."""
+"""Function that returns why a node cannot respond, by its name. On the last call (True), it also returns why the node refuses the login."""
 _ATTEMPT: Final = 12.0
 """Seconds one attempt may take: connect time-outs of two hops (3 s each) and the detection of a stale master (2 x 2 s)."""
 

@@ -12,7 +12,7 @@ _MOST: Final = 6
 _WIDEST: Final = 160
 """Maximum number of displayed characters of a line."""
 _LONGEST: Final = 4_000
-"""Characters of a line that leave the child: more than any secret on one line, so that the code that masks secrets sees it complete."""
+"""Maximum characters of a line that the child sends: more than any one-line secret, so that the code that masks secrets sees it whole."""
 _LARGEST: Final = 50_000
 """Maximum number of characters of a text that is compared line by line."""
 _ABSENT: Final = ("", "absent")

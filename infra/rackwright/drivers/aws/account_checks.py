@@ -1,6 +1,6 @@
 """Checks against the AWS account before a stack comes up: quotas, offers, images, reservations, spot prices. Findings, like the rules'.
 
-A query that fails becomes a warning: without one, the check would seem to have passed.
+A query that fails becomes a warning. Without it, the check would appear to have passed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ AccountCheck = Callable[[AccountCheckContext], Iterator[Finding]]
 
 
 def run_checks(at: AccountCheckContext) -> Iterator[Finding]:
-    """Yield every finding, the account's name first. Raise AwsCredentialsError if no query is possible at all."""
+    """Yield every finding, the one with the account's name first. Raise AwsCredentialsError if no query is possible."""
     number, who = at.account.identity()
     yield Finding(
         Severity.INFO, "online-account", "target", f"account {number} in {at.account.region}, as {who}", "its quotas and offers count"
@@ -281,7 +281,7 @@ _CHECKS: Final[tuple[tuple[str, str, AccountCheck], ...]] = (
     ("online-spot-price", "target.instances", spot_prices),
     ("online-fsx-quota", "storage", lustre),
 )
-"""Rule, the path of a check that could not be carried out, and the check. Each runs also after another was refused."""
+"""Rule, path of a check that could not run, and the check. Each check runs even if another one was refused."""
 
 
 def no_account(reason: AwsCredentialsError) -> Finding:

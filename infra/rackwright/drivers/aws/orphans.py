@@ -1,6 +1,6 @@
 """Resources in an account that have a stack's tag: found without state, kind by kind, and removed in the order that AWS requires.
 
-A kind that could not be queried is named: an account that could not be read is not an empty one.
+A kind that could not be queried is reported: an account that could not be read is not an empty one.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def remove(account: Account, stack: str, say: Callable[[str], None]) -> None:
 
 
 def _told(reasons: list[str], what: str, step: Callable[[], None]) -> bool:
-    """Run a step and return whether it succeeded: a resource that no longer exists counts as success, any other refusal as a reason."""
+    """Run a step and return whether it succeeded. A resource that no longer exists counts as success. Other refusals become reasons."""
     try:
         step()
     except RackwrightError as stuck:
