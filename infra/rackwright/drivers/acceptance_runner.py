@@ -47,5 +47,5 @@ async def run_acceptance(inventory: Path, ssh_config: Path, options: Sequence[st
 
 
 def _phase(line: bytes) -> str:
-    told = json.loads(line)
-    return f"phase {told['number']}: {told['title']}"
+    event = json.loads(line)
+    return f"phase {event['number']}: {event['title']}"

@@ -54,10 +54,10 @@ class Reporter:
     def _changed(self, data: dict[str, Any], result: dict[str, Any]) -> None:
         """Report one event per affected host. A task that queries a controller about other nodes lists the nodes that would change."""
         live, declared = sides(result)
-        told = {**self._result(data, what_changed(result)), "live": live, "declared": declared}
-        about = result.get("changed_hosts") or {told["host"]: live}
+        event = {**self._result(data, what_changed(result)), "live": live, "declared": declared}
+        about = result.get("changed_hosts") or {event["host"]: live}
         for host, why in about.items():
-            _say("changed", **{**told, "host": host, "live": why})
+            _say("changed", **{**event, "host": host, "live": why})
 
     def hidden(self, notes: Iterable[str]) -> None:
         """Report changed tasks whose results are not shown, from the recorder's lines."""
@@ -99,10 +99,10 @@ def _plays(file: Path) -> list[dict[str, Any]]:
 def failure_lines(result: dict[str, Any]) -> str:
     """Return the decisive lines of a failed task: its message, then the command's standard error."""
     message = str(result.get("msg") or "").strip()
-    said = str(result.get("stderr") or result.get("module_stderr") or result.get("stdout") or "").strip()
+    error = str(result.get("stderr") or result.get("module_stderr") or result.get("stdout") or "").strip()
     parts = [message] if message else []
-    if said and said not in message:
-        parts.append(said)
+    if error and error not in message:
+        parts.append(error)
     lines = "\n".join(parts).splitlines() or ["no reason given"]
     return "\n".join(lines if len(lines) <= _LONGEST_DETAIL else ["…", *lines[-_LONGEST_DETAIL:]])
 

@@ -47,25 +47,25 @@ def _contents(folder: str) -> dict[str, Any]:
 
 async def _built(words: tuple[str, ...], what: str, info: Say, status: Say) -> str:
     """Run the builder and report its progress. A part has its own stages, after those of the bundle that it needs."""
-    told: list[dict[str, Any]] = []
+    events: list[dict[str, Any]] = []
     seen: set[str] = set()
 
-    async def heard(line: str) -> None:
+    async def on_line(line: str) -> None:
         try:
             event = json.loads(line)
         except ValueError:
             return
-        told.append(event)
+        events.append(event)
         if event.get("stage") is None:
             return
-        said = f"bundle {event['stage']}/{event['of']}: {event['what']}"
-        if said not in seen:
-            seen.add(said)
-            await info(said)
-        await status(said + (f", {event['detail']}" if event.get("detail") else ""))
+        message = f"bundle {event['stage']}/{event['of']}: {event['what']}"
+        if message not in seen:
+            seen.add(message)
+            await info(message)
+        await status(message + (f", {event['detail']}" if event.get("detail") else ""))
 
-    ended = await stream([str(layout.product_root() / layout.KUBERNETES_BUNDLE / "build"), "--json", *words], heard)
-    folder = next((event["bundle"] for event in reversed(told) if "bundle" in event), None)
+    ended = await stream([str(layout.product_root() / layout.KUBERNETES_BUNDLE / "build"), "--json", *words], on_line)
+    folder = next((event["bundle"] for event in reversed(events) if "bundle" in event), None)
     if not ended.ok or folder is None:
         by_hand = " ".join(("tools/kubernetes/build", *words))
         raise RackwrightError(

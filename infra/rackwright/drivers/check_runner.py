@@ -78,10 +78,10 @@ def _told(on_progress: Progress) -> Callable[[str], Awaitable[None]]:
 
     async def on_line(line: str) -> None:
         nonlocal shown
-        told = json.loads(line) if line.startswith("{") else {}
-        subject = str(told.get("id", "")).split(".")[0]
+        event = json.loads(line) if line.startswith("{") else {}
+        subject = str(event.get("id", "")).split(".")[0]
         if subject and subject != shown:
             shown = subject
-            await on_progress(f"checking {subject} ({told['done']} of {told['of']})")
+            await on_progress(f"checking {subject} ({event['done']} of {event['of']})")
 
     return on_line

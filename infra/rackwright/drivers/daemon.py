@@ -28,8 +28,8 @@ def is_running(pid: int, since: int, words: Sequence[str]) -> bool:
     if pid <= 0 or start_time(pid) != since:
         return False
     with suppress(OSError):
-        told = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
-        return any(told[at : at + len(words)] == list(words) for at in range(len(told)))
+        arguments = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+        return any(arguments[at : at + len(words)] == list(words) for at in range(len(arguments)))
     return False
 
 

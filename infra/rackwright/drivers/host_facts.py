@@ -114,10 +114,10 @@ class Declared:
 
 def require_root(session: Session) -> None:
     """Raise LoginRefusedError unless the login user is root or has passwordless sudo."""
-    said = session.run("id -u", root=True)
-    if said.status == 0 and said.output.strip() == "0":
+    result = session.run("id -u", root=True)
+    if result.status == 0 and result.output.strip() == "0":
         return
-    user, why = session.route.user, said.complaint.splitlines()[-1] if said.complaint else "sudo failed"
+    user, why = session.route.user, result.complaint.splitlines()[-1] if result.complaint else "sudo failed"
     raise LoginRefusedError(
         f"{session.route}: {user} has no passwordless sudo ({why})",
         hint=f"there, as root: echo '{user} ALL=(ALL) NOPASSWD:ALL' > /etc/sudoers.d/{user} && chmod 0440 /etc/sudoers.d/{user}",
@@ -126,12 +126,12 @@ def require_root(session: Session) -> None:
 
 def facts(session: Session) -> Facts:
     """Return the facts of a machine. Raise an error where they cannot be read."""
-    said = session.run(_FACTS, root=True)
-    pairs = [line.split("=", 1) for line in said.output.splitlines() if "=" in line]
+    result = session.run(_FACTS, root=True)
+    pairs = [line.split("=", 1) for line in result.output.splitlines() if "=" in line]
     found = dict(pairs)
-    if said.status != 0 or not found.get("machine_id"):
+    if result.status != 0 or not found.get("machine_id"):
         raise LoginRefusedError(
-            f"{session.route}: its facts cannot be read: {said.complaint or said.output}", hint="a Linux machine with systemd is needed"
+            f"{session.route}: its facts cannot be read: {result.complaint or result.output}", hint="a Linux machine with systemd is needed"
         )
     return Facts(
         os=_os(found["os"]),
@@ -192,15 +192,17 @@ def _mark(key: str) -> str:
 
 def clean(session: Session) -> None:
     """Stop the stack's services and remove the files of its roles."""
-    said = session.run(_CLEAN, root=True)
-    if said.status != 0:
-        raise LoginRefusedError(f"{session.route}: cannot be cleaned: {said.complaint}")
+    result = session.run(_CLEAN, root=True)
+    if result.status != 0:
+        raise LoginRefusedError(f"{session.route}: cannot be cleaned: {result.complaint}")
 
 
 def _must(session: Session, script: str, what: str) -> None:
-    said = session.run(script)
-    if said.status != 0:
-        raise LoginRefusedError(f"{session.route}: {what}: {said.complaint}", hint="check ~/.ssh on the machine: owner, modes, free space")
+    result = session.run(script)
+    if result.status != 0:
+        raise LoginRefusedError(
+            f"{session.route}: {what}: {result.complaint}", hint="check ~/.ssh on the machine: owner, modes, free space"
+        )
 
 
 def _kind(container: str) -> str:

@@ -99,14 +99,14 @@ def _ssh_config(folder: Path, port: str) -> str:
 
 
 async def _answer(folder: Path) -> None:
-    said = ""
+    error = ""
     for _ in range(60):
         ended = await run(["ssh", "-F", str(folder / "ssh_config"), "bake", "true"], timeout=10 * slowness())
         if ended.ok:
             return
-        said = ended.stderr.strip()
+        error = ended.stderr.strip()
         await asyncio.sleep(0.25)
-    raise RackwrightError(f"the image build container is not reachable over SSH: {said}")
+    raise RackwrightError(f"the image build container is not reachable over SSH: {error}")
 
 
 async def _install(folder: Path, baking: ImageBuild, status: Say) -> None:

@@ -126,8 +126,8 @@ async def inspect_stack(stack: str) -> dict[str, Container]:
 async def exit_status(name: str) -> int | None:
     """Return the exit status of a container's first process, or None where podman has none."""
     ended = await podman("container", "inspect", "--format", "{{.State.ExitCode}}", name, timeout=20)
-    said = ended.stdout.strip()
-    return int(said) if ended.ok and said.lstrip("-").isdigit() else None
+    output = ended.stdout.strip()
+    return int(output) if ended.ok and output.lstrip("-").isdigit() else None
 
 
 async def stack_leftovers(stack: str, *, ephemeral: bool = True) -> list[str]:
@@ -160,16 +160,16 @@ async def sweep(stack: str) -> list[str]:
     Repeat where something is left: a killed `podman run` may still be exiting, and its container with it.
     """
     removed: dict[str, None] = {}
-    said: list[str] = []
+    errors: list[str] = []
     for pause in _PAUSES:
         await asyncio.sleep(pause)
         if not (left := await stack_leftovers(stack)):
             return list(removed)
         removed |= dict.fromkeys(left)
-        said = await _remove(left)
+        errors = await _remove(left)
     if left := await stack_leftovers(stack):
         raise RackwrightError(
-            f"stack {stack}: still there after removal: {', '.join(left)}{''.join(f'; {line}' for line in said)}",
+            f"stack {stack}: still there after removal: {', '.join(left)}{''.join(f'; {line}' for line in errors)}",
             hint=f"run `rackwright down --by-label {stack}` again",
         )
     return list(removed)
@@ -185,13 +185,13 @@ _REMOVALS: Final = (
 
 async def _remove(found: Sequence[str]) -> list[str]:
     """Remove `kind name`s, dependents first; return podman's messages for failures."""
-    said = []
+    errors = []
     for kind, command in _REMOVALS:
         names = [name for item_kind, name in (item.split() for item in found) if item_kind == kind]
         ended = await podman(*command, *names) if names else None
         if ended is not None and not ended.ok:
-            said.append(f"podman {command[0]}: {_last_line(ended.stderr)}")
-    return said
+            errors.append(f"podman {command[0]}: {_last_line(ended.stderr)}")
+    return errors
 
 
 @dataclass(frozen=True)

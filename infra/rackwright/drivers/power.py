@@ -104,10 +104,10 @@ async def _wake(stack: str, power_saving: PowerSavingNodes, patience: float) -> 
         ended = await run(["ssh", "-F", str(paths.ssh_config(stack)), power_saving.controller, command], timeout=patience + _ANSWER)
     except RackwrightError as error:
         return str(error)
-    said = ended.stdout.splitlines()
-    for name in {name for line in said if line.startswith("resumed ") for name in line.removeprefix("resumed ").split(",")}:
+    lines = ended.stdout.splitlines()
+    for name in {name for line in lines if line.startswith("resumed ") for name in line.removeprefix("resumed ").split(",")}:
         await ssh_connections.close(stack, name)  # a connection from before the suspension would hang
-    return "" if ended.ok else ([*said, *ended.stderr.splitlines()] or [f"ssh ended with status {ended.status}"])[-1]
+    return "" if ended.ok else ([*lines, *ended.stderr.splitlines()] or [f"ssh ended with status {ended.status}"])[-1]
 
 
 async def _keep(stack: str, power_saving: PowerSavingNodes) -> None:

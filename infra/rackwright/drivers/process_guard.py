@@ -69,11 +69,11 @@ def main(arguments: list[str]) -> int:
     child = _spawn(command)
     while True:
         ready = select.select([lifeline, wake_read], [], [])[0]
-        asked = set(os.read(wake_read, 64)) - {signal.SIGCHLD} if wake_read in ready else set()
+        received = set(os.read(wake_read, 64)) - {signal.SIGCHLD} if wake_read in ready else set()
         status = _reap(child)
         if status is not None:
             return status
-        if lifeline in ready or asked:
+        if lifeline in ready or received:
             end_descendants()
             return 130
 

@@ -25,15 +25,15 @@ async def run_on_nodes(
 
     `requests`: by node, sent on standard input. `sudo`: node -> whether it is needed.
     """
-    turns = asyncio.Semaphore(max_parallel(target, _AT_ONCE))
+    slots = asyncio.Semaphore(max_parallel(target, _AT_ONCE))
 
     async def one(name: str) -> Any:
-        async with turns:
+        async with slots:
             return await _asked(stack, program, requests[name], name, sudo=sudo[name])
 
     found = dict(zip(requests, await asyncio.gather(*map(one, requests)), strict=True))
     return (
-        {name: told for name, told in found.items() if not isinstance(told, str)},
+        {name: result for name, result in found.items() if not isinstance(result, str)},
         {name: why for name, why in found.items() if isinstance(why, str)},
     )
 

@@ -51,16 +51,16 @@ async def connect_all(stack: str, names: Iterable[str], *, within: float, cause:
     shut = await _reach_all(stack, doors, waiting)
     behind_shut = {name: through[name] for name in wanted if through.get(name) in shut}
     lost = await _reach_all(stack, [name for name in wanted if name not in doors and name not in behind_shut], waiting)
-    told = {name: f"is reached through {door}, which does not respond: {shut[door]}" for name, door in behind_shut.items()}
-    found = {**shut, **told, **lost}
+    unreachable = {name: f"is reached through {door}, which does not respond: {shut[door]}" for name, door in behind_shut.items()}
+    found = {**shut, **unreachable, **lost}
     return {name: found[name] for name in wanted if name in found}
 
 
 async def _reach_all(stack: str, names: Iterable[str], waiting: _Waiting) -> dict[str, str]:
-    turns = asyncio.Semaphore(_AT_ONCE)
+    slots = asyncio.Semaphore(_AT_ONCE)
 
     async def one(name: str) -> str | None:
-        async with turns:
+        async with slots:
             return await _reach_one(stack, name, waiting)
 
     wanted = list(names)
@@ -94,7 +94,7 @@ async def close(stack: str, name: str) -> None:
 async def _reach_one(stack: str, name: str, waiting: _Waiting) -> str | None:
     loop, cause = asyncio.get_running_loop(), waiting.cause
     deadline = loop.time() + waiting.within
-    asked = loop.time()
+    queried_at = loop.time()
     while True:
         reason = await _attempt(stack, name, min(waiting.attempt, max(1.0, deadline - loop.time())))
         if reason is None:
@@ -102,8 +102,8 @@ async def _reach_one(stack: str, name: str, waiting: _Waiting) -> str | None:
         if "host key" in reason:
             return reason
         last = loop.time() + _PAUSE >= deadline
-        if cause is not None and (last or loop.time() >= asked + _BETWEEN_CAUSES):
-            asked = loop.time()
+        if cause is not None and (last or loop.time() >= queried_at + _BETWEEN_CAUSES):
+            queried_at = loop.time()
             if (found := await cause(name, last)) is not None:
                 return found
         if last:
@@ -126,7 +126,7 @@ async def _attempt(stack: str, name: str, patience: float) -> str | None:
 
 def _reason(ended: CompletedProcess) -> str:
     """Return ssh's message, shortened to the decisive line."""
-    said = ended.stderr.strip()
-    if "REMOTE HOST IDENTIFICATION HAS CHANGED" in said or "Host key verification failed" in said:
+    error = ended.stderr.strip()
+    if "REMOTE HOST IDENTIFICATION HAS CHANGED" in error or "Host key verification failed" in error:
         return "its host key is not the pinned one: another machine responds, or the connection is intercepted"
-    return said.splitlines()[-1] if said else f"ssh ended with status {ended.status}"
+    return error.splitlines()[-1] if error else f"ssh ended with status {ended.status}"

@@ -80,8 +80,8 @@ class Handshake:
 
     def check_key(self) -> None:
         """Raise LoginRefusedError if the key is not that of the route."""
-        mine = fingerprint(self.key) if " " not in self.route.host_key else f"{self.key.get_name()} {self.key.get_base64()}"
-        if mine.rstrip("=") != self.route.host_key.rstrip("="):
+        presented = fingerprint(self.key) if " " not in self.route.host_key else f"{self.key.get_name()} {self.key.get_base64()}"
+        if presented.rstrip("=") != self.route.host_key.rstrip("="):
             raise LoginRefusedError(
                 f"{self.route}: shows host key {fingerprint(self.key)} ({self.key.get_name()}), which is not the one the stack file gives",
                 hint="on its console, compare with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub`; then correct host_key, "

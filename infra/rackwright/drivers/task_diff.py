@@ -63,15 +63,15 @@ def _compare(diff: Mapping[str, Any], found: BeforeAfter) -> None:
     if max(len(before), len(after)) > _LARGEST:
         found.live.append(f"{mark}differs")
         return
-    gone, come = _differing(before.splitlines(), after.splitlines())
-    found.live += _under(mark, gone)
-    found.declared += _under(mark, come)
+    removed, added = _differing(before.splitlines(), after.splitlines())
+    found.live += _under(mark, removed)
+    found.declared += _under(mark, added)
 
 
 def _differing(before: list[str], after: list[str]) -> tuple[list[str], list[str]]:
     """Return the lines that only one of the two texts has."""
-    told = list(difflib.unified_diff(before, after, lineterm="", n=0))[2:]
-    return [line[1:] for line in told if line.startswith("-")], [line[1:] for line in told if line.startswith("+")]
+    diff = list(difflib.unified_diff(before, after, lineterm="", n=0))[2:]
+    return [line[1:] for line in diff if line.startswith("-")], [line[1:] for line in diff if line.startswith("+")]
 
 
 def _under(mark: str, lines: list[str]) -> list[str]:

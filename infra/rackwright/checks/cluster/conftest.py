@@ -97,13 +97,13 @@ def ask(judge: Judge, owed: Expected) -> Ask:
     """Return a function for the result of a probe on the checked node, or on the node `of`. It raises UndeterminedError without one."""
 
     def answer(question: Probe[Any] | Outlook, of: str | None = None) -> Any:
-        asked = of or owed.node
+        name = of or owed.node
         if isinstance(question, Outlook):
-            return judge.gathering.seen(question, asked)
+            return judge.gathering.seen(question, name)
         try:
-            return judge.gathering.answer(question, asked)
+            return judge.gathering.answer(question, name)
         except UndeterminedError as error:
-            raise cause_of(question, asked, judge.gathering, judge.declared, judge.reports) or error from None
+            raise cause_of(question, name, judge.gathering, judge.declared, judge.reports) or error from None
 
     return answer
 
@@ -112,7 +112,7 @@ def ask(judge: Judge, owed: Expected) -> Ask:
 def from_outside(judge: Judge, node: SimpleNamespace, ask: Ask, cluster: SimpleNamespace) -> Ask:
     """Return a function that probes the checked node from outside; it raises UndeterminedError if a missing answer would prove nothing."""
 
-    def said(outlook: Outlook, beside: Outlook) -> str:
+    def probe(outlook: Outlook, beside: Outlook) -> str:
         entry = cluster.access.jump_hosts[0]
         try:
             answers, why = ask(beside, of=entry).startswith(SSH_SAYS), ""
@@ -124,7 +124,7 @@ def from_outside(judge: Judge, node: SimpleNamespace, ask: Ask, cluster: SimpleN
             raise UndeterminedError(f"{node.name} does not answer inside the cluster either, so a missing answer proves nothing")
         return str(ask(outlook))
 
-    return said
+    return probe
 
 
 @pytest.fixture

@@ -44,9 +44,9 @@ def test_certificates_valid(ask: Ask, expect: Expect, limit: float) -> None:
 def test_secrets_are_encrypted(ask: Ask, expect: Expect) -> None:
     """Anyone with etcd's disk or backup can read every secret that is stored in clear text."""
     found = ask(SECRETS)
-    said = {"stored": dict(found.kinds), "in clear text": list(found.clear), "next secret": found.next}
+    state = {"stored": dict(found.kinds), "in clear text": list(found.clear), "next secret": found.next}
     good = set(found.kinds) <= {"secretbox"} and found.next == "secretbox"
-    expect(said, "secretbox for all, and for the next secret", holds=good)
+    expect(state, "secretbox for all, and for the next secret", holds=good)
 
 
 def test_audit_log_enabled(ask: Ask, expect: Expect) -> None:

@@ -30,9 +30,9 @@ def test_blocks_external(node: Record, cluster: Record, ask: Ask, expect: Expect
     ruleset = ask(RULESET)
     is_entry = node.name in cluster.access.jump_hosts or not cluster.access.jump_hosts
     open_to = [node.ssh_port] if is_entry else []
-    asked = [node.ssh_port, 111, 8080, *(port for one in ports() for port in (one.first, one.last))]
+    tested = [node.ssh_port, 111, 8080, *(port for one in ports() for port in (one.first, one.last))]
     outside = [STRANGER, cluster.network.gateway or STRANGER]
-    found = {source: [port for port in asked if ruleset.admits(Packet(source, port, node.address))] for source in outside}
+    found = {source: [port for port in tested if ruleset.admits(Packet(source, port, node.address))] for source in outside}
     expect(
         {source: [port for port in admitted if port not in open_to] for source, admitted in found.items()},
         {source: [] for source in outside},

@@ -40,8 +40,8 @@ def test_node_registered(ask: Ask, expect: Expect) -> None:
     if ask(FILES).joined:
         expect("a certificate of its own", "a certificate of its own")
         return
-    said = next(iter(_complaints(ask)), "no reason in its log")
-    expect(f"no certificate of its own: {said}", "a certificate of its own", holds=False)
+    reason = next(iter(_complaints(ask)), "no reason in its log")
+    expect(f"no certificate of its own: {reason}", "a certificate of its own", holds=False)
 
 
 def test_certificate_is_renewed(ask: Ask, expect: Expect, limit: float) -> None:
@@ -73,8 +73,8 @@ def test_authentication_enabled(ask: Ask, node: Record, cluster: Record, expect:
 def test_anonymous_requests_refused(ask: Ask, expect: Expect) -> None:
     """Tested, not read from the configuration: an anonymous client requests pods and settings."""
     found = ask(ANSWERS)
-    asked = {"pods": "nobody asks the kubelet for pods", "configuration": "nobody asks the kubelet for its configuration"}
-    answers = {f"anonymous request for {what}": found[key] for what, key in asked.items()}
+    requests = {"pods": "nobody asks the kubelet for pods", "configuration": "nobody asks the kubelet for its configuration"}
+    answers = {f"anonymous request for {what}": found[key] for what, key in requests.items()}
     read_only = not_refused({"read-only port": found["read-only port"]}, ("refused",))
     expect(not_refused(answers) | read_only, {})
 

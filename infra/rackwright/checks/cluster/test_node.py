@@ -35,12 +35,12 @@ def test_ssh_latency(node: Record, cluster: Record, raw: Ask, members: Members, 
     took = {name: answer.arrived - answer.sent for name in members("nodes") if not (answer := raw(CLOCK, of=name)).trouble}
     if node.name not in took:
         raise UndeterminedError(raw(CLOCK).trouble)
-    mine = took.pop(node.name)
+    own = took.pop(node.name)
     others = sorted(took.values()) or [0.0]
     # Nodes of a lab share the control machine's cores, so that many are slow by chance. Separate machines are not.
     beside = 2 * others[(len(others) - 1) * 3 // 4] if cluster.target == "lab" else others[0]
     allowed = limit + beside
-    expect(f"{mine:.1f} s", f"at most {allowed:.1f} s", holds=mine <= allowed)
+    expect(f"{own:.1f} s", f"at most {allowed:.1f} s", holds=own <= allowed)
 
 
 def test_hostname_matches_plan(node: Record, ask: Ask, expect: Expect) -> None:
@@ -55,12 +55,12 @@ def test_os_matches_plan(node: Record, ask: Ask, expect: Expect) -> None:
 
 def test_machine_id_is_unique(node: Record, ask: Ask, members: Members, expect: Expect) -> None:
     """Cloned images share the machine id, and with it DHCP leases and journal names."""
-    mine, twins = ask(IDENTITY).machine_id, []
-    if isinstance(mine, Unread):
-        raise UndeterminedError(mine.why)
+    own, twins = ask(IDENTITY).machine_id, []
+    if isinstance(own, Unread):
+        raise UndeterminedError(own.why)
     for name in members("nodes"):
         try:
-            if name != node.name and ask(IDENTITY, of=name).machine_id == mine:
+            if name != node.name and ask(IDENTITY, of=name).machine_id == own:
                 twins.append(name)
         except UndeterminedError:  # the check of that node reports the error
             continue
@@ -103,8 +103,8 @@ def test_clock_synchronized(
 ) -> None:
     """Munge rejects credentials with another time; make, logs and leases fail at smaller offsets."""
     ask(CLOCK)  # a node that did not respond is unknown, and not part of the median
-    mine = clocks[node.name]
-    apart, unsure = abs(mine.seconds - common_clock), mine.uncertainty
+    own = clocks[node.name]
+    apart, unsure = abs(own.seconds - common_clock), own.uncertainty
     if abs(apart - limit) < unsure and apart + unsure > limit:
         raise UndeterminedError(f"{apart:.1f} s from the cluster's median, ± {unsure:.1f} s: the answer took too long for a verdict")
     expect(f"{apart:.1f} s from the cluster's median", f"at most {limit:g} s", holds=apart <= limit)
@@ -146,27 +146,27 @@ def test_default_route_matches_plan(cluster: Record, ask: Ask, expect: Expect) -
 def test_no_packet_loss(ask: Ask, expect: Expect, limit: float) -> None:
     """With one packet in a hundred lost, everything works but slowly. Loss to a single neighbour is a fault of that neighbour."""
     ways = ask(WAYS)
-    heard = [way for way in ways if way.answered]
-    if not heard:
+    replying = [way for way in ways if way.answered]
+    if not replying:
         raise UndeterminedError(
             f"no reply to ping from {' or '.join(way.address for way in ways)}: the neighbours are down, or ICMP is filtered"
         )
-    heard = [way for way in heard if way.is_counted]
-    if not heard:
+    replying = [way for way in replying if way.is_counted]
+    if not replying:
         raise UndeterminedError("the node could not send all pings in time; missing replies may still be in flight")
-    found = ", ".join(f"{way.lost:.0f} % on the round trip to {way.address}" for way in heard)
-    expect(found, f"at most {limit:g} %", holds=min(way.lost for way in heard) <= limit)
+    found = ", ".join(f"{way.lost:.0f} % on the round trip to {way.address}" for way in replying)
+    expect(found, f"at most {limit:g} %", holds=min(way.lost for way in replying) <= limit)
 
 
 def test_neighbours_reachable(node: Record, ask: Ask, expect: Expect) -> None:
     """A cable, a switch port or a rule that separates two nodes is noticed by a job that needs both, hours later."""
-    mine = ask(REACHES)
-    if mine and not any(reach.answered for reach in mine.values()):
-        raise UndeterminedError(f"no reply to ping from {', '.join(mine)}: ICMP is filtered, or the node is cut off")
-    missing = [key for key, reach in mine.items() if not reach.answered and not is_neighbours_fault(reach, mine, ask)]
+    own = ask(REACHES)
+    if own and not any(reach.answered for reach in own.values()):
+        raise UndeterminedError(f"no reply to ping from {', '.join(own)}: ICMP is filtered, or the node is cut off")
+    missing = [key for key, reach in own.items() if not reach.answered and not is_neighbours_fault(reach, own, ask)]
     expect(dict.fromkeys(missing, "no reply"), dict.fromkeys(missing, "a reply"))
-    if mine.unread:
-        raise UndeterminedError(f'a ping could not be sent: "{mine.unread[0]}"')
+    if own.unread:
+        raise UndeterminedError(f'a ping could not be sent: "{own.unread[0]}"')
 
 
 def is_neighbours_fault(reach: Reach, mine: Mapping[str, Reach], ask: Ask) -> bool:

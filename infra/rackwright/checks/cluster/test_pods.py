@@ -32,10 +32,10 @@ def test_run_on_every_node(node: Record, pods: Pods, expect: Expect) -> None:
 def test_reach_each_other(node: Record, pods: Pods, expect: Expect) -> None:
     """Pods must reach the pods of every other node by address: a route missing on one node is visible only from that node."""
     found = {other: told(one) for other, one in pods.network(node.name)["reach"].items()}
-    asked = {other: one for other, one in found.items() if one.said != "no pod runs there"}
-    if not asked:
+    probed = {other: one for other, one in found.items() if one.said != "no pod runs there"}
+    if not probed:
         raise UndeterminedError("no pod runs elsewhere")
-    expect({other: one.answer for other, one in asked.items()}, {other: f"answers-{other}" for other in asked})
+    expect({other: one.answer for other, one in probed.items()}, {other: f"answers-{other}" for other in probed})
 
 
 def test_find_names_inside(node: Record, cluster: Record, pods: Pods, expect: Expect) -> None:
@@ -50,21 +50,23 @@ def test_find_names_outside(node: Record, pods: Pods, expect: Expect) -> None:
     outside = pods.data["outside"]
     if not outside or not outside["servers"]:
         raise UndeterminedError("cluster DNS has no upstream name server")
-    silent = [server for server, said in outside["servers"].items() if said is None]
-    if silent:
-        raise UndeterminedError(f"{', '.join(silent)} does not answer for {outside['name']}")
+    unresponsive = [server for server, addresses in outside["servers"].items() if addresses is None]
+    if unresponsive:
+        raise UndeterminedError(f"{', '.join(unresponsive)} does not answer for {outside['name']}")
     found = told(pods.network(node.name)["outside"])
-    unheard = told(pods.network(node.name)["unheard"])
-    if isinstance(unheard.answer, Unread):
-        raise UndeterminedError(unheard.answer.why)
+    unanswered = told(pods.network(node.name)["unheard"])
+    if isinstance(unanswered.answer, Unread):
+        raise UndeterminedError(unanswered.answer.why)
     if isinstance(found.answer, Unread):
         raise UndeterminedError(found.answer.why)
-    if unheard.rc != 0 and "no such host" not in unheard.said:
-        expect(f"an unknown name: {unheard.said}", "forwarded, and reported as non-existent")
-    known = [", ".join(said) for said in outside["servers"].values()]
+    if unanswered.rc != 0 and "no such host" not in unanswered.said:
+        expect(f"an unknown name: {unanswered.said}", "forwarded, and reported as non-existent")
+    known = [", ".join(addresses) for addresses in outside["servers"].values()]
     lacks = found.rc != 0 and "no such host" in found.said
-    said = "" if lacks else ", ".join(found.answer.split())
-    expect(f"{outside['name']}: {said or 'no such name'}", f"{outside['name']}: {known[0] or 'no such name'}", holds=said in known)
+    addresses = "" if lacks else ", ".join(found.answer.split())
+    expect(
+        f"{outside['name']}: {addresses or 'no such name'}", f"{outside['name']}: {known[0] or 'no such name'}", holds=addresses in known
+    )
 
 
 def test_service_answers(node: Record, pods: Pods, expect: Expect) -> None:
@@ -152,11 +154,11 @@ def test_policies_hold(pods: Pods, expect: Expect) -> None:
     wrong = [one["said"] for one in found.values() if one["rc"] is None]
     if wrong:
         raise UndeterminedError(f"no command could run in the pod: {wrong[0]}")
-    said: dict[str, str | Unread] = {what: "answered" if one["rc"] == 0 else "no answer" for what, one in found.items()}
+    results: dict[str, str | Unread] = {what: "answered" if one["rc"] == 0 else "no answer" for what, one in found.items()}
     for what in ("inside", "names"):  # for `in` and `out`, a time-out is the refusal of a filter that drops
         if isinstance(told(found[what]).answer, Unread):
-            said[what] = told(found[what]).answer
-    expect(said, {"inside": "answered", "names": "answered", "in": "no answer", "out": "no answer"})
+            results[what] = told(found[what]).answer
+    expect(results, {"inside": "answered", "names": "answered", "in": "no answer", "out": "no answer"})
 
 
 def test_claim_is_shared(node: Record, pods: Pods, expect: Expect) -> None:
@@ -202,8 +204,8 @@ def _why_not(pod: Mapping[str, Any], what: str = "does not run") -> str | Unread
 def _missed(calls: Mapping[str, Any]) -> str | Unread:
     """Return which pods responded and the last error, or why that is unknown."""
     found = ", ".join(calls["found"]) or "no pod"
-    said = answer_of(f"beside {found}", calls["said"])
-    return said if isinstance(said, Unread) else f"{found}; {said}"
+    error = answer_of(f"beside {found}", calls["said"])
+    return error if isinstance(error, Unread) else f"{found}; {error}"
 
 
 def _log(part: Mapping[str, Any]) -> str:

@@ -52,14 +52,14 @@ def test_version_matches_controller(ask: Ask, cluster: Record, expect: Expect) -
 
 def test_configuration_is_the_same_everywhere(ask: Ask, members: Members, expect: Expect) -> None:
     """A node with an old slurm.conf works until a job needs a changed setting."""
-    mine, kept = ask(CONFIGURATION), {}
+    own, kept = ask(CONFIGURATION), {}
     for name in members("slurm"):
         try:
             kept[name] = ask(CONFIGURATION, of=name)
         except UndeterminedError:  # the check of that node reports the error
             continue
-    common = {file: Counter(files[file] for files in kept.values() if file in files).most_common(1)[0][0] for file in mine}
-    expect([file for file, digest in mine.items() if digest != common[file]], "no file that differs from most nodes", holds=mine == common)
+    common = {file: Counter(files[file] for files in kept.values() if file in files).most_common(1)[0][0] for file in own}
+    expect([file for file, digest in own.items() if digest != common[file]], "no file that differs from most nodes", holds=own == common)
 
 
 def test_node_is_usable(node: Record, slurm_node: SlurmNode, expect: Expect) -> None:

@@ -74,8 +74,8 @@ class Account:
 
     def identity(self) -> tuple[str, str]:
         """Return account number and caller ARN. Raise AwsCredentialsError without working credentials."""
-        told = self.ask("sts", "get_caller_identity")
-        return told["Account"], told["Arn"]
+        response = self.ask("sts", "get_caller_identity")
+        return response["Account"], response["Arn"]
 
 
 def _client(service: str, region: str) -> Any:

@@ -69,8 +69,8 @@ def remove(account: Account, stack: str, say: Callable[[str], None]) -> None:
     left = find(account, stack).left
     reasons: list[str] = []
     for kind in KINDS:
-        mine = [thing for thing in left if thing.kind == kind.name]
-        going = [thing for thing in mine if _told(reasons, str(thing), partial(kind.remove, account, thing.id))]
+        of_kind = [thing for thing in left if thing.kind == kind.name]
+        going = [thing for thing in of_kind if _told(reasons, str(thing), partial(kind.remove, account, thing.id))]
         if going and _told(reasons, f"{kind.name}s", partial(kind.settle, account, [thing.id for thing in going])):
             for thing in going:
                 say(f"removed {thing}")
@@ -144,8 +144,8 @@ def _roles(account: Account, stack: str) -> list[str]:
 
 def _profiles(account: Account, stack: str) -> list[str]:
     names = [each["InstanceProfileName"] for each in account.every("iam", "list_instance_profiles", "InstanceProfiles")]
-    asked = [account.ask("iam", "get_instance_profile", InstanceProfileName=name)["InstanceProfile"] for name in names]
-    return [each["InstanceProfileName"] for each in asked if _mine(each.get("Tags", []), stack)]
+    profiles = [account.ask("iam", "get_instance_profile", InstanceProfileName=name)["InstanceProfile"] for name in names]
+    return [each["InstanceProfileName"] for each in profiles if _mine(each.get("Tags", []), stack)]
 
 
 def _schedules(account: Account, stack: str) -> list[str]:

@@ -115,11 +115,11 @@ class Gathering:
 
     def raw(self, probe: Probe[Any], node: str) -> Raw:
         """Wait for the round and return the raw result."""
-        asked = self._rounds.get((node, probe.stage))
-        if asked is None:
+        sent = self._rounds.get((node, probe.stage))
+        if sent is None:
             raise UndeterminedError(f"{node} was not queried for {probe.name}")
-        asked.done.wait()
-        return asked.answers[probe.name]
+        sent.done.wait()
+        return sent.answers[probe.name]
 
     def answer(self, probe: Probe[Any], node: str) -> Any:
         """Wait for the round and return the parsed result. Raise UndeterminedError where there is none."""
@@ -172,20 +172,20 @@ class Gathering:
             view.done.set()
 
     def _run(self, name: str, stage: Stage, probes: Sequence[Probe[Any]]) -> None:
-        mine = self._rounds[name, stage]
+        current = self._rounds[name, stage]
         opens = stage is Stage.LOOK and name in self._declared.members("@entry")[:1]
         try:
             if stage is Stage.LOOK and not opens:
                 self._entry_open.wait(_FIRST)
             if stage is not Stage.LOOK and not self.speaks(name):
                 raise UndeterminedError(self._why_silent(name))
-            mine.answers |= self._ask(name, probes, 1 if stage is Stage.JOBS else _ROUNDS)
+            current.answers |= self._ask(name, probes, 1 if stage is Stage.JOBS else _ROUNDS)
         except UndeterminedError as error:
-            mine.answers |= {probe.name: Raw(trouble=str(error)) for probe in probes}
+            current.answers |= {probe.name: Raw(trouble=str(error)) for probe in probes}
         except Exception as error:  # any exception: a check that waits for this round must end
-            mine.answers |= {probe.name: Raw(trouble=f"{name} could not be asked: {error!r}") for probe in probes}
+            current.answers |= {probe.name: Raw(trouble=f"{name} could not be asked: {error!r}") for probe in probes}
         finally:
-            mine.done.set()
+            current.done.set()
             if stage is Stage.LOOK and not self._heard[name].is_set():
                 self._silent.add(name)
                 self._hear(name)

@@ -62,12 +62,12 @@ def published(declared: Inventory, names: Sequence[str]) -> dict[str, str | Unre
 def _answering(address: str, port: int, patience: float) -> str | Unread:
     late = f"no word within {WORDS * patience / PATIENCE:.0f} s of the connection"
     try:
-        said = words(address, port, patience, silent=late)
+        response = words(address, port, patience, silent=late)
     except TimeoutError:
         return NoAnswer(f"{address}:{port}", f"no connection within {patience:.0f} s")
     except OSError as error:
         return "" if keeps_out(error) else NoAnswer(f"{address}:{port}", str(error))
-    return NoAnswer(f"{address}:{port}", said) if said == late else said
+    return NoAnswer(f"{address}:{port}", response) if response == late else response
 
 
 def from_this_machine(declared: Inventory, names: Sequence[str]) -> dict[str, str]:
@@ -119,11 +119,11 @@ def _refuse_foreign_route(address: str, local: bool, *, rootless: bool) -> None:
 
 def ports_of_kubernetes(declared: Inventory, names: Sequence[str]) -> dict[str, str]:
     """Return the ports of Kubernetes that this machine reaches on the nodes, with what responds; empty where none is reached."""
-    asked = [(name, port) for name in names for port in KUBERNETES]
+    targets = [(name, port) for name in names for port in KUBERNETES]
     found: dict[str, list[str]] = {name: [] for name in names}
     with ThreadPoolExecutor(max_workers=32) as pool:
-        said = pool.map(lambda one: reached(declared.nodes[one[0]]["address"], one[1]), asked)
-        for (name, port), what in zip(asked, said, strict=True):
+        responses = pool.map(lambda one: reached(declared.nodes[one[0]]["address"], one[1]), targets)
+        for (name, port), what in zip(targets, responses, strict=True):
             found[name] += [f"{KUBERNETES[port]} ({port}) {what}"] if what else []
     return {name: ", ".join(words) for name, words in found.items()}
 
@@ -206,8 +206,8 @@ def _podman(arguments: list[str]) -> str:
     except subprocess.TimeoutExpired:
         raise UndeterminedError(f"podman {arguments[0]}: timed out after {limit:.0f} s") from None
     if ended.returncode:
-        said = (ended.stderr.strip() or "no reason given").splitlines()[-1]
-        raise UndeterminedError(f"podman {arguments[0]}: {said}")
+        reason = (ended.stderr.strip() or "no reason given").splitlines()[-1]
+        raise UndeterminedError(f"podman {arguments[0]}: {reason}")
     return ended.stdout
 
 

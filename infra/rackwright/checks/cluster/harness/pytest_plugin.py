@@ -76,8 +76,10 @@ class Judge:
         """Record why a file could not be collected."""
         if report.failed:
             subject = Path(str(report.fspath)).stem.removeprefix("test_")
-            said = [line for line in str(report.longrepr).splitlines() if line.strip()]
-            self.broken.setdefault(subject, f"test_{subject}.py could not be collected: {said[-1].strip() if said else 'no reason given'}")
+            lines = [line for line in str(report.longrepr).splitlines() if line.strip()]
+            self.broken.setdefault(
+                subject, f"test_{subject}.py could not be collected: {lines[-1].strip() if lines else 'no reason given'}"
+            )
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Select Python's own traceback format. pytest's format parses each file again, a tenth of a second for each failure."""
@@ -96,7 +98,7 @@ class Judge:
         expect: Expect = getattr(item, "expect", None) or Expect()
         error = call.excinfo.value if call.excinfo else None
         verdict, reason = judge(error, expect)
-        told = result(
+        outcome = result(
             owed,
             verdict,
             reason=self._redact(reason),
@@ -105,10 +107,10 @@ class Judge:
             seconds=call.duration,
             stack=self.declared.stack,
         )
-        self.results[told.id] = told
-        self._lines.write(json.dumps(told.as_dict(), ensure_ascii=False) + "\n")
+        self.results[outcome.id] = outcome
+        self._lines.write(json.dumps(outcome.as_dict(), ensure_ascii=False) + "\n")
         self._lines.flush()
-        progress = {"done": len(self.results), "of": len(self.owed.expected), "id": told.id, "verdict": told.verdict}
+        progress = {"done": len(self.results), "of": len(self.owed.expected), "id": outcome.id, "verdict": outcome.verdict}
         print(json.dumps(progress), file=sys.stdout)
 
 

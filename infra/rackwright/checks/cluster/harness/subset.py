@@ -35,8 +35,8 @@ def differences(planned: Any, live: Any, where: str = "") -> Iterator[str]:
         if not isinstance(live, list) or len(live) != len(planned):
             yield f"{where} has {len(live) if isinstance(live, list) else 'none'}, not {len(planned)}"
         else:
-            for place, (mine, its) in enumerate(zip(planned, live, strict=True)):
-                yield from differences(mine, its, f"{where}.{place}")
+            for place, (planned_item, live_item) in enumerate(zip(planned, live, strict=True)):
+                yield from differences(planned_item, live_item, f"{where}.{place}")
     elif planned != live and (quantity(planned) is None or quantity(planned) != quantity(live)):
         yield f"{where} is {live}, not {planned}"
 

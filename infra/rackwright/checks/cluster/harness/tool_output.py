@@ -197,21 +197,21 @@ class Row:
 
     def read(self, name: str, form: Callable[[str], T]) -> T | Unread:
         """Return a value, or why it is unknown."""
-        said = self.cells.get(name)
-        if said is None or name in self.doubtful:
+        cell = self.cells.get(name)
+        if cell is None or name in self.doubtful:
             return self.unread(name)
         try:
-            value = form(said)
+            value = form(cell)
         except (ValueError, OverflowError):
             return self.unread(name)
         if name == self.cut and not isinstance(value, bool):
-            return Unread(f"{self.subject} {name}", f"{said}…", self.line)
+            return Unread(f"{self.subject} {name}", f"{cell}…", self.line)
         return value
 
     def counter(self, name: str, form: Callable[[str], T]) -> T | Unread | None:
         """Return a value, why it is unknown, or None where the hardware has none."""
-        said = self.cells.get(name)
-        return None if said is not None and name not in self.doubtful and is_absent(said) else self.read(name, form)
+        cell = self.cells.get(name)
+        return None if cell is not None and name not in self.doubtful and is_absent(cell) else self.read(name, form)
 
     def unread(self, name: str) -> Unread:
         """Return the value as one that was not read."""

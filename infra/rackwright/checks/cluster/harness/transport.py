@@ -91,8 +91,8 @@ class BoundedSsh(SshBackend):  # type: ignore[misc]
             _abandon(child)
             _running.discard(child)
             complaints.seek(0)
-            said = complaints.read().decode(errors="replace").strip()
-        return found, f"no end after {self.limit:.0f} s" if late and not said else said
+            error = complaints.read().decode(errors="replace").strip()
+        return found, f"no end after {self.limit:.0f} s" if late and not error else error
 
 
 def _until(child: subprocess.Popen[bytes], deadline: Callable[[], float]) -> Iterator[bytes]:
@@ -148,7 +148,7 @@ def ask_node(
     left = {name for name, _, _ in questions}
     known = known or Known()
 
-    def heard(line: str) -> None:
+    def on_line(line: str) -> None:
         began()
         backend.limit = max(backend.limit, seconds * _factor(line) + _OVERHEAD * local_slowness())
         for name, answer in _read([(time.time(), line)], sent):
@@ -166,7 +166,7 @@ def ask_node(
     }
     sent = time.time()
     command = f"exec {python_command('commands', request)}"
-    lines, complaint = backend.lines(command, heard, over)
+    lines, complaint = backend.lines(command, on_line, over)
     answers = dict(_read(lines, sent))
     for name, _, _ in questions:
         held = known.holds(name) if lines else ""

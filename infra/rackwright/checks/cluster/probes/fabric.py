@@ -51,17 +51,17 @@ def parse_ports(text: str) -> tuple[Port, ...]:
 
 def _port(name: str, block: str) -> Port:
     adapter, _, port = block.partition("Port 1:")
-    said = dict(re.findall(r"^\s+([A-Z][\w ]+): *(.*?) *$", port.partition("Port 2:")[0], re.M))
-    layer = said["Link layer"]
+    fields = dict(re.findall(r"^\s+([A-Z][\w ]+): *(.*?) *$", port.partition("Port 2:")[0], re.M))
+    layer = fields["Link layer"]
     kind = re.search(r"^\s+CA type: *(.*?) *$", adapter, re.M)
     return Port(
         adapter=name,
-        state=said["State"],
-        physical=said["Physical state"],
-        rate_gbps=float(said["Rate"].split()[0]),
-        manager=int(said["SM lid"]),
+        state=fields["State"],
+        physical=fields["Physical state"],
+        rate_gbps=float(fields["Rate"].split()[0]),
+        manager=int(fields["SM lid"]),
         link_layer=str(LINK_LAYERS.get(layer, layer)),
-        guid=int(said["Port GUID"], 16),
+        guid=int(fields["Port GUID"], 16),
         virtual=kind is not None and kind[1] in VIRTUAL_TYPES,
     )
 
@@ -139,8 +139,8 @@ def parse_errors(text: str) -> Counters:
     if "## Summary" not in text:
         raise ValueError("no summary at the end")
     found: dict[PortId, tuple[str, ...]] = {}
-    for guid, port, said in re.findall(r"^\s+GUID 0x([0-9a-f]+) port (\d+): *(.*)$", text, re.M):
-        counters = tuple(f"{counter} {count}" for counter, count in re.findall(r"\[(\w+) == (\d+)", said) if counter in ERRORS)
+    for guid, port, listed in re.findall(r"^\s+GUID 0x([0-9a-f]+) port (\d+): *(.*)$", text, re.M):
+        counters = tuple(f"{counter} {count}" for counter, count in re.findall(r"\[(\w+) == (\d+)", listed) if counter in ERRORS)
         found |= {PortId(int(guid, 16), int(port)): counters} if counters else {}
     warned = [query for line in text.splitlines() if (query := _FAILED.match(line))]
     blind = [query for query in warned if not _NOT_COUNTERS.search(query["what"])]

@@ -65,10 +65,10 @@ class Ruleset:
     def _verdict(self, key: tuple[str, str, str], packet: Packet) -> str:
         chain = self.chains[key]
         for rule in chain.rules:
-            said = self._apply(key, rule, packet)
-            if said in ("accept", "drop"):
-                return said
-            if said == "return":
+            verdict = self._apply(key, rule, packet)
+            if verdict in ("accept", "drop"):
+                return verdict
+            if verdict == "return":
                 break
         return chain.policy if chain.hook else "return"
 
@@ -90,9 +90,9 @@ class Ruleset:
 
     def _concluded(self, key: tuple[str, str, str], kind: str, value: Any, packet: Packet) -> str:
         if kind in ("jump", "goto"):
-            said = self._verdict((key[0], key[1], value["target"]), packet)
-            if said in ("accept", "drop"):
-                return said
+            verdict = self._verdict((key[0], key[1], value["target"]), packet)
+            if verdict in ("accept", "drop"):
+                return verdict
             return "continue" if kind == "jump" else "return"
         return "drop" if kind == "reject" else kind
 

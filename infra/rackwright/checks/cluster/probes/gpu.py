@@ -262,10 +262,10 @@ def _xids(place: Place) -> str:
     """Return the command that reads the kernel log. Simulated GPUs have a log of their own, because a container reads that of its host."""
     if place.node["gpus"]["simulated"]:
         return "cat /var/lib/rackwright/gpu-kernel.log 2>/dev/null; true"
-    look = "journalctl --quiet --dmesg --boot --no-pager --output=cat"
-    found = f'x=$({look} --grep=\'NVRM: Xid|SXid\') && [ -n "$x" ] && {{ echo "$x"; exit; }}'
+    command = "journalctl --quiet --dmesg --boot --no-pager --output=cat"
+    found = f'x=$({command} --grep=\'NVRM: Xid|SXid\') && [ -n "$x" ] && {{ echo "$x"; exit; }}'
     # Status 1 means no match, no journal, or no support for --grep (journalctl(1)). A line of the kernel must then be found.
-    return f"{found}; [ -n \"$({look} --lines=1 --grep=.)\" ] || {{ echo 'no log of the kernel' >&2; exit 3; }}"
+    return f"{found}; [ -n \"$({command} --lines=1 --grep=.)\" ] || {{ echo 'no log of the kernel' >&2; exit 3; }}"
 
 
 XIDS = Probe("gpu-xids", on="gpu", command=_xids, parse=parse_xids)

@@ -71,11 +71,11 @@ def _cells(line: str, peers: int) -> list[str]:
 
 def _ways(peer: str, peers: Sequence[str], cells: Sequence[str], line: str) -> dict[str, str | Unread]:
     """Return the connections of a row by column. If the X is not on the diagonal, the cells belong to other columns."""
-    said = dict(zip(peers, cells, strict=False))
-    shifted = said.get(peer) != "X" or "X" in [cell for other, cell in said.items() if other != peer]
+    cell_of = dict(zip(peers, cells, strict=False))
+    shifted = cell_of.get(peer) != "X" or "X" in [cell for other, cell in cell_of.items() if other != peer]
     found: dict[str, str | Unread] = {}
     for other in peers:
-        cell = said.get(other)
+        cell = cell_of.get(other)
         good = cell is not None and _WAY.fullmatch(cell) and not shifted
         if other != peer:
             found[other] = cell if good and cell is not None else Unread(f"{peer} to {other}", cell, line)

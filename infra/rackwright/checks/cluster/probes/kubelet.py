@@ -34,7 +34,7 @@ def parse_answers(text: str) -> dict[str, str | Unread]:
     found: dict[str, str] = json.loads(text)
     if "kubelet" not in found or "endpoint" not in found:
         raise ValueError("not every query has a result")
-    return {asked: answer_of(asked, said) for asked, said in found.items()}
+    return {endpoint: answer_of(endpoint, response) for endpoint, response in found.items()}
 
 
 def not_refused(answers: Mapping[str, str | Unread], refusals: Collection[str] = ("status 401", "status 403")) -> dict[str, str | Unread]:
@@ -90,14 +90,14 @@ COMPLAINTS = Probe("kubelet-complaints", on="kubernetes", command=f"{_SAYS} && e
 
 def parse_routes(text: str) -> str:
     """Return the error of `pod-routes look`; empty if all routes exist."""
-    *said, last = text.strip().splitlines() or [""]
+    *lines, last = text.strip().splitlines() or [""]
     if not re.fullmatch(r"== \d+", last):
         raise ValueError("no exit status")
     if last in ("== 126", "== 127", "== 137"):
-        raise ValueError(f"it did not run: {'; '.join(said)}")
+        raise ValueError(f"it did not run: {'; '.join(lines)}")
     if last == "== 0":
         return ""
-    return "; ".join(line.strip() for line in said if line.strip()) or f"it ended with status {last[3:]}"
+    return "; ".join(line.strip() for line in lines if line.strip()) or f"it ended with status {last[3:]}"
 
 
 POD_ROUTES = Probe("pod-routes", on="kubernetes", command="/etc/rackwright/pod-routes look 2>&1; echo == $?", parse=parse_routes)

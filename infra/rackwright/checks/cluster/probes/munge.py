@@ -62,8 +62,8 @@ def parse_decoded(text: str) -> str | Unread:
     """
     for line in text.splitlines():
         if line.lower().startswith(("status:", "unmunge: error:")):
-            said = line.split(":")[-1].rpartition("(")[0].strip() or line.split(":")[-1].strip()
-            return NoAnswer("unmunge", f"{said}: asked twice") if said == _REPLAYED else answer_of("unmunge", said)
+            status = line.split(":")[-1].rpartition("(")[0].strip() or line.split(":")[-1].strip()
+            return NoAnswer("unmunge", f"{status}: asked twice") if status == _REPLAYED else answer_of("unmunge", status)
     raise ValueError("unmunge printed no status")
 
 

@@ -134,20 +134,20 @@ def _reach_command(place: Place) -> str:
     """Return the command: on each network, ping the next two nodes that have an address there, preferably on the same interface."""
     mine = {one.network: one for one in _networks(place, place.node["name"])}
     found: dict[str, list[tuple[str, Interface]]] = {network: [] for network in mine}
-    asked = 0
+    count = 0
     for name in following(place.declared.members("nodes"), place.node["name"], _FARTHEST):
         try:
-            theirs = _networks(place, name)
+            shared = _networks(place, name)
         except UndeterminedError:  # the checks of that node report the error
             continue
-        asked += 1
+        count += 1
         for network, own in mine.items():
-            there = [one for one in theirs if one.network == network and one.address != own.address]
+            there = [one for one in shared if one.network == network and one.address != own.address]
             there.sort(key=lambda one: one.name != own.name)
             found[network] += [(name, one) for one in there[:1]]
         if all(len(neighbours) >= 2 for neighbours in found.values()):
             break
-    if not asked:
+    if not count:
         raise UndeterminedError("no neighbour listed its addresses")
     pings = [_ping_one(mine[network], name, one) for network, neighbours in found.items() for name, one in neighbours[:2]]
     return f"{' '.join(pings)} wait" if pings else f"echo {_ALONE}"
@@ -159,10 +159,10 @@ def _networks(place: Place, name: str) -> list[Interface]:
     return [one for one in place.before(INTERFACES, name) if one.kind in _KINDS or one.address == planned]
 
 
-def _ping_one(mine: Interface, name: str, one: Interface) -> str:
-    interface = shlex.quote(mine.name)
+def _ping_one(own: Interface, name: str, one: Interface) -> str:
+    interface = shlex.quote(own.name)
     ping = f"ping -n -q -c {_ECHOES} -i 0.1 -W 1 -w {scaled(_ABSENT)} -I {interface} {one.address}"
-    return f"{{ {ping} > /dev/null 2>&1; echo {interface} {mine.network} {shlex.quote(name)} $?; }} &"
+    return f"{{ {ping} > /dev/null 2>&1; echo {interface} {own.network} {shlex.quote(name)} $?; }} &"
 
 
 REACHES = Probe("reaches", on="nodes", command=_reach_command, parse=parse_reaches, stage=Stage.LOOK_AGAIN)

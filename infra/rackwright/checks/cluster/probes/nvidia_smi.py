@@ -64,16 +64,16 @@ def read_table(text: str, fields: Sequence[str], make: Callable[[Row], T]) -> Gp
     Without titles, the cells are those of `fields`, in their order. Raise ValueError where no line describes a GPU.
     """
     rows, lost, others, none_found = _rows(text, fields)
-    kept, gone = [], list(lost)
+    kept, unresponsive = [], list(lost)
     for row in _uneven(_merged(rows), "name"):
         if any(_IS_LOST.match(cell) for cell in row.cells.values()):
-            gone.append(_where(row))
+            unresponsive.append(_where(row))
         else:
             kept.append(row)
-    if not kept and not gone and not none_found:
+    if not kept and not unresponsive and not none_found:
         raise ValueError(f'no GPU is listed: "{quoted(others[0])}"' if others else "no GPU is listed")
     unsure = tuple(row.unread("index") for row in kept if not row.cells.get("index", "").isdigit())
-    return GpuList(tuple(make(row) for row in kept), tuple(dict.fromkeys(gone)), tuple(others), unsure, _end(text))
+    return GpuList(tuple(make(row) for row in kept), tuple(dict.fromkeys(unresponsive)), tuple(others), unsure, _end(text))
 
 
 def _end(text: str) -> Unread | None:
@@ -107,9 +107,9 @@ def _rows(text: str, fields: Sequence[str]) -> tuple[list[Row], list[str], list[
     lines = lines_of(text)
     for number, line in enumerate(lines):
         cells = _cells(line, len(names))
-        gone = lost_gpu(line)
-        if gone:
-            lost.append(gone)
+        location = lost_gpu(line)
+        if location:
+            lost.append(location)
         elif NONE_FOUND.lower() in line.lower():
             none_found = True
         elif cells[0].split(" ")[0] == "index" or (len(cells) > 1 and "index" in cells):
@@ -175,9 +175,9 @@ def read_long(text: str, make: Callable[[Row], T]) -> GpuList[T]:
     blocks, lost, others = list[tuple[str, list[str]]](), list[str](), list[str]()
     for line in lines_of(text):
         title = re.match(rf"GPU\s+({_ADDRESS.pattern})\s*$", line, re.IGNORECASE)
-        gone = lost_gpu(line)
-        if gone:
-            lost.append(gone)
+        location = lost_gpu(line)
+        if location:
+            lost.append(location)
         elif title:
             blocks.append((title[1].lower(), []))
         elif blocks and line.startswith(" "):
@@ -229,9 +229,9 @@ def unhealthy(row: Row, section: str = "Fabric/Health") -> dict[str, str | Unrea
     A row that the driver could not read is `Unread`.
     """
     found: dict[str, str | Unread] = {}
-    for path, said in row.cells.items():
+    for path, cell in row.cells.items():
         name = path.rpartition("/")[2]
-        if path.rpartition("/")[0] != section or name == "Partition Assigned" or (is_absent(said) and path not in row.doubtful):
+        if path.rpartition("/")[0] != section or name == "Partition Assigned" or (is_absent(cell) and path not in row.doubtful):
             continue
         value = row.read(path, _words_of_health)
         if isinstance(value, Unread) or value.lower() not in HEALTHY.get(name, ("none", "false", "no", "healthy", "full")):

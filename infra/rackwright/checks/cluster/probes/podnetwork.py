@@ -46,15 +46,15 @@ class PodNetwork:
 
 def parse_podnetwork(text: str) -> PodNetwork:
     """Return the network from four parts: flannel's subnet file, links, routes, the forwarding table of the tunnel."""
-    told, links, routes, ends = (part.strip() for part in text.split("\n==\n"))
-    said = dict(line.split("=", 1) for line in told.splitlines() if "=" in line)
+    subnet_file, links, routes, ends = (part.strip() for part in text.split("\n==\n"))
+    settings = dict(line.split("=", 1) for line in subnet_file.splitlines() if "=" in line)
     shown = json.loads(links)
     if not shown:
         raise ValueError("no interfaces are listed")
     return PodNetwork(
-        network=said.get("FLANNEL_NETWORK", ""),
-        range=str(ip_interface(said["FLANNEL_SUBNET"]).network) if "FLANNEL_SUBNET" in said else "",
-        mtu=int(said.get("FLANNEL_MTU", 0)),
+        network=settings.get("FLANNEL_NETWORK", ""),
+        range=str(ip_interface(settings["FLANNEL_SUBNET"]).network) if "FLANNEL_SUBNET" in settings else "",
+        mtu=int(settings.get("FLANNEL_MTU", 0)),
         tunnel=next((_tunnel(one) for one in shown if one["ifname"] == TUNNEL), None),
         mtus={one["ifname"]: one["mtu"] for one in shown},
         addresses={own["local"]: one["ifname"] for one in shown for own in one.get("addr_info", ()) if own["family"] == "inet"},

@@ -199,8 +199,8 @@ def _look(place: Place) -> str:
         raise UndeterminedError("no pod of the run has ended here")
     kept = " ".join(f"/var/lib/kubelet/pods/{uid}" for uid in uids)
     groups = " -o ".join(f"-name '*{uid.replace('-', '_')}*' -o -name '*{uid}*'" for uid in uids)
-    look = f"ls -d {kept} 2>/dev/null; find /sys/fs/cgroup -type d \\( {groups} \\) 2>/dev/null"
-    wait = f'for _ in $(seq 20); do left=$({look}); [ -n "$left" ] || break; sleep 0.3; done; echo $left'
+    command = f"ls -d {kept} 2>/dev/null; find /sys/fs/cgroup -type d \\( {groups} \\) 2>/dev/null"
+    wait = f'for _ in $(seq 20); do left=$({command}); [ -n "$left" ] || break; sleep 0.3; done; echo $left'
     return f"command -v find >/dev/null || exit 127; {wait}"
 
 

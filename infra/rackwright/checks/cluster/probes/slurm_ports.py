@@ -42,10 +42,10 @@ def parse_controller_ports(text: str) -> Lines[str | Unread]:
 
 
 def _controller(line: str) -> tuple[str, str | Unread]:
-    name, said = line.split("|", 1)
-    if not name.strip() or not said.strip():
+    name, response = line.split("|", 1)
+    if not name.strip() or not response.strip():
         raise ValueError("no controller")
-    return name, answer_of(f"slurmctld's port on {name}", said.strip())
+    return name, answer_of(f"slurmctld's port on {name}", response.strip())
 
 
 def _knock(place: Place) -> str:

@@ -158,9 +158,9 @@ def decisive(said: str) -> str:
     'error: Unable to create step'
     """
     lines = [line.removeprefix("srun: ") for line in said.splitlines()]
-    told = [line for line in lines if line.strip() and not line.startswith(_COMMENTARY) and not line.endswith("waiting for resources")]
-    errors = [line for line in told if "error" in line.lower()]
-    return "; ".join((errors or told)[:2])
+    messages = [line for line in lines if line.strip() and not line.startswith(_COMMENTARY) and not line.endswith("waiting for resources")]
+    errors = [line for line in messages if "error" in line.lower()]
+    return "; ".join((errors or messages)[:2])
 
 
 _COMMENTARY: Final = ("job ", "interrupt ", "forcing ", "StepId=", "sending ")
@@ -257,8 +257,8 @@ def _command(place: Place) -> str:
     if place.node["name"] != submitter(place):
         return "true"
     saving = place.declared.cluster["scheduler"].get("power_saving") or {}
-    answering = {name for part in parts(place) for name in part["nodes"] if place.speaks(name)}
-    reduced = [{**part, "nodes": [name for name in part["nodes"] if name in answering]} for part in parts(place)]
+    responding = {name for part in parts(place) for name in part["nodes"] if place.speaks(name)}
+    reduced = [{**part, "nodes": [name for name in part["nodes"] if name in responding]} for part in parts(place)]
     request = {
         "parts": [part for part in reduced if part["nodes"]],
         **writing(shared(place)),

@@ -125,8 +125,8 @@ def parse_settings(text: str) -> Mapping[str, str]:
     first, *lines = text.splitlines()
     if first != "looked":
         raise ValueError("the file could not be read")
-    said = [line.strip() for line in lines if line.strip() and not line.strip().startswith("#")]
-    return dict(line.split("=", 1) for line in said)
+    settings = [line.strip() for line in lines if line.strip() and not line.strip().startswith("#")]
+    return dict(line.split("=", 1) for line in settings)
 
 
 NCCL_SETTINGS = Probe(

@@ -167,19 +167,19 @@ def parse_answering(text: str) -> Lines[str | Unread]:
 
 
 def _answer(line: str) -> tuple[str, str | Unread]:
-    path, said = line.split("|", 1)
-    if not path.startswith("/") or not said.strip():
+    path, response = line.split("|", 1)
+    if not path.startswith("/") or not response.strip():
         raise ValueError("no mount point")
-    return path, answer_of(path, said.rpartition(": ")[2].strip())
+    return path, answer_of(path, response.rpartition(": ")[2].strip())
 
 
 def _answering(place: Place) -> str:
-    asked = f"s=$(timeout -k 1 {scaled(5)} stat -f -c %T $m 2>&1); r=$?"
-    told = (
+    query = f"s=$(timeout -k 1 {scaled(5)} stat -f -c %T $m 2>&1); r=$?"
+    report = (
         f'case "$r|$s" in "0|") echo "stat prints nothing" >&2; exit 3;; "0|"*) s={ANSWERS};; '
         f'124*|137*) s="no answer within {scaled(5)} s";; 126*|127*) echo "$s" >&2; exit $r;; esac'
     )
-    return f'for m in {" ".join(mounts_of(place))}; do {asked}; {told}; echo "$m|$s"; done'
+    return f'for m in {" ".join(mounts_of(place))}; do {query}; {report}; echo "$m|$s"; done'
 
 
 ANSWERING = Probe("storage-answering", on="storage_client", command=_answering, parse=parse_answering)
@@ -205,9 +205,9 @@ def parse_nfs_server(text: str) -> NfsServer:
     if text.strip() == _NOTHING:
         return NfsServer(0, frozenset(), {})
     whole, partial = whole_lines(text)
-    told = [*whole, *(partial if len(whole) < 2 else ())]
-    second = next((number for number, line in enumerate(told) if number and re.match(r"[+-]\d", line)), 1)
-    threads, versions, *lines = told[second - 1 :]
+    rows = [*whole, *(partial if len(whole) < 2 else ())]
+    second = next((number for number, line in enumerate(rows) if number and re.match(r"[+-]\d", line)), 1)
+    threads, versions, *lines = rows[second - 1 :]
     spoken = {word[1:] for word in versions.split() if word.startswith("+")} - {"4"}
     row = Row("NFS server", {"threads": threads, "versions": versions}, f"{threads} {versions}")
     sure = re.fullmatch(r"([+-]\d(\.\d)? ?)+", versions.strip()) and versions not in partial

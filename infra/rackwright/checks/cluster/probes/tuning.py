@@ -91,8 +91,8 @@ def parse_limits(text: str) -> dict[str, str]:
     rows = [line.partition("=") for line in text.split()]
     if not rows or not all(name.startswith("DefaultLimit") and value for name, _, value in rows):
         raise ValueError("no limits")
-    said = {name.removeprefix("DefaultLimit").lower(): value for name, _, value in rows}
-    return {name: "unlimited" if value == "infinity" else value for name, value in said.items()}
+    limits = {name.removeprefix("DefaultLimit").lower(): value for name, _, value in rows}
+    return {name: "unlimited" if value == "infinity" else value for name, value in limits.items()}
 
 
 LIMITS = Probe(

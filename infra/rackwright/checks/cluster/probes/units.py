@@ -80,10 +80,10 @@ def parse_units(text: str) -> Lines[Unit]:
 
 def _unit(row: Row) -> Unit:
     load, state = row.read("LoadState", _word), row.read("ActiveState", _word)
-    said = row.cells.get("UnitFileState")  # empty for a unit that does not exist
+    file_state = row.cells.get("UnitFileState")  # empty for a unit that does not exist
     enabled: bool | Unread = row.unread("UnitFileState")
-    if said is not None and re.fullmatch(r"[a-z-]*", said):
-        enabled = said in _ENABLED
+    if file_state is not None and re.fullmatch(r"[a-z-]*", file_state):
+        enabled = file_state in _ENABLED
     state = _suspension(row.cells) or state
     return Unit("not-found" if load == "not-found" else state, enabled) if isinstance(load, str) else Unit(load, enabled)
 
