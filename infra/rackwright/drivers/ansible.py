@@ -93,10 +93,10 @@ async def play(
 
     async def on_line(line: str) -> None:
         if line.startswith("{"):
-            await _take(json.loads(line), applied, on_progress)
+            await _handle(json.loads(line), applied, on_progress)
 
     command = [sys.executable, "-m", "rackwright.drivers.ansible_child"]
-    ended = await stream(command, on_line, stdin=json.dumps(request).encode(), env={**_environment(root), **_noted(answers)})
+    ended = await stream(command, on_line, stdin=json.dumps(request).encode(), env={**_environment(root), **_recorder_environment(answers)})
     applied.status = applied.status or ended.status
     if ended.status and current.cancelled:
         return PlaybookResult(applied.status, changed=applied.changed, message=INTERRUPTED)
@@ -105,7 +105,7 @@ async def play(
     return applied
 
 
-async def _take(event: dict[str, Any], applied: PlaybookResult, on_progress: Callable[[str], Awaitable[None]]) -> None:
+async def _handle(event: dict[str, Any], applied: PlaybookResult, on_progress: Callable[[str], Awaitable[None]]) -> None:
     kind = event.pop("event")
     if kind == "progress":
         await on_progress(event["text"])
@@ -115,7 +115,7 @@ async def _take(event: dict[str, Any], applied: PlaybookResult, on_progress: Cal
         getattr(applied, kind).append(TaskResult(**event))
 
 
-def _noted(answers: Path | None) -> dict[str, str]:
+def _recorder_environment(answers: Path | None) -> dict[str, str]:
     """Return the environment that makes the callback record module results."""
     return {} if answers is None else {"RACKWRIGHT_MODULE_RECORDING": str(answers)}
 

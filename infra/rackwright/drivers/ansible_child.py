@@ -39,16 +39,16 @@ class Reporter:
         if kind == "playbook_on_play_start":
             self._phase = self._phases.get(data.get("name", ""), "")
         elif kind == "playbook_on_task_start":
-            _say("progress", text=f"{self._phase}: {data.get('task', '')}")
+            _emit("progress", text=f"{self._phase}: {data.get('task', '')}")
         elif kind in ("runner_on_failed", "runner_on_unreachable"):
             if not data.get("ignore_errors"):
-                _say("failed" if kind.endswith("failed") else "unreachable", **self._result(data, failure_lines(data.get("res", {}))))
+                _emit("failed" if kind.endswith("failed") else "unreachable", **self._result(data, failure_lines(data.get("res", {}))))
         elif kind == "runner_on_ok" and ROLL in data.get("res", {}).get("ansible_facts", {}):
-            _say("rolls", **self._result(data, str(data["res"]["ansible_facts"][ROLL])))
+            _emit("rolls", **self._result(data, str(data["res"]["ansible_facts"][ROLL])))
         elif kind == "runner_on_ok" and data.get("res", {}).get("changed"):
             self._changed(data, data["res"])
         elif kind in ("error", "verbose") and event.get("stdout", "").strip():
-            self._remember(event["stdout"])
+            self._keep_error(event["stdout"])
         return False
 
     def _changed(self, data: dict[str, Any], result: dict[str, Any]) -> None:
@@ -57,16 +57,16 @@ class Reporter:
         event = {**self._result(data, what_changed(result)), "live": live, "declared": declared}
         about = result.get("changed_hosts") or {event["host"]: live}
         for host, why in about.items():
-            _say("changed", **{**event, "host": host, "live": why})
+            _emit("changed", **{**event, "host": host, "live": why})
 
     def hidden(self, notes: Iterable[str]) -> None:
         """Report changed tasks whose results are not shown, from the recorder's lines."""
         for line in notes:
             note = json.loads(line)
             phase = self._phases.get(note.pop("play"), "")
-            _say("changed", **note, phase=phase, detail="what it holds is not shown")
+            _emit("changed", **note, phase=phase, detail="what it holds is not shown")
 
-    def _remember(self, stdout: str) -> None:
+    def _keep_error(self, stdout: str) -> None:
         if "ERROR" in stdout or "rror:" in stdout:
             self.message = stdout.strip()
 
@@ -137,7 +137,7 @@ def run(request: dict[str, Any]) -> int:
             settings={"pexpect_timeout": 1, "suppress_ansible_output": True},
         )
         reporter.hidden(hidden.read_text(encoding="utf-8").splitlines() if hidden.exists() else ())
-    _say("end", status=int(outcome.rc or 0), message=reporter.message)
+    _emit("end", status=int(outcome.rc or 0), message=reporter.message)
     return int(outcome.rc or 0)
 
 
@@ -157,7 +157,7 @@ def _options(request: dict[str, Any]) -> str:
     return " ".join([*options, *skipped, *(["--check", "--diff"] if request["check"] else [])])
 
 
-def _say(event: str, **data: Any) -> None:
+def _emit(event: str, **data: Any) -> None:
     print(json.dumps({"event": event, **data}), flush=True)
 
 

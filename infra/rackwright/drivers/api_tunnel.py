@@ -87,7 +87,7 @@ async def _carry(stack: str, api: ApiEndpoint, reader: asyncio.StreamReader, wri
     command = ["ssh", "-F", str(paths.ssh_config(stack)), "-W", api.endpoint, api.through]
     ssh = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=null)
     assert ssh.stdin is not None and ssh.stdout is not None
-    there, back = asyncio.create_task(_pour(reader, ssh.stdin)), asyncio.create_task(_pour(ssh.stdout, writer))
+    there, back = asyncio.create_task(_copy(reader, ssh.stdin)), asyncio.create_task(_copy(ssh.stdout, writer))
     try:
         await asyncio.wait((there, back), return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -99,7 +99,7 @@ async def _carry(stack: str, api: ApiEndpoint, reader: asyncio.StreamReader, wri
         await ssh.wait()
 
 
-async def _pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     with contextlib.suppress(OSError):
         while chunk := await reader.read(_CHUNK):
             writer.write(chunk)

@@ -18,7 +18,7 @@ CONTENTS: Final = "bundle.json"
 
 async def ensure_bundle(version: str, extras: Sequence[str], info: Say, status: Say) -> str:
     """Return the folder of a complete bundle of a release with these parts. Build it if necessary."""
-    folder = await _built(tuple(f"--with={extra}" for extra in extras), "Kubernetes bundle", info, status)
+    folder = await _build(tuple(f"--with={extra}" for extra in extras), "Kubernetes bundle", info, status)
     built = _contents(folder)["kubernetes"]
     if built != version:
         raise RackwrightError(
@@ -30,7 +30,7 @@ async def ensure_bundle(version: str, extras: Sequence[str], info: Say, status: 
 
 async def ensure_addon(name: str, version: str, info: Say, status: Say) -> str:
     """Return the folder of an addon's complete part of the bundle. Build it if necessary."""
-    folder = await _built(("--addon", name), f"part of the Kubernetes bundle with {name}", info, status)
+    folder = await _build(("--addon", name), f"part of the Kubernetes bundle with {name}", info, status)
     built = _contents(folder)["version"]
     if built != version:
         raise RackwrightError(
@@ -45,7 +45,7 @@ def _contents(folder: str) -> dict[str, Any]:
     return found
 
 
-async def _built(words: tuple[str, ...], what: str, info: Say, status: Say) -> str:
+async def _build(words: tuple[str, ...], what: str, info: Say, status: Say) -> str:
     """Run the builder and report its progress. A part has its own stages, after those of the bundle that it needs."""
     events: list[dict[str, Any]] = []
     seen: set[str] = set()

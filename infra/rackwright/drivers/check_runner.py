@@ -50,7 +50,7 @@ async def run_checks(
     results.mkdir(mode=0o700, parents=True, exist_ok=True)
     report.unlink(missing_ok=True)
     ended = await stream(
-        _command(inventory, ssh_config, results, level, kinds, nodes), _told(on_progress), env=environment(), timeout=_LONGEST
+        _command(inventory, ssh_config, results, level, kinds, nodes), _line_reporter(on_progress), env=environment(), timeout=_LONGEST
     )
     return RunOutcome(ended.status, report, ended.stderr)
 
@@ -72,7 +72,7 @@ def environment() -> dict[str, str]:
     return {**inherited, "PYTHONPATH": str(layout.IMPORT_ROOT), "PYTHONUNBUFFERED": "1"}
 
 
-def _told(on_progress: Progress) -> Callable[[str], Awaitable[None]]:
+def _line_reporter(on_progress: Progress) -> Callable[[str], Awaitable[None]]:
     """Return a callback that reports one line per subject. Without a terminal, each line is printed."""
     shown = ""
 

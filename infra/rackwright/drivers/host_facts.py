@@ -177,12 +177,12 @@ def authorize_key(session: Session, public_key: str) -> None:
     """Authorise the stack's own key and keep other keys."""
     key = public_key.strip()
     last = f"printf '%s\\n' {shlex.quote(key)} >> \"$file.rackwright\" || exit 1"
-    _must(session, _KEYS.format(mark=_mark(key), last=last), "cannot take the stack's key")
+    _run_checked(session, _KEYS.format(mark=_mark(key), last=last), "cannot take the stack's key")
 
 
 def revoke_key(session: Session, public_key: str) -> None:
     """Remove the stack's key."""
-    _must(session, _KEYS.format(mark=_mark(public_key.strip()), last=""), "cannot give up the stack's key")
+    _run_checked(session, _KEYS.format(mark=_mark(public_key.strip()), last=""), "cannot give up the stack's key")
 
 
 def _mark(key: str) -> str:
@@ -197,7 +197,7 @@ def clean(session: Session) -> None:
         raise LoginRefusedError(f"{session.route}: cannot be cleaned: {result.complaint}")
 
 
-def _must(session: Session, script: str, what: str) -> None:
+def _run_checked(session: Session, script: str, what: str) -> None:
     result = session.run(script)
     if result.status != 0:
         raise LoginRefusedError(

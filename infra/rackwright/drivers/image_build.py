@@ -87,7 +87,7 @@ async def _start(container: str, baking: ImageBuild, folder: Path) -> None:
     key.write_text(private)
     (folder / "known_hosts").write_text(f"bake {host_public}\n")
     (folder / "ssh_config").write_text(_ssh_config(folder, port))
-    await _answer(folder)
+    await _wait_for_ssh(folder)
 
 
 def _ssh_config(folder: Path, port: str) -> str:
@@ -98,7 +98,7 @@ def _ssh_config(folder: Path, port: str) -> str:
     )
 
 
-async def _answer(folder: Path) -> None:
+async def _wait_for_ssh(folder: Path) -> None:
     error = ""
     for _ in range(60):
         ended = await run(["ssh", "-F", str(folder / "ssh_config"), "bake", "true"], timeout=10 * slowness())

@@ -71,7 +71,7 @@ def run_preflight(machines: Sequence[PreflightRequest], keys: list[Path], *, via
                 return PreflightResult(
                     request.route.name, wrong=(f"is reached through {via.name if via else ''}, which is not accessible: {reason}",)
                 )
-            return _look(request, keys, jump if through else None, adopted=adopted)
+            return _inspect(request, keys, jump if through else None, adopted=adopted)
 
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             return list(pool.map(one, machines))
@@ -87,7 +87,7 @@ def _jump_session(via: SshRoute, keys: list[Path], stack: ExitStack) -> tuple[Se
         return None, error.cause
 
 
-def _look(request: PreflightRequest, keys: list[Path], jump: Session | None, *, adopted: bool) -> PreflightResult:
+def _inspect(request: PreflightRequest, keys: list[Path], jump: Session | None, *, adopted: bool) -> PreflightResult:
     route = request.route
     try:
         with handshake(route, jump) as met:

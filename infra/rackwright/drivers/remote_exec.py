@@ -29,7 +29,7 @@ async def run_on_nodes(
 
     async def one(name: str) -> Any:
         async with slots:
-            return await _asked(stack, program, requests[name], name, sudo=sudo[name])
+            return await _run_on_node(stack, program, requests[name], name, sudo=sudo[name])
 
     found = dict(zip(requests, await asyncio.gather(*map(one, requests)), strict=True))
     return (
@@ -38,7 +38,7 @@ async def run_on_nodes(
     )
 
 
-async def _asked(stack: str, program: str, request: Mapping[str, Any], name: str, *, sudo: bool) -> Any:
+async def _run_on_node(stack: str, program: str, request: Mapping[str, Any], name: str, *, sudo: bool) -> Any:
     """Return the node's result, or the reason why there is none."""
     command = ["ssh", "-F", str(paths.ssh_config(stack)), name, *(["sudo", "-n"] if sudo else []), python_command(program, None)]
     try:

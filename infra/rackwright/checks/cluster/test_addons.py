@@ -29,7 +29,7 @@ def test_webhooks_respond(ask: Ask, cluster: Record, expect: Expect) -> None:
 def test_queues_match_plan(ask: Ask, planned_objects: Callable[..., list[dict[str, Any]]], expect: Expect) -> None:
     """Queues define what a namespace owns and may borrow; an inactive queue admits nothing."""
     live = ask(QUEUES)
-    wrong = {f"{one['kind']} {one['metadata']['name']}": list(_wrong(one, live[path_of(one)])) for one in planned_objects(*QUEUED)}
+    wrong = {f"{one['kind']} {one['metadata']['name']}": list(_differences(one, live[path_of(one)])) for one in planned_objects(*QUEUED)}
     expect({name: lines for name, lines in wrong.items() if lines}, {})
 
 
@@ -41,7 +41,7 @@ def test_metrics_available(ask: Ask, cluster: Record, expect: Expect, limit: flo
     expect(ages, f"figures of every node, at most {limit:g} s old", holds=all(found.ages.get(name, limit + 1) <= limit for name in planned))
 
 
-def _wrong(one: Mapping[str, Any], found: Mapping[str, Any] | None) -> Iterator[str]:
+def _differences(one: Mapping[str, Any], found: Mapping[str, Any] | None) -> Iterator[str]:
     if found is None:
         yield "missing"
         return

@@ -37,7 +37,7 @@ def test_certificates_valid(ask: Ask, expect: Expect, limit: float) -> None:
     found = {path: left for path, left in ask(FILES).certificates.items() if not path.startswith("/var/lib/kubelet/")}
     if not found:
         raise UndeterminedError("no certificates found under /etc/kubernetes")
-    short = {path: "unreadable" if left is None else f"{left / DAY:.0f} days" for path, left in found.items() if not _lasts(left, limit)}
+    short = {path: "unreadable" if left is None else f"{left / DAY:.0f} days" for path, left in found.items() if not _is_valid(left, limit)}
     expect(short, {}, holds=not short)
 
 
@@ -84,5 +84,5 @@ def test_coredns_available(ask: Ask, expect: Expect) -> None:
     expect(found["status"].get("availableReplicas", 0), wanted)
 
 
-def _lasts(left: float | None, limit: float) -> bool:
+def _is_valid(left: float | None, limit: float) -> bool:
     return left is not None and left > limit * DAY

@@ -50,7 +50,7 @@ def test_allows_login_node(node: Record, cluster: Record, ask: Ask, expect: Expe
 def test_admits_only_allowed_networks(node: Record, cluster: Record, ask: Ask, expect: Expect) -> None:
     """The published port is for the networks that the plan allows."""
     ruleset = ask(RULESET)
-    allowed = {network: _somebody_in(ip_network(network)) for network in cluster.access.allow}
+    allowed = {network: _address_in(ip_network(network)) for network in cluster.access.allow}
     if not any(ip_network(network).prefixlen == 0 for network in allowed):
         allowed["others"] = STRANGER
     found = [network for network, source in allowed.items() if ruleset.admits(Packet(source, node.ssh_port, node.address))]
@@ -92,6 +92,6 @@ def test_metadata_service_restricted(ask: Ask, expect: Expect) -> None:
     expect(f"nobody: {found['nobody']}", "nobody: refused")
 
 
-def _somebody_in(network: IPv4Network | IPv6Network) -> str:
+def _address_in(network: IPv4Network | IPv6Network) -> str:
     """Return an address of the network; for 0.0.0.0/0, an unassigned one."""
     return STRANGER if network.prefixlen == 0 else str(network[min(1, network.num_addresses - 1)])

@@ -55,7 +55,7 @@ def test_certificate_is_renewed(ask: Ask, expect: Expect, limit: float) -> None:
 def test_runs_its_configuration(ask: Ask, node: Record, cluster: Record, expect: Expect) -> None:
     """An edited file that is not loaded takes effect at the next restart, unplanned."""
     running, written = _running(ask, node, cluster), ask(DROP_INS)
-    expect({key: _as_said(value, running.get(key, "none")) for key, value in written.items()}, written)
+    expect({key: _configured(value, running.get(key, "none")) for key, value in written.items()}, written)
 
 
 def test_authentication_enabled(ask: Ask, node: Record, cluster: Record, expect: Expect) -> None:
@@ -108,8 +108,8 @@ def _running(ask: Ask, node: Record, cluster: Record) -> Any:
     return found
 
 
-def _as_said(written: Any, running: Any) -> Any:
+def _configured(written: Any, running: Any) -> Any:
     """Return the running value of each setting in the file. Other keys of a table are defaults of the kubelet."""
     if isinstance(written, dict) and isinstance(running, dict):
-        return {key: _as_said(value, running.get(key, "none")) for key, value in written.items()}
+        return {key: _configured(value, running.get(key, "none")) for key, value in written.items()}
     return running

@@ -71,7 +71,7 @@ def test_reaches_other_nodes(node: Record, cluster: Record, ask: Ask, expect: Ex
     planned, routes = {}, {}
     for one in others:
         pod_range = known[one.name].range
-        planned[one.name] = _way(pod_range, one.address, None if wrapped else own)
+        planned[one.name] = _planned_route(pod_range, one.address, None if wrapped else own)
         routes[one.name] = found.ways.get(pod_range, "no route") + (
             "" if not wrapped or one.address in found.ends else ", no tunnel endpoint"
         )
@@ -99,6 +99,6 @@ def _ranges(text: str | None) -> list[str]:
     return [one["subnet"] for plugin in plugins for ranges in plugin.get("ipam", {}).get("ranges", []) for one in ranges]
 
 
-def _way(pod_range: str, address: str, interface: str | None) -> str:
+def _planned_route(pod_range: str, address: str, interface: str | None) -> str:
     """Return the route to another node's pods: through the tunnel, to the first address of the range, or directly to the node."""
     return f"via {address} dev {interface}" if interface else f"via {pod_range.partition('/')[0]} dev {TUNNEL}"

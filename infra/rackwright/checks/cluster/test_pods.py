@@ -26,7 +26,7 @@ def test_run_on_every_node(node: Record, pods: Pods, expect: Expect) -> None:
     """A pod must be scheduled, start and complete on this node."""
     plain = pods.part(node.name, "plain")
     ran = plain["phase"] == "Succeeded"
-    expect(f"ran on {plain['node']}" if ran else _why_not(plain, "did not run"), f"ran on {node.name}")
+    expect(f"ran on {plain['node']}" if ran else _failure_reason(plain, "did not run"), f"ran on {node.name}")
 
 
 def test_reach_each_other(node: Record, pods: Pods, expect: Expect) -> None:
@@ -91,7 +91,7 @@ def test_get_requested_gpus(node: Record, pods: Pods, expect: Expect) -> None:
     """A pod must get exactly the requested number of GPUs, and see the same number."""
     gpus = pods.part(node.name, "gpus")
     given = {part: gpus[part] for part in ("first", "second") if part in gpus}
-    found = {part: str(_devices(one)) if "devices" in one else _why_not(one) for part, one in given.items()}
+    found = {part: str(_devices(one)) if "devices" in one else _failure_reason(one) for part, one in given.items()}
     expect(found, {part: f"{one['asked']} device files, {one['asked']} visible" for part, one in given.items()})
 
 
@@ -114,7 +114,7 @@ def test_no_gpu_without_request(node: Record, pods: Pods, expect: Expect) -> Non
 def test_whole_node_of_gpus(node: Record, pods: Pods, expect: Expect) -> None:
     """One pod must get all GPUs of the node after the earlier pods end."""
     whole = pods.part(node.name, "gpus")["whole"]
-    found = f"sees {len(parse_devices(whole['log']['text']).files)}" if whole.get("log") else _why_not(whole)
+    found = f"sees {len(parse_devices(whole['log']['text']).files)}" if whole.get("log") else _failure_reason(whole)
     expect(found, f"sees {node.gpus.count}")
 
 
@@ -165,7 +165,7 @@ def test_claim_is_shared(node: Record, pods: Pods, expect: Expect) -> None:
     """A pod on one node must read what a pod on another node wrote into the claim."""
     found = pods.storage(node.name)
     if "read" not in found:
-        expect(_why_not(found["pod"], "its pod does not run"), "runs")
+        expect(_failure_reason(found["pod"], "its pod does not run"), "runs")
     if told(found["wrote"]).rc != 0:
         expect({"cannot write": told(found["wrote"]).answer}, {"cannot write": "writes"})
     expect(told(found["read"]).answer, found["planned"])
@@ -194,7 +194,7 @@ def _devices(part: Mapping[str, Any]) -> Any:
     return parse_devices(answer)
 
 
-def _why_not(pod: Mapping[str, Any], what: str = "does not run") -> str | Unread:
+def _failure_reason(pod: Mapping[str, Any], what: str = "does not run") -> str | Unread:
     """Return why a pod did not run; Unread where it was still starting at the time limit, without a reason."""
     if not pod["why"] and pod["phase"] in ("Pending", "Running"):
         return NoAnswer("its pod", f"{pod['phase']} after {pod.get('seconds', 0)} s, and nobody gives a reason")

@@ -90,7 +90,7 @@ def vcpus(at: AccountCheckContext) -> Iterator[Finding]:
         groups.setdefault(kind, []).append(group)
     used = _used(at) if needed else Counter[Quota]()
     for kind, need in needed.items():
-        yield from _judged(at, kind, need, used[kind], groups[kind])
+        yield from _quota_findings(at, kind, need, used[kind], groups[kind])
 
 
 def _usage_class(declared: Instances) -> UsageClass:
@@ -117,7 +117,7 @@ def _quota_of(instance: dict[str, Any], known: InstanceType | None) -> Quota | N
     return quota(known, UsageClass(lifecycle)) if known is not None and lifecycle in {"on-demand", "spot"} else None
 
 
-def _judged(at: AccountCheckContext, kind: Quota, need: int, used: int, groups: list[str]) -> Iterator[Finding]:
+def _quota_findings(at: AccountCheckContext, kind: Quota, need: int, used: int, groups: list[str]) -> Iterator[Finding]:
     path = ", ".join(f"target.instances.{group}" for group in groups)
     response = at.account.ask("service-quotas", "get_service_quota", ServiceCode="ec2", QuotaCode=kind.code)
     value = int(response["Quota"]["Value"])

@@ -36,7 +36,7 @@ class _Round:
 
 
 @dataclass
-class _View:
+class _OutlookRun:
     """The result of one outlook."""
 
     done: threading.Event
@@ -57,7 +57,7 @@ class Suspensions(Protocol):
 
 
 @dataclass(frozen=True)
-class _Where:
+class _NodePlace:
     """The place where a probe runs: a node, the plan and the results of earlier probes."""
 
     node: Mapping[str, Any]
@@ -95,23 +95,23 @@ class Gathering:
         for key in wanted:
             self._rounds[key] = _Round(threading.Event(), {})
         self._entry_open = threading.Event()
-        self._heard = {name: threading.Event() for name, stage in wanted if stage is Stage.LOOK}
-        self._silent: set[str] = set()
+        self._connected = {name: threading.Event() for name, stage in wanted if stage is Stage.LOOK}
+        self._unresponsive: set[str] = set()
         self._outlooks = {outlook.name: outlook for outlook in outlooks}
-        self._views = {name: _View(threading.Event()) for name in self._outlooks}
-        self._turns = threading.Semaphore(max_parallel(declared.target, _AT_ONCE))
+        self._views = {name: _OutlookRun(threading.Event()) for name in self._outlooks}
+        self._slots = threading.Semaphore(max_parallel(declared.target, _AT_ONCE))
 
     def start(self) -> None:
         """Start all rounds and return at once."""
         threading.Thread(target=self._open_entry, daemon=True, name="entry").start()
         for outlook in self._outlooks.values():
-            threading.Thread(target=self._look, args=(outlook,), daemon=True, name=outlook.name).start()
+            threading.Thread(target=self._run_outlook, args=(outlook,), daemon=True, name=outlook.name).start()
         for (name, stage), probes in sorted(self._wanted.items(), key=lambda item: item[0]):
             threading.Thread(target=self._run, args=(name, stage, probes), daemon=True, name=f"{name}/{stage.name}").start()
 
     def place(self, node: str) -> Place:
         """Return the place for the commands of probes on a node."""
-        return _Where(self._declared.nodes[node], self._declared, self)
+        return _NodePlace(self._declared.nodes[node], self._declared, self)
 
     def raw(self, probe: Probe[Any], node: str) -> Raw:
         """Wait for the round and return the raw result."""
@@ -147,9 +147,9 @@ class Gathering:
 
     def speaks(self, node: str) -> bool:
         """Wait until the node has sent its first line or its connection has failed. Return whether it responds."""
-        return node in self._heard and self._heard[node].wait() and node not in self._silent
+        return node in self._connected and self._connected[node].wait() and node not in self._unresponsive
 
-    def _why_silent(self, node: str) -> str:
+    def _failure_reason(self, node: str) -> str:
         """Return why a node does not respond, according to its first round."""
         first = self._rounds.get((node, Stage.LOOK))
         return (
@@ -164,7 +164,7 @@ class Gathering:
         if not entries or BoundedSsh(entries[0], self._ssh_config).connected:
             self._entry_open.set()
 
-    def _look(self, outlook: Outlook) -> None:
+    def _run_outlook(self, outlook: Outlook) -> None:
         view = self._views[outlook.name]
         try:
             view.looked = look(outlook, self._declared)
@@ -178,22 +178,22 @@ class Gathering:
             if stage is Stage.LOOK and not opens:
                 self._entry_open.wait(_FIRST)
             if stage is not Stage.LOOK and not self.speaks(name):
-                raise UndeterminedError(self._why_silent(name))
-            current.answers |= self._ask(name, probes, 1 if stage is Stage.JOBS else _ROUNDS)
+                raise UndeterminedError(self._failure_reason(name))
+            current.answers |= self._send(name, probes, 1 if stage is Stage.JOBS else _ROUNDS)
         except UndeterminedError as error:
             current.answers |= {probe.name: Raw(trouble=str(error)) for probe in probes}
         except Exception as error:  # any exception: a check that waits for this round must end
             current.answers |= {probe.name: Raw(trouble=f"{name} could not be asked: {error!r}") for probe in probes}
         finally:
             current.done.set()
-            if stage is Stage.LOOK and not self._heard[name].is_set():
-                self._silent.add(name)
-                self._hear(name)
+            if stage is Stage.LOOK and not self._connected[name].is_set():
+                self._unresponsive.add(name)
+                self._mark_connected(name)
 
-    def _hear(self, name: str) -> None:
+    def _mark_connected(self, name: str) -> None:
         """Mark a node as connected or as failed."""
-        if name in self._heard:
-            self._heard[name].set()
+        if name in self._connected:
+            self._connected[name].set()
         if name in self._declared.members("@entry")[:1]:
             self._entry_open.set()
 
@@ -204,7 +204,7 @@ class Gathering:
             return Known(needs)
         return Known(needs, partial(self._suspensions.tell, name), partial(self._suspensions.holding, name))
 
-    def _ask(self, name: str, probes: Sequence[Probe[Any]], rounds: int) -> dict[str, Raw]:
+    def _send(self, name: str, probes: Sequence[Probe[Any]], rounds: int) -> dict[str, Raw]:
         answers: dict[str, Raw] = {}
         questions: list[tuple[str, str, float]] = []
         where = self.place(name)
@@ -217,7 +217,7 @@ class Gathering:
             questions.sort(key=lambda one: one[0] != self._first)
             longest = max(timeout for _, _, timeout in questions)
             backend = BoundedSsh(name, self._ssh_config, become=self._declared.needs_sudo(name))
-            with self._turns:
+            with self._slots:
                 limit, known = max(ROUND_LIMIT, longest), self._known(name, probes)
-                answers |= ask_node_in_rounds(backend, questions, limit, lambda: self._hear(name), known, rounds=rounds)
+                answers |= ask_node_in_rounds(backend, questions, limit, lambda: self._mark_connected(name), known, rounds=rounds)
         return answers

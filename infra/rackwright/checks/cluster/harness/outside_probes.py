@@ -27,7 +27,7 @@ EPHEMERAL: Final = "rackwright.ephemeral"
 """Label of the short-lived container of an outlook. A concurrent scan for drift excludes containers with this label (drivers/podman.py)."""
 _ENGINE: Final = 30.0
 """Time limit of podman for a short container, in seconds. A machine that checks 64 nodes in parallel needs several."""
-_AT_LEISURE: Final = 3.0
+_CONTROL_LIMIT: Final = 3.0
 """Time limit in seconds for a connection that must succeed. On a busy machine, a shorter limit would report a fault of the cluster."""
 SSH: Final = 22
 """TCP port of ssh: RFC 4253, section 4."""
@@ -56,10 +56,10 @@ OUTLOOKS: dict[str, Outlook] = {}
 def published(declared: Inventory, names: Sequence[str]) -> dict[str, str | Unread]:
     """Return what responds on the published port of the entry nodes; empty where the connection is refused, Unread after a time-out."""
     access = declared.cluster["access"]
-    return {name: _answering(_own_address(access["listen"]), access["port"], _AT_LEISURE * local_slowness()) for name in names}
+    return {name: _response_at(_own_address(access["listen"]), access["port"], _CONTROL_LIMIT * local_slowness()) for name in names}
 
 
-def _answering(address: str, port: int, patience: float) -> str | Unread:
+def _response_at(address: str, port: int, patience: float) -> str | Unread:
     late = f"no word within {WORDS * patience / PATIENCE:.0f} s of the connection"
     try:
         response = words(address, port, patience, silent=late)
@@ -143,15 +143,15 @@ def reached(address: str, port: int) -> str:
 
 def from_a_stranger(declared: Inventory, names: Sequence[str]) -> dict[str, str]:
     """Return what responds to a container on the engine's default network, which is not a network of the cluster."""
-    found = _stranger_sees(declared, names, PATIENCE * local_slowness())
+    found = _responses_to_stranger(declared, names, PATIENCE * local_slowness())
     answered = any(found.get(name) for name in declared.members("@entry"))
-    return found if answered else _stranger_sees(declared, names, _AT_LEISURE * local_slowness())
+    return found if answered else _responses_to_stranger(declared, names, _CONTROL_LIMIT * local_slowness())
 
 
-def _stranger_sees(declared: Inventory, names: Sequence[str], patience: float) -> dict[str, str]:
+def _responses_to_stranger(declared: Inventory, names: Sequence[str], patience: float) -> dict[str, str]:
     addresses = {declared.nodes[name]["address"]: name for name in names}
     image = _image_of_a_node(declared.stack)
-    limits = [argument for name, kind in _LIMITS for argument in ("--ulimit", f"{name}={_hard(kind)}")]
+    limits = [argument for name, kind in _LIMITS for argument in ("--ulimit", f"{name}={_hard_limit(kind)}")]
     label = f"rackwright.stack={declared.stack}"  # the clean-up of the stack removes the container by its label if this process is killed
     program = python_arguments("tcp_banners", {"port": SSH, "patience": patience, "addresses": [*addresses]})
     command = [
@@ -176,7 +176,7 @@ def _stranger_sees(declared: Inventory, names: Sequence[str], patience: float) -
 _LIMITS: Final = (("nofile", resource.RLIMIT_NOFILE), ("nproc", resource.RLIMIT_NPROC))
 
 
-def _hard(kind: int) -> str:
+def _hard_limit(kind: int) -> str:
     """Return a limit for the container. The engine's default limits may exceed the limits of this machine's kernel."""
     hard = resource.getrlimit(kind)[1]
     granted = 32768 if hard == resource.RLIM_INFINITY else min(hard, 32768)

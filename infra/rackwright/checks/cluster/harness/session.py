@@ -77,9 +77,9 @@ def run(declared: Inventory, owed: Manifest, chosen: argparse.Namespace) -> Repo
     folder = chosen.results.parent
     write_json(invalidate(declared, owed, started), folder)
     signal.signal(signal.SIGTERM, _interrupt)
-    gathering = Gathering(declared, chosen.ssh_config, *_questions(owed), suspensions=SuspendedUnits(declared))
+    gathering = Gathering(declared, chosen.ssh_config, *_probes(owed), suspensions=SuspendedUnits(declared))
     gathering.start()
-    judged = _Judged()
+    judged = _Results()
     try:
         _judge(declared, owed, gathering, chosen, judged)
     except (Exception, SystemExit, KeyboardInterrupt) as error:
@@ -92,7 +92,7 @@ def run(declared: Inventory, owed: Manifest, chosen: argparse.Namespace) -> Repo
 
 
 @dataclass
-class _Judged:
+class _Results:
     """Results of the checks, also where their run was interrupted."""
 
     results: Mapping[str, Result] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class _Judged:
         )
 
 
-def _judge(declared: Inventory, owed: Manifest, gathering: Gathering, chosen: argparse.Namespace, judged: _Judged) -> None:
+def _judge(declared: Inventory, owed: Manifest, gathering: Gathering, chosen: argparse.Namespace, judged: _Results) -> None:
     """Collect and run the checks. Importing pytest takes a third of a second, during which the probes already run on the nodes."""
     import pytest
 
@@ -123,12 +123,12 @@ def _judge(declared: Inventory, owed: Manifest, gathering: Gathering, chosen: ar
     with (chosen.results / "checks.jsonl").open("w", encoding="utf-8") as lines:
         judge = Judge(declared, owed, gathering, lines, redact, chosen.ssh_config)
         judged.results, judged.broken = judge.results, judge.broken
-        ended = pytest.main(_pytest_arguments(chosen.pytest), plugins=[_Registering(PLUGIN, judge)])
+        ended = pytest.main(_pytest_arguments(chosen.pytest), plugins=[_Registration(PLUGIN, judge)])
     judged.ending = ended.name if isinstance(ended, pytest.ExitCode) else str(ended)
     tidy(declared, owed, gathering)
 
 
-class _Registering:
+class _Registration:
     """Plugin that registers the judge under the name that the fixtures use."""
 
     def __init__(self, name: str, plugin: object) -> None:
@@ -145,7 +145,7 @@ def _pytest_arguments(more: Sequence[str]) -> list[str]:
     return [*where, "--continue-on-collection-errors", "--assert=plain", *without, *more, str(HERE)]
 
 
-def _questions(owed: Manifest) -> tuple[list[Probe[Any]], list[Outlook]]:
+def _probes(owed: Manifest) -> tuple[list[Probe[Any]], list[Outlook]]:
     """Return the probes and outlooks that the checks of a run need."""
     probes.load()
     keys = {item.spec.key for item in owed.expected.values()}

@@ -170,7 +170,7 @@ def ask_node(
     answers = dict(_read(lines, sent))
     for name, _, _ in questions:
         held = known.holds(name) if lines else ""
-        why = f"{name}: not waited for, because {held} is suspended" if held else _why(backend.hostname, complaint, bool(lines))
+        why = f"{name}: not waited for, because {held} is suspended" if held else _failure_reason(backend.hostname, complaint, bool(lines))
         answers.setdefault(name, Raw(sent=sent, arrived=time.time(), trouble=why, held=held))
     return answers
 
@@ -192,13 +192,13 @@ def ask_node_in_rounds(
     answers: dict[str, Raw] = {}
     for number in range(rounds):
         answers |= ask_node(backend, left, seconds, began, known)
-        left = [one for one in left if _deserves_another(answers[one[0]], first=number == 0)]
+        left = [one for one in left if _is_repeated(answers[one[0]], first=number == 0)]
         if not left:
             break
     return answers
 
 
-def _deserves_another(answer: Raw, *, first: bool) -> bool:
+def _is_repeated(answer: Raw, *, first: bool) -> bool:
     """Return whether to send a command again: while rounds are left if its time was cut short; once if it exceeded its own limit."""
     return answer.lacked is not None and (first or answer.lacked > _MARGIN)
 
@@ -233,7 +233,7 @@ def _read(lines: Sequence[tuple[float, str]], sent: float) -> list[tuple[str, Ra
     return found
 
 
-def _why(name: str, complaint: str, began: bool) -> str:
+def _failure_reason(name: str, complaint: str, began: bool) -> str:
     """Return why a node did not respond: the decisive words of ssh's error."""
     if "HOST IDENTIFICATION HAS CHANGED" in complaint or "Host key verification failed" in complaint:
         return f"{name} showed a host key that is not the pinned one"

@@ -48,14 +48,14 @@ class Ruleset:
     @property
     def input_policies(self) -> tuple[str, ...]:
         """Return the policy of each base chain on the input hook."""
-        return tuple(chain.policy for _, chain in self._judging("input"))
+        return tuple(chain.policy for _, chain in self._filter_chains("input"))
 
     def admits(self, packet: Packet) -> bool:
         """Return whether all chains on the hook accept the packet. Raise UndeterminedError at a rule that is not supported."""
         hook = "forward" if packet.leaves_by else "input"
-        return all(self._verdict(key, packet) == "accept" for key, _ in self._judging(hook))
+        return all(self._verdict(key, packet) == "accept" for key, _ in self._filter_chains(hook))
 
-    def _judging(self, hook: str) -> list[tuple[tuple[str, str, str], Chain]]:
+    def _filter_chains(self, hook: str) -> list[tuple[tuple[str, str, str], Chain]]:
         """Return the chains on a hook, without those of type nat: these change where a packet goes, not whether it passes."""
         found = [
             (key, chain) for key, chain in self.chains.items() if chain.hook == hook and chain.kind != "nat" and key[0] in ("ip", "inet")
@@ -81,14 +81,14 @@ class Ruleset:
             elif kind == "vmap":
                 value = self._mapped(key, value, packet)
                 if value is not None:
-                    return self._concluded(key, *next(iter(value.items())), packet)
+                    return self._outcome(key, *next(iter(value.items())), packet)
             elif kind in _VERDICTS:
-                return self._concluded(key, kind, value, packet)
+                return self._outcome(key, kind, value, packet)
             elif kind not in _HARMLESS:
                 raise UndeterminedError(f"the ruleset has an unsupported statement: {kind}")
         return "continue"
 
-    def _concluded(self, key: tuple[str, str, str], kind: str, value: Any, packet: Packet) -> str:
+    def _outcome(self, key: tuple[str, str, str], kind: str, value: Any, packet: Packet) -> str:
         if kind in ("jump", "goto"):
             verdict = self._verdict((key[0], key[1], value["target"]), packet)
             if verdict in ("accept", "drop"):
@@ -200,7 +200,7 @@ def parse_ruleset(text: str) -> Ruleset:
 RULESET = Probe("firewall", on="nodes", command="nft --json list ruleset", parse=parse_ruleset)
 
 
-_KNOCK: Final = """
+_CONNECT: Final = """
 import os, socket
 PATIENCE = 2 * int(os.environ.get("RACKWRIGHT_SLOWNESS") or 1)
 def ask(who):
@@ -231,7 +231,7 @@ def parse_metadata_service(text: str) -> dict[str, str]:
 
 def _metadata_service(place: Place) -> str:
     """Return the command. If the plan has no metadata service, no connection is made: the address may be another host's in that network."""
-    return f"python3 -I -S -c '{_KNOCK}'" if place.declared.cluster.get("metadata_service") else "true"
+    return f"python3 -I -S -c '{_CONNECT}'" if place.declared.cluster.get("metadata_service") else "true"
 
 
 METADATA_SERVICE = Probe("metadata-service", on="nodes", command=_metadata_service, parse=parse_metadata_service)

@@ -43,7 +43,7 @@ def read_matrix(text: str) -> Matrix:
     numa: dict[str, str | Unread] = {}
     for peer in peers:
         cells = _cells(rows.get(peer, ""), len(peers))
-        for other, way in _ways(peer, peers, cells, rows.get(peer, "")).items():
+        for other, way in _connections(peer, peers, cells, rows.get(peer, "")).items():
             ways[peer, other] = way
         if peer.startswith("GPU") and set(heads) - set(peers) - {"CPU Affinity"}:
             place = heads.index("NUMA Affinity") if "NUMA Affinity" in heads else len(cells)
@@ -69,7 +69,7 @@ def _cells(line: str, peers: int) -> list[str]:
     return cells if sum(bool(_WAY.fullmatch(cell)) for cell in cells[:peers]) == peers else []
 
 
-def _ways(peer: str, peers: Sequence[str], cells: Sequence[str], line: str) -> dict[str, str | Unread]:
+def _connections(peer: str, peers: Sequence[str], cells: Sequence[str], line: str) -> dict[str, str | Unread]:
     """Return the connections of a row by column. If the X is not on the diagonal, the cells belong to other columns."""
     cell_of = dict(zip(peers, cells, strict=False))
     shifted = cell_of.get(peer) != "X" or "X" in [cell for other, cell in cell_of.items() if other != peer]

@@ -77,7 +77,7 @@ _ABSENT: Final = 2
 """Seconds after which a neighbour counts as not reached. A node pings all neighbours in parallel."""
 _FARTHEST: Final = 8
 """Number of nodes of the ring among which a node selects two with an address on its networks: nodes of one group have the same networks."""
-_ALONE: Final = "- - - -"
+_NO_SHARED_NETWORK: Final = "- - - -"
 """Output of a node that shares no network with these nodes."""
 
 
@@ -124,7 +124,7 @@ def parse_reaches(text: str) -> Lines[Reach]:
 
 
 def _reach(line: str) -> tuple[str, Reach] | None:
-    if line == _ALONE:
+    if line == _NO_SHARED_NETWORK:
         return None
     interface, network, neighbour, status = line.split()
     return f"{neighbour} on {interface}", Reach(neighbour, interface, network, {"0": True, "1": False}[status])
@@ -150,7 +150,7 @@ def _reach_command(place: Place) -> str:
     if not count:
         raise UndeterminedError("no neighbour listed its addresses")
     pings = [_ping_one(mine[network], name, one) for network, neighbours in found.items() for name, one in neighbours[:2]]
-    return f"{' '.join(pings)} wait" if pings else f"echo {_ALONE}"
+    return f"{' '.join(pings)} wait" if pings else f"echo {_NO_SHARED_NETWORK}"
 
 
 def _networks(place: Place, name: str) -> list[Interface]:

@@ -191,7 +191,7 @@ def parse_left(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _look(place: Place) -> str:
+def _leftovers_command(place: Place) -> str:
     found = place.before(PODS, place.declared.members("@control")[0]).data["nodes"].get(place.node["name"], {})
     pods = [found.get("plain"), *(found.get("gpus", {}).get(part) for part in ("first", "second"))]
     uids = [pod["uid"] for pod in pods if pod and pod["uid"]]
@@ -204,4 +204,4 @@ def _look(place: Place) -> str:
     return f"command -v find >/dev/null || exit 127; {wait}"
 
 
-LEFT: Final = Probe("pods-left", on="kubernetes_worker", command=_look, parse=parse_left, timeout=15, stage=Stage.AFTER_JOBS)
+LEFT: Final = Probe("pods-left", on="kubernetes_worker", command=_leftovers_command, parse=parse_left, timeout=15, stage=Stage.AFTER_JOBS)

@@ -10,7 +10,7 @@ from rackwright.checks.cluster.harness.tool_output import Lines, Unread, answer_
 
 _PORT: Final = 6817
 """SlurmctldPort of every stack (slurm.conf(5), default)."""
-_KNOCK: Final = """
+_CONNECT: Final = """
 import os, socket, sys
 PATIENCE = 3 * int(os.environ.get("RACKWRIGHT_SLOWNESS") or 1)
 port, *controllers = sys.argv[1:]
@@ -48,10 +48,10 @@ def _controller(line: str) -> tuple[str, str | Unread]:
     return name, answer_of(f"slurmctld's port on {name}", response.strip())
 
 
-def _knock(place: Place) -> str:
+def _connect_command(place: Place) -> str:
     nodes = place.declared.nodes
     controllers = [f"{name}={nodes[name]['address']}" for name in place.declared.cluster["scheduler"]["controllers"] if name in nodes]
-    return f"python3 -I -S -c {shlex.quote(_KNOCK)} {_PORT} {' '.join(controllers)}"
+    return f"python3 -I -S -c {shlex.quote(_CONNECT)} {_PORT} {' '.join(controllers)}"
 
 
-CONTROLLER_PORTS = Probe("slurm-controller-ports", on="slurm", command=_knock, parse=parse_controller_ports)
+CONTROLLER_PORTS = Probe("slurm-controller-ports", on="slurm", command=_connect_command, parse=parse_controller_ports)

@@ -297,11 +297,11 @@ def parse_seen(text: str) -> Seen:
     return Seen(dict(line.split(": ", 1) for line in files.splitlines()), tuple(together.splitlines()))
 
 
-def _look(place: Place) -> str:
+def _files_command(place: Place) -> str:
     folder = place.before(SMOKE, submitter(place)).folder
     if not folder:
         raise UndeterminedError("no job ran that could have written anything")
     return f'cd {shlex.quote(folder)} && for f in from-*; do echo "$f: $(cat $f)"; done && echo == && cat together'
 
 
-SEEN = Probe("smoke-seen", on="storage_client", command=_look, parse=parse_seen, timeout=15, stage=Stage.AFTER_JOBS)
+SEEN = Probe("smoke-seen", on="storage_client", command=_files_command, parse=parse_seen, timeout=15, stage=Stage.AFTER_JOBS)

@@ -33,7 +33,7 @@ def parse_offer(text: str) -> tuple[str, ...]:
     raise ValueError("sshd did not list its authentication methods")
 
 
-def _knock(place: Place) -> str:
+def _offer_command(place: Place) -> str:
     """Return a command that connects without a key to the node's own address. sshd imposes no penalty on the cluster's network."""
     options = (
         "BatchMode=yes",
@@ -49,7 +49,7 @@ def _knock(place: Place) -> str:
 OFFER = Probe(
     "sshd-offer",
     on="nodes",
-    command=_knock,
+    command=_offer_command,
     parse=parse_offer,
     statuses=frozenset({255}),
 )

@@ -173,7 +173,7 @@ def _answer(line: str) -> tuple[str, str | Unread]:
     return path, answer_of(path, response.rpartition(": ")[2].strip())
 
 
-def _answering(place: Place) -> str:
+def _statfs_command(place: Place) -> str:
     query = f"s=$(timeout -k 1 {scaled(5)} stat -f -c %T $m 2>&1); r=$?"
     report = (
         f'case "$r|$s" in "0|") echo "stat prints nothing" >&2; exit 3;; "0|"*) s={ANSWERS};; '
@@ -182,7 +182,7 @@ def _answering(place: Place) -> str:
     return f'for m in {" ".join(mounts_of(place))}; do {query}; {report}; echo "$m|$s"; done'
 
 
-ANSWERING = Probe("storage-answering", on="storage_client", command=_answering, parse=parse_answering)
+ANSWERING = Probe("storage-answering", on="storage_client", command=_statfs_command, parse=parse_answering)
 
 
 @dataclass(frozen=True)
@@ -231,10 +231,10 @@ def _exports(lines: list[str]) -> Iterator[tuple[str, str, frozenset[str]] | str
         yield (_unescape(found[1]), found[2], frozenset(found[3].split(","))) if found else line
 
 
-def _serving(place: Place) -> str:
+def _server_command(place: Place) -> str:
     if any(exported_by(SimpleNamespace(**one), place.node["name"]) for one in place.declared.cluster["storage"]):
         return "cat /proc/fs/nfsd/threads /proc/fs/nfsd/versions && exportfs -s"
     return f"echo {_NOTHING}"
 
 
-NFS_SERVER = Probe("nfs-server", on="role_storage", command=_serving, parse=parse_nfs_server)
+NFS_SERVER = Probe("nfs-server", on="role_storage", command=_server_command, parse=parse_nfs_server)
