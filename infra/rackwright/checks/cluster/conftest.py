@@ -110,7 +110,7 @@ def ask(judge: Judge, owed: Expected) -> Ask:
 
 @pytest.fixture
 def from_outside(judge: Judge, node: SimpleNamespace, ask: Ask, cluster: SimpleNamespace) -> Ask:
-    """Return a function that probes the checked node from outside; it raises UndeterminedError if a missing answer would prove nothing."""
+    """Return a function that probes the checked node from outside. It raises UndeterminedError if a time-out would prove nothing."""
 
     def probe(outlook: Outlook, beside: Outlook) -> str:
         entry = cluster.access.jump_hosts[0]

@@ -16,7 +16,7 @@ _TRIES: Final = 15
 
 @dataclass(frozen=True)
 class Offset:
-    """Seconds a clock is ahead, within plus or minus the uncertainty."""
+    """Offset of a clock: seconds that it is ahead of this machine's, plus or minus the uncertainty."""
 
     seconds: float
     uncertainty: float

@@ -1,5 +1,5 @@
 """Outlooks: probes from outside the cluster. They run on this machine or in a container that is not a node. A refused connection counts as
-evidence only if another connection of the same outlook succeeds.
+evidence only beside a connection that succeeds.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CONTROL_LIMIT: Final = 3.0
 SSH: Final = 22
 """TCP port of ssh: RFC 4253, section 4."""
 KUBERNETES: Final = {6443: "API", 10250: "kubelet", 30080: "node port"}
-"""Ports on nodes of Kubernetes that only the cluster may reach. They include the first ports of the range of node ports."""
+"""Ports on nodes of Kubernetes that only the cluster may reach, with one of the range of node ports that is in common use."""
 
 
 @dataclass(frozen=True, eq=False)

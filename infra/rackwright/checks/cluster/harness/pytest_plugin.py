@@ -1,4 +1,4 @@
-"""Pytest plugin that selects the checks of each node and records their results. A check that could not read a value is unknown."""
+"""Pytest plugin that selects the checks of each node and records their results. The result of a check without a value is unknown."""
 
 from __future__ import annotations
 

@@ -238,7 +238,7 @@ class Lines(dict[str, T]):
 def read_each_line(text: str, read: Callable[[str], tuple[str, T] | None]) -> Lines[T]:
     """Return what `read` returns for each line, without None. A line for which it raises is kept as unread.
 
-    Raises ValueError where no line was read and there are some.
+    Raise ValueError where no line was read and there are some.
     """
     found, unread = list[tuple[str, T]](), list[str]()
     lines, partial = whole_lines(text)

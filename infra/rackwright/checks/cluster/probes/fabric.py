@@ -110,7 +110,7 @@ class Counters:
     def unread(self, links: FabricLinks) -> dict[PortId, str]:
         """Return the ports whose counters are unknown, with the line that reports it. A device is identified by its LID.
 
-        Queries of devices without planned links are ignored: those of aggregation nodes and routers inside switches often fail.
+        Failed queries of devices that `links` lacks are ignored: those of aggregation nodes and routers inside switches often fail.
         """
         lost = self.unplaced or next((line for route, line in self.unanswered.items() if route not in links.unread), "")
         found = dict.fromkeys((port for port in links.far if lost and port not in self.errors), lost)

@@ -17,7 +17,7 @@ from rackwright.errors import UndeterminedError
 _SENT: Final = 100
 """Number of echo requests to each neighbour. At 2 ms apart they take 0.2 s. One in 100 is the smallest loss that this can show."""
 _PATIENCE: Final = 3
-"""Time limit of all requests to a neighbour, in seconds. For two neighbours that are down this is 6, less than the limit of a probe."""
+"""Time limit of all requests to a neighbour, in seconds. Two neighbours that are down take 6 s, less than the limit of a probe."""
 _COUNTED: Final = re.compile(r"^--- (\S+) ping statistics ---\n(\d+) packets transmitted, (\d+) received,", re.M)
 
 

@@ -1,4 +1,4 @@
-"""States of a Slurm node: the meaning of each, and whether the node accepts jobs in it or will when a job needs it."""
+"""States of a Slurm node: the meaning of each, and whether the node works in it, or will when a job needs it."""
 
 from __future__ import annotations
 
