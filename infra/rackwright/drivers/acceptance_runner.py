@@ -1,4 +1,4 @@
-"""Runs the acceptance test of a live cluster in a child process, which submits the jobs and writes a report."""
+"""Acceptance test of a live cluster, run in a child process that submits the jobs and writes a report."""
 
 from __future__ import annotations
 

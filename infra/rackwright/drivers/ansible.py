@@ -1,4 +1,4 @@
-"""Runs playbooks in a child process and collects the result: which hosts changed, which failed and why.
+"""Playbook runs in a child process, and their results: changed hosts, failed hosts with the reason.
 
 The child starts from an allow-list of environment variables: an inherited ANSIBLE_HOST_KEY_CHECKING=False would switch off host key
 checking under Mitogen, regardless of ansible.cfg.

@@ -1,4 +1,4 @@
-"""A tunnel from this machine to the API of a stack's Kubernetes: a local port, each connection forwarded through login by ssh.
+"""Tunnel from this machine to the API of a stack's Kubernetes: a local port, each connection forwarded by ssh through the login node.
 
 The tunnel is open while this process runs, which is as long as the engine's operation. It leads to the API only: any user of this
 machine may connect to the port and reaches what is reachable there without it, a server that requires a certificate.

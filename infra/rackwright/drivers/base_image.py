@@ -1,4 +1,4 @@
-"""The bare operating system under the node image: pulled from a registry if reachable, else bootstrapped from the archive."""
+"""Operating system image under the node image: pulled from a registry if reachable, else bootstrapped from the archive."""
 
 from __future__ import annotations
 

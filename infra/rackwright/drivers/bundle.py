@@ -1,4 +1,4 @@
-"""Build of the Kubernetes bundle, with its output."""
+"""Build of the Kubernetes bundle by a child process, with its progress."""
 
 from __future__ import annotations
 

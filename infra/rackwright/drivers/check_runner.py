@@ -1,4 +1,4 @@
-"""Runs the checks of a live cluster in a child process, which writes raw results and a report."""
+"""Checks of a live cluster, run in a child process that writes raw results and a report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collects the hardware of a live cluster in a child process, which writes a report."""
+"""Collection of the hardware of a live cluster, in a child process that writes a report."""
 
 from __future__ import annotations
 

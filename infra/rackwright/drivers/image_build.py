@@ -1,4 +1,4 @@
-"""Runs the roles' install steps once, over SSH, in a container of the base image, and commits the result as the node image."""
+"""Build of the node image: run the roles' install steps once, over SSH, in a container of the base image, and commit the container."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The container engine of the lab: the abilities of this machine's podman, and the few calls that nodes need.
+"""Container engine of the lab: the capabilities of this machine's podman, and the calls that nodes need.
 
-Everything created here has the label `rackwright.stack`; everything removed is found by it.
+Each created object has the label `rackwright.stack`. Objects to remove are found by this label.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Container:
     pid: int = 0
     """Process id of its first process on this machine; 0 when it does not run."""
     networks: Mapping[str, str] = field(default_factory=dict)
-    """Its addresses by network; none while it does not run."""
+    """Addresses of the container by network; none while it does not run."""
 
     @property
     def status(self) -> str:
@@ -157,7 +157,7 @@ async def _listing(*command: str) -> str:
 async def sweep(stack: str) -> list[str]:
     """Remove everything with the stack's label and return what was removed. Raise an error with podman's message if something remains.
 
-    Repeat where something is left: a killed `podman run` may still be exiting, and its container with it.
+    Repeat if something remains: a killed `podman run`, and its container with it, may still be exiting.
     """
     removed: dict[str, None] = {}
     errors: list[str] = []

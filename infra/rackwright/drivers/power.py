@@ -1,7 +1,7 @@
 """Nodes in power saving, resumed for as long as a command needs them.
 
-They are resumed through Slurm, so that its state and the machines' agree, and kept running by refreshing the time since which Slurm
-counts them idle. Nothing has to be undone: when the command has ended, in whatever way, Slurm suspends them as usual.
+Slurm resumes the nodes, so that its state and the machines' agree. They keep running because the time since which Slurm counts them idle
+is refreshed. Nothing has to be undone: when the command has ended, in whatever way, Slurm suspends the nodes as usual.
 """
 
 from __future__ import annotations

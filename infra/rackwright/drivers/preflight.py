@@ -1,4 +1,4 @@
-"""Parallel inspection of many machines before they belong to a stack. Changes nothing on any of them.
+"""Parallel inspection of many machines before they belong to a stack, without a change on any of them.
 
 A machine whose host key is not confirmed is inspected in the same way, because a login by key reveals no secret. Its facts are not trusted.
 """

@@ -1,6 +1,6 @@
-"""Runs a command and terminates it, with all its descendants, when the other end of a pipe closes or on a signal.
+"""Guard of a command: terminate it, with all its descendants, when the other end of a pipe closes or on a signal.
 
-usage: python -I -S guard.py LIFELINE_FD COMMAND [ARGUMENT …]
+usage: python -I -S process_guard.py LIFELINE_FD COMMAND [ARGUMENT …]
 
 Standard library only, and no site: this process starts before every long child. As a subreaper it inherits descendants whose own
 parents have exited (`man 2 prctl`, PR_SET_CHILD_SUBREAPER), so that none escapes by daemonising.

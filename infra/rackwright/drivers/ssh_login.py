@@ -55,7 +55,7 @@ class HostUnreachableError(RackwrightError):
 
 
 class LoginRefusedError(RackwrightError):
-    """The machine responds, and rackwright cannot use it as it is."""
+    """The machine responds, but rackwright cannot use it as it is."""
 
 
 @dataclass(frozen=True)

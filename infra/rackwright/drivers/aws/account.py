@@ -1,4 +1,4 @@
-"""The account of the environment's credentials, and AWS's errors with a cause and a hint."""
+"""AWS account of the environment's credentials, and AWS's errors with a cause and a hint."""
 
 from __future__ import annotations
 

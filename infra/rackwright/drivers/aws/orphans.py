@@ -1,4 +1,4 @@
-"""Resources in an account that have a stack's tag: found without state, kind by kind, and removed in the order that AWS requires.
+"""Resources in an account that have a stack's tag. They are found without state, by kind, and removed in the order that AWS requires.
 
 A kind that could not be queried is reported: an account that could not be read is not an empty one.
 """

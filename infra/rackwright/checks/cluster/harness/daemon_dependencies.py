@@ -1,4 +1,4 @@
-"""Daemons that probes depend on. If a daemon is down, the missing output of a probe is attributed to the finding on that daemon."""
+"""Daemons that probes depend on. The missing output of a probe is attributed to the finding on the daemon that is down."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gathering: connects to all nodes in parallel, runs their probes and holds the results. It starts before pytest collects the checks."""
+"""Gathering of results: parallel connections to all nodes, on which the probes run. It starts before pytest collects the checks."""
 
 from __future__ import annotations
 
