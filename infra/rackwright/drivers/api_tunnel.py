@@ -1,4 +1,4 @@
-"""Tunnel from this machine to the API of a stack's Kubernetes: a local port, each connection forwarded by ssh through the login node.
+"""Tunnel from this machine to the API of a stack's Kubernetes: a local port, each connection forwarded by ssh through a node.
 
 The tunnel is open while this process runs, which is as long as the engine's operation. It leads to the API only: any user of this
 machine may connect to the port and reaches what is reachable there without it, a server that requires a certificate.
@@ -91,8 +91,8 @@ async def _carry(stack: str, api: ApiEndpoint, reader: asyncio.StreamReader, wri
     try:
         await asyncio.wait((there, back), return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for pouring in (there, back):
-            pouring.cancel()
+        for copying in (there, back):
+            copying.cancel()
         writer.close()
         with contextlib.suppress(ProcessLookupError):
             ssh.kill()

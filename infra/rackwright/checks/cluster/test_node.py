@@ -177,10 +177,10 @@ def is_neighbours_fault(reach: Reach, mine: Mapping[str, Reach], ask: Ask) -> bo
     if not any(other.answered for other in mine.values() if other.network == reach.network):
         return False
     try:
-        theirs = [other for other in ask(REACHES, of=reach.neighbour).values() if other.network == reach.network]
+        others = [other for other in ask(REACHES, of=reach.neighbour).values() if other.network == reach.network]
     except UndeterminedError:
         return True
-    return not any(other.answered for other in theirs)
+    return not any(other.answered for other in others)
 
 
 def test_threads_match_plan(node: Record, ask: Ask, expect: Expect) -> None:

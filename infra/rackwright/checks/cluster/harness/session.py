@@ -153,8 +153,8 @@ def _probes(owed: Manifest) -> tuple[list[Probe[Any]], list[Outlook]]:
     stages = {Kind.PASSIVE: {Stage.LOOK, Stage.LOOK_AGAIN}, Kind.JOB: {Stage.JOBS, Stage.AFTER_JOBS}}
     wanted = {stage for kind in kinds for stage in stages[kind]}
     # The probe of the clock shows which nodes respond. Jobs are sent only to these.
-    asked = [probe for probe in PROBES.values() if probe.stage in wanted or probe is CLOCK]
-    return asked, [one for one in OUTLOOKS.values() if keys.intersection(one.serves)]
+    needed = [probe for probe in PROBES.values() if probe.stage in wanted or probe is CLOCK]
+    return needed, [one for one in OUTLOOKS.values() if keys.intersection(one.serves)]
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:
