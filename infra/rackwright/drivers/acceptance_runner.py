@@ -1,4 +1,4 @@
-"""Runs the acceptance test of a live cluster in a child process, which submits the jobs and writes a report."""
+"""Acceptance test of a live cluster, run in a child process that submits the jobs and writes a report."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _GRACE: Final = 40.0
 async def run_acceptance(inventory: Path, ssh_config: Path, options: Sequence[str], on_progress: Progress) -> tuple[int, str]:
     """Run the acceptance test; return its exit status and standard error.
 
-    If the task is cancelled, the child is terminated and has 40 s to write its report.
-    Raises TimeoutError if it needs longer.
+    If the asyncio task is cancelled, terminate the child, which has 40 s to write its report.
+    Raise TimeoutError if it needs longer.
     """
     command = [*python_module("acceptance"), "--inventory", str(inventory), "--ssh-config", str(ssh_config), *options]
     child = await asyncio.create_subprocess_exec(
@@ -47,5 +47,5 @@ async def run_acceptance(inventory: Path, ssh_config: Path, options: Sequence[st
 
 
 def _phase(line: bytes) -> str:
-    told = json.loads(line)
-    return f"phase {told['number']}: {told['title']}"
+    event = json.loads(line)
+    return f"phase {event['number']}: {event['title']}"

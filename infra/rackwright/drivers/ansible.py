@@ -1,4 +1,4 @@
-"""Runs playbooks in a child process and collects the result: which hosts changed, which failed and why.
+"""Playbook runs in a child process, and their results: changed hosts, failed hosts with the reason.
 
 The child starts from an allow-list of environment variables: an inherited ANSIBLE_HOST_KEY_CHECKING=False would switch off host key
 checking under Mitogen, regardless of ansible.cfg.
@@ -33,7 +33,7 @@ class TaskResult:
     detail: str = ""
     role: str = ""
     live: str = ""
-    """Of a task that would change something: the live value, and next the declared one; a few lines for display."""
+    """Live value and then declared value of a task that would change something; a few lines for display."""
     declared: str = ""
 
     def __str__(self) -> str:
@@ -55,7 +55,7 @@ class PlaybookResult:
 
     @property
     def connection_lost(self) -> bool:
-        """Return whether a connection broke in the middle of a task: how far the task came is unknown."""
+        """Return whether a connection broke during a task, so that it is unknown whether the task completed."""
         return any(sign in result.detail for result in (*self.failed, *self.unreachable) for sign in _CUT_OFF)
 
     @property
@@ -93,10 +93,10 @@ async def play(
 
     async def on_line(line: str) -> None:
         if line.startswith("{"):
-            await _take(json.loads(line), applied, on_progress)
+            await _handle(json.loads(line), applied, on_progress)
 
     command = [sys.executable, "-m", "rackwright.drivers.ansible_child"]
-    ended = await stream(command, on_line, stdin=json.dumps(request).encode(), env={**_environment(root), **_noted(answers)})
+    ended = await stream(command, on_line, stdin=json.dumps(request).encode(), env={**_environment(root), **_recorder_environment(answers)})
     applied.status = applied.status or ended.status
     if ended.status and current.cancelled:
         return PlaybookResult(applied.status, changed=applied.changed, message=INTERRUPTED)
@@ -105,7 +105,7 @@ async def play(
     return applied
 
 
-async def _take(event: dict[str, Any], applied: PlaybookResult, on_progress: Callable[[str], Awaitable[None]]) -> None:
+async def _handle(event: dict[str, Any], applied: PlaybookResult, on_progress: Callable[[str], Awaitable[None]]) -> None:
     kind = event.pop("event")
     if kind == "progress":
         await on_progress(event["text"])
@@ -115,7 +115,7 @@ async def _take(event: dict[str, Any], applied: PlaybookResult, on_progress: Cal
         getattr(applied, kind).append(TaskResult(**event))
 
 
-def _noted(answers: Path | None) -> dict[str, str]:
+def _recorder_environment(answers: Path | None) -> dict[str, str]:
     """Return the environment that makes the callback record module results."""
     return {} if answers is None else {"RACKWRIGHT_MODULE_RECORDING": str(answers)}
 

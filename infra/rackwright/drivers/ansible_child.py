@@ -1,4 +1,4 @@
-"""The child that runs one playbook through ansible-runner: a request as JSON on standard input, events as JSON lines on standard output."""
+"""Child process that runs one playbook through ansible-runner. Standard input: a request as JSON. Standard output: events as JSON lines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROLL: Final = "rackwright_requires_drain"
 _LONGEST_DETAIL: Final = 12
 """Maximum number of displayed lines of a failure."""
 _FOLDER: Final = ".ansible-"
-"""Prefix of a run's own folder; its process id follows."""
+"""Prefix of the temporary folder of a run, followed by its process ID."""
 
 
 class Reporter:
@@ -39,34 +39,34 @@ class Reporter:
         if kind == "playbook_on_play_start":
             self._phase = self._phases.get(data.get("name", ""), "")
         elif kind == "playbook_on_task_start":
-            _say("progress", text=f"{self._phase}: {data.get('task', '')}")
+            _emit("progress", text=f"{self._phase}: {data.get('task', '')}")
         elif kind in ("runner_on_failed", "runner_on_unreachable"):
             if not data.get("ignore_errors"):
-                _say("failed" if kind.endswith("failed") else "unreachable", **self._result(data, failure_lines(data.get("res", {}))))
+                _emit("failed" if kind.endswith("failed") else "unreachable", **self._result(data, failure_lines(data.get("res", {}))))
         elif kind == "runner_on_ok" and ROLL in data.get("res", {}).get("ansible_facts", {}):
-            _say("rolls", **self._result(data, str(data["res"]["ansible_facts"][ROLL])))
+            _emit("rolls", **self._result(data, str(data["res"]["ansible_facts"][ROLL])))
         elif kind == "runner_on_ok" and data.get("res", {}).get("changed"):
             self._changed(data, data["res"])
         elif kind in ("error", "verbose") and event.get("stdout", "").strip():
-            self._remember(event["stdout"])
+            self._keep_error(event["stdout"])
         return False
 
     def _changed(self, data: dict[str, Any], result: dict[str, Any]) -> None:
-        """Report one event per affected host: a task that queries a controller about other nodes lists those that would change."""
+        """Report one event per affected host. A task that queries a controller about other nodes lists the nodes that would change."""
         live, declared = sides(result)
-        told = {**self._result(data, what_changed(result)), "live": live, "declared": declared}
-        about = result.get("changed_hosts") or {told["host"]: live}
+        event = {**self._result(data, what_changed(result)), "live": live, "declared": declared}
+        about = result.get("changed_hosts") or {event["host"]: live}
         for host, why in about.items():
-            _say("changed", **{**told, "host": host, "live": why})
+            _emit("changed", **{**event, "host": host, "live": why})
 
     def hidden(self, notes: Iterable[str]) -> None:
         """Report changed tasks whose results are not shown, from the recorder's lines."""
         for line in notes:
             note = json.loads(line)
             phase = self._phases.get(note.pop("play"), "")
-            _say("changed", **note, phase=phase, detail="what it holds is not shown")
+            _emit("changed", **note, phase=phase, detail="what it holds is not shown")
 
-    def _remember(self, stdout: str) -> None:
+    def _keep_error(self, stdout: str) -> None:
         if "ERROR" in stdout or "rror:" in stdout:
             self.message = stdout.strip()
 
@@ -99,10 +99,10 @@ def _plays(file: Path) -> list[dict[str, Any]]:
 def failure_lines(result: dict[str, Any]) -> str:
     """Return the decisive lines of a failed task: its message, then the command's standard error."""
     message = str(result.get("msg") or "").strip()
-    said = str(result.get("stderr") or result.get("module_stderr") or result.get("stdout") or "").strip()
+    error = str(result.get("stderr") or result.get("module_stderr") or result.get("stdout") or "").strip()
     parts = [message] if message else []
-    if said and said not in message:
-        parts.append(said)
+    if error and error not in message:
+        parts.append(error)
     lines = "\n".join(parts).splitlines() or ["no reason given"]
     return "\n".join(lines if len(lines) <= _LONGEST_DETAIL else ["…", *lines[-_LONGEST_DETAIL:]])
 
@@ -137,13 +137,13 @@ def run(request: dict[str, Any]) -> int:
             settings={"pexpect_timeout": 1, "suppress_ansible_output": True},
         )
         reporter.hidden(hidden.read_text(encoding="utf-8").splitlines() if hidden.exists() else ())
-    _say("end", status=int(outcome.rc or 0), message=reporter.message)
+    _emit("end", status=int(outcome.rc or 0), message=reporter.message)
     return int(outcome.rc or 0)
 
 
 @contextmanager
 def private_tempdir(beside: Path) -> Iterator[str]:
-    """Yield a folder for ansible-runner's files beside the inventory, removed with the stack. Remove those of killed runs."""
+    """Yield a folder for ansible-runner's files beside the inventory, removed with the stack. Remove the folders of killed runs."""
     for left in beside.glob(f"{_FOLDER}*"):
         if not Path(f"/proc/{left.name.removeprefix(_FOLDER).split('-')[0]}").exists():
             shutil.rmtree(left, ignore_errors=True)
@@ -157,7 +157,7 @@ def _options(request: dict[str, Any]) -> str:
     return " ".join([*options, *skipped, *(["--check", "--diff"] if request["check"] else [])])
 
 
-def _say(event: str, **data: Any) -> None:
+def _emit(event: str, **data: Any) -> None:
     print(json.dumps({"event": event, **data}), flush=True)
 
 

@@ -1,6 +1,6 @@
-"""A tunnel from this machine to the API of a stack's Kubernetes: a local port, each connection forwarded through login by ssh.
+"""Tunnel from this machine to the API of a stack's Kubernetes: a local port, each connection forwarded by ssh through a node.
 
-The tunnel is open as long as this process runs, which is as long as the engine's operation. It leads to the API only: any user of this
+The tunnel is open while this process runs, which is as long as the engine's operation. It leads to the API only: any user of this
 machine may connect to the port and reaches what is reachable there without it, a server that requires a certificate.
 """
 
@@ -17,9 +17,9 @@ from rackwright.inventory import paths
 
 HERE: Final = "127.0.0.1"
 _CHUNK: Final = 65536
-"""Bytes per read: the capacity of a pipe and the default limit of an asyncio stream (pipe(7); asyncio, StreamReader)."""
+"""Maximum bytes per read: the capacity of a pipe and the default limit of an asyncio stream (pipe(7); asyncio, StreamReader)."""
 _TAKEN: Final = 3.0
-"""Seconds the port may still be bound by the previous operation, whose plugin is exiting."""
+"""Seconds during which the port may still be bound by the previous operation, whose plugin is exiting."""
 
 
 @dataclass(frozen=True)
@@ -87,19 +87,19 @@ async def _carry(stack: str, api: ApiEndpoint, reader: asyncio.StreamReader, wri
     command = ["ssh", "-F", str(paths.ssh_config(stack)), "-W", api.endpoint, api.through]
     ssh = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=null)
     assert ssh.stdin is not None and ssh.stdout is not None
-    there, back = asyncio.create_task(_pour(reader, ssh.stdin)), asyncio.create_task(_pour(ssh.stdout, writer))
+    there, back = asyncio.create_task(_copy(reader, ssh.stdin)), asyncio.create_task(_copy(ssh.stdout, writer))
     try:
         await asyncio.wait((there, back), return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for pouring in (there, back):
-            pouring.cancel()
+        for copying in (there, back):
+            copying.cancel()
         writer.close()
         with contextlib.suppress(ProcessLookupError):
             ssh.kill()
         await ssh.wait()
 
 
-async def _pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     with contextlib.suppress(OSError):
         while chunk := await reader.read(_CHUNK):
             writer.write(chunk)

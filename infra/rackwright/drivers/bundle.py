@@ -1,4 +1,4 @@
-"""Runs the builder of the Kubernetes bundle and streams its output."""
+"""Build of the Kubernetes bundle by a child process, with its progress."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ CONTENTS: Final = "bundle.json"
 
 
 async def ensure_bundle(version: str, extras: Sequence[str], info: Say, status: Say) -> str:
-    """Return the folder of a complete bundle of a release with these parts; build it if necessary."""
-    folder = await _built(tuple(f"--with={extra}" for extra in extras), "Kubernetes bundle", info, status)
+    """Return the folder of a complete bundle of a release with these parts. Build it if necessary."""
+    folder = await _build(tuple(f"--with={extra}" for extra in extras), "Kubernetes bundle", info, status)
     built = _contents(folder)["kubernetes"]
     if built != version:
         raise RackwrightError(
@@ -29,8 +29,8 @@ async def ensure_bundle(version: str, extras: Sequence[str], info: Say, status: 
 
 
 async def ensure_addon(name: str, version: str, info: Say, status: Say) -> str:
-    """Return the folder of an addon's complete part of the bundle; build it if necessary."""
-    folder = await _built(("--addon", name), f"part of the Kubernetes bundle with {name}", info, status)
+    """Return the folder of an addon's complete part of the bundle. Build it if necessary."""
+    folder = await _build(("--addon", name), f"part of the Kubernetes bundle with {name}", info, status)
     built = _contents(folder)["version"]
     if built != version:
         raise RackwrightError(
@@ -45,27 +45,27 @@ def _contents(folder: str) -> dict[str, Any]:
     return found
 
 
-async def _built(words: tuple[str, ...], what: str, info: Say, status: Say) -> str:
-    """Run the builder and report its progress. A part has stages of its own after those of the bundle that it needs."""
-    told: list[dict[str, Any]] = []
+async def _build(words: tuple[str, ...], what: str, info: Say, status: Say) -> str:
+    """Run the builder and report its progress. A part has its own stages, after those of the bundle that it needs."""
+    events: list[dict[str, Any]] = []
     seen: set[str] = set()
 
-    async def heard(line: str) -> None:
+    async def on_line(line: str) -> None:
         try:
             event = json.loads(line)
         except ValueError:
             return
-        told.append(event)
+        events.append(event)
         if event.get("stage") is None:
             return
-        said = f"bundle {event['stage']}/{event['of']}: {event['what']}"
-        if said not in seen:
-            seen.add(said)
-            await info(said)
-        await status(said + (f", {event['detail']}" if event.get("detail") else ""))
+        message = f"bundle {event['stage']}/{event['of']}: {event['what']}"
+        if message not in seen:
+            seen.add(message)
+            await info(message)
+        await status(message + (f", {event['detail']}" if event.get("detail") else ""))
 
-    ended = await stream([str(layout.product_root() / layout.KUBERNETES_BUNDLE / "build"), "--json", *words], heard)
-    folder = next((event["bundle"] for event in reversed(told) if "bundle" in event), None)
+    ended = await stream([str(layout.product_root() / layout.KUBERNETES_BUNDLE / "build"), "--json", *words], on_line)
+    folder = next((event["bundle"] for event in reversed(events) if "bundle" in event), None)
     if not ended.ok or folder is None:
         by_hand = " ".join(("tools/kubernetes/build", *words))
         raise RackwrightError(

@@ -30,9 +30,9 @@ def is_cgroup_v2() -> bool:
 
 
 def job_constraints(*, rootless: bool, declared_cpus: int, cpus: int | None = None, root: Path = Path("/")) -> tuple[str, ...]:
-    """Return what control groups of nodes that are containers here can confine a job to; nothing on cgroup v1.
+    """Return what the control groups of container nodes on this machine can confine a job to; nothing on cgroup v1.
 
-    - memory, where the controller is delegated to who runs the containers.
+    - memory, where the controller is delegated to the user who runs the containers.
     - cores, where cpuset is, too, and the machine has as many CPUs as its largest node declares (`cpus`: as many as this process may use,
       sched_getaffinity(2): a machine that is a container itself may have a part of its host's).
     - devices, for root alone: Slurm filters them with a BPF program, which only root can load (cgroup-v2.rst, "Device controller").

@@ -1,4 +1,4 @@
-"""Runs the checks of a live cluster in a child process, which writes raw results and a report."""
+"""Checks of a live cluster, run in a child process that writes raw results and a report."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from rackwright import layout
 from rackwright.drivers.process import stream
 
 _LONGEST: Final = 900.0
-"""Seconds a run may take; each check has its own, far shorter time-out."""
+"""Time limit of a run, in seconds. Each check has its own, far shorter time-out."""
 _INHERITED: Final = ("PATH", "HOME", "USER", "TMPDIR", "LANG", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "RACKWRIGHT_HOME", "SSH_AUTH_SOCK")
-"""Variables that the checks, with their podman and ssh, inherit from this process. PYTEST_ADDOPTS must not choose what runs."""
+"""Variables that the checks, with their podman and ssh, inherit from this process. PYTEST_ADDOPTS must not select what runs."""
 
 Progress = Callable[[str], Awaitable[None]]
 
@@ -42,15 +42,15 @@ async def run_checks(
     nodes: Sequence[str] = (),
     on_progress: Progress,
 ) -> RunOutcome:
-    """Run the checks; raw results go into `results`, the report into the folder above it. Cancelling ends the process group.
+    """Run the checks. Write raw results into `results` and the report into the folder above. Cancelling ends the process group.
 
-    Delete the report of an earlier run first: a report that exists afterwards is of this run, even if it was killed.
+    Delete the report of an earlier run first, so that an existing report belongs to this run, even to a killed one.
     """
     report = results.parent / ("partial.json" if nodes or kinds == "job" else "report.json")
     results.mkdir(mode=0o700, parents=True, exist_ok=True)
     report.unlink(missing_ok=True)
     ended = await stream(
-        _command(inventory, ssh_config, results, level, kinds, nodes), _told(on_progress), env=environment(), timeout=_LONGEST
+        _command(inventory, ssh_config, results, level, kinds, nodes), _line_reporter(on_progress), env=environment(), timeout=_LONGEST
     )
     return RunOutcome(ended.status, report, ended.stderr)
 
@@ -67,21 +67,21 @@ def python_module(name: str) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of a process that runs checks: what this process passes on, and where the package lies."""
+    """Return the environment of a process that runs checks: the inherited variables, and the path of the package."""
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     return {**inherited, "PYTHONPATH": str(layout.IMPORT_ROOT), "PYTHONUNBUFFERED": "1"}
 
 
-def _told(on_progress: Progress) -> Callable[[str], Awaitable[None]]:
-    """Return a callback that reports one line per subject: without a terminal each is printed."""
+def _line_reporter(on_progress: Progress) -> Callable[[str], Awaitable[None]]:
+    """Return a callback that reports one line per subject. Without a terminal, each line is printed."""
     shown = ""
 
     async def on_line(line: str) -> None:
         nonlocal shown
-        told = json.loads(line) if line.startswith("{") else {}
-        subject = str(told.get("id", "")).split(".")[0]
+        event = json.loads(line) if line.startswith("{") else {}
+        subject = str(event.get("id", "")).split(".")[0]
         if subject and subject != shown:
             shown = subject
-            await on_progress(f"checking {subject} ({told['done']} of {told['of']})")
+            await on_progress(f"checking {subject} ({event['done']} of {event['of']})")
 
     return on_line

@@ -1,4 +1,4 @@
-"""Processes that outlive their parent. Number and start time together identify one: the kernel reuses numbers."""
+"""Processes that outlive their parent. Process ID and start time together identify a process, because the kernel reuses IDs."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def is_running(pid: int, since: int, words: Sequence[str]) -> bool:
     if pid <= 0 or start_time(pid) != since:
         return False
     with suppress(OSError):
-        told = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
-        return any(told[at : at + len(words)] == list(words) for at in range(len(told)))
+        arguments = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+        return any(arguments[at : at + len(words)] == list(words) for at in range(len(arguments)))
     return False
 
 
 def end(pid: int, since: int, words: Sequence[str], *, patience: float) -> bool:
-    """Terminate a process, kill it after `patience` seconds; return whether it has exited. Leave another process with its number alone."""
+    """Terminate a process, and kill it after `patience` seconds. Return whether it has exited. Ignore another process with the same ID."""
     for number, wait in ((signal.SIGTERM, patience), (signal.SIGKILL, patience)):
         if not is_running(pid, since, words):
             return True

@@ -1,4 +1,4 @@
-"""Collects the hardware of a live cluster in a child process, which writes a report."""
+"""Collection of the hardware of a live cluster, in a child process that writes a report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rackwright.drivers.process import run
 from rackwright.inventory import paths
 
 _LONGEST: Final = 120.0
-"""Seconds; a round to a node has a limit far below."""
+"""Time limit of a run, in seconds. The limit per node is far shorter."""
 
 
 async def run_hardware(stack: str, section: str, *, in_jobs: bool) -> tuple[int, Path, str]:

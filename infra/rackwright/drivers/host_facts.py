@@ -30,14 +30,14 @@ for unit in firewalld ufw kubelet; do
 done
 true
 """
-"""GPUs are counted on the PCI bus, as vendor 10de (NVIDIA) with a display or 3D controller class: before any driver is installed."""
+"""GPUs are counted on the PCI bus, as vendor 10de (NVIDIA) with a display or 3D controller class: a driver may not be installed yet."""
 _CONFLICTS: Final = {
     "firewalld": "its rules and the stack's would fight (`systemctl disable --now firewalld`)",
     "ufw": "its rules and the stack's would fight (`ufw disable`)",
     "kubelet": "the machine belongs to a Kubernetes cluster",
 }
 _LEAST_FREE: Final = 4 * 2**20
-"""KiB free on / that packages and logs need at first: MariaDB, Slurm and MooseFS take about 1 GiB on Debian 13."""
+"""Free KiB on / for the first installation of packages and logs: MariaDB, Slurm and MooseFS take about 1 GiB on Debian 13."""
 MEMORY_SHOWN: Final = 0.95
 """Share of the declared memory that MemTotal must show: firmware and kernel reserve up to 5 %."""
 
@@ -50,7 +50,7 @@ awk -v mark={mark} 'substr($0, length($0) - length(mark) + 1) != mark' "$file" >
 {last}
 mv "$file.rackwright" "$file"
 """
-"""Replaces lines with the mark, also a key of the same stack whose state was lost. awk terminates a last line without a newline."""
+"""Removes lines with the mark, including a key of the same stack whose state was lost. awk terminates a last line without a newline."""
 
 _CLEAN: Final = r"""
 ours() {
@@ -83,7 +83,7 @@ mount whose server has been removed before is given up after 20 s."""
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts of a machine."""
+    """Facts of a machine, as read over SSH."""
 
     os: str
     cpus: int
@@ -114,10 +114,10 @@ class Declared:
 
 def require_root(session: Session) -> None:
     """Raise LoginRefusedError unless the login user is root or has passwordless sudo."""
-    said = session.run("id -u", root=True)
-    if said.status == 0 and said.output.strip() == "0":
+    result = session.run("id -u", root=True)
+    if result.status == 0 and result.output.strip() == "0":
         return
-    user, why = session.route.user, said.complaint.splitlines()[-1] if said.complaint else "sudo failed"
+    user, why = session.route.user, result.complaint.splitlines()[-1] if result.complaint else "sudo failed"
     raise LoginRefusedError(
         f"{session.route}: {user} has no passwordless sudo ({why})",
         hint=f"there, as root: echo '{user} ALL=(ALL) NOPASSWD:ALL' > /etc/sudoers.d/{user} && chmod 0440 /etc/sudoers.d/{user}",
@@ -126,12 +126,12 @@ def require_root(session: Session) -> None:
 
 def facts(session: Session) -> Facts:
     """Return the facts of a machine. Raise an error where they cannot be read."""
-    said = session.run(_FACTS, root=True)
-    pairs = [line.split("=", 1) for line in said.output.splitlines() if "=" in line]
+    result = session.run(_FACTS, root=True)
+    pairs = [line.split("=", 1) for line in result.output.splitlines() if "=" in line]
     found = dict(pairs)
-    if said.status != 0 or not found.get("machine_id"):
+    if result.status != 0 or not found.get("machine_id"):
         raise LoginRefusedError(
-            f"{session.route}: its facts cannot be read: {said.complaint or said.output}", hint="a Linux machine with systemd is needed"
+            f"{session.route}: its facts cannot be read: {result.complaint or result.output}", hint="a Linux machine with systemd is needed"
         )
     return Facts(
         os=_os(found["os"]),
@@ -174,15 +174,15 @@ def mismatches(found: Facts, declared: Declared, *, adopted: bool) -> list[str]:
 
 
 def authorize_key(session: Session, public_key: str) -> None:
-    """Authorise the stack's own key, beside other keys."""
+    """Authorise the stack's own key and keep other keys."""
     key = public_key.strip()
     last = f"printf '%s\\n' {shlex.quote(key)} >> \"$file.rackwright\" || exit 1"
-    _must(session, _KEYS.format(mark=_mark(key), last=last), "cannot take the stack's key")
+    _run_checked(session, _KEYS.format(mark=_mark(key), last=last), "cannot take the stack's key")
 
 
 def revoke_key(session: Session, public_key: str) -> None:
     """Remove the stack's key."""
-    _must(session, _KEYS.format(mark=_mark(public_key.strip()), last=""), "cannot give up the stack's key")
+    _run_checked(session, _KEYS.format(mark=_mark(public_key.strip()), last=""), "cannot give up the stack's key")
 
 
 def _mark(key: str) -> str:
@@ -192,15 +192,17 @@ def _mark(key: str) -> str:
 
 def clean(session: Session) -> None:
     """Stop the stack's services and remove the files of its roles."""
-    said = session.run(_CLEAN, root=True)
-    if said.status != 0:
-        raise LoginRefusedError(f"{session.route}: cannot be cleaned: {said.complaint}")
+    result = session.run(_CLEAN, root=True)
+    if result.status != 0:
+        raise LoginRefusedError(f"{session.route}: cannot be cleaned: {result.complaint}")
 
 
-def _must(session: Session, script: str, what: str) -> None:
-    said = session.run(script)
-    if said.status != 0:
-        raise LoginRefusedError(f"{session.route}: {what}: {said.complaint}", hint="check ~/.ssh on the machine: owner, modes, free space")
+def _run_checked(session: Session, script: str, what: str) -> None:
+    result = session.run(script)
+    if result.status != 0:
+        raise LoginRefusedError(
+            f"{session.route}: {what}: {result.complaint}", hint="check ~/.ssh on the machine: owner, modes, free space"
+        )
 
 
 def _kind(container: str) -> str:

@@ -1,4 +1,4 @@
-"""Runs the roles' install steps once, over SSH, in a container of the base image, and commits the result as the node image."""
+"""Build of the node image: run the roles' install steps once, over SSH, in a container of the base image, and commit the container."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rackwright.inventory.time_limits import slowness
 
 Say = Callable[[str], Awaitable[None]]
 _STACK = ".bake"
-"""The label of bake containers; no stack can have this name."""
+"""Value of the label of bake containers; no stack can have this name."""
 _BUNDLE = "/run/bake/bundle"
 """Mount point of the bundle: copying 700 MB over SSH would take longer than all other steps."""
 
@@ -87,7 +87,7 @@ async def _start(container: str, baking: ImageBuild, folder: Path) -> None:
     key.write_text(private)
     (folder / "known_hosts").write_text(f"bake {host_public}\n")
     (folder / "ssh_config").write_text(_ssh_config(folder, port))
-    await _answer(folder)
+    await _wait_for_ssh(folder)
 
 
 def _ssh_config(folder: Path, port: str) -> str:
@@ -98,15 +98,15 @@ def _ssh_config(folder: Path, port: str) -> str:
     )
 
 
-async def _answer(folder: Path) -> None:
-    said = ""
+async def _wait_for_ssh(folder: Path) -> None:
+    error = ""
     for _ in range(60):
         ended = await run(["ssh", "-F", str(folder / "ssh_config"), "bake", "true"], timeout=10 * slowness())
         if ended.ok:
             return
-        said = ended.stderr.strip()
+        error = ended.stderr.strip()
         await asyncio.sleep(0.25)
-    raise RackwrightError(f"the image build container is not reachable over SSH: {said}")
+    raise RackwrightError(f"the image build container is not reachable over SSH: {error}")
 
 
 async def _install(folder: Path, baking: ImageBuild, status: Say) -> None:

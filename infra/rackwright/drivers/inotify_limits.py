@@ -13,11 +13,11 @@ from rackwright.errors import RackwrightError
 
 SETTING: Final = Path("/proc/sys/fs/inotify/max_user_instances")
 LEDGER: Final = Path("/run/rackwright/inotify.json")
-"""What the machine allowed before, and which stacks need more. It is gone with the next boot, and so is what they set."""
+"""The limit before the first change, and the stacks that need a higher one. Both are reset at boot."""
 
 
 def forget(stack: str) -> None:
-    """Record that a stack needs no higher limit; with the last such stack, reset the limit to its value before."""
+    """Record that a stack needs no higher limit. After the last such stack, restore the earlier limit."""
     if not LEDGER.exists():
         return
     with open_ledger() as ledger:
@@ -29,7 +29,7 @@ def forget(stack: str) -> None:
 
 
 def set_limit(value: int) -> None:
-    """Set the limit; raise RackwrightError if this process must not."""
+    """Set the limit. Raise RackwrightError if this process lacks the permission."""
     try:
         SETTING.write_text(f"{value}\n")
     except OSError as error:

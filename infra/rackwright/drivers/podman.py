@@ -1,6 +1,6 @@
-"""The container engine of the lab: the abilities of this machine's podman, and the few calls that nodes need.
+"""Container engine of the lab: the capabilities of this machine's podman, and the calls that nodes need.
 
-Everything created here has the label `rackwright.stack`; everything removed is found by it.
+Each created object has the label `rackwright.stack`. Objects to remove are found by this label.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _PAUSES: Final = (0.0, 0.0, 0.5, 2.0)
 _MOST_FILES: Final = 1_048_576
 """Open files of a container: the default of fs.nr_open, which no process exceeds (Linux, Documentation/admin-guide/sysctl/fs.rst)."""
 _MOST_PROCESSES: Final = 32_768
-"""Enough for systemd, Slurm and MariaDB in one node; lower limits of the machine win."""
+"""Limit of processes: enough for systemd, Slurm and MariaDB in one node. A lower limit of the machine takes precedence."""
 
 
 _LONG: Final = frozenset({"build", "commit", "pull"})
-"""Commands that take minutes and write their result at their end: a cancelled run ends them, and all others finish. podman 4.3 writes its
-files of secrets in place, and a half-written one breaks every later `podman secret` on the machine, other people's included."""
+"""Commands that take minutes and write their result at the end. A cancelled run ends these and waits for all others: podman 4.3 writes
+secret files in place, and a partial one breaks every later `podman secret` on the machine, also for other users."""
 
 
 async def podman(*arguments: str, stdin: bytes | None = None, timeout: float = 120.0, cleans_up: bool = False) -> CompletedProcess:
@@ -85,7 +85,7 @@ class Container:
     pid: int = 0
     """Process id of its first process on this machine; 0 when it does not run."""
     networks: Mapping[str, str] = field(default_factory=dict)
-    """Its addresses by network; none while it does not run."""
+    """Addresses of the container by network; none while it does not run."""
 
     @property
     def status(self) -> str:
@@ -126,8 +126,8 @@ async def inspect_stack(stack: str) -> dict[str, Container]:
 async def exit_status(name: str) -> int | None:
     """Return the exit status of a container's first process, or None where podman has none."""
     ended = await podman("container", "inspect", "--format", "{{.State.ExitCode}}", name, timeout=20)
-    said = ended.stdout.strip()
-    return int(said) if ended.ok and said.lstrip("-").isdigit() else None
+    output = ended.stdout.strip()
+    return int(output) if ended.ok and output.lstrip("-").isdigit() else None
 
 
 async def stack_leftovers(stack: str, *, ephemeral: bool = True) -> list[str]:
@@ -157,19 +157,19 @@ async def _listing(*command: str) -> str:
 async def sweep(stack: str) -> list[str]:
     """Remove everything with the stack's label and return what was removed. Raise an error with podman's message if something remains.
 
-    Repeat where something is left: a killed `podman run` may still be exiting, and its container with it.
+    Repeat if something remains: a killed `podman run`, and its container with it, may still be exiting.
     """
     removed: dict[str, None] = {}
-    said: list[str] = []
+    errors: list[str] = []
     for pause in _PAUSES:
         await asyncio.sleep(pause)
         if not (left := await stack_leftovers(stack)):
             return list(removed)
         removed |= dict.fromkeys(left)
-        said = await _remove(left)
+        errors = await _remove(left)
     if left := await stack_leftovers(stack):
         raise RackwrightError(
-            f"stack {stack}: still there after removal: {', '.join(left)}{''.join(f'; {line}' for line in said)}",
+            f"stack {stack}: still there after removal: {', '.join(left)}{''.join(f'; {line}' for line in errors)}",
             hint=f"run `rackwright down --by-label {stack}` again",
         )
     return list(removed)
@@ -185,13 +185,13 @@ _REMOVALS: Final = (
 
 async def _remove(found: Sequence[str]) -> list[str]:
     """Remove `kind name`s, dependents first; return podman's messages for failures."""
-    said = []
+    errors = []
     for kind, command in _REMOVALS:
         names = [name for item_kind, name in (item.split() for item in found) if item_kind == kind]
         ended = await podman(*command, *names) if names else None
         if ended is not None and not ended.ok:
-            said.append(f"podman {command[0]}: {_last_line(ended.stderr)}")
-    return said
+            errors.append(f"podman {command[0]}: {_last_line(ended.stderr)}")
+    return errors
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Nodes in power saving, resumed for as long as a command needs them.
 
-They are resumed through Slurm, so that its state and the machines' agree, and kept running by refreshing the time since which Slurm
-counts them idle. Nothing has to be undone: when the command has ended, in whatever way, Slurm suspends them as usual.
+Slurm resumes the nodes, so that its state and the machines' agree. They keep running because the time since which Slurm counts them idle
+is refreshed. Nothing has to be undone: when the command has ended, in whatever way, Slurm suspends the nodes as usual.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rackwright.inventory import paths
 from rackwright.yaml_loader import load_yaml
 
 _POLLS: Final = 4.0
-"""Seconds that may pass between two polls of Slurm for its nodes' power, twice (slurm.conf, power_save_interval)."""
+"""Seconds for two polls in which Slurm reads the power of its nodes (slurm.conf, power_save_interval)."""
 _ANSWER: Final = 10.0
 """Seconds for one scontrol at the controller: slurmctld has MessageTimeout (10 s by default, slurm.conf(5)) to reply."""
 _WAKE: Final = r"""
@@ -45,7 +45,7 @@ while asleep=$(chosen '[+](POWERED_DOWN|POWERING_DOWN|POWERING_UP|POWER_UP)' non
     sleep 0.5
 done
 """
-"""A repeated request would make a node that is powering up boot once more: hence one of these at a time, and not twice."""
+"""A repeated request would make a node boot again while it powers up. Therefore only one request runs at a time."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def from_inventory(inventory: Path, only: Collection[str] = ()) -> PowerSavingNo
 async def wake_nodes(
     stack: str, power_saving: PowerSavingNodes | None, on_progress: Callable[[str], Awaitable[None]], *, within: float = _ANSWER
 ) -> AsyncIterator[str]:
-    """Keep the nodes running inside the context, as far as Slurm can resume them; yield why not, or an empty text.
+    """Keep the nodes running inside the context, as far as Slurm can resume them. Yield the reason why not, or an empty text.
 
     The controller may take `within` seconds to respond at all.
     """
@@ -98,16 +98,16 @@ async def wake_nodes(
 
 
 async def _wake(stack: str, power_saving: PowerSavingNodes, patience: float) -> str:
-    """Resume all nodes; return why some may still be suspended, in Slurm's own words."""
+    """Resume all nodes. Return the reason why some may still be suspended, in Slurm's words."""
     command = f"sh -c {shlex.quote(_WAKE)} wake {','.join(power_saving.nodes)} {patience:.0f}"
     try:
         ended = await run(["ssh", "-F", str(paths.ssh_config(stack)), power_saving.controller, command], timeout=patience + _ANSWER)
     except RackwrightError as error:
         return str(error)
-    said = ended.stdout.splitlines()
-    for name in {name for line in said if line.startswith("resumed ") for name in line.removeprefix("resumed ").split(",")}:
-        await ssh_connections.close(stack, name)  # A connection from before the suspension hangs.
-    return "" if ended.ok else ([*said, *ended.stderr.splitlines()] or [f"ssh ended with status {ended.status}"])[-1]
+    lines = ended.stdout.splitlines()
+    for name in {name for line in lines if line.startswith("resumed ") for name in line.removeprefix("resumed ").split(",")}:
+        await ssh_connections.close(stack, name)  # a connection from before the suspension would hang
+    return "" if ended.ok else ([*lines, *ended.stderr.splitlines()] or [f"ssh ended with status {ended.status}"])[-1]
 
 
 async def _keep(stack: str, power_saving: PowerSavingNodes) -> None:

@@ -1,6 +1,6 @@
-"""Parallel inspection of many machines before they belong to a stack. Changes nothing on any of them.
+"""Parallel inspection of many machines before they belong to a stack, without a change on any of them.
 
-A machine whose host key is not confirmed is inspected in the same way: a login by key reveals no secret. Its facts are not trusted.
+A machine whose host key is not confirmed is inspected in the same way, because a login by key reveals no secret. Its facts are not trusted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rackwright.drivers.ssh_login import (
 )
 
 _AT_ONCE: Final = 32
-"""Machines inspected at a time, each in a thread. Chosen: threads wait for the network; a jump host limits them more
+"""Number of machines inspected in parallel, each in a thread. Chosen: threads wait for the network; a jump host limits them more
 (`ssh_client._AT_ONCE`)."""
 
 
@@ -71,7 +71,7 @@ def run_preflight(machines: Sequence[PreflightRequest], keys: list[Path], *, via
                 return PreflightResult(
                     request.route.name, wrong=(f"is reached through {via.name if via else ''}, which is not accessible: {reason}",)
                 )
-            return _look(request, keys, jump if through else None, adopted=adopted)
+            return _inspect(request, keys, jump if through else None, adopted=adopted)
 
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             return list(pool.map(one, machines))
@@ -87,7 +87,7 @@ def _jump_session(via: SshRoute, keys: list[Path], stack: ExitStack) -> tuple[Se
         return None, error.cause
 
 
-def _look(request: PreflightRequest, keys: list[Path], jump: Session | None, *, adopted: bool) -> PreflightResult:
+def _inspect(request: PreflightRequest, keys: list[Path], jump: Session | None, *, adopted: bool) -> PreflightResult:
     route = request.route
     try:
         with handshake(route, jump) as met:

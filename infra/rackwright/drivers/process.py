@@ -17,7 +17,7 @@ from rackwright.drivers.supervision import INTERRUPTED, current
 from rackwright.errors import RackwrightError
 
 _LONGEST_LINE = 64 * 1024 * 1024
-"""Bytes of one line of output; a longer one raises. Chosen: events of Ansible are one line each, with whole files in a diff."""
+"""Maximum bytes of a line of output; a longer one raises. Chosen: an event of Ansible is one line, with whole files in a diff."""
 _AFTERMATH = 2.0
 """Seconds to wait for the rest of the output of a command that has exited."""
 _GUARD = Path(__file__).with_name("process_guard.py")
@@ -58,9 +58,9 @@ async def run(
     env: Mapping[str, str] | None = None,
     interruption: OnCancel = OnCancel.ENDS_IT,
 ) -> CompletedProcess:
-    """Run a short command to its end; one that takes longer than `timeout` seconds is killed and is an error.
+    """Run a short command until it exits. Kill it and raise ProcessTimeoutError after `timeout` seconds.
 
-    A cancelled call raises CancelledError as usual, but a command that must finish has finished by then, even if it was just starting.
+    A cancelled call raises CancelledError. A command that must finish has finished by then, even if it was just starting.
     """
     running = asyncio.ensure_future(_run(argv, stdin=stdin, timeout=timeout, env=env, interruption=interruption))
     try:
@@ -68,7 +68,7 @@ async def run(
     except asyncio.CancelledError:
         await asyncio.wait((running,))
         if not running.cancelled():
-            running.exception()  # The caller that cancelled discards the result.
+            running.exception()  # the cancelled caller discards the result
         raise
 
 
@@ -92,7 +92,7 @@ async def stream(
     env: Mapping[str, str] | None = None,
     timeout: float = 3600.0,
 ) -> CompletedProcess:
-    """Run a long command and pass on its output line by line; the command and all its descendants end with this process."""
+    """Run a long command and pass its output on line by line. The command and all its descendants end with this process."""
     lifeline, held = os.pipe()
     try:
         guarded = [sys.executable, "-I", "-S", str(_GUARD), str(lifeline), *argv]

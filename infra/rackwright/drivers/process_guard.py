@@ -1,6 +1,6 @@
-"""Runs a command and ends it, with all its descendants, when the other end of a pipe closes or on a signal.
+"""Guard of a command: terminate it, with all its descendants, when the other end of a pipe closes or on a signal.
 
-usage: python -I -S guard.py LIFELINE_FD COMMAND [ARGUMENT …]
+usage: python -I -S process_guard.py LIFELINE_FD COMMAND [ARGUMENT …]
 
 Standard library only, and no site: this process starts before every long child. As a subreaper it inherits descendants whose own
 parents have exited (`man 2 prctl`, PR_SET_CHILD_SUBREAPER), so that none escapes by daemonising.
@@ -58,7 +58,7 @@ def end_descendants() -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the command to its end, or until the lifeline is closed."""
+    """Run the command until it exits or the lifeline is closed."""
     lifeline, command = int(arguments[0]), arguments[1:]
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -69,11 +69,11 @@ def main(arguments: list[str]) -> int:
     child = _spawn(command)
     while True:
         ready = select.select([lifeline, wake_read], [], [])[0]
-        asked = set(os.read(wake_read, 64)) - {signal.SIGCHLD} if wake_read in ready else set()
+        received = set(os.read(wake_read, 64)) - {signal.SIGCHLD} if wake_read in ready else set()
         status = _reap(child)
         if status is not None:
             return status
-        if lifeline in ready or asked:
+        if lifeline in ready or received:
             end_descendants()
             return 130
 

@@ -38,9 +38,9 @@ def run(verb: str, stack: str) -> int:
 
 
 def install_prerequisites(stack: str) -> None:
-    """Install what `up` needs beside the wheel: the system packages of a lab, the engine, and `pulumi` in this environment.
+    """Install what `up` needs besides the wheel: the system packages of a lab, the engine, and `pulumi` in this environment.
 
-    Nothing is done in a checkout, where `make` does it.
+    Do nothing in a checkout, where `make` installs them.
     Raises InputError for an unknown stack, and RackwrightError with the reason above it on standard error.
     """
     if layout.is_checkout():

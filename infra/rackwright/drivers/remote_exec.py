@@ -1,4 +1,4 @@
-"""Runs a program of rackwright.remote on every node: one round over the stack's own connections."""
+"""Execution of a program of rackwright.remote on many nodes, over the stack's SSH connections."""
 
 from __future__ import annotations
 
@@ -13,30 +13,33 @@ from rackwright.inventory.concurrency import max_parallel
 from rackwright.remote.command import encode_request, python_command
 
 _LONGEST: Final = 40.0
-"""Seconds a node may take: it reads files of some megabytes and queries its package manager."""
+"""Time limit per node, in seconds. A node reads files of some megabytes and queries its package manager."""
 _AT_ONCE: Final = 32
-"""Nodes queried at a time. Chosen: half of the attempts to connect (`ssh._AT_ONCE`), because each result is parsed here. Not measured."""
+"""Number of parallel nodes. Chosen: half of the attempts to connect (`ssh._AT_ONCE`), because each result is parsed here. Not measured."""
 
 
 async def run_on_nodes(
     stack: str, program: str, requests: Mapping[str, Mapping[str, Any]], sudo: Mapping[str, bool], *, target: str
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return each node's result, and why the others have none. `requests`: by node, sent by stdin; `sudo`: node -> whether it is needed."""
-    turns = asyncio.Semaphore(max_parallel(target, _AT_ONCE))
+    """Return the result of each node, and the reason for each node without one.
+
+    `requests`: by node, sent on standard input. `sudo`: node -> whether it is needed.
+    """
+    slots = asyncio.Semaphore(max_parallel(target, _AT_ONCE))
 
     async def one(name: str) -> Any:
-        async with turns:
-            return await _asked(stack, program, requests[name], name, sudo=sudo[name])
+        async with slots:
+            return await _run_on_node(stack, program, requests[name], name, sudo=sudo[name])
 
     found = dict(zip(requests, await asyncio.gather(*map(one, requests)), strict=True))
     return (
-        {name: told for name, told in found.items() if not isinstance(told, str)},
+        {name: result for name, result in found.items() if not isinstance(result, str)},
         {name: why for name, why in found.items() if isinstance(why, str)},
     )
 
 
-async def _asked(stack: str, program: str, request: Mapping[str, Any], name: str, *, sudo: bool) -> Any:
-    """Return the node's result, or as text why there is none."""
+async def _run_on_node(stack: str, program: str, request: Mapping[str, Any], name: str, *, sudo: bool) -> Any:
+    """Return the node's result, or the reason why there is none."""
     command = ["ssh", "-F", str(paths.ssh_config(stack)), name, *(["sudo", "-n"] if sudo else []), python_command(program, None)]
     try:
         ended = await run(command, stdin=encode_request(request), timeout=_LONGEST)

@@ -18,11 +18,11 @@ _PATIENT: Final = ("-o", "ServerAliveCountMax=15")
 """A master connection of a converge survives 30 s without a response: a node that is busy starting daemons is not down. Read-only callers
 have a time-out of their own and close a master that does not respond."""
 _AT_ONCE: Final = 64
-"""Attempts at a time: each is a process, or two behind a login node. Chosen, not measured."""
+"""Number of attempts in parallel. Each is a process, or two behind a login node. Chosen, not measured."""
 _BETWEEN_CAUSES: Final = 1.0
 """Seconds between queries for the cause: each is a process."""
 Cause = Callable[[str, bool], Awaitable[str | None]]
-"""Return why a node cannot respond at all, by its name; on the last call (True) also why it refuses the login."""
+"""Function that returns why a node cannot respond, by its name. On the last call (True), it also returns why the node refuses the login."""
 _ATTEMPT: Final = 12.0
 """Seconds one attempt may take: connect time-outs of two hops (3 s each) and the detection of a stale master (2 x 2 s)."""
 
@@ -51,16 +51,16 @@ async def connect_all(stack: str, names: Iterable[str], *, within: float, cause:
     shut = await _reach_all(stack, doors, waiting)
     behind_shut = {name: through[name] for name in wanted if through.get(name) in shut}
     lost = await _reach_all(stack, [name for name in wanted if name not in doors and name not in behind_shut], waiting)
-    told = {name: f"is reached through {door}, which does not respond: {shut[door]}" for name, door in behind_shut.items()}
-    found = {**shut, **told, **lost}
+    unreachable = {name: f"is reached through {door}, which does not respond: {shut[door]}" for name, door in behind_shut.items()}
+    found = {**shut, **unreachable, **lost}
     return {name: found[name] for name in wanted if name in found}
 
 
 async def _reach_all(stack: str, names: Iterable[str], waiting: _Waiting) -> dict[str, str]:
-    turns = asyncio.Semaphore(_AT_ONCE)
+    slots = asyncio.Semaphore(_AT_ONCE)
 
     async def one(name: str) -> str | None:
-        async with turns:
+        async with slots:
             return await _reach_one(stack, name, waiting)
 
     wanted = list(names)
@@ -94,7 +94,7 @@ async def close(stack: str, name: str) -> None:
 async def _reach_one(stack: str, name: str, waiting: _Waiting) -> str | None:
     loop, cause = asyncio.get_running_loop(), waiting.cause
     deadline = loop.time() + waiting.within
-    asked = loop.time()
+    queried_at = loop.time()
     while True:
         reason = await _attempt(stack, name, min(waiting.attempt, max(1.0, deadline - loop.time())))
         if reason is None:
@@ -102,8 +102,8 @@ async def _reach_one(stack: str, name: str, waiting: _Waiting) -> str | None:
         if "host key" in reason:
             return reason
         last = loop.time() + _PAUSE >= deadline
-        if cause is not None and (last or loop.time() >= asked + _BETWEEN_CAUSES):
-            asked = loop.time()
+        if cause is not None and (last or loop.time() >= queried_at + _BETWEEN_CAUSES):
+            queried_at = loop.time()
             if (found := await cause(name, last)) is not None:
                 return found
         if last:
@@ -126,7 +126,7 @@ async def _attempt(stack: str, name: str, patience: float) -> str | None:
 
 def _reason(ended: CompletedProcess) -> str:
     """Return ssh's message, shortened to the decisive line."""
-    said = ended.stderr.strip()
-    if "REMOTE HOST IDENTIFICATION HAS CHANGED" in said or "Host key verification failed" in said:
+    error = ended.stderr.strip()
+    if "REMOTE HOST IDENTIFICATION HAS CHANGED" in error or "Host key verification failed" in error:
         return "its host key is not the pinned one: another machine responds, or the connection is intercepted"
-    return said.splitlines()[-1] if said else f"ssh ended with status {ended.status}"
+    return error.splitlines()[-1] if error else f"ssh ended with status {ended.status}"

@@ -1,6 +1,6 @@
-"""A machine over plain SSH, before it belongs to a stack: its host key, whether the login works, whether sudo works.
+"""Login on a machine over plain SSH, before the machine belongs to a stack: host key, authentication and sudo.
 
-paramiko, not the ssh client: the key itself is the result here, and each kind of failure has a reason of its own.
+paramiko is used instead of the ssh client, because the host key itself is a result and each kind of failure has its own reason.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ logging.getLogger("paramiko").addHandler(logging.NullHandler())
 _CONNECT: Final = 5.0
 """Seconds to connect, and to receive the server's banner."""
 _COMMAND: Final = 60.0
-"""Seconds a command may take."""
+"""Time limit of a command, in seconds."""
 _AT_ONCE: Final = 8
-"""Logins at a time at one machine: sshd drops some from the eleventh on (MaxStartups 10:30:100, sshd_config(5)), and a whole rack may be
-reached through one."""
+"""Number of parallel logins on one machine. sshd drops some from the eleventh on (MaxStartups 10:30:100, sshd_config(5)), and one
+machine may be the jump host of a whole rack."""
 _turns: Final[defaultdict[tuple[str, int], threading.BoundedSemaphore]] = defaultdict(lambda: threading.BoundedSemaphore(_AT_ONCE))
 
 
@@ -55,7 +55,7 @@ class HostUnreachableError(RackwrightError):
 
 
 class LoginRefusedError(RackwrightError):
-    """The machine responds, and rackwright cannot use it as it is."""
+    """The machine responds, but rackwright cannot use it as it is."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,8 @@ class Handshake:
 
     def check_key(self) -> None:
         """Raise LoginRefusedError if the key is not that of the route."""
-        mine = fingerprint(self.key) if " " not in self.route.host_key else f"{self.key.get_name()} {self.key.get_base64()}"
-        if mine.rstrip("=") != self.route.host_key.rstrip("="):
+        presented = fingerprint(self.key) if " " not in self.route.host_key else f"{self.key.get_name()} {self.key.get_base64()}"
+        if presented.rstrip("=") != self.route.host_key.rstrip("="):
             raise LoginRefusedError(
                 f"{self.route}: shows host key {fingerprint(self.key)} ({self.key.get_name()}), which is not the one the stack file gives",
                 hint="on its console, compare with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub`; then correct host_key, "
@@ -89,7 +89,7 @@ class Handshake:
             )
 
     def enter(self, keys: list[Path]) -> Session:
-        """Log in with one of these keys, or with one of the agent."""
+        """Log in with one of these keys, or with a key of the agent."""
         _authenticate(self.route, self._transport, keys)
         return Session(self.route, self._transport)
 
@@ -142,7 +142,7 @@ def login(route: SshRoute, keys: list[Path], *, through: SshRoute | None = None)
 
 @contextmanager
 def handshake(route: SshRoute, first: Session | None = None) -> Iterator[Handshake]:
-    """Connect, optionally through a jump host's session, without a login and without trusting the key."""
+    """Connect, optionally through a jump host's session, without a login and without a check of the key."""
     with ExitStack() as stack:
         yield Handshake(route, _connect(route, first, stack))
 

@@ -1,4 +1,4 @@
-"""Supervision of the provider process: it exits with its engine, and its children exit with it."""
+"""Supervision of the provider process. The process exits with its engine, and its children exit with it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _POLL_SECONDS = 0.5
 _GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL for a child."""
 _PATIENCE = 20.0
-"""Seconds that an uninterruptible child gets to finish; slowness is no reason to kill it."""
+"""Seconds for an uninterruptible child to finish. A slow child is not killed earlier."""
 
 
 INTERRUPTED = "interrupted before it was finished"

@@ -12,7 +12,7 @@ _MOST: Final = 6
 _WIDEST: Final = 160
 """Maximum number of displayed characters of a line."""
 _LONGEST: Final = 4_000
-"""Characters of a line that leave the child: more than any secret on one line, so that the code that masks secrets sees it complete."""
+"""Maximum characters of a line that the child sends: more than any one-line secret, so that the code that masks secrets sees it whole."""
 _LARGEST: Final = 50_000
 """Maximum number of characters of a text that is compared line by line."""
 _ABSENT: Final = ("", "absent")
@@ -63,15 +63,15 @@ def _compare(diff: Mapping[str, Any], found: BeforeAfter) -> None:
     if max(len(before), len(after)) > _LARGEST:
         found.live.append(f"{mark}differs")
         return
-    gone, come = _differing(before.splitlines(), after.splitlines())
-    found.live += _under(mark, gone)
-    found.declared += _under(mark, come)
+    removed, added = _differing(before.splitlines(), after.splitlines())
+    found.live += _under(mark, removed)
+    found.declared += _under(mark, added)
 
 
 def _differing(before: list[str], after: list[str]) -> tuple[list[str], list[str]]:
     """Return the lines that only one of the two texts has."""
-    told = list(difflib.unified_diff(before, after, lineterm="", n=0))[2:]
-    return [line[1:] for line in told if line.startswith("-")], [line[1:] for line in told if line.startswith("+")]
+    diff = list(difflib.unified_diff(before, after, lineterm="", n=0))[2:]
+    return [line[1:] for line in diff if line.startswith("-")], [line[1:] for line in diff if line.startswith("+")]
 
 
 def _under(mark: str, lines: list[str]) -> list[str]:

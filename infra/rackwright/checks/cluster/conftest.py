@@ -1,4 +1,4 @@
-"""Fixtures of the checks: the node's record, the plan, the nodes' answers, and `expect` to compare them."""
+"""Fixtures of the checks: the record of the node, the plan, the results of probes, and `expect` to compare values."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def fabric(judge: Judge) -> Mapping[str, Any]:
 
 @pytest.fixture
 def observer(members: Members) -> str:
-    """Return the node that is queried about the whole fabric."""
+    """Return the node that runs the probes of the whole fabric."""
     return members("@observer")[0]
 
 
@@ -94,25 +94,25 @@ def limit(owed: Expected) -> float:
 
 @pytest.fixture
 def ask(judge: Judge, owed: Expected) -> Ask:
-    """Return a function for the answer of the checked node, or `of` another; it raises UndeterminedError without an answer."""
+    """Return a function for the result of a probe on the checked node, or on the node `of`. It raises UndeterminedError without one."""
 
     def answer(question: Probe[Any] | Outlook, of: str | None = None) -> Any:
-        asked = of or owed.node
+        name = of or owed.node
         if isinstance(question, Outlook):
-            return judge.gathering.seen(question, asked)
+            return judge.gathering.seen(question, name)
         try:
-            return judge.gathering.answer(question, asked)
+            return judge.gathering.answer(question, name)
         except UndeterminedError as error:
-            raise cause_of(question, asked, judge.gathering, judge.declared, judge.reports) or error from None
+            raise cause_of(question, name, judge.gathering, judge.declared, judge.reports) or error from None
 
     return answer
 
 
 @pytest.fixture
 def from_outside(judge: Judge, node: SimpleNamespace, ask: Ask, cluster: SimpleNamespace) -> Ask:
-    """Return a function that probes the checked node from outside; it raises UndeterminedError if a missing answer would prove nothing."""
+    """Return a function that probes the checked node from outside. It raises UndeterminedError if a time-out would prove nothing."""
 
-    def said(outlook: Outlook, beside: Outlook) -> str:
+    def probe(outlook: Outlook, beside: Outlook) -> str:
         entry = cluster.access.jump_hosts[0]
         try:
             answers, why = ask(beside, of=entry).startswith(SSH_SAYS), ""
@@ -124,7 +124,7 @@ def from_outside(judge: Judge, node: SimpleNamespace, ask: Ask, cluster: SimpleN
             raise UndeterminedError(f"{node.name} does not answer inside the cluster either, so a missing answer proves nothing")
         return str(ask(outlook))
 
-    return said
+    return probe
 
 
 @pytest.fixture
@@ -180,7 +180,7 @@ def planned_objects(judge: Judge) -> Callable[..., list[dict[str, Any]]]:
 
 @pytest.fixture
 def etcd(ask: Ask) -> control.Etcd:
-    """Return the etcd member on the checked node; raise UndeterminedError if it does not answer."""
+    """Return the etcd member on the checked node. Raise UndeterminedError if it does not respond."""
     found: control.Etcd = ask(control.ETCD)
     if isinstance(found.trouble, Unread):
         raise UndeterminedError(found.trouble.why)
@@ -191,13 +191,13 @@ def etcd(ask: Ask) -> control.Etcd:
 
 @pytest.fixture
 def smoke(ask: Ask, members: Members) -> Smoke:
-    """Return the jobs that ran."""
+    """Return the results of the smoke run."""
     return ask(SMOKE, of=members("@submit")[0])  # type: ignore[no-any-return]
 
 
 @pytest.fixture
 def raw(judge: Judge, owed: Expected) -> Ask:
-    """Return a function for the raw answer, with its times."""
+    """Return a function for the raw result of a probe, with its times."""
     return lambda question, of=None: judge.gathering.raw(question, of or owed.node)
 
 
@@ -210,7 +210,7 @@ def expect(request: pytest.FixtureRequest) -> Expect:
 
 @pytest.fixture(scope="session")
 def clocks(judge: Judge) -> dict[str, Offset]:
-    """Return the clock offset of each node from the control machine, for nodes that answer."""
+    """Return the clock offset of each node from the control machine, for nodes that respond."""
     found = {}
     for name in judge.declared.members("nodes"):
         answer = judge.gathering.raw(CLOCK, name)

@@ -1,4 +1,4 @@
-"""The jump host alone answers from outside: probed from outside, next to a control that does answer."""
+"""Only the published port of the jump host is reachable from outside. Each probe is compared with a connection that succeeds."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from rackwright.checks.cluster.probes.access import FROM_MACHINE, FROM_STRANGER,
 
 def test_published_port_answers(ask: Ask, expect: Expect) -> None:
     """The published port is the only route into the cluster."""
-    said = ask(PUBLISHED)
-    expect(said or "no answer", f"{SSH_SAYS}…", holds=said.startswith(SSH_SAYS))
+    response = ask(PUBLISHED)
+    expect(response or "no answer", f"{SSH_SAYS}…", holds=response.startswith(SSH_SAYS))
 
 
 def test_host_is_blocked(from_outside: Ask, expect: Expect) -> None:
     """The lab's control machine is not a member of the cluster: it may use the published port only."""
-    said = from_outside(FROM_MACHINE, beside=PUBLISHED)
-    expect(said or "no answer", "no answer", holds=not said)
+    response = from_outside(FROM_MACHINE, beside=PUBLISHED)
+    expect(response or "no answer", "no answer", holds=not response)
 
 
 def test_blocks_external(from_outside: Ask, expect: Expect) -> None:
     """A container on another network tries the node's SSH port; the jump host answers the same container, so the probe works."""
-    said = from_outside(FROM_STRANGER, beside=FROM_STRANGER)
-    expect(said or "no answer", "no answer", holds=not said)
+    response = from_outside(FROM_STRANGER, beside=FROM_STRANGER)
+    expect(response or "no answer", "no answer", holds=not response)

@@ -1,4 +1,4 @@
-"""Accounting runs, knows the cluster and its users, and its database is local."""
+"""Accounting runs, has the cluster and its users, and its database is local."""
 
 from __future__ import annotations
 
@@ -69,5 +69,5 @@ def test_qos_match_plan(ask: Ask, cluster: Record, expect: Expect) -> None:
 
 
 def minutes(seconds: int | None) -> int | None:
-    """The longest job, which Slurm counts in whole minutes, in seconds."""
+    """Return the time limit of a job in seconds, rounded as Slurm does to whole minutes."""
     return None if seconds is None else -(-seconds // 60) * 60

@@ -29,7 +29,7 @@ def test_webhooks_respond(ask: Ask, cluster: Record, expect: Expect) -> None:
 def test_queues_match_plan(ask: Ask, planned_objects: Callable[..., list[dict[str, Any]]], expect: Expect) -> None:
     """Queues define what a namespace owns and may borrow; an inactive queue admits nothing."""
     live = ask(QUEUES)
-    wrong = {f"{one['kind']} {one['metadata']['name']}": list(_wrong(one, live[path_of(one)])) for one in planned_objects(*QUEUED)}
+    wrong = {f"{one['kind']} {one['metadata']['name']}": list(_differences(one, live[path_of(one)])) for one in planned_objects(*QUEUED)}
     expect({name: lines for name, lines in wrong.items() if lines}, {})
 
 
@@ -37,11 +37,11 @@ def test_metrics_available(ask: Ask, cluster: Record, expect: Expect, limit: flo
     """`kubectl top` and every autoscaler need current figures of every node."""
     found = ask(MEASUREMENTS)
     planned = [one.name for one in cluster.scheduler.nodes]
-    told = {name: f"{found.ages[name]:g} s old" if name in found.ages else found.trouble or "no figures" for name in planned}
-    expect(told, f"figures of every node, at most {limit:g} s old", holds=all(found.ages.get(name, limit + 1) <= limit for name in planned))
+    ages = {name: f"{found.ages[name]:g} s old" if name in found.ages else found.trouble or "no figures" for name in planned}
+    expect(ages, f"figures of every node, at most {limit:g} s old", holds=all(found.ages.get(name, limit + 1) <= limit for name in planned))
 
 
-def _wrong(one: Mapping[str, Any], found: Mapping[str, Any] | None) -> Iterator[str]:
+def _differences(one: Mapping[str, Any], found: Mapping[str, Any] | None) -> Iterator[str]:
     if found is None:
         yield "missing"
         return

@@ -12,7 +12,7 @@ from rackwright.checks.cluster.probes.kubernetes import DNS, HEALTH, OBJECTS, PO
 from rackwright.errors import UndeterminedError
 
 DAY = 86400
-"""Seconds."""
+"""Seconds of a day."""
 PARTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
 
@@ -37,16 +37,16 @@ def test_certificates_valid(ask: Ask, expect: Expect, limit: float) -> None:
     found = {path: left for path, left in ask(FILES).certificates.items() if not path.startswith("/var/lib/kubelet/")}
     if not found:
         raise UndeterminedError("no certificates found under /etc/kubernetes")
-    short = {path: "unreadable" if left is None else f"{left / DAY:.0f} days" for path, left in found.items() if not _lasts(left, limit)}
+    short = {path: "unreadable" if left is None else f"{left / DAY:.0f} days" for path, left in found.items() if not _is_valid(left, limit)}
     expect(short, {}, holds=not short)
 
 
 def test_secrets_are_encrypted(ask: Ask, expect: Expect) -> None:
     """Anyone with etcd's disk or backup can read every secret that is stored in clear text."""
     found = ask(SECRETS)
-    said = {"stored": dict(found.kinds), "in clear text": list(found.clear), "next secret": found.next}
+    state = {"stored": dict(found.kinds), "in clear text": list(found.clear), "next secret": found.next}
     good = set(found.kinds) <= {"secretbox"} and found.next == "secretbox"
-    expect(said, "secretbox for all, and for the next secret", holds=good)
+    expect(state, "secretbox for all, and for the next secret", holds=good)
 
 
 def test_audit_log_enabled(ask: Ask, expect: Expect) -> None:
@@ -84,5 +84,5 @@ def test_coredns_available(ask: Ask, expect: Expect) -> None:
     expect(found["status"].get("availableReplicas", 0), wanted)
 
 
-def _lasts(left: float | None, limit: float) -> bool:
+def _is_valid(left: float | None, limit: float) -> bool:
     return left is not None and left > limit * DAY

@@ -83,7 +83,7 @@ def counted(ask: Ask, observer: str, comparison: Comparison) -> dict[End, Any]:
 
 @pytest.fixture
 def uncounted(ask: Ask, observer: str, comparison: Comparison) -> dict[End, str]:
-    """Return the ends of cables whose error counters could not be read, with the line that says so."""
+    """Return the ends of cables whose error counters could not be read, with the line that reports it."""
     return {comparison.live.end(port): line for port, line in ask(COUNTERS, of=observer).unread(comparison.live.links).items()}
 
 
@@ -114,8 +114,8 @@ def test_rate_matches_plan(fabric: Mapping[str, Any], up: list[Port], ask: Ask, 
     planned = f"{fabric['rate_gbps']} Gb/s"
     found = {port.adapter: port.rate for port in up}
     if fabric["simulated"]:
-        planned, seen = f"{fabric['width']} {fabric['speed']}", ask(LINKS, of=members("@observer")[0]).rates
-        found = {port.adapter: seen.get(PortId(port.guid, 1), "not seen") for port in up}
+        planned, link_rates = f"{fabric['width']} {fabric['speed']}", ask(LINKS, of=members("@observer")[0]).rates
+        found = {port.adapter: link_rates.get(PortId(port.guid, 1), "not seen") for port in up}
     expect({adapter: rate for adapter, rate in found.items() if rate != planned} or planned, planned)
 
 

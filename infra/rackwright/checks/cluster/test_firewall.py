@@ -30,9 +30,9 @@ def test_blocks_external(node: Record, cluster: Record, ask: Ask, expect: Expect
     ruleset = ask(RULESET)
     is_entry = node.name in cluster.access.jump_hosts or not cluster.access.jump_hosts
     open_to = [node.ssh_port] if is_entry else []
-    asked = [node.ssh_port, 111, 8080, *(port for one in ports() for port in (one.first, one.last))]
+    tested = [node.ssh_port, 111, 8080, *(port for one in ports() for port in (one.first, one.last))]
     outside = [STRANGER, cluster.network.gateway or STRANGER]
-    found = {source: [port for port in asked if ruleset.admits(Packet(source, port, node.address))] for source in outside}
+    found = {source: [port for port in tested if ruleset.admits(Packet(source, port, node.address))] for source in outside}
     expect(
         {source: [port for port in admitted if port not in open_to] for source, admitted in found.items()},
         {source: [] for source in outside},
@@ -50,7 +50,7 @@ def test_allows_login_node(node: Record, cluster: Record, ask: Ask, expect: Expe
 def test_admits_only_allowed_networks(node: Record, cluster: Record, ask: Ask, expect: Expect) -> None:
     """The published port is for the networks that the plan allows."""
     ruleset = ask(RULESET)
-    allowed = {network: _somebody_in(ip_network(network)) for network in cluster.access.allow}
+    allowed = {network: _address_in(ip_network(network)) for network in cluster.access.allow}
     if not any(ip_network(network).prefixlen == 0 for network in allowed):
         allowed["others"] = STRANGER
     found = [network for network, source in allowed.items() if ruleset.admits(Packet(source, node.ssh_port, node.address))]
@@ -87,11 +87,11 @@ def test_metadata_service_restricted(ask: Ask, expect: Expect) -> None:
     found = ask(METADATA_SERVICE)
     if set(found.values()) == {"silent"}:
         raise UndeterminedError("the metadata service does not answer, not even to root")
-    if found["nobody"] == "silent":  # the rule of the plan rejects, so that a time-out is none of its refusals
+    if found["nobody"] == "silent":  # the planned rule rejects, so that a time-out is not its refusal
         raise UndeterminedError("the metadata service did not answer `nobody` in time: neither a refusal nor an answer")
     expect(f"nobody: {found['nobody']}", "nobody: refused")
 
 
-def _somebody_in(network: IPv4Network | IPv6Network) -> str:
+def _address_in(network: IPv4Network | IPv6Network) -> str:
     """Return an address of the network; for 0.0.0.0/0, an unassigned one."""
     return STRANGER if network.prefixlen == 0 else str(network[min(1, network.num_addresses - 1)])

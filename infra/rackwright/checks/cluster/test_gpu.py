@@ -13,7 +13,7 @@ from rackwright.checks.cluster.probes.mig import MIG, described
 from rackwright.errors import UndeterminedError
 
 Fault = Any
-"""Why a GPU is faulty, in words; Unread: it is unknown whether it is; None or an empty text: it is not."""
+"""Fault of a GPU as a text. Unread if a fault is possible but unknown; None or an empty text if there is none."""
 
 
 def test_count_matches_plan(node: Record, ask: Ask, expect: Expect) -> None:
@@ -54,7 +54,7 @@ def test_no_memory_repair_is_due(ask: Ask, expect: Expect) -> None:
 def test_no_reset_is_due(ask: Ask, expect: Expect) -> None:
     """A GPU that needs a reset refuses programs or gives wrong values, and the driver logs no XID error for all such states."""
     found = {gpu.label: "Reset" for gpu in ask(GPUS) if gpu.needs_reset}
-    if not found:  # all of `nvidia-smi -q` is read only where the short form is in order
+    if not found:  # the long form of nvidia-smi is read only if the short form shows no fault
         repairs = ask(REPAIRS)
         found = {repair.label: repair.needed for repair in repairs if isinstance(repair.needed, Unread) or repair.needed != "nothing"}
         found.update({f"GPUs, {number}": unread for number, unread in enumerate(repairs.unsure)})
@@ -121,7 +121,7 @@ def test_devices_are_distinct(node: Record, ask: Ask, expect: Expect) -> None:
 
 
 def _faults(gpus: Iterable[Any], of: Callable[[Any], Fault], about: str = "") -> dict[str, Fault]:
-    """Return what is wrong by GPU, or why that is unknown; GPUs without a fault are left out."""
+    """Return the faults by GPU, or why they are unknown. GPUs without a fault are left out."""
     found = {}
     for gpu in gpus:
         fault = of(gpu)
@@ -138,7 +138,7 @@ def _unless(value: Any, fault: str | Callable[[Any], str]) -> Fault:
 
 
 def _less(value: float | Unread | None, most: float | Unread | None, words: str) -> Fault:
-    """Return in words that a value is below its maximum; nothing where it is not, or where the hardware has none."""
+    """Return a text if a value is below its maximum; nothing if it is not, or if the hardware has no such value."""
     unread = [one for one in (value, most) if isinstance(one, Unread)]
     if unread or value is None or most is None:
         return unread[0] if unread else None
@@ -146,7 +146,7 @@ def _less(value: float | Unread | None, most: float | Unread | None, words: str)
 
 
 def _slow(gpu: Any) -> Fault:
-    """Return in words that a link runs below its rate, for a GPU in the performance state in which the driver does not lower it."""
+    """Return a text if a link is below its rate, for a GPU in the performance state in which the driver does not lower the rate."""
     if isinstance(gpu.state, Unread):
         return gpu.state
     return _less(gpu.pcie_generation, gpu.pcie_generation_most, "generation {} of {}") if gpu.state == "P0" else None

@@ -90,12 +90,12 @@ def test_batch_output_is_shared(node: Record, judge: Judge, smoke: Smoke, expect
     smoke.must_have_sent()
     if smoke.batch is None:
         raise UndeterminedError("no batch job was submitted")
-    said = smoke.batch_said
-    words = [] if isinstance(said, Unread) else said.split()
+    output = smoke.batch_said
+    words = [] if isinstance(output, Unread) else output.split()
     if len(words) == 4 and words[0] == "BATCH":
-        said = f"ran on {words[2]} as {words[3]}"
+        output = f"ran on {words[2]} as {words[3]}"
     first = next(job for job in smoke.jobs if job.name == "plain").nodes[0]
-    expect(said, f"ran on {first} as {runner(judge.place(node.name)) or 'root'}")
+    expect(output, f"ran on {first} as {runner(judge.place(node.name)) or 'root'}")
 
 
 def _task(smoke: Smoke, name: str, node: Record) -> Task:

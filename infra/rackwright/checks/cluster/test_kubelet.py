@@ -40,8 +40,8 @@ def test_node_registered(ask: Ask, expect: Expect) -> None:
     if ask(FILES).joined:
         expect("a certificate of its own", "a certificate of its own")
         return
-    said = next(iter(_complaints(ask)), "no reason in its log")
-    expect(f"no certificate of its own: {said}", "a certificate of its own", holds=False)
+    reason = next(iter(_complaints(ask)), "no reason in its log")
+    expect(f"no certificate of its own: {reason}", "a certificate of its own", holds=False)
 
 
 def test_certificate_is_renewed(ask: Ask, expect: Expect, limit: float) -> None:
@@ -55,7 +55,7 @@ def test_certificate_is_renewed(ask: Ask, expect: Expect, limit: float) -> None:
 def test_runs_its_configuration(ask: Ask, node: Record, cluster: Record, expect: Expect) -> None:
     """An edited file that is not loaded takes effect at the next restart, unplanned."""
     running, written = _running(ask, node, cluster), ask(DROP_INS)
-    expect({key: _as_said(value, running.get(key, "none")) for key, value in written.items()}, written)
+    expect({key: _configured(value, running.get(key, "none")) for key, value in written.items()}, written)
 
 
 def test_authentication_enabled(ask: Ask, node: Record, cluster: Record, expect: Expect) -> None:
@@ -73,8 +73,8 @@ def test_authentication_enabled(ask: Ask, node: Record, cluster: Record, expect:
 def test_anonymous_requests_refused(ask: Ask, expect: Expect) -> None:
     """Tested, not read from the configuration: an anonymous client requests pods and settings."""
     found = ask(ANSWERS)
-    asked = {"pods": "nobody asks the kubelet for pods", "configuration": "nobody asks the kubelet for its configuration"}
-    answers = {f"anonymous request for {what}": found[key] for what, key in asked.items()}
+    requests = {"pods": "nobody asks the kubelet for pods", "configuration": "nobody asks the kubelet for its configuration"}
+    answers = {f"anonymous request for {what}": found[key] for what, key in requests.items()}
     read_only = not_refused({"read-only port": found["read-only port"]}, ("refused",))
     expect(not_refused(answers) | read_only, {})
 
@@ -108,8 +108,8 @@ def _running(ask: Ask, node: Record, cluster: Record) -> Any:
     return found
 
 
-def _as_said(written: Any, running: Any) -> Any:
-    """Return the running value of each setting that the file has; other keys of a table are the kubelet's defaults."""
+def _configured(written: Any, running: Any) -> Any:
+    """Return the running value of each setting in the file. Other keys of a table are defaults of the kubelet."""
     if isinstance(written, dict) and isinstance(running, dict):
-        return {key: _as_said(value, running.get(key, "none")) for key, value in written.items()}
+        return {key: _configured(value, running.get(key, "none")) for key, value in written.items()}
     return running

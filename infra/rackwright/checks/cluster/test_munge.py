@@ -20,14 +20,14 @@ def test_service_runs(ask: Ask, expect: Expect) -> None:
 
 def test_key_is_the_same_everywhere(ask: Ask, members: Members, expect: Expect) -> None:
     """Nodes with different keys reject each other. Each key's hashed digest is compared with that of most nodes."""
-    mine, digests = ask(KEY).digest, Counter[str]()
+    own, digests = ask(KEY).digest, Counter[str]()
     for name in members("slurm"):
         try:
             digests[ask(KEY, of=name).digest] += 1
         except UndeterminedError:  # the check of that node reports the error
             continue
     common = digests.most_common(1)[0][0]
-    expect("the key of most nodes" if mine == common else "another key", "the key of most nodes")
+    expect("the key of most nodes" if own == common else "another key", "the key of most nodes")
 
 
 def test_key_is_private(ask: Ask, expect: Expect) -> None:

@@ -21,7 +21,7 @@ def test_objects_match_plan(ask: Ask, planned_objects: Callable[..., list[dict[s
     """A user who may edit an object can change what the plan grants to others."""
     live = ask(OBJECTS)
     ours = [one for one in planned_objects() if one["kind"] not in NOT_HERE]
-    expect({_named(one): wrong for one in ours if (wrong := _wrong(one, live))}, {})
+    expect({_named(one): wrong for one in ours if (wrong := _difference(one, live))}, {})
 
 
 def test_quotas_match_plan(ask: Ask, planned_objects: Callable[..., list[dict[str, Any]]], expect: Expect) -> None:
@@ -56,6 +56,6 @@ def _by_name(planned: Iterable[Mapping[str, Any]], live: Mapping[str, Any]) -> d
     return {_named(one): live[path_of(one)] for one in planned}
 
 
-def _wrong(one: Mapping[str, Any], live: Mapping[str, Any]) -> str | list[str]:
+def _difference(one: Mapping[str, Any], live: Mapping[str, Any]) -> str | list[str]:
     found = live[path_of(one)]
     return "missing" if found is None else list(differences(one, found))

@@ -25,7 +25,7 @@ from rackwright.checks.cluster.probes.identity import (
 from rackwright.checks.cluster.probes.neighbours import REACHES, WAYS, Reach
 from rackwright.errors import UndeterminedError
 
-if TYPE_CHECKING:  # The health check on a node has no such module.
+if TYPE_CHECKING:  # the health check on a node has no such module
     from rackwright.checks.cluster.harness.clock_offsets import Offset
     from rackwright.checks.cluster.harness.pytest_plugin import Judge
 
@@ -35,12 +35,12 @@ def test_ssh_latency(node: Record, cluster: Record, raw: Ask, members: Members, 
     took = {name: answer.arrived - answer.sent for name in members("nodes") if not (answer := raw(CLOCK, of=name)).trouble}
     if node.name not in took:
         raise UndeterminedError(raw(CLOCK).trouble)
-    mine = took.pop(node.name)
+    own = took.pop(node.name)
     others = sorted(took.values()) or [0.0]
-    # Nodes of a lab share the control machine's cores, so that many are slow by chance; separate machines are not.
+    # Nodes of a lab share the control machine's cores, so that many are slow by chance. Separate machines are not.
     beside = 2 * others[(len(others) - 1) * 3 // 4] if cluster.target == "lab" else others[0]
     allowed = limit + beside
-    expect(f"{mine:.1f} s", f"at most {allowed:.1f} s", holds=mine <= allowed)
+    expect(f"{own:.1f} s", f"at most {allowed:.1f} s", holds=own <= allowed)
 
 
 def test_hostname_matches_plan(node: Record, ask: Ask, expect: Expect) -> None:
@@ -55,12 +55,12 @@ def test_os_matches_plan(node: Record, ask: Ask, expect: Expect) -> None:
 
 def test_machine_id_is_unique(node: Record, ask: Ask, members: Members, expect: Expect) -> None:
     """Cloned images share the machine id, and with it DHCP leases and journal names."""
-    mine, twins = ask(IDENTITY).machine_id, []
-    if isinstance(mine, Unread):
-        raise UndeterminedError(mine.why)
+    own, twins = ask(IDENTITY).machine_id, []
+    if isinstance(own, Unread):
+        raise UndeterminedError(own.why)
     for name in members("nodes"):
         try:
-            if name != node.name and ask(IDENTITY, of=name).machine_id == mine:
+            if name != node.name and ask(IDENTITY, of=name).machine_id == own:
                 twins.append(name)
         except UndeterminedError:  # the check of that node reports the error
             continue
@@ -102,9 +102,9 @@ def test_clock_synchronized(
     node: Record, ask: Ask, clocks: Mapping[str, Offset], common_clock: float, expect: Expect, limit: float
 ) -> None:
     """Munge rejects credentials with another time; make, logs and leases fail at smaller offsets."""
-    ask(CLOCK)  # a node that did not answer is unknown, and not part of the median
-    mine = clocks[node.name]
-    apart, unsure = abs(mine.seconds - common_clock), mine.uncertainty
+    ask(CLOCK)  # a node that did not respond is unknown, and not part of the median
+    own = clocks[node.name]
+    apart, unsure = abs(own.seconds - common_clock), own.uncertainty
     if abs(apart - limit) < unsure and apart + unsure > limit:
         raise UndeterminedError(f"{apart:.1f} s from the cluster's median, ± {unsure:.1f} s: the answer took too long for a verdict")
     expect(f"{apart:.1f} s from the cluster's median", f"at most {limit:g} s", holds=apart <= limit)
@@ -146,41 +146,41 @@ def test_default_route_matches_plan(cluster: Record, ask: Ask, expect: Expect) -
 def test_no_packet_loss(ask: Ask, expect: Expect, limit: float) -> None:
     """With one packet in a hundred lost, everything works but slowly. Loss to a single neighbour is a fault of that neighbour."""
     ways = ask(WAYS)
-    heard = [way for way in ways if way.answered]
-    if not heard:
+    replying = [way for way in ways if way.answered]
+    if not replying:
         raise UndeterminedError(
             f"no reply to ping from {' or '.join(way.address for way in ways)}: the neighbours are down, or ICMP is filtered"
         )
-    heard = [way for way in heard if way.is_counted]
-    if not heard:
+    replying = [way for way in replying if way.is_counted]
+    if not replying:
         raise UndeterminedError("the node could not send all pings in time; missing replies may still be in flight")
-    found = ", ".join(f"{way.lost:.0f} % on the round trip to {way.address}" for way in heard)
-    expect(found, f"at most {limit:g} %", holds=min(way.lost for way in heard) <= limit)
+    found = ", ".join(f"{way.lost:.0f} % on the round trip to {way.address}" for way in replying)
+    expect(found, f"at most {limit:g} %", holds=min(way.lost for way in replying) <= limit)
 
 
 def test_neighbours_reachable(node: Record, ask: Ask, expect: Expect) -> None:
     """A cable, a switch port or a rule that separates two nodes is noticed by a job that needs both, hours later."""
-    mine = ask(REACHES)
-    if mine and not any(reach.answered for reach in mine.values()):
-        raise UndeterminedError(f"no reply to ping from {', '.join(mine)}: ICMP is filtered, or the node is cut off")
-    missing = [key for key, reach in mine.items() if not reach.answered and not is_neighbours_fault(reach, mine, ask)]
+    own = ask(REACHES)
+    if own and not any(reach.answered for reach in own.values()):
+        raise UndeterminedError(f"no reply to ping from {', '.join(own)}: ICMP is filtered, or the node is cut off")
+    missing = [key for key, reach in own.items() if not reach.answered and not is_neighbours_fault(reach, own, ask)]
     expect(dict.fromkeys(missing, "no reply"), dict.fromkeys(missing, "a reply"))
-    if mine.unread:
-        raise UndeterminedError(f'a ping could not be sent: "{mine.unread[0]}"')
+    if own.unread:
+        raise UndeterminedError(f'a ping could not be sent: "{own.unread[0]}"')
 
 
 def is_neighbours_fault(reach: Reach, mine: Mapping[str, Reach], ask: Ask) -> bool:
-    """Return whether a neighbour that does not reply reaches nobody on that network either: its own check reports it.
+    """Return whether a neighbour that does not reply has no replies on that network either. Its own check then reports the fault.
 
-    A node that itself gets no reply there is at fault, or as much at fault.
+    If this node has no replies there either, the fault is its own, or one of both nodes.
     """
     if not any(other.answered for other in mine.values() if other.network == reach.network):
         return False
     try:
-        theirs = [other for other in ask(REACHES, of=reach.neighbour).values() if other.network == reach.network]
+        others = [other for other in ask(REACHES, of=reach.neighbour).values() if other.network == reach.network]
     except UndeterminedError:
         return True
-    return not any(other.answered for other in theirs)
+    return not any(other.answered for other in others)
 
 
 def test_threads_match_plan(node: Record, ask: Ask, expect: Expect) -> None:
@@ -211,7 +211,7 @@ def test_no_reboot_required(ask: Ask, expect: Expect) -> None:
 
 
 def _above(systems: Iterable[Any], limit: float) -> list[str | Unread]:
-    """Return the file systems above the limit, and those of which that is unknown."""
+    """Return the file systems above the limit, and those whose usage is unknown."""
     return [one.used if isinstance(one.used, Unread) else f"{one.mount} {one.used} %" for one in systems if not _fits(one, limit)]
 
 

@@ -16,10 +16,10 @@ AGENTS = {
     "calico": ("calico-system", "k8s-app", "calico-node"),
     "cilium": ("kube-system", "k8s-app", "cilium"),
 }
-"""Namespace and label of what runs on each node (Calico's and Cilium's own manifests)."""
+"""Namespace and label of the agent's pods (Calico's and Cilium's own manifests)."""
 CONFLIST = "10-rackwright.conflist"
 VNI, PORT = 1, 8472
-"""flannel's, on Linux (backends.md, VXLAN)."""
+"""VNI and UDP port of flannel's tunnel on Linux (backends.md, VXLAN)."""
 
 
 def test_agent_runs(node: Record, cluster: Record, ask: Ask, expect: Expect) -> None:
@@ -32,12 +32,12 @@ def test_agent_runs(node: Record, cluster: Record, ask: Ask, expect: Expect) -> 
 
 def test_node_cidr_configured(kubernetes_node: Node, cluster: Record, ask: Ask, expect: Expect) -> None:
     """Pods must get addresses from the range that the cluster assigned to this node: others are not routed here."""
-    told, networks = ask(PODNETWORK), ask(FILES).networks
+    pod_network, networks = ask(PODNETWORK), ask(FILES).networks
     first = next(iter(sorted(networks)), "none")
     found = {
         "the cluster": kubernetes_node.range or "none",
-        "flannel": told.range or "none",
-        "flannel, all nodes": told.network or "none",
+        "flannel": pod_network.range or "none",
+        "flannel, all nodes": pod_network.network or "none",
         "the runtime's file": first,
         "the runtime": _ranges(networks.get(first, "")),
     }
@@ -68,12 +68,14 @@ def test_reaches_other_nodes(node: Record, cluster: Record, ask: Ask, expect: Ex
     if len(cluster.scheduler.nodes) > 1 and not others:
         raise UndeterminedError("the API reports no range of another node")
     wrapped, own = cluster.scheduler.network.encapsulation == "vxlan", found.addresses.get(node.address, "none")
-    planned, seen = {}, {}
+    planned, routes = {}, {}
     for one in others:
-        theirs = known[one.name].range
-        planned[one.name] = _way(theirs, one.address, None if wrapped else own)
-        seen[one.name] = found.ways.get(theirs, "no route") + ("" if not wrapped or one.address in found.ends else ", no tunnel endpoint")
-    expect(seen, planned)
+        pod_range = known[one.name].range
+        planned[one.name] = _planned_route(pod_range, one.address, None if wrapped else own)
+        routes[one.name] = found.ways.get(pod_range, "no route") + (
+            "" if not wrapped or one.address in found.ends else ", no tunnel endpoint"
+        )
+    expect(routes, planned)
 
 
 def test_mtu_matches_plan(node: Record, cluster: Record, ask: Ask, expect: Expect) -> None:
@@ -84,7 +86,7 @@ def test_mtu_matches_plan(node: Record, cluster: Record, ask: Ask, expect: Expec
         raise UndeterminedError(f"no interface has {node.address}")
     wanted = {"between nodes": planned.node_mtu, "flannel": planned.mtu}
     shown = {"between nodes": found.mtus[own], "flannel": found.mtu}
-    for interface in (TUNNEL, BRIDGE):  # The bridge comes with the first pod.
+    for interface in (TUNNEL, BRIDGE):  # the bridge is created with the first pod
         if interface in found.mtus:
             wanted[interface], shown[interface] = planned.mtu, found.mtus[interface]
     larger = shown["between nodes"] >= planned.node_mtu
@@ -97,6 +99,6 @@ def _ranges(text: str | None) -> list[str]:
     return [one["subnet"] for plugin in plugins for ranges in plugin.get("ipam", {}).get("ranges", []) for one in ranges]
 
 
-def _way(theirs: str, address: str, interface: str | None) -> str:
+def _planned_route(pod_range: str, address: str, interface: str | None) -> str:
     """Return the route to another node's pods: through the tunnel, to the first address of the range, or directly to the node."""
-    return f"via {address} dev {interface}" if interface else f"via {theirs.partition('/')[0]} dev {TUNNEL}"
+    return f"via {address} dev {interface}" if interface else f"via {pod_range.partition('/')[0]} dev {TUNNEL}"

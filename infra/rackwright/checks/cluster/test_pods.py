@@ -17,7 +17,7 @@ from rackwright.errors import UndeterminedError
 
 @pytest.fixture
 def pods(ask: Ask, members: Members) -> Pods:
-    """Return the pods that ran."""
+    """Return the results of the smoke run."""
     found: Pods = ask(PODS, of=members("@control")[0])
     return found
 
@@ -26,16 +26,16 @@ def test_run_on_every_node(node: Record, pods: Pods, expect: Expect) -> None:
     """A pod must be scheduled, start and complete on this node."""
     plain = pods.part(node.name, "plain")
     ran = plain["phase"] == "Succeeded"
-    expect(f"ran on {plain['node']}" if ran else _why_not(plain, "did not run"), f"ran on {node.name}")
+    expect(f"ran on {plain['node']}" if ran else _failure_reason(plain, "did not run"), f"ran on {node.name}")
 
 
 def test_reach_each_other(node: Record, pods: Pods, expect: Expect) -> None:
     """Pods must reach the pods of every other node by address: a route missing on one node is visible only from that node."""
     found = {other: told(one) for other, one in pods.network(node.name)["reach"].items()}
-    asked = {other: one for other, one in found.items() if one.said != "no pod runs there"}
-    if not asked:
+    probed = {other: one for other, one in found.items() if one.said != "no pod runs there"}
+    if not probed:
         raise UndeterminedError("no pod runs elsewhere")
-    expect({other: one.answer for other, one in asked.items()}, {other: f"answers-{other}" for other in asked})
+    expect({other: one.answer for other, one in probed.items()}, {other: f"answers-{other}" for other in probed})
 
 
 def test_find_names_inside(node: Record, cluster: Record, pods: Pods, expect: Expect) -> None:
@@ -50,21 +50,23 @@ def test_find_names_outside(node: Record, pods: Pods, expect: Expect) -> None:
     outside = pods.data["outside"]
     if not outside or not outside["servers"]:
         raise UndeterminedError("cluster DNS has no upstream name server")
-    silent = [server for server, said in outside["servers"].items() if said is None]
-    if silent:
-        raise UndeterminedError(f"{', '.join(silent)} does not answer for {outside['name']}")
+    unresponsive = [server for server, addresses in outside["servers"].items() if addresses is None]
+    if unresponsive:
+        raise UndeterminedError(f"{', '.join(unresponsive)} does not answer for {outside['name']}")
     found = told(pods.network(node.name)["outside"])
-    unheard = told(pods.network(node.name)["unheard"])
-    if isinstance(unheard.answer, Unread):
-        raise UndeterminedError(unheard.answer.why)
+    unanswered = told(pods.network(node.name)["unheard"])
+    if isinstance(unanswered.answer, Unread):
+        raise UndeterminedError(unanswered.answer.why)
     if isinstance(found.answer, Unread):
         raise UndeterminedError(found.answer.why)
-    if unheard.rc != 0 and "no such host" not in unheard.said:
-        expect(f"an unknown name: {unheard.said}", "forwarded, and reported as non-existent")
-    known = [", ".join(said) for said in outside["servers"].values()]
+    if unanswered.rc != 0 and "no such host" not in unanswered.said:
+        expect(f"an unknown name: {unanswered.said}", "forwarded, and reported as non-existent")
+    known = [", ".join(addresses) for addresses in outside["servers"].values()]
     lacks = found.rc != 0 and "no such host" in found.said
-    said = "" if lacks else ", ".join(found.answer.split())
-    expect(f"{outside['name']}: {said or 'no such name'}", f"{outside['name']}: {known[0] or 'no such name'}", holds=said in known)
+    addresses = "" if lacks else ", ".join(found.answer.split())
+    expect(
+        f"{outside['name']}: {addresses or 'no such name'}", f"{outside['name']}: {known[0] or 'no such name'}", holds=addresses in known
+    )
 
 
 def test_service_answers(node: Record, pods: Pods, expect: Expect) -> None:
@@ -89,7 +91,7 @@ def test_get_requested_gpus(node: Record, pods: Pods, expect: Expect) -> None:
     """A pod must get exactly the requested number of GPUs, and see the same number."""
     gpus = pods.part(node.name, "gpus")
     given = {part: gpus[part] for part in ("first", "second") if part in gpus}
-    found = {part: str(_devices(one)) if "devices" in one else _why_not(one) for part, one in given.items()}
+    found = {part: str(_devices(one)) if "devices" in one else _failure_reason(one) for part, one in given.items()}
     expect(found, {part: f"{one['asked']} device files, {one['asked']} visible" for part, one in given.items()})
 
 
@@ -112,7 +114,7 @@ def test_no_gpu_without_request(node: Record, pods: Pods, expect: Expect) -> Non
 def test_whole_node_of_gpus(node: Record, pods: Pods, expect: Expect) -> None:
     """One pod must get all GPUs of the node after the earlier pods end."""
     whole = pods.part(node.name, "gpus")["whole"]
-    found = f"sees {len(parse_devices(whole['log']['text']).files)}" if whole.get("log") else _why_not(whole)
+    found = f"sees {len(parse_devices(whole['log']['text']).files)}" if whole.get("log") else _failure_reason(whole)
     expect(found, f"sees {node.gpus.count}")
 
 
@@ -152,18 +154,18 @@ def test_policies_hold(pods: Pods, expect: Expect) -> None:
     wrong = [one["said"] for one in found.values() if one["rc"] is None]
     if wrong:
         raise UndeterminedError(f"no command could run in the pod: {wrong[0]}")
-    said: dict[str, str | Unread] = {what: "answered" if one["rc"] == 0 else "no answer" for what, one in found.items()}
-    for what in ("inside", "names"):  # where silence is hoped for, a time-out is how a filter refuses
+    results: dict[str, str | Unread] = {what: "answered" if one["rc"] == 0 else "no answer" for what, one in found.items()}
+    for what in ("inside", "names"):  # for `in` and `out`, a time-out is the refusal of a filter that drops
         if isinstance(told(found[what]).answer, Unread):
-            said[what] = told(found[what]).answer
-    expect(said, {"inside": "answered", "names": "answered", "in": "no answer", "out": "no answer"})
+            results[what] = told(found[what]).answer
+    expect(results, {"inside": "answered", "names": "answered", "in": "no answer", "out": "no answer"})
 
 
 def test_claim_is_shared(node: Record, pods: Pods, expect: Expect) -> None:
     """A pod on one node must read what a pod on another node wrote into the claim."""
     found = pods.storage(node.name)
     if "read" not in found:
-        expect(_why_not(found["pod"], "its pod does not run"), "runs")
+        expect(_failure_reason(found["pod"], "its pod does not run"), "runs")
     if told(found["wrote"]).rc != 0:
         expect({"cannot write": told(found["wrote"]).answer}, {"cannot write": "writes"})
     expect(told(found["read"]).answer, found["planned"])
@@ -192,18 +194,18 @@ def _devices(part: Mapping[str, Any]) -> Any:
     return parse_devices(answer)
 
 
-def _why_not(pod: Mapping[str, Any], what: str = "does not run") -> str | Unread:
-    """Return why a pod did not run; Unread where it was on its way when the time was up and nobody gave a reason."""
+def _failure_reason(pod: Mapping[str, Any], what: str = "does not run") -> str | Unread:
+    """Return why a pod did not run; Unread where it was still starting at the time limit, without a reason."""
     if not pod["why"] and pod["phase"] in ("Pending", "Running"):
         return NoAnswer("its pod", f"{pod['phase']} after {pod.get('seconds', 0)} s, and nobody gives a reason")
     return f"{what}: {pod['why'] or pod['phase']}"
 
 
 def _missed(calls: Mapping[str, Any]) -> str | Unread:
-    """Return who answered and what went wrong at last, or why that is unknown."""
+    """Return which pods responded and the last error, or why that is unknown."""
     found = ", ".join(calls["found"]) or "no pod"
-    said = answer_of(f"beside {found}", calls["said"])
-    return said if isinstance(said, Unread) else f"{found}; {said}"
+    error = answer_of(f"beside {found}", calls["said"])
+    return error if isinstance(error, Unread) else f"{found}; {error}"
 
 
 def _log(part: Mapping[str, Any]) -> str:
@@ -214,5 +216,5 @@ def _log(part: Mapping[str, Any]) -> str:
 
 
 def _admission(one: Mapping[str, Any], words: str) -> str:
-    """Return the API's answer to a pod: accepted, refused with the expected reason, or refused for another."""
+    """Return the response of the API server to a pod: accepted, refused with the expected reason, or refused for another."""
     return "accepted" if one["taken"] else "refused" if words in one["said"] else f"refused for another reason: {one['said']}"

@@ -24,7 +24,7 @@ from rackwright.errors import UndeterminedError
 
 HEALTH = "/usr/local/sbin/rackwright-node-health"
 MESSAGE_TIMEOUT = 10
-"""Seconds after which scontrol gives an answer up (slurm.conf(5), MessageTimeout, default); a controller that refuses is DOWN at once."""
+"""Seconds after which scontrol times out (slurm.conf(5), MessageTimeout, default). A controller that refuses is DOWN at once."""
 
 
 def test_controller_runs(ask: Ask, expect: Expect) -> None:
@@ -52,14 +52,14 @@ def test_version_matches_controller(ask: Ask, cluster: Record, expect: Expect) -
 
 def test_configuration_is_the_same_everywhere(ask: Ask, members: Members, expect: Expect) -> None:
     """A node with an old slurm.conf works until a job needs a changed setting."""
-    mine, kept = ask(CONFIGURATION), {}
+    own, kept = ask(CONFIGURATION), {}
     for name in members("slurm"):
         try:
             kept[name] = ask(CONFIGURATION, of=name)
         except UndeterminedError:  # the check of that node reports the error
             continue
-    common = {file: Counter(files[file] for files in kept.values() if file in files).most_common(1)[0][0] for file in mine}
-    expect([file for file, digest in mine.items() if digest != common[file]], "no file that differs from most nodes", holds=mine == common)
+    common = {file: Counter(files[file] for files in kept.values() if file in files).most_common(1)[0][0] for file in own}
+    expect([file for file, digest in own.items() if digest != common[file]], "no file that differs from most nodes", holds=own == common)
 
 
 def test_node_is_usable(node: Record, slurm_node: SlurmNode, expect: Expect) -> None:
@@ -155,7 +155,7 @@ def test_gpu_tres_tracked(ask: Ask, expect: Expect) -> None:
 
 
 def _why_down(host: str, ask: Ask, raw: Ask) -> bool | Unread:
-    """Return False for a controller that refuses, and why that is unknown where scontrol or its connection timed out."""
+    """Return False for a controller that refuses connections. Return why that is unknown where scontrol or its connection timed out."""
     port = ask(CONTROLLER_PORTS).at(host)
     if isinstance(port, Unread):
         return port

@@ -42,9 +42,9 @@ def test_host_keys_are_private(ask: Ask, expect: Expect) -> None:
 
 
 def test_daemon_responds(ask: Ask, expect: Expect) -> None:
-    """Connections that stand already go on without the daemon, so that the next login is the first to notice."""
+    """Open connections continue without the daemon, so that the failure appears at the next login."""
     units = ask(UNITS)
-    # An alias is shown under the name of its unit.
+    # systemctl prints an alias under the name of its unit
     states = [units[name].state for name in SSH_SERVERS if name in units and units[name].state != "not-found"]
     if not states or units.unread:
         raise UndeterminedError(f"systemd shows neither {' nor '.join(SSH_SERVERS)} on this node, or a line cannot be read")

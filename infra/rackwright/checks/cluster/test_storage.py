@@ -27,13 +27,15 @@ from rackwright.errors import UndeterminedError
 def test_is_mounted(node: Record, ask: Ask, cluster: Record, expect: Expect) -> None:
     """If the file system is not mounted, its folder stores all writes on the node's own disk."""
     mounts = ask(MOUNTS)
-    found = {one.mount: one.kind if is_there(mounts, one, node.name) else _what(mounts, one.mount) for one in _mine(node, cluster)}
-    expect(found, {one.mount: one.kind for one in _mine(node, cluster)})
+    found = {
+        one.mount: one.kind if is_there(mounts, one, node.name) else _mount_text(mounts, one.mount) for one in _storage_of(node, cluster)
+    }
+    expect(found, {one.mount: one.kind for one in _storage_of(node, cluster)})
 
 
 def test_answers(node: Record, ask: Ask, cluster: Record, expect: Expect) -> None:
     """A mount whose client died, or whose handle is stale, is still in the mount table, and fails for every program that uses it."""
-    expect(ask(ANSWERING), dict.fromkeys((one.mount for one in _mine(node, cluster)), ANSWERS))
+    expect(ask(ANSWERING), dict.fromkeys((one.mount for one in _storage_of(node, cluster)), ANSWERS))
 
 
 def test_options_match_plan(node: Record, ask: Ask, cluster: Record, expect: Expect) -> None:
@@ -41,27 +43,27 @@ def test_options_match_plan(node: Record, ask: Ask, cluster: Record, expect: Exp
 
     Over NFS, a mount that is not hard fails writes when its server restarts, and NFS before 4.2 lacks sparse files and server-side copy.
     """
-    wanted = {one.mount: options_of(one, node.name) for one in _mine(node, cluster)}
-    found = {one.mount: wanted[one.mount] & _mounted(ask, one, node).effective for one in _mine(node, cluster)}
+    wanted = {one.mount: options_of(one, node.name) for one in _storage_of(node, cluster)}
+    found = {one.mount: wanted[one.mount] & _mounted(ask, one, node).effective for one in _storage_of(node, cluster)}
     expect(found, wanted)
 
 
 def test_root_ownership(node: Record, ask: Ask, cluster: Record, expect: Expect) -> None:
     """The plan defines who may write to the top folder."""
-    found = {one.mount: _root(ask, one, node) for one in _mine(node, cluster)}
+    found = {one.mount: _root(ask, one, node) for one in _storage_of(node, cluster)}
     expect(
         {mount: f"{root.owner} {root.mode}" for mount, root in found.items()},
-        {one.mount: f"root:root {int(one.mode, 8):o}" for one in _mine(node, cluster)},
+        {one.mount: f"root:root {int(one.mode, 8):o}" for one in _storage_of(node, cluster)},
     )
 
 
 def test_size_matches_plan(node: Record, ask: Ask, cluster: Record, expect: Expect, limit: float) -> None:
     """A missing server is missing space. Metadata and spare copies use a part."""
-    sizes = {one.mount: _root(ask, one, node).size_mib for one in _mine(node, cluster)}
-    near = all(abs(sizes[one.mount] - one.size_mib) <= limit * one.size_mib for one in _mine(node, cluster))
+    sizes = {one.mount: _root(ask, one, node).size_mib for one in _storage_of(node, cluster)}
+    near = all(abs(sizes[one.mount] - one.size_mib) <= limit * one.size_mib for one in _storage_of(node, cluster))
     expect(
         {mount: f"{size} MiB" for mount, size in sizes.items()},
-        {one.mount: f"{one.size_mib} MiB within {limit:.0%}" for one in _mine(node, cluster)},
+        {one.mount: f"{one.size_mib} MiB within {limit:.0%}" for one in _storage_of(node, cluster)},
         holds=near,
     )
 
@@ -118,7 +120,7 @@ def test_no_lost_writes(ask: Ask, members: Members, expect: Expect) -> None:
     expect(f"{len(whole)} whole lines of {len(lines)}", f"{count} whole lines of {count}")
 
 
-def _mine(node: SimpleNamespace, cluster: SimpleNamespace) -> list[SimpleNamespace]:
+def _storage_of(node: SimpleNamespace, cluster: SimpleNamespace) -> list[SimpleNamespace]:
     return [one for one in cluster.storage if node.name in one.clients]
 
 
@@ -136,7 +138,7 @@ def _root(ask: Ask, one: Record, node: Record) -> Any:
     return ask(ROOTS)[one.mount]
 
 
-def _what(mounts: Any, point: str) -> Any:
+def _mount_text(mounts: Any, point: str) -> Any:
     above = [line for line in mounts.unread if f" {point} " in line]
     if above:
         return Unread(point, above[0], "")

@@ -53,8 +53,8 @@ def test_homes_belong_to_their_users(cluster: Record, ask: Ask, expect: Expect) 
 def test_no_unmanaged_accounts(node: Record, cluster: Record, ask: Ask, expect: Expect) -> None:
     """An account outside the plan is unmonitored access."""
     planned = {node.user, *(user.name for user in cluster.users)}
-    strangers = [account.name for account in ask(ACCOUNTS).accounts.values() if account.uid in ORDINARY and account.name not in planned]
-    expect(strangers, [])
+    unplanned = [account.name for account in ask(ACCOUNTS).accounts.values() if account.uid in ORDINARY and account.name not in planned]
+    expect(unplanned, [])
 
 
 def test_no_password_is_empty(ask: Ask, expect: Expect) -> None:

@@ -1,4 +1,4 @@
-"""The account of the environment's credentials, and AWS's errors with a cause and a hint."""
+"""AWS account of the environment's credentials, and AWS's errors with a cause and a hint."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Account:
         self._made: dict[str, Any] = {}
 
     def client(self, service: str) -> Any:
-        """Return a boto3 client; its calls go through `asking`."""
+        """Return a boto3 client. Its calls run inside `translate_errors`."""
         if service not in self._made:
             with translate_errors(service):
                 self._made[service] = _client(service, self.region)
@@ -74,8 +74,8 @@ class Account:
 
     def identity(self) -> tuple[str, str]:
         """Return account number and caller ARN. Raise AwsCredentialsError without working credentials."""
-        told = self.ask("sts", "get_caller_identity")
-        return told["Account"], told["Arn"]
+        response = self.ask("sts", "get_caller_identity")
+        return response["Account"], response["Arn"]
 
 
 def _client(service: str, region: str) -> Any:
@@ -95,7 +95,7 @@ def translate_errors(what: str) -> Iterator[None]:
     try:
         yield
     except exceptions.ClientError as answer:
-        raise _answered(what, answer) from None
+        raise _error_of(what, answer) from None
     except (exceptions.ConnectionError, exceptions.HTTPClientError) as silent:
         hint = "check the network, the region's name and AWS_ENDPOINT_URL"
         raise AwsCredentialsError(f"AWS does not respond: {silent}", path=what, hint=hint) from None
@@ -127,7 +127,7 @@ def _about_credentials() -> tuple[type[Exception], ...]:
     )
 
 
-def _answered(what: str, answer: Any) -> UndeterminedError:
+def _error_of(what: str, answer: Any) -> UndeterminedError:
     code, message = answer.response["Error"]["Code"], answer.response["Error"].get("Message", "").rstrip(".")
     if code in _BAD_CREDENTIALS:
         return AwsCredentialsError(f"AWS does not accept the credentials: {message or code}", path=what, hint=_CREDENTIALS)

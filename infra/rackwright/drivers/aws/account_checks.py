@@ -1,6 +1,6 @@
 """Checks against the AWS account before a stack comes up: quotas, offers, images, reservations, spot prices. Findings, like the rules'.
 
-A query that fails becomes a warning: without one, the check would seem to have passed.
+A query that fails becomes a warning. Without it, the check would appear to have passed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ AccountCheck = Callable[[AccountCheckContext], Iterator[Finding]]
 
 
 def run_checks(at: AccountCheckContext) -> Iterator[Finding]:
-    """Yield every finding, the account's name first. Raise AwsCredentialsError if no query is possible at all."""
+    """Yield every finding, the one with the account's name first. Raise AwsCredentialsError if no query is possible."""
     number, who = at.account.identity()
     yield Finding(
         Severity.INFO, "online-account", "target", f"account {number} in {at.account.region}, as {who}", "its quotas and offers count"
@@ -79,18 +79,18 @@ def vcpus(at: AccountCheckContext) -> Iterator[Finding]:
         known, bought = instance_types().get(at.target.instances[group].type), _usage_class(at.target.instances[group])
         if known is None or bought is UsageClass.CAPACITY_BLOCK:
             continue
-        mine = quota(known, bought)
-        if mine is None:
+        kind = quota(known, bought)
+        if kind is None:
             cause = f"not checked: no {bought} quota is on record for {known.name}"
             yield Finding(
                 Severity.WARNING, "online-quota", f"target.instances.{group}.type", cause, "look it up in Service Quotas, service ec2"
             )
             continue
-        needed[mine] += count * known.cpus
-        groups.setdefault(mine, []).append(group)
+        needed[kind] += count * known.cpus
+        groups.setdefault(kind, []).append(group)
     used = _used(at) if needed else Counter[Quota]()
-    for mine, need in needed.items():
-        yield from _judged(at, mine, need, used[mine], groups[mine])
+    for kind, need in needed.items():
+        yield from _quota_findings(at, kind, need, used[kind], groups[kind])
 
 
 def _usage_class(declared: Instances) -> UsageClass:
@@ -106,9 +106,9 @@ def _used(at: AccountCheckContext) -> Counter[Quota]:
         for instance in reservation["Instances"]:
             known = instance_types().get(instance["InstanceType"])
             tags = {tag["Key"]: tag["Value"] for tag in instance.get("Tags", [])}
-            mine = _quota_of(instance, known)
-            if known is not None and mine is not None and tags.get("rackwright.stack") != at.stack:
-                used[mine] += known.cpus
+            kind = _quota_of(instance, known)
+            if known is not None and kind is not None and tags.get("rackwright.stack") != at.stack:
+                used[kind] += known.cpus
     return used
 
 
@@ -117,13 +117,13 @@ def _quota_of(instance: dict[str, Any], known: InstanceType | None) -> Quota | N
     return quota(known, UsageClass(lifecycle)) if known is not None and lifecycle in {"on-demand", "spot"} else None
 
 
-def _judged(at: AccountCheckContext, mine: Quota, need: int, used: int, groups: list[str]) -> Iterator[Finding]:
+def _quota_findings(at: AccountCheckContext, kind: Quota, need: int, used: int, groups: list[str]) -> Iterator[Finding]:
     path = ", ".join(f"target.instances.{group}" for group in groups)
-    told = at.account.ask("service-quotas", "get_service_quota", ServiceCode="ec2", QuotaCode=mine.code)
-    value = int(told["Quota"]["Value"])
+    response = at.account.ask("service-quotas", "get_service_quota", ServiceCode="ec2", QuotaCode=kind.code)
+    value = int(response["Quota"]["Value"])
     if need + used > value:
-        cause = f"{need} vCPUs are needed and {used} are in use, of {value} that quota {mine.code} allows ({mine.name})"
-        ask = f"aws service-quotas request-service-quota-increase --service-code ec2 --quota-code {mine.code} --desired-value {need + used}"
+        cause = f"{need} vCPUs are needed and {used} are in use, of {value} that quota {kind.code} allows ({kind.name})"
+        ask = f"aws service-quotas request-service-quota-increase --service-code ec2 --quota-code {kind.code} --desired-value {need + used}"
         hint = f"ask for more: `{ask}`"
         yield Finding(Severity.ERROR, "online-quota", path, cause, hint)
 
@@ -216,7 +216,7 @@ def spot_prices(at: AccountCheckContext) -> Iterator[Finding]:
         if not isinstance(declared.capacity_type, Spot):
             continue
         path = f"target.instances.{group}.capacity_type"
-        told = at.account.ask(
+        prices = at.account.ask(
             "ec2",
             "describe_spot_price_history",
             InstanceTypes=[declared.type],
@@ -224,28 +224,28 @@ def spot_prices(at: AccountCheckContext) -> Iterator[Finding]:
             AvailabilityZone=at.target.zone,
             StartTime=at.now,
         )["SpotPriceHistory"]
-        if not told:
+        if not prices:
             cause = f"not checked: AWS has no spot price of {declared.type} in {at.target.zone}"
             yield Finding(Severity.WARNING, "online-spot-price", path, cause, "there may be no spot capacity; try another zone")
             continue
-        latest = max(told, key=lambda each: each["Timestamp"])
+        latest = max(prices, key=lambda each: each["Timestamp"])
         yield _spot_price(declared, declared.capacity_type, float(latest["SpotPrice"]), path)
 
 
 def _spot_price(declared: Instances, bought: Spot, usd: float, path: str) -> Finding:
-    said = f"{declared.type} costs {usd:.4f} USD per hour on spot now"
+    text = f"{declared.type} costs {usd:.4f} USD per hour on spot now"
     if bought.max_usd_per_hour is not None and usd > bought.max_usd_per_hour:
         return Finding(
             Severity.ERROR,
             "online-spot-price",
             path,
-            f"{said}, over max_usd_per_hour {bought.max_usd_per_hour:g}",
+            f"{text}, over max_usd_per_hour {bought.max_usd_per_hour:g}",
             "nothing would start: raise it",
         )
     if bought.expected_usd_per_hour is not None and usd > bought.expected_usd_per_hour:
         hint = f"`cost` and the budget reckon with {bought.expected_usd_per_hour:g}: write {usd:.4f}"
-        return Finding(Severity.WARNING, "online-spot-price", path, f"{said}, more than expected_usd_per_hour", hint)
-    return Finding(Severity.INFO, "online-spot-price", path, said, "it changes, and it is no promise of capacity")
+        return Finding(Severity.WARNING, "online-spot-price", path, f"{text}, more than expected_usd_per_hour", hint)
+    return Finding(Severity.INFO, "online-spot-price", path, text, "it changes, and it is no promise of capacity")
 
 
 def lustre(at: AccountCheckContext) -> Iterator[Finding]:
@@ -281,7 +281,7 @@ _CHECKS: Final[tuple[tuple[str, str, AccountCheck], ...]] = (
     ("online-spot-price", "target.instances", spot_prices),
     ("online-fsx-quota", "storage", lustre),
 )
-"""Rule, the path of a check that could not be carried out, and the check. Each runs also after another was refused."""
+"""Rule, path of a check that could not run, and the check. Each check runs even if another one was refused."""
 
 
 def no_account(reason: AwsCredentialsError) -> Finding:

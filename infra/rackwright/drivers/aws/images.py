@@ -17,13 +17,13 @@ def newest(account: Account, image: Image, architecture: str | None, path: str) 
 
 def _of_parameter(account: Account, parameter: str, path: str) -> str:
     try:
-        told = account.ask("ssm", "get_parameter", Name=parameter)
+        response = account.ask("ssm", "get_parameter", Name=parameter)
     except AwsRequestError as answer:
         if answer.code != "ParameterNotFound":
             raise
         hint = f"`aws ssm get-parameters-by-path --path {parameter.rsplit('/', 1)[0]}` lists those beside it"
         raise InputError(f"there is no public parameter {parameter} in {account.region}", path=f"{path}.ssm_parameter", hint=hint) from None
-    value = str(told["Parameter"]["Value"])
+    value = str(response["Parameter"]["Value"])
     if not value.startswith("ami-"):
         raise InputError(
             f"the parameter holds `{value}`, not an image's id", path=f"{path}.ssm_parameter", hint="choose one that ends in ami-id"

@@ -1,4 +1,4 @@
-"""Which zones of a region have an instance type, for the account that asks: the letters of zone names are its own."""
+"""Zones of a region that offer an instance type, as this account sees them: AWS maps the letters of zone names per account."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RULE = "online-type-offered"
 
 
 def zones_by_type(account: Account, types: Collection[str]) -> Mapping[str, tuple[str, ...]]:
-    """Return the names of the zones that have each type. Raise UndeterminedError where AWS does not answer.
+    """Return the names of the zones that have each type. Raise UndeterminedError where AWS does not respond.
 
     DescribeInstanceTypeOfferings with LocationType availability-zone: names such as us-east-1a as this account sees them, not zone IDs.
     """
@@ -23,7 +23,7 @@ def zones_by_type(account: Account, types: Collection[str]) -> Mapping[str, tupl
 
 
 def not_offered(group: str, type_: str, zone: str, zones: Collection[str]) -> Finding | None:
-    """Return the finding about a group whose type the zone does not have; None where it has it."""
+    """Return the finding about a group whose type the zone does not offer; None where the zone offers it."""
     if zone in zones:
         return None
     hint = f"offered in {', '.join(zones)}" if zones else f"no zone of {zone[:-1]} offers it: choose another region or type"

@@ -1,6 +1,6 @@
-"""Resources in an account that have a stack's tag: found without state, kind by kind, and removed in the order that AWS requires.
+"""Resources in an account that have a stack's tag. They are found without state, by kind, and removed in the order that AWS requires.
 
-A kind that could not be queried is named: an account that could not be read is not an empty one.
+A kind that could not be queried is reported: an account that could not be read is not an empty one.
 """
 
 from __future__ import annotations
@@ -69,16 +69,16 @@ def remove(account: Account, stack: str, say: Callable[[str], None]) -> None:
     left = find(account, stack).left
     reasons: list[str] = []
     for kind in KINDS:
-        mine = [thing for thing in left if thing.kind == kind.name]
-        going = [thing for thing in mine if _told(reasons, str(thing), partial(kind.remove, account, thing.id))]
-        if going and _told(reasons, f"{kind.name}s", partial(kind.settle, account, [thing.id for thing in going])):
+        of_kind = [thing for thing in left if thing.kind == kind.name]
+        going = [thing for thing in of_kind if _succeeds(reasons, str(thing), partial(kind.remove, account, thing.id))]
+        if going and _succeeds(reasons, f"{kind.name}s", partial(kind.settle, account, [thing.id for thing in going])):
             for thing in going:
                 say(f"removed {thing}")
     prove_empty(account, stack, reasons)
 
 
-def _told(reasons: list[str], what: str, step: Callable[[], None]) -> bool:
-    """Run a step and return whether it succeeded: a resource that no longer exists counts as success, any other refusal as a reason."""
+def _succeeds(reasons: list[str], what: str, step: Callable[[], None]) -> bool:
+    """Run a step and return whether it succeeded. A resource that no longer exists counts as success. Other refusals become reasons."""
     try:
         step()
     except RackwrightError as stuck:
@@ -119,7 +119,7 @@ def _ec2(call: str, key: str, id_: str, state: str = "State") -> Callable[[Accou
         return [
             each[id_]
             for each in found
-            if _mine(each.get("Tags") or each.get("TagSet", []), stack) and str(each.get(state)).lower() not in _DYING
+            if _is_of_stack(each.get("Tags") or each.get("TagSet", []), stack) and str(each.get(state)).lower() not in _DYING
         ]
 
     return look
@@ -128,24 +128,24 @@ def _ec2(call: str, key: str, id_: str, state: str = "State") -> Callable[[Accou
 def _instances(account: Account, stack: str) -> list[str]:
     found = account.every("ec2", "describe_instances", "Reservations", Filters=_tagged(stack))
     instances = [one for each in found for one in each["Instances"] if one["State"]["Name"] not in _DYING]
-    return [one["InstanceId"] for one in instances if _mine(one.get("Tags", []), stack)]
+    return [one["InstanceId"] for one in instances if _is_of_stack(one.get("Tags", []), stack)]
 
 
 def _file_systems(account: Account, stack: str) -> list[str]:
     found = account.every("fsx", "describe_file_systems", "FileSystems")
-    return [each["FileSystemId"] for each in found if _mine(each.get("Tags", []), stack) and each.get("Lifecycle") != "DELETING"]
+    return [each["FileSystemId"] for each in found if _is_of_stack(each.get("Tags", []), stack) and each.get("Lifecycle") != "DELETING"]
 
 
 def _roles(account: Account, stack: str) -> list[str]:
     """Return the stack's roles. IAM lists no tags, so each role is queried for its own; service-linked roles belong to AWS."""
     names = [role["RoleName"] for role in account.every("iam", "list_roles", "Roles") if not role["Path"].startswith("/aws-service-role/")]
-    return [name for name in names if _mine(account.ask("iam", "list_role_tags", RoleName=name)["Tags"], stack)]
+    return [name for name in names if _is_of_stack(account.ask("iam", "list_role_tags", RoleName=name)["Tags"], stack)]
 
 
 def _profiles(account: Account, stack: str) -> list[str]:
     names = [each["InstanceProfileName"] for each in account.every("iam", "list_instance_profiles", "InstanceProfiles")]
-    asked = [account.ask("iam", "get_instance_profile", InstanceProfileName=name)["InstanceProfile"] for name in names]
-    return [each["InstanceProfileName"] for each in asked if _mine(each.get("Tags", []), stack)]
+    profiles = [account.ask("iam", "get_instance_profile", InstanceProfileName=name)["InstanceProfile"] for name in names]
+    return [each["InstanceProfileName"] for each in profiles if _is_of_stack(each.get("Tags", []), stack)]
 
 
 def _schedules(account: Account, stack: str) -> list[str]:
@@ -202,7 +202,7 @@ def _is_known(arn: str) -> bool:
     return f"{service}:{rest.replace(':', '/').partition('/')[0]}" in _KNOWN
 
 
-def _mine(tags: list[dict[str, str]], stack: str) -> bool:
+def _is_of_stack(tags: list[dict[str, str]], stack: str) -> bool:
     return any(tag["Key"] == STACK_TAG and tag["Value"] == stack for tag in tags)
 
 

@@ -1,4 +1,4 @@
-"""Removal of each kind of resource by its id. A removal waits until AWS has freed what the next kind depends on."""
+"""Removal of resources by kind and id. A removal waits until AWS has released the resources that the next kind depends on."""
 
 from __future__ import annotations
 

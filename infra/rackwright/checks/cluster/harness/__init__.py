@@ -1,1 +1,1 @@
-"""How checks are run: every question to a node in one ssh round, all nodes at once, then plain comparison with the plan."""
+"""Harness of the checks: run the probes of all nodes in parallel, one ssh connection per node, and compare their values with the plan."""

@@ -1,4 +1,4 @@
-"""Types of the arguments of check functions: what the fixtures of conftest.py return, and the health check passes on a node."""
+"""Types of the arguments of check functions. The fixtures of conftest.py return them; on a node, the health check passes them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from typing import Any
 Record = SimpleNamespace
 """A record of the plan; its keys are attributes."""
 Ask = Callable[..., Any]
-"""Return what a probe read on the checked node, or on the node `of`; raise UndeterminedError without an answer."""
+"""Return the value of a probe for the checked node, or for the node `of`. Raise UndeterminedError where there is none."""
 Members = Callable[[str], "tuple[str, ...]"]
 """Return the names of the nodes of a group."""

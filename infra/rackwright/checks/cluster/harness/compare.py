@@ -1,4 +1,4 @@
-"""Compares what was found with what the plan says, and remembers both for the report."""
+"""Comparison of values found with values planned. Both are kept for the report."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _LONGEST: Final = 300
 
 
 class Mismatch(AssertionError):
-    """The cluster is not as declared."""
+    """A value of the cluster differs from the plan."""
 
 
 class Expect:
-    """`expect(found, planned)`: equal, or the check has failed. What was compared last is what the report shows."""
+    """Callable that compares: `expect(found, planned)` raises Mismatch unless they are equal. The report shows the last comparison."""
 
     def __init__(self) -> None:
         self.compared = 0
@@ -25,7 +25,7 @@ class Expect:
         self.planned = ""
 
     def __call__(self, found: Any, planned: Any, *, holds: bool | None = None) -> None:
-        """Compare; `holds` says whether it is as planned where that is no matter of being equal.
+        """Compare two values. `holds` is the result where equality is not the criterion.
 
         Values that were not read are left out of the comparison. If the others are as planned, UndeterminedError quotes them.
         """
@@ -59,7 +59,7 @@ def _read_part(found: Any, planned: Any) -> tuple[Any, Any]:
 
 
 def _differing(found: Mapping[Any, Any], planned: Mapping[Any, Any]) -> tuple[dict[Any, Any], dict[Any, Any]]:
-    """Only the entries that differ; one that is missing on a side says so."""
+    """Return only the entries that differ, and mark an entry that is missing on one side."""
     keys = [key for key in {**planned, **found} if found.get(key, _MISSING) != planned.get(key, _MISSING)]
     return {key: found.get(key, "missing") for key in keys}, {key: planned.get(key, "none") for key in keys}
 
@@ -68,7 +68,7 @@ _MISSING: Final = object()
 
 
 def brief(value: Any) -> str:
-    """A value as a person reads it, in a line.
+    """Return a value as one line of a report.
 
     >>> brief({"b": 1, "a": ["x", "y"]}), brief([]), brief(True)
     ('b: 1; a: x, y', 'none', 'yes')

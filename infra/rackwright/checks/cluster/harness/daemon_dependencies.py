@@ -1,4 +1,4 @@
-"""Daemons that answers of nodes depend on: an answer that is missing because a daemon is down follows from the finding on that daemon."""
+"""Daemons that probes depend on. The missing output of a probe is attributed to the finding on the daemon that is down."""
 
 from __future__ import annotations
 
@@ -20,43 +20,43 @@ CHECKS: Final[Mapping[str, str]] = {
     ACCOUNTING: "accounting.daemon_runs",
     DATABASE: "accounting.database_runs",
 }
-"""The check that reports a unit on its node."""
+"""Key of the check that reports a unit on its node."""
 ELSEWHERE: Final[Mapping[Probe[Any], Mapping[str, str]]] = {
     PING: {CONTROLLER: "role_controller"},
     CLUSTERS: {ACCOUNTING: "role_accounting", DATABASE: "role_accounting"},
 }
 """Units of other nodes that a command waits for, with the group of those nodes."""
 _CANNOT_RUN: Final = (126, 127)
-"""Exit statuses of a shell whose command cannot be executed, or is not installed: another cause."""
+"""Exit statuses of a shell whose command cannot be executed or is not installed. Both have another cause than a daemon."""
 
 
 class Answers(Protocol):
-    """The answers of a run: as they came, and as data."""
+    """Results of the probes of a run: raw and parsed."""
 
     def raw(self, probe: Probe[Any], node: str) -> Raw:
-        """The answer as it came."""
+        """Return the raw result."""
 
     def answer(self, probe: Probe[Any], node: str) -> Any:
-        """The answer as data; raises UndeterminedError where there is none."""
+        """Return the parsed result. Raise UndeterminedError where there is none."""
 
 
 @dataclass(frozen=True)
 class Dependency:
-    """A unit of the same node without which a probe has no answer."""
+    """A unit of the same node that a probe needs."""
 
     unit: str
     follows: Callable[[Answers, str], bool]
-    """Whether the node's answer is the one that the unit's absence causes. Any other answer has another cause."""
+    """Return whether the result on the node is the one that a stopped unit causes. Any other result has another cause."""
 
 
 def _lacks_configuration(answers: Answers, node: str) -> bool:
-    """Return whether a node has no slurm.conf: the command ran and found no file. A single missing or unreadable file is another cause."""
+    """Return whether a node has no slurm.conf: the command ran and found no file. A single missing or unreadable file has another cause."""
     raw = answers.raw(CONFIGURATION, node)
     return not raw.trouble and raw.rc == 0 and not raw.out.strip()
 
 
 def _finds_no_controller(answers: Answers, node: str) -> bool:
-    """Return whether scontrol has no configuration that names the controller. It then asks DNS, which may exceed the time limit.
+    """Return whether scontrol has no configuration that names the controller. scontrol then queries DNS, which may exceed the time limit.
 
     The message is the one of slurm_conf_init (Slurm 20.02 to 25.05, src/common/read_config.c).
     """
@@ -73,9 +73,9 @@ DEPENDENCIES: Final[Mapping[Probe[Any], Dependency]] = {
 
 
 def cause_of(probe: Probe[Any], node: str, answers: Answers, declared: Inventory, reports: Callable[[str, str], bool]) -> DaemonDown | None:
-    """Return the daemon that is known to be down and explains why a node has no answer; None for every other cause.
+    """Return the daemon that is known to be down and explains why a probe has no result on a node; None for every other cause.
 
-    `reports`: whether the run includes the result of a check on a node. Without the check that names the daemon the answer stays unknown.
+    `reports` returns whether the run includes the result of a check on a node. Without the check on the daemon, the result stays unknown.
     """
     if _waits(answers.raw(probe, node), probe):
         for unit, where in needed(probe, node, declared):
@@ -90,7 +90,7 @@ def cause_of(probe: Probe[Any], node: str, answers: Answers, declared: Inventory
 
 
 def _waits(raw: Raw, probe: Probe[Any]) -> bool:
-    """Return whether a command was not run, exceeded its time limit, or gave up: what a suspended daemon causes."""
+    """Return whether a command was not run, exceeded its time limit, or gave up. A suspended daemon causes all three."""
     gave_up = not raw.trouble and raw.rc not in (*probe.statuses, *_CANNOT_RUN)
     return bool(raw.held) or raw.lacked is not None or gave_up
 
@@ -116,7 +116,7 @@ def _down(unit: str, state: str, node: str) -> DaemonDown:
 
 
 class SuspendedUnits:
-    """The suspended units of all nodes, as answers come: a question to another node is no longer waited for once its unit is among them."""
+    """Suspended units of all nodes, updated with each result. A run does not wait for a probe that needs a suspended unit."""
 
     source = UNITS.name
 
@@ -125,7 +125,7 @@ class SuspendedUnits:
         self._found: set[tuple[str, str]] = set()
 
     def tell(self, node: str, question: str, answer: Raw) -> None:
-        """Note the suspended units of an answer to the question on units."""
+        """Record the suspended units in a result of the probe of units."""
         if question != self.source:
             return
         try:
@@ -135,7 +135,7 @@ class SuspendedUnits:
         self._found |= {(name, node) for name, unit in units.items() if isinstance(unit.state, str) and unit.state in SUSPENDED}
 
     def holding(self, node: str, question: str) -> str:
-        """Return the suspended unit, with its node, that a question to a node waits for; empty where there is none."""
+        """Return the suspended unit, with its node, that a probe on a node waits for; empty where there is none."""
         if question not in PROBES:
             return ""
         return next(

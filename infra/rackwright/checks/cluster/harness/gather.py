@@ -1,4 +1,4 @@
-"""Asks all nodes at once, one round each, and holds the answers. Starts before the checks are collected: both take their time together."""
+"""Gathering of results: parallel connections to all nodes, on which the probes run. It starts before pytest collects the checks."""
 
 from __future__ import annotations
 
@@ -18,47 +18,47 @@ from rackwright.inventory.concurrency import max_parallel
 from rackwright.inventory.reader import Inventory
 
 ROUND_LIMIT: Final = 10.0
-"""Seconds a node has for the questions of one passive round; with connecting, a dead node is known within 15 s."""
+"""Time limit of the passive probes of one round, in seconds. With the connect time-out, a dead node is known within 15 s."""
 _ROUNDS: Final = 3
-"""Rounds that a slow node gets for the questions of a stage. A job that was begun is begun no second time."""
+"""Maximum number of rounds of a stage on a slow node. A job that has started is not started again."""
 _AT_ONCE: Final = 48
-"""Connections worked on at a time."""
+"""Number of connections that are handled in parallel."""
 _FIRST: Final = 3.0
-"""Seconds for which the others wait for the connection to the entry, through which they all go: each of them would make one."""
+"""Seconds to wait for the connection to the entry node. All other connections use it; without it, each would open its own."""
 
 
 @dataclass
 class _Round:
-    """The questions of one stage to one node."""
+    """One round: the probes of one stage on one node, sent over one connection."""
 
     done: threading.Event
     answers: dict[str, Raw]
 
 
 @dataclass
-class _View:
-    """What one outlook came to."""
+class _OutlookRun:
+    """The result of one outlook."""
 
     done: threading.Event
     looked: Looked = field(default_factory=lambda: Looked({}, 0.0, "it has not been looked at"))
 
 
 class Suspensions(Protocol):
-    """What answers tell of suspended units, and the questions to other nodes that these keep from being answered."""
+    """Suspended units that results report, and the probes on other nodes that wait for these units."""
 
     source: str
-    """Name of the question on units, which a node is asked first."""
+    """Name of the probe of units. It is the first in each round."""
 
     def tell(self, node: str, question: str, answer: Raw) -> None:
-        """Note what an answer tells."""
+        """Record the suspended units of a result."""
 
     def holding(self, node: str, question: str) -> str:
-        """Return the suspended unit, with its node, that a question to a node waits for; empty where there is none."""
+        """Return the suspended unit, with its node, that a probe on a node waits for; empty where there is none."""
 
 
 @dataclass(frozen=True)
-class _Where:
-    """A node as a question's command sees it."""
+class _NodePlace:
+    """The place where a probe runs: a node, the plan and the results of earlier probes."""
 
     node: Mapping[str, Any]
     declared: Inventory
@@ -72,7 +72,7 @@ class _Where:
 
 
 class Gathering:
-    """All answers of one run. Asking for one waits until its node's round is over."""
+    """All results of one run. Reading a result waits until the round of its node has ended."""
 
     def __init__(
         self,
@@ -95,38 +95,38 @@ class Gathering:
         for key in wanted:
             self._rounds[key] = _Round(threading.Event(), {})
         self._entry_open = threading.Event()
-        self._heard = {name: threading.Event() for name, stage in wanted if stage is Stage.LOOK}
-        self._silent: set[str] = set()
+        self._connected = {name: threading.Event() for name, stage in wanted if stage is Stage.LOOK}
+        self._unresponsive: set[str] = set()
         self._outlooks = {outlook.name: outlook for outlook in outlooks}
-        self._views = {name: _View(threading.Event()) for name in self._outlooks}
-        self._turns = threading.Semaphore(max_parallel(declared.target, _AT_ONCE))
+        self._views = {name: _OutlookRun(threading.Event()) for name in self._outlooks}
+        self._slots = threading.Semaphore(max_parallel(declared.target, _AT_ONCE))
 
     def start(self) -> None:
-        """Send all rounds; returns at once."""
+        """Start all rounds and return at once."""
         threading.Thread(target=self._open_entry, daemon=True, name="entry").start()
         for outlook in self._outlooks.values():
-            threading.Thread(target=self._look, args=(outlook,), daemon=True, name=outlook.name).start()
+            threading.Thread(target=self._run_outlook, args=(outlook,), daemon=True, name=outlook.name).start()
         for (name, stage), probes in sorted(self._wanted.items(), key=lambda item: item[0]):
             threading.Thread(target=self._run, args=(name, stage, probes), daemon=True, name=f"{name}/{stage.name}").start()
 
     def place(self, node: str) -> Place:
-        """A node as a question's command sees it."""
-        return _Where(self._declared.nodes[node], self._declared, self)
+        """Return the place for the commands of probes on a node."""
+        return _NodePlace(self._declared.nodes[node], self._declared, self)
 
     def raw(self, probe: Probe[Any], node: str) -> Raw:
-        """The answer as it came."""
-        asked = self._rounds.get((node, probe.stage))
-        if asked is None:
+        """Wait for the round and return the raw result."""
+        sent = self._rounds.get((node, probe.stage))
+        if sent is None:
             raise UndeterminedError(f"{node} was not queried for {probe.name}")
-        asked.done.wait()
-        return asked.answers[probe.name]
+        sent.done.wait()
+        return sent.answers[probe.name]
 
     def answer(self, probe: Probe[Any], node: str) -> Any:
-        """The answer as data; raises UndeterminedError where there is none."""
+        """Wait for the round and return the parsed result. Raise UndeterminedError where there is none."""
         return probe.read(self.raw(probe, node))
 
     def seen(self, outlook: Outlook, node: str) -> str:
-        """What answered from that node; empty if refused. Raises UndeterminedError where the look failed or nothing came in time."""
+        """Return what responded on the node; empty if it refused. Raise UndeterminedError where the outlook failed or timed out."""
         if outlook.name not in self._views:
             raise UndeterminedError(f"{outlook.name} was not probed")
         view = self._views[outlook.name]
@@ -141,16 +141,16 @@ class Gathering:
         return str(answer)
 
     def tell(self, node: str, command: Callable[[Place], str]) -> None:
-        """Have a node do something of which nobody waits for the answer's meaning."""
+        """Run a command on a node and ignore its output."""
         backend = BoundedSsh(node, self._ssh_config, become=self._declared.needs_sudo(node))
         ask_node(backend, [("told", command(self.place(node)), ROUND_LIMIT)], ROUND_LIMIT)
 
     def speaks(self, node: str) -> bool:
-        """Whether the node answers; waits until it has begun to, or its connection has failed."""
-        return node in self._heard and self._heard[node].wait() and node not in self._silent
+        """Wait until the node has sent its first line or its connection has failed. Return whether it responds."""
+        return node in self._connected and self._connected[node].wait() and node not in self._unresponsive
 
-    def _why_silent(self, node: str) -> str:
-        """Why a node does not answer, as its first round found it."""
+    def _failure_reason(self, node: str) -> str:
+        """Return why a node does not respond, according to its first round."""
         first = self._rounds.get((node, Stage.LOOK))
         return (
             next((raw.trouble for raw in first.answers.values() if raw.trouble), f"{node} does not answer")
@@ -159,12 +159,12 @@ class Gathering:
         )
 
     def _open_entry(self) -> None:
-        """Let the others go where the entry's connection stands already, or where there is no entry to go through."""
+        """Start the other connections once the connection to the entry node is open, or where there is no entry node."""
         entries = self._declared.members("@entry")
         if not entries or BoundedSsh(entries[0], self._ssh_config).connected:
             self._entry_open.set()
 
-    def _look(self, outlook: Outlook) -> None:
+    def _run_outlook(self, outlook: Outlook) -> None:
         view = self._views[outlook.name]
         try:
             view.looked = look(outlook, self._declared)
@@ -172,39 +172,39 @@ class Gathering:
             view.done.set()
 
     def _run(self, name: str, stage: Stage, probes: Sequence[Probe[Any]]) -> None:
-        mine = self._rounds[name, stage]
+        current = self._rounds[name, stage]
         opens = stage is Stage.LOOK and name in self._declared.members("@entry")[:1]
         try:
             if stage is Stage.LOOK and not opens:
                 self._entry_open.wait(_FIRST)
             if stage is not Stage.LOOK and not self.speaks(name):
-                raise UndeterminedError(self._why_silent(name))
-            mine.answers |= self._ask(name, probes, 1 if stage is Stage.JOBS else _ROUNDS)
+                raise UndeterminedError(self._failure_reason(name))
+            current.answers |= self._send(name, probes, 1 if stage is Stage.JOBS else _ROUNDS)
         except UndeterminedError as error:
-            mine.answers |= {probe.name: Raw(trouble=str(error)) for probe in probes}
-        except Exception as error:  # whatever goes wrong here must not leave a check waiting
-            mine.answers |= {probe.name: Raw(trouble=f"{name} could not be asked: {error!r}") for probe in probes}
+            current.answers |= {probe.name: Raw(trouble=str(error)) for probe in probes}
+        except Exception as error:  # any exception: a check that waits for this round must end
+            current.answers |= {probe.name: Raw(trouble=f"{name} could not be asked: {error!r}") for probe in probes}
         finally:
-            mine.done.set()
-            if stage is Stage.LOOK and not self._heard[name].is_set():
-                self._silent.add(name)
-                self._hear(name)
+            current.done.set()
+            if stage is Stage.LOOK and not self._connected[name].is_set():
+                self._unresponsive.add(name)
+                self._mark_connected(name)
 
-    def _hear(self, name: str) -> None:
-        """A node has begun to answer, or never will."""
-        if name in self._heard:
-            self._heard[name].set()
+    def _mark_connected(self, name: str) -> None:
+        """Mark a node as connected or as failed."""
+        if name in self._connected:
+            self._connected[name].set()
         if name in self._declared.members("@entry")[:1]:
             self._entry_open.set()
 
     def _known(self, name: str, probes: Sequence[Probe[Any]]) -> Known:
-        """What is known of units while this node answers: its own, which it looks at itself, and those of other nodes."""
+        """Return what is known of units during a round: units of the node from its own results, units of other nodes from theirs."""
         needs = {probe.name: probe.needs for probe in probes if probe.needs}
         if self._suspensions is None:
             return Known(needs)
         return Known(needs, partial(self._suspensions.tell, name), partial(self._suspensions.holding, name))
 
-    def _ask(self, name: str, probes: Sequence[Probe[Any]], rounds: int) -> dict[str, Raw]:
+    def _send(self, name: str, probes: Sequence[Probe[Any]], rounds: int) -> dict[str, Raw]:
         answers: dict[str, Raw] = {}
         questions: list[tuple[str, str, float]] = []
         where = self.place(name)
@@ -217,7 +217,7 @@ class Gathering:
             questions.sort(key=lambda one: one[0] != self._first)
             longest = max(timeout for _, _, timeout in questions)
             backend = BoundedSsh(name, self._ssh_config, become=self._declared.needs_sudo(name))
-            with self._turns:
+            with self._slots:
                 limit, known = max(ROUND_LIMIT, longest), self._known(name, probes)
-                answers |= ask_node_in_rounds(backend, questions, limit, lambda: self._hear(name), known, rounds=rounds)
+                answers |= ask_node_in_rounds(backend, questions, limit, lambda: self._mark_connected(name), known, rounds=rounds)
         return answers

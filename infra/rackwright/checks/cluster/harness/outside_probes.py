@@ -1,4 +1,6 @@
-"""Looks from outside the cluster: from this machine, and from a container that is no node. A refusal counts only beside an answer."""
+"""Outlooks: probes from outside the cluster. They run on this machine or in a container that is not a node. A refused connection counts as
+evidence only beside a connection that succeeds.
+"""
 
 from __future__ import annotations
 
@@ -22,57 +24,57 @@ from rackwright.remote.command import python_arguments
 from rackwright.remote.programs.tcp_banners import PATIENCE, WORDS, banner, keeps_out, words
 
 EPHEMERAL: Final = "rackwright.ephemeral"
-"""The label of a container that is gone when its question is answered; a look for drift beside it knows it by that (drivers/podman.py)."""
+"""Label of the short-lived container of an outlook. A concurrent scan for drift excludes containers with this label (drivers/podman.py)."""
 _ENGINE: Final = 30.0
-"""Seconds podman may take for a short container: some on a machine that is busy with a look at 64 nodes."""
-_AT_LEISURE: Final = 3.0
-"""Seconds for what has to answer: where the machine has no time, its silence would be taken for the cluster's."""
+"""Time limit of podman for a short container, in seconds. A machine that checks 64 nodes in parallel needs several."""
+_CONTROL_LIMIT: Final = 3.0
+"""Time limit in seconds for a connection that must succeed. On a busy machine, a shorter limit would report a fault of the cluster."""
 SSH: Final = 22
 """TCP port of ssh: RFC 4253, section 4."""
 KUBERNETES: Final = {6443: "API", 10250: "kubelet", 30080: "node port"}
-"""What listens on nodes of Kubernetes for the cluster alone; of the range of node ports one that many take."""
+"""Ports on nodes of Kubernetes that only the cluster may reach, with one of the range of node ports that is in common use."""
 
 
 @dataclass(frozen=True, eq=False)
 class Outlook:
-    """One look from outside at all nodes of a group: what answered, by node."""
+    """One probe from outside of all nodes of a group. Its result is what responded, by node."""
 
     name: str
     on: str
     look: Callable[[Inventory, Sequence[str]], Mapping[str, str | Unread]]
     serves: tuple[str, ...]
-    """Checks that need it; it is not carried out for others."""
+    """Keys of the checks that need it. It runs only if one of them runs."""
 
     def __post_init__(self) -> None:
         OUTLOOKS[self.name] = self
 
 
 OUTLOOKS: dict[str, Outlook] = {}
-"""Every outlook there is, by name."""
+"""All outlooks by name."""
 
 
 def published(declared: Inventory, names: Sequence[str]) -> dict[str, str | Unread]:
-    """What answers on the published port of the entry nodes; empty where the connection is refused, Unread where nothing comes in time."""
+    """Return what responds on the published port of the entry nodes; empty where the connection is refused, Unread after a time-out."""
     access = declared.cluster["access"]
-    return {name: _answering(_own_address(access["listen"]), access["port"], _AT_LEISURE * local_slowness()) for name in names}
+    return {name: _response_at(_own_address(access["listen"]), access["port"], _CONTROL_LIMIT * local_slowness()) for name in names}
 
 
-def _answering(address: str, port: int, patience: float) -> str | Unread:
+def _response_at(address: str, port: int, patience: float) -> str | Unread:
     late = f"no word within {WORDS * patience / PATIENCE:.0f} s of the connection"
     try:
-        said = words(address, port, patience, silent=late)
+        response = words(address, port, patience, silent=late)
     except TimeoutError:
         return NoAnswer(f"{address}:{port}", f"no connection within {patience:.0f} s")
     except OSError as error:
         return "" if keeps_out(error) else NoAnswer(f"{address}:{port}", str(error))
-    return NoAnswer(f"{address}:{port}", said) if said == late else said
+    return NoAnswer(f"{address}:{port}", response) if response == late else response
 
 
 def from_this_machine(declared: Inventory, names: Sequence[str]) -> dict[str, str]:
-    """What answers this machine on the nodes' own ssh ports.
+    """Return what responds to this machine on the ssh ports of the nodes.
 
-    Rootless networks lie in a network namespace of their own: no packet is sent, since it would leave for the default route's gateway.
-    That the kernel has no interface for the address proves that nothing answers.
+    Rootless networks are in a network namespace of their own. No packet is sent, because it would leave through the gateway of the default
+    route. The nodes are unreachable because the kernel has no interface for the address.
     """
     addresses = [declared.nodes[name]["address"] for name in names]
     for address in addresses:
@@ -108,7 +110,7 @@ def on_link(route: str) -> bool:
 
 
 def _refuse_foreign_route(address: str, local: bool, *, rootless: bool) -> None:
-    """Raise where a packet to the address would reach another machine than the node, or nothing could be concluded from silence."""
+    """Raise UndeterminedError where a packet would reach a machine other than the node, or where a time-out would prove nothing."""
     if rootless and local:
         raise UndeterminedError(f"a network of this machine also contains {address}: choose another network.cidr in the stack file")
     if not rootless and not local:
@@ -116,18 +118,18 @@ def _refuse_foreign_route(address: str, local: bool, *, rootless: bool) -> None:
 
 
 def ports_of_kubernetes(declared: Inventory, names: Sequence[str]) -> dict[str, str]:
-    """Ports of Kubernetes that this machine reaches on the nodes, with what is there; empty where none is reached."""
-    asked = [(name, port) for name in names for port in KUBERNETES]
+    """Return the ports of Kubernetes that this machine reaches on the nodes, with what responds; empty where none is reached."""
+    targets = [(name, port) for name in names for port in KUBERNETES]
     found: dict[str, list[str]] = {name: [] for name in names}
     with ThreadPoolExecutor(max_workers=32) as pool:
-        said = pool.map(lambda one: reached(declared.nodes[one[0]]["address"], one[1]), asked)
-        for (name, port), what in zip(asked, said, strict=True):
+        responses = pool.map(lambda one: reached(declared.nodes[one[0]]["address"], one[1]), targets)
+        for (name, port), what in zip(targets, responses, strict=True):
             found[name] += [f"{KUBERNETES[port]} ({port}) {what}"] if what else []
     return {name: ", ".join(words) for name, words in found.items()}
 
 
 def reached(address: str, port: int) -> str:
-    """Whether a packet gets there. A refusal comes from behind the filter, which drops without a word; empty where nothing comes."""
+    """Return the result of a connection to a port; empty after a time-out. A refusal passed the firewall, which drops packets silently."""
     try:
         with socket.create_connection((address, port), timeout=PATIENCE * local_slowness()):
             return "accepts"
@@ -140,17 +142,17 @@ def reached(address: str, port: int) -> str:
 
 
 def from_a_stranger(declared: Inventory, names: Sequence[str]) -> dict[str, str]:
-    """What answers a container on the engine's default network, which is no network of the cluster."""
-    found = _stranger_sees(declared, names, PATIENCE * local_slowness())
+    """Return what responds to a container on the engine's default network, which is not a network of the cluster."""
+    found = _responses_to_stranger(declared, names, PATIENCE * local_slowness())
     answered = any(found.get(name) for name in declared.members("@entry"))
-    return found if answered else _stranger_sees(declared, names, _AT_LEISURE * local_slowness())
+    return found if answered else _responses_to_stranger(declared, names, _CONTROL_LIMIT * local_slowness())
 
 
-def _stranger_sees(declared: Inventory, names: Sequence[str], patience: float) -> dict[str, str]:
+def _responses_to_stranger(declared: Inventory, names: Sequence[str], patience: float) -> dict[str, str]:
     addresses = {declared.nodes[name]["address"]: name for name in names}
     image = _image_of_a_node(declared.stack)
-    limits = [argument for name, kind in _LIMITS for argument in ("--ulimit", f"{name}={_hard(kind)}")]
-    label = f"rackwright.stack={declared.stack}"  # so that the stack's sweep finds it if this is killed
+    limits = [argument for name, kind in _LIMITS for argument in ("--ulimit", f"{name}={_hard_limit(kind)}")]
+    label = f"rackwright.stack={declared.stack}"  # the clean-up of the stack removes the container by its label if this process is killed
     program = python_arguments("tcp_banners", {"port": SSH, "patience": patience, "addresses": [*addresses]})
     command = [
         "run",
@@ -174,8 +176,8 @@ def _stranger_sees(declared: Inventory, names: Sequence[str], patience: float) -
 _LIMITS: Final = (("nofile", resource.RLIMIT_NOFILE), ("nproc", resource.RLIMIT_NPROC))
 
 
-def _hard(kind: int) -> str:
-    """The engine's default limits may exceed what this machine's kernel grants."""
+def _hard_limit(kind: int) -> str:
+    """Return a limit for the container. The engine's default limits may exceed the limits of this machine's kernel."""
     hard = resource.getrlimit(kind)[1]
     granted = 32768 if hard == resource.RLIM_INFINITY else min(hard, 32768)
     return f"{granted}:{granted}"
@@ -186,7 +188,7 @@ def _own_address(listen: str) -> str:
 
 
 def _image_of_a_node(stack: str) -> str:
-    """Any node's image: the stranger must not need one of its own."""
+    """Return the image of any node, so that the outlook needs no image of its own."""
     images = _podman(["ps", "--filter", f"label=rackwright.stack={stack}", "--format", "{{.ImageID}}"]).split()
     if not images:
         raise UndeterminedError(f"no container of stack {stack} runs on this machine")
@@ -204,14 +206,14 @@ def _podman(arguments: list[str]) -> str:
     except subprocess.TimeoutExpired:
         raise UndeterminedError(f"podman {arguments[0]}: timed out after {limit:.0f} s") from None
     if ended.returncode:
-        said = (ended.stderr.strip() or "no reason given").splitlines()[-1]
-        raise UndeterminedError(f"podman {arguments[0]}: {said}")
+        reason = (ended.stderr.strip() or "no reason given").splitlines()[-1]
+        raise UndeterminedError(f"podman {arguments[0]}: {reason}")
     return ended.stdout
 
 
 @dataclass(frozen=True)
 class Looked:
-    """What an outlook came to."""
+    """The result of an outlook."""
 
     answers: Mapping[str, Any]
     seconds: float
@@ -219,10 +221,10 @@ class Looked:
 
 
 def look(outlook: Outlook, declared: Inventory) -> Looked:
-    """Carry out an outlook; what goes wrong with it is its answer."""
+    """Run an outlook. An exception becomes its result."""
     started = time.monotonic()
     try:
         answers = outlook.look(declared, declared.members(outlook.on))
-    except Exception as error:  # a look that breaks must leave its checks unknown, not waiting
+    except Exception as error:  # any exception: its checks become unknown and do not wait
         return Looked({}, time.monotonic() - started, str(error) if isinstance(error, UndeterminedError) else repr(error))
     return Looked(answers, time.monotonic() - started)

@@ -1,4 +1,4 @@
-"""A question to a node: one shell command and the pure function that reads its answer.
+"""Probes: a probe is one shell command that runs on a node, and a pure function that parses its output.
 
 Runs on the nodes, too (roles/slurm_worker, health): Python 3.9, standard library only.
 """
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from rackwright.errors import UndeterminedError
 
-if TYPE_CHECKING:  # a node that looks at itself has no report
+if TYPE_CHECKING:  # the health check on a node has no report
     from rackwright.inventory.reader import Inventory
 
 T = TypeVar("T")
@@ -20,15 +20,15 @@ _MISSING = {126: "cannot be executed", 127: "is not installed"}
 
 
 class NodeBusy(Exception):
-    """The nodes that a job check is about run users' jobs, so that it sent none there."""
+    """The nodes of a job check run jobs of users, so that no test job was sent to them."""
 
 
 class DaemonDown(UndeterminedError):
-    """A node has no answer because one of its daemons is down, which another check of the run reports."""
+    """A probe has no result because a daemon of its node is down, which another check of the run reports."""
 
 
 class Stage(IntEnum):
-    """When a question is asked. A later one may be made of earlier answers; job stages start together with the passive ones."""
+    """When a probe runs. Commands of a later stage may use earlier results. Job stages start together with the passive stages."""
 
     LOOK = 0
     LOOK_AGAIN = 1
@@ -38,26 +38,26 @@ class Stage(IntEnum):
 
 @dataclass(frozen=True)
 class Raw:
-    """What a command on a node gave back."""
+    """Raw result of a command on a node."""
 
     rc: int = 0
     out: str = ""
     err: str = ""
     seconds: float = 0.0
     sent: float = 0.0
-    """When the round was sent, in seconds of this machine's clock."""
+    """Time at which the round was sent, in seconds of this machine's clock."""
     arrived: float = 0.0
-    """When the answer was here, in seconds of this machine's clock."""
+    """Time at which the output arrived, in seconds of this machine's clock."""
     trouble: str = ""
-    """Why there is no answer; empty when there is one."""
+    """The reason why there is no output; empty when there is one."""
     lacked: float | None = None
-    """Where the time was not enough: seconds of its own that it was not given, because others had taken them."""
+    """After a time-out: seconds of its time limit that the command did not get, because other commands of the round used them."""
     held: str = ""
-    """Where the node did not run the command, or nobody waited for it: the unit that it needs and that is suspended."""
+    """The suspended unit that the command needs, where the node did not run it or the run stopped waiting for it."""
 
 
 def scaled(seconds: int) -> str:
-    """Return a time limit for a shell command, in seconds: as many times longer as the node is slow (rackwright.remote.programs.commands).
+    """Return a time limit for a shell command, in seconds, multiplied by the slowness of the node (rackwright.remote.programs.commands).
 
     >>> scaled(3)
     '$((3 * ${RACKWRIGHT_SLOWNESS:-1}))'
@@ -66,7 +66,7 @@ def scaled(seconds: int) -> str:
 
 
 class Place(Protocol):
-    """Where a question is asked: the node's record, the plan, and answers that were given before."""
+    """The place where a probe runs: the record of the node, the plan, and the results of earlier stages."""
 
     @property
     def node(self) -> Mapping[str, Any]:
@@ -77,27 +77,27 @@ class Place(Protocol):
         """The plan."""
 
     def before(self, probe: Probe[Any], node: str) -> Any:
-        """An earlier answer, parsed; raises UndeterminedError where there is none."""
+        """Return the parsed result of an earlier probe. Raise UndeterminedError where there is none."""
 
     def speaks(self, node: str) -> bool:
-        """Whether a node answers at all."""
+        """Return whether a node responds."""
 
 
 @dataclass(frozen=True, eq=False)
 class Probe(Generic[T]):
-    """One question: who is asked (a group), the command, and how its answer is read."""
+    """One probe: the group of nodes it runs on, its command, and the parser of the output."""
 
     name: str
     on: str
     command: str | Callable[[Place], str]
     parse: Callable[[str], T]
     timeout: float = 8.0
-    """Seconds after which nothing was told."""
+    """Time limit of the command, in seconds. Beyond it, the result is unknown."""
     stage: Stage = Stage.LOOK
     needs: tuple[str, ...] = ()
-    """Units of the same node without which the command waits for ever: where one is suspended, the command is not run."""
+    """Units of the same node without which the command would not return. If one is suspended, the command is not run."""
     statuses: frozenset[int] = frozenset({0})
-    """Exit statuses that are an answer; any other means that nothing was told."""
+    """Exit statuses with a valid output. After any other status, the result is unknown."""
 
     def __post_init__(self) -> None:
         if self.name in PROBES:
@@ -105,11 +105,11 @@ class Probe(Generic[T]):
         PROBES[self.name] = self
 
     def command_at(self, place: Place) -> str:
-        """The shell command for one node."""
+        """Return the shell command for one node."""
         return self.command if isinstance(self.command, str) else self.command(place)
 
     def read(self, raw: Raw) -> T:
-        """The answer as data; raises UndeterminedError where the command gave none or an unreadable one."""
+        """Return the parsed output. Raise UndeterminedError where there is no output or it cannot be parsed."""
         if raw.trouble:
             raise UndeterminedError(raw.trouble)
         if raw.rc not in self.statuses:
@@ -118,12 +118,12 @@ class Probe(Generic[T]):
         try:
             return self.parse(raw.out)
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
-            where = "" if '"' in str(error) else f": {_last_line(raw.out)}"  # a reader of rows quotes the line that it could not read
+            where = "" if '"' in str(error) else f": {_last_line(raw.out)}"  # the parser of rows quotes the line that it could not read
             raise UndeterminedError(f"{self.name}: unreadable answer ({error}){where}") from None
 
 
 PROBES: dict[str, Probe[Any]] = {}
-"""Every probe there is, by name."""
+"""All probes by name."""
 
 
 def _last_line(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The pytest plugin: which checks run on which nodes, and what the end of each means. One that could not look is unknown."""
+"""Pytest plugin that selects the checks of each node and records their results. The result of a check without a value is unknown."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLUGIN: Final = "rackwright-judge"
 
 
 class Judge:
-    """Everything one run knows, as a pytest plugin."""
+    """The pytest plugin of one run, with all that the run needs."""
 
     def __init__(
         self, declared: Inventory, owed: Manifest, gathering: Gathering, lines: IO[str], redact: Redactor, ssh_config: Path
@@ -36,14 +36,14 @@ class Judge:
         self.ssh_config = ssh_config
         self.results: dict[str, Result] = {}
         self.broken: dict[str, str] = {}
-        """Why a file of checks, by subject, or a check, by key, could not be collected."""
+        """Reason why a file of checks, by subject, or a check, by key, could not be collected."""
         self._lines = lines
         self._redact = redact
         self._left_out = {item.id for item in owed.not_run}
         self._keys = {item.spec.key for item in owed.expected.values()} | set(owed.empty_groups)
 
     def place(self, node: str) -> Place:
-        """A node as a question's command sees it."""
+        """Return the place for the commands of probes on a node."""
         return self.gathering.place(node)
 
     def reports(self, key: str, node: str) -> bool:
@@ -51,18 +51,18 @@ class Judge:
         return any(item.spec.key == key and item.node == node for item in self.owed.expected.values())
 
     def backend(self, node: str, limit: float) -> BoundedSsh:
-        """testinfra's way to a node, bounded to so many seconds."""
+        """Return testinfra's backend for a node, with a time limit in seconds."""
         return BoundedSsh(node, self.ssh_config, become=self.declared.needs_sudo(node), limit=limit)
 
     def pytest_pycollect_makeitem(self, collector: pytest.Collector, name: str, obj: object) -> list[pytest.Item] | None:
-        """Leave out functions that this run does not owe; those the catalogue does not know stay, so that they are noticed."""
+        """Skip functions that are not part of this run. A function that the catalogue lacks stays, so that its absence is reported."""
         if not name.startswith("test_") or not callable(obj):
             return None
         key = key_of(collector.path, name)
         return [] if key in self._left_out and key not in self._keys else None
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """One result for each node of the check's group. A group without nodes fails to collect (`fail_at_collect`)."""
+        """Create one result for each node of the check's group. A group without nodes fails to collect (`fail_at_collect`)."""
         key = key_of(Path(metafunc.module.__file__ or ""), metafunc.function.__name__)
         if key not in self._keys:
             self.broken[key] = f"{key} is no check of the catalogue"
@@ -73,11 +73,13 @@ class Judge:
         metafunc.parametrize("owed", items, ids=[item.node for item in items], indirect=True)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Remember why a file could not be collected."""
+        """Record why a file could not be collected."""
         if report.failed:
             subject = Path(str(report.fspath)).stem.removeprefix("test_")
-            said = [line for line in str(report.longrepr).splitlines() if line.strip()]
-            self.broken.setdefault(subject, f"test_{subject}.py could not be collected: {said[-1].strip() if said else 'no reason given'}")
+            lines = [line for line in str(report.longrepr).splitlines() if line.strip()]
+            self.broken.setdefault(
+                subject, f"test_{subject}.py could not be collected: {lines[-1].strip() if lines else 'no reason given'}"
+            )
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Select Python's own traceback format. pytest's format parses each file again, a tenth of a second for each failure."""
@@ -85,7 +87,7 @@ class Judge:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
-        """Turn the end of a check into its result, and write that down at once."""
+        """Turn the outcome of a check into its result and write the result at once."""
         report = yield
         if call.when == "call" or (call.when == "setup" and call.excinfo is not None):
             self._record(item, call)
@@ -96,7 +98,7 @@ class Judge:
         expect: Expect = getattr(item, "expect", None) or Expect()
         error = call.excinfo.value if call.excinfo else None
         verdict, reason = judge(error, expect)
-        told = result(
+        outcome = result(
             owed,
             verdict,
             reason=self._redact(reason),
@@ -105,15 +107,15 @@ class Judge:
             seconds=call.duration,
             stack=self.declared.stack,
         )
-        self.results[told.id] = told
-        self._lines.write(json.dumps(told.as_dict(), ensure_ascii=False) + "\n")
+        self.results[outcome.id] = outcome
+        self._lines.write(json.dumps(outcome.as_dict(), ensure_ascii=False) + "\n")
         self._lines.flush()
-        progress = {"done": len(self.results), "of": len(self.owed.expected), "id": told.id, "verdict": told.verdict}
+        progress = {"done": len(self.results), "of": len(self.owed.expected), "id": outcome.id, "verdict": outcome.verdict}
         print(json.dumps(progress), file=sys.stdout)
 
 
 def judge(error: BaseException | None, expect: Expect) -> tuple[Verdict, str]:
-    """What the end of a check means, and why."""
+    """Return the verdict and the reason of the outcome of a check."""
     if error is None:
         return (Verdict.PASSED, "") if expect.compared else (Verdict.UNKNOWN, "compared nothing with the plan")
     if isinstance(error, Mismatch):

@@ -1,4 +1,4 @@
-"""One run of the checks: invalidate the report, ask the nodes, collect and judge, put the report on record."""
+"""One run of the checks: invalidate the old report, run the probes, run the checks, write the new report."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _UNUSED: Final = (
     *("cacheprovider", "doctest", "junitxml", "pastebin", "terminal", "unittest", "faulthandler"),
     *("stepwise", "logging", "legacypath"),
 )
-"""Plugins of pytest that a run has no use for and that cost time to set up."""
+"""Plugins of pytest that a run does not use and that slow down its start."""
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run; the exit code is 0 as declared, 1 not as declared, 2 bad input, 3 could not tell."""
+    """Run the checks. Return 0 if the cluster is as declared, 1 if it differs, 2 for bad input, 3 if a result is unknown."""
     chosen = _arguments(argv)
     try:
         declared = load(chosen.inventory)
@@ -72,14 +72,14 @@ def _owed(declared: Inventory, chosen: argparse.Namespace) -> Manifest:
 
 
 def run(declared: Inventory, owed: Manifest, chosen: argparse.Namespace) -> Report:
-    """One run of what is owed, with the report on record at its start (all unknown) and at its end."""
+    """Run the owed checks. Write the report at the start, with all results unknown, and at the end."""
     started, clock = datetime.now(UTC), time.monotonic()
     folder = chosen.results.parent
     write_json(invalidate(declared, owed, started), folder)
     signal.signal(signal.SIGTERM, _interrupt)
-    gathering = Gathering(declared, chosen.ssh_config, *_questions(owed), suspensions=SuspendedUnits(declared))
+    gathering = Gathering(declared, chosen.ssh_config, *_probes(owed), suspensions=SuspendedUnits(declared))
     gathering.start()
-    judged = _Judged()
+    judged = _Results()
     try:
         _judge(declared, owed, gathering, chosen, judged)
     except (Exception, SystemExit, KeyboardInterrupt) as error:
@@ -92,30 +92,30 @@ def run(declared: Inventory, owed: Manifest, chosen: argparse.Namespace) -> Repo
 
 
 @dataclass
-class _Judged:
-    """What the checks came to, however their run ended."""
+class _Results:
+    """Results of the checks, also where their run was interrupted."""
 
     results: Mapping[str, Result] = field(default_factory=dict)
     broken: Mapping[str, str] = field(default_factory=dict)
-    """Why a file of checks, by subject, or a check, by key, could not be collected."""
+    """Reason why a file of checks, by subject, or a check, by key, could not be collected."""
     ending: str = "before it began"
 
     def why_missing(self, key: str) -> str:
-        """Why a check that was owed has no result."""
+        """Return why a check that was owed has no result."""
         return (
             self.broken.get(key) or self.broken.get(key.partition(".")[0]) or f"did not run: the run of the checks ended with {self.ending}"
         )
 
 
-def _judge(declared: Inventory, owed: Manifest, gathering: Gathering, chosen: argparse.Namespace, judged: _Judged) -> None:
-    """Collect and run the checks. Importing pytest takes a third of a second, in which the nodes already work on their answers."""
+def _judge(declared: Inventory, owed: Manifest, gathering: Gathering, chosen: argparse.Namespace, judged: _Results) -> None:
+    """Collect and run the checks. Importing pytest takes a third of a second, during which the probes already run on the nodes."""
     import pytest
 
     from rackwright.checks.cluster.harness.pytest_plugin import PLUGIN, Judge
     from rackwright.checks.cluster.harness.tidy import tidy
 
     for name in [name for name in os.environ if name.startswith("PYTEST_")]:
-        del os.environ[name]  # PYTEST_ADDOPTS of somebody's shell must not choose which checks run
+        del os.environ[name]  # PYTEST_ADDOPTS of the user's shell must not select the checks
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     home = chosen.inventory.parent
     redact = redactor(home / "secrets.yml", home / "id_ed25519")
@@ -123,19 +123,19 @@ def _judge(declared: Inventory, owed: Manifest, gathering: Gathering, chosen: ar
     with (chosen.results / "checks.jsonl").open("w", encoding="utf-8") as lines:
         judge = Judge(declared, owed, gathering, lines, redact, chosen.ssh_config)
         judged.results, judged.broken = judge.results, judge.broken
-        ended = pytest.main(_pytest_arguments(chosen.pytest), plugins=[_Registering(PLUGIN, judge)])
+        ended = pytest.main(_pytest_arguments(chosen.pytest), plugins=[_Registration(PLUGIN, judge)])
     judged.ending = ended.name if isinstance(ended, pytest.ExitCode) else str(ended)
     tidy(declared, owed, gathering)
 
 
-class _Registering:
-    """Registers the judge under its name, by which the fixtures look for it."""
+class _Registration:
+    """Plugin that registers the judge under the name that the fixtures use."""
 
     def __init__(self, name: str, plugin: object) -> None:
         self._name, self._plugin = name, plugin
 
     def pytest_configure(self, config: Any) -> None:
-        """As soon as there is a configuration."""
+        """Register the judge as soon as pytest has a configuration."""
         config.pluginmanager.register(self._plugin, self._name)
 
 
@@ -145,18 +145,18 @@ def _pytest_arguments(more: Sequence[str]) -> list[str]:
     return [*where, "--continue-on-collection-errors", "--assert=plain", *without, *more, str(HERE)]
 
 
-def _questions(owed: Manifest) -> tuple[list[Probe[Any]], list[Outlook]]:
-    """What must be asked for the checks of a run."""
+def _probes(owed: Manifest) -> tuple[list[Probe[Any]], list[Outlook]]:
+    """Return the probes and outlooks that the checks of a run need."""
     probes.load()
     keys = {item.spec.key for item in owed.expected.values()}
     kinds = {item.spec.kind for item in owed.expected.values()}
     stages = {Kind.PASSIVE: {Stage.LOOK, Stage.LOOK_AGAIN}, Kind.JOB: {Stage.JOBS, Stage.AFTER_JOBS}}
     wanted = {stage for kind in kinds for stage in stages[kind]}
-    # The clock tells which nodes speak at all: jobs are sent to no others.
-    asked = [probe for probe in PROBES.values() if probe.stage in wanted or probe is CLOCK]
-    return asked, [one for one in OUTLOOKS.values() if keys.intersection(one.serves)]
+    # The probe of the clock shows which nodes respond. Jobs are sent only to these.
+    needed = [probe for probe in PROBES.values() if probe.stage in wanted or probe is CLOCK]
+    return needed, [one for one in OUTLOOKS.values() if keys.intersection(one.serves)]
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    """Asked to end: leave through the same door as Ctrl-C, so that what is known is put on record."""
+    """Exit on SIGTERM in the same way as on Ctrl-C, so that the results so far are written."""
     raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""Whether what lives holds all that is planned: a server adds to an object, and writes quantities in its own way."""
+"""Comparison of a live object with its plan. An API server adds fields to an object and normalizes quantities."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNITS: Final = {
 
 
 def differences(planned: Any, live: Any, where: str = "") -> Iterator[str]:
-    """Each place where what lives is not as planned. Lists must have the same length and order.
+    """Yield each place where the live object differs from the plan. Lists must have the same length and order.
 
     >>> list(differences({"spec": {"hard": {"memory": "2048Mi"}}}, {"spec": {"hard": {"memory": "2Gi"}}, "status": {}}))
     []
@@ -35,14 +35,14 @@ def differences(planned: Any, live: Any, where: str = "") -> Iterator[str]:
         if not isinstance(live, list) or len(live) != len(planned):
             yield f"{where} has {len(live) if isinstance(live, list) else 'none'}, not {len(planned)}"
         else:
-            for place, (mine, its) in enumerate(zip(planned, live, strict=True)):
-                yield from differences(mine, its, f"{where}.{place}")
+            for place, (planned_item, live_item) in enumerate(zip(planned, live, strict=True)):
+                yield from differences(planned_item, live_item, f"{where}.{place}")
     elif planned != live and (quantity(planned) is None or quantity(planned) != quantity(live)):
         yield f"{where} is {live}, not {planned}"
 
 
 def quantity(value: Any) -> Decimal | None:
-    """A number with its unit; None for what is none.
+    """Return a number with its unit; None for a value that is not a quantity.
 
     >>> quantity("50m") == quantity("0.05"), quantity("alice"), quantity("1Gi") == quantity("1024Mi")
     (True, None, True)

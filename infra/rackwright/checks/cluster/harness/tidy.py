@@ -1,4 +1,4 @@
-"""Takes back what the smoke run left on the shared file system."""
+"""Removal of the files that a smoke run created on the shared file system."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from rackwright.report.check_plan import Manifest
 
 
 def tidy(declared: Inventory, owed: Manifest, gathering: Gathering) -> None:
-    """Remove the run's folder, once every node has looked at it."""
+    """Remove the folder of the run after all nodes have read it."""
     if not any(item.spec.kind is Kind.JOB for item in owed.expected.values()):
         return
     if (declared.cluster.get("scheduler") or {}).get("kind") != "slurm":
-        return  # Pods take back what they wrote.
+        return  # The pods remove their own files.
     submitter = declared.members("@submit")[0]
     try:
         folder = gathering.answer(SMOKE, submitter).folder

@@ -1,4 +1,4 @@
-"""Rows and cells of a tool's output. A value that cannot be read is `Unread`, with its line; every other value of the output is kept.
+"""Rows and cells of the output of a tool. A value that cannot be read is `Unread`, with its line. The other values of the output are kept.
 
 Runs on the nodes, too (roles/slurm_worker, health): Python 3.9, standard library only.
 """
@@ -15,13 +15,13 @@ from rackwright.errors import UndeterminedError
 
 T = TypeVar("T")
 _LONGEST: Final = 160
-"""Characters of a line that are quoted."""
+"""Maximum number of characters of a quoted line."""
 ABSENT: Final = frozenset({"n/a", "not supported", "not available", "requested functionality has been deprecated"})
 """Words for a value that this hardware does not have (nvidia-smi; the brackets around them are left out)."""
 _TROUBLE: Final = re.compile(
     r"^(\[.*\]|err!?|error|unknown( error)?|gpu (is lost|requires reset).*|insufficient permissions?)$", re.IGNORECASE
 )
-"""Words in the place of a value that the tool could not get (nvml.h, nvmlErrorString; `ERR!` of nvidia-smi)."""
+"""Words that the tool prints in place of a value that it could not read (nvml.h, nvmlErrorString; `ERR!` of nvidia-smi)."""
 
 
 class Unread:
@@ -57,12 +57,12 @@ _WITHOUT_ANSWER: Final = re.compile(
     r"|cannot allocate memory",
     re.IGNORECASE,
 )
-"""Words of a question that nobody answered in time, or for which this side lacked threads, memory or files (errno(3): ETIMEDOUT, EAGAIN,
+"""Words of a request that timed out, or for which this side lacked threads, memory or files (errno(3): ETIMEDOUT, EAGAIN,
 EMFILE, ENFILE, ENOBUFS, ENOMEM; Go: `i/o timeout`; munge: `Timed-out`)."""
 
 
 class NoAnswer(Unread):
-    """The answer of a peer that did not respond in time, or that could not be asked."""
+    """The result of a request to a peer that did not respond in time, or that could not be sent."""
 
     def __init__(self, subject: str, said: str) -> None:
         super().__init__(subject, said, "")
@@ -70,9 +70,9 @@ class NoAnswer(Unread):
 
 
 def answer_of(subject: str, said: str) -> str | Unread:
-    """Return what a peer answered, or why that is unknown: a time-out is neither a refusal nor a fault.
+    """Return the answer of a peer, or why it is unknown. A time-out is neither a refusal nor a fault.
 
-    A refused connection, a status of HTTP (also of a time-out behind the peer) and a wrong word are answers.
+    A refused connection, an HTTP status (also of a time-out behind the peer) and an unexpected word are answers.
 
     >>> answer_of("API", "status 504: timeout"), answer_of("API", "refused"), str(answer_of("API", "no answer within 6 s"))
     ('status 504: timeout', 'refused', 'unknown ("no answer within 6 s")')
@@ -81,13 +81,13 @@ def answer_of(subject: str, said: str) -> str | Unread:
 
 
 def quoted(line: str) -> str:
-    """Return a line as it is quoted in a message: printable characters, one space between words, at most 160 characters."""
+    """Return a line as messages quote it: printable characters, one space between words, at most 160 characters."""
     text = " ".join("".join(character if character.isprintable() else " " for character in line).split())
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the lines that are not blank, whatever their line ends, without a byte order mark and without colours.
+    """Return the lines that are not blank, without line ends of any kind, byte order mark and colours.
 
     >>> lines_of("\\ufeffa\\r\\n\\r\\n\\x1b[4mb\\x1b[0m\\n")
     ['a', 'b']
@@ -97,12 +97,12 @@ def lines_of(text: str) -> list[str]:
 
 
 def is_cut(text: str) -> bool:
-    """Return whether the last line has no end, so that its last cell may be cut short."""
+    """Return whether the last line has no line end, so that its last cell may be truncated."""
     return bool(text) and not text.endswith(("\n", "\r"))
 
 
 def whole_lines(text: str) -> tuple[list[str], list[str]]:
-    """Return the lines, and apart from them the last one if the text ends within it: its values may be parts of values.
+    """Return the complete lines, and separately the last line if it has no line end: its values may be truncated.
 
     >>> whole_lines("a\\nstate=id"), whole_lines("a\\n"), whole_lines("a")
     ((['a'], ['state=id']), (['a'], []), ([], ['a']))
@@ -121,7 +121,7 @@ def is_absent(cell: str) -> bool:
 
 
 def integer(cell: str) -> int:
-    """Return a whole number of a cell. Raise ValueError for all else: a separator of thousands may be one of decimals.
+    """Return the whole number in a cell. Raise ValueError for all else: a separator of thousands may be a decimal separator.
 
     >>> integer("81559"), integer("3.35544e+07"), integer("1 048 576")
     (81559, 33554400, 1048576)
@@ -135,7 +135,7 @@ def integer(cell: str) -> int:
 
 
 def decimal(cell: str) -> float:
-    """Return a number of a cell; a decimal comma is read where it can be nothing else. Raise ValueError for all else.
+    """Return the number in a cell. A decimal comma is accepted where it is unambiguous. Raise ValueError for all else.
 
     >>> decimal("10.25"), decimal("10,25"), decimal("3.35544e+07")
     (10.25, 10.25, 33554400.0)
@@ -156,7 +156,7 @@ def hexadecimal(cell: str) -> int:
 
 
 def words(cell: str) -> str:
-    """Return the text of a cell. Raise ValueError where it is empty, or stands for a value that the tool could not get."""
+    """Return the text of a cell. Raise ValueError where it is empty or stands for a value that the tool could not read."""
     text = cell.strip()
     if not text or is_absent(text) or _TROUBLE.match(text):
         raise ValueError(f'"{cell}" is no text')
@@ -164,14 +164,14 @@ def words(cell: str) -> str:
 
 
 def release(cell: str) -> str:
-    """Return a version of a cell, such as 580.95.05. Raise ValueError for all else."""
+    """Return the version in a cell, such as 580.95.05. Raise ValueError for all else."""
     if not re.fullmatch(r"\d+(\.\d+)+", cell.strip()):
         raise ValueError(f'"{cell}" is no version')
     return cell.strip()
 
 
 def flag(cell: str) -> bool:
-    """Return whether a cell says yes, in any word for it. Raise ValueError for all else.
+    """Return whether a cell means yes. Raise ValueError for a word that means neither yes nor no.
 
     >>> flag("Yes"), flag("Disabled"), flag("Not Active"), flag("1")
     (True, False, False, True)
@@ -186,7 +186,7 @@ def flag(cell: str) -> bool:
 
 @dataclass(frozen=True)
 class Row:
-    """Cells of one line by name. A cell that is missing was not printed; one of `doubtful` was printed twice, differently."""
+    """Cells of one line by name. A missing cell was not printed. A cell of `doubtful` was printed twice, with different values."""
 
     subject: str
     cells: Mapping[str, str]
@@ -197,21 +197,21 @@ class Row:
 
     def read(self, name: str, form: Callable[[str], T]) -> T | Unread:
         """Return a value, or why it is unknown."""
-        said = self.cells.get(name)
-        if said is None or name in self.doubtful:
+        cell = self.cells.get(name)
+        if cell is None or name in self.doubtful:
             return self.unread(name)
         try:
-            value = form(said)
+            value = form(cell)
         except (ValueError, OverflowError):
             return self.unread(name)
         if name == self.cut and not isinstance(value, bool):
-            return Unread(f"{self.subject} {name}", f"{said}…", self.line)
+            return Unread(f"{self.subject} {name}", f"{cell}…", self.line)
         return value
 
     def counter(self, name: str, form: Callable[[str], T]) -> T | Unread | None:
         """Return a value, why it is unknown, or None where the hardware has none."""
-        said = self.cells.get(name)
-        return None if said is not None and name not in self.doubtful and is_absent(said) else self.read(name, form)
+        cell = self.cells.get(name)
+        return None if cell is not None and name not in self.doubtful and is_absent(cell) else self.read(name, form)
 
     def unread(self, name: str) -> Unread:
         """Return the value as one that was not read."""
@@ -219,7 +219,7 @@ class Row:
 
 
 class Lines(dict[str, T]):
-    """Values by name, out of lines. While a line was not read, the value of a name that is missing is unknown."""
+    """Values by name, parsed from lines. If a line was not read, the value of a missing name is unknown."""
 
     def __init__(self, values: Mapping[str, T] | Iterable[tuple[str, T]] = (), unread: Iterable[str] = ()) -> None:
         super().__init__(values)
@@ -231,14 +231,14 @@ class Lines(dict[str, T]):
         return self[name] if name in self else Unread(name, self.unread[0], "") if self.unread else None
 
     def __missing__(self, name: str) -> T:
-        """Raise UndeterminedError: what a tool was asked for and did not print is unknown."""
+        """Raise UndeterminedError: a value that the tool did not print is unknown."""
         raise UndeterminedError(f'a line cannot be read: "{quoted(self.unread[0])}"' if self.unread else f"{name} is not in the output")
 
 
 def read_each_line(text: str, read: Callable[[str], tuple[str, T] | None]) -> Lines[T]:
     """Return what `read` returns for each line, without None. A line for which it raises is kept as unread.
 
-    Raises ValueError where no line was read and there are some.
+    Raise ValueError where no line was read and there are some.
     """
     found, unread = list[tuple[str, T]](), list[str]()
     lines, partial = whole_lines(text)
@@ -256,7 +256,7 @@ def read_each_line(text: str, read: Callable[[str], tuple[str, T] | None]) -> Li
 
 
 def refusing(tool: str) -> Callable[[Callable[..., T]], Callable[..., T]]:
-    """Return a decorator: what the reader of a tool's output raises on an output of another form becomes UndeterminedError."""
+    """Return a decorator for a parser of a tool's output. An exception on an output of another form becomes UndeterminedError."""
 
     def decorate(read: Callable[..., T]) -> Callable[..., T]:
         @wraps(read)
@@ -277,7 +277,7 @@ def read_values(values: Iterable[T | Unread]) -> list[T]:
 
 
 def unread_values(value: object) -> Iterator[Unread]:
-    """Yield every value that was not read, of a value and of the collections in it."""
+    """Yield every unread value of a value and of the collections in it."""
     if isinstance(value, Unread):
         yield value
     elif isinstance(value, Mapping):
@@ -289,7 +289,7 @@ def unread_values(value: object) -> Iterator[Unread]:
 
 
 def first_reasons(found: Iterable[Unread], most: int = 3) -> str:
-    """Return why values are unknown, in one line; the reasons beyond the first are counted."""
+    """Return the reasons why values are unknown, in one line. Reasons beyond the first `most` are counted."""
     reasons = list(dict.fromkeys(value.why for value in found))
     more = f"; and {len(reasons) - most} more" if len(reasons) > most else ""
     return "; ".join(reasons[:most]) + more

@@ -1,4 +1,4 @@
-"""One ssh round to one node through testinfra's ssh backend, bounded in time and read line by line."""
+"""Transport: one ssh connection to one node through testinfra's ssh backend, with a time limit and line-by-line output."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ from rackwright.inventory.time_limits import SLOWEST, slowness
 from rackwright.remote.command import python_command
 
 _HANDS: Final = 4
-"""Questions a node works on at a time: enough that one slow tool does not hold up the rest."""
+"""Number of commands that a node runs in parallel. One slow tool then does not delay the rest."""
 _OVERHEAD: Final = 3.0
-"""Seconds beyond the node's own limit before the connection is given up: two hops' connect time-outs run inside it."""
+"""Seconds beyond the node's own limit before the connection is closed. The connect time-outs of two hops fit into it."""
 _STEADY: Final = 4
-"""The factor up to which the limit for a node's first line stays as it is: its seconds are mostly for a node that is dead."""
+"""Slowness up to which the limit for a node's first line is not scaled. This limit applies mostly to dead nodes."""
 _LAST_WORDS: Final = 2.0
-"""Seconds a client whose output has ended may take to say why and to end."""
+"""Seconds for an ssh client to print its error and exit after its output has ended."""
 _MARGIN: Final = 1.0
-"""Seconds that a question may lack of its own time and still count as having had it: the first of a round starts a moment late."""
+"""Seconds by which the time of a command may fall short of its limit and still count as all of it: the first one starts late."""
 _SLICE: Final = 0.25
-"""Seconds between two looks at whether there is still something to wait for."""
+"""Seconds between two checks of whether a command is still running."""
 _running: set[subprocess.Popen[bytes]] = set()
 
 
 class BoundedSsh(SshBackend):  # type: ignore[misc]
-    """testinfra's ssh backend with an end: a paused node keeps an ssh client waiting for ever."""
+    """testinfra's ssh backend with a time limit. Without one, the ssh client of a paused node does not return."""
 
     def __init__(self, name: str, ssh_config: Path, *, become: bool = False, limit: float = 30.0) -> None:
         super().__init__(name, ssh_config=str(ssh_config), timeout=3 * local_slowness(), sudo=become)
         self.limit = limit
 
     def run_local(self, command: str, *args: str) -> CommandResult:
-        """Run ssh to its end or for `limit` seconds; without a shell between, so that ending it ends it."""
+        """Run ssh until it exits or for `limit` seconds. No shell is used, so that terminating the child terminates ssh."""
         line = self.quote(command, *args)
         child = subprocess.Popen(shlex.split(line), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         _running.add(child)
@@ -61,7 +61,7 @@ class BoundedSsh(SshBackend):  # type: ignore[misc]
 
     @property
     def connected(self) -> bool:
-        """Whether a master connection stands, so that a round costs no handshake."""
+        """Return whether a master connection is open, so that a round needs no handshake."""
         command = ["ssh", "-F", str(self.ssh_config), "-O", "check", self.hostname]
         try:
             return subprocess.run(command, capture_output=True, timeout=2, check=False, stdin=subprocess.DEVNULL).returncode == 0
@@ -71,9 +71,9 @@ class BoundedSsh(SshBackend):  # type: ignore[misc]
     def lines(
         self, command: str, began: Callable[[str], None] = lambda _: None, over: Callable[[], bool] = lambda: False
     ) -> tuple[list[tuple[float, str]], str]:
-        """Each line of a command's output with the time it came, up to its last or to the limit; and what ssh complained about.
+        """Return the lines of a command with their times of arrival, until the output ends or the limit is reached; and ssh's error.
 
-        `began` is called with each line and may raise `limit`. `over` says that no line is worth waiting for.
+        `began` is called with each line and may raise `limit`. `over` returns whether all remaining lines can be ignored.
         """
         template, arguments = self._build_ssh_command(self.get_command(command))
         argv = shlex.split(self.quote(" ".join(template), *arguments))
@@ -91,12 +91,12 @@ class BoundedSsh(SshBackend):  # type: ignore[misc]
             _abandon(child)
             _running.discard(child)
             complaints.seek(0)
-            said = complaints.read().decode(errors="replace").strip()
-        return found, f"no end after {self.limit:.0f} s" if late and not said else said
+            error = complaints.read().decode(errors="replace").strip()
+        return found, f"no end after {self.limit:.0f} s" if late and not error else error
 
 
 def _until(child: subprocess.Popen[bytes], deadline: Callable[[], float]) -> Iterator[bytes]:
-    """Lines of a child's output up to its end or the deadline, which a line or another node's answer may move."""
+    """Yield the lines of a child's output until its end or the deadline, which a line or another node's result may move."""
     assert child.stdout is not None
     rest = b""
     while (left := deadline() - time.monotonic()) > 0:
@@ -111,7 +111,7 @@ def _until(child: subprocess.Popen[bytes], deadline: Callable[[], float]) -> Ite
 
 
 def _abandon(child: subprocess.Popen[bytes]) -> None:
-    """End a child without waiting for its pipes: ssh hands them to its master, and that of a paused node holds them for half a minute."""
+    """Terminate a child without waiting for its pipes: its ssh master holds them, for half a minute if the node is paused."""
     child.kill()
     for pipe in (child.stdout, child.stderr):
         if pipe is not None:
@@ -121,14 +121,14 @@ def _abandon(child: subprocess.Popen[bytes]) -> None:
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of units while a node answers."""
+    """What is known of units during a round."""
 
     needs: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Units of the node itself, by question."""
+    """Units of the node that each probe needs, by name of the probe."""
     told: Callable[[str, Raw], None] = lambda name, answer: None
-    """Called with each answer as it comes."""
+    """Called with each result as it arrives."""
     holds: Callable[[str], str] = lambda name: ""
-    """The suspended unit that keeps a question from being answered, with its node; empty where there is none."""
+    """Return the suspended unit that a probe waits for, with its node; empty where there is none."""
 
 
 def ask_node(
@@ -138,17 +138,17 @@ def ask_node(
     began: Callable[[], None] = lambda: None,
     known: Known | None = None,
 ) -> dict[str, Raw]:
-    """All questions in one round; every one has an answer in what comes back, if only the reason why there is none.
+    """Send all commands in one round. Return a result for each; a command without output has the reason why there is none.
 
-    The limits hold for a node of usual speed. A node's first line tells by which factor its own are longer. Until then a node may be dead:
-    that limit grows only on a very slow machine.
+    The limits apply to a node of usual speed. The first line of a node reports the factor by which its own limits are longer. Until then, a
+    node may be dead, and that limit grows only on a very slow machine.
     """
     backend.limit = (seconds + _OVERHEAD) * max(1.0, local_slowness() / _STEADY)
 
     left = {name for name, _, _ in questions}
     known = known or Known()
 
-    def heard(line: str) -> None:
+    def on_line(line: str) -> None:
         began()
         backend.limit = max(backend.limit, seconds * _factor(line) + _OVERHEAD * local_slowness())
         for name, answer in _read([(time.time(), line)], sent):
@@ -166,11 +166,11 @@ def ask_node(
     }
     sent = time.time()
     command = f"exec {python_command('commands', request)}"
-    lines, complaint = backend.lines(command, heard, over)
+    lines, complaint = backend.lines(command, on_line, over)
     answers = dict(_read(lines, sent))
     for name, _, _ in questions:
         held = known.holds(name) if lines else ""
-        why = f"{name}: not waited for, because {held} is suspended" if held else _why(backend.hostname, complaint, bool(lines))
+        why = f"{name}: not waited for, because {held} is suspended" if held else _failure_reason(backend.hostname, complaint, bool(lines))
         answers.setdefault(name, Raw(sent=sent, arrived=time.time(), trouble=why, held=held))
     return answers
 
@@ -184,27 +184,27 @@ def ask_node_in_rounds(
     *,
     rounds: int,
 ) -> dict[str, Raw]:
-    """Ask again what a slow node had no time for, in at most so many rounds; once more, what had its own and did not answer in it.
+    """Send commands again that lacked time, in at most `rounds` rounds; once, those that exceeded their own limit.
 
-    A node that does not answer at all is asked once.
+    A node that does not respond gets one round.
     """
     left = list(questions)
     answers: dict[str, Raw] = {}
     for number in range(rounds):
         answers |= ask_node(backend, left, seconds, began, known)
-        left = [one for one in left if _deserves_another(answers[one[0]], first=number == 0)]
+        left = [one for one in left if _is_repeated(answers[one[0]], first=number == 0)]
         if not left:
             break
     return answers
 
 
-def _deserves_another(answer: Raw, *, first: bool) -> bool:
-    """Whether a question is to be asked again: what was given too little time, as long as there are rounds; what had all its own, once."""
+def _is_repeated(answer: Raw, *, first: bool) -> bool:
+    """Return whether to send a command again: while rounds are left if its time was cut short; once if it exceeded its own limit."""
     return answer.lacked is not None and (first or answer.lacked > _MARGIN)
 
 
 def stop() -> None:
-    """End every ssh client that still runs."""
+    """Terminate all running ssh clients."""
     for child in list(_running):
         with contextlib.suppress(ProcessLookupError):
             child.kill()
@@ -212,12 +212,12 @@ def stop() -> None:
 
 @cache
 def local_slowness() -> int:
-    """Return the factor by which limits grow that depend on this machine; measured once."""
+    """Return the slowness of this machine, the factor of its time limits. It is measured once."""
     return slowness()
 
 
 def _factor(line: str) -> int:
-    """Return the factor that a round's first line tells, at most SLOWEST; 1 for any other line."""
+    """Return the factor in the first line of a round, at most SLOWEST; 1 for any other line."""
     with contextlib.suppress(ValueError, AttributeError, TypeError):
         return min(max(int(json.loads(line).get("slowness", 1)), 1), SLOWEST)
     return 1
@@ -226,15 +226,15 @@ def _factor(line: str) -> int:
 def _read(lines: Sequence[tuple[float, str]], sent: float) -> list[tuple[str, Raw]]:
     found = []
     for arrived, line in lines:
-        with contextlib.suppress(ValueError):  # a login message is no answer
+        with contextlib.suppress(ValueError):  # a login message is not a result
             answer: Any = json.loads(line)
             if isinstance(answer, dict) and "name" in answer:
                 found.append((answer.pop("name"), Raw(sent=sent, arrived=arrived, **answer)))
     return found
 
 
-def _why(name: str, complaint: str, began: bool) -> str:
-    """Why a node gave no answer, in ssh's own decisive words."""
+def _failure_reason(name: str, complaint: str, began: bool) -> str:
+    """Return why a node did not respond: the decisive words of ssh's error."""
     if "HOST IDENTIFICATION HAS CHANGED" in complaint or "Host key verification failed" in complaint:
         return f"{name} showed a host key that is not the pinned one"
     last = complaint.splitlines()[-1] if complaint else "the connection ended"

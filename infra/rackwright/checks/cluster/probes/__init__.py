@@ -1,4 +1,4 @@
-"""Questions to nodes, by subject, each beside the pure parser of its answer."""
+"""Probes by subject, each with the pure parser of its output."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from pathlib import Path
 
 
 def load() -> None:
-    """Import every module of questions, so that all of them are registered."""
+    """Import every module of probes, which registers all probes."""
     for file in sorted(Path(__file__).parent.glob("[a-z]*.py")):
         import_module(f"{__name__}.{file.stem}")

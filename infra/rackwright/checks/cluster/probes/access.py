@@ -1,4 +1,4 @@
-"""What answers outside the cluster."""
+"""Outlooks on the published port, the ssh ports and the ports of Kubernetes, from outside the cluster."""
 
 from __future__ import annotations
 

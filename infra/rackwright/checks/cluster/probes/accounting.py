@@ -1,4 +1,4 @@
-"""Slurm's accounting: what is registered, and who can reach its database."""
+"""Probes of Slurm's accounting: registered clusters, accounts and limits, and the addresses of its database."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rackwright.checks.cluster.harness.probe import Probe
 
 
 def parse_table(text: str) -> tuple[tuple[str, ...], ...]:
-    """`sacctmgr --parsable2`: fields of each row below the titles. A table without titles is none, however empty it may be.
+    """Return the rows of `sacctmgr --parsable2` without the titles. An output without titles is not a table, even an empty one.
 
     >>> parse_table("Cluster|ControlHost\\nlab|10.77.0.16\\n"), parse_table("Cluster|ControlHost\\n")
     ((('lab', '10.77.0.16'),), ())
@@ -41,16 +41,16 @@ ASSOCIATIONS = Probe(
 
 @dataclass(frozen=True)
 class Account:
-    """An account as the accounting has it; None is no limit."""
+    """An account of the accounting database; None means no limit."""
 
     parent: str
     fairshare: int
     gpus: int | None
     running_jobs: int | None
     qos: frozenset[str]
-    """What it may ask for."""
+    """Qualities of service that a job of the account may request."""
     by_default: str
-    """What its jobs get that ask for none; empty where that is Slurm's own."""
+    """Quality of service of jobs that request none; empty where Slurm's default applies."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Shares:
 
 
 def parse_shares(text: str) -> Shares:
-    """Associations of one cluster: account|user|parent|share|limits|jobs|qos|default qos."""
+    """Return the associations of one cluster from lines `account|user|parent|share|limits|jobs|qos|default qos`."""
     accounts: dict[str, Account] = {}
     users: dict[str, set[str]] = {}
     for name, user, parent, share, tres, jobs, qos, default in parse_table(text):
@@ -76,7 +76,7 @@ def parse_shares(text: str) -> Shares:
 
 
 def gpus_of(tres: str) -> int | None:
-    """The limit on GPUs in a list of limits.
+    """Return the limit on GPUs in a list of limits.
 
     >>> gpus_of("cpu=4,gres/gpu=16"), gpus_of("cpu=4")
     (16, None)
@@ -86,7 +86,7 @@ def gpus_of(tres: str) -> int | None:
 
 
 def number(text: str) -> int | None:
-    """A number, or None for none."""
+    """Return a number, or None for an empty text."""
     return int(text) if text else None
 
 
@@ -105,7 +105,7 @@ SHARES = Probe(
 
 @dataclass(frozen=True)
 class Qos:
-    """A quality of service as the accounting has it; None is no limit."""
+    """A quality of service of the accounting database; None means no limit."""
 
     priority: int
     gpus_per_user: int | None
@@ -115,7 +115,7 @@ class Qos:
 
 
 def parse_qos(text: str) -> dict[str, Qos]:
-    """Lines name|priority|limits of a user|jobs of a user|longest job|what it preempts."""
+    """Return qualities of service by name from lines `name|priority|limits of a user|jobs of a user|longest job|what it preempts`."""
     found = {
         name: Qos(int(priority), gpus_of(tres), number(jobs), seconds(wall), frozenset(filter(None, preempts.split(","))))
         for name, priority, tres, jobs, wall, preempts in parse_table(text)
@@ -126,7 +126,7 @@ def parse_qos(text: str) -> dict[str, Qos]:
 
 
 def seconds(shown: str) -> int | None:
-    """A time as sacctmgr shows it.
+    """Return the seconds of a time as sacctmgr prints it.
 
     >>> seconds("1-02:00:00"), seconds("")
     (93600, None)
@@ -148,7 +148,7 @@ QOS = Probe(
 
 
 def parse_listening(text: str) -> tuple[str, ...]:
-    """Addresses on which something listens, from `ss` filtered by port, below its titles; `*` stands for all of them."""
+    """Return the listening addresses from `ss` filtered by port, below its titles; `*` stands for all addresses."""
     found = []
     titles, *lines = text.splitlines() or [""]
     if not titles.startswith("State"):
@@ -163,7 +163,7 @@ def parse_listening(text: str) -> tuple[str, ...]:
 
 
 def only_local(addresses: tuple[str, ...]) -> bool:
-    """Whether nothing but this node itself can connect; true where nothing listens at all, as a socket file does for a local database.
+    """Return whether only this node can connect; True where nothing listens, because a local database may use a socket file.
 
     >>> only_local(("127.0.0.1", "::1")), only_local(("0.0.0.0",)), only_local(("*",))
     (True, False, False)

@@ -1,4 +1,4 @@
-"""Local accounts: who exists, with which numbers, homes and shells. Password hashes are never read, only whether there are empty ones."""
+"""Probe of local accounts: names, numbers, homes and shells. Password hashes are never read, only whether a password is empty."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rackwright.checks.cluster.harness.probe import Place, Probe
 
 ORDINARY = range(1000, 60000)
-"""Numbers that people have (UID_MIN and UID_MAX of login.defs; 65534 is nobody)."""
+"""Range of the user IDs of people (UID_MIN and UID_MAX of login.defs; 65534 is nobody)."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Account:
 
 @dataclass(frozen=True)
 class Home:
-    """The folder that an account calls home, if it exists."""
+    """The home directory of an account, if it exists."""
 
     path: str
     kind: str
@@ -38,23 +38,23 @@ class Accounts:
 
     accounts: dict[str, Account]
     without_password: tuple[str, ...]
-    """Accounts whose password is empty: anybody may log in as them."""
+    """Accounts with an empty password, which allow a login without one."""
     groups: dict[str, tuple[str, ...]]
-    """Members by group, without those whose main group it is."""
+    """Members by group, without those whose primary group it is."""
     gids: dict[str, int]
     homes: dict[str, Home]
     keys: dict[str, frozenset[str]]
-    """Type and base64 of the keys that root has put there for each user, without options and comments."""
+    """Type and base64 of the public keys that root installed for each user, without options and comments."""
 
     def named(self, wanted: set[str]) -> dict[str, Account]:
-        """Those of the wanted accounts that exist."""
+        """Return the wanted accounts that exist."""
         return {name: account for name, account in self.accounts.items() if name in wanted}
 
 
 def parse_accounts(text: str) -> Accounts:
-    """Five sections, each begun by a line `== name`: passwd, empty, group, homes, keys; `== shadow N` counts the passwords read."""
+    """Return accounts from five sections that begin with `== name`: passwd, empty, group, homes, keys. `== shadow N` counts passwords."""
     sections: dict[str, list[str]] = {}
-    for line in text.split("\n"):  # names and comments may hold characters at which splitlines() parts lines
+    for line in text.split("\n"):  # names and comments may contain characters at which splitlines() splits lines
         if line.startswith("== "):
             sections[line[3:]] = []
         elif line:
@@ -80,7 +80,7 @@ def parse_accounts(text: str) -> Accounts:
 
 
 def public_key(line: str) -> str:
-    """Type and base64 out of a line of authorized_keys.
+    """Return type and base64 of a line of authorized_keys.
 
     >>> public_key('restrict,command="echo hi" ssh-ed25519 AAAAC3 alice@desk')
     'ssh-ed25519 AAAAC3'

@@ -1,4 +1,4 @@
-"""What the API server says of addons: whether they run, whether their hooks answer, what nodes use. Asked of the controllers alone."""
+"""Probes of addons: their Deployments, their admission webhooks, and the metrics of nodes. The controllers query the API server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HOOKED = ("jobset", "kueue")
 
 
 def deployment(addon: dict[str, Any]) -> str:
-    """Where what runs it lies in the API."""
+    """Return the path of the addon's Deployment in the API."""
     return f"/apis/apps/v1/namespaces/{addon['namespace']}/deployments/{addon['deployment']}"
 
 
@@ -26,7 +26,7 @@ def _planned(place: Place) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Running:
-    """A Deployment: how many it should have, how many are available, of which image."""
+    """A Deployment: number of planned and of available replicas, and image."""
 
     asked: int
     available: int
@@ -34,7 +34,7 @@ class Running:
 
 
 def parse_deployments(text: str) -> dict[str, Running | None]:
-    """By path; None where there is none."""
+    """Return Deployments by path; None for one that does not exist."""
     found: dict[str, Any] = json.loads(text)
     if not found:
         raise ValueError("no Deployment is listed")
@@ -63,7 +63,7 @@ QUEUES = Probe("addon-queues", on="kube_control_plane", command=_queues, parse=c
 
 
 def parse_hooks(text: str) -> dict[str, str]:
-    """By addon: what its hooks added to what was tried, in words; what was refused, and why."""
+    """Return, by addon, what its webhooks added to a trial object or why the request was refused."""
     found: dict[str, Any] = json.loads(text)
     if not found:
         raise ValueError("no hook was tested")
@@ -90,14 +90,14 @@ HOOKS = Probe(
 
 @dataclass(frozen=True)
 class Measured:
-    """What metrics-server tells: the age, in seconds, of each node's figures; why it tells nothing."""
+    """Metrics of metrics-server: the age of each node's metrics in seconds, or why there are none."""
 
     trouble: str
     ages: dict[str, float]
 
 
 def parse_measurements(text: str) -> Measured:
-    """Nodes with figures of CPU and memory."""
+    """Return the nodes with metrics of CPU and memory."""
     found: dict[str, Any] = json.loads(text)
     complete = {name: one["age"] for name, one in found["nodes"].items() if one["cpu"] and one["memory"]}
     return Measured(found["trouble"], complete)

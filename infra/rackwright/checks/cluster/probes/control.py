@@ -1,4 +1,4 @@
-"""What a controller of Kubernetes says of its own parts: etcd, static pods, the audit log, how secrets lie at rest."""
+"""Probes of the control plane on a Kubernetes controller: etcd, static pods, the audit log, and the encryption of secrets."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ def query(topic: str) -> str:
 
 @dataclass(frozen=True)
 class Etcd:
-    """A member of etcd as it answers on its node."""
+    """A member of etcd, as queried on its node."""
 
     trouble: str | Unread
-    """Why it does not answer, Unread for a time-out; all else is empty then."""
+    """Why the member does not respond, Unread for a time-out; all other fields are empty then."""
     leader: str = "0"
-    """Number of the member that leads; 0 where none does."""
+    """ID of the leader; 0 where there is none."""
     version: str = ""
     bytes: int = 0
     quota: int = 0
-    """Bytes at which it takes no more; 0 where it does not say."""
+    """Size in bytes at which etcd accepts no more writes; 0 where etcd does not report it."""
     members: Mapping[str, tuple[list[str], bool]] | None = None
-    """Client addresses, and whether it only learns yet, by name."""
+    """Client addresses, and whether the member is a learner, by name."""
     alarms: tuple[str, ...] = ()
     stranger: str | Unread = ""
-    """What one without a certificate is told; Unread for a time-out."""
+    """Response to a client without a certificate; Unread for a time-out."""
     data: tuple[int, int] = (0, 0)
-    """Owner and mode of its folder."""
+    """Owner and mode of the data directory."""
 
 
 def parse_etcd(text: str) -> Etcd:
-    """The one JSON line."""
+    """Return the member from one line of JSON."""
     found = json.loads(text)
     if found["trouble"]:
         return Etcd(answer_of("etcd", found["trouble"]))
@@ -52,7 +52,7 @@ ETCD = Probe("etcd", on="kube_control_plane", command=query("etcd"), parse=parse
 
 
 def parse_held(text: str) -> bool:
-    """`ip -json address show to ADDRESS`: whether any interface has it.
+    """Return whether an interface has the address, from `ip -json address show to ADDRESS`.
 
     >>> parse_held('[{},{"ifname":"eth0","addr_info":[{"local":"10.1.0.10"}]}]')
     True
@@ -70,18 +70,18 @@ HELD = Probe(
 
 @dataclass(frozen=True)
 class Secrets:
-    """Secrets at rest."""
+    """Encryption of secrets in etcd."""
 
     kinds: Mapping[str, int]
-    """How many are encrypted by which provider; `clear` for those that are not."""
+    """Number of secrets by encryption provider; `clear` for unencrypted ones."""
     clear: tuple[str, ...]
-    """Some of those in clear, as namespace/name."""
+    """Some of the unencrypted secrets, as namespace/name."""
     next: str
-    """The provider for the next one that is written."""
+    """The provider that encrypts the next secret."""
 
 
 def parse_secrets(text: str) -> Secrets:
-    """The one JSON line."""
+    """Return the secrets from one line of JSON."""
     found = json.loads(text)
     return Secrets(dict(found["kinds"]), tuple(found["clear"]), str(found["next"]))
 
@@ -90,7 +90,7 @@ SECRETS = Probe("kubernetes-secrets", on="kube_control_plane", command=query("se
 
 
 def parse_manifests(text: str) -> dict[str, str]:
-    """`as written`, `edited` or `missing`, by static pod."""
+    """Return `as written`, `edited` or `missing` by static pod."""
     found: dict[str, str] = json.loads(text)
     if "kube-apiserver" not in found:
         raise ValueError("kube-apiserver is not listed")
@@ -105,15 +105,15 @@ class Audit:
     """The end of the audit log."""
 
     noted: bool
-    """Whether a refused request for secrets, sent a moment ago, stands in it."""
+    """Whether the log has the request for secrets that was just sent and refused."""
     size: int
     lines: int
     told: tuple[str, ...]
-    """Requests of which the contents of a secret were noted down."""
+    """Requests whose entries contain data of a secret."""
 
 
 def parse_audit(text: str) -> Audit:
-    """The one JSON line."""
+    """Return the audit log from one line of JSON."""
     found = json.loads(text)
     return Audit(**{**found, "told": tuple(found["told"])})
 

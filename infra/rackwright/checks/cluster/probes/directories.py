@@ -1,4 +1,4 @@
-"""Owner and mode of directories that all users share, and of those that daemons read their secrets from."""
+"""Probe of owner and mode of shared directories, and of directories from which daemons read secrets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rackwright.checks.cluster.harness.tool_output import Lines, read_each_line
 
 @dataclass(frozen=True)
 class Directory:
-    """What a distribution creates, and how far a site may deviate: each bit of `least` is set, and no bit beyond `most`."""
+    """Owner and mode of a directory as its distribution creates it. A site may add bits up to `most` and remove those not in `least`."""
 
     owners: tuple[str, ...]
     least: int
@@ -60,7 +60,7 @@ def directories_of(place: Place) -> dict[str, Directory]:
 
 
 def parse_directories(text: str) -> Lines[tuple[str, int]]:
-    """Lines `mode owner path` of stat: owner and mode by path."""
+    """Return owner and mode by path from lines `mode owner path` of stat."""
     found = read_each_line(text, _directory)
     if "/" not in found:
         raise ValueError("the root directory is not listed")

@@ -1,4 +1,4 @@
-"""The fabric: its ports as each node's adapters report them, its links as the subnet shows them. Stock tools, simulated or not."""
+"""Probes of the fabric: ports from the adapters of each node, links and counters from the subnet. The tools are the stock ones."""
 
 from __future__ import annotations
 
@@ -13,55 +13,55 @@ from rackwright.report.fabric_links import FabricLinks, PortId, read_links, unan
 from rackwright.report.fabric_ports import VIRTUAL_TYPES
 
 LINK_LAYERS: Final = {"IB": "InfiniBand", "InfiniBand": "InfiniBand", "Ethernet": "Ethernet"}
-"""What ibstat prints -> what is handed over; simulated adapters say IB."""
+"""Link layers as ibstat prints them, with their names in results. Simulated adapters print IB."""
 
 
 @dataclass(frozen=True)
 class Port:
-    """Port 1 of an adapter as ibstat shows it."""
+    """Port 1 of an adapter, as ibstat prints it."""
 
     adapter: str
     state: str
     physical: str
     rate_gbps: float
     manager: int
-    """LID of the subnet manager that set it up; 0 where none did."""
+    """LID of the subnet manager that configured the port; 0 where none did."""
     link_layer: str
     guid: int
-    """By which the fabric knows the port."""
+    """GUID of the port, which identifies it in the fabric."""
     virtual: bool
-    """Whether the adapter is a virtual function, whose link is that of its physical function: the fabric does not show it."""
+    """Whether the adapter is a virtual function. Its link is the one of the physical function, and the fabric does not list it."""
 
     @property
     def up(self) -> bool:
-        """Whether it carries traffic."""
+        """Return whether the port carries traffic."""
         return self.state == "Active" and self.physical == "LinkUp"
 
     @property
     def rate(self) -> str:
-        """Rate in words, as in `400 Gb/s`."""
+        """Return the rate in words, as in `400 Gb/s`."""
         return f"{self.rate_gbps:g} Gb/s"
 
 
 @cache
 def parse_ports(text: str) -> tuple[Port, ...]:
-    """ibstat's blocks, one for each adapter; none at all is an answer, too."""
+    """Return the ports from ibstat's blocks, one for each adapter. No block is a valid output."""
     return tuple(_port(name, block) for name, block in re.findall(r"^CA '([^']+)'\n(.*?)(?=^\S|\Z)", text, re.M | re.S))
 
 
 def _port(name: str, block: str) -> Port:
     adapter, _, port = block.partition("Port 1:")
-    said = dict(re.findall(r"^\s+([A-Z][\w ]+): *(.*?) *$", port.partition("Port 2:")[0], re.M))
-    layer = said["Link layer"]
+    fields = dict(re.findall(r"^\s+([A-Z][\w ]+): *(.*?) *$", port.partition("Port 2:")[0], re.M))
+    layer = fields["Link layer"]
     kind = re.search(r"^\s+CA type: *(.*?) *$", adapter, re.M)
     return Port(
         adapter=name,
-        state=said["State"],
-        physical=said["Physical state"],
-        rate_gbps=float(said["Rate"].split()[0]),
-        manager=int(said["SM lid"]),
+        state=fields["State"],
+        physical=fields["Physical state"],
+        rate_gbps=float(fields["Rate"].split()[0]),
+        manager=int(fields["SM lid"]),
         link_layer=str(LINK_LAYERS.get(layer, layer)),
-        guid=int(said["Port GUID"], 16),
+        guid=int(fields["Port GUID"], 16),
         virtual=kind is not None and kind[1] in VIRTUAL_TYPES,
     )
 
@@ -70,7 +70,7 @@ PORTS = Probe("fabric-ports", on="fabric", command="ibstat", parse=parse_ports)
 
 
 def _joined(command: str) -> str:
-    """Return a command that prints the warnings of another one, then its output: written at once, they cut each other's lines."""
+    """Return a command that prints the warnings of another one before its output. Written concurrently, both would mix within lines."""
     return f"{{ said=$({command} 2>&3); status=$?; }} 3>&1; printf '%s\\n' \"$said\"; exit $status"
 
 
@@ -82,7 +82,7 @@ ERRORS: Final = frozenset(
         *("LocalLinkIntegrityErrors", "ExcessiveBufferOverrunErrors"),
     )
 )
-"""Counters of a bad cable, port or adapter. LinkDownedCounter also counts the reboots of its neighbour, discards and waits count load."""
+"""Counters of a bad cable, port or adapter. LinkDownedCounter also counts reboots of the neighbour; discards and waits count load."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class FailedQuery:
 
     lid: int
     port: int | None
-    """None: all ports of the device."""
+    """Number of the port; None for all ports of the device."""
     line: str
 
 
@@ -100,17 +100,17 @@ class Counters:
     """Error counters of a fabric."""
 
     errors: Mapping[PortId, tuple[str, ...]]
-    """Ports that are listed, with the counters that mean a bad link, as `SymbolErrorCounter 42`."""
+    """Listed ports with the counters of a bad link, as `SymbolErrorCounter 42`."""
     failed: tuple[FailedQuery, ...]
     unanswered: Mapping[str, str]
-    """Devices that did not answer when the fabric was discovered, so that their counters were not asked for: route -> line."""
+    """Devices that did not respond to the discovery of the fabric, so that their counters were not queried: route -> line."""
     unplaced: str
-    """Line about failed queries of ports that are not named; empty if there are none."""
+    """Line about failed queries of unnamed ports; empty if there are none."""
 
     def unread(self, links: FabricLinks) -> dict[PortId, str]:
-        """Return the ports whose counters are unknown, with the line that says so. A device is known by its LID.
+        """Return the ports whose counters are unknown, with the line that reports it. A device is identified by its LID.
 
-        Queries of devices that the links do not have concern nobody: aggregation nodes and routers inside switches often fail.
+        Failed queries of devices that `links` lacks are ignored: those of aggregation nodes and routers inside switches often fail.
         """
         lost = self.unplaced or next((line for route, line in self.unanswered.items() if route not in links.unread), "")
         found = dict.fromkeys((port for port in links.far if lost and port not in self.errors), lost)
@@ -127,20 +127,20 @@ _FAILED: Final = re.compile(r"^ibwarn: \[\d+\] \w+: (?P<what>\S+) query failed o
 _ALL_PORTS: Final = 255
 """Port number by which a query means all ports of a device: IB_PORT_ALL of infiniband-diags, InfiniBand specification volume 1, 16.1.3."""
 _NOT_COUNTERS: Final = re.compile(r"^classportinfo$|Details$")
-"""Queries after which ibqueryerrors still asks for the counters, and more about counters that it has."""
+"""Queries after whose failure ibqueryerrors still queries the counters, and queries of details of counters that it has read."""
 
 
 def parse_errors(text: str) -> Counters:
-    """Ports that ibqueryerrors lists, and those that it could not query.
+    """Return the ports that ibqueryerrors lists, and those that it could not query.
 
-    Of a switch, it lists all ports in one line, too, which is left out: the line of the port follows. A port that it could not query counts
-    as checked and is not listed: there is a warning for each failed query, and their number in the summary.
+    For a switch, ibqueryerrors also prints all ports in one line, which is ignored: a line for each port follows. A port that it could not
+    query counts as checked and is not listed. Each failed query has a warning, and the summary has their number.
     """
     if "## Summary" not in text:
         raise ValueError("no summary at the end")
     found: dict[PortId, tuple[str, ...]] = {}
-    for guid, port, said in re.findall(r"^\s+GUID 0x([0-9a-f]+) port (\d+): *(.*)$", text, re.M):
-        counters = tuple(f"{counter} {count}" for counter, count in re.findall(r"\[(\w+) == (\d+)", said) if counter in ERRORS)
+    for guid, port, listed in re.findall(r"^\s+GUID 0x([0-9a-f]+) port (\d+): *(.*)$", text, re.M):
+        counters = tuple(f"{counter} {count}" for counter, count in re.findall(r"\[(\w+) == (\d+)", listed) if counter in ERRORS)
         found |= {PortId(int(guid, 16), int(port)): counters} if counters else {}
     warned = [query for line in text.splitlines() if (query := _FAILED.match(line))]
     blind = [query for query in warned if not _NOT_COUNTERS.search(query["what"])]
@@ -161,14 +161,14 @@ COUNTERS = Probe("fabric-errors", on="@observer", command=_joined("ibqueryerrors
 
 @dataclass(frozen=True)
 class Manager:
-    """The subnet manager that answers."""
+    """The subnet manager that responds."""
 
     lid: int
     state: str
 
 
 def parse_manager(text: str) -> Manager | None:
-    """sminfo's line; None where nobody manages the subnet."""
+    """Return the subnet manager from sminfo's line; None where the subnet has none."""
     if found := re.search(r"sminfo: sm lid (\d+) .*SMINFO_(\w+)", text):
         return Manager(int(found[1]), found[2])
     if "failed: query" in text:

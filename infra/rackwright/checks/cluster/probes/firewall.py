@@ -1,6 +1,6 @@
-"""What a node's loaded packet filter admits: the ruleset as nft prints it, and what it does with one new TCP connection.
+"""Packet filter of a node as nft prints it, and an evaluation of one new TCP connection against its rules.
 
-Only what is needed to answer that question is understood; a rule with anything else raises, because a guess would be worth nothing.
+The evaluation supports only the expressions that this needs. A rule with any other expression raises UndeterminedError.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class Packet:
     destination: str = ""
     interface: str = "eth0"
     leaves_by: str = ""
-    """Interface by which a packet goes on that does not end here; empty where it does."""
+    """Output interface of a forwarded packet; empty for a packet to the node itself."""
 
 
 @dataclass(frozen=True)
 class Chain:
-    """Rules in order; a base chain also has the hook it hangs on and what happens at its end."""
+    """Rules in order; a base chain also has its hook and its policy."""
 
     kind: str | None
     hook: str | None
@@ -47,16 +47,16 @@ class Ruleset:
 
     @property
     def input_policies(self) -> tuple[str, ...]:
-        """What each chain that judges incoming packets does with those no rule names."""
-        return tuple(chain.policy for _, chain in self._judging("input"))
+        """Return the policy of each base chain on the input hook."""
+        return tuple(chain.policy for _, chain in self._filter_chains("input"))
 
     def admits(self, packet: Packet) -> bool:
-        """Whether the packet gets through all chains that judge it. Raises UndeterminedError at a rule that is not understood."""
+        """Return whether all chains on the hook accept the packet. Raise UndeterminedError at a rule that is not supported."""
         hook = "forward" if packet.leaves_by else "input"
-        return all(self._verdict(key, packet) == "accept" for key, _ in self._judging(hook))
+        return all(self._verdict(key, packet) == "accept" for key, _ in self._filter_chains(hook))
 
-    def _judging(self, hook: str) -> list[tuple[tuple[str, str, str], Chain]]:
-        """Chains on a hook; those that translate addresses are told apart, since they decide where a packet goes and not whether."""
+    def _filter_chains(self, hook: str) -> list[tuple[tuple[str, str, str], Chain]]:
+        """Return the chains on a hook, without those of type nat: these change where a packet goes, not whether it passes."""
         found = [
             (key, chain) for key, chain in self.chains.items() if chain.hook == hook and chain.kind != "nat" and key[0] in ("ip", "inet")
         ]
@@ -65,10 +65,10 @@ class Ruleset:
     def _verdict(self, key: tuple[str, str, str], packet: Packet) -> str:
         chain = self.chains[key]
         for rule in chain.rules:
-            said = self._apply(key, rule, packet)
-            if said in ("accept", "drop"):
-                return said
-            if said == "return":
+            verdict = self._apply(key, rule, packet)
+            if verdict in ("accept", "drop"):
+                return verdict
+            if verdict == "return":
                 break
         return chain.policy if chain.hook else "return"
 
@@ -81,18 +81,18 @@ class Ruleset:
             elif kind == "vmap":
                 value = self._mapped(key, value, packet)
                 if value is not None:
-                    return self._concluded(key, *next(iter(value.items())), packet)
+                    return self._outcome(key, *next(iter(value.items())), packet)
             elif kind in _VERDICTS:
-                return self._concluded(key, kind, value, packet)
+                return self._outcome(key, kind, value, packet)
             elif kind not in _HARMLESS:
                 raise UndeterminedError(f"the ruleset has an unsupported statement: {kind}")
         return "continue"
 
-    def _concluded(self, key: tuple[str, str, str], kind: str, value: Any, packet: Packet) -> str:
+    def _outcome(self, key: tuple[str, str, str], kind: str, value: Any, packet: Packet) -> str:
         if kind in ("jump", "goto"):
-            said = self._verdict((key[0], key[1], value["target"]), packet)
-            if said in ("accept", "drop"):
-                return said
+            verdict = self._verdict((key[0], key[1], value["target"]), packet)
+            if verdict in ("accept", "drop"):
+                return verdict
             return "continue" if kind == "jump" else "return"
         return "drop" if kind == "reject" else kind
 
@@ -106,7 +106,7 @@ class Ruleset:
 
     def _matches(self, key: tuple[str, str, str], match: Mapping[str, Any], packet: Packet) -> bool:
         actual = _actual(match["left"], packet)
-        if actual is _NOT_THERE:  # a rule about another protocol is not about this packet, even where it says !=
+        if actual is _NOT_THERE:  # a rule about another protocol does not match this packet, even with !=
             return False
         right = match["right"]
         if isinstance(right, str) and right.startswith("@"):
@@ -122,7 +122,7 @@ _NOT_THERE: Final = object()
 
 
 def _actual(left: Mapping[str, Any], packet: Packet) -> Any:
-    """The packet's value of what a rule looks at."""
+    """Return the packet's value of the left side of a match."""
     kind, about = next(iter(left.items()))
     if kind == "concat":
         parts = [_actual(part, packet) for part in about]
@@ -150,7 +150,7 @@ def _field(protocol: str, field: str, packet: Packet) -> Any:
 
 
 def _is(actual: Any, right: Any) -> bool:
-    """Whether a value is, or is in, the right side of a match."""
+    """Return whether a value equals the right side of a match or is contained in it."""
     if isinstance(right, list):
         return any(_is(actual, item) for item in right)
     if not isinstance(right, Mapping):
@@ -177,7 +177,7 @@ def _is_between(address: _Address, low: _Address, high: _Address) -> bool:
 
 
 def parse_ruleset(text: str) -> Ruleset:
-    """`nft --json list ruleset`."""
+    """Return the ruleset of `nft --json list ruleset`."""
     items = json.loads(text)["nftables"]
     heads: dict[tuple[str, str, str], Mapping[str, Any]] = {}
     rules: dict[tuple[str, str, str], list[tuple[Mapping[str, Any], ...]]] = {}
@@ -200,7 +200,7 @@ def parse_ruleset(text: str) -> Ruleset:
 RULESET = Probe("firewall", on="nodes", command="nft --json list ruleset", parse=parse_ruleset)
 
 
-_KNOCK: Final = """
+_CONNECT: Final = """
 import os, socket
 PATIENCE = 2 * int(os.environ.get("RACKWRIGHT_SLOWNESS") or 1)
 def ask(who):
@@ -218,11 +218,11 @@ os.setgid(65534)
 os.setuid(65534)
 ask("nobody")
 """
-"""Asks as root and, the rights given up, as nobody: a connection and no word, so that nothing is handed out."""
+"""Connects as root and, after dropping privileges, as nobody. It sends no request, so that the service returns no credentials."""
 
 
 def parse_metadata_service(text: str) -> dict[str, str]:
-    """Who got how far: lines `root WORD` and `nobody WORD` with one of open, refused, silent."""
+    """Return the result of each connection from lines `root WORD` and `nobody WORD`, with WORD one of open, refused, silent."""
     found = dict(line.split() for line in text.splitlines())
     if set(found) != {"root", "nobody"} or not set(found.values()) <= {"open", "refused", "silent"}:
         raise ValueError("root and `nobody` did not both send a request")
@@ -230,8 +230,8 @@ def parse_metadata_service(text: str) -> dict[str, str]:
 
 
 def _metadata_service(place: Place) -> str:
-    """Where the plan has none, nothing is tried: in other networks the address may be anybody's."""
-    return f"python3 -I -S -c '{_KNOCK}'" if place.declared.cluster.get("metadata_service") else "true"
+    """Return the command. If the plan has no metadata service, no connection is made: the address may be another host's in that network."""
+    return f"python3 -I -S -c '{_CONNECT}'" if place.declared.cluster.get("metadata_service") else "true"
 
 
 METADATA_SERVICE = Probe("metadata-service", on="nodes", command=_metadata_service, parse=parse_metadata_service)

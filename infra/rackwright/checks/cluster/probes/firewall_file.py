@@ -1,6 +1,6 @@
-"""The loaded packet filter compared with its file, in the tables that the file defines.
+"""Comparison of the loaded packet filter with its file, in the tables that the file defines.
 
-The node loads the file into a network namespace that it creates for the question, so that both sides are printed by the same nft.
+The node loads the file into a temporary network namespace, so that the same nft prints both sides.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Comparison:
 
 
 def parse_comparison(text: str) -> Comparison:
-    """Two lines of `nft --json list ruleset`: loaded, and of the file; `no file` in place of the second."""
+    """Return the comparison of two lines of `nft --json list ruleset`: loaded, and of the file; `no file` in place of the second."""
     lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) != 2:
         raise ValueError(f"expected two rulesets, found {len(lines)} lines")
@@ -50,7 +50,7 @@ def parse_comparison(text: str) -> Comparison:
 
 
 def items_of(text: str) -> list[Item]:
-    """Return the objects of `nft --json list ruleset`, without the line on the program itself."""
+    """Return the objects of `nft --json list ruleset`, without the metadata of nft."""
     items = [next(iter(item.items())) for item in json.loads(text)["nftables"]]
     if not any(kind == "metainfo" for kind, _ in items):
         raise ValueError("no ruleset")
@@ -58,7 +58,7 @@ def items_of(text: str) -> list[Item]:
 
 
 def differences(loaded: Sequence[Item], file: Sequence[Item], own: Iterable[Table]) -> Iterator[str]:
-    """Yield what differs in the tables of the file, `+` for what only the node has and `-` for what only the file has."""
+    """Yield the differences in the tables of the file: `+` for an object that only the node has, `-` for one that only the file has."""
     for table in sorted(own):
         now, then = _objects(loaded, table), _objects(file, table)
         if not now:
@@ -74,7 +74,7 @@ def differences(loaded: Sequence[Item], file: Sequence[Item], own: Iterable[Tabl
 
 
 def _without(lines: Sequence[str], others: Sequence[str]) -> Iterator[str]:
-    """Yield lines that the others lack, as often as they lack them."""
+    """Yield the lines that the others lack, as often as they lack them."""
     left = list(others)
     for line in lines:
         if line in left:
@@ -84,7 +84,7 @@ def _without(lines: Sequence[str], others: Sequence[str]) -> Iterator[str]:
 
 
 def _objects(items: Iterable[Item], table: Table) -> dict[str, list[str]]:
-    """Return the objects of a table, `chain input` by its rules in order, all else by its content in one line."""
+    """Return the objects of a table: `chain input` with its rules in order, all others with their content in one line."""
     found: dict[str, list[str]] = {}
     for kind, body in items:
         if kind == "table" and table == (body["family"], body["name"]):
@@ -98,14 +98,14 @@ def _objects(items: Iterable[Item], table: Table) -> dict[str, list[str]]:
 
 
 def _head(body: Mapping[str, Any]) -> str:
-    """Return what an object is. Elements that packets or programs add (flags dynamic and timeout: nft(8), SETS) are left out."""
+    """Return the head of an object. Elements that packets or programs add (flags dynamic and timeout: nft(8), SETS) are left out."""
     added = {"dynamic", "timeout"} & set(body.get("flags", ()))
     kept = {key: value for key, value in body.items() if key not in ("family", "table", "name") and not (added and key == "elem")}
     return _plain(kept)
 
 
 def words_of(statements: Iterable[Mapping[str, Any]]) -> str:
-    """Return a rule as nft prints it, as far as its statements are common ones, and any other statement as JSON.
+    """Return a rule in nft's notation. A statement without a known notation is printed as JSON.
 
     >>> words_of([{"match": {"op": "==", "left": {"payload": {"protocol": "tcp", "field": "dport"}}, "right": 22}}, {"drop": None}])
     'tcp dport 22 drop'
@@ -143,7 +143,7 @@ def _plain(value: Any) -> str:
 
 
 def _stable(value: Any) -> Any:
-    """Return a value without what is counted, and with the elements of sets in one order."""
+    """Return a value without counters, and with the elements of sets sorted."""
     if isinstance(value, Mapping):
         kept = {key: _stable(item) for key, item in value.items() if key not in _COUNTED}
         return {

@@ -1,4 +1,4 @@
-"""GPUs as their driver reports them, and their device files."""
+"""Probes of GPUs, as their driver reports them, and of their device files."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ NORMAL_REASONS: Final = {
     0x10: "sync boost",
     0x100: "display clock",
 }
-"""Why a healthy GPU's clock is below its maximum (nvml.h of driver 580, `nvmlClocksEventReason…`): it idles, somebody set its clocks, or it
-works at its power limit, as an H100 does during any large BF16 product."""
+"""Reasons for which a healthy GPU's clock is below its maximum (nvml.h of driver 580, `nvmlClocksEventReason…`): the GPU is idle, a user
+set its clocks, or the GPU is at its power limit, as an H100 is during any large BF16 product."""
 FAULTY_REASONS: Final = {
     0x8: "hardware slowdown",
     0x20: "software thermal slowdown",
     0x40: "hardware thermal slowdown",
     0x80: "hardware power brake",
 }
-"""The others: heat, or a power supply that asks for less."""
+"""Reasons that indicate a fault: heat, or a power supply that requests a lower power."""
 
 
-if TYPE_CHECKING:  # nodes have Python 3.9, which has no `|` of types
+if TYPE_CHECKING:  # Python 3.9 on nodes has no `|` between types
     from typing import TypeAlias
 
     Whole: TypeAlias = int | Unread
@@ -57,35 +57,35 @@ if TYPE_CHECKING:  # nodes have Python 3.9, which has no `|` of types
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU as nvidia-smi lists it. None where the GPU has no such counter, Unread where the value was not read."""
+    """One GPU as nvidia-smi lists it. None where the GPU has no such value, Unread where the value was not read."""
 
     index: Whole
     product: Text
     memory_mib: Whole
     driver: Text
     uncorrected: Whole | None
-    """Uncorrected ECC errors since the driver was loaded; None where ECC is off or not there."""
+    """Uncorrected ECC errors since the driver was loaded; None where ECC is off or not supported."""
     max_clock_mhz: Whole
     clock_reasons: Whole
-    """Bits of the reasons that hold its clock down; `NORMAL_REASONS` and `FAULTY_REASONS` name them."""
+    """Bits of the reasons for a reduced clock; `NORMAL_REASONS` and `FAULTY_REASONS` name them."""
     persistent: YesNo
-    """Whether the driver keeps it initialised while nobody uses it."""
+    """Whether the driver keeps the GPU initialised while no process uses it (persistence mode)."""
     bus: Text
     """PCI address."""
     remap_pending: YesNo | None
-    """Whether rows of its memory wait for a reset to be remapped; None before Ampere."""
+    """Whether memory rows are pending a reset to be remapped; None before Ampere."""
     remap_failed: YesNo | None
     retire_pending: YesNo | None
-    """Whether pages of its memory wait for a reset to be retired; None from Ampere on."""
+    """Whether memory pages are pending a reset to be retired; None from Ampere on."""
     pcie_width: Whole | None
     pcie_width_most: Whole | None
-    """Lanes of the card in its slot; None for a virtual GPU."""
+    """Number of PCIe lanes of the GPU in its slot; None for a virtual GPU."""
     pcie_generation: Whole | None
     pcie_generation_most: Whole | None
     state: Text | None
     """Performance state, P0 (maximum) to P12. Below P0 the driver may lower the generation of the PCIe link."""
     needs_reset: bool
-    """Whether the driver gives "GPU requires reset" in the place of a value."""
+    """Whether the driver prints "GPU requires reset" in place of a value."""
 
     @property
     def label(self) -> str:
@@ -94,7 +94,7 @@ class Gpu:
 
 
 def parse_gpus(text: str) -> GpuList[Gpu]:
-    """Return the GPUs of nvidia-smi's CSV, in the order of `_FIELDS` or as its titles say. Raise ValueError where it tells of none."""
+    """Return the GPUs of nvidia-smi's CSV, in the order of `_FIELDS` or of its titles. Raise ValueError where it lists none."""
     return read_table(text, _FIELDS, _gpu)
 
 
@@ -145,20 +145,20 @@ GPUS = Probe(
 
 @dataclass(frozen=True)
 class Repair:
-    """What the driver asks for to bring a GPU back into order."""
+    """The recovery action that the driver recommends for a GPU."""
 
     label: str
     needed: Text
-    """`nothing`, or the words of the driver: Reset, Reboot, Drain P2P, Drain and Reset."""
+    """`nothing`, or the driver's word: Reset, Reboot, Drain P2P, Drain and Reset."""
 
 
 _STATUS: Final = {"GPU Reset Status/Reset Required": "Reset", "GPU Reset Status/Drain and Reset Recommended": "Drain and Reset"}
-"""Rows of `nvidia-smi -q` that say yes where a reset is due; drivers before 560. Later ones say it in `GPU Recovery Action` alone."""
+"""Rows of `nvidia-smi -q` that are `Yes` where a reset is due; drivers before 560. Later ones report `GPU Recovery Action` alone."""
 _ACTION: Final = "GPU Recovery Action"
 
 
 def parse_repairs(text: str) -> GpuList[Repair]:
-    """Return what the driver asks for, GPU by GPU, out of `nvidia-smi -q`. Raise ValueError where it tells of no GPU."""
+    """Return the recovery action of each GPU from `nvidia-smi -q`. Raise ValueError where it lists no GPU."""
     return read_long(text, _repair)
 
 
@@ -178,7 +178,7 @@ REPAIRS = Probe("gpu-repairs", on="gpu", command="nvidia-smi -q 2>&1", parse=par
 
 @dataclass(frozen=True)
 class Device:
-    """A device file: what it is and which device it stands for."""
+    """A device file with its type and the numbers of its device."""
 
     path: str
     character: YesNo
@@ -186,16 +186,16 @@ class Device:
 
 
 _NULL: Final = "/dev/null"
-"""A device that every node has: where stat lists not even that, it tells nothing of others."""
+"""A device that every node has. If stat does not list it, nothing is known of other devices."""
 
 
 def list_devices(pattern: str) -> str:
-    """Return the command that lists device files: stat ends with 1 where there are none."""
+    """Return the command that lists device files. stat exits with 1 where there are none."""
     return f"stat -c '%n|%F|%t:%T' {_NULL} {pattern} 2>/dev/null"
 
 
 def parse_devices(text: str) -> tuple[Device, ...]:
-    """Lines `path|kind|major:minor` of stat, /dev/null among them. A line without a path is none of them."""
+    """Return the device files from lines `path|kind|major:minor` of stat, one of them /dev/null. Ignore a line without a path."""
     found = {row.cells["path"]: _device(row) for row in map(_device_row, lines_of(text)) if row.cells["path"].startswith("/dev/")}
     if found.pop(_NULL, None) is None:
         raise ValueError(f'stat does not list {_NULL}: "{quoted(text)}"')
@@ -206,7 +206,7 @@ def parse_devices(text: str) -> tuple[Device, ...]:
 
 
 def _device_row(line: str) -> Row:
-    cells = dict(zip(("path", "kind", "number"), line.strip().split("|")))  # noqa: B905 - a line may be cut short
+    cells = dict(zip(("path", "kind", "number"), line.strip().split("|")))  # noqa: B905 - a line may be truncated
     return Row(cells["path"], cells, line)
 
 
@@ -235,11 +235,11 @@ def parse_xids(text: str) -> tuple[str, ...]:
 
 
 _OF_PROGRAMS: Final = frozenset({13, 31, 43, 45})
-"""XIDs of a program that went wrong and was ended, on a GPU that works on (NVIDIA, XID Errors: restart the application; 2025)."""
+"""XIDs of a failed program that was terminated while its GPU continues to work (NVIDIA, XID Errors: restart the application; 2025)."""
 
 
 def is_a_programs(error: str) -> bool:
-    """Whether an XID is a user's program's doing.
+    """Return whether a user's program caused an XID.
 
     >>> is_a_programs("Xid (PCI:0000:10:00): 31, pid=1234, name=python"), is_a_programs("Xid (PCI:0000:10:00): 79, pid=1234")
     (True, False)
@@ -249,7 +249,7 @@ def is_a_programs(error: str) -> bool:
 
 
 def is_of_nvswitch(error: str, *, fatal: bool = False) -> bool:
-    """Return whether an error is an NVSwitch's, or one that ends the jobs on its links: all that does not say `Non-fatal`.
+    """Return whether an error is one of an NVSwitch; with `fatal`, whether it also terminates jobs: all that are not `Non-fatal`.
 
     >>> noted = "SXid (PCI:0000:c3:00.0): 20009, Non-fatal, Link 28 RX Short Error Rate"
     >>> is_of_nvswitch(noted), is_of_nvswitch(noted, fatal=True), is_of_nvswitch("Xid (PCI:0000:10:00): 79")
@@ -259,13 +259,13 @@ def is_of_nvswitch(error: str, *, fatal: bool = False) -> bool:
 
 
 def _xids(place: Place) -> str:
-    """The kernel's log; simulated GPUs have one of their own, for a container sees that of the machine it runs on."""
+    """Return the command that reads the kernel log. Simulated GPUs have a log of their own, because a container reads that of its host."""
     if place.node["gpus"]["simulated"]:
         return "cat /var/lib/rackwright/gpu-kernel.log 2>/dev/null; true"
-    look = "journalctl --quiet --dmesg --boot --no-pager --output=cat"
-    found = f'x=$({look} --grep=\'NVRM: Xid|SXid\') && [ -n "$x" ] && {{ echo "$x"; exit; }}'
-    # Status 1 means no match, no journal, or no support for --grep (journalctl(1)): then any line of the kernel has to be found.
-    return f"{found}; [ -n \"$({look} --lines=1 --grep=.)\" ] || {{ echo 'no log of the kernel' >&2; exit 3; }}"
+    command = "journalctl --quiet --dmesg --boot --no-pager --output=cat"
+    found = f'x=$({command} --grep=\'NVRM: Xid|SXid\') && [ -n "$x" ] && {{ echo "$x"; exit; }}'
+    # Status 1 means no match, no journal, or no support for --grep (journalctl(1)). A line of the kernel must then be found.
+    return f"{found}; [ -n \"$({command} --lines=1 --grep=.)\" ] || {{ echo 'no log of the kernel' >&2; exit 3; }}"
 
 
 XIDS = Probe("gpu-xids", on="gpu", command=_xids, parse=parse_xids)

@@ -1,4 +1,4 @@
-"""The matrix of `nvidia-smi topo -m`: how each two of GPUs and network cards are connected. Read cell by cell, by its one reader."""
+"""Matrix of `nvidia-smi topo -m`: the connection between each two of GPUs and network cards. This module has its only parser."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import Final
 from rackwright.checks.cluster.harness.tool_output import Unread, is_cut, lines_of, quoted
 
 _WAY: Final = re.compile(r"X|NV\d+|PIX|PXB|PHB|NODE|SYS|SOC|OK")
-"""Words of the legend; SOC is what drivers before 384 printed for SYS."""
+"""Words of the legend. Drivers before 384 print SOC for SYS."""
 _NUMA: Final = re.compile(r"\d+([-,]\d+)*|N/A")
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """Peers in the order of the columns, and what stands between each two. Unread where a cell or a row was not read."""
+    """Peers in the order of the columns, and the connection between each two. Unread where a cell or a row was not read."""
 
     peers: tuple[str, ...]
     ways: Mapping[tuple[str, str], str | Unread]
-    """By row and column, without the diagonal: NV18, PIX, PXB, PHB, NODE, SYS."""
+    """Connection by row and column, without the diagonal: NV18, PIX, PXB, PHB, NODE, SYS."""
     devices: Mapping[str, str | Unread]
-    """Network cards by the name of their column. Drivers before 520 name the column as the device."""
+    """Network cards by the name of their column. Drivers before 520 use the device name as the name of the column."""
     numa: Mapping[str, str | Unread]
-    """NUMA node by GPU; without an entry where the table has no such column."""
+    """NUMA node by GPU; no entry where the table has no such column."""
 
 
 def read_matrix(text: str) -> Matrix:
-    """Return the matrix. Raise ValueError where there is none, or where it ends before its legend."""
+    """Return the matrix. Raise ValueError where there is none, or where the output ends before the legend."""
     lines = lines_of(text)
     start = next((number for number, line in enumerate(lines) if line.split()[:1] == ["GPU0"]), None)
     if start is None:
@@ -43,7 +43,7 @@ def read_matrix(text: str) -> Matrix:
     numa: dict[str, str | Unread] = {}
     for peer in peers:
         cells = _cells(rows.get(peer, ""), len(peers))
-        for other, way in _ways(peer, peers, cells, rows.get(peer, "")).items():
+        for other, way in _connections(peer, peers, cells, rows.get(peer, "")).items():
             ways[peer, other] = way
         if peer.startswith("GPU") and set(heads) - set(peers) - {"CPU Affinity"}:
             place = heads.index("NUMA Affinity") if "NUMA Affinity" in heads else len(cells)
@@ -54,7 +54,7 @@ def read_matrix(text: str) -> Matrix:
 
 
 def _heads(line: str) -> list[str]:
-    """Return the titles of the columns. Titles of several words end the peers."""
+    """Return the titles of the columns. The first title of several words ends the list of peers."""
     if "\t" in line:
         return [cell.strip() for cell in line.split("\t") if cell.strip()]
     peers, found, _ = line.partition("CPU Affinity")
@@ -62,20 +62,20 @@ def _heads(line: str) -> list[str]:
 
 
 def _cells(line: str, peers: int) -> list[str]:
-    """Return the cells of a row without its name; a blank-separated row with another number of ways has none that is sure."""
+    """Return the cells of a row without its name. In a blank-separated row with an unexpected number of cells, none is reliable."""
     if "\t" in line:
         return [cell.strip() for cell in line.split("\t")][1:]
     cells = line.split()[1:]
     return cells if sum(bool(_WAY.fullmatch(cell)) for cell in cells[:peers]) == peers else []
 
 
-def _ways(peer: str, peers: Sequence[str], cells: Sequence[str], line: str) -> dict[str, str | Unread]:
-    """Return the ways of a row by column. Where the X is not on the diagonal the cells belong to other columns."""
-    said = dict(zip(peers, cells, strict=False))
-    shifted = said.get(peer) != "X" or "X" in [cell for other, cell in said.items() if other != peer]
+def _connections(peer: str, peers: Sequence[str], cells: Sequence[str], line: str) -> dict[str, str | Unread]:
+    """Return the connections of a row by column. If the X is not on the diagonal, the cells belong to other columns."""
+    cell_of = dict(zip(peers, cells, strict=False))
+    shifted = cell_of.get(peer) != "X" or "X" in [cell for other, cell in cell_of.items() if other != peer]
     found: dict[str, str | Unread] = {}
     for other in peers:
-        cell = said.get(other)
+        cell = cell_of.get(other)
         good = cell is not None and _WAY.fullmatch(cell) and not shifted
         if other != peer:
             found[other] = cell if good and cell is not None else Unread(f"{peer} to {other}", cell, line)
@@ -83,7 +83,7 @@ def _ways(peer: str, peers: Sequence[str], cells: Sequence[str], line: str) -> d
 
 
 def _devices(peers: Sequence[str], legend: Sequence[str]) -> dict[str, str | Unread]:
-    """Return the devices of the columns that are no GPUs."""
+    """Return the devices of the columns that are not GPUs."""
     named = {found[1]: found[2] for line in legend if (found := re.fullmatch(r"\s*(NIC\d+)\s*:\s*(\S+)\s*", line))}
     cards = [peer for peer in peers if not peer.startswith("GPU")]
     return {card: named.get(card, Unread(f"{card} in the legend", None, "") if re.fullmatch(r"NIC\d+", card) else card) for card in cards}

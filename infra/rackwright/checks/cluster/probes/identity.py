@@ -1,4 +1,4 @@
-"""Who a node is and how it is: name, system, clock, addresses, space."""
+"""Probes of a node's identity and state: name, system, clock, addresses, free space."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from rackwright.checks.cluster.harness.probe import Place, Probe
 from rackwright.checks.cluster.harness.tool_output import Lines, NoAnswer, Row, Unread, lines_of, quoted, read_each_line, whole_lines, words
 
 _MAJOR: Final = frozenset({"rocky", "almalinux", "rhel", "centos", "ol"})
-"""Distributions whose minor releases replace each other with each update, so that a plan names the major release alone."""
+"""Distributions whose minor releases replace each other with updates, so that a plan names only the major release."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """How a node presents itself; Unread for what was not read."""
+    """Name and system of a node; Unread for a value that was not read."""
 
     hostname: str | Unread
     machine_id: str | Unread
     os: str | Unread
-    """Distribution and release, as plans name them: debian-13, ubuntu-24.04, rocky-9."""
+    """Distribution and release in the notation of plans: debian-13, ubuntu-24.04, rocky-9."""
     time_zone: str | Unread
 
 
 def parse_identity(text: str) -> Identity:
-    """`key=value` lines, where those of os-release may be quoted.
+    """Return the identity from `key=value` lines; values of os-release may be quoted.
 
     >>> parse_identity("hostname=n0\\nmachine_id=ab\\nzone=/usr/share/zoneinfo/Etc/UTC\\nID=rocky\\nVERSION_ID=\\"9.4\\"").os
     'rocky-9'
@@ -37,7 +37,7 @@ def parse_identity(text: str) -> Identity:
     lines, partial = whole_lines(text)
     pairs = [line.partition("=") for line in lines if "=" in line]
     values = {key.strip(): value.strip().strip("\"'") for key, _, value in pairs}
-    for line in partial:  # a value that is quoted to its end is whole
+    for line in partial:  # a value with its closing quote is complete
         key, _, value = line.partition("=")
         values[key] = value.strip('"') if re.fullmatch(r'".+"', value) else ""
     if not {"hostname", "machine_id", "zone", "ID"} & set(values):
@@ -50,7 +50,7 @@ def parse_identity(text: str) -> Identity:
 
 
 def _system(row: Row) -> str | Unread:
-    """Return distribution and release. A release that is not there at all is that of a rolling distribution."""
+    """Return distribution and release. A rolling distribution has no release."""
     name = row.read("ID", words)
     release = row.read("VERSION_ID", _release) if "VERSION_ID" in row.cells else ""
     if isinstance(name, Unread) or isinstance(release, Unread):
@@ -79,14 +79,14 @@ CLOCK = Probe("clock", on="nodes", command="date +%s.%N", parse=float)
 
 @dataclass(frozen=True)
 class SystemState:
-    """What systemd says of the whole node."""
+    """State of the system as systemd reports it."""
 
     state: str
     failed: tuple[str, ...]
 
 
 def parse_system_state(text: str) -> SystemState:
-    """One word of `systemctl is-system-running`, then one failed unit a line."""
+    """Return the state from `systemctl is-system-running`, followed by one failed unit per line."""
     lines = lines_of(text)
     first = next((number for number, line in enumerate(lines) if line.strip() in _STATES), None)
     if first is None:
@@ -96,7 +96,7 @@ def parse_system_state(text: str) -> SystemState:
 
 
 _STATES: Final = frozenset(("initializing", "starting", "running", "degraded", "maintenance", "stopping", "offline", "unknown"))
-"""What `systemctl is-system-running` prints (systemctl(1))."""
+"""States that `systemctl is-system-running` prints (systemctl(1))."""
 _UNIT: Final = re.compile(r"\S+\.(service|socket|mount|timer|target|path|scope|slice|swap|device|automount)")
 
 
@@ -109,7 +109,7 @@ SYSTEM = Probe(
 
 
 def parse_hosts(text: str) -> dict[str, tuple[str, ...]]:
-    """Names by address of an /etc/hosts; loopback and multicast lines are the system's own, and lines without an address no one's."""
+    """Return names by address of an /etc/hosts. Loopback and multicast entries belong to the system and are left out."""
     found: dict[str, tuple[str, ...]] = {}
     for line in text.splitlines():
         address, *names = line.partition("#")[0].split() or [""]
@@ -122,7 +122,7 @@ HOSTS = Probe("hosts", on="nodes", command="cat /etc/hosts", parse=parse_hosts)
 
 
 def parse_resolved(text: str) -> Lines[str | Unread]:
-    """Address by name from lines `name address`; `none` where the name is not found, Unread where no name server answered in time."""
+    """Return the address by name from lines `name address`: `none` where the name is not found, Unread after a time-out."""
     found = read_each_line(text, _resolved)
     if not found:
         raise ValueError("no name was looked up")
@@ -148,8 +148,8 @@ for name in sys.argv[1:]:
         late = error.errno == socket.EAI_AGAIN and took > 0.9
         print(name, "late %.0f" % took if late else "none")
 """
-"""In one process: `getent` for each of n names on each of n nodes is a process for each pair. A name server has at least a second to answer
-(resolv.conf(5), timeout); where none answers the resolver gives EAI_AGAIN, as it also does at once where one refuses (getaddrinfo(3))."""
+"""One process resolves all names: `getent` for each of n names on each of n nodes is a process for each pair. A name server has at least
+a second to respond (resolv.conf(5), timeout). If none responds, or at once if one refuses, the result is EAI_AGAIN (getaddrinfo(3))."""
 
 
 def _resolve(place: Place) -> str:
@@ -177,12 +177,12 @@ class Network:
     gateways: tuple[str, ...]
 
     def holder(self, address: str) -> Interface | None:
-        """The interface that has the address."""
+        """Return the interface that has the address."""
         return next((interface for interface in self.interfaces if address in interface.addresses), None)
 
 
 def parse_network(text: str) -> Network:
-    """Two JSON documents, `ip -j address` and `ip -j route show default`, one a line."""
+    """Return the network from two lines of JSON: `ip -j address` and `ip -j route show default`."""
     links, routes = (json.loads(line) for line in text.strip().splitlines())
     interfaces = [
         Interface(link["ifname"], link.get("address", ""), _ipv4(link)) for link in links if "LOOPBACK" not in link.get("flags", ())
@@ -199,14 +199,14 @@ NETWORK = Probe("network", on="nodes", command="ip -j address; ip -j -4 route sh
 
 @dataclass(frozen=True)
 class FileSystem:
-    """How full a local file system is, in percent of blocks or inodes; Unread where the line was not read."""
+    """Usage of a local file system, in percent of blocks or inodes; Unread where the line was not read."""
 
     mount: str
     used: int | Unread
 
 
 def parse_df(text: str) -> tuple[FileSystem, ...]:
-    """`df -P` or `df -Pi`; file systems without a size (`-`) have nothing to run out of."""
+    """Return the file systems from `df -P` or `df -Pi`. File systems without a size (`-`) cannot be full and are left out."""
     lines, partial = whole_lines(text)
     head = next((number for number, line in enumerate(lines) if line.startswith("Filesystem")), 0)
     found = {line: FileSystem(f'"{quoted(line)}"', Unread("a file system", None, line)) for line in partial}
@@ -220,7 +220,7 @@ def parse_df(text: str) -> tuple[FileSystem, ...]:
 
 
 def _file_system(line: str) -> tuple[str, FileSystem | None]:
-    """Return a file system with its key: its device, or its mount point where it has none. None for one without a size."""
+    """Return a file system with its key: its device, or its mount point where it has no device. None for one without a size."""
     cells = line.split(None, 5)
     numbers, rest = cells[1:4], cells[4:]
     if not line.startswith("/") and sum(re.fullmatch(r"\d+%?", cell) is not None for cell in cells) < 2:
@@ -241,7 +241,7 @@ INODES = Probe("inodes", on="nodes", command=f"{_LOCAL} -i", parse=parse_df, sta
 
 
 def parse_memory(text: str) -> int:
-    """MiB of MemTotal in /proc/meminfo.
+    """Return MemTotal of /proc/meminfo in MiB.
 
     >>> parse_memory("MemTotal:       2097152 kB")
     2048
@@ -257,21 +257,21 @@ MEMORY = Probe("memory", on="nodes", command="grep ^MemTotal: /proc/meminfo", pa
 
 @dataclass(frozen=True)
 class Threads:
-    """Online threads of the cores."""
+    """Online threads per core."""
 
     per_core: tuple[int, ...]
-    """Each number of threads that a core has, once: more than one where cores differ, or some threads are offline."""
+    """Distinct numbers of threads per core: more than one where cores differ or some threads are offline."""
     control: str
     """`/sys/devices/system/cpu/smt/control`: on, off, forceoff, notsupported or notimplemented; empty where the kernel has no such file."""
 
     @property
     def described(self) -> str:
-        """Return what a check prints: `2 (SMT on)`, `1 and 2 (SMT on)`."""
+        """Return the text of a result: `2 (SMT on)`, `1 and 2 (SMT on)`."""
         return " and ".join(map(str, self.per_core)) + (f" (SMT {self.control})" if self.control else "")
 
 
 def parse_threads(text: str) -> Threads:
-    """Read a line `smt=<control>`, then `lscpu --parse=CPU,CORE`: a line `CPU,core` for each online CPU.
+    """Return the threads from a line `smt=<control>` and `lscpu --parse=CPU,CORE`: a line `CPU,core` for each online CPU.
 
     >>> parse_threads("smt=on\\n# CPU,Core\\n0,0\\n1,1\\n2,0\\n3,1\\n").described
     '2 (SMT on)'
@@ -280,7 +280,7 @@ def parse_threads(text: str) -> Threads:
     found = [line.strip() for line in lines if line.startswith("smt=")]
     if len(found) != 1 or found[0][4:] not in _SMT:
         raise ValueError(f'no state of SMT: "{quoted(text)}"')
-    if partial:  # a core that is cut short is another core
+    if partial:  # a truncated core number is the number of another core
         raise ValueError(f'the list of CPUs is cut: "{quoted(partial[0])}"')
     rows = [line.strip() for line in lines if not line.startswith(("smt=", "#"))]
     broken = next((row for row in rows if not re.fullmatch(r"\d+,\d+", row)), None)
@@ -291,19 +291,19 @@ def parse_threads(text: str) -> Threads:
 
 
 _SMT: Final = frozenset({"", "on", "off", "forceoff", "notsupported", "notimplemented"})
-"""What the kernel writes (Documentation/ABI/testing/sysfs-devices-system-cpu: smt/control); empty where it is built without it."""
+"""Values of the kernel (Documentation/ABI/testing/sysfs-devices-system-cpu: smt/control); empty in a kernel without it."""
 
 THREADS = Probe(
     "threads",
     on="smt",
-    # Core numbers of --parse are unique on the node, and CPUs that are offline are left out (lscpu(1)).
+    # Core numbers of --parse are unique on the node, and offline CPUs are left out (lscpu(1)).
     command="echo smt=$(cat /sys/devices/system/cpu/smt/control 2>/dev/null); LC_ALL=C lscpu --parse=CPU,CORE",
     parse=parse_threads,
 )
 
 
 def parse_reboot(text: str) -> bool:
-    """Whether one is pending."""
+    """Return whether a reboot is pending."""
     return {"pending": True, "none": False}[text.strip()]
 
 

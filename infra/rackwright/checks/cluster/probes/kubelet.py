@@ -1,4 +1,4 @@
-"""What a node of Kubernetes says of itself: its kubelet and its containerd, what answers from there, what lies in its files."""
+"""Probes of a Kubernetes node: kubelet, containerd, endpoints that the node reaches, files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _answers(place: Place) -> str:
 
 
 def service_address(services: str) -> str:
-    """Where pods reach the API: the first address of the services' range.
+    """Return the address of the API for pods: the first address of the service range.
 
     >>> service_address("10.245.0.0/16")
     '10.245.0.1'
@@ -30,15 +30,15 @@ def service_address(services: str) -> str:
 
 
 def parse_answers(text: str) -> dict[str, str | Unread]:
-    """Return what answered, by what was asked; Unread for a time-out."""
+    """Return the response of each endpoint; Unread for a time-out."""
     found: dict[str, str] = json.loads(text)
     if "kubelet" not in found or "endpoint" not in found:
         raise ValueError("not every query has a result")
-    return {asked: answer_of(asked, said) for asked, said in found.items()}
+    return {endpoint: answer_of(endpoint, response) for endpoint, response in found.items()}
 
 
 def not_refused(answers: Mapping[str, str | Unread], refusals: Collection[str] = ("status 401", "status 403")) -> dict[str, str | Unread]:
-    """Return the answers that are no refusal, and time-outs: a server that does not answer has refused nothing and admitted nobody."""
+    """Return the responses that are not refusals. A time-out stays Unread: such a server neither refused nor admitted a client."""
     return {request: answer for request, answer in answers.items() if isinstance(answer, Unread) or answer not in refusals}
 
 
@@ -47,22 +47,22 @@ ANSWERS = Probe("kubelet-answers", on="kubernetes", command=_answers, parse=pars
 
 @dataclass(frozen=True)
 class Files:
-    """What lies in a node's files of Kubernetes."""
+    """Files of Kubernetes on a node."""
 
     certificates: Mapping[str, float | None]
-    """Seconds that each still lasts, by path; None where it is unreadable."""
+    """Remaining validity of each certificate in seconds, by path; None for a certificate that cannot be read."""
     private: Mapping[str, tuple[int, int]]
-    """Owner and mode of what is for root alone, by path."""
+    """Owner and mode of files that only root may read, by path."""
     networks: Mapping[str, str]
-    """Configurations of pods' networks by file name, as the runtime reads them: the first in order is the one."""
+    """Configurations of the pod network by file name, as the runtime reads them: the first in order applies."""
     static_pods: tuple[str, ...]
-    """Files that the kubelet makes pods of, with all rights and without asking the API."""
+    """Files of static pods. The kubelet runs them with all rights and without the API."""
     joined: bool
     """Whether the kubelet has a certificate of its own."""
 
 
 def parse_files(text: str) -> Files:
-    """The one JSON line."""
+    """Return the files from one line of JSON."""
     found = json.loads(text)
     private = {path: (owner, mode) for path, (owner, mode) in found["private"].items()}
     return Files(found["certificates"], private, found["networks"], tuple(found["static_pods"]), found["joined"])
@@ -74,7 +74,7 @@ _SAYS = "journalctl -u kubelet --no-pager -n 40 -o cat --since -2min"
 
 
 def parse_complaints(text: str) -> tuple[str, ...]:
-    """Errors a kubelet told last, shortest form, the last first.
+    """Return recent errors of a kubelet in their shortest form, the latest first.
 
     >>> parse_complaints('I1 fine\\nE1122 13:18:45.5 1611 run.go:72] "command failed" err="failed to run Kubelet: Unauthorized"\\n== end')
     ('command failed: failed to run Kubelet: Unauthorized',)
@@ -89,15 +89,15 @@ COMPLAINTS = Probe("kubelet-complaints", on="kubernetes", command=f"{_SAYS} && e
 
 
 def parse_routes(text: str) -> str:
-    """What `pod-routes look` complains of; empty where all stands."""
-    *said, last = text.strip().splitlines() or [""]
+    """Return the error of `pod-routes look`; empty if all routes exist."""
+    *lines, last = text.strip().splitlines() or [""]
     if not re.fullmatch(r"== \d+", last):
         raise ValueError("no exit status")
     if last in ("== 126", "== 127", "== 137"):
-        raise ValueError(f"it did not run: {'; '.join(said)}")
+        raise ValueError(f"it did not run: {'; '.join(lines)}")
     if last == "== 0":
         return ""
-    return "; ".join(line.strip() for line in said if line.strip()) or f"it ended with status {last[3:]}"
+    return "; ".join(line.strip() for line in lines if line.strip()) or f"it ended with status {last[3:]}"
 
 
 POD_ROUTES = Probe("pod-routes", on="kubernetes", command="/etc/rackwright/pod-routes look 2>&1; echo == $?", parse=parse_routes)
@@ -105,16 +105,16 @@ POD_ROUTES = Probe("pod-routes", on="kubernetes", command="/etc/rackwright/pod-r
 
 @dataclass(frozen=True)
 class Runtime:
-    """containerd as it runs."""
+    """The running containerd."""
 
     version: str
     systemd_cgroup: bool
-    """Whether it asks systemd for control groups."""
+    """Whether containerd uses systemd for control groups."""
     network_folder: str
 
 
 def parse_runtime(text: str) -> Runtime:
-    """`containerd --version` and `containerd config dump`: 1.7 and 2.x name their plugins differently and their settings alike."""
+    """Return the runtime from `containerd --version` and `containerd config dump`. 1.7 and 2.x differ in names of plugins only."""
     version = re.search(r"^containerd \S+ v?(\d\S*)", text, re.MULTILINE)
     groups = re.search(r"^\s*SystemdCgroup = (true|false)", text, re.MULTILINE)
     folder = re.search(r"""^\s*conf_dir = ["']([^"']+)["']""", text, re.MULTILINE)
@@ -130,7 +130,7 @@ _FOLDERS = "/var/lib/containerd /var/lib/kubelet"
 
 
 def parse_free(text: str) -> dict[str, int]:
-    """Percent free, by folder: lines of `df --output=target,pcent`, each after the folder that was asked for.
+    """Return the free space in percent by folder, from lines of `df --output=target,pcent`, each after the requested folder.
 
     >>> parse_free("/var/lib/kubelet  67%")
     {'/var/lib/kubelet': 33}
@@ -150,7 +150,7 @@ FREE = Probe("kubelet-space", on="kubernetes", command=_free, parse=parse_free)
 
 
 def parse_drop_ins(text: str) -> dict[str, Any]:
-    """Settings that the drop-ins in a kubelet's folder lay over kubeadm's, in their order; those below another key whole."""
+    """Return the settings of drop-ins over kubeadm's, in their order. A nested key is replaced as a whole."""
     import yaml
 
     from rackwright.yaml_loader import load_yaml_documents

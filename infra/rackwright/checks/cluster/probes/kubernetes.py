@@ -1,4 +1,4 @@
-"""What the API server knows: nodes, pods, the plan's objects, its own health. Asked of the controllers alone, for all nodes at once."""
+"""Probes of the API server: nodes, pods, objects of the plan, and its health. Only controllers query it, for all nodes at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def query(topic: str, *arguments: str) -> str:
 
 @dataclass(frozen=True)
 class Node:
-    """A node as the API server has it."""
+    """A node as the API server reports it."""
 
     name: str
     labels: Mapping[str, str]
@@ -30,15 +30,15 @@ class Node:
     kubelet: str
     runtime: str
     conditions: Mapping[str, tuple[str, str]]
-    """By type: `True`, `False` or `Unknown`, and why."""
+    """`True`, `False` or `Unknown`, with the reason, by type."""
     capacity: Mapping[str, str]
     allocatable: Mapping[str, str]
     range: str = ""
-    """Addresses of its pods, where the control plane gives them out."""
+    """Address range of its pods, where the control plane assigns one."""
 
 
 def parse_nodes(text: str) -> dict[str, Node]:
-    """Nodes by name."""
+    """Return nodes by name."""
     found = [_node(one) for one in json.loads(text)]
     if not found:
         raise ValueError("no nodes are listed")
@@ -55,7 +55,7 @@ NODES = Probe("kubernetes-nodes", on="kube_control_plane", command=query("nodes"
 
 @dataclass(frozen=True)
 class Pod:
-    """A pod as the API server has it."""
+    """A pod as the API server reports it."""
 
     namespace: str
     name: str
@@ -64,18 +64,18 @@ class Pod:
     phase: str
     ready: bool
     why: str
-    """What its containers wait for."""
+    """Reasons why its containers wait."""
     rights: tuple[str, ...]
-    """What it may do on its node beyond its own container."""
+    """Rights of the pod on its node outside of its containers."""
 
     @property
     def described(self) -> str:
-        """In words."""
+        """Return the text of a result."""
         return "ready" if self.ready else f"{self.phase.lower()}, not ready{f' ({self.why})' if self.why else ''}"
 
 
 def parse_pods(text: str) -> tuple[Pod, ...]:
-    """Pods of kube-system, and of other namespaces those that have rights on their node."""
+    """Return the pods of kube-system, and the pods of other namespaces that have rights on their node."""
     found = tuple(Pod(**{**one, "rights": tuple(one["rights"])}) for one in json.loads(text))
     if not any(pod.namespace == "kube-system" for pod in found):
         raise ValueError("no pods of kube-system are listed")
@@ -86,7 +86,7 @@ PODS = Probe("kubernetes-pods", on="kube_control_plane", command=query("pods"), 
 
 
 def parse_kubelets(text: str) -> dict[str, Any]:
-    """By node: the configuration its kubelet runs with, or why it is not told."""
+    """Return the running configuration of each kubelet by node, or why it could not be read."""
     found: dict[str, Any] = json.loads(text)
     if not found or not all(isinstance(one, dict | str) for one in found.values()):
         raise ValueError("no kubelet is listed")
@@ -105,7 +105,7 @@ PLURALS = {"DaemonSet": "daemonsets", "LimitRange": "limitranges", "NetworkPolic
 
 
 def path_of(one: Mapping[str, Any]) -> str:
-    """Where an object lies in the API.
+    """Return the path of an object in the API.
 
     >>> path_of({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "quota", "namespace": "research"}})
     '/api/v1/namespaces/research/resourcequotas/quota'
@@ -121,11 +121,11 @@ def path_of(one: Mapping[str, Any]) -> str:
 
 
 DNS = "/apis/apps/v1/namespaces/kube-system/deployments/coredns"
-"""Where kubeadm keeps the cluster's name servers."""
+"""Deployment of the cluster's name servers, where kubeadm creates it."""
 
 
 QUEUED = ("Topology", "ResourceFlavor", "ClusterQueue", "LocalQueue")
-"""Kinds of Kueue's, asked for by themselves: where it is silent, so is the API server about them."""
+"""Kinds of Kueue. They are queried separately: if Kueue does not respond, the API server does not respond to requests for them."""
 
 
 def _objects(place: Place) -> str:
@@ -134,7 +134,7 @@ def _objects(place: Place) -> str:
 
 
 def parse_objects(text: str) -> dict[str, Any]:
-    """Objects by their path; None where nothing is."""
+    """Return objects by path; None where an object does not exist."""
     found: dict[str, Any] = json.loads(text)
     if not found or not all(one is None or "metadata" in one for one in found.values()):
         raise ValueError("no objects are listed")
@@ -145,7 +145,7 @@ OBJECTS = Probe("kubernetes-objects", on="kube_control_plane", command=_objects,
 
 
 def parse_tokens(text: str) -> dict[str, str]:
-    """When each bootstrap token ends, in RFC 3339; empty for one that never does."""
+    """Return the expiry of each bootstrap token in RFC 3339; empty for a token that does not expire."""
     found: dict[str, str] = json.loads(text)
     if not isinstance(found, dict):
         raise ValueError("no table of tokens")
@@ -156,7 +156,7 @@ TOKENS = Probe("kubernetes-tokens", on="kube_control_plane", command=query("toke
 
 
 def parse_health(text: str) -> dict[str, str]:
-    """Parts of the API server that are not well, with what it says of them.
+    """Return the unhealthy parts of the API server with their messages.
 
     >>> parse_health('"[+]ping ok\\\\n[-]etcd failed: reason withheld\\\\nreadyz check failed"')
     {'etcd': 'failed: reason withheld'}

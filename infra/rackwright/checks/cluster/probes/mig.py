@@ -1,4 +1,4 @@
-"""MIG: the mode of each GPU and its instances, as nvidia-smi lists them."""
+"""Probe of MIG: the mode of each GPU and its instances, as nvidia-smi lists them."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _INSTANCE: Final = re.compile(r"MIG (\S+)\s+Device\s+(\d+): \(UUID: MIG-[0-9A-Za
 
 @dataclass(frozen=True)
 class MigGpu:
-    """A GPU with MIG or without."""
+    """A GPU with or without MIG."""
 
     index: int
     mode: str
     """enabled, disabled, or `disabled, enabled after a reset`."""
     profiles: tuple[str, ...]
-    """Profiles of its instances, sorted: 3g.40gb. A compute instance of a part has a longer name: 1c.3g.40gb."""
+    """Profiles of its instances, sorted: 3g.40gb. A compute instance of a part of a GPU instance has a longer name: 1c.3g.40gb."""
 
     @property
     def described(self) -> str:
-        """Return what a check prints: `2 × 3g.40gb`, `whole`, `enabled without instances`.
+        """Return the text of a result: `2 × 3g.40gb`, `whole`, `enabled without instances`.
 
         >>> MigGpu(0, "enabled", ("1g.10gb", "1g.10gb", "3g.40gb")).described, MigGpu(0, "disabled", ()).described
         ('2 × 1g.10gb, 1 × 3g.40gb', 'whole')
@@ -37,12 +37,12 @@ class MigGpu:
 
 
 def described(profiles: tuple[str, ...]) -> str:
-    """Return the numbers of the profiles, whole for none."""
+    """Return the number of instances of each profile; `whole` for none."""
     return ", ".join(f"{profiles.count(name)} × {name}" for name in sorted(set(profiles))) or "whole"
 
 
 def parse_mig(text: str) -> tuple[MigGpu, ...]:
-    """Read lines `index, current mode, pending mode`, then `nvidia-smi -L`. Raise ValueError where a line is neither: a GPU may be missing.
+    """Return GPUs from lines `index, current mode, pending mode`, then `nvidia-smi -L`. Raise ValueError for other lines.
 
     >>> text = "0, Enabled, Enabled\\nGPU 0: A (UUID: GPU-1-a)\\n  MIG 3g.40gb     Device  0: (UUID: MIG-2-b)\\n"
     >>> parse_mig(text)

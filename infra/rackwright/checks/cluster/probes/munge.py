@@ -1,4 +1,4 @@
-"""Munge: the key that all Slurm nodes share, told by a digest of its digest so that nothing of it leaves the node, and credentials."""
+"""Probes of munge: a digest of the digest of the shared key, so that nothing of the key leaves the node, and credentials."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rackwright.errors import UndeterminedError
 
 @dataclass(frozen=True)
 class Key:
-    """The key file, without the key."""
+    """The key file, without its content."""
 
     digest: str
     mode: str
@@ -20,7 +20,7 @@ class Key:
 
 
 def parse_key(text: str) -> Key:
-    """Digest, mode and owner in one line."""
+    """Return the key file from one line of digest, mode and owner."""
     digest, mode, owner = text.split()
     if len(digest) != 64:
         raise ValueError("no sha256 digest")
@@ -37,7 +37,7 @@ KEY = Probe(
 
 
 def parse_credential(text: str) -> str:
-    """One credential, safe to put into a command line between quotes."""
+    """Return one credential, which needs no escape between quotes of a shell command."""
     credential = text.strip()
     if not credential.startswith("MUNGE:") or not set(credential) <= _ALPHABET:
         raise ValueError("no credential")
@@ -53,22 +53,22 @@ _REPLAYED: Final = "Replayed credential"
 
 
 def parse_decoded(text: str) -> str | Unread:
-    """The status line of unmunge, `Success (0)` without its number; Unread for a time-out, and for a credential that was decoded before.
+    """Return the status of unmunge, as `Success` of `Success (0)`; Unread for a time-out and for a credential that was already decoded.
 
-    A round that asks again what had no answer in time sends the same credential, which munged decodes once.
+    munged decodes a credential once, and a further round after a time-out sends the same credential.
 
     >>> parse_decoded("STATUS:           Invalid credential (8)\\nENCODE_HOST: n")
     'Invalid credential'
     """
     for line in text.splitlines():
         if line.lower().startswith(("status:", "unmunge: error:")):
-            said = line.split(":")[-1].rpartition("(")[0].strip() or line.split(":")[-1].strip()
-            return NoAnswer("unmunge", f"{said}: asked twice") if said == _REPLAYED else answer_of("unmunge", said)
+            status = line.split(":")[-1].rpartition("(")[0].strip() or line.split(":")[-1].strip()
+            return NoAnswer("unmunge", f"{status}: asked twice") if status == _REPLAYED else answer_of("unmunge", status)
     raise ValueError("unmunge printed no status")
 
 
 def partner(place: Place) -> str:
-    """The node whose credential this one decodes: the first other Slurm node that made one; a lone node decodes its own."""
+    """Return the node whose credential this node decodes: the first other Slurm node with a credential. A single node decodes its own."""
     members = place.declared.members("slurm")
     others = [name for name in members if name != place.node["name"]] or list(members)
     for name in others[:-1]:

@@ -1,4 +1,4 @@
-"""What gets lost between a node and the two that follow it: a ring in the plan and on each network, so that no node is asked by all."""
+"""Probes of packet loss to the next two nodes of a ring, in the plan and on each network, so that no node receives the packets of all."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from rackwright.checks.cluster.harness.tool_output import Lines, read_each_line
 from rackwright.errors import UndeterminedError
 
 _SENT: Final = 100
-"""Echo requests to each; at 2 ms apart they take 0.2 s. One in 100 is the least loss this can show."""
+"""Number of echo requests to each neighbour. At 2 ms apart they take 0.2 s. One in 100 is the smallest loss that this can show."""
 _PATIENCE: Final = 3
-"""Seconds for all of them; to two neighbours that are away 6, less than a question may take."""
+"""Time limit of all requests to a neighbour, in seconds. Two neighbours that are down take 6 s, less than the limit of a probe."""
 _COUNTED: Final = re.compile(r"^--- (\S+) ping statistics ---\n(\d+) packets transmitted, (\d+) received,", re.M)
 
 
 @dataclass(frozen=True)
 class Way:
-    """How many echo requests to an address were answered."""
+    """Echo requests to an address, sent and answered."""
 
     address: str
     sent: int
@@ -31,17 +31,17 @@ class Way:
 
     @property
     def is_counted(self) -> bool:
-        """Whether all were sent: where there was no time for that, the last ones' answers may still be on their way."""
+        """Return whether all requests were sent. After an earlier end, the last replies may still be in transit."""
         return self.sent >= _SENT
 
     @property
     def lost(self) -> float:
-        """Percent."""
+        """Return the loss in percent."""
         return 100 * (self.sent - self.answered) / self.sent
 
 
 def parse_ways(text: str) -> tuple[Way, ...]:
-    """What `ping -q` counted for each address (iputils)."""
+    """Return the statistics of `ping -q` for each address (iputils)."""
     ways = tuple(Way(address, int(sent), int(answered)) for address, sent, answered in _COUNTED.findall(text))
     if not ways or len(ways) != text.count("PING ") or not all(way.sent for way in ways):
         raise ValueError("not every ping was counted")
@@ -49,7 +49,7 @@ def parse_ways(text: str) -> tuple[Way, ...]:
 
 
 def following(names: tuple[str, ...], name: str, most: int = 2) -> tuple[str, ...]:
-    """The next two of a ring, or as many as are asked for, or all others.
+    """Return the next `most` names of a ring, or all others if there are fewer.
 
     >>> following(("a", "b", "c", "d"), "c"), following(("a", "b"), "b")
     (('d', 'a'), ('a',))
@@ -61,7 +61,7 @@ def following(names: tuple[str, ...], name: str, most: int = 2) -> tuple[str, ..
 def _ping(place: Place) -> str:
     nodes = place.declared.nodes
     addresses = " ".join(nodes[name]["address"] for name in following(place.declared.members("nodes"), place.node["name"]))
-    # To an address that nobody has it would go on for 46 s (iputils 20240905). Status 1 is silence, which is an answer.
+    # For an address without a host, ping would run 46 s (iputils 20240905). Status 1 means no reply, which is a result.
     ping = f"timeout --preserve-status --signal INT {scaled(_PATIENCE)} ping -n -q -c {_SENT} -i 0.002 -W {scaled(1)}"
     return f"for a in {addresses}; do {ping} $a; r=$?; [ $r -le 1 ] || exit $r; done"
 
@@ -70,20 +70,20 @@ WAYS = Probe("ways", on="nodes", command=_ping, parse=parse_ways)
 
 
 _KINDS: Final = frozenset({"", "bond", "ipoib", "team", "veth", "vlan"})
-"""Kinds of links that lead to other machines: ip-link(8), TYPES. A lab's node has a veth. Bridges and tunnels have own networks."""
+"""Kinds of links to other machines: ip-link(8), TYPES. Nodes of a lab have a veth. Bridges and tunnels have networks of their own."""
 _ECHOES: Final = 5
-"""Echo requests to each neighbour of a network. One answer is enough, so that a lossy path is no missing one."""
+"""Echo requests to each neighbour of a network. One reply is enough, so that a lossy path does not count as a missing one."""
 _ABSENT: Final = 2
-"""Seconds after which a neighbour counts as not reached. All of a node are asked at a time."""
+"""Seconds after which a neighbour counts as not reached. A node pings all neighbours in parallel."""
 _FARTHEST: Final = 8
-"""Nodes of the ring among which a node looks for two with an address on its networks: nodes of one group have the same networks."""
-_ALONE: Final = "- - - -"
-"""The answer of a node that shares no network with these."""
+"""Number of nodes of the ring among which a node selects two with an address on its networks: nodes of one group have the same networks."""
+_NO_SHARED_NETWORK: Final = "- - - -"
+"""Output of a node that shares no network with these nodes."""
 
 
 @dataclass(frozen=True)
 class Interface:
-    """An interface with a network that other nodes may have, too."""
+    """An interface with a network that other nodes may share."""
 
     name: str
     address: str
@@ -92,7 +92,7 @@ class Interface:
 
 
 def parse_interfaces(text: str) -> tuple[Interface, ...]:
-    """`ip -json -details -4 address`: the primary addresses of links, without those that are valid on one link only (169.254.0.0/16)."""
+    """Return primary addresses of `ip -json -details -4 address`, without those that are valid on one link only (169.254.0.0/16)."""
     return tuple(one for link in json.loads(text) for one in _interfaces(link))
 
 
@@ -108,7 +108,7 @@ INTERFACES = Probe("interfaces", on="nodes", command="ip -json -details -4 addre
 
 @dataclass(frozen=True)
 class Reach:
-    """Whether a neighbour answered on a network."""
+    """Whether a neighbour responded on a network."""
 
     neighbour: str
     interface: str
@@ -117,52 +117,52 @@ class Reach:
 
 
 def parse_reaches(text: str) -> Lines[Reach]:
-    """Lines `interface network neighbour status`: 0 where ping had an answer, 1 where it had none (ping(8), exit status)."""
+    """Return the results of lines `interface network neighbour status`: 0 for a reply, 1 for none (ping(8), exit status)."""
     if not text.strip():
         raise ValueError("no ping ended")
     return read_each_line(text, _reach)
 
 
 def _reach(line: str) -> tuple[str, Reach] | None:
-    if line == _ALONE:
+    if line == _NO_SHARED_NETWORK:
         return None
     interface, network, neighbour, status = line.split()
     return f"{neighbour} on {interface}", Reach(neighbour, interface, network, {"0": True, "1": False}[status])
 
 
 def _reach_command(place: Place) -> str:
-    """Ask, on each network, the next two nodes that have an address there, on the same interface where they have it there."""
+    """Return the command: on each network, ping the next two nodes that have an address there, preferably on the same interface."""
     mine = {one.network: one for one in _networks(place, place.node["name"])}
     found: dict[str, list[tuple[str, Interface]]] = {network: [] for network in mine}
-    asked = 0
+    count = 0
     for name in following(place.declared.members("nodes"), place.node["name"], _FARTHEST):
         try:
-            theirs = _networks(place, name)
-        except UndeterminedError:  # its own checks report the error
+            shared = _networks(place, name)
+        except UndeterminedError:  # the checks of that node report the error
             continue
-        asked += 1
+        count += 1
         for network, own in mine.items():
-            there = [one for one in theirs if one.network == network and one.address != own.address]
+            there = [one for one in shared if one.network == network and one.address != own.address]
             there.sort(key=lambda one: one.name != own.name)
             found[network] += [(name, one) for one in there[:1]]
         if all(len(neighbours) >= 2 for neighbours in found.values()):
             break
-    if not asked:
+    if not count:
         raise UndeterminedError("no neighbour listed its addresses")
     pings = [_ping_one(mine[network], name, one) for network, neighbours in found.items() for name, one in neighbours[:2]]
-    return f"{' '.join(pings)} wait" if pings else f"echo {_ALONE}"
+    return f"{' '.join(pings)} wait" if pings else f"echo {_NO_SHARED_NETWORK}"
 
 
 def _networks(place: Place, name: str) -> list[Interface]:
-    """Return a node's links to other machines, and the link with its planned address, whatever that is."""
+    """Return a node's links to other machines, and the link of any kind with its planned address."""
     planned = place.declared.nodes[name]["address"]
     return [one for one in place.before(INTERFACES, name) if one.kind in _KINDS or one.address == planned]
 
 
-def _ping_one(mine: Interface, name: str, one: Interface) -> str:
-    interface = shlex.quote(mine.name)
+def _ping_one(own: Interface, name: str, one: Interface) -> str:
+    interface = shlex.quote(own.name)
     ping = f"ping -n -q -c {_ECHOES} -i 0.1 -W 1 -w {scaled(_ABSENT)} -I {interface} {one.address}"
-    return f"{{ {ping} > /dev/null 2>&1; echo {interface} {mine.network} {shlex.quote(name)} $?; }} &"
+    return f"{{ {ping} > /dev/null 2>&1; echo {interface} {own.network} {shlex.quote(name)} $?; }} &"
 
 
 REACHES = Probe("reaches", on="nodes", command=_reach_command, parse=parse_reaches, stage=Stage.LOOK_AGAIN)

@@ -1,4 +1,4 @@
-"""Inferentia and Trainium devices: the files that their driver makes."""
+"""Probe of Inferentia and Trainium devices: the device files of their driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outputs of nvidia-smi, row by row: the one reader of its CSV and of its long form. GPUs that do not respond are named.
+"""Parser of nvidia-smi's CSV and long form, row by row, with the GPUs that do not respond. No other module parses these outputs.
 
 Runs on the nodes, too (roles/slurm_worker, health): Python 3.9, standard library only.
 """
@@ -25,17 +25,17 @@ _NEEDS_RESET: Final = re.compile(r"\[?gpu requires reset", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class GpuList(Generic[T]):
-    """What nvidia-smi printed: GPUs with a row, GPUs that do not respond, and lines that are neither."""
+    """GPUs of an output of nvidia-smi: those with a row, those that do not respond, and lines that are neither."""
 
     gpus: tuple[T, ...] = ()
     lost: tuple[str, ...] = ()
-    """Where a GPU is that does not respond: its PCI address, or `GPU 2` where the driver does not name the address."""
+    """Location of each GPU that does not respond: its PCI address, or `GPU 2` where the driver prints no address."""
     others: tuple[str, ...] = field(default=(), compare=False)
-    """Lines that are no row: warnings of the driver, or a row that is damaged beyond reading."""
+    """Lines that are not rows: warnings of the driver, or damaged rows."""
     unsure: tuple[Unread, ...] = ()
-    """Indices of rows that were not read, so that a row may be another row's repetition."""
+    """Indices of rows that were not read, so that another row may be a duplicate."""
     cut: Unread | None = None
-    """Set where the text ends without a line end, so that rows may be missing."""
+    """Set if the output ends without a line end, so that rows may be missing."""
 
     def __iter__(self) -> Iterator[T]:
         return iter(self.gpus)
@@ -47,7 +47,7 @@ class GpuList(Generic[T]):
         return self.gpus[position]
 
     def responding(self, planned: int) -> object:
-        """Return the number of GPUs that respond, in words with their addresses where some do not."""
+        """Return the number of GPUs that respond, with the addresses of those that do not."""
         count = len(self.gpus)
         if not self.lost:
             doubt = self.cut if count < planned else next(iter(self.unsure), None)
@@ -61,19 +61,19 @@ class GpuList(Generic[T]):
 def read_table(text: str, fields: Sequence[str], make: Callable[[Row], T]) -> GpuList[T]:
     """Return the GPUs of `--query-gpu=… --format=csv`, with titles or without, in the order in which they are listed.
 
-    Without titles the cells are those of `fields`, in their order. Raises ValueError where no line tells of any GPU.
+    Without titles, the cells are those of `fields`, in their order. Raise ValueError where no line describes a GPU.
     """
     rows, lost, others, none_found = _rows(text, fields)
-    kept, gone = [], list(lost)
+    kept, unresponsive = [], list(lost)
     for row in _uneven(_merged(rows), "name"):
         if any(_IS_LOST.match(cell) for cell in row.cells.values()):
-            gone.append(_where(row))
+            unresponsive.append(_where(row))
         else:
             kept.append(row)
-    if not kept and not gone and not none_found:
+    if not kept and not unresponsive and not none_found:
         raise ValueError(f'no GPU is listed: "{quoted(others[0])}"' if others else "no GPU is listed")
     unsure = tuple(row.unread("index") for row in kept if not row.cells.get("index", "").isdigit())
-    return GpuList(tuple(make(row) for row in kept), tuple(dict.fromkeys(gone)), tuple(others), unsure, _end(text))
+    return GpuList(tuple(make(row) for row in kept), tuple(dict.fromkeys(unresponsive)), tuple(others), unsure, _end(text))
 
 
 def _end(text: str) -> Unread | None:
@@ -81,12 +81,12 @@ def _end(text: str) -> Unread | None:
 
 
 def needs_reset(row: Row) -> bool:
-    """Return whether the driver says of a GPU, in the place of a value, that it requires a reset."""
+    """Return whether the driver reports that a GPU requires a reset, in place of a value."""
     return any(_NEEDS_RESET.match(cell) for cell in row.cells.values())
 
 
 def lost_gpu(line: str) -> str | None:
-    """Return where the GPU is that a line says does not respond; None if the line says no such thing.
+    """Return the location of a GPU that does not respond according to a line; None for any other line.
 
     >>> lost_gpu("Unable to determine the device handle for GPU0000:25:00.0: Unknown Error")
     '0000:25:00.0'
@@ -102,14 +102,14 @@ def lost_gpu(line: str) -> str | None:
 
 
 def _rows(text: str, fields: Sequence[str]) -> tuple[list[Row], list[str], list[str], bool]:
-    """Return rows, GPUs that do not respond, other lines, and whether nvidia-smi says that there is no GPU."""
+    """Return rows, GPUs that do not respond, other lines, and whether nvidia-smi reports that there is no GPU."""
     names, rows, lost, others, none_found = list(fields), list[Row](), list[str](), list[str](), False
     lines = lines_of(text)
     for number, line in enumerate(lines):
         cells = _cells(line, len(names))
-        gone = lost_gpu(line)
-        if gone:
-            lost.append(gone)
+        location = lost_gpu(line)
+        if location:
+            lost.append(location)
         elif NONE_FOUND.lower() in line.lower():
             none_found = True
         elif cells[0].split(" ")[0] == "index" or (len(cells) > 1 and "index" in cells):
@@ -122,7 +122,7 @@ def _rows(text: str, fields: Sequence[str]) -> tuple[list[Row], list[str], list[
 
 
 def _cells(line: str, expected: int) -> list[str]:
-    """Return the cells of a line. nvidia-smi writes a blank after each comma; a comma without one may be part of a localised number."""
+    """Return the cells of a line. nvidia-smi prints a blank after each comma. A comma without one may belong to a localised number."""
     plain = [cell.strip() for cell in line.split(",")]
     spaced = [cell.strip() for cell in re.split(r",(?:\s+|$)", line.strip("\r\n"))]
     return plain if len(plain) == expected or len(spaced) == 1 else spaced
@@ -137,7 +137,7 @@ def _row(line: str, cells: list[str], names: Sequence[str], *, cut: bool) -> Row
 
 
 def _merged(rows: list[Row]) -> list[Row]:
-    """Return one row for each index; where two rows of one index differ, the cells in which they differ are doubtful."""
+    """Return one row per index. Cells that differ between two rows of one index are doubtful."""
     found: dict[str, Row] = {}
     for number, row in enumerate(rows):
         index = row.cells.get("index", "")
@@ -152,7 +152,7 @@ def _merged(rows: list[Row]) -> list[Row]:
 
 
 def _uneven(rows: list[Row], model: str) -> list[Row]:
-    """Return the rows, with cells marked as doubtful that one GPU has not and another of the same model has."""
+    """Return the rows. A cell that one GPU lacks and another GPU of the same model has is marked as doubtful."""
     have: dict[str, set[str]] = {}
     for row in rows:
         have.setdefault(row.cells.get(model, ""), set()).update(name for name, cell in row.cells.items() if not is_absent(cell))
@@ -170,14 +170,14 @@ def _where(row: Row) -> str:
 def read_long(text: str, make: Callable[[Row], T]) -> GpuList[T]:
     """Return the GPUs of `nvidia-smi -q`. Cells are named by their path, as in `Fabric/Health/Summary`.
 
-    Raises ValueError where no line tells of any GPU.
+    Raise ValueError where no line describes a GPU.
     """
     blocks, lost, others = list[tuple[str, list[str]]](), list[str](), list[str]()
     for line in lines_of(text):
         title = re.match(rf"GPU\s+({_ADDRESS.pattern})\s*$", line, re.IGNORECASE)
-        gone = lost_gpu(line)
-        if gone:
-            lost.append(gone)
+        location = lost_gpu(line)
+        if location:
+            lost.append(location)
         elif title:
             blocks.append((title[1].lower(), []))
         elif blocks and line.startswith(" "):
@@ -196,7 +196,7 @@ def read_long(text: str, make: Callable[[Row], T]) -> GpuList[T]:
 
 
 def _block(address: str, lines: list[str], *, cut: bool) -> Row:
-    """Return the cells of one GPU by path. A path that is there twice with different values is doubtful."""
+    """Return the cells of one GPU by path. A path that occurs twice with different values is doubtful."""
     cells, doubtful, above, last = dict[str, str](), set[str](), list[tuple[int, str]](), None
     for line in lines:
         depth = len(line) - len(line.lstrip(" "))
@@ -219,19 +219,19 @@ HEALTHY: Final[Mapping[str, frozenset[str]]] = {
     "Access Timeout Recovery": frozenset({"false", "no"}),
     "Incorrect Configuration": frozenset({"none", "false", "no"}),
 }
-"""Words of a fabric in order, by row of the section Fabric/Health of `nvidia-smi -q` (nvml.h, NVML_GPU_FABRIC_HEALTH…).
-`Partition Assigned` is left out: both of its words are in order."""
+"""Words for a healthy fabric, by row of the section Fabric/Health of `nvidia-smi -q` (nvml.h, NVML_GPU_FABRIC_HEALTH…).
+`Partition Assigned` is left out: both of its words are healthy."""
 
 
 def unhealthy(row: Row, section: str = "Fabric/Health") -> dict[str, str | Unread]:
-    """Return the rows of a section that say that it is not in order, by name; a driver that has no such row says nothing.
+    """Return the unhealthy rows of a section by name. A driver without such rows reports none.
 
     A row that the driver could not read is `Unread`.
     """
     found: dict[str, str | Unread] = {}
-    for path, said in row.cells.items():
+    for path, cell in row.cells.items():
         name = path.rpartition("/")[2]
-        if path.rpartition("/")[0] != section or name == "Partition Assigned" or (is_absent(said) and path not in row.doubtful):
+        if path.rpartition("/")[0] != section or name == "Partition Assigned" or (is_absent(cell) and path not in row.doubtful):
             continue
         value = row.read(path, _words_of_health)
         if isinstance(value, Unread) or value.lower() not in HEALTHY.get(name, ("none", "false", "no", "healthy", "full")):

@@ -1,4 +1,4 @@
-"""What a node has of flannel's network: the range that it was told, the tunnel, the ways to other nodes."""
+"""Probe of flannel's network on a node: its address range, the tunnel, the routes to other nodes."""
 
 from __future__ import annotations
 
@@ -26,35 +26,35 @@ class Tunnel:
 
 @dataclass(frozen=True)
 class PodNetwork:
-    """All of it on one node."""
+    """Network of the pods on one node."""
 
     network: str
-    """Range of all pods, as flannel was told; empty where it has told this node nothing."""
+    """Address range of all pods in flannel's subnet file; empty where the file does not exist on this node."""
     range: str
-    """That of this node's."""
+    """Address range of the pods of this node."""
     mtu: int
     tunnel: Tunnel | None
     mtus: Mapping[str, int]
-    """By interface."""
+    """Tunnels by interface."""
     addresses: Mapping[str, str]
-    """IPv4 address to the interface that has it."""
+    """Interface by IPv4 address."""
     ways: Mapping[str, str]
-    """Range to `via ADDRESS dev INTERFACE`."""
+    """`via ADDRESS dev INTERFACE` by address range."""
     ends: frozenset[str]
-    """Addresses of nodes that the tunnel sends to."""
+    """Addresses of nodes to which the tunnel sends."""
 
 
 def parse_podnetwork(text: str) -> PodNetwork:
-    """Four parts: what flannel told, links, routes, the tunnel's forwarding table."""
-    told, links, routes, ends = (part.strip() for part in text.split("\n==\n"))
-    said = dict(line.split("=", 1) for line in told.splitlines() if "=" in line)
+    """Return the network from four parts: flannel's subnet file, links, routes, the forwarding table of the tunnel."""
+    subnet_file, links, routes, ends = (part.strip() for part in text.split("\n==\n"))
+    settings = dict(line.split("=", 1) for line in subnet_file.splitlines() if "=" in line)
     shown = json.loads(links)
     if not shown:
         raise ValueError("no interfaces are listed")
     return PodNetwork(
-        network=said.get("FLANNEL_NETWORK", ""),
-        range=str(ip_interface(said["FLANNEL_SUBNET"]).network) if "FLANNEL_SUBNET" in said else "",
-        mtu=int(said.get("FLANNEL_MTU", 0)),
+        network=settings.get("FLANNEL_NETWORK", ""),
+        range=str(ip_interface(settings["FLANNEL_SUBNET"]).network) if "FLANNEL_SUBNET" in settings else "",
+        mtu=int(settings.get("FLANNEL_MTU", 0)),
         tunnel=next((_tunnel(one) for one in shown if one["ifname"] == TUNNEL), None),
         mtus={one["ifname"]: one["mtu"] for one in shown},
         addresses={own["local"]: one["ifname"] for one in shown for own in one.get("addr_info", ()) if own["family"] == "inet"},

@@ -1,4 +1,4 @@
-"""The smoke run of a Kubernetes cluster: pods on every idle worker at once, and what each found where it ran."""
+"""Smoke run of a Kubernetes cluster: pods on all idle workers in parallel, and the results of each pod on its node."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from rackwright.errors import UndeterminedError
 from rackwright.remote.command import python_command
 
 _SECONDS: Final = 100
-"""Seconds after which the run begins to take everything back."""
+"""Seconds after which the run begins to delete its objects."""
 _LEVEL: Final = "pod-security.kubernetes.io/enforce"
 _NEEDS_MORE: Final = frozenset({"gpus", "storage"})
-"""Parts whose pods ask for something: that they do not run says something of it where others do."""
+"""Parts whose pods request a resource. If other pods run and these do not, the resource is the likely cause."""
 _NONE_VISIBLE: Final = (None, "", "none", "void")
-"""What NVIDIA_VISIBLE_DEVICES says where there is none (NVIDIA Container Toolkit, "Environment variables")."""
+"""Values of NVIDIA_VISIBLE_DEVICES without a GPU (NVIDIA Container Toolkit, "Environment variables")."""
 
 
 @dataclass(frozen=True)
 class Told:
-    """A command in a pod: its status, what it said; None where it never got there."""
+    """Result of a command in a pod: exit status and output; None where the command did not start."""
 
     rc: int | None
     out: str
@@ -33,7 +33,7 @@ class Told:
 
     @property
     def answer(self) -> str | Unread:
-        """Its output, or its complaint, Unread for a time-out; raises UndeterminedError where the command did not get into the pod."""
+        """Return the output, or the error; Unread for a time-out. Raise UndeterminedError where the command did not reach the pod."""
         if self.rc is None:
             raise UndeterminedError(f"no command could run in the pod: {self.said}")
         return self.out.strip() if self.rc == 0 else answer_of("from the pod", self.said or f"status {self.rc}")
@@ -41,7 +41,7 @@ class Told:
 
 @dataclass(frozen=True)
 class Devices:
-    """The GPUs that a pod sees."""
+    """The GPUs that are visible in a pod."""
 
     visible: tuple[str, ...]
     files: tuple[str, ...]
@@ -52,12 +52,12 @@ class Devices:
 
 @dataclass(frozen=True)
 class Pods:
-    """The whole run."""
+    """Results of the whole run."""
 
     data: Mapping[str, Any]
 
     def part(self, node: str, part: str) -> Mapping[str, Any]:
-        """What one part of the run found on a node; raises UndeterminedError where it takes no pods, NodeBusy where its GPUs are in use."""
+        """Return the result of one part on a node. Raise UndeterminedError where it takes no pods, NodeBusy where its GPUs are in use."""
         state = self.data["states"].get(node, "it did not answer, so no pod was sent to it")
         if state:
             raise UndeterminedError(f"node not usable: {state}")
@@ -71,15 +71,15 @@ class Pods:
         return found[part]  # type: ignore[no-any-return]
 
     def network(self, node: str) -> Mapping[str, Any]:
-        """What the pod found that answers on a node; raises UndeterminedError where it does not run."""
+        """Return the result of the pod that listens on a node. Raise UndeterminedError where the pod does not run."""
         return _running(self.part(node, "network"), "reach")
 
     def storage(self, node: str) -> Mapping[str, Any]:
-        """What the pod with the claim found on a node; raises UndeterminedError where it does not run."""
+        """Return the result of the pod with the claim on a node. Raise UndeterminedError where the pod does not run."""
         return self.part(node, "storage")
 
     def port(self, node: str) -> Mapping[str, Any]:
-        """Who answered on a node's port."""
+        """Return what responded on the port of a node."""
         found = self.data["ports"].get(node)
         if not found or not found["behind"]:
             raise UndeterminedError("no pod ran that could answer")
@@ -93,12 +93,12 @@ def _running(part: Mapping[str, Any], proof: str) -> Mapping[str, Any]:
 
 
 def told(data: Mapping[str, Any]) -> Told:
-    """What a command in a pod came to."""
+    """Return the result of a command in a pod."""
     return Told(data["rc"], data["out"], data["said"])
 
 
 def parse_devices(text: str) -> Devices:
-    """What `probe devices` prints.
+    """Return the GPUs from the output of `probe devices`.
 
     >>> str(parse_devices('{"visible": "0,1", "files": ["/dev/nvidia0", "/dev/nvidia1"], "rdma": []}'))
     '2 device files, 2 visible'
@@ -109,7 +109,7 @@ def parse_devices(text: str) -> Devices:
 
 
 def parse_pods(text: str) -> Pods:
-    """The JSON document that the run prints last."""
+    """Return the results from the JSON document that the run prints last."""
     data = json.loads(text.strip().splitlines()[-1])
     if not {"states", "nodes", "namespaces", "ports", "busy", "privileged"} <= set(data):
         raise ValueError("the run did not finish")
@@ -140,13 +140,13 @@ def _request(place: Place) -> dict[str, Any]:
 
 
 def _outside(place: Place) -> list[str]:
-    """Names that name servers outside the cluster may know: podman's have those of containers, a site's those of machines."""
+    """Return names for name servers outside the cluster: podman's resolve names of containers, those of a site names of machines."""
     name = place.node["name"]
     return [f"{place.declared.stack}-{name}.dns.podman", f"{place.declared.stack}-{name}", place.node["fqdn"]]
 
 
 def _namespaces(scheduler: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Namespaces of the plan as they are applied: labels and quota."""
+    """Return the planned namespaces as they are applied: labels and quota."""
     names = [one["name"] for one in scheduler["namespaces"]]
     made = [one for one in scheduler["objects"] if one["kind"] == "Namespace" and one["metadata"]["name"] in names]
     hard = {one["metadata"]["namespace"]: one["spec"]["hard"] for one in scheduler["objects"] if one["kind"] == "ResourceQuota"}
@@ -158,7 +158,7 @@ def _namespaces(scheduler: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _policies(scheduler: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """NetworkPolicies of the first namespace that has some, where the network is to hold pods to them: all namespaces have the same."""
+    """Return the NetworkPolicies of the first namespace with some, where the network enforces them: all namespaces have the same."""
     made = (
         [one for one in scheduler["objects"] if one["kind"] == "NetworkPolicy"] if scheduler["network"]["enforces_network_policy"] else []
     )
@@ -167,7 +167,7 @@ def _policies(scheduler: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _shared(place: Place, needed: set[str]) -> str | None:
-    """Where the file system is mounted that claims lie on; None where it is not on all nodes that the run needs."""
+    """Return the mount point of the file system of claims; None where a node of the run does not have it."""
     first = next(iter(place.declared.cluster.get("storage") or ()), None)
     return str(first["mount"]) if first and place.declared.cluster["scheduler"]["folders"] and needed <= set(first["clients"]) else None
 
@@ -184,14 +184,14 @@ PODS: Final = Probe("pods", on="@control", command=_command, parse=parse_pods, t
 
 
 def parse_left(text: str) -> tuple[str, ...]:
-    """Paths that pods left behind."""
+    """Return the paths that pods did not remove."""
     found = text.split()
-    if not text or not all(path.startswith("/") for path in found):  # echo ends its line, also where nothing is left
+    if not text or not all(path.startswith("/") for path in found):  # echo prints a line end even without paths
         raise ValueError("not every line is a path")
     return tuple(found)
 
 
-def _look(place: Place) -> str:
+def _leftovers_command(place: Place) -> str:
     found = place.before(PODS, place.declared.members("@control")[0]).data["nodes"].get(place.node["name"], {})
     pods = [found.get("plain"), *(found.get("gpus", {}).get(part) for part in ("first", "second"))]
     uids = [pod["uid"] for pod in pods if pod and pod["uid"]]
@@ -199,9 +199,9 @@ def _look(place: Place) -> str:
         raise UndeterminedError("no pod of the run has ended here")
     kept = " ".join(f"/var/lib/kubelet/pods/{uid}" for uid in uids)
     groups = " -o ".join(f"-name '*{uid.replace('-', '_')}*' -o -name '*{uid}*'" for uid in uids)
-    look = f"ls -d {kept} 2>/dev/null; find /sys/fs/cgroup -type d \\( {groups} \\) 2>/dev/null"
-    wait = f'for _ in $(seq 20); do left=$({look}); [ -n "$left" ] || break; sleep 0.3; done; echo $left'
+    command = f"ls -d {kept} 2>/dev/null; find /sys/fs/cgroup -type d \\( {groups} \\) 2>/dev/null"
+    wait = f'for _ in $(seq 20); do left=$({command}); [ -n "$left" ] || break; sleep 0.3; done; echo $left'
     return f"command -v find >/dev/null || exit 127; {wait}"
 
 
-LEFT: Final = Probe("pods-left", on="kubernetes_worker", command=_look, parse=parse_left, timeout=15, stage=Stage.AFTER_JOBS)
+LEFT: Final = Probe("pods-left", on="kubernetes_worker", command=_leftovers_command, parse=parse_left, timeout=15, stage=Stage.AFTER_JOBS)

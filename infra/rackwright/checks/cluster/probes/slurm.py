@@ -1,4 +1,4 @@
-"""What Slurm says of itself: daemons, configuration, nodes, partitions."""
+"""Probes of Slurm: daemons, configuration, nodes, partitions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rackwright.checks.cluster.probes.slurm_states import states_of
 
 
 def parse_ping(text: str) -> dict[str, bool]:
-    """Whether each controller is up, by host.
+    """Return whether each controller is up, by host.
 
     >>> parse_ping("Slurmctld(primary) at login0 is UP")
     {'login0': True}
@@ -24,14 +24,14 @@ def parse_ping(text: str) -> dict[str, bool]:
 
 
 CLIENT: Final = ("munge.service",)
-"""Units that commands of Slurm need on their own node."""
+"""Units that Slurm's commands need on their own node."""
 OF_CONTROLLER: Final = (*CLIENT, "slurmctld.service")
-"""Units that they need on a controller, and that PING needs there: a backup that takes over has a slurmctld of its own."""
+"""Units that Slurm's commands need on a controller, and that PING needs there. A backup that takes over has a slurmctld of its own."""
 PING = Probe("slurm-ping", on="slurm", command="scontrol ping", parse=parse_ping, needs=OF_CONTROLLER, statuses=frozenset({0, 1}))
 
 
 def parse_version(text: str) -> str:
-    """`slurm-wlm 24.11.5` or `slurm 24.11.5`, without the distributor's word."""
+    """Return the version of `slurm-wlm 24.11.5` or `slurm 24.11.5`, without the package name."""
     found = re.fullmatch(r"\S+ (\d+\.\d+\.\d+\S*)", text.strip())
     if not found:
         raise ValueError("no version")
@@ -50,7 +50,7 @@ VERSION = Probe("slurm-version", on="slurm", command=_version_command, parse=par
 
 
 def parse_digests(text: str) -> Lines[str]:
-    """`sha256sum` lines by file name without its folder."""
+    """Return digests by file name without folder, from lines of `sha256sum`."""
     found = read_each_line(text, _digest)
     if "slurm.conf" not in found:
         raise ValueError("no slurm.conf")
@@ -67,7 +67,7 @@ def _digest(line: str) -> tuple[str, str]:
 CONFIGURATION = Probe(
     "slurm-configuration",
     on="slurm",
-    # What slurmd fetched lies under /run/slurm/conf; a node without it reads /etc/slurm.
+    # slurmd stores fetched files under /run/slurm/conf. A node without that folder reads /etc/slurm.
     command="for f in slurm gres cgroup; do for d in /run/slurm/conf /etc/slurm; do "
     "[ -r $d/$f.conf ] && sha256sum $d/$f.conf && break; done; done; true",
     parse=parse_digests,
@@ -76,20 +76,20 @@ CONFIGURATION = Probe(
 
 @dataclass(frozen=True)
 class SlurmNode:
-    """A node as the controller has it; Unread for a value that was not read."""
+    """A node as the controller reports it; Unread for a value that was not read."""
 
     name: str
     states: frozenset[str] | Unread
     reason: str
-    """With who gave it and when, `bad DIMM [root@2026-11-21T04:00:00]`."""
+    """Reason with its author and time, `bad DIMM [root@2026-11-21T04:00:00]`."""
     cpus: int | Unread
     memory_mib: int | Unread
     gpus: dict[str, int] | Unread
-    """GPUs by type; the type is empty where none is given."""
+    """Number of GPUs by type; the type is empty where the configuration has none."""
 
 
 def parse_nodes(text: str) -> Lines[SlurmNode]:
-    """`scontrol --oneliner show nodes`."""
+    """Return nodes by name from `scontrol --oneliner show nodes`."""
     found = read_each_line(text, _node)
     if not found and "no nodes" not in text.lower():
         raise ValueError("no nodes are listed")
@@ -98,7 +98,7 @@ def parse_nodes(text: str) -> Lines[SlurmNode]:
 
 _GIVEN: Final = re.compile(r" Reason=(.*?\[[^@\s\[\]]+@[^\]]*\])")
 _AFTER: Final = re.compile(r"\s(?:Comment|AdminComment|Extra|InstanceId|InstanceType|ReservationName|ResumeAfterTime|AvailableFeatures)=")
-"""What scontrol prints after the reason (Slurm 24.11, slurm_sprint_node_table)."""
+"""Author and time that scontrol prints after the reason (Slurm 24.11, slurm_sprint_node_table)."""
 
 
 def _node(line: str) -> tuple[str, SlurmNode] | None:
@@ -121,7 +121,7 @@ def _node(line: str) -> tuple[str, SlurmNode] | None:
 
 
 def parse_gres(text: str) -> dict[str, int]:
-    """GPUs by type out of a Gres field.
+    """Return the number of GPUs by type in a Gres field.
 
     >>> parse_gres("gpu:h100:8(S:0-1),nic:2"), parse_gres("(null)")
     ({'h100': 8}, {})
@@ -138,7 +138,7 @@ def parse_gres(text: str) -> dict[str, int]:
 
 
 def fields(line: str) -> dict[str, str]:
-    """`Key=value` pairs of a one-line record, as far as values have no spaces. A key that is repeated, as in free text, keeps its first."""
+    """Return the `Key=value` pairs of a one-line record whose values have no spaces. Of a repeated key, as in free text, keep the first."""
     found: dict[str, str] = {}
     for word in line.split():
         key, mark, value = word.partition("=")
@@ -152,7 +152,7 @@ NODES = Probe("slurm-nodes", on="role_controller", command="scontrol --oneliner 
 
 @dataclass(frozen=True)
 class Partition:
-    """A partition as the controller has it; Unread for a value that was not read."""
+    """A partition as the controller reports it; Unread for a value that was not read."""
 
     state: str | Unread
     default: bool | Unread
@@ -161,7 +161,7 @@ class Partition:
 
 
 def parse_partitions(text: str) -> Lines[Partition]:
-    """`scontrol --oneliner show partitions`."""
+    """Return partitions by name from `scontrol --oneliner show partitions`."""
     found = read_each_line(text, _partition)
     if not found:
         raise ValueError("no partitions are listed")
@@ -179,7 +179,7 @@ def _partition(line: str) -> tuple[str, Partition] | None:
 
 
 def expand(hostlist: str) -> tuple[str, ...]:
-    """Names of a Slurm host list, sorted.
+    """Return the names of a Slurm host list, sorted.
 
     >>> expand("login0,worker[0-1,07-08]")
     ('login0', 'worker0', 'worker07', 'worker08', 'worker1')
@@ -209,7 +209,7 @@ PARTITIONS = Probe(
 
 
 def parse_settings(text: str) -> dict[str, str]:
-    """`scontrol show config`: values by name."""
+    """Return values by name from `scontrol show config`."""
     found = {name.strip(): value.strip() for name, mark, value in (line.partition("=") for line in text.splitlines()) if mark}
     if "ClusterName" not in found:
         raise ValueError("no ClusterName")
@@ -219,10 +219,10 @@ def parse_settings(text: str) -> dict[str, str]:
 LAST_LOOK = Probe(
     "slurm-last-look",
     on="role_worker",
-    # Both times are the node's own, so that its clock does not matter here.
+    # Both times come from the node's clock, so that its offset does not matter.
     command="stat -c %Y /var/lib/rackwright/health.json && date +%s",
     parse=lambda text: int(text.split()[1]) - int(text.split()[0]),
 )
-"""Seconds since the node last looked at itself."""
+"""Seconds since the last health check on the node."""
 
 SETTINGS = Probe("slurm-settings", on="role_controller", command="scontrol show config", parse=parse_settings, needs=OF_CONTROLLER)

@@ -1,4 +1,4 @@
-"""Options of partitions, nodes and the log, in slurmctld and in slurm.conf: `scontrol update` and `scontrol setdebug` change the first."""
+"""Options of partitions, nodes and the log, in slurmctld and in slurm.conf. `scontrol update` and `setdebug` change slurmctld's."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ NODE_DEFAULTS: Final[Mapping[str, str]] = {"Features": "(null)", "Weight": "1"}
 LOG_DEFAULTS: Final[Mapping[str, str]] = {"DebugFlags": "(null)", "SlurmctldDebug": "info", "SlurmSchedLogLevel": "0"}
 """Settings that `scontrol setdebug`, `setdebugflags` and `schedloglevel` change until the next restart: scontrol(1)."""
 _ALIASES: Final = {"feature": "features", "availablefeatures": "features", "shared": "oversubscribe"}
-"""Other names of options in slurm.conf, and in what scontrol prints."""
+"""Aliases of options in slurm.conf and in the output of scontrol."""
 _LEVELS: Final = ("quiet", "fatal", "error", "info", "verbose", "debug", "debug2", "debug3", "debug4", "debug5")
 """Names of log levels by number: slurm.conf(5), SlurmctldDebug."""
 
 
 @dataclass(frozen=True)
 class File:
-    """slurm.conf: options by lower-case name, of the cluster, and by name of each partition and node, defaults of the file included."""
+    """slurm.conf: options of the cluster, by lower-case name, and of each partition and node, with the defaults of the file."""
 
     settings: Mapping[str, str]
     partitions: Mapping[str, Mapping[str, str]]
@@ -57,7 +57,7 @@ class File:
 
 
 def parse_file(text: str) -> File:
-    """slurm.conf(5). A file that includes others is refused: what they say is not known."""
+    """Return the options of slurm.conf(5). Raise ValueError for a file that includes others: their content is not known."""
     settings: dict[str, str] = {}
     found: dict[str, dict[str, dict[str, str]]] = {"partitionname": {}, "nodename": {}}
     defaults: dict[str, dict[str, str]] = {"partitionname": {}, "nodename": {}}
@@ -80,7 +80,7 @@ def parse_file(text: str) -> File:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Yield lines without comments, those that end with a backslash joined."""
+    """Yield lines without comments. A line that ends with a backslash is joined with the next."""
     for line in lines_of(re.sub(r"\\\n", " ", text)):
         kept = re.sub(r"(?<!\\)#.*", "", line).strip()
         if kept:
@@ -92,7 +92,7 @@ def _canonical(name: str) -> str:
 
 
 def parse_options(text: str) -> Lines[dict[str, str]]:
-    """`scontrol --oneliner show partitions` or `nodes`: options by lower-case name, by name of the partition or node."""
+    """Return options by lower-case name, by name of the partition or node, from `scontrol --oneliner show partitions` or `nodes`."""
     found = read_each_line(text, _options)
     if not found:
         raise ValueError("nothing is listed")
@@ -108,23 +108,23 @@ def _options(line: str) -> tuple[str, dict[str, str]] | None:
 
 
 def require_every_line(found: Lines[dict[str, str]]) -> None:
-    """Raise UndeterminedError if a line was not read: what it lists was not compared."""
+    """Raise UndeterminedError if a line was not read, because its options were not compared."""
     if found.unread:
         raise UndeterminedError(f'a line cannot be read: "{quoted(found.unread[0])}"')
 
 
 def partition_differences(file: File, found: Mapping[str, Mapping[str, str]]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the options of partitions that are not those of the file, found and declared. Partitions of one side only are not compared."""
+    """Return the options of partitions that differ from the file, found and declared. Partitions of one side only are not compared."""
     return _differences(file.partitions, found, PARTITION_DEFAULTS)
 
 
 def node_differences(file: File, found: Mapping[str, Mapping[str, str]]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the options of nodes that are not those of the file, found and declared. Dynamic nodes are in no file and are not compared."""
+    """Return the options of nodes that differ from the file, found and declared. Dynamic nodes are not in the file and not compared."""
     return _differences(file.nodes, found, NODE_DEFAULTS)
 
 
 def log_differences(file: File, found: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the log settings that are not those of the file, found and declared."""
+    """Return the log settings that differ from the file, found and declared."""
     return _differences({"log": file.settings}, {"log": {name.lower(): value for name, value in found.items()}}, LOG_DEFAULTS)
 
 
@@ -143,7 +143,7 @@ def _differences(
 
 
 def _same(name: str, one: str, other: str) -> bool:
-    """Return whether two values mean the same. Raise UndeterminedError for a value of another form."""
+    """Return whether two values are equivalent. Raise UndeterminedError for a value of another form."""
     form = _FORMS.get(name, str.upper)
     try:
         return form(one) == form(other)
@@ -191,7 +191,7 @@ _FORMS: Final[Mapping[str, Callable[[str], str]]] = {
     "SlurmctldDebug": _level,
     "SlurmSchedLogLevel": _level,
 }
-"""Forms in which two values are compared: MinNodes 0 and 1 mean the same, and OverSubscribe=YES is YES:4 (slurm.conf(5))."""
+"""Normal forms for the comparison of values: MinNodes 0 and 1 are equivalent, and OverSubscribe=YES is YES:4 (slurm.conf(5))."""
 
 FILE = Probe("slurm-file", on="role_controller", command="cat /etc/slurm/slurm.conf", parse=parse_file)
 PARTITION_OPTIONS = Probe(

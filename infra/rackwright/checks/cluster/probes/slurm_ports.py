@@ -1,4 +1,4 @@
-"""Whether a node reaches the ports of the Slurm controllers: what `scontrol ping` calls DOWN may be a time-out."""
+"""Probe of TCP connections from a node to the Slurm controllers: a controller that `scontrol ping` reports as DOWN may have timed out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rackwright.checks.cluster.harness.tool_output import Lines, Unread, answer_
 
 _PORT: Final = 6817
 """SlurmctldPort of every stack (slurm.conf(5), default)."""
-_KNOCK: Final = """
+_CONNECT: Final = """
 import os, socket, sys
 PATIENCE = 3 * int(os.environ.get("RACKWRIGHT_SLOWNESS") or 1)
 port, *controllers = sys.argv[1:]
@@ -30,7 +30,7 @@ for controller in controllers:
 
 
 def parse_controller_ports(text: str) -> Lines[str | Unread]:
-    """Return by controller whether its port accepts; Unread for a time-out.
+    """Return whether the port of each controller accepts connections, by controller; Unread for a time-out.
 
     >>> parse_controller_ports("login0|accepts\\nlogin1|refused\\n")
     {'login0': 'accepts', 'login1': 'refused'}
@@ -42,16 +42,16 @@ def parse_controller_ports(text: str) -> Lines[str | Unread]:
 
 
 def _controller(line: str) -> tuple[str, str | Unread]:
-    name, said = line.split("|", 1)
-    if not name.strip() or not said.strip():
+    name, response = line.split("|", 1)
+    if not name.strip() or not response.strip():
         raise ValueError("no controller")
-    return name, answer_of(f"slurmctld's port on {name}", said.strip())
+    return name, answer_of(f"slurmctld's port on {name}", response.strip())
 
 
-def _knock(place: Place) -> str:
+def _connect_command(place: Place) -> str:
     nodes = place.declared.nodes
     controllers = [f"{name}={nodes[name]['address']}" for name in place.declared.cluster["scheduler"]["controllers"] if name in nodes]
-    return f"python3 -I -S -c {shlex.quote(_KNOCK)} {_PORT} {' '.join(controllers)}"
+    return f"python3 -I -S -c {shlex.quote(_CONNECT)} {_PORT} {' '.join(controllers)}"
 
 
-CONTROLLER_PORTS = Probe("slurm-controller-ports", on="slurm", command=_knock, parse=parse_controller_ports)
+CONTROLLER_PORTS = Probe("slurm-controller-ports", on="slurm", command=_connect_command, parse=parse_controller_ports)

@@ -1,4 +1,4 @@
-"""States of a Slurm node: what each means, and whether the node works in it or will when a job needs it."""
+"""States of a Slurm node: the meaning of each, and whether the node works in it, or will when a job needs it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ STATES: Final[Mapping[str, State]] = {
     "UNDRAIN": State(True, "the node is about to be resumed"),
     "UNKNOWN": State(False, "slurmctld has started, and does not know the node's state yet"),
 }
-"""By name: `man sinfo`, NODE STATE CODES, and the names that scontrol prints for them (Slurm 24.11, node_state_flag_string)."""
+"""States by name: `man sinfo`, NODE STATE CODES, and the names that scontrol prints for them (Slurm 24.11, node_state_flag_string)."""
 
 SUFFIXES: Final[Mapping[str, str]] = {
     "*": "NOT_RESPONDING",
@@ -71,11 +71,11 @@ SUFFIXES: Final[Mapping[str, str]] = {
     "^": "REBOOT_ISSUED",
     "-": "PLANNED",
 }
-"""What a character after a state means (`man sinfo`, NODE STATE CODES). A `+` after a state means that there are more."""
+"""Meaning of a character after a state (`man sinfo`, NODE STATE CODES). A `+` after a state means that there are more."""
 
 
 def states_of(text: str) -> frozenset[str]:
-    """Return the states of a field `State=`, those of its suffixes among them. Raise ValueError where there is none.
+    """Return the states of a field `State=`, including those of its suffixes. Raise ValueError where there is none.
 
     >>> sorted(states_of("IDLE*+CLOUD+RESERVED"))
     ['CLOUD', 'IDLE', 'NOT_RESPONDING', 'RESERVED']
@@ -92,7 +92,7 @@ def states_of(text: str) -> frozenset[str]:
 
 
 def works(states: Collection[str]) -> bool:
-    """Return whether a node works in these states. Raise UndeterminedError for a state that is not listed, beside none that is bad."""
+    """Return whether a node works in these states. Raise UndeterminedError for a state that is not listed, unless another one is bad."""
     if any(not STATES[state].works for state in states if state in STATES):
         return False
     unlisted = sorted(set(states) - set(STATES))

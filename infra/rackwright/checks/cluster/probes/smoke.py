@@ -1,4 +1,4 @@
-"""The smoke run: a handful of short jobs over all nodes at once, and what the nodes then see on the shared file system."""
+"""Smoke run of a Slurm cluster: short jobs on all nodes in parallel, and the files of the jobs as each node then reads them."""
 
 from __future__ import annotations
 
@@ -13,41 +13,41 @@ from rackwright.checks.cluster.harness.probe import NodeBusy, Place, Probe, Stag
 from rackwright.checks.cluster.harness.tool_output import NoAnswer, Unread, answer_of
 from rackwright.errors import UndeterminedError
 
-if TYPE_CHECKING:  # Compute nodes look at themselves with this file, and have no reports.
+if TYPE_CHECKING:  # Compute nodes run the health check from this file and have no reports.
     from rackwright.inventory.reader import Inventory
 
 MEMORY: Final = 64
-"""MiB that each job asks for on a node (rackwright.remote.programs.smoke_jobs)."""
+"""MiB of memory that each job requests on a node (rackwright.remote.programs.smoke_jobs)."""
 RECORDS: Final = 200
-"""Lines each node writes into one file, in turn with the others."""
+"""Number of lines that each node writes into one file, concurrently with the others."""
 LOCKED_RECORDS: Final = 20
-"""The same where each line is locked, written to the server's disk and unlocked: 64 nodes with a disk of 10 ms take 13 s."""
+"""Number of lines where each is locked, synced to the server's disk and unlocked: 64 nodes with a disk of 10 ms take 13 s."""
 _PATIENCE: Final = 20
-"""Seconds a job may wait and run."""
+"""Maximum seconds for a job to wait and run."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What one task of a job said of itself."""
+    """Result that one task of a job reports."""
 
     job: str
     node: str
     host: str
     uid: int
     gpus: tuple[str, ...]
-    """The node's own numbers of the GPUs it was given."""
+    """Indices of the assigned GPUs on the node."""
     visible: tuple[str, ...] | None
-    """What programs are told to use; None where they are told nothing."""
+    """Value of CUDA_VISIBLE_DEVICES for programs; None where it is not set."""
     began: float
     ended: float
     memory_mib: int | None = None
-    """What its control groups leave it; None where they set no limit."""
+    """Limit of its control groups; None where they set no limit."""
     cores: int = 0
-    """CPUs it may run on."""
+    """CPUs on which the task may run."""
     cpus: int = 0
-    """CPUs that Slurm gave it."""
+    """CPUs that Slurm assigned to the task."""
     opened: tuple[str, ...] = ()
-    """GPUs' device files that it is not kept from."""
+    """Device files of GPUs that the task can open."""
 
 
 @dataclass(frozen=True)
@@ -63,13 +63,13 @@ class Job:
 
     @property
     def why(self) -> str | Unread:
-        """Return why it told nothing; Unread where its time was up before srun reported an error."""
+        """Return why the job has no output; Unread where its time limit passed before srun reported an error."""
         return answer_of(f"job {self.name}", self.said or f"status {self.rc}")
 
 
 @dataclass(frozen=True)
 class Smoke:
-    """The whole run."""
+    """Results of the whole run."""
 
     states: Mapping[str, str]
     jobs: tuple[Job, ...]
@@ -77,10 +77,10 @@ class Smoke:
     accounts: Mapping[str, Any] | None
     folder: str | None
     records: int
-    """Lines each node wrote into the common file."""
+    """Number of lines of each node in the common file."""
 
     def job(self, name: str, node: str) -> Job:
-        """The job of that name that covered the node; raises NodeBusy where it runs others, UndeterminedError where it takes none."""
+        """Return the job of that name on the node. Raise NodeBusy where the node runs other jobs, UndeterminedError where it takes none."""
         state = self.states.get(node, "it did not answer, so no job was sent to it")
         if at_work(state):
             raise NodeBusy
@@ -92,7 +92,7 @@ class Smoke:
         return found
 
     def record(self, job: Job) -> Mapping[str, Any] | Unread:
-        """Return what accounting has of a job; Unread where its time was up before it had an end, or had any of the run's jobs."""
+        """Return the accounting record of a job; Unread where the run timed out before the job ended or before any record existed."""
         accounts = self.accounts or {"jobs": (), "said": ""}
         found: Mapping[str, Any] = next((one for one in accounts["jobs"] if one["JobID"] == job.tasks[0].job), {})
         late = bool(accounts["said"]) and (found.get("State") in _UNFINISHED if found else not accounts["jobs"])
@@ -100,7 +100,7 @@ class Smoke:
 
     @property
     def batch_said(self) -> str | Unread:
-        """Return what the batch job printed; Unread where its time was up before it ended."""
+        """Return the output of the batch job; Unread where its time limit passed before it ended."""
         batch = self.batch or {"output": "", "said": ""}
         state = batch.get("state", "")
         if not batch["output"] and (state in _UNFINISHED or state.startswith("unknown")):
@@ -108,7 +108,7 @@ class Smoke:
         return str(batch["output"]) or answer_of("batch job", batch["said"] or "no output")
 
     def must_have_sent(self) -> None:
-        """Raises where no job was sent at all: NodeBusy when all nodes were at work, UndeterminedError for any other reason."""
+        """Raise where no job was sent: NodeBusy if all nodes run jobs, UndeterminedError for any other reason."""
         if self.jobs:
             return
         if self.states and all(map(at_work, self.states.values())):
@@ -116,7 +116,7 @@ class Smoke:
         raise UndeterminedError("no node was idle")
 
     def task(self, name: str, node: str) -> Task | None:
-        """What that job said from the node; None when it did not get there."""
+        """Return the result of the job's task on the node; None where the task did not start there."""
         return next((task for task in self.job(name, node).tasks if task.node == node), None)
 
 
@@ -125,7 +125,7 @@ _UNFINISHED: Final = frozenset({"PENDING", "RUNNING", "COMPLETING", "CONFIGURING
 
 
 def at_work(state: str) -> bool:
-    """Whether a healthy node runs somebody's jobs, by sinfo's long state: a suffix, or a second word for the state, means trouble.
+    """Return whether a healthy node runs jobs, by sinfo's long state. A suffix, or a second word for the state, indicates a fault.
 
     >>> at_work("mixed none"), at_work("allocated* Not responding"), at_work("draining leaving")
     (True, False, False)
@@ -136,11 +136,11 @@ def at_work(state: str) -> bool:
 _AT_WORK: Final = frozenset(
     {"allocated", "mixed", "completing", "planned", "mixed-", "allocated+", "mixed+", "reserved", "maint", "blocked"}
 )
-"""States of `man sinfo`, NODE STATE CODES; `-` is planned for a job, `+` completes one. A reservation keeps other jobs away."""
+"""States of `man sinfo`, NODE STATE CODES; `-` is planned for a job, `+` is completing one. A reservation excludes other jobs."""
 
 
 def parse_smoke(text: str) -> Smoke:
-    """The JSON document that the run prints last."""
+    """Return the results from the JSON document that the run prints last."""
     data = json.loads(text.strip().splitlines()[-1])
     jobs = tuple(_job(job) for job in data["jobs"])
     return Smoke(data["states"], jobs, data["batch"], data["accounts"], data["folder"], data["records"])
@@ -152,22 +152,22 @@ def _job(data: Mapping[str, Any]) -> Job:
 
 
 def decisive(said: str) -> str:
-    """What srun said, without its running commentary: the first two errors.
+    """Return the first two errors of srun, without its progress messages.
 
     >>> decisive("srun: job 7 queued and waiting for resources\\nsrun: error: Unable to create step")
     'error: Unable to create step'
     """
     lines = [line.removeprefix("srun: ") for line in said.splitlines()]
-    told = [line for line in lines if line.strip() and not line.startswith(_COMMENTARY) and not line.endswith("waiting for resources")]
-    errors = [line for line in told if "error" in line.lower()]
-    return "; ".join((errors or told)[:2])
+    messages = [line for line in lines if line.strip() and not line.startswith(_COMMENTARY) and not line.endswith("waiting for resources")]
+    errors = [line for line in messages if "error" in line.lower()]
+    return "; ".join((errors or messages)[:2])
 
 
 _COMMENTARY: Final = ("job ", "interrupt ", "forcing ", "StepId=", "sending ")
 
 
 def parse_task(data: Mapping[str, Any]) -> Task:
-    """What a task printed of itself."""
+    """Return the result that a task printed."""
     visible = data["visible"]
     return Task(
         data["job"],
@@ -186,7 +186,7 @@ def parse_task(data: Mapping[str, Any]) -> Task:
 
 
 def gpus_to_ask(counts: Iterable[int]) -> tuple[int, int]:
-    """How many GPUs two concurrent jobs ask on every node: three of eight each, or what a smaller one has; 0 where there is none left.
+    """Return the number of GPUs that each of two concurrent jobs requests on every node: 3 and 3 of 8; 0 where no GPU is left.
 
     >>> gpus_to_ask([8, 8]), gpus_to_ask([4]), gpus_to_ask([1]), gpus_to_ask([0])
     ((3, 3), (1, 1), (1, 0), (0, 0))
@@ -197,19 +197,19 @@ def gpus_to_ask(counts: Iterable[int]) -> tuple[int, int]:
 
 
 class Sender(Protocol):
-    """Where jobs are sent from."""
+    """The node that submits the jobs, with the plan."""
 
     @property
     def node(self) -> Mapping[str, Any]:
-        """The node's record."""
+        """Return the record of the node."""
 
     @property
     def declared(self) -> Inventory:
-        """The plan."""
+        """Return the plan."""
 
 
 def parts(place: Sender) -> list[dict[str, Any]]:
-    """The plan's compute nodes, each in one partition, those with whole GPUs apart from those without."""
+    """Return the planned compute nodes, each in one partition. Nodes with whole GPUs are separate from those without."""
     scheduler = place.declared.cluster["scheduler"]
     inside = {node["name"]: 0 if node.get("gres") else node["gpus"] for node in scheduler["nodes"] if node["name"] in place.declared.nodes}
     found: list[dict[str, Any]] = []
@@ -224,27 +224,27 @@ def parts(place: Sender) -> list[dict[str, Any]]:
 
 
 def runner(place: Sender) -> str | None:
-    """The user of the plan in whose name jobs run; None where the plan has none and root must do."""
+    """Return the user of the plan that runs the jobs; None where the plan has none, so that root runs them."""
     users = place.declared.cluster.get("users") or ()
     return users[0]["name"] if users else None
 
 
 def shared(place: Sender) -> Mapping[str, Any] | None:
-    """A shared file system that all compute nodes and the submitting one have, and to which users may write."""
+    """Return a shared file system that all compute nodes and the submitting node mount, and to which users may write."""
     needed = {name for part in parts(place) for name in part["nodes"]} | {place.node["name"]}
     everywhere = (one for one in place.declared.cluster.get("storage") or () if needed <= set(one["clients"]))
     return next((one for one in everywhere if int(one["mode"], 8) & 0o002), None)
 
 
 def writing(storage: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Where and how nodes write together. NFS keeps all of what several write into one page only where each locks its part (nfs(5))."""
+    """Return where and how nodes write concurrently. NFS keeps concurrent writes to a page only if each writer locks its part (nfs(5))."""
     locks = storage is not None and storage["kind"] == "nfs"
     return {"storage": storage["mount"] if storage else None, "records": LOCKED_RECORDS if locks else RECORDS, "locks": locks}
 
 
 def as_user(place: Place, request: Mapping[str, Any]) -> str:
-    """The command that runs the node's side of the smoke run as the plan's user."""
-    from rackwright.remote.command import python_command  # Compute nodes have this file, and no programs to send.
+    """Return the command that runs the node's part of the smoke run as the plan's user."""
+    from rackwright.remote.command import python_command  # compute nodes have this file, and no programs to send
 
     user = runner(place)
     change = f"runuser -u {user} -- " if user else ""
@@ -257,8 +257,8 @@ def _command(place: Place) -> str:
     if place.node["name"] != submitter(place):
         return "true"
     saving = place.declared.cluster["scheduler"].get("power_saving") or {}
-    answering = {name for part in parts(place) for name in part["nodes"] if place.speaks(name)}
-    reduced = [{**part, "nodes": [name for name in part["nodes"] if name in answering]} for part in parts(place)]
+    responding = {name for part in parts(place) for name in part["nodes"] if place.speaks(name)}
+    reduced = [{**part, "nodes": [name for name in part["nodes"] if name in responding]} for part in parts(place)]
     request = {
         "parts": [part for part in reduced if part["nodes"]],
         **writing(shared(place)),
@@ -272,7 +272,7 @@ def _command(place: Place) -> str:
 
 
 def submitter(place: Place) -> str:
-    """The node from which the smoke run is submitted."""
+    """Return the node that submits the smoke run."""
     return place.declared.members("@submit")[0]
 
 
@@ -281,27 +281,27 @@ SMOKE = Probe("smoke", on="@submit", command=_command, parse=parse_smoke, timeou
 
 @dataclass(frozen=True)
 class Seen:
-    """What a node sees of what the jobs wrote."""
+    """Files of the jobs, as a node reads them."""
 
     files: Mapping[str, str]
-    """First line by name of the file that each node wrote."""
+    """First line of the file of each node, by name."""
     lines: tuple[str, ...]
-    """The file that all wrote together."""
+    """Content of the common file."""
 
 
 def parse_seen(text: str) -> Seen:
-    """Lines `file name: content`, then `==`, then the common file."""
+    """Return the files from lines `file name: content`, then `==`, then the common file."""
     files, mark, together = text.partition("==\n")
     if not mark:
         raise ValueError("no common file")
     return Seen(dict(line.split(": ", 1) for line in files.splitlines()), tuple(together.splitlines()))
 
 
-def _look(place: Place) -> str:
+def _files_command(place: Place) -> str:
     folder = place.before(SMOKE, submitter(place)).folder
     if not folder:
         raise UndeterminedError("no job ran that could have written anything")
     return f'cd {shlex.quote(folder)} && for f in from-*; do echo "$f: $(cat $f)"; done && echo == && cat together'
 
 
-SEEN = Probe("smoke-seen", on="storage_client", command=_look, parse=parse_seen, timeout=15, stage=Stage.AFTER_JOBS)
+SEEN = Probe("smoke-seen", on="storage_client", command=_files_command, parse=parse_seen, timeout=15, stage=Stage.AFTER_JOBS)

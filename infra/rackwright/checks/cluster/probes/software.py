@@ -1,4 +1,4 @@
-"""What real GPUs run on: kernel modules, Fabric Manager, CUDA, NCCL and DCGM, as each of them says of itself."""
+"""Probes of the software of real GPUs: kernel modules, Fabric Manager, CUDA, NCCL and DCGM."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from rackwright.checks.cluster.probes.nvidia_smi import ENDS, GpuList, read_long
 
 @dataclass(frozen=True)
 class KernelDriver:
-    """The driver that is loaded."""
+    """The loaded driver."""
 
     modules: str
-    """open or proprietary."""
+    """`open` or `proprietary`."""
     version: str
 
 
 def parse_driver(text: str) -> KernelDriver:
-    """The first line of /proc/driver/nvidia/version.
+    """Return the driver from the first line of /proc/driver/nvidia/version.
 
     >>> parse_driver("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.173.02  Release Build")
     KernelDriver(modules='open', version='580.173.02')
@@ -36,7 +36,7 @@ KERNEL_DRIVER = Probe("driver-modules", on="gpu_software", command="cat /proc/dr
 
 
 def parse_loaded(text: str) -> frozenset[str]:
-    """Names out of /proc/modules; no kernel of ours has none."""
+    """Return the names of /proc/modules, which is never empty on a supported kernel."""
     names = frozenset(line.split()[0] for line in text.splitlines() if line.split()[1].isdigit())
     if not names:
         raise ValueError("no module is loaded")
@@ -48,19 +48,19 @@ LOADED = Probe("kernel-modules", on="gpu_software", command="cat /proc/modules",
 
 @dataclass(frozen=True)
 class Fabric:
-    """The NVLink fabric as one GPU reports it. None where the GPU reports no such value, as GPUs before Hopper do."""
+    """The NVLink fabric as one GPU reports it. None where the GPU reports no value, as GPUs before Hopper."""
 
     label: str
     state: str | Unread | None
     """Completed, In Progress, Not Started, Not Supported."""
     status: str | Unread | None
-    """Success, or the error of a registration that is completed."""
+    """Success, or the error of a completed registration."""
     health: Mapping[str, str | Unread]
-    """Rows of the section Health that are not in order, by name; empty also where the driver reports none."""
+    """Unhealthy rows of the section Health, by name; empty also where the driver has no such section."""
 
 
 def parse_fabric(text: str) -> GpuList[Fabric]:
-    """Return state, status and health of each GPU's NVLink fabric, out of `nvidia-smi -q`. Raise ValueError where it tells of no GPU."""
+    """Return state, status and health of each GPU's NVLink fabric from `nvidia-smi -q`. Raise ValueError where it lists no GPU."""
     return read_long(text, _fabric)
 
 
@@ -72,7 +72,7 @@ FABRIC = Probe("nvlink-fabric", on="nvswitch", command="nvidia-smi -q 2>&1", par
 
 
 def parse_fabric_manager(text: str) -> str:
-    """The version in a line like `Fabric Manager version is : 580.173.02`."""
+    """Return the version of a line such as `Fabric Manager version is : 580.173.02`."""
     found = re.search(r"version is : ([0-9]+(?:\.[0-9]+)+)\s*$", text, re.MULTILINE)
     if found is None:
         raise ValueError("no version in the output")
@@ -83,7 +83,7 @@ FABRIC_MANAGER = Probe("nvlink-manager", on="nvswitch", command="nv-fabricmanage
 
 
 def parse_cuda(text: str) -> str:
-    """The release in what `nvcc --version` says.
+    """Return the release from `nvcc --version`.
 
     >>> parse_cuda("Cuda compilation tools, release 13.0, V13.0.88")
     '13.0'
@@ -98,9 +98,9 @@ CUDA = Probe("cuda", on="gpu_software", command=". /etc/profile; PATH=$PATH:/usr
 
 
 def parse_nccl(text: str) -> tuple[str, ...]:
-    """Versions of the NCCL libraries that the linker finds, the first one first: real paths that end in `libnccl.so.2.28.9`.
+    """Return the versions of the NCCL libraries that the linker finds, in its order, from real paths that end in `libnccl.so.2.28.9`.
 
-    The first line is the one of `ldconfig -p` that counts the libraries.
+    The first line is the one of `ldconfig -p` with the number of libraries.
     """
     counted, *lines = text.splitlines() or [""]
     if not re.match(r"[1-9]\d* ", counted):
@@ -121,12 +121,12 @@ NCCL = Probe(
 
 
 def parse_settings(text: str) -> Mapping[str, str]:
-    """Lines of /etc/nccl.conf, and before them one that says whether it could be looked at."""
+    """Return the settings of /etc/nccl.conf. A line before them reports whether the file could be read."""
     first, *lines = text.splitlines()
     if first != "looked":
         raise ValueError("the file could not be read")
-    said = [line.strip() for line in lines if line.strip() and not line.strip().startswith("#")]
-    return dict(line.split("=", 1) for line in said)
+    settings = [line.strip() for line in lines if line.strip() and not line.strip().startswith("#")]
+    return dict(line.split("=", 1) for line in settings)
 
 
 NCCL_SETTINGS = Probe(
@@ -138,7 +138,7 @@ NCCL_SETTINGS = Probe(
 
 
 def parse_health(text: str) -> str:
-    """The overall health in the table that `dcgmi health --check` prints."""
+    """Return the overall health from the table of `dcgmi health --check`."""
     found = re.search(r"^\| *Overall Health *\| *(\S.*?) *\|$", text, re.MULTILINE)
     if found is None:
         raise ValueError("no GPU health in the output")

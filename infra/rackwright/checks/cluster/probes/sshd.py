@@ -1,4 +1,4 @@
-"""The ssh server of a node: its settings on disk, what the running one offers, and its host keys."""
+"""Probes of a node's ssh server: its settings on disk, the authentication methods of the running server, and its host keys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rackwright.checks.cluster.harness.probe import Place, Probe, scaled
 
 
 def parse_settings(text: str) -> dict[str, str]:
-    """`sshd -T`: one setting a line, names in lower case; of those that come more than once, the values together."""
+    """Return settings by name from `sshd -T`: one setting per line, names in lower case. Values of a repeated setting are joined."""
     settings: dict[str, str] = {}
     for line in text.splitlines():
         name, _, value = line.strip().partition(" ")
@@ -22,7 +22,7 @@ SETTINGS = Probe("sshd-settings", on="nodes", command="sshd -T", parse=parse_set
 
 
 def parse_offer(text: str) -> tuple[str, ...]:
-    """Ways to log in from ssh's refusal, `root@127.0.0.1: Permission denied (publickey,password).`
+    """Return the authentication methods in ssh's error `root@127.0.0.1: Permission denied (publickey,password).`
 
     >>> parse_offer("nobody@127.0.0.1: Permission denied (publickey,password).")
     ('password', 'publickey')
@@ -33,8 +33,8 @@ def parse_offer(text: str) -> tuple[str, ...]:
     raise ValueError("sshd did not list its authentication methods")
 
 
-def _knock(place: Place) -> str:
-    """Ask the node's own server without showing a key, at its own address: from the cluster's network that is no offence."""
+def _offer_command(place: Place) -> str:
+    """Return a command that connects without a key to the node's own address. sshd imposes no penalty on the cluster's network."""
     options = (
         "BatchMode=yes",
         "PreferredAuthentications=none",
@@ -49,7 +49,7 @@ def _knock(place: Place) -> str:
 OFFER = Probe(
     "sshd-offer",
     on="nodes",
-    command=_knock,
+    command=_offer_command,
     parse=parse_offer,
     statuses=frozenset({255}),
 )
@@ -62,18 +62,18 @@ class HostKeys:
     public: dict[str, str]
     """Base64 of the public key by type."""
     exposed: tuple[str, ...]
-    """Private key files that others than their owner may read, with their mode."""
+    """Private key files that users other than the owner may read, with their mode."""
 
 
 def parse_host_keys(text: str) -> HostKeys:
-    """Lines `public TYPE KEY` and `private PATH MODE OWNER`."""
+    """Return the host keys from lines `public TYPE KEY` and `private PATH MODE OWNER`."""
     public: dict[str, str] = {}
     exposed: list[str] = []
     privates = 0
     for line in text.splitlines():
         what, *rest = line.split()
         if what == "public":
-            public |= {rest[0]: rest[1]} if rest else {}  # ssh-keygen reads no key that others may read, too
+            public |= {rest[0]: rest[1]} if rest else {}  # ssh-keygen refuses a private key that others may read
         else:
             path, mode, owner = rest
             privates += 1
@@ -87,7 +87,7 @@ def parse_host_keys(text: str) -> HostKeys:
 HOST_KEYS = Probe(
     "host-keys",
     on="nodes",
-    # The private file is the key; what lies beside it as .pub may be anything.
+    # The key is derived from the private file. The .pub file beside it may differ.
     command="command -v ssh-keygen >/dev/null || exit 127; "
     "cd /etc/ssh; for k in ssh_host_*_key; do echo public $(ssh-keygen -y -f $k 2>/dev/null); stat -c 'private %n %a %U' $k; done",
     parse=parse_host_keys,
@@ -95,7 +95,7 @@ HOST_KEYS = Probe(
 
 
 def parse_known_hosts(text: str) -> dict[str, dict[str, str]]:
-    """Base64 keys by type by host name, from a known_hosts file of this machine."""
+    """Return base64 keys by type by host name, from a known_hosts file of this machine."""
     pinned: dict[str, dict[str, str]] = {}
     for line in text.splitlines():
         words = line.split()

@@ -1,4 +1,4 @@
-"""Shared file systems as a node has them mounted."""
+"""Probes of shared file systems: mounts, exports and the NFS server of a node."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ TYPES: Final = {"moosefs": ("fuse.mfs", "fuse"), "nfs": ("nfs4",), "fsx-lustre":
 """Types in the kernel's mount table by kind of storage."""
 
 OPTIONS: Final = ("rw", "nosuid", "nodev")
-"""Of every mount."""
+"""Options of every mount."""
 EXPORTED: Final = ("rw", "sync", "no_subtree_check", "root_squash")
-"""Options of every export (exports(5)); exportfs also shows those that hold unasked."""
+"""Options of every export (exports(5)). exportfs also prints default options."""
 
 
 @dataclass(frozen=True)
@@ -27,20 +27,20 @@ class Mount:
 
     point: str
     device: str
-    """Number of the file system, as major:minor."""
+    """Device number of the file system, as major:minor."""
     root: str
-    """Which folder of the file system is mounted."""
+    """Folder of the file system that is mounted."""
     type: str
     source: str
     options: frozenset[str]
 
     @property
     def effective(self) -> frozenset[str]:
-        """The options as they act: one `ro`, of the mount or of the file system below it, makes it read-only."""
+        """Return the effective options: one `ro`, of the mount or of its file system, makes the mount read-only."""
         return self.options - {"rw"} if "ro" in self.options else self.options
 
     def holds(self, one: SimpleNamespace) -> bool:
-        """Whether it is the plan's storage: of its kind, and from its server, where it has one of ours."""
+        """Return whether the mount is the planned storage: of its kind, and from its server where the cluster has one."""
         return self.type in TYPES.get(one.kind, ()) and self._is_from(one)
 
     def _is_from(self, one: SimpleNamespace) -> bool:
@@ -50,7 +50,7 @@ class Mount:
 
 
 def parse_mounts(text: str) -> Lines[Mount]:
-    """/proc/self/mountinfo by mount point; where several lie on one another, the last is seen. The source may be empty."""
+    """Return mounts of /proc/self/mountinfo by mount point. Of stacked mounts, the last one is visible. The source may be empty."""
     found = read_each_line(text, _mount)
     if "/" not in found:
         raise ValueError("no root file system")
@@ -70,7 +70,7 @@ def _mount(line: str) -> tuple[str, Mount]:
 
 
 def _unescape(text: str) -> str:
-    r"""The kernel writes space, tab, newline, backslash and # as octal.
+    r"""Return a text without the octal escapes of the kernel for space, tab, newline, backslash and #.
 
     >>> _unescape(r"mfs\043storage0")
     'mfs#storage0'
@@ -81,14 +81,14 @@ def _unescape(text: str) -> str:
 
 
 def is_there(mounts: Mapping[str, Mount], one: SimpleNamespace, node: str) -> bool:
-    """Whether a node has the plan's storage where it belongs; its server has the folder itself."""
+    """Return whether a node has the planned storage at its mount point. Its server has the folder itself."""
     if exported_by(one, node):
         return shows(mounts, one.mount, one.folder)
     return one.mount in mounts and mounts[one.mount].holds(one)
 
 
 def options_of(one: SimpleNamespace, node: str) -> set[str]:
-    """Options a node's mount has to have, as the kernel spells them."""
+    """Return the options that a node's mount must have, in the kernel's notation."""
     if one.kind != "nfs":
         return set(OPTIONS)
     if exported_by(one, node):
@@ -97,12 +97,12 @@ def options_of(one: SimpleNamespace, node: str) -> set[str]:
 
 
 def exported_by(one: SimpleNamespace, node: str) -> bool:
-    """Whether the node serves it over NFS."""
+    """Return whether the node exports the storage over NFS."""
     return one.kind == "nfs" and node in one.servers
 
 
 def shows(mounts: Mapping[str, Mount], point: str, folder: str) -> bool:
-    """Whether what is mounted at a point is that folder of this node, by whatever path it was mounted."""
+    """Return whether the mount at a point is that folder of this node, by whatever path it was mounted."""
     above = max(
         (mount for mount in mounts.values() if PurePosixPath(folder).is_relative_to(mount.point)), key=lambda mount: len(mount.point)
     )
@@ -116,7 +116,7 @@ MOUNTS = Probe("mounts", on="storage_client", command="cat /proc/self/mountinfo"
 
 @dataclass(frozen=True)
 class Root:
-    """The top folder of a mounted file system, and the file system's size."""
+    """The root folder of a mounted file system, and the size of the file system."""
 
     path: str
     owner: str
@@ -125,7 +125,7 @@ class Root:
 
 
 def parse_roots(text: str) -> Lines[Root]:
-    """Lines `path|owner:group|mode|blocks|block size`."""
+    """Return root folders by path from lines `path|owner:group|mode|blocks|block size`."""
     found = read_each_line(text, _root)
     if not found:
         raise ValueError("no top folder is listed")
@@ -140,7 +140,7 @@ def _root(line: str) -> tuple[str, Root]:
 
 
 def mounts_of(place: Place) -> list[str]:
-    """Where the node's shared file systems belong."""
+    """Return the mount points of the node's shared file systems."""
     return [one["mount"] for one in place.declared.cluster["storage"] if place.node["name"] in one["clients"]]
 
 
@@ -155,7 +155,7 @@ ANSWERS: Final = "answers"
 
 
 def parse_answering(text: str) -> Lines[str | Unread]:
-    """Lines `path|answers`, or what was said instead: a client that has died, a handle that is stale. Unread for a time-out.
+    """Return the state by path from lines `path|answers`, or with the error: an exited client, a stale handle. Unread for a time-out.
 
     >>> parse_answering("/home|stat: cannot read file system information for '/home': Transport endpoint is not connected\\n")
     {'/home': 'Transport endpoint is not connected'}
@@ -167,32 +167,32 @@ def parse_answering(text: str) -> Lines[str | Unread]:
 
 
 def _answer(line: str) -> tuple[str, str | Unread]:
-    path, said = line.split("|", 1)
-    if not path.startswith("/") or not said.strip():
+    path, response = line.split("|", 1)
+    if not path.startswith("/") or not response.strip():
         raise ValueError("no mount point")
-    return path, answer_of(path, said.rpartition(": ")[2].strip())
+    return path, answer_of(path, response.rpartition(": ")[2].strip())
 
 
-def _answering(place: Place) -> str:
-    asked = f"s=$(timeout -k 1 {scaled(5)} stat -f -c %T $m 2>&1); r=$?"
-    told = (
+def _statfs_command(place: Place) -> str:
+    query = f"s=$(timeout -k 1 {scaled(5)} stat -f -c %T $m 2>&1); r=$?"
+    report = (
         f'case "$r|$s" in "0|") echo "stat prints nothing" >&2; exit 3;; "0|"*) s={ANSWERS};; '
         f'124*|137*) s="no answer within {scaled(5)} s";; 126*|127*) echo "$s" >&2; exit $r;; esac'
     )
-    return f'for m in {" ".join(mounts_of(place))}; do {asked}; {told}; echo "$m|$s"; done'
+    return f'for m in {" ".join(mounts_of(place))}; do {query}; {report}; echo "$m|$s"; done'
 
 
-ANSWERING = Probe("storage-answering", on="storage_client", command=_answering, parse=parse_answering)
+ANSWERING = Probe("storage-answering", on="storage_client", command=_statfs_command, parse=parse_answering)
 
 
 @dataclass(frozen=True)
 class NfsServer:
-    """What the kernel's NFS server does: threads at work and versions it speaks."""
+    """The kernel's NFS server: number of threads and supported versions."""
 
     threads: int | Unread
     versions: frozenset[str] | Unread
     exports: Mapping[str, Mapping[str, frozenset[str]]]
-    """For each folder, by client, the options it is exported with."""
+    """Options of each export, by folder and client."""
     unread: tuple[str, ...] = ()
     """Lines of exports that were not read."""
 
@@ -201,13 +201,13 @@ _NOTHING: Final = "nothing"
 
 
 def parse_nfs_server(text: str) -> NfsServer:
-    """/proc/fs/nfsd/threads, /proc/fs/nfsd/versions and `exportfs -s`; one word where nothing is to be served."""
+    """Return the server from /proc/fs/nfsd/threads, /proc/fs/nfsd/versions and `exportfs -s`; one word where the node exports nothing."""
     if text.strip() == _NOTHING:
         return NfsServer(0, frozenset(), {})
     whole, partial = whole_lines(text)
-    told = [*whole, *(partial if len(whole) < 2 else ())]
-    second = next((number for number, line in enumerate(told) if number and re.match(r"[+-]\d", line)), 1)
-    threads, versions, *lines = told[second - 1 :]
+    rows = [*whole, *(partial if len(whole) < 2 else ())]
+    second = next((number for number, line in enumerate(rows) if number and re.match(r"[+-]\d", line)), 1)
+    threads, versions, *lines = rows[second - 1 :]
     spoken = {word[1:] for word in versions.split() if word.startswith("+")} - {"4"}
     row = Row("NFS server", {"threads": threads, "versions": versions}, f"{threads} {versions}")
     sure = re.fullmatch(r"([+-]\d(\.\d)? ?)+", versions.strip()) and versions not in partial
@@ -225,16 +225,16 @@ def parse_nfs_server(text: str) -> NfsServer:
 
 
 def _exports(lines: list[str]) -> Iterator[tuple[str, str, frozenset[str]] | str]:
-    """Lines `folder client(option,…)`; spaces in names are octal. A line of another form is yielded as it is."""
+    """Yield exports of lines `folder client(option,…)`; spaces in names are octal. A line of another form is yielded unchanged."""
     for line in lines:
         found = re.fullmatch(r"\s*(/\S*)\s+([^\s()]+)\(([^\s()]+)\)\s*", line)
         yield (_unescape(found[1]), found[2], frozenset(found[3].split(","))) if found else line
 
 
-def _serving(place: Place) -> str:
+def _server_command(place: Place) -> str:
     if any(exported_by(SimpleNamespace(**one), place.node["name"]) for one in place.declared.cluster["storage"]):
         return "cat /proc/fs/nfsd/threads /proc/fs/nfsd/versions && exportfs -s"
     return f"echo {_NOTHING}"
 
 
-NFS_SERVER = Probe("nfs-server", on="role_storage", command=_serving, parse=parse_nfs_server)
+NFS_SERVER = Probe("nfs-server", on="role_storage", command=_server_command, parse=parse_nfs_server)

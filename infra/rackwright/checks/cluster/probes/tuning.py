@@ -1,4 +1,4 @@
-"""Huge pages, limits of services and the profile that tuned keeps."""
+"""Probes of huge pages, limits of services, kernel settings, and the active profile of tuned."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _SIZES = {"2048": "2MiB", "1048576": "1GiB"}
 
 @dataclass(frozen=True)
 class Pages:
-    """Huge pages set aside by size, and when ordinary memory gets them by itself."""
+    """Reserved huge pages by size, and the mode of transparent huge pages."""
 
     reserved: Mapping[str, int]
     transparent: str
 
 
 def parse_pages(text: str) -> Pages:
-    """`hugepages-<KiB>kB <number>` lines, then the choices of transparent huge pages with brackets around the one in force.
+    """Return huge pages from lines `hugepages-<KiB>kB <number>`, then the modes of transparent huge pages, the active one in brackets.
 
     >>> parse_pages("hugepages-2048kB 12\\nalways [madvise] never")
     Pages(reserved={'2MiB': 12}, transparent='madvise')
@@ -42,7 +42,7 @@ PAGES = Probe(
 
 
 def parse_profile(text: str) -> str:
-    """What `tuned-adm active` names.
+    """Return the profile that `tuned-adm active` names.
 
     >>> parse_profile("Current active profile: rackwright")
     'rackwright'
@@ -57,11 +57,11 @@ PROFILE = Probe("tuned-profile", on="with_tuning", command="tuned-adm active", p
 
 
 _NONE: Final = "none"
-"""What is printed where the plan sets nothing."""
+"""Output where the plan sets nothing."""
 
 
 def parse_settings(text: str) -> dict[str, str]:
-    """`name = value` lines of sysctl; values of several words with one blank between them.
+    """Return settings from lines `name = value` of sysctl. Several values are separated by one blank.
 
     >>> parse_settings("net.ipv4.tcp_rmem = 4096\\t131072\\t6291456")
     {'net.ipv4.tcp_rmem': '4096 131072 6291456'}
@@ -83,7 +83,7 @@ SETTINGS = Probe("kernel-settings", on="with_tuning", command=_settings, parse=p
 
 
 def parse_limits(text: str) -> dict[str, str]:
-    """`DefaultLimit<NAME>=<value>` lines of systemd, hard limits, in bytes where they count memory.
+    """Return hard limits from lines `DefaultLimit<NAME>=<value>` of systemd, those of memory in bytes.
 
     >>> parse_limits("DefaultLimitMEMLOCK=infinity\\nDefaultLimitNOFILE=1048576")
     {'memlock': 'unlimited', 'nofile': '1048576'}
@@ -91,8 +91,8 @@ def parse_limits(text: str) -> dict[str, str]:
     rows = [line.partition("=") for line in text.split()]
     if not rows or not all(name.startswith("DefaultLimit") and value for name, _, value in rows):
         raise ValueError("no limits")
-    said = {name.removeprefix("DefaultLimit").lower(): value for name, _, value in rows}
-    return {name: "unlimited" if value == "infinity" else value for name, value in said.items()}
+    limits = {name.removeprefix("DefaultLimit").lower(): value for name, _, value in rows}
+    return {name: "unlimited" if value == "infinity" else value for name, value in limits.items()}
 
 
 LIMITS = Probe(

@@ -1,4 +1,4 @@
-"""systemd units that the plan needs on a node, all asked in one call."""
+"""Probe of the systemd units that a node needs, all in one call."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ KUBELET: Final = "kubelet.service"
 CONTAINERD: Final = "containerd.service"
 KEEPALIVED: Final = "keepalived.service"
 SSH_SERVERS: Final = ("ssh.service", "sshd.service")
-"""Names of sshd's unit on Debian and on Rocky Linux; on Debian the second may be an alias."""
+"""Names of sshd's unit on Debian and on Rocky Linux. On Debian the second may be an alias."""
 
 
 def servers_of(storage: Mapping[str, Any], node: str) -> tuple[str, ...]:
-    """Units that serve a storage on a node: the first server of MooseFS holds the metadata, and all hold data."""
+    """Return the units that serve a storage on a node. The first server of MooseFS holds the metadata, and all hold data."""
     if node not in storage["servers"]:
         return ()
     if storage["kind"] == "nfs":
@@ -37,20 +37,20 @@ BY_SIGNAL: Final = "suspended by a signal"
 BY_DEBUGGER: Final = "suspended by a debugger"
 FROZEN: Final = "frozen"
 SUSPENDED: Final = frozenset({BY_SIGNAL, BY_DEBUGGER, FROZEN})
-"""States of a unit whose processes exist and do not run: proc(5), /proc/pid/stat, T and t; systemctl(1), freeze."""
+"""States of a unit whose processes exist but are suspended: proc(5), /proc/pid/stat, T and t; systemctl(1), freeze."""
 
 
 @dataclass(frozen=True)
 class Unit:
-    """What systemd knows of one unit."""
+    """State of one unit in systemd."""
 
     state: str | Unread
-    """`active`, `failed`, `inactive`, `not-found` where there is no such unit, or one of SUSPENDED, which systemd shows as active."""
+    """`active`, `failed`, `inactive`, `not-found` where there is no such unit, or one of SUSPENDED, which systemd reports as active."""
     enabled: bool | Unread
 
     @property
     def described(self) -> str:
-        """In words."""
+        """Return the text of a result."""
         return f"{self.state}, {'starts' if self.enabled else 'does not start'} with the node"
 
 
@@ -58,17 +58,17 @@ _ENABLED: Final = ("enabled", "enabled-runtime", "static", "indirect", "alias")
 
 
 def parse_units(text: str) -> Lines[Unit]:
-    """Blocks of `systemctl show`, parted by empty lines, in any order of keys."""
+    """Return units by name from blocks of `systemctl show`, separated by empty lines, with keys in any order."""
     units: dict[str, Unit] = {}
     unread: list[str] = []
     plain = text.replace("\r\n", "\n")
     if is_cut(plain) and "\n" in plain:
-        plain = plain[: plain.rindex("\n")]  # the last line may be a part of one
+        plain = plain[: plain.rindex("\n")]  # the last line may be truncated
     for block in re.split(r"\n\s*\n", plain.strip()):
         pairs = [line.split("=", 1) for line in block.splitlines() if "=" in line]
         values = dict(pairs)
         if any(values[key] != value for key, value in pairs):
-            unread.append(block)  # two units, or one that is told differently
+            unread.append(block)  # properties of two units, or of one unit twice with different values
         elif re.fullmatch(r"[\w@.\\:-]+\.[a-z]+", values.get("Id", "")):
             units[values["Id"]] = _unit(Row(values["Id"], values, block.replace("\n", " ")))
         else:
@@ -80,16 +80,16 @@ def parse_units(text: str) -> Lines[Unit]:
 
 def _unit(row: Row) -> Unit:
     load, state = row.read("LoadState", _word), row.read("ActiveState", _word)
-    said = row.cells.get("UnitFileState")  # empty for a unit that is not there
+    file_state = row.cells.get("UnitFileState")  # empty for a unit that does not exist
     enabled: bool | Unread = row.unread("UnitFileState")
-    if said is not None and re.fullmatch(r"[a-z-]*", said):
-        enabled = said in _ENABLED
+    if file_state is not None and re.fullmatch(r"[a-z-]*", file_state):
+        enabled = file_state in _ENABLED
     state = _suspension(row.cells) or state
     return Unit("not-found" if load == "not-found" else state, enabled) if isinstance(load, str) else Unit(load, enabled)
 
 
 def _suspension(cells: Mapping[str, str]) -> str:
-    """Return why the processes of a unit do not run; empty where they do, or where systemd has no freezer (before version 246)."""
+    """Return why the processes of a unit are suspended; empty where they run, or where systemd has no freezer (before version 246)."""
     if cells.get("FreezerState") == "frozen":
         return FROZEN
     return {"T": BY_SIGNAL, "t": BY_DEBUGGER}.get(cells.get("ProcessState", ""), "")
@@ -102,7 +102,7 @@ def _word(cell: str) -> str:
 
 
 def units_of(place: Place) -> list[str]:
-    """Units that a node needs for its roles."""
+    """Return the units that a node needs for its roles."""
     node, members = place.node, place.declared.groups
     name = node["name"]
     by_group = {
