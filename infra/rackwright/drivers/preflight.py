@@ -27,7 +27,7 @@ from rackwright.drivers.ssh_login import (
 
 _AT_ONCE: Final = 32
 """Number of machines inspected in parallel, each in a thread. Chosen: threads wait for the network; a jump host limits them more
-(`ssh_client._AT_ONCE`)."""
+(`ssh_login._AT_ONCE`)."""
 
 
 @dataclass(frozen=True)

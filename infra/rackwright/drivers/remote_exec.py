@@ -15,7 +15,10 @@ from rackwright.remote.command import encode_request, python_command
 _LONGEST: Final = 40.0
 """Time limit per node, in seconds. A node reads files of some megabytes and queries its package manager."""
 _AT_ONCE: Final = 32
-"""Number of parallel nodes. Chosen: half of the attempts to connect (`ssh._AT_ONCE`), because each result is parsed here. Not measured."""
+"""Number of parallel nodes.
+
+Chosen: half of the attempts to connect (`ssh_connections._AT_ONCE`), because each result is parsed here. Not measured.
+"""
 
 
 async def run_on_nodes(
