@@ -1,6 +1,6 @@
-"""Run on the node, imported by job_submission: Jobs of Kubernetes, in the name of the user whose kubeconfig lies in his home.
+"""Run on the node, imported by job_submission: Jobs of Kubernetes, submitted as the user whose kubeconfig is in his home.
 
-Every Job has a deadline and a time to live, so that nothing stays of a run that was killed together with this.
+Every Job has a deadline and a time to live, so that nothing remains of a run that was killed together with this program.
 Python 3.9, standard library only.
 """
 
@@ -19,15 +19,15 @@ from rackwright.remote.programs.kubernetes_client import Api, Refused
 Object = dict[str, Any]
 
 RUN = "rackwright-accept"
-"""The label of whatever belongs to a run."""
+"""The label of all objects of a run."""
 LOOK_EVERY = 0.3
 PLACED = 20
-"""Seconds that the scheduler may find no node for a pod: a device that has just come back is not yet with it."""
+"""Seconds for which the scheduler may find no node for a pod: it may not know yet of a device that was just released."""
 MOUNTED = 40
-"""Seconds that a volume may fail to be mounted. A kubelet may ask for a claim before the API knows that one of its pods has it, and asks
-again after 10 to 15 s (backOffPeriod, pkg/kubelet/kubelet.go; its jitter, pod_workers.go)."""
+"""Seconds for which a volume may fail to mount. A kubelet may request a claim before the API knows that one of its pods has it, and retries
+after 10 to 15 s (backOffPeriod, pkg/kubelet/kubelet.go; its jitter, pod_workers.go)."""
 AFTER_A_FAILURE = 10
-"""Seconds that the others get once one has failed: they may wait for it in vain."""
+"""Seconds that the other pods get after one has failed: they may wait for it in vain."""
 HOPELESS = {
     "ErrImageNeverPull",
     "ErrImagePull",
@@ -38,12 +38,12 @@ HOPELESS = {
 }
 ENDED = ("Succeeded", "Failed")
 made: set[tuple[str, str]] = set()
-"""Namespaces and runs that anything was made for."""
+"""Namespaces and runs for which objects were created."""
 
 
 @functools.cache
 def api() -> Api:
-    """In the user's name."""
+    """Return a client of the API with the user's credentials."""
     path = os.environ.get("KUBECONFIG") or os.path.join(os.environ["HOME"], ".kube", "config")
     try:
         return Api(path)
@@ -52,7 +52,7 @@ def api() -> Api:
 
 
 def version() -> dict[str, str]:
-    """What runs the jobs, and its release."""
+    """Return the name and the release of the scheduler."""
     try:
         return {"kubernetes": api().get("/version")["gitVersion"]}
     except Refused as refused:
@@ -60,7 +60,7 @@ def version() -> dict[str, str]:
 
 
 class Room:
-    """What the namespace's quota leaves: jobs enter in the order in which they were sent, so that two that must meet come together."""
+    """What the namespace's quota leaves. Jobs start in the order of submission, so that two that must meet start together."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
@@ -69,7 +69,7 @@ class Room:
         self.next = 0
 
     def measure(self, namespace: str) -> None:
-        """Limits less what others hold, once: afterwards what is held is our own."""
+        """Read the limits and subtract what other users hold, once; later usage is the run's own."""
         if self.limits is None:
             self.limits = {}
             for quota in api().get("/api/v1/namespaces/" + namespace + "/resourcequotas")["items"]:
@@ -80,18 +80,18 @@ class Room:
                         self.limits[key] = min(left, self.limits.get(key, left))
 
     def lacks(self, wants: Mapping[str, int]) -> str:
-        """Why a job would never fit; empty where it does."""
+        """Return why a job would never fit; empty if it fits."""
         limits = self.limits or {}
         short = [f"{key}: {limits[key]} are left, the job needs {count}" for key, count in wants.items() if count > limits.get(key, count)]
         return "the namespace's quota is too small: " + ", ".join(short) if short else ""
 
     def fits(self, wants: Mapping[str, int]) -> bool:
-        """Whether there is room now."""
+        """Return whether there is room now."""
         limits = self.limits or {}
         return all(self.held.get(key, 0) + count <= limits.get(key, count) or key not in limits for key, count in wants.items())
 
     def enter(self, turn: int, wants: Mapping[str, int], gone: threading.Event) -> bool:
-        """Wait for one's turn and for room; false where nobody waits any more."""
+        """Wait for the job's turn and for room; return False if the run was cancelled."""
         with self.changed:
             while not gone.is_set():
                 if self.next >= turn and self.fits(wants):
@@ -104,7 +104,7 @@ class Room:
         return False
 
     def skip(self, turn: int) -> None:
-        """A job that never fits lets the next one pass."""
+        """Skip a job that never fits, so that the next one can start."""
         with self.changed:
             while self.next < turn:
                 self.changed.wait(0.5)
@@ -112,7 +112,7 @@ class Room:
             self.changed.notify_all()
 
     def leave(self, wants: Mapping[str, int]) -> None:
-        """Room for others."""
+        """Release the room of a job."""
         with self.changed:
             for key, count in wants.items():
                 self.held[key] -= count
@@ -123,7 +123,7 @@ ROOM = Room()
 
 
 def begin(asked: Sequence[Object]) -> None:
-    """A round begins: its jobs enter in this order."""
+    """Begin a round: its jobs start in this order."""
     if asked:
         ROOM.measure(asked[0]["namespace"])
     ROOM.next = 0
@@ -132,7 +132,7 @@ def begin(asked: Sequence[Object]) -> None:
 
 
 def run(asked: Object, gone: threading.Event) -> Object:
-    """One job to its end: what its pods said, why those did not that said nothing."""
+    """Run one job to its end; return the output of its pods and the reasons why pods have none."""
     try:
         lacks = asked["refused"] or ROOM.lacks(asked["wants"])
         if lacks:
@@ -149,7 +149,7 @@ def run(asked: Object, gone: threading.Event) -> Object:
 
 
 def objects(namespace: str, kind: str) -> str:
-    """Where objects of a kind lie."""
+    """Return the path of the objects of a kind."""
     return {
         "Job": "/apis/batch/v1/namespaces/{}/jobs",
         "Service": "/api/v1/namespaces/{}/services",
@@ -159,7 +159,7 @@ def objects(namespace: str, kind: str) -> str:
 
 
 class Course:
-    """One job on its way."""
+    """The life of one job, from creation to removal."""
 
     def __init__(self, asked: Object, gone: threading.Event) -> None:
         self.asked, self.gone = asked, gone
@@ -171,7 +171,7 @@ class Course:
         self.late = False
 
     def run(self) -> Object:
-        """Make it, follow it, read it, take it back."""
+        """Create the job, watch it, read its output, remove it."""
         made.add((self.namespace, self.asked["run"]))
         try:
             for one in self.asked["objects"]:
@@ -183,7 +183,7 @@ class Course:
             remove(self.namespace, self.label)
 
     def over(self) -> bool:
-        """Whether there is nothing more to wait for."""
+        """Return whether there is nothing left to wait for."""
         found = api().get(objects(self.namespace, "Pod") + "?labelSelector=job-name%3D" + self.label)["items"]
         self.pods = {
             int((pod["metadata"].get("annotations") or {}).get("batch.kubernetes.io/job-completion-index", 0)): pod for pod in found
@@ -199,7 +199,7 @@ class Course:
         return not running or self.late or self.gone.is_set() or (self.failed is not None and not waiting)
 
     def hopeless(self, pod: Object | None, waited: float) -> str:
-        """Why a pod will not run; empty where it does, or still may."""
+        """Return why a pod will not run; empty if it runs or still may."""
         if pod is None:
             return (self.event(self.label) or "no pod was made for it") if waited > PLACED else ""
         status = pod["status"]
@@ -218,13 +218,13 @@ class Course:
         return ""
 
     def event(self, name: str, reason: str = "") -> str:
-        """The last warning about an object."""
+        """Return the last warning event about an object."""
         found = api().get(objects(self.namespace, "Event") + "?fieldSelector=type%3DWarning%2CinvolvedObject.name%3D" + name)["items"]
         said = [one for one in found if not reason or one.get("reason") == reason]
         return "{}: {}".format(said[-1].get("reason"), said[-1].get("message")) if said else ""
 
     def told(self) -> Object:
-        """What is known at its end."""
+        """Return the result of the job at its end."""
         out, err, codes = [], [], []
         for index, pod in sorted(self.pods.items()):
             if pod["status"].get("phase") not in (*ENDED, "Running"):
@@ -244,13 +244,13 @@ class Course:
         return {"status": status, "out": "\n".join([*out, ""]), "err": "\n".join(err), "silent": self.silent()}
 
     def log(self, pod: Object) -> str:
-        """What a pod has printed."""
+        """Return the log of a pod."""
         with contextlib.suppress(Refused, OSError):
             return str(api().call("GET", objects(self.namespace, "Pod") + "/" + pod["metadata"]["name"] + "/log"))
         return ""
 
     def silent(self) -> dict[str, str]:
-        """Nodes on which nothing ran, and why; one that no pod came to is one that a pod without a place was meant for."""
+        """Return the nodes on which nothing ran, with the reason. A pod that was not scheduled is attributed to a node that has no pod."""
         on = {index: pod["spec"].get("nodeName") for index, pod in self.pods.items()}
         told = {on[index]: why for index, why in self.stuck.items() if on.get(index)}
         homeless = [why for index, why in self.stuck.items() if not on.get(index)]
@@ -263,7 +263,7 @@ class Course:
 
 
 def ending(pod: Object) -> tuple[int, str]:
-    """How a pod's container ended, and its last words."""
+    """Return the exit code of a pod's container and its last lines."""
     for container in pod["status"].get("containerStatuses") or []:
         over = (container.get("state") or {}).get("terminated")
         if over:
@@ -274,18 +274,18 @@ def ending(pod: Object) -> tuple[int, str]:
 
 
 def remove(namespace: str, label: str) -> None:
-    """A job with its pods, and its service."""
+    """Delete a job with its pods, and its service."""
     for kind in ("Job", "Service"):
         with contextlib.suppress(Refused, OSError):
             api().delete(objects(namespace, kind) + "/" + label, grace=0 if kind == "Job" else None)
 
 
 def cancel(_label: str) -> None:
-    """Its own thread hears that nobody asks any more, and removes it."""
+    """Do nothing: the job's own thread sees the cancellation and deletes the job."""
 
 
 def end() -> None:
-    """Whatever is left of the run is removed, and its pods are gone."""
+    """Delete all objects of the run and wait until its pods are gone."""
     for namespace, name in made:
         query = "?labelSelector=" + RUN + "%3D" + name
         ends = time.time() + 10

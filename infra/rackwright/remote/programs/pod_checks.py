@@ -1,4 +1,4 @@
-"""Run on the node, imported by smoke_pods: what a smoke run of pods asks of a node or a namespace, and the answers.
+"""Run on the node, imported by smoke_pods: the checks that a smoke run of pods makes on a node or a namespace.
 
 Python 3.9, standard library only.
 """
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 BEHIND = 3
-"""Pods behind the service: each more makes it less likely that a few calls meet all of them."""
+"""Pods behind the service: each additional pod makes it less likely that a few calls reach all of them."""
 CALLS = 30
-"""Calls of the service from one pod until it has met all: of three, one is missed by chance once in 60 000 times."""
+"""Calls of the service from one pod until all pods have responded: of three, one is missed by chance once in 60 000 times."""
 AT_MOST = 45
 """Seconds a pod may take to run: ten at once on two busy cores took up to 16 (measured 2026-11-22), and a kubelet whose API server was away
-asks again after pauses that grow to 30 (client-go, tools/cache/reflector.go)."""
+retries after pauses that grow to 30 (client-go, tools/cache/reflector.go)."""
 KNOWN = 45
-"""Seconds after which name servers and every node's kube-proxy know of a service and of its pods: they watch as kubelets do."""
+"""Seconds after which name servers and every node's kube-proxy know a service and its pods: they watch the API as kubelets do."""
 LATEST = ("--timeout", f"{3 * manifests.SLOWNESS}s")
-"""How long the probe in a pod waits for an answer that it asks for once; less than a command in a pod may take (Run.inside)."""
+"""Seconds that the probe in a pod waits for a single response; less than a command in a pod may take (Run.inside)."""
 SOON = ("--timeout", f"{2 * manifests.SLOWNESS}s")
-"""The same where it asks over and over, or hopes for silence."""
+"""The same for requests that are repeated, or that must not be answered."""
 MOST_PODS = 64
-"""Pods up to which a quota that counts nothing else is filled up to be tried."""
+"""Number of pods up to which a quota that counts only pods is filled for the test."""
 _ALL = 8
-"""Nodes up to which each asks every other."""
+"""Number of nodes up to which each node queries every other."""
 
 
 def peers(place: int, count: int) -> list[int]:
-    """Whom the node at a place asks: all others where they are few, else those at distances of powers of two, to both sides.
+    """Return the peers of the node at a place: all others if they are few, else those at distances of powers of two in both directions.
 
     >>> peers(1, 4), len(peers(0, 64))
     ([0, 2, 3], 11)
@@ -54,7 +54,7 @@ def peers(place: int, count: int) -> list[int]:
 
 
 def seen(pod: Object | None) -> Object:
-    """A pod in short: where it is, how far it came, and why no further."""
+    """Return a summary of a pod: its node, its phase, and why it went no further."""
     if pod is None:
         return {"node": None, "phase": None, "why": "it is gone", "uid": None}
     status = pod.get("status") or {}
@@ -68,7 +68,7 @@ def seen(pod: Object | None) -> Object:
 
 
 def why(status: Object) -> str:
-    """What keeps a pod from running, in the words of whoever knows."""
+    """Return what keeps a pod from running, as reported by the component that blocks it."""
     said = [": ".join(filter(None, (status.get("reason"), status.get("message"))))] if status.get("message") else []
     for container in status.get("containerStatuses") or []:
         for state in (container.get("state") or {}).values():
@@ -79,19 +79,19 @@ def why(status: Object) -> str:
 
 
 def phase(pods: dict[str, Object], name: str) -> Any:
-    """How far a pod came."""
+    """Return the phase of a pod."""
     return ((pods.get(name) or {}).get("status") or {}).get("phase")
 
 
 def waiting(pods: dict[str, Object], name: str) -> str:
-    """Why the scheduler has no place for a pod; empty where it has one, or has not looked yet."""
+    """Return why the scheduler has no node for a pod; empty if it has one, or has not tried yet."""
     conditions = ((pods.get(name) or {}).get("status") or {}).get("conditions") or []
     found = [one for one in conditions if one["type"] == "PodScheduled" and one["status"] == "False"]
     return found[0].get("message") or "no reason given" if found and found[0].get("reason") == "Unschedulable" else ""
 
 
 def plain(run: Run, node: Object) -> Object:
-    """A pod that asks for nothing, runs to its end and leaves a log: what it was given, where it ran."""
+    """Run a pod without resource requests to its end; return its environment, its node and its log."""
     name = "plain-" + node["name"]
     refused = run.make(manifests.pod(name, ["devices"], run.request, node))
     run.until(lambda pods: phase(pods, name) in ("Succeeded", "Failed"), 0 if refused else AT_MOST)
@@ -102,7 +102,7 @@ def plain(run: Run, node: Object) -> Object:
 
 
 def network(run: Run, node: Object, others: Sequence[str], behind: set[str], service: Object, outside: Future[Any]) -> Object:
-    """A pod that answers, and what it reaches from where it is."""
+    """Run a pod that serves requests; return what it reaches from its node."""
     name = "answers-" + node["name"]
     labels = {"answers": "yes"} if name in behind else None
     refused = run.make(manifests.pod(name, ["serve"], run.request, node, labels=labels))
@@ -115,14 +115,14 @@ def network(run: Run, node: Object, others: Sequence[str], behind: set[str], ser
     if outside.result():
         known = outside.result()["name"].rstrip(".") + "."
         told["outside"] = looked_up(run, name, known, knows if any(outside.result()["servers"].values()) else 0)
-        # What CoreDNS has once heard it goes on saying for 30 s; a name that nobody has asked for yet has to be handed on.
+        # CoreDNS caches a response for 30 s; a name that was never queried must be forwarded.
         told["unheard"] = run.inside(name, ["lookup", *LATEST, f"{run.request['token']}-{node['name']}.{known}"])
     told["service"] = calls(run, name, service["clusterIP"], behind)
     return told
 
 
 def looked_up(run: Run, name: str, wanted: str, knows: float) -> Object:
-    """What a pod is told of a name, asked again until then where it is told nothing."""
+    """Resolve a name in a pod; retry until a deadline if there is no response."""
     told = run.inside(name, ["lookup", *LATEST, wanted])
     while told["rc"] not in (0, None) and time.monotonic() < knows:
         time.sleep(0.3)
@@ -131,19 +131,19 @@ def looked_up(run: Run, name: str, wanted: str, knows: float) -> Object:
 
 
 def address(pods: dict[str, Object], name: str) -> Any:
-    """Where a pod answers; empty before it does."""
+    """Return the address of a pod; empty before it has one."""
     return ((pods.get(name) or {}).get("status") or {}).get("podIP") if phase(pods, name) == "Running" else ""
 
 
 def reach(run: Run, name: str, other: str) -> Object:
-    """What one pod gets from another by its address; rc None where the other does not run."""
+    """Request one pod from another by its address; rc is None if the other pod does not run."""
     if not run.until(lambda pods: address(pods, other), AT_MOST):
         return {"rc": None, "out": "", "said": "no pod runs there"}
     return run.inside(name, ["get", *LATEST, f"http://{address(run.pods, other)}:{manifests.PORT}/"])
 
 
 def calls(run: Run, name: str, where: str, behind: set[str]) -> Object:
-    """Who answers behind the service's address: asked until all have, or often enough."""
+    """Call the service's address until all pods behind it have responded, or often enough."""
     run.until(lambda pods: all(address(pods, one) for one in behind), AT_MOST)
     said, asked, knows = "", 0, time.monotonic() + run.left(KNOWN)
     found: set[str] = set()
@@ -160,7 +160,7 @@ def calls(run: Run, name: str, where: str, behind: set[str]) -> Object:
 
 
 def port(run: Run, where: str, number: int, behind: set[str]) -> Object:
-    """Who answers on the service's port of a node, asked from here until all have; and what went wrong once kube-proxy knew of it."""
+    """Return which pods responded on the service's port of a node, called from here; and the errors after kube-proxy knew the service."""
     run.until(lambda pods: all(address(pods, one) for one in behind), AT_MOST)
     running = {one for one in behind if address(run.pods, one)}
     said, calls, knows = "", 0, time.monotonic() + run.left(KNOWN)
@@ -177,16 +177,16 @@ def port(run: Run, where: str, number: int, behind: set[str]) -> Object:
 
 
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-"""Asks without a proxy: what is asked is a node, and the answer must be its own."""
+"""Opener without a proxy: the request goes to a node, and the response must be its own."""
 
 
 def claimed(run: Run) -> str:
-    """A folder of the shared file system, and a claim on it; why it is not bound."""
+    """Create a folder on the shared file system and a claim on it; return why the claim is not bound."""
     os.mkdir(run.folder)
     os.chmod(run.folder, 0o1777)
     volumes, claims = "/api/v1/persistentvolumes", run.path + "/persistentvolumeclaims"
-    # In this order, each step seen through: where both sides bind at once, the control plane's own two workers trip over each other,
-    # and look again only a quarter of a minute later.
+    # In this order, and one step at a time: if both bind at once, the two workers of the control plane conflict
+    # and retry only a quarter of a minute later.
     uid = run.api.post(claims, manifests.claim(run.namespace))["metadata"]["uid"]
     run.api.post(volumes, manifests.volume(run.namespace, run.folder, run.namespace, uid))
     if not _comes_to_bound(run, volumes + "/" + run.namespace):
@@ -196,7 +196,7 @@ def claimed(run: Run) -> str:
 
 
 def _comes_to_bound(run: Run, path: str) -> bool:
-    """Whether a volume or a claim is bound in time."""
+    """Return whether a volume or a claim is bound in time."""
     ends = time.monotonic() + run.left(8)
     while time.monotonic() < ends:
         if (run.api.get(path).get("status") or {}).get("phase") == "Bound":
@@ -206,7 +206,7 @@ def _comes_to_bound(run: Run, path: str) -> bool:
 
 
 def storage(run: Run, node: Object, neighbour: str, claim: Future[str]) -> Object:
-    """A pod with the claim: it writes its own file and reads its neighbour's."""
+    """Run a pod with the claim: it writes its own file and reads its neighbour's."""
     name, text = "shared-" + node["name"], "written on "
     planned = text + neighbour
     refused = claim.result() or run.make(manifests.pod(name, ["sleep", "60"], run.request, node, claim="shared"))
@@ -225,13 +225,13 @@ def storage(run: Run, node: Object, neighbour: str, claim: Future[str]) -> Objec
 
 
 def gpus(run: Run, node: Object) -> Object:
-    """Two pods that take all GPUs of a node, one that must wait for them; then one that has all alone."""
+    """Run two pods that take all GPUs of a node, and one that must wait for them; then one that has all GPUs."""
     asked = {"first": node["first"], "second": node["gpus"] - node["first"]}
     names = {part: part + "-" + node["name"] for part in (*asked, "excess", "whole") if asked.get(part, 1)}
     held = [names[part] for part in asked if part in names]
     refused = {part: run.make(_taking(run, node, names[part], asked[part])) for part in asked if part in names}
     run.until(lambda pods: all(phase(pods, one) not in (None, "Pending") or waiting(pods, one) for one in held), AT_MOST)
-    # A device that has just come back is not yet with the scheduler.
+    # The scheduler may not know yet of a device that was just released.
     run.until(lambda pods: all(phase(pods, one) == "Running" for one in held), 4)
     told = {part: _given(run, names[part], asked[part], refused[part]) for part in asked if part in names}
     told["excess"] = _excess(run, node, names["excess"], held)
@@ -245,7 +245,7 @@ def _taking(run: Run, node: Object, name: str, count: int) -> Object:
 
 
 def _given(run: Run, name: str, count: int, refused: str) -> Object:
-    """What a running pod was given, by its own word."""
+    """Return the GPUs that a running pod reports."""
     told = seen(run.pods.get(name))
     if told["phase"] != "Running":
         return dict(told, asked=count, why=refused or told["why"])
@@ -253,7 +253,7 @@ def _given(run: Run, name: str, count: int, refused: str) -> Object:
 
 
 def _excess(run: Run, node: Object, name: str, held: Sequence[str]) -> Object:
-    """One pod more than there are GPUs for; what the scheduler says of it."""
+    """Start one pod more than there are GPUs for; return the scheduler's message."""
     if not all(phase(run.pods, one) == "Running" for one in held):
         return {"taken": False}
     refused = run.make(_taking(run, node, name, 1))
@@ -263,7 +263,7 @@ def _excess(run: Run, node: Object, name: str, held: Sequence[str]) -> Object:
 
 
 def _whole(run: Run, node: Object, name: str) -> Object:
-    """One pod with all GPUs of the node, to its end."""
+    """Run one pod with all GPUs of the node to its end."""
     refused = run.make(manifests.pod(name, ["devices"], run.request, node, gpus=node["gpus"]))
     run.until(lambda pods: phase(pods, name) in ("Succeeded", "Failed"), 0 if refused else AT_MOST)
     told = seen(run.pods.get(name))
@@ -271,7 +271,7 @@ def _whole(run: Run, node: Object, name: str) -> Object:
 
 
 def namespace(run: Run, planned: Object, account: Callable[[Api, str], None]) -> Object:
-    """A copy of a namespace of the plan: what its quota and its level of pod security let in. Nothing in it ever runs."""
+    """Copy a namespace of the plan; return what its quota and pod security level admit. No pod in the copy ever runs."""
     name = (run.namespace + "-" + planned["name"])[:63].rstrip("-")
     labels = dict(planned["labels"], **run.own)
     run.api.post("/api/v1/namespaces", manifests.namespace(name, labels))
@@ -294,7 +294,7 @@ def namespace(run: Run, planned: Object, account: Callable[[Api, str], None]) ->
 
 
 def _filled(run: Run, path: str, room: int) -> Object:
-    """A namespace filled up with pods that never run, and one more; the one within has its place already."""
+    """Fill a namespace with pods that never run and add one more; the pod of the level test already uses one place."""
     for number in range(1, room):
         told = sent(run, path, manifests.admitted(f"fills-{number}", run.request))
         if not told["taken"]:
@@ -303,7 +303,7 @@ def _filled(run: Run, path: str, room: int) -> Object:
 
 
 def sent(run: Run, path: str, pod: Object) -> Object:
-    """Whether the API takes a pod, and what it says where it does not."""
+    """Return whether the API admits a pod, and its message if it does not."""
     try:
         run.api.post(path + "/pods", pod)
     except Refused as refused:
