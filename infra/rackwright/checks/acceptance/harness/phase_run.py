@@ -1,4 +1,4 @@
-"""One phase on the cluster: which nodes are free for it, its jobs sent and awaited, its questions asked, its findings."""
+"""The run of one phase on the cluster: select idle nodes, submit and await jobs, ask questions, collect findings."""
 
 from __future__ import annotations
 
@@ -18,53 +18,53 @@ from rackwright.checks.cluster.harness.probe import Raw
 from rackwright.errors import UndeterminedError
 
 SETTLE: Final = 5
-"""Seconds that nodes get to end what they do: a job that has just ended keeps its node for a moment."""
+"""Seconds that nodes get to end their work: a job that has just ended keeps its node for a moment."""
 _COMPLETING: Final = 45
-"""Seconds for those that were free and only have to end the run's own last job: one that is cancelled has KillWait (30 s) for it."""
+"""Seconds for nodes that were idle and only end the run's own last job: a cancelled job has KillWait (30 s) for that."""
 
 
 _AT_ONCE: Final = 32
-"""Jobs of one round that are sent at the same time: each is a process on the submitting node."""
+"""Jobs of one round that are submitted at the same time: each is a process on the submitting node."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """What all phases of a run have in common."""
+    """The state that all phases of a run share."""
 
     ask: Asking
     sender: Submission
     run: str
     identity: Mapping[str, Any]
-    """Who sends the jobs, to which scheduler."""
+    """The user who submits the jobs, and the scheduler."""
     launcher: Launcher
     busy: frozenset[str]
-    """Nodes that were at work when the run began: nobody waits for them."""
+    """Nodes that were at work when the run began: the run does not wait for them."""
     folder: str | None
-    """The run's, on the shared file system."""
+    """The run's folder on the shared file system."""
     trouble: str
-    """Why there is none."""
+    """Why there is no folder."""
     baseline: Mapping[str, float]
     settle: float = SETTLE
-    """Seconds that nodes get to end what they do."""
+    """Seconds that nodes get to end their work."""
 
 
 @dataclass
 class Played:
-    """What a phase came to."""
+    """The outcome of a phase."""
 
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
     scope: Scope | None = None
     came: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """What the submitting node said of each job."""
+    """The report of the submitting node on each job."""
     requests: list[dict[str, Any]] = field(default_factory=list)
     outputs: Mapping[str, Output] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     why: str = ""
-    """Why the rest could not be told."""
+    """Why the remaining checks are unknown."""
 
 
 def open_stage(ask: Asking, sender: Submission, run: str, baseline: Mapping[str, float], settle: float = SETTLE) -> Stage:
-    """Who sends the jobs, which nodes are at work, and the folder of the run."""
+    """Return the identity of the submitter, the nodes at work, and the folder of the run."""
     came = _asked(ask, {"identify": True, "nodes": list(sender.compute), "settle_seconds": settle}, settle)
     busy = frozenset(sender.compute) - set(idle(came["states"], sender.compute))
     folder, trouble = None, "the plan has no shared file system that jobs may write to"
@@ -77,18 +77,18 @@ def open_stage(ask: Asking, sender: Submission, run: str, baseline: Mapping[str,
 
 
 def play(stage: Stage, number: int, phase: Phase, played: Played) -> None:
-    """Run a phase; what goes wrong with it is the reason of what stays unknown."""
+    """Run a phase; an error becomes the reason of the checks that stay unknown."""
     try:
         played.scope = _scope(stage, number, phase)
         jobs = {job.name: job for job in phase.jobs(played.scope)}
         played.requests = [stage.launcher.request(job, stage.run, phase.folder(number)) for job in jobs.values()]
         _prepare(stage, phase, jobs, played)
         _send(stage, phase, jobs, played)
-        for finding in phase.judge(played.scope, played.outputs):  # one by one: what was found before it broke off counts
+        for finding in phase.judge(played.scope, played.outputs):  # One by one: findings before an error count.
             played.findings.append(finding)
     except UndeterminedError as error:
         played.why = str(error)
-    except Exception as error:  # a phase that breaks must leave its checks unknown, not the run without a report
+    except Exception as error:  # A phase that fails must leave its checks unknown, not the run without a report.
         played.why = f"the phase itself broke: {error!r}"
 
 
@@ -120,7 +120,7 @@ def _scope(stage: Stage, number: int, phase: Phase) -> Scope:
 
 
 def _prepare(stage: Stage, phase: Phase, jobs: Mapping[str, Job], played: Played) -> None:
-    """The programs that will run, once for the run, and what must lie in the phase's folder before any job starts."""
+    """Write the programs, once per run, and the files that the phase's folder needs before any job starts."""
     scope = played.scope
     if scope is not None and scope.folder is not None and stage.folder is not None:
         _asked(stage.ask, {"write": stage.folder, "files": files.programs(stage.launcher, jobs.values(), played.requests)}, 0)
@@ -128,7 +128,7 @@ def _prepare(stage: Stage, phase: Phase, jobs: Mapping[str, Job], played: Played
 
 
 def _send(stage: Stage, phase: Phase, jobs: Mapping[str, Job], played: Played) -> None:
-    """Send the jobs, round by round, ask the questions, and read what came back."""
+    """Submit the jobs round by round, ask the questions, and read the results."""
     assert played.scope is not None
     scope = played.scope
     rounds: dict[int, list[dict[str, Any]]] = {}
@@ -149,14 +149,14 @@ def _send(stage: Stage, phase: Phase, jobs: Mapping[str, Job], played: Played) -
 
 
 def _patience(group: list[dict[str, Any]]) -> float:
-    """Seconds that the jobs of a round may take: one after the other where a quota may hold them up."""
+    """Return the seconds that the jobs of a round may take: one after the other if a quota may delay them."""
     if any(one.get("queued") for one in group):
         return float(sum(one["seconds"] for one in group))
     return float(max(one["seconds"] for one in group) * math.ceil(len(group) / _AT_ONCE))
 
 
 def _asked(ask: Asking, request: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """An answer without trouble; raises UndeterminedError with it."""
+    """Return an answer without trouble; raises UndeterminedError with the trouble."""
     came = ask(request, seconds=seconds)
     if came["trouble"]:
         raise UndeterminedError(came["trouble"])

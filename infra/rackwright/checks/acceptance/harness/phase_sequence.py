@@ -1,4 +1,4 @@
-"""The course of one run: phase after phase, each of which stands on those before it, and what is on record meanwhile."""
+"""The sequence of one run: each phase depends on those before it; the record is updated after each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from rackwright.report.verdict import Evidence, NotRunReason, SkipReason, Verdic
 
 @dataclass
 class Course:
-    """What one run owes and what it knows so far."""
+    """The results that one run owes, and those that it has so far."""
 
     declared: Inventory
     owed: Manifest
@@ -41,10 +41,10 @@ class Course:
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
     clock: float = field(default_factory=time.monotonic)
     stopped: str = ""
-    """Which phase did not pass, so that those after it do not run."""
+    """Name of the phase that did not pass, so that later phases do not run."""
 
     def take(self, stage: Stage, number: int, phase: Phase) -> None:
-        """One phase: run, or told why not."""
+        """Run one phase, or record why it does not run."""
         mine = {id_: item for id_, item in self.owed.expected.items() if item.spec.subject == phase.name}
         if self.stopped and mine:
             self._leave(number, phase, mine)
@@ -66,23 +66,23 @@ class Course:
         self.record(ended=False)
 
     def record(self, *, ended: bool, missing: str = NOT_ENDED) -> Acceptance:
-        """Put on record what is known: what is not is unknown, for the reason `missing`."""
+        """Record the results so far; every other result is unknown, for the reason `missing`."""
         seconds = time.monotonic() - self.clock
         report = build_report(self.declared, self.owed, self.results, started=self.started, seconds=seconds, missing=missing)
-        about = tuple(node for node in report.nodes if node["checks"] or node["state"] == "out")  # of storage nodes no job says anything
+        about = tuple(node for node in report.nodes if node["checks"] or node["state"] == "out")  # Jobs give no results for storage nodes.
         told = Acceptance(replace(report, nodes=about), self.run, self.sender.user, self.where, tuple(self.phases))
         write_acceptance(told, self.home, ended=ended)
         return told
 
     def finish(self, ending: str) -> Acceptance:
-        """The last word. The figures of a run that passed as a whole are what later runs are compared with."""
+        """Record the final report. The figures of a complete and passed run become the baseline of later runs."""
         told = self.record(ended=True, missing=f"did not run: {ending}" if ending else NOT_ENDED)
         if told.report.verdict is Verdict.PASSED and not told.report.partial:
             baseline.keep(self.home, told)
         return told
 
     def _leave(self, number: int, phase: Phase, mine: Mapping[str, Expected]) -> None:
-        """A phase that does not run because one before it did not pass: its checks are no part of the run any more, and it is said."""
+        """Leave out a phase because an earlier one did not pass: its checks are no longer part of the run, which the report states."""
         why = f"{self.stopped} did not pass"
         keys = dict.fromkeys(item.spec.key for item in mine.values())
         kept = {id_: item for id_, item in self.owed.expected.items() if id_ not in mine}
@@ -91,14 +91,14 @@ class Course:
         self.phases.append(PhaseReport(number, phase.name, phase.title, PhaseState.NOT_RUN, None, why, 0.0, ""))
 
     def _stands_in(self, item: Expected) -> bool:
-        """Whether a check has nothing to measure here: then that is its result."""
+        """Return whether a check has nothing to measure here; that is then its result."""
         if item.spec.real_only and item.evidence is Evidence.SIMULATED:
             self.results[item.id] = result(item, Verdict.SKIPPED, reason=SkipReason.SIMULATED_HARDWARE, stack=self.declared.stack)
             return True
         return False
 
     def _why_not(self, phase: Phase) -> tuple[PhaseState, str]:
-        """Why nothing of a phase is to be run."""
+        """Return why a phase is not run."""
         if any(item.spec.subject == phase.name for item in self.owed.expected.values()):
             return PhaseState.SKIPPED, SkipReason.SIMULATED_HARDWARE
         reasons = [item for item in self.owed.not_run if item.id.startswith(f"{phase.name}.")]
@@ -107,7 +107,7 @@ class Course:
         return PhaseState.NOT_RUN, next(item.detail for item in reasons if item.reason is not NotRunReason.NOT_IN_PLAN)
 
     def _settle(self, asked: Mapping[str, Expected], played: Played) -> None:
-        """Results out of findings; what was not found is skipped where the node is at work, and unknown everywhere else."""
+        """Turn findings into results; a check without a finding is skipped if the node is at work, otherwise unknown."""
         found = {(finding.check, finding.node): finding for finding in played.findings}
         for id_, item in asked.items():
             told = found.get((item.spec.name, item.node))
@@ -130,7 +130,7 @@ class Course:
         return Verdict.UNKNOWN, played.why or "the phase did not tell"
 
     def _keep(self, stage: Stage, played: Played, told: PhaseReport, results: list[Result]) -> str:
-        """Write the phase's files where its jobs could have written, or else on this machine; the folder."""
+        """Write the phase's files to the shared file system if its jobs could write there, otherwise to this machine; return the folder."""
         name = f"{told.number:02d}-{told.name.replace('_', '-')}"
         texts = files.texts(stage, played, told, results, self.redact)
         if stage.folder is not None:

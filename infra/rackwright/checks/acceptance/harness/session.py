@@ -1,4 +1,4 @@
-"""One acceptance: what is asked for, the phases in their order, and the report on record at its start, after each phase and at its end."""
+"""One acceptance run: its arguments, its phases in order, and the report, written at its start, after each phase and at its end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run; the exit code is 0 as declared, 1 not as declared, 2 bad input, 3 could not tell."""
+    """Run the acceptance; the exit code is 0 as declared, 1 not as declared, 2 bad input, 3 undetermined."""
     chosen = _arguments(argv)
     try:
         declared = load(chosen.inventory)
@@ -52,7 +52,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def run_name(now: datetime | None = None) -> str:
-    """A name for a run: when it began, and four letters against another one of the same second."""
+    """Return a name for a run: its start time, and four letters that distinguish runs of the same second."""
     return f"{now or datetime.now(UTC):%Y%m%dT%H%M%SZ}-{os.urandom(2).hex()}"
 
 
@@ -73,7 +73,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _wanted(asked: Sequence[str], *, in_pods: bool) -> list[str]:
-    """Names of the phases that were asked for; of all where none was."""
+    """Return the names of the requested phases; of all if none was requested."""
     names = [phase.name for phase in phases(in_pods=in_pods)]
     for name in asked:
         if _plain(name) not in names:
@@ -86,7 +86,7 @@ def _plain(name: str) -> str:
 
 
 def _owed(declared: Inventory, wanted: Sequence[str], level: Level) -> Manifest:
-    """The results that the phases owe which were asked for; the rest is said to be left out."""
+    """Return the results that the requested phases owe; the manifest lists the others as left out."""
     in_pods = runs_pods(declared)
     known = {phase.name for phase in phases(in_pods=in_pods)}
     rows = {key: spec.in_pods() if in_pods else spec for key, spec in acceptance().items() if spec.subject in known}
@@ -98,7 +98,7 @@ def _owed(declared: Inventory, wanted: Sequence[str], level: Level) -> Manifest:
 
 
 def _submitters(course: Course, ssh_config: Path) -> list[Submitter]:
-    """Of the node that jobs are sent from; of Kubernetes also of a controller, since users see no nodes."""
+    """Return the submitter of the node from which jobs are submitted; for Kubernetes also of a controller: users cannot list nodes."""
     declared, sender = course.declared, course.sender
     found = [Submitter(declared, ssh_config, sender.name, sender.user, launchers.submitting(declared))]
     if runs_pods(declared):
@@ -108,7 +108,7 @@ def _submitters(course: Course, ssh_config: Path) -> list[Submitter]:
 
 @contextlib.contextmanager
 def _conversation(declared: Inventory, submitters: Sequence[Submitter]) -> Iterator[Asking]:
-    """With all of them as with one."""
+    """Connect to all submitters; yield one function that reaches them all."""
     with contextlib.ExitStack() as stack:
         first, *others = [stack.enter_context(one).ask for one in submitters]
         if not others:
@@ -118,7 +118,7 @@ def _conversation(declared: Inventory, submitters: Sequence[Submitter]) -> Itera
 
 
 def _run(course: Course, submitters: Sequence[Submitter], settle: float) -> int:
-    """All phases, with the report on record whatever happens."""
+    """Run all phases and record the report in every case."""
     signal.signal(signal.SIGTERM, _interrupt)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     course.record(ended=False)
@@ -134,7 +134,7 @@ def _run(course: Course, submitters: Sequence[Submitter], settle: float) -> int:
         ending = "the run was interrupted; its jobs were cancelled"
     except UndeterminedError as error:
         ending = str(error)
-    except Exception as error:  # what was found until then must come on record
+    except Exception as error:  # Findings until then must be recorded.
         ending = f"the run broke: {error!r}"
     return course.finish(ending).report.verdict.exit_code
 
@@ -144,5 +144,5 @@ def _tell(number: int, phase: Phase) -> None:
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    """Asked to end: leave through the same door as Ctrl-C, so that jobs are cancelled and what is known is put on record."""
+    """Handle a signal like Ctrl-C, so that jobs are cancelled and findings are recorded."""
     raise KeyboardInterrupt

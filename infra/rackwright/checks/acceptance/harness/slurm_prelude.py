@@ -1,5 +1,5 @@
 def _launched(head: str, driver_file: str = "/proc/driver/nvidia/version") -> None:
-    # Put in front of every program that is sent to Slurm: who this task is, in the words of any launcher, and what it runs on.
+    # Prepended to every program that is submitted to Slurm: set the environment that every launcher provides, and report the machine.
     import json
     import os
     import re

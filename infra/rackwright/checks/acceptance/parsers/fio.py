@@ -1,4 +1,4 @@
-"""What `fio --output-format=json` prints."""
+"""Output of `fio --output-format=json`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rackwright.errors import UndeterminedError
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """One job, or the group of all of them, in one direction."""
+    """One job, or the group of all jobs, in one direction."""
 
     job: str
     direction: str
@@ -22,12 +22,12 @@ class Stream:
     """Millions of bytes per second."""
     operations_s: float
     fsync_p99_ms: float | None
-    """99th percentile of fsync; None where none was called."""
+    """99th percentile of fsync; None if none was called."""
 
 
 @refusing("fio")
 def parse(text: str) -> tuple[Stream, ...]:
-    """Every job and direction that moved bytes. UndeterminedError for errors, and for text that is cut short."""
+    """Return every job and direction that moved bytes. Raises UndeterminedError for errors, and for truncated text."""
     start = text.find("{")
     if start < 0:
         raise UndeterminedError(f"fio gave no result: {' '.join(text.split())[:160] or 'it printed nothing'}")

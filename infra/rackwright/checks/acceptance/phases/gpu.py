@@ -1,4 +1,4 @@
-"""GPUs: in order, as fast as their kind, alike; and a small training that gets faster where there are more of them."""
+"""GPUs are healthy, as fast as their model, and alike; a small training gets faster with more GPUs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ QUERY: Final = (
     "clocks_event_reasons.active,pcie.link.gen.current,pcie.link.gen.max,pcie.link.width.current,pcie.link.width.max"
 )
 DCGM_SECONDS: Final = 2700
-"""Level 3 takes about 15 minutes (docs.nvidia.com, dcgmi diag); three times that."""
+"""Level 3 takes about 15 minutes (docs.nvidia.com, dcgmi diag); the limit is three times that."""
 _TOOLS: Final = (
     ("health", ("nvidia-smi", f"--query-gpu={QUERY}", "--format=csv,nounits"), 60),
     ("nvlink", ("nvidia-smi", "nvlink", "--status"), 60),
@@ -39,7 +39,7 @@ _TOOLS: Final = (
 
 
 def jobs(scope: Scope) -> Sequence[Job]:
-    """Health and diagnosis, then speeds, node by node at the same time; then the training on one node, on two, four … and all."""
+    """Return the jobs for health and diagnosis, then speeds, on all nodes at once; then training on one node, on two, four … and all."""
     asked = tuple(json.dumps(each) for each in _TOOLS)
     found = []
     for part in gpu_parts(scope):
@@ -85,7 +85,7 @@ def _job(scope: Scope, name: str, nodes: tuple[str, ...], file: str, words: tupl
 
 
 def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
-    """Health from the tools, speeds GPU by GPU, training node by node and as it grows."""
+    """Yield the findings: health from the tools, speeds per GPU, training per node and its scaling."""
     nodes = [node for part in gpu_parts(scope) for node in part.nodes]
     for node in nodes:
         look = partial(records.record, outputs.get(f"health-{node}"), node)
@@ -130,7 +130,7 @@ def _health(scope: Scope, node: str, look: Callable[[], dict[str, Any]]) -> Iter
 
 
 def _fast(scope: Scope, outputs: Outputs, nodes: Sequence[str], check: str, quantities: Sequence[Quantity]) -> Iterator[Finding]:
-    """A node is as fast as its slowest GPU, which is named; peers are all GPUs of the model."""
+    """Yield the speed of each node, which is that of its slowest GPU, by name; peers are all GPUs of the model."""
     silent, found = set[str](), dict[str, list[Finding]]()
     for quantity in quantities:
         values = dict[str, float]()
@@ -158,7 +158,7 @@ def _fast(scope: Scope, outputs: Outputs, nodes: Sequence[str], check: str, quan
 
 
 def _by_gpu(outputs: Outputs, node: str, quantity: Quantity, gpus: int) -> dict[str, float]:
-    """The lowest value of each GPU, by `node/GPU 3`; every GPU must have one."""
+    """Return the lowest value of each GPU, by `node/GPU 3`; every GPU must have one."""
     figures = [each for each in records.record(outputs.get(f"speed-{node}"), node)["figures"] if each["quantity"] == quantity.value]
     measured = {each["gpu"] for each in figures}
     if quantity is Quantity.PEER_COPY and gpus == 1:
@@ -181,7 +181,7 @@ def _slowest(check: str, node: str, findings: Sequence[Finding]) -> Finding:
 
 
 def _training(scope: Scope, outputs: Outputs, nodes: Sequence[str], mode: str, quantity: Quantity) -> Iterator[Finding]:
-    """On each node alone; the loss must fall: random tokens that repeat can be learnt by heart."""
+    """Yield the training speed of each node alone; the loss must fall: repeated random tokens can be memorised."""
     check, values = f"training_{mode}_is_fast", dict[str, float]()
     for node in nodes:
         try:
@@ -206,7 +206,7 @@ def _training(scope: Scope, outputs: Outputs, nodes: Sequence[str], mode: str, q
 
 
 def _points(outputs: Outputs, nodes: Sequence[str], mode: str) -> Callable[[], Mapping[int, float]]:
-    """Tokens per second by number of GPUs: the best single node, and every larger run."""
+    """Return a function for the tokens per second by number of GPUs: the best single node, and every larger run."""
 
     def look() -> Mapping[int, float]:
         points = dict[int, float]()

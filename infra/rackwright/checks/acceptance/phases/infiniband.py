@@ -1,4 +1,4 @@
-"""The fabric is there for jobs: every adapter of the plan, its port active, its link up, as fast and of the kind that was declared."""
+"""Jobs can use the fabric: every adapter of the plan, its port active, its link up, with the declared speed and link layer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CHECKS: Final = ("adapters_match_plan", "ports_are_active", "links_are_up", "ra
 
 
 def jobs(scope: Scope) -> Sequence[Job]:
-    """One over all nodes of a part that have rails. A node's adapters are read, not used: nobody else's traffic is disturbed."""
+    """Return one job over all nodes of a part that have rails. Adapters are only read: no traffic is disturbed."""
     found = []
     for part in scope.parts:
         nodes = tuple(node for node in part.nodes if _rails(scope, node))
@@ -25,7 +25,7 @@ def jobs(scope: Scope) -> Sequence[Job]:
 
 
 def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
-    """The ports that the plan has on each node; others, of a storage network say, are not the fabric's."""
+    """Yield the findings for the planned ports of each node; other ports, for example of a storage network, are not part of the fabric."""
     for output in outputs.values():
         for node in output.job.nodes:
             yield from (told(check, node, partial(_judged, check, scope, output, node)) for check in _CHECKS)

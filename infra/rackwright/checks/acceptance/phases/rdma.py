@@ -1,4 +1,4 @@
-"""Every two nodes, on every rail: bandwidth and latency of RDMA writes; links that are slower than the others of their rail are named."""
+"""All pairs of nodes, on every rail: bandwidth and latency of RDMA writes; links that are slower than others of their rail are named."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from rackwright.report.verdict import SkipReason
 
 _PAIRS: Final = program("rdma_pairs.py")
 SECONDS: Final = 3
-"""One bandwidth test."""
+"""Seconds of one bandwidth test."""
 _LINKS: Final = {"infiniband": "IB", "roce": "Ethernet"}
 _CHECKS: Final = {"bandwidth_of_all_pairs": Quantity.RDMA_WRITE, "latency_of_all_pairs": Quantity.RDMA_LATENCY}
 
 
 def jobs(scope: Scope) -> Sequence[Job]:
-    """A round of the tournament is one job over all nodes; within it pairs are disjoint, so no two tests share a NIC."""
+    """Return one job per round, over all nodes; pairs of a round are disjoint, so no two tests share a NIC."""
     found = []
     for part in scope.parts:
         nodes = tuple(node for node in part.nodes if _rails(scope, node))
@@ -40,7 +40,7 @@ def _rails(scope: Scope, node: str) -> tuple[str, ...]:
 
 
 def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
-    """By node: its links' bandwidth, latency and kind."""
+    """Yield the bandwidth, latency and type of each node's links."""
     fabric: Mapping[str, Any] = scope.declared.fabric or {}
     met = {quantity: list[Meeting]() for quantity in _CHECKS.values()}
     links: dict[str, set[str]] = {}
@@ -64,7 +64,7 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
 
 
 def _meetings(output: Output) -> Iterator[tuple[Quantity, Meeting, str]]:
-    """All that a round should have measured, also what it did not: a pair that is silent is a meeting without a value."""
+    """Yield all measurements that a round should contain; a pair without output yields a measurement without a value."""
     words = output.job.arguments
     rails = words[1 : words.index("--pairs")]
     for one, other in json.loads(words[words.index("--pairs") + 1]):
