@@ -37,7 +37,7 @@ def verdicts(findings: list) -> set[Verdict]:
     return {each.verdict for each in findings}
 
 
-def test_16_gpus_that_do_less_than_8_are_no_pass() -> None:
+def test_16_gpus_slower_than_8_fail() -> None:
     """The founding guide's own table: 331,842 to 136,970 tokens/s, marked PASS."""
     found = scaling.scaling("training_scales", "worker0", {8: 331_842, 16: 136_970}, "tokens/s")
     assert found.verdict is FAILED
@@ -48,7 +48,7 @@ def test_16_gpus_that_do_less_than_8_are_no_pass() -> None:
     assert scaling.scaling("training_scales", "worker0", {8: 0, 16: 0}, "tokens/s").verdict is UNKNOWN
 
 
-def test_174_gb_s_on_eight_h100_is_no_pass() -> None:
+def test_174_gb_s_on_eight_h100_fails() -> None:
     """The founding walkthrough's all-reduce: a third of what NVLink gives."""
     (found,) = collectives.bandwidth("bandwidth", Quantity.ALL_REDUCE, run("slow-1-node"), ONE)
     assert found.verdict is FAILED and "174 GB/s" in found.reason and "432 GB/s" in found.reason
@@ -57,7 +57,7 @@ def test_174_gb_s_on_eight_h100_is_no_pass() -> None:
     assert found.verdict is FAILED and "SHM" in found.reason
 
 
-def test_a_monitoring_run_that_left_only_its_metadata_is_unknown() -> None:
+def test_monitoring_with_only_metadata_is_unknown() -> None:
     """The founding walkthrough calls that acceptable."""
     with pytest.raises(UndeterminedError, match="nobody looked while it ran"):
         monitoring.parse([])
@@ -65,7 +65,7 @@ def test_a_monitoring_run_that_left_only_its_metadata_is_unknown() -> None:
         monitoring.parse([{"second": 0}] * 5)
 
 
-def test_monitoring_tells_what_worked() -> None:
+def test_monitoring_reports_active_gpus_and_rails() -> None:
     """A GPU without work, a rail without traffic."""
     records = [
         {"second": n, "cpu_busy": 0.2, "gpu_busy": [99, 99 if n else 0], "sent_bytes": {"mlx5_0": 10**9 * n, "mlx5_1": 7}} for n in range(4)
@@ -97,7 +97,7 @@ def test_monitoring_tells_what_worked() -> None:
         ("good-1-node", TWO, UNKNOWN, UNKNOWN, UNKNOWN, PASSED),
     ],
 )
-def test_a_run_of_nccl_is_judged_by_more_than_its_bandwidth(
+def test_nccl_run_is_judged_beyond_bandwidth(
     name: str, wanted: Wanted, results: Verdict, transport: Verdict, gpudirect: Verdict, bandwidth: Verdict
 ) -> None:
     """Sockets fail whatever the bandwidth; a byte that is wrong fails whatever the speed."""
@@ -111,7 +111,7 @@ def test_a_run_of_nccl_is_judged_by_more_than_its_bandwidth(
     assert all(each.figures[0].value == pytest.approx(found.largest.busbw_gb_s) for each in told)
 
 
-def test_the_share_of_a_nic_is_a_threshold_for_rings_alone() -> None:
+def test_nic_share_limits_only_ring_collectives() -> None:
     """An alltoall of 16 GPUs reaches a fraction of it on a fabric in order."""
     for quantity, words in ((Quantity.ALL_GATHER, "busbw-per-nic.ndr"), (Quantity.ALLTOALL, "nobody has published a figure")):
         found = collectives.bandwidth("bandwidth", quantity, run("good-2-nodes"), TWO)
@@ -125,7 +125,7 @@ def test_small_messages_prove_no_bandwidth() -> None:
     assert verdicts(collectives.bandwidth("bandwidth", Quantity.ALL_REDUCE, small, ONE)) == {UNKNOWN}
 
 
-def test_a_slow_gpu_is_named_against_its_peers() -> None:
+def test_slow_gpu_is_named_against_peers() -> None:
     """Where nobody has published a figure, the others tell; of two nobody can."""
     values = {"worker0": 402.0, "worker1": 399.0, "worker2": 351.0, "worker3": 401.0}
     found = {each.node: each for each in speed.speed("triad", Quantity.MEMORY_COPY, values, hardware=dict.fromkeys(values, "epyc"))}
@@ -137,7 +137,7 @@ def test_a_slow_gpu_is_named_against_its_peers() -> None:
     assert verdicts(speed.speed("triad", Quantity.MEMORY_COPY, values, hardware=mixed)) == {PASSED}
 
 
-def test_a_baseline_is_held_within_five_per_cent() -> None:
+def test_baseline_allows_five_per_cent() -> None:
     """From the first good run on; a latency may not grow, a bandwidth not shrink."""
 
     def verdict(quantity: Quantity, value: float, before: float) -> Verdict:
@@ -147,7 +147,7 @@ def test_a_baseline_is_held_within_five_per_cent() -> None:
     assert verdict(Quantity.STORAGE_FSYNC, 4.0, 5.0) is PASSED and verdict(Quantity.STORAGE_FSYNC, 50.0, 5.0) is FAILED
 
 
-def test_more_than_the_hardware_can_do_is_no_measurement() -> None:
+def test_value_above_specification_is_no_measurement() -> None:
     """1,050 TFLOPS on an H100: the clock stopped too early."""
     for value in (1050.0, 0.0, float("inf"), float("nan")):
         assert speed.speed("x", Quantity.MATMUL_BF16, {"worker0": value}, hardware={"worker0": "h100"})[0].verdict is UNKNOWN
@@ -155,7 +155,7 @@ def test_more_than_the_hardware_can_do_is_no_measurement() -> None:
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5, 8, 17])
-def test_everybody_meets_everybody_once(count: int) -> None:
+def test_tournament_pairs_every_two_nodes_once(count: int) -> None:
     """And nobody twice in a round."""
     nodes = [f"worker{number}" for number in range(count)]
     rounds = tournament(nodes)
@@ -177,7 +177,7 @@ def _failed(meetings: list[Meeting], nodes: int = 4) -> list[str]:
     return [each.node for each in found if each.verdict is FAILED]
 
 
-def test_a_node_whose_links_are_all_slow_is_the_one_that_is_named() -> None:
+def test_node_with_only_slow_links_is_named() -> None:
     """Those it met are not to blame."""
     assert _failed(_all_meet({})) == []
     assert _failed(_all_meet({("worker0", "worker2"): 196.0, ("worker1", "worker2"): 196.0, ("worker2", "worker3"): 196.0})) == ["worker2"]
@@ -185,7 +185,7 @@ def test_a_node_whose_links_are_all_slow_is_the_one_that_is_named() -> None:
     assert _failed([Meeting("worker0", "worker1", "mlx5_0", 196.0)], 2) == ["worker0", "worker1"]
 
 
-def test_a_meeting_without_a_result_is_unknown_for_both() -> None:
+def test_missing_measurement_is_unknown_for_both_nodes() -> None:
     """However fast the others were."""
     meetings = [*_all_meet({}), Meeting("worker0", "worker1", "mlx5_4", None, "Couldn't connect to worker1:18515")]
     found = pairs.pairs("bandwidth", Quantity.RDMA_WRITE, ["worker0", "worker2", "worker9"], meetings, None)
@@ -193,7 +193,7 @@ def test_a_meeting_without_a_result_is_unknown_for_both() -> None:
     assert "worker1 on mlx5_4: Couldn't connect" in found[0].reason
 
 
-def test_a_latency_that_is_too_long_is_named() -> None:
+def test_excessive_latency_is_named() -> None:
     """Against the threshold, and against the median of its rail."""
     limit = threshold(Quantity.RDMA_LATENCY, "ndr", 2)
     slow = [
@@ -206,7 +206,7 @@ def test_a_latency_that_is_too_long_is_named() -> None:
     assert "worker1 on mlx5_0 6.84 µs" in found[0].reason
 
 
-def test_examples_in_docstrings_hold() -> None:
+def test_docstring_examples_hold() -> None:
     """The `>>>` lines of judges."""
     for name in ("speed", "scaling", "pairs"):
         assert not doctest.testmod(importlib.import_module(f"rackwright.checks.acceptance.judges.{name}")).failed, name

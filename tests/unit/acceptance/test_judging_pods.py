@@ -67,7 +67,7 @@ def outputs(module: ModuleType, scope: Scope, says, silent=()) -> dict[str, Outp
 
 
 class TestKubernetesHealth:
-    def test_good(self, scope):
+    def test_healthy_cluster_passes(self, scope):
         assert not bad(judged(kubernetes_health, scope, outputs(kubernetes_health, scope, lambda job, node: spoken(node))))
 
     @pytest.mark.parametrize(
@@ -79,12 +79,12 @@ class TestKubernetesHealth:
             ({"acceptance-claim": Raw(out='{"status": {"phase": "Bound", "capacity": {"storage": "9Gi"}}}')}, "claim_is_bound"),
         ],
     )
-    def test_an_api_that_is_not_ready_and_a_claim_that_is_not_as_planned(self, scope, answers, named):
+    def test_unready_api_and_changed_claim_fail(self, scope, answers, named):
         asked = replace(scope, answers={**ANSWERS, **answers})
         found = outputs(kubernetes_health, asked, lambda job, node: spoken(node))
         assert set(bad(judged(kubernetes_health, asked, found))) == {(named, "login0")}
 
-    def test_a_node_that_is_cordoned_unknown_or_runs_nothing(self, scope):
+    def test_cordoned_unknown_and_jobless_nodes_fail(self, scope):
         states = replace(scope, states={"worker0": "drained cordoned"})
         found = outputs(
             kubernetes_health, states, lambda job, node: spoken(node), {"worker1": "ErrImageNeverPull: rackwright.local/jobs:1"}
@@ -98,13 +98,13 @@ class TestKubernetesHealth:
         }
         assert "ErrImageNeverPull" in told["job_runs", "worker1"].found
 
-    def test_another_user(self, scope):
+    def test_other_user_fails(self, scope):
         found = outputs(kubernetes_health, scope, lambda job, node: spoken(node, uid=0 if node == "worker1" else 2001))
         assert set(bad(judged(kubernetes_health, scope, found))) == {("job_runs_as_its_user", "worker1")}
 
 
 class TestSharedFileSystem:
-    def test_a_claim_that_no_pod_gets_and_one_that_is_another_file_system(self, scope):
+    def test_unbound_claim_and_other_file_system_fail(self, scope):
         def says(job, node):
             return answered(MOUNTED if node == "worker0" else MOUNTED.replace("fuse.mfs", "ext4")) if "mounts" in job.name else None
 
@@ -116,7 +116,7 @@ class TestSharedFileSystem:
         assert found["is_mounted", "worker0"].verdict is Verdict.PASSED
         assert found["is_mounted", "worker1"].verdict is Verdict.FAILED
 
-    def test_a_pod_that_does_not_start_for_want_of_it_is_a_failure(self, scope):
+    def test_pod_waiting_for_claim_fails(self, scope):
         silent = {"worker1": "FailedMount: hostPath type check failed"}
         asked = replace(scope, folder=None)
         found = outputs(shared_file_system, asked, lambda job, node: answered(MOUNTED) if "mounts" in job.name else None, silent)
@@ -125,7 +125,7 @@ class TestSharedFileSystem:
 
 
 class TestTaskPlacement:
-    def test_whichever_index_is_on_whichever_node(self, scope):
+    def test_any_index_may_run_on_any_node(self, scope):
         found = outputs(task_placement, scope, lambda job, node: "x")
         for name in ("two-worker0", "two-worker1"):
             node = name.removeprefix("two-")
@@ -149,24 +149,24 @@ class TestGpuAllocation:
         given = ",".join(str(first + number) for number in range(job.gpus_per_node))
         return spoken(node, gpus=given, visible=given or None)
 
-    def test_good_and_no_job_holds_more_than_the_user_may(self, scope):
+    def test_jobs_pass_within_user_quota(self, scope):
         jobs = gpu_allocation.jobs(scope)
         assert all(job.gpus_per_node * len(job.nodes) <= 12 for job in jobs)
         assert not bad(judged(gpu_allocation, scope, outputs(gpu_allocation, scope, self.says)))
 
-    def test_a_node_that_lacks_one_is_named(self, scope):
+    def test_node_lacking_gpu_is_named(self, scope):
         found = outputs(gpu_allocation, scope, self.says)
         name = next(name for name, output in found.items() if name.startswith("all-") and output.job.nodes == ("worker1",))
         found[name] = replace(found[name], tasks=(), silent={"worker1": "1 Insufficient nvidia.com/gpu"})
         told = judged(gpu_allocation, scope, found)
         assert set(bad(told)) == {("all_gpus_answer", "worker1")} and told["all_gpus_answer", "worker1"].verdict is Verdict.FAILED
 
-    def test_a_job_that_was_refused_says_nothing_of_gpus(self, scope):
+    def test_refused_job_leaves_gpu_checks_unknown(self, scope):
         found = outputs(gpu_allocation, scope, self.says, {"worker1": "FailedCreate: violates PodSecurity"})
         told = judged(gpu_allocation, scope, found)
         assert {one.verdict for (_, node), one in told.items() if node == "worker1"} <= {Verdict.UNKNOWN, Verdict.SKIPPED}
 
-    def test_gpus_unasked_too_few_and_shared(self, scope):
+    def test_unrequested_missing_and_shared_gpus_fail(self, scope):
         def says(job, node):
             if node == "worker0":
                 return self.says(job, node)
@@ -181,7 +181,7 @@ class TestGpuAllocation:
         assert set(bad(told)) == named
 
 
-def test_every_remedy_speaks_of_kubernetes_in_pods():
+def test_remedies_in_pods_name_kubernetes():
     for key, spec in acceptance().items():
         if spec.subject in ("kubernetes_health", "task_placement", "gpu_allocation"):
             assert not {"srun", "scontrol", "slurmd", "gres.conf"} & set(spec.in_pods().remedy.replace("`", " ").split()), key

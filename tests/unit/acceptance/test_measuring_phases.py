@@ -39,7 +39,7 @@ def nccl_said(
     return said
 
 
-def test_collectives_are_sent_to_one_gpu_one_node_and_all() -> None:
+def test_collectives_run_on_gpu_node_and_all() -> None:
     """1, 8, 16, 32 GPUs; runs that share links never at the same time."""
     sent = nccl.PHASE.jobs(scope(tuple(f"worker{n}" for n in range(4))))
     sizes = {len(job.nodes) * job.gpus_per_node for job in sent}
@@ -52,7 +52,7 @@ def test_collectives_are_sent_to_one_gpu_one_node_and_all() -> None:
         assert len(busy) == len(set(busy))
 
 
-def test_what_the_roles_built_and_installed_is_what_runs() -> None:
+def test_built_and_installed_programs_are_used() -> None:
     """nccl-tests lie in a folder for each set of versions, PyTorch on the shared file system: on no PATH."""
     versions = {"nccl-tests": "2.19.6", "cuda": "13.0", "nccl": "2.28.3-1"}
     pytorch = {"folder": "/mnt/sharedfs/software/pytorch-2.9.1"}
@@ -75,7 +75,7 @@ def test_ranks_find_each_other() -> None:
     assert {job.mpi for job in nccl.PHASE.jobs(scope())} == {True}
 
 
-def test_good_collectives_pass_everywhere() -> None:
+def test_good_collectives_pass() -> None:
     """Each check of the catalogue on each node; what nobody has measured on an H100 is its own baseline from now on."""
     found = judged(nccl, scope(), nccl_said())
     assert {check for check, _ in found} == checks_of("nccl")
@@ -96,7 +96,7 @@ def test_good_collectives_pass_everywhere() -> None:
         (nccl_said(several="silent-2-nodes"), {"data_goes_over_the_declared_network": UNKNOWN, "gpudirect_is_on": UNKNOWN}),
     ],
 )
-def test_collectives_that_are_not_as_planned_are_told(said: Callable[..., object], expected: dict[str, Verdict]) -> None:
+def test_deviating_collectives_are_reported(said: Callable[..., object], expected: dict[str, Verdict]) -> None:
     """On every node, and nothing else is."""
     found = judged(nccl, scope(), said)
     assert verdicts(found) == {f"{check}[{node}]": verdict for check, verdict in expected.items() for node in NODES}
@@ -114,13 +114,13 @@ def test_collectives_that_never_ran_are_unknown() -> None:
         assert {found["all_reduce_is_fast", node].verdict for node in NODES} == {UNKNOWN}
 
 
-def test_one_node_has_no_network_to_show() -> None:
+def test_single_node_skips_network_checks() -> None:
     """Skipped for the reason that the plan has none; one GPU has no peer either."""
     found = judged(nccl, scope(("worker0",)), nccl_said())
     assert verdicts(found) == dict.fromkeys(("gpudirect_is_on[worker0]", "rails_carried_data[worker0]"), SKIPPED)
 
 
-def test_a_collective_that_got_slower_is_told() -> None:
+def test_slower_collective_is_reported() -> None:
     """Against the figure of its own first good run, for as many GPUs."""
     before = {"nccl.alltoall_is_fast[worker0] alltoall-16": 500.0}
     found = judged(nccl, scope(baseline=before), nccl_said())
@@ -151,7 +151,7 @@ def gpu_said(health: str = "good", nvlink: str = "good", diagnosis: str = "good-
     return said
 
 
-def test_good_gpus_pass_everywhere() -> None:
+def test_good_gpus_pass() -> None:
     """Each check of the catalogue on each node."""
     found = judged(gpu, scope(), gpu_said())
     assert {check for check, _ in found} == checks_of("gpu")
@@ -192,12 +192,12 @@ def _tokens(sixteen: float) -> Callable[[Job, str], object]:
         (gpu_said(fsdp={"ranks": 4, "tokens_s": 3e5, "first_loss": 10.0, "last_loss": 3.0}), {"training_fsdp_is_fast": UNKNOWN}),
     ],
 )
-def test_gpus_that_are_not_in_order_are_told(said: Callable[..., object], expected: dict[str, Verdict]) -> None:
+def test_faulty_gpus_are_reported(said: Callable[..., object], expected: dict[str, Verdict]) -> None:
     """On every node, and nothing else is."""
     assert verdicts(judged(gpu, scope(), said)) == {f"{check}[{node}]": verdict for check, verdict in expected.items() for node in NODES}
 
 
-def test_nvlinks_are_skipped_where_the_catalogue_says_that_a_model_has_none() -> None:
+def test_nvlinks_are_skipped_for_models_without_them() -> None:
     """nvidia-smi says of such cards that all links are inactive, as it does of an H100 whose links are down."""
     none = "".join(f"GPU {gpu}: x\nNVML: Unable to retrieve NVLink information as all links are inActive\n" for gpu in range(8))
 
@@ -213,7 +213,7 @@ def test_nvlinks_are_skipped_where_the_catalogue_says_that_a_model_has_none() ->
     assert (found.verdict, found.reason) == (SKIPPED, "not-in-plan")
 
 
-def test_gpu_that_is_named_on_stderr_does_not_respond() -> None:
+def test_gpu_named_on_stderr_does_not_respond() -> None:
     """Releases of nvidia-smi differ in where they name it."""
 
     def said(job: Job, node: str, rank: int) -> object:
@@ -226,7 +226,7 @@ def test_gpu_that_is_named_on_stderr_does_not_respond() -> None:
     assert (found.verdict, found.reason) == (FAILED, "expected 8, found 7 of 8 GPUs respond; 0000:d9:00.0 does not")
 
 
-def test_the_slow_gpu_is_named() -> None:
+def test_slow_gpu_is_named() -> None:
     """GPU 5 of worker1: below the threshold, and below its 15 peers."""
 
     def speeds(job: Job, node: str) -> object:

@@ -47,7 +47,7 @@ def cluster(tmp_path, monkeypatch, inventory):
     return make
 
 
-def test_every_node_is_asked_in_a_job_of_its_own(cluster, tmp_path):
+def test_every_node_is_queried_in_its_own_job(cluster, tmp_path):
     found = look_in_jobs(cluster(3, RUNS), tmp_path / "ssh_config", list(Part))
     assert sorted(found) == ["worker0", "worker1", "worker2"]
     assert {seen.facts.cpus.total for seen in found.values()} == {os.cpu_count()}

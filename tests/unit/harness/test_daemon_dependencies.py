@@ -69,7 +69,7 @@ def test_missing_configuration_follows_from_stopped_slurmd(probe, state):
     assert judge(cause, Expect()) == (Verdict.SKIPPED, SkipReason.DAEMON_DOWN)
 
 
-def test_ping_that_searches_dns_too_long_follows():
+def test_slow_dns_search_explains_failed_ping():
     assert found(PING, Answers(ping=Raw(trouble="slurm-ping: no answer within 8 s", lacked=0.0)))
 
 
@@ -115,7 +115,7 @@ def test_missing_answers_follow_from_suspended_daemons(process, freezer, words, 
     assert str(found(PING, other)).endswith("on login0: slurm.controller_runs[login0]")
 
 
-def test_suspended_units_hold_the_questions_that_wait_for_them():
+def test_suspended_units_hold_dependent_questions():
     units = SuspendedUnits(DECLARED)
     units.tell("login0", "units", Raw(out=unit("slurmctld.service", process="T") + "\n" + unit("munge.service")))
     assert units.holding("worker1", "slurm-ping") == units.holding("login0", "slurm-nodes") == "slurmctld.service on login0"
@@ -125,14 +125,14 @@ def test_suspended_units_hold_the_questions_that_wait_for_them():
     assert units.holding("worker1", "munge-credential") == ""
 
 
-def test_every_unit_that_is_needed_has_a_check_that_reports_it():
+def test_every_needed_unit_has_a_check():
     probes.load()
     needed = {unit for probe in PROBES.values() for unit in probe.needs} | {unit for units in ELSEWHERE.values() for unit in units}
     assert needed <= set(CHECKS) and set(CHECKS.values()) <= set(checks())
 
 
 @pytest.mark.parametrize("reported", [set(), {("slurm.node_daemon_runs", "worker0")}, {("slurm.node_is_usable", "worker1")}])
-def test_without_the_check_that_names_it_it_stays_unknown(reported):
+def test_missing_unit_check_leaves_result_unknown(reported):
     assert found(PING, Answers(), reported) is None
 
 

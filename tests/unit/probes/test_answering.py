@@ -40,7 +40,7 @@ def judged(took: dict[str, float], name: str, target: str = "lab") -> bool:
         ([0.5] * 62, 6.2, False),
     ],
 )
-def test_a_node_is_slow_beside_most_others(others: list[float], mine: float, expected: bool) -> None:
+def test_slowness_is_measured_against_most_nodes(others: list[float], mine: float, expected: bool) -> None:
     took = {f"w{index}": seconds for index, seconds in enumerate(others)} | {"mine": mine}
     assert judged(took, "mine") is expected
 
@@ -49,7 +49,7 @@ def test_a_node_is_slow_beside_most_others(others: list[float], mine: float, exp
     ("others", "mine", "expected"),
     [([0.3], 4.2, True), ([0.3] * 20 + [6.2] * 40, 6.2, False), ([6.2] * 3, 6.2, True), ([], 4.1, False)],
 )
-def test_machines_of_their_own_are_compared_with_the_quickest(others: list[float], mine: float, expected: bool) -> None:
+def test_separate_machines_compare_with_fastest(others: list[float], mine: float, expected: bool) -> None:
     """Where most nodes of a rack are slow, each of them is; that they share nothing with this machine leaves no other reason."""
     took = {f"w{index}": seconds for index, seconds in enumerate(others)} | {"mine": mine}
     assert judged(took, "mine", "hosts") is expected

@@ -39,7 +39,7 @@ def test_broken_answers_are_refused(name):
             PROBES[name].read(Raw(out=file.read_text(encoding="utf-8"), rc=min(PROBES[name].statuses)))
 
 
-def test_nothing_is_captured_for_questions_that_are_gone():
+def test_every_captured_answer_has_its_question():
     """Folder names are names of questions."""
     assert {folder.name for folder in FOLDER.iterdir()} <= set(PROBES)
 
@@ -53,13 +53,13 @@ def test_nothing_is_captured_for_questions_that_are_gone():
         (Raw(rc=9, out="NVIDIA-SMI has failed"), "ended with status 9: NVIDIA-SMI has failed"),
     ],
 )
-def test_without_an_answer_nothing_is_told(raw, words):
+def test_missing_answer_leaves_check_unknown(raw, words):
     """Unreachable, missing, forbidden, failed: each is unknown, and says why."""
     with pytest.raises(UndeterminedError, match=words):
         PROBES["gpus"].read(raw)
 
 
-def test_examples_in_docstrings_hold():
+def test_docstring_examples_hold():
     """The `>>>` lines of parsers and of the harness."""
     import doctest
 

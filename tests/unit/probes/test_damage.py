@@ -40,7 +40,7 @@ def test_every_parser_is_registered():
 
 
 @pytest.mark.parametrize("one", ALL, ids=[one.name for one in ALL])
-def test_damaged_output_raises_nothing_but_that_it_cannot_be_told(one):
+def test_damaged_output_raises_only_undetermined_error(one):
     for damaged in damages(one.sample, most=25):
         try:
             one.read(damaged.text)
@@ -62,7 +62,7 @@ EMPTY_IS_AN_ANSWER = {
 
 @pytest.mark.parametrize("text", ["", "\n"])
 @pytest.mark.parametrize("one", ALL, ids=[one.name for one in ALL])
-def test_empty_output_cannot_be_told(one, text):
+def test_empty_output_is_undetermined(one, text):
     """A tool that ends with 0 and prints nothing has told nothing, unless its command makes sure of that."""
     if (one.name.split(": ")[0], one.name.split(" ")[1]) in EMPTY_IS_AN_ANSWER:
         one.read(text or "\n")
@@ -116,12 +116,12 @@ def _key(item):
     return "/".join(named)
 
 
-def test_parsers_that_read_rows_are_all_there():
+def test_every_row_parser_is_covered():
     assert len({one.name.rpartition(" ")[0] for one in BY_ROW}) >= len(ROWS) + len(HARDWARE)
 
 
 @pytest.mark.parametrize("one", BY_ROW, ids=[one.name for one in BY_ROW])
-def test_only_what_was_damaged_changes(one):
+def test_damage_changes_only_damaged_values(one):
     """A value that is told is the value of the whole output, unless its own line was damaged. A warning and line ends change nothing."""
     whole = subjects(one.read(one.sample))
     for damaged in damages(one.sample, most=40):
@@ -189,7 +189,7 @@ SICK_CASES = {
 
 
 @pytest.mark.parametrize("case", SICK_CASES)
-def test_fault_does_not_pass_because_of_damage(case):
+def test_fault_never_passes_through_damage(case):
     """Unless the line of the sick GPU is gone: then the count of GPUs fails."""
     check, probe, text, given = SICK_CASES[case]
     assert verdict_of(check, answers_of({probe: text}), **given)[0] is FAILED
@@ -200,7 +200,7 @@ def test_fault_does_not_pass_because_of_damage(case):
         assert verdict in (FAILED, UNKNOWN), damaged.what
 
 
-def test_drained_node_does_not_become_usable_because_of_damage():
+def test_drained_node_stays_unusable_through_damage():
     for damaged in damages(NODE_LINES, most=200):
         try:
             nodes = NODES.parse(damaged.text)

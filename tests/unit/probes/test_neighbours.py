@@ -40,15 +40,15 @@ def judged(*answered: int) -> bool:
         ((64,), False),
     ],
 )
-def test_a_node_loses_packets_where_it_does_so_to_every_neighbour_that_answers(answered: tuple[int, ...], expected: bool) -> None:
+def test_packet_loss_compares_all_responding_neighbours(answered: tuple[int, ...], expected: bool) -> None:
     assert judged(*answered) is expected
 
 
-def test_pings_that_were_cut_short_tell_nothing() -> None:
+def test_truncated_pings_are_unknown() -> None:
     with pytest.raises(UndeterminedError, match="could not send all pings in time"):
         no_packet_loss(lambda _probe: (Way("192.0.2.1", 7, 6), Way("192.0.2.2", 90, 0)), Expect(), LIMIT)
 
 
-def test_silence_of_all_neighbours_tells_nothing() -> None:
+def test_silence_of_all_neighbours_is_unknown() -> None:
     with pytest.raises(UndeterminedError, match=r"192\.0\.2\.1 or 192\.0\.2\.2"):
         judged(0, 0)

@@ -44,12 +44,12 @@ def test_threads_are_compared(case: str, planned: int, result: Verdict) -> None:
     assert verdict(captured(case), planned) is result
 
 
-def test_state_of_smt_and_uneven_cores_are_told() -> None:
+def test_smt_state_and_uneven_cores_are_reported() -> None:
     assert parse_threads(captured("mixed")).described == "1 and 2 (SMT on)"
     assert parse_threads(captured("good-off")).described == "1 (SMT off)"
 
 
-def test_cut_list_is_unknown() -> None:
+def test_truncated_list_is_unknown() -> None:
     """The last line may name another core."""
     assert verdict(captured("good").rstrip("\n"), 2) is UNKNOWN
     assert verdict(captured("good").rstrip("\n")[:-1] + "1", 2) is UNKNOWN

@@ -32,7 +32,7 @@ def process():
     child.wait()
 
 
-def test_state_of_a_process_is_read(process):
+def test_process_state_is_read(process):
     assert (commands.process_state(str(process.pid)), commands.process_state("0")) == ("T", "")
     assert commands.process_state(str(os.getpid())) in ("R", "S")
 
@@ -54,7 +54,7 @@ def test_suspended_and_frozen_units_are_found(shown, process):
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError("systemctl"), subprocess.TimeoutExpired("systemctl", 5)])
-def test_without_an_answer_of_systemd_nothing_counts_as_suspended(monkeypatch, error):
+def test_unresponsive_systemd_means_nothing_suspended(monkeypatch, error):
     def refuse(*_, **__):
         raise error
 
@@ -100,7 +100,7 @@ def test_suspended_sshd_fails_its_check():
         test_sshd.test_daemon_responds(lambda _: units, Expect())
 
 
-def test_node_without_a_unit_of_sshd_is_unknown():
+def test_node_without_sshd_unit_is_unknown():
     units = parse_units(
         "Id=ssh.service\nLoadState=not-found\nActiveState=inactive\nUnitFileState=\n\n" * 2
         + "Id=sshd.service\nLoadState=not-found\nActiveState=inactive\nUnitFileState=\n"
