@@ -1,4 +1,4 @@
-"""Phases, rows and programs belong together; what is sent to Slurm says everything; a reader's schema is the report's and more."""
+"""Phases, rows and programs match; the command for Slurm is complete; the schema for readers matches the report."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_smoke_phases_precede_measurements_in_dependency_order():
 
 
 def test_titles_leave_room_for_figures():
-    """80 columns, less 36 of the four counts and 22 of the longest reason to be skipped."""
+    """80 columns, less 36 for the four counts and 22 for the longest skip reason."""
     assert {phase.title for phase in phases() if len(f"{len(phases())} {phase.title}") > 22} == set()
 
 

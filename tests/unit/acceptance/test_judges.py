@@ -1,4 +1,4 @@
-"""What numbers prove: false greens that others reported must be red here, and what was not looked at unknown."""
+"""Verdicts on numbers: published false passes must fail here, and what was not measured is unknown."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ EFA = Wanted(("worker0", "worker1"), 8, "h100", Transport.LIBFABRIC, nics=32, in
 
 
 def run(name: str) -> nccl.Run:
-    """A captured run."""
+    """Return a captured run."""
     return nccl.parse((CAPTURED / "nccl" / f"{name}.txt").read_text(encoding="utf-8"))
 
 
 def verdicts(findings: list) -> set[Verdict]:
-    """What they came to, together."""
+    """Return the set of verdicts."""
     return {each.verdict for each in findings}
 
 
 def test_16_gpus_slower_than_8_fail() -> None:
-    """The founding guide's own table: 331,842 to 136,970 tokens/s, marked PASS."""
+    """The table of the founding guide: 331,842 to 136,970 tokens/s, marked PASS."""
     found = scaling.scaling("training_scales", "worker0", {8: 331_842, 16: 136_970}, "tokens/s")
     assert found.verdict is FAILED
     assert "16 GPUs do 136,970 tokens/s where 8 do 331,842: 21% of linear and less than they do" in found.reason
@@ -49,7 +49,7 @@ def test_16_gpus_slower_than_8_fail() -> None:
 
 
 def test_174_gb_s_on_eight_h100_fails() -> None:
-    """The founding walkthrough's all-reduce: a third of what NVLink gives."""
+    """The all-reduce of the founding walkthrough: a third of what NVLink gives."""
     (found,) = collectives.bandwidth("bandwidth", Quantity.ALL_REDUCE, run("slow-1-node"), ONE)
     assert found.verdict is FAILED and "174 GB/s" in found.reason and "432 GB/s" in found.reason
     assert "NVLink SHARP is not available" in found.reason
@@ -58,7 +58,7 @@ def test_174_gb_s_on_eight_h100_fails() -> None:
 
 
 def test_monitoring_with_only_metadata_is_unknown() -> None:
-    """The founding walkthrough calls that acceptable."""
+    """The founding walkthrough accepts such a run."""
     with pytest.raises(UndeterminedError, match="nobody looked while it ran"):
         monitoring.parse([])
     with pytest.raises(UndeterminedError):
@@ -66,7 +66,7 @@ def test_monitoring_with_only_metadata_is_unknown() -> None:
 
 
 def test_monitoring_reports_active_gpus_and_rails() -> None:
-    """A GPU without work, a rail without traffic."""
+    """One GPU has no work, one rail no traffic."""
     records = [
         {"second": n, "cpu_busy": 0.2, "gpu_busy": [99, 99 if n else 0], "sent_bytes": {"mlx5_0": 10**9 * n, "mlx5_1": 7}} for n in range(4)
     ]
@@ -100,7 +100,7 @@ def test_monitoring_reports_active_gpus_and_rails() -> None:
 def test_nccl_run_is_judged_beyond_bandwidth(
     name: str, wanted: Wanted, results: Verdict, transport: Verdict, gpudirect: Verdict, bandwidth: Verdict
 ) -> None:
-    """Sockets fail whatever the bandwidth; a byte that is wrong fails whatever the speed."""
+    """Sockets fail at any bandwidth; a wrong byte fails at any speed."""
     found = run(name)
     assert results in verdicts(collectives.results("results", found, wanted))
     assert transport in verdicts(collectives.transport("transport", found, wanted))
@@ -112,7 +112,7 @@ def test_nccl_run_is_judged_beyond_bandwidth(
 
 
 def test_nic_share_limits_only_ring_collectives() -> None:
-    """An alltoall of 16 GPUs reaches a fraction of it on a fabric in order."""
+    """An alltoall of 16 GPUs reaches a fraction of it on a healthy fabric."""
     for quantity, words in ((Quantity.ALL_GATHER, "busbw-per-nic.ndr"), (Quantity.ALLTOALL, "nobody has published a figure")):
         found = collectives.bandwidth("bandwidth", quantity, run("good-2-nodes"), TWO)
         assert all(words in each.expected for each in found)
@@ -126,7 +126,7 @@ def test_small_messages_prove_no_bandwidth() -> None:
 
 
 def test_slow_gpu_is_named_against_peers() -> None:
-    """Where nobody has published a figure, the others tell; of two nobody can."""
+    """Without a published figure the peers decide; two peers are not enough."""
     values = {"worker0": 402.0, "worker1": 399.0, "worker2": 351.0, "worker3": 401.0}
     found = {each.node: each for each in speed.speed("triad", Quantity.MEMORY_COPY, values, hardware=dict.fromkeys(values, "epyc"))}
     assert [node for node, each in found.items() if each.verdict is FAILED] == ["worker2"]
@@ -138,7 +138,7 @@ def test_slow_gpu_is_named_against_peers() -> None:
 
 
 def test_baseline_allows_five_per_cent() -> None:
-    """From the first good run on; a latency may not grow, a bandwidth not shrink."""
+    """From the first passed run on: a latency must not grow, a bandwidth not shrink."""
 
     def verdict(quantity: Quantity, value: float, before: float) -> Verdict:
         return speed.speed("x", quantity, {"worker0": value}, hardware={}, baseline={"worker0": before})[0].verdict
@@ -148,7 +148,7 @@ def test_baseline_allows_five_per_cent() -> None:
 
 
 def test_value_above_specification_is_no_measurement() -> None:
-    """1,050 TFLOPS on an H100: the clock stopped too early."""
+    """1,050 TFLOPS on an H100: the clock was stopped too early."""
     for value in (1050.0, 0.0, float("inf"), float("nan")):
         assert speed.speed("x", Quantity.MATMUL_BF16, {"worker0": value}, hardware={"worker0": "h100"})[0].verdict is UNKNOWN
     assert speed.speed("x", Quantity.MATMUL_BF16, {"worker0": 730.97}, hardware={"worker0": "h100"})[0].verdict is PASSED
@@ -156,7 +156,7 @@ def test_value_above_specification_is_no_measurement() -> None:
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5, 8, 17])
 def test_tournament_pairs_every_two_nodes_once(count: int) -> None:
-    """And nobody twice in a round."""
+    """No node is twice in a round."""
     nodes = [f"worker{number}" for number in range(count)]
     rounds = tournament(nodes)
     met = [frozenset(pair) for each in rounds for pair in each]
@@ -178,7 +178,7 @@ def _failed(meetings: list[Meeting], nodes: int = 4) -> list[str]:
 
 
 def test_node_with_only_slow_links_is_named() -> None:
-    """Those it met are not to blame."""
+    """Its partners are not named."""
     assert _failed(_all_meet({})) == []
     assert _failed(_all_meet({("worker0", "worker2"): 196.0, ("worker1", "worker2"): 196.0, ("worker2", "worker3"): 196.0})) == ["worker2"]
     assert _failed(_all_meet({("worker0", "worker2"): 196.0})) == ["worker0", "worker2"]
@@ -186,7 +186,7 @@ def test_node_with_only_slow_links_is_named() -> None:
 
 
 def test_missing_measurement_is_unknown_for_both_nodes() -> None:
-    """However fast the others were."""
+    """The speed of the other measurements does not matter."""
     meetings = [*_all_meet({}), Meeting("worker0", "worker1", "mlx5_4", None, "Couldn't connect to worker1:18515")]
     found = pairs.pairs("bandwidth", Quantity.RDMA_WRITE, ["worker0", "worker2", "worker9"], meetings, None)
     assert [each.verdict for each in found] == [UNKNOWN, PASSED, UNKNOWN]
@@ -194,7 +194,7 @@ def test_missing_measurement_is_unknown_for_both_nodes() -> None:
 
 
 def test_excessive_latency_is_named() -> None:
-    """Against the threshold, and against the median of its rail."""
+    """It misses the threshold, and the median of its rail."""
     limit = threshold(Quantity.RDMA_LATENCY, "ndr", 2)
     slow = [
         Meeting("worker0", "worker1", "mlx5_0", 6.84),
@@ -207,6 +207,6 @@ def test_excessive_latency_is_named() -> None:
 
 
 def test_docstring_examples_hold() -> None:
-    """The `>>>` lines of judges."""
+    """Run the `>>>` lines of judges."""
     for name in ("speed", "scaling", "pairs"):
         assert not doctest.testmod(importlib.import_module(f"rackwright.checks.acceptance.judges.{name}")).failed, name

@@ -1,4 +1,4 @@
-"""What phases make of what jobs said: written outputs, good and bad, without a cluster."""
+"""Findings of the smoke phases from written job outputs, good and bad, without a cluster."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ FABRIC = {"rate_gbps": 400, "link_layer": "InfiniBand"}
 
 
 def captured(question: str, which: str = "good") -> str:
-    """Return what a node of a lab once answered."""
+    """Return a captured answer of a lab node."""
     return (Path(__file__).parents[1] / "captured" / question / f"{which}.txt").read_text()
 
 
 @pytest.fixture
 def scope():
-    """The lab, idle, with two rails per worker."""
+    """Return the lab, idle, with two rails per worker."""
     declared = from_inventory(yaml.safe_load(GOLDEN.read_text()))
     nodes = {name: {**record, "rails": ["mlx5_0", "mlx5_1"] if name in NODES else []} for name, record in declared.nodes.items()}
     return Scope(
@@ -49,7 +49,7 @@ def scope():
 
 
 def outputs(module: ModuleType, scope: Scope, says) -> dict[str, Output]:
-    """Every job of a phase ended well; `says(job, node, rank)` is what each task printed, None for one that said nothing."""
+    """Return outputs of jobs that all ended with 0; `says(job, node, rank)` is the text of each task, None for a task without output."""
     found = {}
     for job in module.jobs(scope):
         tasks = []
@@ -63,26 +63,26 @@ def outputs(module: ModuleType, scope: Scope, says) -> dict[str, Output]:
 
 
 def judged(module: ModuleType, scope: Scope, found: dict[str, Output]) -> dict[tuple[str, str], Finding]:
-    """Findings by check and node."""
+    """Return findings by check and node."""
     return {(finding.check, finding.node): finding for finding in module.judge(scope, found)}
 
 
 def bad(findings: dict[tuple[str, str], Finding]) -> dict[tuple[str, str], Verdict]:
-    """Those that are neither passed nor skipped."""
+    """Return the findings that are neither passed nor skipped."""
     return {key: one.verdict for key, one in findings.items() if one.verdict in (Verdict.FAILED, Verdict.UNKNOWN)}
 
 
 def spoken(
     node: str, *, uid: int = 2001, gpus: str | None = None, visible: str | None = None, began: float = 1.0, ended: float = 2.0
 ) -> str:
-    """What the smoke run's task prints."""
+    """Return the output of the smoke run's task."""
     return "TASK " + json.dumps(
         {"job": "7", "node": node, "host": node, "uid": uid, "gpus": gpus, "visible": visible, "began": began, "ended": ended}
     )
 
 
 def answered(text: str, rc: int = 0) -> str:
-    """What programs/shell.py prints."""
+    """Return the output of programs/shell.py."""
     return json.dumps({"rc": rc, "out": text, "err": ""})
 
 
@@ -109,7 +109,7 @@ class TestSlurmHealth:
         assert told["job_runs_as_its_user", "worker1"].verdict is Verdict.UNKNOWN
 
     def test_node_drained_by_prolog_reports_reason(self, asked):
-        """It drains itself in the prolog; srun says nothing of why."""
+        """The prolog drains the node; srun does not print the reason."""
         nodes = captured("slurm-nodes").replace("State=IDLE", "State=IDLE+DRAIN", 1)
         first, _, rest = nodes.partition("\n")
         drained = f"{first} Reason=rackwright: gpu.count_matches_plan: expected 8, found 7 [root@2026-11-22T03:37:40]\n{rest}"

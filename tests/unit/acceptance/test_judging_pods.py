@@ -1,4 +1,4 @@
-"""What phases make of what pods said: written outputs, good and bad, without a cluster."""
+"""Findings of the smoke phases from written pod outputs, good and bad, without a cluster."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MOUNTED = f"1 0 0:1 / / rw - overlay overlay rw\n2 1 0:2 /kubernetes/research {F
 
 @pytest.fixture
 def scope() -> Scope:
-    """The lab with Kubernetes, idle."""
+    """Return the lab with Kubernetes, idle."""
     plan = expand(load_stack(paths.stack_file("lab-k8s")).cluster, "lab-k8s")
     hosts = {node.name: Host(node.name, node.address, "ssh-ed25519 AAAA", f"id-{node.name}") for node in plan.nodes}
     return Scope(
@@ -55,7 +55,7 @@ def scope() -> Scope:
 
 
 def outputs(module: ModuleType, scope: Scope, says, silent=()) -> dict[str, Output]:
-    """Every job of a phase; a node of `silent` has no pod, for the reason there."""
+    """Return the outputs of every job of a phase; a node of `silent` has no pod, for the reason there."""
     why = dict(silent)
     found = {}
     for job in module.jobs(scope):
@@ -110,7 +110,7 @@ class TestSharedFileSystem:
 
         asked = replace(scope, folder=None)
         found = {}
-        with contextlib.suppress(UndeterminedError):  # nothing can be written
+        with contextlib.suppress(UndeterminedError):  # the file system is not writable
             for one in shared_file_system.judge(asked, outputs(shared_file_system, asked, says)):
                 found[one.check, one.node] = one
         assert found["is_mounted", "worker0"].verdict is Verdict.PASSED
@@ -142,7 +142,7 @@ class TestTaskPlacement:
 class TestGpuAllocation:
     @staticmethod
     def says(job, node):
-        """Three of eight each; all where all are asked for."""
+        """Return three of eight GPUs each; all if all are requested."""
         if job.name.startswith("all-"):
             return answered("".join(f"/dev/nvidia{number}\n" for number in range(8)))
         first = 3 if job.name.startswith("second-") else 0

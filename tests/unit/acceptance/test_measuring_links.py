@@ -1,4 +1,4 @@
-"""Phases that measure links, storage and memory; and what holds for all that measure."""
+"""Phases that measure links, storage and memory; and rules for all measuring phases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .played import FAILED, FOUR, NODES, PASSED, RAILS, SKIPPED, UNKNOWN, checks
 
 
 def rdma_said(bandwidth: Callable[[str, str, str], str] = lambda *_: "good-bw", latency: str = "good-lat") -> Callable[..., object]:
-    """Clients print captured texts."""
+    """Return captured texts as the output of clients."""
 
     def said(job: Job, node: str, rank: int) -> object:
         met = json.loads(job.arguments[job.arguments.index("--pairs") + 1])
@@ -46,7 +46,7 @@ def test_every_pair_is_measured_on_every_rail() -> None:
 
 
 def test_good_links_pass_and_slow_links_are_named() -> None:
-    """A rail of one node, slow with all the others."""
+    """A rail of one node is slow with all other nodes."""
     found = judged(rdma, scope(FOUR), rdma_said())
     assert {check for check, _ in found} == checks_of("rdma") and verdicts(found) == {}
     slow = judged(
@@ -60,7 +60,7 @@ def test_good_links_pass_and_slow_links_are_named() -> None:
 
 
 def test_unmeasured_links_are_unknown() -> None:
-    """A pair that could not connect, a node that said nothing, Ethernet where InfiniBand is planned."""
+    """A pair that could not connect, a node without output, Ethernet although InfiniBand is planned."""
     broken = judged(
         rdma, scope(FOUR), rdma_said(lambda one, other, rail: "failed-connect" if (one, rail) == ("worker0", "mlx5_0") else "good-bw")
     )
@@ -76,7 +76,7 @@ def test_unmeasured_links_are_unknown() -> None:
 
 
 def test_nodes_without_rails_get_no_jobs() -> None:
-    """Skipped, and nothing is sent."""
+    """The checks are skipped, and no job is submitted."""
     bare = scope(fabric=False)
     assert rdma.PHASE.jobs(bare) == []
     assert set(verdicts(judged(rdma, bare, lambda *_: None)).values()) == {SKIPPED}
@@ -85,7 +85,7 @@ def test_nodes_without_rails_get_no_jobs() -> None:
 def storage_said(
     *, safe: int = 40, seen: int = 41, wrong: int = 0, factor: Mapping[str, float] | None = None, **changes: object
 ) -> Callable[..., object]:
-    """A file system in order."""
+    """Return the output of a healthy file system."""
     values = {
         "storage-write": 2000.0,
         "storage-read": 3000.0,
@@ -109,7 +109,7 @@ def storage_said(
 
 
 def test_healthy_file_system_passes() -> None:
-    """Nobody has published a figure: its first good run is what later ones are held against."""
+    """No figure is published: the first passed run is the baseline of later ones."""
     found = judged(storage_performance, scope(), storage_said())
     assert {check for check, _ in found} == checks_of("storage_performance") and verdicts(found) == {}
     assert "nobody has published a figure" in found["writes_are_fast", "worker0"].expected
@@ -130,7 +130,7 @@ def test_healthy_file_system_passes() -> None:
     ],
 )
 def test_lost_or_changed_bytes_are_reported(said: Callable[..., object], expected: dict[str, Verdict]) -> None:
-    """On every node; the sum on the one that sends jobs."""
+    """On every node; totals on the node that submits jobs."""
     planned = {
         f"{check}[{node}]": verdict for check, verdict in expected.items() for node in (("login0",) if check == "all_at_once" else NODES)
     }
@@ -138,7 +138,7 @@ def test_lost_or_changed_bytes_are_reported(said: Callable[..., object], expecte
 
 
 def test_slow_client_and_slow_file_system_are_named() -> None:
-    """The lab's figures are told and held against nothing."""
+    """The lab's figures are reported and compared with nothing."""
     slow = judged(storage_performance, scope(FOUR), storage_said(factor={"worker3": 0.5}))
     assert set(verdicts(slow)) == {
         f"{check}[worker3]" for check in ("writes_are_fast", "reads_are_fast", "metadata_is_fast", "small_files_are_fast")
@@ -150,7 +150,7 @@ def test_slow_client_and_slow_file_system_are_named() -> None:
 
 
 def test_memory_compares_with_peers_and_copies() -> None:
-    """Where capacity is simulated it is told and held against nothing."""
+    """Figures of simulated capacity are reported and compared with nothing."""
 
     def said(job: Job, node: str, rank: int) -> object:
         return {"processes": 128, "value": 200.0 if node == "worker3" else 400.0, "wrong": int(node == "worker1")}
@@ -164,7 +164,7 @@ def test_memory_compares_with_peers_and_copies() -> None:
 
 @pytest.mark.parametrize("phase", [nccl, gpu, rdma, storage_performance, cpu])
 def test_missing_output_never_passes(phase: object) -> None:
-    """Jobs that were not sent, jobs that said nothing, jobs that printed something else."""
+    """Jobs that were not submitted, jobs without output, jobs with other output."""
     about = scope()
     assert not [each for each in phase.PHASE.judge(about, {}) if each.verdict is PASSED]
     for said in (lambda *_: None, lambda *_: {}, lambda *_: {"unknown": "it could not tell"}):
@@ -174,7 +174,7 @@ def test_missing_output_never_passes(phase: object) -> None:
 
 @pytest.mark.parametrize("phase", [nccl, gpu, rdma, storage_performance, cpu])
 def test_job_names_are_valid(phase: object) -> None:
-    """Lower case, digits and hyphens, once in a phase; arguments are words."""
+    """Lower case, digits and hyphens, unique in a phase; arguments are words."""
     sent = phase.PHASE.jobs(scope(FOUR))
     assert sent and len({job.name for job in sent}) == len(sent)
     assert all(set(job.name) <= set("abcdefghijklmnopqrstuvwxyz0123456789-") for job in sent)
@@ -183,7 +183,7 @@ def test_job_names_are_valid(phase: object) -> None:
 
 
 def test_docstring_examples_hold() -> None:
-    """The `>>>` lines of phases."""
+    """Run the `>>>` lines of phases."""
     assert not doctest.testmod(importlib.import_module("rackwright.checks.acceptance.phases.nccl")).failed
 
 

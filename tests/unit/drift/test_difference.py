@@ -1,4 +1,4 @@
-"""One list out of three layers, and what it comes to."""
+"""One list from three layers, and its state."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ QUIET = tuple(LayerScan(layer, 1.0) for layer in Layer)
 
 
 def drift(*scans):
-    """A document of these scans."""
+    """Return a document of these scans."""
     return DriftReport("lab", "0" * 12, datetime(2026, 11, 23, 3, 0, tzinfo=UTC), 5.0, scans)
 
 
 def one(category=Category.BREAKING, **changes):
-    """A difference."""
+    """Return a difference."""
     said = {
         "layer": Layer.BEHAVIOUR,
         "node": "worker0",
@@ -40,7 +40,7 @@ def one(category=Category.BREAKING, **changes):
 
 
 def check(verdict, **changes):
-    """A check's result as a report has it."""
+    """Return a check's result as in a report."""
     said = {"id": "munge.is_active[worker0]", "node": "worker0", "subject": "munge", "verdict": verdict, "reason": "", "expected": "active"}
     return {**said, "found": "dead", "remedy": "start it", **changes}
 
@@ -170,7 +170,7 @@ def test_layer_names_method_and_reason_together():
 
 
 def test_control_characters_of_users_are_escaped():
-    """Units, files and accounts have names that users gave them."""
+    """Users choose the names of units, files and accounts."""
     found = one(subject="traces.units \x1b[2Ja.service", live="a\x07\udcff\nb")
     assert (found.subject, found.live) == ("traces.units \\x1b[2Ja.service", "a\\x07\\udcff\nb")
     assert json.dumps(found.as_dict(), ensure_ascii=False).encode("utf-8")

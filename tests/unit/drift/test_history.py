@@ -1,4 +1,4 @@
-"""First seen, still there, healed when: and that silence heals nothing."""
+"""When a difference was first seen and resolved; an unresponsive node resolves nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def differs(subject: str = "munge.is_active", live: str = "dead") -> DriftItem:
 def night(
     number: int, *differences: DriftItem, unknown: tuple[tuple[str, str], ...] = (), layers: tuple[Layer, ...] = tuple(Layer)
 ) -> DriftReport:
-    """What was found in a night."""
+    """Record the differences of one night."""
     scans = [
         LayerScan(layer, 1.0, differences if layer is Layer.BEHAVIOUR else (), unknown if layer is Layer.BEHAVIOUR else ())
         for layer in layers

@@ -1,4 +1,4 @@
-"""What nodes are asked for, and how it is compared."""
+"""The baseline that nodes report, and its comparison."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What somebody has accepted is expected until its day is over, and a finding of its own from then on."""
+"""An ignored difference is expected until the rule's last day; after that the rule is a finding of its own."""
 
 from __future__ import annotations
 

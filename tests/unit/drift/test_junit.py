@@ -1,4 +1,4 @@
-"""What a CI system reads."""
+"""The JUnit file for CI systems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Prometheus reads."""
+"""The metrics file for Prometheus."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QUIET = (LayerScan(Layer.RESOURCES, 1.0), LayerScan(Layer.CONFIGURATION, 4.0))
 
 
 def values(*scans: LayerScan) -> dict[tuple[str, ...], float]:
-    """(name, labels…) -> value, as Prometheus' own parser reads it; every one is of the stack."""
+    """Return (name, labels…) -> value, as Prometheus' own parser reads it; every metric has the stack as label."""
     found = {}
     for family in text_string_to_metric_families(metrics.as_text(DriftReport("lab", "0" * 12, BEGAN, 5.0, scans))):
         for sample in family.samples:

@@ -1,4 +1,4 @@
-"""Who is told what, and that a way that fails keeps no other from telling."""
+"""Which changes are sent, and that a failed channel stops no other."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ MESSAGE = notifications.Message("lab", State.DRIFTED, "rackwright: lab: drifted"
 
 @pytest.fixture
 def webhook():
-    """A server that keeps what is posted to it; its address ends in a secret."""
+    """Yield a server that stores what is posted to it; its address ends in a secret."""
     posted = []
 
     class Hook(BaseHTTPRequestHandler):
@@ -91,7 +91,7 @@ def webhook():
 
 @pytest.fixture
 def mail():
-    """A mail server that takes one letter (RFC 5321, as far as one letter needs it)."""
+    """Yield a mail server that accepts one mail (RFC 5321, as far as one mail needs it)."""
     letters = []
     listening = socket.create_server(("127.0.0.1", 0))
 

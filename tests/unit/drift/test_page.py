@@ -1,4 +1,4 @@
-"""The page that a person forwards: everything in one file, true to the scan, readable by everybody."""
+"""The page for forwarding: a single file that matches the scan and is accessible."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def shown(*differences, unknown=(), nodes=NODES, scans=(), seen=()):
 
 
 class Balance(HTMLParser):
-    """Whether every element that is opened is closed, in order."""
+    """Parser that verifies that every opened element is closed, in order."""
 
     def __init__(self):
         super().__init__()
@@ -56,7 +56,7 @@ class Balance(HTMLParser):
 
 
 def part(html, name):
-    """The class of the picture's part of that name."""
+    """Return the class of the diagram's part of that name."""
     return re.search(rf'<g class="(\w+)"><title>{name}: ', html).group(1)
 
 
@@ -153,7 +153,7 @@ def test_history_is_also_text():
 
 
 def luminance(colour):
-    """Relative luminance, WCAG 2.2."""
+    """Return the relative luminance, WCAG 2.2."""
     parts = colour.lstrip("#")
     parts = "".join(one * 2 for one in parts) if len(parts) == 3 else parts
     channels = [int(parts[n : n + 2], 16) / 255 for n in (0, 2, 4)]
@@ -162,7 +162,7 @@ def luminance(colour):
 
 
 def palettes():
-    """The colours of the light page and of the dark one."""
+    """Return the colours of the light and the dark page."""
     style = files("rackwright.drift.page").joinpath("page.css").read_text(encoding="utf-8")
     light, dark = (dict(re.findall(r"--(\w+):(#\w+)", block)) for block in re.findall(r":root\{([^}]*)\}", style))
     return {"light": light, "dark": dark}

@@ -1,4 +1,4 @@
-"""What a previewed refresh says of resources."""
+"""Differences from the events of a previewed refresh."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ END = {"summaryEvent": {"resourceChanges": {}}}
 
 
 def event(op, token="rackwright:lab:Node", name="worker0", old=None, new=None):
-    """An event of a resource after it was read."""
+    """Return an event of a resource after it was read."""
     metadata = {"op": op, "type": token, "urn": f"urn:pulumi:lab::rackwright::{token}::{name}"}
     return {
         "resOutputsEvent": {"metadata": {**metadata, "old": {"inputs": old or {}}, "new": {"inputs": new} if new is not None else None}}

@@ -1,4 +1,4 @@
-"""What makes a scan run every night says so to systemd, to cron and to GitHub in their own words."""
+"""The schedules of nightly scans for systemd, cron and GitHub."""
 
 from __future__ import annotations
 

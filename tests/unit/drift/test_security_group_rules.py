@@ -1,4 +1,4 @@
-"""What stands open in a security group beside what the stack declares."""
+"""Open ports of a security group compared with the stack's declaration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Instances that somebody stopped."""
+"""Instances that were stopped outside of rackwright."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator reads."""
+"""The terminal output for operators."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rackwright.drift.terminal import render
 
 
 def shown(*scans: LayerScan) -> str:
-    """A document of these scans, 80 columns wide."""
+    """Return a document of these scans, 80 columns wide."""
     console = Console(width=80, record=True, file=None, quiet=True)
     console.quiet = False
     with console.capture() as caught:

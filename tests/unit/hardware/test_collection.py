@@ -1,4 +1,4 @@
-"""Whole looks over an ssh that is none, and `rackwright hardware` with its exit codes."""
+"""Complete collections over a simulated ssh, and `rackwright hardware` with its exit codes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from rackwright.inventory import paths
 
 INVENTORY = Path(__file__).parents[2] / "golden" / "inventory" / "inventory.yml"
 ONE_ANSWERS = 'case "$*" in *login0*) for last; do :; done; eval "$last";; *) echo "ssh: No route to host" >&2; exit 255;; esac'
-"""As ssh to the machine of the test for one node; no way to all others."""
+"""Simulated ssh: it reaches this machine as one node, and no other node."""
 
 
 @pytest.fixture
 def hardware(tmp_path, monkeypatch, capsys):
-    """Run `rackwright hardware` on the golden lab over an ssh that behaves as told: exit code, output, errors."""
+    """Run `rackwright hardware` on the golden lab over a given ssh script; return exit code, output, errors."""
     monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("COLUMNS", "110")
     paths.prepare("lab")

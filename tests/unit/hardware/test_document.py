@@ -1,4 +1,4 @@
-"""What was seen beside what was planned: each difference is found, silence is unknown, simulated parts are named."""
+"""Found hardware compared with the plan: each difference is found, a missing answer is unknown, simulated parts are named."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ STARTED = datetime(2026, 11, 22, 2, 0, tzinfo=UTC)
 
 
 def login(facts):
-    """The facts of a node without GPUs and without a fabric."""
+    """Return the facts of a node without GPUs and without a fabric."""
     return replace(facts, gpus=None, gpu_links=None, rdma=())
 
 
 def asked(seen, section):
-    """What a look at the parts of a section gives of it."""
+    """Return the collected parts of a section."""
     facts = {part: getattr(seen.facts, part) for part in section.parts}
     return replace(seen, facts=Facts(**facts, unknown={part: why for part, why in seen.facts.unknown.items() if part in section.parts}))
 
 
 def report(declared, seen, section=Section.SUMMARY):
-    """A report, as JSON gives it back, true to its schema."""
+    """Return a report, read back from JSON and valid for its schema."""
     seen = {name: asked(one, section) for name, one in seen.items()}
     found = json.loads(json.dumps(document(declared, section, seen, started=STARTED, seconds=1.5, collected_via="ssh")))
     SCHEMA.validate(found)
@@ -44,12 +44,12 @@ def report(declared, seen, section=Section.SUMMARY):
 
 
 def differing(found):
-    """The differences of each node that has some."""
+    """Return the differences of each node that has some."""
     return {node["name"]: node["differences"] for node in found["nodes"] if node["differences"]}
 
 
 def shown(found):
-    """What a terminal of 110 columns shows of it."""
+    """Return the report on a terminal of 110 columns."""
     console = Console(width=110, color_system=None, highlight=False)
     with console.capture() as output:
         console.print(render(found))
@@ -58,13 +58,13 @@ def shown(found):
 
 @pytest.fixture
 def healthy(declared, facts):
-    """All nodes as planned."""
+    """Return all nodes as planned."""
     return {name: Seen(login(facts) if name == "login0" else facts) for name in declared.nodes}
 
 
 @pytest.fixture
 def sick(healthy, facts):
-    """One that lost a GPU and has a port down, one that is silent, one whose driver does not answer."""
+    """Return one node with a lost GPU and a port down, one that does not respond, one whose driver does not respond."""
     lost = replace(facts, gpus=facts.gpus[:7], rdma=(*captured(Part.RDMA, "good-down"), *facts.rdma[4:]))
     untold = replace(facts, gpus=None, gpu_links=None, unknown={Part.GPUS: "gpus: the command ended with status 9: NVIDIA-SMI has failed"})
     return {
@@ -168,7 +168,7 @@ def test_section_compares_only_its_parts(declared, sick):
 
 @pytest.fixture
 def lab(inventory):
-    """The same plan where nodes are containers and GPUs are simulated."""
+    """Return the same plan with containers as nodes and simulated GPUs."""
     cluster = inventory["all"]["vars"]["cluster"]
     cluster["simulated"] = ["gpu", "fabric"]
     inventory["all"]["vars"]["fabric"]["simulated"] = True

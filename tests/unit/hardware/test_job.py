@@ -1,4 +1,4 @@
-"""Looks from inside jobs, over an ssh that is none and a Slurm that is none, on clusters of any size."""
+"""Collections from inside jobs, over simulated ssh and Slurm, on clusters of any size."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ TOOLS = {
     "runuser": 'while [ "$1" != -- ]; do shift; done; shift; exec "$@"',
 }
 RUNS = 'echo "$*" | head -1 >> "$ASKED"; while [ "$1" != python3 ]; do shift; done; exec "$@"'
-"""srun on the machine of the test."""
+"""Simulated srun on this machine."""
 SAYS = "echo '{}'".format(json.dumps({"name": "memory", "rc": 0, "out": "MemTotal: 2097152 kB", "err": "", "trouble": "", "seconds": 0.1}))
 
 
 @pytest.fixture
 def cluster(tmp_path, monkeypatch, inventory):
-    """An inventory with so many workers, reached as an ordinary user, and srun as told."""
+    """Return an inventory with so many workers, reached as an ordinary user, with a given srun."""
 
     def make(workers, srun):
         for name, body in {**TOOLS, "srun": srun}.items():
             (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
             (tmp_path / name).chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-        # Nodes look for tools in folders of their own choice; here in the test's before those.
+        # Nodes search tools in fixed folders; the test's folder precedes them.
         edit_program(monkeypatch, "commands", lambda text: text.replace("/usr/local/sbin:", f"{tmp_path}:/usr/local/sbin:"))
         monkeypatch.setenv("ASKED", str(tmp_path / "asked"))
         everything = inventory["all"]

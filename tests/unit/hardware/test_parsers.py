@@ -1,4 +1,4 @@
-"""Answers of healthy and sick nodes are read as what they are, broken ones are refused."""
+"""Answers of healthy and faulty nodes are parsed, broken ones are refused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .conftest import FOLDER, captured
 
 
 def cases(prefix):
-    """Every captured file whose name begins so, with its part."""
+    """Return every captured file with this prefix, with its part."""
     return [(Part(file.parent.name), file.stem) for file in sorted(FOLDER.glob(f"*/{prefix}*.txt"))]
 
 

@@ -1,4 +1,4 @@
-"""Catalogue and checks are the same list, and a check can only be what its row says."""
+"""Catalogue and checks contain the same checks, and each check matches its row."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_outlooks_name_existing_checks():
 
 
 def _constants(registered):
-    """Names of the constants that hold the registered questions."""
+    """Return the names of the constants that hold the registered questions."""
     import importlib
 
     for file in ROOT.glob("probes/[a-z]*.py"):

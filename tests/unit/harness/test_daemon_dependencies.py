@@ -1,4 +1,4 @@
-"""A missing answer follows from a daemon only if the daemon is known to be down and the answer is the one that its absence causes."""
+"""A missing answer is attributed to a daemon only if the daemon is known to be down and the answer is the one that its absence causes."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ LATE = Raw(trouble="slurm-ping: no answer within 8 s", lacked=0.0)
 
 
 def unit(name, state="active", process="S", freezer="running"):
-    """A block of the answer to the question on units."""
+    """Return a block of the answer to the question on units."""
     shown = f"Id={name}\nLoadState=loaded\nActiveState={state}\nUnitFileState=enabled\nFreezerState={freezer}\nMainPID=7\n"
     return f"{shown}ProcessState={process}\n"
 
 
 class Answers:
-    """Answers of worker1, and of login0 to the question on units, as a run has them."""
+    """Answers of worker1, and of login0 to the question on units, as in a run."""
 
     def __init__(self, state="inactive", login0="", **changed):
         self.raws = {UNITS: Raw(out=unit("slurmd.service", state)), PING: NO_SOURCE, CONFIGURATION: NO_FILES}
@@ -56,7 +56,7 @@ class Answers:
 
 
 def found(probe, answers, reported=REPORTED):
-    with pytest.raises(UndeterminedError):  # without an answer in the first place
+    with pytest.raises(UndeterminedError):  # no answer at all
         answers.answer(probe, "worker1")
     return cause_of(probe, "worker1", answers, DECLARED, lambda key, node: (key, node) in reported)
 
@@ -108,7 +108,7 @@ def test_other_causes_stay_unknown(probe, answers):
     [("T", "running", "suspended by a signal"), ("t", "running", "by a debugger"), ("S", "frozen", "frozen")],
 )
 def test_missing_answers_follow_from_suspended_daemons(process, freezer, words, raw):
-    raw = replace(raw, rc=2) if raw.rc else raw  # status 1 is an answer of `scontrol ping`
+    raw = replace(raw, rc=2) if raw.rc else raw  # status 1 is a valid answer of `scontrol ping`
     own = Answers(units=Raw(out=unit("munge.service", process=process, freezer=freezer)), credential=raw)
     assert words in str(found(CREDENTIAL, own)) and "munge.service_runs[worker1]" in str(found(CREDENTIAL, own))
     other = Answers("active", unit("slurmctld.service", process=process, freezer=freezer), ping=raw)

@@ -1,4 +1,4 @@
-"""Looks from outside tell what lets a packet in from what is silent."""
+"""Outside probes distinguish open ports from ports that do not respond."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_outside_probe_prints_one_line_per_address(monkeypatch):
 
 @pytest.fixture
 def outside(monkeypatch):
-    """This machine as a user on it sees it: who runs the checks, how it routes, what answers; and what was connected to."""
+    """Return the view of this machine: the user, the routes, the responding services; and the attempted connections."""
     connected = []
     declared = SimpleNamespace(nodes={"worker0": {"address": "10.0.0.1"}})
     monkeypatch.setattr(outside_probes, "banner", lambda address, *_: connected.append(address) or "SSH-2.0-x")
@@ -76,7 +76,7 @@ def outside(monkeypatch):
 
 
 def test_rootless_nodes_skip_gateway_connection(outside):
-    """Another machine may have the address there."""
+    """Another machine may use the address there."""
     assert outside(1000, BY_GATEWAY) == ({"worker0": ""}, [])
 
 

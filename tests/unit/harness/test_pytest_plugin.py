@@ -1,4 +1,4 @@
-"""What the end of a check means."""
+"""The verdict of a check, by its outcome in pytest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rackwright.report.verdict import Verdict
 
 
 def compared(found=1, planned=1):
-    """An Expect after a comparison, and what that raised."""
+    """Return an Expect after a comparison, and the exception it raised."""
     expect = Expect()
     try:
         expect(found, planned)
@@ -23,7 +23,7 @@ def compared(found=1, planned=1):
 
 
 def skipped(reason):
-    """What pytest.skip raises."""
+    """Return the exception of pytest.skip."""
     try:
         pytest.skip(reason)
     except pytest.skip.Exception as error:

@@ -1,4 +1,4 @@
-"""Tools that are half broken: nothing printed with status 0, missing, ended by a signal, errors alone. None of them tells anything."""
+"""Partially broken tools: no output with status 0, missing, killed by a signal, only errors. All leave the check unknown."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TOOLS += ("head", "sed", "ss", "ssh-keygen", "stat", "timeout", "xargs")
 
 @pytest.fixture
 def ask(tmp_path):
-    """Ask a probe on a machine whose tools are all this script."""
+    """Run a probe on a machine on which this script replaces all tools."""
 
     def asked(probe: Probe, script: str) -> Raw:
         for tool in TOOLS:

@@ -1,4 +1,4 @@
-"""Every question has an answer that is read, and one that is refused: a parser that takes anything would make broken tools look green."""
+"""Every question has an answer that is read, and one that is refused: a parser that accepts anything would hide broken tools."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_good_answers_are_read(name):
 
 @pytest.mark.parametrize("name", sorted(set(PROBES) - set(TAKES_ANY_TEXT)))
 def test_broken_answers_are_refused(name):
-    """Outputs of broken tools, with an exit status that says nothing of it."""
+    """Outputs of broken tools, with an exit status that does not show it."""
     files = sorted((FOLDER / name).glob("broken*.txt"))
     assert files, f"no broken output of {name}"
     for file in files:
@@ -54,13 +54,13 @@ def test_every_captured_answer_has_its_question():
     ],
 )
 def test_missing_answer_leaves_check_unknown(raw, words):
-    """Unreachable, missing, forbidden, failed: each is unknown, and says why."""
+    """Unreachable, missing, forbidden, failed: each is unknown with its reason."""
     with pytest.raises(UndeterminedError, match=words):
         PROBES["gpus"].read(raw)
 
 
 def test_docstring_examples_hold():
-    """The `>>>` lines of parsers and of the harness."""
+    """Run the `>>>` lines of parsers and of the harness."""
     import doctest
 
     root = Path(sys.modules["rackwright.checks.cluster"].__file__).parent

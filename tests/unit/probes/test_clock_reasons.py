@@ -1,4 +1,4 @@
-"""What holds a GPU's clock down, and which of it is a fault."""
+"""Reasons that hold a GPU's clock down, and which of them are faults."""
 
 from __future__ import annotations
 

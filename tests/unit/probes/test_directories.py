@@ -1,4 +1,4 @@
-"""Shared and system directories against the distributions' defaults."""
+"""Shared and system directories compared with the defaults of distributions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is made of the fabric's tools. All outputs but `real-form` were captured from ibsim; those have the form of real devices'."""
+"""Parsing of the fabric's tools. All outputs but `real-form` were captured from ibsim; those have the form of real devices'."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FOLDER = Path(__file__).parents[1] / "captured"
 
 
 def captured(probe, case="good"):
-    """One captured output."""
+    """Return one captured output."""
     return (FOLDER / probe / f"{case}.txt").read_text(encoding="utf-8")
 
 
@@ -65,7 +65,7 @@ def test_link_layers_of_real_adapters_are_read(said, layer):
 
 
 def test_links_exclude_internal_connections():
-    """Aggregation nodes of real switches are none."""
+    """Aggregation nodes of real switches are not cables."""
     assert LINKS.parse(captured("fabric-links", "real-form")).far == LINKS.parse(captured("fabric-links")).far
 
 
@@ -78,7 +78,7 @@ def test_port_errors_exclude_load_and_reboot_counters():
 
 
 def test_errors_are_matched_by_guid():
-    """Of a real switch, too, which counts in more bits and prints the number a second time."""
+    """Also for a real switch, which counts with more bits and prints the number a second time."""
     assert parse_errors(captured("fabric-errors", "good-adapters-by-number")).errors == {
         PortId(0x946DAE0300C1A0B2, 1): ("SymbolErrorCounter 42",),
         PortId(0xB83FD20300D0E100, 2): ("PortRcvErrors 6100",),
@@ -86,7 +86,7 @@ def test_errors_are_matched_by_guid():
 
 
 def test_failed_port_queries_quote_their_line():
-    """Of a device that is asked for all ports at once, all. Not those of aggregation nodes, and none whose counters were read."""
+    """For a device whose ports are queried together, all; not for aggregation nodes, and not for ports whose counters were read."""
     links = read_links(captured("fabric-links", "real-form"))
     unread = parse_errors(captured("fabric-errors", "good-unread-ports")).unread(links)
     leaf = {port for port in links.far if port.guid == 0xFC6A1C0300000700}
@@ -107,7 +107,7 @@ def test_failed_port_queries_quote_their_line():
     ],
 )
 def test_failed_queries_of_unnamed_ports_are_unknown(spoilt, line):
-    """All but those that have errors."""
+    """All ports but those with errors."""
     links = read_links(captured("fabric-links", "real-form"))
     unread = parse_errors(spoilt(captured("fabric-errors", "good-unread-ports"))).unread(links)
     assert set(unread) == links.far.keys() - {PortId(0xA088C20300001301, 1)}
@@ -130,7 +130,7 @@ def test_unresponsive_device_is_reported_without_port_down():
 
 @pytest.mark.parametrize("probe", [LINKS, COUNTERS])
 def test_warnings_are_matched_to_output_lines(probe, tmp_path):
-    """Written into one pipe, a warning comes in the midst of a line whenever the buffer of the output is full."""
+    """In one pipe, a warning interrupts a line whenever the output buffer is full."""
     tool = tmp_path / str(probe.command).split("$(")[1].split()[0]
     tool.write_text("#!/bin/sh\nprintf 'first line, ca'\necho warning >&2\nprintf 'rried on\\nlast\\n'\nexit 1\n")
     tool.chmod(0o755)
@@ -173,7 +173,7 @@ def errors(*lines, warnings=""):
 
 
 def verdict(check, links, counters=None, *, node="worker0", adapters=ADAPTERS):
-    """Return the verdict of a check of this fabric."""
+    """Return the verdict of a check on this fabric."""
     counters = counters or errors()
     compared = checks.compared_once(ROWS, links, adapters)
 
@@ -222,7 +222,7 @@ def test_node_without_guids_and_name_is_unknown():
 
 
 def test_split_and_whole_port_rates():
-    """Of HCAs as ibstat has them, between switches as the fabric shows them."""
+    """Rates of HCAs as ibstat prints them, rates between switches as the fabric reports them."""
     split = {"rate_gbps": 200, "simulated": False, "width": "2x", "speed": "NDR", "switch_width": "4x"}
     for rate, expected in ((200, PASSED), (100, FAILED), (400, FAILED)):
         up = [SimpleNamespace(adapter="mlx5_0", guid=0xB94, rate=f"{rate} Gb/s")]
@@ -234,7 +234,7 @@ def test_split_and_whole_port_rates():
 
 
 def test_misconnected_cable_fails_its_node():
-    """Of a node whose adapter is described as another's, too."""
+    """Also for a node whose adapter has another node's description."""
     found, why = verdict(checks.test_cables_match_plan, wired(("worker1 mlx5_0", "worker0 mlx5_0"), ports=(7, 1)))
     assert found is FAILED and "worker0/mlx5_0:1 is connected to leaf-01:7 (expected leaf-01:1)" in why
 

@@ -1,4 +1,4 @@
-"""What a loaded ruleset admits, told from its own words."""
+"""Packets that a loaded ruleset accepts, by evaluation of its rules."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ LOGIN, WORKER, STRANGER = "10.77.0.16", "10.77.0.25", "203.0.113.9"
 
 
 def ruleset(case):
-    """A captured ruleset."""
+    """Return a captured ruleset."""
     return parse_ruleset((FOLDER / f"{case}.txt").read_text(encoding="utf-8"))
 
 
 def rules(*expressions, policy="drop", chains=(), sets=()):
-    """A ruleset with one input chain made of these rules."""
+    """Return a ruleset with one input chain of these rules."""
     head = {"chain": {"family": "inet", "table": "t", "name": "input", "hook": "input", "prio": 0, "policy": policy}}
     body = [{"rule": {"family": "inet", "table": "t", "chain": "input", "expr": list(expression)}} for expression in expressions]
     return parse_ruleset(json.dumps({"nftables": [{"metainfo": {}}, head, *chains, *sets, *body]}))
 
 
 def match(left, right, op="=="):
-    """One comparison."""
+    """Return one comparison."""
     return {"match": {"op": op, "left": left, "right": right}}
 
 
@@ -126,12 +126,12 @@ POD = "10.244.25.7"
 
 
 def through(source, port):
-    """A packet that goes on to a pod."""
+    """Return a packet that is forwarded to a pod."""
     return Packet(source, port, POD, leaves_by="cni0")
 
 
 class TestBesideKubernetes:
-    """The roles' rules with those of kube-proxy and kubelet: verdict maps by three values at once, chains that translate addresses."""
+    """The roles' rules with those of kube-proxy and kubelet: verdict maps with three keys, chains that translate addresses."""
 
     @pytest.mark.parametrize(
         ("packet", "admitted"),
@@ -185,7 +185,7 @@ class TestBesideKubernetes:
 
 
 class TestTheForwardingCheck:
-    """firewall.forwards_only_the_cluster, on rules that are right and on rules that are not."""
+    """firewall.forwards_only_the_cluster, on correct and on wrong rules."""
 
     @staticmethod
     def judged(found):
@@ -201,13 +201,13 @@ class TestTheForwardingCheck:
 
     @pytest.mark.parametrize("case", ["good-worker", "open-forward"])
     def test_rules_that_forward_outside_traffic_fail(self, case):
-        """Without a chain of its own everything goes on; one rule too many is enough as well."""
+        """Without a forward chain everything is forwarded; one wrong rule suffices as well."""
         with pytest.raises(Mismatch, match=r"203\.0\.113\.9"):
             self.judged(ruleset(case))
 
 
 class TestTheMetadataService:
-    """169.254.169.254, as the roles' rules leave it."""
+    """169.254.169.254 under the roles' rules."""
 
     @pytest.mark.parametrize(("case", "nobody"), [("good", "refused"), ("open", "open")])
     def test_result_of_metadata_probe_is_read(self, case, nobody):
@@ -230,6 +230,6 @@ class TestTheMetadataService:
         ],
     )
     def test_check_compares_probe_result(self, found, ends):
-        """On real nodes it was never run; in a container it was, in tests/e2e/cloud/test_cloud_node.py."""
+        """Never run on real nodes; run in a container by tests/e2e/cloud/test_cloud_node.py."""
         with pytest.raises(ends) if ends else nullcontext():
             test_firewall.test_metadata_service_restricted(lambda _: found, Expect())

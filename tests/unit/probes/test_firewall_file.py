@@ -1,4 +1,4 @@
-"""Loaded rules beside those of the file, printed by nft 1.0.6 and iptables-nft 1.8.9 in network namespaces."""
+"""Loaded rules compared with those of the file, printed by nft 1.0.6 and iptables-nft 1.8.9 in network namespaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of nvidia-smi that are odd, damaged or missing: what is told of each GPU, and that all other GPUs are judged as before."""
+"""Odd, damaged or missing rows of nvidia-smi: the verdict on each GPU, while all other GPUs are judged as before."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_counter_missing_on_one_gpu_is_unknown(cell):
 
 
 def test_counter_missing_on_all_gpus_is_no_fault():
-    """A virtual GPU has neither ECC nor lanes nor rows; its highest clock is unknown, and everything else is judged."""
+    """A virtual GPU has neither ECC nor lanes nor rows; its highest clock is unknown, and all other values are judged."""
     row = "0, NVIDIA A16-8C, 8192, 580.95.05, [N/A], [N/A], 0x0000000000000000, Enabled, 00000000:02:00.0, [N/A], [N/A], [N/A]"
     plan = SimpleNamespace(count=1, product="NVIDIA A16-8C", memory_mib=8192, driver="580.95.05")
     text = f"{row}, [N/A], [N/A], [N/A], [N/A], [N/A]\n"
@@ -224,7 +224,7 @@ SXID = "nvidia-nvswitch2: SXid (PCI:0000:8a:00.0): {}, Link 7 simulated\n"
 
 
 def test_nvswitch_errors_are_reported():
-    """A fatal one ends jobs; one that is not fatal is reported, and drains no node."""
+    """A fatal error ends jobs; a non-fatal one is reported, and drains no node."""
     assert verdicts(log=SXID.format("20009, Non-fatal")) == {"no_nvswitch_errors": FAILED}
     found = judged(log=SXID.format("23001, Fatal") + "usb 1-1: new device\n")
     assert {name: verdict for name, (verdict, _) in found.items()} == {"no_nvswitch_errors": FAILED, "no_xid_errors": FAILED}
@@ -302,7 +302,7 @@ def test_links_are_read_one_by_one(old, new, verdict):
 
 
 def test_all_parsers_accept_each_list():
-    """The same odd line before the same rows, in the forms of the three readers."""
+    """The same odd line before the same rows, in the formats of the three parsers."""
     odd = "Unable to determine the device handle for GPU7: 0000:d2:00.0: Unknown Error\n"
     assert parse_gpus(odd + GOOD).lost == ("0000:d2:00.0",)
     assert nvidia_smi.parse_health(odd + TITLES + HEALTH[0]).lost == ("0000:d2:00.0",)

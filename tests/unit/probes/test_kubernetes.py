@@ -1,4 +1,4 @@
-"""What checks of Kubernetes make of answers: nodes that are well and nodes that are not, and what a node's own program reads."""
+"""Kubernetes checks on answers of healthy and faulty nodes, and the program that runs on a node."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ LATE = NoAnswer("one", "no answer within 2 s")
 
 
 def captured(probe, case="good"):
-    """A captured answer, parsed."""
+    """Return a captured answer, parsed."""
     return parse_nodes((FOLDER / probe / f"{case}.txt").read_text(encoding="utf-8"))
 
 
 def ends(check, *arguments):
-    """Runs a check; what it says where it fails, else an empty text."""
+    """Run a check; return its failure message, or an empty text."""
     try:
         check(*arguments, Expect())
     except Mismatch as error:
@@ -65,7 +65,7 @@ class TestNodes:
         assert not ends(test_kubernetes.test_taints_match_plan, node, SimpleNamespace(taints=()))
 
     def test_manually_created_node_is_read(self):
-        """The API server has no conditions of it, and others' checks must not break."""
+        """The API server has no conditions for it, and checks of other nodes must not fail."""
         by_hand = {
             "metadata": {"name": "somebody-else"},
             "spec": {},
@@ -80,7 +80,7 @@ class TestKubelet:
         [([kubernetes_api.DEAD], 2), ([kubernetes_api.DEAD, kubernetes_api.DEAD], 2), (["dial tcp: i/o timeout"], 1), ([], 1)],
     )
     def test_dead_kubelet_connection_is_retried_once(self, said: list[str], asked: int):
-        """After minutes without a network between API and kubelet the API finds that out by the first question."""
+        """After minutes without a network between API and kubelet, the API detects the dead connection at the first request."""
         paths, left = [], [*said]
 
         def get(path: str):
@@ -142,7 +142,7 @@ class TestKubelet:
 class TestItsProgram:
     @pytest.mark.parametrize("days", [5, 365, 20000])
     def test_certificate_end_is_read(self, tmp_path, days):
-        """Past 2049 times have another form (RFC 5280, 4.1.2.5)."""
+        """Times after 2049 have another form (RFC 5280, 4.1.2.5)."""
         path = tmp_path / "one.crt"
         made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "/dev/null", "-subj", "/CN=x", "-days", str(days)]
         subprocess.run([*made, "-out", str(path)], check=True, capture_output=True)

@@ -1,4 +1,4 @@
-"""MIG as nvidia-smi lists it, and the check against the plan."""
+"""MIG instances as nvidia-smi lists them, and the check against the plan."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def captured(case: str) -> str:
 
 
 def verdict(text: str, *planned: list[str]) -> tuple[Verdict, str]:
-    """The check of a node whose plan has these instances."""
+    """Return the verdict for a node with these planned instances."""
     mig = [[SimpleNamespace(profile=name, start=0) for name in gpu] for gpu in planned]
     return verdict_of(test_gpu.test_mig_matches_plan, answers_of({MIG: text}), node=SimpleNamespace(gpus=SimpleNamespace(mig=mig)))
 

@@ -1,4 +1,4 @@
-"""What counts as a fabric of NVLinks that is ready, by generation of the GPUs."""
+"""When a fabric of NVLinks is ready, by generation of the GPUs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SILENT = """    Fabric
 
 
 def said(*fabrics):
-    """Return what `nvidia-smi -q` prints of GPUs with these fabrics."""
+    """Return the output of `nvidia-smi -q` for GPUs with these fabrics."""
     gpus = "".join(f"GPU 00000000:{0x10 + number:02X}:00.0\n    Product Name : NVIDIA H100\n{one}" for number, one in enumerate(fabrics))
     return f"Attached GPUs                             : {len(fabrics)}\n{gpus}"
 
@@ -103,7 +103,7 @@ def test_unresponsive_gpu_is_named():
 
 @pytest.mark.parametrize("manager", ["inactive", "failed", "not-found"])
 def test_fabric_manager_must_run_on_hopper(manager):
-    """A fabric that is registered stays so when Fabric Manager ends; links are then no longer retrained."""
+    """A registered fabric stays registered when Fabric Manager stops; links are then no longer retrained."""
     assert ready("hopper", said(READY, READY), manager=manager)[0] is FAILED
 
 

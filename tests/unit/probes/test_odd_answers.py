@@ -1,4 +1,4 @@
-"""Answers of tools that are in order and odd, or damaged in one place: what is told, and that all else is judged as before."""
+"""Odd but valid answers, and answers damaged in one place: the verdict, while all other values are judged as before."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PASSED, FAILED, UNKNOWN = Verdict.PASSED, Verdict.FAILED, Verdict.UNKNOWN
 
 class TestValues:
     def test_unread_value_is_no_value(self):
-        """Whatever a check does with it, it does not pass."""
+        """No check passes with such a value."""
         value = Unread("fan", "ERR!", "0, ERR!")
         for use in (lambda: value == 3, lambda: value == 3, lambda: value < 3, lambda: not value, lambda: value + 1, lambda: int(value)):
             with pytest.raises(UndeterminedError, match='fan is "ERR!" in the line "0, ERR!"'):
@@ -139,7 +139,7 @@ class TestSlurm:
         assert slurm_node("DOWN", " Reason=Not responding Comment=rack 7").reason == "Not responding"
 
     def test_free_text_never_replaces_a_value(self):
-        """A comment stands after the values, also of a node that has no reason."""
+        """A comment follows the values, also for a node without a reason."""
         node = slurm_node("IDLE", " Comment=was State=DOWN RealMemory=1")
         assert (node.states, node.memory_mib, node.reason) == ({"IDLE"}, 1500000, "")
 
@@ -255,7 +255,7 @@ def test_unread_unit_is_unknown_alone():
 
 
 def test_job_tools_print_decimal_points():
-    """Whatever the locale of the user who sends the job."""
+    """In every locale of the user who submits the job."""
     tools = Path(acceptance.__file__).parent / "programs" / "tools.py"
     asked = json.dumps(["locale", ["sh", "-c", "echo $LC_ALL"], 60])
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""What parsers make of healthy and sick nodes."""
+"""Parsers on answers of healthy and faulty nodes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ FOLDER = Path(__file__).parents[1] / "captured"
 
 
 def captured(probe, case="good"):
-    """One captured output."""
+    """Return one captured output."""
     return (FOLDER / probe / f"{case}.txt").read_text(encoding="utf-8")
 
 
@@ -166,7 +166,7 @@ class TestMunge:
         assert parse_decoded(captured("munge-decoded", case)) == status
 
     def test_second_decoding_and_time_out_are_unknown(self):
-        """munged decodes a credential once, and a round that had no answer in time sends it again."""
+        """munged decodes a credential once, and a round without a timely answer sends it again."""
         for text in ("STATUS:           Replayed credential (17)\n", "unmunge: Error: Failed to receive message header: Timed-out\n"):
             assert isinstance(parse_decoded(text), Unread), text
 
@@ -244,13 +244,13 @@ class TestStorage:
         assert "ro" in parse_mounts(captured("mounts", "read-only"))["/mnt/sharedfs"].options
 
     def test_one_ro_option_means_read_only(self):
-        """Remounted read-only on this node, the file system below still says rw, in the second list of the same line."""
+        """Remounted read-only on this node, the file system still has rw in the second list of the same line."""
         mount = parse_mounts(captured("mounts"))["/mnt/sharedfs"]
         assert "rw" in mount.effective
         assert "rw" not in replace(mount, options=mount.options | {"ro"}).effective
 
     def test_lustre_mount_is_read(self):
-        """As its kernel module writes it (mount.lustre(8)); no node of ours has shown it yet."""
+        """In the format of its kernel module (mount.lustre(8)); never captured from a real node."""
         line = "142 28 0:55 / /fsx rw,nosuid,nodev,noatime shared:80 - lustre 10.90.1.17@tcp:/abcdefgh rw,flock,lazystatfs\n"
         mount = parse_mounts(captured("mounts") + line)["/fsx"]
         lustre = SimpleNamespace(kind="fsx-lustre", mount="/fsx", servers=[], folder=None)
@@ -286,7 +286,7 @@ class TestStorage:
         assert not is_there(parse_mounts(captured("mounts", "good-nfs")), DATA, "storage0")
 
     def test_export_of_own_disk_matches_its_root(self):
-        """/srv/rackwright/tools is a disk: its root is what the server shows, and no more the folder below it."""
+        """/srv/rackwright/tools is a disk: the server exports its root instead of the folder below it."""
         before = captured("mounts", "good-nfs")
         disk = "90 29 254:16 / /srv/rackwright/tools rw - ext4 /dev/vdb rw\n"
         assert not shows(parse_mounts(before + disk), "/mnt/tools", "/srv/rackwright/tools")
@@ -323,7 +323,7 @@ class TestStorage:
 
 
 def test_units_are_read():
-    """Keys come in any order, and a unit that does not exist is not inactive but not there."""
+    """Keys have any order, and a missing unit is missing, not inactive."""
     assert parse_units(captured("units"))["slurmd.service"].described == "active, starts with the node"
     sick = parse_units(captured("units", "failed-and-missing"))
     assert sick["slurmd.service"].described == "failed, does not start with the node"
@@ -331,7 +331,7 @@ def test_units_are_read():
 
 
 def test_storage_units_are_read():
-    """The first server of MooseFS has one more; NFS has one server; whoever serves nothing needs nothing."""
+    """The first server of MooseFS has one more; NFS has one server; other nodes need none."""
     moosefs = {"kind": "moosefs", "servers": ["storage0", "storage1"]}
     assert servers_of(moosefs, "storage0") == ("moosefs-master.service", "moosefs-chunkserver.service")
     assert servers_of(moosefs, "storage1") == ("moosefs-chunkserver.service",)
@@ -340,7 +340,7 @@ def test_storage_units_are_read():
 
 
 class TestSoftware:
-    """What real GPUs run on. The texts were written after the tools' documentation: no GPU was within reach."""
+    """Software of real GPUs. The texts follow the tools' documentation: no GPU was available."""
 
     def test_kernel_module_flavour_is_read(self):
         assert parse_driver(captured("driver-modules")) == KernelDriver("open", "580.173.02")

@@ -1,4 +1,4 @@
-"""The network of pods as nodes tell it, and what each check makes of one wrong part. Its answer: a worker of the lab with flannel."""
+"""The pod network as nodes report it, and each check on one wrong part. The sample: a worker of the lab with flannel."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ RANGE = "10.244.2.0/24"
 
 
 def known(name, range_):
-    """A node as the API server has it."""
+    """Return a node as the API server reports it."""
     return Node(name, {}, (), False, (), "v1.34.1", "containerd", {}, {}, {}, range_)
 
 
 def conflist(range_):
-    """The runtime's network with a range."""
+    """Return the runtime's network configuration with a range."""
     return json.dumps({"plugins": [{"type": "bridge", "ipam": {"ranges": [[{"subnet": range_}]]}}, {"type": "portmap"}]})
 
 
 def ends(check, *, found=GOOD, files=None, pods=(), cni="flannel", encapsulation="vxlan", range_=RANGE):
-    """What a check says on worker0 of the lab where it fails, else an empty text."""
+    """Return the failure message of a check on worker0 of the lab, or an empty text."""
     nodes = {name: known(name, theirs) for name, (_, theirs) in OTHERS.items()} | {"worker0": known("worker0", range_)}
     listed = [SimpleNamespace(name=name, address=address) for name, (address, _) in OTHERS.items()] + [NODE]
     network = SimpleNamespace(encapsulation=encapsulation, node_mtu=1500, mtu=1450 if encapsulation == "vxlan" else 1500)
@@ -56,7 +56,7 @@ def ends(check, *, found=GOOD, files=None, pods=(), cni="flannel", encapsulation
 
 
 def agent(ready=True, **changes):
-    """flannel's pod on worker0."""
+    """Return flannel's pod on worker0."""
     said = {"namespace": "kube-system", "name": "flannel-x", "labels": {"app.kubernetes.io/name": "flannel"}, "node": "worker0"}
     return Pod(**{**said, "phase": "Running", "ready": ready, "why": "", "rights": (), **changes})
 

@@ -1,4 +1,4 @@
-"""The smoke run of a Kubernetes cluster: what is asked of whom, and each check seen green on a good run and red on its own bad one."""
+"""The smoke run of a Kubernetes cluster: its request, and each check, passed on a good run and failed on its own bad one."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ REFUSED = {"rc": 1, "out": "", "said": "dial tcp 10.203.1.4:8080: connect: conne
 LATE = {"rc": 1, "out": "", "said": "dial tcp 10.203.1.4:8080: i/o timeout"}
 ANSWERED = {"rc": 0, "out": "answers-worker0\n", "said": ""}
 HELD = {"inside": ANSWERED, "names": ANSWERED, "in": LATE, "out": REFUSED}
-"""What a network that enforces policies would answer; the lab's, where the rest was captured, enforce none."""
+"""Answers of a network that enforces policies; the captured lab enforces none."""
 GOOD = {**parse_pods((CAPTURED / "good.txt").read_text(encoding="utf-8")).data, "policies": HELD}
 WORKERS = ("worker0", "worker1")
 NAMES = [name.removeprefix("test_") for name in vars(checks) if name.startswith("test_")]
 
 
 def bad(*path, **changes):
-    """The good run with one place changed."""
+    """Return the good run with one change."""
     data = copy.deepcopy(GOOD)
     place = data
     for key in path:
@@ -40,7 +40,7 @@ def bad(*path, **changes):
 
 
 def verdicts(data, left=()):
-    """Every check on every worker: those that are not passed, with what they came to."""
+    """Return every check on every worker that did not pass, with its verdict."""
     cluster = SimpleNamespace(scheduler=SimpleNamespace(services="10.204.0.0/16"))
     found = {}
     for name in NAMES:
@@ -109,7 +109,7 @@ TIMED_OUT = {
 
 @pytest.mark.parametrize("name", TIMED_OUT)
 def test_time_out_is_unknown(name):
-    """Whatever had no answer in time is no fault, and does not pass."""
+    """An answer that is late is no fault, and does not pass."""
     found = verdicts(TIMED_OUT[name])[name, "worker0"]
     assert isinstance(found, UndeterminedError) and re.search(r"timed? ?out|deadline|after \d+ s", str(found)), found
 
@@ -201,14 +201,14 @@ SCHEDULER = {
 
 
 def place(*, speaking=("login0", "w0", "w1"), clients=("login0", "w0", "w1"), **scheduler):
-    """The controller of a made-up plan."""
+    """Return the controller of an invented plan."""
     cluster = {"scheduler": {**SCHEDULER, **scheduler}, "storage": [{"mount": "/mnt/s", "clients": list(clients)}], "network": {}}
     declared = SimpleNamespace(cluster=cluster, nodes=dict.fromkeys(["login0", "w0", "w1"]), members=lambda _: ("login0",))
     return SimpleNamespace(node={"name": "login0"}, declared=declared, speaks=lambda name: name in speaking)
 
 
 def request(where):
-    """What the node's side is asked to do."""
+    """Return the request to the program on the node."""
     return json.loads(shlex.split(PODS.command_at(where))[-1])
 
 

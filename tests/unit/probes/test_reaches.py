@@ -1,4 +1,4 @@
-"""Which neighbours a node asks on which network, and whose fault a missing reply is."""
+"""Which neighbours a node pings on which network, and which node a missing reply is attributed to."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def primary(at):
 
 
 def place(name="a", names=NAMES, **networks):
-    """A node of these; each has its planned address, and more interfaces where they are given. None is a node without an answer."""
+    """Return one of these nodes; each has its planned address, and given interfaces. None is a node without an answer."""
     planned = {one: {"name": one, "address": f"10.61.0.{at}"} for at, one in enumerate(names, 1)}
 
     def before(_, one):
@@ -35,7 +35,7 @@ def place(name="a", names=NAMES, **networks):
 
 
 def pinged(where):
-    """(interface, address, neighbour) of each ping."""
+    """Return (interface, address, neighbour) of each ping."""
     return re.findall(r"-I (\S+) (\S+) >.*?; echo \S+ \S+ (\S+) ", REACHES.command_at(where))
 
 
@@ -87,7 +87,7 @@ def test_secondary_and_link_local_addresses_are_skipped():
 
 
 def judged(**answers):
-    """Run the check on node a; answers by node, None where there is none."""
+    """Run the check on node a; answers by node, None if there is none."""
 
     def ask(_, of="a"):
         if answers.get(of) is None:

@@ -1,4 +1,4 @@
-"""Options that slurmctld has beside those of slurm.conf: what scontrol changed is named, and what power saving changes is not compared."""
+"""Options of slurmctld compared with slurm.conf: changes by scontrol are named, changes by power saving are ignored."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def text(probe):
 
 
 def judged(check, before="", after="", file=None):
-    """Run a check on the outputs of a healthy controller, with one passage replaced, beside a slurm.conf."""
+    """Run a check on the outputs of a healthy controller, with one passage replaced, and a slurm.conf."""
     said = text(PROBES[check])
     assert before in said
     answers = {FILE: file or text(FILE), PROBES[check]: said.replace(before, after, 1) if before else said}

@@ -1,4 +1,4 @@
-"""The smoke run: what is asked of whom, and what is made of the answers."""
+"""The smoke run: its request, and the verdicts on its answers."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ FOLDER = Path(__file__).parents[1] / "captured"
 
 
 def captured(case):
-    """One captured run."""
+    """Return one captured run."""
     return parse_smoke((FOLDER / "smoke" / f"{case}.txt").read_text(encoding="utf-8"))
 
 
 def place(node="login0", *, speaking=("w0", "w1", "c0"), **cluster):
-    """A node in a made-up plan: two GPU nodes, one without, two partitions."""
+    """Return a node in an invented plan: two GPU nodes, one without, two partitions."""
     plan = {
         "users": [{"name": "alice", "uid": 2001}],
         "storage": [{"kind": "moosefs", "mount": "/mnt/s", "mode": "1777", "clients": ["login0", "w0", "w1", "c0"]}],
@@ -39,7 +39,7 @@ def place(node="login0", *, speaking=("w0", "w1", "c0"), **cluster):
 
 
 def request(where):
-    """What the node's side is asked to do."""
+    """Return the request to the program on the node."""
     command = SMOKE.command_at(where)
     return command, json.loads(shlex.split(command)[-1])
 

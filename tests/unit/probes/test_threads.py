@@ -21,7 +21,7 @@ def captured(case: str) -> str:
 
 
 def verdict(text: str, planned: int) -> Verdict:
-    """The check of a node whose plan has so many threads per core."""
+    """Return the verdict for a node with so many planned threads per core."""
     found = verdict_of(test_node.test_threads_match_plan, answers_of({THREADS: text}), node=SimpleNamespace(threads_per_core=planned))
     return found[0]
 

@@ -1,4 +1,4 @@
-"""A time-out is unknown with what was waited for and how long; a refusal, an error and a wrong answer are failures."""
+"""A time-out is unknown and names the operation and the seconds; a refusal, an error and a wrong answer fail."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ NODE = SimpleNamespace(name="w0")
 
 
 def said(check, texts, **given):
-    """The verdict of a check on texts of probes, and its reason."""
+    """Return the verdict and reason of a check on texts of probes."""
     return verdict_of(check, answers_of(texts), node=NODE, cluster=CLUSTER, **given)
 
 
@@ -145,7 +145,7 @@ GOOD_ETCD = json.loads((CAPTURED / "etcd" / "good.txt").read_text(encoding="utf-
 
 @pytest.fixture
 def etcd(monkeypatch):
-    """What control_plane says of an etcd whose status is this, or raises this."""
+    """Return the result of control_plane for an etcd with this status or exception."""
 
     def look(status):
         def post(_connection, path, **_body):

@@ -1,4 +1,4 @@
-"""A time-out of Slurm, of a job or of accounting is unknown; a refusal, an error and a wrong answer are failures."""
+"""A time-out of Slurm, of a job or of accounting is unknown; a refusal, an error and a wrong answer fail."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TestSlurm:
 
 
 def test_task_bound_to_core_is_not_confined():
-    """Binding is no confinement: a job may widen its own mask (sched_setaffinity(2)), and only a cpuset limits that."""
+    """Binding does not confine: a job may widen its own mask (sched_setaffinity(2)), and only a cpuset limits that."""
     limits = smoke_jobs.TASK.partition("mine = ")[0]
     program = (
         f"{limits}\nall_ = limits()['cores']\nbound = {{min(os.sched_getaffinity(0))}}\nos.sched_setaffinity(0, bound)\n"

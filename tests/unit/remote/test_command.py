@@ -1,4 +1,4 @@
-"""A program travels as words of a command: with the modules that it imports, its request, and within the size of one argument."""
+"""A program is sent as words of a command: with its imported modules and its request, within the size of one argument."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ODD = {"text": 'it\'s "quoted" $HOME `date` \\ \n\u00e9\u4e16', "list": [1, None
 
 @pytest.fixture
 def programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The programs of SOURCES in place of the project's."""
+    """Replace the project's programs by those of SOURCES."""
     monkeypatch.setattr(command, "source", SOURCES.__getitem__)
 
 

@@ -1,4 +1,4 @@
-"""What a node does with questions whose daemon is suspended: it answers at once, and the others are asked."""
+"""Questions whose daemon is suspended are answered at once; all other questions are asked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CAPTURED = Path(__file__).parents[1] / "captured" / "units"
 
 @pytest.fixture
 def process():
-    """A child of this test, stopped by a signal."""
+    """Return a child process that is stopped by a signal."""
     child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
     os.kill(child.pid, signal.SIGSTOP)
     os.waitpid(child.pid, os.WUNTRACED)
@@ -39,7 +39,7 @@ def test_process_state_is_read(process):
 
 @pytest.fixture
 def shown(monkeypatch):
-    """Have systemd show these units."""
+    """Replace the units that systemd lists."""
 
     def show(*blocks):
         told = "\n\n".join(f"Id={name}\nMainPID={pid}\nFreezerState={freezer}" for name, pid, freezer in blocks)

@@ -1,4 +1,4 @@
-"""What is read of an audit log that its writer may take away at any moment."""
+"""Reading of an audit log that may be rotated at any moment."""
 
 from __future__ import annotations
 

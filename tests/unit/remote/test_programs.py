@@ -1,4 +1,4 @@
-"""Each program keeps the contract of rackwright.remote: what it imports, its docstring, and that a bare Python can load it."""
+"""Each program fulfils the contract of rackwright.remote: its imports, its docstring, and loading by a bare Python."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def main(request):
     return sorted(name for name in sys.modules if name.startswith("rackwright.remote.programs."))
 """
 SENT_WITH = {"job_submission": ("slurm_jobs", "kubernetes_jobs", "kubernetes_nodes")}
-"""Libraries by program: each of them is sent with a command of its own."""
+"""Libraries by program: each is sent with a command of its own."""
 LATER_THAN_3_9 = {"tomllib"}
 SENT = {"module_replay": {"ansible"}}
 """Packages that a program finds in its request."""
@@ -68,7 +68,7 @@ class TestProgram:
 
 
 def statements(text: str) -> list[tuple[int, str]]:
-    """Return the statements of a text but for bare constants, each with its line."""
+    """Return the statements of a text without bare constants, each with its line."""
     return [
         (node.lineno, ast.dump(node) if not hasattr(node, "body") else type(node).__name__)
         for node in ast.walk(ast.parse(text))

@@ -1,4 +1,4 @@
-"""The node's side of the smoke run of pods: what it makes of the API's words."""
+"""The program of the smoke run of pods on the node: its reading of the API's answers."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from rackwright.remote.programs import dns, kubernetes_client, pod_checks, pod_m
 
 
 def frame(payload, kind=2):
-    """A WebSocket frame from the server."""
+    """Return a WebSocket frame of the server."""
     size = bytes([len(payload)]) if len(payload) < 126 else b"\x7e" + len(payload).to_bytes(2, "big")
     return bytes([0x80 | kind]) + size + payload
 
 
 def conversation(*frames):
-    """What is made of frames."""
+    """Return the result of a sequence of frames."""
     stream = io.BytesIO(b"".join(frames))
     return kubernetes_client._conversation(stream, time.time() + 5, SimpleNamespace(settimeout=lambda _: None))
 
@@ -110,7 +110,7 @@ def test_every_reachable_quota_limit_is_tested():
 
 
 ANSWER = (
-    *("6162 8180 0001 0002 0000 0000", "0161 0162 00 0001 0001"),  # two answers about a.b.
+    *("6162 8180 0001 0002 0000 0000", "0161 0162 00 0001 0001"),  # two answers for a.b.
     *("c00c 0005 0001 00000010 0004 0178 c00e", "c023 0001 0001 00000010 0004 0a530010"),  # an alias, x.b., and its address
 )
 
@@ -120,7 +120,7 @@ def test_addresses_are_read_past_aliases():
 
 
 def test_unresponsive_kubelet_affects_only_the_log():
-    """One node's silence is no reason to know nothing of the others."""
+    """An unresponsive node does not affect the results of the others."""
 
     def silent(method, path):
         raise TimeoutError("The read operation timed out")

@@ -1,4 +1,4 @@
-"""What a run owes."""
+"""The results that a run owes."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_empty_group_of_planned_part_is_not_excused(inventory):
 
 
 def test_every_check_can_be_owed(owed, kubernetes_inventory):
-    """Each row is reached by a lab with Slurm or one with Kubernetes, of one network or another: none has a need that nothing meets."""
+    """A lab with Slurm or one with Kubernetes, on one network or another, contains each row: every need can be met."""
     found, scheduler = [owed], kubernetes_inventory["all"]["vars"]["cluster"]["scheduler"]
     for cni in ("bridge", "flannel", "calico"):
         scheduler |= {"cni": cni, "network": {"encapsulation": "vxlan", "mtu": 1450, "enforces_network_policy": cni == "calico"}}

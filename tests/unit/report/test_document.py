@@ -1,4 +1,4 @@
-"""The verdict: passed only when everything that is owed is there and good."""
+"""The verdict: passed only if every owed result exists and is good."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_empty_results_are_unknown(report, green):
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_missing_result_prevents_pass(report, green, data):
-    """Whichever one is gone: the verdict is unknown, and so is that check, with a reason."""
+    """Without any single result the verdict is unknown, and so is that check, with a reason."""
     gone = data.draw(st.sampled_from(sorted(green)))
     found = report({id_: one for id_, one in green.items() if id_ != gone})
     missing = next(check for check in found.checks if check.id == gone)
@@ -48,7 +48,7 @@ def test_missing_result_prevents_pass(report, green, data):
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_worst_result_decides(report, green, data):
-    """`unknown` ranks above `failed`; skipped ones change nothing."""
+    """`unknown` ranks above `failed`; skipped results change nothing."""
     verdicts = st.sampled_from([Verdict.PASSED, Verdict.FAILED, Verdict.UNKNOWN, Verdict.SKIPPED])
     changed = data.draw(st.dictionaries(st.sampled_from(sorted(green)), verdicts, max_size=6))
     found = report({**green, **{id_: replace(green[id_], verdict=verdict) for id_, verdict in changed.items()}})
@@ -91,7 +91,7 @@ def test_skip_needs_a_known_reason(owed, reason):
 
 
 class TestDaemonThatIsDown:
-    """A check that is skipped because of it, and the check that reports it."""
+    """A check that is skipped because of a stopped daemon, and the check that reports the daemon."""
 
     @pytest.fixture
     def skipped(self, green):

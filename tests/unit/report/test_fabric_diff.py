@@ -1,4 +1,4 @@
-"""The live fabric against the cable list: whatever is done to a cable is named, by both its ends, and nothing else is."""
+"""The live fabric compared with the cable list: every change of a cable is named by both ends, and nothing else is."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ calm = settings(derandomize=True)
 
 
 def discovered(rows, rates=None):
-    """Return what is printed of a fabric that is wired like this, all devices named as in the plan."""
+    """Return the output of tools for a fabric with this cabling, all devices named as in the plan."""
     names = sorted({word.rpartition(":")[0] for row in rows for word in row.split()})
     guids = {name: 0xB8CE_F600_0000_0000 + 0x10 * number for number, name in enumerate(names)}
     text = ""
@@ -64,7 +64,7 @@ def test_managed_switch_is_identified_by_host_name():
 
 
 def test_internal_switch_links_are_no_cables():
-    """Whether the fabric has three such switches or one, and whatever their descriptions are."""
+    """For three such switches or one, and with any descriptions."""
     assert read_links(REAL_FORM).far == read_links(TEXT).far
     assert differences(ROWS, read_links(REAL_FORM), NDR) == ()
     alone = "".join(line for line in REAL_FORM.splitlines(True) if "Aggregation" not in line or "leaf-su1-r1" in line)

@@ -1,4 +1,4 @@
-"""Devices of a fabric are those of the plan by GUID, else by an unambiguous description; where neither tells, nothing is told."""
+"""Devices of a fabric are matched to the plan by GUID, else by an unambiguous description; otherwise they stay unknown."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_guid_outweighs_description():
 
 
 def test_misplaced_cable_is_certain_at_unnamed_switch():
-    """Whichever of the two it is: the port is another."""
+    """It may be either of the two switches: the port is wrong in both cases."""
     found, unknown = told(fabric(leaves=("", ""), ports=(7, 1)), guids=GUIDS)
     assert found == [f'worker0/mlx5_0:1 is connected to "" {LEAVES[0]:#018x}:7 (expected leaf-01:1)']
     assert unknown == ["worker1/mlx5_0:1 leaf-02:1", "leaf-01:40 leaf-02:40"]
@@ -159,7 +159,7 @@ def test_director_ports_are_those_of_line_cards():
 
 
 def test_ports_of_unplaced_chips_are_unknown():
-    """The switch is known: a cable to another one is certain."""
+    """The switch is known: a cable to another switch is certain."""
     compared = compare(CORE, director())
     assert (compared.differences, len(compared.unknown), compared.live.switches) == ((), 2, {"core"})
     assert "the chips of core" in compared.why_unknown
@@ -194,7 +194,7 @@ def test_hidden_adapters_are_not_compared():
 
 
 def test_adapter_without_link_is_missing():
-    """Its node reports its GUID, and the fabric does not have it."""
+    """Its node reports its GUID, and the fabric does not list it."""
     text = link(adapter(GUIDS["worker1/mlx5_0"], ""), 1, switch(LEAVES[1], "leaf-02"), 1)
     text += link(switch(LEAVES[0], "leaf-01"), 40, switch(LEAVES[1], "leaf-02"), 40)
     assert told(read_links(text), guids=GUIDS) == (["worker0/mlx5_0:1 - leaf-01:1 is missing"], [])

@@ -1,4 +1,4 @@
-"""Port GUIDs out of `ibstat` on many nodes, as pdsh and clush print it."""
+"""Port GUIDs from `ibstat` on many nodes, as pdsh and clush print it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GUIDS = {"worker0/mlx5_0": 0x946DAE0300F01234, "worker1/mlx5_0": 0x946DAE0300F05
     ],
 )
 def test_ports_belong_to_the_preceding_node(text):
-    """In any order of the nodes, and with lines of several nodes mixed."""
+    """In any order of the nodes, and with interleaved lines of several nodes."""
     assert read_node_ports(text).guids == GUIDS
 
 

@@ -1,4 +1,4 @@
-"""What a report knows of an inventory."""
+"""The facts that a report reads from an inventory."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ KUBERNETESES = ADDONS | {
     *(Feature.VIRTUAL_ADDRESS, Feature.POD_NEIGHBOURS),
 }
 NETWORKS = {Feature.POD_NETWORK, Feature.FLANNEL, Feature.VXLAN, Feature.POLICIES}
-"""Parts that a plan has in place of plain routes."""
+"""Parts of a plan that replace plain routes."""
 
 
 def without(inventory, *path):
-    """The inventory with a value of its cluster emptied."""
+    """Return the inventory with one value of its cluster emptied."""
     place = inventory["all"]["vars"]["cluster"]
     for key in path[:-1]:
         place = place[key]

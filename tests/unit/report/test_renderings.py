@@ -1,4 +1,4 @@
-"""What people and machines read: terminal, JUnit, HTML; and what they must never read."""
+"""Renderings for terminal, JUnit and HTML; and content that they must never contain."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SILENT = "munge.service_runs[worker0]"
 
 @pytest.fixture
 def sick(report, green):
-    """One GPU lost, one node's munge could not be looked at."""
+    """Return a report with one lost GPU and one node whose munge is unknown."""
     lost = replace(
         green[LOST], verdict=Verdict.FAILED, expected="8", found="7", reason="expected 8, found 7", remedy="drain worker1; <look>"
     )
@@ -36,20 +36,20 @@ def sick(report, green):
 
 @pytest.fixture
 def unheard(green):
-    """How many checks are about worker1."""
+    """Return the number of checks on worker1."""
     return sum(one.node == "worker1" for one in green.values())
 
 
 @pytest.fixture
 def silent(report, green):
-    """Nothing was heard of worker1."""
+    """Return a report in which worker1 does not respond."""
     mine = {id_: one for id_, one in green.items() if one.node == "worker1"}
     gone = {id_: replace(one, verdict=Verdict.UNKNOWN, reason="worker1 is unreachable: timed out") for id_, one in mine.items()}
     return report({**green, **gone})
 
 
 def printed(report, **how):
-    """The terminal's text at 80 columns."""
+    """Return the terminal's text at 80 columns."""
     console = Console(width=80, file=io.StringIO(), color_system=None)
     show(report, console, **how)
     return console.file.getvalue()
@@ -59,7 +59,7 @@ HOSTILE = "\x1b]0;owned\x07\x1b[2J\u202etxt\udcff\x9b31m\r"
 
 
 def test_control_characters_of_users_are_escaped(owed, report, green):
-    """Names of jobs, comments and reasons hold what users write; a half of a surrogate pair stops whoever writes UTF-8."""
+    """Users choose job names, comments and reasons; an unpaired surrogate stops a writer of UTF-8."""
     item = owed.expected[LOST]
     lost = result(item, Verdict.FAILED, reason=f"is {HOSTILE}", expected="8", found=HOSTILE)
     found = report({**green, LOST: lost})
@@ -150,7 +150,7 @@ class TestHtml:
         assert not re.search(r"<script|src=|href=|https?://|@import|url\(", as_html(sick))
 
     def test_page_contains_fabric_diagram(self, sick, tmp_path):
-        """As it lies beside the report; the page still needs nothing else."""
+        """The diagram is stored with the report; the page still needs no other file."""
         (tmp_path / "fabric.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"><title>rails</title></svg>')
         text = (store.write(sick, tmp_path).parent / "report.html").read_text()
         assert '<svg viewBox="0 0 1 1"><title>rails</title></svg>' in text
