@@ -43,7 +43,7 @@ def said(*fabrics):
 
 
 def ready(architecture, text, manager="active", count=2):
-    """Return verdict and reason with what nvidia-smi prints, and in which state Fabric Manager is."""
+    """Return verdict and reason for this output of nvidia-smi and this state of Fabric Manager."""
     node = SimpleNamespace(gpus=SimpleNamespace(architecture=architecture, count=count))
     answers = {FABRIC: lambda: parse_fabric(text), UNITS: lambda: {FABRIC_MANAGER: Unit(manager, True)}}
     return verdict_of(test_software.test_nvlink_fabric_is_ready, answers, node=node)

@@ -38,12 +38,12 @@ def seen(answers: Mapping[str, Raw]) -> Seen:
     unknown: dict[Part, str] = {}
     for name, raw in answers.items():
         try:
-            told = QUESTIONS[Part(name)].read(raw)
-            facts[name] = told.value if isinstance(told, Partly) else told
-            if getattr(told, "why", ""):
-                unknown[Part(name)] = told.why
-            if getattr(told, "lost", ()):
-                facts["gpus_lost"] = told.lost
+            fact = QUESTIONS[Part(name)].read(raw)
+            facts[name] = fact.value if isinstance(fact, Partly) else fact
+            if getattr(fact, "why", ""):
+                unknown[Part(name)] = fact.why
+            if getattr(fact, "lost", ()):
+                facts["gpus_lost"] = fact.lost
         except UndeterminedError as error:
             unknown[Part(name)] = str(error)
     if answers and not facts and len({raw.trouble for raw in answers.values()}) == 1:

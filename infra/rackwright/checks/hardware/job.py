@@ -34,7 +34,7 @@ class Jobs(Probe[dict[str, str]]):
         """Skip the registration."""
 
 
-def look_in_jobs(declared: Inventory, ssh_config: Path, asked: Collection[Part]) -> dict[str, Seen]:
+def look_in_jobs(declared: Inventory, ssh_config: Path, parts: Collection[Part]) -> dict[str, Seen]:
     """Run one job per worker, all at once, as an ordinary user; a node without a job gets the message of srun as its reason."""
     if not declared.members("@submit"):
         raise InputError(
@@ -44,12 +44,12 @@ def look_in_jobs(declared: Inventory, ssh_config: Path, asked: Collection[Part])
         )
     submitter = declared.members("@submit")[0]
     question = Jobs(
-        "hardware-jobs", on="@submit", command=lambda place: _script(place, asked), parse=by_node, timeout=_PATIENCE + _ROUND + 10
+        "hardware-jobs", on="@submit", command=lambda place: _script(place, parts), parse=by_node, timeout=_PATIENCE + _ROUND + 10
     )
     gathering = Gathering(declared, ssh_config, [question])
     gathering.start()
-    said = gathering.answer(question, submitter)
-    return {name: told(said.get(name, ""), [question.name for question in wanted(declared, name, asked)]) for name in workers(declared)}
+    output = gathering.answer(question, submitter)
+    return {name: told(output.get(name, ""), [question.name for question in wanted(declared, name, parts)]) for name in workers(declared)}
 
 
 def workers(declared: Inventory) -> tuple[str, ...]:
@@ -119,10 +119,10 @@ def _script(place: Place, asked: Collection[Part]) -> str:
     return f"{f'runuser -u {user} -- ' if user else ''}sh -c {shlex.quote(script)}"
 
 
-def _job(declared: Inventory, partition: str, name: str, asked: Collection[Part]) -> str:
+def _job(declared: Inventory, partition: str, name: str, parts: Collection[Part]) -> str:
     """Return srun's options for a job, and the command that queries its node."""
     here: Any = SimpleNamespace(declared=declared, node=declared.nodes[name])
-    questions = [[question.name, question.command_at(here), question.timeout] for question in wanted(declared, name, asked)]
+    questions = [[question.name, question.command_at(here), question.timeout] for question in wanted(declared, name, parts)]
     request = {"seconds": _ROUND, "hands": _HANDS, "questions": questions}
     gpus: Mapping[str, Any] = declared.nodes[name].get("gpus") or {}
     gres = f" --gres=gpu:{gpus['count']}" if gpus.get("count") else ""

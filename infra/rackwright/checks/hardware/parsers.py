@@ -97,7 +97,7 @@ def parse_gpu_links(text: str) -> GpuLinks | Partly[GpuLinks]:
     for (gpu, peer), way in matrix.ways.items():
         if gpu in paths and (path := without(way, unread)) is not None:
             paths[gpu][names.get(peer, peer)] = path
-    numa = {gpu: domain for gpu, said in matrix.numa.items() if (domain := without(said, unread)) is not None}
+    numa = {gpu: domain for gpu, value in matrix.numa.items() if (domain := without(value, unread)) is not None}
     links = GpuLinks(paths, numa if matrix.numa else dict.fromkeys(paths, "N/A"))
     return Partly(links, reasons(unread)) if unread else links
 
@@ -146,11 +146,18 @@ def parse_ibstat(text: str) -> tuple[RdmaPort, ...]:
 
 
 def _ibstat_port(device: str, port: str, lines: str) -> RdmaPort:
-    said = dict(re.findall(r"^\s+([A-Z][\w ]+): (.*?)\s*$", lines, re.MULTILINE))
-    simulated = said["Link layer"] == "IB"
-    layer = "InfiniBand" if simulated else words(said["Link layer"])
+    fields = dict(re.findall(r"^\s+([A-Z][\w ]+): (.*?)\s*$", lines, re.MULTILINE))
+    simulated = fields["Link layer"] == "IB"
+    layer = "InfiniBand" if simulated else words(fields["Link layer"])
     return RdmaPort(
-        device, int(port), words(said["State"]), words(said["Physical state"]), None if simulated else float(said["Rate"]), layer, None, ""
+        device,
+        int(port),
+        words(fields["State"]),
+        words(fields["Physical state"]),
+        None if simulated else float(fields["Rate"]),
+        layer,
+        None,
+        "",
     )
 
 

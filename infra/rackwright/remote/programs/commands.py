@@ -81,13 +81,13 @@ def suspended(units: list[str]) -> set[str]:
     """
     command = ["systemctl", "show", "--property=Id,MainPID,FreezerState", "--", *units]
     try:
-        told = subprocess.run(
+        shown = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=SHOWN, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return set()
     found = set()
-    for block in told.stdout.decode("utf-8", "replace").split("\n\n"):
+    for block in shown.stdout.decode("utf-8", "replace").split("\n\n"):
         values = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
         if values.get("FreezerState") == "frozen" or process_state(values.get("MainPID", "0")) in ("T", "t"):
             found.add(values.get("Id", ""))

@@ -160,9 +160,9 @@ def manifests() -> dict[str, str]:
     """Return the manifest of each static pod next to the one that kubeadm wrote last."""
     with open(STAMP) as stream:
         stamped = json.load(stream)
-    said = {True: "as written", False: "edited"}
+    states = {True: "as written", False: "edited"}
     return {
-        part: said[found == known] if found else "missing"
+        part: states[found == known] if found else "missing"
         for part, known in stamped.items()
         if part != "config"
         for found in [digest(f"{MANIFESTS}/{part}.yaml")]
@@ -196,13 +196,13 @@ def audit() -> dict[str, Any]:
         time.sleep(0.05)
         size, lines = log_end(AUDIT)
         noted = any(mark.encode() in line for line in lines)
-    told = []
+    recorded = []
     for line in lines:
         if b'"resource":"secrets"' in line:
             event = json.loads(line)
             if event.get("requestObject") or event.get("responseObject"):
-                told.append(event["verb"] + " " + event.get("requestURI", ""))
-    return {"noted": noted, "size": size, "lines": len(lines), "told": told[-5:]}
+                recorded.append(event["verb"] + " " + event.get("requestURI", ""))
+    return {"noted": noted, "size": size, "lines": len(lines), "told": recorded[-5:]}
 
 
 TOPICS = {"etcd": etcd, "secrets": secrets, "manifests": manifests, "audit": audit}

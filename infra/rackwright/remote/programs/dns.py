@@ -54,9 +54,9 @@ def question(mark: bytes, name: str) -> bytes:
 
 def addresses(answer: bytes) -> list[str]:
     """Return the addresses in a response; none if the name does not exist."""
-    asked, answered = struct.unpack(">2H", answer[4:8])
+    questions, answered = struct.unpack(">2H", answer[4:8])
     place, found = 12, []
-    for _ in range(asked):
+    for _ in range(questions):
         place = _after_name(answer, place) + 4
     for _ in range(answered):
         place = _after_name(answer, place)
@@ -82,6 +82,6 @@ def known(names: Sequence[str]) -> dict[str, Any] | None:
     found: dict[str, dict[str, list[str] | None]] = {}
     for name in names:
         found[name] = {server: ask(server, name) for server in servers()}
-        if any(found[name].values()) or not any(told == [] for told in found[name].values()):
+        if any(found[name].values()) or not any(result == [] for result in found[name].values()):
             return {"name": name, "servers": found[name]}
     return {"name": names[0], "servers": found[names[0]]} if names else None

@@ -103,13 +103,13 @@ def digest(path: str) -> str:
     found = os.lstat(path)
     if stat.S_ISLNK(found.st_mode):
         return "-> " + os.readlink(path)
-    told = format(stat.S_IMODE(found.st_mode), "04o") + " " + str(found.st_uid) + ":" + str(found.st_gid)
+    text = format(stat.S_IMODE(found.st_mode), "04o") + " " + str(found.st_uid) + ":" + str(found.st_gid)
     if not stat.S_ISREG(found.st_mode):
-        return told
+        return text
     if found.st_size > LARGEST:
-        return told + " " + str(found.st_size) + " bytes"
+        return text + " " + str(found.st_size) + " bytes"
     with open(path, "rb") as file:
-        return told + " " + hashlib.sha256(file.read()).hexdigest()[:16]
+        return text + " " + hashlib.sha256(file.read()).hexdigest()[:16]
 
 
 def put(found: dict[str, str], path: str) -> None:
@@ -153,7 +153,7 @@ def keys() -> dict[str, str]:
     return found
 
 
-def unheard(path: str) -> bool:
+def has_no_effect(path: str) -> bool:
     """Return whether a link of a runlevel has no effect: if a unit of that name exists, systemd uses the unit."""
     level = LEVEL.fullmatch(path)
     return level is not None and any(os.path.lexists(top + level.group(1) + ".service") for top in NATIVE)
@@ -165,7 +165,7 @@ def etc() -> dict[str, str]:
     for folder, inner, names in os.walk("/etc"):
         for name in names + [one for one in inner if os.path.islink(os.path.join(folder, one))]:
             path = os.path.join(folder, name)
-            if path not in CHANGING and not unheard(path):
+            if path not in CHANGING and not has_no_effect(path):
                 put(found, path)
     return found
 
@@ -206,8 +206,8 @@ def setuid() -> dict[str, str]:
 def packages() -> dict[str, str]:
     """Return the installed packages with their versions."""
     if os.path.exists("/var/lib/dpkg/status"):
-        told = run("dpkg-query", "--show", "--showformat=${Package}:${Architecture} ${Version} ${db:Status-Abbrev}\n")
-        rows = [line.split() for line in told.splitlines()]
+        listed = run("dpkg-query", "--show", "--showformat=${Package}:${Architecture} ${Version} ${db:Status-Abbrev}\n")
+        rows = [line.split() for line in listed.splitlines()]
         return {row[0]: row[1] for row in rows if len(row) == 3 and row[2] == "ii"}
     rows = [line.split() for line in run("rpm", "-qa", "--queryformat", "%{NAME}.%{ARCH} %{VERSION}-%{RELEASE}\n").splitlines()]
     return {row[0]: row[1] for row in rows if len(row) == 2}
@@ -216,8 +216,8 @@ def packages() -> dict[str, str]:
 def units() -> dict[str, str]:
     """Return the services that run, and the units that failed."""
     found: dict[str, str] = {}
-    told = run("systemctl", "list-units", "--all", "--plain", "--no-legend", "--type=service,socket,path,timer,mount", "--no-pager")
-    for line in told.splitlines():
+    listed = run("systemctl", "list-units", "--all", "--plain", "--no-legend", "--type=service,socket,path,timer,mount", "--no-pager")
+    for line in listed.splitlines():
         words = line.split(None, 4)
         if len(words) < 4 or TRANSIENT_UNITS.match(words[0]):
             continue
@@ -256,20 +256,20 @@ def routes() -> dict[str, str]:
     """Return routes, policy rules and permanent neighbours: ip(8). Those of the kernel's table local follow from the addresses."""
     found: dict[str, str] = {}
     for family in ("-4", "-6") if os.path.exists("/proc/net/if_inet6") else ("-4",):
-        for one in asked("ip", "-json", family, "route", "show", "table", "all"):
+        for one in read_json("ip", "-json", family, "route", "show", "table", "all"):
             if one.get("table") != "local" and one.get("protocol") not in LEARNED and not DYNAMIC.match(one.get("dev", "")):
                 name = " ".join(["route", family, one["dst"], "table", str(one.get("table", "main")), "metric", str(one.get("metric", 0))])
                 found[name] = "; ".join(filter(None, [found.get(name), plain(one, ("dst", "table", "metric", "flags", "expires", "pref"))]))
-        for one in asked("ip", "-json", family, "rule", "show"):
+        for one in read_json("ip", "-json", family, "rule", "show"):
             if not DYNAMIC.match(one.get("iif", "")) and not DYNAMIC.match(one.get("oif", "")):
                 found["rule " + family + " " + plain(one, ())] = "there"
-        for one in asked("ip", "-json", family, "neighbour", "show", "nud", "permanent"):
+        for one in read_json("ip", "-json", family, "neighbour", "show", "nud", "permanent"):
             if not DYNAMIC.match(one["dev"]):
                 found["neighbour " + one["dst"] + " " + one["dev"]] = one.get("lladdr", "none")
     return found
 
 
-def asked(*command: str) -> list[dict[str, Any]]:
+def read_json(*command: str) -> list[dict[str, Any]]:
     """Return the list that a command prints as JSON, and an empty one if it prints nothing."""
     kept: list[dict[str, Any]] = json.loads(run(*command, strict=True) or "[]")
     return kept
@@ -339,8 +339,8 @@ def runs(name: str) -> bool:
 def reservations() -> dict[str, str]:
     """Return reservations of Slurm on its controller, without their times: a weekly one has new times every week."""
     found: dict[str, str] = {}
-    told = run("scontrol", "--oneliner", "show", "reservations", strict=True) if runs("slurmctld") and runs("munged") else ""
-    for line in told.splitlines():
+    listed = run("scontrol", "--oneliner", "show", "reservations", strict=True) if runs("slurmctld") and runs("munged") else ""
+    for line in listed.splitlines():
         fields = dict(word.split("=", 1) for word in line.split() if "=" in word)
         if "ReservationName" in fields:
             kept = [name + " " + fields.get(name, "") for name in ("Nodes", "Users", "Accounts", "Flags")]
@@ -378,10 +378,10 @@ KINDS = {
 def main(_request: dict[str, Any]) -> dict[str, dict[str, str]]:
     """Return all kinds. A kind that cannot be read is named and does not affect the others."""
     os.environ.update(LC_ALL="C.UTF-8", PATH="/usr/sbin:/usr/bin:/sbin:/bin")
-    told: dict[str, dict[str, str]] = {"trouble": {}}
-    for name, look in KINDS.items():
+    result: dict[str, dict[str, str]] = {"trouble": {}}
+    for name, read in KINDS.items():
         try:
-            told[name] = look()
+            result[name] = read()
         except Exception as error:
-            told["trouble"][name] = type(error).__name__ + ": " + str(error)
-    return told
+            result["trouble"][name] = type(error).__name__ + ": " + str(error)
+    return result

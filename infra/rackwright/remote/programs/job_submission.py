@@ -80,17 +80,17 @@ def empty(paths: Sequence[str]) -> None:
             open(path, "w").close()
 
 
-def job(system: Jobs, asked: dict[str, Any]) -> dict[str, Any]:
+def job(system: Jobs, request: dict[str, Any]) -> dict[str, Any]:
     """Run one job to its end; return its output and how it ended. After the caller has gone, no job is started."""
     began = time.time()
-    running.add(asked["label"])  # Before the test of `gone`: the thread that sets it waits until nothing runs.
+    running.add(request["label"])  # Before the test of `gone`: the thread that sets it waits until nothing runs.
     try:
         if gone.is_set():
-            return {"name": asked["name"], "status": 130, "out": "", "err": "cancelled", "began": began, "ended": began}
-        told = system.run(asked, gone)
+            return {"name": request["name"], "status": 130, "out": "", "err": "cancelled", "began": began, "ended": began}
+        result = system.run(request, gone)
     finally:
-        running.discard(asked["label"])
-    return dict({"name": asked["name"], "began": began, "ended": time.time()}, **told)
+        running.discard(request["label"])
+    return dict({"name": request["name"], "began": began, "ended": time.time()}, **result)
 
 
 def jobs(system: Jobs, rounds: Sequence[Sequence[dict[str, Any]]], at_once: int) -> list[dict[str, Any]]:
@@ -103,10 +103,10 @@ def jobs(system: Jobs, rounds: Sequence[Sequence[dict[str, Any]]], at_once: int)
     return ended
 
 
-def questions(asked: Sequence[tuple[str, str, float]]) -> dict[str, Any]:
+def questions(commands: Sequence[tuple[str, str, float]]) -> dict[str, Any]:
     """Return the answers to shell commands, by name, in the shape of a probe's answers."""
     found = {}
-    for name, command, seconds in asked:
+    for name, command, seconds in commands:
         status, out, err = smoke_jobs.run(["sh", "-c", command], seconds)
         found[name] = {"rc": status, "out": out, "err": err, "trouble": f"no answer within {seconds:.0f} s" if status == 124 else ""}
     return found
@@ -120,7 +120,7 @@ def answer(system: Jobs, request: dict[str, Any]) -> dict[str, Any]:
         if "write" in request:
             write(request["write"], request["files"])
         os.environ.update(request.get("environment", {}))
-        told = {
+        result = {
             "identity": identity(system) if "identify" in request else None,
             "states": system.states(request) if "nodes" in request else {},
             "jobs": jobs(system, request.get("rounds", ()), request.get("at_once", 1)),
@@ -128,7 +128,7 @@ def answer(system: Jobs, request: dict[str, Any]) -> dict[str, Any]:
             "trouble": "",
         }
         empty(request.get("empty", ()))
-        return told
+        return result
     except (OSError, RuntimeError) as error:
         return {"identity": None, "states": {}, "answers": {}, "jobs": [], "trouble": str(error)}
 
@@ -154,9 +154,9 @@ def main(request: dict[str, Any]) -> None:
     os.chdir("/")
     requests: queue.Queue[Any] = queue.Queue()
     threading.Thread(target=listen, args=(system, requests), daemon=True).start()
-    while (asked := requests.get()) is not None:
-        said = json.dumps(answer(system, asked))
+    while (received := requests.get()) is not None:
+        text = json.dumps(answer(system, received))
         try:
-            print(said, flush=True)
+            print(text, flush=True)
         except BrokenPipeError:
             gone.set()

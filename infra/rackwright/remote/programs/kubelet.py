@@ -96,7 +96,7 @@ def answers(endpoint: str, service: str, dns: str, me: str) -> dict[str, str]:
     trusting = ssl._create_unverified_context()
     verified = ssl.create_default_context(cafile=AUTHORITY)
     host, port = endpoint.rsplit(":", 1)
-    looks = {
+    queries = {
         "endpoint": lambda: web(host, int(port), "/readyz", verified),
         "service": lambda: web(service, 443, "/readyz", verified),
         "nobody asks the API for nodes": lambda: web(host, int(port), "/api/v1/nodes", trusting),
@@ -108,8 +108,8 @@ def answers(endpoint: str, service: str, dns: str, me: str) -> dict[str, str]:
         "name inside": lambda: resolve(dns, "kubernetes.default.svc.cluster.local"),
         "name of nothing": lambda: resolve(dns, "nothing.default.svc.cluster.local"),
     }
-    with concurrent.futures.ThreadPoolExecutor(max_workers=len(looks)) as pool:
-        started = {name: pool.submit(look) for name, look in looks.items()}
+    with concurrent.futures.ThreadPoolExecutor(max_workers=len(queries)) as pool:
+        started = {name: pool.submit(query) for name, query in queries.items()}
         return {name: one.result() for name, one in started.items()}
 
 

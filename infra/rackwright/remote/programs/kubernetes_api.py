@@ -61,8 +61,8 @@ class Api:
         """Return the parsed object at a path."""
         status, text = self.ask(path)
         if status != 200:
-            said = " ".join(text.split())[:200]
-            raise Refused(f"{path}: status {status}: {said}")
+            excerpt = " ".join(text.split())[:200]
+            raise Refused(f"{path}: status {status}: {excerpt}")
         return json.loads(text)
 
 

@@ -64,14 +64,14 @@ class Api:
         headers = {"Accept": "application/json, */*", "Content-Type": kind}
         sent = None if body is None else json.dumps(body)
         try:
-            return self._asked(method, path, sent, headers)
+            return self._request(method, path, sent, headers)
         except (ConnectionError, http.client.HTTPException):
             # The server may have closed a persistent connection; the client notices at the next request.
             self.mine.connection.close()
             self.mine.connection = None
-            return self._asked(method, path, sent, headers)
+            return self._request(method, path, sent, headers)
 
-    def _asked(self, method: str, path: str, sent: str | None, headers: dict[str, str]) -> Any:
+    def _request(self, method: str, path: str, sent: str | None, headers: dict[str, str]) -> Any:
         if getattr(self.mine, "connection", None) is None:
             self.mine.connection = self.connect(self.patience)
         self.mine.connection.request(method, path, sent, headers)
@@ -165,20 +165,20 @@ def _upgraded(connection: http.client.HTTPSConnection, path: str) -> http.client
 
 def _conversation(stream: IO[bytes], deadline: float, sock: socket.socket) -> dict[str, Any]:
     """Return the whole output of a command: channel 1 is stdout, 2 stderr, 3 its status."""
-    said = {1: b"", 2: b"", 3: b""}
+    channels = {1: b"", 2: b"", 3: b""}
     while True:
         sock.settimeout(max(0.1, deadline - time.monotonic()))
         frame = _frame(stream)
         if frame is None:
             break
-        if frame and frame[0] in said:
-            said[frame[0]] += frame[1:]
-        if said[3]:
+        if frame and frame[0] in channels:
+            channels[frame[0]] += frame[1:]
+        if channels[3]:
             break
-    out, complaint = said[1].decode("utf-8", "replace"), said[2].decode("utf-8", "replace").strip()
-    if not said[3]:
+    out, complaint = channels[1].decode("utf-8", "replace"), channels[2].decode("utf-8", "replace").strip()
+    if not channels[3]:
         return {"rc": None, "out": out, "said": complaint or "the connection ended before the command"}
-    rc, why = ended(json.loads(said[3]))
+    rc, why = ended(json.loads(channels[3]))
     return {"rc": rc, "out": out, "said": (complaint or why)[-400:]}
 
 

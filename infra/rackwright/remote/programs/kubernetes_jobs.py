@@ -122,28 +122,28 @@ class Room:
 ROOM = Room()
 
 
-def begin(asked: Sequence[Object]) -> None:
+def begin(jobs: Sequence[Object]) -> None:
     """Begin a round: its jobs start in this order."""
-    if asked:
-        ROOM.measure(asked[0]["namespace"])
+    if jobs:
+        ROOM.measure(jobs[0]["namespace"])
     ROOM.next = 0
-    for turn, one in enumerate(asked):
+    for turn, one in enumerate(jobs):
         one["turn"] = turn
 
 
-def run(asked: Object, gone: threading.Event) -> Object:
+def run(job: Object, gone: threading.Event) -> Object:
     """Run one job to its end; return the output of its pods and the reasons why pods have none."""
     try:
-        lacks = asked["refused"] or ROOM.lacks(asked["wants"])
+        lacks = job["refused"] or ROOM.lacks(job["wants"])
         if lacks:
-            ROOM.skip(asked["turn"])
+            ROOM.skip(job["turn"])
             return {"status": 1, "out": "", "err": lacks, "silent": {}}
-        if not ROOM.enter(asked["turn"], asked["wants"], gone):
+        if not ROOM.enter(job["turn"], job["wants"], gone):
             return {"status": 130, "out": "", "err": "cancelled", "silent": {}}
         try:
-            return Course(asked, gone).run()
+            return JobRun(job, gone).run()
         finally:
-            ROOM.leave(asked["wants"])
+            ROOM.leave(job["wants"])
     except (Refused, OSError) as error:
         return {"status": 1, "out": "", "err": str(error), "silent": {}}
 
@@ -158,12 +158,12 @@ def objects(namespace: str, kind: str) -> str:
     }[kind].format(namespace)
 
 
-class Course:
+class JobRun:
     """The life of one job, from creation to removal."""
 
-    def __init__(self, asked: Object, gone: threading.Event) -> None:
-        self.asked, self.gone = asked, gone
-        self.namespace, self.label = asked["namespace"], asked["label"]
+    def __init__(self, job: Object, gone: threading.Event) -> None:
+        self.job, self.gone = job, gone
+        self.namespace, self.label = job["namespace"], job["label"]
         self.began = time.time()
         self.pods: dict[int, Object] = {}
         self.stuck: dict[int, str] = {}
@@ -172,33 +172,33 @@ class Course:
 
     def run(self) -> Object:
         """Create the job, watch it, read its output, remove it."""
-        made.add((self.namespace, self.asked["run"]))
+        made.add((self.namespace, self.job["run"]))
         try:
-            for one in self.asked["objects"]:
+            for one in self.job["objects"]:
                 api().post(objects(self.namespace, one["kind"]), one)
-            while not self.over():
+            while not self.is_finished():
                 time.sleep(LOOK_EVERY)
-            return self.told()
+            return self.result()
         finally:
             remove(self.namespace, self.label)
 
-    def over(self) -> bool:
+    def is_finished(self) -> bool:
         """Return whether there is nothing left to wait for."""
         found = api().get(objects(self.namespace, "Pod") + "?labelSelector=job-name%3D" + self.label)["items"]
         self.pods = {
             int((pod["metadata"].get("annotations") or {}).get("batch.kubernetes.io/job-completion-index", 0)): pod for pod in found
         }
         waited = time.time() - self.began
-        self.stuck = {index: why for index in range(self.asked["pods"]) if (why := self.hopeless(self.pods.get(index), waited))}
+        self.stuck = {index: why for index in range(self.job["pods"]) if (why := self.blocked_reason(self.pods.get(index), waited))}
         ended = {index for index, pod in self.pods.items() if pod["status"].get("phase") in ENDED}
         if self.failed is None and (self.stuck or any(self.pods[index]["status"]["phase"] == "Failed" for index in ended)):
             self.failed = time.time()
-        self.late = waited > self.asked["seconds"]
+        self.late = waited > self.job["seconds"]
         waiting = self.failed is not None and time.time() - self.failed < AFTER_A_FAILURE
-        running = set(range(self.asked["pods"])) - ended - set(self.stuck)
+        running = set(range(self.job["pods"])) - ended - set(self.stuck)
         return not running or self.late or self.gone.is_set() or (self.failed is not None and not waiting)
 
-    def hopeless(self, pod: Object | None, waited: float) -> str:
+    def blocked_reason(self, pod: Object | None, waited: float) -> str:
         """Return why a pod will not run; empty if it runs or still may."""
         if pod is None:
             return (self.event(self.label) or "no pod was made for it") if waited > PLACED else ""
@@ -213,24 +213,24 @@ class Course:
             if waits.get("reason") in HOPELESS:
                 return ": ".join(filter(None, (waits["reason"], waits.get("message"))))
         if waited > MOUNTED:
-            said = self.event(pod["metadata"]["name"], "FailedMount")
-            return said or (f"it did not start within {waited:.0f} s" if waited > self.asked["starts"] else "")
+            message = self.event(pod["metadata"]["name"], "FailedMount")
+            return message or (f"it did not start within {waited:.0f} s" if waited > self.job["starts"] else "")
         return ""
 
     def event(self, name: str, reason: str = "") -> str:
         """Return the last warning event about an object."""
         found = api().get(objects(self.namespace, "Event") + "?fieldSelector=type%3DWarning%2CinvolvedObject.name%3D" + name)["items"]
-        said = [one for one in found if not reason or one.get("reason") == reason]
-        return "{}: {}".format(said[-1].get("reason"), said[-1].get("message")) if said else ""
+        matching = [one for one in found if not reason or one.get("reason") == reason]
+        return "{}: {}".format(matching[-1].get("reason"), matching[-1].get("message")) if matching else ""
 
-    def told(self) -> Object:
+    def result(self) -> Object:
         """Return the result of the job at its end."""
         out, err, codes = [], [], []
         for index, pod in sorted(self.pods.items()):
             if pod["status"].get("phase") not in (*ENDED, "Running"):
                 continue
             text = self.log(pod)
-            out += text.splitlines() if self.asked["labelled"] else [f"{index}: {line}" for line in text.splitlines()]
+            out += text.splitlines() if self.job["labelled"] else [f"{index}: {line}" for line in text.splitlines()]
             code, said = ending(pod)
             codes.append(code)
             err += [f"{index}: {line}" for line in said.splitlines()]
@@ -240,8 +240,8 @@ class Course:
         elif self.late:
             status = 124
         else:
-            status = max(codes, default=1) or (1 if self.stuck or len(codes) < self.asked["pods"] else 0)
-        return {"status": status, "out": "\n".join([*out, ""]), "err": "\n".join(err), "silent": self.silent()}
+            status = max(codes, default=1) or (1 if self.stuck or len(codes) < self.job["pods"] else 0)
+        return {"status": status, "out": "\n".join([*out, ""]), "err": "\n".join(err), "silent": self.missing_output()}
 
     def log(self, pod: Object) -> str:
         """Return the log of a pod."""
@@ -249,17 +249,17 @@ class Course:
             return str(api().call("GET", objects(self.namespace, "Pod") + "/" + pod["metadata"]["name"] + "/log"))
         return ""
 
-    def silent(self) -> dict[str, str]:
+    def missing_output(self) -> dict[str, str]:
         """Return the nodes on which nothing ran, with the reason. A pod that was not scheduled is attributed to a node that has no pod."""
         on = {index: pod["spec"].get("nodeName") for index, pod in self.pods.items()}
-        told = {on[index]: why for index, why in self.stuck.items() if on.get(index)}
+        reasons = {on[index]: why for index, why in self.stuck.items() if on.get(index)}
         homeless = [why for index, why in self.stuck.items() if not on.get(index)]
-        empty = [node for node in self.asked["nodes"] if node not in on.values()]
-        told.update(zip(empty, homeless))
+        empty = [node for node in self.job["nodes"] if node not in on.values()]
+        reasons.update(zip(empty, homeless))
         for pod in self.pods.values():
             if pod["status"].get("phase") == "Failed":
-                told.setdefault(pod["spec"].get("nodeName") or "", ending(pod)[1].strip().rpartition("\n")[2] or "it failed")
-        return told
+                reasons.setdefault(pod["spec"].get("nodeName") or "", ending(pod)[1].strip().rpartition("\n")[2] or "it failed")
+        return reasons
 
 
 def ending(pod: Object) -> tuple[int, str]:

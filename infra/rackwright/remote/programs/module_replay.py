@@ -92,8 +92,8 @@ def answered(call: dict[str, object], code: CodeType, folder: str) -> str:
         finally:
             os._exit(status)
     os.waitpid(child, 0)
-    with open(file, encoding="utf-8", errors="replace") as told:
-        return read(told.read())
+    with open(file, encoding="utf-8", errors="replace") as printed:
+        return read(printed.read())
 
 
 def main(request: dict[str, Any]) -> dict[str, list[str]]:

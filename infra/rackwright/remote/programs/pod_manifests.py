@@ -84,8 +84,8 @@ def toleration(taint: str) -> Object:
     >>> toleration("gpu=yes:NoSchedule")
     {'key': 'gpu', 'operator': 'Equal', 'value': 'yes', 'effect': 'NoSchedule'}
     """
-    said, _, effect = taint.rpartition(":")
-    key, _, value = said.partition("=")
+    pair, _, effect = taint.rpartition(":")
+    key, _, value = pair.partition("=")
     return {"key": key, "operator": "Equal", "value": value, "effect": effect}
 
 

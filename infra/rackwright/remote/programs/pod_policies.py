@@ -40,27 +40,27 @@ def policies(run: Run, node: Object, other: Object, planned: Sequence[Object], a
     outside = "answers-" + other["name"]
     if len(at) < 2 or not run.until(lambda pods: checks.address(pods, outside), checks.AT_MOST):
         return {"trouble": "its pods do not run"}
-    theirs = checks.address(run.pods, outside)
+    outside_address = checks.address(run.pods, outside)
 
     def within(words: Sequence[str]) -> Object:
         with run.spoken:
             return run.api.run_in(path + "/pods/asking", ["probe", *words], run.left(5))
 
-    looks: dict[str, Callable[[], Object]] = {
+    probes: dict[str, Callable[[], Object]] = {
         "inside": lambda: within(_get(at["served"])),
         "names": lambda: within(["lookup", *checks.LATEST, "kubernetes.default"]),
         "in": lambda: run.inside(outside, _get(at["served"])),
-        "out": lambda: within(_get(theirs)),
+        "out": lambda: within(_get(outside_address)),
     }
     wanted = {"inside": True, "names": True, "in": False, "out": False}
     ends = time.monotonic() + run.left(PATIENCE)
-    told: Object = {}
+    results: Object = {}
     while time.monotonic() < ends:
-        told = {what: look() for what, look in looks.items()}
-        if all((told[what]["rc"] == 0) == answers for what, answers in wanted.items()):
+        results = {what: probe() for what, probe in probes.items()}
+        if all((results[what]["rc"] == 0) == answers for what, answers in wanted.items()):
             break
         time.sleep(0.5)
-    return told
+    return results
 
 
 def _get(address: str) -> list[str]:

@@ -13,15 +13,15 @@ from rackwright.remote.programs import smoke_jobs
 
 def version() -> dict[str, str]:
     """Return the name and the release of the scheduler."""
-    _, said, _ = smoke_jobs.run(["scontrol", "-V"], 10)
-    return {"slurm": said.strip().split(" ")[-1]}
+    _, text, _ = smoke_jobs.run(["scontrol", "-V"], 10)
+    return {"slurm": text.strip().split(" ")[-1]}
 
 
-def run(asked: dict[str, Any], _gone: threading.Event) -> dict[str, Any]:
+def run(request: dict[str, Any], _gone: threading.Event) -> dict[str, Any]:
     """Run one job to its end; return (status, out, err) and more."""
-    status, out, err = smoke_jobs.run(asked["argv"], asked["seconds"], asked["stdin"].encode())
+    status, out, err = smoke_jobs.run(request["argv"], request["seconds"], request["stdin"].encode())
     if status == 124:
-        cancel(asked["label"])
+        cancel(request["label"])
     return {"status": status, "out": out, "err": err}
 
 

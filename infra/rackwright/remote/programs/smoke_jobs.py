@@ -119,7 +119,7 @@ def run(argv: Sequence[str], limit: float, stdin: bytes | None = None) -> tuple[
     try:
         out, err = child.communicate(stdin, timeout=limit)
     except subprocess.TimeoutExpired as expired:
-        said = (expired.stderr or b"").decode("utf-8", "replace") + f"\nno answer within {limit} s"
+        text = (expired.stderr or b"").decode("utf-8", "replace") + f"\nno answer within {limit} s"
         os.killpg(child.pid, signal.SIGINT)
         time.sleep(0.2)
         os.killpg(child.pid, signal.SIGTERM)
@@ -128,7 +128,7 @@ def run(argv: Sequence[str], limit: float, stdin: bytes | None = None) -> tuple[
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)
             out, _ = child.communicate()
-        return 124, out.decode("utf-8", "replace"), said.strip()
+        return 124, out.decode("utf-8", "replace"), text.strip()
     return child.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
 
 
@@ -183,8 +183,8 @@ def srun(
     command += ["python3", "-I", "-S", "-c", task, folder or "", str(request["records"]), "locks" if request["locks"] else ""]
     command += [meeting, me, other]
     rc, out, err = run(command, request["seconds"])
-    said = [json.loads(line[5:]) for line in out.splitlines() if line.startswith("TASK ")]
-    return {"asked": gpus, "nodes": part["nodes"], "rc": rc, "tasks": said, "said": err.strip()[-2000:]}
+    tasks = [json.loads(line[5:]) for line in out.splitlines() if line.startswith("TASK ")]
+    return {"asked": gpus, "nodes": part["nodes"], "rc": rc, "tasks": tasks, "said": err.strip()[-2000:]}
 
 
 def batch(part: dict[str, Any], folder: str, request: dict[str, Any]) -> dict[str, Any]:

@@ -177,26 +177,26 @@ def smoke(run: Run) -> Object:
     states = usable(request["nodes"], api.get("/api/v1/nodes")["items"])
     held = taken(api, run.namespace)
     nodes = [dict(node, busy=node["name"] in held) for node in request["nodes"] if not states[node["name"]]]
-    told: Object = {"states": states, "nodes": {}, "namespaces": {}, "ports": {}, "service": ""}
+    result: Object = {"states": states, "nodes": {}, "namespaces": {}, "ports": {}, "service": ""}
     with concurrent.futures.ThreadPoolExecutor(max_workers=min(256, 8 + 8 * len(nodes))) as pool:
         copies = {one["name"]: pool.submit(checks.namespace, run, one, account) for one in request["namespaces"]}
         outside = pool.submit(dns.known, request["outside"])
         service = prepare(run)
-        told["service"] = service["clusterIP"] if service else ""
-        told["privileged"] = checks.sent(run, run.path, manifests.admitted("privileged", request, privileged=True))
+        result["service"] = service["clusterIP"] if service else ""
+        result["privileged"] = checks.sent(run, run.path, manifests.admitted("privileged", request, privileged=True))
         claimed = pool.submit(checks.claimed, run) if run.folder else None
         begun = {node["name"]: begin(run, pool, node, nodes, service, claimed, outside) for node in nodes}
         port = service["ports"][0]["nodePort"] if service else 0
         ports = {name: pool.submit(checks.port, run, address, port, behind(nodes)) for name, address in request["ports"].items() if nodes}
         kept = request["policies"] and nodes
         guarded = pool.submit(pod_policies.policies, run, nodes[0], nodes[-1], request["policies"], account) if kept else None
-        told["nodes"] = {name: {part: one.result() for part, one in parts.items()} for name, parts in begun.items()}
-        told["outside"] = outside.result()
-        told["ports"] = {name: one.result() for name, one in ports.items()}
-        told["policies"] = guarded.result() if guarded else None
-        told["namespaces"] = {name: one.result() for name, one in copies.items()}
-    told["busy"] = sorted(set(held) | set(taken(api, run.namespace)))
-    return told
+        result["nodes"] = {name: {part: one.result() for part, one in parts.items()} for name, parts in begun.items()}
+        result["outside"] = outside.result()
+        result["ports"] = {name: one.result() for name, one in ports.items()}
+        result["policies"] = guarded.result() if guarded else None
+        result["namespaces"] = {name: one.result() for name, one in copies.items()}
+    result["busy"] = sorted(set(held) | set(taken(api, run.namespace)))
+    return result
 
 
 def behind(nodes: Sequence[Object]) -> set[str]:
@@ -239,18 +239,18 @@ def take_back(run: Run) -> Object:
         lambda: api.delete("/api/v1/persistentvolumes/" + run.namespace),
         lambda: api.delete("/apis/scheduling.k8s.io/v1/priorityclasses/" + run.namespace),
     ]
-    said = []
+    messages = []
     for attempt in attempts:
         try:
             attempt()
         except (Refused, OSError) as error:
-            said.append(str(error))
+            messages.append(str(error))
     if run.folder:
         shutil.rmtree(run.folder, ignore_errors=True)
     with run.changed:
         left = sorted(run.pods)
     run.ending = True
-    return {"pods": left, "said": [one for one in said if "not found" not in one]}
+    return {"pods": left, "said": [one for one in messages if "not found" not in one]}
 
 
 def stopped(_signal: int, _frame: object) -> None:
@@ -264,11 +264,11 @@ def main(request: Object) -> Object:
         signal.signal(number, stopped)
     random.seed(request["token"])
     run = Run(Api(patience=10 * manifests.SLOWNESS), request)
-    told: Object = {}
+    result: Object = {}
     try:
-        told = smoke(run)
+        result = smoke(run)
     finally:
         worked = time.monotonic() - run.began
-        told["left"] = take_back(run)
-    told["seconds"] = {"worked": round(worked, 2), "all": round(time.monotonic() - run.began, 2)}
-    return told
+        result["left"] = take_back(run)
+    result["seconds"] = {"worked": round(worked, 2), "all": round(time.monotonic() - run.began, 2)}
+    return result

@@ -46,12 +46,12 @@ def words(address: str, port: int, patience: float, silent: str = ACCEPTS) -> st
     with socket.create_connection((address, port), timeout=patience) as connection:
         connection.settimeout(WORDS * max(1.0, patience / PATIENCE))
         try:
-            said = connection.recv(64)
+            received = connection.recv(64)
         except socket.timeout:
             return silent
         except OSError:
-            said = b""
-    return said.decode("ascii", "replace").split("\n", 1)[0].strip() or ACCEPTS
+            received = b""
+    return received.decode("ascii", "replace").split("\n", 1)[0].strip() or ACCEPTS
 
 
 def main(request: dict[str, Any]) -> None:

@@ -29,13 +29,13 @@ def load(home: Path) -> Mapping[str, float]:
         ) from None
 
 
-def keep(home: Path, told: Acceptance) -> None:
+def keep(home: Path, acceptance: Acceptance) -> None:
     """Write the figures of a passed run, unless figures are stored already or there are none. Remove the file to start over."""
     figures = {
         f"{phase.name}.{measured['check']}[{measured['node']}] {measured['name']}": measured["value"]
-        for phase in told.phases
+        for phase in acceptance.phases
         for measured in phase.measurements
     }
     if figures and not (home / _FILE).exists():
-        document = {"schema": _SCHEMA, "run": told.run, "plan": told.report.plan, "figures": figures}
+        document = {"schema": _SCHEMA, "run": acceptance.run, "plan": acceptance.report.plan, "figures": figures}
         (home / _FILE).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

@@ -57,19 +57,19 @@ def texts(stage: Stage, played: Played, report: PhaseReport, results: Sequence[R
     result = {**report.as_dict(), "checks": [one.as_dict() for one in results]}
     return {
         "meta.json": redact(_json(_meta(stage, played, report))),
-        "stdout": redact(_joined(stage.launcher, played, "out")),
-        "stderr": redact(_joined(stage.launcher, played, "err") if any(came["err"] for came in played.came.values()) else ""),
+        "stdout": redact(_join_streams(stage.launcher, played, "out")),
+        "stderr": redact(_join_streams(stage.launcher, played, "err") if any(raw["err"] for raw in played.came.values()) else ""),
         "result.json": redact(_json(result)),
     }
 
 
 def _meta(stage: Stage, played: Played, report: PhaseReport) -> dict[str, Any]:
     """Return what ran, with which versions and where; versions and environment are those that the jobs report."""
-    heads = [said for came in played.came.values() for said in stage.launcher.heads(came["out"])]
-    versions = {said["node"]: said["versions"] for said in heads if "versions" in said}
-    for said in heads:  # A job with GPUs reports a driver.
-        if said.get("versions", {}).get("driver"):
-            versions[said["node"]] = said["versions"]
+    heads = [head for raw in played.came.values() for head in stage.launcher.heads(raw["out"])]
+    versions = {head["node"]: head["versions"] for head in heads if "versions" in head}
+    for head in heads:  # A job with GPUs reports a driver.
+        if head.get("versions", {}).get("driver"):
+            versions[head["node"]] = head["versions"]
     scope = played.scope
     return {
         "run": stage.run,
@@ -83,7 +83,7 @@ def _meta(stage: Stage, played: Played, report: PhaseReport) -> dict[str, Any]:
         "nodes": list(scope.nodes) if scope else [],
         "left_out": _left_out(stage, scope.states if scope else {}, scope.nodes if scope else ()),
         "versions": {**stage.identity["versions"], "submitter_kernel": stage.identity["kernel"], "nodes": versions},
-        "environment": next((said["environment"] for said in heads if "environment" in said), {}),
+        "environment": next((head["environment"] for head in heads if "environment" in head), {}),
         "jobs": list(report.jobs),
     }
 
@@ -94,15 +94,15 @@ def _left_out(stage: Stage, states: Mapping[str, str], nodes: Sequence[str]) -> 
     return {**{name: states.get(name, "unknown to the scheduler") for name in stage.sender.compute if name not in nodes}, **out}
 
 
-def _joined(launcher: Launcher, played: Played, stream: str) -> str:
+def _join_streams(launcher: Launcher, played: Played, stream: str) -> str:
     """Return the output of the jobs in order, each line prefixed with the rank of its task; the output of srun itself comes last."""
-    told = []
+    joined = []
     for name, output in played.outputs.items():
         text = str(played.came[name][stream])
-        told.append(f"=== {name} (job {output.id or 'none'}, status {output.status})")
-        told += [f"{rank}: {line}" for rank, line in launcher.whole_lines(text)]
-        told += [line for line in text.splitlines() if not of_a_task(line)]
-    return "\n".join([*told, ""])
+        joined.append(f"=== {name} (job {output.id or 'none'}, status {output.status})")
+        joined += [f"{rank}: {line}" for rank, line in launcher.whole_lines(text)]
+        joined += [line for line in text.splitlines() if not of_a_task(line)]
+    return "\n".join([*joined, ""])
 
 
 def _json(data: Any) -> str:

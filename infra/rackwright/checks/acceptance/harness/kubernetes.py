@@ -77,24 +77,24 @@ class Kubernetes:
         listed = {"apiVersion": "v1", "kind": "List", "items": request["objects"]}
         return {str(request["file"]): json.dumps(listed, indent=1) + "\n"}
 
-    def output(self, job: Job, came: Mapping[str, Any]) -> Output:
+    def output(self, job: Job, result: Mapping[str, Any]) -> Output:
         """Return the output of a job; a pod's host is the node that has the address which the kubelet reports."""
         addresses = {node["address"]: name for name, node in self.declared.nodes.items()}
-        found = labelled.tasks(self.whole_lines(came["out"]))
-        status, trouble = int(came["status"]), ""
+        found = labelled.tasks(self.whole_lines(result["out"]))
+        status, trouble = int(result["status"]), ""
         if status:
-            late = f"no end after {came['ended'] - came['began']:.0f} s" if status == _TIMED_OUT else ""
-            trouble = late or _last(came["err"]) or f"ended with status {status}"
+            late = f"no end after {result['ended'] - result['began']:.0f} s" if status == _TIMED_OUT else ""
+            trouble = late or _last(result["err"]) or f"ended with status {status}"
         tasks = tuple(
-            Task(said["RANK"], said["node"], addresses.get(said["host"], said["host"]), said["uid"], "\n".join(lines))
-            for said, lines in found
+            Task(head["RANK"], head["node"], addresses.get(head["host"], head["host"]), head["uid"], "\n".join(lines))
+            for head, lines in found
         )
-        name = next((str(said["job"]) for said, _ in found), "")
-        return Output(job, name, status, trouble, tasks, came["err"], came["ended"] - came["began"], came.get("silent") or {})
+        name = next((str(head["job"]) for head, _ in found), "")
+        return Output(job, name, status, trouble, tasks, result["err"], result["ended"] - result["began"], result.get("silent") or {})
 
     def heads(self, text: str) -> list[dict[str, Any]]:
         """Return the headers that the tasks of a job printed, by rank."""
-        return [said for said, _ in labelled.tasks(self.whole_lines(text))]
+        return [head for head, _ in labelled.tasks(self.whole_lines(text))]
 
     def whole_lines(self, text: str) -> list[tuple[int, str]]:
         """Return the lines as they are: Kubernetes does not cut them."""
@@ -226,7 +226,7 @@ def _spread(nodes: tuple[str, ...], label: str) -> Object:
 
 
 def _environment(job: Job, label: str, pods: int, local: int) -> list[Object]:
-    told = {
+    variables = {
         "JOB_ID": label,
         "WORLD_SIZE": str(pods * local),
         "LOCAL_WORLD_SIZE": str(local),
@@ -236,7 +236,7 @@ def _environment(job: Job, label: str, pods: int, local: int) -> list[Object]:
     }
     fields = {"NODE_NAME": "spec.nodeName", "HOST_ADDRESS": "status.hostIP"}
     return [
-        *({"name": name, "value": value} for name, value in told.items()),
+        *({"name": name, "value": value} for name, value in variables.items()),
         *({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in fields.items()),
     ]
 
@@ -246,8 +246,8 @@ def _labels(run: str) -> dict[str, str]:
 
 
 def _toleration(taint: str) -> Object:
-    said, _, effect = taint.rpartition(":")
-    key, _, value = said.partition("=")
+    pair, _, effect = taint.rpartition(":")
+    key, _, value = pair.partition("=")
     return {"key": key, "operator": "Equal", "value": value, "effect": effect}
 
 

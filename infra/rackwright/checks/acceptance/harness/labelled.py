@@ -32,12 +32,12 @@ def tasks(lines: list[tuple[int, str]]) -> list[tuple[dict[str, Any], list[str]]
     """Return the header and the other lines of each task, by rank. A task without a header is left out."""
     others: dict[int, list[str]] = {}
     found: dict[int, dict[str, Any]] = {}
-    for rank, said in lines:
-        head = _head(said) if rank not in found else None
+    for rank, text in lines:
+        head = _head(text) if rank not in found else None
         if head is not None:
             found[rank] = head
         else:
-            others.setdefault(rank, []).append(said)
+            others.setdefault(rank, []).append(text)
     return [(found[rank], others.get(rank, [])) for rank in sorted(found)]
 
 
@@ -49,14 +49,14 @@ def whole_lines(text: str, cut: int | None = None) -> list[tuple[int, str]]:
         labelled = _LABELLED.match(line)
         if not labelled:
             continue
-        rank, said = int(labelled[1]), labelled[2]
+        rank, content = int(labelled[1]), labelled[2]
         if rank in open_lines:
             place = open_lines.pop(rank)
-            found[place] = (rank, found[place][1] + said)
+            found[place] = (rank, found[place][1] + content)
         else:
             place = len(found)
-            found.append((rank, said))
-        if len(said.encode()) == cut:
+            found.append((rank, content))
+        if len(content.encode()) == cut:
             open_lines[rank] = place
     return found
 
@@ -71,8 +71,8 @@ def _head(line: str) -> dict[str, Any] | None:
     if not line.startswith(HEAD):
         return None
     with contextlib.suppress(ValueError):
-        said: dict[str, Any] = json.loads(line.removeprefix(HEAD))
-        return said
+        fields: dict[str, Any] = json.loads(line.removeprefix(HEAD))
+        return fields
     return None
 
 

@@ -20,7 +20,7 @@ class Launcher(Protocol):
     def files(self, request: Mapping[str, Any]) -> dict[str, str]:
         """Return the files that are stored of a job in addition to its program, by path in the run's folder."""
 
-    def output(self, job: Job, came: Mapping[str, Any]) -> Output:
+    def output(self, job: Job, result: Mapping[str, Any]) -> Output:
         """Return the output of a job."""
 
     def heads(self, text: str) -> list[dict[str, Any]]:

@@ -65,14 +65,14 @@ class Played:
 
 def open_stage(ask: Asking, sender: Submission, run: str, baseline: Mapping[str, float], settle: float = SETTLE) -> Stage:
     """Return the identity of the submitter, the nodes at work, and the folder of the run."""
-    came = _asked(ask, {"identify": True, "nodes": list(sender.compute), "settle_seconds": settle}, settle)
-    busy = frozenset(sender.compute) - set(idle(came["states"], sender.compute))
+    answer = _answer_of(ask, {"identify": True, "nodes": list(sender.compute), "settle_seconds": settle}, settle)
+    busy = frozenset(sender.compute) - set(idle(answer["states"], sender.compute))
     folder, trouble = None, "the plan has no shared file system that jobs may write to"
     if sender.mount is not None:
         path = f"{sender.mount}/validation/results/infra-smoke-{run}"
         trouble = str(ask({"open": path})["trouble"])
         folder = None if trouble else path
-    identity = came["identity"]
+    identity = answer["identity"]
     return Stage(ask, sender, run, identity, launcher(sender, identity), busy, folder, trouble, baseline, settle)
 
 
@@ -96,9 +96,9 @@ def _scope(stage: Stage, number: int, phase: Phase) -> Scope:
     sender = stage.sender
     waited = [name for name in sender.compute if name not in stage.busy] or list(sender.compute)
     patience = {"settle_seconds": stage.settle, "completing_seconds": _COMPLETING}
-    states = dict(_asked(stage.ask, {"nodes": waited, **patience}, _COMPLETING)["states"])
+    states = dict(_answer_of(stage.ask, {"nodes": waited, **patience}, _COMPLETING)["states"])
     if stage.busy:
-        states |= _asked(stage.ask, {"nodes": sorted(stage.busy), "settle_seconds": 0}, 0)["states"]
+        states |= _answer_of(stage.ask, {"nodes": sorted(stage.busy), "settle_seconds": 0}, 0)["states"]
     free = idle(states, sender.compute)
     return Scope(
         declared=sender.declared,
@@ -123,8 +123,8 @@ def _prepare(stage: Stage, phase: Phase, jobs: Mapping[str, Job], played: Played
     """Write the programs, once per run, and the files that the phase's folder needs before any job starts."""
     scope = played.scope
     if scope is not None and scope.folder is not None and stage.folder is not None:
-        _asked(stage.ask, {"write": stage.folder, "files": files.programs(stage.launcher, jobs.values(), played.requests)}, 0)
-        _asked(stage.ask, {"write": scope.folder, "files": phase.files(scope)}, 0)
+        _answer_of(stage.ask, {"write": stage.folder, "files": files.programs(stage.launcher, jobs.values(), played.requests)}, 0)
+        _answer_of(stage.ask, {"write": scope.folder, "files": phase.files(scope)}, 0)
 
 
 def _send(stage: Stage, phase: Phase, jobs: Mapping[str, Job], played: Played) -> None:
@@ -134,7 +134,7 @@ def _send(stage: Stage, phase: Phase, jobs: Mapping[str, Job], played: Played) -
     rounds: dict[int, list[dict[str, Any]]] = {}
     for job, sent in zip(jobs.values(), played.requests, strict=True):
         rounds.setdefault(job.round, []).append(sent)
-    longest = sum(map(_patience, rounds.values())) + sum(one.timeout for one in phase.questions)
+    longest = sum(map(_time_limit, rounds.values())) + sum(one.timeout for one in phase.questions)
     request = {
         "rounds": [rounds[key] for key in sorted(rounds)],
         "at_once": _AT_ONCE,
@@ -142,22 +142,22 @@ def _send(stage: Stage, phase: Phase, jobs: Mapping[str, Job], played: Played) -
         "environment": {"FOLDER": scope.folder or "", "MOUNT": scope.mount or "", "NAMESPACE": stage.sender.namespace or ""},
         "empty": [f"{scope.folder}/{pattern}" for pattern in phase.leaves] if scope.folder else [],
     }
-    came = _asked(stage.ask, request, longest)
-    played.came = {one["name"]: one for one in came["jobs"]}
+    answer = _answer_of(stage.ask, request, longest)
+    played.came = {one["name"]: one for one in answer["jobs"]}
     played.outputs = {name: stage.launcher.output(job, played.came[name]) for name, job in jobs.items()}
-    played.scope = replace(scope, answers={name: Raw(**said) for name, said in came["answers"].items()})
+    played.scope = replace(scope, answers={name: Raw(**raw) for name, raw in answer["answers"].items()})
 
 
-def _patience(group: list[dict[str, Any]]) -> float:
+def _time_limit(group: list[dict[str, Any]]) -> float:
     """Return the seconds that the jobs of a round may take: one after the other if a quota may delay them."""
     if any(one.get("queued") for one in group):
         return float(sum(one["seconds"] for one in group))
     return float(max(one["seconds"] for one in group) * math.ceil(len(group) / _AT_ONCE))
 
 
-def _asked(ask: Asking, request: dict[str, Any], seconds: float) -> dict[str, Any]:
+def _answer_of(ask: Asking, request: dict[str, Any], seconds: float) -> dict[str, Any]:
     """Return an answer without trouble; raises UndeterminedError with the trouble."""
-    came = ask(request, seconds=seconds)
-    if came["trouble"]:
-        raise UndeterminedError(came["trouble"])
-    return came
+    answer = ask(request, seconds=seconds)
+    if answer["trouble"]:
+        raise UndeterminedError(answer["trouble"])
+    return answer

@@ -23,7 +23,7 @@ from rackwright.report.verdict import Evidence, NotRunReason, SkipReason, Verdic
 
 
 @dataclass
-class Course:
+class PhaseSequence:
     """The results that one run owes, and those that it has so far."""
 
     declared: Inventory
@@ -45,22 +45,22 @@ class Course:
 
     def take(self, stage: Stage, number: int, phase: Phase) -> None:
         """Run one phase, or record why it does not run."""
-        mine = {id_: item for id_, item in self.owed.expected.items() if item.spec.subject == phase.name}
-        if self.stopped and mine:
-            self._leave(number, phase, mine)
+        owed = {id_: item for id_, item in self.owed.expected.items() if item.spec.subject == phase.name}
+        if self.stopped and owed:
+            self._leave(number, phase, owed)
             return
-        asked = {id_: item for id_, item in mine.items() if not self._stands_in(item)}
-        if not asked:
+        measured = {id_: item for id_, item in owed.items() if not self._stands_in(item)}
+        if not measured:
             state, reason = self._why_not(phase)
             self.phases.append(PhaseReport(number, phase.name, phase.title, state, _skipped(state), reason, 0.0, ""))
             return
         began, played = time.monotonic(), Played()
         play(stage, number, phase, played)
-        self._settle(asked, played)
-        verdict = worst(self.results[id_].verdict for id_ in mine)
-        told = PhaseReport(number, phase.name, phase.title, PhaseState.RAN, verdict, "", time.monotonic() - began, "")
-        told = replace(told, jobs=files.jobs_of(played, self.redact), measurements=files.measurements_of(played))
-        self.phases.append(replace(told, artifacts=self._keep(stage, played, told, [self.results[id_] for id_ in mine])))
+        self._settle(measured, played)
+        verdict = worst(self.results[id_].verdict for id_ in owed)
+        report = PhaseReport(number, phase.name, phase.title, PhaseState.RAN, verdict, "", time.monotonic() - began, "")
+        report = replace(report, jobs=files.jobs_of(played, self.redact), measurements=files.measurements_of(played))
+        self.phases.append(replace(report, artifacts=self._keep(stage, played, report, [self.results[id_] for id_ in owed])))
         if verdict in (Verdict.FAILED, Verdict.UNKNOWN) and not self.keep_going:
             self.stopped = f"phase {number} ({phase.title})"
         self.record(ended=False)
@@ -70,22 +70,22 @@ class Course:
         seconds = time.monotonic() - self.clock
         report = build_report(self.declared, self.owed, self.results, started=self.started, seconds=seconds, missing=missing)
         about = tuple(node for node in report.nodes if node["checks"] or node["state"] == "out")  # Jobs give no results for storage nodes.
-        told = Acceptance(replace(report, nodes=about), self.run, self.sender.user, self.where, tuple(self.phases))
-        write_acceptance(told, self.home, ended=ended)
-        return told
+        acceptance = Acceptance(replace(report, nodes=about), self.run, self.sender.user, self.where, tuple(self.phases))
+        write_acceptance(acceptance, self.home, ended=ended)
+        return acceptance
 
     def finish(self, ending: str) -> Acceptance:
         """Record the final report. The figures of a complete and passed run become the baseline of later runs."""
-        told = self.record(ended=True, missing=f"did not run: {ending}" if ending else NOT_ENDED)
-        if told.report.verdict is Verdict.PASSED and not told.report.partial:
-            baseline.keep(self.home, told)
-        return told
+        acceptance = self.record(ended=True, missing=f"did not run: {ending}" if ending else NOT_ENDED)
+        if acceptance.report.verdict is Verdict.PASSED and not acceptance.report.partial:
+            baseline.keep(self.home, acceptance)
+        return acceptance
 
-    def _leave(self, number: int, phase: Phase, mine: Mapping[str, Expected]) -> None:
+    def _leave(self, number: int, phase: Phase, owed: Mapping[str, Expected]) -> None:
         """Leave out a phase because an earlier one did not pass: its checks are no longer part of the run, which the report states."""
         why = f"{self.stopped} did not pass"
-        keys = dict.fromkeys(item.spec.key for item in mine.values())
-        kept = {id_: item for id_, item in self.owed.expected.items() if id_ not in mine}
+        keys = dict.fromkeys(item.spec.key for item in owed.values())
+        kept = {id_: item for id_, item in self.owed.expected.items() if id_ not in owed}
         left = tuple(NotRun(key, NotRunReason.STOPPED, why) for key in keys)
         self.owed = Manifest(self.owed.level, kept, (*self.owed.not_run, *left), self.owed.empty_groups)
         self.phases.append(PhaseReport(number, phase.name, phase.title, PhaseState.NOT_RUN, None, why, 0.0, ""))
@@ -106,13 +106,13 @@ class Course:
             return PhaseState.SKIPPED, SkipReason.NOT_IN_PLAN
         return PhaseState.NOT_RUN, next(item.detail for item in reasons if item.reason is not NotRunReason.NOT_IN_PLAN)
 
-    def _settle(self, asked: Mapping[str, Expected], played: Played) -> None:
+    def _settle(self, measured: Mapping[str, Expected], played: Played) -> None:
         """Turn findings into results; a check without a finding is skipped if the node is at work, otherwise unknown."""
         found = {(finding.check, finding.node): finding for finding in played.findings}
-        for id_, item in asked.items():
+        for id_, item in measured.items():
             told = found.get((item.spec.name, item.node))
             if told is None:
-                verdict, reason = self._untold(item.node, played)
+                verdict, reason = self._missing_verdict(item.node, played)
                 told = Finding(item.spec.name, item.node, verdict, reason)
             self.results[id_] = result(
                 item,
@@ -123,16 +123,16 @@ class Course:
                 stack=self.declared.stack,
             )
 
-    def _untold(self, node: str, played: Played) -> tuple[Verdict, str]:
+    def _missing_verdict(self, node: str, played: Played) -> tuple[Verdict, str]:
         scope = played.scope
         if scope is not None and node in scope.compute and node not in scope.nodes:
             return absent(scope.states, node, scope.busy)
         return Verdict.UNKNOWN, played.why or "the phase did not tell"
 
-    def _keep(self, stage: Stage, played: Played, told: PhaseReport, results: list[Result]) -> str:
+    def _keep(self, stage: Stage, played: Played, report: PhaseReport, results: list[Result]) -> str:
         """Write the phase's files to the shared file system if its jobs could write there, otherwise to this machine; return the folder."""
-        name = f"{told.number:02d}-{told.name.replace('_', '-')}"
-        texts = files.texts(stage, played, told, results, self.redact)
+        name = f"{report.number:02d}-{report.name.replace('_', '-')}"
+        texts = files.texts(stage, played, report, results, self.redact)
         if stage.folder is not None:
             folder = f"{stage.folder}/{name}"
             if not stage.ask({"write": folder, "files": texts})["trouble"]:

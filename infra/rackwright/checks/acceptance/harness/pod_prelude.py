@@ -24,10 +24,10 @@ def _launched(head: str, driver_file: str = "/proc/driver/nvidia/version", last_
                 sys.stdout.buffer.write(b"%d: " % (first + rank) + line.rstrip(b"\n") + b"\n")
                 sys.stdout.buffer.flush()
 
-        heard = [threading.Thread(target=hear, args=pair) for pair in enumerate(children)]
-        for one in heard:
+        readers = [threading.Thread(target=hear, args=pair) for pair in enumerate(children)]
+        for one in readers:
             one.start()
-        for one in heard:
+        for one in readers:
             one.join()
         return max(abs(child.wait()) for child in children)
 
@@ -45,18 +45,18 @@ def _launched(head: str, driver_file: str = "/proc/driver/nvidia/version", last_
         environment["GPUS_VISIBLE"] = environment["NVIDIA_VISIBLE_DEVICES"]
     # Programs use node names, and a pod's own name does not contain its node.
     socket.gethostname = lambda: environment["NODE_NAME"]
-    told: dict[str, object] = {name: int(environment[name]) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE")}
-    told.update(job=environment["JOB_ID"], node=environment["NODE_NAME"], host=environment["HOST_ADDRESS"], uid=os.getuid())
-    if told["LOCAL_RANK"] == 0:
+    header: dict[str, object] = {name: int(environment[name]) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE")}
+    header.update(job=environment["JOB_ID"], node=environment["NODE_NAME"], host=environment["HOST_ADDRESS"], uid=os.getuid())
+    if header["LOCAL_RANK"] == 0:
         driver = None
         if os.path.exists(driver_file):
             with open(driver_file) as file:
                 found = re.search(r"\b\d+\.\d+(?:\.\d+)?\b", file.read())
             driver = found and found[0]
         allowed = re.compile("PATH$|LD_LIBRARY_PATH$|LANG$|(NCCL|UCX|FI|CUDA|OMP)_|NVIDIA_VISIBLE_DEVICES$|JOB_COMPLETION_INDEX$")
-        told["environment"] = {name: environment[name] for name in sorted(environment) if allowed.match(name)}
-        told["versions"] = {"kernel": os.uname().release, "driver": driver, "python": sys.version.split()[0]}
-    print(head + json.dumps(told), flush=True)
+        header["environment"] = {name: environment[name] for name in sorted(environment) if allowed.match(name)}
+        header["versions"] = {"kernel": os.uname().release, "driver": driver, "python": sys.version.split()[0]}
+    print(head + json.dumps(header), flush=True)
 
 
 _launched("rackwright-task ")

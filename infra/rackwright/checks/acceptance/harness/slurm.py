@@ -44,9 +44,9 @@ class Slurm:
         """Return no files: the command contains everything."""
         return {}
 
-    def output(self, job: Job, came: Mapping[str, Any]) -> Output:
+    def output(self, job: Job, result: Mapping[str, Any]) -> Output:
         """Return the output of a job from the output of srun."""
-        return output(job, came)
+        return output(job, result)
 
     def heads(self, text: str) -> list[dict[str, Any]]:
         """Return the headers of tasks from labelled lines."""
@@ -99,22 +99,22 @@ def request(job: Job, run: str, phase: str, declared: Inventory, *, waking: int 
     }
 
 
-def output(job: Job, came: Mapping[str, Any]) -> Output:
+def output(job: Job, result: Mapping[str, Any]) -> Output:
     """Return the output of a job."""
-    tasks = _tasks(came["out"])
-    status = int(came["status"])
+    tasks = _tasks(result["out"])
+    status = int(result["status"])
     trouble = ""
     if status:
-        late = f"no end after {came['ended'] - came['began']:.0f} s" if status == TIMED_OUT else ""
-        trouble = late or decisive(unlabelled(came["err"])) or f"ended with status {status}"
-    job_id = next((str(said["job"]) for said, _ in tasks), "")
-    told = tuple(Task(said["RANK"], said["node"], said["host"], said["uid"], "\n".join(lines)) for said, lines in tasks)
-    return Output(job, job_id, status, trouble, told, came["err"], came["ended"] - came["began"])
+        late = f"no end after {result['ended'] - result['began']:.0f} s" if status == TIMED_OUT else ""
+        trouble = late or decisive(unlabelled(result["err"])) or f"ended with status {status}"
+    job_id = next((str(head["job"]) for head, _ in tasks), "")
+    printed = tuple(Task(head["RANK"], head["node"], head["host"], head["uid"], "\n".join(lines)) for head, lines in tasks)
+    return Output(job, job_id, status, trouble, printed, result["err"], result["ended"] - result["began"])
 
 
 def heads(text: str) -> list[dict[str, Any]]:
     """Return the headers that the tasks of a job printed, by rank."""
-    return [said for said, _ in _tasks(text)]
+    return [head for head, _ in _tasks(text)]
 
 
 def whole_lines(text: str) -> list[tuple[int, str]]:

@@ -46,7 +46,7 @@ class Submitter:
         pipe = subprocess.PIPE
         self._child = subprocess.Popen(self._command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
         threading.Thread(target=self._listen, daemon=True).start()
-        threading.Thread(target=self._hear_complaints, daemon=True).start()
+        threading.Thread(target=self._read_stderr, daemon=True).start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -90,7 +90,7 @@ class Submitter:
                 self._said.put(line)
         self._said.put("")
 
-    def _hear_complaints(self) -> None:
+    def _read_stderr(self) -> None:
         assert self._child.stderr is not None
         self._complaints += filter(None, (line.strip() for line in self._child.stderr))
 
@@ -114,10 +114,10 @@ def shared_out(submitter: Asking, controller: Asking, taints: Mapping[str, Seque
         about = {"nodes", "settle_seconds", "completing_seconds"} & set(request)
         if not about:
             return submitter(request, seconds=seconds)
-        looked = controller({**{key: request[key] for key in about}, "taints": taints}, seconds=seconds)
+        states = controller({**{key: request[key] for key in about}, "taints": taints}, seconds=seconds)
         rest = {key: value for key, value in request.items() if key not in about}
-        if looked["trouble"] or not rest:
-            return looked
-        return {**submitter(rest, seconds=seconds), "states": looked["states"]}
+        if states["trouble"] or not rest:
+            return states
+        return {**submitter(rest, seconds=seconds), "states": states["states"]}
 
     return ask

@@ -57,13 +57,13 @@ def transport(check: str, run: Run, wanted: Wanted) -> list[Finding]:
     """Verify that data between nodes uses the declared network, whatever the bandwidth, and peer to peer inside a node."""
     if not run.connections:
         return [unknown(check, node, "NCCL said nothing of its connections: NCCL_DEBUG was not INFO") for node in wanted.nodes]
-    return [_transport(check, node, _said(run, node), wanted) for node in wanted.nodes]
+    return [_transport(check, node, _connections_of(run, node), wanted) for node in wanted.nodes]
 
 
-def _transport(check: str, node: str, said: list[Connection], wanted: Wanted) -> Finding:
-    if not said:
+def _transport(check: str, node: str, connections: list[Connection], wanted: Wanted) -> Finding:
+    if not connections:
         return unknown(check, node, "no rank on this node said how it is connected")
-    inside, between = {each.transport for each in said} - NETWORKS, {each.transport for each in said} & NETWORKS
+    inside, between = {each.transport for each in connections} - NETWORKS, {each.transport for each in connections} & NETWORKS
     peer_to_peer = Transport.NVLINK.value if wanted.gpus_per_node > 1 else ""
     planned = sorted(filter(None, (peer_to_peer, _declared(wanted).value if len(wanted.nodes) > 1 else "")))
     return compared(check, node, sorted(each.value for each in inside | between), planned)
@@ -75,11 +75,11 @@ def _declared(wanted: Wanted) -> Transport:
 
 def gpudirect(check: str, run: Run, wanted: Wanted) -> list[Finding]:
     """Verify that NICs access GPU memory directly; otherwise every byte passes through main memory."""
-    return [_gpudirect(check, node, _said(run, node)) for node in wanted.nodes]
+    return [_gpudirect(check, node, _connections_of(run, node)) for node in wanted.nodes]
 
 
-def _gpudirect(check: str, node: str, said: list[Connection]) -> Finding:
-    over = [each for each in said if each.transport in (Transport.INFINIBAND, Transport.LIBFABRIC)]
+def _gpudirect(check: str, node: str, connections: list[Connection]) -> Finding:
+    over = [each for each in connections if each.transport in (Transport.INFINIBAND, Transport.LIBFABRIC)]
     if not over:
         return unknown(check, node, "no connection over InfiniBand or EFA was seen")
     direct = sum(each.direct for each in over)
@@ -139,6 +139,6 @@ def _with_hint(finding: Finding, run: Run, wanted: Wanted) -> Finding:
     return finding
 
 
-def _said(run: Run, node: str) -> list[Connection]:
+def _connections_of(run: Run, node: str) -> list[Connection]:
     """Return the connections that ranks on a node report; hosts may use their name with the domain."""
     return [each for each in run.connections if each.host.split(".")[0] == node]

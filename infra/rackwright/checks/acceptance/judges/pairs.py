@@ -70,20 +70,20 @@ def _charged(slow: Sequence[Meeting], meetings: Sequence[Meeting]) -> dict[str, 
 
 
 def _always_slow(node: str, rail: str, slow: Sequence[Meeting], meetings: Sequence[Meeting]) -> bool:
-    met = [each for each in meetings if each.rail == rail and node in (each.one, each.other)]
-    return len(met) >= _LEAST_MET and all(each in slow for each in met)
+    measured = [each for each in meetings if each.rail == rail and node in (each.one, each.other)]
+    return len(measured) >= _LEAST_MET and all(each in slow for each in measured)
 
 
 def _node(
     check: str, quantity: Quantity, node: str, meetings: Sequence[Meeting], charged: Mapping[str, list[Meeting]], limit: Threshold | None
 ) -> Finding:
-    mine = [each for each in meetings if node in (each.one, each.other)]
-    silent = [each for each in mine if each.value is None]
-    if not mine:
+    own = [each for each in meetings if node in (each.one, each.other)]
+    silent = [each for each in own if each.value is None]
+    if not own:
         return unknown(check, node, "it met no other node")
     if silent:
-        return unknown(check, node, f"{len(silent)} of {len(mine)} meetings gave no result: {_name(silent[0], node)}: {silent[0].trouble}")
-    values = [each.value for each in mine if each.value is not None]
+        return unknown(check, node, f"{len(silent)} of {len(own)} meetings gave no result: {_name(silent[0], node)}: {silent[0].trouble}")
+    values = [each.value for each in own if each.value is not None]
     worst = max(values) if quantity.lower_is_better else min(values)
     measured = tuple(
         Figure(f"{quantity.value}-{name}", value, quantity.unit.value) for name, value in (("median", median(values)), ("worst", worst))
@@ -92,16 +92,16 @@ def _node(
     least = "at most" if quantity.lower_is_better else "at least"
     expected = f"{least} {shown(quantity, limit.value)} (threshold {limit.id}), {rail}" if limit else rail
     found = f"median {shown(quantity, median(values))}, worst {shown(quantity, worst)}"
-    reason = _named(quantity, node, charged.get(node, []), len(mine))
+    reason = _named(quantity, node, charged.get(node, []), len(own))
     return Finding(check, node, Verdict.FAILED if reason else Verdict.PASSED, reason, expected, found, measured)
 
 
-def _named(quantity: Quantity, node: str, slow: Sequence[Meeting], met: int) -> str:
+def _named(quantity: Quantity, node: str, slow: Sequence[Meeting], measured: int) -> str:
     """Return the slow links, the first four by name."""
     if not slow:
         return ""
     named = ", ".join(f"{_name(each, node)} {shown(quantity, each.value or 0)}" for each in slow[:4])
-    return f"{len(slow)} of {met} links too slow: {named}" + (", …" if len(slow) > 4 else "")
+    return f"{len(slow)} of {measured} links too slow: {named}" + (", …" if len(slow) > 4 else "")
 
 
 def _name(meeting: Meeting, node: str) -> str:

@@ -48,13 +48,13 @@ def tool(found: dict[str, Any], name: str, *, both: bool = False) -> str:
     """
     if name not in found:
         raise UndeterminedError(f"{name} was not asked")
-    said = found[name]
-    if said["rc"] in (124, 126, 127):
-        raise UndeterminedError(said["err"].strip() or f"{name} ended with status {said['rc']}")
-    signal = -said["rc"] if said["rc"] < 0 else said["rc"] - 128
+    result = found[name]
+    if result["rc"] in (124, 126, 127):
+        raise UndeterminedError(result["err"].strip() or f"{name} ended with status {result['rc']}")
+    signal = -result["rc"] if result["rc"] < 0 else result["rc"] - 128
     if 0 < signal <= _LAST_SIGNAL:
-        last = (said["err"].strip() or said["out"].strip() or "no output").splitlines()[-1]
+        last = (result["err"].strip() or result["out"].strip() or "no output").splitlines()[-1]
         raise UndeterminedError(f"{name} was ended by signal {signal}: {quoted(last)}")
-    if not said["out"].strip() and not said["err"].strip():
-        raise UndeterminedError(f"{name} printed nothing and ended with status {said['rc']}")
-    return f"{said['err']}\n{said['out']}" if both and said["err"].strip() else str(said["out"] or said["err"])
+    if not result["out"].strip() and not result["err"].strip():
+        raise UndeterminedError(f"{name} printed nothing and ended with status {result['rc']}")
+    return f"{result['err']}\n{result['out']}" if both and result["err"].strip() else str(result["out"] or result["err"])

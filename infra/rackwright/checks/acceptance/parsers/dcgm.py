@@ -45,8 +45,8 @@ def parse(text: str) -> tuple[Test, ...]:
     """Return all tests, from either form. Raises UndeterminedError if there are none."""
     tests = tuple(_from_json(text) if "{" in text else _from_table(text))
     if not tests:
-        said = " ".join(text.split())[:120]
-        raise UndeterminedError(f"dcgmi diag gave no result: {said or 'it printed nothing'}")
+        excerpt = " ".join(text.split())[:120]
+        raise UndeterminedError(f"dcgmi diag gave no result: {excerpt or 'it printed nothing'}")
     return tests
 
 
@@ -69,17 +69,17 @@ def _of_test(test: Mapping[str, Any]) -> Iterator[Test]:
     """Yield the results of one test, and its summary if that is worse."""
     name, found = str(test.get("name") or "a test without a name"), list[Test]()
     for result in _listed(test, "results"):
-        said = _warnings(result)
-        status, word = _status(result.get("status"), said)
-        found += [Test(name, gpu, status, said or word) for gpu in _gpus(result)]
+        warnings = _warnings(result)
+        status, word = _status(result.get("status"), warnings)
+        found += [Test(name, gpu, status, warnings or word) for gpu in _gpus(result)]
     yield from found
     summary = test.get("test_summary")
     if isinstance(summary, Mapping) or not found:
         summary = summary if isinstance(summary, Mapping) else {}
-        said = _warnings(summary)
-        status, word = _status(summary.get("status"), said)
+        warnings = _warnings(summary)
+        status, word = _status(summary.get("status"), warnings)
         if not found or (status in BAD and not {each.status for each in found} & BAD):
-            yield Test(name, None, status, said or word)
+            yield Test(name, None, status, warnings or word)
 
 
 def _listed(row: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
@@ -104,8 +104,8 @@ def _warnings(result: Mapping[str, Any]) -> str:
     """Return warnings and errors of a result, whatever the key of their text."""
     found = list[str]()
     for key in ("warnings", "errors", "error"):
-        said = result.get(key) or ()
-        for each in said if isinstance(said, list | tuple) else (said,):
+        entries = result.get(key) or ()
+        for each in entries if isinstance(entries, list | tuple) else (entries,):
             text = each.get("warning") or each.get("error") or each.get("message") if isinstance(each, Mapping) else None
             found.append(str(text or each))
     return "; ".join(found)
@@ -123,12 +123,12 @@ _BEGINNINGS: Final = {
 }
 
 
-def _status(said: object, warnings: str) -> tuple[Status, str]:
+def _status(value: object, warnings: str) -> tuple[Status, str]:
     """Return the status, and the word if it is not one of DCGM's: such a word counts as a failure.
 
     A test that passed with a warning did not run completely.
     """
-    word = str(said or "").strip()
+    word = str(value or "").strip()
     if not word or is_absent(word) or not re.search(r"[A-Za-z]", word):
         return (Status.WARN if warnings else Status.UNREAD), word
     status = _known(word)

@@ -39,16 +39,16 @@ def parse(text: str) -> tuple[Stream, ...]:
     broken = [job for job in jobs if job.get("error")]
     if broken or not jobs:
         raise UndeterminedError(f"fio: job {broken[0]['jobname']} ended with error {broken[0]['error']}" if broken else "fio ran no job")
-    return tuple(_stream(job, way) for job in jobs for way in ("read", "write") if job[way]["io_bytes"])
+    return tuple(_stream(job, direction) for job in jobs for direction in ("read", "write") if job[direction]["io_bytes"])
 
 
-def _stream(job: dict[str, Any], way: str) -> Stream:
-    found = job[way]
+def _stream(job: dict[str, Any], direction: str) -> Stream:
+    found = job[direction]
     sync = job.get("sync", {}).get("lat_ns", {})
     percentile = sync.get("percentile", {}).get("99.000000")
     return Stream(
         job=job["jobname"],
-        direction=way,
+        direction=direction,
         bytes_moved=int(found["io_bytes"]),
         mb_s=found["bw_bytes"] / 1e6,
         operations_s=float(found["iops"]),

@@ -21,7 +21,9 @@ class Throughput:
 @refusing("IOR")
 def parse_ior(text: str) -> Throughput:
     """Return `Max Write` and `Max Read` of IOR. Raises UndeterminedError if it did not finish."""
-    found = {way: float(mb) for way, mb in re.findall(r"^Max (Write|Read):\s+[\d.]+ MiB/sec \(([\d.]+) MB/sec\)", text, re.MULTILINE)}
+    found = {
+        direction: float(mb) for direction, mb in re.findall(r"^Max (Write|Read):\s+[\d.]+ MiB/sec \(([\d.]+) MB/sec\)", text, re.MULTILINE)
+    }
     if not found or not re.search(r"^Finished\s*:", text, re.MULTILINE):
         raise UndeterminedError(f"IOR did not come to its end: {_trouble(text)}")
     if re.search(r"WARNING: .*(incorrect data|Data check failed)", text) or "ERROR" in text:

@@ -174,10 +174,10 @@ def _wrong(counts: list[int | Unread | None]) -> int | Unread | None:
 
 def _complete(text: str, rows: Sequence[Row]) -> None:
     """Raise UndeterminedError if the program announces a larger message than the largest row."""
-    asked = re.search(r"maxBytes (\d+) step: (\d+)\((factor|bytes)\)", text)
-    if asked:
-        largest, most, step = max(row.size_bytes for row in rows), int(asked[1]), int(asked[2])
-        following = largest * step if asked[3] == "factor" else largest + step
+    announced = re.search(r"maxBytes (\d+) step: (\d+)\((factor|bytes)\)", text)
+    if announced:
+        largest, most, step = max(row.size_bytes for row in rows), int(announced[1]), int(announced[2])
+        following = largest * step if announced[3] == "factor" else largest + step
         if largest < following <= most:
             raise UndeterminedError(f"nccl-tests: the row of {following} B is missing, which it measures up to {most} B")
 
@@ -186,15 +186,15 @@ def _connections(text: str) -> Iterator[Connection]:
     for line in text.splitlines():
         found = _CHANNEL.search(line)
         if found:
-            host, way = found.groups()
-            yield Connection(host, _transport(way), "GDRDMA" in way)
+            host, path = found.groups()
+            yield Connection(host, _transport(path), "GDRDMA" in path)
 
 
-def _transport(way: str) -> Transport:
+def _transport(path: str) -> Transport:
     """Return the transport after `via`: `P2P/CUMEM/read`, `NET/IB/0/GDRDMA`, `NET/AWS Libfabric/3/GDRDMA`."""
-    if not way.startswith("NET/"):
-        return Transport.SHARED_MEMORY if way.startswith("SHM") else Transport.NVLINK
-    network = _network(way.split("/")[1])
+    if not path.startswith("NET/"):
+        return Transport.SHARED_MEMORY if path.startswith("SHM") else Transport.NVLINK
+    network = _network(path.split("/")[1])
     return next((each for each in Transport if each.value == network), Transport.OTHER_NETWORK)
 
 

@@ -112,14 +112,14 @@ def parse_nvlinks(text: str) -> Mapping[int, tuple[float | Unread, ...]]:
     return {number: _in_order(number, found) for number, found in links.items()}
 
 
-def _rate(said: str, subject: str, line: str) -> float | Unread:
-    found = re.fullmatch(r"(\S+) GB/s", said)
-    if said.lower() == "<inactive>":
+def _rate(value: str, subject: str, line: str) -> float | Unread:
+    found = re.fullmatch(r"(\S+) GB/s", value)
+    if value.lower() == "<inactive>":
         return 0.0
     try:
-        return decimal(found[1]) if found else Unread(subject, said, line)
+        return decimal(found[1]) if found else Unread(subject, value, line)
     except ValueError:
-        return Unread(subject, said, line)
+        return Unread(subject, value, line)
 
 
 def _in_order(gpu: int, links: Mapping[int, float | Unread]) -> tuple[float | Unread, ...]:

@@ -39,10 +39,10 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
     """Yield the findings. A copy that differs is worse than a slow one. A simulated capacity has no baseline."""
     values = dict[str, float]()
     for node in scope.nodes:
-        look = partial(records.record, outputs.get(f"copy-{node}"), node)
-        yield told("memory_copies_are_right", node, partial(_right, node, look))
+        read = partial(records.record, outputs.get(f"copy-{node}"), node)
+        yield told("memory_copies_are_right", node, partial(_right, node, read))
         try:
-            values[node] = float(look()["value"])
+            values[node] = float(read()["value"])
         except UndeterminedError as error:
             yield unknown("memory_is_fast", node, str(error))
     check = "memory_is_fast"
@@ -54,8 +54,8 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
     yield from speed(check, Quantity.MEMORY_COPY, values, hardware={node: _kind(scope, node) for node in values}, baseline=before)
 
 
-def _right(node: str, look: Any) -> Finding:
-    found = look()
+def _right(node: str, read: Any) -> Finding:
+    found = read()
     return compared(
         "memory_copies_are_right",
         node,

@@ -40,13 +40,21 @@ _TOOLS: Final = (
 
 def jobs(scope: Scope) -> Sequence[Job]:
     """Return the jobs for health and diagnosis, then speeds, on all nodes at once; then training on one node, on two, four … and all."""
-    asked = tuple(json.dumps(each) for each in _TOOLS)
+    queries = tuple(json.dumps(each) for each in _TOOLS)
     found = []
     for part in gpu_parts(scope):
         gpus = scope.gpus(part.nodes[0])
         for node in part.nodes:
             found.append(
-                Job(f"health-{node}", (node,), program("tools.py"), asked, gpus_per_node=gpus, whole_nodes=True, limit_s=DCGM_SECONDS + 180)
+                Job(
+                    f"health-{node}",
+                    (node,),
+                    program("tools.py"),
+                    queries,
+                    gpus_per_node=gpus,
+                    whole_nodes=True,
+                    limit_s=DCGM_SECONDS + 180,
+                )
             )
             found.append(_job(scope, f"speed-{node}", (node,), "gpu_speed.py", (), gpus, 1, tasks=1))
         for step, mode in enumerate(MODES):
@@ -88,8 +96,8 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
     """Yield the findings: health from the tools, speeds per GPU, training per node and its scaling."""
     nodes = [node for part in gpu_parts(scope) for node in part.nodes]
     for node in nodes:
-        look = partial(records.record, outputs.get(f"health-{node}"), node)
-        yield from _health(scope, node, look)
+        read = partial(records.record, outputs.get(f"health-{node}"), node)
+        yield from _health(scope, node, read)
     for check, quantities in SPEEDS.items():
         yield from _fast(scope, outputs, nodes, check, quantities)
     for mode, quantity in MODES.items():
@@ -109,24 +117,24 @@ def _scaling(node: str, points: Callable[[], Mapping[int, float]]) -> Finding:
     return scaling("training_scales", node, points(), "tokens/s")
 
 
-def _judged(test: Callable[..., Finding], check: str, node: str, look: Callable[[], dict[str, Any]], gpus: int) -> Finding:
-    return test(check, node, nvidia_smi.parse_health(records.tool(look(), "health", both=True)), gpus)
+def _judged(test: Callable[..., Finding], check: str, node: str, read: Callable[[], dict[str, Any]], gpus: int) -> Finding:
+    return test(check, node, nvidia_smi.parse_health(records.tool(read(), "health", both=True)), gpus)
 
 
-def _health(scope: Scope, node: str, look: Callable[[], dict[str, Any]]) -> Iterator[Finding]:
+def _health(scope: Scope, node: str, read: Callable[[], dict[str, Any]]) -> Iterator[Finding]:
     gpus = scope.gpus(node)
     for check, test in health.CHECKS.items():
         yield told(
             check,
             node,
-            partial(_judged, test, check, node, look, gpus),
+            partial(_judged, test, check, node, read, gpus),
         )
     if gpus > 1 and catalog.gpus()[gpu_model(scope, node)].nvlink:
         links = "nvlinks_are_up"
-        yield told(links, node, lambda: health.nvlinks(links, node, nvidia_smi.parse_nvlinks(records.tool(look(), "nvlink")), gpus))
+        yield told(links, node, lambda: health.nvlinks(links, node, nvidia_smi.parse_nvlinks(records.tool(read(), "nvlink")), gpus))
     else:
         yield skipped("nvlinks_are_up", node, SkipReason.NOT_IN_PLAN)
-    yield told("dcgm_passes", node, lambda: health.diagnosis("dcgm_passes", node, dcgm.parse(records.tool(look(), "dcgm"))))
+    yield told("dcgm_passes", node, lambda: health.diagnosis("dcgm_passes", node, dcgm.parse(records.tool(read(), "dcgm"))))
 
 
 def _fast(scope: Scope, outputs: Outputs, nodes: Sequence[str], check: str, quantities: Sequence[Quantity]) -> Iterator[Finding]:

@@ -42,12 +42,12 @@ def jobs(scope: Scope) -> Sequence[Job]:
         first, second = gpus_to_ask([scope.gpus(part.nodes[0])])
         # The two jobs of a node exchange a file: only then is it certain that they ran at the same time.
         names = [f"{word}-{part.name}-{scope.run}" for word in ("first", "second")]
-        met = arguments(meeting=meeting, me=names[0], other=names[1] if second else "")
+        exchange = arguments(meeting=meeting, me=names[0], other=names[1] if second else "")
         found.append(Job(f"none-{part.name}", part.nodes, TASK, arguments()))
-        found.append(Job(f"first-{part.name}", part.nodes, TASK, met, gpus_per_node=first, round=1, shared=True))
+        found.append(Job(f"first-{part.name}", part.nodes, TASK, exchange, gpus_per_node=first, round=1, shared=True))
         if second:
-            met = arguments(meeting=meeting, me=names[1], other=names[0])
-            found.append(Job(f"second-{part.name}", part.nodes, TASK, met, gpus_per_node=second, round=1, shared=True))
+            exchange = arguments(meeting=meeting, me=names[1], other=names[0])
+            found.append(Job(f"second-{part.name}", part.nodes, TASK, exchange, gpus_per_node=second, round=1, shared=True))
         count = scope.gpus(part.nodes[0])
         found.append(asking(f"all-{part.name}", part.nodes, _whole(scope), gpus_per_node=count, round=_ALL))
         if _confined(scope):
@@ -80,9 +80,9 @@ def _none(outputs: Outputs, part: Part, node: str) -> Finding:
 
 def _given(outputs: Outputs, part: Part, node: str) -> Finding:
     output = outputs[f"first-{part.name}"]
-    task, asked = said(output, node), output.job.gpus_per_node
+    task, requested = said(output, node), output.job.gpus_per_node
     found = f"{len(set(task.gpus))} given, {len(task.visible or ())} visible"
-    return compared("gets_requested_gpus", node, found, f"{asked} given, {asked} visible")
+    return compared("gets_requested_gpus", node, found, f"{requested} given, {requested} visible")
 
 
 def _apart(outputs: Outputs, part: Part, node: str) -> Finding:

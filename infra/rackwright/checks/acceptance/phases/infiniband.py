@@ -37,11 +37,11 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
 def _judged(check: str, scope: Scope, output: Output, node: str) -> Finding:
     rails, fabric = _rails(scope, node), scope.declared.fabric or {}
     ports = {port.adapter: port for port in answer(output, node, PORTS)}
-    mine = {name: ports[name] for name in rails if name in ports}
+    own = {name: ports[name] for name in rails if name in ports}
     if check == "adapters_match_plan":
-        return compared(check, node, sorted(mine), sorted(rails))
+        return compared(check, node, sorted(own), sorted(rails))
     planned = _planned(fabric)[check]
-    return compared(check, node, {name: _told(check, port) for name, port in mine.items()}, dict.fromkeys(rails, planned))
+    return compared(check, node, {name: _port_value(check, port) for name, port in own.items()}, dict.fromkeys(rails, planned))
 
 
 def _planned(fabric: Any) -> dict[str, str]:
@@ -53,7 +53,7 @@ def _planned(fabric: Any) -> dict[str, str]:
     }
 
 
-def _told(check: str, port: Port) -> str:
+def _port_value(check: str, port: Port) -> str:
     return {
         "ports_are_active": port.state,
         "links_are_up": port.physical,

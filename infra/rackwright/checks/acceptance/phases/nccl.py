@@ -132,19 +132,19 @@ def _of(scope: Scope, output: Output) -> Iterator[Finding]:
     checks = [each for each in _CHECKS if several or each not in ("gpudirect_is_on", "rails_carried_data")]
     bandwidth = f"{quantity.value}_is_fast" if gpus > 1 or several else ""
     try:
-        said = {node: records.record(output, node) for node in job.nodes}
+        reports = {node: records.record(output, node) for node in job.nodes}
         run = nccl.parse("".join(str(task_said["out"]) + str(task_said["err"]) for task_said in _all_said(output)))
     except UndeterminedError as error:
         yield from (unknown(check, node, f"{job.name}: {error}") for node in job.nodes for check in (*checks, bandwidth) if check)
         return
-    wanted = _wanted(scope, output, said)
+    wanted = _wanted(scope, output, reports)
     yield from collectives.results("results_are_right", run, wanted)
     if gpus > 1 or several:
         yield from collectives.transport("data_goes_over_the_declared_network", run, wanted)
         yield from _fast(scope, output, quantity, run, wanted, bandwidth)
     if several and wanted.network:
         yield from collectives.gpudirect("gpudirect_is_on", run, wanted)
-    yield from (finding for node in job.nodes for finding in _watched(output, node, said[node], wanted))
+    yield from (finding for node in job.nodes for finding in _watched(output, node, reports[node], wanted))
 
 
 def _all_said(output: Output) -> Iterator[dict[str, Any]]:
@@ -161,9 +161,9 @@ def _fast(scope: Scope, output: Output, quantity: Quantity, run: Run, wanted: Wa
         yield Finding(check, finding.node, finding.verdict, reason, finding.expected, finding.found, figures)
 
 
-def _watched(output: Output, node: str, said: Mapping[str, Any], wanted: Wanted) -> Iterator[Finding]:
+def _watched(output: Output, node: str, report: Mapping[str, Any], wanted: Wanted) -> Iterator[Finding]:
     """Yield the findings of the monitoring during the run."""
-    samples = partial(monitoring.parse, said.get("samples", ()))
+    samples = partial(monitoring.parse, report.get("samples", ()))
     yield told("gpu_activity_seen", node, lambda: monitoring.gpus_worked("gpu_activity_seen", node, samples(), output.job.gpus_per_node))
     rails = tuple(wanted.rails.get(node, ()))
     if len(wanted.nodes) > 1 and rails:
@@ -172,11 +172,11 @@ def _watched(output: Output, node: str, said: Mapping[str, Any], wanted: Wanted)
         yield skipped("rails_carried_data", node, SkipReason.NOT_IN_PLAN)
 
 
-def _wanted(scope: Scope, output: Output, said: Mapping[str, Mapping[str, Any]]) -> Wanted:
+def _wanted(scope: Scope, output: Output, reports: Mapping[str, Mapping[str, Any]]) -> Wanted:
     """Return the plan's values: InfiniBand or RoCE if the plan has a fabric; EFA if a machine has such adapters, which AWS connects."""
     job, first = output.job, output.job.nodes[0]
     fabric: Mapping[str, Any] = scope.declared.fabric or {}
-    efa = any(each.get("efa") for each in said.values())
+    efa = any(each.get("efa") for each in reports.values())
     rails = {node: tuple(scope.declared.nodes[node].get("rails") or ()) for node in job.nodes} if fabric else {}
     return Wanted(
         nodes=job.nodes,
@@ -185,7 +185,7 @@ def _wanted(scope: Scope, output: Output, said: Mapping[str, Mapping[str, Any]])
         network=Transport.INFINIBAND if fabric else Transport.LIBFABRIC if efa else None,
         link=str(fabric.get("rate", "")).lower(),
         nics=len(rails.get(first, ())),
-        instance=str(said[first].get("machine", "")),
+        instance=str(reports[first].get("machine", "")),
         nvls=gpu_model(scope, first) in _NVLS and job.gpus_per_node > 1,
         rails=rails,
     )

@@ -104,9 +104,9 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
     for part in scope.parts:
         for node in part.nodes:
             yield told("writable", node, partial(_wrote, outputs[f"write-{part.name}"], node))
-            look = partial(_looked, outputs[f"look-{part.name}"], node)
-            yield told("cross_node_visibility", node, partial(_shown, "cross_node_visibility", node, look, writers))
-            yield told("no_lost_writes", node, partial(_kept, scope, node, look, writers))
+            read = partial(_view_of, outputs[f"look-{part.name}"], node)
+            yield told("cross_node_visibility", node, partial(_shown, "cross_node_visibility", node, read, writers))
+            yield told("no_lost_writes", node, partial(_kept, scope, node, read, writers))
     here = partial(scope.answer, HERE)
     yield told("visible_on_submit_hosts", scope.submitter, partial(_shown, "visible_on_submit_hosts", scope.submitter, here, writers))
 
@@ -135,18 +135,18 @@ def _wrote(output: Output, node: str) -> Finding:
     return compared("writable", node, failed or f"written by {said(output, node).host}", "written", holds=not failed)
 
 
-def _shown(check: str, node: str, look: Callable[[], Seen], writers: Sequence[str]) -> Finding:
-    seen = look()
+def _shown(check: str, node: str, read: Callable[[], Seen], writers: Sequence[str]) -> Finding:
+    seen = read()
     planned = {f"from-{host}": f"written by a job on {host}" for host in writers}
     return compared(check, node, seen.error or seen.files, planned)
 
 
-def _kept(scope: Scope, node: str, look: Callable[[], Seen], writers: Sequence[str]) -> Finding:
-    seen, records = look(), writing(scope.storage)["records"]
+def _kept(scope: Scope, node: str, read: Callable[[], Seen], writers: Sequence[str]) -> Finding:
+    seen, records = read(), writing(scope.storage)["records"]
     return compared("no_lost_writes", node, seen.error or seen.lines, {host[:_NAME]: records for host in writers})
 
 
-def _looked(output: Output, node: str) -> Seen:
+def _view_of(output: Output, node: str) -> Seen:
     """Return what a node saw; raises UndeterminedError if its job did not read."""
     printed = output.only(node).out
     try:

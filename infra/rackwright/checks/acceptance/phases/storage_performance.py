@@ -57,16 +57,16 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
     for check, quantity in QUANTITIES.items():
         yield from _fast(scope, check, quantity, alone)
     for node in scope.nodes:
-        yield told("bytes_come_back", node, partial(_came_back, node, alone[node]))
+        yield told("bytes_come_back", node, partial(_integrity, node, alone[node]))
         yield told("survives_a_killed_writer", node, partial(_survived, scope, outputs, node))
     yield told("all_at_once", scope.submitter, partial(_aggregate, scope, outputs))
 
 
 def _fast(scope: Scope, check: str, quantity: Quantity, alone: dict[str, Any]) -> Iterator[Finding]:
     values = dict[str, float]()
-    for node, look in alone.items():
+    for node, read in alone.items():
         try:
-            values[node] = _value(look(), quantity)
+            values[node] = _value(read(), quantity)
         except UndeterminedError as error:
             yield unknown(check, node, str(error))
     # The lab's figures are those of a machine that runs other work too: they are reported and compared with nothing.
@@ -90,8 +90,8 @@ def _value(found: dict[str, Any], quantity: Quantity) -> float:
     return float(values[quantity.value])
 
 
-def _came_back(node: str, look: Any) -> Finding:
-    return compared("bytes_come_back", node, f"{look()['wrong']} files changed", "0 files changed")
+def _integrity(node: str, read: Any) -> Finding:
+    return compared("bytes_come_back", node, f"{read()['wrong']} files changed", "0 files changed")
 
 
 def _survived(scope: Scope, outputs: Outputs, node: str) -> Finding:

@@ -40,9 +40,9 @@ def main() -> dict[str, Any]:
     """Run one process per CPU that this job may use."""
     options = arguments()
     count = len(os.sched_getaffinity(0))
-    ways = multiprocessing.get_context("fork")
-    barrier, results = ways.Barrier(count), ways.Queue()
-    workers = [ways.Process(target=copier, args=(options.mib, options.seconds, barrier, results), daemon=True) for _ in range(count)]
+    context = multiprocessing.get_context("fork")
+    barrier, results = context.Barrier(count), context.Queue()
+    workers = [context.Process(target=copier, args=(options.mib, options.seconds, barrier, results), daemon=True) for _ in range(count)]
     for worker in workers:
         worker.start()
     try:

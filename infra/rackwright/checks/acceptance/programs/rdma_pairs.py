@@ -63,10 +63,10 @@ def main() -> dict[str, Any]:
     """Run as server or client."""
     options = arguments()
     me, seconds = os.environ["NODE_NAME"], options.seconds + 20
-    mine = next((pair for pair in options.pairs if me in pair), None)
-    if mine is None:
+    own = next((pair for pair in options.pairs if me in pair), None)
+    if own is None:
         return {"role": "rests", "one": me, "other": "", "meetings": []}
-    server, client = mine
+    server, client = own
     meetings = []
     for rail, command in commands(options):
         status, out, err = run(command, seconds) if me == server else meet(command, server, seconds)

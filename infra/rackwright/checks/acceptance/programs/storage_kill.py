@@ -51,17 +51,17 @@ def kill_a_writer(folder: str, node: str) -> dict[str, Any]:
             os.write(writing, (f"{error}\n").encode())
         os._exit(1)
     os.close(writing)
-    said, limit = b"", time.monotonic() + SECONDS
+    received, limit = b"", time.monotonic() + SECONDS
     with os.fdopen(reading, "rb", buffering=0) as pipe:
-        while said.count(b"\n") < LEAST and time.monotonic() < limit:
+        while received.count(b"\n") < LEAST and time.monotonic() < limit:
             more = pipe.read(4096)
             if not more:
                 break
-            said += more
+            received += more
         os.kill(child, signal.SIGKILL)
-        said += pipe.read() or b""
+        received += pipe.read() or b""
     os.waitpid(child, 0)
-    lines = said.decode().split("\n")[:-1]
+    lines = received.decode().split("\n")[:-1]
     if not lines or not lines[-1].isdecimal() or int(lines[-1]) < LEAST:
         return {"unknown": lines[-1] if lines and not lines[-1].isdecimal() else f"{len(lines)} records within {SECONDS} s"}
     return {"acknowledged": int(lines[-1])}
