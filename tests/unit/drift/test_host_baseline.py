@@ -16,7 +16,7 @@ from rackwright.remote.command import python_arguments
 from rackwright.remote.programs import host_baseline
 
 
-class TestOnTheNode:
+class TestCollection:
     @pytest.mark.parametrize(
         ("row", "told"),
         [
@@ -212,7 +212,7 @@ class TestOnTheNode:
         assert told["trouble"]["node"].startswith("ZeroDivisionError") and "accounts" in told and "node" not in told
 
 
-class TestCompared:
+class TestComparison:
     WAS = {"etc": {"/etc/hosts": "a", "/etc/ssh/sshd_config": "b"}, "units": {"munge.service": "running"}, "node": {"life": "1"}}
 
     @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def told(found, *, new=(), healed=(), before=None):
     return notifications.message(found, HistoryDelta(tuple(new), tuple(healed), before), PAGE)
 
 
-class TestWhatIsTold:
+class TestMessages:
     @pytest.mark.parametrize("before", [None, State.CLEAN])
     def test_unchanged_clean_state_sends_nothing(self, before):
         assert told(scan(), before=before) is None
@@ -117,7 +117,7 @@ def mail():
     listening.close()
 
 
-class TestHowItIsTold:
+class TestChannels:
     def test_mail_is_sent(self, mail):
         server, letters = mail
         assert notifications.send(MESSAGE, notifications.Channels(mail_to=("ops@example.org", "b@example.org"), mail_server=server)) == []

@@ -52,7 +52,7 @@ def test_every_table_is_loaded():
 
 
 @pytest.mark.parametrize("key", OF_DRIFT)
-class TestOfDrift:
+class TestDriftFaults:
     def test_rows_are_complete_and_valid(self, key):
         row = OF_DRIFT[key]
         assert set(row) <= {"where", "here", "apply", "names", "also", "cluster", "silent", "undo", "heal"}

@@ -39,7 +39,7 @@ DPORT = {"payload": {"protocol": "tcp", "field": "dport"}}
 SADDR = {"payload": {"protocol": "ip", "field": "saddr"}}
 
 
-class TestTheRolesRules:
+class TestRoleRules:
     @pytest.mark.parametrize(
         ("case", "source", "port", "admitted"),
         [
@@ -130,7 +130,7 @@ def through(source, port):
     return Packet(source, port, POD, leaves_by="cni0")
 
 
-class TestBesideKubernetes:
+class TestRulesWithKubernetes:
     """The roles' rules with those of kube-proxy and kubelet: verdict maps with three keys, chains that translate addresses."""
 
     @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ class TestBesideKubernetes:
             ruleset("good-kubernetes").admits(Packet(LOGIN, 22))
 
 
-class TestTheForwardingCheck:
+class TestForwardingCheck:
     """firewall.forwards_only_the_cluster, on correct and on wrong rules."""
 
     @staticmethod
@@ -206,7 +206,7 @@ class TestTheForwardingCheck:
             self.judged(ruleset(case))
 
 
-class TestTheMetadataService:
+class TestMetadataService:
     """169.254.169.254 under the roles' rules."""
 
     @pytest.mark.parametrize(("case", "nobody"), [("good", "refused"), ("open", "open")])

@@ -139,7 +139,7 @@ class TestKubelet:
         assert "no route" in parse_routes("no route to a by b\n== 1\n")
 
 
-class TestItsProgram:
+class TestNodeProgram:
     @pytest.mark.parametrize("days", [5, 365, 20000])
     def test_certificate_end_is_read(self, tmp_path, days):
         """Times after 2049 have another form (RFC 5280, 4.1.2.5)."""

@@ -212,7 +212,7 @@ def request(where):
     return json.loads(shlex.split(PODS.command_at(where))[-1])
 
 
-class TestWhatIsAsked:
+class TestRequest:
     def test_request_lists_responding_workers(self):
         assert [node["name"] for node in request(place())["nodes"]] == ["w0", "w1"]
         assert [node["name"] for node in request(place(speaking=("login0", "w1")))["nodes"]] == ["w1"]

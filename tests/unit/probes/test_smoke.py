@@ -44,7 +44,7 @@ def request(where):
     return command, json.loads(shlex.split(command)[-1])
 
 
-class TestWhatIsAsked:
+class TestRequest:
     def test_every_compute_node_is_in_one_part(self):
         assert parts(place()) == [
             {"partition": "gpu", "nodes": ["w0", "w1"], "first": 1, "second": 1},
@@ -94,7 +94,7 @@ class TestWhatIsAsked:
         assert request(place(scheduler=saving))[1]["seconds"] == request(place())[1]["seconds"] + 60
 
 
-class TestWhatIsMadeOfIt:
+class TestVerdicts:
     def test_healthy_nodes_pass(self):
         run = captured("good")
         first, second = run.task("first", "worker0"), run.task("second", "worker0")

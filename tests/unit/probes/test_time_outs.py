@@ -103,7 +103,7 @@ ASKED = {
 
 
 @pytest.mark.parametrize("asked", ASKED)
-class TestAnswersOfKubernetes:
+class TestKubernetesAnswers:
     def test_time_out_is_unknown_and_names_seconds(self, asked):
         verdict, reason = said(ASKED[asked], {ANSWERS: json.dumps({**GOOD_ANSWERS, asked: LATE})})
         assert (verdict, LATE in reason, asked in reason) == (UNKNOWN, True, True)

@@ -90,7 +90,7 @@ def test_skip_needs_a_known_reason(owed, reason):
     assert result(one, Verdict.SKIPPED, reason="simulated-hardware").verdict is Verdict.SKIPPED
 
 
-class TestDaemonThatIsDown:
+class TestStoppedDaemon:
     """A check that is skipped because of a stopped daemon, and the check that reports the daemon."""
 
     @pytest.fixture
@@ -122,7 +122,7 @@ def test_started_run_invalidates_previous_report(declared, owed):
     assert {check.reason for check in begun.checks} == {"did not run: its run has not finished"}
 
 
-class TestNodesThatAreOut:
+class TestNodesOut:
     @pytest.fixture
     def found(self, inventory):
         for group in inventory["all"]["children"].values():
