@@ -102,12 +102,12 @@ def test_lines_cut_by_srun_are_joined():
 
 
 def test_schema_matches_fields_of_checks_and_nodes():
-    mine, theirs = schema("acceptance"), schema("report")
-    assert {name: mine["$defs"][name] for name in ("verdict", "node", "check")} == {
-        name: theirs["$defs"][name] for name in ("verdict", "node", "check")
+    acceptance_schema, report_schema = schema("acceptance"), schema("report")
+    assert {name: acceptance_schema["$defs"][name] for name in ("verdict", "node", "check")} == {
+        name: report_schema["$defs"][name] for name in ("verdict", "node", "check")
     }
-    assert set(theirs["required"]) < set(mine["required"])
-    assert set(mine["$defs"]["not_run"]["properties"]["reason"]["enum"]) == {reason.value for reason in NotRunReason}
+    assert set(report_schema["required"]) < set(acceptance_schema["required"])
+    assert set(acceptance_schema["$defs"]["not_run"]["properties"]["reason"]["enum"]) == {reason.value for reason in NotRunReason}
 
 
 @pytest.mark.parametrize("name", ["phase", "harness.slurm", "harness.node_scope", "phases.shared_file_system"])

@@ -105,10 +105,10 @@ def test_nccl_run_is_judged_beyond_bandwidth(
     assert results in verdicts(collectives.results("results", found, wanted))
     assert transport in verdicts(collectives.transport("transport", found, wanted))
     assert gpudirect in verdicts(collectives.gpudirect("gpudirect", found, wanted))
-    told = collectives.bandwidth("bandwidth", Quantity.ALL_REDUCE, found, wanted)
-    assert verdicts(told) == {bandwidth}
-    assert [each.node for each in told] == list(wanted.nodes)
-    assert all(each.figures[0].value == pytest.approx(found.largest.busbw_gb_s) for each in told)
+    findings = collectives.bandwidth("bandwidth", Quantity.ALL_REDUCE, found, wanted)
+    assert verdicts(findings) == {bandwidth}
+    assert [each.node for each in findings] == list(wanted.nodes)
+    assert all(each.figures[0].value == pytest.approx(found.largest.busbw_gb_s) for each in findings)
 
 
 def test_nic_share_limits_only_ring_collectives() -> None:
@@ -159,8 +159,8 @@ def test_tournament_pairs_every_two_nodes_once(count: int) -> None:
     """No node is twice in a round."""
     nodes = [f"worker{number}" for number in range(count)]
     rounds = tournament(nodes)
-    met = [frozenset(pair) for each in rounds for pair in each]
-    assert sorted(map(sorted, met)) == sorted(map(sorted, combinations(nodes, 2)))
+    pairs_met = [frozenset(pair) for each in rounds for pair in each]
+    assert sorted(map(sorted, pairs_met)) == sorted(map(sorted, combinations(nodes, 2)))
     for each in rounds:
         assert len({node for pair in each for node in pair}) == 2 * len(each)
     assert len(rounds) == count - 1 + count % 2

@@ -104,9 +104,9 @@ class TestSlurmHealth:
         down = Raw(out=captured("slurm-ping").replace("UP", "DOWN"), rc=1)
         scope = replace(asked, answers={**asked.answers, "slurm-ping": down})
         found = outputs(slurm_health, scope, lambda job, node, rank: spoken(node) if node == "worker0" else None)
-        told = judged(slurm_health, scope, found)
-        assert told["controllers_answer", "login0"].verdict is told["job_runs", "worker1"].verdict is Verdict.FAILED
-        assert told["job_runs_as_its_user", "worker1"].verdict is Verdict.UNKNOWN
+        findings = judged(slurm_health, scope, found)
+        assert findings["controllers_answer", "login0"].verdict is findings["job_runs", "worker1"].verdict is Verdict.FAILED
+        assert findings["job_runs_as_its_user", "worker1"].verdict is Verdict.UNKNOWN
 
     def test_node_drained_by_prolog_reports_reason(self, asked):
         """The prolog drains the node; srun does not print the reason."""
@@ -116,17 +116,17 @@ class TestSlurmHealth:
         scope = replace(asked, answers={**asked.answers, "slurm-nodes": Raw(out=drained)})
         unfit = drained.partition("NodeName=")[2].split()[0]
         found = outputs(slurm_health, scope, lambda job, node, rank: spoken(node) if node != unfit else None)
-        told = judged(slurm_health, scope, found)
-        assert set(bad(told)) == {("job_runs", unfit), ("job_runs_as_its_user", unfit)}
-        assert "rackwright: gpu.count_matches_plan" in told["job_runs", unfit].found
+        findings = judged(slurm_health, scope, found)
+        assert set(bad(findings)) == {("job_runs", unfit), ("job_runs_as_its_user", unfit)}
+        assert "rackwright: gpu.count_matches_plan" in findings["job_runs", unfit].found
 
     def test_timed_out_job_is_unknown(self, asked):
         found = outputs(slurm_health, asked, lambda job, node, rank: spoken(node))
         late = replace(found["hello-worker1"], status=124, trouble="no end after 60 s", tasks=())
         refused = replace(late, status=1, trouble="error: Unable to allocate resources: Invalid account")
         for output, verdict in ((late, Verdict.UNKNOWN), (refused, Verdict.FAILED)):
-            told = judged(slurm_health, asked, {**found, "hello-worker1": output})["job_runs", "worker1"]
-            assert told.verdict is verdict and output.trouble in told.reason
+            finding = judged(slurm_health, asked, {**found, "hello-worker1": output})["job_runs", "worker1"]
+            assert finding.verdict is verdict and output.trouble in finding.reason
 
     def test_drained_node_reports_reason(self, asked):
         drained = replace(
@@ -221,9 +221,9 @@ class TestTaskPlacement:
     def test_job_that_never_ran_is_reported(self, scope):
         found = outputs(task_placement, scope, lambda *_: "")
         found["one-worker1"] = replace(found["one-worker1"], tasks=(), trouble="error: Unable to create step", status=1)
-        told = judged(task_placement, scope, found)
-        assert told["one_task_on_one_node", "worker1"].found == "error: Unable to create step"
-        assert bad(told) == {("one_task_on_one_node", "worker1"): Verdict.FAILED}
+        findings = judged(task_placement, scope, found)
+        assert findings["one_task_on_one_node", "worker1"].found == "error: Unable to create step"
+        assert bad(findings) == {("one_task_on_one_node", "worker1"): Verdict.FAILED}
 
     @pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
     def test_rounds_pair_every_node_once(self, scope, count):
@@ -236,8 +236,8 @@ class TestTaskPlacement:
 
     def test_lone_node_and_busy_neighbours_skip_pairs(self, scope):
         alone = replace(scope, nodes=("worker0",), parts=(Part("gpu", ("worker0",)),))
-        told = judged(task_placement, alone, outputs(task_placement, alone, lambda *_: ""))
-        assert told["two_tasks_on_two_nodes", "worker0"].reason == "node-busy"
+        findings = judged(task_placement, alone, outputs(task_placement, alone, lambda *_: ""))
+        assert findings["two_tasks_on_two_nodes", "worker0"].reason == "node-busy"
 
 
 class TestGpuAllocation:
@@ -325,8 +325,8 @@ class TestInfiniband:
 
 def test_task_without_output_leaves_node_unknown(scope):
     found = outputs(gpu_allocation, scope, lambda job, node, rank: None if node == "worker1" else TestGpuAllocation().says(job, node, rank))
-    told = bad(judged(gpu_allocation, scope, found))
-    assert {node for _, node in told} == {"worker1"} and set(told.values()) == {Verdict.UNKNOWN}
+    findings = bad(judged(gpu_allocation, scope, found))
+    assert {node for _, node in findings} == {"worker1"} and set(findings.values()) == {Verdict.UNKNOWN}
 
 
 def test_write_error_of_task_is_reported():

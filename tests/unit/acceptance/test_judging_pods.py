@@ -61,8 +61,8 @@ def outputs(module: ModuleType, scope: Scope, says, silent=()) -> dict[str, Outp
     for job in module.jobs(scope):
         here = [node for node in job.nodes if node not in why]
         tasks = tuple(Task(rank, node, node, 2001, says(job, node)) for rank, node in enumerate(reversed(here)) if says(job, node))
-        mine = {node: why[node] for node in job.nodes if node in why}
-        found[job.name] = Output(job, "7", 1 if mine else 0, "", tasks, "", 1.0, mine)
+        reasons = {node: why[node] for node in job.nodes if node in why}
+        found[job.name] = Output(job, "7", 1 if reasons else 0, "", tasks, "", 1.0, reasons)
     return found
 
 
@@ -89,14 +89,14 @@ class TestKubernetesHealth:
         found = outputs(
             kubernetes_health, states, lambda job, node: spoken(node), {"worker1": "ErrImageNeverPull: rackwright.local/jobs:1"}
         )
-        told = judged(kubernetes_health, states, found)
-        assert set(bad(told)) == {
+        findings = judged(kubernetes_health, states, found)
+        assert set(bad(findings)) == {
             ("node_schedulable", "worker0"),
             ("node_schedulable", "worker1"),
             ("job_runs", "worker1"),
             ("job_runs_as_its_user", "worker1"),
         }
-        assert "ErrImageNeverPull" in told["job_runs", "worker1"].found
+        assert "ErrImageNeverPull" in findings["job_runs", "worker1"].found
 
     def test_other_user_fails(self, scope):
         found = outputs(kubernetes_health, scope, lambda job, node: spoken(node, uid=0 if node == "worker1" else 2001))
@@ -120,8 +120,8 @@ class TestSharedFileSystem:
         silent = {"worker1": "FailedMount: hostPath type check failed"}
         asked = replace(scope, folder=None)
         found = outputs(shared_file_system, asked, lambda job, node: answered(MOUNTED) if "mounts" in job.name else None, silent)
-        told = next(one for one in shared_file_system.judge(asked, found) if (one.check, one.node) == ("is_mounted", "worker1"))
-        assert told.verdict is Verdict.FAILED and "FailedMount" in told.found
+        finding = next(one for one in shared_file_system.judge(asked, found) if (one.check, one.node) == ("is_mounted", "worker1"))
+        assert finding.verdict is Verdict.FAILED and "FailedMount" in finding.found
 
 
 class TestTaskPlacement:
@@ -135,8 +135,8 @@ class TestTaskPlacement:
         found["pair-worker0"] = replace(found["pair-worker0"], tasks=both)
         assert set(bad(judged(task_placement, scope, found))) == {("two_tasks_on_two_nodes", node) for node in NODES}
         found["one-worker1"] = replace(found["one-worker1"], tasks=(), silent={"worker1": "0/3 nodes are available"})
-        told = judged(task_placement, scope, found)
-        assert "0/3 nodes" in told["one_task_on_one_node", "worker1"].found
+        findings = judged(task_placement, scope, found)
+        assert "0/3 nodes" in findings["one_task_on_one_node", "worker1"].found
 
 
 class TestGpuAllocation:
@@ -158,13 +158,13 @@ class TestGpuAllocation:
         found = outputs(gpu_allocation, scope, self.says)
         name = next(name for name, output in found.items() if name.startswith("all-") and output.job.nodes == ("worker1",))
         found[name] = replace(found[name], tasks=(), silent={"worker1": "1 Insufficient nvidia.com/gpu"})
-        told = judged(gpu_allocation, scope, found)
-        assert set(bad(told)) == {("all_gpus_answer", "worker1")} and told["all_gpus_answer", "worker1"].verdict is Verdict.FAILED
+        findings = judged(gpu_allocation, scope, found)
+        assert set(bad(findings)) == {("all_gpus_answer", "worker1")} and findings["all_gpus_answer", "worker1"].verdict is Verdict.FAILED
 
     def test_refused_job_leaves_gpu_checks_unknown(self, scope):
         found = outputs(gpu_allocation, scope, self.says, {"worker1": "FailedCreate: violates PodSecurity"})
-        told = judged(gpu_allocation, scope, found)
-        assert {one.verdict for (_, node), one in told.items() if node == "worker1"} <= {Verdict.UNKNOWN, Verdict.SKIPPED}
+        findings = judged(gpu_allocation, scope, found)
+        assert {one.verdict for (_, node), one in findings.items() if node == "worker1"} <= {Verdict.UNKNOWN, Verdict.SKIPPED}
 
     def test_unrequested_missing_and_shared_gpus_fail(self, scope):
         def says(job, node):
@@ -176,9 +176,9 @@ class TestGpuAllocation:
                 return spoken(node, gpus="0,1", visible="0,1")
             return self.says(job, node)
 
-        told = judged(gpu_allocation, scope, outputs(gpu_allocation, scope, says))
+        findings = judged(gpu_allocation, scope, outputs(gpu_allocation, scope, says))
         named = {("no_gpu_without_request", "worker1"), ("gets_requested_gpus", "worker1"), ("gpus_exclusive", "worker1")}
-        assert set(bad(told)) == named
+        assert set(bad(findings)) == named
 
 
 def test_remedies_in_pods_name_kubernetes():

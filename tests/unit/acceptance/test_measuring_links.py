@@ -40,8 +40,8 @@ def rdma_said(bandwidth: Callable[[str, str, str], str] = lambda *_: "good-bw", 
 def test_every_pair_is_measured_on_every_rail() -> None:
     """Rounds of disjoint pairs, one job each."""
     sent = rdma.PHASE.jobs(scope(FOUR))
-    met = [frozenset(pair) for job in sent for pair in json.loads(job.arguments[job.arguments.index("--pairs") + 1])]
-    assert len(met) == len(set(met)) == 6 and len(sent) == len({job.round for job in sent}) == 3
+    pairs = [frozenset(pair) for job in sent for pair in json.loads(job.arguments[job.arguments.index("--pairs") + 1])]
+    assert len(pairs) == len(set(pairs)) == 6 and len(sent) == len({job.round for job in sent}) == 3
     assert all(job.arguments[1:9] == RAILS and job.whole_nodes for job in sent)
 
 

@@ -28,7 +28,7 @@ def drift(*scans):
 
 def one(category=Category.BREAKING, **changes):
     """Return a difference."""
-    said = {
+    values = {
         "layer": Layer.BEHAVIOUR,
         "node": "worker0",
         "subject": "munge.is_active",
@@ -36,13 +36,20 @@ def one(category=Category.BREAKING, **changes):
         "live": "dead",
         "remedy": "start it",
     }
-    return DriftItem(**{**said, **changes}, category=category)
+    return DriftItem(**{**values, **changes}, category=category)
 
 
 def check(verdict, **changes):
     """Return a check's result as in a report."""
-    said = {"id": "munge.is_active[worker0]", "node": "worker0", "subject": "munge", "verdict": verdict, "reason": "", "expected": "active"}
-    return {**said, "found": "dead", "remedy": "start it", **changes}
+    values = {
+        "id": "munge.is_active[worker0]",
+        "node": "worker0",
+        "subject": "munge",
+        "verdict": verdict,
+        "reason": "",
+        "expected": "active",
+    }
+    return {**values, "found": "dead", "remedy": "start it", **changes}
 
 
 def report(*results):

@@ -35,8 +35,12 @@ class TestCollection:
         table = [row.format("00000000:0016", "0A", 0), row.format("0100007F:0019", "0A", 0)]
         table += [row.format("00000000:2328", "0A", 2001), row.format("0100A8C0:0016", "01", 0)]
         waits = [row.format("00000000:0044", "07", 0), row.format("00000000:9C40", "07", 0)]
-        told = {"/proc/net/tcp": [head, *table], "/proc/net/udp": [head, *waits], "/proc/sys/net/ipv4/ip_local_port_range": ["32768 60999"]}
-        monkeypatch.setattr(host_baseline, "lines", lambda path: told.get(path, [head]))
+        texts = {
+            "/proc/net/tcp": [head, *table],
+            "/proc/net/udp": [head, *waits],
+            "/proc/sys/net/ipv4/ip_local_port_range": ["32768 60999"],
+        }
+        monkeypatch.setattr(host_baseline, "lines", lambda path: texts.get(path, [head]))
         assert host_baseline.listening() == {"tcp 0.0.0.0 22": "user 0", "udp 0.0.0.0 68": "user 0"}
 
     @pytest.mark.parametrize(
@@ -51,14 +55,14 @@ class TestCollection:
         (tmp_path / ".ssh").mkdir()
         file = tmp_path / ".ssh" / "authorized_keys"
         file.write_text('# a word\nssh-ed25519 AAAAkey me\ncommand="x" ssh-rsa AAAAother\n')
-        told = {"/etc/passwd": [f"eve:x:1:1::{tmp_path}:/bin/sh"], str(file): file.read_text().splitlines()}
-        monkeypatch.setattr(host_baseline, "lines", told.__getitem__)
+        texts = {"/etc/passwd": [f"eve:x:1:1::{tmp_path}:/bin/sh"], str(file): file.read_text().splitlines()}
+        monkeypatch.setattr(host_baseline, "lines", texts.__getitem__)
         found = host_baseline.keys()
         assert sorted(found.values()) == [str(file), f"{file} with options"] and "AAAA" not in str(found)
 
     def test_queueing_disciplines_are_reported_per_link(self, monkeypatch):
-        told = "2: eth0@if3: <BROADCAST,UP> mtu 1500 qdisc tbf state UP mode DEFAULT\\    link/ether 02:00\n"
-        monkeypatch.setattr(host_baseline, "run", lambda *command: told)
+        text = "2: eth0@if3: <BROADCAST,UP> mtu 1500 qdisc tbf state UP mode DEFAULT\\    link/ether 02:00\n"
+        monkeypatch.setattr(host_baseline, "run", lambda *command: text)
         monkeypatch.setattr(host_baseline.os, "listdir", lambda folder: ["eth0", "eth1"])
         monkeypatch.setattr(host_baseline.os.path, "isdir", lambda path: True)
         monkeypatch.setattr(host_baseline, "lines", lambda path: ["1500" if path.endswith("mtu") else "up"])
@@ -71,7 +75,7 @@ class TestCollection:
         assert sorted(host_baseline.filters()) == ["inet rackwright", "ip nat", "iptables mangle"]
 
     def test_drops_outside_rackwright_table_are_listed(self, monkeypatch):
-        told = (
+        text = (
             "table inet rackwright {\n\tchain input {\n\t\ttype filter hook input priority filter; policy drop;\n\t\tdrop\n\t}\n}\n"
             "table inet mine {\n\tset drop {\n\t\ttype ipv4_addr\n\t\telements = { 203.0.113.4 }\n\t}\n\n\tchain early {\n"
             '\t\ttype filter hook input priority -10; policy accept;\n\t\tlog prefix "drop me" accept\n'
@@ -80,7 +84,7 @@ class TestCollection:
             "# Warning: table ip filter is managed by iptables-nft, do not touch!\ntable ip filter {\n\tchain INPUT {\n"
             '\t\tudp dport 53 counter xt target "REJECT"\n\t}\n\n\tchain KUBE-FIREWALL {\n\t\tcounter drop\n\t}\n}\n'
         )
-        monkeypatch.setattr(host_baseline, "run", lambda *command, strict: told)
+        monkeypatch.setattr(host_baseline, "run", lambda *command, strict: text)
         assert list(host_baseline.drops()) == [
             'inet mine early: iifname "ib0" tcp dport 22 counter drop',
             "inet mine early: tcp dport vmap { 22 : accept, 23 : drop }",
@@ -94,12 +98,12 @@ class TestCollection:
         assert host_baseline.run("a-command-that-is-not-installed", strict=True) == ""
 
     def test_reservations_are_listed_without_times(self, monkeypatch):
-        told = (
+        text = (
             "ReservationName=course StartTime=2026-11-26T09:00:00 EndTime=2026-11-26T17:00:00 Duration=08:00:00 Nodes=worker[0-1] "
             "NodeCnt=2 CoreCnt=16 Features=(null) PartitionName=gpu Flags=WEEKLY Users=eve Groups=(null) Accounts=(null) State=INACTIVE\n"
         )
         monkeypatch.setattr(host_baseline, "runs", lambda name: True)
-        monkeypatch.setattr(host_baseline, "run", lambda *command, strict: told)
+        monkeypatch.setattr(host_baseline, "run", lambda *command, strict: text)
         assert host_baseline.reservations() == {"course": "Nodes worker[0-1], Users eve, Accounts (null), Flags WEEKLY"}
         monkeypatch.setattr(host_baseline, "run", lambda *command, strict: "No reservations in the system\n")
         assert host_baseline.reservations() == {}
@@ -114,7 +118,7 @@ class TestCollection:
         assert host_baseline.runs("slurmctld") and host_baseline.runs("slurm (d)") and not host_baseline.runs("slurmd")
 
     def test_routes_rules_and_permanent_neighbours_are_listed(self, monkeypatch):
-        told = {
+        outputs = {
             "-4 route": [
                 {"dst": "default", "gateway": "10.61.0.1", "dev": "eth0", "protocol": "dhcp", "metric": 100, "flags": ["linkdown"]},
                 {"dst": "10.61.0.0/24", "dev": "eth0", "protocol": "kernel", "scope": "link", "prefsrc": "10.61.0.24", "flags": []},
@@ -136,7 +140,7 @@ class TestCollection:
         monkeypatch.setattr(
             host_baseline,
             "run",
-            lambda *command, strict: json.dumps(told[" ".join(command[2:4])]) if " ".join(command[2:4]) in told else "",
+            lambda *command, strict: json.dumps(outputs[" ".join(command[2:4])]) if " ".join(command[2:4]) in outputs else "",
         )
         assert host_baseline.routes() == {
             "route -4 default table main metric 100": "dev eth0 gateway 10.61.0.1 protocol dhcp",
@@ -208,8 +212,8 @@ class TestCollection:
         edit_program(monkeypatch, "host_baseline", lambda text: text.replace(": node,", ": lambda: 1 / 0,"))
         command = [sys.executable, *python_arguments("host_baseline", {})[1:]]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
-        told = json.loads(done.stdout)
-        assert told["trouble"]["node"].startswith("ZeroDivisionError") and "accounts" in told and "node" not in told
+        result = json.loads(done.stdout)
+        assert result["trouble"]["node"].startswith("ZeroDivisionError") and "accounts" in result and "node" not in result
 
 
 class TestComparison:

@@ -65,8 +65,8 @@ def test_resources_of_other_layers_are_skipped(token):
 
 
 def test_engine_error_or_missing_summary_is_unknown():
-    said = {"diagnosticEvent": {"severity": "error", "message": "no podman\n"}}
-    assert resources.scan("lab", 2.0, [said, END]).unknown == (("", "no podman"),)
+    error = {"diagnosticEvent": {"severity": "error", "message": "no podman\n"}}
+    assert resources.scan("lab", 2.0, [error, END]).unknown == (("", "no podman"),)
     assert "did not finish" in resources.scan("lab", 2.0, []).unknown[0][1]
 
 

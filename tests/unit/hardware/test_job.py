@@ -51,9 +51,9 @@ def test_every_node_is_queried_in_its_own_job(cluster, tmp_path):
     found = look_in_jobs(cluster(3, RUNS), tmp_path / "ssh_config", list(Part))
     assert sorted(found) == ["worker0", "worker1", "worker2"]
     assert {seen.facts.cpus.total for seen in found.values()} == {os.cpu_count()}
-    asked = [line.split() for line in (tmp_path / "asked").read_text().splitlines()]
-    assert sorted(words[words.index("-w") + 1] for words in asked) == sorted(found)
-    assert all({"--partition=gpu", "--gres=gpu:8", "--exclusive"} <= set(words) for words in asked)
+    commands = [line.split() for line in (tmp_path / "asked").read_text().splitlines()]
+    assert sorted(words[words.index("-w") + 1] for words in commands) == sorted(found)
+    assert all({"--partition=gpu", "--gres=gpu:8", "--exclusive"} <= set(words) for words in commands)
 
 
 def test_hundreds_of_nodes_fit_into_one_command(cluster, tmp_path):

@@ -37,8 +37,8 @@ def test_every_part_has_question_and_captured_answers():
 
 
 def test_check_runs_skip_hardware_questions():
-    asked = [id(probe) for probe in PROBES.values()]
-    assert not [question for question in QUESTIONS.values() if id(question) in asked]
+    ids = [id(probe) for probe in PROBES.values()]
+    assert not [question for question in QUESTIONS.values() if id(question) in ids]
 
 
 def test_cpus_of_servers_virtual_machines_and_arm():

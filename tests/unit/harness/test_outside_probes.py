@@ -56,8 +56,8 @@ def test_outside_probe_prints_one_line_per_address(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as open_:
         edit_program(monkeypatch, "tcp_banners", lambda text: text.replace("WORDS = 3.0", "WORDS = 0.05"))
         request = {"port": open_.getsockname()[1], "patience": 0.2, "addresses": ["127.0.0.1", "127.0.0.2"]}
-        said = subprocess.run([sys.executable, *python_arguments("tcp_banners", request)[1:]], capture_output=True, text=True)
-    assert said.stdout.splitlines() == [f"127.0.0.1 {tcp_banners.ACCEPTS}", "127.0.0.2 "]
+        result = subprocess.run([sys.executable, *python_arguments("tcp_banners", request)[1:]], capture_output=True, text=True)
+    assert result.stdout.splitlines() == [f"127.0.0.1 {tcp_banners.ACCEPTS}", "127.0.0.2 "]
 
 
 @pytest.fixture

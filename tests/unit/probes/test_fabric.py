@@ -292,12 +292,17 @@ def test_failed_port_query_affects_only_its_node():
 def test_cable_of_unresponsive_device_is_unknown():
     first, second = (switch(guid, said) for guid, said in zip(LEAVES, ("leaf-01", "leaf-02"), strict=True))
     seen = link(adapter(0xB74, "worker1 HCA-1"), 1, second, 1) + link(first, 40, second, 40)
-    mute, down = unused(first, 1, "4x NDR"), unused(first, 1)
+    unresponsive, down = unused(first, 1, "4x NDR"), unused(first, 1)
     timeout = f"{MUTE.format('0,1,40,1')}\n"
-    for text, expected in ((timeout + seen + mute, UNKNOWN), (timeout + seen + down, FAILED), (seen + down, FAILED), (seen, FAILED)):
+    for text, expected in (
+        (timeout + seen + unresponsive, UNKNOWN),
+        (timeout + seen + down, FAILED),
+        (seen + down, FAILED),
+        (seen, FAILED),
+    ):
         assert verdict(checks.test_cables_match_plan, read_links(text))[0] is expected
         assert verdict(checks.test_cables_match_plan, read_links(text), node="worker1")[0] is PASSED
-    assert "Connection timed out" in verdict(checks.test_cables_match_plan, read_links(timeout + seen + mute))[1]
+    assert "Connection timed out" in verdict(checks.test_cables_match_plan, read_links(timeout + seen + unresponsive))[1]
     alone = link(adapter(0xB94, ""), 1, first, 1)
     assert verdict(checks.test_switches_match_plan, read_links(alone))[0] is FAILED
     assert verdict(checks.test_switches_match_plan, read_links(timeout + alone))[0] is UNKNOWN

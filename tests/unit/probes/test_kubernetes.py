@@ -48,12 +48,12 @@ class TestNodes:
         assert not ends(test_kubernetes.test_gpus_allocatable, node)
 
     def test_node_with_unresponsive_kubelet_reports_reason(self):
-        said = ends(test_kubernetes.test_node_is_ready, captured("kubernetes-nodes", "good-with-trouble")["worker1"])
-        assert "Kubelet stopped posting node status" in said
+        message = ends(test_kubernetes.test_node_is_ready, captured("kubernetes-nodes", "good-with-trouble")["worker1"])
+        assert "Kubelet stopped posting node status" in message
 
     def test_node_without_network_reports_reason(self):
-        said = ends(test_kubernetes.test_node_is_ready, captured("kubernetes-nodes", "good-with-trouble")["worker0"])
-        assert "cni plugin not initialized" in said
+        message = ends(test_kubernetes.test_node_is_ready, captured("kubernetes-nodes", "good-with-trouble")["worker0"])
+        assert "cni plugin not initialized" in message
 
     def test_full_disk_and_missing_gpu_are_named(self):
         node = captured("kubernetes-nodes", "good-with-trouble")["worker0"]
@@ -146,12 +146,12 @@ class TestNodeProgram:
         path = tmp_path / "one.crt"
         made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "/dev/null", "-subj", "/CN=x", "-days", str(days)]
         subprocess.run([*made, "-out", str(path)], check=True, capture_output=True)
-        told = subprocess.run(
+        result = subprocess.run(
             ["openssl", "x509", "-in", str(path), "-noout", "-enddate", "-dateopt", "iso_8601"], capture_output=True, text=True
         )
         from datetime import datetime
 
-        planned = datetime.fromisoformat(told.stdout.strip().partition("=")[2].replace(" ", "T")).timestamp()
+        planned = datetime.fromisoformat(result.stdout.strip().partition("=")[2].replace(" ", "T")).timestamp()
         assert kubelet_program.ends(path.read_bytes()) == planned
 
     def test_invalid_certificate_has_no_end(self):
@@ -207,5 +207,5 @@ class TestNamespaces:
     def test_edited_object_is_named_with_difference(self):
         one = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a", "labels": {"enforce": "baseline"}}}
         live = {path_of(one): {"metadata": {"name": "a", "labels": {"enforce": "privileged"}}, "apiVersion": "v1", "kind": "Namespace"}}
-        said = ends(test_namespaces.test_objects_match_plan, lambda _: live, lambda: [one])
-        assert "Namespace a: metadata.labels.enforce is privileged, not baseline" in said
+        message = ends(test_namespaces.test_objects_match_plan, lambda _: live, lambda: [one])
+        assert "Namespace a: metadata.labels.enforce is privileged, not baseline" in message

@@ -29,9 +29,9 @@ def text(probe):
 
 def judged(check, before="", after="", file=None):
     """Run a check on the outputs of a healthy controller, with one passage replaced, and a slurm.conf."""
-    said = text(PROBES[check])
-    assert before in said
-    answers = {FILE: file or text(FILE), PROBES[check]: said.replace(before, after, 1) if before else said}
+    output = text(PROBES[check])
+    assert before in output
+    answers = {FILE: file or text(FILE), PROBES[check]: output.replace(before, after, 1) if before else output}
     expect = Expect()
     check(lambda probe: probe.read(Raw(out=answers[probe])), expect)
     return expect
@@ -99,10 +99,10 @@ def test_states_drains_and_inherited_options_are_ignored(check, before, after):
     ],
 )
 def test_declared_options_are_read_in_every_form(check, file, before, after):
-    said = text(PROBES[check]).replace(before, after)
-    answers = {FILE: HEAD + file + "\n", PROBES[check]: said}
+    output = text(PROBES[check]).replace(before, after)
+    answers = {FILE: HEAD + file + "\n", PROBES[check]: output}
     if "OverSubscribe" in after:
-        answers[PROBES[check]] = said.replace("OverSubscribe=NO ", "")
+        answers[PROBES[check]] = output.replace("OverSubscribe=NO ", "")
     check(lambda probe: probe.read(Raw(out=answers[probe])), expect := Expect())
     assert expect.compared == 1
 

@@ -59,8 +59,8 @@ class TestRequest:
         assert sum(asked) <= min(counts, default=0)
 
     def test_unresponsive_nodes_get_no_jobs(self):
-        _, asked = request(place(speaking=("w0",)))
-        assert [part["nodes"] for part in asked["parts"]] == [["w0"]]
+        _, requested = request(place(speaking=("w0",)))
+        assert [part["nodes"] for part in requested["parts"]] == [["w0"]]
 
     def test_jobs_run_as_first_planned_user(self):
         assert request(place())[0].startswith("runuser -u alice -- python3 ")

@@ -42,8 +42,8 @@ def shown(monkeypatch):
     """Replace the units that systemd lists."""
 
     def show(*blocks):
-        told = "\n\n".join(f"Id={name}\nMainPID={pid}\nFreezerState={freezer}" for name, pid, freezer in blocks)
-        monkeypatch.setattr(commands.subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=told.encode()))
+        text = "\n\n".join(f"Id={name}\nMainPID={pid}\nFreezerState={freezer}" for name, pid, freezer in blocks)
+        monkeypatch.setattr(commands.subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=text.encode()))
 
     return show
 
@@ -68,9 +68,9 @@ def test_only_questions_that_need_the_unit_are_held(monkeypatch, capsys):
     monkeypatch.setattr(commands.os, "chdir", lambda _: None)
     asked = [["ping", "sleep 60", 60.0], ["clock", "echo 1", 5.0]]
     commands.main({"seconds": 5.0, "hands": 2, "questions": asked, "needs": {"ping": ["munge.service", "slurmctld.service"]}})
-    told = {line["name"]: line for line in map(json.loads, capsys.readouterr().out.splitlines()) if "name" in line}
-    assert (told["clock"]["out"], told["ping"]["held"], told["ping"]["lacked"]) == ("1\n", "munge.service", None)
-    assert "not asked, because munge.service is suspended" in told["ping"]["trouble"]
+    answers = {line["name"]: line for line in map(json.loads, capsys.readouterr().out.splitlines()) if "name" in line}
+    assert (answers["clock"]["out"], answers["ping"]["held"], answers["ping"]["lacked"]) == ("1\n", "munge.service", None)
+    assert "not asked, because munge.service is suspended" in answers["ping"]["trouble"]
 
 
 def test_state_of_main_processes_is_added_to_units(process):

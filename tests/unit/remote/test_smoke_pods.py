@@ -34,8 +34,8 @@ EXITED = {
 
 class TestExec:
     def test_stdout_and_stderr_are_separated(self):
-        told = conversation(frame(b"\x01"), frame(b"\x01he"), frame(b"\x02oh"), frame(b"ping", 9), frame(b"\x01llo"), frame(SUCCESS))
-        assert told == {"rc": 0, "out": "hello", "said": "oh"}
+        result = conversation(frame(b"\x01"), frame(b"\x01he"), frame(b"\x02oh"), frame(b"ping", 9), frame(b"\x01llo"), frame(SUCCESS))
+        assert result == {"rc": 0, "out": "hello", "said": "oh"}
 
     def test_long_output_is_read(self):
         assert conversation(frame(b"\x01" + b"x" * 5000), frame(SUCCESS))["out"] == "x" * 5000
@@ -44,8 +44,8 @@ class TestExec:
         assert conversation(frame(b"\x03" + json.dumps(EXITED).encode()))["rc"] == 7
 
     def test_missing_command_never_ran(self):
-        told = conversation(frame(b"\x03" + json.dumps({"status": "Failure", "message": "no such file"}).encode()))
-        assert (told["rc"], told["said"]) == (None, "no such file")
+        result = conversation(frame(b"\x03" + json.dumps({"status": "Failure", "message": "no such file"}).encode()))
+        assert (result["rc"], result["said"]) == (None, "no such file")
 
     @pytest.mark.parametrize("frames", [(), (frame(b"", 8),), (frame(b"\x01half"),)])
     def test_early_connection_end_has_no_result(self, frames):

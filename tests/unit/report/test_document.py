@@ -56,8 +56,8 @@ def test_worst_result_decides(report, green, data):
 
 
 def test_unowed_results_are_ignored(report, green, owed):
-    stranger = replace(next(iter(green.values())), id="gpu.count_matches_plan[worker9]", verdict=Verdict.FAILED)
-    assert report({**green, stranger.id: stranger}).verdict is Verdict.PASSED
+    unowed = replace(next(iter(green.values())), id="gpu.count_matches_plan[worker9]", verdict=Verdict.FAILED)
+    assert report({**green, unowed.id: unowed}).verdict is Verdict.PASSED
 
 
 def test_all_skipped_is_not_passed(report, green):

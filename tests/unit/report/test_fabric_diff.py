@@ -140,9 +140,9 @@ def test_duplicate_guids_are_refused():
 def test_each_changed_cable_is_named_alone(nodes, rails, data):
     rows = [f"worker{node}/mlx5_{rail}:1 leaf-r{rail}:{node + 1}" for node in range(nodes) for rail in range(rails)]
     spare = ["spare/mlx5_0:1 leaf-spare:1"]
-    gone = data.draw(st.sets(st.sampled_from(rows)))
-    found = differences([*rows, *spare], discovered([*[row for row in rows if row not in gone], *spare]))
-    assert {f"{one.end} {one.planned}" for one in found} == gone
+    removed = data.draw(st.sets(st.sampled_from(rows)))
+    found = differences([*rows, *spare], discovered([*[row for row in rows if row not in removed], *spare]))
+    assert {f"{one.end} {one.planned}" for one in found} == removed
     assert {one.kind for one in found} <= {Kind.MISSING}
     others = data.draw(st.permutations(range(len(rows))))
     swapped = [f"{row.split()[0]} {rows[other].split()[1]}" for row, other in zip(rows, others, strict=True)]

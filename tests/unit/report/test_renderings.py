@@ -43,9 +43,9 @@ def unheard(green):
 @pytest.fixture
 def silent(report, green):
     """Return a report in which worker1 does not respond."""
-    mine = {id_: one for id_, one in green.items() if one.node == "worker1"}
-    gone = {id_: replace(one, verdict=Verdict.UNKNOWN, reason="worker1 is unreachable: timed out") for id_, one in mine.items()}
-    return report({**green, **gone})
+    own = {id_: one for id_, one in green.items() if one.node == "worker1"}
+    missing = {id_: replace(one, verdict=Verdict.UNKNOWN, reason="worker1 is unreachable: timed out") for id_, one in own.items()}
+    return report({**green, **missing})
 
 
 def printed(report, **how):
