@@ -93,7 +93,7 @@ def _answer(line: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _script(place: Place, asked: Collection[Part]) -> str:
+def _script(place: Place, requested: Collection[Part]) -> str:
     """Return a shell script that starts all jobs. Each writes to a file of its own: on one pipe their long lines would interleave.
 
     Equal nodes share one command: the script is one argument on the submitting node, which Linux limits to 128 KiB.
@@ -101,7 +101,7 @@ def _script(place: Place, asked: Collection[Part]) -> str:
     alike: dict[str, list[str]] = {}
     for part in parts(place):
         for name in part["nodes"]:
-            alike.setdefault(_job(place.declared, part["partition"], name, asked), []).append(name)
+            alike.setdefault(_job(place.declared, part["partition"], name, requested), []).append(name)
     jobs = [f'for one in {" ".join(names)}; do ask "$one" {command} & done' for command, names in alike.items()]
     script = "\n".join(
         [

@@ -23,7 +23,7 @@ def states(request: Object) -> dict[str, str]:
     """Return the states of the nodes, in sinfo's terms, after their work has ended or the time limit has passed."""
     api, began = Api(os.environ.get("KUBECONFIG") or ADMIN), time.time()
     while True:
-        found = look(api, request)
+        found = read_states(api, request)
         waited = time.time() - began
         ends = any(state.startswith("completing") for state in found.values())
         patience = max(request["settle_seconds"], request.get("completing_seconds", 0)) if ends else request["settle_seconds"]
@@ -32,7 +32,7 @@ def states(request: Object) -> dict[str, str]:
         time.sleep(0.5)
 
 
-def look(api: Api, request: Object) -> dict[str, str]:
+def read_states(api: Api, request: Object) -> dict[str, str]:
     """Return the current state of each node; a node that the cluster does not have is missing."""
     pods = api.get("/api/v1/pods?fieldSelector=status.phase!=Succeeded,status.phase!=Failed")["items"]
     nodes = {node["metadata"]["name"]: node for node in api.get("/api/v1/nodes")["items"]}
@@ -55,13 +55,13 @@ def state(node: Object, planned: Sequence[str], pods: Sequence[Object]) -> str:
     if strange:
         return "drained tainted " + ", ".join(strange)
     here = [pod for pod in pods if pod["spec"].get("nodeName") == name]
-    others = sorted({pod["metadata"]["namespace"] + "/" + pod["metadata"]["name"] for pod in here if gpus(pod) and not ours(pod)})
+    others = sorted({pod["metadata"]["namespace"] + "/" + pod["metadata"]["name"] for pod in here if gpus(pod) and not belongs_to_run(pod)})
     if others:
         return "allocated GPUs of " + ", ".join(others)
-    return "completing none" if any(map(ours, here)) else "idle none"
+    return "completing none" if any(map(belongs_to_run, here)) else "idle none"
 
 
-def ours(pod: Object) -> bool:
+def belongs_to_run(pod: Object) -> bool:
     """Return whether an acceptance run created the pod."""
     return RUN in (pod["metadata"].get("labels") or {})
 
