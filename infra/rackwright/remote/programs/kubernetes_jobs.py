@@ -285,7 +285,7 @@ def cancel(_label: str) -> None:
 
 
 def end() -> None:
-    """Delete all objects of the run and wait until its pods are gone."""
+    """Delete all objects of the run and wait until its pods are gone, at most 10 s per namespace and run."""
     for namespace, name in made:
         query = "?labelSelector=" + RUN + "%3D" + name
         ends = time.time() + 10

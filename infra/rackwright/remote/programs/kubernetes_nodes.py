@@ -40,7 +40,7 @@ def read_states(api: Api, request: Object) -> dict[str, str]:
 
 
 def state(node: Object, planned: Sequence[str], pods: Sequence[Object]) -> str:
-    """Return the state of one node: whether it accepts pods, and who holds GPUs on it."""
+    """Return the state of one node: whether it accepts pods, and which other pods hold its GPUs."""
     name, conditions = node["metadata"]["name"], {one["type"]: one for one in node["status"].get("conditions") or []}
     ready = conditions.get("Ready") or {}
     if ready.get("status") != "True":

@@ -95,7 +95,7 @@ def _integrity(node: str, read: Any) -> Finding:
 
 
 def _survived(scope: Scope, outputs: Outputs, node: str) -> Finding:
-    """Return whether every node sees at least as many whole records as fsync had confirmed."""
+    """Return the finding on killed writers: every node must see at least as many whole records as fsync had confirmed."""
     written = next((output for name, output in outputs.items() if name.startswith("kill-") and node in output.job.nodes), None)
     safe = int(records.record(written, node)["acknowledged"])
     lookers = [output for name, output in outputs.items() if name.startswith("look-")]
@@ -108,7 +108,7 @@ def _survived(scope: Scope, outputs: Outputs, node: str) -> Finding:
 
 
 def _aggregate(scope: Scope, outputs: Outputs) -> Finding:
-    """Return the bytes per second that all nodes together wrote and read, while all were active."""
+    """Return the finding on all nodes at once: their total bytes per second, written and read, and changed files."""
     found = {
         each: records.record(output, each) for name, output in outputs.items() if name.startswith("together-") for each in output.job.nodes
     }
