@@ -120,7 +120,7 @@ def _compressed(modules: tuple[tuple[str, str], ...]) -> str:
 
 
 def _add_with_imports(program: str, texts: dict[str, str]) -> None:
-    """Add a program behind the modules that it imports."""
+    """Add a program after the modules that it imports."""
     text = source(program)
     for name in _imports(text):
         if name not in texts:

@@ -1,4 +1,4 @@
-"""Phases that are played: a plan, jobs that printed what a test says, and what the phase made of it."""
+"""Replayed phases: a plan, jobs with given output, and the findings of the phase."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RAILS = tuple(f"mlx5_{number}" for number in range(8))
 
 
 def text(tool: str, name: str) -> str:
-    """A captured text."""
+    """Return a captured text."""
     return (CAPTURED / tool / f"{name}.txt").read_text(encoding="utf-8")
 
 
@@ -31,7 +31,7 @@ def scope(
     target: str = "hosts",
     baseline: Mapping[str, float] | None = None,
 ) -> Scope:
-    """Nodes with eight H100 on an NDR fabric, and a shared file system."""
+    """Return nodes with eight H100 on an NDR fabric, and a shared file system."""
     record = {"gpus": {"model": "h100", "count": gpus}, "rails": RAILS if fabric else (), "group": "worker", "cpus": 128}
     declared = Inventory(
         stack="test",
@@ -61,7 +61,7 @@ def scope(
 
 
 def output(job: Job, said: Callable[[Job, str, int], object]) -> Output:
-    """How a job went whose tasks printed that; `said` by job, node and rank."""
+    """Return the outcome of a job whose tasks printed a text; `said` by job, node and rank."""
     places = [
         (node, rank)
         for number, node in enumerate(job.nodes)
@@ -73,16 +73,16 @@ def output(job: Job, said: Callable[[Job, str, int], object]) -> Output:
 
 
 def judged(phase: object, about: Scope, said: Callable[[Job, str, int], object]) -> dict[tuple[str, str], Finding]:
-    """All findings, by check and node."""
+    """Return all findings, by check and node."""
     outputs = {job.name: output(job, said) for job in phase.PHASE.jobs(about)}
     return {(each.check, each.node): each for each in phase.PHASE.judge(about, outputs)}
 
 
 def verdicts(found: Mapping[tuple[str, str], Finding], *, without: tuple[Verdict, ...] = (PASSED,)) -> dict[str, Verdict]:
-    """Those that did not pass, `check[node]`."""
+    """Return the findings that did not pass, by `check[node]`."""
     return {f"{check}[{node}]": each.verdict for (check, node), each in found.items() if each.verdict not in without}
 
 
 def checks_of(phase: str) -> set[str]:
-    """The rows of the catalogue."""
+    """Return the rows of the catalogue."""
     return {spec.name for spec in acceptance().values() if spec.subject == phase}

@@ -1,4 +1,4 @@
-"""Phases, rows and programs belong together; what is sent to Slurm says everything; a reader's schema is the report's and more."""
+"""Phases, rows and programs match; the command for Slurm is complete; the schema for readers matches the report."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def declared():
     return from_inventory(yaml.safe_load(GOLDEN.read_text()))
 
 
-def test_every_phase_has_rows_and_every_row_its_phase():
+def test_every_phase_has_checks():
     assert {spec.subject for spec in acceptance().values()} == {
         phase.name for in_pods in (False, True) for phase in phases(in_pods=in_pods)
     }
 
 
-def test_the_smoke_phases_come_first_in_the_order_of_what_stands_on_what():
+def test_smoke_phases_precede_measurements_in_dependency_order():
     assert [phase.name for phase in phases()][:5] == [
         "slurm_health",
         "shared_file_system",
@@ -45,31 +45,31 @@ def test_the_smoke_phases_come_first_in_the_order_of_what_stands_on_what():
     ]
 
 
-def test_a_title_leaves_room_for_the_figures_beside_it():
-    """80 columns, less 36 of the four counts and 22 of the longest reason to be skipped."""
+def test_titles_leave_room_for_figures():
+    """80 columns, less 36 for the four counts and 22 for the longest skip reason."""
     assert {phase.title for phase in phases() if len(f"{len(phases())} {phase.title}") > 22} == set()
 
 
 @pytest.mark.parametrize("spec", acceptance().values(), ids=acceptance())
-def test_every_row_is_about_jobs_and_says_what_now(spec):
+def test_every_row_is_a_job_with_remedy(spec):
     assert spec.kind is Kind.JOB and spec.level is not Level.CHECKS
     assert "{node}" in spec.remedy.format(node="{node}", stack="lab") or "`" in spec.remedy
     assert not spec.real_only or spec.hardware
 
 
 @pytest.mark.parametrize("file", sorted(PROGRAMS.glob("[a-z]*.py")), ids=lambda file: file.name)
-def test_a_program_stands_alone_on_python_3_9(file):
+def test_programs_run_alone_on_python_3_9(file):
     ast.parse(file.read_text(), feature_version=(3, 9))
 
 
-def test_what_is_sent_keeps_docstring_and_future_first():
+def test_sent_text_keeps_docstring_and_future_import_first():
     text = '"""Says so."""\n\nfrom __future__ import annotations\n\nprint("ran")\n'
     lines = slurm.sent(Program("x.py", text))
     compile(lines, "x.py", "exec")
     assert lines.index("__future__") < lines.index("_launched(") < lines.index('print("ran")')
 
 
-def test_srun_is_told_everything(declared):
+def test_srun_command_sets_every_option(declared):
     job = Job(
         "all",
         ("worker0", "worker1"),
@@ -87,12 +87,12 @@ def test_srun_is_told_everything(declared):
     assert "--mpi=pmix" not in words and "--mpi=pmix" in slurm.command(replace(job, mpi=True), "label", declared)
 
 
-def test_nodes_without_a_queue_in_common_are_refused(declared):
+def test_nodes_without_common_partition_are_refused(declared):
     with pytest.raises(InputError, match="no partition"):
         slurm.partition(declared, ("worker0", "login0"))
 
 
-def test_a_line_that_srun_cut_is_whole_again():
+def test_lines_cut_by_srun_are_joined():
     head = {"RANK": 1, "node": "n", "host": "n", "uid": 1, "job": "5", "note": "x" * 2000}
     line = slurm.HEAD + json.dumps(head)
     cut = [line[start : start + 1024] for start in range(0, len(line), 1024)]
@@ -101,15 +101,15 @@ def test_a_line_that_srun_cut_is_whole_again():
     assert slurm.heads(text) == [head]
 
 
-def test_the_schema_says_of_checks_and_nodes_what_the_reports_says():
-    mine, theirs = schema("acceptance"), schema("report")
-    assert {name: mine["$defs"][name] for name in ("verdict", "node", "check")} == {
-        name: theirs["$defs"][name] for name in ("verdict", "node", "check")
+def test_schema_matches_fields_of_checks_and_nodes():
+    acceptance_schema, report_schema = schema("acceptance"), schema("report")
+    assert {name: acceptance_schema["$defs"][name] for name in ("verdict", "node", "check")} == {
+        name: report_schema["$defs"][name] for name in ("verdict", "node", "check")
     }
-    assert set(theirs["required"]) < set(mine["required"])
-    assert set(mine["$defs"]["not_run"]["properties"]["reason"]["enum"]) == {reason.value for reason in NotRunReason}
+    assert set(report_schema["required"]) < set(acceptance_schema["required"])
+    assert set(acceptance_schema["$defs"]["not_run"]["properties"]["reason"]["enum"]) == {reason.value for reason in NotRunReason}
 
 
 @pytest.mark.parametrize("name", ["phase", "harness.slurm", "harness.node_scope", "phases.shared_file_system"])
-def test_examples_in_docstrings_hold(name):
+def test_docstring_examples_hold(name):
     assert not doctest.testmod(importlib.import_module(f"rackwright.checks.acceptance.{name}")).failed

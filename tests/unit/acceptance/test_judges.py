@@ -1,4 +1,4 @@
-"""What numbers prove: false greens that others reported must be red here, and what was not looked at unknown."""
+"""Verdicts on numbers: published false passes must fail here, and what was not measured is unknown."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ EFA = Wanted(("worker0", "worker1"), 8, "h100", Transport.LIBFABRIC, nics=32, in
 
 
 def run(name: str) -> nccl.Run:
-    """A captured run."""
+    """Return a captured run."""
     return nccl.parse((CAPTURED / "nccl" / f"{name}.txt").read_text(encoding="utf-8"))
 
 
 def verdicts(findings: list) -> set[Verdict]:
-    """What they came to, together."""
+    """Return the set of verdicts."""
     return {each.verdict for each in findings}
 
 
-def test_16_gpus_that_do_less_than_8_are_no_pass() -> None:
-    """The founding guide's own table: 331,842 to 136,970 tokens/s, marked PASS."""
+def test_16_gpus_slower_than_8_fail() -> None:
+    """The table of the founding guide: 331,842 to 136,970 tokens/s, marked PASS."""
     found = scaling.scaling("training_scales", "worker0", {8: 331_842, 16: 136_970}, "tokens/s")
     assert found.verdict is FAILED
     assert "16 GPUs do 136,970 tokens/s where 8 do 331,842: 21% of linear and less than they do" in found.reason
@@ -48,8 +48,8 @@ def test_16_gpus_that_do_less_than_8_are_no_pass() -> None:
     assert scaling.scaling("training_scales", "worker0", {8: 0, 16: 0}, "tokens/s").verdict is UNKNOWN
 
 
-def test_174_gb_s_on_eight_h100_is_no_pass() -> None:
-    """The founding walkthrough's all-reduce: a third of what NVLink gives."""
+def test_174_gb_s_on_eight_h100_fails() -> None:
+    """The all-reduce of the founding walkthrough: a third of what NVLink gives."""
     (found,) = collectives.bandwidth("bandwidth", Quantity.ALL_REDUCE, run("slow-1-node"), ONE)
     assert found.verdict is FAILED and "174 GB/s" in found.reason and "432 GB/s" in found.reason
     assert "NVLink SHARP is not available" in found.reason
@@ -57,16 +57,16 @@ def test_174_gb_s_on_eight_h100_is_no_pass() -> None:
     assert found.verdict is FAILED and "SHM" in found.reason
 
 
-def test_a_monitoring_run_that_left_only_its_metadata_is_unknown() -> None:
-    """The founding walkthrough calls that acceptable."""
+def test_monitoring_with_only_metadata_is_unknown() -> None:
+    """The founding walkthrough accepts such a run."""
     with pytest.raises(UndeterminedError, match="nobody looked while it ran"):
         monitoring.parse([])
     with pytest.raises(UndeterminedError):
         monitoring.parse([{"second": 0}] * 5)
 
 
-def test_monitoring_tells_what_worked() -> None:
-    """A GPU without work, a rail without traffic."""
+def test_monitoring_reports_active_gpus_and_rails() -> None:
+    """One GPU has no work, one rail no traffic."""
     records = [
         {"second": n, "cpu_busy": 0.2, "gpu_busy": [99, 99 if n else 0], "sent_bytes": {"mlx5_0": 10**9 * n, "mlx5_1": 7}} for n in range(4)
     ]
@@ -97,22 +97,22 @@ def test_monitoring_tells_what_worked() -> None:
         ("good-1-node", TWO, UNKNOWN, UNKNOWN, UNKNOWN, PASSED),
     ],
 )
-def test_a_run_of_nccl_is_judged_by_more_than_its_bandwidth(
+def test_nccl_run_is_judged_beyond_bandwidth(
     name: str, wanted: Wanted, results: Verdict, transport: Verdict, gpudirect: Verdict, bandwidth: Verdict
 ) -> None:
-    """Sockets fail whatever the bandwidth; a byte that is wrong fails whatever the speed."""
+    """Sockets fail at any bandwidth; a wrong byte fails at any speed."""
     found = run(name)
     assert results in verdicts(collectives.results("results", found, wanted))
     assert transport in verdicts(collectives.transport("transport", found, wanted))
     assert gpudirect in verdicts(collectives.gpudirect("gpudirect", found, wanted))
-    told = collectives.bandwidth("bandwidth", Quantity.ALL_REDUCE, found, wanted)
-    assert verdicts(told) == {bandwidth}
-    assert [each.node for each in told] == list(wanted.nodes)
-    assert all(each.figures[0].value == pytest.approx(found.largest.busbw_gb_s) for each in told)
+    findings = collectives.bandwidth("bandwidth", Quantity.ALL_REDUCE, found, wanted)
+    assert verdicts(findings) == {bandwidth}
+    assert [each.node for each in findings] == list(wanted.nodes)
+    assert all(each.figures[0].value == pytest.approx(found.largest.busbw_gb_s) for each in findings)
 
 
-def test_the_share_of_a_nic_is_a_threshold_for_rings_alone() -> None:
-    """An alltoall of 16 GPUs reaches a fraction of it on a fabric in order."""
+def test_nic_share_limits_only_ring_collectives() -> None:
+    """An alltoall of 16 GPUs reaches a fraction of it on a healthy fabric."""
     for quantity, words in ((Quantity.ALL_GATHER, "busbw-per-nic.ndr"), (Quantity.ALLTOALL, "nobody has published a figure")):
         found = collectives.bandwidth("bandwidth", quantity, run("good-2-nodes"), TWO)
         assert all(words in each.expected for each in found)
@@ -125,8 +125,8 @@ def test_small_messages_prove_no_bandwidth() -> None:
     assert verdicts(collectives.bandwidth("bandwidth", Quantity.ALL_REDUCE, small, ONE)) == {UNKNOWN}
 
 
-def test_a_slow_gpu_is_named_against_its_peers() -> None:
-    """Where nobody has published a figure, the others tell; of two nobody can."""
+def test_slow_gpu_is_named_against_peers() -> None:
+    """Without a published figure the peers decide; two peers are not enough."""
     values = {"worker0": 402.0, "worker1": 399.0, "worker2": 351.0, "worker3": 401.0}
     found = {each.node: each for each in speed.speed("triad", Quantity.MEMORY_COPY, values, hardware=dict.fromkeys(values, "epyc"))}
     assert [node for node, each in found.items() if each.verdict is FAILED] == ["worker2"]
@@ -137,8 +137,8 @@ def test_a_slow_gpu_is_named_against_its_peers() -> None:
     assert verdicts(speed.speed("triad", Quantity.MEMORY_COPY, values, hardware=mixed)) == {PASSED}
 
 
-def test_a_baseline_is_held_within_five_per_cent() -> None:
-    """From the first good run on; a latency may not grow, a bandwidth not shrink."""
+def test_baseline_allows_five_per_cent() -> None:
+    """From the first passed run on: a latency must not grow, a bandwidth not shrink."""
 
     def verdict(quantity: Quantity, value: float, before: float) -> Verdict:
         return speed.speed("x", quantity, {"worker0": value}, hardware={}, baseline={"worker0": before})[0].verdict
@@ -147,20 +147,20 @@ def test_a_baseline_is_held_within_five_per_cent() -> None:
     assert verdict(Quantity.STORAGE_FSYNC, 4.0, 5.0) is PASSED and verdict(Quantity.STORAGE_FSYNC, 50.0, 5.0) is FAILED
 
 
-def test_more_than_the_hardware_can_do_is_no_measurement() -> None:
-    """1,050 TFLOPS on an H100: the clock stopped too early."""
+def test_value_above_specification_is_no_measurement() -> None:
+    """1,050 TFLOPS on an H100: the clock was stopped too early."""
     for value in (1050.0, 0.0, float("inf"), float("nan")):
         assert speed.speed("x", Quantity.MATMUL_BF16, {"worker0": value}, hardware={"worker0": "h100"})[0].verdict is UNKNOWN
     assert speed.speed("x", Quantity.MATMUL_BF16, {"worker0": 730.97}, hardware={"worker0": "h100"})[0].verdict is PASSED
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5, 8, 17])
-def test_everybody_meets_everybody_once(count: int) -> None:
-    """And nobody twice in a round."""
+def test_tournament_pairs_every_two_nodes_once(count: int) -> None:
+    """No node is twice in a round."""
     nodes = [f"worker{number}" for number in range(count)]
     rounds = tournament(nodes)
-    met = [frozenset(pair) for each in rounds for pair in each]
-    assert sorted(map(sorted, met)) == sorted(map(sorted, combinations(nodes, 2)))
+    pairs_met = [frozenset(pair) for each in rounds for pair in each]
+    assert sorted(map(sorted, pairs_met)) == sorted(map(sorted, combinations(nodes, 2)))
     for each in rounds:
         assert len({node for pair in each for node in pair}) == 2 * len(each)
     assert len(rounds) == count - 1 + count % 2
@@ -177,24 +177,24 @@ def _failed(meetings: list[Meeting], nodes: int = 4) -> list[str]:
     return [each.node for each in found if each.verdict is FAILED]
 
 
-def test_a_node_whose_links_are_all_slow_is_the_one_that_is_named() -> None:
-    """Those it met are not to blame."""
+def test_node_with_only_slow_links_is_named() -> None:
+    """Its partners are not named."""
     assert _failed(_all_meet({})) == []
     assert _failed(_all_meet({("worker0", "worker2"): 196.0, ("worker1", "worker2"): 196.0, ("worker2", "worker3"): 196.0})) == ["worker2"]
     assert _failed(_all_meet({("worker0", "worker2"): 196.0})) == ["worker0", "worker2"]
     assert _failed([Meeting("worker0", "worker1", "mlx5_0", 196.0)], 2) == ["worker0", "worker1"]
 
 
-def test_a_meeting_without_a_result_is_unknown_for_both() -> None:
-    """However fast the others were."""
+def test_missing_measurement_is_unknown_for_both_nodes() -> None:
+    """The speed of the other measurements does not matter."""
     meetings = [*_all_meet({}), Meeting("worker0", "worker1", "mlx5_4", None, "Couldn't connect to worker1:18515")]
     found = pairs.pairs("bandwidth", Quantity.RDMA_WRITE, ["worker0", "worker2", "worker9"], meetings, None)
     assert [each.verdict for each in found] == [UNKNOWN, PASSED, UNKNOWN]
     assert "worker1 on mlx5_4: Couldn't connect" in found[0].reason
 
 
-def test_a_latency_that_is_too_long_is_named() -> None:
-    """Against the threshold, and against the median of its rail."""
+def test_excessive_latency_is_named() -> None:
+    """It misses the threshold, and the median of its rail."""
     limit = threshold(Quantity.RDMA_LATENCY, "ndr", 2)
     slow = [
         Meeting("worker0", "worker1", "mlx5_0", 6.84),
@@ -206,7 +206,7 @@ def test_a_latency_that_is_too_long_is_named() -> None:
     assert "worker1 on mlx5_0 6.84 µs" in found[0].reason
 
 
-def test_examples_in_docstrings_hold() -> None:
-    """The `>>>` lines of judges."""
+def test_docstring_examples_hold() -> None:
+    """Run the `>>>` lines of judges."""
     for name in ("speed", "scaling", "pairs"):
         assert not doctest.testmod(importlib.import_module(f"rackwright.checks.acceptance.judges.{name}")).failed, name

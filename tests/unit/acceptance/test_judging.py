@@ -1,4 +1,4 @@
-"""What phases make of what jobs said: written outputs, good and bad, without a cluster."""
+"""Findings of the smoke phases from written job outputs, good and bad, without a cluster."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ FABRIC = {"rate_gbps": 400, "link_layer": "InfiniBand"}
 
 
 def captured(question: str, which: str = "good") -> str:
-    """Return what a node of a lab once answered."""
+    """Return a captured answer of a lab node."""
     return (Path(__file__).parents[1] / "captured" / question / f"{which}.txt").read_text()
 
 
 @pytest.fixture
 def scope():
-    """The lab, idle, with two rails per worker."""
+    """Return the lab, idle, with two rails per worker."""
     declared = from_inventory(yaml.safe_load(GOLDEN.read_text()))
     nodes = {name: {**record, "rails": ["mlx5_0", "mlx5_1"] if name in NODES else []} for name, record in declared.nodes.items()}
     return Scope(
@@ -49,7 +49,7 @@ def scope():
 
 
 def outputs(module: ModuleType, scope: Scope, says) -> dict[str, Output]:
-    """Every job of a phase ended well; `says(job, node, rank)` is what each task printed, None for one that said nothing."""
+    """Return outputs of jobs that all ended with 0; `says(job, node, rank)` is the text of each task, None for a task without output."""
     found = {}
     for job in module.jobs(scope):
         tasks = []
@@ -63,26 +63,26 @@ def outputs(module: ModuleType, scope: Scope, says) -> dict[str, Output]:
 
 
 def judged(module: ModuleType, scope: Scope, found: dict[str, Output]) -> dict[tuple[str, str], Finding]:
-    """Findings by check and node."""
+    """Return findings by check and node."""
     return {(finding.check, finding.node): finding for finding in module.judge(scope, found)}
 
 
 def bad(findings: dict[tuple[str, str], Finding]) -> dict[tuple[str, str], Verdict]:
-    """Those that are neither passed nor skipped."""
+    """Return the findings that are neither passed nor skipped."""
     return {key: one.verdict for key, one in findings.items() if one.verdict in (Verdict.FAILED, Verdict.UNKNOWN)}
 
 
 def spoken(
     node: str, *, uid: int = 2001, gpus: str | None = None, visible: str | None = None, began: float = 1.0, ended: float = 2.0
 ) -> str:
-    """What the smoke run's task prints."""
+    """Return the output of the smoke run's task."""
     return "TASK " + json.dumps(
         {"job": "7", "node": node, "host": node, "uid": uid, "gpus": gpus, "visible": visible, "began": began, "ended": ended}
     )
 
 
 def answered(text: str, rc: int = 0) -> str:
-    """What programs/shell.py prints."""
+    """Return the output of programs/shell.py."""
     return json.dumps({"rc": rc, "out": text, "err": ""})
 
 
@@ -92,43 +92,43 @@ class TestSlurmHealth:
         answers = {name: Raw(out=captured(name)) for name in ("slurm-ping", "slurm-partitions", "slurm-nodes")}
         return replace(scope, answers=answers)
 
-    def test_good(self, asked):
+    def test_healthy_scheduler_passes(self, asked):
         assert not bad(judged(slurm_health, asked, outputs(slurm_health, asked, lambda job, node, rank: spoken(node))))
 
-    def test_a_closed_partition_and_another_number_of_the_user(self, asked):
+    def test_closed_partition_and_other_uid_fail(self, asked):
         closed = replace(asked, answers={**asked.answers, "slurm-partitions": Raw(out=captured("slurm-partitions", "closed"))})
         found = outputs(slurm_health, closed, lambda job, node, rank: spoken(node, uid=2001 if node == "worker0" else 1000))
         assert set(bad(judged(slurm_health, closed, found))) == {("partitions_are_up", "login0"), ("job_runs_as_its_user", "worker1")}
 
-    def test_a_controller_that_is_down_and_a_node_that_runs_nothing(self, asked):
+    def test_controller_down_and_node_without_jobs_fail(self, asked):
         down = Raw(out=captured("slurm-ping").replace("UP", "DOWN"), rc=1)
         scope = replace(asked, answers={**asked.answers, "slurm-ping": down})
         found = outputs(slurm_health, scope, lambda job, node, rank: spoken(node) if node == "worker0" else None)
-        told = judged(slurm_health, scope, found)
-        assert told["controllers_answer", "login0"].verdict is told["job_runs", "worker1"].verdict is Verdict.FAILED
-        assert told["job_runs_as_its_user", "worker1"].verdict is Verdict.UNKNOWN
+        findings = judged(slurm_health, scope, found)
+        assert findings["controllers_answer", "login0"].verdict is findings["job_runs", "worker1"].verdict is Verdict.FAILED
+        assert findings["job_runs_as_its_user", "worker1"].verdict is Verdict.UNKNOWN
 
-    def test_a_node_that_finds_itself_unfit_as_its_job_comes_is_named_with_its_reason(self, asked):
-        """It drains itself in the prolog; srun says nothing of why."""
+    def test_node_drained_by_prolog_reports_reason(self, asked):
+        """The prolog drains the node; srun does not print the reason."""
         nodes = captured("slurm-nodes").replace("State=IDLE", "State=IDLE+DRAIN", 1)
         first, _, rest = nodes.partition("\n")
         drained = f"{first} Reason=rackwright: gpu.count_matches_plan: expected 8, found 7 [root@2026-11-22T03:37:40]\n{rest}"
         scope = replace(asked, answers={**asked.answers, "slurm-nodes": Raw(out=drained)})
         unfit = drained.partition("NodeName=")[2].split()[0]
         found = outputs(slurm_health, scope, lambda job, node, rank: spoken(node) if node != unfit else None)
-        told = judged(slurm_health, scope, found)
-        assert set(bad(told)) == {("job_runs", unfit), ("job_runs_as_its_user", unfit)}
-        assert "rackwright: gpu.count_matches_plan" in told["job_runs", unfit].found
+        findings = judged(slurm_health, scope, found)
+        assert set(bad(findings)) == {("job_runs", unfit), ("job_runs_as_its_user", unfit)}
+        assert "rackwright: gpu.count_matches_plan" in findings["job_runs", unfit].found
 
-    def test_job_whose_time_was_up_is_unknown(self, asked):
+    def test_timed_out_job_is_unknown(self, asked):
         found = outputs(slurm_health, asked, lambda job, node, rank: spoken(node))
         late = replace(found["hello-worker1"], status=124, trouble="no end after 60 s", tasks=())
         refused = replace(late, status=1, trouble="error: Unable to allocate resources: Invalid account")
         for output, verdict in ((late, Verdict.UNKNOWN), (refused, Verdict.FAILED)):
-            told = judged(slurm_health, asked, {**found, "hello-worker1": output})["job_runs", "worker1"]
-            assert told.verdict is verdict and output.trouble in told.reason
+            finding = judged(slurm_health, asked, {**found, "hello-worker1": output})["job_runs", "worker1"]
+            assert finding.verdict is verdict and output.trouble in finding.reason
 
-    def test_a_drained_node_is_named_with_its_reason(self, asked):
+    def test_drained_node_reports_reason(self, asked):
         drained = replace(
             asked, states={"worker0": "idle none", "worker1": "drained disk"}, nodes=("worker0",), parts=(Part("gpu", ("worker0",)),)
         )
@@ -136,7 +136,7 @@ class TestSlurmHealth:
         assert found["node_takes_jobs", "worker1"].found == "drained disk"
         assert set(bad(found)) == {("node_takes_jobs", "worker1")}
 
-    def test_a_controller_that_was_not_asked_is_unknown(self, asked):
+    def test_unqueried_controller_is_unknown(self, asked):
         silent = replace(asked, answers={**asked.answers, "slurm-ping": Raw(trouble="no answer within 8 s")})
         found = judged(slurm_health, silent, outputs(slurm_health, silent, lambda job, node, rank: spoken(node)))
         assert bad(found) == {("controllers_answer", "login0"): Verdict.UNKNOWN}
@@ -158,20 +158,20 @@ class TestSharedFileSystem:
             return spoken(node)
         return json.dumps({"files": self.files, "lines": {"worker0": 200, "worker1": lines}})
 
-    def test_good(self, asked):
+    def test_consistent_file_system_passes(self, asked):
         assert not bad(judged(shared_file_system, asked, outputs(shared_file_system, asked, self.says)))
 
-    def test_a_lost_line(self, asked):
+    def test_lost_line_fails(self, asked):
         found = outputs(shared_file_system, asked, lambda *what: self.says(*what, lines=199))
         assert set(bad(judged(shared_file_system, asked, found))) == {("no_lost_writes", node) for node in NODES}
 
-    def test_half_of_the_servers(self, asked):
+    def test_half_of_planned_size_fails(self, asked):
         small = lambda job, node, rank: answered(f"{32768 * 256} 4096") if "size" in job.name else self.says(job, node, rank)  # noqa: E731
         assert set(bad(judged(shared_file_system, asked, outputs(shared_file_system, asked, small)))) == {
             ("size_matches_plan", node) for node in NODES
         }
 
-    def test_what_a_node_cannot_write_is_its_own_fault_alone(self, asked):
+    def test_write_error_fails_only_its_node(self, asked):
         def says(job, node, rank):
             if node == "worker0" or job.name.startswith(("mounts", "size")):
                 seen = {"files": {"from-worker0": "written by a job on worker0"}, "lines": {"worker0": 200}}
@@ -184,12 +184,12 @@ class TestSharedFileSystem:
         found = bad(judged(shared_file_system, scope, outputs(shared_file_system, scope, says)))
         assert set(found.values()) == {Verdict.FAILED} and {node for _, node in found} == {"worker1"}
 
-    def test_what_jobs_wrote_is_not_seen_where_they_were_sent(self, asked):
+    def test_missing_files_on_submitter_fail(self, asked):
         gone = replace(asked, answers={"acceptance-seen": Raw(out=json.dumps({"error": "[Errno 2] No such file or directory"}))})
         found = bad(judged(shared_file_system, gone, outputs(shared_file_system, gone, self.says)))
         assert found == {("visible_on_submit_hosts", "login0"): Verdict.FAILED}
 
-    def test_without_a_folder_it_is_said_why_and_the_rest_is_not_told(self, asked):
+    def test_missing_folder_gives_reason_and_unknown(self, asked):
         scope = replace(asked, folder=None, trouble="[Errno 28] No space left on device")
         found = outputs(shared_file_system, scope, self.says)
         with pytest.raises(UndeterminedError, match="No space left"):
@@ -197,36 +197,36 @@ class TestSharedFileSystem:
         first = next(iter(shared_file_system.judge(scope, found)))
         assert (first.check, first.verdict, first.found) == ("directory_created", Verdict.FAILED, scope.trouble)
 
-    def test_without_a_file_system_to_write_to_nothing_is_told(self, scope):
+    def test_missing_file_system_leaves_checks_unknown(self, scope):
         with pytest.raises(UndeterminedError):
             judged(shared_file_system, replace(scope, mount=None, folder=None), {})
 
 
 class TestTaskPlacement:
-    def test_good(self, scope):
+    def test_tasks_on_requested_nodes_pass(self, scope):
         assert not bad(judged(task_placement, scope, outputs(task_placement, scope, lambda *_: "")))
 
-    def test_both_tasks_on_one_of_two_nodes(self, scope):
+    def test_both_tasks_on_one_node_fail(self, scope):
         found = outputs(task_placement, scope, lambda *_: "")
         pair = found["pair-worker0"]
         found["pair-worker0"] = replace(pair, tasks=tuple(replace(task, host="worker0") for task in pair.tasks))
         assert set(bad(judged(task_placement, scope, found))) == {("two_tasks_on_two_nodes", node) for node in NODES}
 
-    def test_the_second_task_of_a_node_elsewhere(self, scope):
+    def test_second_task_elsewhere_fails(self, scope):
         found = outputs(task_placement, scope, lambda *_: "")
         two = found["two-worker1"]
         found["two-worker1"] = replace(two, tasks=(two.tasks[0], replace(two.tasks[1], host="worker0")))
         assert bad(judged(task_placement, scope, found)) == {("two_tasks_on_one_node", "worker1"): Verdict.FAILED}
 
-    def test_a_job_that_never_ran(self, scope):
+    def test_job_that_never_ran_is_reported(self, scope):
         found = outputs(task_placement, scope, lambda *_: "")
         found["one-worker1"] = replace(found["one-worker1"], tasks=(), trouble="error: Unable to create step", status=1)
-        told = judged(task_placement, scope, found)
-        assert told["one_task_on_one_node", "worker1"].found == "error: Unable to create step"
-        assert bad(told) == {("one_task_on_one_node", "worker1"): Verdict.FAILED}
+        findings = judged(task_placement, scope, found)
+        assert findings["one_task_on_one_node", "worker1"].found == "error: Unable to create step"
+        assert bad(findings) == {("one_task_on_one_node", "worker1"): Verdict.FAILED}
 
     @pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
-    def test_every_node_is_in_a_pair_and_no_round_has_it_twice(self, scope, count):
+    def test_rounds_pair_every_node_once(self, scope, count):
         nodes = tuple(f"n{number}" for number in range(count))
         pairs = task_placement._pairs(replace(scope, nodes=nodes, parts=(Part("gpu", nodes),)))
         assert {node for _, both, _ in pairs for node in both} == (set(nodes) if count > 1 else set())
@@ -234,10 +234,10 @@ class TestTaskPlacement:
             at_once = [node for _, both, round_ in pairs for node in both if round_ == number]
             assert len(at_once) == len(set(at_once))
 
-    def test_a_node_alone_in_its_plan_and_one_whose_neighbours_work(self, scope):
+    def test_lone_node_and_busy_neighbours_skip_pairs(self, scope):
         alone = replace(scope, nodes=("worker0",), parts=(Part("gpu", ("worker0",)),))
-        told = judged(task_placement, alone, outputs(task_placement, alone, lambda *_: ""))
-        assert told["two_tasks_on_two_nodes", "worker0"].reason == "node-busy"
+        findings = judged(task_placement, alone, outputs(task_placement, alone, lambda *_: ""))
+        assert findings["two_tasks_on_two_nodes", "worker0"].reason == "node-busy"
 
 
 class TestGpuAllocation:
@@ -262,11 +262,11 @@ class TestGpuAllocation:
             ({"unasked": "0,1"}, "no_gpu_without_request", Verdict.FAILED),
         ],
     )
-    def test_each_fault_turns_its_own_check_red(self, scope, fault, check, verdict):
+    def test_each_fault_fails_its_own_check(self, scope, fault, check, verdict):
         found = bad(judged(gpu_allocation, scope, outputs(gpu_allocation, scope, lambda *what: self.says(*what, **fault))))
         assert found == ({(check, node): verdict for node in NODES} if check else {})
 
-    def test_real_devices_are_tried_where_the_plan_has_cgroups(self, scope):
+    def test_device_access_is_tested_with_cgroups(self, scope):
         cluster = {
             **scope.declared.cluster,
             "simulated": [],
@@ -298,36 +298,36 @@ class TestInfiniband:
             ({"layer": "IB"}, set()),
         ],
     )
-    def test_each_fault_is_found_on_its_port(self, scope, fault, checks):
+    def test_each_fault_is_reported_on_its_port(self, scope, fault, checks):
         text = self.port("mlx5_0") + self.port("mlx5_1", **fault) + self.port("mlx5_9", state="Down")
         found = bad(judged(infiniband, scope, outputs(infiniband, scope, lambda *_: answered(text))))
         assert set(found) == {(check, node) for check in checks for node in NODES}
 
-    def test_a_fabric_of_ethernet_is_looked_at_as_well(self, scope):
+    def test_ethernet_fabric_is_queried(self, scope):
         roce = replace(scope, declared=replace(scope.declared, fabric={**FABRIC, "link_layer": "Ethernet"}))
         text = self.port("mlx5_0", layer="Ethernet") + self.port("mlx5_1", layer="Ethernet")
         assert not bad(judged(infiniband, roce, outputs(infiniband, roce, lambda *_: answered(text))))
 
-    def test_a_missing_adapter_fails_and_is_named(self, scope):
+    def test_missing_adapter_fails_by_name(self, scope):
         found = judged(infiniband, scope, outputs(infiniband, scope, lambda *_: answered(self.port("mlx5_0"))))
         assert found["adapters_match_plan", "worker0"].verdict is Verdict.FAILED
         assert found["ports_are_active", "worker0"].expected == "mlx5_1: Active"
 
-    def test_without_the_tool_nothing_is_known(self, scope):
+    def test_missing_tool_is_unknown(self, scope):
         found = bad(judged(infiniband, scope, outputs(infiniband, scope, lambda *_: answered("", rc=127))))
         assert set(found.values()) == {Verdict.UNKNOWN} and len(found) == 10
 
-    def test_a_text_that_is_cut_short_is_unknown(self, scope):
+    def test_truncated_text_is_unknown(self, scope):
         text = answered(self.port("mlx5_0") + self.port("mlx5_1"))
         found = bad(judged(infiniband, scope, outputs(infiniband, scope, lambda *_: text[:-20])))
         assert set(found.values()) == {Verdict.UNKNOWN}
 
 
-def test_a_task_that_said_nothing_leaves_its_node_unknown(scope):
+def test_task_without_output_leaves_node_unknown(scope):
     found = outputs(gpu_allocation, scope, lambda job, node, rank: None if node == "worker1" else TestGpuAllocation().says(job, node, rank))
-    told = bad(judged(gpu_allocation, scope, found))
-    assert {node for _, node in told} == {"worker1"} and set(told.values()) == {Verdict.UNKNOWN}
+    findings = bad(judged(gpu_allocation, scope, found))
+    assert {node for _, node in findings} == {"worker1"} and set(findings.values()) == {Verdict.UNKNOWN}
 
 
-def test_why_a_task_could_not_write_is_its_own_word():
+def test_write_error_of_task_is_reported():
     assert trouble(Task(0, "n", "n", 1, "x\nTROUBLE no space left")) == "no space left"

@@ -1,4 +1,4 @@
-"""What phases make of what pods said: written outputs, good and bad, without a cluster."""
+"""Findings of the smoke phases from written pod outputs, good and bad, without a cluster."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MOUNTED = f"1 0 0:1 / / rw - overlay overlay rw\n2 1 0:2 /kubernetes/research {F
 
 @pytest.fixture
 def scope() -> Scope:
-    """The lab with Kubernetes, idle."""
+    """Return the lab with Kubernetes, idle."""
     plan = expand(load_stack(paths.stack_file("lab-k8s")).cluster, "lab-k8s")
     hosts = {node.name: Host(node.name, node.address, "ssh-ed25519 AAAA", f"id-{node.name}") for node in plan.nodes}
     return Scope(
@@ -55,19 +55,19 @@ def scope() -> Scope:
 
 
 def outputs(module: ModuleType, scope: Scope, says, silent=()) -> dict[str, Output]:
-    """Every job of a phase; a node of `silent` has no pod, for the reason there."""
+    """Return the outputs of every job of a phase; a node of `silent` has no pod, for the reason there."""
     why = dict(silent)
     found = {}
     for job in module.jobs(scope):
         here = [node for node in job.nodes if node not in why]
         tasks = tuple(Task(rank, node, node, 2001, says(job, node)) for rank, node in enumerate(reversed(here)) if says(job, node))
-        mine = {node: why[node] for node in job.nodes if node in why}
-        found[job.name] = Output(job, "7", 1 if mine else 0, "", tasks, "", 1.0, mine)
+        reasons = {node: why[node] for node in job.nodes if node in why}
+        found[job.name] = Output(job, "7", 1 if reasons else 0, "", tasks, "", 1.0, reasons)
     return found
 
 
 class TestKubernetesHealth:
-    def test_good(self, scope):
+    def test_healthy_cluster_passes(self, scope):
         assert not bad(judged(kubernetes_health, scope, outputs(kubernetes_health, scope, lambda job, node: spoken(node))))
 
     @pytest.mark.parametrize(
@@ -79,53 +79,53 @@ class TestKubernetesHealth:
             ({"acceptance-claim": Raw(out='{"status": {"phase": "Bound", "capacity": {"storage": "9Gi"}}}')}, "claim_is_bound"),
         ],
     )
-    def test_an_api_that_is_not_ready_and_a_claim_that_is_not_as_planned(self, scope, answers, named):
+    def test_unready_api_and_changed_claim_fail(self, scope, answers, named):
         asked = replace(scope, answers={**ANSWERS, **answers})
         found = outputs(kubernetes_health, asked, lambda job, node: spoken(node))
         assert set(bad(judged(kubernetes_health, asked, found))) == {(named, "login0")}
 
-    def test_a_node_that_is_cordoned_unknown_or_runs_nothing(self, scope):
+    def test_cordoned_unknown_and_jobless_nodes_fail(self, scope):
         states = replace(scope, states={"worker0": "drained cordoned"})
         found = outputs(
             kubernetes_health, states, lambda job, node: spoken(node), {"worker1": "ErrImageNeverPull: rackwright.local/jobs:1"}
         )
-        told = judged(kubernetes_health, states, found)
-        assert set(bad(told)) == {
+        findings = judged(kubernetes_health, states, found)
+        assert set(bad(findings)) == {
             ("node_schedulable", "worker0"),
             ("node_schedulable", "worker1"),
             ("job_runs", "worker1"),
             ("job_runs_as_its_user", "worker1"),
         }
-        assert "ErrImageNeverPull" in told["job_runs", "worker1"].found
+        assert "ErrImageNeverPull" in findings["job_runs", "worker1"].found
 
-    def test_another_user(self, scope):
+    def test_other_user_fails(self, scope):
         found = outputs(kubernetes_health, scope, lambda job, node: spoken(node, uid=0 if node == "worker1" else 2001))
         assert set(bad(judged(kubernetes_health, scope, found))) == {("job_runs_as_its_user", "worker1")}
 
 
 class TestSharedFileSystem:
-    def test_a_claim_that_no_pod_gets_and_one_that_is_another_file_system(self, scope):
+    def test_unbound_claim_and_other_file_system_fail(self, scope):
         def says(job, node):
             return answered(MOUNTED if node == "worker0" else MOUNTED.replace("fuse.mfs", "ext4")) if "mounts" in job.name else None
 
         asked = replace(scope, folder=None)
         found = {}
-        with contextlib.suppress(UndeterminedError):  # nothing can be written
+        with contextlib.suppress(UndeterminedError):  # the file system is not writable
             for one in shared_file_system.judge(asked, outputs(shared_file_system, asked, says)):
                 found[one.check, one.node] = one
         assert found["is_mounted", "worker0"].verdict is Verdict.PASSED
         assert found["is_mounted", "worker1"].verdict is Verdict.FAILED
 
-    def test_a_pod_that_does_not_start_for_want_of_it_is_a_failure(self, scope):
+    def test_pod_waiting_for_claim_fails(self, scope):
         silent = {"worker1": "FailedMount: hostPath type check failed"}
         asked = replace(scope, folder=None)
         found = outputs(shared_file_system, asked, lambda job, node: answered(MOUNTED) if "mounts" in job.name else None, silent)
-        told = next(one for one in shared_file_system.judge(asked, found) if (one.check, one.node) == ("is_mounted", "worker1"))
-        assert told.verdict is Verdict.FAILED and "FailedMount" in told.found
+        finding = next(one for one in shared_file_system.judge(asked, found) if (one.check, one.node) == ("is_mounted", "worker1"))
+        assert finding.verdict is Verdict.FAILED and "FailedMount" in finding.found
 
 
 class TestTaskPlacement:
-    def test_whichever_index_is_on_whichever_node(self, scope):
+    def test_any_index_may_run_on_any_node(self, scope):
         found = outputs(task_placement, scope, lambda job, node: "x")
         for name in ("two-worker0", "two-worker1"):
             node = name.removeprefix("two-")
@@ -135,38 +135,38 @@ class TestTaskPlacement:
         found["pair-worker0"] = replace(found["pair-worker0"], tasks=both)
         assert set(bad(judged(task_placement, scope, found))) == {("two_tasks_on_two_nodes", node) for node in NODES}
         found["one-worker1"] = replace(found["one-worker1"], tasks=(), silent={"worker1": "0/3 nodes are available"})
-        told = judged(task_placement, scope, found)
-        assert "0/3 nodes" in told["one_task_on_one_node", "worker1"].found
+        findings = judged(task_placement, scope, found)
+        assert "0/3 nodes" in findings["one_task_on_one_node", "worker1"].found
 
 
 class TestGpuAllocation:
     @staticmethod
     def says(job, node):
-        """Three of eight each; all where all are asked for."""
+        """Return three of eight GPUs each; all if all are requested."""
         if job.name.startswith("all-"):
             return answered("".join(f"/dev/nvidia{number}\n" for number in range(8)))
         first = 3 if job.name.startswith("second-") else 0
         given = ",".join(str(first + number) for number in range(job.gpus_per_node))
         return spoken(node, gpus=given, visible=given or None)
 
-    def test_good_and_no_job_holds_more_than_the_user_may(self, scope):
+    def test_jobs_pass_within_user_quota(self, scope):
         jobs = gpu_allocation.jobs(scope)
         assert all(job.gpus_per_node * len(job.nodes) <= 12 for job in jobs)
         assert not bad(judged(gpu_allocation, scope, outputs(gpu_allocation, scope, self.says)))
 
-    def test_a_node_that_lacks_one_is_named(self, scope):
+    def test_node_lacking_gpu_is_named(self, scope):
         found = outputs(gpu_allocation, scope, self.says)
         name = next(name for name, output in found.items() if name.startswith("all-") and output.job.nodes == ("worker1",))
         found[name] = replace(found[name], tasks=(), silent={"worker1": "1 Insufficient nvidia.com/gpu"})
-        told = judged(gpu_allocation, scope, found)
-        assert set(bad(told)) == {("all_gpus_answer", "worker1")} and told["all_gpus_answer", "worker1"].verdict is Verdict.FAILED
+        findings = judged(gpu_allocation, scope, found)
+        assert set(bad(findings)) == {("all_gpus_answer", "worker1")} and findings["all_gpus_answer", "worker1"].verdict is Verdict.FAILED
 
-    def test_a_job_that_was_refused_says_nothing_of_gpus(self, scope):
+    def test_refused_job_leaves_gpu_checks_unknown(self, scope):
         found = outputs(gpu_allocation, scope, self.says, {"worker1": "FailedCreate: violates PodSecurity"})
-        told = judged(gpu_allocation, scope, found)
-        assert {one.verdict for (_, node), one in told.items() if node == "worker1"} <= {Verdict.UNKNOWN, Verdict.SKIPPED}
+        findings = judged(gpu_allocation, scope, found)
+        assert {one.verdict for (_, node), one in findings.items() if node == "worker1"} <= {Verdict.UNKNOWN, Verdict.SKIPPED}
 
-    def test_gpus_unasked_too_few_and_shared(self, scope):
+    def test_unrequested_missing_and_shared_gpus_fail(self, scope):
         def says(job, node):
             if node == "worker0":
                 return self.says(job, node)
@@ -176,12 +176,12 @@ class TestGpuAllocation:
                 return spoken(node, gpus="0,1", visible="0,1")
             return self.says(job, node)
 
-        told = judged(gpu_allocation, scope, outputs(gpu_allocation, scope, says))
+        findings = judged(gpu_allocation, scope, outputs(gpu_allocation, scope, says))
         named = {("no_gpu_without_request", "worker1"), ("gets_requested_gpus", "worker1"), ("gpus_exclusive", "worker1")}
-        assert set(bad(told)) == named
+        assert set(bad(findings)) == named
 
 
-def test_every_remedy_speaks_of_kubernetes_in_pods():
+def test_remedies_in_pods_name_kubernetes():
     for key, spec in acceptance().items():
         if spec.subject in ("kubernetes_health", "task_placement", "gpu_allocation"):
             assert not {"srun", "scontrol", "slurmd", "gres.conf"} & set(spec.in_pods().remedy.replace("`", " ").split()), key

@@ -1,4 +1,4 @@
-"""Phases that measure links, storage and memory; and what holds for all that measure."""
+"""Phases that measure links, storage and memory; and rules for all measuring phases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .played import FAILED, FOUR, NODES, PASSED, RAILS, SKIPPED, UNKNOWN, checks
 
 
 def rdma_said(bandwidth: Callable[[str, str, str], str] = lambda *_: "good-bw", latency: str = "good-lat") -> Callable[..., object]:
-    """Clients print captured texts."""
+    """Return captured texts as the output of clients."""
 
     def said(job: Job, node: str, rank: int) -> object:
         met = json.loads(job.arguments[job.arguments.index("--pairs") + 1])
@@ -37,16 +37,16 @@ def rdma_said(bandwidth: Callable[[str, str, str], str] = lambda *_: "good-bw", 
     return said
 
 
-def test_every_two_nodes_meet_on_every_rail() -> None:
+def test_every_pair_is_measured_on_every_rail() -> None:
     """Rounds of disjoint pairs, one job each."""
     sent = rdma.PHASE.jobs(scope(FOUR))
-    met = [frozenset(pair) for job in sent for pair in json.loads(job.arguments[job.arguments.index("--pairs") + 1])]
-    assert len(met) == len(set(met)) == 6 and len(sent) == len({job.round for job in sent}) == 3
+    pairs = [frozenset(pair) for job in sent for pair in json.loads(job.arguments[job.arguments.index("--pairs") + 1])]
+    assert len(pairs) == len(set(pairs)) == 6 and len(sent) == len({job.round for job in sent}) == 3
     assert all(job.arguments[1:9] == RAILS and job.whole_nodes for job in sent)
 
 
-def test_good_links_pass_and_slow_ones_are_named() -> None:
-    """A rail of one node, slow with all the others."""
+def test_good_links_pass_and_slow_links_are_named() -> None:
+    """A rail of one node is slow with all other nodes."""
     found = judged(rdma, scope(FOUR), rdma_said())
     assert {check for check, _ in found} == checks_of("rdma") and verdicts(found) == {}
     slow = judged(
@@ -59,8 +59,8 @@ def test_good_links_pass_and_slow_ones_are_named() -> None:
     )
 
 
-def test_links_that_were_not_measured_are_unknown() -> None:
-    """A pair that could not connect, a node that said nothing, Ethernet where InfiniBand is planned."""
+def test_unmeasured_links_are_unknown() -> None:
+    """A pair that could not connect, a node without output, Ethernet although InfiniBand is planned."""
     broken = judged(
         rdma, scope(FOUR), rdma_said(lambda one, other, rail: "failed-connect" if (one, rail) == ("worker0", "mlx5_0") else "good-bw")
     )
@@ -75,8 +75,8 @@ def test_links_that_were_not_measured_are_unknown() -> None:
     assert verdicts(judged(rdma, scope(FOUR), rdma_said(latency="slow-lat"))) == {f"latency_of_all_pairs[{node}]": FAILED for node in FOUR}
 
 
-def test_without_rails_there_is_nothing_to_meet_on() -> None:
-    """Skipped, and nothing is sent."""
+def test_nodes_without_rails_get_no_jobs() -> None:
+    """The checks are skipped, and no job is submitted."""
     bare = scope(fabric=False)
     assert rdma.PHASE.jobs(bare) == []
     assert set(verdicts(judged(rdma, bare, lambda *_: None)).values()) == {SKIPPED}
@@ -85,7 +85,7 @@ def test_without_rails_there_is_nothing_to_meet_on() -> None:
 def storage_said(
     *, safe: int = 40, seen: int = 41, wrong: int = 0, factor: Mapping[str, float] | None = None, **changes: object
 ) -> Callable[..., object]:
-    """A file system in order."""
+    """Return the output of a healthy file system."""
     values = {
         "storage-write": 2000.0,
         "storage-read": 3000.0,
@@ -108,8 +108,8 @@ def storage_said(
     return said
 
 
-def test_a_file_system_in_order_passes() -> None:
-    """Nobody has published a figure: its first good run is what later ones are held against."""
+def test_healthy_file_system_passes() -> None:
+    """No figure is published: the first passed run is the baseline of later ones."""
     found = judged(storage_performance, scope(), storage_said())
     assert {check for check, _ in found} == checks_of("storage_performance") and verdicts(found) == {}
     assert "nobody has published a figure" in found["writes_are_fast", "worker0"].expected
@@ -129,16 +129,16 @@ def test_a_file_system_in_order_passes() -> None:
         ),
     ],
 )
-def test_a_file_system_that_loses_or_changes_bytes_is_told(said: Callable[..., object], expected: dict[str, Verdict]) -> None:
-    """On every node; the sum on the one that sends jobs."""
+def test_lost_or_changed_bytes_are_reported(said: Callable[..., object], expected: dict[str, Verdict]) -> None:
+    """On every node; totals on the node that submits jobs."""
     planned = {
         f"{check}[{node}]": verdict for check, verdict in expected.items() for node in (("login0",) if check == "all_at_once" else NODES)
     }
     assert verdicts(judged(storage_performance, scope(), said)) == planned
 
 
-def test_a_slow_client_is_named_against_its_peers_and_a_slow_file_system_against_its_past() -> None:
-    """The lab's figures are told and held against nothing."""
+def test_slow_client_and_slow_file_system_are_named() -> None:
+    """The lab's figures are reported and compared with nothing."""
     slow = judged(storage_performance, scope(FOUR), storage_said(factor={"worker3": 0.5}))
     assert set(verdicts(slow)) == {
         f"{check}[worker3]" for check in ("writes_are_fast", "reads_are_fast", "metadata_is_fast", "small_files_are_fast")
@@ -149,8 +149,8 @@ def test_a_slow_client_is_named_against_its_peers_and_a_slow_file_system_against
     assert verdicts(lab) == {} and lab["writes_are_fast", "worker3"].figures[0].value == 1000.0
 
 
-def test_memory_is_compared_with_peers_and_copies_with_what_was_copied() -> None:
-    """Where capacity is simulated it is told and held against nothing."""
+def test_memory_compares_with_peers_and_copies() -> None:
+    """Figures of simulated capacity are reported and compared with nothing."""
 
     def said(job: Job, node: str, rank: int) -> object:
         return {"processes": 128, "value": 200.0 if node == "worker3" else 400.0, "wrong": int(node == "worker1")}
@@ -163,8 +163,8 @@ def test_memory_is_compared_with_peers_and_copies_with_what_was_copied() -> None
 
 
 @pytest.mark.parametrize("phase", [nccl, gpu, rdma, storage_performance, cpu])
-def test_without_an_answer_nothing_passes(phase: object) -> None:
-    """Jobs that were not sent, jobs that said nothing, jobs that printed something else."""
+def test_missing_output_never_passes(phase: object) -> None:
+    """Jobs that were not submitted, jobs without output, jobs with other output."""
     about = scope()
     assert not [each for each in phase.PHASE.judge(about, {}) if each.verdict is PASSED]
     for said in (lambda *_: None, lambda *_: {}, lambda *_: {"unknown": "it could not tell"}):
@@ -173,8 +173,8 @@ def test_without_an_answer_nothing_passes(phase: object) -> None:
 
 
 @pytest.mark.parametrize("phase", [nccl, gpu, rdma, storage_performance, cpu])
-def test_names_of_jobs_are_names(phase: object) -> None:
-    """Lower case, digits and hyphens, once in a phase; arguments are words."""
+def test_job_names_are_valid(phase: object) -> None:
+    """Lower case, digits and hyphens, unique in a phase; arguments are words."""
     sent = phase.PHASE.jobs(scope(FOUR))
     assert sent and len({job.name for job in sent}) == len(sent)
     assert all(set(job.name) <= set("abcdefghijklmnopqrstuvwxyz0123456789-") for job in sent)
@@ -182,12 +182,12 @@ def test_names_of_jobs_are_names(phase: object) -> None:
     assert all(len(job.program.text) < 120_000 and set(job.nodes) <= set(FOUR) for job in sent)
 
 
-def test_examples_in_docstrings_hold() -> None:
-    """The `>>>` lines of phases."""
+def test_docstring_examples_hold() -> None:
+    """Run the `>>>` lines of phases."""
     assert not doctest.testmod(importlib.import_module("rackwright.checks.acceptance.phases.nccl")).failed
 
 
-def test_long_answers_that_were_cut_into_lines_are_whole() -> None:
+def test_long_cut_answers_are_joined() -> None:
     """Slurm cuts lines after 1,024 bytes and labels the pieces."""
     job = cpu.PHASE.jobs(scope())[0]
     whole = output(job, lambda *_: {"value": "x" * 3000})

@@ -1,4 +1,4 @@
-"""Phases that measure GPUs: what they send, and what they make of answers that are good, slow, wrong, cut short or missing."""
+"""Phases that measure GPUs: their jobs, and their findings from outputs that are good, slow, wrong, truncated or missing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .played import FAILED, NODES, RAILS, SKIPPED, UNKNOWN, checks_of, judged, s
 def nccl_said(
     single: str = "good-1-node", several: str = "good-2-nodes", *, samples: bool = True, rails: tuple[str, ...] = RAILS
 ) -> Callable[..., object]:
-    """Every run prints a captured text; the first rank prints it whole."""
+    """Return a captured text as the output of every run; only the first rank prints all of it."""
     watched = [{"second": n, "cpu_busy": 0.1, "gpu_busy": [99.0] * 8, "sent_bytes": dict.fromkeys(rails, n * 10**9)} for n in range(5)]
 
     def said(job: Job, node: str, rank: int) -> object:
@@ -39,8 +39,8 @@ def nccl_said(
     return said
 
 
-def test_collectives_are_sent_to_one_gpu_one_node_and_all() -> None:
-    """1, 8, 16, 32 GPUs; runs that share links never at the same time."""
+def test_collectives_run_on_gpu_node_and_all() -> None:
+    """1, 8, 16, 32 GPUs; runs that share links never run at the same time."""
     sent = nccl.PHASE.jobs(scope(tuple(f"worker{n}" for n in range(4))))
     sizes = {len(job.nodes) * job.gpus_per_node for job in sent}
     assert sizes == {1, 8, 16, 32}
@@ -52,8 +52,8 @@ def test_collectives_are_sent_to_one_gpu_one_node_and_all() -> None:
         assert len(busy) == len(set(busy))
 
 
-def test_what_the_roles_built_and_installed_is_what_runs() -> None:
-    """nccl-tests lie in a folder for each set of versions, PyTorch on the shared file system: on no PATH."""
+def test_built_and_installed_programs_are_used() -> None:
+    """nccl-tests are in a folder per set of versions, PyTorch is on the shared file system: neither is on PATH."""
     versions = {"nccl-tests": "2.19.6", "cuda": "13.0", "nccl": "2.28.3-1"}
     pytorch = {"folder": "/mnt/sharedfs/software/pytorch-2.9.1"}
     plain = scope()
@@ -71,12 +71,12 @@ def test_what_the_roles_built_and_installed_is_what_runs() -> None:
 
 
 def test_ranks_find_each_other() -> None:
-    """Built with MPI, a program that srun starts without PMIx ends at once, or is as many runs of one rank."""
+    """A program built with MPI that srun starts without PMIx ends at once, or becomes as many runs of one rank."""
     assert {job.mpi for job in nccl.PHASE.jobs(scope())} == {True}
 
 
-def test_good_collectives_pass_everywhere() -> None:
-    """Each check of the catalogue on each node; what nobody has measured on an H100 is its own baseline from now on."""
+def test_good_collectives_pass() -> None:
+    """Each check of the catalogue on each node; a quantity without a published figure for an H100 starts its own baseline."""
     found = judged(nccl, scope(), nccl_said())
     assert {check for check, _ in found} == checks_of("nccl")
     assert verdicts(found) == {}
@@ -96,14 +96,14 @@ def test_good_collectives_pass_everywhere() -> None:
         (nccl_said(several="silent-2-nodes"), {"data_goes_over_the_declared_network": UNKNOWN, "gpudirect_is_on": UNKNOWN}),
     ],
 )
-def test_collectives_that_are_not_as_planned_are_told(said: Callable[..., object], expected: dict[str, Verdict]) -> None:
-    """On every node, and nothing else is."""
+def test_deviating_collectives_are_reported(said: Callable[..., object], expected: dict[str, Verdict]) -> None:
+    """On every node; all other checks pass."""
     found = judged(nccl, scope(), said)
     assert verdicts(found) == {f"{check}[{node}]": verdict for check, verdict in expected.items() for node in NODES}
 
 
 def test_collectives_that_never_ran_are_unknown() -> None:
-    """Cut short, missing, or silent: never green."""
+    """Truncated, missing, or empty output never passes."""
     for said in (
         nccl_said(single="truncated-1-node"),
         lambda job, node, rank: {"rc": 127, "out": "", "err": "not installed", "samples": []},
@@ -114,14 +114,14 @@ def test_collectives_that_never_ran_are_unknown() -> None:
         assert {found["all_reduce_is_fast", node].verdict for node in NODES} == {UNKNOWN}
 
 
-def test_one_node_has_no_network_to_show() -> None:
-    """Skipped for the reason that the plan has none; one GPU has no peer either."""
+def test_single_node_skips_network_checks() -> None:
+    """Skipped because the plan has no network; one GPU has no peer either."""
     found = judged(nccl, scope(("worker0",)), nccl_said())
     assert verdicts(found) == dict.fromkeys(("gpudirect_is_on[worker0]", "rails_carried_data[worker0]"), SKIPPED)
 
 
-def test_a_collective_that_got_slower_is_told() -> None:
-    """Against the figure of its own first good run, for as many GPUs."""
+def test_slower_collective_is_reported() -> None:
+    """Compared with the figure of its own first passed run, for as many GPUs."""
     before = {"nccl.alltoall_is_fast[worker0] alltoall-16": 500.0}
     found = judged(nccl, scope(baseline=before), nccl_said())
     assert verdicts(found) == {"alltoall_is_fast[worker0]": FAILED}
@@ -129,7 +129,7 @@ def test_a_collective_that_got_slower_is_told() -> None:
 
 
 def gpu_said(health: str = "good", nvlink: str = "good", diagnosis: str = "good-v4", **changes: object) -> Callable[..., object]:
-    """Figures of eight good H100; `changes` replace an answer by the job's first word."""
+    """Return figures of eight good H100; `changes` replace an answer by the job's first word."""
     speeds = {"matmul-bf16": 676.0, "hbm-copy": 3010.0, "host-to-device": 52.0, "device-to-host": 51.0, "peer-copy": 395.0}
 
     def said(job: Job, node: str, rank: int) -> object:
@@ -151,7 +151,7 @@ def gpu_said(health: str = "good", nvlink: str = "good", diagnosis: str = "good-
     return said
 
 
-def test_good_gpus_pass_everywhere() -> None:
+def test_good_gpus_pass() -> None:
     """Each check of the catalogue on each node."""
     found = judged(gpu, scope(), gpu_said())
     assert {check for check, _ in found} == checks_of("gpu")
@@ -160,7 +160,7 @@ def test_good_gpus_pass_everywhere() -> None:
 
 
 def _tokens(sixteen: float) -> Callable[[Job, str], object]:
-    """The founding guide's training: 331,842 tokens/s on eight."""
+    """Return the training of the founding guide: 331,842 tokens/s on eight."""
     return lambda job, node: {
         "ranks": 8 * len(job.nodes),
         "tokens_s": sixteen if len(job.nodes) > 1 else 331_842.0,
@@ -192,13 +192,13 @@ def _tokens(sixteen: float) -> Callable[[Job, str], object]:
         (gpu_said(fsdp={"ranks": 4, "tokens_s": 3e5, "first_loss": 10.0, "last_loss": 3.0}), {"training_fsdp_is_fast": UNKNOWN}),
     ],
 )
-def test_gpus_that_are_not_in_order_are_told(said: Callable[..., object], expected: dict[str, Verdict]) -> None:
-    """On every node, and nothing else is."""
+def test_faulty_gpus_are_reported(said: Callable[..., object], expected: dict[str, Verdict]) -> None:
+    """On every node; all other checks pass."""
     assert verdicts(judged(gpu, scope(), said)) == {f"{check}[{node}]": verdict for check, verdict in expected.items() for node in NODES}
 
 
-def test_nvlinks_are_skipped_where_the_catalogue_says_that_a_model_has_none() -> None:
-    """nvidia-smi says of such cards that all links are inactive, as it does of an H100 whose links are down."""
+def test_nvlinks_are_skipped_for_models_without_them() -> None:
+    """nvidia-smi reports all links of such cards as inactive, as it does for an H100 whose links are down."""
     none = "".join(f"GPU {gpu}: x\nNVML: Unable to retrieve NVLink information as all links are inActive\n" for gpu in range(8))
 
     def said(job: Job, node: str, rank: int) -> object:
@@ -213,8 +213,8 @@ def test_nvlinks_are_skipped_where_the_catalogue_says_that_a_model_has_none() ->
     assert (found.verdict, found.reason) == (SKIPPED, "not-in-plan")
 
 
-def test_gpu_that_is_named_on_stderr_does_not_respond() -> None:
-    """Releases of nvidia-smi differ in where they name it."""
+def test_gpu_named_on_stderr_does_not_respond() -> None:
+    """Releases of nvidia-smi name it in different places."""
 
     def said(job: Job, node: str, rank: int) -> object:
         answer = gpu_said(health="lost")(job, node, rank)
@@ -226,7 +226,7 @@ def test_gpu_that_is_named_on_stderr_does_not_respond() -> None:
     assert (found.verdict, found.reason) == (FAILED, "expected 8, found 7 of 8 GPUs respond; 0000:d9:00.0 does not")
 
 
-def test_the_slow_gpu_is_named() -> None:
+def test_slow_gpu_is_named() -> None:
     """GPU 5 of worker1: below the threshold, and below its 15 peers."""
 
     def speeds(job: Job, node: str) -> object:

@@ -1,4 +1,4 @@
-"""Parsers of what tools print: good, slow, failed and cut short. Half an answer is refused; it would make broken machines look green."""
+"""Parsers of tool output: good, slow, failed and truncated. A partial answer is refused; it would hide broken machines."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ SPEAKING = {
     ("nvidia-smi", "failed-ecc"),
     ("nvidia-smi", "reset"),
 }
-"""Of these it is the machine that failed, and the tool that says so."""
+"""Tools that report a failure of the machine, not of themselves."""
 PARTLY = {("nvidia-smi", "truncated")}
-"""Of these all values are read that were printed whole (tests/unit/probes/test_gpu_rows.py)."""
+"""Tools of which all complete values are read (tests/unit/probes/test_gpu_rows.py)."""
 
 
 def _perftest(text: str) -> object:
@@ -51,13 +51,13 @@ TEXTS = sorted((file.parent.name, file.stem) for file in CAPTURED.glob("*/*.txt"
 
 
 def read(tool: str, name: str) -> str:
-    """A text by tool and name."""
+    """Return a text by tool and name."""
     return (CAPTURED / tool / f"{name}.txt").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(("tool", "name"), TEXTS)
-def test_a_text_is_read_or_refused(tool: str, name: str) -> None:
-    """What broke or was cut short is refused."""
+def test_captured_text_is_read_or_refused(tool: str, name: str) -> None:
+    """Failed and truncated output is refused."""
     if name.startswith(BROKEN) and (tool, name) not in SPEAKING | PARTLY:
         with pytest.raises(UndeterminedError):
             PARSERS[tool](read(tool, name))
@@ -66,8 +66,8 @@ def test_a_text_is_read_or_refused(tool: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("tool", PARSERS)
-def test_every_parser_refuses_nothing_at_all(tool: str) -> None:
-    """And has a good, a broken and a cut text to show for itself."""
+def test_every_parser_refuses_empty_text(tool: str) -> None:
+    """Every parser also has a good, a broken and a truncated text."""
     with pytest.raises(UndeterminedError):
         PARSERS[tool]("")
     names = [name for folder, name in TEXTS if folder == tool]
@@ -77,8 +77,8 @@ def test_every_parser_refuses_nothing_at_all(tool: str) -> None:
 
 
 @pytest.mark.parametrize(("tool", "name"), [each for each in TEXTS if each[1].startswith("good")])
-def test_a_good_text_that_loses_its_end_never_says_something_else(tool: str, name: str) -> None:
-    """Cut anywhere in its second half it is refused, or says the same; a list without an end mark may say less, and counts are judged."""
+def test_truncated_text_never_changes_result(tool: str, name: str) -> None:
+    """Truncated in its second half, a text is refused or gives the same result; a list without an end mark may be shorter."""
     text = read(tool, name)
     whole = PARSERS[tool](text)
     for cut in range(len(text) // 2, len(text), max(1, len(text) // 200)):
@@ -92,14 +92,14 @@ def test_a_good_text_that_loses_its_end_never_says_something_else(tool: str, nam
             assert part == whole, f"cut at {cut} of {len(text)}"
 
 
-def test_every_text_says_where_it_comes_from() -> None:
-    """By folder; a text that a machine printed and one that was written after a source are told apart."""
+def test_every_captured_text_names_its_source() -> None:
+    """By folder; texts that a machine printed differ from texts that follow a source."""
     sources = yaml.safe_load((CAPTURED / "SOURCES.yml").read_text(encoding="utf-8"))
     assert set(sources) == {tool for tool, _ in TEXTS} == set(PARSERS)
     assert all(set(source) <= {"written after", "captured"} and all(source.values()) for source in sources.values())
 
 
-def test_nccl_says_how_ranks_talk_to_each_other() -> None:
+def test_nccl_parser_reads_transports() -> None:
     """Bandwidth, correctness, transport, GPUDirect, NVLink SHARP."""
     one = nccl.parse(read("nccl", "good-1-node"))
     assert (len(one.devices), one.largest.size_bytes, one.wrong, one.nvls, one.version) == (8, 2**34, 0, True, "2.27.7")
@@ -117,7 +117,7 @@ def test_nccl_says_how_ranks_talk_to_each_other() -> None:
     assert nccl.parse(read("nccl", "silent-2-nodes")).connections == ()
 
 
-def test_nccl_says_why_it_broke_off() -> None:
+def test_nccl_parser_reads_abort_reason() -> None:
     """The first line that names a reason."""
     with pytest.raises(UndeterminedError, match="status=12"):
         nccl.parse(read("nccl", "failed-2-nodes"))
@@ -125,8 +125,8 @@ def test_nccl_says_why_it_broke_off() -> None:
         nccl.parse(read("nccl", "truncated-1-node"))
 
 
-def test_perftest_is_read_in_gigabits_whatever_it_printed() -> None:
-    """Its MB are 2^20 bytes."""
+def test_perftest_parser_converts_to_gigabits() -> None:
+    """perftest counts 2^20 bytes as MB."""
     assert perftest.parse_bandwidth(read("perftest", "good-bw")) == perftest.Bandwidth("mlx5_3", "IB", 4096, 2**20, 393.24, False)
     assert perftest.parse_bandwidth(read("perftest", "good-bw-mib")).average_gbit_s == pytest.approx(393.24, abs=0.01)
     assert perftest.parse_bandwidth(read("perftest", "both-ways-bw")).both_ways
@@ -137,7 +137,7 @@ def test_perftest_is_read_in_gigabits_whatever_it_printed() -> None:
         perftest.parse_bandwidth(read("perftest", "failed-completion"))
 
 
-def test_dcgm_names_the_gpu_that_failed() -> None:
+def test_dcgm_parser_names_failed_gpu() -> None:
     """In JSON of versions 3 and 4, and in the table of either."""
 
     def failed(name: str) -> list[tuple[str, int | None]]:
@@ -155,7 +155,7 @@ def test_dcgm_names_the_gpu_that_failed() -> None:
 
 
 def test_links_are_read_from_both_ends() -> None:
-    """A link that is down has no rate; one that runs at half says so."""
+    """A link that is down has no rate; one at half rate is marked."""
     good = iblinkinfo.parse(read("iblinkinfo", "good"))
     assert [(link.owner, link.port, link.gbit_s, link.peer, link.peer_port) for link in good][2:] == [
         ("leaf-su1-r0", 1, 425.0, "worker0 mlx5_0", 1),
@@ -165,8 +165,8 @@ def test_links_are_read_from_both_ends() -> None:
     assert [link.owner for link in iblinkinfo.parse(read("iblinkinfo", "slow")) if link.slower] == ["worker1 mlx5_0"]
 
 
-def test_links_are_known_by_guid_whatever_the_descriptions() -> None:
-    """Both adapters are `host HCA-1`; a peer whose own lines are missing has no GUID."""
+def test_links_are_identified_by_guid() -> None:
+    """Both adapters are `host HCA-1`; a peer without lines of its own has no GUID."""
     leaf, first, second = 0xA088C20300001000, 0xA088C20300000300, 0xA088C20300000380
     text = read("iblinkinfo", "good").replace("worker0 mlx5_0", "host HCA-1").replace("worker1 mlx5_0", "host HCA-1")
     assert [(link.guid, link.peer_guid) for link in iblinkinfo.parse(text)] == [
@@ -177,7 +177,7 @@ def test_links_are_known_by_guid_whatever_the_descriptions() -> None:
     assert [(link.guid, link.peer_guid) for link in iblinkinfo.parse(switch)] == [(leaf, None)] * 3
 
 
-def test_gpus_are_read_whatever_the_order_of_the_fields() -> None:
+def test_gpus_are_read_in_any_field_order() -> None:
     """Missing counters are missing, not zero."""
     good = nvidia_smi.parse_health(read("nvidia-smi", "good"))
     assert len(good) == 8 and good[3].pcie_width == 16 and good[3].uncorrected == 0 and good[3].remap_pending is False
@@ -191,8 +191,8 @@ def test_gpus_are_read_whatever_the_order_of_the_fields() -> None:
         nvidia_smi.parse_health(read("nvidia-smi", "good").partition("\n")[2])
 
 
-def test_topology_and_nvlinks() -> None:
-    """Ways between two, devices by name, NUMA nodes."""
+def test_topology_and_nvlinks_are_read() -> None:
+    """Connections, device names, NUMA nodes."""
     good = nvidia_smi.parse_topology(read("topo", "good"))
     assert good.ways["GPU0", "GPU7"] == "NV18" and good.ways["GPU5", "NIC5"] == "PIX" and good.ways["GPU0", "NIC7"] == "SYS"
     assert good.nics["NIC3"] == "mlx5_3" and (good.numa["GPU0"], good.numa["GPU7"]) == ("0", "1")
@@ -200,7 +200,7 @@ def test_topology_and_nvlinks() -> None:
     assert nvidia_smi.parse_nvlinks(read("nvlink", "slow"))[4][11] == 0
 
 
-def test_storage_and_cpu_tools() -> None:
+def test_storage_and_cpu_tools_are_read() -> None:
     """MB are millions of bytes."""
     assert ior.parse_ior(read("ior", "good")) == ior.Throughput(5055.53, 6512.58)
     assert ior.parse_mdtest(read("mdtest", "good"))["File creation"] == 7344.21
@@ -220,7 +220,7 @@ def test_storage_and_cpu_tools() -> None:
         ior.parse_ior(read("ior", "failed"))
 
 
-def test_examples_in_docstrings_hold() -> None:
-    """The `>>>` lines of parsers."""
+def test_docstring_examples_hold() -> None:
+    """Run the `>>>` lines of parsers."""
     for name in ("nccl", "perftest", "dcgm", "iblinkinfo", "nvidia_smi", "fio", "ior", "stream"):
         assert not doctest.testmod(importlib.import_module(f"rackwright.checks.acceptance.parsers.{name}")).failed, name

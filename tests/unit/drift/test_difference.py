@@ -1,4 +1,4 @@
-"""One list out of three layers, and what it comes to."""
+"""One list from three layers, and its state."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ QUIET = tuple(LayerScan(layer, 1.0) for layer in Layer)
 
 
 def drift(*scans):
-    """A document of these scans."""
+    """Return a document of these scans."""
     return DriftReport("lab", "0" * 12, datetime(2026, 11, 23, 3, 0, tzinfo=UTC), 5.0, scans)
 
 
 def one(category=Category.BREAKING, **changes):
-    """A difference."""
-    said = {
+    """Return a difference."""
+    values = {
         "layer": Layer.BEHAVIOUR,
         "node": "worker0",
         "subject": "munge.is_active",
@@ -36,13 +36,20 @@ def one(category=Category.BREAKING, **changes):
         "live": "dead",
         "remedy": "start it",
     }
-    return DriftItem(**{**said, **changes}, category=category)
+    return DriftItem(**{**values, **changes}, category=category)
 
 
 def check(verdict, **changes):
-    """A check's result as a report has it."""
-    said = {"id": "munge.is_active[worker0]", "node": "worker0", "subject": "munge", "verdict": verdict, "reason": "", "expected": "active"}
-    return {**said, "found": "dead", "remedy": "start it", **changes}
+    """Return a check's result as in a report."""
+    values = {
+        "id": "munge.is_active[worker0]",
+        "node": "worker0",
+        "subject": "munge",
+        "verdict": verdict,
+        "reason": "",
+        "expected": "active",
+    }
+    return {**values, "found": "dead", "remedy": "start it", **changes}
 
 
 def report(*results):
@@ -50,59 +57,59 @@ def report(*results):
 
 
 class TestState:
-    def test_three_quiet_layers_are_clean(self):
+    def test_three_layers_without_differences_are_clean(self):
         assert drift(*QUIET).state is State.CLEAN
 
     @pytest.mark.parametrize("layer", list(Layer))
-    def test_a_layer_that_nobody_looked_at_is_never_clean(self, layer):
+    def test_unscanned_layer_is_never_clean(self, layer):
         assert drift(*(scan for scan in QUIET if scan.layer is not layer)).state is State.UNKNOWN
 
-    def test_what_differs_is_drift(self):
+    def test_difference_is_drift(self):
         assert drift(*QUIET[:2], LayerScan(Layer.BEHAVIOUR, 1.0, (one(),))).state is State.DRIFTED
 
-    def test_what_is_expected_is_none(self):
+    def test_ignored_difference_is_no_drift(self):
         assert drift(*QUIET[:2], LayerScan(Layer.BEHAVIOUR, 1.0, (one(Category.EXPECTED),))).state is State.CLEAN
 
-    def test_a_node_that_says_nothing_is_not_drift_but_unknown_whatever_else_differs(self):
+    def test_unresponsive_node_makes_state_unknown(self):
         scans = (*QUIET[:2], LayerScan(Layer.BEHAVIOUR, 1.0, (one(),), (("worker1", "unreachable"),)))
         assert (drift(*scans).state, drift(*scans).state.exit_code) == (State.UNKNOWN, 3)
 
 
-def test_the_heaviest_come_first():
+def test_heaviest_differences_come_first():
     light, heavy = one(Category.BENIGN, node="a"), one(Category.SECURITY, node="z")
     assert drift(LayerScan(Layer.BEHAVIOUR, 1.0, (light, heavy))).differences == (heavy, light)
     assert max_category([light, heavy]) is Category.SECURITY
     assert max_category([]) is None
 
 
-def test_a_difference_is_the_same_whatever_the_live_value_is():
+def test_difference_identity_ignores_live_value():
     assert one(live="dead").id == one(live="failed").id
     assert one(node="worker1").id != one().id
 
 
-def test_what_was_written_is_read():
+def test_document_round_trips():
     assert difference(one().as_dict()) == one()
     with pytest.raises(ValueError, match="harmless"):
         difference({**one().as_dict(), "category": "harmless"})
 
 
 class TestBehaviour:
-    def test_failed_is_a_difference_and_passed_none(self):
+    def test_failed_result_is_difference_and_passed_none(self):
         assert behaviour.scan(report(check("failed"), check("passed", id="x.y[z]"))).differences == (one(),)
 
-    def test_a_reason_stands_in_for_what_was_not_found(self):
+    def test_reason_replaces_missing_value(self):
         assert behaviour.scan(report(check("failed", found="", reason="gone"))).differences[0].live == "gone"
 
-    def test_what_is_unknown_for_one_reason_is_said_once(self):
+    def test_unknown_results_are_grouped_by_reason(self):
         results = [check("unknown", id=f"x.{n}[worker0]", reason="unreachable") for n in range(9)]
         assert behaviour.scan(report(*results)).unknown == (("worker0", "unreachable"),)
 
-    def test_stopped_daemon_is_one_difference_and_nothing_unknown(self):
+    def test_stopped_daemon_is_one_difference(self):
         skipped = check("skipped", id="slurm.controller_answers_here[worker0]", reason="daemon-down", found="slurmd.service is inactive")
         found = behaviour.scan(report(check("failed"), skipped))
         assert (found.differences, found.unknown) == ((one(),), ())
 
-    def test_another_contract_is_refused(self):
+    def test_other_contract_is_refused(self):
         with pytest.raises(ValueError, match=r"schema is other/1, expected rackwright\.report/1"):
             behaviour.scan({**report(), "schema": "other/1"})
 
@@ -111,7 +118,7 @@ class TestConfiguration:
     TASK = {"host": "worker0", "phase": "scheduler", "role": "slurm_worker", "task": "Run slurmd"}
     TASK |= {"detail": "/etc/default/slurmd", "live": "", "declared": ""}
 
-    def test_a_task_that_would_change_something_is_a_difference(self):
+    def test_pending_change_of_task_is_difference(self):
         found = configuration.scan("lab", 3.0, [self.TASK], [])
         (only,) = found.differences
         assert (only.node, only.subject, only.live, only.category) == (
@@ -122,44 +129,44 @@ class TestConfiguration:
         )
         assert "--reconcile" in only.remedy
 
-    def test_what_is_there_stands_beside_what_would_be(self):
+    def test_present_and_planned_values_are_shown(self):
         (only,) = configuration.scan("lab", 3.0, [{**self.TASK, "live": "/etc/x: b 7", "declared": "/etc/x: b 8"}], []).differences
         assert (only.declared, only.live) == ("/etc/x: b 8", "/etc/x: b 7")
 
-    def test_a_task_that_could_not_look_is_unknown(self):
+    def test_failed_check_mode_task_is_unknown(self):
         found = configuration.scan("lab", 3.0, [], [{**self.TASK, "detail": "timed out"}])
         assert found.unknown == (("worker0", "scheduler: Run slurmd: timed out"),)
 
 
 class TestWeights:
-    def test_every_subject_of_a_check_has_one(self):
+    def test_every_check_subject_has_a_weight(self):
         assert {name for name in categories().behaviour if "." not in name} == {spec.subject for spec in checks().values()}
 
-    def test_a_check_with_one_of_its_own_is_one(self):
+    def test_weight_keys_name_existing_checks(self):
         assert {name for name in categories().behaviour if "." in name} <= set(checks())
 
-    def test_a_checks_own_comes_first(self):
+    def test_weight_of_check_precedes_subject(self):
         assert categories().of_check("munge.key_is_the_same_everywhere", "munge") is Category.SECURITY
         assert categories().of_check("munge.is_active", "munge") is Category.BREAKING
 
-    def test_every_role_has_one(self):
+    def test_every_role_has_a_weight(self):
         assert set(categories().configuration) == {path.name for path in (ROOT / "roles").iterdir() if path.is_dir()}
 
-    def test_nothing_has_two(self):
+    def test_nothing_has_two_weights(self):
         found = yaml.safe_load((ROOT / "infra/rackwright/drift/categories.yml").read_text())
         for part in found.values():
             names = [name for names in part.values() for name in names]
             assert len(names) == len(set(names))
 
 
-def test_a_document_is_as_its_schema_says():
+def test_document_matches_schema():
     schema = Draft202012Validator(json.loads(files("rackwright.drift").joinpath("drift.schema.json").read_text(encoding="utf-8")))
     found = drift(LayerScan(Layer.BEHAVIOUR, 1.0, (one(),), (("worker1", "silent"),))).as_dict()
     assert list(schema.iter_errors(found)) == []
     assert list(schema.iter_errors({**found, "state": "fine"})) != []
 
 
-def test_a_layer_names_its_method_and_the_reason_together():
+def test_layer_names_method_and_reason_together():
     schema = Draft202012Validator(json.loads(files("rackwright.drift").joinpath("drift.schema.json").read_text(encoding="utf-8")))
     found = drift(LayerScan(Layer.CONFIGURATION, 1.0, (), (), ScanMethod.CACHED, "nodes answer as before")).as_dict()
     layer = found["layers"][0]
@@ -169,8 +176,8 @@ def test_a_layer_names_its_method_and_the_reason_together():
         assert list(schema.iter_errors({**found, "layers": [wrong]})) != []
 
 
-def test_text_of_a_user_is_shown_and_not_obeyed():
-    """Units, files and accounts have names that users gave them."""
+def test_control_characters_of_users_are_escaped():
+    """Users choose the names of units, files and accounts."""
     found = one(subject="traces.units \x1b[2Ja.service", live="a\x07\udcff\nb")
     assert (found.subject, found.live) == ("traces.units \\x1b[2Ja.service", "a\\x07\\udcff\nb")
     assert json.dumps(found.as_dict(), ensure_ascii=False).encode("utf-8")

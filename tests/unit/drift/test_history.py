@@ -1,4 +1,4 @@
-"""First seen, still there, healed when: and that silence heals nothing."""
+"""When a difference was first seen and resolved; an unresponsive node resolves nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def differs(subject: str = "munge.is_active", live: str = "dead") -> DriftItem:
 def night(
     number: int, *differences: DriftItem, unknown: tuple[tuple[str, str], ...] = (), layers: tuple[Layer, ...] = tuple(Layer)
 ) -> DriftReport:
-    """What was found in a night."""
+    """Record the differences of one night."""
     scans = [
         LayerScan(layer, 1.0, differences if layer is Layer.BEHAVIOUR else (), unknown if layer is Layer.BEHAVIOUR else ())
         for layer in layers
@@ -34,7 +34,7 @@ def history(tmp_path: Path) -> History:
     return History(tmp_path / "lab" / "drift.sqlite")
 
 
-def test_a_difference_is_new_once_then_still_there_then_healed(history: History) -> None:
+def test_difference_is_new_then_known_then_resolved(history: History) -> None:
     assert history.record(night(0, differs())).new == (differs(),)
     assert history.record(night(1, differs(live="failed"))).new == ()
     changes = history.record(night(2))
@@ -44,7 +44,7 @@ def test_a_difference_is_new_once_then_still_there_then_healed(history: History)
     assert seen.difference.live == "failed"
 
 
-def test_one_that_comes_back_is_new_again(history: History) -> None:
+def test_returning_difference_is_new_again(history: History) -> None:
     history.record(night(0, differs()))
     history.record(night(1))
     assert history.record(night(2, differs())).new == (differs(),)
@@ -55,25 +55,25 @@ def test_one_that_comes_back_is_new_again(history: History) -> None:
     "silence",
     [{"unknown": (("worker0", "unreachable"),)}, {"unknown": (("", "no engine"),)}, {"layers": (Layer.RESOURCES, Layer.CONFIGURATION)}],
 )
-def test_silence_heals_nothing(history: History, silence: dict[str, tuple[tuple[str, str], ...]]) -> None:
+def test_unresponsive_node_resolves_nothing(history: History, silence: dict[str, tuple[tuple[str, str], ...]]) -> None:
     history.record(night(0, differs()))
     assert history.record(night(1, **silence)).healed == ()  # type: ignore[arg-type]
     assert history.seen()[0].healed is None
 
 
-def test_another_nodes_silence_is_no_reason_to_doubt_this_one(history: History) -> None:
+def test_unresponsive_node_affects_no_other_node(history: History) -> None:
     history.record(night(0, differs()))
     assert history.record(night(1, unknown=(("worker1", "unreachable"),))).healed == (differs(),)
 
 
-def test_looks_are_listed_the_newest_first(history: History) -> None:
+def test_scans_are_listed_newest_first(history: History) -> None:
     for number in range(3):
         history.record(night(number))
     assert [past.started for past in history.scans(2)] == [NIGHT + timedelta(days=2), NIGHT + timedelta(days=1)]
     assert history.scans(1)[0].state is State.CLEAN
 
 
-def test_what_is_old_goes_and_what_is_still_there_stays(history: History) -> None:
+def test_old_scans_are_removed_and_open_differences_kept(history: History) -> None:
     history.record(night(0, differs("a.b"), differs("c.d")))
     history.record(night(1, differs("c.d")))
     history.record(night(90, differs("c.d")))
@@ -81,6 +81,6 @@ def test_what_is_old_goes_and_what_is_still_there_stays(history: History) -> Non
     assert [one.difference.subject for one in history.seen()] == ["c.d"]
 
 
-def test_it_is_its_owners_alone(history: History, tmp_path: Path) -> None:
+def test_history_is_readable_only_by_owner(history: History, tmp_path: Path) -> None:
     history.record(night(0))
     assert (tmp_path / "lab" / "drift.sqlite").stat().st_mode & 0o777 == 0o600

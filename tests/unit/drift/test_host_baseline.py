@@ -1,4 +1,4 @@
-"""What nodes are asked for, and how it is compared."""
+"""The baseline that nodes report, and its comparison."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rackwright.remote.command import python_arguments
 from rackwright.remote.programs import host_baseline
 
 
-class TestOnTheNode:
+class TestCollection:
     @pytest.mark.parametrize(
         ("row", "told"),
         [
@@ -26,52 +26,56 @@ class TestOnTheNode:
             ("0000000000000000FFFF00000100007F:0050", ("::ffff:127.0.0.1", 80)),
         ],
     )
-    def test_an_address_is_read_as_the_kernel_writes_it(self, row, told):
+    def test_socket_address_is_read_in_kernel_format(self, row, told):
         assert host_baseline.address(row) == told
 
-    def test_a_socket_counts_where_others_reach_it_and_no_ordinary_user_opened_it(self, monkeypatch):
+    def test_only_reachable_system_sockets_are_listed(self, monkeypatch):
         head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid"
         row = "   0: {} 00000000:0000 {} 00000000:00000000 00:00000000 00000000  {}        0 12345"
         table = [row.format("00000000:0016", "0A", 0), row.format("0100007F:0019", "0A", 0)]
         table += [row.format("00000000:2328", "0A", 2001), row.format("0100A8C0:0016", "01", 0)]
         waits = [row.format("00000000:0044", "07", 0), row.format("00000000:9C40", "07", 0)]
-        told = {"/proc/net/tcp": [head, *table], "/proc/net/udp": [head, *waits], "/proc/sys/net/ipv4/ip_local_port_range": ["32768 60999"]}
-        monkeypatch.setattr(host_baseline, "lines", lambda path: told.get(path, [head]))
+        texts = {
+            "/proc/net/tcp": [head, *table],
+            "/proc/net/udp": [head, *waits],
+            "/proc/sys/net/ipv4/ip_local_port_range": ["32768 60999"],
+        }
+        monkeypatch.setattr(host_baseline, "lines", lambda path: texts.get(path, [head]))
         assert host_baseline.listening() == {"tcp 0.0.0.0 22": "user 0", "udp 0.0.0.0 68": "user 0"}
 
     @pytest.mark.parametrize(
         ("kept", "entry"), [("!", "locked"), ("*", "locked"), ("", "without a password"), ("$y$j9T$abc", "with a password")]
     )
-    def test_of_a_password_it_tells_whether_there_is_one(self, monkeypatch, kept, entry):
+    def test_passwords_are_reported_only_as_set(self, monkeypatch, kept, entry):
         files = {"/etc/shadow": [f"eve:{kept}:20000:0:99999:7:::"], "/etc/passwd": ["eve:x:0:0::/root:/bin/sh"]}
         monkeypatch.setattr(host_baseline, "lines", files.__getitem__)
         assert host_baseline.accounts() == {"eve": f"0:0 /root /bin/sh {entry}"}
 
-    def test_a_key_that_opens_an_account_is_told_by_digest(self, monkeypatch, tmp_path):
+    def test_authorized_keys_are_reported_by_digest(self, monkeypatch, tmp_path):
         (tmp_path / ".ssh").mkdir()
         file = tmp_path / ".ssh" / "authorized_keys"
         file.write_text('# a word\nssh-ed25519 AAAAkey me\ncommand="x" ssh-rsa AAAAother\n')
-        told = {"/etc/passwd": [f"eve:x:1:1::{tmp_path}:/bin/sh"], str(file): file.read_text().splitlines()}
-        monkeypatch.setattr(host_baseline, "lines", told.__getitem__)
+        texts = {"/etc/passwd": [f"eve:x:1:1::{tmp_path}:/bin/sh"], str(file): file.read_text().splitlines()}
+        monkeypatch.setattr(host_baseline, "lines", texts.__getitem__)
         found = host_baseline.keys()
         assert sorted(found.values()) == [str(file), f"{file} with options"] and "AAAA" not in str(found)
 
-    def test_what_holds_packets_back_is_told_of_a_link(self, monkeypatch):
-        told = "2: eth0@if3: <BROADCAST,UP> mtu 1500 qdisc tbf state UP mode DEFAULT\\    link/ether 02:00\n"
-        monkeypatch.setattr(host_baseline, "run", lambda *command: told)
+    def test_queueing_disciplines_are_reported_per_link(self, monkeypatch):
+        text = "2: eth0@if3: <BROADCAST,UP> mtu 1500 qdisc tbf state UP mode DEFAULT\\    link/ether 02:00\n"
+        monkeypatch.setattr(host_baseline, "run", lambda *command: text)
         monkeypatch.setattr(host_baseline.os, "listdir", lambda folder: ["eth0", "eth1"])
         monkeypatch.setattr(host_baseline.os.path, "isdir", lambda path: True)
         monkeypatch.setattr(host_baseline, "lines", lambda path: ["1500" if path.endswith("mtu") else "up"])
         assert host_baseline.links() == {"eth0": "mtu 1500, up, tbf", "eth1": "mtu 1500, up, no queue"}
 
-    def test_tables_of_packet_filters_are_told_by_family_and_name(self, monkeypatch):
+    def test_packet_filter_tables_are_listed_by_family(self, monkeypatch):
         monkeypatch.setattr(host_baseline, "run", lambda *command: "table inet rackwright\ntable ip nat\n")
         monkeypatch.setattr(host_baseline.os.path, "exists", lambda path: path == "/proc/net/ip_tables_names")
         monkeypatch.setattr(host_baseline, "lines", lambda path: ["mangle"])
         assert sorted(host_baseline.filters()) == ["inet rackwright", "ip nat", "iptables mangle"]
 
-    def test_drops_beside_the_firewalls_table_are_listed_by_chain(self, monkeypatch):
-        told = (
+    def test_drops_outside_rackwright_table_are_listed(self, monkeypatch):
+        text = (
             "table inet rackwright {\n\tchain input {\n\t\ttype filter hook input priority filter; policy drop;\n\t\tdrop\n\t}\n}\n"
             "table inet mine {\n\tset drop {\n\t\ttype ipv4_addr\n\t\telements = { 203.0.113.4 }\n\t}\n\n\tchain early {\n"
             '\t\ttype filter hook input priority -10; policy accept;\n\t\tlog prefix "drop me" accept\n'
@@ -80,7 +84,7 @@ class TestOnTheNode:
             "# Warning: table ip filter is managed by iptables-nft, do not touch!\ntable ip filter {\n\tchain INPUT {\n"
             '\t\tudp dport 53 counter xt target "REJECT"\n\t}\n\n\tchain KUBE-FIREWALL {\n\t\tcounter drop\n\t}\n}\n'
         )
-        monkeypatch.setattr(host_baseline, "run", lambda *command, strict: told)
+        monkeypatch.setattr(host_baseline, "run", lambda *command, strict: text)
         assert list(host_baseline.drops()) == [
             'inet mine early: iifname "ib0" tcp dport 22 counter drop',
             "inet mine early: tcp dport vmap { 22 : accept, 23 : drop }",
@@ -88,23 +92,23 @@ class TestOnTheNode:
             'ip filter INPUT: udp dport 53 counter xt target "REJECT"',
         ]
 
-    def test_a_command_that_fails_is_no_empty_answer(self):
+    def test_failed_command_is_no_empty_answer(self):
         with pytest.raises(RuntimeError, match="no such path"):
             host_baseline.run("sh", "-c", "echo no such path >&2; exit 1", strict=True)
         assert host_baseline.run("a-command-that-is-not-installed", strict=True) == ""
 
-    def test_reservations_are_listed_without_their_times(self, monkeypatch):
-        told = (
+    def test_reservations_are_listed_without_times(self, monkeypatch):
+        text = (
             "ReservationName=course StartTime=2026-11-26T09:00:00 EndTime=2026-11-26T17:00:00 Duration=08:00:00 Nodes=worker[0-1] "
             "NodeCnt=2 CoreCnt=16 Features=(null) PartitionName=gpu Flags=WEEKLY Users=eve Groups=(null) Accounts=(null) State=INACTIVE\n"
         )
         monkeypatch.setattr(host_baseline, "runs", lambda name: True)
-        monkeypatch.setattr(host_baseline, "run", lambda *command, strict: told)
+        monkeypatch.setattr(host_baseline, "run", lambda *command, strict: text)
         assert host_baseline.reservations() == {"course": "Nodes worker[0-1], Users eve, Accounts (null), Flags WEEKLY"}
         monkeypatch.setattr(host_baseline, "run", lambda *command, strict: "No reservations in the system\n")
         assert host_baseline.reservations() == {}
 
-    def test_slurm_is_asked_only_where_slurmctld_runs(self, monkeypatch):
+    def test_slurm_is_queried_only_with_slurmctld(self, monkeypatch):
         monkeypatch.setattr(host_baseline, "run", lambda *command, strict: pytest.fail("scontrol was called"))
         monkeypatch.setattr(host_baseline.os, "listdir", lambda path: ["self", "7", "8"])
         stats = {"/proc/7/stat": ["7 (slurmctld) T 1 7 7"], "/proc/8/stat": ["8 (slurm (d)) S 1 8 8"]}
@@ -114,7 +118,7 @@ class TestOnTheNode:
         assert host_baseline.runs("slurmctld") and host_baseline.runs("slurm (d)") and not host_baseline.runs("slurmd")
 
     def test_routes_rules_and_permanent_neighbours_are_listed(self, monkeypatch):
-        told = {
+        outputs = {
             "-4 route": [
                 {"dst": "default", "gateway": "10.61.0.1", "dev": "eth0", "protocol": "dhcp", "metric": 100, "flags": ["linkdown"]},
                 {"dst": "10.61.0.0/24", "dev": "eth0", "protocol": "kernel", "scope": "link", "prefsrc": "10.61.0.24", "flags": []},
@@ -136,7 +140,7 @@ class TestOnTheNode:
         monkeypatch.setattr(
             host_baseline,
             "run",
-            lambda *command, strict: json.dumps(told[" ".join(command[2:4])]) if " ".join(command[2:4]) in told else "",
+            lambda *command, strict: json.dumps(outputs[" ".join(command[2:4])]) if " ".join(command[2:4]) in outputs else "",
         )
         assert host_baseline.routes() == {
             "route -4 default table main metric 100": "dev eth0 gateway 10.61.0.1 protocol dhcp",
@@ -148,13 +152,13 @@ class TestOnTheNode:
             "route -6 fe80::/64 table main metric 256": "dev eth0 protocol kernel",
         }
 
-    def test_a_node_without_ipv6_is_asked_about_ipv4_alone(self, monkeypatch):
+    def test_node_without_ipv6_queries_only_ipv4(self, monkeypatch):
         families = []
         monkeypatch.setattr(host_baseline.os.path, "exists", lambda path: False)
         monkeypatch.setattr(host_baseline, "run", lambda *command, strict: families.append(command[2]) or "")
         assert host_baseline.routes() == {} and set(families) == {"-4"}
 
-    def test_a_setting_is_told_in_one_form_and_one_that_the_kernel_lacks_is_left_out(self, monkeypatch):
+    def test_settings_are_normalised_and_missing_ones_skipped(self, monkeypatch):
         def lines(path):
             if path != "/proc/sys/net/ipv4/tcp_rmem":
                 raise FileNotFoundError(path)
@@ -163,26 +167,26 @@ class TestOnTheNode:
         monkeypatch.setattr(host_baseline, "lines", lines)
         assert host_baseline.settings() == {"net.ipv4.tcp_rmem": "4096 131072 6291456"}
 
-    def test_options_that_wear_say_nothing_of_a_mount(self, monkeypatch):
+    def test_irrelevant_mount_options_are_ignored(self, monkeypatch):
         row = "36 35 98:0 / /mnt rw,noatime shared:1 - {} /dev/x rw,size=1024k,nr_inodes=5,relatime"
         monkeypatch.setattr(host_baseline, "lines", lambda path: [row.format("tmpfs")])
         assert host_baseline.mounts() == {"/mnt": "/dev/x tmpfs noatime,relatime,rw"}
 
-    def test_what_comes_and_goes_with_jobs_and_logins_is_no_mount_of_the_node(self, monkeypatch):
+    def test_transient_mounts_are_ignored(self, monkeypatch):
         row = "36 35 98:0 / {} rw - tmpfs tmpfs rw"
         monkeypatch.setattr(
             host_baseline, "lines", lambda path: [row.format(top) for top in ("/run/user/2001", "/var/lib/kubelet/pods/a/b")]
         )
         assert host_baseline.mounts() == {}
 
-    def test_a_link_for_a_runlevel_counts_only_where_systemd_follows_it(self, monkeypatch):
+    def test_runlevel_link_counts_only_without_unit(self, monkeypatch):
         links = ["K01munge", "S01munge", "S01acct", "README"]
         monkeypatch.setattr(host_baseline.os, "walk", lambda top: [("/etc/rc3.d", [], links), ("/etc/init.d", [], ["munge", "acct"])])
         monkeypatch.setattr(host_baseline.os.path, "lexists", lambda path: path == "/usr/lib/systemd/system/munge.service")
         monkeypatch.setattr(host_baseline, "digest", lambda path: "there")
         assert list(host_baseline.etc()) == ["/etc/rc3.d/S01acct", "/etc/rc3.d/README", "/etc/init.d/munge", "/etc/init.d/acct"]
 
-    def test_owner_and_mode_of_directories_are_listed(self, monkeypatch, tmp_path):
+    def test_directory_owner_and_mode_are_listed(self, monkeypatch, tmp_path):
         (tmp_path / "tree" / "deep").mkdir(parents=True)
         (tmp_path / "tree" / "file").write_text("x")
         (tmp_path / "shared").mkdir()
@@ -195,7 +199,7 @@ class TestOnTheNode:
         expected = {"shared": "1777", "tree": "0755", "tree/deep": "2770"}
         assert host_baseline.directories() == {f"{tmp_path}/{name}": f"{mode} {own}" for name, mode in expected.items()}
 
-    def test_of_a_file_it_tells_mode_owner_and_a_digest(self, tmp_path):
+    def test_files_are_reported_by_mode_owner_digest(self, tmp_path):
         file = tmp_path / "secret"
         file.write_text("hush")
         file.chmod(0o640)
@@ -204,15 +208,15 @@ class TestOnTheNode:
         file.write_text("hush!")
         assert host_baseline.digest(str(file)) != before
 
-    def test_what_cannot_be_read_is_named_and_takes_nothing_else_with_it(self, monkeypatch):
+    def test_failed_kind_is_named_without_affecting_others(self, monkeypatch):
         edit_program(monkeypatch, "host_baseline", lambda text: text.replace(": node,", ": lambda: 1 / 0,"))
         command = [sys.executable, *python_arguments("host_baseline", {})[1:]]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
-        told = json.loads(done.stdout)
-        assert told["trouble"]["node"].startswith("ZeroDivisionError") and "accounts" in told and "node" not in told
+        result = json.loads(done.stdout)
+        assert result["trouble"]["node"].startswith("ZeroDivisionError") and "accounts" in result and "node" not in result
 
 
-class TestCompared:
+class TestComparison:
     WAS = {"etc": {"/etc/hosts": "a", "/etc/ssh/sshd_config": "b"}, "units": {"munge.service": "running"}, "node": {"life": "1"}}
 
     @pytest.mark.parametrize(
@@ -224,19 +228,19 @@ class TestCompared:
             ("units", "munge.service", None, Category.BREAKING),
         ],
     )
-    def test_what_changed_came_or_went_is_named_with_what_it_means(self, kind, name, value, category):
+    def test_changed_added_and_removed_values_are_explained(self, kind, name, value, category):
         part = {key: one for key, one in {**self.WAS[kind], name: value}.items() if one is not None}
         (only,) = differences("lab", "worker0", self.WAS, {**self.WAS, kind: part})
         assert (only.node, only.subject, only.live, only.category) == ("worker0", f"traces.{kind} {name}", value or "nothing", category)
         assert "rackwright drift lab --update-baseline" in only.remedy
 
     @pytest.mark.parametrize(("before", "after", "named"), [(None, "a", True), ("a", "b", True), ("a", None, False)])
-    def test_reservation_counts_when_it_appears_and_not_when_it_ends(self, before, after, named):
+    def test_reservation_counts_only_when_it_appears(self, before, after, named):
         was, now = ({"node": {"life": "1"}, "reservations": {"x": value} if value else {}} for value in (before, after))
         assert [one.subject for one in differences("lab", "login0", was, now)] == (["traces.reservations x"] if named else [])
 
-    def test_the_same_is_no_difference(self):
+    def test_equal_states_have_no_difference(self):
         assert list(differences("lab", "worker0", self.WAS, self.WAS)) == []
 
-    def test_a_kind_that_could_not_be_read_differs_in_nothing(self):
+    def test_unread_kind_has_no_difference(self):
         assert list(differences("lab", "worker0", self.WAS, {"node": {"life": "1"}})) == []

@@ -1,4 +1,4 @@
-"""What somebody has accepted is expected until its day is over, and a finding of its own from then on."""
+"""An ignored difference is expected until the rule's last day; after that the rule is a finding of its own."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ def found(*allowed: Allowance) -> list[DriftItem]:
     return [one for scan in applied(scans(OPEN), allowed, TODAY) for one in scan.differences]
 
 
-def test_it_is_expected_through_its_last_day_and_says_why() -> None:
+def test_rule_applies_through_last_day_with_reason() -> None:
     (only,) = found(allowance())
     assert only.category is Category.EXPECTED and "disk on order" in only.remedy and only.live == "ro"
 
 
 @pytest.mark.parametrize("other", [{"subject": "munge.*"}, {"node": "login0"}])
-def test_it_covers_nothing_else(other: dict[str, str]) -> None:
+def test_rule_covers_nothing_else(other: dict[str, str]) -> None:
     assert found(allowance(**other)) == [OPEN]  # type: ignore[arg-type]
 
 
-def test_an_expired_one_covers_nothing_and_is_a_difference_itself() -> None:
+def test_expired_rule_is_itself_a_difference() -> None:
     expired, still = found(allowance(until=date(2026, 11, 22)))
     assert still == OPEN
     assert (expired.live, expired.category, expired.node) == ("expired", Category.BENIGN, "")
 
 
-def test_an_expired_one_is_named_even_where_nothing_differs() -> None:
+def test_expired_rule_is_named_without_differences() -> None:
     quiet = applied(scans(), [allowance(until=date(2026, 1, 1))], TODAY)
     assert sum(len(scan.differences) for scan in quiet) == 1

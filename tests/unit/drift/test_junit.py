@@ -1,4 +1,4 @@
-"""What a CI system reads."""
+"""The JUnit file for CI systems."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def counts(suite):
     return tuple(int(suite.get(name)) for name in ("tests", "failures", "errors", "skipped"))
 
 
-def test_every_layer_is_a_suite_of_its_own_with_what_was_found():
+def test_every_layer_is_a_suite():
     found = suites(
         LayerScan(Layer.RESOURCES, 1.0),
         LayerScan(Layer.CONFIGURATION, 1.0, unknown=(("worker1", "unreachable"),)),
@@ -37,10 +37,10 @@ def test_every_layer_is_a_suite_of_its_own_with_what_was_found():
     assert found["lab behaviour"].find("testcase/failure").text == "start it"
 
 
-def test_a_layer_nobody_looked_at_is_an_error():
+def test_unscanned_layer_is_an_error():
     assert counts(suites(LayerScan(Layer.RESOURCES, 1.0))["lab behaviour"]) == (1, 0, 1, 0)
 
 
-def test_what_xml_cannot_hold_does_not_break_it():
+def test_invalid_xml_characters_are_escaped():
     found = suites(LayerScan(Layer.BEHAVIOUR, 1.0, (differs(Category.BREAKING, declared="\x1b[31m"),)))
     assert "declared \\x1b[31m, live" in found["lab behaviour"].find("testcase/failure").get("message")

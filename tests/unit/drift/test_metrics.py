@@ -1,4 +1,4 @@
-"""What Prometheus reads."""
+"""The metrics file for Prometheus."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QUIET = (LayerScan(Layer.RESOURCES, 1.0), LayerScan(Layer.CONFIGURATION, 4.0))
 
 
 def values(*scans: LayerScan) -> dict[tuple[str, ...], float]:
-    """(name, labels…) -> value, as Prometheus' own parser reads it; every one is of the stack."""
+    """Return (name, labels…) -> value, as Prometheus' own parser reads it; every metric has the stack as label."""
     found = {}
     for family in text_string_to_metric_families(metrics.as_text(DriftReport("lab", "0" * 12, BEGAN, 5.0, scans))):
         for sample in family.samples:
@@ -27,7 +27,7 @@ def values(*scans: LayerScan) -> dict[tuple[str, ...], float]:
     return found
 
 
-def test_differences_are_counted_by_layer_and_category_also_where_there_are_none() -> None:
+def test_differences_are_counted_by_layer_and_category() -> None:
     found = values(*QUIET, LayerScan(Layer.BEHAVIOUR, 2.0, (STOPPED, STOPPED)))
     assert found["items", "behaviour", "breaking"] == 2
     assert sum(value for name, value in found.items() if name[0] == "items") == 2
@@ -42,7 +42,7 @@ def test_differences_are_counted_by_layer_and_category_also_where_there_are_none
         (LayerScan(Layer.BEHAVIOUR, 2.0, unknown=(("worker0", "silent"),)), "unknown"),
     ],
 )
-def test_one_state_is_one(last: LayerScan, state: str) -> None:
+def test_exactly_one_state_is_set(last: LayerScan, state: str) -> None:
     found = values(*QUIET, last)
     assert {name[1]: value for name, value in found.items() if name[0] == "state"} == {
         **dict.fromkeys(("clean", "drifted", "unknown"), 0),
@@ -50,18 +50,18 @@ def test_one_state_is_one(last: LayerScan, state: str) -> None:
     }
 
 
-def test_a_layer_that_nobody_looked_at_is_not_zero() -> None:
+def test_unscanned_layer_is_not_zero() -> None:
     found = values(*QUIET)
     assert found["undetermined_items", "behaviour"] == 1 and found["state", "unknown"] == 1
 
 
-def test_its_age_and_how_long_it_took_can_be_told() -> None:
+def test_age_and_duration_are_exported() -> None:
     found = values(*QUIET, LayerScan(Layer.BEHAVIOUR, 2.0))
     assert found["last_completion_timestamp_seconds",] == BEGAN.timestamp() + 5
     assert (found["scan_duration_seconds",], found["layer_scan_duration_seconds", "configuration"]) == (5.0, 4.0)
 
 
-def test_the_exporters_user_may_read_it(tmp_path) -> None:
+def test_metrics_are_readable_by_exporter(tmp_path) -> None:
     file = tmp_path / "rackwright-lab.prom"
     metrics.write(DriftReport("lab", "0" * 12, BEGAN, 5.0, QUIET), file)
     assert file.stat().st_mode & 0o777 == 0o644 and [*tmp_path.iterdir()] == [file]

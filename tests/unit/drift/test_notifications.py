@@ -1,4 +1,4 @@
-"""Who is told what, and that a way that fails keeps no other from telling."""
+"""Which changes are sent, and that a failed channel stops no other."""
 
 from __future__ import annotations
 
@@ -32,35 +32,35 @@ def told(found, *, new=(), healed=(), before=None):
     return notifications.message(found, HistoryDelta(tuple(new), tuple(healed), before), PAGE)
 
 
-class TestWhatIsTold:
+class TestMessages:
     @pytest.mark.parametrize("before", [None, State.CLEAN])
-    def test_nothing_where_all_is_well_as_it_was(self, before):
+    def test_unchanged_clean_state_sends_nothing(self, before):
         assert told(scan(), before=before) is None
 
-    def test_nothing_where_the_same_differs_as_last_night(self):
+    def test_unchanged_differences_send_nothing(self):
         assert told(scan(STOPPED), before=State.DRIFTED) is None
 
-    def test_nothing_of_what_is_expected(self):
+    def test_ignored_differences_send_nothing(self):
         assert told(scan(ALLOWED), new=[ALLOWED], before=State.CLEAN) is None
 
-    def test_that_something_more_differs(self):
+    def test_additional_difference_is_sent(self):
         message = told(scan(STOPPED), new=[STOPPED], before=State.DRIFTED)
         assert "munge.service_runs on worker0: inactive" in message.body and str(PAGE) in message.body
 
-    def test_no_line_of_a_file_goes_into_a_mailbox(self):
+    def test_mail_contains_no_file_lines(self):
         edited = replace(STOPPED, layer=Layer.CONFIGURATION, subject="scheduler.Run slurmctld", live="/etc/x: a-line")
         message = told(scan(edited), new=[edited], before=State.CLEAN)
         assert "scheduler.Run slurmctld on worker0" in message.body and "a-line" not in message.body
 
-    def test_that_it_is_well_again_and_what_was_healed(self):
+    def test_resolved_differences_are_sent(self):
         message = told(scan(), healed=[STOPPED], before=State.DRIFTED)
         assert message.subject == "rackwright: lab: clean, was drifted" and "resolved: munge.service_runs" in message.body
 
-    def test_that_nobody_could_tell(self):
+    def test_unknown_state_is_sent(self):
         message = told(scan(unknown=(("worker1", "unreachable"),)), before=State.CLEAN)
         assert message.state is State.UNKNOWN and "unknown: worker1, behaviour: unreachable" in message.body
 
-    def test_that_no_look_ended(self):
+    def test_missing_scan_is_sent(self):
         message = notifications.overdue("lab", timedelta(hours=30), timedelta(hours=26))
         assert "no drift scan finished for 30 h" in message.subject and "rackwright-drift-lab.timer" in message.body
 
@@ -70,7 +70,7 @@ MESSAGE = notifications.Message("lab", State.DRIFTED, "rackwright: lab: drifted"
 
 @pytest.fixture
 def webhook():
-    """A server that keeps what is posted to it; its address ends in a secret."""
+    """Yield a server that stores what is posted to it; its address ends in a secret."""
     posted = []
 
     class Hook(BaseHTTPRequestHandler):
@@ -91,7 +91,7 @@ def webhook():
 
 @pytest.fixture
 def mail():
-    """A mail server that takes one letter (RFC 5321, as far as one letter needs it)."""
+    """Yield a mail server that accepts one mail (RFC 5321, as far as one mail needs it)."""
     letters = []
     listening = socket.create_server(("127.0.0.1", 0))
 
@@ -117,26 +117,26 @@ def mail():
     listening.close()
 
 
-class TestHowItIsTold:
-    def test_by_mail(self, mail):
+class TestChannels:
+    def test_mail_is_sent(self, mail):
         server, letters = mail
         assert notifications.send(MESSAGE, notifications.Channels(mail_to=("ops@example.org", "b@example.org"), mail_server=server)) == []
         assert "To: ops@example.org, b@example.org" in letters[0] and "Subject: rackwright: lab: drifted" in letters[0]
         assert "worker0" in letters[0]
         assert "\nDate: " in letters[0] and re.search(r"\nMessage-ID: <[^>]+@example\.org>", letters[0])
 
-    def test_by_webhook(self, webhook, tmp_path):
+    def test_webhook_is_called(self, webhook, tmp_path):
         address, posted = webhook
         (tmp_path / "hook").write_text(f"{address}/services/secret\n")
         assert notifications.send(MESSAGE, notifications.Channels(webhook_url_file=tmp_path / "hook")) == []
         assert posted == [{"text": "rackwright: lab: drifted\nworker0\npage", "stack": "lab", "state": "drifted"}]
 
-    def test_by_a_command_of_ones_own(self, tmp_path):
+    def test_custom_command_is_run(self, tmp_path):
         command = ("sh", "-c", f'{{ echo "$RACKWRIGHT_STACK $RACKWRIGHT_DRIFT_STATE"; cat; }} > {tmp_path}/told')
         assert notifications.send(MESSAGE, notifications.Channels(command=command)) == []
         assert (tmp_path / "told").read_text() == "lab drifted\nrackwright: lab: drifted\nworker0\npage\n"
 
-    def test_a_way_that_fails_is_named_and_the_others_are_taken(self, webhook, tmp_path):
+    def test_failed_channel_is_named_and_others_continue(self, webhook, tmp_path):
         address, posted = webhook
         (tmp_path / "hook").write_text(f"{address}/services/secret")
         channels = notifications.Channels(
@@ -146,10 +146,10 @@ class TestHowItIsTold:
         assert [line.split(":")[0] for line in wrong] == ["mail notification failed", "command notification failed"] and len(posted) == 1
 
     @pytest.mark.parametrize("held", ["{}/services/secret-wrong", "services/secret", "ftp://services/secret"])
-    def test_where_a_webhook_is_stays_a_secret_also_when_it_fails(self, webhook, tmp_path, held):
+    def test_webhook_address_stays_secret_on_failure(self, webhook, tmp_path, held):
         (tmp_path / "hook").write_text(held.format(webhook[0]))
         (only,) = notifications.send(MESSAGE, notifications.Channels(webhook_url_file=tmp_path / "hook"))
         assert "webhook notification failed" in only and "secret" not in only
 
-    def test_nobody_is_told_where_nobody_is_named(self):
+    def test_missing_recipients_send_nothing(self):
         assert notifications.send(MESSAGE, notifications.Channels()) == []

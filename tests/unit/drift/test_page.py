@@ -1,4 +1,4 @@
-"""The page that a person forwards: everything in one file, true to the scan, readable by everybody."""
+"""The page for forwarding: a single file that matches the scan and is accessible."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def shown(*differences, unknown=(), nodes=NODES, scans=(), seen=()):
 
 
 class Balance(HTMLParser):
-    """Whether every element that is opened is closed, in order."""
+    """Parser that verifies that every opened element is closed, in order."""
 
     def __init__(self):
         super().__init__()
@@ -56,11 +56,11 @@ class Balance(HTMLParser):
 
 
 def part(html, name):
-    """The class of the picture's part of that name."""
+    """Return the class of the diagram's part of that name."""
     return re.search(rf'<g class="(\w+)"><title>{name}: ', html).group(1)
 
 
-def test_it_is_well_formed_whatever_is_in_it():
+def test_page_is_well_formed_for_any_input():
     html = shown(
         differs("worker0"),
         unknown=(("worker1", "unreachable"),),
@@ -72,17 +72,17 @@ def test_it_is_well_formed_whatever_is_in_it():
     assert parser.open == []
 
 
-def test_nothing_in_it_leads_anywhere_or_runs():
+def test_page_contains_no_links_or_scripts():
     html = shown(differs("worker0"), scans=[ScanRecord(NOW, 2.0, State.CLEAN, 0)])
     assert not re.search(r"<script|<link|<iframe|https?://|url\(|@import| on[a-z]+=", html)
 
 
-def test_what_others_wrote_is_escaped():
+def test_foreign_text_is_escaped():
     html = shown(differs('"><script>x', subject="<b>", declared="<i>", live="&", remedy="<u>"), unknown=(("<s>", "<a>"),))
     assert not re.search(r"<(script|b|i|u|s|a)>", html)
 
 
-def test_a_verdict_that_is_not_whole_is_no_green_one():
+def test_incomplete_verdict_is_not_green():
     html = shown(unknown=(("worker1", "unreachable"),))
     assert "partly unknown" in html and 'class="clean">✓ lab' not in html
 
@@ -90,22 +90,22 @@ def test_a_verdict_that_is_not_whole_is_no_green_one():
 @pytest.mark.parametrize(
     ("category", "colour"), [(Category.SECURITY, "security"), (Category.BREAKING, "breaking"), (Category.EXPECTED, "expected")]
 )
-def test_a_node_has_the_colour_of_its_heaviest_difference(category, colour):
+def test_node_colour_follows_heaviest_difference(category, colour):
     html = shown(differs("worker0", category=category), differs("worker0", "tuning.x", Category.EXPECTED))
     assert (part(html, "worker0"), part(html, "worker1")) == (colour, "clean")
 
 
-def test_a_node_that_said_nothing_is_unknown_even_where_what_differs_is_expected():
+def test_unresponsive_node_is_unknown_despite_ignored_differences():
     html = shown(differs("worker0", category=Category.EXPECTED), unknown=(("worker0", "unreachable"),))
     assert part(html, "worker0") == "unknown"
 
 
-def test_what_all_share_has_the_colour_of_what_was_found_about_it():
+def test_shared_resources_are_coloured_by_their_differences():
     html = shown(differs("worker0", "fabric.links_have_their_rate"))
     assert (part(html, "fabric"), part(html, "sharedfs")) == ("breaking", "clean")
 
 
-def test_what_nobody_could_ask_is_not_drawn_as_well():
+def test_missing_report_makes_page_unknown():
     html = shown(unknown=(("", "the checks left no report"),))
     assert part(html, "fabric") == part(html, "worker0") == "unknown"
 
@@ -114,12 +114,12 @@ def test_what_nobody_could_ask_is_not_drawn_as_well():
     ("silent", "fabric", "shared"),
     [("worker1", "unknown", "clean"), ("storage0", "clean", "unknown"), ("worker0", "unknown", "unknown"), ("login0", "clean", "unknown")],
 )
-def test_what_nodes_share_is_not_drawn_as_well_while_one_of_them_is_silent(silent, fabric, shared):
+def test_shared_resources_need_all_nodes(silent, fabric, shared):
     html = shown(unknown=((silent, "unreachable"),))
     assert (part(html, "fabric"), part(html, "sharedfs")) == (fabric, shared)
 
 
-def test_every_box_hides_what_it_is_about_and_nothing_else():
+def test_every_filter_selects_its_own_findings():
     html = shown(differs("worker0"), differs("login0", category=Category.SECURITY))
     boxes = set(re.findall(r'<input type="\w+" id="([\w-]+)"', html))
     rules = set(re.findall(r"body:has\(#([\w-]+):", html))
@@ -128,7 +128,7 @@ def test_every_box_hides_what_it_is_about_and_nothing_else():
     assert 'body:has(#node-1:checked) article[data-node]:not([data-node~="worker0"]){display:none}' in html
 
 
-def test_what_a_whole_rack_has_in_common_is_told_once_and_found_by_each_of_its_nodes():
+def test_common_difference_is_listed_once_for_rack():
     rack = [differs(f"worker{n}", subject) for n in range(3) for subject in ("munge.service_runs", "slurm.node_daemon_runs")]
     html = shown(*rack, differs("", "etcd.answers"), unknown=(("worker5", "no answer"), ("worker6", "no answer")))
     assert html.count("<article") == 4 and html.count("<p>worker[0-2], behaviour</p>") == 2
@@ -136,24 +136,24 @@ def test_what_a_whole_rack_has_in_common_is_told_once_and_found_by_each_of_its_n
     assert "worker[5-6], behaviour" in html
 
 
-def test_a_large_cluster_is_drawn_whole():
+def test_large_cluster_is_drawn_completely():
     many = {"login0": node("login"), **{f"worker{n}": node("worker", gpus=8) for n in range(256)}}
     html = shown(differs("worker200"), nodes=many)
     assert html.count("<g class=") == 257 + 2 and part(html, "worker200") == "breaking"
 
 
-def test_what_was_only_simulated_is_said():
+def test_simulated_evidence_is_labelled():
     assert "simulated here: gpu" in shown()
 
 
-def test_the_past_is_told_in_words_too():
+def test_history_is_also_text():
     scans = [ScanRecord(NOW - timedelta(days=n), 2.0, State.DRIFTED, n) for n in range(3)]
     html = shown(scans=scans, seen=[DriftRecord(differs("worker0"), NOW - timedelta(days=2), NOW, NOW)])
     assert "2026-11-21 03:00 UTC: drifted, 2 differences" in html and "resolved 2026-11-23 03:00" in html
 
 
 def luminance(colour):
-    """Relative luminance, WCAG 2.2."""
+    """Return the relative luminance, WCAG 2.2."""
     parts = colour.lstrip("#")
     parts = "".join(one * 2 for one in parts) if len(parts) == 3 else parts
     channels = [int(parts[n : n + 2], 16) / 255 for n in (0, 2, 4)]
@@ -162,7 +162,7 @@ def luminance(colour):
 
 
 def palettes():
-    """The colours of the light page and of the dark one."""
+    """Return the colours of the light and the dark page."""
     style = files("rackwright.drift.page").joinpath("page.css").read_text(encoding="utf-8")
     light, dark = (dict(re.findall(r"--(\w+):(#\w+)", block)) for block in re.findall(r":root\{([^}]*)\}", style))
     return {"light": light, "dark": dark}
@@ -170,7 +170,7 @@ def palettes():
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
 @pytest.mark.parametrize("ground", ["ground", "panel"])
-def test_every_word_can_be_read(mode, ground):
+def test_text_contrast_is_sufficient(mode, ground):
     """4.5 : 1, WCAG 2.2 success criterion 1.4.3."""
     colours = palettes()[mode]
     behind = luminance(colours[ground])
@@ -180,6 +180,6 @@ def test_every_word_can_be_read(mode, ground):
         assert ratio >= 4.5, f"{name}: {ratio:.2f}"
 
 
-def test_both_pages_have_all_colours():
+def test_both_pages_define_all_colours():
     found = palettes()
     assert set(found["light"]) == set(found["dark"])

@@ -1,4 +1,4 @@
-"""What a previewed refresh says of resources."""
+"""Differences from the events of a previewed refresh."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ END = {"summaryEvent": {"resourceChanges": {}}}
 
 
 def event(op, token="rackwright:lab:Node", name="worker0", old=None, new=None):
-    """An event of a resource after it was read."""
+    """Return an event of a resource after it was read."""
     metadata = {"op": op, "type": token, "urn": f"urn:pulumi:lab::rackwright::{token}::{name}"}
     return {
         "resOutputsEvent": {"metadata": {**metadata, "old": {"inputs": old or {}}, "new": {"inputs": new} if new is not None else None}}
@@ -22,11 +22,11 @@ def found(*events):
     return resources.scan("lab", 2.0, [*events, END]).differences
 
 
-def test_what_is_the_same_differs_in_nothing():
+def test_equal_resources_have_no_difference():
     assert found(event("same", old={"status": "running"}, new={"status": "running"})) == ()
 
 
-def test_a_paused_node_differs_in_its_status():
+def test_paused_node_differs_in_status():
     (only,) = found(event("update", old={"hostname": "worker0", "status": "running"}, new={"hostname": "worker0", "status": "paused"}))
     assert (only.layer, only.node, only.subject, only.declared, only.live) == (
         Layer.RESOURCES,
@@ -37,17 +37,17 @@ def test_a_paused_node_differs_in_its_status():
     )
 
 
-def test_a_deleted_node_is_gone():
+def test_deleted_node_is_missing():
     (only,) = found(event("delete", old={"hostname": "worker0"}))
     assert (only.node, only.subject, only.live, only.category) == ("worker0", "node.exists", "missing", Category.BREAKING)
 
 
-def test_a_network_is_of_no_node():
+def test_network_belongs_to_no_node():
     (only,) = found(event("delete", "rackwright:lab:Network", "network", old={"cidr": "10.77.0.0/24"}))
     assert (only.node, only.subject) == ("", "network network.exists")
 
 
-def test_another_host_key_is_a_matter_of_security_and_no_secret_is_shown():
+def test_changed_host_key_is_security_without_secrets():
     secret = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270", "ciphertext": "aGVsbG8="}
     (only,) = found(
         event(
@@ -60,17 +60,17 @@ def test_another_host_key_is_a_matter_of_security_and_no_secret_is_shown():
 
 
 @pytest.mark.parametrize("token", ["rackwright:ansible:Converge", "rackwright:test:Verification", "pulumi:pulumi:Stack"])
-def test_what_has_a_layer_of_its_own_is_left_to_it(token):
+def test_resources_of_other_layers_are_skipped(token):
     assert found(event("update", token, old={"a": 1}, new={"a": 2})) == ()
 
 
-def test_an_engine_that_says_an_error_or_nothing_at_its_end_knows_nothing():
-    said = {"diagnosticEvent": {"severity": "error", "message": "no podman\n"}}
-    assert resources.scan("lab", 2.0, [said, END]).unknown == (("", "no podman"),)
+def test_engine_error_or_missing_summary_is_unknown():
+    error = {"diagnosticEvent": {"severity": "error", "message": "no podman\n"}}
+    assert resources.scan("lab", 2.0, [error, END]).unknown == (("", "no podman"),)
     assert "did not finish" in resources.scan("lab", 2.0, []).unknown[0][1]
 
 
-def test_what_carries_the_label_and_is_not_on_record_is_a_stranger():
+def test_unrecorded_labelled_resource_is_reported():
     known = resources.recorded(
         [{"resOutputsEvent": {"metadata": {"old": {"id": "lab-worker0"}}}}, {"resOutputsEvent": {"metadata": {}}}, END]
     )
@@ -80,7 +80,7 @@ def test_what_carries_the_label_and_is_not_on_record_is_a_stranger():
     assert (only.subject, only.category) == ("container lab-miner.stranger", Category.SECURITY)
 
 
-def test_a_log_that_was_cut_off_has_no_end_and_so_proves_nothing():
+def test_truncated_log_is_unknown():
     (only,) = resources.events('{"preludeEvent": {}}\n{"resOutp')
     assert only == {"preludeEvent": {}}
     assert resources.scan("lab", 1.0, [only]).unknown == (("", "the engine did not finish"),)

@@ -1,4 +1,4 @@
-"""What makes a scan run every night says so to systemd, to cron and to GitHub in their own words."""
+"""The schedules of nightly scans for systemd, cron and GitHub."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ NIGHTLY = schedule.ScheduledScan(
 )
 
 
-def test_systemd_starts_it_at_night_not_all_at_once_and_makes_up_for_a_night_it_missed():
+def test_systemd_timer_delays_and_catches_up():
     units = schedule.systemd(NIGHTLY)
     assert set(units) == {f"rackwright-drift-lab{part}.{kind}" for part in ("", "-overdue") for kind in ("service", "timer")}
     for line in ("OnCalendar=*-*-* 03:05:00", "RandomizedDelaySec=900", "Persistent=true"):
         assert line in units["rackwright-drift-lab.timer"].splitlines()
 
 
-def test_systemd_takes_paths_with_blanks_and_percent_signs_as_they_are():
+def test_systemd_unit_escapes_blanks_and_percent_signs():
     lines = schedule.systemd(NIGHTLY)["rackwright-drift-lab.service"].splitlines()
     assert 'ExecStart="/opt/rack wright/bin/rackwright" drift lab' in lines
     assert 'Environment="RACKWRIGHT_HOME=/srv/50%%/home"' in lines
 
 
-def test_somebody_sees_every_hour_that_a_look_ended():
+def test_systemd_verifies_hourly_that_scans_end():
     units = schedule.systemd(NIGHTLY)
     assert units["rackwright-drift-lab-overdue.service"].count(" drift-history lab --max-age 26h\n") == 1
     assert "OnCalendar=hourly" in units["rackwright-drift-lab-overdue.timer"]
 
 
-def test_cron_gets_lines_in_which_no_percent_sign_ends_the_command():
+def test_cron_lines_escape_percent_signs():
     line, hourly = schedule.crontab(NIGHTLY).splitlines()
     assert hourly.startswith("35 * * * * ") and hourly.endswith(" drift-history lab --max-age 26h")
     assert line.startswith("5 3 * * * sleep $(shuf -n 1 -i 0-900); ")
@@ -43,7 +43,7 @@ def test_cron_gets_lines_in_which_no_percent_sign_ends_the_command():
     assert r"50\%" in line
 
 
-def test_github_runs_it_on_ones_own_runner_once_at_a_time_and_keeps_the_page_of_a_bad_night():
+def test_github_workflow_runs_alone_and_keeps_page():
     workflow = yaml.safe_load(schedule.github(NIGHTLY))
     job = workflow["jobs"]["drift"]
     assert workflow["on"]["schedule"] == [{"cron": "5 3 * * *"}]
@@ -52,7 +52,7 @@ def test_github_runs_it_on_ones_own_runner_once_at_a_time_and_keeps_the_page_of_
     assert shlex.split(job["steps"][0]["run"])[-2:] == ["drift", "lab"]
 
 
-def test_workflow_of_project_folder_checks_out_its_stack_files():
+def test_workflow_of_project_folder_checks_out_stack_files():
     workflow = yaml.safe_load(schedule.github(replace(NIGHTLY, checks_out=True)))
     steps = workflow["jobs"]["drift"]["steps"]
     assert steps[0]["uses"].startswith("actions/checkout@")

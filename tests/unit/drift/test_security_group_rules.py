@@ -1,4 +1,4 @@
-"""What stands open in a security group beside what the stack declares."""
+"""Open ports of a security group compared with the stack's declaration."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SSH = {"protocol": "tcp", "fromPort": 22, "toPort": 22}
 DECLARED = {"ipProtocol": "tcp", "fromPort": 22, "toPort": 22}
 
 
-def test_what_is_declared_is_open_by_right():
+def test_declared_rules_are_accepted():
     read = group({**SSH, "cidrBlocks": ["192.0.2.0/24", "198.51.100.0/24"]}, {"protocol": "-1", "fromPort": 0, "toPort": 0, "self": True})
     declared = [
         rule(**DECLARED, cidrIpv4="192.0.2.0/24"),
@@ -37,7 +37,7 @@ def test_what_is_declared_is_open_by_right():
     assert security_group_rules.differences([read, *declared]) == ()
 
 
-def test_another_network_at_the_same_port_is_a_door():
+def test_other_network_on_same_port_is_reported():
     (only,) = security_group_rules.differences(
         [group({**SSH, "cidrBlocks": ["192.0.2.0/24", "0.0.0.0/0"]}), rule(**DECLARED, cidrIpv4="192.0.2.0/24")]
     )
@@ -45,19 +45,19 @@ def test_another_network_at_the_same_port_is_a_door():
     assert "revoke-security-group-ingress --group-id sg-1" in only.remedy
 
 
-def test_more_ports_for_the_same_network_are_a_door():
+def test_wider_port_range_is_reported():
     wide = {"protocol": "tcp", "fromPort": 1, "toPort": 65535, "cidrBlocks": ["192.0.2.0/24"]}
     (only,) = security_group_rules.differences([group(wide), rule(**DECLARED, cidrIpv4="192.0.2.0/24")])
     assert only.subject.endswith("tcp 1-65535 from 192.0.2.0/24")
 
 
-def test_a_rule_for_the_other_direction_does_not_declare_it():
+def test_rule_of_other_direction_declares_nothing():
     out = {"protocol": "-1", "cidrBlocks": ["0.0.0.0/0"]}
     (only,) = security_group_rules.differences([group(egress=(out,)), rule("Ingress", cidrIpv4="0.0.0.0/0")])
     assert only.subject == "securitygroup entry-rules.egress everything to 0.0.0.0/0"
     assert security_group_rules.differences([group(egress=(out,)), rule("Egress", cidrIpv4="0.0.0.0/0")]) == ()
 
 
-def test_peers_of_another_account_are_the_same_group():
+def test_peers_of_other_account_are_same_group():
     peer = {**SSH, "securityGroups": ["123456789012/sg-2"]}
     assert security_group_rules.differences([group(peer), rule(**DECLARED, referencedSecurityGroupId="sg-2")]) == ()

@@ -1,4 +1,4 @@
-"""Instances that somebody stopped."""
+"""Instances that were stopped outside of rackwright."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def instance(state: str | None, op: str = "same") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("read", [instance("running"), instance("pending"), instance(None), instance("stopped", op="delete")])
-def test_one_that_runs_or_is_gone_is_no_matter_of_its_state(read):
+def test_running_or_deleted_instance_is_ignored(read):
     assert stopped_instances.differences([read], ()) == ()
 
 
 @pytest.mark.parametrize("state", ["stopping", "stopped", "shutting-down"])
-def test_one_that_somebody_stopped_breaks_the_cluster(state):
+def test_stopped_instance_breaks_cluster(state):
     (only,) = stopped_instances.differences([instance(state)], ("gpu1",))
     assert (only.layer, only.node, only.subject, only.live, only.category) == (
         Layer.RESOURCES,
@@ -44,6 +44,6 @@ def test_one_that_somebody_stopped_breaks_the_cluster(state):
 @pytest.mark.parametrize(
     ("state", "category"), [("stopped", Category.EXPECTED), ("stopping", Category.EXPECTED), ("shutting-down", Category.BREAKING)]
 )
-def test_one_that_saves_power_is_expected_and_one_that_comes_to_its_end_is_not(state, category):
+def test_power_saving_is_expected_and_termination_is_not(state, category):
     (only,) = stopped_instances.differences([instance(state)], ("gpu0",))
     assert only.category is category

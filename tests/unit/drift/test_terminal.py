@@ -1,4 +1,4 @@
-"""What an operator reads."""
+"""The terminal output for operators."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rackwright.drift.terminal import render
 
 
 def shown(*scans: LayerScan) -> str:
-    """A document of these scans, 80 columns wide."""
+    """Return a document of these scans, 80 columns wide."""
     console = Console(width=80, record=True, file=None, quiet=True)
     console.quiet = False
     with console.capture() as caught:
@@ -24,13 +24,13 @@ def differs(node: str, category: Category = Category.BREAKING) -> DriftItem:
     return DriftItem(Layer.BEHAVIOUR, node, "munge.is_active", "active", "dead", category, "start it")
 
 
-def test_it_names_subject_node_both_sides_and_what_now() -> None:
+def test_output_names_subject_node_values_and_remedy() -> None:
     text = shown(LayerScan(Layer.BEHAVIOUR, 4.0, (differs("worker0"),)))
     for word in ("munge.is_active", "worker0", "active", "dead", "start it", "breaking"):
         assert word in text
 
 
-def test_what_many_nodes_have_in_common_is_said_once() -> None:
+def test_common_difference_is_printed_once() -> None:
     silent = tuple((f"worker{n}", "no answer") for n in range(5, 9))
     text = shown(
         LayerScan(
@@ -44,11 +44,11 @@ def test_what_many_nodes_have_in_common_is_said_once() -> None:
     assert text.count("no answer") == 1 and "worker[5-8]" in text
 
 
-def test_a_look_at_nothing_wrong_is_short() -> None:
+def test_clean_scan_is_short() -> None:
     text = shown(*(LayerScan(layer, 1.0) for layer in Layer))
     assert "✓ lab: clean" in text and "0 differences in 5.0 s" in text
 
 
-def test_who_says_nothing_comes_first() -> None:
+def test_unresponsive_nodes_come_first() -> None:
     text = shown(LayerScan(Layer.BEHAVIOUR, 4.0, (differs("worker0"),), (("worker1", "unreachable"),)))
     assert text.index("worker1") < text.index("worker0") and "? lab: unknown" in text

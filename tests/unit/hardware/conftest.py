@@ -1,4 +1,4 @@
-"""Captured answers, and facts made of them."""
+"""Captured answers, and facts read from them."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ CASES = {
 
 
 def captured(part, case="good"):
-    """One captured answer as data."""
+    """Return one captured answer, parsed."""
     return QUESTIONS[part].read(Raw(out=(FOLDER / part / f"{case}.txt").read_text(encoding="utf-8")))
 
 
 @pytest.fixture
 def facts():
-    """Everything of a healthy DGX-like node."""
+    """Return all facts of a healthy DGX-like node."""
     return Facts(**{part.value: captured(part, CASES.get(part, "good")) for part in Part})
 
 
@@ -43,7 +43,7 @@ def _record(name, group, gpus=None, **more):
 
 @pytest.fixture
 def inventory():
-    """The inventory of one login and three real GPU nodes on an InfiniBand fabric."""
+    """Return the inventory of one login and three real GPU nodes on an InfiniBand fabric."""
     nodes = [_record("login0", "login"), *(_record(f"worker{index}", "worker", GPUS) for index in range(3))]
     names = [node["name"] for node in nodes]
     workers = names[1:]
@@ -70,5 +70,5 @@ def inventory():
 
 @pytest.fixture
 def declared(inventory):
-    """The same, read."""
+    """Return the inventory, parsed."""
     return from_inventory(inventory)

@@ -1,4 +1,4 @@
-"""Whole looks over an ssh that is none, and `rackwright hardware` with its exit codes."""
+"""Complete collections over a simulated ssh, and `rackwright hardware` with its exit codes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from rackwright.inventory import paths
 
 INVENTORY = Path(__file__).parents[2] / "golden" / "inventory" / "inventory.yml"
 ONE_ANSWERS = 'case "$*" in *login0*) for last; do :; done; eval "$last";; *) echo "ssh: No route to host" >&2; exit 255;; esac'
-"""As ssh to the machine of the test for one node; no way to all others."""
+"""Simulated ssh: it reaches this machine as one node, and no other node."""
 
 
 @pytest.fixture
 def hardware(tmp_path, monkeypatch, capsys):
-    """Run `rackwright hardware` on the golden lab over an ssh that behaves as told: exit code, output, errors."""
+    """Run `rackwright hardware` on the golden lab over a given ssh script; return exit code, output, errors."""
     monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("COLUMNS", "110")
     paths.prepare("lab")
@@ -41,14 +41,14 @@ def hardware(tmp_path, monkeypatch, capsys):
     return run
 
 
-def test_nobody_answers(hardware):
+def test_unreachable_nodes_are_reported(hardware):
     code, out, _ = hardware("echo 'ssh: No route to host' >&2; exit 255", "lab")
     assert code == 3
     assert "login0, worker[0-1], storage0  is unreachable: ssh: No route to host" in out
     assert "0 of 4 nodes answered" in out
 
 
-def test_one_node_answers_with_this_machine(hardware):
+def test_reachable_node_reports_its_hardware(hardware):
     code, out, _ = hardware(ONE_ANSWERS, "lab", "--json")
     report = json.loads(out)
     nodes = {node["name"]: node for node in report["nodes"]}
@@ -59,26 +59,26 @@ def test_one_node_answers_with_this_machine(hardware):
     assert "unreachable" in nodes["worker0"]["reason"]
 
 
-def test_a_stack_that_is_not_up(hardware):
+def test_stopped_stack_is_refused(hardware):
     code, _, err = hardware("exit 255", "lab-large")
     assert (code, "is not up" in err) == (2, True)
 
 
-def test_a_section_that_does_not_exist(hardware):
+def test_unknown_section_is_refused(hardware):
     assert hardware("exit 255", "lab", "disks")[0] == 2
 
 
-def test_a_submitting_node_that_is_silent_is_told(hardware):
+def test_unresponsive_submit_node_is_reported(hardware):
     code, out, err = hardware("echo 'ssh: No route to host' >&2; exit 255", "lab", "--in-job")
     assert (code, "login0 is unreachable" in out + err) == (3, True)
 
 
-def test_a_job_that_did_not_run_says_why():
+def test_failed_job_reports_reason():
     refused = told("srun: error: Unable to allocate resources: Requested nodes are busy", ["cpus", "memory"])
     assert refused.silent == "no job looked there: error: Unable to allocate resources: Requested nodes are busy"
 
 
-def test_a_job_that_ran_is_read():
+def test_job_output_is_read():
     lines = [
         {"begun": True},
         {"name": "memory", "rc": 0, "out": "MemTotal: 2097152 kB", "err": "", "trouble": "", "seconds": 0.1},

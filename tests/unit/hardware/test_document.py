@@ -1,4 +1,4 @@
-"""What was seen beside what was planned: each difference is found, silence is unknown, simulated parts are named."""
+"""Found hardware compared with the plan: each difference is found, a missing answer is unknown, simulated parts are named."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ STARTED = datetime(2026, 11, 22, 2, 0, tzinfo=UTC)
 
 
 def login(facts):
-    """The facts of a node without GPUs and without a fabric."""
+    """Return the facts of a node without GPUs and without a fabric."""
     return replace(facts, gpus=None, gpu_links=None, rdma=())
 
 
 def asked(seen, section):
-    """What a look at the parts of a section gives of it."""
+    """Return the collected parts of a section."""
     facts = {part: getattr(seen.facts, part) for part in section.parts}
     return replace(seen, facts=Facts(**facts, unknown={part: why for part, why in seen.facts.unknown.items() if part in section.parts}))
 
 
 def report(declared, seen, section=Section.SUMMARY):
-    """A report, as JSON gives it back, true to its schema."""
+    """Return a report, read back from JSON and valid for its schema."""
     seen = {name: asked(one, section) for name, one in seen.items()}
     found = json.loads(json.dumps(document(declared, section, seen, started=STARTED, seconds=1.5, collected_via="ssh")))
     SCHEMA.validate(found)
@@ -44,12 +44,12 @@ def report(declared, seen, section=Section.SUMMARY):
 
 
 def differing(found):
-    """The differences of each node that has some."""
+    """Return the differences of each node that has some."""
     return {node["name"]: node["differences"] for node in found["nodes"] if node["differences"]}
 
 
 def shown(found):
-    """What a terminal of 110 columns shows of it."""
+    """Return the report on a terminal of 110 columns."""
     console = Console(width=110, color_system=None, highlight=False)
     with console.capture() as output:
         console.print(render(found))
@@ -58,13 +58,13 @@ def shown(found):
 
 @pytest.fixture
 def healthy(declared, facts):
-    """All nodes as planned."""
+    """Return all nodes as planned."""
     return {name: Seen(login(facts) if name == "login0" else facts) for name in declared.nodes}
 
 
 @pytest.fixture
 def sick(healthy, facts):
-    """One that lost a GPU and has a port down, one that is silent, one whose driver does not answer."""
+    """Return one node with a lost GPU and a port down, one that does not respond, one whose driver does not respond."""
     lost = replace(facts, gpus=facts.gpus[:7], rdma=(*captured(Part.RDMA, "good-down"), *facts.rdma[4:]))
     untold = replace(facts, gpus=None, gpu_links=None, unknown={Part.GPUS: "gpus: the command ended with status 9: NVIDIA-SMI has failed"})
     return {
@@ -75,7 +75,7 @@ def sick(healthy, facts):
     }
 
 
-def test_as_planned(declared, healthy):
+def test_planned_hardware_has_no_differences(declared, healthy):
     found = report(declared, healthy)
     assert (found["verdict"], [node["differences"] for node in found["nodes"]]) == ("passed", [[]] * 4)
     assert found["totals"]["gpus"] == {"planned": 24, "found": 24}
@@ -100,7 +100,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("subject", CHANGES)
-def test_each_difference_is_found_and_no_other(declared, healthy, facts, subject):
+def test_each_difference_is_reported_alone(declared, healthy, facts, subject):
     part, change = next(iter(CHANGES[subject].items()))
     now = getattr(facts, part)
     if isinstance(change, slice):
@@ -116,7 +116,7 @@ def test_each_difference_is_found_and_no_other(declared, healthy, facts, subject
     assert found["verdict"] == "failed"
 
 
-def test_gpus_of_one_board_that_do_not_meet_over_nvlink_are_named(declared, healthy, facts):
+def test_gpus_without_mutual_nvlink_are_named(declared, healthy, facts):
     paths = {gpu: dict(others) for gpu, others in facts.gpu_links.paths.items()}
     paths["GPU0"]["GPU3"] = paths["GPU3"]["GPU0"] = "SYS"
     found = report(declared, {**healthy, "worker0": Seen(replace(facts, gpu_links=replace(facts.gpu_links, paths=paths)))})
@@ -127,13 +127,13 @@ def test_gpus_of_one_board_that_do_not_meet_over_nvlink_are_named(declared, heal
     ]
 
 
-def test_gpus_without_nvswitch_may_meet_as_they_do(inventory, healthy, facts):
+def test_gpus_without_nvswitch_may_use_any_link(inventory, healthy, facts):
     inventory["all"]["hosts"]["worker0"]["node"]["gpus"] = {**GPUS, "nvswitch": False}
     found = report(from_inventory(inventory), {**healthy, "worker0": Seen(replace(facts, gpu_links=captured(Part.GPU_LINKS, "good-pcie")))})
     assert differing(found) == {}
 
 
-def test_a_rail_is_the_first_port_of_its_card(declared, healthy, facts):
+def test_rail_is_first_port_of_card(declared, healthy, facts):
     second = replace(facts.rdma[0], port=2, state="Down", physical="Disabled")
     for ports in ((*facts.rdma, second), (second, *facts.rdma)):
         assert differing(report(declared, {**healthy, "worker0": Seen(replace(facts, rdma=ports))})) == {}
@@ -141,7 +141,7 @@ def test_a_rail_is_the_first_port_of_its_card(declared, healthy, facts):
     assert differing(found) == {"worker0": [{"subject": "mlx5_0", "planned": "port 1", "found": "no such port"}]}
 
 
-def test_a_silent_node_is_unknown_and_so_is_the_sum(declared, healthy):
+def test_unresponsive_node_makes_total_unknown(declared, healthy):
     found = report(declared, {**healthy, "worker2": Seen(silent="worker2 is unreachable")})
     assert (found["verdict"], found["totals"]["gpus"], found["totals"]["nodes"]) == (
         "unknown",
@@ -150,7 +150,7 @@ def test_a_silent_node_is_unknown_and_so_is_the_sum(declared, healthy):
     )
 
 
-def test_a_part_that_was_not_seen_makes_its_node_unknown(declared, sick):
+def test_unread_part_makes_node_unknown(declared, sick):
     found = report(declared, sick)
     assert {node["name"]: node["verdict"] for node in found["nodes"]} == {
         "login0": "passed",
@@ -160,7 +160,7 @@ def test_a_part_that_was_not_seen_makes_its_node_unknown(declared, sick):
     }
 
 
-def test_a_section_is_about_its_own_parts_alone(declared, sick):
+def test_section_compares_only_its_parts(declared, sick):
     found = report(declared, sick, Section.STORAGE)
     assert {name for node in found["nodes"] for name in node["facts"]} == {"disks", "mounts"}
     assert [node["verdict"] for node in found["nodes"]] == ["passed", "passed", "passed", "unknown"]
@@ -168,7 +168,7 @@ def test_a_section_is_about_its_own_parts_alone(declared, sick):
 
 @pytest.fixture
 def lab(inventory):
-    """The same plan where nodes are containers and GPUs are simulated."""
+    """Return the same plan with containers as nodes and simulated GPUs."""
     cluster = inventory["all"]["vars"]["cluster"]
     cluster["simulated"] = ["gpu", "fabric"]
     inventory["all"]["vars"]["fabric"]["simulated"] = True
@@ -176,7 +176,7 @@ def lab(inventory):
     return from_inventory(inventory)
 
 
-def test_what_nodes_share_is_not_compared_but_simulated_gpus_are(lab, facts, healthy):
+def test_shared_hardware_is_skipped_but_simulated_gpus_compared(lab, facts, healthy):
     small = replace(facts, cpus=captured(Part.CPUS, "good-virtual"), memory=1000)
     found = report(lab, {**healthy, "worker0": Seen(small), "worker1": Seen(replace(facts, gpus=facts.gpus[:7]))})
     assert [(node["name"], [one["subject"] for one in node["differences"]]) for node in found["nodes"] if node["differences"]] == [
@@ -189,10 +189,10 @@ def test_what_nodes_share_is_not_compared_but_simulated_gpus_are(lab, facts, hea
 
 @pytest.mark.parametrize("section", Section)
 @pytest.mark.parametrize("state", STATES)
-def test_how_it_looks(declared, request, goldens, section, state):
+def test_rendering_matches_golden_file(declared, request, goldens, section, state):
     text = shown(report(declared, request.getfixturevalue(state), section))
     goldens.check(f"hardware/{section}-{state}.txt", text)
 
 
-def test_each_golden_file_is_of_a_section_and_a_state(goldens):
+def test_golden_files_cover_sections_and_states(goldens):
     goldens.check_names("hardware", [f"{section}-{state}.txt" for section in Section for state in STATES])

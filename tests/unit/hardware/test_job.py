@@ -1,4 +1,4 @@
-"""Looks from inside jobs, over an ssh that is none and a Slurm that is none, on clusters of any size."""
+"""Collections from inside jobs, over simulated ssh and Slurm, on clusters of any size."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ TOOLS = {
     "runuser": 'while [ "$1" != -- ]; do shift; done; shift; exec "$@"',
 }
 RUNS = 'echo "$*" | head -1 >> "$ASKED"; while [ "$1" != python3 ]; do shift; done; exec "$@"'
-"""srun on the machine of the test."""
+"""Simulated srun on this machine."""
 SAYS = "echo '{}'".format(json.dumps({"name": "memory", "rc": 0, "out": "MemTotal: 2097152 kB", "err": "", "trouble": "", "seconds": 0.1}))
 
 
 @pytest.fixture
 def cluster(tmp_path, monkeypatch, inventory):
-    """An inventory with so many workers, reached as an ordinary user, and srun as told."""
+    """Return an inventory with so many workers, reached as an ordinary user, with a given srun."""
 
     def make(workers, srun):
         for name, body in {**TOOLS, "srun": srun}.items():
             (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
             (tmp_path / name).chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-        # Nodes look for tools in folders of their own choice; here in the test's before those.
+        # Nodes search tools in fixed folders; the test's folder precedes them.
         edit_program(monkeypatch, "commands", lambda text: text.replace("/usr/local/sbin:", f"{tmp_path}:/usr/local/sbin:"))
         monkeypatch.setenv("ASKED", str(tmp_path / "asked"))
         everything = inventory["all"]
@@ -47,13 +47,13 @@ def cluster(tmp_path, monkeypatch, inventory):
     return make
 
 
-def test_every_node_is_asked_in_a_job_of_its_own(cluster, tmp_path):
+def test_every_node_is_queried_in_its_own_job(cluster, tmp_path):
     found = look_in_jobs(cluster(3, RUNS), tmp_path / "ssh_config", list(Part))
     assert sorted(found) == ["worker0", "worker1", "worker2"]
     assert {seen.facts.cpus.total for seen in found.values()} == {os.cpu_count()}
-    asked = [line.split() for line in (tmp_path / "asked").read_text().splitlines()]
-    assert sorted(words[words.index("-w") + 1] for words in asked) == sorted(found)
-    assert all({"--partition=gpu", "--gres=gpu:8", "--exclusive"} <= set(words) for words in asked)
+    commands = [line.split() for line in (tmp_path / "asked").read_text().splitlines()]
+    assert sorted(words[words.index("-w") + 1] for words in commands) == sorted(found)
+    assert all({"--partition=gpu", "--gres=gpu:8", "--exclusive"} <= set(words) for words in commands)
 
 
 def test_hundreds_of_nodes_fit_into_one_command(cluster, tmp_path):

@@ -1,4 +1,4 @@
-"""Answers of healthy and sick nodes are read as what they are, broken ones are refused."""
+"""Answers of healthy and faulty nodes are parsed, broken ones are refused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .conftest import FOLDER, captured
 
 
 def cases(prefix):
-    """Every captured file whose name begins so, with its part."""
+    """Return every captured file with this prefix, with its part."""
     return [(Part(file.parent.name), file.stem) for file in sorted(FOLDER.glob(f"*/{prefix}*.txt"))]
 
 
@@ -32,16 +32,16 @@ def test_broken_answers_are_refused(part, case):
         captured(part, case)
 
 
-def test_every_part_has_its_question_and_both_kinds_of_answers():
+def test_every_part_has_question_and_captured_answers():
     assert set(QUESTIONS) == set(Part) == {part for part, _ in cases("good")} == {part for part, _ in cases("broken")}
 
 
-def test_a_run_of_the_checks_does_not_ask_them():
-    asked = [id(probe) for probe in PROBES.values()]
-    assert not [question for question in QUESTIONS.values() if id(question) in asked]
+def test_check_runs_skip_hardware_questions():
+    ids = [id(probe) for probe in PROBES.values()]
+    assert not [question for question in QUESTIONS.values() if id(question) in ids]
 
 
-def test_cpus_of_two_sockets_of_a_virtual_machine_and_of_arm():
+def test_cpus_of_servers_virtual_machines_and_arm():
     found = captured(Part.CPUS, "good-two-sockets")
     assert (found.model, found.total, found.sockets, found.cores_per_socket, found.threads_per_core) == (
         "Intel(R) Xeon(R) Platinum 8468",
@@ -56,7 +56,7 @@ def test_cpus_of_two_sockets_of_a_virtual_machine_and_of_arm():
 
 
 @pytest.mark.parametrize("case", ["good-nvswitch", "good-spaces"])
-def test_the_links_of_an_nvswitch_node(case):
+def test_links_of_nvswitch_node_are_read(case):
     links = captured(Part.GPU_LINKS, case)
     assert len(links.paths) == 8
     assert {path for paths in links.paths.values() for peer, path in paths.items() if peer.startswith("GPU")} == {"NV18"}
@@ -64,38 +64,38 @@ def test_the_links_of_an_nvswitch_node(case):
     assert [links.numa[f"GPU{index}"] for index in range(8)] == ["0"] * 4 + ["1"] * 4
 
 
-def test_the_links_of_a_pcie_node_differ():
+def test_links_of_pcie_node_differ():
     paths = captured(Part.GPU_LINKS, "good-pcie").paths
     assert (paths["GPU0"]["GPU1"], paths["GPU0"]["GPU2"], paths["GPU0"]["GPU7"]) == ("PIX", "NODE", "SYS")
     assert rows.nearest_cards(paths["GPU0"]) == "-"
 
 
-def test_a_single_gpu_has_nobody_to_reach():
+def test_single_gpu_has_no_links():
     links = captured(Part.GPU_LINKS, "good-one")
     assert (links.paths, links.numa) == ({"GPU0": {}}, {"GPU0": "0"})
 
 
-def test_ports_that_are_down_slow_or_ethernet():
+def test_ports_down_slow_or_ethernet_are_read():
     up, down, slow, ethernet = captured(Part.RDMA, "good-down")
     assert (up.state, up.physical, up.rate_gbps, up.numa) == ("Active", "LinkUp", 400.0, 0)
     assert (down.state, down.physical, down.numa) == ("Down", "Polling", None)
     assert (slow.rate_gbps, ethernet.link_layer) == (200.0, "Ethernet")
 
 
-def test_simulated_ports_say_no_rate():
+def test_simulated_ports_have_no_rate():
     ports = captured(Part.RDMA, "good-simulated")
     assert {(port.state, port.physical, port.rate_gbps, port.link_layer) for port in ports} == {("Active", "LinkUp", None, "InfiniBand")}
     assert [port.device for port in ports] == ["mlx5_0", "mlx5_1"]
     assert {port.state for port in captured(Part.RDMA, "good-unplugged")} == {"Active", "Down"}
 
 
-def test_loopback_is_no_interface_and_a_rate_may_be_untold():
+def test_loopback_is_skipped_and_rate_may_be_missing():
     found = {one.name: one for one in captured(Part.INTERFACES)}
     assert set(found) == {"bond0", "ens1f0np0", "ens1f1np1", "ib0"}
     assert (found["ib0"].rate_gbps, found["ib0"].link_layer, found["bond0"].rate_gbps) == (400.0, "infiniband", None)
 
 
-def test_disks_without_readers_and_without_size():
+def test_empty_readers_and_zero_size_disks_are_skipped():
     assert [(disk.name, disk.model, disk.rotational) for disk in captured(Part.DISKS)] == [
         ("nvme0n1", "SAMSUNG MZQL23T8HCLS-00A07", False),
         ("sda", "INTEL SSDSC2KB480G8", False),
@@ -103,17 +103,17 @@ def test_disks_without_readers_and_without_size():
     assert captured(Part.DISKS, "good-older")[0].rotational
 
 
-def test_mounts_that_have_a_size():
+def test_mounts_with_size_are_read():
     assert [(mount.point, mount.type) for mount in captured(Part.MOUNTS)] == [("/", "ext4"), ("/mnt/sharedfs", "fuse.mfs")]
 
 
-def test_what_a_driver_that_fails_says_is_no_answer():
+def test_driver_failure_is_no_answer():
     with pytest.raises(UndeterminedError, match="is not installed"):
         QUESTIONS[Part.GPUS].read(Raw(rc=127, err="sh: 1: nvidia-smi: not found"))
     assert QUESTIONS[Part.GPUS].read(Raw(rc=6, out="No devices were found\n")) == ()
 
 
 @pytest.mark.parametrize("module", [parsers, rows, job])
-def test_examples_in_docstrings_hold(module):
+def test_docstring_examples_hold(module):
     failed, tried = doctest.testmod(module)
     assert (failed, bool(tried)) == (0, True)

@@ -1,4 +1,4 @@
-"""Catalogue and checks are the same list, and a check can only be what its row says."""
+"""Catalogue and checks contain the same checks, and each check matches its row."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def functions():
     return found
 
 
-def test_every_row_has_its_function_and_every_function_its_row():
+def test_every_row_has_one_function():
     assert sorted(functions()) == sorted(checks())
 
 
-def test_there_are_at_least_forty():
+def test_catalogue_has_at_least_forty_checks():
     assert len(checks()) >= 40
 
 
 @pytest.mark.parametrize("key", checks())
-def test_every_check_says_why_it_exists(key):
+def test_every_check_states_its_purpose(key):
     assert ast.get_docstring(functions()[key])
 
 
@@ -50,32 +50,32 @@ def test_every_check_compares_something(key):
 
 
 @pytest.mark.parametrize("key", checks())
-def test_limits_are_asked_for_where_the_catalogue_has_one(key):
+def test_checks_use_limits_of_catalogue(key):
     takes = "limit" in [argument.arg for argument in functions()[key].args.args]
     assert takes == (checks()[key].limit is not None)
 
 
 @pytest.mark.parametrize("key", [key for key, spec in checks().items() if spec.kind is Kind.JOB])
-def test_jobs_wait_for_a_level_that_allows_them(key):
+def test_job_checks_need_level_above_checks(key):
     assert checks()[key].level is not Level.CHECKS
 
 
-def test_levels_are_those_of_stack_files():
+def test_levels_match_stack_files():
     assert [level.value for level in Level] == [level.value for level in StackLevel]
 
 
-def test_every_question_is_asked_by_some_check():
+def test_every_question_is_used_by_a_check():
     text = "".join(file.read_text(encoding="utf-8") for file in [*ROOT.glob("*.py"), *ROOT.glob("probes/*.py")])
     module = {probe.name: constant for constant, probe in _constants(PROBES)}
     assert {name for name in PROBES if text.count(module[name]) < 2} == set()
 
 
-def test_outlooks_serve_checks_that_exist():
+def test_outlooks_name_existing_checks():
     assert {key for outlook in OUTLOOKS.values() for key in outlook.serves} <= set(checks())
 
 
 def _constants(registered):
-    """Names of the constants that hold the registered questions."""
+    """Return the names of the constants that hold the registered questions."""
     import importlib
 
     for file in ROOT.glob("probes/[a-z]*.py"):

@@ -1,4 +1,4 @@
-"""A missing answer follows from a daemon only if the daemon is known to be down and the answer is the one that its absence causes."""
+"""A missing answer is attributed to a daemon only if the daemon is known to be down and the answer is the one that its absence causes."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ LATE = Raw(trouble="slurm-ping: no answer within 8 s", lacked=0.0)
 
 
 def unit(name, state="active", process="S", freezer="running"):
-    """A block of the answer to the question on units."""
+    """Return a block of the answer to the question on units."""
     shown = f"Id={name}\nLoadState=loaded\nActiveState={state}\nUnitFileState=enabled\nFreezerState={freezer}\nMainPID=7\n"
     return f"{shown}ProcessState={process}\n"
 
 
 class Answers:
-    """Answers of worker1, and of login0 to the question on units, as a run has them."""
+    """Answers of worker1, and of login0 to the question on units, as in a run."""
 
     def __init__(self, state="inactive", login0="", **changed):
         self.raws = {UNITS: Raw(out=unit("slurmd.service", state)), PING: NO_SOURCE, CONFIGURATION: NO_FILES}
@@ -56,7 +56,7 @@ class Answers:
 
 
 def found(probe, answers, reported=REPORTED):
-    with pytest.raises(UndeterminedError):  # without an answer in the first place
+    with pytest.raises(UndeterminedError):  # no answer at all
         answers.answer(probe, "worker1")
     return cause_of(probe, "worker1", answers, DECLARED, lambda key, node: (key, node) in reported)
 
@@ -69,7 +69,7 @@ def test_missing_configuration_follows_from_stopped_slurmd(probe, state):
     assert judge(cause, Expect()) == (Verdict.SKIPPED, SkipReason.DAEMON_DOWN)
 
 
-def test_ping_that_searches_dns_too_long_follows():
+def test_slow_dns_search_explains_failed_ping():
     assert found(PING, Answers(ping=Raw(trouble="slurm-ping: no answer within 8 s", lacked=0.0)))
 
 
@@ -108,14 +108,14 @@ def test_other_causes_stay_unknown(probe, answers):
     [("T", "running", "suspended by a signal"), ("t", "running", "by a debugger"), ("S", "frozen", "frozen")],
 )
 def test_missing_answers_follow_from_suspended_daemons(process, freezer, words, raw):
-    raw = replace(raw, rc=2) if raw.rc else raw  # status 1 is an answer of `scontrol ping`
+    raw = replace(raw, rc=2) if raw.rc else raw  # status 1 is a valid answer of `scontrol ping`
     own = Answers(units=Raw(out=unit("munge.service", process=process, freezer=freezer)), credential=raw)
     assert words in str(found(CREDENTIAL, own)) and "munge.service_runs[worker1]" in str(found(CREDENTIAL, own))
     other = Answers("active", unit("slurmctld.service", process=process, freezer=freezer), ping=raw)
     assert str(found(PING, other)).endswith("on login0: slurm.controller_runs[login0]")
 
 
-def test_suspended_units_hold_the_questions_that_wait_for_them():
+def test_suspended_units_hold_dependent_questions():
     units = SuspendedUnits(DECLARED)
     units.tell("login0", "units", Raw(out=unit("slurmctld.service", process="T") + "\n" + unit("munge.service")))
     assert units.holding("worker1", "slurm-ping") == units.holding("login0", "slurm-nodes") == "slurmctld.service on login0"
@@ -125,14 +125,14 @@ def test_suspended_units_hold_the_questions_that_wait_for_them():
     assert units.holding("worker1", "munge-credential") == ""
 
 
-def test_every_unit_that_is_needed_has_a_check_that_reports_it():
+def test_every_needed_unit_has_a_check():
     probes.load()
     needed = {unit for probe in PROBES.values() for unit in probe.needs} | {unit for units in ELSEWHERE.values() for unit in units}
     assert needed <= set(CHECKS) and set(CHECKS.values()) <= set(checks())
 
 
 @pytest.mark.parametrize("reported", [set(), {("slurm.node_daemon_runs", "worker0")}, {("slurm.node_is_usable", "worker1")}])
-def test_without_the_check_that_names_it_it_stays_unknown(reported):
+def test_missing_unit_check_leaves_result_unknown(reported):
     assert found(PING, Answers(), reported) is None
 
 

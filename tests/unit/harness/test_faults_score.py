@@ -15,14 +15,14 @@ OF_KUBERNETES = {"addons", "vip", "containerd", "control_plane", "etcd", "kubele
 
 
 @pytest.mark.parametrize("key", [key for key in faults() if key.partition(".")[0] in OF_KUBERNETES])
-def test_a_fault_of_kubernetes_is_set_where_there_is_one(key: str) -> None:
+def test_kubernetes_faults_need_a_kubernetes_stack(key: str) -> None:
     assert faults()[key].stack.startswith("lab-k8s")
 
 
 @pytest.mark.parametrize(
     ("part", "stack"), [(Feature.QUEUES, "lab-k8s-addons"), (Feature.VXLAN, "lab-k8s-flannel"), (Feature.QUOTAS, "lab-k8s")]
 )
-def test_a_fault_is_set_in_the_stack_that_has_its_part(part: Feature, stack: str) -> None:
+def test_faults_need_a_stack_with_their_part(part: Feature, stack: str) -> None:
     rows = [fault for fault in faults().values() if part in fault.spec.needs]
     assert rows and {fault.stack for fault in rows} == {stack}
 
@@ -36,7 +36,7 @@ def report(name: str, *, seconds: float | None = None, skipped: str = "") -> Any
     )
 
 
-def test_the_score_tells_what_was_missed_and_what_was_not_set() -> None:
+def test_score_lists_missed_and_unset_faults() -> None:
     reports = {
         "passed": [report("a", seconds=2.0), report("b", seconds=4.0)],
         "failed": [report("c")],
@@ -50,7 +50,7 @@ def test_the_score_tells_what_was_missed_and_what_was_not_set() -> None:
     ]
 
 
-def test_a_lab_that_could_not_be_made_or_was_left_unclean_is_a_miss() -> None:
+def test_failed_or_unclean_lab_counts_as_miss() -> None:
     reports = {"passed": [report("a", seconds=2.0), report("b", seconds=4.0)], "error": [report("b"), report("c")]}
     assert score.lines(reports) == [
         "faults: 1 of 3 named by the right subject on the right node",
@@ -60,5 +60,5 @@ def test_a_lab_that_could_not_be_made_or_was_left_unclean_is_a_miss() -> None:
     ]
 
 
-def test_where_no_fault_was_set_there_is_no_score() -> None:
+def test_run_without_faults_has_no_score() -> None:
     assert score.lines({"skipped": [report("d", skipped="no podman")]}) == []

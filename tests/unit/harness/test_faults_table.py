@@ -24,12 +24,12 @@ OF_DRIFT = rows("drift.yml")
 KEYS = {"where", "red", "first", "everywhere", "apply", "undo", "also"}
 
 
-def test_every_check_has_one():
+def test_every_check_has_one_fault():
     assert sorted(ROWS) == sorted(checks())
 
 
 @pytest.mark.parametrize("key", ROWS)
-def test_a_row_is_complete_and_spelt_right(key):
+def test_rows_are_complete_and_valid(key):
     row = ROWS[key]
     assert set(row) <= KEYS
     assert row["apply"].strip() and row["undo"].strip()
@@ -37,40 +37,40 @@ def test_a_row_is_complete_and_spelt_right(key):
 
 
 @pytest.mark.parametrize("key", [key for key, row in ROWS.items() if row.get("also")])
-def test_what_else_turns_red_is_a_check_and_has_a_reason(key):
+def test_side_effects_are_checks_with_reasons(key):
     assert set(ROWS[key]["also"]) <= set(checks())
     assert all(why.strip() for why in ROWS[key]["also"].values())
 
 
-def test_no_two_checks_have_the_same_fault():
+def test_no_two_checks_share_a_fault():
     faults = [(row["apply"], row.get("where", checks()[key].group)) for key, row in ROWS.items()]
     assert {fault for fault in faults if faults.count(fault) > 1} <= {("hostname other-host", "role_worker")}
 
 
-def test_no_table_is_forgotten():
+def test_every_table_is_loaded():
     assert {file.name for file in FOLDER.glob("*.yml")} == {"faults.yml", "kubernetes.yml", "drift.yml"}
 
 
 @pytest.mark.parametrize("key", OF_DRIFT)
-class TestOfDrift:
-    def test_a_row_is_complete_and_spelt_right(self, key):
+class TestDriftFaults:
+    def test_rows_are_complete_and_valid(self, key):
         row = OF_DRIFT[key]
         assert set(row) <= {"where", "here", "apply", "names", "also", "cluster", "silent", "undo", "heal"}
         assert ("here" in row) is not ("apply" in row), "done here, or on the node"
         assert "undo" in row or row.get("heal"), "taken back, or healed"
         assert row["names"]
 
-    def test_what_is_named_is_in_a_layer_and_a_check_is_one(self, key):
+    def test_names_exist_in_layers_and_checks(self, key):
         for name in [*OF_DRIFT[key]["names"], *OF_DRIFT[key].get("also", {})]:
             layer, _, subject = name.partition(" ")
             assert layer in {one.value for one in Layer} and subject
             if layer == Layer.BEHAVIOUR and not subject.startswith("traces."):
                 assert any(fnmatchcase(check, subject) for check in checks()), f"no check is called {subject}"
 
-    def test_what_may_differ_with_it_has_a_reason(self, key):
+    def test_allowed_differences_have_reasons(self, key):
         assert all(why.strip() for why in OF_DRIFT[key].get("also", {}).values())
 
 
-def test_no_two_faults_of_drift_are_the_same():
+def test_drift_faults_are_unique():
     done = [(row.get("apply"), row.get("here"), row.get("where")) for row in OF_DRIFT.values()]
     assert len(set(done)) == len(done)

@@ -1,4 +1,4 @@
-"""Looks from outside tell what lets a packet in from what is silent."""
+"""Outside probes distinguish open ports from ports that do not respond."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ BY_GATEWAY = '[{"dst":"10.0.0.1","gateway":"10.0.2.2","dev":"eth0","prefsrc":"10
 BY_GATEWAY6 = '[{"dst":"10.0.0.1","via":{"family":"inet6","host":"fe80::1"},"dev":"eth0","flags":[]}]'
 
 
-def test_a_refusal_is_reached_as_an_answer_is():
+def test_refused_connection_counts_as_reached():
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         assert outside_probes.reached("127.0.0.1", port) == "accepts"
     assert outside_probes.reached("127.0.0.1", port) == "refuses"
 
 
-def test_each_port_of_kubernetes_that_is_reached_is_named(monkeypatch):
+def test_each_reachable_kubernetes_port_is_named(monkeypatch):
     said = {("10.0.0.1", 6443): "accepts", ("10.0.0.1", 30080): "refuses"}
     monkeypatch.setattr(outside_probes, "reached", lambda address, port: said.get((address, port), ""))
     declared = SimpleNamespace(nodes={"login0": {"address": "10.0.0.1"}, "worker0": {"address": "10.0.0.2"}})
@@ -35,7 +35,7 @@ def test_each_port_of_kubernetes_that_is_reached_is_named(monkeypatch):
     assert found == {"login0": "API (6443) accepts, node port (30080) refuses", "worker0": ""}
 
 
-def test_a_port_that_lets_callers_in_and_says_nothing_in_time_is_no_silence(monkeypatch):
+def test_open_port_without_banner_is_no_silence(monkeypatch):
     monkeypatch.setattr(tcp_banners, "WORDS", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
@@ -43,7 +43,7 @@ def test_a_port_that_lets_callers_in_and_says_nothing_in_time_is_no_silence(monk
     assert tcp_banners.banner("127.0.0.1", port) == ""
 
 
-def test_words_that_come_after_the_patience_for_a_connection_are_heard():
+def test_late_banner_after_connection_is_read():
     with socket.create_server(("127.0.0.1", 0)) as listening:
         address = ("127.0.0.1", listening.getsockname()[1])
         accepting = f"import socket, time; caller, _ = socket.socket(fileno={listening.fileno()}).accept()"
@@ -52,17 +52,17 @@ def test_words_that_come_after_the_patience_for_a_connection_are_heard():
             assert tcp_banners.banner(*address, patience=0.1) == "SSH-2.0-x"
 
 
-def test_a_stranger_tells_of_each_address_with_a_line_of_its_own(monkeypatch):
+def test_outside_probe_prints_one_line_per_address(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as open_:
         edit_program(monkeypatch, "tcp_banners", lambda text: text.replace("WORDS = 3.0", "WORDS = 0.05"))
         request = {"port": open_.getsockname()[1], "patience": 0.2, "addresses": ["127.0.0.1", "127.0.0.2"]}
-        said = subprocess.run([sys.executable, *python_arguments("tcp_banners", request)[1:]], capture_output=True, text=True)
-    assert said.stdout.splitlines() == [f"127.0.0.1 {tcp_banners.ACCEPTS}", "127.0.0.2 "]
+        result = subprocess.run([sys.executable, *python_arguments("tcp_banners", request)[1:]], capture_output=True, text=True)
+    assert result.stdout.splitlines() == [f"127.0.0.1 {tcp_banners.ACCEPTS}", "127.0.0.2 "]
 
 
 @pytest.fixture
 def outside(monkeypatch):
-    """This machine as a user on it sees it: who runs the checks, how it routes, what answers; and what was connected to."""
+    """Return the view of this machine: the user, the routes, the responding services; and the attempted connections."""
     connected = []
     declared = SimpleNamespace(nodes={"worker0": {"address": "10.0.0.1"}})
     monkeypatch.setattr(outside_probes, "banner", lambda address, *_: connected.append(address) or "SSH-2.0-x")
@@ -75,8 +75,8 @@ def outside(monkeypatch):
     return look
 
 
-def test_rootless_nodes_are_not_connected_to_over_a_gateway(outside):
-    """Another machine may have the address there."""
+def test_rootless_nodes_skip_gateway_connection(outside):
+    """Another machine may use the address there."""
     assert outside(1000, BY_GATEWAY) == ({"worker0": ""}, [])
 
 
@@ -85,7 +85,7 @@ def test_root_connects_to_nodes_on_its_bridge(outside):
 
 
 @pytest.mark.parametrize(("user", "route"), [(0, BY_GATEWAY), (0, BY_GATEWAY6), (0, ""), (1000, ON_LINK)])
-def test_silence_proves_nothing_on_another_network(outside, user, route):
+def test_silence_on_other_network_proves_nothing(outside, user, route):
     with pytest.raises(UndeterminedError, match=r"10\.0\.0\.1"):
         outside(user, route)
 

@@ -1,4 +1,4 @@
-"""What the end of a check means."""
+"""The verdict of a check, by its outcome in pytest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rackwright.report.verdict import Verdict
 
 
 def compared(found=1, planned=1):
-    """An Expect after a comparison, and what that raised."""
+    """Return an Expect after a comparison, and the exception it raised."""
     expect = Expect()
     try:
         expect(found, planned)
@@ -23,19 +23,19 @@ def compared(found=1, planned=1):
 
 
 def skipped(reason):
-    """What pytest.skip raises."""
+    """Return the exception of pytest.skip."""
     try:
         pytest.skip(reason)
     except pytest.skip.Exception as error:
         return error
 
 
-def test_equal_is_passed():
+def test_equal_values_pass():
     expect, error = compared()
     assert judge(error, expect) == (Verdict.PASSED, "")
 
 
-def test_different_is_failed_and_says_both():
+def test_different_values_fail_and_print_both():
     expect, error = compared(7, 8)
     assert judge(error, expect) == (Verdict.FAILED, "expected 8, found 7")
 
@@ -51,38 +51,38 @@ def test_different_is_failed_and_says_both():
         (NodeBusy(), Verdict.SKIPPED, "node-busy"),
     ],
 )
-def test_other_ends(error, verdict, words):
+def test_other_outcomes_are_recorded(error, verdict, words):
     found, reason = judge(error, Expect())
     assert found is verdict
     assert words in reason
 
 
-def test_a_check_that_compared_nothing_is_not_passed():
+def test_check_without_comparison_does_not_pass():
     assert judge(None, Expect())[0] is Verdict.UNKNOWN
 
 
 class TestExpect:
-    def test_only_what_differs_is_told(self):
+    def test_only_differences_are_reported(self):
         expect, _ = compared({"alice": 2001, "bob": 1005, "eve": 3}, {"alice": 2001, "bob": 2002, "carol": 2003})
         assert (expect.planned, expect.found) == ("bob: 2002; carol: 2003; eve: none", "bob: 1005; carol: missing; eve: 3")
 
-    def test_holds_decides_where_it_is_given(self):
+    def test_holds_argument_decides(self):
         expect = Expect()
         expect("24 GiB", "at least 2 GiB", holds=True)
         with pytest.raises(Mismatch):
             expect("same", "same", holds=False)
 
-    def test_long_values_are_cut(self):
+    def test_long_values_are_truncated(self):
         expect, _ = compared(list(range(1000)), [])
         assert len(expect.found) < 320
 
 
 class TestClocks:
-    def test_an_offset_is_as_sure_as_the_answer_was_quick(self):
+    def test_offset_uncertainty_follows_response_time(self):
         found = offset(Raw(out="105.5", sent=100.0, arrived=101.0))
         assert (found.seconds, found.uncertainty) == (5.0, 0.5)
 
-    def test_a_slow_answer_is_asked_again(self):
+    def test_slow_response_is_repeated(self):
         import time
 
         slow = offset(Raw(out="100", sent=100.0, arrived=110.0))
@@ -91,13 +91,13 @@ class TestClocks:
     def test_two_readings_narrow_each_other(self):
         assert narrowed(Offset(0.0, 2.0), Offset(3.0, 2.0)) == Offset(1.5, 0.5)
 
-    def test_readings_around_a_step_do_not_mix(self):
+    def test_readings_around_a_step_stay_separate(self):
         assert narrowed(Offset(0.0, 1.0), Offset(9.0, 2.0)) == Offset(9.0, 2.0)
 
-    def test_vague_readings_do_not_move_the_median(self):
+    def test_uncertain_readings_leave_median_unchanged(self):
         assert common([Offset(0.1, 0.2), Offset(8.0, 9.0), Offset(7.0, 9.0)], 0.5) == 0.1
         assert common([Offset(8.0, 9.0), Offset(6.0, 9.0), Offset(7.0, 9.0)], 0.5) == 7.0
 
-    def test_a_quick_one_is_not(self):
+    def test_quick_response_is_not_repeated(self):
         quick = offset(Raw(out="100", sent=100.0, arrived=100.1))
         assert sharpened(quick, lambda: 1 / 0, 0.5) is quick

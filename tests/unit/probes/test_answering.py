@@ -1,4 +1,4 @@
-"""Which node is slow, and when nothing but this machine is."""
+"""Which nodes count as slow, and when only this machine is slow."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
 from rackwright.checks.cluster.harness.probe import Raw
-from rackwright.checks.cluster.test_node import test_ssh_latency as ssh_latency  # under another name: it is none of this file's tests
+from rackwright.checks.cluster.test_node import test_ssh_latency as ssh_latency  # another name: pytest must not collect it here
 
 LIMIT = 4.0
 
 
 def judged(took: dict[str, float], name: str, target: str = "lab") -> bool:
-    """Whether the node counts as quick enough beside the others."""
+    """Return whether the node counts as fast enough compared with the others."""
 
     def raw(_probe: Any, of: str = name) -> Raw:
         return Raw(sent=100.0, arrived=100.0 + took[of])
@@ -32,15 +32,15 @@ def judged(took: dict[str, float], name: str, target: str = "lab") -> bool:
     [
         ([0.2, 0.3, 0.3], 0.4, True),
         ([0.2, 0.3, 0.3], 6.2, False),
-        ([0.2, 0.3, 6.2], 6.2, False),  # two slow ones of four hide neither
+        ([0.2, 0.3, 6.2], 6.2, False),  # two slow nodes of four do not hide each other
         ([0.3], 6.2, False),
         ([], 0.3, True),
         ([], 6.2, False),
-        ([0.5] * 30 + [5.0] * 30, 12.9, True),  # half of a crowd on one machine is slow by chance
+        ([0.5] * 30 + [5.0] * 30, 12.9, True),  # on one machine, half of many nodes are slow by chance
         ([0.5] * 62, 6.2, False),
     ],
 )
-def test_a_node_is_slow_beside_most_others(others: list[float], mine: float, expected: bool) -> None:
+def test_slowness_is_measured_against_most_nodes(others: list[float], mine: float, expected: bool) -> None:
     took = {f"w{index}": seconds for index, seconds in enumerate(others)} | {"mine": mine}
     assert judged(took, "mine") is expected
 
@@ -49,7 +49,7 @@ def test_a_node_is_slow_beside_most_others(others: list[float], mine: float, exp
     ("others", "mine", "expected"),
     [([0.3], 4.2, True), ([0.3] * 20 + [6.2] * 40, 6.2, False), ([6.2] * 3, 6.2, True), ([], 4.1, False)],
 )
-def test_machines_of_their_own_are_compared_with_the_quickest(others: list[float], mine: float, expected: bool) -> None:
-    """Where most nodes of a rack are slow, each of them is; that they share nothing with this machine leaves no other reason."""
+def test_separate_machines_compare_with_fastest(others: list[float], mine: float, expected: bool) -> None:
+    """If most nodes of a rack are slow, each is reported: separate hardware leaves no other cause."""
     took = {f"w{index}": seconds for index, seconds in enumerate(others)} | {"mine": mine}
     assert judged(took, "mine", "hosts") is expected

@@ -1,4 +1,4 @@
-"""Tools that are half broken: nothing printed with status 0, missing, ended by a signal, errors alone. None of them tells anything."""
+"""Partially broken tools: no output with status 0, missing, killed by a signal, only errors. All leave the check unknown."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TOOLS += ("head", "sed", "ss", "ssh-keygen", "stat", "timeout", "xargs")
 
 @pytest.fixture
 def ask(tmp_path):
-    """Ask a probe on a machine whose tools are all this script."""
+    """Run a probe on a machine on which this script replaces all tools."""
 
     def asked(probe: Probe, script: str) -> Raw:
         for tool in TOOLS:
@@ -55,7 +55,7 @@ MISSING = "echo 'cannot open shared object file' >&2; exit 127"
 
 @pytest.mark.parametrize("script", ["exit 0", MISSING, "kill -KILL $$", "echo oops >&2; exit 1"])
 @pytest.mark.parametrize("probe", ASKED, ids=[probe.name for probe in ASKED])
-def test_broken_tool_tells_nothing(ask, probe, script):
+def test_broken_tool_leaves_check_unknown(ask, probe, script):
     raw = ask(probe, script)
     with pytest.raises(UndeterminedError):
         probe.read(raw)
@@ -71,13 +71,13 @@ def test_broken_tool_tells_nothing(ask, probe, script):
         ("echo nfs", Verdict.PASSED),
     ],
 )
-def test_mount_answers_only_if_stat_names_its_type(ask, script, verdict):
+def test_mount_needs_file_system_type_from_stat(ask, script, verdict):
     raw = ask(ANSWERING, script)
     node, cluster = SimpleNamespace(name="w0"), SimpleNamespace(storage=[SimpleNamespace(mount="/home", clients=["w0"])])
     assert verdict_of(test_storage.test_answers, {ANSWERING: lambda: ANSWERING.read(raw)}, node=node, cluster=cluster)[0] is verdict
 
 
-def test_nothing_is_left_only_if_it_was_looked_for(tmp_path):
+def test_leftover_search_fails_without_tools(tmp_path):
     environment = {"PATH": str(tmp_path)}
     assert subprocess.run(["/bin/sh", "-c", LEFT.command_at(PLACE)], env=environment, capture_output=True).returncode == 127
 
@@ -91,7 +91,7 @@ def test_nothing_is_left_only_if_it_was_looked_for(tmp_path):
         ("echo 'NVRM: Xid (PCI:0000:10:00): 79, pid=1, GPU has fallen off the bus.'", Verdict.FAILED),
     ],
 )
-def test_log_without_errors_is_good_only_if_it_was_read(tmp_path, journal, verdict):
+def test_clean_log_must_have_been_read(tmp_path, journal, verdict):
     (tmp_path / "journalctl").write_text(f"#!/bin/sh\n{journal}\n")
     (tmp_path / "journalctl").chmod(0o755)
     environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
@@ -100,7 +100,7 @@ def test_log_without_errors_is_good_only_if_it_was_read(tmp_path, journal, verdi
     assert verdict_of(test_gpu.test_no_xid_errors, {XIDS: lambda: XIDS.read(raw)})[0] is verdict
 
 
-def test_devices_are_listed_by_the_real_stat():
+def test_real_stat_lists_devices():
     ended = subprocess.run(["/bin/sh", "-c", NEURON_DEVICES.command_at(PLACE)], capture_output=True, text=True)
     assert NEURON_DEVICES.read(Raw(rc=ended.returncode, out=ended.stdout)) == ()
 
@@ -114,7 +114,7 @@ def test_devices_are_listed_by_the_real_stat():
         (test_gpu.test_devices_are_distinct, DEVICES, "/dev/null|character special file|1:3\n"),
     ],
 )
-def test_list_that_is_empty_is_a_failure_and_no_list_is_unknown(check, probe, empty):
+def test_empty_list_fails_and_missing_list_is_unknown(check, probe, empty):
     node = SimpleNamespace(gpus=SimpleNamespace(count=8))
     versions = SimpleNamespace(nccl="2.28.9")
     scheduler = SimpleNamespace(cluster_name="lab")
@@ -132,18 +132,18 @@ def test_list_that_is_empty_is_a_failure_and_no_list_is_unknown(check, probe, em
         ({"rc": 127, "out": "", "err": ""}, "ended with status 127"),
     ],
 )
-def test_tool_of_the_acceptance_that_broke_is_unknown(said, words):
+def test_crashed_acceptance_tool_is_unknown(said, words):
     with pytest.raises(UndeterminedError, match=words):
         records.tool({"nvidia-smi": said}, "nvidia-smi")
 
 
 @pytest.mark.parametrize("status", [0, 1, 15, 226, 255])
-def test_tool_of_the_acceptance_that_ended_by_itself_is_read(status):
+def test_exited_acceptance_tool_is_read(status):
     assert records.tool({"dcgmi": {"rc": status, "out": "x", "err": ""}}, "dcgmi") == "x"
 
 
 @pytest.mark.parametrize(("characters", "told"), [(40, True), (41, False)])
-def test_output_that_is_too_long_is_not_told_in_part(monkeypatch, characters, told):
+def test_oversized_output_is_not_reported_partially(monkeypatch, characters, told):
     monkeypatch.setattr(commands, "LONGEST", 40)
     answer = commands.ask("long", f"printf %0{characters}d 0", 5, commands.time.monotonic() + 5)
     assert (answer["trouble"] == "") is told

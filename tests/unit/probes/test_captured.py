@@ -1,4 +1,4 @@
-"""Every question has an answer that is read, and one that is refused: a parser that takes anything would make broken tools look green."""
+"""Every question has an answer that is read, and one that is refused: a parser that accepts anything would hide broken tools."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_good_answers_are_read(name):
 
 @pytest.mark.parametrize("name", sorted(set(PROBES) - set(TAKES_ANY_TEXT)))
 def test_broken_answers_are_refused(name):
-    """Outputs of broken tools, with an exit status that says nothing of it."""
+    """Outputs of broken tools, with an exit status that does not show it."""
     files = sorted((FOLDER / name).glob("broken*.txt"))
     assert files, f"no broken output of {name}"
     for file in files:
@@ -39,7 +39,7 @@ def test_broken_answers_are_refused(name):
             PROBES[name].read(Raw(out=file.read_text(encoding="utf-8"), rc=min(PROBES[name].statuses)))
 
 
-def test_nothing_is_captured_for_questions_that_are_gone():
+def test_every_captured_answer_has_its_question():
     """Folder names are names of questions."""
     assert {folder.name for folder in FOLDER.iterdir()} <= set(PROBES)
 
@@ -53,14 +53,14 @@ def test_nothing_is_captured_for_questions_that_are_gone():
         (Raw(rc=9, out="NVIDIA-SMI has failed"), "ended with status 9: NVIDIA-SMI has failed"),
     ],
 )
-def test_without_an_answer_nothing_is_told(raw, words):
-    """Unreachable, missing, forbidden, failed: each is unknown, and says why."""
+def test_missing_answer_leaves_check_unknown(raw, words):
+    """Unreachable, missing, forbidden, failed: each is unknown with its reason."""
     with pytest.raises(UndeterminedError, match=words):
         PROBES["gpus"].read(raw)
 
 
-def test_examples_in_docstrings_hold():
-    """The `>>>` lines of parsers and of the harness."""
+def test_docstring_examples_hold():
+    """Run the `>>>` lines of parsers and of the harness."""
     import doctest
 
     root = Path(sys.modules["rackwright.checks.cluster"].__file__).parent

@@ -1,4 +1,4 @@
-"""What holds a GPU's clock down, and which of it is a fault."""
+"""Reasons that hold a GPU's clock down, and which of them are faults."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from rackwright.checks.cluster.probes.gpu import FAULTY_REASONS, NORMAL_REASONS,
 CAPTURED = Path(__file__).parents[1] / "captured" / "gpus"
 
 
-def test_a_gpu_that_idles_or_works_at_its_power_limit_has_no_fault() -> None:
+def test_idle_or_power_capped_gpu_has_no_fault() -> None:
     """Both as an H100 printed them: idle, and during BF16 products at 700 of 700 W."""
     for name, reasons in {"good-one-h100": 0x1, "good-at-its-power-limit": 0x4}.items():
         (gpu,) = parse_gpus((CAPTURED / f"{name}.txt").read_text(encoding="utf-8"))
         assert (gpu.clock_reasons, clock_faults(gpu.clock_reasons)) == (reasons, ())
 
 
-def test_every_reason_is_either_normal_or_a_fault() -> None:
+def test_every_reason_is_normal_or_fault() -> None:
     """Bits of nvml.h, each in one table."""
     assert not set(NORMAL_REASONS) & set(FAULTY_REASONS)
     assert sum(NORMAL_REASONS) + sum(FAULTY_REASONS) == 0x1FF

@@ -1,4 +1,4 @@
-"""Every parser on damaged outputs: it tells what it read, or that it cannot tell, and what was not damaged stays as it was."""
+"""Every parser on damaged output: it returns a value or raises, and undamaged values stay the same."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_every_parser_is_registered():
 
 
 @pytest.mark.parametrize("one", ALL, ids=[one.name for one in ALL])
-def test_damaged_output_raises_nothing_but_that_it_cannot_be_told(one):
+def test_damaged_output_raises_only_undetermined_error(one):
     for damaged in damages(one.sample, most=25):
         try:
             one.read(damaged.text)
@@ -62,8 +62,8 @@ EMPTY_IS_AN_ANSWER = {
 
 @pytest.mark.parametrize("text", ["", "\n"])
 @pytest.mark.parametrize("one", ALL, ids=[one.name for one in ALL])
-def test_empty_output_cannot_be_told(one, text):
-    """A tool that ends with 0 and prints nothing has told nothing, unless its command makes sure of that."""
+def test_empty_output_is_undetermined(one, text):
+    """A tool that prints nothing with status 0 has not answered, unless its command makes sure of that."""
     if (one.name.split(": ")[0], one.name.split(" ")[1]) in EMPTY_IS_AN_ANSWER:
         one.read(text or "\n")
         return
@@ -75,7 +75,7 @@ ROWS = (
     *("gpus", "gpu-repairs", "gpu-devices", "nvlink-fabric", "slurm-nodes", "slurm-partitions", "mounts", "storage-roots"),
     *("storage-answering", "nfs-server", "units", "identity", "resolved", "hosts", "space", "inodes", "system-state"),
 )
-"""Probes whose answers are read row by row."""
+"""Probes whose answers are parsed row by row."""
 HARDWARE = ("gpus", "gpu_links", "numa", "interfaces", "rdma", "mounts")
 ACCEPTANCE = ("nvidia-smi", "nvlink", "topo", "dcgm", "nccl")
 BY_ROW = [
@@ -109,20 +109,20 @@ def subjects(value, path=""):
 
 
 def _key(item):
-    """Return what a row is known by: its first field, or two where one does not tell rows apart."""
+    """Return the key of a row: its first field, or two if one is ambiguous."""
     if not is_dataclass(item):
         return str(item)
     named = [str(getattr(item, field.name)) for field in fields(item)][:2]
     return "/".join(named)
 
 
-def test_parsers_that_read_rows_are_all_there():
+def test_every_row_parser_is_covered():
     assert len({one.name.rpartition(" ")[0] for one in BY_ROW}) >= len(ROWS) + len(HARDWARE)
 
 
 @pytest.mark.parametrize("one", BY_ROW, ids=[one.name for one in BY_ROW])
-def test_only_what_was_damaged_changes(one):
-    """A value that is told is the value of the whole output, unless its own line was damaged. A warning and line ends change nothing."""
+def test_damage_changes_only_damaged_values(one):
+    """A returned value equals that of the whole output, unless its own line was damaged. A warning and line ends change nothing."""
     whole = subjects(one.read(one.sample))
     for damaged in damages(one.sample, most=40):
         try:
@@ -140,7 +140,7 @@ def test_only_what_was_damaged_changes(one):
 
 
 HIDDEN = ("[/proc/sys/fs/binfmt_misc", "[/sys/fs/cgroup/systemd")
-"""Mount points of the samples with two mounts: where the later line is gone, the earlier one is what is told."""
+"""Mount points of the samples with two mounts: without the later line, the earlier one is returned."""
 
 
 def _rows(paths):
@@ -189,8 +189,8 @@ SICK_CASES = {
 
 
 @pytest.mark.parametrize("case", SICK_CASES)
-def test_fault_does_not_pass_because_of_damage(case):
-    """Unless the line of the sick GPU is gone: then the count of GPUs fails."""
+def test_fault_never_passes_through_damage(case):
+    """Unless the line of the faulty GPU is missing: then the count of GPUs fails."""
     check, probe, text, given = SICK_CASES[case]
     assert verdict_of(check, answers_of({probe: text}), **given)[0] is FAILED
     for damaged in damages(text, most=200):
@@ -200,7 +200,7 @@ def test_fault_does_not_pass_because_of_damage(case):
         assert verdict in (FAILED, UNKNOWN), damaged.what
 
 
-def test_drained_node_does_not_become_usable_because_of_damage():
+def test_drained_node_stays_unusable_through_damage():
     for damaged in damages(NODE_LINES, most=200):
         try:
             nodes = NODES.parse(damaged.text)

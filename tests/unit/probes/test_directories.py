@@ -1,4 +1,4 @@
-"""Shared and system directories against the distributions' defaults."""
+"""Shared and system directories compared with the defaults of distributions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def judged(text, groups=("nodes", "slurm")):
 
 
 @pytest.mark.parametrize("case", ["good", "good-rocky"])
-def test_defaults_of_distributions_pass(case):
+def test_distribution_defaults_pass(case):
     assert judged((FOLDER / f"{case}.txt").read_text(encoding="utf-8")).compared == 1
 
 
@@ -59,11 +59,11 @@ def test_optional_directories_may_be_missing(line):
     assert judged(GOOD.replace(line, "")).compared == 1
 
 
-def test_a_site_whose_slurm_owns_its_directory_passes():
+def test_directory_owned_by_slurm_passes():
     assert judged(GOOD.replace("755 root /etc/slurm", "755 slurm /etc/slurm")).compared == 1
 
 
-def test_nodes_outside_of_slurm_are_asked_only_about_the_system():
+def test_nodes_without_slurm_check_only_system_directories():
     place = SimpleNamespace(
         node={"name": "worker0"}, declared=SimpleNamespace(members=lambda group: ("worker0",) if group == "nodes" else ())
     )
@@ -71,11 +71,11 @@ def test_nodes_outside_of_slurm_are_asked_only_about_the_system():
     assert judged(GOOD.partition("700 munge")[0], groups=("nodes",)).compared == 1
 
 
-def test_a_line_that_cannot_be_read_is_unknown():
+def test_unreadable_line_is_unknown():
     with pytest.raises(UndeterminedError, match=r"a line is .*777 root /tmp"):
         judged(GOOD.replace("1777 root /tmp", "?777 root /tmp"))
 
 
-def test_a_deviation_beside_a_line_that_cannot_be_read_is_named():
+def test_deviation_beside_unreadable_line_is_named():
     with pytest.raises(Mismatch, match="/etc: root 0777"):
         judged(GOOD.replace("1777 root /tmp", "?777 root /tmp").replace("755 root /etc\n", "777 root /etc\n"))

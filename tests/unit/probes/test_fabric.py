@@ -1,4 +1,4 @@
-"""What is made of the fabric's tools. All outputs but `real-form` were captured from ibsim; those have the form of real devices'."""
+"""Parsing of the fabric's tools. All outputs but `real-form` were captured from ibsim; those have the form of real devices'."""
 
 from __future__ import annotations
 
@@ -19,57 +19,57 @@ FOLDER = Path(__file__).parents[1] / "captured"
 
 
 def captured(probe, case="good"):
-    """One captured output."""
+    """Return one captured output."""
     return (FOLDER / probe / f"{case}.txt").read_text(encoding="utf-8")
 
 
-def test_a_port_that_is_up():
+def test_active_port_is_read():
     first, second = parse_ports(captured("fabric-ports"))
     assert (first.adapter, first.up, first.rate_gbps, first.manager, first.link_layer) == ("mlx5_0", True, 104, 1, "InfiniBand")
     assert second.adapter == "mlx5_1"
     assert (first.guid, second.guid, first.virtual) == (0xA088C20300001001, 0xA088C20300001101, False)
 
 
-def test_virtual_functions_are_known_by_their_type():
+def test_virtual_functions_are_identified_by_type():
     (port,) = parse_ports(captured("fabric-ports", "real-form").replace("MT4129", "MT4126"))
     assert port.virtual
 
 
-def test_idle_port_has_a_rate_that_is_no_whole_number():
+def test_idle_port_may_have_fractional_rate():
     """ibstat prints `Rate: 2.5` for one lane at single speed."""
     (port,) = parse_ports(captured("fabric-ports", "real-form").replace("Rate: 400", "Rate: 2.5"))
     assert (port.rate_gbps, port.rate) == (2.5, "2.5 Gb/s")
 
 
-def test_second_port_does_not_count():
+def test_second_port_is_ignored():
     text = captured("fabric-ports", "real-form")
     two = text + text[text.index("\tPort 1:") :].replace("Port 1:", "Port 2:").replace("Active", "Down").replace("f01234", "f01235")
     assert parse_ports(two) == parse_ports(text)
 
 
-def test_a_port_without_cable():
+def test_port_without_cable_is_down():
     assert [(port.up, port.state, port.physical) for port in parse_ports(captured("fabric-ports", "unplugged"))] == [
         (True, "Active", "LinkUp"),
         (False, "Down", "Polling"),
     ]
 
 
-def test_no_adapter_at_all_is_an_answer():
+def test_missing_adapter_is_an_answer():
     assert parse_ports("") == ()
 
 
 @pytest.mark.parametrize(("said", "layer"), [("InfiniBand", "InfiniBand"), ("Ethernet", "Ethernet")])
-def test_link_layers_as_real_adapters_say_them(said, layer):
+def test_link_layers_of_real_adapters_are_read(said, layer):
     (port,) = parse_ports(captured("fabric-ports", "real-form").replace("InfiniBand", said))
     assert (port.link_layer, port.rate_gbps, port.up) == (layer, 400, True)
 
 
-def test_links_are_those_between_what_people_plug_in():
-    """Aggregation nodes of real switches are none."""
+def test_links_exclude_internal_connections():
+    """Aggregation nodes of real switches are not cables."""
     assert LINKS.parse(captured("fabric-links", "real-form")).far == LINKS.parse(captured("fabric-links")).far
 
 
-def test_errors_by_port_and_not_what_counts_load_or_reboots():
+def test_port_errors_exclude_load_and_reboot_counters():
     assert parse_errors(captured("fabric-errors", "errors")).errors == {
         PortId(0xA088C20300002401, 1): ("PortRcvErrors 77",),
         PortId(0xFC6A1C0300000500, 1): ("SymbolErrorCounter 4242",),
@@ -77,16 +77,16 @@ def test_errors_by_port_and_not_what_counts_load_or_reboots():
     assert parse_errors(captured("fabric-errors")) == Counters({}, (), {}, "")
 
 
-def test_errors_are_those_of_guids_and_not_of_names():
-    """Of a real switch, too, which counts in more bits and prints the number a second time."""
+def test_errors_are_matched_by_guid():
+    """Also for a real switch, which counts with more bits and prints the number a second time."""
     assert parse_errors(captured("fabric-errors", "good-adapters-by-number")).errors == {
         PortId(0x946DAE0300C1A0B2, 1): ("SymbolErrorCounter 42",),
         PortId(0xB83FD20300D0E100, 2): ("PortRcvErrors 6100",),
     }
 
 
-def test_ports_that_could_not_be_queried_are_told_with_their_line():
-    """Of a device that is asked for all ports at once, all. Not those of aggregation nodes, and none whose counters were read."""
+def test_failed_port_queries_quote_their_line():
+    """For a device whose ports are queried together, all; not for aggregation nodes, and not for ports whose counters were read."""
     links = read_links(captured("fabric-links", "real-form"))
     unread = parse_errors(captured("fabric-errors", "good-unread-ports")).unread(links)
     leaf = {port for port in links.far if port.guid == 0xFC6A1C0300000700}
@@ -106,8 +106,8 @@ def test_ports_that_could_not_be_queried_are_told_with_their_line():
         (lambda text: f"{MUTE.format('0,1,4')}\n{text}", "Connection timed out"),
     ],
 )
-def test_failed_queries_of_unnamed_ports_leave_all_unknown(spoilt, line):
-    """All but those that have errors."""
+def test_failed_queries_of_unnamed_ports_are_unknown(spoilt, line):
+    """All ports but those with errors."""
     links = read_links(captured("fabric-links", "real-form"))
     unread = parse_errors(spoilt(captured("fabric-errors", "good-unread-ports"))).unread(links)
     assert set(unread) == links.far.keys() - {PortId(0xA088C20300001301, 1)}
@@ -117,20 +117,20 @@ def test_failed_queries_of_unnamed_ports_leave_all_unknown(spoilt, line):
 MUTE = "src/query_smp.c:199; umad (DR path slid 0; dlid 0; {} Attr 0x11:0) bad status 110; Connection timed out"
 
 
-def test_device_that_answers_neither_discovery_hides_no_other_port():
+def test_unresponsive_device_hides_no_other_port():
     links = read_links(f"{MUTE.format('0,1,4')}\n{captured('fabric-links', 'real-form')}")
     assert parse_errors(f"{MUTE.format('0,1,4')}\n{captured('fabric-errors')}").unread(links) == {}
 
 
-def test_device_without_an_answer_is_told_and_its_port_is_not_down():
+def test_unresponsive_device_is_reported_without_port_down():
     links = read_links(captured("fabric-links", "good-mute-device"))
     assert list(links.unread) == ["DR path slid 0; dlid 0; 0,1,9,2,1"]
     assert not links.is_down(PortId(0xFC6A1C0300000700, 1)) and links.is_down(PortId(0xFC6A1C0300000700, 64))
 
 
 @pytest.mark.parametrize("probe", [LINKS, COUNTERS])
-def test_warnings_are_joined_with_the_output_line_by_line(probe, tmp_path):
-    """Written into one pipe, a warning comes in the midst of a line whenever the buffer of the output is full."""
+def test_warnings_are_matched_to_output_lines(probe, tmp_path):
+    """In one pipe, a warning interrupts a line whenever the output buffer is full."""
     tool = tmp_path / str(probe.command).split("$(")[1].split()[0]
     tool.write_text("#!/bin/sh\nprintf 'first line, ca'\necho warning >&2\nprintf 'rried on\\nlast\\n'\nexit 1\n")
     tool.chmod(0o755)
@@ -143,12 +143,12 @@ def test_warnings_are_joined_with_the_output_line_by_line(probe, tmp_path):
 @pytest.mark.parametrize(
     ("case", "links", "switches"), [("adapters-by-number", 4, 1), ("unnamed-switches", 6, 2), ("chips-and-routers", 4, 2)]
 )
-def test_links_of_odd_descriptions(case, links, switches):
+def test_links_with_unusual_descriptions_are_read(case, links, switches):
     found = LINKS.parse(captured("fabric-links", f"good-{case}"))
     assert (len(found.far), sum(kind == "SW" for kind in found.kinds.values())) == (links, switches)
 
 
-def test_who_manages_the_subnet():
+def test_subnet_manager_is_read():
     assert parse_manager(captured("fabric-manager")) == Manager(1, "MASTER")
     assert parse_manager(captured("fabric-manager", "nobody")) is None
 
@@ -173,7 +173,7 @@ def errors(*lines, warnings=""):
 
 
 def verdict(check, links, counters=None, *, node="worker0", adapters=ADAPTERS):
-    """Return the verdict of a check of this fabric."""
+    """Return the verdict of a check on this fabric."""
     counters = counters or errors()
     compared = checks.compared_once(ROWS, links, adapters)
 
@@ -206,13 +206,13 @@ def test_cables_and_errors_are_joined_by_guid(adapters):
     assert verdict(checks.test_no_link_errors, links, count, node="worker1")[0] is PASSED
 
 
-def test_errors_at_the_far_end_of_an_own_cable_count():
+def test_errors_at_far_end_count():
     links = wired(leaves=("Quantum Mellanox Technologies", "Quantum Mellanox Technologies"))
     assert verdict(checks.test_no_link_errors, links, errors((LEAVES[0], 1)))[0] is FAILED
     assert verdict(checks.test_no_link_errors, links, errors((LEAVES[1], 1)))[0] is PASSED
 
 
-def test_node_that_reports_no_guids_is_unknown_where_its_adapter_has_no_name():
+def test_node_without_guids_and_name_is_unknown():
     links, others = wired(), ADAPTERS[1:]
     assert verdict(checks.test_cables_match_plan, links, adapters=others)[0] is UNKNOWN
     assert verdict(checks.test_no_link_errors, links, errors((0xB94, 1)), adapters=others)[0] is UNKNOWN
@@ -221,8 +221,8 @@ def test_node_that_reports_no_guids_is_unknown_where_its_adapter_has_no_name():
     assert verdict(checks.test_no_link_errors, named, errors((0xB94, 1)), adapters=others)[0] is FAILED
 
 
-def test_rates_of_split_ports_and_of_whole_ones():
-    """Of HCAs as ibstat has them, between switches as the fabric shows them."""
+def test_split_and_whole_port_rates():
+    """Rates of HCAs as ibstat prints them, rates between switches as the fabric reports them."""
     split = {"rate_gbps": 200, "simulated": False, "width": "2x", "speed": "NDR", "switch_width": "4x"}
     for rate, expected in ((200, PASSED), (100, FAILED), (400, FAILED)):
         up = [SimpleNamespace(adapter="mlx5_0", guid=0xB94, rate=f"{rate} Gb/s")]
@@ -233,20 +233,20 @@ def test_rates_of_split_ports_and_of_whole_ones():
         assert verdict_of(checks.test_switch_rates_match_plan, {}, fabric=fabric, comparison=compared)[0] is expected
 
 
-def test_misconnected_cable_is_its_nodes_fault():
-    """Of a node whose adapter is described as another's, too."""
+def test_misconnected_cable_fails_its_node():
+    """Also for a node whose adapter has another node's description."""
     found, why = verdict(checks.test_cables_match_plan, wired(("worker1 mlx5_0", "worker0 mlx5_0"), ports=(7, 1)))
     assert found is FAILED and "worker0/mlx5_0:1 is connected to leaf-01:7 (expected leaf-01:1)" in why
 
 
-def test_cable_of_a_virtual_function_is_unknown():
+def test_cable_of_virtual_function_is_unknown():
     virtual = (("worker0/mlx5_0", 0xC0FFEE, True), ADAPTERS[1])
     links = wired(("hypervisor3 mlx5_0", "worker1 mlx5_0"))
     assert verdict(checks.test_cables_match_plan, links, adapters=virtual)[0] is UNKNOWN
     assert verdict(checks.test_cables_match_plan, links, adapters=virtual, node="worker1")[0] is PASSED
 
 
-def test_unnamed_switches_are_told_to_be_named():
+def test_unnamed_switches_give_naming_hint():
     links = wired(leaves=("SwitchIB Mellanox Technologies", "SwitchIB Mellanox Technologies"))
     for check in (checks.test_switches_match_plan, checks.test_cables_match_plan, checks.test_switch_cables_match_plan):
         found, why = verdict(check, links)
@@ -262,7 +262,7 @@ def test_missing_switch_fails():
     assert verdict(checks.test_switches_match_plan, read_links(link(one, 1, first, 1)))[0] is FAILED
 
 
-def test_chips_of_one_switch_are_told_apart():
+def test_chips_of_one_switch_are_distinguished():
     links = wired(leaves=("MF0;ib-r1:Q3400_RA/U1", "MF0;ib-r1:Q3400_RA/U2"))
     found, why = verdict(checks.test_switches_match_plan, links)
     assert found is FAILED and "ib-r1/U1" in why and "ib-r1/U2" in why
@@ -273,7 +273,7 @@ def unread(lid, port, name="worker0 HCA-1"):
     return errors((0xB74, 1), warnings=f"ibwarn: [9] print_errors: IB_GSI_PORT_COUNTERS query failed on {name}, Lid {lid} port {port}\n")
 
 
-def test_port_that_could_not_be_queried_is_unknown_for_its_node_alone():
+def test_failed_port_query_affects_only_its_node():
     links = read_links(
         link(adapter(0xB94, "worker0 HCA-1", 11), 1, switch(LEAVES[0], "leaf-01", 21), 1)
         + link(adapter(0xB74, "worker1 HCA-1", 12), 1, switch(LEAVES[1], "leaf-02", 22), 1)
@@ -289,15 +289,20 @@ def test_port_that_could_not_be_queried_is_unknown_for_its_node_alone():
     assert verdict(checks.test_no_link_errors, links, aggregation)[0] is PASSED
 
 
-def test_cable_of_a_device_that_did_not_answer_is_unknown():
+def test_cable_of_unresponsive_device_is_unknown():
     first, second = (switch(guid, said) for guid, said in zip(LEAVES, ("leaf-01", "leaf-02"), strict=True))
     seen = link(adapter(0xB74, "worker1 HCA-1"), 1, second, 1) + link(first, 40, second, 40)
-    mute, down = unused(first, 1, "4x NDR"), unused(first, 1)
+    unresponsive, down = unused(first, 1, "4x NDR"), unused(first, 1)
     timeout = f"{MUTE.format('0,1,40,1')}\n"
-    for text, expected in ((timeout + seen + mute, UNKNOWN), (timeout + seen + down, FAILED), (seen + down, FAILED), (seen, FAILED)):
+    for text, expected in (
+        (timeout + seen + unresponsive, UNKNOWN),
+        (timeout + seen + down, FAILED),
+        (seen + down, FAILED),
+        (seen, FAILED),
+    ):
         assert verdict(checks.test_cables_match_plan, read_links(text))[0] is expected
         assert verdict(checks.test_cables_match_plan, read_links(text), node="worker1")[0] is PASSED
-    assert "Connection timed out" in verdict(checks.test_cables_match_plan, read_links(timeout + seen + mute))[1]
+    assert "Connection timed out" in verdict(checks.test_cables_match_plan, read_links(timeout + seen + unresponsive))[1]
     alone = link(adapter(0xB94, ""), 1, first, 1)
     assert verdict(checks.test_switches_match_plan, read_links(alone))[0] is FAILED
     assert verdict(checks.test_switches_match_plan, read_links(timeout + alone))[0] is UNKNOWN

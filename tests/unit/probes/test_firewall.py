@@ -1,4 +1,4 @@
-"""What a loaded ruleset admits, told from its own words."""
+"""Packets that a loaded ruleset accepts, by evaluation of its rules."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ LOGIN, WORKER, STRANGER = "10.77.0.16", "10.77.0.25", "203.0.113.9"
 
 
 def ruleset(case):
-    """A captured ruleset."""
+    """Return a captured ruleset."""
     return parse_ruleset((FOLDER / f"{case}.txt").read_text(encoding="utf-8"))
 
 
 def rules(*expressions, policy="drop", chains=(), sets=()):
-    """A ruleset with one input chain made of these rules."""
+    """Return a ruleset with one input chain of these rules."""
     head = {"chain": {"family": "inet", "table": "t", "name": "input", "hook": "input", "prio": 0, "policy": policy}}
     body = [{"rule": {"family": "inet", "table": "t", "chain": "input", "expr": list(expression)}} for expression in expressions]
     return parse_ruleset(json.dumps({"nftables": [{"metainfo": {}}, head, *chains, *sets, *body]}))
 
 
 def match(left, right, op="=="):
-    """One comparison."""
+    """Return one comparison."""
     return {"match": {"op": op, "left": left, "right": right}}
 
 
@@ -39,7 +39,7 @@ DPORT = {"payload": {"protocol": "tcp", "field": "dport"}}
 SADDR = {"payload": {"protocol": "ip", "field": "saddr"}}
 
 
-class TestTheRolesRules:
+class TestRoleRules:
     @pytest.mark.parametrize(
         ("case", "source", "port", "admitted"),
         [
@@ -55,41 +55,41 @@ class TestTheRolesRules:
             ("good-flat", LOGIN, 22, True),
         ],
     )
-    def test_who_gets_where(self, case, source, port, admitted):
+    def test_role_rules_decide_about_packets(self, case, source, port, admitted):
         assert ruleset(case).admits(Packet(source, port)) is admitted
 
-    def test_drops_by_default(self):
+    def test_policy_drops_by_default(self):
         assert ruleset("good-worker").input_policies == ("drop",)
 
 
 class TestOtherRules:
-    def test_no_ruleset_admits_everybody(self):
+    def test_missing_ruleset_accepts_everything(self):
         empty = parse_ruleset('{"nftables": [{"metainfo": {}}]}')
         assert empty.input_policies == ()
         assert empty.admits(Packet(STRANGER, 22))
 
-    def test_a_second_chain_must_admit_too(self):
+    def test_second_chain_must_accept_too(self):
         second = {"chain": {"family": "ip", "table": "u", "name": "late", "hook": "input", "prio": 10, "policy": "drop"}}
         assert not rules([{"accept": None}], chains=[second]).admits(Packet(LOGIN, 22))
 
-    def test_range_of_the_other_address_family_does_not_match(self):
+    def test_range_of_other_address_family_never_matches(self):
         found = rules([match(SADDR, {"set": [{"range": ["fd00::1", "fd00::9"]}, {"range": ["10.0.0.1", "10.0.0.9"]}]}), {"accept": None}])
         assert found.admits(Packet("10.0.0.5", 22))
         assert not found.admits(Packet("10.0.0.10", 22))
 
-    def test_prefixes_ranges_and_sets(self):
+    def test_prefixes_ranges_and_sets_match(self):
         inside = match(SADDR, {"prefix": {"addr": "10.77.0.0", "len": 24}})
         ports = match(DPORT, {"set": [22, {"range": [60001, 63000]}]})
         found = rules([inside, ports, {"accept": None}])
         assert [found.admits(Packet(LOGIN, port)) for port in (22, 60001, 62000, 63001)] == [True, True, True, False]
         assert not found.admits(Packet(STRANGER, 22))
 
-    def test_not_equal(self):
+    def test_not_equal_matches(self):
         found = rules([match(SADDR, LOGIN, "!="), {"drop": None}], [{"accept": None}])
         assert found.admits(Packet(LOGIN, 1))
         assert not found.admits(Packet(WORKER, 1))
 
-    def test_rules_about_other_protocols_are_not_about_this(self):
+    def test_rules_for_other_protocols_are_skipped(self):
         found = rules([match({"payload": {"protocol": "ip6", "field": "saddr"}}, "::1", "!="), {"drop": None}], [{"accept": None}])
         assert found.admits(Packet(LOGIN, 22))
 
@@ -99,12 +99,12 @@ class TestOtherRules:
         assert rules([{"jump": {"target": "side"}}], [{"accept": None}], chains=[side, body]).admits(Packet(LOGIN, 22))
         assert not rules([{"goto": {"target": "side"}}], [{"accept": None}], chains=[side, body]).admits(Packet(LOGIN, 22))
 
-    def test_verdict_maps(self):
+    def test_verdict_maps_are_evaluated(self):
         table = {"key": DPORT, "data": {"set": [[22, {"accept": None}], [{"range": [6817, 6820]}, {"drop": None}]]}}
         found = rules([{"vmap": table}], [{"accept": None}])
         assert [found.admits(Packet(LOGIN, port)) for port in (22, 6818, 80)] == [True, False, True]
 
-    def test_counters_and_logs_change_nothing(self):
+    def test_counters_and_logs_have_no_effect(self):
         assert not rules([{"counter": {"packets": 1, "bytes": 2}}, {"log": {"prefix": "x"}}, {"reject": None}]).admits(Packet(LOGIN, 22))
 
     @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ class TestOtherRules:
             [match({"payload": {"protocol": "tcp", "field": "flags"}}, "syn"), {"accept": None}],
         ],
     )
-    def test_what_is_not_understood_is_not_guessed(self, expression):
+    def test_unsupported_statement_is_unknown(self, expression):
         with pytest.raises(UndeterminedError, match="unsupported"):
             rules(expression).admits(Packet(LOGIN, 22))
 
@@ -126,12 +126,12 @@ POD = "10.244.25.7"
 
 
 def through(source, port):
-    """A packet that goes on to a pod."""
+    """Return a packet that is forwarded to a pod."""
     return Packet(source, port, POD, leaves_by="cni0")
 
 
-class TestBesideKubernetes:
-    """The roles' rules with those of kube-proxy and kubelet: verdict maps by three values at once, chains that translate addresses."""
+class TestRulesWithKubernetes:
+    """The roles' rules with those of kube-proxy and kubelet: verdict maps with three keys, chains that translate addresses."""
 
     @pytest.mark.parametrize(
         ("packet", "admitted"),
@@ -146,23 +146,23 @@ class TestBesideKubernetes:
             (through("10.244.16.9", 8080), True),
         ],
     )
-    def test_who_gets_where(self, packet, admitted):
+    def test_rules_beside_kubernetes_decide_about_packets(self, packet, admitted):
         assert ruleset("good-kubernetes").admits(packet) is admitted
 
-    def test_a_service_without_pods_is_refused_by_its_verdict_map(self):
+    def test_verdict_map_refuses_service_without_pods(self):
         found = ruleset("good-kubernetes")
         assert not found.admits(Packet(LOGIN, 30001, "10.77.0.24"))
         assert not found.admits(Packet(LOGIN, 80, "10.245.0.42", leaves_by="cni0"))
         assert found.admits(Packet(LOGIN, 81, "10.244.25.1", leaves_by="cni0"))
 
-    def test_what_only_translates_addresses_admits_and_refuses_nobody(self):
+    def test_address_translation_neither_accepts_nor_refuses(self):
         chain = {"family": "ip", "table": "n", "name": "in", "type": "nat", "hook": "input", "prio": 100, "policy": "accept"}
         rule = {"family": "ip", "table": "n", "chain": "in", "expr": [{"masquerade": None}]}
         found = rules([{"accept": None}], chains=[{"chain": chain}, {"rule": rule}])
         assert found.input_policies == ("drop",)
         assert found.admits(Packet(LOGIN, 22))
 
-    def test_what_goes_on_is_judged_by_other_chains(self):
+    def test_forwarded_packets_pass_through_other_chains(self):
         assert not rules().admits(Packet(LOGIN, 22))
         assert rules().admits(through(LOGIN, 22))
 
@@ -175,17 +175,17 @@ class TestBesideKubernetes:
             [{"vmap": {"key": {"numgen": {"mode": "random", "mod": 1}}, "data": {"set": [[0, {"accept": None}]]}}}],
         ],
     )
-    def test_what_is_not_understood_where_it_decides_is_not_guessed(self, expression):
+    def test_unsupported_deciding_statement_is_unknown(self, expression):
         with pytest.raises(UndeterminedError, match="unsupported"):
             rules(expression).admits(Packet(LOGIN, 22, WORKER))
 
-    def test_a_rule_about_an_address_that_a_packet_lacks_is_not_guessed(self):
+    def test_rule_on_missing_address_is_unknown(self):
         with pytest.raises(UndeterminedError, match="address that the test packet does not have"):
             ruleset("good-kubernetes").admits(Packet(LOGIN, 22))
 
 
-class TestTheForwardingCheck:
-    """firewall.forwards_only_the_cluster, on rules that are right and on rules that are not."""
+class TestForwardingCheck:
+    """firewall.forwards_only_the_cluster, on correct and on wrong rules."""
 
     @staticmethod
     def judged(found):
@@ -196,26 +196,26 @@ class TestTheForwardingCheck:
         planned = SimpleNamespace(pods="10.244.25.0/24")
         test_firewall.test_forwards_only_the_cluster(hosts[1], cluster, planned, lambda _: found, Expect())
 
-    def test_the_roles_rules_pass(self):
+    def test_role_rules_pass(self):
         self.judged(ruleset("good-kubernetes"))
 
     @pytest.mark.parametrize("case", ["good-worker", "open-forward"])
-    def test_rules_that_let_strangers_through_fail(self, case):
-        """Without a chain of its own everything goes on; one rule too many is enough as well."""
+    def test_rules_that_forward_outside_traffic_fail(self, case):
+        """Without a forward chain everything is forwarded; one wrong rule suffices as well."""
         with pytest.raises(Mismatch, match=r"203\.0\.113\.9"):
             self.judged(ruleset(case))
 
 
-class TestTheMetadataService:
-    """169.254.169.254, as the roles' rules leave it."""
+class TestMetadataService:
+    """169.254.169.254 under the roles' rules."""
 
     @pytest.mark.parametrize(("case", "nobody"), [("good", "refused"), ("open", "open")])
-    def test_who_got_how_far(self, case, nobody):
+    def test_result_of_metadata_probe_is_read(self, case, nobody):
         text = (FOLDER.parent / "metadata-service" / f"{case}.txt").read_text(encoding="utf-8")
         assert parse_metadata_service(text) == {"root": "open", "nobody": nobody}
 
     @pytest.mark.parametrize(("service", "asks"), [(True, True), (False, False)])
-    def test_it_is_asked_only_where_the_plan_has_one(self, service, asks):
+    def test_probe_queries_only_a_planned_service(self, service, asks):
         command = METADATA_SERVICE.command_at(SimpleNamespace(declared=SimpleNamespace(cluster={"metadata_service": service})))
         assert ("169.254.169.254" in command) == asks
 
@@ -229,7 +229,7 @@ class TestTheMetadataService:
             ({"root": "silent", "nobody": "silent"}, UndeterminedError),
         ],
     )
-    def test_what_the_check_makes_of_it(self, found, ends):
-        """On real nodes it was never run; in a container it was, in tests/e2e/cloud/test_cloud_node.py."""
+    def test_check_compares_probe_result(self, found, ends):
+        """Never run on real nodes; run in a container by tests/e2e/cloud/test_cloud_node.py."""
         with pytest.raises(ends) if ends else nullcontext():
             test_firewall.test_metadata_service_restricted(lambda _: found, Expect())

@@ -1,4 +1,4 @@
-"""Loaded rules beside those of the file, printed by nft 1.0.6 and iptables-nft 1.8.9 in network namespaces."""
+"""Loaded rules compared with those of the file, printed by nft 1.0.6 and iptables-nft 1.8.9 in network namespaces."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def captured(case):
 
 
 @pytest.mark.parametrize("case", ["good-counted", "good-docker", "good-strangers"])
-def test_counters_timed_elements_and_other_tables_are_no_difference(case):
+def test_counters_timeouts_and_other_tables_are_ignored(case):
     found = captured(case)
     assert (found.declared, found.differences) == (True, ())
 
@@ -43,12 +43,12 @@ def test_counters_timed_elements_and_other_tables_are_no_difference(case):
         ("flushed", ("inet rackwright: not loaded",)),
     ],
 )
-def test_each_rule_that_one_side_lacks_is_named(case, lines):
+def test_each_missing_rule_is_named(case, lines):
     assert captured(case).differences == lines
 
 
 @pytest.mark.parametrize("second", [NO_FILE, '{"nftables":[{"metainfo":{}}]}'])
-def test_file_without_a_table_is_a_finding(second):
+def test_file_without_table_is_reported(second):
     first = (FOLDER / "good-counted.txt").read_text(encoding="utf-8").splitlines()[0]
     found = COMPARISON.read(Raw(out=f"{first}\n\n{second}\n"))
     with pytest.raises(Mismatch, match="no file that defines a table"):
@@ -67,7 +67,7 @@ def test_file_without_a_table_is_a_finding(second):
         (Raw(out='{"nftables":[]}\n{"nftables":[]}\n'), "no ruleset"),
     ],
 )
-def test_a_side_that_cannot_be_read_is_unknown(raw, words):
+def test_unreadable_ruleset_is_unknown(raw, words):
     with pytest.raises(UndeterminedError, match=words):
         COMPARISON.read(raw)
 

@@ -1,4 +1,4 @@
-"""Rows of nvidia-smi that are odd, damaged or missing: what is told of each GPU, and that all other GPUs are judged as before."""
+"""Odd, damaged or missing rows of nvidia-smi: the verdict on each GPU, while all other GPUs are judged as before."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def changed(number, old, new):
     return "\n".join(row.replace(old, new, 1) if place == number else row for place, row in enumerate(ROWS)) + "\n"
 
 
-def test_gpus_in_order_pass():
+def test_healthy_gpus_pass():
     assert judged() == {}
 
 
@@ -63,7 +63,7 @@ def test_gpus_in_order_pass():
         ("Enabled", "persistence_mode_enabled"),
     ],
 )
-def test_value_that_was_not_read_is_unknown_alone(old, check, cell):
+def test_only_the_unread_value_is_unknown(old, check, cell):
     """The line is quoted, and every other check still judges all GPUs."""
     found = judged(changed(3, f", {old},", f", {cell},"))
     assert {name: verdict for name, (verdict, _) in found.items()} == {check: UNKNOWN}
@@ -71,21 +71,21 @@ def test_value_that_was_not_read_is_unknown_alone(old, check, cell):
 
 
 @pytest.mark.parametrize("cell", ["[N/A]", "[Unknown Error]", "ERR!", ""])
-def test_counter_that_one_gpu_lacks_and_others_have_is_unknown(cell):
+def test_counter_missing_on_one_gpu_is_unknown(cell):
     assert verdicts(changed(6, "580.95.05, 0,", f"580.95.05, {cell},")) == {"no_ecc_errors": UNKNOWN}
     assert verdicts(changed(6, "16, 16, 5", f"16, {cell}, 5")) == {"pcie_links_are_full": UNKNOWN}
     assert verdicts(changed(6, "No, No, [N/A]", f"{cell}, No, [N/A]")) == {"no_memory_repair_is_due": UNKNOWN}
 
 
-def test_counters_that_no_gpu_has_are_no_fault():
-    """A virtual GPU has neither ECC nor lanes nor rows; its highest clock is unknown, and everything else is judged."""
+def test_counter_missing_on_all_gpus_is_no_fault():
+    """A virtual GPU has neither ECC nor lanes nor rows; its highest clock is unknown, and all other values are judged."""
     row = "0, NVIDIA A16-8C, 8192, 580.95.05, [N/A], [N/A], 0x0000000000000000, Enabled, 00000000:02:00.0, [N/A], [N/A], [N/A]"
     plan = SimpleNamespace(count=1, product="NVIDIA A16-8C", memory_mib=8192, driver="580.95.05")
     text = f"{row}, [N/A], [N/A], [N/A], [N/A], [N/A]\n"
     assert verdicts(text, plan=plan) == {"max_clocks_match": UNKNOWN}
 
 
-def test_fault_counts_beside_a_value_that_was_not_read():
+def test_fault_counts_beside_unread_value():
     blind = changed(3, "580.95.05, 0,", "580.95.05, ERR!,")
     found = judged(blind.replace("5, NVIDIA H100 80GB HBM3, 81559, 580.95.05, 0", "5, NVIDIA H100 80GB HBM3, 81559, 580.95.05, 2"))
     assert found == {"no_ecc_errors": (FAILED, "expected GPU 5: none, found GPU 5: 2")}
@@ -102,7 +102,7 @@ def test_fault_counts_beside_a_value_that_was_not_read():
     ],
 )
 @pytest.mark.parametrize("place", ["before", "between", "after"])
-def test_gpu_that_does_not_respond_is_named_and_the_others_are_judged(line, where, place):
+def test_unresponsive_gpu_is_named_and_others_judged(line, where, place):
     position = {"before": 0, "between": 3, "after": 7}[place]
     rows = [row for row in ROWS if not row.startswith("2,")]
     text = "\n".join([*rows[:position], line, *rows[position:]]) + "\n"
@@ -110,38 +110,38 @@ def test_gpu_that_does_not_respond_is_named_and_the_others_are_judged(line, wher
     assert judged(text) == {"count_matches_plan": (FAILED, f"expected 8, found 7 of 8 GPUs respond; {where} does not")}
 
 
-def test_gpu_whose_cells_say_that_it_is_lost_does_not_respond():
+def test_gpu_with_lost_cells_does_not_respond():
     lost = ", ".join(["2", *["[GPU is lost]"] * 7, "00000000:34:00.0", *["[GPU is lost]"] * 8])
     found = judged("\n".join(lost if row.startswith("2,") else row for row in ROWS) + "\n")
     assert found == {"count_matches_plan": (FAILED, "expected 8, found 7 of 8 GPUs respond; 00000000:34:00.0 does not")}
 
 
-def test_driver_that_gives_up_at_a_lost_gpu_is_told():
+def test_driver_abort_at_lost_gpu_is_reported():
     found = judged("Unable to determine the device handle for GPU 0000:34:00.0: Unknown Error\n")
     assert found["count_matches_plan"] == (FAILED, "expected 8, found no GPU listed; 0000:34:00.0 does not respond")
 
 
-def test_number_that_may_be_localised_is_unknown():
+def test_localised_number_is_unknown():
     """81.559 MiB may be 81 or 81559."""
     assert verdicts(changed(3, "81559", "81.559")) == {"memory_matches_plan": UNKNOWN}
 
 
 @pytest.mark.parametrize("warning", ["WARNING: infoROM is corrupted at gpu 0000:34:00.0", "Warnung: legacy persistence mode, use a daemon"])
 @pytest.mark.parametrize("position", [0, 4, 8])
-def test_warning_changes_nothing(warning, position):
+def test_warning_is_ignored(warning, position):
     assert judged("\n".join([*ROWS[:position], warning, *ROWS[position:]]) + "\n") == {}
 
 
 @pytest.mark.parametrize("text", [GOOD.replace("\n", "\r\n"), "\ufeff" + GOOD, GOOD.replace(", ", ","), GOOD.replace("\n", "\n\n")])
-def test_line_ends_and_blanks_change_nothing(text):
+def test_line_ends_and_blanks_are_ignored(text):
     assert judged(text) == {}
 
 
-def test_columns_beyond_those_asked_for_change_nothing():
+def test_extra_columns_are_ignored():
     assert judged("".join(f"{row}, 30, [N/A]\n" for row in ROWS)) == {}
 
 
-def test_titles_say_what_the_columns_are():
+def test_titles_define_the_columns():
     titles = (
         "index, name, memory.total [MiB], driver_version, extra, ecc.errors.uncorrected.volatile.total, clocks.max.sm [MHz], "
         "clocks_event_reasons.active, persistence_mode, pci.bus_id, remapped_rows.pending, remapped_rows.failure, retired_pages.pending, "
@@ -150,22 +150,22 @@ def test_titles_say_what_the_columns_are():
     assert judged(titles + GOOD.replace("580.95.05, ", "580.95.05, [N/A], ")) == {}
 
 
-def test_row_that_is_repeated_is_one_gpu():
+def test_repeated_row_is_one_gpu():
     assert verdicts("\n".join([*ROWS[:7], ROWS[6]]) + "\n") == {"count_matches_plan": FAILED}
     assert judged(GOOD + ROWS[6] + "\n") == {}
 
 
-def test_two_rows_of_one_gpu_that_differ_are_unknown_where_they_differ():
+def test_conflicting_rows_are_unknown_where_they_differ():
     assert verdicts(GOOD + ROWS[6].replace("1980", "1410") + "\n") == {"max_clocks_match": UNKNOWN}
 
 
-def test_row_without_its_index_may_be_a_repetition():
+def test_row_without_index_may_be_a_repetition():
     assert verdicts(changed(4, "4, NVIDIA", "ERR!, NVIDIA")) == {"count_matches_plan": UNKNOWN}
     assert verdicts("\n".join(["ERR!" + ROWS[0][1:], *ROWS[1:7]]) + "\n") == {"count_matches_plan": FAILED}
 
 
 @pytest.mark.parametrize("end", [len(GOOD) - 60, len(GOOD) - 150, len(GOOD) - 400])
-def test_list_that_is_cut_short_fails_nothing(end):
+def test_truncated_list_fails_nothing(end):
     assert set(verdicts(GOOD[:end]).values()) == {UNKNOWN}
 
 
@@ -188,7 +188,7 @@ def test_output_without_gpus_is_unknown(text):
         ("81559, 580", "81559, [GPU requires reset]", None),
     ],
 )
-def test_faults_of_a_gpu_are_seen(old, new, check):
+def test_gpu_faults_are_reported(old, new, check):
     found = judged(changed(5, old, new) if check else changed(5, "1980", "[GPU requires reset]"))
     if check:
         assert {name: verdict for name, (verdict, _) in found.items()} == {check: FAILED}
@@ -197,7 +197,7 @@ def test_faults_of_a_gpu_are_seen(old, new, check):
         assert found["no_reset_is_due"] == (FAILED, "expected GPU 5: none, found GPU 5: Reset")
 
 
-def test_rate_of_an_idle_link_is_no_fault():
+def test_rate_of_idle_link_is_no_fault():
     """Below performance state P0 the driver lowers the rate."""
     assert judged(changed(5, "16, 16, 5, 5, P0", "16, 16, 1, 5, P8")) == {}
 
@@ -214,7 +214,7 @@ def test_rate_of_an_idle_link_is_no_fault():
         ("GPU Recovery Action : None", "GPU Reset Status\n        Reset Required : ERR!", UNKNOWN),
     ],
 )
-def test_reset_that_the_driver_asks_for(old, new, verdict):
+def test_required_reset_is_reported(old, new, verdict):
     """Row `GPU Recovery Action` of drivers 560 and later, section `GPU Reset Status` of older ones."""
     found = verdicts(repairs=REPAIRED.replace(old, new, 1))
     assert found == ({} if verdict is PASSED else {"no_reset_is_due": verdict})
@@ -223,8 +223,8 @@ def test_reset_that_the_driver_asks_for(old, new, verdict):
 SXID = "nvidia-nvswitch2: SXid (PCI:0000:8a:00.0): {}, Link 7 simulated\n"
 
 
-def test_errors_of_an_nvswitch_are_seen():
-    """A fatal one ends jobs; one that is not fatal is reported, and drains no node."""
+def test_nvswitch_errors_are_reported():
+    """A fatal error ends jobs; a non-fatal one is reported, and drains no node."""
     assert verdicts(log=SXID.format("20009, Non-fatal")) == {"no_nvswitch_errors": FAILED}
     found = judged(log=SXID.format("23001, Fatal") + "usb 1-1: new device\n")
     assert {name: verdict for name, (verdict, _) in found.items()} == {"no_nvswitch_errors": FAILED, "no_xid_errors": FAILED}
@@ -263,14 +263,14 @@ def test_acceptance_reads_the_same_rows():
     assert accepted(TITLES + "".join([*HEALTH[:2], reset, *HEALTH[3:]]))["no_ecc_errors"][0] is FAILED
 
 
-def test_acceptance_names_the_gpu_that_does_not_respond():
+def test_acceptance_names_unresponsive_gpu():
     lost = "Unable to determine the device handle for GPU2: 0000:34:00.0: Unknown Error\n"
     found = accepted(lost + TITLES + "".join([*HEALTH[:2], *HEALTH[3:]]))
     assert found["count_matches_plan"] == (FAILED, "expected 8, found 7 of 8 GPUs respond; 0000:34:00.0 does not")
     assert {verdict for name, (verdict, _) in found.items() if name != "count_matches_plan"} == {UNKNOWN}
 
 
-def test_acceptance_judges_whole_rows_of_a_list_that_is_cut_short():
+def test_acceptance_judges_whole_rows_of_truncated_list():
     text = (TITLES + "".join(HEALTH))[:-30]
     assert {verdict for verdict, _ in accepted(text).values()} == {UNKNOWN}
     slow = text.replace(", 16, 16\n", ", 8, 16\n", 1)
@@ -301,8 +301,8 @@ def test_links_are_read_one_by_one(old, new, verdict):
     assert told("nvlinks_are_up", "w", lambda: health.nvlinks("nvlinks_are_up", "w", nvidia_smi.parse_nvlinks(text), 2)).verdict is verdict
 
 
-def test_all_readers_accept_the_list_of_the_others():
-    """The same odd line before the same rows, in the forms of the three readers."""
+def test_all_parsers_accept_each_list():
+    """The same odd line before the same rows, in the formats of the three parsers."""
     odd = "Unable to determine the device handle for GPU7: 0000:d2:00.0: Unknown Error\n"
     assert parse_gpus(odd + GOOD).lost == ("0000:d2:00.0",)
     assert nvidia_smi.parse_health(odd + TITLES + HEALTH[0]).lost == ("0000:d2:00.0",)

@@ -1,4 +1,4 @@
-"""MIG as nvidia-smi lists it, and the check against the plan."""
+"""MIG instances as nvidia-smi lists them, and the check against the plan."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def captured(case: str) -> str:
 
 
 def verdict(text: str, *planned: list[str]) -> tuple[Verdict, str]:
-    """The check of a node whose plan has these instances."""
+    """Return the verdict for a node with these planned instances."""
     mig = [[SimpleNamespace(profile=name, start=0) for name in gpu] for gpu in planned]
     return verdict_of(test_gpu.test_mig_matches_plan, answers_of({MIG: text}), node=SimpleNamespace(gpus=SimpleNamespace(mig=mig)))
 
@@ -50,22 +50,22 @@ def test_mode_and_instances_are_compared(case: str, planned: list[list[str]], re
     assert verdict(captured(case), *planned)[0] is result
 
 
-def test_gpu_that_is_enabled_without_instances_is_no_whole_gpu() -> None:
+def test_enabled_gpu_without_instances_is_not_whole() -> None:
     text = "0, Enabled, Enabled\nGPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-00000001-5c1d-4e2f-9a3b-000000001eef)\n"
     assert verdict(text, [])[0] is FAILED
 
 
 @pytest.mark.parametrize("end", range(1, 60, 7))
-def test_cut_output_is_no_smaller_number_of_instances(end: int) -> None:
+def test_truncated_output_never_lowers_instance_count(end: int) -> None:
     assert verdict(captured("good")[:-end], THREE, SEVEN)[0] is UNKNOWN
 
 
-def test_instance_that_is_missing_in_between_is_unknown() -> None:
+def test_missing_instance_in_sequence_is_unknown() -> None:
     lines = captured("good").splitlines(keepends=True)
     assert verdict("".join(lines[:4] + lines[5:]), THREE, SEVEN)[0] is UNKNOWN
 
 
-def test_jobs_of_checks_ask_no_gpu_of_a_node_with_mig() -> None:
+def test_check_jobs_request_no_gpu_with_mig() -> None:
     nodes = [{"name": "w0", "gpus": 8, "gres": []}, {"name": "w1", "gpus": 14, "gres": [{"type": "h100_1g.10gb"}]}]
     scheduler = {"nodes": nodes, "partitions": [{"name": "gpu", "nodes": ["w0", "w1"]}]}
     declared = SimpleNamespace(cluster={"scheduler": scheduler}, nodes={"w0": {}, "w1": {}})

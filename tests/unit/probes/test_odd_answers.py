@@ -1,4 +1,4 @@
-"""Answers of tools that are in order and odd, or damaged in one place: what is told, and that all else is judged as before."""
+"""Odd but valid answers, and answers damaged in one place: the verdict, while all other values are judged as before."""
 
 from __future__ import annotations
 
@@ -41,24 +41,24 @@ PASSED, FAILED, UNKNOWN = Verdict.PASSED, Verdict.FAILED, Verdict.UNKNOWN
 
 
 class TestValues:
-    def test_value_that_was_not_read_is_no_value(self):
-        """Whatever a check does with it, it does not pass."""
+    def test_unread_value_is_no_value(self):
+        """No check passes with such a value."""
         value = Unread("fan", "ERR!", "0, ERR!")
         for use in (lambda: value == 3, lambda: value == 3, lambda: value < 3, lambda: not value, lambda: value + 1, lambda: int(value)):
             with pytest.raises(UndeterminedError, match='fan is "ERR!" in the line "0, ERR!"'):
                 use()
 
     @pytest.mark.parametrize("cell", ["", "1.980", "1,980", "12x", "0x10", "1.5", "nan", "inf", "--", "1e400"])
-    def test_cell_that_is_no_whole_number(self, cell):
+    def test_non_integer_cell_is_unread(self, cell):
         with pytest.raises((ValueError, OverflowError)):
             integer(cell)
 
     @pytest.mark.parametrize("cell", ["", "1,234", "1.234,5", "nan", "inf", "10.25 GB/s"])
-    def test_cell_that_is_no_number(self, cell):
+    def test_non_numeric_cell_is_unread(self, cell):
         with pytest.raises(ValueError):
             decimal(cell)
 
-    def test_fault_counts_more_than_what_was_not_read(self):
+    def test_fault_outweighs_unread_value(self):
         blind = Unread("b", "?", "b ?")
         with pytest.raises(UndeterminedError):
             Expect()({"a": 1, "b": blind}, {"a": 1, "b": 2})
@@ -71,7 +71,7 @@ class TestValues:
         with pytest.raises(UndeterminedError):
             Expect()(blind, 5)
 
-    def test_name_that_is_missing_beside_an_unread_line_is_unknown(self):
+    def test_missing_name_beside_unread_line_is_unknown(self):
         found = Lines({"a": 1}, ["b|"])
         with pytest.raises(UndeterminedError, match=r"b\|"):
             Expect()(found, {"a": 1, "b": 2})
@@ -111,39 +111,39 @@ class TestSlurm:
             "IDLE$",
         ],
     )
-    def test_node_that_works_or_will_is_usable(self, state):
+    def test_working_or_waking_node_is_usable(self, state):
         assert usable(state) is PASSED
 
     @pytest.mark.parametrize(
         "state", ["IDLE+DRAIN+RESERVED", "DOWN*+CLOUD", "MIXED*", "IDLE+FAIL", "IDLE+REBOOT_ISSUED", "UNKNOWN", "IDLE+INVALID_REG", "IDLE@"]
     )
-    def test_node_that_is_out_of_use_is_not(self, state):
+    def test_node_out_of_use_is_unusable(self, state):
         assert usable(state) is FAILED
 
-    def test_state_that_is_not_listed_is_unknown_beside_none_that_is_bad(self):
+    def test_unlisted_state_is_unknown_unless_another_fails(self):
         assert usable("IDLE+HIBERNATING") is UNKNOWN
         assert usable("IDLE+DRAIN+HIBERNATING") is FAILED
         assert usable("[N/A]") is UNKNOWN
 
-    def test_every_state_has_its_meaning(self):
+    def test_every_state_has_a_meaning(self):
         assert all(state.meaning for state in STATES.values())
         assert works(states_of("idle")) and not works(states_of("idle*"))
 
     @pytest.mark.parametrize("more", [" Comment=see State=DOWN CPUTot=3 ReservationName=course", " ReservationName=course", "", " Extra=x"])
-    def test_reason_ends_with_who_gave_it(self, more):
+    def test_reason_keeps_its_author(self, more):
         node = slurm_node("IDLE+DRAIN", f" Reason=fan 3 of 8 is loud, State=old [alice@2026-02-03T04:05:06]{more}")
         assert (node.reason, node.cpus) == ("fan 3 of 8 is loud, State=old [alice@2026-02-03T04:05:06]", 96)
         assert sorted(node.states) == ["DRAIN", "IDLE"]
 
-    def test_reason_without_who_gave_it(self):
+    def test_reason_without_author_is_read(self):
         assert slurm_node("DOWN", " Reason=Not responding Comment=rack 7").reason == "Not responding"
 
-    def test_free_text_does_not_stand_for_a_value(self):
-        """A comment stands after the values, also of a node that has no reason."""
+    def test_free_text_never_replaces_a_value(self):
+        """A comment follows the values, also for a node without a reason."""
         node = slurm_node("IDLE", " Comment=was State=DOWN RealMemory=1")
         assert (node.states, node.memory_mib, node.reason) == ({"IDLE"}, 1500000, "")
 
-    def test_value_that_was_not_read_is_unknown_alone(self):
+    def test_only_the_unread_value_is_unknown(self):
         node = parse_nodes(SLURM.format(state="IDLE", more="", number=1).replace("CPUTot=96", "CPUTot=(null)") + "\r\n")["n1"]
         planned = SimpleNamespace(cpus=96, memory_mib=1500000, gpus=8, gpu_type="h200", gres=())
         verdicts = [
@@ -156,7 +156,7 @@ class TestSlurm:
         ]
         assert verdicts == [UNKNOWN, PASSED, PASSED]
 
-    def test_warning_and_a_record_without_its_name(self):
+    def test_warning_and_unnamed_record_are_skipped(self):
         text = "slurm_load: a warning\n" + SLURM.format(state="IDLE", more="", number=1) + "\n State=IDLE CPUTot=96\n"
         found = parse_nodes(text)
         assert list(found) == ["n1"] and isinstance(found.at("n2"), Unread)
@@ -175,7 +175,7 @@ def mounted(text):
 
 
 class TestStorage:
-    def test_file_system_without_a_source_is_read(self):
+    def test_file_system_without_source_is_read(self):
         assert parse_mounts(MOUNTINFO)["/scratch/tmp"].source == ""
         assert mounted(MOUNTINFO)[0] is PASSED
 
@@ -183,15 +183,15 @@ class TestStorage:
     def test_odd_line_hides_no_other_mount(self, line):
         assert mounted(f"{line}\n{MOUNTINFO}")[0] is PASSED
 
-    def test_mount_that_was_not_read_is_unknown_and_one_that_is_missing_failed(self):
+    def test_unread_mount_is_unknown_and_missing_mount_fails(self):
         verdict, reason = mounted(MOUNTINFO.replace(" - lustre", " lustre"))
         assert (verdict, "10.1.2.3@tcp:/wxyz" in reason) == (UNKNOWN, True)
         assert mounted("".join(MOUNTINFO.splitlines(keepends=True)[:2]))[0] is FAILED
 
-    def test_mount_in_whose_line_the_table_ends_is_unknown(self):
+    def test_mount_in_truncated_line_is_unknown(self):
         assert mounted(MOUNTINFO[:-30])[0] is UNKNOWN
 
-    def test_export_that_was_not_read_leaves_the_others(self):
+    def test_unread_export_leaves_the_others(self):
         server = parse_nfs_server("8\n+4.2 -3\n/srv/a 10.0.0.0/8(rw,sync)\n/srv/b 10.0.0.0/8(rw\n")
         assert (list(server.exports), server.unread) == (["/srv/a"], ("/srv/b 10.0.0.0/8(rw",))
 
@@ -215,47 +215,47 @@ class TestIdentity:
             ("debian", "13", "debian-13"),
         ],
     )
-    def test_minor_release_of_enterprise_linux_is_the_plan_s(self, name, release, planned):
+    def test_enterprise_linux_minor_release_is_ignored(self, name, release, planned):
         text = IDENTIFIED.format(name, release)
         assert judged_node(test_node.test_os_matches_plan, text, node=SimpleNamespace(os=planned)) is PASSED
         assert judged_node(test_node.test_os_matches_plan, text, node=SimpleNamespace(os="rocky-8")) is FAILED
 
-    def test_release_that_was_not_read_is_unknown_alone(self):
+    def test_unread_release_is_unknown_alone(self):
         text = IDENTIFIED.format("debian", "")
         node = SimpleNamespace(os="debian-13", name="w0")
         assert judged_node(test_node.test_os_matches_plan, text, node=node) is UNKNOWN
         assert judged_node(test_node.test_hostname_matches_plan, text, node=node) is PASSED
 
-    def test_machine_id_that_was_not_read_is_not_unique(self):
+    def test_unread_machine_id_is_not_unique(self):
         text = IDENTIFIED.format("debian", "13").replace("machine_id=4f", "machine_id=")
         more = {"node": SimpleNamespace(name="w0"), "members": lambda group: ("w0", "w1")}
         assert judged_node(test_node.test_machine_id_is_unique, text, **more) is UNKNOWN
 
-    def test_warning_before_the_state_of_the_system(self):
+    def test_warning_before_system_state_is_skipped(self):
         assert parse_system_state("a warning of bash\r\ndegraded\r\n● a.service loaded failed failed A\r\n").failed == ("a.service",)
 
-    def test_file_system_that_was_not_read_hides_no_full_one(self):
+    def test_unread_file_system_hides_no_full_one(self):
         text = "Filesystem 1024-blocks Used Available Capacity Mounted on\n/dev/sda1 100 {} {} {} /\n/dev/sdb1 100 50 50 ERR! /data\n"
         checks = test_node.test_disk_space
         assert judged_node(checks, text.format(10, 90, "10%"), limit=90) is UNKNOWN
         assert judged_node(checks, text.format(99, 1, "99%"), limit=90) is FAILED
 
-    def test_name_whose_line_was_not_read_is_unknown(self):
+    def test_name_in_unread_line_is_unknown(self):
         hosts = [SimpleNamespace(name="w0", address="10.0.0.1"), SimpleNamespace(name="w1", address="10.0.0.2")]
         cluster = SimpleNamespace(hosts=hosts)
         assert judged_node(test_node.test_names_resolve, "w0 10.0.0.1\nw1\n", cluster=cluster) is UNKNOWN
         assert judged_node(test_node.test_names_resolve, "w0 10.0.0.9\nw1\n", cluster=cluster) is FAILED
 
 
-def test_unit_that_was_not_read_is_unknown_alone():
+def test_unread_unit_is_unknown_alone():
     found = parse_units("Id=a.service\nLoadState=loaded\nActiveState=\n\nId=b.service\nLoadState=loaded\nActiveState=active\n\nx\n")
     assert found["b.service"].state == "active" and isinstance(found["a.service"].state, Unread)
     with pytest.raises(UndeterminedError):
         found["c.service"]
 
 
-def test_tools_of_jobs_print_numbers_with_a_point():
-    """Whatever the locale of the user who sends the job."""
+def test_job_tools_print_decimal_points():
+    """In every locale of the user who submits the job."""
     tools = Path(acceptance.__file__).parent / "programs" / "tools.py"
     asked = json.dumps(["locale", ["sh", "-c", "echo $LC_ALL"], 60])
     done = subprocess.run(
@@ -269,19 +269,19 @@ CARDS += "mlx5_2\tPIX\tSYS\t X \tSYS\t\t\nmlx5_3\tSYS\tPIX\tSYS\t X \t\t\n\nLege
 
 
 class TestTopology:
-    def test_columns_that_are_named_as_the_devices(self):
+    def test_columns_named_like_devices_are_read(self):
         """Drivers before 520 have no legend of cards."""
         links = hardware.parse_gpu_links(CARDS)
         assert (links.paths["GPU0"], links.numa) == ({"GPU1": "NV4", "mlx5_2": "PIX", "mlx5_3": "SYS"}, {"GPU0": "0", "GPU1": "1"})
 
     @pytest.mark.parametrize("cell", ["", "N/A", "ERR!", "[Unknown Error]", "0-15"])
-    def test_cell_that_was_not_read_is_unknown_alone(self, cell):
+    def test_unread_cell_is_unknown_alone(self, cell):
         found = hardware.parse_gpu_links(CARDS.replace("\tPIX\tSYS\t0-15", f"\t{cell}\tSYS\t0-15"))
         assert "GPU0 to mlx5_2" in found.why
         assert found.value.paths["GPU0"] == {"GPU1": "NV4", "mlx5_3": "SYS"}
         assert found.value.paths["GPU1"] == hardware.parse_gpu_links(CARDS).paths["GPU1"]
 
-    def test_row_whose_cells_are_shifted_is_unknown(self):
+    def test_row_with_shifted_cells_is_unknown(self):
         matrix = read_matrix(CARDS.replace("GPU1\tNV4\t X ", "GPU1\t X \tNV4"))
         assert isinstance(matrix.ways["GPU1", "GPU0"], Unread) and matrix.ways["GPU0", "GPU1"] == "NV4"
 
@@ -297,20 +297,20 @@ def diagnosed(status, warnings=(), **more):
 
 class TestDiagnosis:
     @pytest.mark.parametrize("word", ["Fail", "FAILED", "Warn", "Warning", "Error", "Isolated", "ERR!"])
-    def test_word_that_is_no_pass_fails(self, word):
+    def test_unknown_word_fails(self, word):
         assert diagnosed(word).verdict is FAILED
 
     @pytest.mark.parametrize("word", ["Skip", "Skipped", "Not Run", "", None, "[N/A]"])
-    def test_test_that_did_not_run_is_unknown(self, word):
+    def test_skipped_test_is_unknown(self, word):
         assert diagnosed(word).verdict is UNKNOWN
 
-    def test_pass_with_a_warning_did_not_test(self):
+    def test_pass_with_warning_is_unknown(self):
         found = diagnosed("Pass", [{"error_category": 1, "error_id": 9, "warning": "only half of the memory was tested"}])
         assert (found.verdict, "memory GPU 3: only half of the memory was tested" in found.reason) == (FAILED, True)
         assert diagnosed("Pass", errors=[{"message": "no memory"}]).verdict is FAILED
         assert diagnosed("Pass", info=["clocked at 1980 MHz"]).verdict is PASSED
 
-    def test_table_with_another_word_or_a_warning_below_a_pass(self):
+    def test_table_reads_unknown_word_and_warning(self):
         table = (
             "| Diagnostic                | Result                                         |\n"
             "|-----  Metadata  ----------+------------------------------------------------|\n"
@@ -349,21 +349,21 @@ def collective(busbw="12.86", wrong="0", text=NCCL):
 
 class TestCollective:
     @pytest.mark.parametrize("wrong", ["12", "3.35544e+07", "1e+06"])
-    def test_wrong_elements_fail_however_many(self, wrong):
+    def test_any_number_of_wrong_elements_fails(self, wrong):
         assert collective(wrong=wrong) is FAILED
 
     @pytest.mark.parametrize("wrong", ["ERR!", "1.5", "-", "nan"])
-    def test_count_that_was_not_read_is_unknown(self, wrong):
+    def test_unread_count_is_unknown(self, wrong):
         assert collective(wrong=wrong) is UNKNOWN
         assert collective(wrong=wrong, text=NCCL.replace("12.78      0 ", "12.78      7 ", 1)) is FAILED
 
-    def test_bandwidth_of_the_largest_message_is_unknown_and_no_smaller_one_stands_for_it(self):
+    def test_smaller_message_never_replaces_largest(self):
         assert collective(busbw="ERR!") is PASSED
         with pytest.raises(UndeterminedError, match="33554432 B busbw"):
             _ = nccl.parse(NCCL.format("ERR!", 0)).bandwidth_gb_s
         assert nccl.parse(NCCL.format("12,86", 0)).bandwidth_gb_s == 12.86
 
-    def test_row_of_the_largest_message_that_is_missing_is_noticed(self):
+    def test_missing_row_of_largest_message_is_detected(self):
         lines = NCCL.format("12.86", 0).splitlines(keepends=True)
         with pytest.raises(UndeterminedError, match="the row of 33554432 B is missing"):
             nccl.parse("".join(line for line in lines if not line.startswith("    33554432")))

@@ -1,4 +1,4 @@
-"""What parsers make of healthy and sick nodes."""
+"""Parsers on answers of healthy and faulty nodes."""
 
 from __future__ import annotations
 
@@ -42,149 +42,149 @@ FOLDER = Path(__file__).parents[1] / "captured"
 
 
 def captured(probe, case="good"):
-    """One captured output."""
+    """Return one captured output."""
     return (FOLDER / probe / f"{case}.txt").read_text(encoding="utf-8")
 
 
 class TestGpus:
-    def test_healthy(self):
+    def test_healthy_gpus_are_read(self):
         gpus = parse_gpus(captured("gpus"))
         assert [gpu.index for gpu in gpus] == list(range(8))
         assert {(gpu.product, gpu.memory_mib, gpu.driver) for gpu in gpus} == {("NVIDIA H100 80GB HBM3", 81559, "580.173.02")}
 
-    def test_one_is_lost(self):
+    def test_lost_gpu_is_reported(self):
         assert len(parse_gpus(captured("gpus", "lost"))) == 7
 
-    def test_none_is_there(self):
+    def test_missing_gpus_are_reported(self):
         assert len(parse_gpus(captured("gpus", "none"))) == 0
 
-    def test_errors_and_a_held_clock(self):
+    def test_errors_and_throttled_clock_are_read(self):
         sick = parse_gpus(captured("gpus", "ecc-and-slow"))[2]
         assert (sick.uncorrected, sick.max_clock_mhz, sick.clock_reasons) == (4, 1410, 8)
 
-    def test_one_that_is_let_go_while_idle_is_seen(self):
+    def test_missing_idle_persistence_is_reported(self):
         assert [gpu.index for gpu in parse_gpus(captured("gpus", "ecc-and-slow")) if not gpu.persistent] == [5]
 
-    def test_ecc_that_is_off_is_no_number(self):
+    def test_disabled_ecc_has_no_counters(self):
         assert {gpu.uncorrected for gpu in parse_gpus(captured("gpus", "without-ecc"))} == {None}
 
-    def test_errors_of_programs_are_no_fault_of_the_gpu(self):
+    def test_application_errors_are_no_gpu_fault(self):
         """An illegal address, a misaligned one (three lines), a trap: as an H100 logged them."""
         errors = parse_xids(captured("gpu-xids", "good-of-programs"))
         assert len(errors) == 5 and all(map(is_a_programs, errors))
 
-    def test_xids_without_other_lines(self):
+    def test_xids_are_read_without_other_lines(self):
         assert parse_xids(captured("gpu-xids", "fallen-off")) == (
             "Xid (PCI:0000:10:00): 79, pid=1234, name=python, GPU has fallen off the bus.",
         )
 
-    def test_devices_that_share_a_number_or_are_files(self):
+    def test_shared_device_numbers_and_files_are_read(self):
         devices = parse_devices(captured("gpu-devices", "shared"))
         assert [device.character for device in devices] == [True, True, False]
         assert len({device.number for device in devices if device.character}) == 1
 
 
 class TestIdentity:
-    def test_debian(self):
+    def test_debian_release_is_read(self):
         found = parse_identity(captured("identity"))
         assert (found.hostname, found.os, found.time_zone) == ("worker0", "debian-13", "Etc/UTC")
 
-    def test_quotes_and_a_time_zone_that_is_no_link(self):
+    def test_quotes_and_copied_time_zone_are_read(self):
         found = parse_identity(captured("identity", "rocky"))
         assert (found.os, found.time_zone) == ("rocky-9", "/etc/localtime")
 
-    def test_failed_units_with_and_without_a_mark(self):
+    def test_failed_units_with_and_without_marker(self):
         found = parse_system_state(captured("system-state", "failed-units"))
         assert (found.state, found.failed) == ("degraded", ("munge.service", "slurmd.service"))
 
-    def test_hosts_without_the_systems_own_lines(self):
+    def test_hosts_exclude_system_lines(self):
         assert parse_hosts(captured("hosts", "strange")) == {
             "10.77.0.16": ("login0.lab.internal", "login0", "gateway"),
             "10.77.0.99": ("gone",),
         }
 
-    def test_a_name_that_is_not_found(self):
+    def test_unresolved_name_is_read(self):
         assert parse_resolved(captured("resolved", "one-missing"))["worker1"] == "none"
 
-    def test_network(self):
+    def test_network_is_read(self):
         network = parse_network(captured("network"))
         assert [interface.name for interface in network.interfaces] == ["eth0"]
         assert network.gateways == ("10.77.0.1",)
         assert network.holder("10.77.0.24").mac == "02:6f:5a:11:22:34"
         assert network.holder("10.77.0.99") is None
 
-    def test_a_full_disk_is_listed_once(self):
+    def test_full_disk_is_listed_once(self):
         assert [(system.mount, system.used) for system in parse_df(captured("space", "full"))] == [("/", 98), ("/run/with space", 0)]
 
 
 class TestAccounts:
-    def test_users_and_homes(self):
+    def test_users_and_homes_are_read(self):
         found = parse_accounts(captured("accounts"))
         alice = found.accounts["alice"]
         assert (alice.uid, alice.gid, alice.shell) == (2001, 2001, "/bin/bash")
         assert (found.homes[alice.home].uid, found.homes[alice.home].kind) == (2001, "directory")
         assert [account.name for account in found.accounts.values() if account.uid in ORDINARY] == ["alice", "bob"]
 
-    def test_keys_without_options_and_comments(self):
+    def test_keys_exclude_options_and_comments(self):
         text = (
             captured("accounts").split("== keys")[0]
             + '== keys\nbob|restrict,from="10.0.0.0/8" ssh-ed25519 AAAA bob@desk\nbob|# none\nalice|\n'
         )
         assert parse_accounts(text).keys == {"bob": {"ssh-ed25519 AAAA"}, "alice": set()}
 
-    def test_an_empty_password(self):
+    def test_empty_password_is_reported(self):
         assert parse_accounts(captured("accounts").replace("== empty\n", "== empty\nguest\n")).without_password == ("guest",)
 
 
 class TestSshd:
-    def test_settings(self):
+    def test_settings_are_read(self):
         assert parse_sshd(captured("sshd-settings"))["passwordauthentication"] == "no"
         assert parse_sshd(captured("sshd-settings", "passwords"))["passwordauthentication"] == "yes"
         assert parse_sshd(captured("sshd-settings"))["listenaddress"] == "[::]:22 0.0.0.0:22"
 
-    def test_offers(self):
+    def test_offered_algorithms_are_read(self):
         assert parse_offer(captured("sshd-offer")) == ("publickey",)
         assert parse_offer(captured("sshd-offer", "passwords")) == ("keyboard-interactive", "password", "publickey")
 
-    def test_host_keys_that_others_may_read(self):
+    def test_readable_host_keys_are_reported(self):
         assert parse_host_keys(captured("host-keys")).exposed == ()
         assert parse_host_keys(captured("host-keys", "exposed")).exposed == ("ssh_host_ed25519_key 640 root", "ssh_host_rsa_key 600 alice")
 
-    def test_known_hosts(self):
+    def test_known_hosts_are_read(self):
         text = "# pinned\nlab-login0,other ssh-ed25519 AAAA comment\n@revoked * ssh-rsa BBBB\n\nlab-login0 ssh-rsa CCCC\n"
         assert parse_known_hosts(text) == {"lab-login0": {"ssh-ed25519": "AAAA", "ssh-rsa": "CCCC"}, "other": {"ssh-ed25519": "AAAA"}}
 
 
 class TestMunge:
-    def test_key(self):
+    def test_key_is_read(self):
         assert (parse_key(captured("munge-key")).mode, parse_key(captured("munge-key")).owner) == ("400", "munge:munge")
 
     @pytest.mark.parametrize(
         ("case", "status"), [("good", "Success"), ("other-key", "Invalid credential"), ("daemon-away", "No such file or directory")]
     )
-    def test_decoding(self, case, status):
+    def test_decoding_is_read(self, case, status):
         assert parse_decoded(captured("munge-decoded", case)) == status
 
-    def test_second_decoding_and_a_time_out_are_unknown(self):
-        """munged decodes a credential once, and a round that had no answer in time sends it again."""
+    def test_second_decoding_and_time_out_are_unknown(self):
+        """munged decodes a credential once, and a round without a timely answer sends it again."""
         for text in ("STATUS:           Replayed credential (17)\n", "unmunge: Error: Failed to receive message header: Timed-out\n"):
             assert isinstance(parse_decoded(text), Unread), text
 
 
 class TestSlurm:
-    def test_nodes(self):
+    def test_nodes_are_read(self):
         node = parse_nodes(captured("slurm-nodes"))["worker0"]
         assert (node.states, node.cpus, node.memory_mib, node.gpus, node.reason) == ({"IDLE"}, 8, 2048, {"h100": 8}, "")
 
-    def test_drained_and_silent_nodes(self):
+    def test_drained_and_unresponsive_nodes_are_read(self):
         nodes = parse_nodes(captured("slurm-nodes", "drained-and-down"))
         assert (nodes["worker0"].states, nodes["worker0"].reason) == ({"IDLE", "DRAIN"}, "bad DIMM [root@2026-11-21T04:00:00]")
         assert (nodes["worker1"].states, nodes["worker1"].gpus) == ({"DOWN", "NOT_RESPONDING"}, {"h100": 7})
 
-    def test_no_nodes_at_all(self):
+    def test_empty_node_list_is_read(self):
         assert parse_nodes(captured("slurm-nodes", "none")) == {}
 
-    def test_partitions(self):
+    def test_partitions_are_read(self):
         good, closed = (
             parse_partitions(captured("slurm-partitions"))["gpu"],
             parse_partitions(captured("slurm-partitions", "closed"))["gpu"],
@@ -192,15 +192,15 @@ class TestSlurm:
         assert (good.state, good.default, good.nodes) == ("UP", True, ("worker0", "worker1"))
         assert (closed.state, closed.default, closed.max_time) == ("DOWN", False, "1-00:00:00")
 
-    def test_ping(self):
+    def test_ping_is_read(self):
         assert parse_ping(captured("slurm-ping")) == {"login0": True}
         assert parse_ping(captured("slurm-ping", "backup")) == {"login0": False, "login1": True}
 
-    def test_settings(self):
+    def test_settings_are_read(self):
         assert parse_settings(captured("slurm-settings"))["HASH_VAL"] == "Match"
         assert parse_settings(captured("slurm-settings", "edited"))["HASH_VAL"].startswith("Different")
 
-    def test_version(self):
+    def test_version_is_read(self):
         assert parse_version(captured("slurm-version")) == "24.11.5"
 
     @pytest.mark.parametrize(
@@ -212,17 +212,17 @@ class TestSlurm:
             ("(null)", []),
         ],
     )
-    def test_host_lists(self, text, names):
+    def test_host_lists_are_expanded(self, text, names):
         assert list(expand(text)) == names
 
 
 class TestAccounting:
-    def test_rows(self):
+    def test_rows_are_read(self):
         assert ("lab", "lab", "alice") in parse_table(captured("accounting-associations"))
         with pytest.raises(ValueError, match="no titles"):
             parse_table("")
 
-    def test_listening(self):
+    def test_listening_sockets_are_read(self):
         assert only_local(parse_listening(captured("database-listening")))
         assert parse_listening(captured("database-listening", "everywhere")) == ("*", "::1")
         assert not only_local(parse_listening(captured("database-listening", "everywhere")))
@@ -235,40 +235,40 @@ TOOLS = SimpleNamespace(kind="nfs", mount="/mnt/tools", servers=["storage0"], fo
 
 
 class TestStorage:
-    def test_mounted(self):
+    def test_mounted_file_system_is_read(self):
         mount = parse_mounts(captured("mounts"))["/mnt/sharedfs"]
         assert mount.holds(SHARED)
         assert {"rw", "nosuid", "nodev"} <= mount.options
 
-    def test_read_only_although_the_file_system_is_not(self):
+    def test_read_only_mount_of_writable_file_system(self):
         assert "ro" in parse_mounts(captured("mounts", "read-only"))["/mnt/sharedfs"].options
 
-    def test_one_ro_is_enough_to_be_read_only(self):
-        """Remounted read-only on this node, the file system below still says rw, in the second list of the same line."""
+    def test_one_ro_option_means_read_only(self):
+        """Remounted read-only on this node, the file system still has rw in the second list of the same line."""
         mount = parse_mounts(captured("mounts"))["/mnt/sharedfs"]
         assert "rw" in mount.effective
         assert "rw" not in replace(mount, options=mount.options | {"ro"}).effective
 
-    def test_lustre(self):
-        """As its kernel module writes it (mount.lustre(8)); no node of ours has shown it yet."""
+    def test_lustre_mount_is_read(self):
+        """In the format of its kernel module (mount.lustre(8)); never captured from a real node."""
         line = "142 28 0:55 / /fsx rw,nosuid,nodev,noatime shared:80 - lustre 10.90.1.17@tcp:/abcdefgh rw,flock,lazystatfs\n"
         mount = parse_mounts(captured("mounts") + line)["/fsx"]
         lustre = SimpleNamespace(kind="fsx-lustre", mount="/fsx", servers=[], folder=None)
         assert (mount.holds(lustre), mount.holds(SHARED)) == (True, False)
         assert {"rw", "nosuid", "nodev"} <= mount.effective
 
-    def test_not_mounted(self):
+    def test_missing_mount_is_reported(self):
         assert "/mnt/sharedfs" not in parse_mounts(captured("mounts", "not-mounted"))
 
-    def test_another_fuse_file_system_is_not_it(self):
+    def test_other_fuse_file_system_does_not_match(self):
         text = captured("mounts").replace("mfs\\043storage0:9421", "sshfs")
         assert not parse_mounts(text)["/mnt/sharedfs"].holds(SHARED)
 
-    def test_the_same_from_another_server_is_not_it(self):
+    def test_same_path_from_other_server_does_not_match(self):
         text = captured("mounts").replace("mfs\\043storage0:9421", "mfs\\043storage00:9421")
         assert not parse_mounts(text)["/mnt/sharedfs"].holds(SHARED)
 
-    def test_nfs_is_mounted_from_its_server_and_shown_by_the_server_itself(self):
+    def test_nfs_mount_matches_on_client_and_server(self):
         """One machine was both when this was captured: /mnt/da-ta over NFS, /mnt/tools the folder itself."""
         mounts = parse_mounts(captured("mounts", "good-nfs"))
         assert is_there(mounts, DATA, "worker0")
@@ -276,62 +276,62 @@ class TestStorage:
         assert is_there(mounts, TOOLS, "storage0")
         assert options_of(TOOLS, "storage0") <= mounts["/mnt/tools"].effective
 
-    def test_another_export_of_the_server_is_not_it(self):
+    def test_other_export_of_server_does_not_match(self):
         text = captured("mounts", "good-nfs")
         for other in (":/srv/rackwright/old", "1:/srv/rackwright/data"):
             wrong = text.replace("storage0:/srv/rackwright/data", f"storage0{other}")
             assert not is_there(parse_mounts(wrong), DATA, "worker0")
 
-    def test_a_server_that_mounts_from_itself_is_not_as_planned(self):
+    def test_server_mounting_from_itself_does_not_match(self):
         assert not is_there(parse_mounts(captured("mounts", "good-nfs")), DATA, "storage0")
 
-    def test_a_folder_on_a_disk_of_its_own_is_shown_from_there(self):
-        """/srv/rackwright/tools is a disk: its root is what the server shows, and no more the folder below it."""
+    def test_export_of_own_disk_matches_its_root(self):
+        """/srv/rackwright/tools is a disk: the server exports its root instead of the folder below it."""
         before = captured("mounts", "good-nfs")
         disk = "90 29 254:16 / /srv/rackwright/tools rw - ext4 /dev/vdb rw\n"
         assert not shows(parse_mounts(before + disk), "/mnt/tools", "/srv/rackwright/tools")
         after = before.replace("254:0 /srv/rackwright/tools /mnt/tools", "254:16 / /mnt/tools")
         assert shows(parse_mounts(after + disk), "/mnt/tools", "/srv/rackwright/tools")
 
-    def test_options_that_nfs_must_have_are_missed(self):
+    def test_missing_required_nfs_options_are_reported(self):
         soft = parse_mounts(captured("mounts", "good-nfs").replace(",hard,", ",soft,"))["/mnt/da-ta"]
         assert options_of(DATA, "worker0") - soft.effective == {"hard"}
 
-    def test_nfs_over_rdma_is_told_from_nfs_over_tcp(self):
+    def test_nfs_over_rdma_differs_from_tcp(self):
         over_tcp = parse_mounts(captured("mounts", "good-nfs"))["/mnt/da-ta"]
         over_rdma = SimpleNamespace(**{**vars(DATA), "rdma": True})
         assert options_of(over_rdma, "worker0") - over_tcp.effective == {"proto=rdma", "port=20049"}
 
-    def test_exports(self):
+    def test_exports_are_read(self):
         server = parse_nfs_server(captured("nfs-server"))
         assert (server.threads, server.versions) == (16, {"4.2"})
         assert list(server.exports) == ["/srv/rackwright/data", "/srv/rackwright/tools"]
         assert {"rw", "sync", "no_subtree_check", "root_squash"} <= server.exports["/srv/rackwright/data"]["10.0.2.0/24"]
 
-    def test_exports_to_everybody_and_older_versions_are_seen(self):
+    def test_open_exports_and_old_versions_are_reported(self):
         server = parse_nfs_server(captured("nfs-server", "open-to-all"))
         assert (server.threads, server.versions) == (0, {"3", "4.1", "4.2"})
         assert list(server.exports["/srv/rackwright/data"]) == ["10.0.2.0/24", "*"]
         assert "root_squash" not in server.exports["/srv/rackwright/data"]["10.0.2.0/24"]
 
-    def test_a_storage_node_that_exports_nothing_has_nothing_to_say(self):
+    def test_storage_node_without_exports_has_no_answer(self):
         assert parse_nfs_server("nothing\n").exports == {}
 
-    def test_root(self):
+    def test_root_of_file_system_is_read(self):
         root = parse_roots("/mnt/sharedfs|root:root|1777|81920|65536\n")["/mnt/sharedfs"]
         assert (root.owner, root.mode, root.size_mib) == ("root:root", "1777", 5120)
 
 
-def test_units():
-    """Keys come in any order, and a unit that does not exist is not inactive but not there."""
+def test_units_are_read():
+    """Keys have any order, and a missing unit is missing, not inactive."""
     assert parse_units(captured("units"))["slurmd.service"].described == "active, starts with the node"
     sick = parse_units(captured("units", "failed-and-missing"))
     assert sick["slurmd.service"].described == "failed, does not start with the node"
     assert sick["munge.service"].state == "not-found"
 
 
-def test_units_that_serve_a_storage():
-    """The first server of MooseFS has one more; NFS has one server; whoever serves nothing needs nothing."""
+def test_storage_units_are_read():
+    """The first server of MooseFS has one more; NFS has one server; other nodes need none."""
     moosefs = {"kind": "moosefs", "servers": ["storage0", "storage1"]}
     assert servers_of(moosefs, "storage0") == ("moosefs-master.service", "moosefs-chunkserver.service")
     assert servers_of(moosefs, "storage1") == ("moosefs-chunkserver.service",)
@@ -340,28 +340,28 @@ def test_units_that_serve_a_storage():
 
 
 class TestSoftware:
-    """What real GPUs run on. The texts were written after the tools' documentation: no GPU was within reach."""
+    """Software of real GPUs. The texts follow the tools' documentation: no GPU was available."""
 
-    def test_the_flavour_of_the_modules_is_told(self):
+    def test_kernel_module_flavour_is_read(self):
         assert parse_driver(captured("driver-modules")) == KernelDriver("open", "580.173.02")
         assert parse_driver(captured("driver-modules", "good-proprietary")) == KernelDriver("proprietary", "580.173.02")
 
-    def test_nouveau_is_seen(self):
+    def test_nouveau_is_reported(self):
         assert "nouveau" in parse_loaded(captured("kernel-modules", "nouveau"))
         assert "nouveau" not in parse_loaded(captured("kernel-modules"))
 
-    def test_a_fabric_that_is_not_ready_is_seen_on_its_gpu(self):
+    def test_unready_fabric_is_reported_on_its_gpu(self):
         assert {(gpu.state, gpu.status) for gpu in parse_fabric(captured("nvlink-fabric"))} == {("Completed", "Success")}
         waiting = parse_fabric(captured("nvlink-fabric", "waiting"))
         assert [(gpu.label, gpu.state) for gpu in waiting][1:] == [("GPU 00000000:43:00.0", "In Progress")]
 
-    def test_versions(self):
+    def test_versions_are_read(self):
         assert parse_fabric_manager(captured("nvlink-manager")) == "580.173.02"
         assert parse_cuda(captured("cuda")) == "13.0"
         assert parse_nccl(captured("nccl", "two")) == ("2.18.5", "2.28.9")
         assert parse_nccl("1142 libs found in cache `/etc/ld.so.cache'\n") == ()
 
-    def test_settings_are_lines_without_comments(self):
+    def test_settings_exclude_comments(self):
         assert parse_nccl_settings(captured("nccl-settings")) == {"NCCL_SOCKET_IFNAME": "eth0"}
         assert parse_nccl_settings(captured("nccl-settings", "good-none")) == {}
 

@@ -1,4 +1,4 @@
-"""The network of pods as nodes tell it, and what each check makes of one wrong part. Its answer: a worker of the lab with flannel."""
+"""The pod network as nodes report it, and each check on one wrong part. The sample: a worker of the lab with flannel."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ RANGE = "10.244.2.0/24"
 
 
 def known(name, range_):
-    """A node as the API server has it."""
+    """Return a node as the API server reports it."""
     return Node(name, {}, (), False, (), "v1.34.1", "containerd", {}, {}, {}, range_)
 
 
 def conflist(range_):
-    """The runtime's network with a range."""
+    """Return the runtime's network configuration with a range."""
     return json.dumps({"plugins": [{"type": "bridge", "ipam": {"ranges": [[{"subnet": range_}]]}}, {"type": "portmap"}]})
 
 
 def ends(check, *, found=GOOD, files=None, pods=(), cni="flannel", encapsulation="vxlan", range_=RANGE):
-    """What a check says on worker0 of the lab where it fails, else an empty text."""
+    """Return the failure message of a check on worker0 of the lab, or an empty text."""
     nodes = {name: known(name, theirs) for name, (_, theirs) in OTHERS.items()} | {"worker0": known("worker0", range_)}
     listed = [SimpleNamespace(name=name, address=address) for name, (address, _) in OTHERS.items()] + [NODE]
     network = SimpleNamespace(encapsulation=encapsulation, node_mtu=1500, mtu=1450 if encapsulation == "vxlan" else 1500)
@@ -56,12 +56,12 @@ def ends(check, *, found=GOOD, files=None, pods=(), cni="flannel", encapsulation
 
 
 def agent(ready=True, **changes):
-    """flannel's pod on worker0."""
+    """Return flannel's pod on worker0."""
     said = {"namespace": "kube-system", "name": "flannel-x", "labels": {"app.kubernetes.io/name": "flannel"}, "node": "worker0"}
     return Pod(**{**said, "phase": "Running", "ready": ready, "why": "", "rights": (), **changes})
 
 
-def test_a_node_as_it_was_captured_is_well():
+def test_captured_node_passes():
     for check in (checks.test_node_cidr_configured, checks.test_tunnel_matches_plan, checks.test_reaches_other_nodes):
         assert ends(check) == ""
     assert ends(checks.test_mtu_matches_plan) == ""
@@ -71,11 +71,11 @@ def test_a_node_as_it_was_captured_is_well():
     ("pods", "well"),
     [((agent(),), True), ((), False), ((agent(ready=False),), False), ((agent(node="worker1"),), False), ((agent(namespace="x"),), False)],
 )
-def test_the_agent_runs_or_not(pods, well):
+def test_agent_state_is_read(pods, well):
     assert (ends(checks.test_agent_runs, pods=pods) == "") is well
 
 
-def test_agents_of_other_networks_are_known_by_their_own_names():
+def test_agents_of_other_networks_are_recognised():
     calico = agent(namespace="calico-system", labels={"k8s-app": "calico-node"})
     assert ends(checks.test_agent_runs, pods=(calico,), cni="calico") == ""
     assert ends(checks.test_agent_runs, pods=(agent(labels={"k8s-app": "cilium"}),), cni="cilium") == ""
@@ -93,41 +93,41 @@ def test_agents_of_other_networks_are_known_by_their_own_names():
         {"found": dataclasses.replace(GOOD, network="10.9.0.0/16")},
     ],
 )
-def test_a_range_that_is_not_the_node_s_is_red(wrong):
+def test_foreign_pod_range_fails(wrong):
     assert ends(checks.test_node_cidr_configured, **wrong)
 
 
 @pytest.mark.parametrize("changes", [{"number": 2}, {"port": 4789}, {"local": "192.0.2.7"}, {"up": False}])
-def test_another_tunnel_is_red(changes):
+def test_other_tunnel_fails(changes):
     found = dataclasses.replace(GOOD, tunnel=dataclasses.replace(GOOD.tunnel, **changes))
     assert ends(checks.test_tunnel_matches_plan, found=found)
 
 
-def test_no_tunnel_is_red():
+def test_missing_tunnel_fails():
     assert "device missing" in ends(checks.test_tunnel_matches_plan, found=dataclasses.replace(GOOD, tunnel=None))
 
 
-def test_a_way_that_is_missing_is_red_and_so_is_an_end():
+def test_missing_route_and_wrong_endpoint_fail():
     ways = {theirs: way for theirs, way in GOOD.ways.items() if theirs != OTHERS["worker1"][1]}
     assert "no route" in ends(checks.test_reaches_other_nodes, found=dataclasses.replace(GOOD, ways=ways))
     assert "no tunnel endpoint" in ends(checks.test_reaches_other_nodes, found=dataclasses.replace(GOOD, ends=frozenset()))
 
 
-def test_unwrapped_packets_go_straight_to_the_other_node():
+def test_direct_routes_lead_to_other_node():
     ways = {theirs: f"via {address} dev eth0" for address, theirs in OTHERS.values()}
     assert ends(checks.test_reaches_other_nodes, found=dataclasses.replace(GOOD, ways=ways), encapsulation="none") == ""
     assert ends(checks.test_reaches_other_nodes, encapsulation="none")
 
 
 @pytest.mark.parametrize("changes", [{"mtu": 1500}, {"mtus": {**GOOD.mtus, "flannel.1": 1500}}, {"mtus": {**GOOD.mtus, "eth0": 1400}}])
-def test_another_mtu_is_red(changes):
+def test_other_mtu_fails(changes):
     assert ends(checks.test_mtu_matches_plan, found=dataclasses.replace(GOOD, **changes))
 
 
-def test_a_network_that_carries_more_is_well():
+def test_larger_network_mtu_passes():
     assert ends(checks.test_mtu_matches_plan, found=dataclasses.replace(GOOD, mtus={**GOOD.mtus, "eth0": 9000})) == ""
 
 
-def test_a_node_whose_address_nobody_has_is_unknown():
+def test_node_without_known_address_is_unknown():
     with pytest.raises(UndeterminedError, match=r"no interface has 10\.81\.0\.24"):
         ends(checks.test_mtu_matches_plan, found=dataclasses.replace(GOOD, addresses={}))

@@ -1,4 +1,4 @@
-"""The smoke run of a Kubernetes cluster: what is asked of whom, and each check seen green on a good run and red on its own bad one."""
+"""The smoke run of a Kubernetes cluster: its request, and each check, passed on a good run and failed on its own bad one."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ REFUSED = {"rc": 1, "out": "", "said": "dial tcp 10.203.1.4:8080: connect: conne
 LATE = {"rc": 1, "out": "", "said": "dial tcp 10.203.1.4:8080: i/o timeout"}
 ANSWERED = {"rc": 0, "out": "answers-worker0\n", "said": ""}
 HELD = {"inside": ANSWERED, "names": ANSWERED, "in": LATE, "out": REFUSED}
-"""What a network that enforces policies would answer; the lab's, where the rest was captured, enforce none."""
+"""Answers of a network that enforces policies; the captured lab enforces none."""
 GOOD = {**parse_pods((CAPTURED / "good.txt").read_text(encoding="utf-8")).data, "policies": HELD}
 WORKERS = ("worker0", "worker1")
 NAMES = [name.removeprefix("test_") for name in vars(checks) if name.startswith("test_")]
 
 
 def bad(*path, **changes):
-    """The good run with one place changed."""
+    """Return the good run with one change."""
     data = copy.deepcopy(GOOD)
     place = data
     for key in path:
@@ -40,7 +40,7 @@ def bad(*path, **changes):
 
 
 def verdicts(data, left=()):
-    """Every check on every worker: those that are not passed, with what they came to."""
+    """Return every check on every worker that did not pass, with its verdict."""
     cluster = SimpleNamespace(scheduler=SimpleNamespace(services="10.204.0.0/16"))
     found = {}
     for name in NAMES:
@@ -56,7 +56,7 @@ def verdicts(data, left=()):
     return found
 
 
-def test_a_good_run_is_green():
+def test_good_run_passes():
     assert verdicts(GOOD) == {}
 
 
@@ -86,7 +86,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_one_wrong_answer_turns_exactly_its_check_red(name):
+def test_wrong_answer_fails_exactly_one_check(name):
     found = verdicts(WRONG[name])
     assert {key for key, _ in found} == {name}
     assert isinstance(found[name, "worker0"], Mismatch)
@@ -109,17 +109,17 @@ TIMED_OUT = {
 
 @pytest.mark.parametrize("name", TIMED_OUT)
 def test_time_out_is_unknown(name):
-    """Whatever had no answer in time is no fault, and does not pass."""
+    """An answer that is late is no fault, and does not pass."""
     found = verdicts(TIMED_OUT[name])[name, "worker0"]
     assert isinstance(found, UndeterminedError) and re.search(r"timed? ?out|deadline|after \d+ s", str(found)), found
 
 
-def test_time_out_beside_a_wrong_answer_is_a_failure():
+def test_time_out_beside_wrong_answer_fails():
     data = bad(*FIRST, "network", "names", answers=LATE, **{"kubernetes.default": REFUSED})
     assert isinstance(verdicts(data)["find_names_inside", "worker0"], Mismatch)
 
 
-def test_where_no_pod_runs_nothing_is_told_of_what_it_could_have_asked_for():
+def test_node_without_pods_leaves_checks_unknown():
     found = verdicts(bad(*FIRST, "plain", phase="Pending", why="ErrImagePull"))
     assert {name for (name, worker), error in found.items() if isinstance(error, Mismatch)} == {"run_on_every_node"}
     assert isinstance(found["claim_is_shared", "worker0"], UndeterminedError)
@@ -127,38 +127,38 @@ def test_where_no_pod_runs_nothing_is_told_of_what_it_could_have_asked_for():
 
 
 @pytest.mark.parametrize("what", ["inside", "names", "out"])
-def test_policies_that_keep_too_much_or_too_little_out_are_red(what):
+def test_policies_blocking_too_much_or_little_fail(what):
     found = verdicts(bad("policies", **{what: REFUSED if HELD[what] is ANSWERED else ANSWERED}))
     assert isinstance(found["policies_hold", "worker0"], Mismatch)
 
 
 @pytest.mark.parametrize("data", [{"trouble": "its pods do not run"}, {**HELD, "in": {"rc": None, "out": "", "said": "no route"}}, None])
-def test_policies_that_could_not_be_tried_are_unknown(data):
+def test_untested_policies_are_unknown(data):
     assert isinstance(verdicts({**GOOD, "policies": data})["policies_hold", "worker0"], UndeterminedError)
 
 
-def test_what_pods_leave_is_red():
+def test_leftover_objects_fail():
     found = verdicts(GOOD, left=parse_left("/var/lib/kubelet/pods/8c03\n"))
     assert {name for name, _ in found} == {"cleanup_complete"}
 
 
-def test_every_check_is_seen_red():
+def test_every_check_can_fail():
     assert {*WRONG, "cleanup_complete", "run_on_every_node"} == set(NAMES)
 
 
-def test_a_server_outside_that_is_silent_is_named():
+def test_unresponsive_outside_server_is_named():
     found = verdicts(bad("outside", servers={"10.83.0.1": None, "10.83.0.2": []}))["find_names_outside", "worker0"]
     assert isinstance(found, UndeterminedError) and "10.83.0.1 does not answer for" in str(found)
 
 
-def test_a_name_that_no_server_knows_is_known_nowhere():
+def test_unresolvable_outside_name_passes():
     data = bad("outside", servers={"10.83.0.1": []})
     for worker in WORKERS:
         data["nodes"][worker]["network"]["outside"] = dict(REFUSED, said="lookup x.: no such host")
     assert verdicts(data) == {}
 
 
-def test_gpus_in_use_are_left_in_peace():
+def test_gpus_in_use_are_skipped():
     data = bad(busy=["worker0"])
     del data["nodes"]["worker0"]["gpus"]
     found = verdicts(data)
@@ -166,7 +166,7 @@ def test_gpus_in_use_are_left_in_peace():
     assert all(isinstance(error, NodeBusy) and worker == "worker0" for (_, worker), error in found.items())
 
 
-def test_a_node_that_takes_no_pods_is_unknown():
+def test_unavailable_node_is_unknown():
     found = verdicts(bad("states", worker1="cordoned"))
     assert all(
         isinstance(error, UndeterminedError) and "cordoned" in str(error) for (_, worker), error in found.items() if worker == "worker1"
@@ -174,14 +174,14 @@ def test_a_node_that_takes_no_pods_is_unknown():
     assert not [name for name, worker in found if worker == "worker0"]
 
 
-def test_a_pod_that_does_not_run_is_unknown_with_its_reason():
+def test_pending_pod_is_unknown_with_reason():
     data = copy.deepcopy(GOOD)
     data["nodes"]["worker0"]["network"] = {"pod": {"node": "worker0", "phase": "Pending", "why": "ErrImageNeverPull", "uid": "x"}}
     assert "ErrImageNeverPull" in str(verdicts(data)["service_answers", "worker0"])
 
 
 @pytest.mark.parametrize("said", ["", "none", "void"])
-def test_words_for_no_gpu(said):
+def test_answers_for_nodes_without_gpus(said):
     assert parse_devices(json.dumps({"visible": said, "files": []})).visible == ()
 
 
@@ -201,27 +201,27 @@ SCHEDULER = {
 
 
 def place(*, speaking=("login0", "w0", "w1"), clients=("login0", "w0", "w1"), **scheduler):
-    """The controller of a made-up plan."""
+    """Return the controller of an invented plan."""
     cluster = {"scheduler": {**SCHEDULER, **scheduler}, "storage": [{"mount": "/mnt/s", "clients": list(clients)}], "network": {}}
     declared = SimpleNamespace(cluster=cluster, nodes=dict.fromkeys(["login0", "w0", "w1"]), members=lambda _: ("login0",))
     return SimpleNamespace(node={"name": "login0"}, declared=declared, speaks=lambda name: name in speaking)
 
 
 def request(where):
-    """What the node's side is asked to do."""
+    """Return the request to the program on the node."""
     return json.loads(shlex.split(PODS.command_at(where))[-1])
 
 
-class TestWhatIsAsked:
-    def test_workers_that_answer(self):
+class TestRequest:
+    def test_request_lists_responding_workers(self):
         assert [node["name"] for node in request(place())["nodes"]] == ["w0", "w1"]
         assert [node["name"] for node in request(place(speaking=("login0", "w1")))["nodes"]] == ["w1"]
 
-    def test_namespaces_as_they_are_applied(self):
+    def test_request_copies_applied_namespaces(self):
         (found,) = request(place())["namespaces"]
         assert (found["name"], found["level"], found["hard"]) == ("research", "baseline", {"pods": "40"})
 
-    def test_policies_are_tried_where_the_network_enforces_them(self):
+    def test_policies_are_tested_on_enforcing_networks(self):
         policy = {"kind": "NetworkPolicy", "metadata": {"name": "default-deny", "namespace": "research"}, "spec": {"podSelector": {}}}
         other = {**policy, "metadata": {"name": "default-deny", "namespace": "teaching"}}
         objects = [*SCHEDULER["objects"], policy, other]
@@ -229,16 +229,16 @@ class TestWhatIsAsked:
         assert found == [{"name": "default-deny", "spec": {"podSelector": {}}}]
         assert request(place(objects=objects))["policies"] == []
 
-    def test_storage_counts_only_where_all_have_it(self):
+    def test_storage_must_be_on_all_nodes(self):
         assert request(place())["storage"] == "/mnt/s"
         assert request(place(clients=("login0", "w0")))["storage"] is None
         assert request(place(folders=[]))["storage"] is None
 
-    def test_without_an_image_nothing_is_told(self):
+    def test_missing_image_leaves_checks_unknown(self):
         with pytest.raises(UndeterminedError, match="no image for the checks"):
             PODS.command_at(place(probe_image=None))
 
-    def test_what_ended_is_looked_for_by_its_name(self):
+    def test_ended_objects_are_matched_by_name(self):
         where = place()
         where.node = {"name": "worker0"}
         where.before = lambda *_: Pods(GOOD)

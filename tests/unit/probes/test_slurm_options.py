@@ -1,4 +1,4 @@
-"""Options that slurmctld has beside those of slurm.conf: what scontrol changed is named, and what power saving changes is not compared."""
+"""Options of slurmctld compared with slurm.conf: changes by scontrol are named, changes by power saving are ignored."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def text(probe):
 
 
 def judged(check, before="", after="", file=None):
-    """Run a check on the outputs of a healthy controller, with one passage replaced, beside a slurm.conf."""
-    said = text(PROBES[check])
-    assert before in said
-    answers = {FILE: file or text(FILE), PROBES[check]: said.replace(before, after, 1) if before else said}
+    """Run a check on the outputs of a healthy controller, with one passage replaced, and a slurm.conf."""
+    output = text(PROBES[check])
+    assert before in output
+    answers = {FILE: file or text(FILE), PROBES[check]: output.replace(before, after, 1) if before else output}
     expect = Expect()
     check(lambda probe: probe.read(Raw(out=answers[probe])), expect)
     return expect
 
 
 @pytest.mark.parametrize("check", [PARTITIONS, NODES, LOG])
-def test_slurm_as_its_file_says_passes(check):
+def test_unchanged_slurm_options_pass(check):
     assert judged(check).compared == 1
 
 
@@ -63,7 +63,7 @@ def test_slurm_as_its_file_says_passes(check):
         (LOG, "SlurmSchedLogLevel      = 0", "SlurmSchedLogLevel = 1", "found log SlurmSchedLogLevel: 1"),
     ],
 )
-def test_each_option_that_scontrol_changed_is_named(check, before, after, words):
+def test_each_option_changed_by_scontrol_is_named(check, before, after, words):
     with pytest.raises(Mismatch) as raised:
         judged(check, before, after)
     assert words in str(raised.value)
@@ -80,7 +80,7 @@ def test_each_option_that_scontrol_changed_is_named(check, before, after, words)
         (PARTITIONS, "State=UP", "State=DOWN"),
     ],
 )
-def test_states_drains_and_inherited_options_are_not_compared(check, before, after):
+def test_states_drains_and_inherited_options_are_ignored(check, before, after):
     assert judged(check, before, after).compared == 1
 
 
@@ -99,30 +99,30 @@ def test_states_drains_and_inherited_options_are_not_compared(check, before, aft
     ],
 )
 def test_declared_options_are_read_in_every_form(check, file, before, after):
-    said = text(PROBES[check]).replace(before, after)
-    answers = {FILE: HEAD + file + "\n", PROBES[check]: said}
+    output = text(PROBES[check]).replace(before, after)
+    answers = {FILE: HEAD + file + "\n", PROBES[check]: output}
     if "OverSubscribe" in after:
-        answers[PROBES[check]] = said.replace("OverSubscribe=NO ", "")
+        answers[PROBES[check]] = output.replace("OverSubscribe=NO ", "")
     check(lambda probe: probe.read(Raw(out=answers[probe])), expect := Expect())
     assert expect.compared == 1
 
 
-def test_log_level_may_be_declared_by_number():
+def test_log_level_may_be_numeric():
     assert judged(LOG, "SlurmctldDebug          = info", "SlurmctldDebug = debug", file=HEAD + "SlurmctldDebug=5\n").compared == 1
 
 
 @pytest.mark.parametrize("check", [PARTITIONS, NODES])
-def test_line_that_cannot_be_read_is_unknown(check):
+def test_unreadable_line_is_unknown(check):
     answers = {FILE: text(FILE), PROBES[check]: text(PROBES[check]) + "garbage without a name\n"}
     with pytest.raises(UndeterminedError, match="a line cannot be read"):
         check(lambda probe: probe.read(Raw(out=answers[probe])), Expect())
 
 
-def test_file_that_includes_another_is_unknown():
+def test_file_with_include_is_unknown():
     with pytest.raises(ValueError, match="includes another file"):
         parse_file(HEAD + "Include /etc/slurm/nodes.conf\n")
 
 
-def test_time_of_another_form_is_unknown():
+def test_unknown_time_format_is_unknown():
     with pytest.raises(UndeterminedError, match='"soon" is no time limit'):
         judged(PARTITIONS, "MaxTime=UNLIMITED", "MaxTime=soon")

@@ -1,4 +1,4 @@
-"""The smoke run: what is asked of whom, and what is made of the answers."""
+"""The smoke run: its request, and the verdicts on its answers."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ FOLDER = Path(__file__).parents[1] / "captured"
 
 
 def captured(case):
-    """One captured run."""
+    """Return one captured run."""
     return parse_smoke((FOLDER / "smoke" / f"{case}.txt").read_text(encoding="utf-8"))
 
 
 def place(node="login0", *, speaking=("w0", "w1", "c0"), **cluster):
-    """A node in a made-up plan: two GPU nodes, one without, two partitions."""
+    """Return a node in an invented plan: two GPU nodes, one without, two partitions."""
     plan = {
         "users": [{"name": "alice", "uid": 2001}],
         "storage": [{"kind": "moosefs", "mount": "/mnt/s", "mode": "1777", "clients": ["login0", "w0", "w1", "c0"]}],
@@ -39,12 +39,12 @@ def place(node="login0", *, speaking=("w0", "w1", "c0"), **cluster):
 
 
 def request(where):
-    """What the node's side is asked to do."""
+    """Return the request to the program on the node."""
     command = SMOKE.command_at(where)
     return command, json.loads(shlex.split(command)[-1])
 
 
-class TestWhatIsAsked:
+class TestRequest:
     def test_every_compute_node_is_in_one_part(self):
         assert parts(place()) == [
             {"partition": "gpu", "nodes": ["w0", "w1"], "first": 1, "second": 1},
@@ -58,44 +58,44 @@ class TestWhatIsAsked:
         assert gpus_to_ask(counts) == asked
         assert sum(asked) <= min(counts, default=0)
 
-    def test_nodes_that_do_not_answer_are_sent_nothing(self):
-        _, asked = request(place(speaking=("w0",)))
-        assert [part["nodes"] for part in asked["parts"]] == [["w0"]]
+    def test_unresponsive_nodes_get_no_jobs(self):
+        _, requested = request(place(speaking=("w0",)))
+        assert [part["nodes"] for part in requested["parts"]] == [["w0"]]
 
-    def test_it_runs_as_the_plans_first_user(self):
+    def test_jobs_run_as_first_planned_user(self):
         assert request(place())[0].startswith("runuser -u alice -- python3 ")
 
-    def test_without_users_root_must_do(self):
+    def test_jobs_run_as_root_without_users(self):
         assert request(place(users=[]))[0].startswith("python3 ")
 
-    def test_one_node_submits_for_all(self):
+    def test_one_node_submits_all_jobs(self):
         assert SMOKE.command_at(place("login1")) == "true"
 
-    def test_storage_counts_only_where_all_have_it(self):
+    def test_storage_must_be_on_all_nodes(self):
         (everywhere,) = place().declared.cluster["storage"]
         assert shared(place()) == everywhere
         assert shared(place(storage=[{**everywhere, "clients": ["w0", "w1", "c0"]}])) is None
         assert shared(place(storage=[])) is None
 
-    def test_storage_that_users_cannot_write_to_is_passed_over(self):
+    def test_unwritable_storage_is_skipped(self):
         (everywhere,) = place().declared.cluster["storage"]
         tools = {**everywhere, "mount": "/mnt/tools", "mode": "0755"}
         assert shared(place(storage=[tools, everywhere])) == everywhere
         assert shared(place(storage=[tools])) is None
 
-    def test_over_nfs_every_line_is_locked_and_there_are_fewer(self):
+    def test_nfs_writes_fewer_locked_lines(self):
         (everywhere,) = place().declared.cluster["storage"]
         assert writing(everywhere) == {"storage": "/mnt/s", "records": 200, "locks": False}
         assert writing({**everywhere, "kind": "nfs"}) == {"storage": "/mnt/s", "records": 20, "locks": True}
         assert writing(None)["storage"] is None
 
-    def test_nodes_that_are_switched_off_get_time_to_start(self):
+    def test_powered_down_nodes_get_start_time(self):
         saving = {**place().declared.cluster["scheduler"], "power_saving": {"resume_timeout_s": 60}}
         assert request(place(scheduler=saving))[1]["seconds"] == request(place())[1]["seconds"] + 60
 
 
-class TestWhatIsMadeOfIt:
-    def test_healthy(self):
+class TestVerdicts:
+    def test_healthy_nodes_pass(self):
         run = captured("good")
         first, second = run.task("first", "worker0"), run.task("second", "worker0")
         assert len(first.gpus) == len(second.gpus) == 3
@@ -105,16 +105,16 @@ class TestWhatIsMadeOfIt:
         assert run.task("plain", "worker1").uid == 2001
         assert run.task("plain", "worker1").visible is None
 
-    def test_a_node_at_work_is_left_in_peace(self):
+    def test_busy_node_is_skipped(self):
         with pytest.raises(NodeBusy):
             captured("shared-gpus-and-a-busy-node").job("plain", "worker1")
 
-    def test_a_node_that_takes_no_jobs_is_unknown(self):
+    def test_unavailable_node_is_unknown(self):
         drained = replace(captured("good"), states={"worker0": "drained bad DIMM", "worker1": "idle none"})
         with pytest.raises(UndeterminedError, match="node not usable: drained bad DIMM"):
             drained.job("plain", "worker0")
 
-    def test_without_a_job_only_work_everywhere_is_an_excuse(self):
+    def test_missing_job_needs_busy_nodes_everywhere(self):
         idle = replace(captured("good"), jobs=())
         with pytest.raises(NodeBusy):
             replace(idle, states={"worker0": "allocated none", "worker1": "mixed none"}).must_have_sent()
@@ -123,11 +123,11 @@ class TestWhatIsMadeOfIt:
                 replace(idle, states=states).must_have_sent()
         captured("good").must_have_sent()
 
-    def test_gpus_that_two_jobs_share(self):
+    def test_shared_gpus_are_read(self):
         run = captured("shared-gpus-and-a-busy-node")
         assert set(run.task("first", "worker0").gpus) & set(run.task("second", "worker0").gpus) == {"3", "4", "5"}
 
-    def test_what_nodes_see(self):
+    def test_files_seen_by_nodes_are_read(self):
         seen = parse_seen((FOLDER / "smoke-seen" / "good.txt").read_text(encoding="utf-8"))
         assert seen.files == {"from-worker0": "written by a job on worker0", "from-worker1": "written by a job on worker1"}
         assert len(seen.lines) == 400

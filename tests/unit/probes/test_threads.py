@@ -21,7 +21,7 @@ def captured(case: str) -> str:
 
 
 def verdict(text: str, planned: int) -> Verdict:
-    """The check of a node whose plan has so many threads per core."""
+    """Return the verdict for a node with so many planned threads per core."""
     found = verdict_of(test_node.test_threads_match_plan, answers_of({THREADS: text}), node=SimpleNamespace(threads_per_core=planned))
     return found[0]
 
@@ -44,12 +44,12 @@ def test_threads_are_compared(case: str, planned: int, result: Verdict) -> None:
     assert verdict(captured(case), planned) is result
 
 
-def test_state_of_smt_and_uneven_cores_are_told() -> None:
+def test_smt_state_and_uneven_cores_are_reported() -> None:
     assert parse_threads(captured("mixed")).described == "1 and 2 (SMT on)"
     assert parse_threads(captured("good-off")).described == "1 (SMT off)"
 
 
-def test_cut_list_is_unknown() -> None:
+def test_truncated_list_is_unknown() -> None:
     """The last line may name another core."""
     assert verdict(captured("good").rstrip("\n"), 2) is UNKNOWN
     assert verdict(captured("good").rstrip("\n")[:-1] + "1", 2) is UNKNOWN

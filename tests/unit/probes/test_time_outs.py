@@ -1,4 +1,4 @@
-"""A time-out is unknown with what was waited for and how long; a refusal, an error and a wrong answer are failures."""
+"""A time-out is unknown and names the operation and the seconds; a refusal, an error and a wrong answer fail."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ NODE = SimpleNamespace(name="w0")
 
 
 def said(check, texts, **given):
-    """The verdict of a check on texts of probes, and its reason."""
+    """Return the verdict and reason of a check on texts of probes."""
     return verdict_of(check, answers_of(texts), node=NODE, cluster=CLUSTER, **given)
 
 
@@ -76,7 +76,7 @@ def said(check, texts, **given):
         "Cannot allocate memory",
     ],
 )
-def test_words_without_an_answer_are_unknown(words):
+def test_output_without_answer_is_unknown(words):
     with pytest.raises(UndeterminedError, match="API: "):
         bool(answer_of("API", words))
 
@@ -103,26 +103,26 @@ ASKED = {
 
 
 @pytest.mark.parametrize("asked", ASKED)
-class TestAnswersOfKubernetes:
-    def test_time_out_is_unknown_and_names_the_seconds(self, asked):
+class TestKubernetesAnswers:
+    def test_time_out_is_unknown_and_names_seconds(self, asked):
         verdict, reason = said(ASKED[asked], {ANSWERS: json.dumps({**GOOD_ANSWERS, asked: LATE})})
         assert (verdict, LATE in reason, asked in reason) == (UNKNOWN, True, True)
 
     @pytest.mark.parametrize("words", ["status 200 of another", "status 500", "No route to host"])
-    def test_wrong_answer_is_a_failure(self, asked, words):
+    def test_wrong_answer_fails(self, asked, words):
         assert said(ASKED[asked], {ANSWERS: json.dumps({**GOOD_ANSWERS, asked: words})})[0] is FAILED
 
-    def test_as_it_was_is_good(self, asked):
+    def test_unchanged_answer_passes(self, asked):
         assert said(ASKED[asked], {ANSWERS: json.dumps(GOOD_ANSWERS)})[0] is PASSED
 
 
 @pytest.mark.parametrize("late", ["nobody asks the kubelet for its configuration", "read-only port"])
-def test_admission_beside_a_time_out_is_a_failure(late):
+def test_admission_beside_time_out_fails(late):
     found = {**GOOD_ANSWERS, late: LATE, "nobody asks the kubelet for pods": "status 200"}
     assert said(test_kubelet.test_anonymous_requests_refused, {ANSWERS: json.dumps(found)})[0] is FAILED
 
 
-def test_name_server_that_is_silent_is_told_from_one_that_refuses(monkeypatch):
+def test_unresponsive_name_server_differs_from_refusing_one(monkeypatch):
     monkeypatch.setattr(kubelet_program, "PATIENCE", 0.1)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
         silent.bind(("127.0.0.1", 0))
@@ -132,11 +132,11 @@ def test_name_server_that_is_silent_is_told_from_one_that_refuses(monkeypatch):
 
 
 class TestApiServer:
-    def test_error_without_parts_is_not_ready(self):
+    def test_error_without_components_is_not_ready(self):
         found = kubernetes_api.health(SimpleNamespace(ask=lambda _: (403, '{"message": "forbidden"}')), ())
         assert said(test_control_plane.test_api_is_ready, {HEALTH: json.dumps(found)})[0] is FAILED
 
-    def test_parts_are_told_as_they_are(self):
+    def test_component_states_are_reported(self):
         assert kubernetes_api.health(SimpleNamespace(ask=lambda _: (500, "[+]ping ok\n[-]etcd failed")), ()) == "[+]ping ok\n[-]etcd failed"
 
 
@@ -145,7 +145,7 @@ GOOD_ETCD = json.loads((CAPTURED / "etcd" / "good.txt").read_text(encoding="utf-
 
 @pytest.fixture
 def etcd(monkeypatch):
-    """What control_plane says of an etcd whose status is this, or raises this."""
+    """Return the result of control_plane for an etcd with this status or exception."""
 
     def look(status):
         def post(_connection, path, **_body):
@@ -165,7 +165,7 @@ def etcd(monkeypatch):
 class TestEtcd:
     WELL = {"leader": "7", "version": "3.6.4", "dbSize": "9"}
 
-    def test_one_that_is_well(self, etcd):
+    def test_healthy_member_passes(self, etcd):
         assert etcd(self.WELL)[0] is PASSED
 
     @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ class TestEtcd:
             (control_plane.WrongAnswer("status 503 of /v3/kv/range: request timed out"), "status 503"),
         ],
     )
-    def test_lost_majority_refusal_and_error_are_failures(self, etcd, status, words):
+    def test_lost_majority_refusal_and_error_fail(self, etcd, status, words):
         verdict, reason = etcd(status)
         assert (verdict, words in reason) == (FAILED, True)
 
@@ -193,7 +193,7 @@ class TestEtcd:
             (OSError(errno.EMFILE, "Too many open files"), UNKNOWN),
         ],
     )
-    def test_stranger_is_refused_by_an_answer_alone(self, monkeypatch, error, verdict):
+    def test_unauthenticated_client_needs_explicit_refusal(self, monkeypatch, error, verdict):
         def request(*_):
             raise error
 
@@ -201,14 +201,14 @@ class TestEtcd:
         found = ETCD.parse(json.dumps({**GOOD_ETCD, "stranger": control_plane.stranger()}))
         assert verdict_of(test_etcd.test_unauthenticated_clients_refused, {}, etcd=found)[0] is verdict
 
-    def test_stranger_who_is_admitted_is_a_failure(self):
+    def test_admitted_unauthenticated_client_fails(self):
         found = ETCD.parse(json.dumps({**GOOD_ETCD, "stranger": "status 200"}))
         assert verdict_of(test_etcd.test_unauthenticated_clients_refused, {}, etcd=found)[0] is FAILED
 
 
 @pytest.mark.parametrize(("program", "name", "seconds"), [("kubernetes_api", "PATIENCE", 5), ("control_plane", "PATIENCE", 4)])
 @pytest.mark.parametrize("slowness", ["", "1", "7"])
-def test_limits_grow_on_a_slow_node(monkeypatch, program, name, seconds, slowness):
+def test_limits_grow_on_slow_node(monkeypatch, program, name, seconds, slowness):
     monkeypatch.setenv("RACKWRIGHT_SLOWNESS", slowness)
     assert runpy.run_path(str(PROGRAMS / f"{program}.py"))[name] == seconds * int(slowness or 1)
 
@@ -222,7 +222,7 @@ class TestOutside:
         declared.cluster["access"]["port"] = port
         return outside_probes.published(declared, ["login0"])["login0"]
 
-    def test_published_port_that_is_silent_is_unknown(self, monkeypatch, declared):
+    def test_unresponsive_published_port_is_unknown(self, monkeypatch, declared):
         monkeypatch.setattr(tcp_banners, "WORDS", 0.02)
         with socket.create_server(("127.0.0.1", 0)) as listening:
             port = listening.getsockname()[1]
@@ -230,14 +230,14 @@ class TestOutside:
         assert self.ask(declared, port) == ""
 
     @pytest.mark.parametrize("error", [TimeoutError("timed out"), OSError(errno.EMFILE, "Too many open files")])
-    def test_connection_that_did_not_come_about_is_unknown(self, monkeypatch, declared, error):
+    def test_failed_connection_is_unknown(self, monkeypatch, declared, error):
         def words(*_, **__):
             raise error
 
         monkeypatch.setattr(outside_probes, "words", words)
         assert isinstance(self.ask(declared, 1), Unread)
 
-    def test_unread_answer_is_unknown_in_a_check_and_in_its_control(self):
+    def test_unread_answer_is_unknown_in_check_and_control(self):
         gathering = Gathering(SimpleNamespace(members=lambda _: (), target="lab"), Path("x"), [], [PUBLISHED])
         view = gathering._views[PUBLISHED.name]
         view.looked = outside_probes.Looked({"login0": NoAnswer("127.0.0.1:2222", LATE)}, 0.1)
@@ -246,12 +246,12 @@ class TestOutside:
             gathering.seen(PUBLISHED, "login0")
 
     @pytest.mark.parametrize(("answer", "verdict"), [("", FAILED), ("SSH-2.0-x", PASSED), (tcp_banners.ACCEPTS, FAILED)])
-    def test_refusal_and_foreign_words_are_failures(self, answer, verdict):
+    def test_refusal_and_foreign_banner_fail(self, answer, verdict):
         assert verdict_of(test_access.test_published_port_answers, {PUBLISHED: lambda: answer})[0] is verdict
 
     @pytest.mark.parametrize("look", [tcp_banners.banner, outside_probes.reached])
     @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOBUFS, errno.ENOMEM, errno.EPERM])
-    def test_who_could_not_ask_has_not_been_kept_out(self, monkeypatch, look, number):
+    def test_failed_request_does_not_prove_isolation(self, monkeypatch, look, number):
         def connect(*_, **__):
             raise OSError(number, os.strerror(number))
 
@@ -260,14 +260,14 @@ class TestOutside:
             look("10.0.0.1", 22)
 
     @pytest.mark.parametrize("error", [TimeoutError(), ConnectionRefusedError(111, ""), OSError(errno.EHOSTUNREACH, "")])
-    def test_who_was_kept_out_hears_nothing(self, monkeypatch, error):
+    def test_isolated_client_gets_no_answer(self, monkeypatch, error):
         def connect(*_, **__):
             raise error
 
         monkeypatch.setattr(socket, "create_connection", connect)
         assert tcp_banners.banner("10.0.0.1", 22) == ""
 
-    def test_checks_from_outside_are_those_of_the_table(self):
+    def test_outside_checks_match_the_table(self):
         assert FROM_MACHINE.serves == ("access.host_is_blocked",)
 
 
@@ -275,7 +275,7 @@ class TestOutside:
     ("root", "nobody", "verdict"),
     [("open", "refused", PASSED), ("open", "open", FAILED), ("open", "silent", UNKNOWN), ("silent", "silent", UNKNOWN)],
 )
-def test_metadata_service_that_is_silent_refused_nobody(root, nobody, verdict):
+def test_unresponsive_metadata_service_proves_no_refusal(root, nobody, verdict):
     text = f"root {root}\nnobody {nobody}\n"
     assert said(test_firewall.test_metadata_service_restricted, {METADATA_SERVICE: text})[0] is verdict
 
@@ -290,7 +290,7 @@ def test_metadata_service_that_is_silent_refused_nobody(root, nobody, verdict):
         ('unmunge: Error: Failed to connect to "/run/munge/munge.socket.2": Connection refused\n', FAILED),
     ],
 )
-def test_credential(text, verdict):
+def test_credential_verdict_follows_answer(text, verdict):
     place = SimpleNamespace(declared=SimpleNamespace(members=lambda _: ("w0",)), node={"name": "w0"})
     assert (
         said(test_munge.test_credentials_decode_across_nodes, {DECODED: text}, judge=SimpleNamespace(place=lambda _: place))[0] is verdict
@@ -301,14 +301,14 @@ def test_credential(text, verdict):
     ("text", "verdict"),
     [("/home|answers\n", PASSED), ("/home|no answer within 5 s\n", UNKNOWN), ("/home|stat: /home: Stale file handle\n", FAILED)],
 )
-def test_mount(text, verdict):
+def test_mount_verdict_follows_answer(text, verdict):
     assert said(test_storage.test_answers, {ANSWERING: text})[0] is verdict
 
 
 @pytest.mark.parametrize(
     ("status", "slowness", "words"), [(124, "", "no answer within 5 s"), (124, "3", "no answer within 15 s"), (0, "", "answers")]
 )
-def test_mount_names_the_seconds_it_was_given(tmp_path, status, slowness, words):
+def test_mount_time_out_names_seconds(tmp_path, status, slowness, words):
     (tmp_path / "timeout").write_text(f"#!/bin/sh\necho nfs\nexit {status}\n")
     (tmp_path / "timeout").chmod(0o755)
     declared = SimpleNamespace(cluster={"storage": [{"mount": "/home", "clients": ["w0"]}]})
@@ -327,14 +327,14 @@ def test_mount_names_the_seconds_it_was_given(tmp_path, status, slowness, words)
         ("w0 late 5\nw1 none\n", FAILED),
     ],
 )
-def test_names(text, verdict):
+def test_name_verdict_follows_answer(text, verdict):
     assert said(test_node.test_names_resolve, {RESOLVED: text})[0] is verdict
 
 
 @pytest.mark.parametrize(
     ("error", "seconds", "told"), [("EAI_AGAIN", 5.2, "w0 late 5"), ("EAI_AGAIN", 0.1, "w0 none"), ("EAI_NONAME", 5.2, "w0 none")]
 )
-def test_name_server_that_refuses_is_told_from_one_that_is_late(error, seconds, told):
+def test_refusing_name_server_differs_from_late_one(error, seconds, told):
     before = (
         "import socket, time\nclock = [0.0]\ntime.monotonic = lambda: clock[0]\n"
         f"def look(*_):\n    clock[0] += {seconds}\n    raise socket.gaierror(socket.{error}, 'x')\nsocket.getaddrinfo = look\n"
@@ -347,6 +347,6 @@ def test_name_server_that_refuses_is_told_from_one_that_is_late(error, seconds, 
     ("text", "boot", "units"),
     [("running\n", PASSED, PASSED), ("starting\n", FAILED, PASSED), ("unknown\n", UNKNOWN, PASSED), ("degraded\n", PASSED, UNKNOWN)],
 )
-def test_system(text, boot, units):
+def test_system_verdict_follows_answer(text, boot, units):
     assert said(test_node.test_boot_completed, {SYSTEM: text})[0] is boot
     assert said(test_node.test_no_failed_units, {SYSTEM: text})[0] is units

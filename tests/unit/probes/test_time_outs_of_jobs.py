@@ -1,4 +1,4 @@
-"""A time-out of Slurm, of a job or of accounting is unknown; a refusal, an error and a wrong answer are failures."""
+"""A time-out of Slurm, of a job or of accounting is unknown; a refusal, an error and a wrong answer fail."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ class TestSlurm:
         answers = answers_of({PING: ping, CONTROLLER_PORTS: f"login0|{port}\n"})
         return verdict_of(test_slurm.test_controller_answers_here, answers, cluster=CLUSTER, raw=raw)[0]
 
-    def test_controller_that_is_up(self):
+    def test_controller_reported_up_passes(self):
         assert self.verdict(self.DOWN.replace("DOWN", "UP"), LATE) is PASSED
 
     @pytest.mark.parametrize(("port", "verdict"), [("refused", FAILED), ("accepts", FAILED), (LATE, UNKNOWN), ("No route to host", FAILED)])
-    def test_controller_that_is_down(self, port, verdict):
+    def test_controller_down_fails(self, port, verdict):
         assert self.verdict(self.DOWN, port) is verdict
 
-    def test_controller_that_accepts_and_does_not_answer(self):
+    def test_accepting_but_unresponsive_controller_is_unknown(self):
         assert self.verdict(self.DOWN, "accepts", seconds=10.2) is UNKNOWN
 
 
-def test_task_that_is_only_bound_to_a_core_is_not_confined():
-    """Binding is no confinement: a job may widen its own mask (sched_setaffinity(2)), and only a cpuset limits that."""
+def test_task_bound_to_core_is_not_confined():
+    """Binding does not confine: a job may widen its own mask (sched_setaffinity(2)), and only a cpuset limits that."""
     limits = smoke_jobs.TASK.partition("mine = ")[0]
     program = (
         f"{limits}\nall_ = limits()['cores']\nbound = {{min(os.sched_getaffinity(0))}}\nos.sched_setaffinity(0, bound)\n"
@@ -76,7 +76,7 @@ class TestJobs:
             ("srun: error: Unable to allocate resources: Invalid account", 1, FAILED),
         ],
     )
-    def test_job_without_an_end_is_unknown(self, words, rc, verdict):
+    def test_job_without_end_is_unknown(self, words, rc, verdict):
         found = self.run(jobs=self.jobs(words, rc))
         assert verdict_of(test_jobs.test_run_on_every_node, {}, node=SimpleNamespace(name="worker0"), smoke=found)[0] is verdict
 
@@ -84,7 +84,7 @@ class TestJobs:
         accounts = json.loads((CAPTURED / "smoke" / "good.txt").read_text(encoding="utf-8"))["accounts"]
         return verdict_of(test_jobs.test_are_recorded_in_accounting, {}, smoke=self.run(accounts=change(accounts)))[0]
 
-    def test_records(self):
+    def test_late_records_are_unknown_and_missing_records_fail(self):
         late = {"said": f"{smoke_jobs.RAN_OUT} 10 s"}
         running = lambda jobs: [{**job, "State": "RUNNING"} for job in jobs]  # noqa: E731
         assert self.recorded(lambda accounts: accounts) is PASSED
@@ -96,13 +96,13 @@ class TestJobs:
     @pytest.mark.parametrize(
         ("state", "verdict"), [("PENDING", UNKNOWN), ("RUNNING", UNKNOWN), ("unknown: squeue: x", UNKNOWN), ("COMPLETED", FAILED)]
     )
-    def test_batch_job_without_output_failed_only_if_it_ended(self, state, verdict):
+    def test_batch_job_without_output_fails_only_after_end(self, state, verdict):
         batch = {"rc": 0, "job": "7", "output": "", "said": "", "state": state, "seconds": 20}
         judge = SimpleNamespace(place=lambda _: SimpleNamespace(declared=SimpleNamespace(cluster={"users": [{"name": "alice"}]})))
         found = verdict_of(test_jobs.test_batch_output_is_shared, {}, node=NODE, judge=judge, smoke=self.run(batch=batch))
         assert found[0] is verdict
 
-    def test_command_whose_time_is_up_tells_what_it_said_before(self, monkeypatch):
+    def test_timed_out_command_keeps_its_output(self, monkeypatch):
         monkeypatch.setattr(smoke_jobs.time, "sleep", lambda _: None)
         program = "trap 'echo stopped >&2; exit 1' INT TERM; echo waiting >&2; while :; do sleep 0.05; done"
         rc, _, err = smoke_jobs.run(["sh", "-c", program], 0.5)

@@ -1,4 +1,4 @@
-"""A program travels as words of a command: with the modules that it imports, its request, and within the size of one argument."""
+"""A program is sent as words of a command: with its imported modules and its request, within the size of one argument."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ODD = {"text": 'it\'s "quoted" $HOME `date` \\ \n\u00e9\u4e16', "list": [1, None
 
 @pytest.fixture
 def programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The programs of SOURCES in place of the project's."""
+    """Replace the project's programs by those of SOURCES."""
     monkeypatch.setattr(command, "source", SOURCES.__getitem__)
 
 
@@ -66,7 +66,7 @@ class TestCommand:
     def test_program_that_returns_nothing_prints_its_own_lines(self) -> None:
         assert run(command.python_command("chosen", {}, libraries=["deeper"])).stdout == b"10\n"
 
-    def test_library_that_is_not_named_is_not_there(self) -> None:
+    def test_unnamed_library_is_not_sent(self) -> None:
         ended = run(command.python_command("chosen", {}))
         assert ended.returncode and b"ImportError" in ended.stderr
 
@@ -83,7 +83,7 @@ class TestCommand:
         ):
             compose("talks", {"text": "x" * command.MAX_ARGUMENT})
 
-    def test_command_at_the_limit_is_accepted_by_the_kernel(self) -> None:
+    def test_kernel_accepts_command_at_limit(self) -> None:
         free = command.MAX_ARGUMENT - 1 - len(command.python_command("chosen", {"text": ""}, libraries=["deeper"]))
         line = command.python_command("chosen", {"text": "x" * free}, libraries=["deeper"])
         ended = subprocess.run(["sh", "-c", line], capture_output=True, check=False)
@@ -100,5 +100,5 @@ def test_unknown_program_raises() -> None:
         command.python_command("no_such_program", {})
 
 
-def test_examples() -> None:
+def test_docstring_examples_hold() -> None:
     assert not doctest.testmod(command).failed

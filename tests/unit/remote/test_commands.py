@@ -1,4 +1,4 @@
-"""What a node does with questions whose daemon is suspended: it answers at once, and the others are asked."""
+"""Questions whose daemon is suspended are answered at once; all other questions are asked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CAPTURED = Path(__file__).parents[1] / "captured" / "units"
 
 @pytest.fixture
 def process():
-    """A child of this test, stopped by a signal."""
+    """Return a child process that is stopped by a signal."""
     child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
     os.kill(child.pid, signal.SIGSTOP)
     os.waitpid(child.pid, os.WUNTRACED)
@@ -32,18 +32,18 @@ def process():
     child.wait()
 
 
-def test_state_of_a_process_is_read(process):
+def test_process_state_is_read(process):
     assert (commands.process_state(str(process.pid)), commands.process_state("0")) == ("T", "")
     assert commands.process_state(str(os.getpid())) in ("R", "S")
 
 
 @pytest.fixture
 def shown(monkeypatch):
-    """Have systemd show these units."""
+    """Replace the units that systemd lists."""
 
     def show(*blocks):
-        told = "\n\n".join(f"Id={name}\nMainPID={pid}\nFreezerState={freezer}" for name, pid, freezer in blocks)
-        monkeypatch.setattr(commands.subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=told.encode()))
+        text = "\n\n".join(f"Id={name}\nMainPID={pid}\nFreezerState={freezer}" for name, pid, freezer in blocks)
+        monkeypatch.setattr(commands.subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=text.encode()))
 
     return show
 
@@ -54,7 +54,7 @@ def test_suspended_and_frozen_units_are_found(shown, process):
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError("systemctl"), subprocess.TimeoutExpired("systemctl", 5)])
-def test_without_an_answer_of_systemd_nothing_counts_as_suspended(monkeypatch, error):
+def test_unresponsive_systemd_means_nothing_suspended(monkeypatch, error):
     def refuse(*_, **__):
         raise error
 
@@ -68,9 +68,9 @@ def test_only_questions_that_need_the_unit_are_held(monkeypatch, capsys):
     monkeypatch.setattr(commands.os, "chdir", lambda _: None)
     asked = [["ping", "sleep 60", 60.0], ["clock", "echo 1", 5.0]]
     commands.main({"seconds": 5.0, "hands": 2, "questions": asked, "needs": {"ping": ["munge.service", "slurmctld.service"]}})
-    told = {line["name"]: line for line in map(json.loads, capsys.readouterr().out.splitlines()) if "name" in line}
-    assert (told["clock"]["out"], told["ping"]["held"], told["ping"]["lacked"]) == ("1\n", "munge.service", None)
-    assert "not asked, because munge.service is suspended" in told["ping"]["trouble"]
+    answers = {line["name"]: line for line in map(json.loads, capsys.readouterr().out.splitlines()) if "name" in line}
+    assert (answers["clock"]["out"], answers["ping"]["held"], answers["ping"]["lacked"]) == ("1\n", "munge.service", None)
+    assert "not asked, because munge.service is suspended" in answers["ping"]["trouble"]
 
 
 def test_state_of_main_processes_is_added_to_units(process):
@@ -100,7 +100,7 @@ def test_suspended_sshd_fails_its_check():
         test_sshd.test_daemon_responds(lambda _: units, Expect())
 
 
-def test_node_without_a_unit_of_sshd_is_unknown():
+def test_node_without_sshd_unit_is_unknown():
     units = parse_units(
         "Id=ssh.service\nLoadState=not-found\nActiveState=inactive\nUnitFileState=\n\n" * 2
         + "Id=sshd.service\nLoadState=not-found\nActiveState=inactive\nUnitFileState=\n"

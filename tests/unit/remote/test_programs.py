@@ -1,4 +1,4 @@
-"""Each program keeps the contract of rackwright.remote: what it imports, its docstring, and that a bare Python can load it."""
+"""Each program fulfils the contract of rackwright.remote: its imports, its docstring, and loading by a bare Python."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def main(request):
     return sorted(name for name in sys.modules if name.startswith("rackwright.remote.programs."))
 """
 SENT_WITH = {"job_submission": ("slurm_jobs", "kubernetes_jobs", "kubernetes_nodes")}
-"""Libraries by program: each of them is sent with a command of its own."""
+"""Libraries by program: each is sent with a command of its own."""
 LATER_THAN_3_9 = {"tomllib"}
 SENT = {"module_replay": {"ansible"}}
 """Packages that a program finds in its request."""
@@ -41,13 +41,13 @@ def imported(tree: ast.AST) -> Iterator[str]:
 
 @pytest.mark.parametrize("name", NAMES)
 class TestProgram:
-    def test_it_imports_programs_and_the_standard_library(self, name: str) -> None:
+    def test_program_imports_programs_and_standard_library(self, name: str) -> None:
         tree = ast.parse(command.source(name), feature_version=(3, 9))
         others = {module for module in imported(tree) if not f"{module}.".startswith(f"{command.PACKAGE}.")}
         standard = sys.stdlib_module_names - LATER_THAN_3_9
         assert {module.partition(".")[0] for module in others} <= standard | SENT.get(name, set())
 
-    def test_its_docstring_says_where_it_runs_and_what_it_exchanges(self, name: str) -> None:
+    def test_docstring_states_location_and_exchange(self, name: str) -> None:
         tree = ast.parse(command.source(name))
         text = ast.get_docstring(tree) or ""
         assert text.startswith(("Run on the node", "Run in a container"))
@@ -55,20 +55,20 @@ class TestProgram:
         starts = any(isinstance(node, ast.FunctionDef) and node.name == "main" for node in tree.body)
         assert starts == ("Input" in text and "Output: " in text) == ("imported by" not in text.splitlines()[0])
 
-    def test_bare_python_loads_it_with_all_that_it_imports(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_bare_python_loads_program_and_imports(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         edit_program(monkeypatch, name, lambda text: text + LOADED)
         for libraries in [(one,) for one in SENT_WITH.get(name, ())] or [()]:
             words = command.python_arguments(name, {}, libraries=libraries)
             ended = subprocess.run([sys.executable, *words[1:]], capture_output=True, check=False)
             assert f"{command.PACKAGE}.{name}" in json.loads(ended.stdout), ended.stderr
 
-    def test_stripped_text_is_the_same_program_at_the_same_lines(self, name: str) -> None:
+    def test_stripping_keeps_statements_and_line_numbers(self, name: str) -> None:
         text, stripped = command.source(name), command._strip(command.source(name))
         assert statements(stripped) == statements(text)
 
 
 def statements(text: str) -> list[tuple[int, str]]:
-    """Return the statements of a text but for bare constants, each with its line."""
+    """Return the statements of a text without bare constants, each with its line."""
     return [
         (node.lineno, ast.dump(node) if not hasattr(node, "body") else type(node).__name__)
         for node in ast.walk(ast.parse(text))

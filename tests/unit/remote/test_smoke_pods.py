@@ -1,4 +1,4 @@
-"""The node's side of the smoke run of pods: what it makes of the API's words."""
+"""The program of the smoke run of pods on the node: its reading of the API's answers."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from rackwright.remote.programs import dns, kubernetes_client, pod_checks, pod_m
 
 
 def frame(payload, kind=2):
-    """A WebSocket frame from the server."""
+    """Return a WebSocket frame of the server."""
     size = bytes([len(payload)]) if len(payload) < 126 else b"\x7e" + len(payload).to_bytes(2, "big")
     return bytes([0x80 | kind]) + size + payload
 
 
 def conversation(*frames):
-    """What is made of frames."""
+    """Return the result of a sequence of frames."""
     stream = io.BytesIO(b"".join(frames))
     return kubernetes_client._conversation(stream, time.time() + 5, SimpleNamespace(settimeout=lambda _: None))
 
@@ -33,22 +33,22 @@ EXITED = {
 
 
 class TestExec:
-    def test_output_and_complaints_are_told_apart(self):
-        told = conversation(frame(b"\x01"), frame(b"\x01he"), frame(b"\x02oh"), frame(b"ping", 9), frame(b"\x01llo"), frame(SUCCESS))
-        assert told == {"rc": 0, "out": "hello", "said": "oh"}
+    def test_stdout_and_stderr_are_separated(self):
+        result = conversation(frame(b"\x01"), frame(b"\x01he"), frame(b"\x02oh"), frame(b"ping", 9), frame(b"\x01llo"), frame(SUCCESS))
+        assert result == {"rc": 0, "out": "hello", "said": "oh"}
 
-    def test_long_output(self):
+    def test_long_output_is_read(self):
         assert conversation(frame(b"\x01" + b"x" * 5000), frame(SUCCESS))["out"] == "x" * 5000
 
-    def test_the_exit_code_is_told(self):
+    def test_exit_code_is_returned(self):
         assert conversation(frame(b"\x03" + json.dumps(EXITED).encode()))["rc"] == 7
 
-    def test_a_command_that_was_not_found_never_ran(self):
-        told = conversation(frame(b"\x03" + json.dumps({"status": "Failure", "message": "no such file"}).encode()))
-        assert (told["rc"], told["said"]) == (None, "no such file")
+    def test_missing_command_never_ran(self):
+        result = conversation(frame(b"\x03" + json.dumps({"status": "Failure", "message": "no such file"}).encode()))
+        assert (result["rc"], result["said"]) == (None, "no such file")
 
     @pytest.mark.parametrize("frames", [(), (frame(b"", 8),), (frame(b"\x01half"),)])
-    def test_a_connection_that_ends_early_tells_nothing(self, frames):
+    def test_early_connection_end_has_no_result(self, frames):
         assert conversation(*frames)["rc"] is None
 
 
@@ -66,12 +66,12 @@ READY = [{"type": "Ready", "status": "True"}]
         ({"status": {"conditions": READY}, "spec": {"taints": [{"key": "x", "effect": "PreferNoSchedule"}]}}, ""),
     ],
 )
-def test_why_a_node_takes_no_pods(node, said):
+def test_unavailable_node_has_reason(node, said):
     found = smoke_pods.trouble(node, ["gpu=yes:NoSchedule"])
     assert found.startswith(said) and bool(found) is bool(said)
 
 
-def test_gpus_of_others_are_counted_and_ours_are_not():
+def test_gpus_of_other_pods_are_counted():
     def pod(namespace, node, count):
         containers = [{"resources": {"requests": {"nvidia.com/gpu": count}}}, {}]
         return {"metadata": {"namespace": namespace}, "spec": {"nodeName": node, "containers": containers}}
@@ -86,7 +86,7 @@ def test_gpus_of_others_are_counted_and_ours_are_not():
     assert smoke_pods.taken(SimpleNamespace(get=lambda _: {"items": items}), "ours") == {"w0": 3}
 
 
-def test_what_keeps_a_pod_from_running():
+def test_pending_pod_has_reason():
     waiting = {"containerStatuses": [{"state": {"waiting": {"reason": "ErrImagePull", "message": "no such host"}}}]}
     assert pod_checks.why(waiting) == "ErrImagePull: no such host"
     assert pod_checks.why({"reason": "UnexpectedAdmissionError", "message": "too few"}) == "UnexpectedAdmissionError: too few"
@@ -94,13 +94,13 @@ def test_what_keeps_a_pod_from_running():
 
 
 @pytest.mark.parametrize("count", [1, 2, 9, 10, 64])
-def test_every_node_is_asked_by_as_many_as_it_asks(count):
+def test_peers_query_each_other(count):
     asks = [pod_checks.peers(place, count) for place in range(count)]
     assert all(place not in others for place, others in enumerate(asks))
     assert all(place in asks[other] for place, others in enumerate(asks) for other in others)
 
 
-def test_every_limit_that_one_pod_can_pass_is_tried():
+def test_every_reachable_quota_limit_is_tested():
     hard = {"requests.nvidia.com/gpu": "12", "requests.cpu": "4", "requests.memory": "64Mi", "pods": "40"}
     assert pod_manifests.beyond(hard) == {
         "requests.nvidia.com/gpu": {"nvidia.com/gpu": "13"},
@@ -110,7 +110,7 @@ def test_every_limit_that_one_pod_can_pass_is_tried():
 
 
 ANSWER = (
-    *("6162 8180 0001 0002 0000 0000", "0161 0162 00 0001 0001"),  # two answers about a.b.
+    *("6162 8180 0001 0002 0000 0000", "0161 0162 00 0001 0001"),  # two answers for a.b.
     *("c00c 0005 0001 00000010 0004 0178 c00e", "c023 0001 0001 00000010 0004 0a530010"),  # an alias, x.b., and its address
 )
 
@@ -119,8 +119,8 @@ def test_addresses_are_read_past_aliases():
     assert dns.addresses(bytes.fromhex("".join(ANSWER))) == ["10.83.0.16"]
 
 
-def test_a_kubelet_that_is_silent_is_said_of_the_log_alone():
-    """One node's silence is no reason to know nothing of the others."""
+def test_unresponsive_kubelet_affects_only_the_log():
+    """An unresponsive node does not affect the results of the others."""
 
     def silent(method, path):
         raise TimeoutError("The read operation timed out")

@@ -102,7 +102,7 @@ _NODE_STACK = {
 
 @pytest.fixture
 def inventory():
-    """The inventory of a lab with one login, two GPU workers and one storage node. It has every part: NFS and a cloud's, too."""
+    """Return the inventory of a lab with one login, two GPU workers and one storage node. It has every part, also NFS and a cloud's."""
     return copy.deepcopy(_inventory())
 
 
@@ -127,7 +127,7 @@ _KUBERNETES = {
 
 @pytest.fixture
 def kubernetes_inventory(inventory):
-    """The same with Kubernetes in Slurm's place."""
+    """Return the same with Kubernetes instead of Slurm."""
     inventory["all"]["vars"]["cluster"]["scheduler"] = copy.deepcopy(_KUBERNETES)
     members = {
         "kubernetes": ["login0", "worker0", "worker1"],
@@ -141,23 +141,23 @@ def kubernetes_inventory(inventory):
 
 @pytest.fixture
 def declared(inventory):
-    """The same, read."""
+    """Return the inventory, parsed."""
     return from_inventory(inventory)
 
 
 @pytest.fixture
 def owed(declared):
-    """All that a run at level smoke owes."""
+    """Return all results that a run at level smoke owes."""
     return manifest(declared, checks(), declared.level)
 
 
 @pytest.fixture
 def green(owed):
-    """A passed result for everything that is owed."""
+    """Return a passed result for every owed check."""
     return {id_: result(item, Verdict.PASSED, expected="8", found="8", seconds=0.01) for id_, item in owed.expected.items()}
 
 
 @pytest.fixture
 def report(declared, owed):
-    """Makes a report of given results."""
+    """Return a function that makes a report of given results."""
     return lambda results, **more: build_report(declared, owed, results, started=STARTED, seconds=2.5, **more)

@@ -1,4 +1,4 @@
-"""What a run owes."""
+"""The results that a run owes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from rackwright.report.check_plan import Kinds, manifest
 from rackwright.report.verdict import Evidence, NotRunReason
 
 
-def test_a_check_is_owed_for_each_node_of_its_group(owed):
+def test_check_is_owed_per_node_of_group(owed):
     assert {id_ for id_ in owed.expected if id_.startswith("gpu.count_")} == {
         "gpu.count_matches_plan[worker0]",
         "gpu.count_matches_plan[worker1]",
     }
 
 
-def test_the_lab_owes_more_than_a_hundred_results_of_more_than_forty_checks(owed):
+def test_lab_owes_hundred_results_of_forty_checks(owed):
     assert len(owed.expected) >= 100
     assert len({item.spec.key for item in owed.expected.values()}) >= 40
 
@@ -30,14 +30,14 @@ def test_simulated_hardware_gives_simulated_evidence(owed):
     assert evidence["munge.service_runs"] is Evidence.REAL
 
 
-def test_on_real_hardware_nothing_is_simulated(inventory):
+def test_real_hardware_has_no_simulated_evidence(inventory):
     cluster = inventory["all"]["vars"]["cluster"]
     cluster["simulated"], cluster["scheduler"]["config_overrides"] = [], False
     declared = from_inventory(inventory)
     assert {item.evidence for item in manifest(declared, checks(), Level.FULL).expected.values()} == {Evidence.REAL}
 
 
-def test_the_lowest_level_runs_no_jobs_and_says_so(declared):
+def test_lowest_level_lists_jobs_as_left_out(declared):
     found = manifest(declared, checks(), Level.CHECKS)
     assert {item.spec.kind for item in found.expected.values()} == {Kind.PASSIVE}
     left_out = {item.id for item in found.not_run if item.reason is NotRunReason.LEVEL}
@@ -45,21 +45,21 @@ def test_the_lowest_level_runs_no_jobs_and_says_so(declared):
     assert not found.partial
 
 
-def test_passive_checks_alone_claim_no_more_than_the_lowest_level(declared):
+def test_passive_checks_claim_only_lowest_level(declared):
     assert manifest(declared, checks(), Level.FULL, Kinds.PASSIVE).level is Level.CHECKS
 
 
-def test_jobs_alone_are_a_part(declared):
+def test_jobs_alone_are_partial(declared):
     assert manifest(declared, checks(), Level.SMOKE, Kinds.JOB).partial
 
 
-def test_some_nodes_are_a_part(declared):
+def test_some_nodes_are_partial(declared):
     found = manifest(declared, checks(), Level.SMOKE, nodes=["worker0"])
     assert {item.node for item in found.expected.values()} == {"worker0"}
     assert found.partial
 
 
-def test_a_part_the_plan_lacks_is_said_to_be_missing(inventory):
+def test_missing_part_of_plan_is_reported(inventory):
     inventory["all"]["vars"]["cluster"]["storage"] = []
     found = manifest(from_inventory(inventory), checks(), Level.SMOKE)
     assert not any(item.spec.subject == "storage" for item in found.expected.values())
@@ -75,7 +75,7 @@ def test_a_part_the_plan_lacks_is_said_to_be_missing(inventory):
         ("hosts", [], {"memory": "system containers", "cores": "system containers", "gpus": "system containers"}),
     ],
 )
-def test_jobs_that_are_not_confined_have_a_reason(inventory, target, constrains, words):
+def test_unconfined_jobs_have_a_reason(inventory, target, constrains, words):
     shared = inventory["all"]["vars"]
     shared["cluster"]["scheduler"]["constrains"], shared["handover"]["target"] = constrains, target
     found = {item.id: item.detail for item in manifest(from_inventory(inventory), checks(), Level.SMOKE).not_run if item.detail}
@@ -83,19 +83,19 @@ def test_jobs_that_are_not_confined_have_a_reason(inventory, target, constrains,
     assert all(words[id_.split(".")[1].split("_")[0]] in detail for id_, detail in found.items())
 
 
-def test_kubernetes_has_no_reason_to_confine_jobs_of_slurm(kubernetes_inventory):
+def test_kubernetes_has_no_slurm_confinement_reason(kubernetes_inventory):
     found = manifest(from_inventory(kubernetes_inventory), checks(), Level.SMOKE).not_run
     assert {item.detail for item in found if item.id == "jobs.cores_are_confined"} == {""}
 
 
-def test_an_empty_group_of_a_part_the_plan_has_is_no_reason_to_be_absent(inventory):
+def test_empty_group_of_planned_part_is_not_excused(inventory):
     inventory["all"]["children"]["gpu"]["hosts"] = {}
     found = manifest(from_inventory(inventory), checks(), Level.SMOKE)
     assert found.empty_groups["gpu.count_matches_plan"] == "gpu"
 
 
 def test_every_check_can_be_owed(owed, kubernetes_inventory):
-    """Each row is reached by a lab with Slurm or one with Kubernetes, of one network or another: none has a need that nothing meets."""
+    """A lab with Slurm or one with Kubernetes, on one network or another, contains each row: every need can be met."""
     found, scheduler = [owed], kubernetes_inventory["all"]["vars"]["cluster"]["scheduler"]
     for cni in ("bridge", "flannel", "calico"):
         scheduler |= {"cni": cni, "network": {"encapsulation": "vxlan", "mtu": 1450, "enforces_network_policy": cni == "calico"}}

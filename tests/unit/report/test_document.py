@@ -1,4 +1,4 @@
-"""The verdict: passed only when everything that is owed is there and good."""
+"""The verdict: passed only if every owed result exists and is good."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from rackwright.report.verdict import SkipReason, Verdict, worst
 from .conftest import STARTED
 
 
-def test_everything_there_and_good(report, green):
+def test_complete_passed_results_pass(report, green):
     assert report(green).verdict is Verdict.PASSED
     assert report(green).totals == {"passed": len(green), "failed": 0, "skipped": 0, "unknown": 0}
 
 
-def test_nothing_there(report, green):
+def test_empty_results_are_unknown(report, green):
     found = report({})
     assert found.verdict is Verdict.UNKNOWN
     assert found.totals["unknown"] == len(green)
@@ -36,8 +36,8 @@ def test_nothing_there(report, green):
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_no_result_may_be_missing(report, green, data):
-    """Whichever one is gone: the verdict is unknown, and so is that check, with a reason."""
+def test_missing_result_prevents_pass(report, green, data):
+    """Without any single result the verdict is unknown, and so is that check, with a reason."""
     gone = data.draw(st.sampled_from(sorted(green)))
     found = report({id_: one for id_, one in green.items() if id_ != gone})
     missing = next(check for check in found.checks if check.id == gone)
@@ -47,17 +47,17 @@ def test_no_result_may_be_missing(report, green, data):
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_the_worst_result_decides(report, green, data):
-    """`unknown` ranks above `failed`; skipped ones change nothing."""
+def test_worst_result_decides(report, green, data):
+    """`unknown` ranks above `failed`; skipped results change nothing."""
     verdicts = st.sampled_from([Verdict.PASSED, Verdict.FAILED, Verdict.UNKNOWN, Verdict.SKIPPED])
     changed = data.draw(st.dictionaries(st.sampled_from(sorted(green)), verdicts, max_size=6))
     found = report({**green, **{id_: replace(green[id_], verdict=verdict) for id_, verdict in changed.items()}})
     assert found.verdict is worst([*changed.values(), Verdict.PASSED])
 
 
-def test_results_nobody_owes_do_not_count(report, green, owed):
-    stranger = replace(next(iter(green.values())), id="gpu.count_matches_plan[worker9]", verdict=Verdict.FAILED)
-    assert report({**green, stranger.id: stranger}).verdict is Verdict.PASSED
+def test_unowed_results_are_ignored(report, green, owed):
+    unowed = replace(next(iter(green.values())), id="gpu.count_matches_plan[worker9]", verdict=Verdict.FAILED)
+    assert report({**green, unowed.id: unowed}).verdict is Verdict.PASSED
 
 
 def test_all_skipped_is_not_passed(report, green):
@@ -65,7 +65,7 @@ def test_all_skipped_is_not_passed(report, green):
     assert report(skipped).verdict is Verdict.UNKNOWN
 
 
-def test_an_empty_group_is_not_passed(inventory, report):
+def test_empty_group_is_not_passed(inventory, report):
     inventory["all"]["children"]["gpu"]["hosts"] = {}
     declared = from_inventory(inventory)
     owed = manifest(declared, checks(), Level.SMOKE)
@@ -75,7 +75,7 @@ def test_an_empty_group_is_not_passed(inventory, report):
     assert ("gpu.count_matches_plan", "empty-group") in {(item["id"], item["reason"]) for item in found.not_run}
 
 
-def test_an_empty_plan_is_not_passed(inventory):
+def test_empty_plan_is_not_passed(inventory):
     for group in inventory["all"]["children"].values():
         group["hosts"] = {}
     declared = from_inventory(inventory)
@@ -84,14 +84,14 @@ def test_an_empty_plan_is_not_passed(inventory):
 
 
 @pytest.mark.parametrize("reason", ["", "no time", "skipped by hand"])
-def test_skipping_needs_one_of_the_known_reasons(owed, reason):
+def test_skip_needs_a_known_reason(owed, reason):
     one = next(iter(owed.expected.values()))
     assert result(one, Verdict.SKIPPED, reason=reason).verdict is Verdict.UNKNOWN
     assert result(one, Verdict.SKIPPED, reason="simulated-hardware").verdict is Verdict.SKIPPED
 
 
-class TestDaemonThatIsDown:
-    """A check that is skipped because of it, and the check that reports it."""
+class TestStoppedDaemon:
+    """A check that is skipped because of a stopped daemon, and the check that reports the daemon."""
 
     @pytest.fixture
     def skipped(self, green):
@@ -103,26 +103,26 @@ class TestDaemonThatIsDown:
             found="slurmd.service is inactive on worker1: slurm.node_daemon_runs[worker1]",
         )
 
-    def test_skip_stands_beside_the_failed_result_that_it_names(self, report, green, skipped):
+    def test_skip_is_valid_beside_named_failure(self, report, green, skipped):
         failed = replace(green["slurm.node_daemon_runs[worker1]"], verdict=Verdict.FAILED, reason="expected active, found inactive")
         found = report({**green, skipped.id: skipped, failed.id: failed})
         assert (found.verdict, found.totals["skipped"], found.totals["unknown"]) == (Verdict.FAILED, 1, 0)
 
     @pytest.mark.parametrize("elsewhere", [None, "slurm.node_daemon_runs[worker0]", "munge.service_runs[worker1]"])
-    def test_skip_without_the_failed_result_that_it_names_is_unknown(self, report, green, skipped, elsewhere):
+    def test_skip_without_named_failure_is_unknown(self, report, green, skipped, elsewhere):
         other = {elsewhere: replace(green[elsewhere], verdict=Verdict.FAILED, reason="stopped")} if elsewhere else {}
         found = report({**green, skipped.id: skipped, **other})
         (unknown,) = [check for check in found.checks if check.verdict is Verdict.UNKNOWN]
         assert unknown.id == skipped.id and "slurmd.service is inactive on worker1" in unknown.reason
 
 
-def test_a_run_that_has_begun_invalidates_what_was_known(declared, owed):
+def test_started_run_invalidates_previous_report(declared, owed):
     begun = invalidate(declared, owed, STARTED)
     assert begun.verdict is Verdict.UNKNOWN
     assert {check.reason for check in begun.checks} == {"did not run: its run has not finished"}
 
 
-class TestNodesThatAreOut:
+class TestNodesOut:
     @pytest.fixture
     def found(self, inventory):
         for group in inventory["all"]["children"].values():
@@ -134,7 +134,7 @@ class TestNodesThatAreOut:
         good = {id_: result(item, Verdict.PASSED) for id_, item in owed.expected.items()}
         return lambda today: build_report(declared, owed, good, started=STARTED, seconds=1, today=today)
 
-    def test_they_are_not_owed_and_not_forgotten(self, found):
+    def test_nodes_out_are_listed_but_not_owed(self, found):
         report = found(date(2026, 11, 21))
         assert humanize.headline(report) == "passed, 3 of 4 nodes"
         assert report.nodes[-1] == {
@@ -147,18 +147,18 @@ class TestNodesThatAreOut:
         }
         assert {"id": "worker1", "reason": "node-out", "detail": "bad DIMM"} in report.not_run
 
-    def test_overdue_ones_are_named(self, found):
+    def test_overdue_nodes_are_named(self, found):
         assert found(date(2026, 12, 2)).nodes[-1]["reason"] == "bad DIMM (overdue: expected back on 2026-12-01)"
 
 
 class TestOnDisk:
-    def test_what_is_written_keeps_the_contract_and_reads_the_same(self, report, green, tmp_path):
+    def test_written_report_matches_contract_and_round_trips(self, report, green, tmp_path):
         for results in (green, {}, dict(list(green.items())[:5])):
             one = report(results)
             assert breaches("report", one.as_dict()) == []
             assert read(write(one, tmp_path)).as_dict() == one.as_dict()
 
-    def test_the_contract_is_not_kept_by_anything(self, report, green):
+    def test_invalid_reports_violate_the_contract(self, report, green):
         data = report(green).as_dict()
         for key in data:
             assert breaches("report", {name: value for name, value in data.items() if name != key}), key
@@ -167,20 +167,20 @@ class TestOnDisk:
         unknown = {**data["checks"][0], "verdict": "unknown", "reason": ""}
         assert breaches("report", {**data, "checks": [unknown]})
 
-    def test_a_part_leaves_the_record_alone(self, report, declared, green, tmp_path):
+    def test_partial_run_keeps_the_record(self, report, declared, green, tmp_path):
         write(report(green), tmp_path)
         part = manifest(declared, checks(), Level.SMOKE, Kinds.ALL, ["worker0"])
         path = write(build_report(declared, part, {}, started=STARTED, seconds=1), tmp_path)
         assert path.name == "partial.json"
         assert read(tmp_path / "report.json").verdict is Verdict.PASSED
 
-    def test_a_run_that_begins_takes_all_forms_of_the_last_one_off_the_record(self, report, declared, owed, green, tmp_path):
+    def test_started_run_removes_all_previous_reports(self, report, declared, owed, green, tmp_path):
         write(report(green), tmp_path)
         write_json(invalidate(declared, owed, STARTED), tmp_path)
         assert read(tmp_path / "report.json").verdict is Verdict.UNKNOWN
         assert sorted(file.name for file in tmp_path.iterdir()) == ["report.jobs.json", "report.json"]
 
-    def test_what_jobs_proved_stays_on_record_where_a_later_run_sends_none(self, report, declared, green, tmp_path):
+    def test_job_results_survive_runs_without_jobs(self, report, declared, green, tmp_path):
         write(report(green), tmp_path)
         looked = {id_: one for id_, one in green.items() if one.kind != Kind.JOB}
         passive = manifest(declared, checks(), Level.CHECKS, Kinds.ALL)
@@ -189,7 +189,7 @@ class TestOnDisk:
         kept = read(tmp_path / "report.jobs.json")
         assert (kept.started, kept.job_verdict) == (STARTED, Verdict.PASSED)
 
-    def test_jobs_that_were_not_sent_prove_nothing_new(self, report, green, tmp_path):
+    def test_unsent_jobs_prove_nothing(self, report, green, tmp_path):
         write(report(green), tmp_path)
         busy = {
             id_: replace(one, verdict=Verdict.SKIPPED, reason="node-busy") if one.kind == Kind.JOB else one for id_, one in green.items()
@@ -198,20 +198,20 @@ class TestOnDisk:
         assert read(tmp_path / "report.jobs.json").job_verdict is Verdict.PASSED
 
     @pytest.mark.parametrize("text", [None, "", "{", "[]", '{"schema": "rackwright.report/2"}', '{"schema": "rackwright.report/1"}'])
-    def test_without_a_readable_record_nothing_is_known(self, text, tmp_path):
+    def test_unreadable_record_is_unknown(self, text, tmp_path):
         if text is not None:
             (tmp_path / "report.json").write_text(text)
         with pytest.raises(UndeterminedError):
             read(tmp_path / "report.json")
 
-    def test_a_line_that_was_cut_short_is_no_result(self, green):
+    def test_truncated_line_is_no_result(self, green):
         import json
 
         lines = [json.dumps(one.as_dict()) for one in list(green.values())[:3]]
         assert len(read_lines([*lines[:2], lines[2][:40]])) == 2
         assert len(read_lines([*lines, "null", "[1]", "{}"])) == 3
 
-    def test_a_report_of_another_version_is_refused(self, report, green):
+    def test_report_of_other_version_is_refused(self, report, green):
         with pytest.raises(ValueError, match=r"unsupported schema: expected rackwright\.report/1, found rackwright\.report/2"):
             report_from_dict({**report(green).as_dict(), "schema": "rackwright.report/2"})
 
@@ -221,10 +221,10 @@ class TestAge:
         ("seconds", "words"),
         [(-5, "0 s"), (0, "0 s"), (59, "59 s"), (60, "1 min"), (3599, "60 min"), (3 * 3600, "3 h"), (49 * 3600, "2 days")],
     )
-    def test_in_words(self, seconds, words):
+    def test_age_is_printed_in_words(self, seconds, words):
         assert humanize.humanize_duration(seconds) == words
 
-    def test_it_counts_from_the_end_of_the_run(self, report, green):
+    def test_age_counts_from_end_of_run(self, report, green):
         now = STARTED + timedelta(seconds=2.5 + 180)
         assert humanize.verdict_line(report(green), now) == "passed, 4 nodes; verified 3 min ago at level smoke"
         assert humanize.verdict_line(report({}), now) == "unknown, 4 nodes; checked 3 min ago at level smoke"

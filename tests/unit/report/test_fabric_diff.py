@@ -1,4 +1,4 @@
-"""The live fabric against the cable list: whatever is done to a cable is named, by both its ends, and nothing else is."""
+"""The live fabric compared with the cable list: every change of a cable is named by both ends, and nothing else is."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ calm = settings(derandomize=True)
 
 
 def discovered(rows, rates=None):
-    """Return what is printed of a fabric that is wired like this, all devices named as in the plan."""
+    """Return the output of tools for a fabric with this cabling, all devices named as in the plan."""
     names = sorted({word.rpartition(":")[0] for row in rows for word in row.split()})
     guids = {name: 0xB8CE_F600_0000_0000 + 0x10 * number for number, name in enumerate(names)}
     text = ""
@@ -44,13 +44,13 @@ def told(rows, links, rate=""):
     return [str(one) for one in differences(rows, links, rate)]
 
 
-def test_what_was_planned_is_found():
+def test_planned_cabling_is_found():
     seen = compare(ROWS, read_links(TEXT), rate=NDR)
     assert seen.live.switches == {"leaf-su1-r1", "leaf-su1-r3", "spine-01"}
     assert (seen.differences, seen.unknown) == ((), ())
 
 
-def test_links_between_switches_may_have_another_rate():
+def test_switch_links_may_have_another_rate():
     rates = {row.split()[0]: "2x NDR" for row in ROWS[:2]}
     assert compare(ROWS, discovered(ROWS, rates), rate="2x NDR", switch_rate=NDR).differences == ()
     slow = compare(
@@ -59,12 +59,12 @@ def test_links_between_switches_may_have_another_rate():
     assert [(str(one.end), one.rate) for one in slow.differences] == [("worker0/mlx5_1:1", "1x NDR"), ("leaf-su1-r1:9", "2x NDR")]
 
 
-def test_a_switch_that_is_managed_is_known_by_its_host_name():
+def test_managed_switch_is_identified_by_host_name():
     assert differences(ROWS, read_links(TEXT.replace("'spine-01'", "'MF0;spine-01:MQM9700/U1'")), NDR) == ()
 
 
-def test_what_switches_have_within_themselves_is_no_cable():
-    """Whether the fabric has three such switches or one, and whatever their descriptions are."""
+def test_internal_switch_links_are_no_cables():
+    """For three such switches or one, and with any descriptions."""
     assert read_links(REAL_FORM).far == read_links(TEXT).far
     assert differences(ROWS, read_links(REAL_FORM), NDR) == ()
     alone = "".join(line for line in REAL_FORM.splitlines(True) if "Aggregation" not in line or "leaf-su1-r1" in line)
@@ -72,25 +72,25 @@ def test_what_switches_have_within_themselves_is_no_cable():
     assert differences(ROWS, read_links(REAL_FORM.replace("Mellanox Technologies Aggregation Node", "")), NDR) == ()
 
 
-def test_router_inside_a_switch_is_no_cable():
+def test_router_inside_switch_is_no_cable():
     inside = link(
         switch(0xFC6A1C0300000200, "spine-01"), 149, adapter(0xFC6A1C0300000208, "MF0;spine-01:Q3400_RA/U1/RT")._replace(kind="RT"), 2
     )
     assert differences(ROWS, read_links(TEXT + inside), NDR) == ()
 
 
-def test_router_at_a_planned_port_is_reported():
+def test_router_at_planned_port_is_reported():
     router = adapter(0x946DAE0300AA0010, "edge router")._replace(kind="RT")
     text = "".join(line for line in TEXT.splitlines(True) if "worker0 mlx5_1" not in line)
     found = told(ROWS, read_links(text + link(router, 1, switch(0xFC6A1C0300000300, "leaf-su1-r1"), 1)))
     assert found == ['leaf-su1-r1:1 is connected to "edge router" 0x946dae0300aa0010:1 (expected worker0/mlx5_1:1)']
 
 
-def test_an_unplugged_cable_is_named_by_both_ends():
+def test_unplugged_cable_is_named_by_both_ends():
     assert told(ROWS, discovered(ROWS[1:])) == ["worker0/mlx5_1:1 - leaf-su1-r1:1 is missing"]
 
 
-def test_cables_that_changed_places_are_named_with_where_they_are():
+def test_swapped_cables_are_named_with_location():
     swapped = discovered(("worker0/mlx5_1:1 leaf-su1-r3:1", "worker0/mlx5_3:1 leaf-su1-r1:1", *ROWS[2:]))
     assert told(ROWS, swapped) == [
         "worker0/mlx5_1:1 is connected to leaf-su1-r3:1 (expected leaf-su1-r1:1)",
@@ -98,13 +98,13 @@ def test_cables_that_changed_places_are_named_with_where_they_are():
     ]
 
 
-def test_a_port_that_somebody_else_took():
+def test_occupied_port_is_reported():
     (one,) = differences(ROWS, discovered(("stranger/mlx5_0:1 leaf-su1-r1:1", *ROWS[1:])))
     assert str(one) == 'leaf-su1-r1:1 is connected to "stranger mlx5_0" 0xb8cef60000000030:1 (expected worker0/mlx5_1:1)'
     assert one.node == "worker0"
 
 
-def test_a_cable_that_nobody_planned():
+def test_unplanned_cable_is_reported():
     (one,) = differences(ROWS, discovered((*ROWS, "leaf-su1-r1:60 worker9/mlx5_0:1")))
     assert str(one) == '"worker9 mlx5_0" 0xb8cef60000000050:1 - leaf-su1-r1:60 is not planned'
     assert not one.is_between_switches
@@ -112,23 +112,23 @@ def test_a_cable_that_nobody_planned():
     assert between.is_between_switches
 
 
-def test_a_slow_link_is_one_where_a_rate_is_asked_for():
+def test_slow_link_needs_a_planned_rate():
     slow = discovered(ROWS, {"leaf-su1-r1:9": "2x HDR"})
     assert told(ROWS, slow, NDR) == ["leaf-su1-r1:9 - spine-01:2 runs at 2x HDR"]
     assert told(ROWS, slow) == []
 
 
-def test_a_cable_between_switches_is_no_nodes():
+def test_switch_cable_belongs_to_no_node():
     assert [(one.node, one.is_between_switches) for one in differences(ROWS, discovered(ROWS[:3]))] == [(None, True)]
 
 
 @pytest.mark.parametrize("text", ["", "words\n", TEXT[: TEXT.index("SW     2  4")], TEXT.replace("4x NDR - SW", "4x NDR ? SW", 1)])
-def test_what_is_no_whole_answer_is_refused(text):
+def test_incomplete_answer_is_refused(text):
     with pytest.raises(ValueError, match=r"."):
         read_links(text)
 
 
-def test_two_devices_with_one_guid_are_refused():
+def test_duplicate_guids_are_refused():
     one, other = adapter(0xA0, "worker0 mlx5_0"), adapter(0xA0, "worker1 mlx5_0")
     leaf = switch(0xB0, "leaf-01")
     with pytest.raises(ValueError, match="two devices have the same GUID"):
@@ -137,12 +137,12 @@ def test_two_devices_with_one_guid_are_refused():
 
 @calm
 @given(st.integers(1, 6), st.integers(1, 4), st.data())
-def test_every_cable_that_is_touched_is_named_and_no_other(nodes, rails, data):
+def test_each_changed_cable_is_named_alone(nodes, rails, data):
     rows = [f"worker{node}/mlx5_{rail}:1 leaf-r{rail}:{node + 1}" for node in range(nodes) for rail in range(rails)]
     spare = ["spare/mlx5_0:1 leaf-spare:1"]
-    gone = data.draw(st.sets(st.sampled_from(rows)))
-    found = differences([*rows, *spare], discovered([*[row for row in rows if row not in gone], *spare]))
-    assert {f"{one.end} {one.planned}" for one in found} == gone
+    removed = data.draw(st.sets(st.sampled_from(rows)))
+    found = differences([*rows, *spare], discovered([*[row for row in rows if row not in removed], *spare]))
+    assert {f"{one.end} {one.planned}" for one in found} == removed
     assert {one.kind for one in found} <= {Kind.MISSING}
     others = data.draw(st.permutations(range(len(rows))))
     swapped = [f"{row.split()[0]} {rows[other].split()[1]}" for row, other in zip(rows, others, strict=True)]

@@ -1,4 +1,4 @@
-"""Devices of a fabric are those of the plan by GUID, else by an unambiguous description; where neither tells, nothing is told."""
+"""Devices of a fabric are matched to the plan by GUID, else by an unambiguous description; otherwise they stay unknown."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ADAPTERS = [
 
 
 @pytest.mark.parametrize("adapters", ADAPTERS)
-def test_adapters_with_known_guids_need_no_description(adapters):
+def test_adapters_with_guids_need_no_description(adapters):
     assert told(fabric(adapters), guids=GUIDS) == ([], [])
     crossed = compare(ROWS, fabric(adapters), guids=dict(zip(GUIDS, reversed(GUIDS.values()), strict=True)))
     assert [str(one) for one in crossed.differences] == [
@@ -50,7 +50,7 @@ def test_adapters_with_known_guids_need_no_description(adapters):
 
 
 @pytest.mark.parametrize("adapters", [*ADAPTERS[:3], *ADAPTERS[4:6]])
-def test_adapters_without_guid_and_name_are_not_compared(adapters):
+def test_adapters_without_guid_and_name_are_skipped(adapters):
     compared = compare(ROWS, fabric(adapters))
     assert ([str(one) for one in compared.differences], [str(cable.near) for cable in compared.unknown]) == (
         [],
@@ -60,21 +60,21 @@ def test_adapters_without_guid_and_name_are_not_compared(adapters):
     assert "0x946dae0300000b94" in compared.why_unknown
 
 
-def test_one_unnamed_adapter_leaves_the_others_compared():
+def test_unnamed_adapter_leaves_others_compared():
     assert told(fabric(("", "worker1 mlx5_0"))) == ([], ["worker0/mlx5_0:1 leaf-01:1"])
 
 
-def test_names_of_nodes_with_domain_are_those_of_the_plan():
+def test_node_names_may_include_domain():
     assert told(fabric(("worker0.cluster.example mlx5_0", "worker1.cluster.example mlx5_0"))) == ([], [])
 
 
-def test_guid_counts_more_than_description():
+def test_guid_outweighs_description():
     """The description says worker1; the node worker0 reports the GUID."""
     assert told(fabric(("worker1 mlx5_0", "worker0 mlx5_0"), ports=(1, 1)), guids=GUIDS) == ([], [])
 
 
-def test_misplaced_cable_is_certain_though_the_switch_is_unnamed():
-    """Whichever of the two it is: the port is another."""
+def test_misplaced_cable_is_certain_at_unnamed_switch():
+    """It may be either of the two switches: the port is wrong in both cases."""
     found, unknown = told(fabric(leaves=("", ""), ports=(7, 1)), guids=GUIDS)
     assert found == [f'worker0/mlx5_0:1 is connected to "" {LEAVES[0]:#018x}:7 (expected leaf-01:1)']
     assert unknown == ["worker1/mlx5_0:1 leaf-02:1", "leaf-01:40 leaf-02:40"]
@@ -90,7 +90,7 @@ UNNAMED = [
 
 
 @pytest.mark.parametrize("leaves", UNNAMED)
-def test_unnamed_switches_are_switches_and_are_not_compared(leaves):
+def test_unnamed_switches_are_not_compared(leaves):
     compared = compare(ROWS, fabric(leaves=leaves), guids=GUIDS)
     assert len(compared.live.switches) == 2
     assert ([str(one) for one in compared.differences], len(compared.unknown)) == ([], 3)
@@ -105,12 +105,12 @@ def test_node_name_map_names_switches(leaves):
     assert told(fabric(leaves=leaves).renamed(names)) == ([], [])
 
 
-def test_line_that_is_no_name_is_refused():
+def test_invalid_name_line_is_refused():
     with pytest.raises(ValueError, match="line 2 is not a line of a node-name map: leaf-01"):
         read_node_names('0x1 "spine-01"\nleaf-01\n')
 
 
-def test_switch_with_blanks_in_its_name_is_a_switch():
+def test_switch_name_may_contain_blanks():
     live = compare(ROWS, fabric(leaves=("rack 1 slot 2", "leaf-02"))).live
     assert live.switches == {"rack 1 slot 2", "leaf-02"}
     assert {end.device for end in live.far if end.kind is DeviceKind.SWITCH} == {"rack 1 slot 2", "leaf-02"}
@@ -150,7 +150,7 @@ def director(far="MF0;core:CS7500/L02/U2"):
     )
 
 
-def test_ports_of_a_director_are_those_of_its_line_cards():
+def test_director_ports_are_those_of_line_cards():
     compared = compare(CORE, director(), line_card="2x18")
     assert (compared.differences, compared.unknown, compared.live.switches) == ((), (), {"core"})
     moved = compare((CORE[0], "worker1/mlx5_0:1 core:58"), director(), line_card="2x18")
@@ -158,8 +158,8 @@ def test_ports_of_a_director_are_those_of_its_line_cards():
     assert moved.unknown == ()
 
 
-def test_ports_of_chips_that_cannot_be_placed_are_unknown():
-    """The switch is known: a cable to another one is certain."""
+def test_ports_of_unplaced_chips_are_unknown():
+    """The switch is known: a cable to another switch is certain."""
     compared = compare(CORE, director())
     assert (compared.differences, len(compared.unknown), compared.live.switches) == ((), 2, {"core"})
     assert "the chips of core" in compared.why_unknown
@@ -181,7 +181,7 @@ def test_ports_of_one_adapter_share_a_description():
     assert [str(one) for one in found.differences] == ["worker0/mlx5_0:2 - leaf-02:30 is not planned"]
 
 
-def test_guid_that_two_nodes_report_identifies_neither():
+def test_guid_of_two_nodes_identifies_neither():
     assert told(fabric(), guids=dict.fromkeys(GUIDS, GUIDS["worker0/mlx5_0"]))[1] == list(ROWS[:2])
 
 
@@ -193,8 +193,8 @@ def test_hidden_adapters_are_not_compared():
     )
 
 
-def test_adapter_without_link_is_missing_and_not_unknown():
-    """Its node reports its GUID, and the fabric does not have it."""
+def test_adapter_without_link_is_missing():
+    """Its node reports its GUID, and the fabric does not list it."""
     text = link(adapter(GUIDS["worker1/mlx5_0"], ""), 1, switch(LEAVES[1], "leaf-02"), 1)
     text += link(switch(LEAVES[0], "leaf-01"), 40, switch(LEAVES[1], "leaf-02"), 40)
     assert told(read_links(text), guids=GUIDS) == (["worker0/mlx5_0:1 - leaf-01:1 is missing"], [])

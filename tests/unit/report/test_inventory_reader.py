@@ -1,4 +1,4 @@
-"""What a report knows of an inventory."""
+"""The facts that a report reads from an inventory."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ KUBERNETESES = ADDONS | {
     *(Feature.VIRTUAL_ADDRESS, Feature.POD_NEIGHBOURS),
 }
 NETWORKS = {Feature.POD_NETWORK, Feature.FLANNEL, Feature.VXLAN, Feature.POLICIES}
-"""Parts that a plan has in place of plain routes."""
+"""Parts of a plan that replace plain routes."""
 
 
 def without(inventory, *path):
-    """The inventory with a value of its cluster emptied."""
+    """Return the inventory with one value of its cluster emptied."""
     place = inventory["all"]["vars"]["cluster"]
     for key in path[:-1]:
         place = place[key]
@@ -30,7 +30,7 @@ def without(inventory, *path):
     return from_inventory(inventory)
 
 
-def test_the_lab_has_every_part(declared):
+def test_lab_has_every_part(declared):
     assert declared.features == frozenset(Feature) - KUBERNETESES - NETWORKS
 
 
@@ -52,11 +52,11 @@ def test_the_lab_has_every_part(declared):
         (("metadata_service",), {Feature.METADATA_SERVICE}),
     ],
 )
-def test_parts_the_plan_lacks(inventory, path, gone):
+def test_missing_parts_of_plan_are_listed(inventory, path, gone):
     assert set(Feature) - KUBERNETESES - NETWORKS - without(inventory, *path).features == gone
 
 
-def test_a_cluster_of_kubernetes_has_every_part_but_slurms(kubernetes_inventory):
+def test_kubernetes_cluster_lacks_only_slurm_parts(kubernetes_inventory):
     assert from_inventory(kubernetes_inventory).features == frozenset(Feature) - SLURMS - NETWORKS - {Feature.SLURM, Feature.SUBMIT}
 
 
@@ -73,12 +73,12 @@ def test_a_cluster_of_kubernetes_has_every_part_but_slurms(kubernetes_inventory)
         (("scheduler",), KUBERNETESES | JOBS),
     ],
 )
-def test_parts_a_plan_with_kubernetes_lacks(kubernetes_inventory, path, gone):
+def test_missing_parts_of_kubernetes_plan_are_listed(kubernetes_inventory, path, gone):
     whole = from_inventory(kubernetes_inventory).features
     assert whole - without(kubernetes_inventory, *path).features == gone
 
 
-def test_the_only_worker_has_nobody_to_reach(kubernetes_inventory):
+def test_single_worker_has_no_peers(kubernetes_inventory):
     nodes = kubernetes_inventory["all"]["children"]["nodes"]["hosts"]
     workers = [name for name in nodes if "worker" in kubernetes_inventory["all"]["hosts"][name]["node"]["roles"]]
     for name in workers[1:]:
@@ -94,7 +94,7 @@ def test_the_only_worker_has_nobody_to_reach(kubernetes_inventory):
         ("calico", "vxlan", True, {Feature.POD_NETWORK, Feature.POLICIES}),
     ],
 )
-def test_networks_have_parts_in_place_of_routes(kubernetes_inventory, cni, encapsulation, enforces, has):
+def test_networks_have_parts_instead_of_routes(kubernetes_inventory, cni, encapsulation, enforces, has):
     routed = from_inventory(kubernetes_inventory).features
     kubernetes_inventory["all"]["vars"]["cluster"]["scheduler"] |= {
         "cni": cni,
@@ -103,7 +103,7 @@ def test_networks_have_parts_in_place_of_routes(kubernetes_inventory, cni, encap
     assert from_inventory(kubernetes_inventory).features == (routed - {Feature.POD_ROUTES}) | has
 
 
-def test_a_fabric_of_ethernet_is_known_to_its_switches_alone(inventory):
+def test_ethernet_fabric_is_known_to_switches_only(inventory):
     inventory["all"]["vars"]["fabric"]["kind"] = "roce"
     declared = from_inventory(inventory)
     assert Feature.FABRIC in declared.features
@@ -111,43 +111,43 @@ def test_a_fabric_of_ethernet_is_known_to_its_switches_alone(inventory):
     assert declared.members("@observer") == ()
 
 
-def test_without_a_fabric_nothing_of_it_is_checked(inventory):
+def test_plan_without_fabric_skips_fabric_checks(inventory):
     inventory["all"]["vars"]["fabric"] = None
     declared = from_inventory(inventory)
     assert not {Feature.FABRIC, Feature.INFINIBAND} & declared.features
 
 
-def test_the_fabric_is_seen_from_who_manages_it_or_from_its_first_node(inventory):
+def test_fabric_is_queried_from_manager_or_first_node(inventory):
     assert from_inventory(inventory).members("@observer") == ("login0",)
     inventory["all"]["vars"]["fabric"]["subnet_manager"] = None
     inventory["all"]["children"]["fabric"]["hosts"] = {"worker0": {}, "worker1": {}}
     assert from_inventory(inventory).members("@observer") == ("worker0",)
 
 
-def test_another_cable_is_another_plan(inventory):
+def test_changed_cable_changes_the_plan(inventory):
     before = from_inventory(inventory).plan
     inventory["all"]["vars"]["fabric"]["cables"].pop()
     assert from_inventory(inventory).plan != before
 
 
-def test_gpus_are_told_from_the_nodes_and_not_from_the_group(inventory):
+def test_gpus_are_read_from_nodes(inventory):
     inventory["all"]["children"]["gpu"]["hosts"] = {}
     assert Feature.GPUS in from_inventory(inventory).features
 
 
-def test_inference_chips_are_told_from_the_nodes_too(inventory):
+def test_inference_chips_are_read_from_nodes(inventory):
     inventory["all"]["children"]["neuron"]["hosts"] = {}
     assert Feature.NEURON in from_inventory(inventory).features
     inventory["all"]["hosts"]["worker1"]["node"]["neuron_devices"] = 0
     assert Feature.NEURON not in from_inventory(inventory).features
 
 
-def test_one_gpu_cannot_be_shared(inventory):
+def test_single_gpu_cannot_be_shared(inventory):
     inventory["all"]["hosts"]["worker0"]["node"]["gpus"]["count"] = 1
     assert Feature.SHARED_GPUS not in from_inventory(inventory).features
 
 
-def test_nodes_with_mig_have_no_whole_gpus(inventory):
+def test_mig_nodes_have_no_whole_gpus(inventory):
     assert {Feature.MIG, Feature.WHOLE_GPUS, Feature.GPUS} <= from_inventory(inventory).features
     inventory["all"]["hosts"]["worker0"]["node"]["gpus"] |= {"mig": [[{"profile": "7g.80gb", "start": 0}]]}
     features = from_inventory(inventory).features
@@ -157,7 +157,7 @@ def test_nodes_with_mig_have_no_whole_gpus(inventory):
     assert Feature.MIG not in from_inventory(inventory).features
 
 
-def test_nodes_that_are_out_are_in_no_group(inventory):
+def test_nodes_out_are_in_no_group(inventory):
     for group in inventory["all"]["children"].values():
         group["hosts"].pop("worker1", None)
     inventory["all"]["children"]["out"]["hosts"]["worker1"] = {}
@@ -166,34 +166,34 @@ def test_nodes_that_are_out_are_in_no_group(inventory):
     assert list(found.out) == ["worker1"]
 
 
-def test_a_group_nobody_knows_is_an_error(declared):
+def test_unknown_group_is_an_error(declared):
     with pytest.raises(InputError, match="unknown group"):
         declared.members("gpus")
 
 
-def test_the_same_plan_has_the_same_digest(inventory, declared):
+def test_equal_plans_have_equal_digests(inventory, declared):
     assert from_inventory(inventory).plan == declared.plan
     inventory["all"]["hosts"]["worker0"]["node"]["memory_mib"] += 1
     assert from_inventory(inventory).plan != declared.plan
 
 
-def test_capacity_is_simulated_where_the_scheduler_must_believe_the_plan(inventory, declared):
+def test_capacity_is_simulated_with_config_overrides(inventory, declared):
     assert "capacity" in declared.simulated
     inventory["all"]["vars"]["cluster"]["scheduler"]["config_overrides"] = False
     assert "capacity" not in from_inventory(inventory).simulated
 
 
 class TestFiles:
-    def test_read(self, inventory, declared, tmp_path):
+    def test_inventory_file_is_read(self, inventory, declared, tmp_path):
         (tmp_path / "inventory.yml").write_text(yaml.safe_dump(inventory, sort_keys=False))
         assert load(tmp_path / "inventory.yml") == declared
 
-    def test_missing(self, tmp_path):
+    def test_missing_file_is_refused(self, tmp_path):
         with pytest.raises(InputError, match="no inventory found"):
             load(tmp_path / "inventory.yml")
 
     @pytest.mark.parametrize("text", ["", "all: {}", "[1, 2]", "all: [", "all: {vars: {handover: {schema: other/1}}}"])
-    def test_something_else(self, text, tmp_path):
+    def test_invalid_file_is_refused(self, text, tmp_path):
         (tmp_path / "inventory.yml").write_text(text)
         with pytest.raises(InputError):
             load(tmp_path / "inventory.yml")

@@ -1,4 +1,4 @@
-"""What people and machines read: terminal, JUnit, HTML; and what they must never read."""
+"""Renderings for terminal, JUnit and HTML; and content that they must never contain."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SILENT = "munge.service_runs[worker0]"
 
 @pytest.fixture
 def sick(report, green):
-    """One GPU lost, one node's munge could not be looked at."""
+    """Return a report with one lost GPU and one node whose munge is unknown."""
     lost = replace(
         green[LOST], verdict=Verdict.FAILED, expected="8", found="7", reason="expected 8, found 7", remedy="drain worker1; <look>"
     )
@@ -36,20 +36,20 @@ def sick(report, green):
 
 @pytest.fixture
 def unheard(green):
-    """How many checks are about worker1."""
+    """Return the number of checks on worker1."""
     return sum(one.node == "worker1" for one in green.values())
 
 
 @pytest.fixture
 def silent(report, green):
-    """Nothing was heard of worker1."""
-    mine = {id_: one for id_, one in green.items() if one.node == "worker1"}
-    gone = {id_: replace(one, verdict=Verdict.UNKNOWN, reason="worker1 is unreachable: timed out") for id_, one in mine.items()}
-    return report({**green, **gone})
+    """Return a report in which worker1 does not respond."""
+    own = {id_: one for id_, one in green.items() if one.node == "worker1"}
+    missing = {id_: replace(one, verdict=Verdict.UNKNOWN, reason="worker1 is unreachable: timed out") for id_, one in own.items()}
+    return report({**green, **missing})
 
 
 def printed(report, **how):
-    """The terminal's text at 80 columns."""
+    """Return the terminal's text at 80 columns."""
     console = Console(width=80, file=io.StringIO(), color_system=None)
     show(report, console, **how)
     return console.file.getvalue()
@@ -58,8 +58,8 @@ def printed(report, **how):
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\u202etxt\udcff\x9b31m\r"
 
 
-def test_text_of_a_user_is_shown_and_not_obeyed(owed, report, green):
-    """Names of jobs, comments and reasons hold what users write; a half of a surrogate pair stops whoever writes UTF-8."""
+def test_control_characters_of_users_are_escaped(owed, report, green):
+    """Users choose job names, comments and reasons; an unpaired surrogate stops a writer of UTF-8."""
     item = owed.expected[LOST]
     lost = result(item, Verdict.FAILED, reason=f"is {HOSTILE}", expected="8", found=HOSTILE)
     found = report({**green, LOST: lost})
@@ -76,35 +76,35 @@ def test_text_of_a_user_is_shown_and_not_obeyed(owed, report, green):
 
 
 class TestTerminal:
-    def test_parts_that_the_machines_lack_are_named_with_the_reason(self, report, green):
+    def test_missing_parts_are_named_with_reason(self, report, green):
         left_out = [{"id": f"jobs.{part}_are_confined", "reason": "not-in-plan", "detail": "cgroup v1"} for part in ("cores", "gpus")]
         others = [{"id": "kubelet.runs", "reason": "not-in-plan", "detail": ""}]
         text = printed(replace(report(green), not_run=(*left_out, *others)))
         assert "not run: jobs.cores_are_confined, jobs.gpus_are_confined: cgroup v1" in text and "kubelet" not in text
 
-    def test_what_is_wrong_comes_first_with_what_to_do(self, sick):
+    def test_failures_come_first_with_remedy(self, sick):
         text = printed(sick)
         assert text.index("gpu.count_matches_plan") < text.index("munge.service_runs") < text.index("subject")
         for words in ("worker1", "expected 8", "found    7", "drain worker1", "simulated", "no answer within 8 s"):
             assert words in text
 
-    def test_it_fits_eighty_columns(self, sick):
+    def test_output_fits_eighty_columns(self, sick):
         assert max(len(line.rstrip()) for line in printed(sick).splitlines()) <= 80
         assert max(len(line.rstrip()) for line in printed(sick, every=True).splitlines()) <= 80
 
-    def test_the_last_words_are_verdict_level_and_figures(self, report, green):
+    def test_last_lines_have_verdict_level_and_figures(self, report, green):
         last = printed(report(green)).rstrip().splitlines()[-2:]
         assert last[0] == "✓ lab: passed, 4 nodes at level smoke"
         assert last[1].strip() == f"{len(green)} passed; {len(green)} results in 2.5 s"
 
-    def test_what_was_skipped_is_said_with_reason_and_place(self, report, green):
+    def test_skips_are_printed_with_reason_and_node(self, report, green):
         busy = {id_: one for id_, one in green.items() if one.kind == "job" and one.node == "worker1"}
         assert busy
         left = {id_: replace(one, verdict=Verdict.SKIPPED, reason=SkipReason.NODE_BUSY) for id_, one in busy.items()}
         text = printed(report({**green, **left}))
         assert f"skipped: {len(busy)} (node-busy) on worker1" in text and "✓ lab: passed" in text
 
-    def test_a_silent_node_is_said_once(self, silent, unheard):
+    def test_unresponsive_node_is_printed_once(self, silent, unheard):
         text = printed(silent)
         assert text.count("worker1 is unreachable") == 1
         assert f"worker1  {unheard} checks unknown" in text
@@ -122,7 +122,7 @@ class TestTerminal:
 
 
 class TestJunit:
-    def test_failed_unknown_and_counts(self, sick, green):
+    def test_failures_unknowns_and_counts_are_written(self, sick, green):
         suite = ElementTree.fromstring(as_junit(sick)).find("testsuite")
         assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == (str(len(green)), "1", "1")
         cases = {case.get("name"): case for case in suite.findall("testcase")}
@@ -130,50 +130,50 @@ class TestJunit:
         assert "no answer" in cases[SILENT].find("error").get("message")
         assert cases[LOST].find("properties/property").attrib == {"name": "evidence", "value": "simulated"}
 
-    def test_a_report_of_nothing_is_an_error(self, report, green):
+    def test_empty_report_is_an_error(self, report, green):
         empty = replace(report({}), checks=())
         assert ElementTree.fromstring(as_junit(empty)).find("testsuite").get("errors") == "1"
 
-    def test_control_characters_do_not_break_it(self, report, green):
+    def test_control_characters_keep_xml_valid(self, report, green):
         odd = replace(green[LOST], verdict=Verdict.FAILED, found="\x1b[31mred\x00", reason="\x07")
         ElementTree.fromstring(as_junit(report({**green, LOST: odd})))
 
 
 class TestHtml:
-    def test_it_names_what_is_wrong_and_escapes_it(self, sick):
+    def test_failures_are_named_and_escaped(self, sick):
         text = as_html(sick)
         assert "drain worker1; &lt;look&gt;" in text
         assert "<look>" not in text
         assert text.index(LOST) < text.index("All checks")
 
-    def test_it_needs_nothing_else(self, sick):
+    def test_page_needs_no_other_files(self, sick):
         assert not re.search(r"<script|src=|href=|https?://|@import|url\(", as_html(sick))
 
-    def test_the_fabric_s_picture_is_a_part_of_it(self, sick, tmp_path):
-        """As it lies beside the report; the page still needs nothing else."""
+    def test_page_contains_fabric_diagram(self, sick, tmp_path):
+        """The diagram is stored with the report; the page still needs no other file."""
         (tmp_path / "fabric.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"><title>rails</title></svg>')
         text = (store.write(sick, tmp_path).parent / "report.html").read_text()
         assert '<svg viewBox="0 0 1 1"><title>rails</title></svg>' in text
         assert not re.search(r"<script|src=|href=|https?://|@import|url\(", text)
         assert "<svg" not in as_html(sick)
 
-    def test_checks_that_did_not_run_are_grouped_by_reason(self, sick):
+    def test_missing_checks_are_grouped_by_reason(self, sick):
         left_out = [{"id": f"kubelet.{name}", "reason": "not-in-plan", "detail": ""} for name in ("runs", "node_registered")]
         text = as_html(replace(sick, not_run=(*left_out, {"id": "worker1", "reason": "node-out", "detail": "bad DIMM"})))
         assert "<summary><b>not-in-plan</b> <span class=dim>2</span></summary>" in text
         assert "kubelet.node_registered" in text and "bad DIMM" in text
 
-    def test_it_fits_a_phone(self, sick):
+    def test_page_fits_a_phone(self, sick):
         assert "width=device-width" in as_html(sick)
 
-    def test_a_silent_node_is_one_finding(self, silent, unheard):
+    def test_unresponsive_node_is_one_finding(self, silent, unheard):
         text = as_html(silent)
         assert text.count("worker1 is unreachable") == 1
         assert f"{unheard} checks unknown" in text
 
 
 class TestRedaction:
-    def test_values_of_secrets_files(self, tmp_path):
+    def test_values_of_secrets_files_are_redacted(self, tmp_path):
         (tmp_path / "secrets.yml").write_text("secrets: {munge_key: QUJDREVGRw==, other: [hunter2-hunter2], short: no}\n")
         (tmp_path / "id_ed25519").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk\n-----END OPENSSH PRIVATE KEY-----\n")
         redact = redactor(tmp_path / "secrets.yml", tmp_path / "id_ed25519", tmp_path / "missing.yml")
@@ -181,10 +181,10 @@ class TestRedaction:
         assert redact("has b3BlbnNzaC1rZXk in it") == f"has {MASK} in it"
         assert redact("there is no secret here") == "there is no secret here"
 
-    def test_a_secret_inside_another_goes_with_it(self):
+    def test_nested_secrets_are_redacted(self):
         assert Redactor(["abcdefgh", "abcdefghijkl"])("abcdefghijkl") == MASK
 
-    def test_frames_of_keys_are_no_secrets(self):
+    def test_key_frames_are_no_secrets(self):
         assert (
             Redactor(["-----BEGIN OPENSSH PRIVATE KEY-----"])("-----BEGIN OPENSSH PRIVATE KEY-----")
             == "-----BEGIN OPENSSH PRIVATE KEY-----"

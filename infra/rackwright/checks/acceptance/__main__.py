@@ -1,4 +1,4 @@
-"""`python -m rackwright.checks.acceptance --inventory … --ssh-config …`: prove a live cluster by jobs of an ordinary user."""
+"""`python -m rackwright.checks.acceptance --inventory … --ssh-config …`: verify a live cluster with jobs of an ordinary user."""
 
 from __future__ import annotations
 

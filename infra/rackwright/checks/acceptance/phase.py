@@ -1,4 +1,4 @@
-"""What a phase is: the jobs it wants, and what it makes of what they said. It names no scheduler: a launcher turns jobs into commands.
+"""The interface of a phase: the jobs it needs, and its verdict on their output. A launcher turns jobs into commands of a scheduler.
 
 A phase is a module of `phases` with a constant `PHASE`; its checks are rows of catalog/acceptance.yml, under the phase's name.
 """
@@ -19,34 +19,34 @@ from rackwright.report.verdict import SkipReason, Verdict
 T = TypeVar("T")
 PROGRAMS: Final = Path(__file__).with_name("programs")
 TIMED_OUT: Final = 124
-"""Exit status of a job whose time was up, as timeout(1) has it."""
+"""Exit status of a job that timed out, as timeout(1) has it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A text that tasks run. It is sent with the job, so that it runs also where the shared file system is away, and kept beside results.
+    """A text that tasks run. It is sent with the job, so that it runs even if the shared file system is away, and stored with the results.
 
-    It finds RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, NODE_NAME and JOB_ID in its environment, whatever
-    launched it; where it was given GPUs, their numbers on the node as GPUS_GIVEN, and those that it is told to use as GPUS_VISIBLE. It
-    reads no stdin. What it prints is what `Phase.judge` is given.
+    It finds RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, NODE_NAME and JOB_ID in its environment, for every
+    launcher; if it has GPUs, their numbers on the node as GPUS_GIVEN, and the numbers that it is to use as GPUS_VISIBLE. It
+    reads no stdin. `Phase.judge` gets what it prints.
     """
 
     name: str
-    """File name under which it is kept."""
+    """File name under which it is stored."""
     text: str
 
 
 def program(name: str) -> Program:
-    """A file of `acceptance/programs`."""
+    """Return a program of `acceptance/programs`."""
     return Program(name, (PROGRAMS / name).read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is to run where."""
+    """One job of a phase: a program and its nodes."""
 
     name: str
-    """Lower case, digits and hyphens; once in a phase."""
+    """Lower case, digits and hyphens; unique in a phase."""
     nodes: tuple[str, ...]
     """All of them, by name; nodes of `Scope.nodes` only."""
     program: Program
@@ -55,70 +55,70 @@ class Job:
     gpus_per_node: int = 0
     cpus_per_task: int = 1
     memory_mib: int = 64
-    """Per node. Not used where the job has whole nodes."""
+    """GPUs per node. Not used if the job has whole nodes."""
     whole_nodes: bool = False
-    """Nothing else runs there meanwhile, and all memory and CPUs are the job's."""
+    """Whether the job has its nodes alone, with all memory and CPUs."""
     limit_s: int = 60
-    """Seconds it may run; what it waits before does not count."""
+    """Seconds that the job may run; the time in the queue does not count."""
     round: int = 0
-    """Jobs of one number run at the same time, and must find room beside each other; lower numbers come first."""
+    """Jobs of one number run at the same time and must fit next to each other; lower numbers run first."""
     mpi: bool = False
-    """Its tasks find each other through MPI."""
+    """Whether its tasks find each other through MPI."""
     shared: bool = False
-    """Whether its tasks read or write the shared file system, which not every launcher gives to every job."""
+    """Whether its tasks read or write the shared file system, which not every launcher mounts in every job."""
     interpreter: str = "python3"
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
 class Question(Probe[T]):
-    """A question that only the acceptance asks: none of the checks'."""
+    """A question that only the acceptance asks; not one of the checks' questions."""
 
     def __post_init__(self) -> None:
-        """It is not put among the checks' questions."""
+        """Skip the registration among the checks' questions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What one task of a job printed."""
+    """The output of one task of a job."""
 
     rank: int
     node: str
     host: str
-    """The name the machine gives itself."""
+    """Host name that the machine reports."""
     uid: int
     out: str
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """How a job went."""
+    """The outcome of a job."""
 
     job: Job
     id: str
-    """The scheduler's; empty where it never took the job."""
+    """Job id of the scheduler; empty if it never accepted the job."""
     status: int
-    """Exit status; 124 where its time was up."""
+    """Exit status; 124 if the job timed out."""
     trouble: str
-    """The decisive line where it did not start or did not end with 0; empty else."""
+    """The decisive line if the job did not start or did not end with 0; empty otherwise."""
     tasks: tuple[Task, ...]
     stderr: str
     seconds: float
     silent: Mapping[str, str] = field(default_factory=dict)
-    """Why nothing came from a node, where that is known node by node."""
+    """Why a node has no output, if the reason is known per node."""
 
     def on(self, node: str) -> tuple[Task, ...]:
-        """Its tasks there, by rank."""
+        """Return the tasks on a node, by rank."""
         return tuple(task for task in self.tasks if task.node == node)
 
     def only(self, node: str) -> Task:
-        """Its one task there; raises UndeterminedError where there is none."""
+        """Return the only task on a node; raises UndeterminedError if there is none."""
         tasks = self.on(node)
         if not tasks:
             raise UndeterminedError(f"job {self.job.name} said nothing from {node}: {self.why(node)}")
         return tasks[0]
 
     def why(self, node: str) -> str:
-        """Why nothing came from there."""
+        """Return why a node has no output."""
         return self.silent.get(node) or self.trouble or "no reason given"
 
 
@@ -131,69 +131,69 @@ class Part:
 
 
 def runs_pods(declared: Inventory) -> bool:
-    """Whether Kubernetes runs the jobs."""
+    """Return whether Kubernetes runs the jobs."""
     return bool((declared.cluster.get("scheduler") or {}).get("kind") == "kubernetes")
 
 
 def compute_nodes(declared: Inventory) -> tuple[str, ...]:
-    """All nodes of the plan that run jobs and are not out; a controller of Kubernetes runs none."""
+    """Return all nodes of the plan that run jobs and are not out; a controller of Kubernetes runs none."""
     nodes = declared.cluster["scheduler"]["nodes"]
     return tuple(node["name"] for node in nodes if node["name"] in declared.nodes and node.get("runs_workloads", True))
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a phase is about: the plan, and the nodes that are there for it now."""
+    """The scope of a phase: the plan, and the nodes that are available to it now."""
 
     declared: Inventory
     nodes: tuple[str, ...]
     """Compute nodes that take part: in the plan, not out, and idle when the phase began."""
     states: Mapping[str, str]
-    """What the scheduler says of the plan's compute nodes: `idle none`, `drained disk`; one that it does not know is missing."""
+    """States of the plan's compute nodes in the scheduler: `idle none`, `drained disk`; a node that it does not know is missing."""
     busy: frozenset[str]
-    """Who was at work before the run began."""
+    """Nodes that were at work before the run began."""
     run: str
-    """Name of this run: part of no other's."""
+    """Name of this run: not part of any other run's name."""
     submitter: str
-    """The node from which jobs are sent."""
+    """The node from which jobs are submitted."""
     user: str
     mount: str | None
-    """A shared file system that all compute nodes and the submitter have and the user may write to; None where there is none."""
+    """A shared file system of all compute nodes and the submitter to which the user may write; None if there is none."""
     folder: str | None
-    """The phase's folder there; None where it could not be made."""
+    """The phase's folder there; None if it could not be created."""
     trouble: str = ""
-    """Why not."""
+    """Why the folder could not be created."""
     parts: tuple[Part, ...] = ()
-    """`nodes`, in pieces that one job can span: of one queue each, those with GPUs apart from those without."""
+    """`nodes`, in parts that one job can span: of one partition each, those with GPUs apart from those without."""
     uid: int = 0
-    """Number of the user where jobs are sent from."""
+    """User id on the node from which jobs are submitted."""
     answers: Mapping[str, Raw] = field(default_factory=dict)
-    """What the phase's `questions` were answered, by name."""
+    """Answers to the phase's `questions`, by name."""
     baseline: Mapping[str, float] = field(default_factory=dict)
-    """Figures of the first good run on this cluster, by `phase.check[node] name`."""
+    """Figures of the first passed run on this cluster, by `phase.check[node] name`."""
     namespace: str | None = None
-    """Of Kubernetes, in which jobs run."""
+    """Namespace of Kubernetes in which jobs run."""
     most_gpus: int | None = None
-    """GPUs that all jobs of the user may hold together; None where that is not limited."""
+    """GPUs that all jobs of the user may hold together; None if there is no limit."""
 
     @property
     def compute(self) -> tuple[str, ...]:
-        """All compute nodes of the plan that are not out."""
+        """Return all compute nodes of the plan that are not out."""
         return compute_nodes(self.declared)
 
     @property
     def in_pods(self) -> bool:
-        """Whether jobs run in pods: they see what their image and the device plugin give them, not what the node has."""
+        """Return whether jobs run in pods, which see what their image and the device plugin provide, not what the node has."""
         return runs_pods(self.declared)
 
     @property
     def storage(self) -> Mapping[str, Any]:
-        """The shared file system that `mount` is, or lies on."""
+        """Return the shared file system that `mount` is, or is part of."""
         mount = PurePosixPath(self.mount or "/")
         return next(one for one in self.declared.cluster["storage"] if mount.is_relative_to(one["mount"]))
 
     def answer(self, question: Probe[Any]) -> Any:
-        """The answer to a question of this phase; raises UndeterminedError where there is none."""
+        """Return the answer to a question of this phase; raises UndeterminedError if there is none."""
         return question.read(self.answers[question.name])
 
     def gpus(self, node: str) -> int:
@@ -204,7 +204,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number that was measured, for the record and for later comparison."""
+    """A measured number, for the record and for later comparison."""
 
     name: str
     value: float
@@ -213,7 +213,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a phase found by one check on one node. Evidence and remedy come from the check's row."""
+    """The result of one check on one node in a phase. Evidence and remedy come from the check's row."""
 
     check: str
     node: str
@@ -225,7 +225,7 @@ class Finding:
 
 
 Outputs = Mapping[str, Output]
-"""How a phase's jobs went, by name."""
+"""Outputs of a phase's jobs, by name."""
 
 
 def _no_jobs(_scope: Scope) -> Sequence[Job]:
@@ -238,21 +238,21 @@ def _no_files(_scope: Scope) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """One step of the acceptance. `judge` must tell of every check on every node: what it leaves out is unknown."""
+    """One step of the acceptance. `judge` must return a finding for every check on every node: a missing one is unknown."""
 
     name: str
     title: str
     judge: Callable[[Scope, Outputs], Iterable[Finding]]
     jobs: Callable[[Scope], Sequence[Job]] = _no_jobs
     questions: tuple[Probe[Any], ...] = ()
-    """What the user asks on the submitter after the jobs. Plain commands, which find $FOLDER, the phase's, and $MOUNT."""
+    """Shell commands that the user runs on the submitter after the jobs, with $FOLDER, the phase's folder, and $MOUNT."""
     files: Callable[[Scope], Mapping[str, str]] = _no_files
-    """What has to lie in the phase's folder before its jobs, by name."""
+    """Files that the phase's folder needs before its jobs run, by name."""
     leaves: tuple[str, ...] = ()
-    """What its jobs leave there that is no result, as patterns: emptied afterwards."""
+    """Patterns of files that its jobs leave there and that are no results: truncated afterwards."""
 
     def folder(self, number: int) -> str:
-        """The name of its folder among the results.
+        """Return the name of the phase's folder among the results.
 
         >>> Phase("task_placement", "Task placement", judge=lambda scope, outputs: ()).folder(3)
         '03-task-placement'
@@ -261,7 +261,7 @@ class Phase:
 
 
 def compared(check: str, node: str, found: Any, planned: Any, *, holds: bool | None = None, figures: Sequence[Figure] = ()) -> Finding:
-    """Passed when found is as planned, or when `holds` says so, else failed.
+    """Return passed if found is as planned, or if `holds` is true, else failed.
 
     >>> compared("count_matches_plan", "worker0", 7, 8).reason
     'expected 8, found 7'
@@ -276,12 +276,12 @@ def compared(check: str, node: str, found: Any, planned: Any, *, holds: bool | N
 
 
 def unknown(check: str, node: str, reason: str) -> Finding:
-    """It could not be told, and why."""
+    """Return a finding that is unknown, with its reason."""
     return Finding(check, node, Verdict.UNKNOWN, reason)
 
 
 def job_runs(output: Output, node: str, why: str = "") -> Finding:
-    """Whether a job ran there; unknown where its time was up. `why`: what is known to have kept it from there."""
+    """Return whether a job ran on a node; unknown if it timed out. `why`: the known reason why it did not run there."""
     ran = output.on(node)
     if not ran and not why and not output.silent.get(node) and output.status == TIMED_OUT:
         return unknown("job_runs", node, output.why(node))
@@ -289,12 +289,12 @@ def job_runs(output: Output, node: str, why: str = "") -> Finding:
 
 
 def skipped(check: str, node: str, reason: SkipReason) -> Finding:
-    """It was left out, for one of the reasons that count."""
+    """Return a finding that was skipped, with one of the accepted reasons."""
     return Finding(check, node, Verdict.SKIPPED, reason.value)
 
 
 def told(check: str, node: str, look: Callable[[], Finding]) -> Finding:
-    """What `look` finds; unknown where it raises UndeterminedError."""
+    """Return the finding of `look`; unknown if it raises UndeterminedError."""
     try:
         return look()
     except UndeterminedError as error:

@@ -1,4 +1,4 @@
-"""The task of the smoke run as a program of a phase: it says where it runs, as whom and with which GPUs, and writes where told."""
+"""The task of the smoke run as a program of a phase: it reports its node, user and GPUs, and writes to a given path."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ _NAMES: Final = {
     "ranks": "WORLD_SIZE",
 }
 _MEETS: Final = 30
-"""Seconds that a job waits for the other one: longer than a kubelet takes to ask a second time for what its pod needs."""
+"""Seconds that a job waits for the other: longer than a kubelet takes for a second request of what its pod needs."""
 TASK: Final = Program("task.py", f"NAMES = {_NAMES!r}\nPATIENCE = {_MEETS}\n" + _CAREFUL.format(textwrap.indent(smoke_jobs.TASK, "    ")))
-"""A node that cannot write says so and ends well: a task that ends badly would end the others with it."""
+"""A node that cannot write reports so and exits with 0: a failing task would end the others with it."""
 SHELL: Final = program("shell.py")
 
 
 def arguments(
     *, folder: str = "", records: int = 0, locks: bool = False, meeting: str = "", me: str = "", other: str = ""
 ) -> tuple[str, ...]:
-    """What TASK is told: where to write how many lines, and whom to meet."""
+    """Return the arguments of TASK: where to write how many lines, and which job to wait for."""
     return (folder, str(records), "locks" if locks else "", meeting, me, other)
 
 
 def trouble(printed: Printed) -> str:
-    """Why a task could not write; empty where it could."""
+    """Return why a task could not write; empty if it could."""
     return next((line.removeprefix("TROUBLE ") for line in printed.out.splitlines() if line.startswith("TROUBLE ")), "")
 
 
 def said(output: Output, node: str) -> Task:
-    """What TASK said from a node; raises UndeterminedError where it said nothing of itself."""
+    """Return the report of TASK from a node; raises UndeterminedError if there is none."""
     printed = output.only(node)
     line = next((line for line in printed.out.splitlines() if line.startswith("TASK ")), "")
     if not line:
@@ -53,14 +53,14 @@ def said(output: Output, node: str) -> Task:
 
 
 def asking(name: str, nodes: tuple[str, ...], question: Probe[Any], **more: Any) -> Job:
-    """A job that asks a question of the checks on every node, from inside."""
+    """Return a job that runs a question of the checks on every node, from inside."""
     if not isinstance(question.command, str):
         raise TypeError(f"{question.name} needs a place to be asked at")
     return Job(name, nodes, SHELL, (question.command,), **more)
 
 
 def answer(output: Output, node: str, question: Probe[Any]) -> Any:
-    """What the question was answered there; raises UndeterminedError where there is no answer that can be read."""
+    """Return the answer from a node; raises UndeterminedError if none can be read."""
     printed = output.only(node)
     try:
         raw = Raw(**json.loads(printed.out))

@@ -1,1 +1,1 @@
-"""Looks at the hardware of a live cluster: questions, parsers, one round per node."""
+"""The hardware report of a live cluster: commands, parsers, one round per node."""

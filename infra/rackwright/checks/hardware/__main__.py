@@ -18,7 +18,7 @@ from rackwright.report.hardware.document import Section, document
 
 
 def main() -> int:
-    """Look, and write the report. 0: it is written, whatever it says; any other status: there is none."""
+    """Query the nodes and write the report. Return 0 if it is written, whatever it contains; any other status means that there is none."""
     parser = argparse.ArgumentParser(prog="python -m rackwright.checks.hardware", description="Report the hardware of a live cluster.")
     parser.add_argument("--inventory", type=Path, required=True, help="Ansible inventory of the stack")
     parser.add_argument("--ssh-config", type=Path, required=True, help="how the nodes are reached")

@@ -17,14 +17,14 @@ from rackwright.report.hardware.facts import Facts, Part
 
 
 def wanted(declared: Inventory, name: str, parts: Collection[Part]) -> list[Probe[Any]]:
-    """The questions a node is asked: GPUs' where it has some, their links' where those are no simulation's."""
+    """Return the questions for a node: about GPUs if it has some, about their links if they are not simulated."""
     gpus = declared.nodes[name].get("gpus")
     left_out = {Part.GPUS, Part.GPU_LINKS} if not gpus else {Part.GPU_LINKS} if gpus["simulated"] else set()
     return [QUESTIONS[part] for part in parts if part not in left_out]
 
 
 def look(declared: Inventory, ssh_config: Path, parts: Collection[Part]) -> dict[str, Seen]:
-    """Ask all nodes at once, and wait."""
+    """Query all nodes at once, and wait."""
     gathering = Gathering(declared, ssh_config, [QUESTIONS[part] for part in parts])
     gathering.start()
     return {
@@ -33,17 +33,17 @@ def look(declared: Inventory, ssh_config: Path, parts: Collection[Part]) -> dict
 
 
 def seen(answers: Mapping[str, Raw]) -> Seen:
-    """A node's answers as facts. One that answered nothing at all is silent."""
+    """Return a node's answers as facts. A node without any answer does not respond."""
     facts: dict[str, Any] = {}
     unknown: dict[Part, str] = {}
     for name, raw in answers.items():
         try:
-            told = QUESTIONS[Part(name)].read(raw)
-            facts[name] = told.value if isinstance(told, Partly) else told
-            if getattr(told, "why", ""):
-                unknown[Part(name)] = told.why
-            if getattr(told, "lost", ()):
-                facts["gpus_lost"] = told.lost
+            fact = QUESTIONS[Part(name)].read(raw)
+            facts[name] = fact.value if isinstance(fact, Partly) else fact
+            if getattr(fact, "why", ""):
+                unknown[Part(name)] = fact.why
+            if getattr(fact, "lost", ()):
+                facts["gpus_lost"] = fact.lost
         except UndeterminedError as error:
             unknown[Part(name)] = str(error)
     if answers and not facts and len({raw.trouble for raw in answers.values()}) == 1:

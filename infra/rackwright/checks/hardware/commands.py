@@ -1,4 +1,4 @@
-"""The questions of the hardware report, by part of a node. They are no checks': a run of the checks does not ask them."""
+"""The commands of the hardware report, by part of a node. They do not belong to the checks: a run of the checks does not run them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rackwright.checks.hardware import parsers
 from rackwright.report.hardware.facts import Part
 
 QUESTIONS: dict[Part, Question[Any]] = {}
-"""Every question there is, by the part it is about."""
+"""Every question, by the part that it is about."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ _SYSFS: Final = (
 
 
 def _ports(place: Place) -> str:
-    """The kernel's own folders; a simulated fabric is known to `ibstat` alone, on nodes that are on it."""
+    """Return the command for the kernel's own folders; a simulated fabric is visible only to `ibstat`, on nodes that are on it."""
     simulated = place.declared.fabric is not None and place.declared.fabric["simulated"]
     return "ibstat" if simulated and place.node.get("rails") else _SYSFS
 

@@ -1,4 +1,4 @@
-"""The same questions asked from inside a job on every worker: what programs see there may be less than what the node has."""
+"""The same questions from inside a job on every worker: programs may see less there than the node has."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from rackwright.report.hardware.document import Seen
 from rackwright.report.hardware.facts import Part
 
 _PATIENCE: Final = 10
-"""Seconds a job may wait for its node; one that is at work for somebody stays unknown."""
+"""Seconds a job may wait for its node; a node that runs another user's job stays unknown."""
 _ROUND: Final = 15.0
-"""Seconds the questions may take inside a job."""
+"""Seconds that the commands may take inside a job."""
 _HANDS: Final = 4
 """Commands that run at a time on a node, as in a verification (checks/cluster/harness/transport.py)."""
 
 
 class Jobs(Probe[dict[str, str]]):
-    """What the jobs said, by node. Asked for one report only, so that it is on no list of the checks' questions."""
+    """The output of the jobs, by node. Used by one report only, so that it is not registered among the checks' questions."""
 
     def __post_init__(self) -> None:
-        """It registers nowhere."""
+        """Skip the registration."""
 
 
-def look_in_jobs(declared: Inventory, ssh_config: Path, asked: Collection[Part]) -> dict[str, Seen]:
-    """One job per worker, all at once, as an ordinary user; a node on which none ran is silent, in srun's own words."""
+def look_in_jobs(declared: Inventory, ssh_config: Path, parts: Collection[Part]) -> dict[str, Seen]:
+    """Run one job per worker, all at once, as an ordinary user; a node without a job gets the message of srun as its reason."""
     if not declared.members("@submit"):
         raise InputError(
             "has no login node to submit from",
@@ -44,21 +44,21 @@ def look_in_jobs(declared: Inventory, ssh_config: Path, asked: Collection[Part])
         )
     submitter = declared.members("@submit")[0]
     question = Jobs(
-        "hardware-jobs", on="@submit", command=lambda place: _script(place, asked), parse=by_node, timeout=_PATIENCE + _ROUND + 10
+        "hardware-jobs", on="@submit", command=lambda place: _script(place, parts), parse=by_node, timeout=_PATIENCE + _ROUND + 10
     )
     gathering = Gathering(declared, ssh_config, [question])
     gathering.start()
-    said = gathering.answer(question, submitter)
-    return {name: told(said.get(name, ""), [question.name for question in wanted(declared, name, asked)]) for name in workers(declared)}
+    output = gathering.answer(question, submitter)
+    return {name: told(output.get(name, ""), [question.name for question in wanted(declared, name, parts)]) for name in workers(declared)}
 
 
 def workers(declared: Inventory) -> tuple[str, ...]:
-    """The nodes jobs run on."""
+    """Return the nodes on which jobs run."""
     return tuple(node["name"] for node in declared.cluster["scheduler"]["nodes"] if node["name"] in declared.nodes)
 
 
 def by_node(text: str) -> dict[str, str]:
-    """Lines `node text`, joined by node.
+    """Return the text of lines `node text`, joined by node.
 
     >>> by_node("w0 a\\nw1 b\\nw0 c")
     {'w0': 'a\\nc', 'w1': 'b'}
@@ -71,7 +71,7 @@ def by_node(text: str) -> dict[str, str]:
 
 
 def told(said: str, questions: Collection[str]) -> Seen:
-    """A job's lines as facts: JSON lines are answers, all others are srun's."""
+    """Return a job's lines as facts: JSON lines are answers, all others are messages of srun."""
     answers: dict[str, Raw] = {}
     rest = []
     for line in said.splitlines():
@@ -85,7 +85,7 @@ def told(said: str, questions: Collection[str]) -> Seen:
 
 
 def _answer(line: str) -> dict[str, Any]:
-    """A line of the round; empty where it is none."""
+    """Return a line of the round; empty if it is none."""
     try:
         found = json.loads(line)
     except ValueError:
@@ -93,15 +93,15 @@ def _answer(line: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _script(place: Place, asked: Collection[Part]) -> str:
-    """A shell script that starts all jobs. Each writes into a file of its own: on one pipe their long lines would cut each other.
+def _script(place: Place, requested: Collection[Part]) -> str:
+    """Return a shell script that starts all jobs. Each writes to a file of its own: on one pipe their long lines would interleave.
 
-    Alike nodes share one command: the whole goes to the submitting node as one argument, which Linux ends at 128 KiB.
+    Equal nodes share one command: the script is one argument on the submitting node, which Linux limits to 128 KiB.
     """
     alike: dict[str, list[str]] = {}
     for part in parts(place):
         for name in part["nodes"]:
-            alike.setdefault(_job(place.declared, part["partition"], name, asked), []).append(name)
+            alike.setdefault(_job(place.declared, part["partition"], name, requested), []).append(name)
     jobs = [f'for one in {" ".join(names)}; do ask "$one" {command} & done' for command, names in alike.items()]
     script = "\n".join(
         [
@@ -119,10 +119,10 @@ def _script(place: Place, asked: Collection[Part]) -> str:
     return f"{f'runuser -u {user} -- ' if user else ''}sh -c {shlex.quote(script)}"
 
 
-def _job(declared: Inventory, partition: str, name: str, asked: Collection[Part]) -> str:
-    """srun's options for a job, and the command that asks its node."""
+def _job(declared: Inventory, partition: str, name: str, parts: Collection[Part]) -> str:
+    """Return srun's options for a job, and the command that queries its node."""
     here: Any = SimpleNamespace(declared=declared, node=declared.nodes[name])
-    questions = [[question.name, question.command_at(here), question.timeout] for question in wanted(declared, name, asked)]
+    questions = [[question.name, question.command_at(here), question.timeout] for question in wanted(declared, name, parts)]
     request = {"seconds": _ROUND, "hands": _HANDS, "questions": questions}
     gpus: Mapping[str, Any] = declared.nodes[name].get("gpus") or {}
     gres = f" --gres=gpu:{gpus['count']}" if gpus.get("count") else ""

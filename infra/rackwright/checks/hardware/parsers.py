@@ -1,4 +1,4 @@
-"""Pure readers of what tools and the kernel say about hardware. Each raises ValueError, KeyError or IndexError on what it cannot read.
+"""Pure parsers of hardware facts from tools and the kernel. Each raises ValueError, KeyError or IndexError if it cannot read its input.
 
 Lists are read row by row: `Rows.why` quotes the rows that could not be read.
 """
@@ -22,7 +22,7 @@ _LINK_LAYERS: Final = {"1": "ethernet", "32": "infiniband", "772": "loopback"}
 
 
 def parse_cpus(text: str) -> Cpus:
-    """`lscpu -J`; newer releases nest the fields, and cores may stand per cluster on Arm."""
+    """Return the CPUs from `lscpu -J`; newer releases nest the fields, and Arm may list cores per cluster."""
     fields = dict(_lscpu_fields(json.loads(text)["lscpu"]))
     return Cpus(
         model=fields.get("Model name", fields.get("Vendor ID", "unnamed")),
@@ -44,7 +44,7 @@ def _count(value: str | None) -> int | None:
 
 
 def parse_memory(text: str) -> int:
-    """MiB of MemTotal in /proc/meminfo.
+    """Return MemTotal of /proc/meminfo in MiB.
 
     >>> parse_memory("MemTotal:       2097152 kB")
     2048
@@ -53,7 +53,7 @@ def parse_memory(text: str) -> int:
 
 
 def parse_numa(text: str) -> Rows[NumaNode]:
-    """Lines `index|CPU list|KiB` of the kernel's node folders; none where it is built without them.
+    """Return the nodes from lines `index|CPU list|KiB` of the kernel's node folders; none if the kernel has no NUMA support.
 
     >>> parse_numa("0|0-31,64-95|1056456704\\n")
     (NumaNode(index=0, cpus='0-31,64-95', memory_mib=1031696),)
@@ -71,7 +71,7 @@ _GPU_FIELDS: Final = ("index", "name", "memory.total", "driver_version", "pci.bu
 
 
 def parse_gpus(text: str) -> Rows[Gpu]:
-    """Rows `index, name, MiB, driver, bus` of nvidia-smi's CSV. A GPU without a readable index is left out, and told in `why`."""
+    """Return the GPUs from rows `index, name, MiB, driver, bus` (CSV of nvidia-smi). One without a readable index is omitted; see `why`."""
     unread = list[Unread]()
 
     def gpu(row: Row) -> Gpu | None:
@@ -90,20 +90,20 @@ def parse_gpus(text: str) -> Rows[Gpu]:
 
 
 def parse_gpu_links(text: str) -> GpuLinks | Partly[GpuLinks]:
-    """The matrix of `nvidia-smi topo -m` with its legend of network cards. A way that was not read is left out, and told in `why`."""
+    """Return the matrix of `nvidia-smi topo -m` with its legend of network cards. An unread connection is left out; see `why`."""
     matrix, unread = read_matrix(text), list[Unread]()
     names = {card: without(device, unread) or card for card, device in matrix.devices.items()}
     paths: dict[str, dict[str, str]] = {peer: {} for peer in matrix.peers if peer.startswith("GPU")}
     for (gpu, peer), way in matrix.ways.items():
         if gpu in paths and (path := without(way, unread)) is not None:
             paths[gpu][names.get(peer, peer)] = path
-    numa = {gpu: domain for gpu, said in matrix.numa.items() if (domain := without(said, unread)) is not None}
+    numa = {gpu: domain for gpu, value in matrix.numa.items() if (domain := without(value, unread)) is not None}
     links = GpuLinks(paths, numa if matrix.numa else dict.fromkeys(paths, "N/A"))
     return Partly(links, reasons(unread)) if unread else links
 
 
 def parse_interfaces(text: str) -> Rows[Interface]:
-    """Lines `name|operstate|Mb/s|type|driver|node` of the kernel's network folders; loopback is left out.
+    """Return the interfaces from lines `name|operstate|Mb/s|type|driver|node` of the kernel's network folders, without loopback.
 
     >>> parse_interfaces("eth0|up|100000|1|mlx5_core|0\\n")
     (Interface(name='eth0', state='up', rate_gbps=100.0, link_layer='ethernet', driver='mlx5_core', numa=0),)
@@ -124,12 +124,12 @@ def _interface(line: str) -> Interface | None:
 
 
 def parse_rdma(text: str) -> tuple[RdmaPort, ...]:
-    """What the kernel has, or what `ibstat` says where the fabric is simulated and the kernel has nothing."""
+    """Return the ports that the kernel lists, or those of `ibstat` if the fabric is simulated and the kernel lists none."""
     return parse_ibstat(text) if re.search(r"^CA '", text, re.MULTILINE) else parse_sysfs(text)
 
 
 def parse_ibstat(text: str) -> tuple[RdmaPort, ...]:
-    """Blocks of adapters with their ports. A simulated one says `IB`, and the same rate of every link: that is none."""
+    """Return the ports of each adapter. A simulated adapter prints `IB`, and the same rate for every link, which is ignored."""
     found, bad = list[RdmaPort](), list[str]()
     lines, _ = whole_lines(text)
     for device, block in re.findall(r"^CA '([^']+)'\n(.*?)(?=^CA '|\Z)", "".join(f"{line}\n" for line in lines), re.MULTILINE | re.DOTALL):
@@ -146,16 +146,23 @@ def parse_ibstat(text: str) -> tuple[RdmaPort, ...]:
 
 
 def _ibstat_port(device: str, port: str, lines: str) -> RdmaPort:
-    said = dict(re.findall(r"^\s+([A-Z][\w ]+): (.*?)\s*$", lines, re.MULTILINE))
-    simulated = said["Link layer"] == "IB"
-    layer = "InfiniBand" if simulated else words(said["Link layer"])
+    fields = dict(re.findall(r"^\s+([A-Z][\w ]+): (.*?)\s*$", lines, re.MULTILINE))
+    simulated = fields["Link layer"] == "IB"
+    layer = "InfiniBand" if simulated else words(fields["Link layer"])
     return RdmaPort(
-        device, int(port), words(said["State"]), words(said["Physical state"]), None if simulated else float(said["Rate"]), layer, None, ""
+        device,
+        int(port),
+        words(fields["State"]),
+        words(fields["Physical state"]),
+        None if simulated else float(fields["Rate"]),
+        layer,
+        None,
+        "",
     )
 
 
 def parse_sysfs(text: str) -> Rows[RdmaPort]:
-    """Lines `device|port|state|physical|rate|layer|node|firmware` of the kernel's InfiniBand folders; none without such cards.
+    """Return the ports from lines `device|port|state|physical|rate|layer|node|firmware` of the kernel's InfiniBand folders; may be none.
 
     >>> parse_sysfs("mlx5_0|1|4: ACTIVE|5: LinkUp|400 Gb/sec (4X NDR)|InfiniBand|0|28.39.1002\\n")[0].rate_gbps
     400.0
@@ -176,12 +183,12 @@ def _gbps(rate: str) -> float | None:
 
 
 def _domain(node: str) -> int | None:
-    """The kernel writes -1 where a device belongs to no memory domain."""
+    """Return the NUMA node; the kernel writes -1 if a device belongs to none."""
     return int(node) if node.isdigit() else None
 
 
 def parse_disks(text: str) -> Rows[Disk]:
-    """`lsblk -J -b -d`; disks of size 0 (an empty reader, zram that is off) are none."""
+    """Return the disks of `lsblk -J -b -d`; disks of size 0 (an empty reader, zram that is off) are left out."""
     return read_each(json.loads(text)["blockdevices"], _disk, "disk", lambda row: quoted(json.dumps(row)))
 
 
@@ -192,7 +199,7 @@ def _disk(row: Mapping[str, Any]) -> Disk | None:
 
 
 def parse_mounts(text: str) -> Rows[Mount]:
-    """`df --output=target,source,fstype,size,avail -B1`; a file system of size 0 holds nothing."""
+    """Return the mounts of `df --output=target,source,fstype,size,avail -B1`; a file system of size 0 is left out."""
     if "Mounted on" not in text:
         raise ValueError("no table of df")
     return read_lines(text, _mount, row=r"^Mounted on|^/|\s\d+\s+\S+$")

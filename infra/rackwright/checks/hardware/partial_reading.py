@@ -1,4 +1,4 @@
-"""Answers that were read in part: the facts, and why the rest is unknown."""
+"""Partially read answers: the facts, and why the rest is unknown."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ UNREADABLE = (ValueError, KeyError, IndexError, TypeError, AttributeError)
 
 
 class Rows(tuple[T, ...]):
-    """Facts of one part, row by row. `why` says what was not read, and is empty where all was."""
+    """Facts of one part, row by row. `why` lists what was not read, and is empty if everything was."""
 
     why: str
     lost: tuple[str, ...]
     """GPUs that do not respond."""
 
     def __new__(cls, rows: Iterable[T] = (), why: str = "", lost: tuple[str, ...] = ()) -> Rows[T]:
-        """Return the rows with what is not in them."""
+        """Return the rows with the reasons for missing ones."""
         made = super().__new__(cls, tuple(rows))
         made.why, made.lost = why, lost
         return made
@@ -29,7 +29,7 @@ class Rows(tuple[T, ...]):
 
 @dataclass(frozen=True)
 class Partly(Generic[T]):
-    """A fact that is no list, without what was not read."""
+    """A fact that is no list, with the reasons for missing parts."""
 
     value: T
     why: str
@@ -38,7 +38,7 @@ class Partly(Generic[T]):
 def read_lines(text: str, make: Callable[[str], T | None], row: str = r"\|") -> Rows[T]:
     """Return what `make` returns for each line, without None; a line for which it raises is quoted in `why`.
 
-    Lines in which the pattern `row` is not found are warnings. Raises ValueError where no line was read and there are some.
+    Lines without the pattern `row` are warnings. Raises ValueError if no line was read and there are some.
     """
     lines, partial = whole_lines(text)
     wanted = [line for line in lines if re.search(row, line)]

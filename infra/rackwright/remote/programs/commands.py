@@ -1,4 +1,4 @@
-"""Run on the node: all commands of a round, a few at a time, each under its own time limit.
+"""Run on the node: run all commands of a round, a few at a time, each under its own time limit.
 
 The health check of compute nodes imports `ask` and `slowness` (roles/slurm_worker).
 Input: {"seconds": total limit, "hands": how many at a time, "questions": [[name, shell command, seconds]]}.
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from typing import Any
 
 LONGEST = 1000000
-"""Characters of output kept."""
+"""Characters of output that are kept."""
 REFERENCE = 0.03
-"""Seconds in which a node for which the time limits were chosen starts Python; a quick one takes 0.009 (benchmarks/slowness.py)."""
+"""Seconds in which a node for which the time limits were chosen starts Python; a fast node takes 0.009 (benchmarks/slowness.py)."""
 SLOWEST = 15
-"""Factor beyond which limits no longer grow: a node that needs more is reported as one that does not answer."""
+"""Factor beyond which limits no longer grow. A slower node is reported as one that does not respond."""
 SHOWN = 5
-"""Seconds that systemd may take to show its units. The question on units has a limit of its own."""
+"""Seconds within which systemd must list its units. The command that lists them has a limit of its own."""
 SLOWNESS = "RACKWRIGHT_SLOWNESS"
-"""The environment variable with the factor, for commands that have time limits of their own. Where it is set, nothing is measured."""
+"""The environment variable that holds the factor, for commands that have time limits of their own. If it is set, nothing is measured."""
 
 
 def slowness() -> int:
-    """Return the whole factor by which this machine's time limits grow, 1 to SLOWEST: how long it takes to start Python, load included."""
+    """Return the integer factor by which the time limits of this machine grow, 1 to SLOWEST: the time to start Python, load included."""
     given = os.environ.get(SLOWNESS, "")
     if given.isdigit():
         return min(max(int(given), 1), SLOWEST)
@@ -44,7 +44,7 @@ def slowness() -> int:
 
 
 def ask(name: str, command: str, timeout: float, deadline: float) -> dict[str, Any]:
-    """Run one command in its own process group and end the whole group when its time is up."""
+    """Run one command in its own process group and kill the whole group when its time is up."""
     started = time.monotonic()
     patience = min(timeout, deadline - started)
     answer: dict[str, Any] = {"name": name, "rc": 0, "out": "", "err": "", "trouble": "", "lacked": None}
@@ -77,17 +77,17 @@ def ask(name: str, command: str, timeout: float, deadline: float) -> dict[str, A
 def suspended(units: list[str]) -> set[str]:
     """Return the units whose main process is stopped by a signal or a debugger, or whose processes are frozen: proc(5), systemctl(1).
 
-    Their clients would wait for an answer. Without an answer of systemd no unit counts as suspended.
+    Clients of such units would wait for a response. If systemd does not respond, no unit counts as suspended.
     """
     command = ["systemctl", "show", "--property=Id,MainPID,FreezerState", "--", *units]
     try:
-        told = subprocess.run(
+        shown = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=SHOWN, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return set()
     found = set()
-    for block in told.stdout.decode("utf-8", "replace").split("\n\n"):
+    for block in shown.stdout.decode("utf-8", "replace").split("\n\n"):
         values = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
         if values.get("FreezerState") == "frozen" or process_state(values.get("MainPID", "0")) in ("T", "t"):
             found.add(values.get("Id", ""))
@@ -95,7 +95,7 @@ def suspended(units: list[str]) -> set[str]:
 
 
 def process_state(pid: str) -> str:
-    """Return the state of a process as one letter; empty where there is none."""
+    """Return the state of a process as one letter; empty if there is no such process."""
     try:
         with open("/proc/" + pid + "/stat", encoding="utf-8", errors="replace") as file:
             return file.read().rpartition(") ")[2][:1]
@@ -104,13 +104,13 @@ def process_state(pid: str) -> str:
 
 
 def held(name: str, unit: str) -> dict[str, Any]:
-    """Return the answer to a question that is not asked, because a unit that it needs is suspended."""
+    """Return the answer of a command that is not run, because a unit that it needs is suspended."""
     trouble = name + ": not asked, because " + unit + " is suspended on this node"
     return {"name": name, "rc": 0, "out": "", "err": "", "trouble": trouble, "lacked": None, "held": unit, "seconds": 0.0}
 
 
 def work(questions: list[tuple[str, str, float]], deadline: float, lock: threading.Lock) -> None:
-    """Take questions until there are none."""
+    """Run queued commands until none is left."""
     while True:
         with lock:
             if not questions:
@@ -123,9 +123,9 @@ def work(questions: list[tuple[str, str, float]], deadline: float, lock: threadi
 
 
 def main(request: dict[str, Any]) -> None:
-    """Answer a round: {"seconds": limit, "hands": how many at a time, "questions": [[name, command, timeout]], "needs": {name: [unit]}}.
+    """Run a round: {"seconds": limit, "hands": how many at a time, "questions": [[name, command, timeout]], "needs": {name: [unit]}}.
 
-    The first line tells the factor by which all limits grow on this node, so that the caller waits as long.
+    The first line reports the factor by which all limits grow on this node, so that the caller waits as long.
     """
     os.environ.update(LC_ALL="C.UTF-8", PATH="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
     os.chdir("/")

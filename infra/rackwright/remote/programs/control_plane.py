@@ -1,7 +1,8 @@
-"""Run on the node, a controller: query its etcd, its static pods, its audit log, and how secrets lie in etcd.
+"""Run on the node, a controller: query its etcd, its static pods, its audit log, and how secrets are stored in etcd.
 
 Input: {"topic": a key of TOPICS}.
-Output: what checks need of the answer to that topic, as JSON. Nothing is written, but that the API server notes down being asked, and no
+Output: what checks need of that topic, as JSON. Nothing is written, except that the API server records the requests in its audit log,
+and no secret's contents are printed.
 secret's contents are printed.
 Python 3.9, standard library only.
 """
@@ -27,27 +28,27 @@ ENCRYPTION = "/etc/kubernetes/rackwright/encryption.yaml"
 AUDIT = "/var/log/kubernetes/audit.log"
 MANIFESTS = "/etc/kubernetes/manifests"
 PATIENCE = 4 * int(os.environ.get("RACKWRIGHT_SLOWNESS") or 1)
-"""Seconds for one answer; the round measures the node's slowness (docs/adr/0026)."""
+"""Seconds for one response; the round measures the node's slowness (docs/adr/0026)."""
 TAIL = 1 << 20
-"""Bytes of the audit log's end that are read."""
+"""Bytes that are read from the end of the audit log."""
 SECRETS = b"/registry/secrets/"
 AT_ONCE = 500
 """Keys of a range request to etcd. Chosen: the page size of the API server's own lists (client-go, pager.DefaultPageSize)."""
 
 
 def etcd_context() -> ssl.SSLContext:
-    """TLS as the API server has it towards etcd."""
+    """Return the TLS context that the API server uses towards etcd."""
     made = ssl.create_default_context(cafile=PKI + "/etcd/ca.crt")
     made.load_cert_chain(PKI + "/apiserver-etcd-client.crt", PKI + "/apiserver-etcd-client.key")
     return made
 
 
 class WrongAnswer(OSError):
-    """An answer of etcd that is an error: its path, status and words."""
+    """An error response of etcd: path, status and message."""
 
 
 def post(connection: http.client.HTTPSConnection, path: str, **body: Any) -> Any:
-    """etcd's own JSON gateway (etcd.io/docs/v3.6/dev-guide/api_grpc_gateway)."""
+    """Send a request to etcd's JSON gateway and return its response (etcd.io/docs/v3.6/dev-guide/api_grpc_gateway)."""
     connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
     answer = connection.getresponse()
     text = answer.read().decode()
@@ -57,7 +58,7 @@ def post(connection: http.client.HTTPSConnection, path: str, **body: Any) -> Any
 
 
 def stranger() -> str:
-    """What etcd says to one without a certificate: `refused` where it ends the handshake, or why that is not known."""
+    """Return `refused` if etcd ends the handshake of a client without a certificate, or the reason why that is unknown."""
     connection = http.client.HTTPSConnection("127.0.0.1", 2379, context=ssl._create_unverified_context(), timeout=PATIENCE)
     try:
         connection.request("GET", "/version")
@@ -66,22 +67,22 @@ def stranger() -> str:
         return f"no answer within {PATIENCE} s"
     except (ssl.SSLError, ConnectionResetError, BrokenPipeError, http.client.HTTPException):
         return "refused"
-    except OSError as error:  # nobody was there to refuse, or this side could not ask
+    except OSError as error:  # No server was there to refuse, or this client could not connect.
         return f"no answer: {error}"
     finally:
         connection.close()
 
 
 def etcd() -> dict[str, Any]:
-    """This controller's member, the members it knows, alarms, and whether a majority answers."""
+    """Return this controller's member, the members it knows, alarms, and whether a majority responds."""
     connection = http.client.HTTPSConnection("127.0.0.1", 2379, context=etcd_context(), timeout=PATIENCE)
     try:
         status = post(connection, "/v3/maintenance/status")
-        if status.get("leader", "0") == "0":  # with a majority that is lost, a member knows no leader (etcd, raft)
+        if status.get("leader", "0") == "0":  # After the majority is lost, a member knows no leader (etcd, raft).
             return {"trouble": "; ".join(["no member leads", *status.get("errors", ())])}
         members = post(connection, "/v3/cluster/member/list")["members"]
         alarms = post(connection, "/v3/maintenance/alarm", action="GET").get("alarms", ())
-        # Such a read is answered by a majority, or not at all.
+        # Such a read needs a majority; without one it fails.
         post(connection, "/v3/kv/range", key=base64.b64encode(b"health").decode())
     except ConnectionRefusedError:
         return {"trouble": "refuses connections"}
@@ -104,7 +105,7 @@ def etcd() -> dict[str, Any]:
 
 
 def stored() -> dict[str, Any]:
-    """How each secret lies in etcd: by what its value begins with, how many, and where those in clear are."""
+    """Return how secrets are stored in etcd: the prefixes of their values, the count of each, and the keys of those in clear text."""
     connection = http.client.HTTPSConnection("127.0.0.1", 2379, context=etcd_context(), timeout=PATIENCE)
     kinds: dict[str, int] = {}
     clear: list[str] = []
@@ -125,12 +126,12 @@ def stored() -> dict[str, Any]:
 
 
 def provider() -> str:
-    """By what the running API server would encrypt the next secret."""
+    """Return the provider with which the running API server would encrypt the next secret."""
     for path in glob.glob("/proc/[0-9]*/cmdline"):
         try:
             with open(path, "rb") as stream:
                 words = stream.read().decode("utf-8", "replace").split("\0")
-        except OSError:  # It has ended meanwhile.
+        except OSError:  # The process has ended meanwhile.
             continue
         if os.path.basename(words[0]) == "kube-apiserver":
             if "--encryption-provider-config=" + ENCRYPTION not in words:
@@ -142,12 +143,12 @@ def provider() -> str:
 
 
 def secrets() -> dict[str, Any]:
-    """Secrets at rest."""
+    """Return how secrets are encrypted at rest."""
     return {**stored(), "next": provider()}
 
 
 def digest(path: str) -> str:
-    """Of a file's bytes; empty where it is missing."""
+    """Return the digest of a file's bytes; empty if the file is missing."""
     try:
         with open(path, "rb") as stream:
             return hashlib.sha256(stream.read()).hexdigest()
@@ -156,12 +157,12 @@ def digest(path: str) -> str:
 
 
 def manifests() -> dict[str, str]:
-    """Each static pod's manifest beside the one that kubeadm wrote last."""
+    """Return the manifest of each static pod next to the one that kubeadm wrote last."""
     with open(STAMP) as stream:
         stamped = json.load(stream)
-    said = {True: "as written", False: "edited"}
+    states = {True: "as written", False: "edited"}
     return {
-        part: said[found == known] if found else "missing"
+        part: states[found == known] if found else "missing"
         for part, known in stamped.items()
         if part != "config"
         for found in [digest(f"{MANIFESTS}/{part}.yaml")]
@@ -169,7 +170,7 @@ def manifests() -> dict[str, str]:
 
 
 def tail(path: str) -> tuple[int, list[bytes]]:
-    """A file's size, and the whole lines among its last bytes."""
+    """Return a file's size and the whole lines among its last bytes."""
     with open(path, "rb") as stream:
         size = stream.seek(0, os.SEEK_END)
         stream.seek(max(0, size - TAIL))
@@ -177,38 +178,38 @@ def tail(path: str) -> tuple[int, list[bytes]]:
 
 
 def log_end(path: str) -> tuple[int, list[bytes]]:
-    """The same of a log; where it was begun anew and holds little yet, with the lines that lie under another name now."""
+    """Return the same of a log; if it was rotated and holds few lines yet, with the lines of the rotated file."""
     size, lines = tail(path)
     before = sorted(glob.glob(path.replace(".log", "-*.log"))) if size < TAIL else []
     return size, (tail(before[-1])[1] if before else []) + lines
 
 
 def audit() -> dict[str, Any]:
-    """Ask as nobody for secrets, which is refused and must be noted down; then what the log's end holds."""
+    """Request secrets anonymously, which is refused and must be recorded; then return the end of the audit log."""
     tls, mark = ssl._create_unverified_context(), "rackwright-" + os.urandom(8).hex()
     connection = http.client.HTTPSConnection("127.0.0.1", 6443, context=tls, timeout=PATIENCE)
     connection.request("GET", "/api/v1/namespaces/kube-system/secrets", headers={"User-Agent": mark})
     connection.getresponse().read()
     size, noted, ends = 0, False, time.monotonic() + PATIENCE
     lines: list[bytes] = []
-    while not noted and time.monotonic() < ends:  # The answer comes first, the line after it.
+    while not noted and time.monotonic() < ends:  # The response arrives before the line is written.
         time.sleep(0.05)
         size, lines = log_end(AUDIT)
         noted = any(mark.encode() in line for line in lines)
-    told = []
+    recorded = []
     for line in lines:
         if b'"resource":"secrets"' in line:
             event = json.loads(line)
             if event.get("requestObject") or event.get("responseObject"):
-                told.append(event["verb"] + " " + event.get("requestURI", ""))
-    return {"noted": noted, "size": size, "lines": len(lines), "told": told[-5:]}
+                recorded.append(event["verb"] + " " + event.get("requestURI", ""))
+    return {"noted": noted, "size": size, "lines": len(lines), "told": recorded[-5:]}
 
 
 TOPICS = {"etcd": etcd, "secrets": secrets, "manifests": manifests, "audit": audit}
 
 
 def main(request: dict[str, Any]) -> dict[str, Any]:
-    """Query one topic; where there is no answer, end with the reason."""
+    """Query one topic; exit with the reason if there is no response."""
     try:
         return TOPICS[request["topic"]]()
     except (OSError, ValueError, KeyError, http.client.HTTPException) as trouble:

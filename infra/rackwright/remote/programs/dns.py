@@ -1,4 +1,4 @@
-"""Run on the node, imported by smoke_pods: a name server asked straight (RFC 1035, A records over UDP).
+"""Run on the node, imported by smoke_pods: query a name server directly (RFC 1035, A records over UDP).
 
 Python 3.9, standard library only.
 """
@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from typing import Any
 
 RESOLVED = "/etc/rackwright/pods-resolv.conf"
-"""Whom the cluster's own DNS asks for names that are not its own."""
+"""File with the servers to which the cluster's DNS forwards names outside the cluster."""
 
 
 def servers(path: str = RESOLVED) -> list[str]:
-    """Name servers of a resolv.conf; none where there is no such file."""
+    """Return the name servers of a resolv.conf; none if there is no such file."""
     if not os.path.exists(path):
         return []
     with open(path, encoding="utf-8") as file:
@@ -25,11 +25,11 @@ def servers(path: str = RESOLVED) -> list[str]:
 
 
 PATIENCE = 2.0 * int(os.environ.get("RACKWRIGHT_SLOWNESS") or 1)
-"""Seconds for one answer; the round measures the node's slowness (docs/adr/0026)."""
+"""Seconds for one response; the round measures the node's slowness (docs/adr/0026)."""
 
 
 def ask(server: str, name: str, patience: float = PATIENCE) -> list[str] | None:
-    """What a server says of a name: its addresses, sorted; None where it says nothing in time, or refuses."""
+    """Return the addresses that a server has for a name, sorted; None if it does not respond in time, or refuses."""
     mark = os.urandom(2)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         asking.settimeout(patience)
@@ -43,7 +43,7 @@ def ask(server: str, name: str, patience: float = PATIENCE) -> list[str] | None:
 
 
 def question(mark: bytes, name: str) -> bytes:
-    """A question for the addresses of a name.
+    """Return the query for the addresses of a name.
 
     >>> question(b"ab", "a.b.")
     b'ab\\x01\\x00\\x00\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x01a\\x01b\\x00\\x00\\x01\\x00\\x01'
@@ -53,10 +53,10 @@ def question(mark: bytes, name: str) -> bytes:
 
 
 def addresses(answer: bytes) -> list[str]:
-    """Addresses in an answer; none where there is no such name."""
-    asked, answered = struct.unpack(">2H", answer[4:8])
+    """Return the addresses in a response; none if the name does not exist."""
+    questions, answered = struct.unpack(">2H", answer[4:8])
     place, found = 12, []
-    for _ in range(asked):
+    for _ in range(questions):
         place = _after_name(answer, place) + 4
     for _ in range(answered):
         place = _after_name(answer, place)
@@ -69,7 +69,7 @@ def addresses(answer: bytes) -> list[str]:
 
 
 def _after_name(answer: bytes, place: int) -> int:
-    """Where the name that begins at a place ends; it may end in a pointer of two bytes."""
+    """Return the offset at which the name at `place` ends; the name may end in a pointer of two bytes."""
     while answer[place]:
         if answer[place] >= 0xC0:
             return place + 2
@@ -78,10 +78,10 @@ def _after_name(answer: bytes, place: int) -> int:
 
 
 def known(names: Sequence[str]) -> dict[str, Any] | None:
-    """Each server's addresses for the first of some names that any of them has; for the first of all where none has any."""
+    """Return each server's addresses for the first name that any server resolves; for the first name of all if no server resolves any."""
     found: dict[str, dict[str, list[str] | None]] = {}
     for name in names:
         found[name] = {server: ask(server, name) for server in servers()}
-        if any(found[name].values()) or not any(told == [] for told in found[name].values()):
+        if any(found[name].values()) or not any(result == [] for result in found[name].values()):
             return {"name": name, "servers": found[name]}
     return {"name": names[0], "servers": found[names[0]]} if names else None

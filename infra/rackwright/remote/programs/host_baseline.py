@@ -1,7 +1,7 @@
 """Run on the node, as root: read its state by kind.
 
-Input: {}. Output: one JSON object {kind: {name: value}}; what could not be read stands under `trouble`. Nothing is changed, and no value
-holds a secret: of passwords only whether there is one, of files only a digest. Python 3.9, standard library only.
+Input: {}. Output: one JSON object {kind: {name: value}}; what could not be read is listed under `trouble`. Nothing is changed, and
+no value holds a secret: passwords are reduced to whether one is set, files to a digest. Python 3.9, standard library only.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ CHANGING = {
     "/etc/passwd", "/etc/group", "/etc/shadow", "/etc/gshadow", "/etc/passwd-", "/etc/group-", "/etc/shadow-", "/etc/gshadow-",
     "/etc/subuid-", "/etc/subgid-",
 }  # fmt: skip
-"""What changes by itself, and what is read line by line under `accounts` and `groups`."""
+"""Files that change by themselves, and files that are read line by line under `accounts` and `groups`."""
 LEVEL = re.compile(r"/etc/rc[0-6S]\.d/[SK]\d\d(.+)")
 """Links that start a script of init.d at a runlevel: init.d(7), update-rc.d(8)."""
 NATIVE = ("/etc/systemd/system/", "/usr/lib/systemd/system/", "/lib/systemd/system/")
-"""Where a unit lies that systemd takes before such a script: systemd-sysv-generator(8)."""
+"""Directories of units that systemd prefers to such a script: systemd-sysv-generator(8)."""
 OWN_TREES = ("/etc", "/usr/local/lib/rackwright", "/usr/local/libexec/rackwright")
 """Trees of which every directory is compared."""
 PLACES = (
@@ -38,21 +38,21 @@ PLACES = (
 )  # fmt: skip
 """Single directories that are compared: the system's, and those that the roles or their packages create outside of /etc."""
 LARGEST = 4 * 1024 * 1024
-"""Bytes of a file under /etc whose contents count; of a larger one its size does."""
+"""Largest file under /etc, in bytes, whose contents are compared; of a larger file only the size is."""
 UID_MIN = 1000
-"""User ids from here on are people's and jobs': what they listen on is work. login.defs(5), UID_MIN."""
+"""First user id of people and jobs: sockets of these users are work, not state. login.defs(5), UID_MIN."""
 TRANSIENT_UNITS = re.compile(r"^(user@|user-runtime-dir@|session-|run-|systemd-tmpfiles|getty@|serial-getty@|ssh@|sshd@|.*\.scope$)")
-"""Units that come and go with people, consoles and jobs."""
+"""Units that systemd creates and removes with users, consoles and jobs."""
 CONTAINERS = re.compile(
     r"^(/run/user/|/run/credentials|/run/containerd/|/run/netns|/var/lib/kubelet/pods/|/var/lib/containers/|/var/spool/slurmd)"
 )
-"""Mounts that come and go with pods, jobs and logins."""
+"""Mounts that exist only as long as pods, jobs and logins."""
 VOLATILE_MOUNT_OPTIONS = re.compile(r"(^|,)(size|nr_inodes|inode64|index|lowerdir|upperdir|workdir|fd|pgrp|timeout|pipe_ino)(=[^,]*)?")
-"""Options of a mount that say nothing of how it is used."""
+"""Mount options that do not affect how a mount is used."""
 LEARNED = ("ra", "redirect", "babel", "bgp", "bird", "eigrp", "isis", "ospf", "openr", "rip", "zebra")
 """Protocols of routes that daemons, and the kernel from router advertisements, add and remove: ip-route(8), /etc/iproute2/rt_protos."""
 DYNAMIC = re.compile(r"^(veth|cni|cali|lxc|flannel|tunl|docker|podman|kube-)")
-"""Links that pods bring."""
+"""Links that belong to pods."""
 SETTINGS = (
     "fs.protected_hardlinks", "fs.protected_symlinks", "fs.suid_dumpable",
     "kernel.core_pattern", "kernel.dmesg_restrict", "kernel.kptr_restrict", "kernel.modules_disabled", "kernel.numa_balancing",
@@ -66,7 +66,7 @@ SETTINGS = (
     "net.ipv6.conf.all.accept_ra", "net.ipv6.conf.all.disable_ipv6", "net.ipv6.conf.all.forwarding",
     "vm.overcommit_memory", "vm.swappiness", "vm.zone_reclaim_mode",
 )  # fmt: skip
-"""Settings that decide who may do what, how fast a network is, and what memory does; none that the kernel changes by itself."""
+"""Settings of permissions, network speed and memory; none that the kernel changes by itself."""
 JUDGED_TABLES = frozenset(
     ["inet rackwright", "inet f2b-table", "inet firewalld", "inet netavark", "inet calico", "inet flannel-ipv4", "inet flannel-ipv6"]
     + [family + name for family in ("ip ", "ip6 ") for name in ("kube-proxy", "libvirt_network", "calico", "flannel-ipv4", "flannel-ipv6")]
@@ -74,21 +74,21 @@ JUDGED_TABLES = frozenset(
 """The table that a check compares with its file, and tables that programs change at any time: fail2ban, firewalld, netavark, Calico,
 flannel, kube-proxy in nftables mode, libvirt."""
 PROGRAM_CHAINS = ("DOCKER", "KUBE-", "CNI-", "cali-", "CILIUM_", "FLANNEL-", "NETAVARK", "LIBVIRT_", "f2b-")
-"""Beginnings of the names of chains that such programs change in the tables of iptables."""
+"""Prefixes of the chains that such programs change in the tables of iptables."""
 DROPPED = re.compile(r'^[^"]*("[^"]*"[^"]*)*\b(drop|reject)\b|xt target "REJECT"')
-"""Statements that end a packet, outside of quoted text, and the target that iptables-nft leaves: nft(8), VERDICT STATEMENT."""
+"""Statements that drop a packet, outside of quoted text, and the target that iptables-nft prints: nft(8), VERDICT STATEMENT."""
 PROTOCOLS = (("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07"))
-"""Tables of /proc/net with the state of a socket that waits: proc(5), include/net/tcp_states.h."""
+"""Tables of /proc/net with the state of a listening socket: proc(5), include/net/tcp_states.h."""
 
 
 def lines(path: str) -> list[str]:
-    """A file's lines."""
+    """Return a file's lines."""
     with open(path, encoding="utf-8", errors="replace") as file:
         return file.read().splitlines()
 
 
 def run(*command: str, strict: bool = False) -> str:
-    """What a command prints; nothing where there is no such command. `strict`: raise RuntimeError if the command fails."""
+    """Return what a command prints; nothing if there is no such command. `strict`: raise RuntimeError if the command fails."""
     try:
         done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=15)
     except FileNotFoundError:
@@ -99,27 +99,27 @@ def run(*command: str, strict: bool = False) -> str:
 
 
 def digest(path: str) -> str:
-    """What a file is: its kind, mode, owner, and a digest of what is in it."""
+    """Return a file's kind, mode, owner, and a digest of its contents."""
     found = os.lstat(path)
     if stat.S_ISLNK(found.st_mode):
         return "-> " + os.readlink(path)
-    told = format(stat.S_IMODE(found.st_mode), "04o") + " " + str(found.st_uid) + ":" + str(found.st_gid)
+    text = format(stat.S_IMODE(found.st_mode), "04o") + " " + str(found.st_uid) + ":" + str(found.st_gid)
     if not stat.S_ISREG(found.st_mode):
-        return told
+        return text
     if found.st_size > LARGEST:
-        return told + " " + str(found.st_size) + " bytes"
+        return text + " " + str(found.st_size) + " bytes"
     with open(path, "rb") as file:
-        return told + " " + hashlib.sha256(file.read()).hexdigest()[:16]
+        return text + " " + hashlib.sha256(file.read()).hexdigest()[:16]
 
 
 def put(found: dict[str, str], path: str) -> None:
-    """Note what a file is, where it is still there."""
+    """Add a file's digest, if the file still exists."""
     with contextlib.suppress(FileNotFoundError):
         found[path] = digest(path)
 
 
 def accounts() -> dict[str, str]:
-    """Who there is, and whether a password opens the account: shadow(5)."""
+    """Return the accounts, and whether a password opens each: shadow(5)."""
     shadow = {line.split(":")[0]: line.split(":")[1] for line in lines("/etc/shadow") if line.count(":") > 1}
     found: dict[str, str] = {}
     for line in lines("/etc/passwd"):
@@ -132,13 +132,13 @@ def accounts() -> dict[str, str]:
 
 
 def groups() -> dict[str, str]:
-    """Groups with members: group(5)."""
+    """Return the groups that have members: group(5)."""
     found = [line.split(":") for line in lines("/etc/group") if line.count(":") == 3]
     return {name: gid + " " + ",".join(sorted(filter(None, members.split(",")))) for name, _, gid, members in found}
 
 
 def keys() -> dict[str, str]:
-    """Keys that open an account, by digest: sshd(8), AUTHORIZED_KEYS FILE FORMAT."""
+    """Return the keys that open an account, by digest: sshd(8), AUTHORIZED_KEYS FILE FORMAT."""
     found: dict[str, str] = {}
     for line in lines("/etc/passwd"):
         fields = line.split(":")
@@ -153,25 +153,25 @@ def keys() -> dict[str, str]:
     return found
 
 
-def unheard(path: str) -> bool:
-    """Whether it is a link for a runlevel that nobody follows: with a unit of that name, whether that is enabled counts."""
+def has_no_effect(path: str) -> bool:
+    """Return whether a link of a runlevel has no effect: if a unit of that name exists, systemd uses the unit."""
     level = LEVEL.fullmatch(path)
     return level is not None and any(os.path.lexists(top + level.group(1) + ".service") for top in NATIVE)
 
 
 def etc() -> dict[str, str]:
-    """Everything under /etc that says something."""
+    """Return the files under /etc that configure something."""
     found: dict[str, str] = {}
     for folder, inner, names in os.walk("/etc"):
         for name in names + [one for one in inner if os.path.islink(os.path.join(folder, one))]:
             path = os.path.join(folder, name)
-            if path not in CHANGING and not unheard(path):
+            if path not in CHANGING and not has_no_effect(path):
                 put(found, path)
     return found
 
 
 def directories() -> dict[str, str]:
-    """Owner and mode of directories, of the system and of the roles."""
+    """Return owner and mode of directories, of the system and of the roles."""
     found: dict[str, str] = {}
     for top in PLACES:
         put(found, top)
@@ -182,7 +182,7 @@ def directories() -> dict[str, str]:
 
 
 def cron() -> dict[str, str]:
-    """Tables of cron outside /etc."""
+    """Return the tables of cron outside /etc."""
     found: dict[str, str] = {}
     for folder, _, names in os.walk("/var/spool/cron"):
         for name in names:
@@ -191,7 +191,7 @@ def cron() -> dict[str, str]:
 
 
 def setuid() -> dict[str, str]:
-    """Programs that run as somebody else than who calls them."""
+    """Return the programs that run as another user than their caller."""
     found: dict[str, str] = {}
     for top in ("/usr/bin", "/usr/sbin", "/usr/lib", "/usr/libexec", "/usr/local"):
         for folder, _, names in os.walk(top):
@@ -204,20 +204,20 @@ def setuid() -> dict[str, str]:
 
 
 def packages() -> dict[str, str]:
-    """What the package manager has installed, with versions."""
+    """Return the installed packages with their versions."""
     if os.path.exists("/var/lib/dpkg/status"):
-        told = run("dpkg-query", "--show", "--showformat=${Package}:${Architecture} ${Version} ${db:Status-Abbrev}\n")
-        rows = [line.split() for line in told.splitlines()]
+        listed = run("dpkg-query", "--show", "--showformat=${Package}:${Architecture} ${Version} ${db:Status-Abbrev}\n")
+        rows = [line.split() for line in listed.splitlines()]
         return {row[0]: row[1] for row in rows if len(row) == 3 and row[2] == "ii"}
     rows = [line.split() for line in run("rpm", "-qa", "--queryformat", "%{NAME}.%{ARCH} %{VERSION}-%{RELEASE}\n").splitlines()]
     return {row[0]: row[1] for row in rows if len(row) == 2}
 
 
 def units() -> dict[str, str]:
-    """Services that run, and units that failed."""
+    """Return the services that run, and the units that failed."""
     found: dict[str, str] = {}
-    told = run("systemctl", "list-units", "--all", "--plain", "--no-legend", "--type=service,socket,path,timer,mount", "--no-pager")
-    for line in told.splitlines():
+    listed = run("systemctl", "list-units", "--all", "--plain", "--no-legend", "--type=service,socket,path,timer,mount", "--no-pager")
+    for line in listed.splitlines():
         words = line.split(None, 4)
         if len(words) < 4 or TRANSIENT_UNITS.match(words[0]):
             continue
@@ -229,7 +229,7 @@ def units() -> dict[str, str]:
 
 
 def mounts() -> dict[str, str]:
-    """What is mounted where, and how: proc(5), mountinfo."""
+    """Return the mounts with source and options: proc(5), mountinfo."""
     found: dict[str, str] = {}
     for line in lines("/proc/self/mountinfo"):
         before, _, after = line.partition(" - ")
@@ -241,7 +241,7 @@ def mounts() -> dict[str, str]:
 
 
 def links() -> dict[str, str]:
-    """Network links, how large their packets are, and what holds packets back there: tc(8), queueing disciplines."""
+    """Return the network links with their MTU and queueing disciplines: tc(8)."""
     found: dict[str, str] = {}
     queues = dict(re.findall(r"^\d+: ([^:@]+)[:@].* qdisc (\S+)", run("ip", "-o", "link", "show"), re.M))
     for name in os.listdir("/sys/class/net"):
@@ -253,23 +253,23 @@ def links() -> dict[str, str]:
 
 
 def routes() -> dict[str, str]:
-    """Routes, policy rules and permanent neighbours: ip(8). Those of the kernel's table local follow from the addresses."""
+    """Return routes, policy rules and permanent neighbours: ip(8). Those of the kernel's table local follow from the addresses."""
     found: dict[str, str] = {}
     for family in ("-4", "-6") if os.path.exists("/proc/net/if_inet6") else ("-4",):
-        for one in asked("ip", "-json", family, "route", "show", "table", "all"):
+        for one in read_json("ip", "-json", family, "route", "show", "table", "all"):
             if one.get("table") != "local" and one.get("protocol") not in LEARNED and not DYNAMIC.match(one.get("dev", "")):
                 name = " ".join(["route", family, one["dst"], "table", str(one.get("table", "main")), "metric", str(one.get("metric", 0))])
                 found[name] = "; ".join(filter(None, [found.get(name), plain(one, ("dst", "table", "metric", "flags", "expires", "pref"))]))
-        for one in asked("ip", "-json", family, "rule", "show"):
+        for one in read_json("ip", "-json", family, "rule", "show"):
             if not DYNAMIC.match(one.get("iif", "")) and not DYNAMIC.match(one.get("oif", "")):
                 found["rule " + family + " " + plain(one, ())] = "there"
-        for one in asked("ip", "-json", family, "neighbour", "show", "nud", "permanent"):
+        for one in read_json("ip", "-json", family, "neighbour", "show", "nud", "permanent"):
             if not DYNAMIC.match(one["dev"]):
                 found["neighbour " + one["dst"] + " " + one["dev"]] = one.get("lladdr", "none")
     return found
 
 
-def asked(*command: str) -> list[dict[str, Any]]:
+def read_json(*command: str) -> list[dict[str, Any]]:
     """Return the list that a command prints as JSON, and an empty one if it prints nothing."""
     kept: list[dict[str, Any]] = json.loads(run(*command, strict=True) or "[]")
     return kept
@@ -281,14 +281,14 @@ def plain(values: dict[str, Any], without: tuple[str, ...]) -> str:
 
 
 def address(text: str) -> tuple[str, int]:
-    """Address and port of a row of /proc/net/tcp: words of 32 bits in the machine's own order."""
+    """Return address and port of a row of /proc/net/tcp: 32-bit words in the byte order of the machine."""
     host, _, port = text.partition(":")
     raw = b"".join(struct.pack("=I", int(host[at : at + 8], 16)) for at in range(0, len(host), 8))
     return socket.inet_ntop(socket.AF_INET if len(raw) == 4 else socket.AF_INET6, raw), int(port, 16)
 
 
 def listening() -> dict[str, str]:
-    """Sockets that wait for others than this node itself, but for what ordinary users opened, and who only awaits an answer: udp(7)."""
+    """Return the sockets that other hosts can reach, without those of ordinary users and those that only await a response: udp(7)."""
     found: dict[str, str] = {}
     lowest, highest = map(int, lines("/proc/sys/net/ipv4/ip_local_port_range")[0].split())
     for table, waiting in PROTOCOLS:
@@ -303,7 +303,7 @@ def listening() -> dict[str, str]:
 
 
 def filters() -> dict[str, str]:
-    """Tables of packet filters by family and name, those of the older tools too: nft(8), iptables(8)."""
+    """Return the tables of packet filters by family and name, those of iptables too: nft(8), iptables(8)."""
     found = {line.partition(" ")[2]: "there" for line in run("nft", "list", "tables").splitlines() if line.startswith("table ")}
     for family in ("ip", "ip6"):
         names = "/proc/net/" + family + "_tables_names"
@@ -339,8 +339,8 @@ def runs(name: str) -> bool:
 def reservations() -> dict[str, str]:
     """Return reservations of Slurm on its controller, without their times: a weekly one has new times every week."""
     found: dict[str, str] = {}
-    told = run("scontrol", "--oneliner", "show", "reservations", strict=True) if runs("slurmctld") and runs("munged") else ""
-    for line in told.splitlines():
+    listed = run("scontrol", "--oneliner", "show", "reservations", strict=True) if runs("slurmctld") and runs("munged") else ""
+    for line in listed.splitlines():
         fields = dict(word.split("=", 1) for word in line.split() if "=" in word)
         if "ReservationName" in fields:
             kept = [name + " " + fields.get(name, "") for name in ("Nodes", "Users", "Accounts", "Flags")]
@@ -349,7 +349,7 @@ def reservations() -> dict[str, str]:
 
 
 def settings() -> dict[str, str]:
-    """What the kernel was told: sysctl(8). One that this kernel lacks is left out."""
+    """Return the kernel settings: sysctl(8). A setting that this kernel lacks is left out."""
     found: dict[str, str] = {}
     for name in SETTINGS:
         with contextlib.suppress(OSError):
@@ -358,7 +358,7 @@ def settings() -> dict[str, str]:
 
 
 def node() -> dict[str, str]:
-    """The node itself."""
+    """Return facts about the node as a whole."""
     return {
         "hostname": socket.gethostname(),
         "kernel": os.uname().release,
@@ -376,12 +376,12 @@ KINDS = {
 
 
 def main(_request: dict[str, Any]) -> dict[str, dict[str, str]]:
-    """Everything, each kind for itself: what fails is named and takes nothing else with it."""
+    """Return all kinds. A kind that cannot be read is named and does not affect the others."""
     os.environ.update(LC_ALL="C.UTF-8", PATH="/usr/sbin:/usr/bin:/sbin:/bin")
-    told: dict[str, dict[str, str]] = {"trouble": {}}
-    for name, look in KINDS.items():
+    result: dict[str, dict[str, str]] = {"trouble": {}}
+    for name, read in KINDS.items():
         try:
-            told[name] = look()
+            result[name] = read()
         except Exception as error:
-            told["trouble"][name] = type(error).__name__ + ": " + str(error)
-    return told
+            result["trouble"][name] = type(error).__name__ + ": " + str(error)
+    return result

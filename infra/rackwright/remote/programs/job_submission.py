@@ -1,8 +1,9 @@
-"""Run on the node from which jobs are sent, as an ordinary user, or on a controller: a conversation about jobs.
+"""Run on the node from which jobs are submitted, as an ordinary user, or on a controller: a session of requests about jobs.
 
-Input: {"jobs": the module that runs jobs or knows nodes: slurm_jobs, kubernetes_jobs or kubernetes_nodes}, sent as a library; then requests
-of rackwright.checks.acceptance.harness, one a line on stdin. Output: one answer a line on stdout. When stdin ends, whoever asked is gone,
-however it went: the jobs that it started, and no others, are cancelled by their names. Python 3.9, standard library only.
+Input: {"jobs": the module that runs jobs or queries nodes: slurm_jobs, kubernetes_jobs or kubernetes_nodes}, sent as a library; then
+requests of rackwright.checks.acceptance.harness, one a line on stdin. Output: one answer a line on stdout. When stdin ends, the caller
+has gone, for whatever reason: the jobs that this program submitted, and no others, are cancelled by name.
+Python 3.9, standard library only.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ Jobs = Any
 """A module with `version`, `run`, `cancel`, `states`, `begin` and `end`; of kubernetes_nodes only the last three."""
 
 CANCEL_EVERY = 0.3
-"""Seconds between two attempts: a job that is only just being sent has no name yet that could be cancelled."""
+"""Seconds between two attempts: a job that is being submitted has no name yet by which it could be cancelled."""
 gone = threading.Event()
 running: set[str] = set()
 
 
 def identity(system: Jobs) -> dict[str, Any]:
-    """Who sends the jobs, from where, to which scheduler."""
+    """Return the user who submits the jobs, the node, and the scheduler."""
     user = pwd.getpwuid(os.getuid())
     return {
         "user": user.pw_name,
@@ -45,7 +46,7 @@ def identity(system: Jobs) -> dict[str, Any]:
 
 
 def open_folder(path: str) -> None:
-    """The run's folder. The two above it are for everybody's runs: whoever comes first makes them so."""
+    """Create the run's folder. The two folders above it are shared by all users; the first run creates them with open permissions."""
     parents, missing = [path], []
     while len(parents) < 3:
         parents.append(os.path.dirname(parents[-1]))
@@ -59,7 +60,7 @@ def open_folder(path: str) -> None:
 
 
 def write(folder: str, files: dict[str, str]) -> None:
-    """Texts by name, each whole or not at all."""
+    """Write texts by name, each atomically."""
     os.makedirs(folder, 0o755, exist_ok=True)
     for name, text in files.items():
         path = os.path.join(folder, name)
@@ -70,27 +71,30 @@ def write(folder: str, files: dict[str, str]) -> None:
 
 
 def empty(paths: Sequence[str]) -> None:
-    """Take back what jobs wrote, as far as it is the user's. Emptied, because some file systems keep deleted files for a while."""
+    """Remove what jobs wrote, as far as the user owns it.
+
+    Files are truncated first, because some file systems keep deleted files for a while.
+    """
     for pattern in paths:
         for path in glob.glob(pattern):
             open(path, "w").close()
 
 
-def job(system: Jobs, asked: dict[str, Any]) -> dict[str, Any]:
-    """One job to its end: what it said and how it ended. Nothing is started any more once whoever asked is gone."""
+def job(system: Jobs, request: dict[str, Any]) -> dict[str, Any]:
+    """Run one job to its end; return its output and how it ended. After the caller has gone, no job is started."""
     began = time.time()
-    running.add(asked["label"])  # Before the look at `gone`: whoever sets that waits until nothing runs.
+    running.add(request["label"])  # Before the test of `gone`: the thread that sets it waits until nothing runs.
     try:
         if gone.is_set():
-            return {"name": asked["name"], "status": 130, "out": "", "err": "cancelled", "began": began, "ended": began}
-        told = system.run(asked, gone)
+            return {"name": request["name"], "status": 130, "out": "", "err": "cancelled", "began": began, "ended": began}
+        result = system.run(request, gone)
     finally:
-        running.discard(asked["label"])
-    return dict({"name": asked["name"], "began": began, "ended": time.time()}, **told)
+        running.discard(request["label"])
+    return dict({"name": request["name"], "began": began, "ended": time.time()}, **result)
 
 
 def jobs(system: Jobs, rounds: Sequence[Sequence[dict[str, Any]]], at_once: int) -> list[dict[str, Any]]:
-    """Rounds of jobs, those of each at the same time, as far as so many processes go."""
+    """Run jobs round by round; the jobs of a round run at the same time, up to the limit of processes."""
     ended: list[dict[str, Any]] = []
     for one in rounds:
         system.begin(one)
@@ -99,24 +103,24 @@ def jobs(system: Jobs, rounds: Sequence[Sequence[dict[str, Any]]], at_once: int)
     return ended
 
 
-def questions(asked: Sequence[tuple[str, str, float]]) -> dict[str, Any]:
-    """Answers to shell commands, by name, in the shape of a probe's."""
+def questions(commands: Sequence[tuple[str, str, float]]) -> dict[str, Any]:
+    """Return the answers to shell commands, by name, in the shape of a probe's answers."""
     found = {}
-    for name, command, seconds in asked:
+    for name, command, seconds in commands:
         status, out, err = smoke_jobs.run(["sh", "-c", command], seconds)
         found[name] = {"rc": status, "out": out, "err": err, "trouble": f"no answer within {seconds:.0f} s" if status == 124 else ""}
     return found
 
 
 def answer(system: Jobs, request: dict[str, Any]) -> dict[str, Any]:
-    """What a request asks for; what went wrong with it is an answer too."""
+    """Return the answer to a request; an error is an answer too."""
     try:
         if "open" in request:
             open_folder(request["open"])
         if "write" in request:
             write(request["write"], request["files"])
         os.environ.update(request.get("environment", {}))
-        told = {
+        result = {
             "identity": identity(system) if "identify" in request else None,
             "states": system.states(request) if "nodes" in request else {},
             "jobs": jobs(system, request.get("rounds", ()), request.get("at_once", 1)),
@@ -124,13 +128,13 @@ def answer(system: Jobs, request: dict[str, Any]) -> dict[str, Any]:
             "trouble": "",
         }
         empty(request.get("empty", ()))
-        return told
+        return result
     except (OSError, RuntimeError) as error:
         return {"identity": None, "states": {}, "answers": {}, "jobs": [], "trouble": str(error)}
 
 
 def listen(system: Jobs, requests: queue.Queue[Any]) -> None:
-    """Requests as they come; at their end, everything that still runs is cancelled."""
+    """Answer requests as they arrive; at the end of input, cancel everything that still runs."""
     for line in sys.stdin:
         requests.put(json.loads(line))
     gone.set()
@@ -143,16 +147,16 @@ def listen(system: Jobs, requests: queue.Queue[Any]) -> None:
 
 
 def main(request: dict[str, Any]) -> None:
-    """Answer until nobody asks any more."""
+    """Answer requests until the caller has gone."""
     system = importlib.import_module("rackwright.remote.programs." + request["jobs"])
     user = pwd.getpwuid(os.getuid())
     os.environ.update(HOME=user.pw_dir, USER=user.pw_name, LOGNAME=user.pw_name)
     os.chdir("/")
     requests: queue.Queue[Any] = queue.Queue()
     threading.Thread(target=listen, args=(system, requests), daemon=True).start()
-    while (asked := requests.get()) is not None:
-        said = json.dumps(answer(system, asked))
+    while (received := requests.get()) is not None:
+        text = json.dumps(answer(system, received))
         try:
-            print(said, flush=True)
+            print(text, flush=True)
         except BrokenPipeError:
             gone.set()

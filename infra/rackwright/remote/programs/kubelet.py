@@ -1,7 +1,7 @@
-"""Run on the node, of Kubernetes: query what answers it, and read what lies in its files.
+"""Run on the node, of Kubernetes: query the services that the node reaches, and read its files.
 
 Input: {"topic": a key of TOPICS, "arguments": [words]}.
-Output: what checks need of the answer to that topic, as JSON. Nothing is written, and no key and no secret is printed.
+Output: what checks need of that topic, as JSON. Nothing is written, and no key and no secret is printed.
 Python 3.9, standard library only.
 """
 
@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from typing import Any
 
 PATIENCE = 2 * int(os.environ.get("RACKWRIGHT_SLOWNESS") or 1)
-"""Seconds for one answer; the round measures the node's slowness (docs/adr/0026)."""
+"""Seconds for one response; the round measures the node's slowness (docs/adr/0026)."""
 AUTHORITY = "/etc/kubernetes/pki/ca.crt"
 KUBELET = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 KUBECONFIGS = "/etc/kubernetes/*.conf"
@@ -37,11 +37,11 @@ PRIVATE = (
 KEYS = ("/etc/kubernetes/pki/*.key", "/etc/kubernetes/pki/etcd/*.key")
 CERTIFICATES = ("/etc/kubernetes/pki/*.crt", "/etc/kubernetes/pki/etcd/*.crt", KUBELET)
 VALIDITY = re.compile(rb"\x30[\x1e\x20\x22](?:\x17\x0d\d{12}|\x18\x0f\d{14})Z(?:\x17\x0d(\d{12})|\x18\x0f(\d{14}))Z")
-"""Validity of a certificate as DER has it: two times, of which the second is its end (RFC 5280, 4.1.2.5)."""
+"""Validity of a certificate in DER: two times, the second is its end (RFC 5280, 4.1.2.5)."""
 
 
 def web(address: str, port: int, path: str, tls: ssl.SSLContext | None) -> str:
-    """Status that a path is answered with, or why it is not."""
+    """Return the HTTP status of a path, or the reason why there is none."""
     kind: Any = http.client.HTTPSConnection if tls else http.client.HTTPConnection
     more = {"context": tls} if tls else {}
     connection = kind(address, port, timeout=PATIENCE, **more)
@@ -59,13 +59,13 @@ def web(address: str, port: int, path: str, tls: ssl.SSLContext | None) -> str:
 
 
 def resolve(server: str, name: str, port: int = 53) -> str:
-    """What a DNS server answers for the address of a name: the addresses, or why there are none (RFC 1035)."""
+    """Return the addresses that a DNS server returns for a name, or the reason why there are none (RFC 1035)."""
     question = b"".join(bytes([len(part)]) + part.encode() for part in name.split(".")) + b"\0" + struct.pack(">HH", 1, 1)
     number = os.getpid() & 0xFFFF
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         asking.settimeout(PATIENCE)
         try:
-            asking.connect((server, port))  # without it no refusal arrives
+            asking.connect((server, port))  # An unconnected socket receives no refusal.
             asking.send(struct.pack(">HHHHHH", number, 0x0100, 1, 0, 0, 0) + question)
             answer = asking.recv(4096)
         except socket.timeout:
@@ -79,7 +79,7 @@ def resolve(server: str, name: str, port: int = 53) -> str:
 
 
 def addresses(answer: bytes, at: int, count: int) -> Iterator[str]:
-    """A records of an answer section that starts at an offset."""
+    """Yield the A records of an answer section that starts at an offset."""
     for _ in range(count):
         while answer[at] and answer[at] < 192:
             at += answer[at] + 1
@@ -91,11 +91,12 @@ def addresses(answer: bytes, at: int, count: int) -> Iterator[str]:
 
 
 def answers(endpoint: str, service: str, dns: str, me: str) -> dict[str, str]:
-    """What answers this node: the API by both ways, the kubelet, names."""
-    trusting = ssl._create_unverified_context()  # Whoever answers a stranger is what is asked here, whatever it is called.
+    """Return which services respond to this node: the API over both paths, the kubelet, DNS."""
+    # The responses to an unauthenticated client are tested here, not the name in the certificate.
+    trusting = ssl._create_unverified_context()
     verified = ssl.create_default_context(cafile=AUTHORITY)
     host, port = endpoint.rsplit(":", 1)
-    looks = {
+    queries = {
         "endpoint": lambda: web(host, int(port), "/readyz", verified),
         "service": lambda: web(service, 443, "/readyz", verified),
         "nobody asks the API for nodes": lambda: web(host, int(port), "/api/v1/nodes", trusting),
@@ -107,13 +108,13 @@ def answers(endpoint: str, service: str, dns: str, me: str) -> dict[str, str]:
         "name inside": lambda: resolve(dns, "kubernetes.default.svc.cluster.local"),
         "name of nothing": lambda: resolve(dns, "nothing.default.svc.cluster.local"),
     }
-    with concurrent.futures.ThreadPoolExecutor(max_workers=len(looks)) as pool:
-        started = {name: pool.submit(look) for name, look in looks.items()}
+    with concurrent.futures.ThreadPoolExecutor(max_workers=len(queries)) as pool:
+        started = {name: pool.submit(query) for name, query in queries.items()}
         return {name: one.result() for name, one in started.items()}
 
 
 def ends(text: bytes) -> int | None:
-    """When the first certificate in a PEM text ends, in seconds since the epoch; null where there is none."""
+    """Return when the first certificate in a PEM text ends, in seconds since the epoch; null if there is none."""
     block = re.search(rb"-----BEGIN CERTIFICATE-----(.*?)-----END", text, re.DOTALL)
     found = VALIDITY.search(base64.b64decode(block[1])) if block else None
     if not found:
@@ -124,7 +125,7 @@ def ends(text: bytes) -> int | None:
 
 
 def certificates() -> dict[str, float | None]:
-    """Seconds that each certificate still lasts, by path; null where it is unreadable."""
+    """Return the seconds for which each certificate is still valid, by path; null if it is unreadable."""
     now = time.time()
     found: dict[str, float | None] = {}
     for path in (path for pattern in CERTIFICATES for path in sorted(glob.glob(pattern))):
@@ -141,7 +142,7 @@ def certificates() -> dict[str, float | None]:
 
 
 def private() -> dict[str, list[int]]:
-    """Owner and mode of each file that is for root alone."""
+    """Return owner and mode of each file that only root may read."""
     found = {}
     for path in (path for pattern in (*PRIVATE, *KEYS) for path in sorted(glob.glob(pattern))):
         about = os.stat(path)
@@ -150,7 +151,7 @@ def private() -> dict[str, list[int]]:
 
 
 def files() -> dict[str, Any]:
-    """What lies in this node's files of Kubernetes."""
+    """Return what checks need of this node's Kubernetes files."""
     plugins = sorted(name for name in os.listdir("/etc/cni/net.d") if name.endswith((".conf", ".conflist", ".json")))
     networks = {}
     for name in plugins:
@@ -165,5 +166,5 @@ TOPICS: dict[str, Any] = {"answers": answers, "files": files}
 
 
 def main(request: dict[str, Any]) -> Any:
-    """Look at one topic."""
+    """Query one topic."""
     return TOPICS[request["topic"]](*request.get("arguments", ()))

@@ -1,7 +1,7 @@
 """Run on the node, a controller: query its own API server as the cluster's administrator.
 
 Input: {"topic": a key of TOPICS, "arguments": [words]}.
-Output: what checks need of the answer to that topic, as JSON. Nothing is written, and no secret's contents are printed.
+Output: what checks need of that topic, as JSON. Nothing is written, and no secret's contents are printed.
 Python 3.9, standard library only.
 """
 
@@ -23,17 +23,17 @@ from typing import Any
 ADMIN = "/etc/kubernetes/admin.conf"
 HERE = ("127.0.0.1", 6443)
 PATIENCE = 5 * int(os.environ.get("RACKWRIGHT_SLOWNESS") or 1)
-"""Seconds for one answer; the round measures the node's slowness (docs/adr/0026)."""
+"""Seconds for one response; the round measures the node's slowness (docs/adr/0026)."""
 DEVICES = "nvidia.com/"
-DEAD = "http2: client connection lost"  # golang.org/x/net/http2: a connection whose other end answers no ping any more
+DEAD = "http2: client connection lost"  # golang.org/x/net/http2: a connection whose peer no longer responds to pings
 
 
 class Refused(Exception):
-    """The API server said no: which path, which status."""
+    """A request that the API server refused: path and status."""
 
 
 def context() -> ssl.SSLContext:
-    """TLS as admin.conf says. Its key goes through memory alone: ssl takes nothing but files."""
+    """Return the TLS context of admin.conf. Its key is passed through a file in memory: ssl accepts only files."""
     with open(ADMIN) as stream:
         words = dict(re.findall(r"(\S+-data): (\S+)", stream.read()))
     made = ssl.create_default_context(cadata=base64.b64decode(words["certificate-authority-data"]).decode())
@@ -45,29 +45,29 @@ def context() -> ssl.SSLContext:
 
 
 class Api:
-    """One connection, kept."""
+    """One persistent connection to the API server."""
 
     def __init__(self, tls: ssl.SSLContext) -> None:
         self._tls, self._connection = tls, http.client.HTTPSConnection(*HERE, context=tls, timeout=PATIENCE)
 
     def ask(self, path: str, body: dict[str, Any] | None = None) -> tuple[int, str]:
-        """Status and text; of something new, which has to be a trial."""
+        """Send a request; return status and text. A request with a body must be a dry run."""
         text = json.dumps(body).encode() if body else None
         self._connection.request("POST" if body else "GET", path, text, {"Content-Type": "application/json"} if body else {})
         answer = self._connection.getresponse()
         return answer.status, answer.read().decode("utf-8", "replace")
 
     def get(self, path: str) -> Any:
-        """What is there, parsed."""
+        """Return the parsed object at a path."""
         status, text = self.ask(path)
         if status != 200:
-            said = " ".join(text.split())[:200]
-            raise Refused(f"{path}: status {status}: {said}")
+            excerpt = " ".join(text.split())[:200]
+            raise Refused(f"{path}: status {status}: {excerpt}")
         return json.loads(text)
 
 
 def items(api: Api, path: str) -> Iterator[dict[str, Any]]:
-    """All objects of a list, page by page."""
+    """Yield all objects of a list, page by page."""
     mark = ""
     while True:
         page = api.get(path + ("&" if "?" in path else "?") + "limit=500" + ("&continue=" + mark if mark else ""))
@@ -78,10 +78,10 @@ def items(api: Api, path: str) -> Iterator[dict[str, Any]]:
 
 
 def node(one: dict[str, Any]) -> dict[str, Any]:
-    """What checks need of a node."""
+    """Return what checks need of a node."""
     spec, status = one["spec"], one["status"]
     resources: dict[str, dict[str, str]] = {}
-    conditions = status.get("conditions", ())  # There are none of a node that somebody made by hand.
+    conditions = status.get("conditions", ())  # A node that was created by hand has none.
     for kind in ("capacity", "allocatable"):
         resources[kind] = {name: value for name, value in status.get(kind, {}).items() if name.startswith(DEVICES)}
     return {
@@ -99,12 +99,12 @@ def node(one: dict[str, Any]) -> dict[str, Any]:
 
 
 def nodes(api: Api, _: Sequence[str]) -> list[dict[str, Any]]:
-    """All nodes."""
+    """Return all nodes."""
     return [node(one) for one in items(api, "/api/v1/nodes")]
 
 
 def pod(one: dict[str, Any]) -> dict[str, Any]:
-    """What checks need of a pod."""
+    """Return what checks need of a pod."""
     spec, status = one["spec"], one["status"]
     held = [*spec.get("initContainers", ()), *spec.get("containers", ())]
     rights = [word for word in ("hostNetwork", "hostPID", "hostIPC") if spec.get(word)]
@@ -125,13 +125,13 @@ def pod(one: dict[str, Any]) -> dict[str, Any]:
 
 
 def pods(api: Api, _: Sequence[str]) -> list[dict[str, Any]]:
-    """Pods of kube-system, and of others those that have rights on their node."""
+    """Return the pods of kube-system, and of other namespaces those with privileges on their node."""
     found = [pod(one) for one in items(api, "/api/v1/pods")]
     return [one for one in found if one["namespace"] == "kube-system" or one["rights"]]
 
 
 def configuration(api: Api, name: str) -> Any:
-    """What a kubelet runs with, through the API. One that held a connection that had died says so once, and then makes another."""
+    """Return the configuration of a kubelet, read through the API; after a dead connection, which is reported once, try again."""
     path = f"/api/v1/nodes/{name}/proxy/configz"
     try:
         return api.get(path)["kubeletconfig"]
@@ -142,7 +142,7 @@ def configuration(api: Api, name: str) -> Any:
 
 
 def kubelets(_: Api, names: Sequence[str]) -> dict[str, Any]:
-    """What each kubelet runs with: its whole configuration, or why it is not told."""
+    """Return the whole configuration of each kubelet, or the reason why it is unknown."""
     tls = context()
 
     def ask(name: str) -> tuple[str, Any]:
@@ -156,7 +156,7 @@ def kubelets(_: Api, names: Sequence[str]) -> dict[str, Any]:
 
 
 def objects(api: Api, paths: Sequence[str]) -> dict[str, Any]:
-    """What is at each path; null where nothing is."""
+    """Return the object at each path; null if there is none."""
     found: dict[str, Any] = {}
     for path in paths:
         status, text = api.ask(path)
@@ -180,11 +180,11 @@ TRIED: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {"replicatedJobs": [{"name": "a", "template": {"spec": {"template": {"spec": {"containers": [{"name": "a", "image": "none"}]}}}}}]},
     ),
 }
-"""By addon: something that its hooks add to, where it would lie, what it says. Tried without being kept (dryRun)."""
+"""By addon: an object that its webhooks modify, its path, its contents. Sent as a dry run (dryRun)."""
 
 
 def hooks(api: Api, names: Sequence[str]) -> dict[str, Any]:
-    """What comes back of a trial of each addon, or why nothing does."""
+    """Return the result of each addon's dry run, or the reason why there is none."""
     found: dict[str, Any] = {}
     for name in names:
         path, kind, spec = TRIED[name]
@@ -196,7 +196,7 @@ def hooks(api: Api, names: Sequence[str]) -> dict[str, Any]:
 
 
 def measurements(api: Api, _: Sequence[str]) -> dict[str, Any]:
-    """Of each node: how old, in seconds, and what is used. Where nobody measures, why."""
+    """Return the age in seconds and the usage that metrics report for each node, or the reason why there are none."""
     status, text = api.ask("/apis/metrics.k8s.io/v1beta1/nodes")
     if status != 200:
         return {"trouble": f"status {status}: {' '.join(text.split())[:200]}", "nodes": {}}
@@ -209,14 +209,14 @@ def measurements(api: Api, _: Sequence[str]) -> dict[str, Any]:
 
 
 def tokens(api: Api, _: Sequence[str]) -> dict[str, str]:
-    """Bootstrap tokens: when each ends, without its secret half."""
+    """Return when each bootstrap token ends, without its secret half."""
     path = "/api/v1/namespaces/kube-system/secrets?fieldSelector=type%3Dbootstrap.kubernetes.io/token"
     ends = {one["metadata"]["name"].rpartition("-")[2]: one.get("data", {}).get("expiration", "") for one in items(api, path)}
     return {name: base64.b64decode(end).decode() for name, end in ends.items()}
 
 
 def health(api: Api, _: Sequence[str]) -> str:
-    """What the API server says of its parts; where it refuses connections, or says nothing of its parts, that."""
+    """Return the health of the API server's components; the error if it refuses connections or does not list components."""
     try:
         status, text = api.ask("/readyz?verbose")
     except ConnectionRefusedError:
@@ -237,7 +237,7 @@ TOPICS = {
 
 
 def main(request: dict[str, Any]) -> Any:
-    """Query one topic; where the API server gives no answer, end with the reason."""
+    """Query one topic; exit with the reason if the API server does not respond."""
     try:
         return TOPICS[request["topic"]](Api(context()), request.get("arguments", ()))
     except (OSError, ValueError, KeyError, Refused, http.client.HTTPException) as trouble:

@@ -1,6 +1,6 @@
 """Run on the node, imported by other programs: the Kubernetes API over https, in the name of a kubeconfig's user.
 
-Straight, because kubectl takes longer to start than to ask. Python 3.9, standard library only.
+Directly, because kubectl takes longer to start than the request takes. Python 3.9, standard library only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ADMIN = "/etc/kubernetes/admin.conf"
 
 
 class Refused(Exception):
-    """What the API said no to."""
+    """A request that the API refused."""
 
     def __init__(self, status: int, message: str, reason: str = "") -> None:
         super().__init__(message)
@@ -32,12 +32,12 @@ class Refused(Exception):
 
 
 def credentials(path: str = ADMIN) -> tuple[urllib.parse.SplitResult, ssl.SSLContext]:
-    """Where the API is, and a TLS context in the administrator's name, out of a kubeconfig with everything inside it."""
+    """Return the API's address and the administrator's TLS context, from a kubeconfig with embedded credentials."""
     with open(path, encoding="utf-8") as file:
         text = file.read()
     found = dict(re.findall(r"^\s*(server|certificate-authority-data|client-certificate-data|client-key-data): *(\S+)", text, re.MULTILINE))
     context = ssl.create_default_context(cadata=base64.b64decode(found["certificate-authority-data"]).decode())
-    # The ssl module reads keys from files alone; in memory, none is left behind by a run that is killed.
+    # The ssl module reads keys only from files; a file in memory is not left behind by a killed run.
     held = os.memfd_create("administrator")
     try:
         os.write(held, base64.b64decode(found["client-certificate-data"]) + b"\n" + base64.b64decode(found["client-key-data"]))
@@ -48,7 +48,7 @@ def credentials(path: str = ADMIN) -> tuple[urllib.parse.SplitResult, ssl.SSLCon
 
 
 class Api:
-    """The API; one connection for each thread, kept."""
+    """The Kubernetes API, with one persistent connection per thread."""
 
     def __init__(self, path: str = ADMIN, patience: float = 10) -> None:
         self.where, self.context = credentials(path)
@@ -56,22 +56,22 @@ class Api:
         self.mine = threading.local()
 
     def connect(self, patience: float) -> http.client.HTTPSConnection:
-        """A new connection."""
+        """Open a new connection."""
         return http.client.HTTPSConnection(self.where.hostname or "", self.where.port or 443, context=self.context, timeout=patience)
 
     def call(self, method: str, path: str, body: Any = None, kind: str = "application/json") -> Any:
-        """The answer to a request: an object, or the text of one that is none. Raises Refused."""
+        """Send a request; return the response: an object, or text if it is no JSON. Raises Refused."""
         headers = {"Accept": "application/json, */*", "Content-Type": kind}
         sent = None if body is None else json.dumps(body)
         try:
-            return self._asked(method, path, sent, headers)
+            return self._request(method, path, sent, headers)
         except (ConnectionError, http.client.HTTPException):
-            # A kept connection may have been closed from the other side, which is seen when it is used next.
+            # The server may have closed a persistent connection; the client notices at the next request.
             self.mine.connection.close()
             self.mine.connection = None
-            return self._asked(method, path, sent, headers)
+            return self._request(method, path, sent, headers)
 
-    def _asked(self, method: str, path: str, sent: str | None, headers: dict[str, str]) -> Any:
+    def _request(self, method: str, path: str, sent: str | None, headers: dict[str, str]) -> Any:
         if getattr(self.mine, "connection", None) is None:
             self.mine.connection = self.connect(self.patience)
         self.mine.connection.request(method, path, sent, headers)
@@ -89,20 +89,20 @@ class Api:
         return data
 
     def get(self, path: str) -> Any:
-        """An object, a list, or the text of a log."""
+        """Return an object, a list, or the text of a log."""
         return self.call("GET", path)
 
     def post(self, path: str, body: Any) -> Any:
-        """Make an object."""
+        """Create an object."""
         return self.call("POST", path, body)
 
     def touch(self, path: str) -> Any:
-        """Have the control plane look at an object again."""
+        """Trigger the control plane to process an object again."""
         now = {"metadata": {"annotations": {"rackwright/touched": str(time.time())}}}
         return self.call("PATCH", path, now, "application/merge-patch+json")
 
     def delete(self, path: str, grace: int | None = None) -> Any:
-        """Delete an object, or all of a list; one that is not there is deleted."""
+        """Delete an object, or all of a list; a missing object counts as deleted."""
         options = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
         try:
             return self.call("DELETE", path, options if grace is None else dict(options, gracePeriodSeconds=grace))
@@ -112,7 +112,7 @@ class Api:
             return None
 
     def follow(self, path: str, version: str, patience: float) -> Iterator[tuple[str, Any]]:
-        """Events of a list from a version on: (type, object), until the server or the time ends it."""
+        """Yield events of a list from a version on, as (type, object), until the server or the time limit ends the watch."""
         connection = self.connect(patience)
         try:
             connection.request("GET", path + "?watch=1&resourceVersion=" + version, headers={"Accept": "application/json"})
@@ -126,7 +126,7 @@ class Api:
             connection.close()
 
     def run_in(self, pod: str, words: Sequence[str], patience: float) -> dict[str, Any]:
-        """A command in a pod's container, as {"rc", "out", "said"}; rc is None where the API did not get it there."""
+        """Run a command in a pod's container; return {"rc", "out", "said"}. rc is None if the API did not start the command."""
         query = urllib.parse.urlencode([("command", word) for word in words] + [("stdout", "true"), ("stderr", "true")])
         connection = self.connect(patience)
         try:
@@ -145,7 +145,7 @@ class Api:
 
 
 def _upgraded(connection: http.client.HTTPSConnection, path: str) -> http.client.HTTPResponse:
-    """The answer with which the API begins to speak WebSocket (RFC 6455), as Kubernetes wants it for exec."""
+    """Return the response that switches to WebSocket (RFC 6455), as Kubernetes requires it for exec."""
     headers = {
         "Connection": "Upgrade",
         "Upgrade": "websocket",
@@ -164,26 +164,26 @@ def _upgraded(connection: http.client.HTTPSConnection, path: str) -> http.client
 
 
 def _conversation(stream: IO[bytes], deadline: float, sock: socket.socket) -> dict[str, Any]:
-    """Everything a command said, up to its end: channel 1 is its output, 2 its complaints, 3 how it ended."""
-    said = {1: b"", 2: b"", 3: b""}
+    """Return the whole output of a command: channel 1 is stdout, 2 stderr, 3 its status."""
+    channels = {1: b"", 2: b"", 3: b""}
     while True:
         sock.settimeout(max(0.1, deadline - time.monotonic()))
         frame = _frame(stream)
         if frame is None:
             break
-        if frame and frame[0] in said:
-            said[frame[0]] += frame[1:]
-        if said[3]:
+        if frame and frame[0] in channels:
+            channels[frame[0]] += frame[1:]
+        if channels[3]:
             break
-    out, complaint = said[1].decode("utf-8", "replace"), said[2].decode("utf-8", "replace").strip()
-    if not said[3]:
+    out, complaint = channels[1].decode("utf-8", "replace"), channels[2].decode("utf-8", "replace").strip()
+    if not channels[3]:
         return {"rc": None, "out": out, "said": complaint or "the connection ended before the command"}
-    rc, why = ended(json.loads(said[3]))
+    rc, why = ended(json.loads(channels[3]))
     return {"rc": rc, "out": out, "said": (complaint or why)[-400:]}
 
 
 def ended(status: dict[str, Any]) -> tuple[int | None, str]:
-    """How a command ended, out of the status that channel 3 tells: its exit code, None where it never began; and why."""
+    """Return the exit code of a command, None if it never started, and the reason; from the status that channel 3 carries."""
     if status.get("status") == "Success":
         return 0, ""
     causes = (status.get("details") or {}).get("causes") or []
@@ -192,7 +192,7 @@ def ended(status: dict[str, Any]) -> tuple[int | None, str]:
 
 
 def _frame(stream: IO[bytes]) -> bytes | None:
-    """The payload of the next data frame; None where the other side closed."""
+    """Return the payload of the next data frame; None if the server closed the connection."""
     while True:
         head = stream.read(2)
         if len(head) < 2:

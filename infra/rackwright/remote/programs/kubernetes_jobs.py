@@ -1,6 +1,6 @@
-"""Run on the node, imported by job_submission: Jobs of Kubernetes, in the name of the user whose kubeconfig lies in his home.
+"""Run on the node, imported by job_submission: Jobs of Kubernetes, submitted as the user whose kubeconfig is in his home.
 
-Every Job has a deadline and a time to live, so that nothing stays of a run that was killed together with this.
+Every Job has a deadline and a time to live, so that nothing remains of a run that was killed together with this program.
 Python 3.9, standard library only.
 """
 
@@ -19,15 +19,15 @@ from rackwright.remote.programs.kubernetes_client import Api, Refused
 Object = dict[str, Any]
 
 RUN = "rackwright-accept"
-"""The label of whatever belongs to a run."""
+"""The label of all objects of a run."""
 LOOK_EVERY = 0.3
 PLACED = 20
-"""Seconds that the scheduler may find no node for a pod: a device that has just come back is not yet with it."""
+"""Seconds for which the scheduler may find no node for a pod: it may not know yet of a device that was just released."""
 MOUNTED = 40
-"""Seconds that a volume may fail to be mounted. A kubelet may ask for a claim before the API knows that one of its pods has it, and asks
-again after 10 to 15 s (backOffPeriod, pkg/kubelet/kubelet.go; its jitter, pod_workers.go)."""
+"""Seconds for which a volume may fail to mount. A kubelet may request a claim before the API knows that one of its pods has it, and retries
+after 10 to 15 s (backOffPeriod, pkg/kubelet/kubelet.go; its jitter, pod_workers.go)."""
 AFTER_A_FAILURE = 10
-"""Seconds that the others get once one has failed: they may wait for it in vain."""
+"""Seconds that the other pods get after one has failed: they may wait for it in vain."""
 HOPELESS = {
     "ErrImageNeverPull",
     "ErrImagePull",
@@ -38,12 +38,12 @@ HOPELESS = {
 }
 ENDED = ("Succeeded", "Failed")
 made: set[tuple[str, str]] = set()
-"""Namespaces and runs that anything was made for."""
+"""Namespaces and runs for which objects were created."""
 
 
 @functools.cache
 def api() -> Api:
-    """In the user's name."""
+    """Return a client of the API with the user's credentials."""
     path = os.environ.get("KUBECONFIG") or os.path.join(os.environ["HOME"], ".kube", "config")
     try:
         return Api(path)
@@ -52,7 +52,7 @@ def api() -> Api:
 
 
 def version() -> dict[str, str]:
-    """What runs the jobs, and its release."""
+    """Return the name and the release of the scheduler."""
     try:
         return {"kubernetes": api().get("/version")["gitVersion"]}
     except Refused as refused:
@@ -60,7 +60,7 @@ def version() -> dict[str, str]:
 
 
 class Room:
-    """What the namespace's quota leaves: jobs enter in the order in which they were sent, so that two that must meet come together."""
+    """What the namespace's quota leaves. Jobs start in the order of submission, so that two that must meet start together."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
@@ -69,7 +69,7 @@ class Room:
         self.next = 0
 
     def measure(self, namespace: str) -> None:
-        """Limits less what others hold, once: afterwards what is held is our own."""
+        """Read the limits and subtract what other users hold, once; later usage is the run's own."""
         if self.limits is None:
             self.limits = {}
             for quota in api().get("/api/v1/namespaces/" + namespace + "/resourcequotas")["items"]:
@@ -80,18 +80,18 @@ class Room:
                         self.limits[key] = min(left, self.limits.get(key, left))
 
     def lacks(self, wants: Mapping[str, int]) -> str:
-        """Why a job would never fit; empty where it does."""
+        """Return why a job would never fit; empty if it fits."""
         limits = self.limits or {}
         short = [f"{key}: {limits[key]} are left, the job needs {count}" for key, count in wants.items() if count > limits.get(key, count)]
         return "the namespace's quota is too small: " + ", ".join(short) if short else ""
 
     def fits(self, wants: Mapping[str, int]) -> bool:
-        """Whether there is room now."""
+        """Return whether there is room now."""
         limits = self.limits or {}
         return all(self.held.get(key, 0) + count <= limits.get(key, count) or key not in limits for key, count in wants.items())
 
     def enter(self, turn: int, wants: Mapping[str, int], gone: threading.Event) -> bool:
-        """Wait for one's turn and for room; false where nobody waits any more."""
+        """Wait for the job's turn and for room; return False if the run was cancelled."""
         with self.changed:
             while not gone.is_set():
                 if self.next >= turn and self.fits(wants):
@@ -104,7 +104,7 @@ class Room:
         return False
 
     def skip(self, turn: int) -> None:
-        """A job that never fits lets the next one pass."""
+        """Skip a job that never fits, so that the next one can start."""
         with self.changed:
             while self.next < turn:
                 self.changed.wait(0.5)
@@ -112,7 +112,7 @@ class Room:
             self.changed.notify_all()
 
     def leave(self, wants: Mapping[str, int]) -> None:
-        """Room for others."""
+        """Release the room of a job."""
         with self.changed:
             for key, count in wants.items():
                 self.held[key] -= count
@@ -122,34 +122,34 @@ class Room:
 ROOM = Room()
 
 
-def begin(asked: Sequence[Object]) -> None:
-    """A round begins: its jobs enter in this order."""
-    if asked:
-        ROOM.measure(asked[0]["namespace"])
+def begin(jobs: Sequence[Object]) -> None:
+    """Begin a round: its jobs start in this order."""
+    if jobs:
+        ROOM.measure(jobs[0]["namespace"])
     ROOM.next = 0
-    for turn, one in enumerate(asked):
+    for turn, one in enumerate(jobs):
         one["turn"] = turn
 
 
-def run(asked: Object, gone: threading.Event) -> Object:
-    """One job to its end: what its pods said, why those did not that said nothing."""
+def run(job: Object, gone: threading.Event) -> Object:
+    """Run one job to its end; return the output of its pods and the reasons why pods have none."""
     try:
-        lacks = asked["refused"] or ROOM.lacks(asked["wants"])
+        lacks = job["refused"] or ROOM.lacks(job["wants"])
         if lacks:
-            ROOM.skip(asked["turn"])
+            ROOM.skip(job["turn"])
             return {"status": 1, "out": "", "err": lacks, "silent": {}}
-        if not ROOM.enter(asked["turn"], asked["wants"], gone):
+        if not ROOM.enter(job["turn"], job["wants"], gone):
             return {"status": 130, "out": "", "err": "cancelled", "silent": {}}
         try:
-            return Course(asked, gone).run()
+            return JobRun(job, gone).run()
         finally:
-            ROOM.leave(asked["wants"])
+            ROOM.leave(job["wants"])
     except (Refused, OSError) as error:
         return {"status": 1, "out": "", "err": str(error), "silent": {}}
 
 
 def objects(namespace: str, kind: str) -> str:
-    """Where objects of a kind lie."""
+    """Return the path of the objects of a kind."""
     return {
         "Job": "/apis/batch/v1/namespaces/{}/jobs",
         "Service": "/api/v1/namespaces/{}/services",
@@ -158,12 +158,12 @@ def objects(namespace: str, kind: str) -> str:
     }[kind].format(namespace)
 
 
-class Course:
-    """One job on its way."""
+class JobRun:
+    """The life of one job, from creation to removal."""
 
-    def __init__(self, asked: Object, gone: threading.Event) -> None:
-        self.asked, self.gone = asked, gone
-        self.namespace, self.label = asked["namespace"], asked["label"]
+    def __init__(self, job: Object, gone: threading.Event) -> None:
+        self.job, self.gone = job, gone
+        self.namespace, self.label = job["namespace"], job["label"]
         self.began = time.time()
         self.pods: dict[int, Object] = {}
         self.stuck: dict[int, str] = {}
@@ -171,35 +171,35 @@ class Course:
         self.late = False
 
     def run(self) -> Object:
-        """Make it, follow it, read it, take it back."""
-        made.add((self.namespace, self.asked["run"]))
+        """Create the job, watch it, read its output, remove it."""
+        made.add((self.namespace, self.job["run"]))
         try:
-            for one in self.asked["objects"]:
+            for one in self.job["objects"]:
                 api().post(objects(self.namespace, one["kind"]), one)
-            while not self.over():
+            while not self.is_finished():
                 time.sleep(LOOK_EVERY)
-            return self.told()
+            return self.result()
         finally:
             remove(self.namespace, self.label)
 
-    def over(self) -> bool:
-        """Whether there is nothing more to wait for."""
+    def is_finished(self) -> bool:
+        """Return whether there is nothing left to wait for."""
         found = api().get(objects(self.namespace, "Pod") + "?labelSelector=job-name%3D" + self.label)["items"]
         self.pods = {
             int((pod["metadata"].get("annotations") or {}).get("batch.kubernetes.io/job-completion-index", 0)): pod for pod in found
         }
         waited = time.time() - self.began
-        self.stuck = {index: why for index in range(self.asked["pods"]) if (why := self.hopeless(self.pods.get(index), waited))}
+        self.stuck = {index: why for index in range(self.job["pods"]) if (why := self.blocked_reason(self.pods.get(index), waited))}
         ended = {index for index, pod in self.pods.items() if pod["status"].get("phase") in ENDED}
         if self.failed is None and (self.stuck or any(self.pods[index]["status"]["phase"] == "Failed" for index in ended)):
             self.failed = time.time()
-        self.late = waited > self.asked["seconds"]
+        self.late = waited > self.job["seconds"]
         waiting = self.failed is not None and time.time() - self.failed < AFTER_A_FAILURE
-        running = set(range(self.asked["pods"])) - ended - set(self.stuck)
+        running = set(range(self.job["pods"])) - ended - set(self.stuck)
         return not running or self.late or self.gone.is_set() or (self.failed is not None and not waiting)
 
-    def hopeless(self, pod: Object | None, waited: float) -> str:
-        """Why a pod will not run; empty where it does, or still may."""
+    def blocked_reason(self, pod: Object | None, waited: float) -> str:
+        """Return why a pod will not run; empty if it runs or still may."""
         if pod is None:
             return (self.event(self.label) or "no pod was made for it") if waited > PLACED else ""
         status = pod["status"]
@@ -213,24 +213,24 @@ class Course:
             if waits.get("reason") in HOPELESS:
                 return ": ".join(filter(None, (waits["reason"], waits.get("message"))))
         if waited > MOUNTED:
-            said = self.event(pod["metadata"]["name"], "FailedMount")
-            return said or (f"it did not start within {waited:.0f} s" if waited > self.asked["starts"] else "")
+            message = self.event(pod["metadata"]["name"], "FailedMount")
+            return message or (f"it did not start within {waited:.0f} s" if waited > self.job["starts"] else "")
         return ""
 
     def event(self, name: str, reason: str = "") -> str:
-        """The last warning about an object."""
+        """Return the last warning event about an object."""
         found = api().get(objects(self.namespace, "Event") + "?fieldSelector=type%3DWarning%2CinvolvedObject.name%3D" + name)["items"]
-        said = [one for one in found if not reason or one.get("reason") == reason]
-        return "{}: {}".format(said[-1].get("reason"), said[-1].get("message")) if said else ""
+        matching = [one for one in found if not reason or one.get("reason") == reason]
+        return "{}: {}".format(matching[-1].get("reason"), matching[-1].get("message")) if matching else ""
 
-    def told(self) -> Object:
-        """What is known at its end."""
+    def result(self) -> Object:
+        """Return the result of the job at its end."""
         out, err, codes = [], [], []
         for index, pod in sorted(self.pods.items()):
             if pod["status"].get("phase") not in (*ENDED, "Running"):
                 continue
             text = self.log(pod)
-            out += text.splitlines() if self.asked["labelled"] else [f"{index}: {line}" for line in text.splitlines()]
+            out += text.splitlines() if self.job["labelled"] else [f"{index}: {line}" for line in text.splitlines()]
             code, said = ending(pod)
             codes.append(code)
             err += [f"{index}: {line}" for line in said.splitlines()]
@@ -240,30 +240,30 @@ class Course:
         elif self.late:
             status = 124
         else:
-            status = max(codes, default=1) or (1 if self.stuck or len(codes) < self.asked["pods"] else 0)
-        return {"status": status, "out": "\n".join([*out, ""]), "err": "\n".join(err), "silent": self.silent()}
+            status = max(codes, default=1) or (1 if self.stuck or len(codes) < self.job["pods"] else 0)
+        return {"status": status, "out": "\n".join([*out, ""]), "err": "\n".join(err), "silent": self.missing_output()}
 
     def log(self, pod: Object) -> str:
-        """What a pod has printed."""
+        """Return the log of a pod."""
         with contextlib.suppress(Refused, OSError):
             return str(api().call("GET", objects(self.namespace, "Pod") + "/" + pod["metadata"]["name"] + "/log"))
         return ""
 
-    def silent(self) -> dict[str, str]:
-        """Nodes on which nothing ran, and why; one that no pod came to is one that a pod without a place was meant for."""
+    def missing_output(self) -> dict[str, str]:
+        """Return the nodes on which nothing ran, with the reason. A pod that was not scheduled is attributed to a node that has no pod."""
         on = {index: pod["spec"].get("nodeName") for index, pod in self.pods.items()}
-        told = {on[index]: why for index, why in self.stuck.items() if on.get(index)}
+        reasons = {on[index]: why for index, why in self.stuck.items() if on.get(index)}
         homeless = [why for index, why in self.stuck.items() if not on.get(index)]
-        empty = [node for node in self.asked["nodes"] if node not in on.values()]
-        told.update(zip(empty, homeless))
+        empty = [node for node in self.job["nodes"] if node not in on.values()]
+        reasons.update(zip(empty, homeless))
         for pod in self.pods.values():
             if pod["status"].get("phase") == "Failed":
-                told.setdefault(pod["spec"].get("nodeName") or "", ending(pod)[1].strip().rpartition("\n")[2] or "it failed")
-        return told
+                reasons.setdefault(pod["spec"].get("nodeName") or "", ending(pod)[1].strip().rpartition("\n")[2] or "it failed")
+        return reasons
 
 
 def ending(pod: Object) -> tuple[int, str]:
-    """How a pod's container ended, and its last words."""
+    """Return the exit code of a pod's container and its last lines."""
     for container in pod["status"].get("containerStatuses") or []:
         over = (container.get("state") or {}).get("terminated")
         if over:
@@ -274,18 +274,18 @@ def ending(pod: Object) -> tuple[int, str]:
 
 
 def remove(namespace: str, label: str) -> None:
-    """A job with its pods, and its service."""
+    """Delete a job with its pods, and its service."""
     for kind in ("Job", "Service"):
         with contextlib.suppress(Refused, OSError):
             api().delete(objects(namespace, kind) + "/" + label, grace=0 if kind == "Job" else None)
 
 
 def cancel(_label: str) -> None:
-    """Its own thread hears that nobody asks any more, and removes it."""
+    """Do nothing: the job's own thread sees the cancellation and deletes the job."""
 
 
 def end() -> None:
-    """Whatever is left of the run is removed, and its pods are gone."""
+    """Delete all objects of the run and wait until its pods are gone, at most 10 s per namespace and run."""
     for namespace, name in made:
         query = "?labelSelector=" + RUN + "%3D" + name
         ends = time.time() + 10

@@ -1,6 +1,6 @@
-"""Run on the node, a controller, imported by job_submission: how the nodes are, by the API in the administrator's name.
+"""Run on the node, a controller, imported by job_submission: the states of nodes, read from the API with the administrator's credentials.
 
-An ordinary user of a namespace sees neither nodes nor other people's pods. Python 3.9, standard library only.
+An ordinary user of a namespace can list neither nodes nor other users' pods. Python 3.9, standard library only.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ Object = dict[str, Any]
 
 GPU = "nvidia.com/gpu"
 RUN = "rackwright-accept"
-"""The label of whatever belongs to a run."""
+"""The label of all objects of a run."""
 
 
 def states(request: Object) -> dict[str, str]:
-    """How the nodes are, in the words of sinfo, once they have ended what they were doing or had the time for it."""
+    """Return the states of the nodes, in sinfo's terms, after their work has ended or the time limit has passed."""
     api, began = Api(os.environ.get("KUBECONFIG") or ADMIN), time.time()
     while True:
-        found = look(api, request)
+        found = read_states(api, request)
         waited = time.time() - began
         ends = any(state.startswith("completing") for state in found.values())
         patience = max(request["settle_seconds"], request.get("completing_seconds", 0)) if ends else request["settle_seconds"]
@@ -32,15 +32,15 @@ def states(request: Object) -> dict[str, str]:
         time.sleep(0.5)
 
 
-def look(api: Api, request: Object) -> dict[str, str]:
-    """State by node, as it is now; a node that the cluster does not have is missing."""
+def read_states(api: Api, request: Object) -> dict[str, str]:
+    """Return the current state of each node; a node that the cluster does not have is missing."""
     pods = api.get("/api/v1/pods?fieldSelector=status.phase!=Succeeded,status.phase!=Failed")["items"]
     nodes = {node["metadata"]["name"]: node for node in api.get("/api/v1/nodes")["items"]}
     return {name: state(nodes[name], request["taints"].get(name, ()), pods) for name in request["nodes"] if name in nodes}
 
 
 def state(node: Object, planned: Sequence[str], pods: Sequence[Object]) -> str:
-    """One node: whether it takes pods, and whose GPUs are taken on it."""
+    """Return the state of one node: whether it accepts pods, and which other pods hold its GPUs."""
     name, conditions = node["metadata"]["name"], {one["type"]: one for one in node["status"].get("conditions") or []}
     ready = conditions.get("Ready") or {}
     if ready.get("status") != "True":
@@ -55,26 +55,26 @@ def state(node: Object, planned: Sequence[str], pods: Sequence[Object]) -> str:
     if strange:
         return "drained tainted " + ", ".join(strange)
     here = [pod for pod in pods if pod["spec"].get("nodeName") == name]
-    others = sorted({pod["metadata"]["namespace"] + "/" + pod["metadata"]["name"] for pod in here if gpus(pod) and not ours(pod)})
+    others = sorted({pod["metadata"]["namespace"] + "/" + pod["metadata"]["name"] for pod in here if gpus(pod) and not belongs_to_run(pod)})
     if others:
         return "allocated GPUs of " + ", ".join(others)
-    return "completing none" if any(map(ours, here)) else "idle none"
+    return "completing none" if any(map(belongs_to_run, here)) else "idle none"
 
 
-def ours(pod: Object) -> bool:
-    """Whether a run of the acceptance made it."""
+def belongs_to_run(pod: Object) -> bool:
+    """Return whether an acceptance run created the pod."""
     return RUN in (pod["metadata"].get("labels") or {})
 
 
 def gpus(pod: Object) -> int:
-    """GPUs it holds."""
+    """Return the number of GPUs that a pod holds."""
     wanted = (one.get("resources") or {} for one in pod["spec"]["containers"])
     return sum(int((one.get("requests") or one.get("limits") or {}).get(GPU, 0)) for one in wanted)
 
 
 def begin(_asked: Sequence[Object]) -> None:
-    """Nobody sends jobs from here."""
+    """Do nothing: no jobs are submitted from here."""
 
 
 def end() -> None:
-    """Nothing was made."""
+    """Do nothing: no object was created."""

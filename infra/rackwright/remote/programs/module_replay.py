@@ -1,8 +1,9 @@
 """Run on the node: call the modules that the phases called, with the same arguments, and return a digest of each answer.
 
 Input, on stdin because arguments of modules hold secrets: {"modules": an archive of them in base64, "calls": [{module, arguments,
-environment}]}. Output: {"answers": [digest]}. Each call has a process of its own, as it has under Ansible; what is written on the way goes
-with the run. Python 3.9, standard library only.
+environment}]}. Output: {"answers": [digest]}. Each call runs in a process of its own, as under Ansible; temporary files are removed at
+the end of the run.
+Python 3.9, standard library only.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ from types import CodeType
 from typing import Any
 
 PASSING = ("invocation", "start", "end", "delta", "stdout_lines", "stderr_lines", "warnings", "deprecations", "exception")
-"""Keys of an answer that differ from run to run, or repeat another: when a command ran, and lines of what stands there as text."""
+"""Keys of an answer that differ between runs or repeat another key: times of a command, and its output as lines."""
 
 IMPORTED = re.compile(r"^(?:from|import) (ansible\.module_utils\.[\w.]+)", re.MULTILINE)
-"""What a module imports of Ansible's and our own module code."""
+"""Imports of a module from Ansible's and the project's module code."""
 
 
 def digest(answer: dict[str, object]) -> str:
-    """An answer in short, without what differs between two that are alike."""
+    """Return the digest of an answer, without the parts that differ between equal answers."""
     kept = {name: value for name, value in answer.items() if name not in PASSING and not name.startswith("_ansible")}
     return hashlib.sha256(json.dumps(kept, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def read(text: str) -> str:
-    """The digest of what a module printed; nothing where that is no answer."""
+    """Return the digest of what a module printed; empty if that is no answer."""
     for line in reversed(text.splitlines()):
         if line.startswith("{"):
             try:
@@ -46,21 +47,22 @@ def read(text: str) -> str:
 
 
 def prepared(modules: set[str]) -> dict[str, CodeType]:
-    """The modules' code, with what they import of Ansible loaded: an archive keeps nothing compiled, and each call would do it anew."""
+    """Return the compiled code of the modules, with their imports of Ansible loaded: an archive holds nothing compiled, and each call would
+    load them again."""
     found = {}
     for name in sorted(modules):
         loader: Any = importlib.util.find_spec(name).loader  # type: ignore[union-attr]
         source = loader.get_source(name)
         for utility in IMPORTED.findall(source):
-            with contextlib.suppress(ImportError):  # The call itself says so.
+            with contextlib.suppress(ImportError):  # The call itself reports the error.
                 importlib.import_module(utility)
         found[name] = compile(source, name, "exec", dont_inherit=True)
     return found
 
 
 def run(call: dict[str, object], code: CodeType, folder: str) -> None:
-    """In a process of its own: one module, as the last thing it does."""
-    import ansible.module_utils.basic as basic  # From the archive: no node is asked to have Ansible.
+    """Run one module in a process of its own, as its last action."""
+    import ansible.module_utils.basic as basic  # From the archive: Ansible need not be installed on the node.
 
     arguments = dict(call["arguments"], _ansible_tmpdir=folder)  # type: ignore[call-overload]
     basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": arguments}).encode()
@@ -76,7 +78,7 @@ def run(call: dict[str, object], code: CodeType, folder: str) -> None:
 
 
 def answered(call: dict[str, object], code: CodeType, folder: str) -> str:
-    """The digest of one module's answer."""
+    """Return the digest of one module's answer."""
     file = os.path.join(folder, "answer")
     child = os.fork()
     if not child:
@@ -90,12 +92,12 @@ def answered(call: dict[str, object], code: CodeType, folder: str) -> str:
         finally:
             os._exit(status)
     os.waitpid(child, 0)
-    with open(file, encoding="utf-8", errors="replace") as told:
-        return read(told.read())
+    with open(file, encoding="utf-8", errors="replace") as printed:
+        return read(printed.read())
 
 
 def main(request: dict[str, Any]) -> dict[str, list[str]]:
-    """All calls in their order."""
+    """Run all calls in order."""
     # Modules import what the system's Python has (python3-apt, dnf), as they do under Ansible; this Python was started without (-I -S).
     site.ENABLE_USER_SITE = True
     site.main()

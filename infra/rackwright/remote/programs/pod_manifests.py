@@ -1,4 +1,4 @@
-"""Run on the node, imported by smoke_pods: the objects that a smoke run of pods makes. Python 3.9, standard library only."""
+"""Run on the node, imported by smoke_pods: the objects that a smoke run of pods creates. Python 3.9, standard library only."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ OWNER = {"app.kubernetes.io/managed-by": "rackwright-smoke"}
 PORT = 8080
 """TCP port on which a pod of the checks listens. Chosen: unprivileged."""
 NOBODY = "rackwright-nobody"
-"""A scheduler that does not exist: what is only to be admitted or refused never runs."""
+"""A scheduler that does not exist: a pod that is only to be admitted or refused never runs."""
 LIFETIME = 120 * SLOWNESS
-"""Seconds after which the kubelet ends a pod of ours even if the run was killed."""
+"""Seconds after which the kubelet ends a pod of the checks, even if the run was killed."""
 
 
 def labelled(prefix: str, token: str) -> Object:
-    """Metadata of an object of the run that lies in no namespace."""
+    """Return the metadata of a cluster-scoped object of the run."""
     return {"name": prefix + "-" + token, "labels": dict(OWNER)}
 
 
 def namespace(name: str, labels: dict[str, str] | None = None) -> Object:
-    """A namespace of the run."""
+    """Return a namespace of the run."""
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": dict(labels or {}, **OWNER)}}
 
 
 def account() -> Object:
-    """The account that pods run under. The control plane makes it, too, but only a moment after the namespace."""
+    """Return the service account of the pods. The control plane creates it too, but only a moment after the namespace."""
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
 
 
 def priority(name: str) -> Object:
-    """Below everybody else's: whoever needs the room gets it, and nobody is moved for a check."""
+    """Return a priority class below all others: other pods preempt the checks, and the checks preempt no pod."""
     return {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
@@ -56,7 +56,7 @@ def pod(
     labels: dict[str, str] | None = None,
     claim: str | None = None,
 ) -> Object:
-    """A pod of one container that runs the probe. It is placed by the scheduler, as users' pods are."""
+    """Return a pod with one container that runs the probe. The scheduler places it, as it places users' pods."""
     container: Object = {"name": "probe", "image": request["image"], "imagePullPolicy": "IfNotPresent", "args": list(words)}
     if gpus:
         container["resources"] = {"limits": {GPU: str(gpus)}}
@@ -79,18 +79,18 @@ def pod(
 
 
 def toleration(taint: str) -> Object:
-    """For a taint that the plan gives the node, and for no other.
+    """Return the toleration for one taint of the plan.
 
     >>> toleration("gpu=yes:NoSchedule")
     {'key': 'gpu', 'operator': 'Equal', 'value': 'yes', 'effect': 'NoSchedule'}
     """
-    said, _, effect = taint.rpartition(":")
-    key, _, value = said.partition("=")
+    pair, _, effect = taint.rpartition(":")
+    key, _, value = pair.partition("=")
     return {"key": key, "operator": "Equal", "value": value, "effect": effect}
 
 
 def service(name: str) -> Object:
-    """One address, and one port of every node, in front of the pods that answer."""
+    """Return a service with one address, and one port on every node, in front of the pods that respond."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -100,7 +100,7 @@ def service(name: str) -> Object:
 
 
 def volume(name: str, folder: str, namespace_name: str, uid: str) -> Object:
-    """A folder of the shared file system, bound to one claim."""
+    """Return a volume on a folder of the shared file system, bound to one claim."""
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
@@ -117,7 +117,7 @@ def volume(name: str, folder: str, namespace_name: str, uid: str) -> Object:
 
 
 def claim(volume_name: str) -> Object:
-    """The claim on it."""
+    """Return the claim on the volume."""
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -132,18 +132,21 @@ def claim(volume_name: str) -> Object:
 
 
 def policy(planned: Object) -> Object:
-    """A NetworkPolicy as a namespace of the plan has it."""
+    """Return a NetworkPolicy as the plan's namespace has it."""
     metadata = {"name": planned["name"], "labels": dict(OWNER)}
     return {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": metadata, "spec": planned["spec"]}
 
 
 def quota(hard: dict[str, str]) -> Object:
-    """A quota as a namespace of the plan has it."""
+    """Return a quota as the plan's namespace has it."""
     return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "quota", "labels": dict(OWNER)}, "spec": {"hard": hard}}
 
 
 def admitted(name: str, request: Object, requests: dict[str, str] | None = None, privileged: bool = False) -> Object:
-    """A pod that is to be admitted or refused and never to run; it asks for no more than the strictest level allows, unless privileged."""
+    """Return a pod that is to be admitted or refused and never runs.
+
+    Unless privileged, it requests no more than the strictest level allows.
+    """
     made = pod(name, ["version"], request)
     made["spec"]["schedulerName"] = NOBODY
     container = made["spec"]["containers"][0]
@@ -165,7 +168,7 @@ def admitted(name: str, request: Object, requests: dict[str, str] | None = None,
 
 
 def beyond(hard: dict[str, str]) -> dict[str, dict[str, str]]:
-    """For each limit of a quota that one pod can pass alone: its requests."""
+    """Return the requests that exceed each limit of a quota, for the limits that a single pod can exceed."""
     found: dict[str, dict[str, str]] = {}
     for key, value in hard.items():
         resource = key.partition("requests.")[2]

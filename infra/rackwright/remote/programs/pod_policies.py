@@ -1,4 +1,4 @@
-"""Run on the node, imported by smoke_pods: whether a namespace with the plan's NetworkPolicies keeps others out.
+"""Run on the node, imported by smoke_pods: test whether a namespace with the plan's NetworkPolicies keeps other pods out.
 
 Python 3.9, standard library only.
 """
@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 PATIENCE = 15
-"""Seconds in which rules have to hold that the API server took: the network hears of them a moment later."""
+"""Seconds within which rules that the API server accepted must take effect: the network plugin receives them a moment later."""
 
 
 def policies(run: Run, node: Object, other: Object, planned: Sequence[Object], account: Callable[[Api, str], None]) -> Object:
-    """Pods inside and outside such a namespace, and what each gets from the other; tried until it is as it should be, or for a while."""
+    """Run pods inside and outside of such a namespace; return what each reaches of the other. Retries until the result is as planned,
+    or the time is up."""
     name = run.namespace + "-policies"
     run.api.post("/api/v1/namespaces", manifests.namespace(name, run.own))
     account(run.api, name)
@@ -39,36 +40,36 @@ def policies(run: Run, node: Object, other: Object, planned: Sequence[Object], a
     outside = "answers-" + other["name"]
     if len(at) < 2 or not run.until(lambda pods: checks.address(pods, outside), checks.AT_MOST):
         return {"trouble": "its pods do not run"}
-    theirs = checks.address(run.pods, outside)
+    outside_address = checks.address(run.pods, outside)
 
     def within(words: Sequence[str]) -> Object:
         with run.spoken:
             return run.api.run_in(path + "/pods/asking", ["probe", *words], run.left(5))
 
-    looks: dict[str, Callable[[], Object]] = {
+    probes: dict[str, Callable[[], Object]] = {
         "inside": lambda: within(_get(at["served"])),
         "names": lambda: within(["lookup", *checks.LATEST, "kubernetes.default"]),
         "in": lambda: run.inside(outside, _get(at["served"])),
-        "out": lambda: within(_get(theirs)),
+        "out": lambda: within(_get(outside_address)),
     }
     wanted = {"inside": True, "names": True, "in": False, "out": False}
     ends = time.monotonic() + run.left(PATIENCE)
-    told: Object = {}
+    results: Object = {}
     while time.monotonic() < ends:
-        told = {what: look() for what, look in looks.items()}
-        if all((told[what]["rc"] == 0) == answers for what, answers in wanted.items()):
+        results = {what: probe() for what, probe in probes.items()}
+        if all((results[what]["rc"] == 0) == answers for what, answers in wanted.items()):
             break
         time.sleep(0.5)
-    return told
+    return results
 
 
 def _get(address: str) -> list[str]:
-    """Words of the probe: one try, short, since silence is what is hoped for."""
+    """Return the probe's command for one short attempt, since no response is expected."""
     return ["get", *checks.SOON, f"http://{address}:{manifests.PORT}/"]
 
 
 def _addresses(run: Run, path: str) -> dict[str, str]:
-    """Where its pods answer, by name, once they run."""
+    """Return the addresses of the namespace's pods by name, after they run."""
     ends = time.monotonic() + run.left(checks.AT_MOST)
     found: dict[str, str] = {}
     while len(found) < 2 and time.monotonic() < ends:

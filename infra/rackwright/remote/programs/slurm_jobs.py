@@ -1,4 +1,4 @@
-"""Run on the node, imported by job_submission: what a request means where Slurm runs the jobs. Python 3.9, standard library only."""
+"""Run on the node, imported by job_submission: run requests where Slurm runs the jobs. Python 3.9, standard library only."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from rackwright.remote.programs import smoke_jobs
 
 
 def version() -> dict[str, str]:
-    """What runs the jobs, and its release."""
-    _, said, _ = smoke_jobs.run(["scontrol", "-V"], 10)
-    return {"slurm": said.strip().split(" ")[-1]}
+    """Return the name and the release of the scheduler."""
+    _, text, _ = smoke_jobs.run(["scontrol", "-V"], 10)
+    return {"slurm": text.strip().split(" ")[-1]}
 
 
-def run(asked: dict[str, Any], _gone: threading.Event) -> dict[str, Any]:
-    """One job to its end, as (status, out, err) and more."""
-    status, out, err = smoke_jobs.run(asked["argv"], asked["seconds"], asked["stdin"].encode())
+def run(request: dict[str, Any], _gone: threading.Event) -> dict[str, Any]:
+    """Run one job to its end; return (status, out, err) and more."""
+    status, out, err = smoke_jobs.run(request["argv"], request["seconds"], request["stdin"].encode())
     if status == 124:
-        cancel(asked["label"])
+        cancel(request["label"])
     return {"status": status, "out": out, "err": err}
 
 
 def cancel(label: str) -> None:
-    """Cancel the jobs of that name, which only this run gives."""
+    """Cancel the jobs of that name, which only this run uses."""
     smoke_jobs.run(["scancel", "--quiet", "--user", pwd.getpwuid(os.getuid()).pw_name, "--name", label], 10)
 
 
 def states(request: dict[str, Any]) -> dict[str, str]:
-    """How the nodes are, once they have ended what they were doing or had the time for it."""
+    """Return the states of the nodes after their work has ended or the time limit has passed."""
     return smoke_jobs.settled(request["nodes"], request["settle_seconds"], request.get("completing_seconds", 0))
 
 
 def begin(_asked: Sequence[dict[str, Any]]) -> None:
-    """A round: what has no room waits in Slurm's own queue."""
+    """Do nothing: jobs without room wait in Slurm's own queue."""
 
 
 def end() -> None:
-    """Cancelled jobs leave nothing."""
+    """Do nothing: cancelled jobs leave nothing behind."""

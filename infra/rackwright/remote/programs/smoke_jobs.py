@@ -1,7 +1,7 @@
-"""Run on the node from which jobs are submitted, as one of the plan's users: a few short jobs at once, and what became of them.
+"""Run on the node from which jobs are submitted, as one of the plan's users: a few short jobs at once, and their results.
 
 Input: the request of rackwright.checks.cluster.probes.smoke, or {"remove": folder}. Output: one JSON document; nothing for `remove`.
-It takes idle nodes alone, and it takes back what it started when its time is up. Python 3.9, standard library only.
+It uses only idle nodes, and cancels what it started when its time is up. Python 3.9, standard library only.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ mine["ended"] = time.time()
 print("TASK " + json.dumps(mine), flush=True)
 """
 MEETS = 8
-"""Seconds that one job waits to see the other: both are sent at once, to idle nodes."""
+"""Seconds that one job waits for the other: both are submitted at once, to idle nodes."""
 NAMES = {
     "job": "SLURM_JOB_ID",
     "visible": "CUDA_VISIBLE_DEVICES",
@@ -94,13 +94,13 @@ NAMES = {
     "cpus": "SLURM_CPUS_ON_NODE",
 }
 MEMORY = 64
-"""MiB that each job asks for on a node."""
+"""MiB of memory that each job requests on a node."""
 HEADSTART = 0.3
-"""Seconds by which the interactive jobs come first: behind a batch job they would wait for the scheduler's next round."""
+"""Seconds by which the interactive jobs are submitted earlier: behind a batch job they would wait for the scheduler's next round."""
 LATE = frozenset({"mixed none", "allocated none", "mixed- none", "planned none"})
-"""States that slurmctld may show for a while after a node's last job has ended: 15 s were seen, and `planned` until the next backfill."""
+"""States that slurmctld may report for a while after a node's last job has ended: 15 s were seen, and `planned` until the next backfill."""
 RAN_OUT = "incomplete after"
-"""What is said of records that accounting did not have in time."""
+"""Message for records that accounting did not have in time."""
 ON_NODES = frozenset({"PENDING", "RUNNING", "SUSPENDED", "STOPPED", "COMPLETING", "CONFIGURING", "STAGE_OUT", "SIGNALING", "RESIZING"})
 BATCH = """#!/bin/sh
 #SBATCH --job-name=rackwright-batch --nodes=1 --ntasks=1 --mem=64
@@ -113,13 +113,13 @@ SLOWNESS = int(os.environ.get("RACKWRIGHT_SLOWNESS", "1"))
 
 
 def run(argv: Sequence[str], limit: float, stdin: bytes | None = None) -> tuple[int, str, str]:
-    """A command to its end, or stopped the way that makes srun cancel its job: then the status is 124, with what it said before."""
+    """Run a command to its end, or stop it with the signals that make srun cancel its job: then the status is 124, with its output."""
     limit *= SLOWNESS
     child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=os.setsid)
     try:
         out, err = child.communicate(stdin, timeout=limit)
     except subprocess.TimeoutExpired as expired:
-        said = (expired.stderr or b"").decode("utf-8", "replace") + f"\nno answer within {limit} s"
+        text = (expired.stderr or b"").decode("utf-8", "replace") + f"\nno answer within {limit} s"
         os.killpg(child.pid, signal.SIGINT)
         time.sleep(0.2)
         os.killpg(child.pid, signal.SIGTERM)
@@ -128,12 +128,12 @@ def run(argv: Sequence[str], limit: float, stdin: bytes | None = None) -> tuple[
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)
             out, _ = child.communicate()
-        return 124, out.decode("utf-8", "replace"), said.strip()
+        return 124, out.decode("utf-8", "replace"), text.strip()
     return child.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
 
 
 def states(nodes: Sequence[str]) -> dict[str, str]:
-    """State by node, as the scheduler has it now."""
+    """Return the state of each node, as the scheduler reports it now."""
     rc, out, err = run(["sinfo", "-h", "-N", "-n", ",".join(nodes), "-o", "%N %T %E"], 10)
     if rc:
         raise RuntimeError("sinfo: " + (err.strip() or f"status {rc}"))
@@ -143,7 +143,7 @@ def states(nodes: Sequence[str]) -> dict[str, str]:
 
 
 def jobs_of(node: str, state: str) -> list[str]:
-    """Jobs that are on a node, or may wait for it where it is planned for one; the state itself where others' jobs are not shown."""
+    """Return the jobs on a node, or those that may wait for it if it is planned for one; the state if other users' jobs are hidden."""
     _, config, _ = run(["scontrol", "show", "config"], 10)
     private = [line for line in config.splitlines() if line.split("=")[0].strip() == "PrivateData"]
     if not private or "jobs" in private[0]:
@@ -156,9 +156,9 @@ def jobs_of(node: str, state: str) -> list[str]:
 
 
 def settled(nodes: Sequence[str], seconds: float, completing: float = 0) -> dict[str, str]:
-    """States once all nodes are idle, or when the time is up: a job that has just ended keeps its node for a moment.
+    """Return the states after all nodes are idle, or when the time is up: a node stays allocated for a moment after its job.
 
-    `completing`: how long it may take as long as a node does nothing else but to end a job.
+    `completing`: seconds to wait while a node does nothing but complete a job.
     """
     began = time.monotonic()
     found = states(nodes) if nodes else {}
@@ -174,7 +174,7 @@ def settled(nodes: Sequence[str], seconds: float, completing: float = 0) -> dict
 def srun(
     part: dict[str, Any], gpus: int, folder: str | None, request: dict[str, Any], meeting: str = "", me: str = "", other: str = ""
 ) -> dict[str, Any]:
-    """One job over all nodes of a part, with so many GPUs per node; what its tasks said. With `other`, it waits to see that job run."""
+    """Run one job over all nodes of a part and return its output. With `other`, the job waits until that job runs."""
     command = ["srun", "--job-name=rackwright-smoke", "--partition=" + part["partition"], "--nodelist=" + ",".join(part["nodes"])]
     command += [f"--nodes={len(part['nodes'])}", "--ntasks-per-node=1", "--cpus-per-task=1", f"--mem={MEMORY}", "--kill-on-bad-exit"]
     command += [f"--time={1 + SLOWNESS}"]
@@ -183,12 +183,12 @@ def srun(
     command += ["python3", "-I", "-S", "-c", task, folder or "", str(request["records"]), "locks" if request["locks"] else ""]
     command += [meeting, me, other]
     rc, out, err = run(command, request["seconds"])
-    said = [json.loads(line[5:]) for line in out.splitlines() if line.startswith("TASK ")]
-    return {"asked": gpus, "nodes": part["nodes"], "rc": rc, "tasks": said, "said": err.strip()[-2000:]}
+    tasks = [json.loads(line[5:]) for line in out.splitlines() if line.startswith("TASK ")]
+    return {"asked": gpus, "nodes": part["nodes"], "rc": rc, "tasks": tasks, "said": err.strip()[-2000:]}
 
 
 def batch(part: dict[str, Any], folder: str, request: dict[str, Any]) -> dict[str, Any]:
-    """A batch job whose output goes to the shared file system, read back here."""
+    """Submit a batch job whose output goes to the shared file system, and read the output back here."""
     output = os.path.join(folder, "batch.out")
     command = [
         "sbatch",
@@ -205,7 +205,7 @@ def batch(part: dict[str, Any], folder: str, request: dict[str, Any]) -> dict[st
     deadline, text, state = time.monotonic() + request["seconds"] * SLOWNESS, "", ""
     while time.monotonic() < deadline and not text.endswith("\n"):
         time.sleep(0.1)
-        # Listed, not asked for: over NFS, a name that was not there is believed not to be there for 30 s (nfs(5), acdirmin).
+        # The folder is listed instead of the name being opened: over NFS, a missing name is cached as missing for 30 s (nfs(5), acdirmin).
         if os.path.basename(output) in os.listdir(folder):
             with open(output) as file:
                 text = file.read()
@@ -217,7 +217,7 @@ def batch(part: dict[str, Any], folder: str, request: dict[str, Any]) -> dict[st
 
 
 def state_of(job: str) -> str:
-    """How far a job came that left no output: its state, or the error of squeue; squeue forgets an ended job after a while (MinJobAge)."""
+    """Return the state of a job without output, or the error of squeue; squeue forgets an ended job after a while (MinJobAge)."""
     rc, out, err = run(["squeue", "--noheader", "--states=all", "--format=%T", "--jobs=" + job], 10)
     if rc:
         return "COMPLETED" if "Invalid job id" in err else "unknown: " + (err.strip() or f"squeue ended with status {rc}")[-200:]
@@ -225,7 +225,7 @@ def state_of(job: str) -> str:
 
 
 def accounts(jobs: Sequence[str], seconds: float) -> dict[str, Any]:
-    """What accounting has of the jobs, once it has their end or when its time is up."""
+    """Return the accounting records of the jobs, after they hold the jobs' end or when the time is up."""
     deadline = time.monotonic() + seconds * SLOWNESS
     lines: list[dict[str, str]] = []
     fields = ("JobID", "State", "User", "NNodes", "AllocTRES", "ExitCode")
@@ -243,7 +243,7 @@ def accounts(jobs: Sequence[str], seconds: float) -> dict[str, Any]:
 
 
 def idle_parts(request: dict[str, Any], found: dict[str, str]) -> list[dict[str, Any]]:
-    """The parts of the plan, reduced to nodes that are idle now."""
+    """Return the parts of the plan, reduced to nodes that are idle now."""
     parts = []
     for part in request["parts"]:
         nodes = [name for name in part["nodes"] if found.get(name, "").startswith("idle")]
@@ -253,14 +253,14 @@ def idle_parts(request: dict[str, Any], found: dict[str, str]) -> list[dict[str,
 
 
 def smoke(request: dict[str, Any]) -> dict[str, Any]:
-    """All jobs of one smoke run."""
+    """Run all jobs of one smoke run."""
     found = settled([name for part in request["parts"] for name in part["nodes"]], request["settle_seconds"])
     parts = idle_parts(request, found)
     folder = None
     if request["storage"] and parts:
         folder = os.path.join(request["storage"], ".rackwright-smoke-" + request["token"])
         os.mkdir(folder, 0o755)
-        # Made here, because two nodes that make the same file at once may both be told that it exists (FUSE), and this is not about that.
+        # Created here: if two nodes create the same file at once, both may get the error that it exists (FUSE), which is not tested here.
         open(os.path.join(folder, "together"), "w").close()
     meeting = folder or "/dev/shm"
     with concurrent.futures.ThreadPoolExecutor(max_workers=16) as pool:
@@ -283,14 +283,14 @@ def smoke(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def remove(folder: str) -> None:
-    """Take back the run's folder. Files are emptied first, because some file systems keep deleted ones for a while."""
+    """Remove the run's folder. Files are truncated first, because some file systems keep deleted files for a while."""
     for name in os.listdir(folder):
         open(os.path.join(folder, name), "w").close()
     shutil.rmtree(folder)
 
 
 def main(request: dict[str, Any]) -> dict[str, Any] | None:
-    """Do it as the user who runs this, and return what happened."""
+    """Run the smoke jobs as the user who runs this program, and return the result."""
     user = pwd.getpwuid(os.getuid())
     os.environ.update(HOME=user.pw_dir, USER=user.pw_name, LOGNAME=user.pw_name)
     os.chdir("/")

@@ -1,7 +1,7 @@
 """Run on the node, a controller, as root: start pods on every idle worker at once, query them, and remove everything again.
 
-Input: `_request` of rackwright.checks.cluster.probes.pods. Output: what became of the pods, as one JSON document.
-The kubelet ends each pod by itself after a while, and every run removes what killed ones left, so that nothing of it stays.
+Input: `_request` of rackwright.checks.cluster.probes.pods. Output: the results of the pods, as one JSON document.
+The kubelet ends each pod after a while, and every run deletes what killed runs left behind.
 Python 3.9, standard library only.
 """
 
@@ -26,12 +26,12 @@ from rackwright.remote.programs.kubernetes_client import Api, Refused
 Object = dict[str, Any]
 
 OLD = 180 * manifests.SLOWNESS
-"""Seconds after which what a run made is nobody's any more."""
+"""Seconds after which the objects of a run count as abandoned."""
 MARK = ".rackwright-smoke-"
 
 
 class Run:
-    """One run: its names, its time, the pods as the API tells of them."""
+    """One run: its names, its time, and the state of its pods as the API reports it."""
 
     def __init__(self, api: Api, request: Object) -> None:
         self.api, self.request = api, request
@@ -46,14 +46,14 @@ class Run:
         self.changed = threading.Condition()
         self.ending = False
         self.spoken = threading.Semaphore(16)
-        """Commands in pods at a time: each is a connection through the API to a kubelet."""
+        """Commands in pods at a time: each needs a connection through the API to a kubelet."""
 
     def left(self, most: float) -> float:
-        """Seconds that something may take, of so many on a node of usual speed."""
+        """Return the seconds that a step may take; `most` is for a node of usual speed."""
         return max(0.1, min(most * manifests.SLOWNESS, self.deadline - time.monotonic()))
 
     def watch(self, version: str) -> None:
-        """Keep the pods up to date until the run ends."""
+        """Keep the state of the pods up to date until the run ends."""
         while not self.ending:
             try:
                 for kind, found in self.api.follow(self.path + "/pods", version, self.request["seconds"] * manifests.SLOWNESS + 30):
@@ -71,12 +71,12 @@ class Run:
             time.sleep(0.2)
 
     def until(self, test: Callable[[dict[str, Object]], Any], seconds: float) -> Any:
-        """Whether the pods come to pass a test in time."""
+        """Wait until the pods pass a test; return its result."""
         with self.changed:
             return self.changed.wait_for(lambda: test(self.pods), self.left(seconds))
 
     def make(self, pod: Object) -> str:
-        """Create a pod of the run; what the API has against it."""
+        """Create a pod of the run; return why the API refuses it."""
         try:
             self.api.post(self.path + "/pods", pod)
         except Refused as refused:
@@ -84,32 +84,32 @@ class Run:
         return ""
 
     def inside(self, name: str, words: Sequence[str], patience: float = 5) -> Object:
-        """A command in a pod: what it said."""
+        """Run a command in a pod and return its output."""
         with self.spoken:
             return self.api.run_in(self.path + "/pods/" + name, ["probe", *words], self.left(patience))
 
     def log(self, name: str) -> dict[str, str]:
-        """What a pod has printed: {"text", "said"}."""
+        """Return the log of a pod: {"text", "said"}."""
         try:
             return {"text": self.api.call("GET", self.path + "/pods/" + name + "/log"), "said": ""}
-        except (Refused, OSError) as error:  # OSError: the kubelet does not answer the API, which goes on waiting for it.
+        except (Refused, OSError) as error:  # OSError: the kubelet does not respond to the API, which continues to wait for it.
             return {"text": "", "said": str(error)}
 
     def drop(self, *names: str) -> Any:
-        """Delete pods, and wait until they are gone."""
+        """Delete pods and wait until they are gone."""
         for name in names:
             self.api.delete(self.path + "/pods/" + name, grace=1)
         return self.until(lambda pods: not set(names) & set(pods), 10)
 
 
 def usable(nodes: Sequence[Object], found: Sequence[Object]) -> dict[str, str]:
-    """For each node of the plan: empty where it takes pods, else why it takes none."""
+    """Return for each node of the plan why it accepts no pods; empty if it accepts them."""
     known = {node["metadata"]["name"]: node for node in found}
     return {node["name"]: trouble(known.get(node["name"]), node["taints"]) for node in nodes}
 
 
 def trouble(node: Object | None, planned: Sequence[str]) -> str:
-    """Why a node takes no pods; empty where it does."""
+    """Return why a node accepts no pods; empty if it accepts them."""
     if node is None:
         return "not a node of the cluster"
     conditions = {one["type"]: one for one in node["status"].get("conditions") or []}
@@ -125,7 +125,7 @@ def trouble(node: Object | None, planned: Sequence[str]) -> str:
 
 
 def taken(api: Api, own: str) -> dict[str, int]:
-    """GPUs that pods of others hold, by node."""
+    """Return the number of GPUs that other pods hold, by node."""
     found: dict[str, int] = {}
     for pod in api.get("/api/v1/pods?fieldSelector=status.phase!=Succeeded,status.phase!=Failed")["items"]:
         node = pod["spec"].get("nodeName")
@@ -138,7 +138,7 @@ def taken(api: Api, own: str) -> dict[str, int]:
 
 
 def sweep(api: Api, now: float) -> None:
-    """Remove what runs left that were killed: everything with the label that is too old to be at work."""
+    """Delete the objects of killed runs: everything with the label that is too old to be in use."""
     query = "?labelSelector=" + "app.kubernetes.io%2Fmanaged-by%3Drackwright-smoke"
     for path in ("/api/v1/namespaces", "/api/v1/persistentvolumes", "/apis/scheduling.k8s.io/v1/priorityclasses"):
         for found in api.get(path + query)["items"]:
@@ -151,7 +151,7 @@ def sweep(api: Api, now: float) -> None:
 
 
 def prepare(run: Run) -> Any:
-    """The namespace and what pods in it need, so far as the plan has it."""
+    """Create the namespace and what its pods need, as far as the plan has it."""
     api, request, name = run.api, run.request, run.namespace
     api.post("/apis/scheduling.k8s.io/v1/priorityclasses", manifests.priority(name))
     api.post("/api/v1/namespaces", manifests.namespace(name, dict(run.own, **{"pod-security.kubernetes.io/enforce": "baseline"})))
@@ -162,7 +162,7 @@ def prepare(run: Run) -> Any:
 
 
 def account(api: Api, name: str) -> None:
-    """Make the account of a namespace, unless the control plane was quicker."""
+    """Create the service account of a namespace, unless the control plane has created it already."""
     try:
         api.post("/api/v1/namespaces/" + name + "/serviceaccounts", manifests.account())
     except Refused as refused:
@@ -171,36 +171,36 @@ def account(api: Api, name: str) -> None:
 
 
 def smoke(run: Run) -> Object:
-    """All of one run, as one document."""
+    """Run all checks of one run and return one document."""
     api, request = run.api, run.request
     sweep(api, time.time())
     states = usable(request["nodes"], api.get("/api/v1/nodes")["items"])
     held = taken(api, run.namespace)
     nodes = [dict(node, busy=node["name"] in held) for node in request["nodes"] if not states[node["name"]]]
-    told: Object = {"states": states, "nodes": {}, "namespaces": {}, "ports": {}, "service": ""}
+    result: Object = {"states": states, "nodes": {}, "namespaces": {}, "ports": {}, "service": ""}
     with concurrent.futures.ThreadPoolExecutor(max_workers=min(256, 8 + 8 * len(nodes))) as pool:
         copies = {one["name"]: pool.submit(checks.namespace, run, one, account) for one in request["namespaces"]}
         outside = pool.submit(dns.known, request["outside"])
         service = prepare(run)
-        told["service"] = service["clusterIP"] if service else ""
-        told["privileged"] = checks.sent(run, run.path, manifests.admitted("privileged", request, privileged=True))
+        result["service"] = service["clusterIP"] if service else ""
+        result["privileged"] = checks.sent(run, run.path, manifests.admitted("privileged", request, privileged=True))
         claimed = pool.submit(checks.claimed, run) if run.folder else None
         begun = {node["name"]: begin(run, pool, node, nodes, service, claimed, outside) for node in nodes}
         port = service["ports"][0]["nodePort"] if service else 0
         ports = {name: pool.submit(checks.port, run, address, port, behind(nodes)) for name, address in request["ports"].items() if nodes}
         kept = request["policies"] and nodes
         guarded = pool.submit(pod_policies.policies, run, nodes[0], nodes[-1], request["policies"], account) if kept else None
-        told["nodes"] = {name: {part: one.result() for part, one in parts.items()} for name, parts in begun.items()}
-        told["outside"] = outside.result()
-        told["ports"] = {name: one.result() for name, one in ports.items()}
-        told["policies"] = guarded.result() if guarded else None
-        told["namespaces"] = {name: one.result() for name, one in copies.items()}
-    told["busy"] = sorted(set(held) | set(taken(api, run.namespace)))
-    return told
+        result["nodes"] = {name: {part: one.result() for part, one in parts.items()} for name, parts in begun.items()}
+        result["outside"] = outside.result()
+        result["ports"] = {name: one.result() for name, one in ports.items()}
+        result["policies"] = guarded.result() if guarded else None
+        result["namespaces"] = {name: one.result() for name, one in copies.items()}
+    result["busy"] = sorted(set(held) | set(taken(api, run.namespace)))
+    return result
 
 
 def behind(nodes: Sequence[Object]) -> set[str]:
-    """Pods that answer behind the service."""
+    """Return the names of the pods behind the service."""
     return {"answers-" + one["name"] for one in nodes[: checks.BEHIND]}
 
 
@@ -213,7 +213,7 @@ def begin(
     claimed: concurrent.futures.Future[str] | None,
     outside: concurrent.futures.Future[Any],
 ) -> dict[str, concurrent.futures.Future[Any]]:
-    """Everything about one node, begun: results by part."""
+    """Start all checks of one node; return the pending results by part."""
     place = [one["name"] for one in nodes].index(node["name"])
     others = [nodes[index]["name"] for index in checks.peers(place, len(nodes))]
     parts = {
@@ -229,7 +229,7 @@ def begin(
 
 
 def take_back(run: Run) -> Object:
-    """Remove everything that the run made. The namespaces go on ending by themselves; the pods are gone when this returns."""
+    """Delete everything that the run created. The namespaces end in the background; the pods are gone when this returns."""
     api, query = run.api, "?labelSelector=rackwright-smoke%3D" + run.request["token"]
     run.deadline = time.monotonic() + 12 * manifests.SLOWNESS
     attempts: list[Callable[[], Any]] = [
@@ -239,36 +239,36 @@ def take_back(run: Run) -> Object:
         lambda: api.delete("/api/v1/persistentvolumes/" + run.namespace),
         lambda: api.delete("/apis/scheduling.k8s.io/v1/priorityclasses/" + run.namespace),
     ]
-    said = []
+    messages = []
     for attempt in attempts:
         try:
             attempt()
         except (Refused, OSError) as error:
-            said.append(str(error))
+            messages.append(str(error))
     if run.folder:
         shutil.rmtree(run.folder, ignore_errors=True)
     with run.changed:
         left = sorted(run.pods)
     run.ending = True
-    return {"pods": left, "said": [one for one in said if "not found" not in one]}
+    return {"pods": left, "said": [one for one in messages if "not found" not in one]}
 
 
 def stopped(_signal: int, _frame: object) -> None:
-    """Asked to end: leave by the door that takes everything back."""
+    """Handle a signal: exit through the path that deletes everything."""
     raise SystemExit(1)
 
 
 def main(request: Object) -> Object:
-    """Do it, take it back, and return what happened."""
+    """Run the smoke pods, clean up, and return the result."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, stopped)
     random.seed(request["token"])
     run = Run(Api(patience=10 * manifests.SLOWNESS), request)
-    told: Object = {}
+    result: Object = {}
     try:
-        told = smoke(run)
+        result = smoke(run)
     finally:
         worked = time.monotonic() - run.began
-        told["left"] = take_back(run)
-    told["seconds"] = {"worked": round(worked, 2), "all": round(time.monotonic() - run.began, 2)}
-    return told
+        result["left"] = take_back(run)
+    result["seconds"] = {"worked": round(worked, 2), "all": round(time.monotonic() - run.began, 2)}
+    return result

@@ -1,1 +1,1 @@
-"""How phases are run: one conversation with the node that jobs are sent from, one record of everything."""
+"""The run of the phases: one session with the node from which jobs are submitted, and one record of all results."""

@@ -1,4 +1,4 @@
-"""The figures of the first acceptance that passed, kept in the stack's folder: what later ones are compared with."""
+"""The figures of the first acceptance that passed, stored in the stack's folder; later figures are compared with them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SCHEMA: Final = "rackwright.acceptance-baseline/1"
 
 
 def load(home: Path) -> Mapping[str, float]:
-    """Figures by `phase.check[node] name`; none before the first good run. Raises UndeterminedError where the file is none of ours."""
+    """Return the figures by `phase.check[node] name`; none before the first passed run. Raises UndeterminedError if unreadable."""
     try:
         data: dict[str, Any] = json.loads((home / _FILE).read_text(encoding="utf-8"))
         if data["schema"] != _SCHEMA:
@@ -29,13 +29,13 @@ def load(home: Path) -> Mapping[str, float]:
         ) from None
 
 
-def keep(home: Path, told: Acceptance) -> None:
-    """Write the figures of a run that passed, where none are kept yet and there are any. Remove the file to begin anew."""
+def keep(home: Path, acceptance: Acceptance) -> None:
+    """Write the figures of a passed run, unless figures are stored already or there are none. Remove the file to start over."""
     figures = {
         f"{phase.name}.{measured['check']}[{measured['node']}] {measured['name']}": measured["value"]
-        for phase in told.phases
+        for phase in acceptance.phases
         for measured in phase.measurements
     }
     if figures and not (home / _FILE).exists():
-        document = {"schema": _SCHEMA, "run": told.run, "plan": told.report.plan, "figures": figures}
+        document = {"schema": _SCHEMA, "run": acceptance.run, "plan": acceptance.report.plan, "figures": figures}
         (home / _FILE).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

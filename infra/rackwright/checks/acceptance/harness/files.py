@@ -1,4 +1,4 @@
-"""What is kept of a phase beside its jobs' programs: meta.json, stdout, stderr and result.json."""
+"""The files that are stored of a phase in addition to its jobs' programs: meta.json, stdout, stderr and result.json."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def programs(launcher: Launcher, jobs: Iterable[Job], requests: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """The texts that run, as they run, by their place in the run's folder."""
+    """Return the texts of the programs as they run, by their path in the run's folder."""
     found = {f"programs/{job.program.name}": launcher.sent(job.program) for job in jobs}
     for one in requests:
         found |= launcher.files(one)
@@ -27,7 +27,7 @@ def programs(launcher: Launcher, jobs: Iterable[Job], requests: Iterable[Mapping
 
 
 def jobs_of(played: Played, redact: Redactor) -> tuple[dict[str, Any], ...]:
-    """One row per job: command, where, how it ended."""
+    """Return one row per job: command, nodes, how it ended."""
     commands = {one["name"]: one["argv"] for one in played.requests}
     return tuple(
         {
@@ -44,7 +44,7 @@ def jobs_of(played: Played, redact: Redactor) -> tuple[dict[str, Any], ...]:
 
 
 def measurements_of(played: Played) -> tuple[dict[str, Any], ...]:
-    """Every number that was measured, with its check and node."""
+    """Return every measured number with its check and node."""
     return tuple(
         {"check": finding.check, "node": finding.node, "name": figure.name, "value": figure.value, "unit": figure.unit}
         for finding in played.findings
@@ -53,23 +53,23 @@ def measurements_of(played: Played) -> tuple[dict[str, Any], ...]:
 
 
 def texts(stage: Stage, played: Played, report: PhaseReport, results: Sequence[Result], redact: Redactor) -> dict[str, str]:
-    """The files of a phase, by name."""
+    """Return the files of a phase, by name."""
     result = {**report.as_dict(), "checks": [one.as_dict() for one in results]}
     return {
         "meta.json": redact(_json(_meta(stage, played, report))),
-        "stdout": redact(_joined(stage.launcher, played, "out")),
-        "stderr": redact(_joined(stage.launcher, played, "err") if any(came["err"] for came in played.came.values()) else ""),
+        "stdout": redact(_join_streams(stage.launcher, played, "out")),
+        "stderr": redact(_join_streams(stage.launcher, played, "err") if any(raw["err"] for raw in played.came.values()) else ""),
         "result.json": redact(_json(result)),
     }
 
 
 def _meta(stage: Stage, played: Played, report: PhaseReport) -> dict[str, Any]:
-    """What ran, with what, where: versions and environment are the jobs' own word."""
-    heads = [said for came in played.came.values() for said in stage.launcher.heads(came["out"])]
-    versions = {said["node"]: said["versions"] for said in heads if "versions" in said}
-    for said in heads:  # A driver is known where a job had GPUs.
-        if said.get("versions", {}).get("driver"):
-            versions[said["node"]] = said["versions"]
+    """Return what ran, with which versions and where; versions and environment are those that the jobs report."""
+    heads = [head for raw in played.came.values() for head in stage.launcher.heads(raw["out"])]
+    versions = {head["node"]: head["versions"] for head in heads if "versions" in head}
+    for head in heads:  # A job with GPUs reports a driver.
+        if head.get("versions", {}).get("driver"):
+            versions[head["node"]] = head["versions"]
     scope = played.scope
     return {
         "run": stage.run,
@@ -83,26 +83,26 @@ def _meta(stage: Stage, played: Played, report: PhaseReport) -> dict[str, Any]:
         "nodes": list(scope.nodes) if scope else [],
         "left_out": _left_out(stage, scope.states if scope else {}, scope.nodes if scope else ()),
         "versions": {**stage.identity["versions"], "submitter_kernel": stage.identity["kernel"], "nodes": versions},
-        "environment": next((said["environment"] for said in heads if "environment" in said), {}),
+        "environment": next((head["environment"] for head in heads if "environment" in head), {}),
         "jobs": list(report.jobs),
     }
 
 
 def _left_out(stage: Stage, states: Mapping[str, str], nodes: Sequence[str]) -> dict[str, str]:
-    """Nodes that no job was sent to, and why."""
+    """Return the nodes to which no job was submitted, with the reason."""
     out = {name: f"out: {record.get('reason') or 'no reason given'}" for name, record in stage.sender.declared.out.items()}
     return {**{name: states.get(name, "unknown to the scheduler") for name in stage.sender.compute if name not in nodes}, **out}
 
 
-def _joined(launcher: Launcher, played: Played, stream: str) -> str:
-    """What the jobs said, one after the other, each line with the rank of its task before it; what srun itself said comes last."""
-    told = []
+def _join_streams(launcher: Launcher, played: Played, stream: str) -> str:
+    """Return the output of the jobs in order, each line prefixed with the rank of its task; the output of srun itself comes last."""
+    joined = []
     for name, output in played.outputs.items():
         text = str(played.came[name][stream])
-        told.append(f"=== {name} (job {output.id or 'none'}, status {output.status})")
-        told += [f"{rank}: {line}" for rank, line in launcher.whole_lines(text)]
-        told += [line for line in text.splitlines() if not of_a_task(line)]
-    return "\n".join([*told, ""])
+        joined.append(f"=== {name} (job {output.id or 'none'}, status {output.status})")
+        joined += [f"{rank}: {line}" for rank, line in launcher.whole_lines(text)]
+        joined += [line for line in text.splitlines() if not of_a_task(line)]
+    return "\n".join([*joined, ""])
 
 
 def _json(data: Any) -> str:

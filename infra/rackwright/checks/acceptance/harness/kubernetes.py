@@ -1,4 +1,4 @@
-"""Jobs as Kubernetes runs them: the objects of each, the text its pods run, and what came back as `Output`."""
+"""Jobs on Kubernetes: the objects of each, the text that its pods run, and the conversion of the result to `Output`."""
 
 from __future__ import annotations
 
@@ -15,41 +15,41 @@ from rackwright.inventory.reader import Inventory
 
 Object = dict[str, Any]
 STARTS: Final = 45
-"""Seconds a pod may take to run on a node that was idle a moment ago."""
+"""Seconds a pod may take to start on a node that was idle before."""
 LIFE: Final = 300
 """Seconds after its end at which the control plane removes a Job of a run that was killed."""
 RUN: Final = "rackwright-accept"
-"""The label of whatever belongs to a run."""
+"""The label of all objects of a run."""
 PORT: Final = 29500
-"""On which the first pod of a job is met: PyTorch's own default."""
+"""Port on which the pods reach the first pod of a job: PyTorch's own default."""
 GPU: Final = "nvidia.com/gpu"
 CLAIM: Final = "shared"
 _HOST: Final = "kubernetes.io/hostname"
 _PRELUDE: Final = Path(__file__).with_name("pod_prelude.py")
 _NAME: Final = 52
-"""Letters of a Job's name: those of its pods are longer, and end at 63."""
+"""Maximum length of a Job's name: the names of its pods are longer, and limited to 63 characters."""
 _TIMED_OUT: Final = 124
-"""Exit status of a command whose time was up: timeout(1)."""
+"""Exit status of a command that timed out: timeout(1)."""
 _NO_MPI: Final = "its tasks find each other through MPI, and pods of several nodes have nobody who starts them so (the MPI operator does)"
 
 
 @dataclass(frozen=True)
 class Kubernetes:
-    """The launcher."""
+    """The launcher for Kubernetes."""
 
     declared: Inventory
     namespace: str
     mount: str | None
-    """Where the namespace's claim lies: at the same place in pods and on the node that jobs are sent from."""
+    """Mount point of the namespace's claim: the same in pods and on the node from which jobs are submitted."""
     uid: int
     gid: int
 
     def sent(self, program: Program) -> str:
-        """The text that python3 is given on its command line."""
+        """Return the text that python3 gets on its command line."""
         return labelled.preceded(program, _PRELUDE)
 
     def request(self, job: Job, run: str, phase: str) -> dict[str, Any]:
-        """A Job, and where pods must find each other, a service."""
+        """Return a Job, and a service if its pods must find each other."""
         label = name_of(job, run, phase)
         pods, local = layout(job)
         file = f"jobs/{phase}-{job.name}.json"
@@ -73,31 +73,31 @@ class Kubernetes:
         }
 
     def files(self, request: Mapping[str, Any]) -> dict[str, str]:
-        """Its objects: `kubectl create` runs them again."""
+        """Return the objects: `kubectl create` runs them again."""
         listed = {"apiVersion": "v1", "kind": "List", "items": request["objects"]}
         return {str(request["file"]): json.dumps(listed, indent=1) + "\n"}
 
-    def output(self, job: Job, came: Mapping[str, Any]) -> Output:
-        """What came back; a pod's host is the node that has the address which the kubelet gave."""
+    def output(self, job: Job, result: Mapping[str, Any]) -> Output:
+        """Return the output of a job; a pod's host is the node that has the address which the kubelet reports."""
         addresses = {node["address"]: name for name, node in self.declared.nodes.items()}
-        found = labelled.tasks(self.whole_lines(came["out"]))
-        status, trouble = int(came["status"]), ""
+        found = labelled.tasks(self.whole_lines(result["out"]))
+        status, trouble = int(result["status"]), ""
         if status:
-            late = f"no end after {came['ended'] - came['began']:.0f} s" if status == _TIMED_OUT else ""
-            trouble = late or _last(came["err"]) or f"ended with status {status}"
+            late = f"no end after {result['ended'] - result['began']:.0f} s" if status == _TIMED_OUT else ""
+            trouble = late or _last(result["err"]) or f"ended with status {status}"
         tasks = tuple(
-            Task(said["RANK"], said["node"], addresses.get(said["host"], said["host"]), said["uid"], "\n".join(lines))
-            for said, lines in found
+            Task(head["RANK"], head["node"], addresses.get(head["host"], head["host"]), head["uid"], "\n".join(lines))
+            for head, lines in found
         )
-        name = next((str(said["job"]) for said, _ in found), "")
-        return Output(job, name, status, trouble, tasks, came["err"], came["ended"] - came["began"], came.get("silent") or {})
+        name = next((str(head["job"]) for head, _ in found), "")
+        return Output(job, name, status, trouble, tasks, result["err"], result["ended"] - result["began"], result.get("silent") or {})
 
     def heads(self, text: str) -> list[dict[str, Any]]:
-        """What the tasks of a job said of themselves, by rank."""
-        return [said for said, _ in labelled.tasks(self.whole_lines(text))]
+        """Return the headers that the tasks of a job printed, by rank."""
+        return [head for head, _ in labelled.tasks(self.whole_lines(text))]
 
     def whole_lines(self, text: str) -> list[tuple[int, str]]:
-        """Nobody cuts them."""
+        """Return the lines as they are: Kubernetes does not cut them."""
         return labelled.whole_lines(text)
 
     def _job(self, job: Job, label: str, run: str) -> Object:
@@ -119,7 +119,7 @@ class Kubernetes:
         }
 
     def _pod(self, job: Job, label: str, pods: int, local: int) -> Object:
-        """Placed by the scheduler, as any user's: on the job's nodes, as many on one as on another."""
+        """Return the pod template. The scheduler places the pods as it places those of any user: evenly on the job's nodes."""
         pod: Object = {
             "restartPolicy": "Never",
             "automountServiceAccountToken": False,
@@ -147,18 +147,18 @@ class Kubernetes:
         return pod
 
     def _container(self, job: Job, label: str, pods: int, local: int) -> Object:
-        """One task, or all of a node's where they share its GPUs."""
-        requests = {"cpu": "50m", "memory": f"{job.memory_mib}Mi"}  # A node's system pods hold some of both, so that no job can have all.
+        """Return the container of one task, or of all tasks of a node if they share its GPUs."""
+        requests = {"cpu": "50m", "memory": f"{job.memory_mib}Mi"}  # A node's system pods use some of both, so that no job can request all.
         gpus = {"limits": {GPU: str(job.gpus_per_node * len(job.nodes) // pods)}} if job.gpus_per_node else {}
         return {
             "name": "task",
             "image": self.declared.cluster["scheduler"]["jobs"],
             "imagePullPolicy": "IfNotPresent",
-            "command": ["python3", "-I", "-c", self.sent(job.program), *job.arguments],  # the image's, whatever the nodes carry
+            "command": ["python3", "-I", "-c", self.sent(job.program), *job.arguments],  # Python of the image, not of the node.
             "env": _environment(job, label, pods, local),
             "resources": {"requests": requests, **gpus},
             "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-            # A container's own 64 MiB of shared memory are too few for NCCL.
+            # The default of 64 MiB of shared memory is too small for NCCL.
             "volumeMounts": [
                 *([{"name": CLAIM, "mountPath": self.mount}] if job.shared and self.mount else []),
                 *([{"name": "memory", "mountPath": "/dev/shm"}] if job.gpus_per_node else []),
@@ -166,7 +166,10 @@ class Kubernetes:
         }
 
     def _service(self, label: str, run: str) -> Object:
-        """No address of its own: the names of its pods. They are told before they are ready, because they wait for one another."""
+        """Return a headless service for the names of the pods.
+
+        Names are published before pods are ready, because the pods wait for each other.
+        """
         return {
             "apiVersion": "v1",
             "kind": "Service",
@@ -175,13 +178,13 @@ class Kubernetes:
         }
 
     def _tolerations(self, job: Job) -> list[Object]:
-        """For the taints that the plan gives the job's nodes, and no others."""
+        """Return tolerations for the taints that the plan gives the job's nodes, and no others."""
         taints = {taint for one in self.declared.cluster["scheduler"]["nodes"] if one["name"] in job.nodes for taint in one["taints"]}
         return [_toleration(taint) for taint in sorted(taints)]
 
 
 def layout(job: Job) -> tuple[int, int]:
-    """Pods of a job, and tasks in each: GPUs belong to one pod, so that tasks which share a node's are in one; others have a pod each.
+    """Return the pods of a job and the tasks in each: tasks that share a node's GPUs run in one pod; others have a pod each.
 
     >>> layout(Job("a", ("n0", "n1"), Program("p", ""), tasks_per_node=2))
     (4, 1)
@@ -194,7 +197,7 @@ def layout(job: Job) -> tuple[int, int]:
 
 
 def name_of(job: Job, run: str, phase: str) -> str:
-    """What the Job is called: part of no other run's names, and as long as names of pods allow."""
+    """Return the name of the Job: unique to the run, and short enough for the names of its pods."""
     name = f"accept-{run.lower()}-{phase[:2]}-{job.name}"
     if len(name) <= _NAME:
         return name
@@ -202,12 +205,12 @@ def name_of(job: Job, run: str, phase: str) -> str:
 
 
 def _meets(job: Job) -> bool:
-    """Whether its pods must find each other."""
+    """Return whether the pods of a job must find each other."""
     return len(job.nodes) > 1 and job.whole_nodes
 
 
 def _spread(nodes: tuple[str, ...], label: str) -> Object:
-    """On these nodes, evenly: which index comes to which of them is the scheduler's to say."""
+    """Return the constraints that place pods evenly on these nodes; the scheduler decides which index runs on which node."""
     term = {"matchExpressions": [{"key": _HOST, "operator": "In", "values": list(nodes)}]}
     return {
         "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}},
@@ -223,7 +226,7 @@ def _spread(nodes: tuple[str, ...], label: str) -> Object:
 
 
 def _environment(job: Job, label: str, pods: int, local: int) -> list[Object]:
-    told = {
+    variables = {
         "JOB_ID": label,
         "WORLD_SIZE": str(pods * local),
         "LOCAL_WORLD_SIZE": str(local),
@@ -233,7 +236,7 @@ def _environment(job: Job, label: str, pods: int, local: int) -> list[Object]:
     }
     fields = {"NODE_NAME": "spec.nodeName", "HOST_ADDRESS": "status.hostIP"}
     return [
-        *({"name": name, "value": value} for name, value in told.items()),
+        *({"name": name, "value": value} for name, value in variables.items()),
         *({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in fields.items()),
     ]
 
@@ -243,11 +246,11 @@ def _labels(run: str) -> dict[str, str]:
 
 
 def _toleration(taint: str) -> Object:
-    said, _, effect = taint.rpartition(":")
-    key, _, value = said.partition("=")
+    pair, _, effect = taint.rpartition(":")
+    key, _, value = pair.partition("=")
     return {"key": key, "operator": "Equal", "value": value, "effect": effect}
 
 
 def _last(text: str) -> str:
-    """The last words: of a traceback, the error."""
+    """Return the last line: of a traceback, the error."""
     return labelled.unlabelled(text).strip().rpartition("\n")[2]

@@ -1,4 +1,4 @@
-"""What a launcher is: it turns a phase's job into what the submitting node is asked for, and what came back into `Output`."""
+"""The interface of a launcher: it converts a phase's job to a request for the submitting node, and the result to `Output`."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from rackwright.checks.acceptance.phase import Job, Output, Program
 
 
 class Launcher(Protocol):
-    """Slurm's, or that of Kubernetes; the rest of the harness and all phases know neither."""
+    """The launcher of Slurm or of Kubernetes; the rest of the harness and all phases depend on neither."""
 
     def sent(self, program: Program) -> str:
-        """The text that a job's tasks run."""
+        """Return the text that a job's tasks run."""
 
     def request(self, job: Job, run: str, phase: str) -> dict[str, Any]:
-        """A job as the submitting node is asked for it: `name`, `label` for cancelling it, `argv`, `seconds`, and what its side needs."""
+        """Return the request of a job: `name`, `label` for cancelling it, `argv`, `seconds`, and what its scheduler needs."""
 
     def files(self, request: Mapping[str, Any]) -> dict[str, str]:
-        """What is kept of a job beside its program, by place in the run's folder."""
+        """Return the files that are stored of a job in addition to its program, by path in the run's folder."""
 
-    def output(self, job: Job, came: Mapping[str, Any]) -> Output:
-        """What came back of a job."""
+    def output(self, job: Job, result: Mapping[str, Any]) -> Output:
+        """Return the output of a job."""
 
     def heads(self, text: str) -> list[dict[str, Any]]:
-        """What the tasks of a job said of themselves, by rank."""
+        """Return the headers that the tasks of a job printed, by rank."""
 
     def whole_lines(self, text: str) -> list[tuple[int, str]]:
-        """Lines of tasks with the rank of who said them."""
+        """Return the lines of tasks with their ranks."""

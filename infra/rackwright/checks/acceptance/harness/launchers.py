@@ -1,4 +1,4 @@
-"""Which launcher a stack's scheduler has, and the programs that work for it on the nodes (rackwright.remote.programs)."""
+"""The launcher of a stack's scheduler, and its programs on the nodes (rackwright.remote.programs)."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from rackwright.inventory.reader import Inventory
 
 
 def launcher(sender: Submission, identity: Mapping[str, Any]) -> Launcher:
-    """The one of the stack."""
+    """Return the launcher of the stack."""
     if not runs_pods(sender.declared):
         return Slurm(sender.declared)
     return Kubernetes(sender.declared, sender.namespace or "default", sender.mount, int(identity["uid"]), int(identity["gid"]))
 
 
 def submitting(declared: Inventory) -> str:
-    """What runs jobs on the node from which they are sent."""
+    """Return the program that runs jobs on the node from which they are submitted."""
     return "kubernetes_jobs" if runs_pods(declared) else "slurm_jobs"
 
 
 def looking() -> str:
-    """What looks at nodes on a controller."""
+    """Return the program that queries nodes on a controller."""
     return "kubernetes_nodes"

@@ -1,4 +1,4 @@
-"""Which nodes a phase is about, and what becomes of checks on the others."""
+"""The nodes that a phase covers, and the results of checks on the other nodes."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from rackwright.report.verdict import SkipReason, Verdict
 
 @dataclass(frozen=True)
 class Submission:
-    """Where jobs are sent from, in whose name, and the shared file system that they may write to."""
+    """The node and the user that submit jobs, and the shared file system to which the user may write."""
 
     declared: Inventory
     name: str
     user: str
     mount: str | None
     namespace: str | None = None
-    """Of Kubernetes, in which the user's jobs run."""
+    """Namespace of Kubernetes in which the user's jobs run."""
 
     @property
     def node(self) -> Mapping[str, Any]:
-        """The node's record."""
+        """Return the node's record."""
         return self.declared.nodes[self.name]
 
     @property
     def compute(self) -> tuple[str, ...]:
-        """All nodes of the plan that run jobs and are not out."""
+        """Return all nodes of the plan that run jobs and are not out."""
         return compute_nodes(self.declared)
 
     @property
     def most_gpus(self) -> int | None:
-        """What the namespace's quota lets jobs hold together."""
+        """Return the number of GPUs that the namespace's quota allows all jobs together."""
         found = next((one for one in self.declared.cluster["scheduler"].get("namespaces", ()) if one["name"] == self.namespace), None)
         return found["gpus"] if found else None
 
     def parts(self, idle: tuple[str, ...]) -> tuple[Part, ...]:
-        """Pieces of the idle nodes that one job can span."""
+        """Return parts of the idle nodes, each of which one job can span."""
         if runs_pods(self.declared):
             return _alike(self.declared, idle)
         found = []
@@ -53,7 +53,7 @@ class Submission:
 
 
 def submission(declared: Inventory, user: str | None) -> Submission:
-    """From the plan; raises InputError where jobs cannot be sent by an ordinary user."""
+    """Return the submission of the plan; raises InputError if an ordinary user cannot submit jobs."""
     if not declared.cluster.get("scheduler"):
         raise InputError(
             "has no scheduler that jobs could be sent to", path=f"stack {declared.stack}", hint="declare `scheduler: {kind: slurm}`"
@@ -73,7 +73,7 @@ def submission(declared: Inventory, user: str | None) -> Submission:
 
 
 def _in_namespace(declared: Inventory, sender: str, user: str | None) -> Submission:
-    """A user of Kubernetes works in a namespace: of his the one with a claim, then the one with most GPUs."""
+    """Return the submission of a user of Kubernetes: of his namespaces the one with a claim, then the one with most GPUs."""
     spaces = [one for one in declared.cluster["scheduler"]["namespaces"] if one["users"]]
     name = user or next((who for one in spaces for who in one["users"]), None)
     his = [one for one in spaces if name in one["users"]]
@@ -93,14 +93,14 @@ def _in_namespace(declared: Inventory, sender: str, user: str | None) -> Submiss
 
 
 def _alike(declared: Inventory, idle: tuple[str, ...]) -> tuple[Part, ...]:
-    """Nodes that one job of Kubernetes can span: those with GPUs apart from those without."""
+    """Return the nodes that one job of Kubernetes can span: those with GPUs apart from those without."""
     gpus = {one["name"]: bool(one["gpus"]) for one in declared.cluster["scheduler"]["nodes"]}
     found = {name: tuple(node for node in idle if gpus[node] is having) for name, having in (("gpu", True), ("cpu", False))}
     return tuple(Part(name, nodes) for name, nodes in found.items() if nodes)
 
 
 def idle(states: Mapping[str, str], compute: tuple[str, ...]) -> tuple[str, ...]:
-    """Nodes that are free and answer: a suffix to the word means that something is with them (`man sinfo`, NODE STATE CODES).
+    """Return the nodes that are idle and respond: a suffix to the state means that the node is not usable (`man sinfo`, NODE STATE CODES).
 
     >>> idle({"a": "idle none", "b": "idle* Not responding", "c": "mixed none"}, ("a", "b", "c"))
     ('a',)
@@ -109,9 +109,9 @@ def idle(states: Mapping[str, str], compute: tuple[str, ...]) -> tuple[str, ...]
 
 
 def absent(states: Mapping[str, str], node: str, busy: Collection[str]) -> tuple[Verdict, str]:
-    """What to say of a check on a node that no job was sent to. `busy`: who was at work before the run began.
+    """Return the verdict and reason for a check on a node to which no job was submitted. `busy`: nodes at work before the run began.
 
-    One that was free then and does not end its last job has most likely had that job from the run: it is not excused for it.
+    A node that was idle then and does not end its last job most likely runs a job of this run: it is not excused.
     """
     state = states.get(node, "the scheduler does not know it")
     if smoke.at_work(state) and (node in busy or not state.startswith("completing")):

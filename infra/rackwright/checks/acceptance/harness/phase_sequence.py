@@ -1,4 +1,4 @@
-"""The course of one run: phase after phase, each of which stands on those before it, and what is on record meanwhile."""
+"""The sequence of one run: each phase depends on those before it; the record is updated after each."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from rackwright.report.verdict import Evidence, NotRunReason, SkipReason, Verdic
 
 
 @dataclass
-class Course:
-    """What one run owes and what it knows so far."""
+class PhaseSequence:
+    """The results that one run owes, and those that it has so far."""
 
     declared: Inventory
     owed: Manifest
@@ -41,64 +41,64 @@ class Course:
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
     clock: float = field(default_factory=time.monotonic)
     stopped: str = ""
-    """Which phase did not pass, so that those after it do not run."""
+    """Name of the phase that did not pass, so that later phases do not run."""
 
     def take(self, stage: Stage, number: int, phase: Phase) -> None:
-        """One phase: run, or told why not."""
-        mine = {id_: item for id_, item in self.owed.expected.items() if item.spec.subject == phase.name}
-        if self.stopped and mine:
-            self._leave(number, phase, mine)
+        """Run one phase, or record why it does not run."""
+        owed = {id_: item for id_, item in self.owed.expected.items() if item.spec.subject == phase.name}
+        if self.stopped and owed:
+            self._leave(number, phase, owed)
             return
-        asked = {id_: item for id_, item in mine.items() if not self._stands_in(item)}
-        if not asked:
+        measured = {id_: item for id_, item in owed.items() if not self._stands_in(item)}
+        if not measured:
             state, reason = self._why_not(phase)
             self.phases.append(PhaseReport(number, phase.name, phase.title, state, _skipped(state), reason, 0.0, ""))
             return
         began, played = time.monotonic(), Played()
         play(stage, number, phase, played)
-        self._settle(asked, played)
-        verdict = worst(self.results[id_].verdict for id_ in mine)
-        told = PhaseReport(number, phase.name, phase.title, PhaseState.RAN, verdict, "", time.monotonic() - began, "")
-        told = replace(told, jobs=files.jobs_of(played, self.redact), measurements=files.measurements_of(played))
-        self.phases.append(replace(told, artifacts=self._keep(stage, played, told, [self.results[id_] for id_ in mine])))
+        self._settle(measured, played)
+        verdict = worst(self.results[id_].verdict for id_ in owed)
+        report = PhaseReport(number, phase.name, phase.title, PhaseState.RAN, verdict, "", time.monotonic() - began, "")
+        report = replace(report, jobs=files.jobs_of(played, self.redact), measurements=files.measurements_of(played))
+        self.phases.append(replace(report, artifacts=self._keep(stage, played, report, [self.results[id_] for id_ in owed])))
         if verdict in (Verdict.FAILED, Verdict.UNKNOWN) and not self.keep_going:
             self.stopped = f"phase {number} ({phase.title})"
         self.record(ended=False)
 
     def record(self, *, ended: bool, missing: str = NOT_ENDED) -> Acceptance:
-        """Put on record what is known: what is not is unknown, for the reason `missing`."""
+        """Record the results so far; every other result is unknown, for the reason `missing`."""
         seconds = time.monotonic() - self.clock
         report = build_report(self.declared, self.owed, self.results, started=self.started, seconds=seconds, missing=missing)
-        about = tuple(node for node in report.nodes if node["checks"] or node["state"] == "out")  # of storage nodes no job says anything
-        told = Acceptance(replace(report, nodes=about), self.run, self.sender.user, self.where, tuple(self.phases))
-        write_acceptance(told, self.home, ended=ended)
-        return told
+        about = tuple(node for node in report.nodes if node["checks"] or node["state"] == "out")  # Jobs give no results for storage nodes.
+        acceptance = Acceptance(replace(report, nodes=about), self.run, self.sender.user, self.where, tuple(self.phases))
+        write_acceptance(acceptance, self.home, ended=ended)
+        return acceptance
 
     def finish(self, ending: str) -> Acceptance:
-        """The last word. The figures of a run that passed as a whole are what later runs are compared with."""
-        told = self.record(ended=True, missing=f"did not run: {ending}" if ending else NOT_ENDED)
-        if told.report.verdict is Verdict.PASSED and not told.report.partial:
-            baseline.keep(self.home, told)
-        return told
+        """Record the final report. The figures of a complete and passed run become the baseline of later runs."""
+        acceptance = self.record(ended=True, missing=f"did not run: {ending}" if ending else NOT_ENDED)
+        if acceptance.report.verdict is Verdict.PASSED and not acceptance.report.partial:
+            baseline.keep(self.home, acceptance)
+        return acceptance
 
-    def _leave(self, number: int, phase: Phase, mine: Mapping[str, Expected]) -> None:
-        """A phase that does not run because one before it did not pass: its checks are no part of the run any more, and it is said."""
+    def _leave(self, number: int, phase: Phase, owed: Mapping[str, Expected]) -> None:
+        """Leave out a phase because an earlier one did not pass: its checks are no longer part of the run, which the report states."""
         why = f"{self.stopped} did not pass"
-        keys = dict.fromkeys(item.spec.key for item in mine.values())
-        kept = {id_: item for id_, item in self.owed.expected.items() if id_ not in mine}
+        keys = dict.fromkeys(item.spec.key for item in owed.values())
+        kept = {id_: item for id_, item in self.owed.expected.items() if id_ not in owed}
         left = tuple(NotRun(key, NotRunReason.STOPPED, why) for key in keys)
         self.owed = Manifest(self.owed.level, kept, (*self.owed.not_run, *left), self.owed.empty_groups)
         self.phases.append(PhaseReport(number, phase.name, phase.title, PhaseState.NOT_RUN, None, why, 0.0, ""))
 
     def _stands_in(self, item: Expected) -> bool:
-        """Whether a check has nothing to measure here: then that is its result."""
+        """Return whether a check has nothing to measure here; that is then its result."""
         if item.spec.real_only and item.evidence is Evidence.SIMULATED:
             self.results[item.id] = result(item, Verdict.SKIPPED, reason=SkipReason.SIMULATED_HARDWARE, stack=self.declared.stack)
             return True
         return False
 
     def _why_not(self, phase: Phase) -> tuple[PhaseState, str]:
-        """Why nothing of a phase is to be run."""
+        """Return why a phase is not run."""
         if any(item.spec.subject == phase.name for item in self.owed.expected.values()):
             return PhaseState.SKIPPED, SkipReason.SIMULATED_HARDWARE
         reasons = [item for item in self.owed.not_run if item.id.startswith(f"{phase.name}.")]
@@ -106,13 +106,13 @@ class Course:
             return PhaseState.SKIPPED, SkipReason.NOT_IN_PLAN
         return PhaseState.NOT_RUN, next(item.detail for item in reasons if item.reason is not NotRunReason.NOT_IN_PLAN)
 
-    def _settle(self, asked: Mapping[str, Expected], played: Played) -> None:
-        """Results out of findings; what was not found is skipped where the node is at work, and unknown everywhere else."""
+    def _settle(self, measured: Mapping[str, Expected], played: Played) -> None:
+        """Turn findings into results; a check without a finding is skipped if the node is at work, otherwise unknown."""
         found = {(finding.check, finding.node): finding for finding in played.findings}
-        for id_, item in asked.items():
+        for id_, item in measured.items():
             told = found.get((item.spec.name, item.node))
             if told is None:
-                verdict, reason = self._untold(item.node, played)
+                verdict, reason = self._missing_verdict(item.node, played)
                 told = Finding(item.spec.name, item.node, verdict, reason)
             self.results[id_] = result(
                 item,
@@ -123,16 +123,16 @@ class Course:
                 stack=self.declared.stack,
             )
 
-    def _untold(self, node: str, played: Played) -> tuple[Verdict, str]:
+    def _missing_verdict(self, node: str, played: Played) -> tuple[Verdict, str]:
         scope = played.scope
         if scope is not None and node in scope.compute and node not in scope.nodes:
             return absent(scope.states, node, scope.busy)
         return Verdict.UNKNOWN, played.why or "the phase did not tell"
 
-    def _keep(self, stage: Stage, played: Played, told: PhaseReport, results: list[Result]) -> str:
-        """Write the phase's files where its jobs could have written, or else on this machine; the folder."""
-        name = f"{told.number:02d}-{told.name.replace('_', '-')}"
-        texts = files.texts(stage, played, told, results, self.redact)
+    def _keep(self, stage: Stage, played: Played, report: PhaseReport, results: list[Result]) -> str:
+        """Write the phase's files to the shared file system if its jobs could write there, otherwise to this machine; return the folder."""
+        name = f"{report.number:02d}-{report.name.replace('_', '-')}"
+        texts = files.texts(stage, played, report, results, self.redact)
         if stage.folder is not None:
             folder = f"{stage.folder}/{name}"
             if not stage.ask({"write": folder, "files": texts})["trouble"]:

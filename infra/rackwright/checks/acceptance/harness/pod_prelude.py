@@ -1,5 +1,5 @@
 def _launched(head: str, driver_file: str = "/proc/driver/nvidia/version", last_words: str = "/dev/termination-log") -> None:
-    # Put in front of every program that runs in a pod: who this task is, in the words of any launcher, and what it runs on.
+    # Prepended to every program that runs in a pod: set the environment that every launcher provides, and report the machine.
     import glob
     import json
     import os
@@ -10,7 +10,7 @@ def _launched(head: str, driver_file: str = "/proc/driver/nvidia/version", last_
     import threading
 
     def spawned(count: int, first: int) -> int:
-        # Tasks that share a pod's GPUs: this program again, once for each, every line with the rank of who said it.
+        # Tasks that share a pod's GPUs: run this program again, once per task, and prefix every line with the rank of its task.
         with open("/proc/self/cmdline") as file:
             command = file.read().split("\0")[:-1]
         children = [
@@ -24,15 +24,15 @@ def _launched(head: str, driver_file: str = "/proc/driver/nvidia/version", last_
                 sys.stdout.buffer.write(b"%d: " % (first + rank) + line.rstrip(b"\n") + b"\n")
                 sys.stdout.buffer.flush()
 
-        heard = [threading.Thread(target=hear, args=pair) for pair in enumerate(children)]
-        for one in heard:
+        readers = [threading.Thread(target=hear, args=pair) for pair in enumerate(children)]
+        for one in readers:
             one.start()
-        for one in heard:
+        for one in readers:
             one.join()
         return max(abs(child.wait()) for child in children)
 
     environment = os.environ
-    if os.path.exists(last_words):  # A pod's log has both streams in one; what is complained about is told apart here.
+    if os.path.exists(last_words):  # A pod's log mixes both streams; stderr goes to the termination message.
         os.dup2(os.open(last_words, os.O_WRONLY | os.O_APPEND), 2)
     local = int(environment.setdefault("LOCAL_WORLD_SIZE", "1"))
     first = int(environment["JOB_COMPLETION_INDEX"]) * local
@@ -43,20 +43,20 @@ def _launched(head: str, driver_file: str = "/proc/driver/nvidia/version", last_
     environment["GPUS_GIVEN"] = ",".join(map(str, given))
     if environment.get("NVIDIA_VISIBLE_DEVICES", "void") not in ("void", "none", "all", ""):
         environment["GPUS_VISIBLE"] = environment["NVIDIA_VISIBLE_DEVICES"]
-    # Programs speak of nodes, and a pod's own name says nothing of where it is.
+    # Programs use node names, and a pod's own name does not contain its node.
     socket.gethostname = lambda: environment["NODE_NAME"]
-    told: dict[str, object] = {name: int(environment[name]) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE")}
-    told.update(job=environment["JOB_ID"], node=environment["NODE_NAME"], host=environment["HOST_ADDRESS"], uid=os.getuid())
-    if told["LOCAL_RANK"] == 0:
+    header: dict[str, object] = {name: int(environment[name]) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE")}
+    header.update(job=environment["JOB_ID"], node=environment["NODE_NAME"], host=environment["HOST_ADDRESS"], uid=os.getuid())
+    if header["LOCAL_RANK"] == 0:
         driver = None
         if os.path.exists(driver_file):
             with open(driver_file) as file:
                 found = re.search(r"\b\d+\.\d+(?:\.\d+)?\b", file.read())
             driver = found and found[0]
         allowed = re.compile("PATH$|LD_LIBRARY_PATH$|LANG$|(NCCL|UCX|FI|CUDA|OMP)_|NVIDIA_VISIBLE_DEVICES$|JOB_COMPLETION_INDEX$")
-        told["environment"] = {name: environment[name] for name in sorted(environment) if allowed.match(name)}
-        told["versions"] = {"kernel": os.uname().release, "driver": driver, "python": sys.version.split()[0]}
-    print(head + json.dumps(told), flush=True)
+        header["environment"] = {name: environment[name] for name in sorted(environment) if allowed.match(name)}
+        header["versions"] = {"kernel": os.uname().release, "driver": driver, "python": sys.version.split()[0]}
+    print(head + json.dumps(header), flush=True)
 
 
 _launched("rackwright-task ")

@@ -1,4 +1,4 @@
-"""One acceptance: what is asked for, the phases in their order, and the report on record at its start, after each phase and at its end."""
+"""One acceptance run: its arguments, its phases in order, and the report, written at its start, after each phase and at its end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rackwright.catalog.checks import Level, acceptance
 from rackwright.checks.acceptance.harness import baseline, launchers
 from rackwright.checks.acceptance.harness.node_scope import submission
 from rackwright.checks.acceptance.harness.phase_run import SETTLE, open_stage
-from rackwright.checks.acceptance.harness.phase_sequence import Course
+from rackwright.checks.acceptance.harness.phase_sequence import PhaseSequence
 from rackwright.checks.acceptance.harness.submitter import Asking, Submitter, shared_out
 from rackwright.checks.acceptance.phase import Phase, runs_pods
 from rackwright.checks.acceptance.phases import phases
@@ -35,7 +35,7 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run; the exit code is 0 as declared, 1 not as declared, 2 bad input, 3 could not tell."""
+    """Run the acceptance; the exit code is 0 as declared, 1 not as declared, 2 bad input, 3 undetermined."""
     chosen = _arguments(argv)
     try:
         declared = load(chosen.inventory)
@@ -44,15 +44,15 @@ def main(argv: Sequence[str]) -> int:
         owed = _owed(declared, wanted, Level(chosen.level))
         home = chosen.inventory.parent
         redact = redactor(home / "secrets.yml", home / "id_ed25519")
-        course = Course(declared, owed, sender, run_name(), home, redact, keep_going=chosen.keep_going)
-        return _run(course, _submitters(course, chosen.ssh_config), chosen.settle)
+        sequence = PhaseSequence(declared, owed, sender, run_name(), home, redact, keep_going=chosen.keep_going)
+        return _run(sequence, _submitters(sequence, chosen.ssh_config), chosen.settle)
     except InputError as error:
         print(error, file=sys.stderr)
         return error.exit_code
 
 
 def run_name(now: datetime | None = None) -> str:
-    """A name for a run: when it began, and four letters against another one of the same second."""
+    """Return a name for a run: its start time, and four letters that distinguish runs of the same second."""
     return f"{now or datetime.now(UTC):%Y%m%dT%H%M%SZ}-{os.urandom(2).hex()}"
 
 
@@ -72,13 +72,13 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _wanted(asked: Sequence[str], *, in_pods: bool) -> list[str]:
-    """Names of the phases that were asked for; of all where none was."""
+def _wanted(requested: Sequence[str], *, in_pods: bool) -> list[str]:
+    """Return the names of the requested phases; of all if none was requested."""
     names = [phase.name for phase in phases(in_pods=in_pods)]
-    for name in asked:
+    for name in requested:
         if _plain(name) not in names:
             raise InputError("is no phase of the acceptance", path=name, hint=did_you_mean(_plain(name), names))
-    return [_plain(name) for name in asked] or names
+    return [_plain(name) for name in requested] or names
 
 
 def _plain(name: str) -> str:
@@ -86,7 +86,7 @@ def _plain(name: str) -> str:
 
 
 def _owed(declared: Inventory, wanted: Sequence[str], level: Level) -> Manifest:
-    """The results that the phases owe which were asked for; the rest is said to be left out."""
+    """Return the results that the requested phases owe; the manifest lists the others as left out."""
     in_pods = runs_pods(declared)
     known = {phase.name for phase in phases(in_pods=in_pods)}
     rows = {key: spec.in_pods() if in_pods else spec for key, spec in acceptance().items() if spec.subject in known}
@@ -97,9 +97,9 @@ def _owed(declared: Inventory, wanted: Sequence[str], level: Level) -> Manifest:
     return Manifest(owed.level, owed.expected, (*owed.not_run, *others), owed.empty_groups)
 
 
-def _submitters(course: Course, ssh_config: Path) -> list[Submitter]:
-    """Of the node that jobs are sent from; of Kubernetes also of a controller, since users see no nodes."""
-    declared, sender = course.declared, course.sender
+def _submitters(sequence: PhaseSequence, ssh_config: Path) -> list[Submitter]:
+    """Return the submitter of the node from which jobs are submitted; for Kubernetes also of a controller: users cannot list nodes."""
+    declared, sender = sequence.declared, sequence.sender
     found = [Submitter(declared, ssh_config, sender.name, sender.user, launchers.submitting(declared))]
     if runs_pods(declared):
         found.append(Submitter(declared, ssh_config, declared.members("@control")[0], "root", launchers.looking()))
@@ -108,7 +108,7 @@ def _submitters(course: Course, ssh_config: Path) -> list[Submitter]:
 
 @contextlib.contextmanager
 def _conversation(declared: Inventory, submitters: Sequence[Submitter]) -> Iterator[Asking]:
-    """With all of them as with one."""
+    """Connect to all submitters; yield one function that reaches them all."""
     with contextlib.ExitStack() as stack:
         first, *others = [stack.enter_context(one).ask for one in submitters]
         if not others:
@@ -117,32 +117,32 @@ def _conversation(declared: Inventory, submitters: Sequence[Submitter]) -> Itera
         yield shared_out(first, others[0], {one["name"]: one["taints"] for one in declared.cluster["scheduler"]["nodes"]})
 
 
-def _run(course: Course, submitters: Sequence[Submitter], settle: float) -> int:
-    """All phases, with the report on record whatever happens."""
+def _run(sequence: PhaseSequence, submitters: Sequence[Submitter], settle: float) -> int:
+    """Run all phases and record the report in every case."""
     signal.signal(signal.SIGTERM, _interrupt)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    course.record(ended=False)
+    sequence.record(ended=False)
     ending = ""
     try:
-        with _conversation(course.declared, submitters) as ask:
-            stage = open_stage(ask, course.sender, course.run, baseline.load(course.home), settle)
-            course.where = stage.folder or ""
-            for number, phase in enumerate(phases(in_pods=runs_pods(course.declared)), start=1):
-                _tell(number, phase)
-                course.take(stage, number, phase)
+        with _conversation(sequence.declared, submitters) as ask:
+            stage = open_stage(ask, sequence.sender, sequence.run, baseline.load(sequence.home), settle)
+            sequence.where = stage.folder or ""
+            for number, phase in enumerate(phases(in_pods=runs_pods(sequence.declared)), start=1):
+                _announce(number, phase)
+                sequence.take(stage, number, phase)
     except KeyboardInterrupt:
         ending = "the run was interrupted; its jobs were cancelled"
     except UndeterminedError as error:
         ending = str(error)
-    except Exception as error:  # what was found until then must come on record
+    except Exception as error:  # Findings until then must be recorded.
         ending = f"the run broke: {error!r}"
-    return course.finish(ending).report.verdict.exit_code
+    return sequence.finish(ending).report.verdict.exit_code
 
 
-def _tell(number: int, phase: Phase) -> None:
+def _announce(number: int, phase: Phase) -> None:
     print(json.dumps({"number": number, "phase": phase.name, "title": phase.title}), flush=True)
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    """Asked to end: leave through the same door as Ctrl-C, so that jobs are cancelled and what is known is put on record."""
+    """Handle a signal like Ctrl-C, so that jobs are cancelled and findings are recorded."""
     raise KeyboardInterrupt

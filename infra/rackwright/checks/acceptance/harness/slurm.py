@@ -1,4 +1,4 @@
-"""Jobs as Slurm runs them: the command of each, the text its tasks run, and what came back as `Output`."""
+"""Jobs on Slurm: the command of each, the text that its tasks run, and the conversion of the result to `Output`."""
 
 from __future__ import annotations
 
@@ -18,56 +18,56 @@ from rackwright.inventory.reader import Inventory
 __all__ = ["HEAD", "Slurm", "command", "heads", "output", "partition", "request", "sent", "whole_lines"]
 
 PATIENCE: Final = 45
-"""Seconds a job may wait for its nodes, which were idle a moment ago."""
+"""Seconds a job may wait for its nodes, which were idle before."""
 _PRELUDE: Final = Path(__file__).with_name("slurm_prelude.py")
 _CUT: Final = 1024
-"""Bytes after which `srun --label` (seen with 24.11.5) begins a line anew, as if the task had."""
+"""Bytes after which `srun --label` (seen with 24.11.5) starts a new line, as if the task had."""
 TIMED_OUT: Final = 124
-"""Exit status of a command whose time was up: timeout(1)."""
+"""Exit status of a command that timed out: timeout(1)."""
 
 
 @dataclass(frozen=True)
 class Slurm:
-    """The launcher."""
+    """The launcher for Slurm."""
 
     declared: Inventory
 
     def sent(self, program: Program) -> str:
-        """By srun, on the tasks' stdin."""
+        """Return the text that srun passes to the tasks' stdin."""
         return sent(program)
 
     def request(self, job: Job, run: str, phase: str) -> dict[str, Any]:
-        """One srun."""
+        """Return the request of one srun."""
         return request(job, run, phase, self.declared)
 
     def files(self, request: Mapping[str, Any]) -> dict[str, str]:
-        """None: the command says everything."""
+        """Return no files: the command contains everything."""
         return {}
 
-    def output(self, job: Job, came: Mapping[str, Any]) -> Output:
-        """Out of what srun said."""
-        return output(job, came)
+    def output(self, job: Job, result: Mapping[str, Any]) -> Output:
+        """Return the output of a job from the output of srun."""
+        return output(job, result)
 
     def heads(self, text: str) -> list[dict[str, Any]]:
-        """Out of labelled lines."""
+        """Return the headers of tasks from labelled lines."""
         return heads(text)
 
     def whole_lines(self, text: str) -> list[tuple[int, str]]:
-        """With those together that srun cut."""
+        """Return the lines of tasks; lines that srun cut are joined again."""
         return whole_lines(text)
 
 
 def sent(program: Program) -> str:
-    """The text a job's tasks run."""
+    """Return the text that a job's tasks run."""
     return labelled.preceded(program, _PRELUDE)
 
 
 def command(job: Job, label: str, declared: Inventory) -> list[str]:
-    """srun, told everything: nothing is left to the defaults of a site."""
+    """Return the command line of srun with every option set: no default of the site applies."""
     count = len(job.nodes)
     room = ["--exclusive", "--mem=0"] if job.whole_nodes else [f"--mem={job.memory_mib}"]
     gpus = [f"--gres=gpu:{job.gpus_per_node}"] if job.gpus_per_node else []
-    mpi = ["--mpi=pmix"] if job.mpi else []  # Slurm's default is none, and then each task is a program of its own
+    mpi = ["--mpi=pmix"] if job.mpi else []  # Slurm's default is none; without MPI each task is a program of its own.
     environment = {"MASTER_ADDR": job.nodes[0], **job.environment}
     return [
         *("srun", f"--job-name={label}", f"--partition={partition(declared, job.nodes)}", f"--nodelist={','.join(job.nodes)}"),
@@ -79,7 +79,7 @@ def command(job: Job, label: str, declared: Inventory) -> list[str]:
 
 
 def partition(declared: Inventory, nodes: tuple[str, ...]) -> str:
-    """The first queue that has them all."""
+    """Return the first partition that contains all nodes."""
     for one in declared.cluster["scheduler"]["partitions"]:
         if set(nodes) <= set(one["nodes"]):
             return str(one["name"])
@@ -87,7 +87,7 @@ def partition(declared: Inventory, nodes: tuple[str, ...]) -> str:
 
 
 def request(job: Job, run: str, phase: str, declared: Inventory, *, waking: int = 0) -> dict[str, Any]:
-    """A job as the submitting node is asked for it."""
+    """Return the request of a job."""
     label = f"rackwright-{run}-{phase}-{job.name}"
     seconds = job.limit_s + PATIENCE + waking
     return {
@@ -99,26 +99,26 @@ def request(job: Job, run: str, phase: str, declared: Inventory, *, waking: int 
     }
 
 
-def output(job: Job, came: Mapping[str, Any]) -> Output:
-    """What came back of a job."""
-    tasks = _tasks(came["out"])
-    status = int(came["status"])
+def output(job: Job, result: Mapping[str, Any]) -> Output:
+    """Return the output of a job."""
+    tasks = _tasks(result["out"])
+    status = int(result["status"])
     trouble = ""
     if status:
-        late = f"no end after {came['ended'] - came['began']:.0f} s" if status == TIMED_OUT else ""
-        trouble = late or decisive(unlabelled(came["err"])) or f"ended with status {status}"
-    job_id = next((str(said["job"]) for said, _ in tasks), "")
-    told = tuple(Task(said["RANK"], said["node"], said["host"], said["uid"], "\n".join(lines)) for said, lines in tasks)
-    return Output(job, job_id, status, trouble, told, came["err"], came["ended"] - came["began"])
+        late = f"no end after {result['ended'] - result['began']:.0f} s" if status == TIMED_OUT else ""
+        trouble = late or decisive(unlabelled(result["err"])) or f"ended with status {status}"
+    job_id = next((str(head["job"]) for head, _ in tasks), "")
+    printed = tuple(Task(head["RANK"], head["node"], head["host"], head["uid"], "\n".join(lines)) for head, lines in tasks)
+    return Output(job, job_id, status, trouble, printed, result["err"], result["ended"] - result["began"])
 
 
 def heads(text: str) -> list[dict[str, Any]]:
-    """What the tasks of a job said of themselves, by rank."""
-    return [said for said, _ in _tasks(text)]
+    """Return the headers that the tasks of a job printed, by rank."""
+    return [head for head, _ in _tasks(text)]
 
 
 def whole_lines(text: str) -> list[tuple[int, str]]:
-    """Lines of tasks with the rank of who said them; those that srun cut are put together again."""
+    """Return the lines of tasks with their ranks; lines that srun cut are joined again."""
     return labelled.whole_lines(text, _CUT)
 
 

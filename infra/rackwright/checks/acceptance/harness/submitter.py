@@ -1,4 +1,4 @@
-"""The conversation with the node that jobs are sent from: one ssh connection, at whose end everything that was started is cancelled."""
+"""The session with the node from which jobs are submitted: one ssh connection; when it ends, everything that it started is cancelled."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from rackwright.inventory.reader import Inventory
 from rackwright.remote.command import python_command
 
 _GRACE: Final = 15.0
-"""Seconds for cancelling what still runs, once nobody asks any more."""
+"""Seconds for cancelling what still runs, after the session has ended."""
 _ANSWER: Final = 30.0
-"""Seconds that an answer may take beyond what was asked for in it."""
+"""Seconds that an answer may take in addition to the work that was requested."""
 
 
 class Submitter:
-    """Asks one node, as one user; a context, because leaving it is what cancels the jobs.
+    """A session with one node, as one user; a context manager, because leaving it cancels the jobs.
 
-    `jobs`: the program that runs the jobs, or knows the nodes (rackwright.remote.programs.job_submission).
+    `jobs`: the program that runs the jobs, or queries the nodes (rackwright.remote.programs.job_submission).
     """
 
     def __init__(self, declared: Inventory, ssh_config: Path, node: str, user: str, jobs: str) -> None:
@@ -40,17 +40,17 @@ class Submitter:
         self._said: queue.Queue[str] = queue.Queue()
         self._complaints: list[str] = []
         self._silent = ""
-        """Why nothing is asked any more."""
+        """Why no more requests are sent."""
 
     def __enter__(self) -> Self:
         pipe = subprocess.PIPE
         self._child = subprocess.Popen(self._command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
         threading.Thread(target=self._listen, daemon=True).start()
-        threading.Thread(target=self._hear_complaints, daemon=True).start()
+        threading.Thread(target=self._read_stderr, daemon=True).start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """End the conversation, and wait until the other side has cancelled what it had started."""
+        """End the session, and wait until the remote program has cancelled what it had started."""
         assert self._child.stdin is not None
         try:
             self._child.stdin.close()
@@ -60,14 +60,14 @@ class Submitter:
             self._child.wait()
 
     def ask(self, request: dict[str, Any], *, seconds: float = 0.0) -> dict[str, Any]:
-        """The answer to a request whose work may take so many seconds; raises UndeterminedError where none comes."""
+        """Return the answer to a request whose work may take so many seconds; raises UndeterminedError if there is none."""
         if self._silent:
             raise UndeterminedError(self._silent)
         self._send(request)
         try:
             line = self._said.get(timeout=seconds + _ANSWER)
         except queue.Empty:
-            # What comes later would be taken for the answer to another question.
+            # A late answer would be mistaken for the answer to the next request.
             self._silent = f"{self.node} gave no answer within {seconds + _ANSWER:.0f} s"
             raise UndeterminedError(self._silent) from None
         if not line:
@@ -90,12 +90,12 @@ class Submitter:
                 self._said.put(line)
         self._said.put("")
 
-    def _hear_complaints(self) -> None:
+    def _read_stderr(self) -> None:
         assert self._child.stderr is not None
         self._complaints += filter(None, (line.strip() for line in self._child.stderr))
 
     def _why(self) -> str:
-        """Why it ended, in the last words of ssh or of the other side."""
+        """Return why the session ended: the last line of ssh or of the remote program."""
         try:
             self._child.wait(2)
         except subprocess.TimeoutExpired:
@@ -104,20 +104,20 @@ class Submitter:
 
 
 Asking = Callable[..., dict[str, Any]]
-"""`Submitter.ask`, or what plays it in a test."""
+"""`Submitter.ask`, or its replacement in a test."""
 
 
 def shared_out(submitter: Asking, controller: Asking, taints: Mapping[str, Sequence[str]]) -> Asking:
-    """Two nodes as one: how nodes are is asked of a controller, all else of the node that jobs are sent from. `taints`: the plan's."""
+    """Combine two nodes: the states of nodes are read from a controller, everything else from the submitting node. `taints`: the plan's."""
 
     def ask(request: dict[str, Any], *, seconds: float = 0.0) -> dict[str, Any]:
         about = {"nodes", "settle_seconds", "completing_seconds"} & set(request)
         if not about:
             return submitter(request, seconds=seconds)
-        looked = controller({**{key: request[key] for key in about}, "taints": taints}, seconds=seconds)
+        states = controller({**{key: request[key] for key in about}, "taints": taints}, seconds=seconds)
         rest = {key: value for key, value in request.items() if key not in about}
-        if looked["trouble"] or not rest:
-            return looked
-        return {**submitter(rest, seconds=seconds), "states": looked["states"]}
+        if states["trouble"] or not rest:
+            return states
+        return {**submitter(rest, seconds=seconds), "states": states["states"]}
 
     return ask

@@ -1,1 +1,1 @@
-"""What numbers prove: against a threshold with a source, the cluster's own baseline, and the median of a node's peers. Pure functions."""
+"""Verdicts on numbers: against a threshold with a source, the cluster's own baseline, and the median of a node's peers. Pure functions."""

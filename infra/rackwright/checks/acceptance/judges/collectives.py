@@ -1,4 +1,4 @@
-"""What a run of nccl-tests proves: right results, the declared network, GPUDirect, bandwidth. Bandwidth alone proves nothing."""
+"""Verdicts on a run of nccl-tests: right results, the declared network, GPUDirect, bandwidth. Bandwidth alone proves nothing."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from rackwright.checks.acceptance.phase import Finding, compared, unknown
 from rackwright.report.verdict import Verdict
 
 RINGS = frozenset({Quantity.ALL_REDUCE, Quantity.ALL_GATHER, Quantity.REDUCE_SCATTER})
-"""Whose bus bandwidth over several nodes is that of all NICs of a node; alltoall sends each rank's share over its own."""
+"""Collectives whose bus bandwidth over several nodes is that of all NICs of a node; alltoall sends each rank's share over its own NIC."""
 NETWORKS = frozenset({Transport.INFINIBAND, Transport.LIBFABRIC, Transport.SOCKET, Transport.OTHER_NETWORK})
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the plan says of the nodes of a run."""
+    """The plan's values for the nodes of a run."""
 
     nodes: tuple[str, ...]
     gpus_per_node: int
     gpu: str
     """Model, as the catalogue names it."""
     network: Transport | None
-    """InfiniBand or libfabric (EFA) where the plan declares one; None where nodes have nothing but sockets."""
+    """InfiniBand or libfabric (EFA) if the plan declares one; None if nodes have only sockets."""
     link: str = ""
     """Speed of a NIC, as the catalogue names it: `ndr`."""
     nics: int = 0
@@ -43,7 +43,7 @@ class Wanted:
 
 
 def results(check: str, run: Run, wanted: Wanted) -> list[Finding]:
-    """Every rank took part, and every element was right. A run without checking says nothing."""
+    """Verify that every rank took part and every element was right. A run without checking is unknown."""
     if len(run.devices) != wanted.ranks:
         reason = f"ran with {len(run.devices)} ranks, not {wanted.ranks}: was nccl-tests built with MPI, and does srun speak its PMI?"
         return [unknown(check, node, reason) for node in wanted.nodes]
@@ -54,16 +54,16 @@ def results(check: str, run: Run, wanted: Wanted) -> list[Finding]:
 
 
 def transport(check: str, run: Run, wanted: Wanted) -> list[Finding]:
-    """Data between nodes goes over the declared network, whatever the bandwidth; inside a node peer to peer."""
+    """Verify that data between nodes uses the declared network, whatever the bandwidth, and peer to peer inside a node."""
     if not run.connections:
         return [unknown(check, node, "NCCL said nothing of its connections: NCCL_DEBUG was not INFO") for node in wanted.nodes]
-    return [_transport(check, node, _said(run, node), wanted) for node in wanted.nodes]
+    return [_transport(check, node, _connections_of(run, node), wanted) for node in wanted.nodes]
 
 
-def _transport(check: str, node: str, said: list[Connection], wanted: Wanted) -> Finding:
-    if not said:
+def _transport(check: str, node: str, connections: list[Connection], wanted: Wanted) -> Finding:
+    if not connections:
         return unknown(check, node, "no rank on this node said how it is connected")
-    inside, between = {each.transport for each in said} - NETWORKS, {each.transport for each in said} & NETWORKS
+    inside, between = {each.transport for each in connections} - NETWORKS, {each.transport for each in connections} & NETWORKS
     peer_to_peer = Transport.NVLINK.value if wanted.gpus_per_node > 1 else ""
     planned = sorted(filter(None, (peer_to_peer, _declared(wanted).value if len(wanted.nodes) > 1 else "")))
     return compared(check, node, sorted(each.value for each in inside | between), planned)
@@ -74,12 +74,12 @@ def _declared(wanted: Wanted) -> Transport:
 
 
 def gpudirect(check: str, run: Run, wanted: Wanted) -> list[Finding]:
-    """NICs read and write GPU memory themselves: without, every byte goes through main memory."""
-    return [_gpudirect(check, node, _said(run, node)) for node in wanted.nodes]
+    """Verify that NICs access GPU memory directly; otherwise every byte passes through main memory."""
+    return [_gpudirect(check, node, _connections_of(run, node)) for node in wanted.nodes]
 
 
-def _gpudirect(check: str, node: str, said: list[Connection]) -> Finding:
-    over = [each for each in said if each.transport in (Transport.INFINIBAND, Transport.LIBFABRIC)]
+def _gpudirect(check: str, node: str, connections: list[Connection]) -> Finding:
+    over = [each for each in connections if each.transport in (Transport.INFINIBAND, Transport.LIBFABRIC)]
     if not over:
         return unknown(check, node, "no connection over InfiniBand or EFA was seen")
     direct = sum(each.direct for each in over)
@@ -87,7 +87,7 @@ def _gpudirect(check: str, node: str, said: list[Connection]) -> Finding:
 
 
 def bandwidth(check: str, quantity: Quantity, run: Run, wanted: Wanted, baseline: Mapping[str, float] | None = None) -> list[Finding]:
-    """Bus bandwidth of the largest message, for each node of the run. One number for all: a slow node is told by its pairs."""
+    """Compare the bus bandwidth of the largest message, per node of the run. All nodes share one number: the pairs find a slow node."""
     largest = run.largest
     if largest.size_bytes < LEAST_MESSAGE_BYTES:
         return [
@@ -114,7 +114,7 @@ def bandwidth(check: str, quantity: Quantity, run: Run, wanted: Wanted, baseline
 
 
 def _per_nic(check: str, quantity: Quantity, run: Run, wanted: Wanted, baseline: Mapping[str, float] | None) -> list[Finding]:
-    """Divided by the NICs of a node, where a figure for the NIC is all that is known."""
+    """Compare the bandwidth per NIC of a node, if only a figure per NIC is known."""
     values = dict.fromkeys(wanted.nodes, run.bandwidth_gb_s / wanted.nics)
     before = {node: value / wanted.nics for node, value in (baseline or {}).items()}
     limit = threshold(Quantity.NIC_BUSBW, wanted.link, len(wanted.nodes))
@@ -139,6 +139,6 @@ def _with_hint(finding: Finding, run: Run, wanted: Wanted) -> Finding:
     return finding
 
 
-def _said(run: Run, node: str) -> list[Connection]:
-    """What ranks on a node said; hosts may name themselves with their domain."""
+def _connections_of(run: Run, node: str) -> list[Connection]:
+    """Return the connections that ranks on a node report; hosts may use their name with the domain."""
     return [each for each in run.connections if each.host.split(".")[0] == node]

@@ -1,4 +1,4 @@
-"""Whether GPUs are in order, from what their driver and DCGM say of them."""
+"""Verdicts on the health of GPUs, from the output of their driver and DCGM."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Gpus = GpuList[Health]
 
 
 def _named(gpus: Gpus, of: Callable[[Health], Any]) -> dict[str, Any]:
-    """What is wrong, by GPU, or why that is unknown; nothing where nothing is."""
+    """Return the fault of each GPU, or why it is unknown; GPUs without a fault are left out."""
     found = {gpu.label: of(gpu) for gpu in gpus}
     return {label: value for label, value in found.items() if isinstance(value, Unread) or value}
 
 
 def _of_all(check: str, node: str, gpus: Gpus, planned: int, found: Mapping[str, Any]) -> Finding:
-    """Failed where a GPU has a fault; unknown where none has and not every planned GPU was listed."""
+    """Return failed if a GPU has a fault, unknown if none has and not every planned GPU was listed."""
     finding = compared(check, node, found, {})
     if finding.verdict is Verdict.PASSED and len(gpus) != planned:
         return unknown(check, node, f"{len(gpus)} of {planned} GPUs answered")
@@ -30,12 +30,12 @@ def _of_all(check: str, node: str, gpus: Gpus, planned: int, found: Mapping[str,
 
 
 def count(check: str, node: str, gpus: Gpus, planned: int) -> Finding:
-    """A job that was given all GPUs sees all of them."""
+    """Verify that a job with all GPUs sees all of them."""
     return compared(check, node, gpus.responding(planned), planned)
 
 
 def memory_errors(check: str, node: str, gpus: Gpus, planned: int) -> Finding:
-    """Uncorrected errors, rows that wait for a reset to be remapped, rows that could not be. Unknown where there is no such counter."""
+    """Report uncorrected errors, rows that wait for a reset to be remapped, rows that could not be. Unknown if there is no such counter."""
     found = _named(gpus, _memory)
     blind = [gpu.label for gpu in gpus if gpu.uncorrected is None]
     if (blind or not gpus) and not read_values(found.values()):
@@ -51,7 +51,7 @@ def _memory(gpu: Health) -> Any:
 
 
 def clocks(check: str, node: str, gpus: Gpus, planned: int) -> Finding:
-    """One limit for all, and no heat or brake signal that holds a clock down."""
+    """Verify that all GPUs have one clock limit, and no thermal or brake signal that holds a clock down."""
     fastest = max(read_values(gpu.max_clock_mhz for gpu in gpus), default=0)
     return _of_all(check, node, gpus, planned, _named(gpus, lambda gpu: _clock(gpu, fastest)))
 
@@ -65,7 +65,7 @@ def _clock(gpu: Health, fastest: int) -> Any:
 
 
 def pcie(check: str, node: str, gpus: Gpus, planned: int) -> Finding:
-    """As many lanes as card and slot have. The generation is left out: it falls when a GPU idles."""
+    """Verify that each GPU has as many lanes as card and slot. The generation is left out: it falls when a GPU idles."""
     if any(gpu.pcie_width is None for gpu in gpus):
         return unknown(check, node, "not every GPU says how wide its link is")
     return _of_all(check, node, gpus, planned, _named(gpus, _lanes))
@@ -87,7 +87,7 @@ CHECKS: Final = {
 
 
 def nvlinks(check: str, node: str, links: Mapping[int, tuple[float | Unread, ...]], planned: int) -> Finding:
-    """Every link of every GPU is up, and all GPUs have as many."""
+    """Verify that every link of every GPU is up, and that all GPUs have as many."""
     most = max((len(each) for each in links.values()), default=0)
     found = {f"GPU {gpu}": value for gpu, each in links.items() if (value := _down(each, most)) != ""}
     finding = compared(check, node, found, {})
@@ -97,7 +97,7 @@ def nvlinks(check: str, node: str, links: Mapping[int, tuple[float | Unread, ...
 
 
 def _down(links: tuple[float | Unread, ...], most: int) -> Any:
-    """Return how many links of a GPU are up, or why that is unknown; empty where all are."""
+    """Return how many links of a GPU are up, or why that is unknown; empty if all are."""
     known = read_values(links)
     if len(links) < most or not all(known) or not most:
         return f"{sum(map(bool, known))} of {most}"
@@ -105,7 +105,7 @@ def _down(links: tuple[float | Unread, ...], most: int) -> Any:
 
 
 def diagnosis(check: str, node: str, tests: Sequence[Test]) -> Finding:
-    """No test failed or warned. A test that was skipped or not run proves nothing: unknown, unless another failed."""
+    """Verify that no test failed or warned. A skipped test proves nothing: unknown, unless another failed."""
     bad = sorted(
         {
             f"{test.name} GPU {test.gpu if test.gpu is not None else '?'}: {test.said or test.status.value}"

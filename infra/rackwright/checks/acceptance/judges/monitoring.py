@@ -1,4 +1,4 @@
-"""Whether somebody looked while it ran: a folder with nothing but its metadata is no monitoring."""
+"""Verdicts on the monitoring of a run: a folder with nothing but its metadata is no monitoring."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from rackwright.checks.acceptance.phase import Finding, compared, unknown
 from rackwright.errors import UndeterminedError
 
 LEAST_SAMPLES: Final = 3
-"""Samples of utilization without which nothing is judged. Chosen: fewer show no course."""
+"""Minimum number of utilization samples for a verdict. Chosen: fewer show no trend."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One look at a node."""
+    """One sample of a node."""
 
     second: float
-    """Since the run began."""
+    """Seconds since the run began."""
     cpu_busy: float
     """Share of all CPUs."""
     gpu_busy: tuple[float, ...]
-    """Per cent, by GPU; empty where nobody was asked."""
+    """Per cent, by GPU; empty if there was no source."""
     sent_bytes: Mapping[str, int]
-    """What each NIC has sent since it came up."""
+    """Bytes that each NIC has sent since it came up."""
 
 
 def parse(records: Sequence[Mapping[str, Any]]) -> tuple[Sample, ...]:
-    """Samples as programs write them. UndeterminedError where there are too few: no monitoring took place."""
+    """Return the samples that programs write. Raises UndeterminedError if there are too few: no monitoring took place."""
     if len(records) < LEAST_SAMPLES:
         raise UndeterminedError(f"{len(records)} samples were taken, at least {LEAST_SAMPLES} are needed: nobody looked while it ran")
     try:
@@ -41,17 +41,17 @@ def parse(records: Sequence[Mapping[str, Any]]) -> tuple[Sample, ...]:
 
 
 def gpus_worked(check: str, node: str, samples: Sequence[Sample], gpus: int) -> Finding:
-    """Every GPU was seen at work at least once."""
+    """Verify that every GPU was busy at least once."""
     seen = max((len(each.gpu_busy) for each in samples), default=0)
     if not seen:
         return unknown(check, node, "no sample has the load of a GPU")
-    # A job sees its own GPUs where they are confined, else all of the node: as many as it has must have worked.
+    # A job sees only its own GPUs if they are confined, else all of the node: as many as the job has must have been busy.
     worked = sum(any(number < len(each.gpu_busy) and each.gpu_busy[number] > 0 for each in samples) for number in range(seen))
     return compared(check, node, f"{worked} GPUs at work", f"{gpus} GPUs at work", holds=worked >= gpus)
 
 
 def rails_carried(check: str, node: str, samples: Sequence[Sample], rails: Sequence[str]) -> Finding:
-    """Every declared NIC sent something while the run went over several nodes: a rail that carries nothing is not used."""
+    """Verify that every declared NIC sent data in a run over several nodes: a rail without traffic is not used."""
     first, last = samples[0].sent_bytes, samples[-1].sent_bytes
     missing = [rail for rail in rails if rail not in last or rail not in first]
     if missing:

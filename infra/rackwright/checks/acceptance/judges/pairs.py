@@ -1,4 +1,4 @@
-"""All pairs of nodes, each met once: who plays whom in which round, and what the results say about links, nodes and rails."""
+"""All pairs of nodes, each measured once: the schedule of rounds, and verdicts on links, nodes and rails."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from rackwright.checks.acceptance.phase import Figure, Finding, unknown
 from rackwright.report.verdict import Verdict
 
 _LEAST_MET: Final = 2
-"""With one partner nobody can say whose fault a slow link is."""
+"""Minimum number of partners: with a single one the cause of a slow link is undecidable."""
 
 
 def tournament(nodes: Sequence[str]) -> tuple[tuple[tuple[str, str], ...], ...]:
-    """Rounds of disjoint pairs in which everybody meets everybody once (circle method); with an odd number one rests each round.
+    """Return rounds of disjoint pairs in which each node meets each other once (circle method); with an odd number one rests per round.
 
     >>> tournament(["a", "b", "c"])
     ((('b', 'c'),), (('a', 'c'),), (('a', 'b'),))
@@ -35,7 +35,7 @@ def tournament(nodes: Sequence[str]) -> tuple[tuple[tuple[str, str], ...], ...]:
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """What one pair measured on one rail; `value` is None where it could not be measured."""
+    """The measurement of one pair on one rail; `value` is None if it could not be measured."""
 
     one: str
     other: str
@@ -45,13 +45,13 @@ class Meeting:
 
 
 def pairs(check: str, quantity: Quantity, nodes: Iterable[str], meetings: Sequence[Meeting], limit: Threshold | None) -> list[Finding]:
-    """One finding for each node: unknown where a meeting gave no result, failed where slow links are its own and not its partners'."""
+    """Return one finding per node: unknown if a pair gave no result, failed if slow links are its own and not its partners'."""
     slow = [each for each in meetings if each.value is not None and _slow(quantity, each, meetings, limit)]
     return [_node(check, quantity, node, meetings, _charged(slow, meetings), limit) for node in nodes]
 
 
 def _slow(quantity: Quantity, meeting: Meeting, meetings: Sequence[Meeting], limit: Threshold | None) -> bool:
-    """Whether it misses the threshold, or what the median of its rail allows."""
+    """Return whether a measurement misses the threshold, or what the median of its rail allows."""
     value, margin = meeting.value or 0, tolerance(quantity)
     middle = median([each.value for each in meetings if each.rail == meeting.rail and each.value is not None])
     if quantity.lower_is_better:
@@ -60,7 +60,7 @@ def _slow(quantity: Quantity, meeting: Meeting, meetings: Sequence[Meeting], lim
 
 
 def _charged(slow: Sequence[Meeting], meetings: Sequence[Meeting]) -> dict[str, list[Meeting]]:
-    """Slow meetings by the node whose fault they look like: the one slow with everybody on that rail; both where that tells nothing."""
+    """Return slow pairs by the node that causes them: the node that is slow with all partners on that rail; both if undecided."""
     charged: dict[str, list[Meeting]] = {}
     for meeting in slow:
         guilty = [node for node in (meeting.one, meeting.other) if _always_slow(node, meeting.rail, slow, meetings)]
@@ -70,20 +70,20 @@ def _charged(slow: Sequence[Meeting], meetings: Sequence[Meeting]) -> dict[str, 
 
 
 def _always_slow(node: str, rail: str, slow: Sequence[Meeting], meetings: Sequence[Meeting]) -> bool:
-    met = [each for each in meetings if each.rail == rail and node in (each.one, each.other)]
-    return len(met) >= _LEAST_MET and all(each in slow for each in met)
+    measured = [each for each in meetings if each.rail == rail and node in (each.one, each.other)]
+    return len(measured) >= _LEAST_MET and all(each in slow for each in measured)
 
 
 def _node(
     check: str, quantity: Quantity, node: str, meetings: Sequence[Meeting], charged: Mapping[str, list[Meeting]], limit: Threshold | None
 ) -> Finding:
-    mine = [each for each in meetings if node in (each.one, each.other)]
-    silent = [each for each in mine if each.value is None]
-    if not mine:
+    own = [each for each in meetings if node in (each.one, each.other)]
+    silent = [each for each in own if each.value is None]
+    if not own:
         return unknown(check, node, "it met no other node")
     if silent:
-        return unknown(check, node, f"{len(silent)} of {len(mine)} meetings gave no result: {_name(silent[0], node)}: {silent[0].trouble}")
-    values = [each.value for each in mine if each.value is not None]
+        return unknown(check, node, f"{len(silent)} of {len(own)} meetings gave no result: {_name(silent[0], node)}: {silent[0].trouble}")
+    values = [each.value for each in own if each.value is not None]
     worst = max(values) if quantity.lower_is_better else min(values)
     measured = tuple(
         Figure(f"{quantity.value}-{name}", value, quantity.unit.value) for name, value in (("median", median(values)), ("worst", worst))
@@ -92,16 +92,16 @@ def _node(
     least = "at most" if quantity.lower_is_better else "at least"
     expected = f"{least} {shown(quantity, limit.value)} (threshold {limit.id}), {rail}" if limit else rail
     found = f"median {shown(quantity, median(values))}, worst {shown(quantity, worst)}"
-    reason = _named(quantity, node, charged.get(node, []), len(mine))
+    reason = _named(quantity, node, charged.get(node, []), len(own))
     return Finding(check, node, Verdict.FAILED if reason else Verdict.PASSED, reason, expected, found, measured)
 
 
-def _named(quantity: Quantity, node: str, slow: Sequence[Meeting], met: int) -> str:
-    """The slow links, the first four by name."""
+def _named(quantity: Quantity, node: str, slow: Sequence[Meeting], measured: int) -> str:
+    """Return the slow links, the first four by name."""
     if not slow:
         return ""
     named = ", ".join(f"{_name(each, node)} {shown(quantity, each.value or 0)}" for each in slow[:4])
-    return f"{len(slow)} of {met} links too slow: {named}" + (", …" if len(slow) > 4 else "")
+    return f"{len(slow)} of {measured} links too slow: {named}" + (", …" if len(slow) > 4 else "")
 
 
 def _name(meeting: Meeting, node: str) -> str:

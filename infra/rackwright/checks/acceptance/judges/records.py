@@ -1,4 +1,4 @@
-"""What a program printed, as the JSON it is. Whoever carried the lines may have cut long ones: JSON has no line breaks of its own."""
+"""Output of programs, parsed as JSON. A launcher may have cut long lines: JSON has no line breaks of its own."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ _LAST_SIGNAL: Final = 64
 
 
 class Answer(dict[str, Any]):
-    """An answer of a program; what it should hold and does not raises UndeterminedError."""
+    """An answer of a program; a missing key raises UndeterminedError."""
 
     def __missing__(self, key: str) -> Any:
         raise UndeterminedError(f"its answer has no {key}")
 
 
 def record(output: Output | None, node: str) -> Answer:
-    """What the first task there printed; raises UndeterminedError where it said nothing, nothing whole, or that it could not tell."""
+    """Return the output of the first task on a node; raises UndeterminedError if it is missing, incomplete or unknown."""
     if output is None:
         raise UndeterminedError("its job was not sent")
     return parse(output.only(node), output)
 
 
 def parse(task: Task, output: Output) -> Answer:
-    """What one task printed."""
+    """Return the parsed output of one task."""
     text = "".join(task.out.splitlines())
     try:
         found = json.loads(text[text.index("{") :])
@@ -42,19 +42,19 @@ def parse(task: Task, output: Output) -> Answer:
 
 
 def tool(found: dict[str, Any], name: str, *, both: bool = False) -> str:
-    """What programs/tools.py had from one tool; raises UndeterminedError where it is missing or its time was up.
+    """Return the output of one tool from programs/tools.py; raises UndeterminedError if the tool is missing or timed out.
 
-    `both`: with what it printed as errors, for tools that name there what they did not list.
+    `both`: include stderr, for tools that name there what they did not list.
     """
     if name not in found:
         raise UndeterminedError(f"{name} was not asked")
-    said = found[name]
-    if said["rc"] in (124, 126, 127):
-        raise UndeterminedError(said["err"].strip() or f"{name} ended with status {said['rc']}")
-    signal = -said["rc"] if said["rc"] < 0 else said["rc"] - 128
+    result = found[name]
+    if result["rc"] in (124, 126, 127):
+        raise UndeterminedError(result["err"].strip() or f"{name} ended with status {result['rc']}")
+    signal = -result["rc"] if result["rc"] < 0 else result["rc"] - 128
     if 0 < signal <= _LAST_SIGNAL:
-        last = (said["err"].strip() or said["out"].strip() or "no output").splitlines()[-1]
+        last = (result["err"].strip() or result["out"].strip() or "no output").splitlines()[-1]
         raise UndeterminedError(f"{name} was ended by signal {signal}: {quoted(last)}")
-    if not said["out"].strip() and not said["err"].strip():
-        raise UndeterminedError(f"{name} printed nothing and ended with status {said['rc']}")
-    return f"{said['err']}\n{said['out']}" if both and said["err"].strip() else str(said["out"] or said["err"])
+    if not result["out"].strip() and not result["err"].strip():
+        raise UndeterminedError(f"{name} printed nothing and ended with status {result['rc']}")
+    return f"{result['err']}\n{result['out']}" if both and result["err"].strip() else str(result["out"] or result["err"])

@@ -1,4 +1,4 @@
-"""Whether more GPUs do more work: throughput at n GPUs over n times that of one."""
+"""Verdicts on scaling: throughput at n GPUs over n times that of one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Scaling:
 
     @property
     def efficiency(self) -> float:
-        """1 where the work grows as the GPUs do.
+        """Return the efficiency: 1 if throughput grows in proportion to GPUs.
 
         >>> round(Scaling(8, 16, 331_842, 136_970).efficiency, 3)
         0.206
@@ -31,7 +31,7 @@ class Scaling:
 
 
 def steps(points: Mapping[int, float]) -> tuple[Scaling, ...]:
-    """From the smallest number of GPUs to each larger one. `points`: throughput by number of GPUs."""
+    """Return the steps from the smallest number of GPUs to each larger one. `points`: throughput by number of GPUs."""
     if not points:
         return ()
     base = min(points)
@@ -39,7 +39,7 @@ def steps(points: Mapping[int, float]) -> tuple[Scaling, ...]:
 
 
 def scaling(check: str, node: str, points: Mapping[int, float], unit: str) -> Finding:
-    """The verdict over all steps; unknown with fewer than two points, failed at the first step that does not reach the threshold."""
+    """Return the verdict over all steps: unknown with fewer than two points, failed at the first step that does not reach the threshold."""
     limit = threshold(Quantity.SCALING, "*")
     if limit is None or len(points) < 2 or not all(value > 0 for value in points.values()):
         return unknown(check, node, f"{len(points)} of at least 2 numbers of GPUs were run: there is nothing to compare")

@@ -1,4 +1,4 @@
-"""How fast is fast enough: a threshold with a source, the cluster's own baseline, the median of a node's peers."""
+"""Verdicts on speed: a threshold with a source, the cluster's own baseline, the median of a node's peers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rackwright.checks.acceptance.phase import Figure, Finding, unknown
 from rackwright.report.verdict import Verdict
 
 LEAST_PEERS: Final = 3
-"""Of two that differ nobody can say which is slow."""
+"""Minimum number of peers: of two that differ, the slow one is undecidable."""
 
 
 def speed(
@@ -26,7 +26,10 @@ def speed(
     wanted: Threshold | None = None,
     name: str = "",
 ) -> list[Finding]:
-    """One finding for each node. `values` and `baseline` by node, in the quantity's unit; `hardware` by node, as the catalogue names it."""
+    """Return one finding per node.
+
+    `values` and `baseline` by node, in the quantity's unit; `hardware` by node, as the catalogue names it.
+    """
     found = []
     for node, value in values.items():
         limit = wanted or threshold(quantity, hardware.get(node, ""), nodes)
@@ -43,7 +46,7 @@ def speed(
 
 
 def shown(quantity: Quantity, value: float) -> str:
-    """A value with its unit.
+    """Return a value with its unit.
 
     >>> shown(Quantity.ALL_REDUCE, 174.04)
     '174 GB/s'
@@ -53,7 +56,7 @@ def shown(quantity: Quantity, value: float) -> str:
 
 
 def _impossible(quantity: Quantity, value: float, hardware: str, nodes: int) -> str:
-    """Why a value cannot be true: above the specification, or not a positive number."""
+    """Return why a value cannot be right: above the specification, or not a positive number."""
     if not 0 < value < float("inf"):
         return f"{value} {quantity.unit.value} is no measurement"
     same = [
@@ -66,7 +69,7 @@ def _impossible(quantity: Quantity, value: float, hardware: str, nodes: int) -> 
 
 
 def _reason(quantity: Quantity, value: float, limit: Threshold | None, before: float | None, peers: list[float]) -> tuple[str, str]:
-    """Why it is too slow, empty when it is not; and what was expected."""
+    """Return why a value is too slow, empty if it is not; and the expected value."""
     least, margin = ("at most" if quantity.lower_is_better else "at least"), tolerance(quantity)
     tests = []
     if limit is not None:

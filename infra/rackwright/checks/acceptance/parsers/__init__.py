@@ -1,1 +1,1 @@
-"""Outputs of tools as data. A parser raises UndeterminedError for text that is cut short or not the tool's."""
+"""Parsers of tool output. A parser raises UndeterminedError for text that is truncated or not the tool's."""

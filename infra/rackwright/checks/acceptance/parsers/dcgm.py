@@ -1,4 +1,4 @@
-"""What `dcgmi diag` prints: JSON of DCGM 3 and 4, and the table."""
+"""Output of `dcgmi diag`: JSON of DCGM 3 and 4, and the table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Status(StrEnum):
     SKIP = "Skip"
     NOT_RUN = "Not Run"
     UNREAD = "Unread"
-    """The result is not there, or has no word for how the test ended."""
+    """The result is missing, or its status is not a known word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Test:
     gpu: int | None
     status: Status
     said: str
-    """Its warnings and errors, in one line; the word of DCGM where it is not one of those above."""
+    """Warnings and errors in one line; the status as DCGM prints it if it is none of those above."""
 
 
 _NAMES: Final = ("DCGM Diagnostic", "DCGM GPU Diagnostic")
@@ -42,11 +42,11 @@ _NAMES: Final = ("DCGM Diagnostic", "DCGM GPU Diagnostic")
 
 @refusing("dcgmi diag")
 def parse(text: str) -> tuple[Test, ...]:
-    """All tests, from either form. UndeterminedError where there are none."""
+    """Return all tests, from either form. Raises UndeterminedError if there are none."""
     tests = tuple(_from_json(text) if "{" in text else _from_table(text))
     if not tests:
-        said = " ".join(text.split())[:120]
-        raise UndeterminedError(f"dcgmi diag gave no result: {said or 'it printed nothing'}")
+        excerpt = " ".join(text.split())[:120]
+        raise UndeterminedError(f"dcgmi diag gave no result: {excerpt or 'it printed nothing'}")
     return tests
 
 
@@ -66,30 +66,30 @@ def _from_json(text: str) -> Iterator[Test]:
 
 
 def _of_test(test: Mapping[str, Any]) -> Iterator[Test]:
-    """Yield the results of one test, and its summary where that is worse than they are."""
+    """Yield the results of one test, and its summary if that is worse."""
     name, found = str(test.get("name") or "a test without a name"), list[Test]()
     for result in _listed(test, "results"):
-        said = _warnings(result)
-        status, word = _status(result.get("status"), said)
-        found += [Test(name, gpu, status, said or word) for gpu in _gpus(result)]
+        warnings = _warnings(result)
+        status, word = _status(result.get("status"), warnings)
+        found += [Test(name, gpu, status, warnings or word) for gpu in _gpus(result)]
     yield from found
     summary = test.get("test_summary")
     if isinstance(summary, Mapping) or not found:
         summary = summary if isinstance(summary, Mapping) else {}
-        said = _warnings(summary)
-        status, word = _status(summary.get("status"), said)
+        warnings = _warnings(summary)
+        status, word = _status(summary.get("status"), warnings)
         if not found or (status in BAD and not {each.status for each in found} & BAD):
-            yield Test(name, None, status, said or word)
+            yield Test(name, None, status, warnings or word)
 
 
 def _listed(row: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-    """Return the objects of a list; what is no object stands for one that says nothing."""
+    """Return the objects of a list; an element that is no object becomes an empty one."""
     found = row.get(key) or ()
     return [each if isinstance(each, Mapping) else {} for each in found if each is not None] if isinstance(found, list) else []
 
 
 def _gpus(result: Mapping[str, Any]) -> tuple[int | None, ...]:
-    """DCGM 4 names an entity of a group; DCGM 3 a GPU, or several with commas."""
+    """Return the GPUs of a result: DCGM 4 names an entity of a group; DCGM 3 a GPU, or several with commas."""
     if "entity_id" in result:
         number = str(result["entity_id"])
         return (int(number) if result.get("entity_group") == "GPU" and number.isdigit() else None,)
@@ -104,8 +104,8 @@ def _warnings(result: Mapping[str, Any]) -> str:
     """Return warnings and errors of a result, whatever the key of their text."""
     found = list[str]()
     for key in ("warnings", "errors", "error"):
-        said = result.get(key) or ()
-        for each in said if isinstance(said, list | tuple) else (said,):
+        entries = result.get(key) or ()
+        for each in entries if isinstance(entries, list | tuple) else (entries,):
             text = each.get("warning") or each.get("error") or each.get("message") if isinstance(each, Mapping) else None
             found.append(str(text or each))
     return "; ".join(found)
@@ -123,12 +123,12 @@ _BEGINNINGS: Final = {
 }
 
 
-def _status(said: object, warnings: str) -> tuple[Status, str]:
-    """Return the status, and the word where it is none of DCGM's: such a word is taken for a failure.
+def _status(value: object, warnings: str) -> tuple[Status, str]:
+    """Return the status, and the word if it is not one of DCGM's: such a word counts as a failure.
 
-    A test that passed with a warning did not do all of what it tests.
+    A test that passed with a warning did not run completely.
     """
-    word = str(said or "").strip()
+    word = str(value or "").strip()
     if not word or is_absent(word) or not re.search(r"[A-Za-z]", word):
         return (Status.WARN if warnings else Status.UNREAD), word
     status = _known(word)
@@ -145,11 +145,11 @@ def _known(word: str) -> Status | None:
 _LINE: Final = re.compile(r"^\|([^|]*)\|([^|]*)\|$")
 _VERDICT: Final = re.compile(r"(?:GPU(\d+): )?([A-Z][A-Za-z]*(?: Run)?)(?: - (?:GPUs?: ([\d, ]+)|All|(.*)))?")
 _WIDTH: Final = 45
-"""Characters of a cell; longer text goes on in the next line, also in the middle of a word."""
+"""Width of a cell in characters; longer text continues on the next line, also in the middle of a word."""
 
 
 def _from_table(text: str) -> Iterator[Test]:
-    """Rows of the table; it must have come to its last rule."""
+    """Yield the tests of the table, which must be complete up to its last rule."""
     if "| Diagnostic" not in text:
         return
     table = [line.strip() for line in text.splitlines() if line.strip().startswith(("|", "+"))]
@@ -183,7 +183,7 @@ def _from_table(text: str) -> Iterator[Test]:
 
 _SECTION: Final = re.compile(r"^[|+]-----\s+(\S.*?)\s+-")
 _REMARKS: Final = ("Warning", "Error", "Info")
-"""Titles of lines below a test: what it found beside its verdict."""
+"""Titles of the lines below a test that hold details of its verdict."""
 
 
 def _warned(status: Status) -> Status:

@@ -1,4 +1,4 @@
-"""What `fio --output-format=json` prints."""
+"""Output of `fio --output-format=json`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rackwright.errors import UndeterminedError
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """One job, or the group of all of them, in one direction."""
+    """One job, or the group of all jobs, in one direction."""
 
     job: str
     direction: str
@@ -22,12 +22,12 @@ class Stream:
     """Millions of bytes per second."""
     operations_s: float
     fsync_p99_ms: float | None
-    """99th percentile of fsync; None where none was called."""
+    """99th percentile of fsync; None if none was called."""
 
 
 @refusing("fio")
 def parse(text: str) -> tuple[Stream, ...]:
-    """Every job and direction that moved bytes. UndeterminedError for errors, and for text that is cut short."""
+    """Return every job and direction that moved bytes. Raises UndeterminedError for errors, and for truncated text."""
     start = text.find("{")
     if start < 0:
         raise UndeterminedError(f"fio gave no result: {' '.join(text.split())[:160] or 'it printed nothing'}")
@@ -39,16 +39,16 @@ def parse(text: str) -> tuple[Stream, ...]:
     broken = [job for job in jobs if job.get("error")]
     if broken or not jobs:
         raise UndeterminedError(f"fio: job {broken[0]['jobname']} ended with error {broken[0]['error']}" if broken else "fio ran no job")
-    return tuple(_stream(job, way) for job in jobs for way in ("read", "write") if job[way]["io_bytes"])
+    return tuple(_stream(job, direction) for job in jobs for direction in ("read", "write") if job[direction]["io_bytes"])
 
 
-def _stream(job: dict[str, Any], way: str) -> Stream:
-    found = job[way]
+def _stream(job: dict[str, Any], direction: str) -> Stream:
+    found = job[direction]
     sync = job.get("sync", {}).get("lat_ns", {})
     percentile = sync.get("percentile", {}).get("99.000000")
     return Stream(
         job=job["jobname"],
-        direction=way,
+        direction=direction,
         bytes_moved=int(found["io_bytes"]),
         mb_s=found["bw_bytes"] / 1e6,
         operations_s=float(found["iops"]),

@@ -1,4 +1,4 @@
-"""What `iblinkinfo` prints: every link of the fabric, from both of its ends."""
+"""Output of `iblinkinfo`: every link of the fabric, from both of its ends."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ _LINK: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One port and what it leads to."""
+    """One port and its peer."""
 
     owner: str
     """Description of the node the port belongs to, for display: several nodes can have the same one."""
     guid: int | None
-    """By which the fabric knows the owner: GUID of an adapter's port, or of a switch; None where the tool printed none."""
+    """Identity of the owner in the fabric: GUID of an adapter's port, or of a switch; None if the tool printed none."""
     port: int
     width: int | None
-    """Lanes; None where the link is down."""
+    """Lanes; None if the link is down."""
     lane_gbit_s: float | None
     state: str
     physical: str
     peer: str
-    """Description of the node at the other end; empty where there is none."""
+    """Description of the node at the other end; empty if there is none."""
     peer_guid: int | None
     """GUID of the device at the other end, which the tool names by LID; None if its own lines are missing."""
     peer_port: int | None
     slower: bool
-    """The tool says that it could be faster or wider than it is."""
+    """Whether the tool reports that the link could be faster or wider."""
 
     @property
     def gbit_s(self) -> float:
-        """Rate of all lanes; 0 where the link is down."""
+        """Return the rate of all lanes; 0 if the link is down."""
         return (self.width or 0) * (self.lane_gbit_s or 0)
 
 
 @refusing("iblinkinfo")
 def parse(text: str) -> tuple[Link, ...]:
-    """All ports. UndeterminedError where none was listed, or one cannot be read; warnings between them are no links."""
+    """Return all ports; warnings between them are skipped. Raises UndeterminedError if none was listed, or one cannot be read."""
     links, owner = list[Link](), ""
     lines = lines_of(text)
     guids = _guids(lines)
@@ -82,7 +82,7 @@ def parse(text: str) -> tuple[Link, ...]:
 
 
 def _guids(lines: list[str]) -> dict[str, int]:
-    """LID -> GUID of the device that has it, from its own lines."""
+    """Return LID -> GUID of the device that has it, from its own lines."""
     found: dict[str, int] = {}
     own = ""
     for line in lines:

@@ -1,4 +1,4 @@
-"""What IOR and mdtest print in their summaries."""
+"""Summaries of IOR and mdtest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rackwright.errors import UndeterminedError
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """The best of all repetitions, in millions of bytes per second; None for what was not done."""
+    """The best of all repetitions, in millions of bytes per second; None for a direction that did not run."""
 
     write_mb_s: float | None
     read_mb_s: float | None
@@ -20,8 +20,10 @@ class Throughput:
 
 @refusing("IOR")
 def parse_ior(text: str) -> Throughput:
-    """`Max Write` and `Max Read` of IOR. UndeterminedError where it did not finish."""
-    found = {way: float(mb) for way, mb in re.findall(r"^Max (Write|Read):\s+[\d.]+ MiB/sec \(([\d.]+) MB/sec\)", text, re.MULTILINE)}
+    """Return `Max Write` and `Max Read` of IOR. Raises UndeterminedError if it did not finish."""
+    found = {
+        direction: float(mb) for direction, mb in re.findall(r"^Max (Write|Read):\s+[\d.]+ MiB/sec \(([\d.]+) MB/sec\)", text, re.MULTILINE)
+    }
     if not found or not re.search(r"^Finished\s*:", text, re.MULTILINE):
         raise UndeterminedError(f"IOR did not come to its end: {_trouble(text)}")
     if re.search(r"WARNING: .*(incorrect data|Data check failed)", text) or "ERROR" in text:
@@ -31,7 +33,7 @@ def parse_ior(text: str) -> Throughput:
 
 @refusing("mdtest")
 def parse_mdtest(text: str) -> Mapping[str, float]:
-    """Mean operations per second by what was done (`File creation`, `File stat`, …). UndeterminedError where it did not finish."""
+    """Return mean operations per second by operation (`File creation`, …). Raises UndeterminedError if mdtest did not finish."""
     _, found, table = text.partition("SUMMARY")
     rows = re.findall(r"^\s+((?:Directory|File|Tree) \w+)\s*:?\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s*$", table, re.MULTILINE)
     if not found or not rows or "-- finished at" not in table:

@@ -1,4 +1,4 @@
-"""What the programs of nccl-tests print, and what NCCL says between their lines when NCCL_DEBUG is INFO."""
+"""Output of the programs of nccl-tests, and the lines of NCCL between theirs when NCCL_DEBUG is INFO."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rackwright.errors import UndeterminedError
 
 
 class Transport(StrEnum):
-    """How two ranks exchange data."""
+    """The path over which two ranks exchange data."""
 
     NVLINK = "P2P"
-    """Peer to peer inside a node; over NVLink or PCIe, NCCL does not say which."""
+    """Peer to peer inside a node; NCCL does not report whether over NVLink or PCIe."""
     SHARED_MEMORY = "SHM"
     INFINIBAND = "IB"
-    """Also RoCE: NCCL calls both IB."""
+    """InfiniBand or RoCE: NCCL calls both IB."""
     LIBFABRIC = "Libfabric"
     """EFA, through aws-ofi-nccl."""
     SOCKET = "Socket"
@@ -44,7 +44,7 @@ class Row:
     size_bytes: int
     busbw_gb_s: float | Unread
     wrong: int | Unread | None
-    """Wrong elements, both ways; None where results were not checked."""
+    """Wrong elements, out of place and in place; None if results were not checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,10 @@ class Connection:
     """One channel between two ranks."""
 
     host: str
-    """That said so, as it names itself."""
+    """Host that reports the connection, as it names itself."""
     transport: Transport
     direct: bool
-    """Whether the NIC reads and writes GPU memory itself (GDRDMA)."""
+    """Whether the NIC accesses GPU memory directly (GDRDMA)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,21 +68,21 @@ class Run:
     average_busbw_gb_s: float
     connections: tuple[Connection, ...]
     networks: frozenset[str]
-    """What NCCL says it uses as network, `IB`, `Socket`, `Libfabric`; empty without NCCL_DEBUG=INFO."""
+    """Network that NCCL reports, `IB`, `Socket`, `Libfabric`; empty without NCCL_DEBUG=INFO."""
     version: str | None
     nvls: bool | None
-    """Whether NVLink SHARP is available on all GPUs; None where nothing was said."""
+    """Whether NVLink SHARP is available on all GPUs; None if NCCL did not report it."""
 
     @property
     def largest(self) -> Row:
-        """The row of the largest message."""
+        """Return the row of the largest message."""
         return max(self.rows, key=lambda row: row.size_bytes)
 
     @property
     def wrong(self) -> int | None:
-        """Wrong elements of all sizes; None where any size was not checked.
+        """Return the wrong elements of all sizes; None if any size was not checked.
 
-        UndeterminedError where no wrong element was counted and a count was not read.
+        Raises UndeterminedError if no wrong element was counted and a count was not read.
         """
         counts = [row.wrong for row in self.rows]
         unread = [count for count in counts if isinstance(count, Unread)]
@@ -93,7 +93,7 @@ class Run:
 
     @property
     def bandwidth_gb_s(self) -> float:
-        """The bus bandwidth of the largest message; UndeterminedError where it was not read."""
+        """Return the bus bandwidth of the largest message; raises UndeterminedError if it was not read."""
         found = self.largest.busbw_gb_s
         if isinstance(found, Unread):
             raise UndeterminedError(found.why)
@@ -104,7 +104,7 @@ _DEVICE: Final = re.compile(r"#\s+Rank\s+(\d+)\s+(?:Group\s+\d+\s+)?Pid\s+\d+ on
 _COLUMNS: Final = 13
 """size, count, type, redop, root; then time, algbw, busbw and #wrong, out of place and in place (nccl-tests, src/common.cu)."""
 _LABEL: Final = re.compile(r"^\s*(?:\[\d+\]|\d+:)\s")
-"""What mpirun and `srun --label` put before a line."""
+"""Prefix of a line by mpirun and `srun --label`."""
 _CHANNEL: Final = re.compile(
     r"^(?:\[[^]]*\] )?(\S+?):\d+:\d+ \[\d+\] NCCL INFO (?:Channel|Ring) [\d/]+ : \d+\S* -> \d+\S* (?:\[(?:send|receive)\] )?via (\S+.*)$"
 )
@@ -118,7 +118,7 @@ _TROUBLE: Final = re.compile(
 
 @refusing("nccl-tests")
 def parse(text: str) -> Run:
-    """The whole output of one run. UndeterminedError where it never came to its end."""
+    """Return one run from its whole output. Raises UndeterminedError if the run did not end."""
     rows = tuple(_rows(text))
     bounds, average = _BOUNDS.search(text), _AVERAGE.search(text)
     if not rows or bounds is None or average is None:
@@ -142,7 +142,7 @@ def parse(text: str) -> Run:
 
 
 def _rows(text: str) -> Iterator[Row]:
-    """Yield the rows of the table: lines that begin with two whole numbers and a type. UndeterminedError for a row without its size."""
+    """Yield the rows of the table: lines that begin with two whole numbers and a type. Raises UndeterminedError for one without size."""
     for line in text.splitlines():
         cells = _LABEL.sub("", line).split()
         if len(cells) < 5 or not re.fullmatch(r"(u?int\d+|float|half|double|bfloat16|fp8_?\w*|f8\w*|char)\S*", cells[2]):
@@ -153,7 +153,7 @@ def _rows(text: str) -> Iterator[Row]:
 
 
 def _row(size: int, cells: list[str], line: str) -> Row:
-    """Return one row; a number that was not read is Unread. In a row with other columns nothing is sure but its size."""
+    """Return one row; a number that was not read is Unread. In a row with other columns only the size is certain."""
     whole = len(cells) == _COLUMNS
     row = Cells(f"{size} B", {name: cells[place] for name, place in _PLACES.items()} if whole else {}, line)
     speeds = [row.read(name, decimal) for name in ("busbw", "busbw in place")]
@@ -166,18 +166,18 @@ _PLACES: Final = {"busbw": 7, "#wrong": 8, "busbw in place": 11, "#wrong in plac
 
 
 def _wrong(counts: list[int | Unread | None]) -> int | Unread | None:
-    """Return the sum; a count that was not read matters only where no other is above 0."""
+    """Return the sum; an unread count matters only if no other is above 0."""
     found = [count for count in counts if not isinstance(count, Unread) and count is not None]
     unread = next((count for count in counts if isinstance(count, Unread)), None)
     return unread if unread is not None and not sum(found) else sum(found) if found else None
 
 
 def _complete(text: str, rows: Sequence[Row]) -> None:
-    """Raise UndeterminedError where the program says that it measures a larger message than the largest row."""
-    asked = re.search(r"maxBytes (\d+) step: (\d+)\((factor|bytes)\)", text)
-    if asked:
-        largest, most, step = max(row.size_bytes for row in rows), int(asked[1]), int(asked[2])
-        following = largest * step if asked[3] == "factor" else largest + step
+    """Raise UndeterminedError if the program announces a larger message than the largest row."""
+    announced = re.search(r"maxBytes (\d+) step: (\d+)\((factor|bytes)\)", text)
+    if announced:
+        largest, most, step = max(row.size_bytes for row in rows), int(announced[1]), int(announced[2])
+        following = largest * step if announced[3] == "factor" else largest + step
         if largest < following <= most:
             raise UndeterminedError(f"nccl-tests: the row of {following} B is missing, which it measures up to {most} B")
 
@@ -186,20 +186,20 @@ def _connections(text: str) -> Iterator[Connection]:
     for line in text.splitlines():
         found = _CHANNEL.search(line)
         if found:
-            host, way = found.groups()
-            yield Connection(host, _transport(way), "GDRDMA" in way)
+            host, path = found.groups()
+            yield Connection(host, _transport(path), "GDRDMA" in path)
 
 
-def _transport(way: str) -> Transport:
-    """What follows `via`: `P2P/CUMEM/read`, `NET/IB/0/GDRDMA`, `NET/AWS Libfabric/3/GDRDMA`."""
-    if not way.startswith("NET/"):
-        return Transport.SHARED_MEMORY if way.startswith("SHM") else Transport.NVLINK
-    network = _network(way.split("/")[1])
+def _transport(path: str) -> Transport:
+    """Return the transport after `via`: `P2P/CUMEM/read`, `NET/IB/0/GDRDMA`, `NET/AWS Libfabric/3/GDRDMA`."""
+    if not path.startswith("NET/"):
+        return Transport.SHARED_MEMORY if path.startswith("SHM") else Transport.NVLINK
+    network = _network(path.split("/")[1])
     return next((each for each in Transport if each.value == network), Transport.OTHER_NETWORK)
 
 
 def _network(name: str) -> str:
-    """The plain name of a network: plugins number themselves and name their maker.
+    """Return the plain name of a network: plugins add a number and their maker.
 
     >>> _network("AWS Libfabric"), _network("IBext_v8"), _network("Socket")
     ('Libfabric', 'IB', 'Socket')

@@ -1,4 +1,4 @@
-"""What `nvidia-smi` prints: a query with its line of titles, `nvlink --status`, `topo -m`."""
+"""Output of `nvidia-smi`: a query with its header line, `nvlink --status`, `topo -m`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from rackwright.errors import UndeterminedError
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """One GPU. None where the driver says that it has no such counter, Unread where the value was not read."""
+    """One GPU. None if the driver reports that it has no such counter, Unread if the value was not read."""
 
     label: str
     product: str | Unread
@@ -39,17 +39,17 @@ class Health:
     remap_failed: bool | Unread | None
     max_clock_mhz: int | Unread
     clock_faults: tuple[str, ...] | Unread
-    """What holds its clock down and should not."""
+    """Reasons that hold the clock down and are faults."""
     pcie_generation: int | Unread | None
     pcie_generation_most: int | Unread | None
     pcie_width: int | Unread | None
     pcie_width_most: int | Unread | None
     needs_reset: bool
-    """Whether the driver gives "GPU requires reset" in the place of a value."""
+    """Whether the driver prints "GPU requires reset" in place of a value."""
 
 
 def parse_health(text: str) -> GpuList[Health]:
-    """Rows of `--query-gpu=… --format=csv,nounits`, in any order of the fields. Raises UndeterminedError if no GPU is listed."""
+    """Return the rows of `--query-gpu=… --format=csv,nounits`, in any order of the fields. Raises UndeterminedError if no GPU is listed."""
     titles = re.search(r"^(.*,\s*)?index\s*(,|$)", text, re.MULTILINE)
     if not titles and re.search(r"^\s*\d+\s*,", text, re.MULTILINE):
         raise UndeterminedError(f'nvidia-smi printed rows without titles: "{quoted(lines_of(text)[0])}"')
@@ -82,9 +82,10 @@ _NO_LINKS = re.compile(r"all links are inactive|does not have or support nvlink"
 
 
 def parse_nvlinks(text: str) -> Mapping[int, tuple[float | Unread, ...]]:
-    """`nvlink --status`: GB/s of each link by GPU, 0 for an inactive one, none for a GPU without links that are up.
+    """Return GB/s of each link by GPU from `nvlink --status`: 0 for an inactive link, none for a GPU without links that are up.
 
-    A link whose line is missing or was not read is Unread. UndeterminedError where no GPU is named, or the text ends before the first link.
+    A link whose line is missing or was not read is Unread.
+    Raises UndeterminedError if no GPU is named, or the text ends before the first link.
     """
     links = dict[int, dict[int, float | Unread]]()
     gpu, last = None, 0
@@ -111,41 +112,41 @@ def parse_nvlinks(text: str) -> Mapping[int, tuple[float | Unread, ...]]:
     return {number: _in_order(number, found) for number, found in links.items()}
 
 
-def _rate(said: str, subject: str, line: str) -> float | Unread:
-    found = re.fullmatch(r"(\S+) GB/s", said)
-    if said.lower() == "<inactive>":
+def _rate(value: str, subject: str, line: str) -> float | Unread:
+    found = re.fullmatch(r"(\S+) GB/s", value)
+    if value.lower() == "<inactive>":
         return 0.0
     try:
-        return decimal(found[1]) if found else Unread(subject, said, line)
+        return decimal(found[1]) if found else Unread(subject, value, line)
     except ValueError:
-        return Unread(subject, said, line)
+        return Unread(subject, value, line)
 
 
 def _in_order(gpu: int, links: Mapping[int, float | Unread]) -> tuple[float | Unread, ...]:
-    """Return the links by number; one below the highest number that is not listed is Unread."""
+    """Return the links by number; a missing one below the highest number is Unread."""
     numbers = range(max(links, default=-1) + 1)
     return tuple(links[number] if number in links else Unread(f"GPU {gpu} link {number}", None, "") for number in numbers)
 
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """`topo -m`: how each two of GPUs and NICs are connected."""
+    """The connections between GPUs and NICs, from `topo -m`."""
 
     ways: Mapping[tuple[str, str], str | Unread]
-    """`NV18`, `PIX`, `PXB`, `PHB`, `NODE`, `SYS` by both names, as the table has them."""
+    """`NV18`, `PIX`, `PXB`, `PHB`, `NODE`, `SYS` by both names, as in the table."""
     nics: Mapping[str, str]
-    """Device by the name in the table: `NIC0` is `mlx5_0`; drivers before 520 name the column `mlx5_0`."""
+    """Device by its name in the table: `NIC0` is `mlx5_0`; drivers before 520 name the column `mlx5_0`."""
     numa: Mapping[str, str | Unread]
     """NUMA node by GPU."""
 
     def names(self, prefix: str) -> tuple[str, ...]:
-        """Names of one kind, `GPU` or `NIC`."""
+        """Return the names of one kind, `GPU` or `NIC`."""
         peers = dict.fromkeys(first for first, _ in self.ways)
         return tuple(peer for peer in peers if (peer in self.nics) is (prefix == "NIC"))
 
 
 def parse_topology(text: str) -> Topology:
-    """The matrix and its legend. UndeterminedError where a row or a line of the legend is missing."""
+    """Return the matrix and its legend. Raises UndeterminedError if a row or a line of the legend is missing."""
     try:
         matrix = read_matrix(text)
     except ValueError as error:

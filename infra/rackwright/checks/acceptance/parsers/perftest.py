@@ -1,4 +1,4 @@
-"""What ib_write_bw and ib_write_lat of perftest print."""
+"""Output of ib_write_bw and ib_write_lat of perftest."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TROUBLE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Bandwidth:
-    """The largest message of a bandwidth test."""
+    """The result of a bandwidth test for its largest message."""
 
     device: str
     link: str
@@ -33,7 +33,7 @@ class Bandwidth:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """The smallest message of a latency test, in µs, half of the round trip."""
+    """The result of a latency test for its smallest message, in µs, half of the round trip."""
 
     device: str
     link: str
@@ -44,7 +44,7 @@ class Latency:
 
 @refusing("perftest")
 def parse_bandwidth(text: str) -> Bandwidth:
-    """Output of ib_write_bw, of either side. UndeterminedError where no result line came."""
+    """Return the result of ib_write_bw, from server or client. Raises UndeterminedError if there is no result line."""
     fields = _fields(text)
     unit = re.search(r"BW average\[([A-Za-z/]+)\]", text)
     rows = _rows(text, "BW average", 5)
@@ -59,7 +59,7 @@ def parse_bandwidth(text: str) -> Bandwidth:
 
 @refusing("perftest")
 def parse_latency(text: str) -> Latency:
-    """Output of ib_write_lat. UndeterminedError where no result line came."""
+    """Return the result of ib_write_lat. Raises UndeterminedError if there is no result line."""
     fields = _fields(text)
     size, _, _, _, typical, _, _, p99 = min(_rows(text, "t_typical", 9), key=lambda row: row[0])[:8]
     return Latency(fields["Device"], fields["Link type"], int(size), typical, p99)
@@ -74,7 +74,7 @@ def _fields(text: str) -> dict[str, str]:
 
 
 def _rows(text: str, title: str, columns: int) -> list[list[float]]:
-    """Lines of numbers below the line of titles."""
+    """Return the lines of numbers below the header line."""
     _, _, table = text.partition(title)
     rows = [line.split() for line in table.splitlines()[1:]]
     numbers = [

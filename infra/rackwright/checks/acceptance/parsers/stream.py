@@ -1,4 +1,4 @@
-"""What STREAM and HPL print, and the summary of HPCC, which holds both."""
+"""Output of STREAM and HPL, and the summary of HPCC, which holds both."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rackwright.errors import UndeterminedError
 
 @refusing("STREAM")
 def parse_stream(text: str) -> dict[str, float]:
-    """Best rate by kernel (`Copy`, `Scale`, `Add`, `Triad`), GB/s. UndeterminedError where the result was not validated or is missing."""
+    """Return the best rate by kernel (`Copy`, `Scale`, `Add`, `Triad`), GB/s. Raises UndeterminedError if missing or not validated."""
     rates = {name: float(rate) / 1000 for name, rate in re.findall(r"^(Copy|Scale|Add|Triad):\s+([\d.]+)\s", text, re.MULTILINE)}
     if "Solution Validates" not in text:
         raise UndeterminedError("STREAM did not validate its result" if "Failed Validation" in text else "STREAM did not come to its end")
@@ -21,7 +21,7 @@ def parse_stream(text: str) -> dict[str, float]:
 
 @refusing("HPL")
 def parse_hpl(text: str) -> float:
-    """GFLOPS of the best run of HPL. UndeterminedError where a residual was too large or it did not finish."""
+    """Return the GFLOPS of the best run of HPL. Raises UndeterminedError if a residual was too large or it did not finish."""
     runs = [float(gflops) for gflops in re.findall(r"^W[RC]\S+\s+\d+\s+\d+\s+\d+\s+\d+\s+[\d.]+\s+(\S+)\s*$", text, re.MULTILINE)]
     tests = re.search(r"Finished\s+(\d+) tests with the following results:\s+(\d+) tests completed and passed", text)
     if not runs or tests is None:
@@ -33,7 +33,7 @@ def parse_hpl(text: str) -> float:
 
 @refusing("HPCC")
 def parse_hpcc(text: str) -> dict[str, float]:
-    """The section `Begin of Summary section` of hpccoutf.txt. UndeterminedError where it has no end or HPCC says that it failed."""
+    """Return `Begin of Summary section` of hpccoutf.txt. Raises UndeterminedError if it has no end or HPCC reports a failure."""
     found = re.search(r"^Begin of Summary section\.$(.*)^End of Summary section\.$", text, re.MULTILINE | re.DOTALL)
     if not found:
         raise UndeterminedError("HPCC did not come to its end")

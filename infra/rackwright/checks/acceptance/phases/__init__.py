@@ -1,4 +1,4 @@
-"""The phases of the acceptance, in their order: each stands on what those before it have shown."""
+"""The phases of the acceptance, in order: each depends on the results of those before it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ ORDER: Final = (
     "storage_performance",
     "cpu",
 )
-"""Modules of this package; a phase's name is its module's."""
+"""Modules of this package; a phase's name is that of its module."""
 
 
 IN_PODS: Final = ("kubernetes_health", *ORDER[1:])
-"""The same where Kubernetes runs the jobs."""
+"""The same for Kubernetes."""
 
 
 def phases(*, in_pods: bool = False) -> tuple[Phase, ...]:
-    """All of them, in order."""
+    """Return all phases, in order."""
     return tuple(import_module(f"{__name__}.{name}").PHASE for name in (IN_PODS if in_pods else ORDER))

@@ -1,4 +1,4 @@
-"""Main memory of every node is as fast as that of its peers and as it was: one DIMM too few, or a wrong NUMA setting, shows here."""
+"""Main memory of every node is as fast as that of its peers and as before: a missing DIMM or a wrong NUMA setting shows here."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from rackwright.errors import UndeterminedError
 _COPY: Final = program("memory_copy.py")
 _REAL: Final = ("--mib", "256", "--seconds", "10")
 _SMALL: Final = ("--mib", "8", "--seconds", "1")
-"""Where CPUs and memory are simulated, the machine is somebody's laptop."""
+"""If CPUs and memory are simulated, the machine is a developer's."""
 
 
 def jobs(scope: Scope) -> Sequence[Job]:
-    """All nodes at once: they share no memory."""
+    """Return one job per node, all at once: nodes share no memory."""
     sizes = _SMALL if _simulated(scope) else _REAL
     return [
         Job(f"copy-{node}", (node,), _COPY, sizes, whole_nodes=True, limit_s=180, cpus_per_task=_cpus(scope, node)) for node in scope.nodes
@@ -31,18 +31,18 @@ def _simulated(scope: Scope) -> bool:
 
 
 def _cpus(scope: Scope, node: str) -> int:
-    """All that the scheduler has."""
+    """Return all CPUs that the scheduler has."""
     return 1 if _simulated(scope) else int(scope.declared.nodes[node].get("cpus") or 1)
 
 
 def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
-    """A copy that differs is worse than a slow one. Where the capacity is simulated there is nothing that a baseline could be of."""
+    """Yield the findings. A copy that differs is worse than a slow one. A simulated capacity has no baseline."""
     values = dict[str, float]()
     for node in scope.nodes:
-        look = partial(records.record, outputs.get(f"copy-{node}"), node)
-        yield told("memory_copies_are_right", node, partial(_right, node, look))
+        read = partial(records.record, outputs.get(f"copy-{node}"), node)
+        yield told("memory_copies_are_right", node, partial(_right, node, read))
         try:
-            values[node] = float(look()["value"])
+            values[node] = float(read()["value"])
         except UndeterminedError as error:
             yield unknown("memory_is_fast", node, str(error))
     check = "memory_is_fast"
@@ -54,8 +54,8 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
     yield from speed(check, Quantity.MEMORY_COPY, values, hardware={node: _kind(scope, node) for node in values}, baseline=before)
 
 
-def _right(node: str, look: Any) -> Finding:
-    found = look()
+def _right(node: str, read: Any) -> Finding:
+    found = read()
     return compared(
         "memory_copies_are_right",
         node,
@@ -65,7 +65,7 @@ def _right(node: str, look: Any) -> Finding:
 
 
 def _kind(scope: Scope, node: str) -> str:
-    """Peers are nodes of one group with as many CPUs; where the capacity is simulated nobody is anybody's peer."""
+    """Return the key of a node's peers: nodes of one group with as many CPUs; a node with simulated capacity has no peers."""
     record = scope.declared.nodes[node]
     return node if _simulated(scope) else f"{record.get('group')}-{record.get('cpus')}"
 

@@ -1,4 +1,4 @@
-"""GPUs: in order, as fast as their kind, alike; and a small training that gets faster where there are more of them."""
+"""GPUs are healthy, as fast as their model, and alike; a small training gets faster with more GPUs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ QUERY: Final = (
     "clocks_event_reasons.active,pcie.link.gen.current,pcie.link.gen.max,pcie.link.width.current,pcie.link.width.max"
 )
 DCGM_SECONDS: Final = 2700
-"""Level 3 takes about 15 minutes (docs.nvidia.com, dcgmi diag); three times that."""
+"""Level 3 takes about 15 minutes (docs.nvidia.com, dcgmi diag); the limit is three times that."""
 _TOOLS: Final = (
     ("health", ("nvidia-smi", f"--query-gpu={QUERY}", "--format=csv,nounits"), 60),
     ("nvlink", ("nvidia-smi", "nvlink", "--status"), 60),
@@ -39,14 +39,22 @@ _TOOLS: Final = (
 
 
 def jobs(scope: Scope) -> Sequence[Job]:
-    """Health and diagnosis, then speeds, node by node at the same time; then the training on one node, on two, four … and all."""
-    asked = tuple(json.dumps(each) for each in _TOOLS)
+    """Return the jobs for health and diagnosis, then speeds, on all nodes at once; then training on one node, on two, four … and all."""
+    queries = tuple(json.dumps(each) for each in _TOOLS)
     found = []
     for part in gpu_parts(scope):
         gpus = scope.gpus(part.nodes[0])
         for node in part.nodes:
             found.append(
-                Job(f"health-{node}", (node,), program("tools.py"), asked, gpus_per_node=gpus, whole_nodes=True, limit_s=DCGM_SECONDS + 180)
+                Job(
+                    f"health-{node}",
+                    (node,),
+                    program("tools.py"),
+                    queries,
+                    gpus_per_node=gpus,
+                    whole_nodes=True,
+                    limit_s=DCGM_SECONDS + 180,
+                )
             )
             found.append(_job(scope, f"speed-{node}", (node,), "gpu_speed.py", (), gpus, 1, tasks=1))
         for step, mode in enumerate(MODES):
@@ -85,11 +93,11 @@ def _job(scope: Scope, name: str, nodes: tuple[str, ...], file: str, words: tupl
 
 
 def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
-    """Health from the tools, speeds GPU by GPU, training node by node and as it grows."""
+    """Yield the findings: health from the tools, speeds per GPU, training per node and its scaling."""
     nodes = [node for part in gpu_parts(scope) for node in part.nodes]
     for node in nodes:
-        look = partial(records.record, outputs.get(f"health-{node}"), node)
-        yield from _health(scope, node, look)
+        read = partial(records.record, outputs.get(f"health-{node}"), node)
+        yield from _health(scope, node, read)
     for check, quantities in SPEEDS.items():
         yield from _fast(scope, outputs, nodes, check, quantities)
     for mode, quantity in MODES.items():
@@ -109,28 +117,28 @@ def _scaling(node: str, points: Callable[[], Mapping[int, float]]) -> Finding:
     return scaling("training_scales", node, points(), "tokens/s")
 
 
-def _judged(test: Callable[..., Finding], check: str, node: str, look: Callable[[], dict[str, Any]], gpus: int) -> Finding:
-    return test(check, node, nvidia_smi.parse_health(records.tool(look(), "health", both=True)), gpus)
+def _judged(test: Callable[..., Finding], check: str, node: str, read: Callable[[], dict[str, Any]], gpus: int) -> Finding:
+    return test(check, node, nvidia_smi.parse_health(records.tool(read(), "health", both=True)), gpus)
 
 
-def _health(scope: Scope, node: str, look: Callable[[], dict[str, Any]]) -> Iterator[Finding]:
+def _health(scope: Scope, node: str, read: Callable[[], dict[str, Any]]) -> Iterator[Finding]:
     gpus = scope.gpus(node)
     for check, test in health.CHECKS.items():
         yield told(
             check,
             node,
-            partial(_judged, test, check, node, look, gpus),
+            partial(_judged, test, check, node, read, gpus),
         )
     if gpus > 1 and catalog.gpus()[gpu_model(scope, node)].nvlink:
         links = "nvlinks_are_up"
-        yield told(links, node, lambda: health.nvlinks(links, node, nvidia_smi.parse_nvlinks(records.tool(look(), "nvlink")), gpus))
+        yield told(links, node, lambda: health.nvlinks(links, node, nvidia_smi.parse_nvlinks(records.tool(read(), "nvlink")), gpus))
     else:
         yield skipped("nvlinks_are_up", node, SkipReason.NOT_IN_PLAN)
-    yield told("dcgm_passes", node, lambda: health.diagnosis("dcgm_passes", node, dcgm.parse(records.tool(look(), "dcgm"))))
+    yield told("dcgm_passes", node, lambda: health.diagnosis("dcgm_passes", node, dcgm.parse(records.tool(read(), "dcgm"))))
 
 
 def _fast(scope: Scope, outputs: Outputs, nodes: Sequence[str], check: str, quantities: Sequence[Quantity]) -> Iterator[Finding]:
-    """A node is as fast as its slowest GPU, which is named; peers are all GPUs of the model."""
+    """Yield the speed of each node, which is that of its slowest GPU, by name; peers are all GPUs of the model."""
     silent, found = set[str](), dict[str, list[Finding]]()
     for quantity in quantities:
         values = dict[str, float]()
@@ -158,7 +166,7 @@ def _fast(scope: Scope, outputs: Outputs, nodes: Sequence[str], check: str, quan
 
 
 def _by_gpu(outputs: Outputs, node: str, quantity: Quantity, gpus: int) -> dict[str, float]:
-    """The lowest value of each GPU, by `node/GPU 3`; every GPU must have one."""
+    """Return the lowest value of each GPU, by `node/GPU 3`; every GPU must have one."""
     figures = [each for each in records.record(outputs.get(f"speed-{node}"), node)["figures"] if each["quantity"] == quantity.value]
     measured = {each["gpu"] for each in figures}
     if quantity is Quantity.PEER_COPY and gpus == 1:
@@ -181,7 +189,7 @@ def _slowest(check: str, node: str, findings: Sequence[Finding]) -> Finding:
 
 
 def _training(scope: Scope, outputs: Outputs, nodes: Sequence[str], mode: str, quantity: Quantity) -> Iterator[Finding]:
-    """On each node alone; the loss must fall: random tokens that repeat can be learnt by heart."""
+    """Yield the training speed of each node alone; the loss must fall: repeated random tokens can be memorised."""
     check, values = f"training_{mode}_is_fast", dict[str, float]()
     for node in nodes:
         try:
@@ -206,7 +214,7 @@ def _training(scope: Scope, outputs: Outputs, nodes: Sequence[str], mode: str, q
 
 
 def _points(outputs: Outputs, nodes: Sequence[str], mode: str) -> Callable[[], Mapping[int, float]]:
-    """Tokens per second by number of GPUs: the best single node, and every larger run."""
+    """Return a function for the tokens per second by number of GPUs: the best single node, and every larger run."""
 
     def look() -> Mapping[int, float]:
         points = dict[int, float]()

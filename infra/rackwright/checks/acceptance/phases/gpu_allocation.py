@@ -1,4 +1,4 @@
-"""Jobs get the GPUs they ask for, no others, and all of them work; also when two jobs share a node."""
+"""Jobs get the GPUs that they request, no others, and all of them work; also when two jobs share a node."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ OPENED: Final = Question(
     command='for f in /dev/nvidia[0-9]*; do (exec 3<>"$f") 2>/dev/null && echo "$f"; done; true',
     parse=lambda text: tuple(text.split()),
 )
-"""Device files of GPUs that a job may open: the cgroup's word, not the environment's."""
+"""Device files of GPUs that a job may open, as the cgroup allows, not as the environment states."""
 FILES: Final = Question(
     "acceptance-files",
     on="gpu",
     command='for f in /dev/nvidia[0-9]*; do [ -e "$f" ] && echo "$f"; done; true',
     parse=lambda text: tuple(text.split()),
 )
-"""Device files of GPUs that a pod was given; simulated ones cannot be opened, for no driver stands behind them."""
+"""Device files of GPUs that a pod has; simulated ones cannot be opened, because no driver serves them."""
 _ALL: Final = 2
-"""Round of the jobs that take every GPU of a node."""
+"""Round of the jobs that use every GPU of a node."""
 
 
 def jobs(scope: Scope) -> Sequence[Job]:
-    """None asked for; a few, twice at the same time; all."""
+    """Return the jobs without GPUs, with some GPUs, twice at the same time, and with all."""
     found: list[Job] = []
     meeting = scope.folder or "/dev/shm"
     for part in _parts(scope):
         first, second = gpus_to_ask([scope.gpus(part.nodes[0])])
-        # Two jobs of one node meet through a file: only then is it sure that they ran at the same time.
+        # The two jobs of a node exchange a file: only then is it certain that they ran at the same time.
         names = [f"{word}-{part.name}-{scope.run}" for word in ("first", "second")]
-        met = arguments(meeting=meeting, me=names[0], other=names[1] if second else "")
+        exchange = arguments(meeting=meeting, me=names[0], other=names[1] if second else "")
         found.append(Job(f"none-{part.name}", part.nodes, TASK, arguments()))
-        found.append(Job(f"first-{part.name}", part.nodes, TASK, met, gpus_per_node=first, round=1, shared=True))
+        found.append(Job(f"first-{part.name}", part.nodes, TASK, exchange, gpus_per_node=first, round=1, shared=True))
         if second:
-            met = arguments(meeting=meeting, me=names[1], other=names[0])
-            found.append(Job(f"second-{part.name}", part.nodes, TASK, met, gpus_per_node=second, round=1, shared=True))
+            exchange = arguments(meeting=meeting, me=names[1], other=names[0])
+            found.append(Job(f"second-{part.name}", part.nodes, TASK, exchange, gpus_per_node=second, round=1, shared=True))
         count = scope.gpus(part.nodes[0])
         found.append(asking(f"all-{part.name}", part.nodes, _whole(scope), gpus_per_node=count, round=_ALL))
         if _confined(scope):
@@ -56,7 +56,7 @@ def jobs(scope: Scope) -> Sequence[Job]:
 
 
 def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
-    """Node by node, from what the jobs were given and what they found."""
+    """Yield the findings per node, from the GPUs that the jobs were given and those that they found."""
     for part in _parts(scope):
         for node in part.nodes:
             yield told("no_gpu_without_request", node, partial(_none, outputs, part, node))
@@ -80,9 +80,9 @@ def _none(outputs: Outputs, part: Part, node: str) -> Finding:
 
 def _given(outputs: Outputs, part: Part, node: str) -> Finding:
     output = outputs[f"first-{part.name}"]
-    task, asked = said(output, node), output.job.gpus_per_node
+    task, requested = said(output, node), output.job.gpus_per_node
     found = f"{len(set(task.gpus))} given, {len(task.visible or ())} visible"
-    return compared("gets_requested_gpus", node, found, f"{asked} given, {asked} visible")
+    return compared("gets_requested_gpus", node, found, f"{requested} given, {requested} visible")
 
 
 def _apart(outputs: Outputs, part: Part, node: str) -> Finding:
@@ -95,7 +95,7 @@ def _apart(outputs: Outputs, part: Part, node: str) -> Finding:
 
 def _all(scope: Scope, outputs: Outputs, part: Part, node: str) -> Finding:
     output = outputs[f"all-{part.name}"]
-    if scope.in_pods and "Insufficient" in output.silent.get(node, ""):  # A node that lacks one is never given the pod that asks for all.
+    if scope.in_pods and "Insufficient" in output.silent.get(node, ""):  # A node that lacks a GPU never gets the pod that requests all.
         return compared("all_gpus_answer", node, output.silent[node], f"{scope.gpus(node)} GPUs")
     gpus = answer(output, node, _whole(scope))
     planned = scope.gpus(node)
@@ -105,7 +105,7 @@ def _all(scope: Scope, outputs: Outputs, part: Part, node: str) -> Finding:
 
 
 def _whole(scope: Scope) -> Probe[Any]:
-    """What a job with all GPUs of a node is asked: the driver's word; in pods with simulated ones, which have no driver, their files."""
+    """Return the probe of a job with all GPUs of a node: the driver's list; in pods with simulated GPUs (no driver), their files."""
     return FILES if scope.in_pods and "gpu" in scope.declared.simulated else GPUS
 
 
@@ -116,7 +116,7 @@ def _opened(outputs: Outputs, part: Part, node: str) -> Finding:
 
 
 def _parts(scope: Scope) -> list[Part]:
-    """Pieces of nodes with alike numbers of GPUs, no more together than the user may hold; those without have nothing to give."""
+    """Return parts of nodes with equal numbers of GPUs, within the user's quota; nodes without GPUs are left out."""
     found = []
     for part in scope.parts:
         for count, nodes in groupby(sorted(part.nodes, key=scope.gpus), key=scope.gpus):
@@ -128,7 +128,7 @@ def _parts(scope: Scope) -> list[Part]:
 
 
 def _confined(scope: Scope) -> bool:
-    """Whether the plan has cgroups keep a job to its devices, and there are devices that could be opened at all."""
+    """Return whether the plan confines jobs to their devices by cgroups, and there are devices that can be opened."""
     confines = scope.in_pods or "devices" in (scope.declared.cluster["scheduler"].get("constrains") or ())
     return confines and "gpu" not in scope.declared.simulated
 

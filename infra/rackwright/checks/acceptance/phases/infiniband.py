@@ -1,4 +1,4 @@
-"""The fabric is there for jobs: every adapter of the plan, its port active, its link up, as fast and of the kind that was declared."""
+"""Jobs can use the fabric: every adapter of the plan, its port active, its link up, with the declared speed and link layer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CHECKS: Final = ("adapters_match_plan", "ports_are_active", "links_are_up", "ra
 
 
 def jobs(scope: Scope) -> Sequence[Job]:
-    """One over all nodes of a part that have rails. A node's adapters are read, not used: nobody else's traffic is disturbed."""
+    """Return one job over all nodes of a part that have rails. Adapters are only read: no traffic is disturbed."""
     found = []
     for part in scope.parts:
         nodes = tuple(node for node in part.nodes if _rails(scope, node))
@@ -25,7 +25,7 @@ def jobs(scope: Scope) -> Sequence[Job]:
 
 
 def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
-    """The ports that the plan has on each node; others, of a storage network say, are not the fabric's."""
+    """Yield the findings for the planned ports of each node; other ports, for example of a storage network, are not part of the fabric."""
     for output in outputs.values():
         for node in output.job.nodes:
             yield from (told(check, node, partial(_judged, check, scope, output, node)) for check in _CHECKS)
@@ -37,11 +37,11 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
 def _judged(check: str, scope: Scope, output: Output, node: str) -> Finding:
     rails, fabric = _rails(scope, node), scope.declared.fabric or {}
     ports = {port.adapter: port for port in answer(output, node, PORTS)}
-    mine = {name: ports[name] for name in rails if name in ports}
+    own = {name: ports[name] for name in rails if name in ports}
     if check == "adapters_match_plan":
-        return compared(check, node, sorted(mine), sorted(rails))
+        return compared(check, node, sorted(own), sorted(rails))
     planned = _planned(fabric)[check]
-    return compared(check, node, {name: _told(check, port) for name, port in mine.items()}, dict.fromkeys(rails, planned))
+    return compared(check, node, {name: _port_value(check, port) for name, port in own.items()}, dict.fromkeys(rails, planned))
 
 
 def _planned(fabric: Any) -> dict[str, str]:
@@ -53,7 +53,7 @@ def _planned(fabric: Any) -> dict[str, str]:
     }
 
 
-def _told(check: str, port: Port) -> str:
+def _port_value(check: str, port: Port) -> str:
     return {
         "ports_are_active": port.state,
         "links_are_up": port.physical,

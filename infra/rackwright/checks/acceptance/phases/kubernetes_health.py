@@ -1,4 +1,4 @@
-"""Kubernetes takes Jobs: its API answers, the namespace has its claim, nodes take pods, and each runs a Job as its user."""
+"""Kubernetes accepts Jobs: its API responds, the namespace has its claim, nodes accept pods, and each runs a Job as its user."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from rackwright.checks.cluster.probes.smoke import at_work
 
 
 def parse_claim(text: str) -> dict[str, Any]:
-    """What the API says of a claim: its phase and how many MiB it has."""
+    """Return the phase of a claim and its size in MiB."""
     status = json.loads(text)["status"]
     return {"phase": status["phase"], "mib": _mebibytes((status.get("capacity") or {}).get("storage", "0"))}
 
 
 def _mebibytes(quantity: str) -> int:
-    """A quantity of Kubernetes (k8s.io/apimachinery, resource.Quantity) as MiB.
+    """Return a quantity of Kubernetes (k8s.io/apimachinery, resource.Quantity) in MiB.
 
     >>> _mebibytes("10Gi"), _mebibytes("10240Mi"), _mebibytes("1048576")
     (10240, 10240, 1)
@@ -40,12 +40,12 @@ CLAIM: Final = Question(
 
 
 def jobs(scope: Scope) -> Sequence[Job]:
-    """One for each node."""
+    """Return one job per node."""
     return [Job(f"hello-{node}", (node,), TASK, arguments()) for node in scope.nodes]
 
 
 def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
-    """The API's own word for every node of the plan, and a Job's for those that were idle."""
+    """Yield the API's state for every node of the plan, and the result of a Job for those that were idle."""
     here = scope.submitter
     yield told("api_answers", here, lambda: compared("api_answers", here, scope.answer(READY), "ok"))
     if any(one["claim_mib"] is not None for one in _spaces(scope)):

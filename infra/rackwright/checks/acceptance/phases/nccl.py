@@ -1,4 +1,4 @@
-"""Collectives over 1, 8, 16 … GPUs: right results, over the declared network, as fast as links allow, and somebody looks meanwhile."""
+"""Collectives over 1, 8, 16 … GPUs: right results, over the declared network, as fast as the links allow, and monitored meanwhile."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from rackwright.report.verdict import SkipReason, Verdict
 
 COLLECTIVES: Final = (Quantity.ALL_REDUCE, Quantity.ALL_GATHER, Quantity.REDUCE_SCATTER, Quantity.ALLTOALL)
 FOLDER: Final = "/opt/nccl-tests"
-"""Where the role `nccl` builds the programs, for each set of versions; used where they are not on PATH."""
+"""Folder in which the role `nccl` builds the programs, per set of versions; used if they are not on PATH."""
 SIZES: Final = ("-b", "8", "-e", "16G", "-f", "2", "-c", "1")
 SECONDS: Final = 600
-"""For one run: 32 sizes, 16 GiB at the end. A run that hangs is over then."""
+"""For one run: 32 sizes, 16 GiB at the end. A run that hangs ends then."""
 _RUN: Final = program("collective.py")
 _NVLS: Final = frozenset({"h100", "h200", "b200", "b300"})
-"""GPUs whose NVSwitch reduces by itself (NCCL 2.17 release notes: Hopper and later)."""
+"""GPUs whose NVSwitch supports reductions (NCCL 2.17 release notes: Hopper and later)."""
 _FAST: Final = tuple(f"{each.value}_is_fast" for each in COLLECTIVES)
 _CHECKS: Final = ("results_are_right", "data_goes_over_the_declared_network", "gpudirect_is_on", "gpu_activity_seen", "rails_carried_data")
 
 
 def jobs(scope: Scope) -> Sequence[Job]:
-    """One GPU of each node; each node alone; then 2, 4, 8 … nodes, and all. One after the other where they would share links."""
+    """Return the jobs on one GPU of each node, on each node, then on 2, 4, 8 … nodes, and all. Jobs that share links run one by one."""
     found: list[Job] = []
     for part in gpu_parts(scope):
         gpus = scope.gpus(part.nodes[0])
@@ -51,7 +51,7 @@ def jobs(scope: Scope) -> Sequence[Job]:
 
 
 def _job(scope: Scope, name: str, nodes: tuple[str, ...], gpus: int, quantity: Quantity, round: int) -> Job:
-    """Inside a node one task drives all its GPUs; over several nodes there is one task for each GPU."""
+    """Return a job: inside a node one task drives all its GPUs; over several nodes there is one task per GPU."""
     several = len(nodes) > 1
     options = ("--folder", _built(scope), "--seconds", str(SECONDS), f"{quantity.value}_perf", *SIZES, "-g", "1" if several else str(gpus))
     return Job(
@@ -70,7 +70,7 @@ def _job(scope: Scope, name: str, nodes: tuple[str, ...], gpus: int, quantity: Q
 
 
 def _built(scope: Scope) -> str:
-    """The folder of the programs that were built for the stack's versions."""
+    """Return the folder of the programs that were built for the stack's versions."""
     versions = (scope.declared.cluster.get("software") or {}).get("versions") or {}
     if "nccl-tests" not in versions:
         return f"{FOLDER}/build"
@@ -82,7 +82,7 @@ def _word(quantity: Quantity) -> str:
 
 
 def node_counts(count: int) -> Sequence[int]:
-    """2, 4, 8 … nodes, and all of them; nothing where there is one.
+    """Return 2, 4, 8 … nodes, and all of them; nothing for a single node.
 
     >>> node_counts(6), node_counts(1)
     ((2, 4, 6), ())
@@ -92,7 +92,7 @@ def node_counts(count: int) -> Sequence[int]:
 
 
 def gpu_parts(scope: Scope) -> Iterator[Part]:
-    """Nodes with GPUs that one job can span, those with as many GPUs of one model together."""
+    """Yield nodes with GPUs that one job can span, grouped by number and model of GPUs."""
     for part in scope.parts:
         nodes = sorted((node for node in part.nodes if scope.gpus(node)), key=lambda node: (gpu_model(scope, node), scope.gpus(node)))
         for number, (_, alike) in enumerate(groupby(nodes, key=lambda node: (gpu_model(scope, node), scope.gpus(node)))):
@@ -104,7 +104,7 @@ def gpu_model(scope: Scope, node: str) -> str:
 
 
 def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
-    """Of each check the worst finding of all runs that a node took part in."""
+    """Yield for each check the worst finding of all runs in which a node took part."""
     found: dict[tuple[str, str], list[Finding]] = {}
     for output in outputs.values():
         for finding in _of(scope, output):
@@ -112,12 +112,12 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
     for (check, node), all_of_it in found.items():
         yield _together(check, node, all_of_it)
     for node in dict.fromkeys(node for output in outputs.values() for node in output.job.nodes):
-        # One GPU or one node alone: no run could have shown it.
+        # One GPU or one node alone: no run could measure it.
         yield from (skipped(check, node, SkipReason.NOT_IN_PLAN) for check in (*_CHECKS, *_FAST) if (check, node) not in found)
 
 
 def _together(check: str, node: str, findings: Sequence[Finding]) -> Finding:
-    """The worst, with the figures of all."""
+    """Return the worst finding, with the figures of all."""
     order = list(Verdict)
     worst = max(findings, key=lambda each: order.index(each.verdict))
     figures = tuple(figure for each in findings for figure in each.figures)
@@ -125,26 +125,26 @@ def _together(check: str, node: str, findings: Sequence[Finding]) -> Finding:
 
 
 def _of(scope: Scope, output: Output) -> Iterator[Finding]:
-    """What one run says about its nodes. Where it cannot be read, everything that it should have shown is unknown."""
+    """Yield the findings of one run. If its output cannot be read, all its checks are unknown."""
     job = output.job
     quantity = Quantity(job.arguments[4].removesuffix("_perf"))
     several, gpus = len(job.nodes) > 1, job.gpus_per_node
     checks = [each for each in _CHECKS if several or each not in ("gpudirect_is_on", "rails_carried_data")]
     bandwidth = f"{quantity.value}_is_fast" if gpus > 1 or several else ""
     try:
-        said = {node: records.record(output, node) for node in job.nodes}
+        reports = {node: records.record(output, node) for node in job.nodes}
         run = nccl.parse("".join(str(task_said["out"]) + str(task_said["err"]) for task_said in _all_said(output)))
     except UndeterminedError as error:
         yield from (unknown(check, node, f"{job.name}: {error}") for node in job.nodes for check in (*checks, bandwidth) if check)
         return
-    wanted = _wanted(scope, output, said)
+    wanted = _wanted(scope, output, reports)
     yield from collectives.results("results_are_right", run, wanted)
     if gpus > 1 or several:
         yield from collectives.transport("data_goes_over_the_declared_network", run, wanted)
         yield from _fast(scope, output, quantity, run, wanted, bandwidth)
     if several and wanted.network:
         yield from collectives.gpudirect("gpudirect_is_on", run, wanted)
-    yield from (finding for node in job.nodes for finding in _watched(output, node, said[node], wanted))
+    yield from (finding for node in job.nodes for finding in _watched(output, node, reports[node], wanted))
 
 
 def _all_said(output: Output) -> Iterator[dict[str, Any]]:
@@ -152,7 +152,7 @@ def _all_said(output: Output) -> Iterator[dict[str, Any]]:
 
 
 def _fast(scope: Scope, output: Output, quantity: Quantity, run: Run, wanted: Wanted, check: str) -> Iterator[Finding]:
-    """The figure's name holds how many GPUs there were: what 16 do is not compared with what 8 did."""
+    """Yield the bandwidth. The figure's name contains the number of GPUs: a result of 16 is not compared with one of 8."""
     name = f"{quantity.value}-{wanted.ranks}"
     before = {node: value for node in wanted.nodes if (value := scope.baseline.get(f"nccl.{check}[{node}] {name}")) is not None}
     for finding in collectives.bandwidth(check, quantity, run, wanted, before):
@@ -161,9 +161,9 @@ def _fast(scope: Scope, output: Output, quantity: Quantity, run: Run, wanted: Wa
         yield Finding(check, finding.node, finding.verdict, reason, finding.expected, finding.found, figures)
 
 
-def _watched(output: Output, node: str, said: Mapping[str, Any], wanted: Wanted) -> Iterator[Finding]:
-    """What was seen beside the run."""
-    samples = partial(monitoring.parse, said.get("samples", ()))
+def _watched(output: Output, node: str, report: Mapping[str, Any], wanted: Wanted) -> Iterator[Finding]:
+    """Yield the findings of the monitoring during the run."""
+    samples = partial(monitoring.parse, report.get("samples", ()))
     yield told("gpu_activity_seen", node, lambda: monitoring.gpus_worked("gpu_activity_seen", node, samples(), output.job.gpus_per_node))
     rails = tuple(wanted.rails.get(node, ()))
     if len(wanted.nodes) > 1 and rails:
@@ -172,11 +172,11 @@ def _watched(output: Output, node: str, said: Mapping[str, Any], wanted: Wanted)
         yield skipped("rails_carried_data", node, SkipReason.NOT_IN_PLAN)
 
 
-def _wanted(scope: Scope, output: Output, said: Mapping[str, Mapping[str, Any]]) -> Wanted:
-    """InfiniBand or RoCE where the plan has a fabric; EFA where a machine has such adapters: AWS wires its own."""
+def _wanted(scope: Scope, output: Output, reports: Mapping[str, Mapping[str, Any]]) -> Wanted:
+    """Return the plan's values: InfiniBand or RoCE if the plan has a fabric; EFA if a machine has such adapters, which AWS connects."""
     job, first = output.job, output.job.nodes[0]
     fabric: Mapping[str, Any] = scope.declared.fabric or {}
-    efa = any(each.get("efa") for each in said.values())
+    efa = any(each.get("efa") for each in reports.values())
     rails = {node: tuple(scope.declared.nodes[node].get("rails") or ()) for node in job.nodes} if fabric else {}
     return Wanted(
         nodes=job.nodes,
@@ -185,7 +185,7 @@ def _wanted(scope: Scope, output: Output, said: Mapping[str, Mapping[str, Any]])
         network=Transport.INFINIBAND if fabric else Transport.LIBFABRIC if efa else None,
         link=str(fabric.get("rate", "")).lower(),
         nics=len(rails.get(first, ())),
-        instance=str(said[first].get("machine", "")),
+        instance=str(reports[first].get("machine", "")),
         nvls=gpu_model(scope, first) in _NVLS and job.gpus_per_node > 1,
         rails=rails,
     )

@@ -1,4 +1,4 @@
-"""Every two nodes, on every rail: bandwidth and latency of RDMA writes; links that are slower than the others of their rail are named."""
+"""All pairs of nodes, on every rail: bandwidth and latency of RDMA writes; links that are slower than others of their rail are named."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from rackwright.report.verdict import SkipReason
 
 _PAIRS: Final = program("rdma_pairs.py")
 SECONDS: Final = 3
-"""One bandwidth test."""
+"""Seconds of one bandwidth test."""
 _LINKS: Final = {"infiniband": "IB", "roce": "Ethernet"}
 _CHECKS: Final = {"bandwidth_of_all_pairs": Quantity.RDMA_WRITE, "latency_of_all_pairs": Quantity.RDMA_LATENCY}
 
 
 def jobs(scope: Scope) -> Sequence[Job]:
-    """A round of the tournament is one job over all nodes; within it pairs are disjoint, so no two tests share a NIC."""
+    """Return one job per round, over all nodes; pairs of a round are disjoint, so no two tests share a NIC."""
     found = []
     for part in scope.parts:
         nodes = tuple(node for node in part.nodes if _rails(scope, node))
         rails = _rails(scope, nodes[0]) if nodes else ()
-        for number, met in enumerate(tournament(nodes)):
-            words = ("--rails", *rails, "--pairs", json.dumps(met), "--seconds", str(SECONDS))
+        for number, pairs_of_round in enumerate(tournament(nodes)):
+            words = ("--rails", *rails, "--pairs", json.dumps(pairs_of_round), "--seconds", str(SECONDS))
             limit = 60 + 2 * len(rails) * (SECONDS + 20)
             found.append(Job(f"round-{part.name}-{number}", nodes, _PAIRS, words, whole_nodes=True, limit_s=limit, round=number))
     return found
@@ -40,19 +40,19 @@ def _rails(scope: Scope, node: str) -> tuple[str, ...]:
 
 
 def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
-    """By node: its links' bandwidth, latency and kind."""
+    """Yield the bandwidth, latency and type of each node's links."""
     fabric: Mapping[str, Any] = scope.declared.fabric or {}
-    met = {quantity: list[Meeting]() for quantity in _CHECKS.values()}
+    measured = {quantity: list[Meeting]() for quantity in _CHECKS.values()}
     links: dict[str, set[str]] = {}
     for output in outputs.values():
         for quantity, meeting, link in _meetings(output):
-            met[quantity].append(meeting)
+            measured[quantity].append(meeting)
             if link:
                 for node in (meeting.one, meeting.other):
                     links.setdefault(node, set()).add(link)
     nodes = [node for node in scope.nodes if _rails(scope, node)]
     for check, quantity in _CHECKS.items():
-        yield from pairs(check, quantity, nodes, met[quantity], threshold(quantity, str(fabric.get("rate", "")).lower(), 2))
+        yield from pairs(check, quantity, nodes, measured[quantity], threshold(quantity, str(fabric.get("rate", "")).lower(), 2))
     for node in nodes:
         if node in links:
             yield compared("goes_over_the_declared_link", node, sorted(links[node]), [_LINKS.get(str(fabric.get("kind")), "IB")])
@@ -64,26 +64,26 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
 
 
 def _meetings(output: Output) -> Iterator[tuple[Quantity, Meeting, str]]:
-    """All that a round should have measured, also what it did not: a pair that is silent is a meeting without a value."""
+    """Yield all measurements that a round should contain; a pair without output yields a measurement without a value."""
     words = output.job.arguments
     rails = words[1 : words.index("--pairs")]
     for one, other in json.loads(words[words.index("--pairs") + 1]):
-        trouble, said = "", dict[tuple[str, str], Mapping[str, Any]]()
+        trouble, printed = "", dict[tuple[str, str], Mapping[str, Any]]()
         try:
-            said = {(each["rail"], each["tool"]): each for each in records.record(output, other)["meetings"]}
+            printed = {(each["rail"], each["tool"]): each for each in records.record(output, other)["meetings"]}
         except UndeterminedError as error:
             trouble = str(error)
         for rail in rails:
-            yield _meeting(Quantity.RDMA_WRITE, one, other, rail, said.get((rail, "ib_write_bw")), trouble)
-            yield _meeting(Quantity.RDMA_LATENCY, one, other, rail, said.get((rail, "ib_write_lat")), trouble)
+            yield _meeting(Quantity.RDMA_WRITE, one, other, rail, printed.get((rail, "ib_write_bw")), trouble)
+            yield _meeting(Quantity.RDMA_LATENCY, one, other, rail, printed.get((rail, "ib_write_lat")), trouble)
 
 
 def _meeting(
-    quantity: Quantity, one: str, other: str, rail: str, said: Mapping[str, Any] | None, trouble: str
+    quantity: Quantity, one: str, other: str, rail: str, printed: Mapping[str, Any] | None, trouble: str
 ) -> tuple[Quantity, Meeting, str]:
-    if said is None:
+    if printed is None:
         return quantity, Meeting(one, other, rail, None, trouble or "it was not tested"), ""
-    text = str(said["out"]) + str(said["err"])
+    text = str(printed["out"]) + str(printed["err"])
     try:
         if quantity is Quantity.RDMA_WRITE:
             bandwidth = parse_bandwidth(text)

@@ -1,4 +1,4 @@
-"""The shared file system is one: mounted inside jobs, as large as planned, the same for all who look, and whole when all write at once."""
+"""The shared file system is mounted inside jobs, as large as planned, the same on all nodes, and consistent when all write at once."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ from rackwright.errors import UndeterminedError
 
 _LOOK: Final = program("seen.py")
 _NAME: Final = 24
-"""Letters of a host's name in the lines of the common file."""
+"""Characters of a host's name in the lines of the common file."""
 _LAST: Final = 100
-"""Round in which everybody looks: after every part has written."""
+"""Round in which all nodes read: after every part has written."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What was seen of what jobs wrote."""
+    """What a node sees of the files that jobs wrote."""
 
     files: Mapping[str, str]
-    """First line by name of the file that each node wrote."""
+    """First line of the file that each node wrote, by name."""
     lines: Mapping[str, int]
-    """Whole lines of each host in the files that all wrote together."""
+    """Whole lines of each host in the files that all nodes wrote together."""
     error: str
-    """Why nothing is to be seen; empty where something is."""
+    """Why nothing can be read; empty otherwise."""
 
 
 def parse_seen(text: str) -> Seen:
-    """What programs/seen.py prints."""
+    """Return the output of programs/seen.py."""
     data = json.loads(text.strip().splitlines()[-1])
     return Seen({}, {}, data["error"]) if "error" in data else Seen(data["files"], data["lines"], "")
 
 
 def parse_size(text: str) -> int:
-    """Blocks and their size as MiB.
+    """Return the size in MiB from blocks and their size.
 
     >>> parse_size("1310720 4096")
     5120
@@ -61,11 +61,11 @@ HERE: Final = Question(
     parse=parse_seen,
     timeout=30,
 )
-"""The same look where results are read."""
+"""The same reading on the node where results are read."""
 
 
 def jobs(scope: Scope) -> Sequence[Job]:
-    """Ask what is mounted; write, all at once; then look, everywhere."""
+    """Return the jobs that query the mount, then write at once, then read everywhere."""
     if scope.mount is None:
         return ()
     found = [asking(f"mounts-{part.name}", part.nodes, MOUNTS, shared=True) for part in scope.parts]
@@ -83,12 +83,12 @@ def jobs(scope: Scope) -> Sequence[Job]:
 
 
 def files(scope: Scope) -> Mapping[str, str]:
-    """Made before: two nodes that make the same file at once may both be told that it exists (FUSE), and this is not about that."""
+    """Return files that must exist before: if two nodes create the same file at once, both may get the error that it exists (FUSE)."""
     return {f"part-{part.name}/together": "" for part in scope.parts}
 
 
 def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
-    """Each node's view, and that of the node where results are read."""
+    """Yield the view of each node, and that of the node where results are read."""
     if scope.mount is None:
         raise UndeterminedError(
             "the plan has no file system that its users may write to and that all compute nodes and the submitting one mount"
@@ -104,16 +104,16 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
     for part in scope.parts:
         for node in part.nodes:
             yield told("writable", node, partial(_wrote, outputs[f"write-{part.name}"], node))
-            look = partial(_looked, outputs[f"look-{part.name}"], node)
-            yield told("cross_node_visibility", node, partial(_shown, "cross_node_visibility", node, look, writers))
-            yield told("no_lost_writes", node, partial(_kept, scope, node, look, writers))
+            read = partial(_view_of, outputs[f"look-{part.name}"], node)
+            yield told("cross_node_visibility", node, partial(_shown, "cross_node_visibility", node, read, writers))
+            yield told("no_lost_writes", node, partial(_kept, scope, node, read, writers))
     here = partial(scope.answer, HERE)
     yield told("visible_on_submit_hosts", scope.submitter, partial(_shown, "visible_on_submit_hosts", scope.submitter, here, writers))
 
 
 def _mounted(scope: Scope, output: Output, node: str) -> Finding:
     one = {**scope.storage, "mount": scope.mount}
-    if scope.in_pods and "FailedMount" in output.silent.get(node, ""):  # A pod whose volume is not there never starts.
+    if scope.in_pods and "FailedMount" in output.silent.get(node, ""):  # A pod without its volume never starts.
         return compared("is_mounted", node, output.silent[node], f"{one['kind']} at {scope.mount}")
     mounts = answer(output, node, MOUNTS)
     right = is_there(mounts, SimpleNamespace(**one), node)
@@ -135,19 +135,19 @@ def _wrote(output: Output, node: str) -> Finding:
     return compared("writable", node, failed or f"written by {said(output, node).host}", "written", holds=not failed)
 
 
-def _shown(check: str, node: str, look: Callable[[], Seen], writers: Sequence[str]) -> Finding:
-    seen = look()
+def _shown(check: str, node: str, read: Callable[[], Seen], writers: Sequence[str]) -> Finding:
+    seen = read()
     planned = {f"from-{host}": f"written by a job on {host}" for host in writers}
     return compared(check, node, seen.error or seen.files, planned)
 
 
-def _kept(scope: Scope, node: str, look: Callable[[], Seen], writers: Sequence[str]) -> Finding:
-    seen, records = look(), writing(scope.storage)["records"]
+def _kept(scope: Scope, node: str, read: Callable[[], Seen], writers: Sequence[str]) -> Finding:
+    seen, records = read(), writing(scope.storage)["records"]
     return compared("no_lost_writes", node, seen.error or seen.lines, {host[:_NAME]: records for host in writers})
 
 
-def _looked(output: Output, node: str) -> Seen:
-    """What a node saw; raises UndeterminedError where it did not come to look."""
+def _view_of(output: Output, node: str) -> Seen:
+    """Return what a node saw; raises UndeterminedError if its job did not read."""
     printed = output.only(node).out
     try:
         return parse_seen(printed)

@@ -1,4 +1,4 @@
-"""The scheduler takes jobs: its controllers answer, its queues are open, and every node runs what it is given."""
+"""Slurm accepts jobs: its controllers respond, its partitions are up, and every node runs the jobs that it gets."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from rackwright.errors import UndeterminedError
 
 
 def jobs(scope: Scope) -> Sequence[Job]:
-    """One for each node: a node that is drained as its job comes (Prolog) stops nobody else's."""
+    """Return one job per node: a node that is drained when its job starts (Prolog) does not stop other jobs."""
     return [Job(f"hello-{node}", (node,), TASK, arguments()) for node in scope.nodes]
 
 
 def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
-    """The scheduler's own word for every node of the plan, and a job's for those that were idle."""
+    """Yield the scheduler's state for every node of the plan, and the result of a job for those that were idle."""
     here = scope.submitter
     yield told("controllers_answer", here, lambda: _controllers(scope))
     yield told("partitions_are_up", here, lambda: _partitions(scope))
@@ -33,7 +33,7 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
 
 
 def _since(scope: Scope, node: str) -> str:
-    """Why the controller has taken the node out since, as nodes do that find themselves unfit; empty where it has not."""
+    """Return why the controller has drained the node since, as unhealthy nodes request; empty if it has not."""
     try:
         now = scope.answer(NODES).get(node)
     except UndeterminedError:

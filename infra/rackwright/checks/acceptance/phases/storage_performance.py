@@ -1,4 +1,4 @@
-"""The shared file system gives every node its share, alone and all at once, keeps what it called safe, and returns what it was given."""
+"""Speed and safety of the shared file system per node, alone and all at once: fsynced data survives, and data returns unchanged."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _SPEED: Final = program("storage_speed.py")
 _KILL: Final = program("storage_kill.py")
 _REAL: Final = ("--mib", "4096", "--files", "2000", "--fsyncs", "500")
 _SMALL: Final = ("--mib", "4", "--files", "8", "--fsyncs", "10")
-"""In the lab: containers on one disk."""
+"""Limits for the lab: containers on one disk."""
 
 
 def jobs(scope: Scope) -> Sequence[Job]:
-    """All nodes at once, then each alone; then writers are killed, and everybody looks what is left."""
+    """Return the jobs on all nodes at once, then on each alone; then jobs whose writers are killed, and jobs that read what is left."""
     if scope.folder is None:
         return ()
     sizes = (scope.folder, *(_SMALL if _lab(scope) else _REAL))
@@ -52,24 +52,24 @@ def _lab(scope: Scope) -> bool:
 
 
 def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
-    """Speed of a node alone, against its baseline and its peers; of all together, on whoever sends jobs; bytes, and what survived."""
+    """Yield the speed of a node alone, against baseline and peers; of all together, on the submitting node; integrity; surviving data."""
     alone = {node: partial(records.record, outputs.get(f"alone-{node}"), node) for node in scope.nodes}
     for check, quantity in QUANTITIES.items():
         yield from _fast(scope, check, quantity, alone)
     for node in scope.nodes:
-        yield told("bytes_come_back", node, partial(_came_back, node, alone[node]))
+        yield told("bytes_come_back", node, partial(_integrity, node, alone[node]))
         yield told("survives_a_killed_writer", node, partial(_survived, scope, outputs, node))
     yield told("all_at_once", scope.submitter, partial(_aggregate, scope, outputs))
 
 
 def _fast(scope: Scope, check: str, quantity: Quantity, alone: dict[str, Any]) -> Iterator[Finding]:
     values = dict[str, float]()
-    for node, look in alone.items():
+    for node, read in alone.items():
         try:
-            values[node] = _value(look(), quantity)
+            values[node] = _value(read(), quantity)
         except UndeterminedError as error:
             yield unknown(check, node, str(error))
-    # The lab's figures are those of the machine it shares with whatever else runs there: told, and held against nothing.
+    # The lab's figures are those of a machine that runs other work too: they are reported and compared with nothing.
     before = (
         {}
         if _lab(scope)
@@ -90,12 +90,12 @@ def _value(found: dict[str, Any], quantity: Quantity) -> float:
     return float(values[quantity.value])
 
 
-def _came_back(node: str, look: Any) -> Finding:
-    return compared("bytes_come_back", node, f"{look()['wrong']} files changed", "0 files changed")
+def _integrity(node: str, read: Any) -> Finding:
+    return compared("bytes_come_back", node, f"{read()['wrong']} files changed", "0 files changed")
 
 
 def _survived(scope: Scope, outputs: Outputs, node: str) -> Finding:
-    """Seen from every node: at least as many whole records as fsync had called safe."""
+    """Return the finding on killed writers: every node must see at least as many whole records as fsync had confirmed."""
     written = next((output for name, output in outputs.items() if name.startswith("kill-") and node in output.job.nodes), None)
     safe = int(records.record(written, node)["acknowledged"])
     lookers = [output for name, output in outputs.items() if name.startswith("look-")]
@@ -108,7 +108,7 @@ def _survived(scope: Scope, outputs: Outputs, node: str) -> Finding:
 
 
 def _aggregate(scope: Scope, outputs: Outputs) -> Finding:
-    """What all nodes together wrote and read per second, while all did."""
+    """Return the finding on all nodes at once: their total bytes per second, written and read, and changed files."""
     found = {
         each: records.record(output, each) for name, output in outputs.items() if name.startswith("together-") for each in output.job.nodes
     }

@@ -1,4 +1,4 @@
-"""Tasks land where they were sent: one on a node, two on a node, two on two nodes, each with a rank of its own."""
+"""Tasks run where they were submitted to: one on a node, two on a node, two on two nodes, each with a rank of its own."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from rackwright.report.verdict import SkipReason
 
 _NOTHING: Final = Program("nothing.py", '"""The launcher already says who the task is; there is nothing more to say."""\n')
 _PAIRS: Final = 2
-"""First round of the pairs; a third takes the node that an odd number leaves over."""
+"""First round of the pairs; a third round covers the node that an odd number leaves over."""
 
 
 def jobs(scope: Scope) -> Sequence[Job]:
-    """One and two tasks on every node, then pairs of nodes: few at a time would take minutes on a large cluster."""
+    """Return jobs with one and two tasks on every node, then pairs of nodes: a few at a time would take minutes on a large cluster."""
     found = [Job(f"one-{node}", (node,), _NOTHING) for node in scope.nodes]
     found += [Job(f"two-{node}", (node,), _NOTHING, tasks_per_node=2, round=1) for node in scope.nodes]
     return [*found, *(Job(name, pair, _NOTHING, round=number) for name, pair, number in _pairs(scope))]
 
 
 def _pairs(scope: Scope) -> list[tuple[str, tuple[str, str], int]]:
-    """Name, nodes and round of the jobs over two nodes: every node that has another beside it is in one of them."""
+    """Return name, nodes and round of the jobs over two nodes: every node with another in its part is in one of them."""
     found = []
     for part in scope.parts:
         nodes = part.nodes
@@ -34,7 +34,7 @@ def _pairs(scope: Scope) -> list[tuple[str, tuple[str, str], int]]:
 
 
 def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
-    """Each node by the jobs that were sent to it."""
+    """Yield the findings of each node from its jobs."""
     pairs = {node: outputs[name] for name, nodes, _ in reversed(_pairs(scope)) for node in nodes}
     for node in scope.nodes:
         yield told("one_task_on_one_node", node, partial(_placed, scope, "one_task_on_one_node", node, outputs[f"one-{node}"]))
@@ -47,12 +47,12 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
 
 
 def _placed(scope: Scope, check: str, node: str, output: Output) -> Finding:
-    """Which rank ran where; a job that ran nowhere was placed nowhere."""
+    """Return which rank ran where; a job that did not run was not placed."""
     job = output.job
     ranks = range(len(job.nodes) * job.tasks_per_node)
     planned = {f"rank {rank}": job.nodes[rank // job.tasks_per_node] for rank in ranks}
     found = {f"rank {task.rank}": task.host for task in output.tasks}
-    if scope.in_pods and len(job.nodes) > 1:  # Which index comes to which node is for the scheduler to say.
+    if scope.in_pods and len(job.nodes) > 1:  # The scheduler decides which index runs on which node.
         found = {**dict.fromkeys(sorted(found), "somewhere"), "nodes": ", ".join(sorted(task.host for task in output.tasks))}
         planned = {**dict.fromkeys(sorted(planned), "somewhere"), "nodes": ", ".join(sorted(job.nodes))}
     return compared(check, node, found if output.tasks else output.why(node), planned)

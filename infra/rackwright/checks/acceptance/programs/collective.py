@@ -1,8 +1,8 @@
-"""Runs a program of nccl-tests and looks at the node meanwhile: load of CPUs and GPUs, bytes that each NIC sent.
+"""Run a program of nccl-tests and sample the node meanwhile: load of CPUs and GPUs, bytes that each NIC sent.
 
 Arguments: the program and its options. One line of JSON for each task: {"rc", "out", "err", "machine", "efa",
 "samples": [{"second", "cpu_busy", "gpu_busy", "sent_bytes"}]};
-only the first task of a node takes samples. Looks for the program on PATH, then in --folder.
+only the first task of a node takes samples. The program is searched on PATH, then in --folder.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from typing import Any
 
 COUNTER = "/sys/class/infiniband/*/ports/*/counters/port_xmit_data"
 WORD = 4
-"""Bytes that one step of that counter stands for (InfiniBand specification, PortXmitData)."""
+"""Bytes per step of that counter (InfiniBand specification, PortXmitData)."""
 
 
 def arguments() -> argparse.Namespace:
-    """What to run, how long, how often to look."""
+    """Return the options: program, time limit, sampling interval."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--folder", default="/opt/nccl-tests/build")
     parser.add_argument("--seconds", type=float, default=600)
@@ -34,7 +34,7 @@ def arguments() -> argparse.Namespace:
 
 
 def sent_bytes() -> dict[str, int]:
-    """By device; several ports of one together."""
+    """Return the sent bytes per device, summed over its ports."""
     sent: dict[str, int] = {}
     for path in glob.glob(COUNTER):
         with open(path) as file:
@@ -43,7 +43,7 @@ def sent_bytes() -> dict[str, int]:
 
 
 def here() -> dict[str, Any]:
-    """What the firmware calls this machine (on EC2 the instance type), and how many EFA adapters it has."""
+    """Return the machine's product name in the firmware (on EC2 the instance type), and its number of EFA adapters."""
     try:
         with open("/sys/class/dmi/id/product_name") as file:
             machine = file.read().strip()
@@ -54,14 +54,14 @@ def here() -> dict[str, Any]:
 
 
 def cpu_times() -> tuple[int, int]:
-    """Ticks that all CPUs were busy, and all ticks."""
+    """Return the ticks in which CPUs were busy, and all ticks."""
     with open("/proc/stat") as file:
         ticks = [int(tick) for tick in file.readline().split()[1:9]]
     return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
 
 
 def gpu_busy() -> list[float]:
-    """Per cent by GPU; empty where nobody can be asked."""
+    """Return the load per GPU in per cent; empty if there is no source."""
     command = ["nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits"]
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=10, check=False)
@@ -71,7 +71,7 @@ def gpu_busy() -> list[float]:
 
 
 def watch(samples: list[Any], every: float, ended: threading.Event) -> None:
-    """Look until it has ended, and once more."""
+    """Take samples until the program has ended, and one more."""
     begun, (busy, ticks) = time.monotonic(), cpu_times()
     last = False
     while not last:
@@ -85,7 +85,7 @@ def watch(samples: list[Any], every: float, ended: threading.Event) -> None:
 
 
 def main() -> dict[str, Any]:
-    """Run it and tell."""
+    """Run the program and return its result."""
     options = arguments()
     name, *rest = options.command
     program = shutil.which(name) or shutil.which(name, path=options.folder)
@@ -112,5 +112,5 @@ def main() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    os.environ["LC_ALL"] = "C.UTF-8"  # numbers of tools have a decimal point
+    os.environ["LC_ALL"] = "C.UTF-8"  # Tools must print a decimal point.
     print(json.dumps(main()))

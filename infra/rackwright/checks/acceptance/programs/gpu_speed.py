@@ -1,7 +1,7 @@
-"""How fast each GPU of a node computes and moves data: BF16 matrix products on random data, copies inside its memory, to host and peers.
+"""Measure how fast each GPU of a node computes and copies: BF16 matrix products on random data, copies in memory, to host and peers.
 
 One task per node. Prints one line of JSON: {"torch", "device", "figures": [{"quantity", "gpu", "to", "value"}]}, or {"unknown": why}.
-With --device cpu and small sizes its logic runs anywhere; the figures then say nothing about a GPU.
+With --device cpu and small sizes its logic runs anywhere; the figures then do not apply to a GPU.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ def copy(torch: Any, source: Any, target: Any, options: argparse.Namespace, fact
 
 
 def buffer(torch: Any, device: Any, options: argparse.Namespace) -> Any:
-    """So many MiB of random bytes; on the host of a machine with GPUs in memory that may not be paged out."""
+    """Return a buffer of random bytes, size in MiB; in pinned memory on the host of a machine with GPUs."""
     made = torch.randint(0, 255, (options.copy_mib * 2**20,), dtype=torch.uint8, device=device)
     return made.pin_memory() if device.type == "cpu" and torch.cuda.is_available() else made
 
 
 def figures(torch: Any, devices: Any, options: argparse.Namespace) -> Iterator[Any]:
-    """All figures of all devices."""
+    """Yield all figures of all devices."""
     host = torch.device("cpu")
     on_host = buffer(torch, host, options)
     for number, device in enumerate(devices):
@@ -81,7 +81,7 @@ def figures(torch: Any, devices: Any, options: argparse.Namespace) -> Iterator[A
 
 
 def main() -> dict[str, Any]:
-    """Measure, or say why not."""
+    """Measure, or return the reason why not."""
     options = arguments()
     try:
         import torch

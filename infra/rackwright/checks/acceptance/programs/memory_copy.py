@@ -1,7 +1,7 @@
-"""How fast the CPUs of a node copy main memory, all at once: as STREAM's Copy, by libc's memmove in one process per CPU.
+"""Measure how fast all CPUs of a node copy main memory at once: as STREAM's Copy, by libc's memmove in one process per CPU.
 
 Prints one line of JSON: {"processes", "value", "wrong": processes whose copy differs}; GB/s, read and written bytes counted.
-Takes two buffers of --mib per process.
+Uses two buffers of --mib per process.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 
 def arguments() -> argparse.Namespace:
-    """Buffers should be several times the last cache, as STREAM's run rules want them."""
+    """Return the options. Buffers should be several times the size of the last cache, as STREAM's run rules require."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--mib", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=5)
@@ -24,7 +24,7 @@ def arguments() -> argparse.Namespace:
 
 
 def copier(mib: int, seconds: float, barrier: Any, results: Any) -> None:
-    """Copy from the same moment on as all others, for so long."""
+    """Copy for a number of seconds, starting at the same time as all others."""
     size = mib * 2**20
     source, target = (ctypes.create_string_buffer(os.urandom(2**20) * mib, size), ctypes.create_string_buffer(size))
     ctypes.memmove(target, source, size)
@@ -37,12 +37,12 @@ def copier(mib: int, seconds: float, barrier: Any, results: Any) -> None:
 
 
 def main() -> dict[str, Any]:
-    """One process per CPU that this job may use."""
+    """Run one process per CPU that this job may use."""
     options = arguments()
     count = len(os.sched_getaffinity(0))
-    ways = multiprocessing.get_context("fork")
-    barrier, results = ways.Barrier(count), ways.Queue()
-    workers = [ways.Process(target=copier, args=(options.mib, options.seconds, barrier, results), daemon=True) for _ in range(count)]
+    context = multiprocessing.get_context("fork")
+    barrier, results = context.Barrier(count), context.Queue()
+    workers = [context.Process(target=copier, args=(options.mib, options.seconds, barrier, results), daemon=True) for _ in range(count)]
     for worker in workers:
         worker.start()
     try:

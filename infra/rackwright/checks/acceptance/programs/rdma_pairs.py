@@ -1,7 +1,7 @@
-"""Meets one other node on each rail: ib_write_bw, then ib_write_lat. Who meets whom is told by the arguments; one task per node.
+"""Measure each rail to one other node: ib_write_bw, then ib_write_lat. The arguments name the pairs; one task per node.
 
 Arguments: --rails DEVICE… and --pairs JSON, a list of [server, client]. Prints one line of JSON:
-{"role", "one", "other", "meetings": [{"rail", "tool", "rc", "out", "err"}]}; only clients have meetings, a node without a partner rests.
+{"role", "one", "other", "meetings": [{"rail", "tool", "rc", "out", "err"}]}; only clients have results, a node without a partner rests.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from typing import Any
 
 PORT = 18515
-"""perftest's own default; each rail and tool takes one above the last."""
+"""perftest's own default; each rail and tool uses the next port."""
 
 
 def arguments() -> argparse.Namespace:
-    """`--seconds` is how long one bandwidth test runs."""
+    """Return the options. `--seconds` is the time of one bandwidth test."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--rails", nargs="+", required=True)
     parser.add_argument("--pairs", type=json.loads, required=True)
@@ -29,7 +29,7 @@ def arguments() -> argparse.Namespace:
 
 
 def commands(options: argparse.Namespace) -> Iterator[Any]:
-    """Every test in order, with its port; both sides walk the same list."""
+    """Yield every test in order, with its port; server and client use the same list."""
     extra = ["-x", str(options.gid_index)] if options.gid_index is not None else []
     for number, rail in enumerate(options.rails):
         bandwidth = ["ib_write_bw", "-d", rail, "-F", "--report_gbits", "-q", "4", "-s", str(2**20), "-D", str(options.seconds)]
@@ -39,7 +39,7 @@ def commands(options: argparse.Namespace) -> Iterator[Any]:
 
 
 def run(command: list[str], seconds: float) -> tuple[int, str, str]:
-    """Status and output; 127 where the tool is missing, 124 where its time was up."""
+    """Return status and output; 127 if the tool is missing, 124 if it timed out."""
     try:
         done = subprocess.run(command, capture_output=True, timeout=seconds, check=False)
     except FileNotFoundError:
@@ -50,7 +50,7 @@ def run(command: list[str], seconds: float) -> tuple[int, str, str]:
 
 
 def meet(command: list[str], server: str, seconds: float) -> tuple[int, str, str]:
-    """The client's side; the server may not listen yet."""
+    """Run the client; retry while the server does not listen yet."""
     limit = time.monotonic() + seconds
     while True:
         status, out, err = run([*command, server], seconds)
@@ -60,13 +60,13 @@ def meet(command: list[str], server: str, seconds: float) -> tuple[int, str, str
 
 
 def main() -> dict[str, Any]:
-    """Serve or ask."""
+    """Run as server or client."""
     options = arguments()
     me, seconds = os.environ["NODE_NAME"], options.seconds + 20
-    mine = next((pair for pair in options.pairs if me in pair), None)
-    if mine is None:
+    own = next((pair for pair in options.pairs if me in pair), None)
+    if own is None:
         return {"role": "rests", "one": me, "other": "", "meetings": []}
-    server, client = mine
+    server, client = own
     meetings = []
     for rail, command in commands(options):
         status, out, err = run(command, seconds) if me == server else meet(command, server, seconds)
@@ -75,5 +75,5 @@ def main() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    os.environ["LC_ALL"] = "C.UTF-8"  # numbers of tools have a decimal point
+    os.environ["LC_ALL"] = "C.UTF-8"  # Tools must print a decimal point.
     print(json.dumps(main()))

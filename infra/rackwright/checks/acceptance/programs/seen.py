@@ -1,4 +1,4 @@
-"""Prints what this node sees of what a job wrote: each node's own file, and how many whole lines of each are in the common one."""
+"""Print what this node sees of a job's files: each node's own file, and the number of whole lines of each node in the common one."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 LINE = 32
-"""Bytes of a line: six digits, a space, the host's name to 24 characters, a newline."""
+"""Bytes of a line: six digits, a space, the host's name padded to 24 characters, a newline."""
 
 
 def seen(folders: Sequence[str]) -> dict[str, Any]:
-    """{"files": {name: first line}, "lines": {host: whole lines}}."""
+    """Return {"files": {name: first line}, "lines": {host: whole lines}}."""
     files: dict[str, str] = {}
     lines: dict[str, int] = {}
     for folder in folders:
@@ -32,7 +32,7 @@ def seen(folders: Sequence[str]) -> dict[str, Any]:
 
 
 def main(folders: Sequence[str]) -> None:
-    """What cannot be read is an answer, too."""
+    """Print the result; an error of reading is a result, too."""
     try:
         print(json.dumps(seen(folders)))
     except OSError as error:

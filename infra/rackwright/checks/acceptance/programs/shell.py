@@ -1,4 +1,4 @@
-"""Runs a shell command inside a job and prints how it ended: {"rc", "out", "err"}."""
+"""Run a shell command inside a job and print how it ended: {"rc", "out", "err"}."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LIMIT = 30
 
 
 def main(command: str) -> None:
-    """Run it; a command whose time is up ended with 124, as timeout(1) has it."""
+    """Run the command; if it times out its status is 124, as timeout(1) has it."""
     try:
         ended = subprocess.run(["sh", "-c", command], stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT, check=False)
         status, out, err = ended.returncode, ended.stdout, ended.stderr
@@ -21,5 +21,5 @@ def main(command: str) -> None:
     print(json.dumps({"rc": status, "out": out.decode(errors="replace"), "err": err.decode(errors="replace")}))
 
 
-os.environ["LC_ALL"] = "C.UTF-8"  # numbers of tools have a decimal point
+os.environ["LC_ALL"] = "C.UTF-8"  # Tools must print a decimal point.
 main(sys.argv[1])

@@ -1,6 +1,6 @@
-"""Whether what fsync called safe is there after its writer was killed.
+"""Test whether data that fsync confirmed exists after its writer was killed.
 
-`write FOLDER`: a child writes records, each with fsync, and is killed by SIGKILL. `read FOLDER NODE…`: what is there now, seen from here.
+`write FOLDER`: a child writes records, each with fsync, and is killed by SIGKILL. `read FOLDER NODE…`: the records that exist now.
 Prints one line of JSON: {"acknowledged"} or {"found": {"NODE": whole records}}, or {"unknown": why}.
 """
 
@@ -16,19 +16,19 @@ from typing import Any
 
 RECORD = 4096
 LEAST = 20
-"""Records that must be safe before the child is killed."""
+"""Records that must be confirmed before the child is killed."""
 SECONDS = 60
 """Seconds for the records. Chosen: a file system that needs longer for them is unknown."""
 
 
 def record(node: str, number: int) -> bytes:
-    """A record that nobody else could have written."""
+    """Return a record that no other node writes."""
     seed = f"{node} {number} ".encode()
     return (seed + hashlib.sha256(seed).hexdigest().encode()).ljust(RECORD, b".")
 
 
 def write(path: str, node: str, pipe: int) -> None:
-    """Write for ever; say the number of each record after fsync has called it safe."""
+    """Write records without end; send the number of each after fsync has confirmed it."""
     number = 0
     with open(path, "wb", buffering=0) as file:
         while True:
@@ -39,7 +39,7 @@ def write(path: str, node: str, pipe: int) -> None:
 
 
 def kill_a_writer(folder: str, node: str) -> dict[str, Any]:
-    """How many records were called safe before the child was killed in the middle of its work."""
+    """Return how many records were confirmed before the child was killed while writing."""
     path = os.path.join(folder, "kill-" + node)
     reading, writing = os.pipe()
     child = os.fork()
@@ -51,24 +51,24 @@ def kill_a_writer(folder: str, node: str) -> dict[str, Any]:
             os.write(writing, (f"{error}\n").encode())
         os._exit(1)
     os.close(writing)
-    said, limit = b"", time.monotonic() + SECONDS
+    received, limit = b"", time.monotonic() + SECONDS
     with os.fdopen(reading, "rb", buffering=0) as pipe:
-        while said.count(b"\n") < LEAST and time.monotonic() < limit:
+        while received.count(b"\n") < LEAST and time.monotonic() < limit:
             more = pipe.read(4096)
             if not more:
                 break
-            said += more
+            received += more
         os.kill(child, signal.SIGKILL)
-        said += pipe.read() or b""
+        received += pipe.read() or b""
     os.waitpid(child, 0)
-    lines = said.decode().split("\n")[:-1]
+    lines = received.decode().split("\n")[:-1]
     if not lines or not lines[-1].isdecimal() or int(lines[-1]) < LEAST:
         return {"unknown": lines[-1] if lines and not lines[-1].isdecimal() else f"{len(lines)} records within {SECONDS} s"}
     return {"acknowledged": int(lines[-1])}
 
 
 def whole_records(folder: str, node: str) -> int:
-    """How many of a node's records are there, in order and unchanged."""
+    """Return how many of a node's records exist, in order and unchanged."""
     number = 0
     with open(os.path.join(folder, "kill-" + node), "rb") as file:
         while file.read(RECORD) == record(node, number):

@@ -1,8 +1,8 @@
-"""How fast a node writes, reads, makes and removes files on a shared file system, and how long fsync takes; and whether bytes come back.
+"""Measure how fast a node writes, reads, creates and removes files on a shared file system, the time of fsync, and data integrity.
 
-Argument: a folder there. Prints one line of JSON: {"figures": [{"quantity", "value"}], "wrong": files that came back changed}, or
+Argument: a folder there. Prints one line of JSON: {"figures": [{"quantity", "value"}], "wrong": files that were read back changed}, or
 {"unknown": why}.
-Plain Python on purpose: it is the same everywhere. Its files are removed at the end.
+Plain Python on purpose: it behaves the same everywhere. Its files are removed at the end.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 
 def arguments() -> argparse.Namespace:
-    """Sizes of a quick look; --mib 4096 and more where caches are to be left behind."""
+    """Return the options. The defaults are for a quick run; --mib 4096 and more exceed caches."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder")
     parser.add_argument("--mib", type=int, default=64)
@@ -28,14 +28,14 @@ def arguments() -> argparse.Namespace:
 
 
 def forget(path: str) -> None:
-    """Let the kernel drop what it keeps of a file, so that reading it asks the file system."""
+    """Let the kernel drop the cached pages of a file, so that reading it queries the file system."""
     handle = os.open(path, os.O_RDONLY)
     os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
     os.close(handle)
 
 
 def stream(path: str, mib: int) -> tuple[float, float, bool]:
-    """MB/s of writing with a final fsync, MB/s of reading, and whether it came back as it was."""
+    """Return MB/s of writing with a final fsync, MB/s of reading, and whether the data was unchanged."""
     block = os.urandom(2**20)
     wrote, begun = hashlib.sha256(), time.perf_counter()
     with open(path, "wb", buffering=0) as file:
@@ -56,7 +56,7 @@ def stream(path: str, mib: int) -> tuple[float, float, bool]:
 
 
 def small_files(folder: str, count: int, size: int) -> tuple[float, int]:
-    """Files per second written, then read back; how many were changed."""
+    """Write files and read them back; return files per second, and how many were changed."""
     texts = [os.urandom(size) for _ in range(min(count, 64))]
     begun = time.perf_counter()
     for number in range(count):
@@ -73,7 +73,7 @@ def small_files(folder: str, count: int, size: int) -> tuple[float, int]:
 
 
 def metadata(folder: str, count: int) -> float:
-    """Operations per second: make, look at, rename, remove an empty file."""
+    """Return operations per second: create, stat, rename, remove an empty file."""
     begun = time.perf_counter()
     for number in range(count):
         path = os.path.join(folder, f"empty-{number}")
@@ -85,7 +85,7 @@ def metadata(folder: str, count: int) -> float:
 
 
 def fsync(path: str, count: int) -> float:
-    """99th percentile, in ms, of writing 4 KiB and waiting until it is safe."""
+    """Return the 99th percentile, in ms, of writing 4 KiB with fsync."""
     times = []
     with open(path, "wb", buffering=0) as file:
         for _ in range(count):
@@ -97,7 +97,7 @@ def fsync(path: str, count: int) -> float:
 
 
 def main() -> dict[str, Any]:
-    """Measure in a folder of its own, or say why not."""
+    """Measure in a new folder, or return the reason why not."""
     options = arguments()
     folder = os.path.join(options.folder, "speed-{}-{}".format(os.environ.get("NODE_NAME", "node"), os.environ.get("RANK", "0")))
     try:

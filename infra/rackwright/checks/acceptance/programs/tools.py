@@ -1,6 +1,6 @@
-"""Runs tools one after the other and prints what they said, as one line of JSON: {"name": {"rc", "out", "err"}}.
+"""Run tools one after the other and print their output as one line of JSON: {"name": {"rc", "out", "err"}}.
 
-Arguments: one JSON list of [name, [command, …], seconds] each. A tool that is missing has rc 127, one whose time was up 124.
+Arguments: one JSON list of [name, [command, …], seconds] each. A missing tool has rc 127, one that timed out 124.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def run(command: list[str], seconds: float) -> dict[str, Any]:
-    """Status, output and errors of one tool."""
+    """Return status, output and errors of one tool."""
     try:
         done = subprocess.run(command, capture_output=True, timeout=seconds, check=False)
     except FileNotFoundError:
@@ -30,5 +30,5 @@ def run(command: list[str], seconds: float) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    os.environ["LC_ALL"] = "C.UTF-8"  # numbers of tools have a decimal point
+    os.environ["LC_ALL"] = "C.UTF-8"  # Tools must print a decimal point.
     print(json.dumps({name: run(command, seconds) for name, command, seconds in map(json.loads, sys.argv[1:])}))

@@ -1,8 +1,8 @@
-"""How many tokens per second a small transformer trains on: one process per GPU, DDP or FSDP, random tokens.
+"""Measure the tokens per second of training a small transformer: one process per GPU, DDP or FSDP, random tokens.
 
-Finds RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT in its environment; alone without them. Rank 0 prints one line of JSON:
+Reads RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT from its environment, or runs alone. Rank 0 prints one line of JSON:
 {"mode", "ranks", "tokens_s", "first_loss", "last_loss", "torch", "device"}; any rank that cannot run prints {"unknown": why}.
-With --device cpu and small sizes its logic runs anywhere; the figures then say nothing about a GPU.
+With --device cpu and small sizes its logic runs anywhere; the figures then do not apply to a GPU.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from typing import Any
 
 
 def arguments() -> argparse.Namespace:
-    """The default is a model of some 350 million parameters; --width 64 --layers 2 --length 32 --batch 2 --words 256 is quick on a CPU."""
+    """Return the options. The default is a model of some 350 million parameters;
+    --width 64 --layers 2 --length 32 --batch 2 --words 256 is quick on a CPU.
+    """
     parser = argparse.ArgumentParser()
     parser.add_argument("--mode", choices=("ddp", "fsdp"), default="ddp")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
@@ -32,11 +34,11 @@ def arguments() -> argparse.Namespace:
 
 
 def model_class(torch: Any) -> tuple[Any, Any]:
-    """The transformer; a function, because there may be no PyTorch to import."""
+    """Return the classes of the transformer; a function, because PyTorch may not be installed."""
     nn, functional = torch.nn, torch.nn.functional
 
     class Block(nn.Module):  # type: ignore[misc, name-defined]
-        """Attention and a perceptron, each after a norm and beside a residual."""
+        """Attention and a perceptron, each after a norm and with a residual connection."""
 
         def __init__(self, width: int, heads: int) -> None:
             super().__init__()
@@ -53,7 +55,7 @@ def model_class(torch: Any) -> tuple[Any, Any]:
             return seen + self.mlp(self.norms[1](seen))
 
     class Model(nn.Module):  # type: ignore[misc, name-defined]
-        """Next-word prediction."""
+        """A model for next-word prediction."""
 
         def __init__(self, options: argparse.Namespace) -> None:
             super().__init__()
@@ -71,7 +73,7 @@ def model_class(torch: Any) -> tuple[Any, Any]:
 
 
 def wrapped(torch: Any, model: Any, block: Any, options: argparse.Namespace, device: Any) -> Any:
-    """Distributed as asked."""
+    """Return the model, distributed as requested."""
     place = [device.index] if device.type == "cuda" else None
     if options.mode == "ddp":
         return torch.nn.parallel.DistributedDataParallel(model, device_ids=place)
@@ -85,7 +87,7 @@ def wrapped(torch: Any, model: Any, block: Any, options: argparse.Namespace, dev
 
 
 def train(torch: Any, options: argparse.Namespace, device: Any, ranks: int) -> tuple[float, list[float]]:
-    """Steps on random tokens that repeat, so that the loss must fall; tokens per second of all ranks and the losses at both ends."""
+    """Train on repeated random tokens, so that the loss must fall; return tokens per second of all ranks, first and last loss."""
     model_type, block = model_class(torch)
     torch.manual_seed(1)
     model = wrapped(torch, model_type(options).to(device), block, options, device)
@@ -110,14 +112,14 @@ def train(torch: Any, options: argparse.Namespace, device: Any, ranks: int) -> t
 
 
 def settle(torch: Any, device: Any) -> None:
-    """Until everybody has done what was asked so far."""
+    """Wait until all ranks have finished their work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     torch.distributed.barrier()
 
 
 def main() -> dict[str, Any] | None:
-    """Train, or say why not."""
+    """Train, or return the reason why not."""
     options = arguments()
     try:
         import torch
@@ -126,11 +128,11 @@ def main() -> dict[str, Any] | None:
     if options.device == "cuda" and not torch.cuda.is_available():
         return {"unknown": "PyTorch sees no GPU"}
     alone = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
-    # Debian's PyTorch is built without libuv, and without being told so does not find that out by itself.
+    # Debian's PyTorch is built without libuv and does not detect that by itself.
     for name, value in {**alone, "USE_LIBUV": "0"}.items():
         os.environ.setdefault(name, value)
     rank, ranks, local = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
-    # A task that was given one GPU of its own sees it as number 0.
+    # A task with one GPU of its own sees it as number 0.
     device = torch.device("cuda", local % torch.cuda.device_count()) if options.device == "cuda" else torch.device("cpu")
     if device.type == "cuda":
         torch.cuda.set_device(device)
