@@ -1,4 +1,4 @@
-"""History of drift: every scan, and for every difference when it was first and last seen and when it was resolved."""
+"""History of drift: every scan, and the first and last scan of every difference, with the time of its resolution."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class DriftRecord:
 
 @dataclass(frozen=True, slots=True)
 class ScanRecord:
-    """One scan of the past."""
+    """A recorded scan."""
 
     started: datetime
     seconds: float
@@ -65,7 +65,7 @@ class History:
         self._file = file
 
     def record(self, drift: DriftReport) -> HistoryDelta:
-        """Add a scan. A missing difference is resolved only if its layer was scanned and its node answered."""
+        """Record a scan. A missing difference is resolved only if its layer was scanned and its node responded."""
         at = drift.started.isoformat()
         with self._open() as base:
             past = base.execute("SELECT state FROM scans ORDER BY started DESC LIMIT 1").fetchone()

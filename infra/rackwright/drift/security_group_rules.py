@@ -17,16 +17,16 @@ _RULES: Final = {
     "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule": "egress",
 }
 _PEERS: Final = ("cidrBlocks", "ipv6CidrBlocks", "prefixListIds", "securityGroups")
-"""How a group as it was read names the other side of a rule (pulumi-aws, SecurityGroup)."""
+"""Properties of a group, as read, that name the peer of a rule (pulumi-aws, SecurityGroup)."""
 _PEER: Final = ("cidrIpv4", "cidrIpv6", "prefixListId", "referencedSecurityGroupId")
-"""The same of a rule that is a resource (pulumi-aws, SecurityGroupIngressRule)."""
+"""Properties of a rule that is a resource of its own, for the same peers (pulumi-aws, SecurityGroupIngressRule)."""
 _EVERYTHING: Final = "-1"
-"""EC2's name for all protocols; there are no ports then."""
+"""EC2's name for all protocols; such a rule has no ports."""
 _WAYS: Final = {"ingress": "from", "egress": "to"}
 
 
 class FirewallRule(NamedTuple):
-    """Who may send what through a group, in one direction."""
+    """Traffic that a security group allows, in one direction."""
 
     group: str
     way: str
@@ -36,7 +36,7 @@ class FirewallRule(NamedTuple):
     peer: str
 
     def __str__(self) -> str:
-        """In words.
+        """Return the rule as text.
 
         >>> str(Door("sg-1", "ingress", "tcp", 22, 22, "0.0.0.0/0"))
         'tcp 22 from 0.0.0.0/0'
@@ -47,7 +47,7 @@ class FirewallRule(NamedTuple):
 
 
 def differences(events: Iterable[Mapping[str, Any]]) -> tuple[DriftItem, ...]:
-    """What stands open in the stack's groups beside what it declares, by the events of a refresh that was previewed."""
+    """Return undeclared rules in the stack's groups, from the events of a previewed refresh."""
     read = [happened["metadata"] for event in events if (happened := event.get("resOutputsEvent"))]
     declared = {_declared(one["old"]["inputs"], _RULES[one["type"]]) for one in read if one["type"] in _RULES and one.get("old")}
     groups = [one for one in read if one["type"] == _GROUP and one.get("new")]
@@ -60,7 +60,7 @@ def _declared(inputs: Mapping[str, Any], way: str) -> FirewallRule:
 
 
 def _open(group: Mapping[str, Any]) -> Iterator[FirewallRule]:
-    """Each rule of a group that was read; EC2 puts several peers into one."""
+    """Yield each rule of a group, as read; EC2 combines several peers in one rule."""
     for way in _WAYS:
         for rule in group.get("outputs", {}).get(way) or ():
             peers = [

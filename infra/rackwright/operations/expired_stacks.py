@@ -25,7 +25,7 @@ class ExpiryOutcome(StrEnum):
     WOULD_END = "would-end"
     LIVES = "lives"
     NO_END = "no-end"
-    """No expiry recorded: its budget has no ttl, or it never came up."""
+    """No recorded expiry: the budget has no ttl, or the stack was never created."""
     FAILED = "failed"
     UNKNOWN = "unknown"
 
@@ -52,7 +52,7 @@ class Reaped:
 
     @property
     def when(self) -> str:
-        """The expiry as text in UTC, or `-`."""
+        """Return the expiry as text in UTC, or `-`."""
         return f"{self.expires:%Y-%m-%d %H:%M} UTC" if self.expires else "-"
 
 

@@ -74,7 +74,7 @@ def _choose(asked: Sequence[str], workers: Sequence[str]) -> list[str]:
 async def _roll(
     stack: str, cluster: Mapping[str, Any], nodes: Sequence[str], say: Say, on_progress: Say, *, reboot: bool
 ) -> RollingUpdateResult:
-    """RollingUpdate the nodes while holding the stack's lock, with the nodes powered on and connected."""
+    """Update the nodes while holding the stack's lock, with the nodes powered on and connected."""
     await StackLock(stack).hold()
     inventory = paths.inventory(stack)
     async with power.wake_nodes(stack, power.from_inventory(inventory, list(nodes)), on_progress):

@@ -71,7 +71,7 @@ def require_valid(asked: str, on_warning: OnWarning) -> tuple[str, Cluster]:
 
 
 def _neighbours(file: Path) -> dict[str, Cluster]:
-    """Return the other stacks of the same folder, without those that have errors."""
+    """Return the other stacks of the same folder that have no errors."""
     others = {}
     for path in sorted(file.parent.glob("Pulumi.*.yaml")):
         other = load_stack(path) if path.name != file.name else None

@@ -56,7 +56,7 @@ class Manifest:
 
     @property
     def partial(self) -> bool:
-        """Whether the run was limited to some nodes or phases, or excluded passive checks, so that it has no verdict on the cluster."""
+        """Return whether the run was limited to some nodes or phases, or excluded passive checks, and so has no verdict on the cluster."""
         return any(item.reason in PARTIAL for item in self.not_run)
 
 

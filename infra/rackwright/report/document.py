@@ -39,7 +39,7 @@ class Report:
 
     @property
     def partial(self) -> bool:
-        """Whether the run was limited to some nodes, to job checks or to some phases, so that it has no verdict on the cluster."""
+        """Return whether the run was limited to some nodes, to job checks or to some phases, so that it has no verdict on the cluster."""
         return any(item["reason"] in PARTIAL for item in self.not_run)
 
     @property
@@ -120,7 +120,7 @@ def _absent(item: Any, reason: str, stack: str) -> Result:
 
 
 def _without_unfounded_skips(checks: list[Result]) -> list[Result]:
-    """Return the results; one that was skipped for a daemon that is down is unknown, unless it names a result that failed."""
+    """Return the results with unfounded skips as unknown: a skip because of a stopped daemon must name a result that failed."""
     failed = [check.id for check in checks if check.verdict is Verdict.FAILED]
     why = "skipped because a daemon is down, but the result that reports it did not fail"
     return [

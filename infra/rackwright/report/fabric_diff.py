@@ -11,7 +11,7 @@ from rackwright.report.fabric_links import DeviceKind, FabricLinks
 from rackwright.report.fabric_names import End, Live, assigned, end_of
 
 NODE_NAME_MAP: Final = "/etc/rdma/ib-node-name-map"
-"""Where the tools of rdma-core look for a node-name map (util/node_name_map.c; `IBDIAG_NODENAME_MAP_PATH` of its CMakeLists.txt)."""
+"""Path at which the tools of rdma-core read a node-name map (util/node_name_map.c; `IBDIAG_NODENAME_MAP_PATH` of its CMakeLists.txt)."""
 
 
 class Kind(StrEnum):
@@ -20,11 +20,11 @@ class Kind(StrEnum):
     MISSING = "missing"
     """Neither end has a link."""
     MOVED = "moved"
-    """An end is connected to another end than planned."""
+    """One end is connected to another port than planned."""
     SLOW = "slow"
-    """The planned link at another width or speed."""
+    """The planned link has another width or speed."""
     UNPLANNED = "unplanned"
-    """A link between ends that are not in the plan."""
+    """A link between ports that are not in the plan."""
 
 
 class Difference(NamedTuple):
@@ -45,7 +45,7 @@ class Difference(NamedTuple):
 
     @property
     def is_between_switches(self) -> bool:
-        """Whether the planned cable is between switches, or the unplanned link is."""
+        """Return whether the cable is between switches: the planned one, or the unplanned link."""
         other = self.planned or self.found
         return self.end.kind is DeviceKind.SWITCH and other is not None and other.kind is DeviceKind.SWITCH
 
@@ -72,7 +72,7 @@ class Cable(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What differs for certain, and the cables that could not be compared."""
+    """Differences that are certain, and the cables that could not be compared."""
 
     live: Live
     differences: tuple[Difference, ...]
@@ -80,7 +80,7 @@ class Comparison:
 
     @property
     def why_unknown(self) -> str:
-        """Which devices could not be identified."""
+        """Return which devices could not be identified."""
         found = [
             *_unanswered(self.live.links.unread),
             *(f"the catalogue does not know how the chips of {name} count its ports" for name in sorted(self.live.unplaced)[:3]),
@@ -143,7 +143,7 @@ def compare(
 
 
 def _unplanned(planned: Iterable[Cable], unknown: Iterable[Cable], live: Live) -> Iterable[Difference]:
-    """Return links between ends that are not in the plan, but for those that may be a cable that could not be compared."""
+    """Return links between ports that are not in the plan, without links that may be a cable that could not be compared."""
     known = {end for cable in planned for end in cable}
     strays = {_near_first(one, other) for one, other in live.far.items() if one not in known and other not in known}
     for near, far in sorted(strays):
@@ -166,7 +166,7 @@ def _possible(live: Live) -> frozenset[_Shape]:
 
 
 def _is_possible(cable: Cable, live: Live, possible: frozenset[_Shape]) -> bool:
-    """Return whether the cable may be as planned although it is not found: an end of it cannot be distinguished from others."""
+    """Return whether the cable may be as planned although it is not found, because one end cannot be distinguished from others."""
     near, far = cable
     if near.device in live.unplaced or (far.device in live.unplaced and near.device not in live.identified):
         return True

@@ -122,7 +122,7 @@ def _skipped(report: Report) -> list[RenderableType]:
 def _not_run(report: Report) -> list[RenderableType]:
     """Return one line per reason for checks that did not run, except for features that the plan does not include and nodes that are out.
 
-    Of features that the plan lacks because of its machines, the reason is printed with the checks.
+    For features that the plan lacks because of its machines, the reason is printed with the checks.
     """
     said: list[RenderableType] = []
     for detail in dict.fromkeys(item["detail"] for item in report.not_run if item["reason"] == "not-in-plan" and item["detail"]):

@@ -96,7 +96,7 @@ def _difference(alike: Sequence[DriftItem]) -> str:
 
 
 def _mark(node: str) -> str:
-    """Return the node as a word of an attribute; "-", which is no node name, for the cluster."""
+    """Return the node as a word of an attribute; for the cluster "-", which is no node name."""
     return node or "-"
 
 

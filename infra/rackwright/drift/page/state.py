@@ -1,4 +1,4 @@
-"""State of a part of the cluster in a scan: the word after which its colour is named."""
+"""State of a part of the cluster in a scan: the word that also names its colour."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rackwright.drift.document import DriftReport
 CLEAN: Final = "clean"
 UNKNOWN: Final = "unknown"
 MARKS: Final = {CLEAN: "✓", UNKNOWN: "?", "drifted": "✗", "security": "✗", "breaking": "✗", "benign": "!", "expected": "~"}
-"""Marks, so that the page is readable without colours."""
+"""Symbols, so that the page is readable without colours."""
 
 
 def of_node(found: DriftReport, node: str) -> str:

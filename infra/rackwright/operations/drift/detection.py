@@ -40,7 +40,7 @@ class Detection:
 
     @property
     def exit_code(self) -> int:
-        """0 as declared, 1 not as declared or if a reconciliation failed, 3 undetermined."""
+        """Return 0 as declared, 1 not as declared or if a reconciliation failed, 3 undetermined."""
         return self.report.state.exit_code or int(self.reconciled is False)
 
 

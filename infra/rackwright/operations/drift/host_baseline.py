@@ -84,7 +84,7 @@ def compared(found: DriftReport, now: Traces, past: Iterable[DriftRecord], *, up
 
 
 def _well(found: DriftReport, names: Iterable[str]) -> set[str]:
-    """Return the nodes that were scanned completely and have no unexpected difference."""
+    """Return the nodes that were scanned completely and have no unexpected differences."""
     bad = {node for _, node, _ in found.unknown} | {one.node for one in found.differences if one.category is not Category.EXPECTED}
     return set() if found.missing or any(node == CLUSTER for _, node, _ in found.unknown) else set(names) - bad
 
