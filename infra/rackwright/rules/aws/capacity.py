@@ -21,7 +21,7 @@ _BUYING: Final = {Spot: UsageClass.SPOT, CapacityBlock: UsageClass.CAPACITY_BLOC
 
 
 def _unsold(case: RuleContext, kind: type[Spot | CapacityBlock]) -> Iterator[InstanceGroup]:
-    """Groups that are bought in a way their type is not sold in."""
+    """Yield groups with a purchase option that their type does not support."""
     for fleet in fleets(case):
         if isinstance(fleet.declared.capacity_type, kind) and _BUYING[kind] not in fleet.type.usage_classes:
             yield fleet
@@ -141,7 +141,7 @@ def reservation_placeholder(case: RuleContext) -> Iterator[Violation]:
 
 
 def _ids(case: RuleContext) -> Iterator[tuple[str, str]]:
-    """Reservations and offerings, and where they are named."""
+    """Yield ids of reservations and offerings, with their paths."""
     here = target(case)
     for name, declared in here.instances.items() if here else ():
         for key in ("reservation", "offering"):
@@ -177,11 +177,11 @@ def offering_twice(case: RuleContext) -> Iterator[Violation]:
 
 
 _SLOW_BOOT: Final = 300
-"""Seconds; an estimate: EC2 gives no figure, and types with many GPUs are said to take minutes."""
+"""Seconds; an estimate: EC2 publishes no figure, and types with many GPUs reportedly take minutes."""
 
 
 def _sleeping(case: RuleContext) -> Iterator[InstanceGroup]:
-    """Groups whose nodes Slurm may switch off."""
+    """Yield groups whose nodes Slurm may stop."""
     if case.slurm.power_saving is not None:
         yield from (fleet for fleet in fleets(case) if set(fleet.roles) == {Role.WORKER} and fleet.group.count)
 

@@ -1,4 +1,4 @@
-"""Disks of target `aws`: gp3 volumes as EC2 makes them, and large enough for what they are for.
+"""Disks of target `aws`: limits of gp3 volumes, and sizes that suffice for their purpose.
 
 Source of every limit that names none: CreateVolume of the EC2 API (botocore 1.44.5, 2026-11-20).
 """

@@ -12,7 +12,7 @@ from rackwright.rules.registry import RuleContext, Violation, rule
 
 
 def _may_stand_together(fleet: InstanceGroup) -> bool:
-    """A capacity block is one place already."""
+    """Return whether the group can use a placement group; a capacity block is colocated already."""
     return fleet.type.cluster_placement and not isinstance(fleet.declared.capacity_type, CapacityBlock)
 
 

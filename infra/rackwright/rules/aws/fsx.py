@@ -1,4 +1,4 @@
-"""FSx for Lustre: values that go together, in regions and for clients that have it. The numbers are the catalogue's."""
+"""FSx for Lustre: valid combinations of values, regions and clients. The numbers are in the catalogue."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _GIB = 2**30
 
 
 def lustres(case: RuleContext) -> Iterator[tuple[str, FsxLustre]]:
-    """Every FSx file system, and its path."""
+    """Yield every FSx file system with its path."""
     for name, declared in case.cluster.storage.items():
         if isinstance(declared, FsxLustre):
             yield f"storage.{name}", declared
 
 
 def deployment_of(declared: FsxLustre) -> DeploymentType:
-    """Its deployment type in the catalogue's words."""
+    """Return the deployment type in the catalogue's terms."""
     return DeploymentType(declared.deployment_type.value)
 
 

@@ -1,4 +1,4 @@
-"""Buckets that show up as folders of an FSx file system.
+"""Buckets that appear as folders of an FSx file system.
 
 Source of every limit that names none: CreateDataRepositoryAssociation of the FSx API (botocore 1.44.5, 2026-11-20).
 """

@@ -1,4 +1,4 @@
-"""Machine images of target `aws`: found in one way, pinned, and for the system and the processors they are started on."""
+"""Machine images of target `aws`: one source, a pinned id, and the system and architecture of the instances that use them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ARCHITECTURES: Final = {"amd64": "x86_64", "x86_64": "x86_64", "x86-64": "x86_6
 
 @dataclass(frozen=True)
 class _Used:
-    """An image, where it is declared, and the groups that start from it."""
+    """An image, its path in the stack file, and the groups that use it."""
 
     path: str
     image: Image
@@ -88,7 +88,7 @@ def image_os(case: RuleContext) -> Iterator[Violation]:
 
 
 def _system(words: str) -> str | None:
-    """The operating system that an image's place names; None where it tells nothing."""
+    """Return the operating system in an image's parameter or name; None if it contains none."""
     for codename, system in _CODENAMES.items():
         if re.search(rf"\b{codename}\b", words):
             return system

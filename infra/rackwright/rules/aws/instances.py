@@ -1,4 +1,4 @@
-"""Instances of target `aws`: each group has a type that exists, and asks no more of it than it has."""
+"""Instances of target `aws`: each group has an existing type, and declares no more than the type has."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def instances_unused(case: RuleContext) -> Iterator[Violation]:
 
 
 def _sized(case: RuleContext, key: str) -> Iterator[tuple[str, DeclaredNode, InstanceType]]:
-    """Nodes of known types, and where they say what they have; each place once."""
+    """Yield groups and nodes of known types with the paths of their hardware; each path once."""
     types = {fleet.name: fleet.type for fleet in fleets(case)}
     seen: set[str] = set()
     for member in case.members:

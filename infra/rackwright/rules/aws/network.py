@@ -1,4 +1,4 @@
-"""The network of target `aws`: a place that exists, ranges that AWS takes, ways in and out that lead somewhere."""
+"""The network of target `aws`: an existing region and zone, ranges that AWS accepts, inbound and outbound access."""
 
 from __future__ import annotations
 

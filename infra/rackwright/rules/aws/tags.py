@@ -1,4 +1,4 @@
-"""Tags of target `aws`, as AWS takes them.
+"""Tags of target `aws`, within AWS's limits.
 
 Source of every limit: EC2 user guide, Tag your Amazon EC2 resources (tag restrictions).
 """
@@ -16,7 +16,7 @@ _LONGEST_KEY: Final = 128
 _LONGEST_VALUE: Final = 256
 """Characters (AWS Billing user guide: User-defined tag restrictions)."""
 _MOST: Final = 40
-"""AWS takes 50 on a resource; rackwright keeps ten for its own and for what AWS services add."""
+"""AWS allows 50 on a resource; rackwright reserves ten for its own and for those that AWS services add."""
 _LETTERS: Final = re.compile(r"[\w .:/=+@-]*")
 _OWN: Final = ("rackwright.", "rackwright:")
 

@@ -20,7 +20,7 @@ _OTHER_HINT: Final = "use a port like 2222"
 
 
 def _published(case: RuleContext) -> list[int]:
-    """Ports of this machine that login nodes are published on: none where they have addresses of their own."""
+    """Return the ports of this machine on which login nodes are published; none if they have addresses of their own."""
     if not case.cluster.target.publishes_ports:
         return []
     return sorted(login_ports(case.cluster).values()) or [case.cluster.access.port]

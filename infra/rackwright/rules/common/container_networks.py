@@ -23,7 +23,7 @@ _ENGINE: Final = {"docker": "Docker", "podman": "Podman"}
 
 
 class _Range(NamedTuple):
-    """A range that leads to a bridge, its owner in words, and what to do about it."""
+    """A range that is routed to a bridge, its owner as text, and the remedy."""
 
     network: IPv4Network
     owner: str

@@ -1,4 +1,4 @@
-"""Groups: that the cluster has what it needs, and that each group can hold what it is given."""
+"""Groups: required roles, and sufficient resources for each role."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _MINIMUM: Final = {
     Role.WORKER: 256 * 2**20,
     Role.STORAGE: 512 * 2**20,
 }
-"""Bytes with which a node of the role runs at all; accounting carries MariaDB."""
+"""Minimum memory of a node with the role, in bytes; accounting includes MariaDB."""
 _LAB_LIMIT: Final = 48
-"""Where one machine may become too slow for the daemons' time-outs: an estimate, not a measurement."""
+"""Number of nodes above which one machine may become too slow for the daemons' time-outs: an estimate, not a measurement."""
 
 
 @rule("roles-missing")
@@ -62,7 +62,7 @@ def listed_twice(case: RuleContext) -> Iterator[Violation]:
 
 
 def _lists(case: RuleContext) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Every list of names in the description, and its place."""
+    """Yield every list of names in the stack file, with its path."""
     for name, partition in case.slurm.partitions.items():
         yield f"scheduler.partitions.{name}.groups", partition.groups
         yield f"scheduler.partitions.{name}.nodes", partition.nodes

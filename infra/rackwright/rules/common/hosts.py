@@ -1,4 +1,4 @@
-"""Existing machines: one for each node, each unique, identified by its host key and described as it is."""
+"""Existing machines: one for each node, each unique, identified by its host key and described correctly."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rackwright.model.targets.hosts import HostsTarget
 from rackwright.rules.registry import RuleContext, Violation, rule
 
 _OF_ONE: Final = ("ssh_address", "host_key", "serial", "label")
-"""What no two machines share."""
+"""Fields whose values must be unique."""
 _PLACEHOLDER: Final = re.compile(r"SHA256:(PLACEHOLDER.*|(.)\2+=?)")
 
 
@@ -167,7 +167,7 @@ def machine_address_outside(case: RuleContext) -> Iterator[Violation]:
 
 
 def _address(target: HostsTarget, name: str) -> str:
-    """Where the file says a machine's address: in its own entry, or in its range's."""
+    """Return the path of a machine's address: in its own entry, or in that of its range."""
     own = target.machines.get(name)
     key = name if own is not None and own.address is not None else target.range_of.get(name, name)
     return f"target.machines.{key}.address"

@@ -64,7 +64,7 @@ def machine_account_id(case: RuleContext) -> Iterator[Violation]:
 
 
 def _taken(case: RuleContext, verb: str) -> Iterator[Violation]:
-    """Yield a complaint for each user and each group whose id an account of an image has."""
+    """Yield a violation for each user and each group whose id an account of an image has."""
     for account, node in _accounts(case).items():
         image = f"of the {account.os} image {verb}"
         for name, user in case.cluster.users.items():

@@ -87,7 +87,7 @@ def _listed(profiles: Mapping[str, int | None], known: Mapping[str, MigProfile])
 
 
 def _room(known: Mapping[str, MigProfile]) -> str:
-    """Return what fits: the largest numbers, and the slices that a combination shares."""
+    """Return the capacity as text: the maximum numbers, and the slices that a combination shares."""
     total = max(one.memory_slices for one in known.values())
     alone = ", ".join(f"{one.maximum} × {one.name}" for one in known.values())
     slices = ", ".join(f"{one.name} {one.memory_slices} at {' or '.join(map(str, one.starts))}" for one in known.values())

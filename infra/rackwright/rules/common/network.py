@@ -1,4 +1,4 @@
-"""The network's range, and whether everything declared fits into it."""
+"""The network's range, and whether it holds all declared nodes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ENGINES: Final = {"podman": "Podman's default network", "docker": "Docker's def
 _HYPERVISORS: Final = {"libvirt": "libvirt's default network"}
 _PRIVATE: Final = tuple(IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"))
 _WIDEST: Final = 16
-"""A wider range takes whole sites' addresses away from this machine for a cluster that uses a few hundred."""
+"""Shortest prefix: a wider range hides addresses of the whole site from this machine, for a cluster that uses a few hundred."""
 
 
 @rule("network-too-small")

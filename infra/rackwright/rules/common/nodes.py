@@ -1,4 +1,4 @@
-"""Single nodes: that they exist, and what it means when they are out."""
+"""Single nodes: whether they exist, and consequences of the state `out`."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Final
 from rackwright.rules.registry import RuleContext, Violation, rule
 
 _OURS: Final = ("benchmarks", "docs", "infra", "playbooks", "roles", "stacks", "tests", "tools")
-"""Folders whose files come and go with the project's own versions."""
+"""Folders whose content changes with the project's versions."""
 
 
 @rule("site-playbook-missing")

@@ -1,4 +1,4 @@
-"""Shared file systems: who serves them, where they are mounted."""
+"""Shared file systems: their servers and mount points."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SMALLEST: Final = 512 * 2**20
 
 
 _HOME: Final = PurePosixPath("/home")
-"""Where the users' homes are made (rackwright_users, `home`)."""
+"""Folder of the users' homes (rackwright_users, `home`)."""
 
 
 @rule("storage-no-server")
@@ -141,7 +141,7 @@ def mount_reserved(case: RuleContext) -> Iterator[Violation]:
 
 
 def _mount(declared: Storage) -> PurePosixPath:
-    """The path as the kernel sees it: without doubled and trailing slashes, `.` and `..`."""
+    """Return the path as the kernel resolves it: without doubled and trailing slashes, `.` and `..`."""
     parts: list[str] = []
     for part in declared.mount.split("/"):
         if part == "..":

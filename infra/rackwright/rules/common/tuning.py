@@ -1,4 +1,4 @@
-"""Tuning: on which nodes, and what their memory has room for."""
+"""Tuning: affected nodes, and whether their memory suffices."""
 
 from __future__ import annotations
 

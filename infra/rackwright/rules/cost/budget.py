@@ -1,4 +1,4 @@
-"""What a stack may cost and for how long: limits that can be kept, on targets that cost something."""
+"""Limits of cost and lifetime: whether they can be enforced, on targets that bill."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from rackwright.rules.aws.groups import fleets
 from rackwright.rules.registry import RuleContext, Violation, rule
 
 _SHORTEST: Final = 30 * 60
-"""Instances start, converge and are checked in about that time: an estimate, never measured on AWS."""
+"""Estimated duration of start, converge and checks of instances, never measured on AWS."""
 _LONGEST: Final = 366 * 86400
-"""Seconds of a leap year. Chosen: a longer end is no end that anyone waits for, so it is a typing error."""
+"""Seconds of a leap year. Chosen: a longer lifetime is a typing error."""
 
 
 @rule("budget-total-without-ttl")
@@ -101,7 +101,7 @@ def budget_price_unknown(case: RuleContext) -> Iterator[Violation]:
 
 
 def _said(purchase: object) -> bool:
-    """Whether the stack says the price itself, or nothing more is paid."""
+    """Return whether the stack file states the price, or nothing else is billed."""
     return isinstance(purchase, CapacityBlock) or (isinstance(purchase, Spot) and purchase.expected_usd_per_hour is not None)
 
 

@@ -1,4 +1,4 @@
-"""Where the fabric stands: racks that are there once and hold what is put into them, and the management plane in the racks of nodes."""
+"""Floor plan of the fabric: racks with unique positions and limited space, and the management plane in the nodes' racks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rackwright.rules.registry import RuleContext, Violation, rule
 
 
 def _rack(case: RuleContext, member: DeclaredNode) -> str | None:
-    """Where a node stands: as its group or it says, or its machine."""
+    """Return the rack of a node, from its group, its override or its machine."""
     target = case.cluster.target
     machine = target.each.get(member.name) if isinstance(target, HostsTarget) else None
     return member.rack or (machine.rack if machine else None)

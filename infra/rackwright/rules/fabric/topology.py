@@ -1,4 +1,4 @@
-"""The fabric: switches that exist and are enough, nodes that have a place in it, and a simulation that can run."""
+"""The fabric: known switches in sufficient number, a port for each node, and a simulation that can run."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def fabric_rails_differ(case: RuleContext) -> Iterator[Violation]:
 
 
 def _gpus_that_tell(case: RuleContext) -> dict[str, int]:
-    """Group -> GPUs per node, where the HCAs follow from them."""
+    """Return group -> GPUs per node, for groups whose HCAs follow from their GPUs."""
     fabric = case.cluster.fabric
     return {} if fabric is None or fabric.rails is not None or fabric.hcas else gpus_of(case.cluster, fabric)
 
@@ -157,7 +157,7 @@ def fabric_too_large(case: RuleContext) -> Iterator[Violation]:
 
 
 def _most(case: RuleContext, fabric: Fabric) -> int:
-    """How many nodes it could be laid out for."""
+    """Return the maximum number of nodes of the fabric."""
     switch = switch_of(fabric)
     assert switch is not None
     split = switch.links_per_port(fabric.rate) or 1
@@ -253,7 +253,7 @@ def fabric_simulation(case: RuleContext) -> Iterator[Violation]:
 
 
 def _descriptions(case: RuleContext, fabric: Fabric) -> Iterator[str]:
-    """Names of all its HCAs, that of a subnet manager among them that is no node of it."""
+    """Return the names of all HCAs, including that of a subnet manager that is no node of the fabric."""
     hcas, groups = hcas_of(case.cluster, fabric), frozenset(groups_of(case.cluster, fabric))
     yield from (f"{member.name} {hca}" for member in case.members if member.group in groups for hca in hcas)
     if manages_apart(case.cluster, fabric):

@@ -1,4 +1,4 @@
-"""Kubernetes: its control plane, its release, its namespaces. Its addresses have a module of their own."""
+"""Kubernetes: control plane, release, namespaces. Another module has the rules for its addresses."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _RESERVED: Final = re.compile(r"default|kube-.*")
 _CGROUP_V2: Final = (1, 35)
 """The first release whose kubelet does not start on cgroup v1 by default (KEP-5573)."""
 _CONTAINERD_2: Final = (1, 36)
-"""The first without containerd 1.x (KEP-4033: 1.35 is the last with it)."""
+"""The first release without support for containerd 1.x (KEP-4033: 1.35 is the last with it)."""
 _OLDEST_CONTAINERD: Final = (1, 7)
-"""Older ones have ended; a static pod of theirs was never run here."""
+"""The oldest supported release: older ones have ended, and their static pods were never run here."""
 
 
 @rule("kubernetes-controllers-even")

@@ -1,4 +1,4 @@
-"""Addresses of Kubernetes: pods, services, and the one the control plane is known by."""
+"""Addresses of Kubernetes: pods, services, and the control plane's endpoint."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from rackwright.model.targets.hosts import HostsTarget
 from rackwright.rules.registry import RuleContext, Violation, rule
 
 _NODE: Final = 24
-"""Prefix of one node's pods."""
+"""Prefix length of one node's pod range."""
 _SERVICES: Final = (12, 24)
-"""kube-apiserver takes no more addresses than a /12 has; fewer than a /24 has are soon given away."""
+"""Prefix lengths of the service range: kube-apiserver accepts at most a /12, and the addresses of less than a /24 are soon used up."""
 
 
 @rule("kubernetes-endpoint-outside")
@@ -94,13 +94,13 @@ def kubernetes_routes_segment(case: RuleContext) -> Iterator[Violation]:
 
 
 def _routes(case: RuleContext) -> bool:
-    """Whether plain routes carry the packets of pods: where nothing is said, everywhere but on AWS."""
+    """Return whether the network of pods uses plain routes: by default, everywhere but on AWS."""
     assert case.kubernetes is not None
     return case.kubernetes.cni is Cni.BRIDGE or (case.kubernetes.cni is None and case.cluster.target.kind != "aws")
 
 
 def _owner(case: RuleContext, endpoint: IPv4Address) -> str | None:
-    """Whose an address is: a machine's that is where it is, or one of a group's block."""
+    """Return the owner of an address: a machine that has it, or the group whose block contains it."""
     cluster = case.cluster
     if isinstance(cluster.target, HostsTarget):
         return next((f"the address of {name}" for name, machine in cluster.target.each.items() if machine.address == endpoint), None)

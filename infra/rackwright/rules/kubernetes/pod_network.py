@@ -1,4 +1,4 @@
-"""How pods reach those of other nodes: what each network knows, where it works, how large a packet may be, what it is installed from."""
+"""Pod networks: supported encapsulations, requirements, packet sizes, manifests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rackwright.model.scheduler.kubernetes import Cni, Encapsulation, Kubernetes
 from rackwright.rules.registry import RuleContext, Violation, rule
 
 _INSTALLED: Final = frozenset({Cni.CALICO, Cni.CILIUM})
-"""Networks that come in files of their makers."""
+"""Networks that are installed from their vendors' manifests."""
 _SMALLEST: Final = 1280
 """Bytes that every path must carry for IPv6 (RFC 8200, 5); QUIC asks for 1200 of payload (RFC 9000, 14)."""
 _PATH: Final = "scheduler.encapsulation"
@@ -99,6 +99,6 @@ def pod_network_lab(case: RuleContext) -> Iterator[Violation]:
 
 
 def _cni(case: RuleContext) -> Cni:
-    """The network that there is, also where none is said."""
+    """Return the network, the default included."""
     declared: Kubernetes | None = case.kubernetes
     return (declared.cni if declared else None) or default_cni(case.cluster.target.kind)

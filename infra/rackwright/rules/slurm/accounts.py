@@ -1,4 +1,4 @@
-"""Accounts and qualities of service: what they name exists, and what they limit is counted."""
+"""Accounts and qualities of service: references to existing names, and limits that Slurm can count."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rackwright.rules.registry import RuleContext, Violation, rule
 
 _TAKEN: Final = {"root": "Slurm's root of all accounts", "default": "the account of users without an account of their own"}
 _ORDINARY: Final = "normal"
-"""The quality of service that Slurm makes itself (sacctmgr(1))."""
+"""The quality of service that Slurm creates itself (sacctmgr(1))."""
 
 
 @rule("accounts-without-accounting")

@@ -1,4 +1,4 @@
-"""Partitions: what is in them, and whether it can give what they promise."""
+"""Partitions: their nodes, and whether the nodes have what the partitions require."""
 
 from __future__ import annotations
 

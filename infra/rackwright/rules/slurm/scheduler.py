@@ -1,4 +1,4 @@
-"""The batch system: controllers, accounting, power saving. Partitions have a module of their own."""
+"""The batch system: controllers, accounting, power saving. Another module has the rules for partitions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rackwright.model.units import format_seconds
 from rackwright.rules.registry import RuleContext, Violation, rule
 
 _LONG_DRAIN: Final = 86400
-"""Seconds of a day. Chosen: `up` blocks for that long, and nothing else can be applied to the stack meanwhile."""
+"""Seconds of a day. Chosen: `up` blocks for that long, and no other change can be applied to the stack meanwhile."""
 _HEALTH_S: Final = (10, 65535)
 """Seconds: a health check may take 2, and slurm.conf(5) stores the interval in 16 bits."""
 _SHORT_IDLE: Final = 60

@@ -1,4 +1,4 @@
-"""What is said about the software stack before versions are compared: names that exist, and advice that no longer holds."""
+"""Declarations of the software stack, before versions are compared: known names, and recommendations that are outdated."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from rackwright.model.targets.aws import AwsTarget
 from rackwright.rules.registry import RuleContext, Violation, rule
 
 FULL: Final = {"driver": 3, "cuda": 2, "nccl": 3, "nccl-cuda": 2}
-"""How many numbers make a whole version where fewer would name several: 580.173.02, 13.0, 2.28.9."""
+"""Numbers of a complete version, for components whose shorter versions are ambiguous: 580.173.02, 13.0, 2.28.9."""
 
 ELSEWHERE: Final = {"doca-ofed": "rdma: {{doca: {{version: {}}}}}", "efa-installer": "rdma: {{efa: {{version: {}, sha256: …}}}}"}
-"""Components whose roles install the version that another field of the stack file asks for."""
+"""Components whose version another field of the stack file sets."""
 
 
 @rule("software-profile")
@@ -69,7 +69,7 @@ def nccl_environment(case: RuleContext) -> Iterator[Violation]:
 
 
 def _is_about(advice: Advice, name: str, value: str, case: RuleContext) -> bool:
-    """Whether the advice is about this line."""
+    """Return whether the recommendation applies to this line."""
     start = advice.name.removesuffix("*")
     if name != advice.name and not (start != advice.name and name.startswith(start)):
         return False

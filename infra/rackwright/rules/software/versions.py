@@ -1,4 +1,4 @@
-"""Versions that cannot work together, or not with the GPUs and systems of the cluster; each refusal names the nearest set that does."""
+"""Versions that are incompatible with each other, or with the cluster's GPUs and systems; each hint names the nearest compatible set."""
 
 from __future__ import annotations
 
@@ -18,46 +18,46 @@ from rackwright.rules.registry import RuleContext, Violation, rule
 
 @dataclass(frozen=True)
 class VersionSelection:
-    """A set of versions, and what it has to run on."""
+    """A set of versions, and the GPUs and systems that it must run on."""
 
     software: Software
     profile: Profile
     gpus: tuple[GpuModel, ...]
-    """One of each model."""
+    """GPU models, each once."""
     systems: tuple[str, ...]
     """Operating systems of the nodes with GPUs."""
     nvswitch: bool
-    """Whether the GPUs of any node are joined by NVSwitch."""
+    """Whether the GPUs of any node are connected by NVSwitch."""
     today: date
 
     @cached_property
     def versions(self) -> Mapping[str, str]:
-        """By component."""
+        """Return the version by component."""
         return compatibility.resolve(self.profile, self.software.versions)
 
     @property
     def branch(self) -> int:
-        """The driver's."""
+        """Return the driver's branch."""
         return major(self.versions["driver"])
 
     @property
     def known_branch(self) -> Branch | None:
-        """The driver's branch, where the catalogue has it."""
+        """Return the driver's branch if the catalogue has it."""
         return compatibility.branches().get(self.branch)
 
     def where(self, *components: str) -> str:
-        """The field to change: the first pin among them, else the profile."""
+        """Return the path of the field to change: the first pin among the components, else the profile."""
         return next((f"software.versions.{name}" for name in components if name in self.software.versions), "software.profile")
 
     def flavours(self) -> list[tuple[GpuModel, GpuModules]]:
-        """Each GPU with the kernel modules it would get."""
+        """Return each GPU with the variant of kernel modules that it would get."""
         return [(gpu, compatibility.modules_of(gpu, self.software.kernel_modules)) for gpu in self.gpus]
 
 
 _NCCL_NEEDS_NEWER_EFA: Final = (2, 28, 9)
 """First NCCL for which aws-ofi-nccl#1055 reports deadlocks; 2.27.7 ran there."""
 Conflict = tuple[str, str]
-"""Path and cause."""
+"""Path and cause of a conflict."""
 Judge = Callable[[VersionSelection], Iterator[Conflict]]
 JUDGES: Final[list[Judge]] = []
 
@@ -80,7 +80,7 @@ def version_rule(name: str) -> Callable[[Judge], Judge]:
 
 
 def _choice(case: RuleContext) -> VersionSelection | None:
-    """What the stack file chose; None where it chose nothing, or nothing that the catalogue knows."""
+    """Return the selection of the stack file; None if it selects nothing, or nothing that the catalogue has."""
     declared = case.cluster.software
     profile = compatibility.profiles().get(declared.profile) if declared else None
     if declared is None or profile is None:
@@ -95,7 +95,7 @@ def _choice(case: RuleContext) -> VersionSelection | None:
 
 
 def nearest(choice: VersionSelection) -> str:
-    """The first set of the catalogue that suits these GPUs and systems, in words."""
+    """Return the first compatible set of the catalogue for these GPUs and systems, as text."""
     for profile in compatibility.profiles().values():
         candidate = replace(choice, profile=profile, software=Software(profile=profile.name))
         if not any(True for conflicts in JUDGES for _ in conflicts(candidate)):
@@ -125,7 +125,7 @@ def driver_branch(choice: VersionSelection) -> Iterator[Conflict]:
 
 
 def _is_archive(choice: VersionSelection) -> bool:
-    """Whether the driver is the one that Debian's release is made with: there is no other in that archive."""
+    """Return whether the driver is that of Debian's release, whose archive has no other version."""
     return choice.profile.driver_vendor == "debian" and "driver" not in choice.software.versions
 
 
