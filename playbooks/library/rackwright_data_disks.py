@@ -87,7 +87,7 @@ class Disks:
         return not found
 
     def await_device(self, device: str) -> None:
-        """Wait for the device: a disk is attached after its node has started, and udev names it with a delay."""
+        """Wait for the device: the disk is attached after its node has started, and udev creates its name with a delay."""
         for _ in ticks(self.until):
             if is_block_device(device):
                 return

@@ -114,7 +114,7 @@ def save(path: str) -> dict[str, Any]:
 
 
 def is_of_this_cluster(path: str) -> bool:
-    """Return whether the snapshot contains this cluster's CA certificate, which a ConfigMap of every namespace holds verbatim."""
+    """Return whether the snapshot contains this cluster's CA certificate, which every namespace has in a ConfigMap."""
     try:
         with open(f"{FOLDER}/pki/ca.crt", "rb") as stream:
             authority = stream.read().strip()
@@ -156,7 +156,7 @@ class Restore:
             return "restored" if os.path.isdir(self.before) else "staged"
 
     def staged(self) -> dict[str, Any]:
-        """Unpack the snapshot beside the data, on the same volume: a mount point cannot be replaced, and a rename cannot cross volumes."""
+        """Unpack the snapshot next to the data, on the same volume: a mount point cannot be replaced, and a rename cannot cross volumes."""
         path, members, name = self.params["path"], self.params["members"], self.params["name"]
         found = examined(path)
         if not is_of_this_cluster(path):

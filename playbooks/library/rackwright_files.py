@@ -1,7 +1,7 @@
 """Manage the files, directories and links of a role in one task.
 
-Under Ansible a task costs far more than the write it does; this module does the writes of a whole role at once, atomically,
-and tells in check mode exactly what a real run would alter. Standard library only, Python 3.9 or newer on the node.
+An Ansible task takes far longer than the write that it performs; this module performs all writes of a role at once, atomically,
+and reports in check mode exactly what a real run would change. Standard library only, Python 3.9 or newer on the node.
 """
 
 from __future__ import annotations

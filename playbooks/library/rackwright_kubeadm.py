@@ -269,7 +269,7 @@ class Membership:
                 )
 
     def _alone(self) -> str:
-        """Write kubeadm's configuration for an etcd without the other members, whose data is lost or which join again; return its path."""
+        """Write a kubeadm configuration for an etcd without the other members, whose data is lost or which join again; return its path."""
         path = f"{self.params['config']}.alone"
         kind, forced = "kind: ClusterConfiguration\n", 'etcd: {local: {extraArgs: [{name: force-new-cluster, value: "true"}]}}\n'
         with open(self.params["config"], encoding="utf-8") as stream:

@@ -143,7 +143,7 @@ class Array:
 
 
 def name_of(told: str) -> list[str]:
-    """The name of an array as `mdadm --examine --export` gives it, with the host's before a colon or alone.
+    """Return host and name of an array, or the name alone, from the output of `mdadm --examine --export`.
 
     >>> name_of("MD_LEVEL=raid0\\nMD_NAME=any:scratch")
     ['any', 'scratch']

@@ -33,7 +33,7 @@ def bare(found: dict[str, Any]) -> dict[str, Any]:
 
 
 class Applying:
-    """Execute one task."""
+    """Server-side apply of one task's objects."""
 
     def __init__(self, client: Any, check: bool, timeout: int) -> None:
         self.client = client
@@ -85,7 +85,7 @@ class Applying:
         return None if kind is None else self._get(kind, wanted["metadata"]["name"], wanted["metadata"].get("namespace"))
 
     def known(self, wanted: dict[str, Any]) -> Any:
-        """Return the resource of a kind; None if the cluster does not know it."""
+        """Return the resource of a kind; None if the cluster does not have it."""
         from kubernetes.dynamic.exceptions import ResourceNotFoundError
 
         try:

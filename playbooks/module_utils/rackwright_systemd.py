@@ -15,11 +15,11 @@ FIELDS = (
 
 
 LONGEST_CALL = 240.0
-"""Seconds one systemctl call may take: more than twice the 90 s after which systemd itself gives up (DefaultTimeoutStartSec)."""
+"""Timeout of one systemctl call in seconds: more than twice the 90 s after which systemd itself gives up (DefaultTimeoutStartSec)."""
 
 
 WHOLE_SECONDS = 2.0
-"""Seconds by which two readings of one start differ where the clock ran on evenly: the recorded one is cut to whole seconds."""
+"""Maximum difference in seconds of two readings of one start on a steady clock: the recorded one is truncated to whole seconds."""
 
 
 FROZEN = "frozen"
@@ -127,7 +127,7 @@ def suspension(pid: str, freezer: str) -> str:
 
 
 def suspended_units(*names: str) -> list[str]:
-    """Return those of the units that are suspended on this node, with the reason: their clients would wait for an answer."""
+    """Return the suspended units among these, with the reason: clients of a suspended unit would wait for a response."""
     try:
         return [f"{name} is {live.suspended}" for name, live in Systemd().show(list(names)).items() if live.suspended]
     except (UnitError, OSError):
@@ -135,7 +135,7 @@ def suspended_units(*names: str) -> list[str]:
 
 
 def started_at(monotonic: str, recorded: str) -> float:
-    """Seconds since the epoch by the clock that files were written with; 0 for none.
+    """Return the start in seconds since the epoch, by the clock that also sets the modification times of files; 0 without a start.
 
     The monotonic clock is exact, but does not count a suspend and knows no step of the clock: after either, the time that systemd
     recorded counts, in whole seconds (`Thu 2026-11-26 08:29:48 UTC`).
