@@ -55,7 +55,7 @@ def list_areas(*, as_json: bool, changed: bool) -> int:
 
 
 def run_areas(names: Sequence[str], options: Sequence[str]) -> int:
-    """Run areas and record the passes, where the checkout is what its commit says."""
+    """Run areas and record the passes if no tracked file differs from its commit."""
     areas = read_areas()
     if unknown := [name for name in names if name not in areas]:
         print(f"there is no area {', '.join(unknown)}; the areas are {', '.join(areas)}", file=sys.stderr)
@@ -116,7 +116,7 @@ def print_outcomes(outcomes: Mapping[str, Outcome]) -> None:
 
 
 def age(last: Pass | None) -> str:
-    """Say when an area last passed."""
+    """Return the time since an area's last pass as text."""
     if last is None:
         return "never passed"
     days = (datetime.now(UTC) - datetime.fromisoformat(last.time)).days
