@@ -12,11 +12,11 @@ from typing import NoReturn
 from language_host.order import SHOWN, receive_order, send
 
 _runner: int | None = None
-"""Process id of the runner under way."""
+"""Process id of the current runner."""
 
 
 def tend(host: socket.socket, engine: str) -> NoReturn:
-    """Loads the SDK, then runs orders one after the other until the host is gone."""
+    """Load the SDK, then run orders one after the other until the host exits."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _leave)
     import language_host.program as program
@@ -33,7 +33,7 @@ def tend(host: socket.socket, engine: str) -> NoReturn:
 
 
 def _run_in_child(program: object, order: object, engine: str, host: socket.socket) -> int:
-    """Exit code of one run."""
+    """Fork a runner and return its exit code."""
     global _runner
     blocked = {signal.SIGINT, signal.SIGTERM}
     signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
@@ -52,7 +52,7 @@ def _run_in_child(program: object, order: object, engine: str, host: socket.sock
 
 
 def _leave(*_: object) -> NoReturn:
-    """Ends the runner and this process at once."""
+    """End the runner and this process at once."""
     if _runner is not None:
         with suppress(ProcessLookupError):
             os.kill(_runner, signal.SIGKILL)

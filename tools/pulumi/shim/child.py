@@ -65,7 +65,7 @@ class Child:
         os.kill(self._pid, number)
 
     def _group_received_it(self) -> bool:
-        """Whether the witness received the signal, too."""
+        """Return whether the witness received the signal as well."""
         import time
 
         time.sleep(_DELIVERY)
@@ -75,7 +75,7 @@ class Child:
         return bool(ended)
 
     def _fork_witness(self) -> int:
-        """Fork a member of the process group that dies of what is sent to the whole group."""
+        """Fork a member of the process group that exits on each signal to the whole group."""
         pid = os.fork()
         if pid:
             return pid
@@ -92,7 +92,7 @@ class Child:
 
 
 def _die_with(parent: int) -> None:
-    """Have the kernel kill this process with its parent: a killed `pulumi` must not leave an engine that goes on."""
+    """Let the kernel kill this process with its parent: a killed `pulumi` must not leave a running engine."""
     import ctypes
 
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
