@@ -43,7 +43,7 @@ def capacity_block_unsupported(case: RuleContext) -> Iterator[Violation]:
 
 @rule("spot-on-head-node", Severity.WARNING)
 def spot_head(case: RuleContext) -> Iterator[Violation]:
-    """AWS takes spot instances back at two minutes' notice (EC2 user guide: Spot Instance interruptions)."""
+    """AWS reclaims spot instances with two minutes' notice (EC2 user guide: Spot Instance interruptions)."""
     for fleet in fleets(case):
         heads = [role.value for role in fleet.roles if role in _HEADS]
         if isinstance(fleet.declared.capacity_type, Spot) and heads:
@@ -53,7 +53,7 @@ def spot_head(case: RuleContext) -> Iterator[Violation]:
 
 @rule("spot-prices")
 def spot_prices(case: RuleContext) -> Iterator[Violation]:
-    """What is expected must be allowed."""
+    """The expected price must not exceed the maximum price."""
     for fleet in fleets(case):
         spot = fleet.declared.capacity_type
         if not isinstance(spot, Spot) or spot.max_usd_per_hour is None or spot.expected_usd_per_hour is None:
@@ -89,7 +89,7 @@ def _region(case: RuleContext) -> str:
 
 @rule("capacity-block-source")
 def capacity_block_source(case: RuleContext) -> Iterator[Violation]:
-    """A block is bought now, or was bought already (AWS ParallelCluster v3.11.1: CapacityTypeValidator)."""
+    """A block is either purchased by this stack or already exists (AWS ParallelCluster v3.11.1: CapacityReservationValidator)."""
     for name, block in _blocks(case):
         if (block.offering is None) == (block.reservation is None):
             says = (
@@ -108,7 +108,7 @@ def _blocks(case: RuleContext) -> Iterator[tuple[str, CapacityBlock]]:
 
 @rule("capacity-block-size")
 def capacity_block_size(case: RuleContext) -> Iterator[Violation]:
-    """Blocks have limits, one by one and together."""
+    """Each block has a maximum size, and so have all blocks together."""
     counts = {name: case.cluster.groups[name].count for name, _ in _blocks(case) if name in case.cluster.groups}
     for name, count in counts.items():
         if count > _MOST_IN_BLOCK:
@@ -121,7 +121,7 @@ def capacity_block_size(case: RuleContext) -> Iterator[Violation]:
 
 @rule("capacity-block-empty")
 def capacity_block_empty(case: RuleContext) -> Iterator[Violation]:
-    """A block is paid for in advance, whether or not anything runs in it (AWS ParallelCluster v3.11.1: ComputeResourceSizeValidator)."""
+    """A block is paid for in advance, whether it runs instances or not (AWS ParallelCluster v3.11.1: ComputeResourceSizeValidator)."""
     for name, block in _blocks(case):
         group = case.cluster.groups.get(name)
         if group is not None and group.count == 0 and block.offering is not None:
@@ -164,7 +164,7 @@ def reservation_types(case: RuleContext) -> Iterator[Violation]:
 
 @rule("duplicate-capacity-offering")
 def offering_twice(case: RuleContext) -> Iterator[Violation]:
-    """An offering is gone once it is bought."""
+    """An offering can be bought only once."""
     first: dict[str, str] = {}
     for name, block in _blocks(case):
         other = first.setdefault(block.offering, name) if block.offering is not None else name

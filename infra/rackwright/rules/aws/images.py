@@ -79,7 +79,7 @@ def image_unpinned(case: RuleContext) -> Iterator[Violation]:
 
 @rule("image-os")
 def image_os(case: RuleContext) -> Iterator[Violation]:
-    """The roles install what `os` says (AWS ParallelCluster v3.11.1: AmiOsCompatibleValidator)."""
+    """The roles install packages for `os` (AWS ParallelCluster v3.11.1: AmiOsCompatibleValidator)."""
     here = target(case)
     for used in _images(case):
         system = _system(used.words)
@@ -101,7 +101,7 @@ def _system(words: str) -> str | None:
 
 @rule("image-architecture")
 def image_architecture(case: RuleContext) -> Iterator[Violation]:
-    """An image holds programs for one kind of processor."""
+    """The programs of an image run on one processor architecture."""
     for used in _images(case):
         said = {kind for word, kind in _ARCHITECTURES.items() if word in used.words}
         needed = {fleet.type.architecture: fleet for fleet in reversed(used.by)}

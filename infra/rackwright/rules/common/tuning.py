@@ -12,7 +12,7 @@ from rackwright.rules.registry import RuleContext, Violation, rule
 
 @rule("tuning-hugepages-room")
 def tuning_hugepages_room(case: RuleContext) -> Iterator[Violation]:
-    """Huge pages are taken from the memory that jobs are promised; a node that has little else left does not start."""
+    """Huge pages reduce the memory for jobs; a node with too little other memory does not start."""
     tuning = case.cluster.tuning
     if tuning is None:
         return

@@ -39,7 +39,7 @@ def fabric_target(case: RuleContext) -> Iterator[Violation]:
 
 @rule("fabric-switch")
 def fabric_switch(case: RuleContext) -> Iterator[Violation]:
-    """Ports and rate follow from the model."""
+    """The model determines ports and rate."""
     fabric = case.cluster.fabric
     if fabric is None:
         return
@@ -57,7 +57,7 @@ def fabric_switch(case: RuleContext) -> Iterator[Violation]:
 
 @rule("fabric-rate")
 def fabric_rate(case: RuleContext) -> Iterator[Violation]:
-    """A port is used whole or split in two, if the switch can split it; HCAs run at the rate of what they are connected to."""
+    """A port is used whole or split in two, if the switch can split it; an HCA runs at the rate of its switch port."""
     fabric = _declared(case)
     switch = switch_of(fabric) if fabric else None
     if fabric is None or switch is None or fabric.rate is None:
@@ -84,7 +84,7 @@ def fabric_group_unknown(case: RuleContext) -> Iterator[Violation]:
 
 @rule("fabric-empty")
 def fabric_empty(case: RuleContext) -> Iterator[Violation]:
-    """Switches without nodes."""
+    """Switches without nodes have no effect."""
     fabric = case.cluster.fabric
     if fabric is not None and not fabric.groups and not groups_of(case.cluster, fabric):
         yield Violation("fabric", "no group has GPUs, so no node is connected", "list groups with `groups: […]`, or remove it")
@@ -92,7 +92,7 @@ def fabric_empty(case: RuleContext) -> Iterator[Violation]:
 
 @rule("fabric-hcas")
 def fabric_hcas(case: RuleContext) -> Iterator[Violation]:
-    """Every rail is a device of its own."""
+    """Every rail is a separate device."""
     fabric = case.cluster.fabric
     if fabric is None or not fabric.hcas:
         return
@@ -104,7 +104,7 @@ def fabric_hcas(case: RuleContext) -> Iterator[Violation]:
 
 @rule("fabric-hca-description")
 def fabric_hca_description(case: RuleContext) -> Iterator[Violation]:
-    """InfiniBand tools show an HCA by its node description, which is `node device`; the fabric would show a longer one cut off."""
+    """InfiniBand tools print the node description of an HCA, `node device`; the fabric would truncate a longer one."""
     fabric = case.cluster.fabric
     if fabric is None or fabric.kind is not FabricKind.INFINIBAND or isinstance(case.cluster.target, LabTarget):
         return
@@ -116,7 +116,7 @@ def fabric_hca_description(case: RuleContext) -> Iterator[Violation]:
 
 @rule("fabric-rails-missing", Severity.WARNING)
 def fabric_rails_unsaid(case: RuleContext) -> Iterator[Violation]:
-    """GPUs tell how many HCAs a node has; where there are none, it would be a guess what is bought and plugged in."""
+    """The number of HCAs follows from the GPUs; without GPUs, the number of HCAs to buy would be a guess."""
     gpus = _gpus_that_tell(case)
     if gpus and not any(gpus.values()):
         cause = f"no node of {', '.join(gpus)} has GPUs from which to derive the number of HCAs, so one is assumed"
@@ -125,7 +125,7 @@ def fabric_rails_unsaid(case: RuleContext) -> Iterator[Violation]:
 
 @rule("fabric-rails-mismatch")
 def fabric_rails_differ(case: RuleContext) -> Iterator[Violation]:
-    """All nodes of a fabric have the same rails, and the largest count would be made up for the others."""
+    """All nodes of a fabric have the same rails, and the largest number would be an assumption for the others."""
     gpus = _gpus_that_tell(case)
     if any(gpus.values()) and len(set(gpus.values())) > 1:
         (first, most), *others = gpus.items()
@@ -142,7 +142,7 @@ def _gpus_that_tell(case: RuleContext) -> dict[str, int]:
 
 @rule("fabric-too-large")
 def fabric_too_large(case: RuleContext) -> Iterator[Violation]:
-    """Two levels of switches end somewhere: each spine meets every leaf."""
+    """Two levels of switches have a maximum: each spine connects to every leaf."""
     fabric = _declared(case)
     switch = switch_of(fabric) if fabric else None
     if fabric is None or switch is None or measures_of(case.cluster, fabric, switch) is not None:
@@ -179,7 +179,7 @@ def _most(case: RuleContext, fabric: Fabric) -> int:
 
 @rule("fabric-node-out-of-range")
 def fabric_room(case: RuleContext) -> Iterator[Violation]:
-    """A node whose place lies beyond what is laid out has no port."""
+    """A node beyond the planned size has no port."""
     fabric = case.cluster.fabric
     if fabric is None:
         return
@@ -221,7 +221,7 @@ def fabric_subnet_manager_missing(case: RuleContext) -> Iterator[Violation]:
 
 @rule("fabric-subnet-size", Severity.WARNING)
 def fabric_subnet_size(case: RuleContext) -> Iterator[Violation]:
-    """The subnet manager in a switch serves so many and no more."""
+    """The subnet manager of a switch supports a limited number of nodes."""
     fabric = _declared(case)
     switch = switch_of(fabric) if fabric else None
     if fabric is None or switch is None or fabric.subnet_manager is not None or switch.subnet_manager_nodes is None:
@@ -235,7 +235,7 @@ def fabric_subnet_size(case: RuleContext) -> Iterator[Violation]:
 
 @rule("fabric-simulation")
 def fabric_simulation(case: RuleContext) -> Iterator[Violation]:
-    """In the lab a node runs the simulator and the subnet manager; only InfiniBand can be simulated, and names have an end."""
+    """In the lab a node runs the simulator and the subnet manager; only InfiniBand can be simulated, names have a maximum length."""
     fabric = case.cluster.fabric
     if fabric is None or not isinstance(case.cluster.target, LabTarget):
         return
@@ -262,7 +262,7 @@ def _descriptions(case: RuleContext, fabric: Fabric) -> Iterator[str]:
 
 @rule("fabric-nvlink-domain")
 def fabric_nvlink_domain(case: RuleContext) -> Iterator[Violation]:
-    """Slurm learns of NVLink domains by topology/block."""
+    """Slurm needs topology/block for NVLink domains."""
     fabric = case.cluster.fabric
     if fabric is None or fabric.nvlink_domain is None:
         return

@@ -20,7 +20,7 @@ ELSEWHERE: Final = {"doca-ofed": "rdma: {{doca: {{version: {}}}}}", "efa-install
 
 @rule("software-profile")
 def software_profile(case: RuleContext) -> Iterator[Violation]:
-    """Versions follow from the profile."""
+    """The profile determines the versions."""
     declared = case.cluster.software
     if declared is not None and declared.profile not in compatibility.profiles():
         hint = did_you_mean(declared.profile, compatibility.profiles())
@@ -29,7 +29,7 @@ def software_profile(case: RuleContext) -> Iterator[Violation]:
 
 @rule("software-pin")
 def software_pin(case: RuleContext) -> Iterator[Violation]:
-    """A pin of something that is not installed would hold nothing, and half a version would not say which one."""
+    """A pin of a component that is not installed has no effect, and a partial version is ambiguous."""
     for name, version in _pins(case):
         if name not in compatibility.components():
             yield Violation(f"software.versions.{name}", f"`{name}` is not a component", did_you_mean(name, compatibility.components()))
@@ -51,7 +51,7 @@ def _pins(case: RuleContext) -> list[tuple[str, str]]:
 
 @rule("software-outdated", Severity.WARNING)
 def software_outdated(case: RuleContext) -> Iterator[Violation]:
-    """Guides of some years ago ask for packages that others have followed."""
+    """Guides of some years ago recommend packages that have been replaced."""
     for name in case.cluster.software.versions if case.cluster.software else ():
         advice = compatibility.outdated().get(name)
         if advice is not None:
@@ -60,7 +60,7 @@ def software_outdated(case: RuleContext) -> Iterator[Violation]:
 
 @rule("nccl-environment", Severity.WARNING)
 def nccl_environment(case: RuleContext) -> Iterator[Violation]:
-    """Variables that made sense with one release on one machine, copied from guide to guide, cost bandwidth everywhere else."""
+    """Variables for one release on one machine, copied from guide to guide, cost bandwidth on others."""
     environment = case.cluster.software.nccl.environment if case.cluster.software else {}
     for name, value in environment.items():
         advice = next((row for row in compatibility.nccl_variables().values() if _is_about(row, name, value, case)), None)

@@ -107,7 +107,7 @@ def nearest(choice: VersionSelection) -> str:
 
 @version_rule("software-system")
 def system(choice: VersionSelection) -> Iterator[Conflict]:
-    """A profile knows packages for some systems."""
+    """A profile has packages for some systems."""
     for name in choice.systems:
         if name not in choice.profile.systems:
             yield "software.profile", f"profile {choice.profile.name} has no packages for {name}"
@@ -141,7 +141,7 @@ def archive_branch(case: RuleContext) -> Iterator[Violation]:
 
 @version_rule("software-gpu-driver")
 def gpu_driver(choice: VersionSelection) -> Iterator[Conflict]:
-    """Each GPU has a first driver that knows it, and old ones have a last."""
+    """Each GPU has a first driver that supports it, and old ones have a last."""
     driver = choice.versions["driver"]
     for gpu in choice.gpus:
         last = compatibility.architectures()[gpu.architecture].driver_last
@@ -156,7 +156,7 @@ def gpu_driver(choice: VersionSelection) -> Iterator[Conflict]:
 
 @version_rule("software-gpu-modules")
 def gpu_modules(choice: VersionSelection) -> Iterator[Conflict]:
-    """Pascal and Volta cannot run the open kernel modules, Blackwell only them."""
+    """Pascal and Volta cannot run the open kernel modules; Blackwell runs no others."""
     for gpu, flavour in choice.flavours():
         able = compatibility.architectures()[gpu.architecture].modules
         if flavour not in able:
@@ -168,7 +168,7 @@ def gpu_modules(choice: VersionSelection) -> Iterator[Conflict]:
 
 @version_rule("software-cuda-driver")
 def cuda_driver(choice: VersionSelection) -> Iterator[Conflict]:
-    """Programs of a CUDA major need the branch that came with it, or a later one."""
+    """Programs of a CUDA major version need the branch that was released with it, or a later one."""
     cuda = choice.versions["cuda"]
     minimum = compatibility.driver_for(major(cuda))
     if minimum is None:
@@ -179,7 +179,7 @@ def cuda_driver(choice: VersionSelection) -> Iterator[Conflict]:
 
 @version_rule("software-gpu-cuda")
 def gpu_cuda(choice: VersionSelection) -> Iterator[Conflict]:
-    """A toolkit compiles for the GPUs it knows."""
+    """A toolkit compiles for the GPUs that it supports."""
     cuda = choice.versions["cuda"]
     for gpu in choice.gpus:
         row = compatibility.architectures()[gpu.architecture]
@@ -205,7 +205,7 @@ def nccl_cuda(choice: VersionSelection) -> Iterator[Conflict]:
 
 @version_rule("software-fabric-manager")
 def fabric_manager(choice: VersionSelection) -> Iterator[Conflict]:
-    """Fabric Manager refuses a driver that is not its twin, and without it no program runs on GPUs behind NVSwitch."""
+    """Fabric Manager requires a driver of the same version, and without it no program runs on GPUs behind NVSwitch."""
     twin, driver = choice.versions["fabric-manager"], choice.versions["driver"]
     if choice.nvswitch and choice.profile.driver_vendor == "debian":
         yield "software.profile", f"eight GPUs on NVSwitch need Fabric Manager, which profile {choice.profile.name} does not have"
@@ -226,7 +226,7 @@ def dcgm(choice: VersionSelection) -> Iterator[Conflict]:
 
 @version_rule("software-slurm")
 def slurm(choice: VersionSelection) -> Iterator[Conflict]:
-    """pyxis is built against the Slurm that the node has, and that is its system's."""
+    """pyxis is built for the installed Slurm, whose version the system determines."""
     pinned = choice.software.versions.get("slurm")
     for name in choice.systems if pinned else ():
         known = compatibility.systems().get(name)
@@ -262,7 +262,7 @@ def nccl_efa(case: RuleContext) -> Iterator[Violation]:
 
 @version_rule("software-gpudirect")
 def gpudirect(choice: VersionSelection) -> Iterator[Conflict]:
-    """dma-buf is the open modules' way; nvidia-peermem needs the RDMA stack of DOCA-OFED."""
+    """dma-buf needs the open modules; nvidia-peermem needs the RDMA stack of DOCA-OFED."""
     asked, cuda = choice.software.gpudirect, choice.versions["cuda"]
     if asked is GpuDirect.DMA_BUF:
         closed = [gpu.model for gpu, flavour in choice.flavours() if flavour is not GpuModules.OPEN]
