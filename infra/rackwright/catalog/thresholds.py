@@ -144,11 +144,11 @@ def _best(limit: Limit, known: list[ReferenceValue]) -> float:
 
 def contradictions(limits: Iterable[Limit]) -> tuple[str, ...]:
     """Return thresholds that contradict each other."""
-    said: dict[tuple[object, ...], list[Limit]] = {}
+    groups: dict[tuple[object, ...], list[Limit]] = {}
     for limit in limits:
-        said.setdefault((limit.quantity, limit.hardware, limit.nodes), []).append(limit)
+        groups.setdefault((limit.quantity, limit.hardware, limit.nodes), []).append(limit)
     return tuple(
         f"{quantity} on {hardware}: " + ", ".join(f"{each.value:g} {each.unit.value} ({each.source})" for each in group)
-        for (quantity, hardware, _), group in said.items()
+        for (quantity, hardware, _), group in groups.items()
         if len({each.unit.to(each.quantity.unit, each.value) for each in group}) > 1
     )

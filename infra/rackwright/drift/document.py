@@ -40,8 +40,8 @@ class LastVerified:
         >>> str(LastVerified("acceptance"))
         'proven by acceptance: not on record'
         """
-        told = f"{self.verdict}, {self.when:%Y-%m-%d %H:%M} UTC" if self.when else "not on record"
-        return f"proven by {self.of}: {told}"
+        verdict = f"{self.verdict}, {self.when:%Y-%m-%d %H:%M} UTC" if self.when else "not on record"
+        return f"proven by {self.of}: {verdict}"
 
     def as_dict(self) -> dict[str, str | None]:
         """Return the data in the format of the contract."""

@@ -34,9 +34,9 @@ def scan(stack: str, seconds: float, events: Iterable[Mapping[str, Any]], may_sl
     ended = False
     for event in events:
         ended = ended or "summaryEvent" in event
-        said = event.get("diagnosticEvent")
-        if said and said.get("severity") == "error":
-            unknown.append((CLUSTER, said["message"].strip()))
+        diagnostic = event.get("diagnosticEvent")
+        if diagnostic and diagnostic.get("severity") == "error":
+            unknown.append((CLUSTER, diagnostic["message"].strip()))
         happened = event.get("resOutputsEvent")
         if happened:
             found += _differences(stack, happened["metadata"])

@@ -35,8 +35,8 @@ def render(found: DriftReport, changes: HistoryDelta | None = None) -> Renderabl
 
 def _since(found: DriftReport, changes: HistoryDelta) -> RenderableType:
     """Return the counts of new and resolved differences since the previous scan."""
-    told = [f"{len(changes.new)} new since the last scan", f"{len(changes.healed)} resolved"]
-    return Text(f"  {', '.join(told)}; run `rackwright drift-history {found.stack}` to list all", style="dim")
+    parts = [f"{len(changes.new)} new since the last scan", f"{len(changes.healed)} resolved"]
+    return Text(f"  {', '.join(parts)}; run `rackwright drift-history {found.stack}` to list all", style="dim")
 
 
 def _silence(layer: Layer, why: str, nodes: Sequence[str]) -> RenderableType:

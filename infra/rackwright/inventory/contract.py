@@ -111,12 +111,12 @@ def _fabric(plan: Plan) -> dict[str, Any] | None:
     if plan.fabric is None:
         return None
     laid = wiring(plan)
-    said = (
+    keys = (
         *("kind", "topology", "rails", "speed", "rate", "width", "rate_gbps", "switch_width", "line_card", "link_layer", "simulated"),
         "subnet_manager",
     )
     return {
-        **plan.fabric.model_dump(mode="json", include=set(said)),
+        **plan.fabric.model_dump(mode="json", include=set(keys)),
         "server": plan.fabric.server,
         "switches": [switch.name for switch in laid.switches],
         "cables": [cable.row() for cable in laid.cables],

@@ -92,14 +92,14 @@ def exit_code(fates: Sequence[ExpiryOutcome]) -> int:
 
 def _stacks(run: PulumiCommand) -> list[str]:
     """Return the unqualified names of the stacks that have resources; raise UndeterminedError if Pulumi cannot list them."""
-    said = run("stack", "ls", "--json")
+    result = run("stack", "ls", "--json")
     try:
-        listed: list[dict[str, Any]] = json.loads(said.out) if said.code == 0 else []
+        listed: list[dict[str, Any]] = json.loads(result.out) if result.code == 0 else []
     except ValueError:
-        said = Said(1, "", "its output is not JSON")
-    if said.code:
+        result = Said(1, "", "its output is not JSON")
+    if result.code:
         raise UndeterminedError(
-            f"`pulumi stack ls`: {_decisive(said)}", hint="run `pulumi login` to choose the backend whose stacks are listed"
+            f"`pulumi stack ls`: {_decisive(result)}", hint="run `pulumi login` to choose the backend whose stacks are listed"
         )
     return [entry["name"].rpartition("/")[2] for entry in listed if entry.get("resourceCount") != 0]
 
@@ -131,7 +131,7 @@ def _moment(text: str) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _decisive(said: Said) -> str:
-    lines = [line.strip() for line in said.err.splitlines() if line.strip()]
+def _decisive(result: Said) -> str:
+    lines = [line.strip() for line in result.err.splitlines() if line.strip()]
     errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
     return (errors or lines or ["no output"])[-1]

@@ -84,8 +84,8 @@ def manifest(
             empty[key] = spec.group
         else:
             evidence = Evidence.SIMULATED if spec.hardware in simulated else Evidence.REAL
-            asked = [name for name in members if nodes is None or name in nodes]
-            expected |= {spec.id_on(name): Expected(spec.id_on(name), spec, name, evidence) for name in asked}
+            selected = [name for name in members if nodes is None or name in nodes]
+            expected |= {spec.id_on(name): Expected(spec.id_on(name), spec, name, evidence) for name in selected}
     return Manifest(claimed, expected, tuple(not_run + _left_out(declared, nodes)), empty)
 
 

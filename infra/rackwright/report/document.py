@@ -45,8 +45,8 @@ class Report:
     @property
     def job_verdict(self) -> Verdict | None:
         """Combined verdict of the job checks, or None if there were none."""
-        told = [check.verdict for check in self.checks if check.kind == Kind.JOB]
-        return worst(told) if told else None
+        verdicts = [check.verdict for check in self.checks if check.kind == Kind.JOB]
+        return worst(verdicts) if verdicts else None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as data in the format of the contract `rackwright.report/1`."""

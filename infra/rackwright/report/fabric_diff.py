@@ -51,8 +51,8 @@ class Difference(NamedTuple):
 
     def as_dict(self) -> dict[str, str | None]:
         """Return the difference as data for JSON."""
-        told = {"end": self.end, "planned": self.planned, "found": self.found}
-        return {"kind": self.kind.value, **{key: None if end is None else str(end) for key, end in told.items()}, "rate": self.rate or None}
+        data = {"end": self.end, "planned": self.planned, "found": self.found}
+        return {"kind": self.kind.value, **{key: None if end is None else str(end) for key, end in data.items()}, "rate": self.rate or None}
 
     def __str__(self) -> str:
         return {

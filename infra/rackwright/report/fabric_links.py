@@ -56,7 +56,7 @@ class FabricLinks:
 
     def renamed(self, names: Mapping[int, str]) -> FabricLinks:
         """Return the links with the descriptions of a node-name map, by GUID."""
-        return replace(self, descriptions={guid: names.get(guid, said) for guid, said in self.descriptions.items()})
+        return replace(self, descriptions={guid: names.get(guid, description) for guid, description in self.descriptions.items()})
 
 
 _END: Final = r"(?P<{0}kind>CA|SW|RT|\?\?)\s+(?P<{0}lid>\d+)\s+(?P<{0}port>\d+)\s+0x(?P<{0}guid>[0-9a-f]+)"

@@ -156,17 +156,17 @@ def _placed(end: End, chips: Mapping[str, str], line_card: str) -> End:
 
 def _described(links: FabricLinks, wanted: Collection[str], *, excluded: Collection[int], taken: Collection[str]) -> dict[int, str]:
     """Return the names of devices by their descriptions: names of switches, and adapter names that are in the plan."""
-    said: dict[int, str] = {}
+    names: dict[int, str] = {}
     for guid, name in {**links.descriptions, **_chip_names(links)}.items():
         kind = links.kinds[guid]
         if kind is DeviceKind.ADAPTER:
             node, _, adapter = name.partition(" ")
             name = f"{node.partition('.')[0]}/{adapter.strip()}"
         if guid not in excluded and (kind is DeviceKind.SWITCH or (kind is DeviceKind.ADAPTER and name in wanted)):
-            said[guid] = name
+            names[guid] = name
     numbers = _port_numbers(links)
-    times = Counter((name, numbers.get(guid)) for guid, name in said.items())
-    own = {guid: name for guid, name in said.items() if name and name not in taken and not _FACTORY.search(name)}
+    times = Counter((name, numbers.get(guid)) for guid, name in names.items())
+    own = {guid: name for guid, name in names.items() if name and name not in taken and not _FACTORY.search(name)}
     return {guid: name for guid, name in own.items() if times[name, numbers.get(guid)] == 1}
 
 

@@ -40,8 +40,8 @@ def read_node_ports(text: str) -> NodePorts:
         for line in lines:
             if found := _ADAPTER.match(line):
                 adapter, port = f"{node}/{found['name']}", ""
-            elif adapter and (said := _VALUE.match(line)):
-                key, value = said["key"], said["value"]
+            elif adapter and (match := _VALUE.match(line)):
+                key, value = match["key"], match["value"]
                 port = key if key.startswith("Port ") and key != "Port GUID" else port
                 virtual |= {adapter} if key == "CA type" and value in VIRTUAL_TYPES else set()
                 if key == "Port GUID" and port == "Port 1" and re.fullmatch(r"0x[0-9a-f]{16}", value):

@@ -32,8 +32,8 @@ def humanize_age(report: Report, now: datetime | None = None) -> float:
 def verdict_line(report: Report, now: datetime | None = None) -> str:
     """Return the recorded verdict as one line with its age and level."""
     old = humanize_duration(humanize_age(report, now))
-    said = "verified" if report.verdict.exit_code == 0 else "checked"
-    return f"{headline(report)}; {said} {old} ago at level {report.level}"
+    verb = "verified" if report.verdict.exit_code == 0 else "checked"
+    return f"{headline(report)}; {verb} {old} ago at level {report.level}"
 
 
 def headline(report: Report) -> str:

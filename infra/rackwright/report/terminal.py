@@ -111,12 +111,12 @@ def _every(report: Report) -> RenderableType:
 def _skipped(report: Report) -> list[RenderableType]:
     """Return one line per reason with the number of skipped checks and their nodes."""
     skipped = [check for check in report.checks if check.verdict is Verdict.SKIPPED]
-    said: list[RenderableType] = []
+    lines: list[RenderableType] = []
     for reason in sorted({check.reason for check in skipped}):
         of = [check for check in skipped if check.reason == reason]
         nodes = ", ".join(dict.fromkeys(check.node for check in of))
-        said.append(Text(f"skipped: {len(of)} ({reason}) on {nodes}", style="dim"))
-    return said
+        lines.append(Text(f"skipped: {len(of)} ({reason}) on {nodes}", style="dim"))
+    return lines
 
 
 def _not_run(report: Report) -> list[RenderableType]:
@@ -124,16 +124,16 @@ def _not_run(report: Report) -> list[RenderableType]:
 
     For features that the plan lacks because of its machines, the reason is printed with the checks.
     """
-    said: list[RenderableType] = []
+    lines: list[RenderableType] = []
     for detail in dict.fromkeys(item["detail"] for item in report.not_run if item["reason"] == "not-in-plan" and item["detail"]):
         ids = [item["id"] for item in report.not_run if item["reason"] == "not-in-plan" and item["detail"] == detail]
-        said.append(Text(f"not run: {', '.join(ids)}: {detail}", style="dim"))
+        lines.append(Text(f"not run: {', '.join(ids)}: {detail}", style="dim"))
     for reason in sorted({item["reason"] for item in report.not_run} - {"not-in-plan", "node-out"}):
         items = [item for item in report.not_run if item["reason"] == reason]
         detail = next((item["detail"] for item in items if item["detail"]), reason)
         subjects = ", ".join(sorted({item["id"].split(".")[0] for item in items}))
-        said.append(Text(f"not run: {len(items)} ({subjects}): {detail}", style="red" if reason == "empty-group" else "dim"))
-    return said
+        lines.append(Text(f"not run: {len(items)} ({subjects}): {detail}", style="red" if reason == "empty-group" else "dim"))
+    return lines
 
 
 def _conclusion(report: Report) -> Text:

@@ -52,8 +52,8 @@ class Edit:
 
 def policy_of(field: FieldInfo, target: str) -> UpdatePolicy | None:
     """Return the change policy of the field on a target, or None if the field has none."""
-    usual = next((said for said in field.metadata if isinstance(said, UpdatePolicy)), None)
-    others = next((said.targets for said in field.metadata if isinstance(said, OnTarget)), {})
+    usual = next((each for each in field.metadata if isinstance(each, UpdatePolicy)), None)
+    others = next((each.targets for each in field.metadata if isinstance(each, OnTarget)), {})
     return others.get(target, usual)
 
 

@@ -38,7 +38,7 @@ def page(found: DriftReport, cluster: Mapping[str, Any], nodes: Nodes, scans: Se
             picture(found, cluster, nodes),
             *_silences(found),
             *_differences(found),
-            *_past(scans, seen),
+            *_history(scans, seen),
             "</body></html>\n",
         ]
     )
@@ -100,9 +100,9 @@ def _mark(node: str) -> str:
     return node or "-"
 
 
-def _text(told: str) -> str:
+def _text(text: str) -> str:
     """Return the text escaped, with backticks as code."""
-    return re.sub("`([^`]*)`", r"<code>\1</code>", escape(told))
+    return re.sub("`([^`]*)`", r"<code>\1</code>", escape(text))
 
 
 def _chosen(found: DriftReport) -> list[str]:
@@ -146,7 +146,7 @@ def _rules(found: DriftReport) -> str:
     return "".join(rules)
 
 
-def _past(scans: Sequence[ScanRecord], seen: Sequence[DriftRecord]) -> list[str]:
+def _history(scans: Sequence[ScanRecord], seen: Sequence[DriftRecord]) -> list[str]:
     """Return the last scans as bars, and every difference with its times."""
     if not scans:
         return []
@@ -155,7 +155,7 @@ def _past(scans: Sequence[ScanRecord], seen: Sequence[DriftRecord]) -> list[str]
     rows = [_row(one) for one in seen]
     heads = "".join(f'<th scope="col">{name}</th>' for name in ("first seen", "until", "category", "difference", "node"))
     table = f'<div class="wide"><table><thead><tr>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
-    listed = "".join(f"<li>{_told(scan)}</li>" for scan in scans)
+    listed = "".join(f"<li>{_scan_text(scan)}</li>" for scan in scans)
     return [
         f"<h2>The last {len(scans)} scans</h2>",
         f'<ol class="scans" aria-hidden="true">{"".join(bars)}</ol>',
@@ -164,7 +164,7 @@ def _past(scans: Sequence[ScanRecord], seen: Sequence[DriftRecord]) -> list[str]
     ]
 
 
-def _told(scan: ScanRecord) -> str:
+def _scan_text(scan: ScanRecord) -> str:
     return f"{scan.started.strftime('%Y-%m-%d %H:%M UTC')}: {scan.state.value}, {scan.differences} differences, {scan.seconds:.1f} s"
 
 

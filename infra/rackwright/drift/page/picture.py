@@ -111,10 +111,10 @@ def _cabled(fabric: Mapping[str, Any], nodes: Collection[str]) -> set[str]:
     return {cable.partition("/")[0] for cable in fabric["cables"]} & set(nodes)
 
 
-def _band(grid: _Grid, y: int, name: str, told: str, state: str) -> str:
+def _band(grid: _Grid, y: int, name: str, caption: str, state: str) -> str:
     """Return the band of a part that all nodes share."""
     text = f'<text x="{_GAP + 10}" y="{y + 19}"><tspan class="mark">{MARKS[state]}</tspan> {escape(name)}</text>'
-    small = f'<text class="small" x="{_GAP + 10}" y="{y + 35}">{escape(told)}</text>'
+    small = f'<text class="small" x="{_GAP + 10}" y="{y + 35}">{escape(caption)}</text>'
     title = f"<title>{escape(name)}: {state}</title>"
     return f'<g class="{state}">{title}{_box(_GAP, y, grid.whole - 2 * _GAP, _BAND)}{text}{small}</g>'
 

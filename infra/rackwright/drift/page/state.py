@@ -17,16 +17,16 @@ MARKS: Final = {CLEAN: "✓", UNKNOWN: "?", "drifted": "✗", "security": "✗",
 def of_node(found: DriftReport, node: str) -> str:
     """Return the most severe category of the node's differences; unknown without differences if a result is missing."""
     category = max_category(one for one in found.differences if one.node == node)
-    silent = bool(found.missing) or any(name in (node, CLUSTER) for _, name, _ in found.unknown)
-    return _word(category, silent=silent)
+    incomplete = bool(found.missing) or any(name in (node, CLUSTER) for _, name, _ in found.unknown)
+    return _word(category, silent=incomplete)
 
 
 def of_subject(found: DriftReport, subject: str, nodes: Collection[str]) -> str:
     """Return the most severe category of a subject, like `fabric`; unknown without differences if one of its nodes is unreachable."""
     here = [one for one in found.differences if one.layer is Layer.BEHAVIOUR and one.subject.startswith(f"{subject}.")]
-    mute = {node for layer, node, _ in found.unknown if layer is Layer.BEHAVIOUR}
-    silent = Layer.BEHAVIOUR in found.missing or not mute.isdisjoint({CLUSTER, *nodes})
-    return _word(max_category(here), silent=silent)
+    unreachable = {node for layer, node, _ in found.unknown if layer is Layer.BEHAVIOUR}
+    incomplete = Layer.BEHAVIOUR in found.missing or not unreachable.isdisjoint({CLUSTER, *nodes})
+    return _word(max_category(here), silent=incomplete)
 
 
 def counted(every: Iterable[DriftItem]) -> dict[str, int]:

@@ -33,8 +33,10 @@ class Record:
         """Return (node, task) of the first call of each node whose result differs or is missing."""
         found = []
         for node, calls in self.calls.items():
-            told = [*answers.get(node, ())]
-            differs = [call["task"] for call, answer in zip(calls, [*told, *[""] * len(calls)], strict=False) if call["answer"] != answer]
+            results = [*answers.get(node, ())]
+            differs = [
+                call["task"] for call, answer in zip(calls, [*results, *[""] * len(calls)], strict=False) if call["answer"] != answer
+            ]
             found += [(node, differs[0])] if differs else []
         return tuple(found)
 
@@ -46,14 +48,14 @@ def from_recorder_lines(lines: Iterable[str], inputs: str, when: datetime, root:
     """
     calls: dict[str, list[dict[str, Any]]] = {name: [] for name in root}
     for line in lines:
-        told = json.loads(line)
-        if not told.get("module") or told["node"] not in calls or not _by_root(told["user"], becomes=root[told["node"]]):
+        call = json.loads(line)
+        if not call.get("module") or call["node"] not in calls or not _ran_as_root(call["user"], becomes=root[call["node"]]):
             return None
-        calls[told.pop("node")].append(told)
+        calls[call.pop("node")].append(call)
     return Record(inputs, when, {name: tuple(found) for name, found in calls.items()}) if all(calls.values()) else None
 
 
-def _by_root(user: str, *, becomes: bool) -> bool:
+def _ran_as_root(user: str, *, becomes: bool) -> bool:
     """Return whether the module ran as root; the replay runs as root as well."""
     return user == "root" or (not user and not becomes)
 
@@ -76,5 +78,5 @@ def read(file: Path) -> Record | None:
 
 def write(record: Record, file: Path) -> None:
     """Replace the file atomically, readable by its owner only."""
-    told = {"schema": SCHEMA, "inputs": record.inputs, "when": record.when.isoformat(), "calls": record.calls}
-    write_atomic(file, json.dumps(told), 0o600)
+    data = {"schema": SCHEMA, "inputs": record.inputs, "when": record.when.isoformat(), "calls": record.calls}
+    write_atomic(file, json.dumps(data), 0o600)

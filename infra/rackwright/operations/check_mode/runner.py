@@ -77,33 +77,33 @@ class CheckModeResult:
 
 async def run(phases: PlaybookRun, lost: Mapping[str, str], say: ProgressCallback) -> CheckModeResult:
     """Scan every reachable node. `lost`: unreachable nodes; the phases then run on the others."""
-    kept, inputs, root = recording.read(paths.check_mode_cache(phases.stack)), phases.inputs, phases.root
+    record, inputs, root = recording.read(paths.check_mode_cache(phases.stack)), phases.inputs, phases.root
     why = ""
-    if kept and inputs and not lost and kept.usable(inputs, datetime.now(UTC)):
-        others = await _others(phases, kept, root)
+    if record and inputs and not lost and record.usable(inputs, datetime.now(UTC)):
+        others = await _changed_calls(phases, record, root)
         if not others:
-            when = f"{kept.when:%Y-%m-%d %H:%M} UTC"
+            when = f"{record.when:%Y-%m-%d %H:%M} UTC"
             return CheckModeResult(
                 ansible.PlaybookResult(),
                 ScanMethod.CACHED,
                 f"nodes answer as on {when}, when check mode ran and would have changed nothing",
             )
-        why = f": {_told(others)}"
+        why = f": {_reason(others)}"
         limit = phases.enough(node for node, _ in others)  # If one node of many differs, the phases run on this node and not on all.
         if len(limit) < len(root):
-            some = await _played(phases, limit, say)
+            some = await _run_phases(phases, limit, say)
             if (some.changed or some.rolls) and not some.reasons:
                 return CheckModeResult(some, ScanMethod.CHECK_MODE, f"check mode ran on {compressed(limit)}{why}")
     # The lines contain secrets until they are masked. The next scan deletes the lines of a killed one.
     with private_tempdir(paths.folder(phases.stack)) as folder:
         notes = Path(folder) / "notes"
-        applied = await _played(phases, [name for name in root if name not in lost], say, notes)
+        applied = await _run_phases(phases, [name for name in root if name not in lost], say, notes)
         if inputs and not (lost or applied.reasons or applied.changed or applied.rolls):
-            _keep(phases, inputs, root, notes)
+            _save(phases, inputs, root, notes)
     return CheckModeResult(applied, ScanMethod.CHECK_MODE, f"check mode ran{why}")
 
 
-def _told(others: Iterable[tuple[str, str]]) -> str:
+def _reason(others: Iterable[tuple[str, str]]) -> str:
     """Return the reason for the method: the nodes whose results differ, by task."""
     by_task: dict[str, list[str]] = {}
     for node, task in others:
@@ -112,18 +112,18 @@ def _told(others: Iterable[tuple[str, str]]) -> str:
     return "; ".join(f"{compressed(nodes)} answer{s} otherwise to `{task}`" for task, nodes, s in words)
 
 
-async def _others(phases: PlaybookRun, kept: recording.Record, root: Mapping[str, bool]) -> tuple[tuple[str, str], ...]:
+async def _changed_calls(phases: PlaybookRun, record: recording.Record, root: Mapping[str, bool]) -> tuple[tuple[str, str], ...]:
     """Return (node, task) of every call whose result differs or is missing."""
     requests = replay.requests(
         layout.product_root(),
-        secret_placeholders.unmask(kept.calls, secret_placeholders.named(phases.secrets)),
-        recording.modules(kept),
+        secret_placeholders.unmask(record.calls, secret_placeholders.named(phases.secrets)),
+        recording.modules(record),
     )
-    told, _ = await remote_exec.run_on_nodes(phases.stack, "module_replay", requests, root, target=phases.target)
-    return kept.others({node: each["answers"] for node, each in told.items()})
+    responses, _ = await remote_exec.run_on_nodes(phases.stack, "module_replay", requests, root, target=phases.target)
+    return record.others({node: each["answers"] for node, each in responses.items()})
 
 
-async def _played(phases: PlaybookRun, nodes: list[str], say: ProgressCallback, notes: Path | None = None) -> ansible.PlaybookResult:
+async def _run_phases(phases: PlaybookRun, nodes: list[str], say: ProgressCallback, notes: Path | None = None) -> ansible.PlaybookResult:
     """Run the phases in check mode on these nodes."""
     if not nodes:
         return ansible.PlaybookResult()
@@ -140,7 +140,7 @@ async def _played(phases: PlaybookRun, nodes: list[str], say: ProgressCallback, 
     )
 
 
-def _keep(phases: PlaybookRun, inputs: str, root: Mapping[str, bool], notes: Path) -> None:
+def _save(phases: PlaybookRun, inputs: str, root: Mapping[str, bool], notes: Path) -> None:
     """Save the record for the next scan; delete an earlier one if the new one is incomplete."""
     lines = notes.read_text(encoding="utf-8").splitlines() if notes.exists() else []
     found = recording.from_recorder_lines(lines, inputs, datetime.now(UTC), root)

@@ -62,14 +62,14 @@ def detect(stack: str, on_progress: scan.Progress, say: Callable[[str], None], *
         found, traces = asyncio.run(scan.scan(stack, on_progress, with_traces=policy.host_baseline))
     except KeyboardInterrupt:
         raise UndeterminedError("interrupted: some layers were not scanned", path=f"stack {stack}") from None
-    kept = History(paths.drift_history(stack))
+    history = History(paths.drift_history(stack))
     if policy.host_baseline:
-        found = host_baseline.compared(found, traces, kept.seen(), update=update_baseline)
+        found = host_baseline.compared(found, traces, history.seen(), update=update_baseline)
     found = replace(found, last_verified=last_verified(stack, found.plan))
     found = found.with_layers(ignore_rules.applied(found.layers, _allowed(policy), date.today()))
-    changes = kept.record(found)
-    kept.forget(_KEPT, found.started)
-    _write(found, kept)
+    changes = history.record(found)
+    history.forget(_KEPT, found.started)
+    _write(found, history)
     for failure in _publish(found, changes, policy):
         say(failure)
     return Detection(found, changes)

@@ -59,10 +59,11 @@ def files() -> list[PurePosixPath]:
     home = paths.home()
     tops = [home.joinpath(*_STATE), *(folder for folder in home.glob("*") if is_label(folder.name))]
     found = [home.joinpath(*_PASSPHRASE), *(file for top in tops for file in top.rglob("*"))]
-    kept = [PurePosixPath(file.relative_to(home)) for file in found if file.is_file() and not file.is_symlink()]
-    kept = sorted(path for path in kept if is_backed_up(path))
-    alive = {stack_of(path) for path in kept if is_state(path) or _in_folder(path.parts)}  # Pulumi keeps the history of a removed stack
-    return [path for path in kept if stack_of(path) in {None, *alive}]
+    candidates = [PurePosixPath(file.relative_to(home)) for file in found if file.is_file() and not file.is_symlink()]
+    candidates = sorted(path for path in candidates if is_backed_up(path))
+    # Pulumi keeps the history of a removed stack
+    alive = {stack_of(path) for path in candidates if is_state(path) or _in_folder(path.parts)}
+    return [path for path in candidates if stack_of(path) in {None, *alive}]
 
 
 def stacks() -> list[str]:
@@ -104,9 +105,9 @@ def _refuse_while_the_engine_works(stack: str) -> None:
     """Raise RackwrightError if Pulumi holds its own lock, which it does before and after the provider holds the stack's lock."""
     for lock in paths.home().joinpath(*_STATE, "locks", "organization", PROJECT, stack).glob("*.json"):
         try:
-            told = json.loads(lock.read_text(encoding="utf-8"))
-            holder = f"{told['pid']} on {told['hostname']}"
-            if told["hostname"] == os.uname().nodename and not _lives(int(told["pid"])):
+            owner = json.loads(lock.read_text(encoding="utf-8"))
+            holder = f"{owner['pid']} on {owner['hostname']}"
+            if owner["hostname"] == os.uname().nodename and not _lives(int(owner["pid"])):
                 continue
         except FileNotFoundError:
             continue

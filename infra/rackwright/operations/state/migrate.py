@@ -142,8 +142,8 @@ def _resources(state: dict[str, Any]) -> list[tuple[Any, ...]]:
     return [tuple(resource.get(key) for key in ("urn", "id", "created", "modified")) for resource in found]
 
 
-def _decisive(said: str) -> str:
+def _decisive(output: str) -> str:
     """Return Pulumi's error message without the surrounding output."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
     return (errors or lines or ["no output"])[-1]

@@ -20,7 +20,7 @@ _HEADS: Final = (Role.LOGIN, Role.CONTROLLER, Role.ACCOUNTING, Role.STORAGE)
 _BUYING: Final = {Spot: UsageClass.SPOT, CapacityBlock: UsageClass.CAPACITY_BLOCK}
 
 
-def _unsold(case: RuleContext, kind: type[Spot | CapacityBlock]) -> Iterator[InstanceGroup]:
+def _unsupported(case: RuleContext, kind: type[Spot | CapacityBlock]) -> Iterator[InstanceGroup]:
     """Yield groups with a purchase option that their type does not support."""
     for fleet in fleets(case):
         if isinstance(fleet.declared.capacity_type, kind) and _BUYING[kind] not in fleet.type.usage_classes:
@@ -30,14 +30,14 @@ def _unsold(case: RuleContext, kind: type[Spot | CapacityBlock]) -> Iterator[Ins
 @rule("spot-unsupported")
 def spot_unsupported(case: RuleContext) -> Iterator[Violation]:
     """No hpc type is sold as spot, among others (AWS ParallelCluster v3.11.1: CapacityTypeValidator)."""
-    for fleet in _unsold(case, Spot):
+    for fleet in _unsupported(case, Spot):
         yield Violation(f"{fleet.path}.capacity_type", f"{fleet.type.name} is not sold as spot", "use `{kind: on-demand}`")
 
 
 @rule("capacity-block-unsupported")
 def capacity_block_unsupported(case: RuleContext) -> Iterator[Violation]:
     """Only some P and Trn types are sold in blocks (AWS ParallelCluster v3.11.1: CapacityTypeValidator)."""
-    for fleet in _unsold(case, CapacityBlock):
+    for fleet in _unsupported(case, CapacityBlock):
         yield Violation(f"{fleet.path}.capacity_type", f"{fleet.type.name} is not sold in capacity blocks", "use `{kind: on-demand}`")
 
 
@@ -180,7 +180,7 @@ _SLOW_BOOT: Final = 300
 """Seconds; an estimate: EC2 publishes no figure, and types with many GPUs reportedly take minutes."""
 
 
-def _sleeping(case: RuleContext) -> Iterator[InstanceGroup]:
+def _stoppable(case: RuleContext) -> Iterator[InstanceGroup]:
     """Yield groups whose nodes Slurm may stop."""
     if case.slurm.power_saving is not None:
         yield from (fleet for fleet in fleets(case) if set(fleet.roles) == {Role.WORKER} and fleet.group.count)
@@ -189,7 +189,7 @@ def _sleeping(case: RuleContext) -> Iterator[InstanceGroup]:
 @rule("power-saving-spot")
 def power_saving_spot(case: RuleContext) -> Iterator[Violation]:
     """Only instances of a persistent spot request can be stopped (EC2 user guide: Stop and start Spot Instances); ours are one-time."""
-    for fleet in _sleeping(case):
+    for fleet in _stoppable(case):
         if isinstance(fleet.declared.capacity_type, Spot):
             hint = "use `{kind: on-demand}`, or remove scheduler.power_saving"
             yield Violation(
@@ -200,7 +200,7 @@ def power_saving_spot(case: RuleContext) -> Iterator[Violation]:
 @rule("power-saving-scratch", Severity.WARNING)
 def power_saving_scratch(case: RuleContext) -> Iterator[Violation]:
     """Instance storage is lost at a stop (EC2 user guide: Instance store)."""
-    for fleet in _sleeping(case):
+    for fleet in _stoppable(case):
         if fleet.type.nvme_gb:
             cause = f"each stop deletes the data on the {fleet.type.nvme_gb} GB of NVMe of a {fleet.type.name}"
             yield Violation(f"{fleet.path}.type", cause, "inform the users, and store data that later jobs need elsewhere")

@@ -11,7 +11,7 @@ from rackwright.rules.aws.groups import InstanceGroup, fleets
 from rackwright.rules.registry import RuleContext, Violation, rule
 
 
-def _may_stand_together(fleet: InstanceGroup) -> bool:
+def _can_be_placed(fleet: InstanceGroup) -> bool:
     """Return whether the group can use a placement group; a capacity block is colocated already."""
     return fleet.type.cluster_placement and not isinstance(fleet.declared.capacity_type, CapacityBlock)
 
@@ -55,7 +55,7 @@ def efa_idle(case: RuleContext) -> Iterator[Violation]:
 def efa_scattered(case: RuleContext) -> Iterator[Violation]:
     """Instances without a placement group may be far apart, which slows EFA (AWS ParallelCluster v3.11.1: EfaPlacementGroupValidator)."""
     for fleet in fleets(case):
-        if fleet.declared.efa and fleet.declared.placement_group is False and fleet.group.count > 1 and _may_stand_together(fleet):
+        if fleet.declared.efa and fleet.declared.placement_group is False and fleet.group.count > 1 and _can_be_placed(fleet):
             yield Violation(
                 f"{fleet.path}.placement_group", "EFA between nodes that may be far apart", "omit it; the default follows `efa`"
             )
@@ -84,7 +84,7 @@ def placement_capacity_block(case: RuleContext) -> Iterator[Violation]:
 def placement_alone(case: RuleContext) -> Iterator[Violation]:
     """A placement group has no effect on one instance."""
     for fleet in fleets(case):
-        if fleet.declared.placement_group and fleet.group.count == 1 and _may_stand_together(fleet):
+        if fleet.declared.placement_group and fleet.group.count == 1 and _can_be_placed(fleet):
             yield Violation(
                 f"{fleet.path}.placement_group", f"group {fleet.name} has a single node, which needs no placement group", "remove it"
             )

@@ -103,11 +103,11 @@ def _system(words: str) -> str | None:
 def image_architecture(case: RuleContext) -> Iterator[Violation]:
     """The programs of an image run on one processor architecture."""
     for used in _images(case):
-        said = {kind for word, kind in _ARCHITECTURES.items() if word in used.words}
+        architectures = {kind for word, kind in _ARCHITECTURES.items() if word in used.words}
         needed = {fleet.type.architecture: fleet for fleet in reversed(used.by)}
-        if len(said) == 1:
-            for architecture in sorted(needed.keys() - said):
-                yield _foreign(used, f"is for {said.copy().pop()}", needed[architecture])
+        if len(architectures) == 1:
+            for architecture in sorted(needed.keys() - architectures):
+                yield _foreign(used, f"is for {architectures.copy().pop()}", needed[architecture])
         elif len(needed) > 1:
             fleet = needed["arm64"] if "arm64" in needed else used.by[0]
             yield _foreign(used, "cannot be for two architectures", fleet)

@@ -32,9 +32,9 @@ def instance_type_unknown(case: RuleContext) -> Iterator[Violation]:
     for name, declared in here.instances.items() if here else ():
         if declared.type not in instance_types() and _family(declared.type) not in _FRACTIONAL:
             near = nearest_of_class(declared.type, instance_types())
-            kin = [near] if near else [one for one in instance_types() if _family(one) == _family(declared.type)]
+            similar = [near] if near else [one for one in instance_types() if _family(one) == _family(declared.type)]
             how = f"run `make update-catalog` if AWS has added it, or {hint_to_add('instances', declared.type)}"
-            hint = did_you_mean_model(declared.type, kin, how)
+            hint = did_you_mean_model(declared.type, similar, how)
             yield Violation(f"target.instances.{name}.type", f"instance type `{declared.type}` is not in the catalogue", hint)
 
 

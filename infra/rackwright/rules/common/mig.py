@@ -74,10 +74,10 @@ def mig_placement(case: RuleContext) -> Iterator[Violation]:
     """Instances begin at fixed memory slices and do not overlap (`nvidia-smi mig -lgipp`), so that not every combination fits."""
     for path, declared in _divided(case):
         known = mig_profiles(declared.model)
-        told: list[Mapping[str, int | None]] = []
+        reported: list[Mapping[str, int | None]] = []
         for _, profiles in devices_of(declared):
-            if profiles not in told and place(wanted(profiles, known)) is None:
-                told.append(profiles)
+            if profiles not in reported and place(wanted(profiles, known)) is None:
+                reported.append(profiles)
                 yield Violation(path, f"{_listed(profiles, known)} do not fit on one {declared.model}", _room(known))
 
 

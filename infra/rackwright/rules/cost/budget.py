@@ -52,8 +52,8 @@ def budget_ttl_storage(case: RuleContext) -> Iterator[Violation]:
     """The end of the lifetime deletes file systems too, and AWS deletes automatic backups with them."""
     budget = case.cluster.budget
     for path, declared in lustres(case) if budget is not None and budget.ttl is not None else ():
-        kept = any(repository.exports for repository in declared.data_repositories)
-        if deployment_of(declared) in {DeploymentType.PERSISTENT_1, DeploymentType.PERSISTENT_2} and not kept:
+        exported = any(repository.exports for repository in declared.data_repositories)
+        if deployment_of(declared) in {DeploymentType.PERSISTENT_1, DeploymentType.PERSISTENT_2} and not exported:
             cause = f"data on {declared.mount} is deleted after budget.ttl, although {declared.deployment_type} suggests persistence"
             yield Violation(f"{path}.deployment_type", cause, "use SCRATCH_2, export to a bucket, or remove `ttl`")
 
@@ -92,7 +92,7 @@ def budget_price_unknown(case: RuleContext) -> Iterator[Violation]:
         if isinstance(purchase, CapacityBlock) and purchase.offering is not None and purchase.usd_total is None:
             cause = "the budget cannot include the block: its price is unknown"
             yield Violation(f"{fleet.path}.capacity_type.usd_total", cause, "enter the price of the offering")
-        elif fleet.type.price is None and not _said(purchase):
+        elif fleet.type.price is None and not _states_price(purchase):
             yield Violation(
                 f"{fleet.path}.type",
                 f"the budget cannot include {fleet.type.name}: the catalogue has no list price",
@@ -100,7 +100,7 @@ def budget_price_unknown(case: RuleContext) -> Iterator[Violation]:
             )
 
 
-def _said(purchase: object) -> bool:
+def _states_price(purchase: object) -> bool:
     """Return whether the stack file states the price, or nothing else is billed."""
     return isinstance(purchase, CapacityBlock) or (isinstance(purchase, Spot) and purchase.expected_usd_per_hour is not None)
 

@@ -117,7 +117,7 @@ def fabric_hca_description(case: RuleContext) -> Iterator[Violation]:
 @rule("fabric-rails-missing", Severity.WARNING)
 def fabric_rails_unsaid(case: RuleContext) -> Iterator[Violation]:
     """The number of HCAs follows from the GPUs; without GPUs, the number of HCAs to buy would be a guess."""
-    gpus = _gpus_that_tell(case)
+    gpus = _gpus_with_hcas(case)
     if gpus and not any(gpus.values()):
         cause = f"no node of {', '.join(gpus)} has GPUs from which to derive the number of HCAs, so one is assumed"
         yield Violation("fabric.rails", cause, "declare `rails:`")
@@ -126,7 +126,7 @@ def fabric_rails_unsaid(case: RuleContext) -> Iterator[Violation]:
 @rule("fabric-rails-mismatch")
 def fabric_rails_differ(case: RuleContext) -> Iterator[Violation]:
     """All nodes of a fabric have the same rails, and the largest number would be an assumption for the others."""
-    gpus = _gpus_that_tell(case)
+    gpus = _gpus_with_hcas(case)
     if any(gpus.values()) and len(set(gpus.values())) > 1:
         (first, most), *others = gpus.items()
         cause = ", ".join((f"{most} GPUs in a node of {first}", *(f"{count} of {name}" for name, count in others)))
@@ -134,7 +134,7 @@ def fabric_rails_differ(case: RuleContext) -> Iterator[Violation]:
         yield Violation("fabric.rails", cause, hint)
 
 
-def _gpus_that_tell(case: RuleContext) -> dict[str, int]:
+def _gpus_with_hcas(case: RuleContext) -> dict[str, int]:
     """Return group -> GPUs per node, for groups whose HCAs follow from their GPUs."""
     fabric = case.cluster.fabric
     return {} if fabric is None or fabric.rails is not None or fabric.hcas else gpus_of(case.cluster, fabric)
@@ -148,7 +148,7 @@ def fabric_too_large(case: RuleContext) -> Iterator[Violation]:
     if fabric is None or switch is None or measures_of(case.cluster, fabric, switch) is not None:
         return
     nodes, rails = nodes_of(case.cluster, fabric), rails_of(case.cluster, fabric)
-    most = _most(case, fabric)
+    most = _most_nodes(case, fabric)
     blocking = "non-blocking" if fabric.oversubscription == 1 else f"at {fabric.oversubscription}:1"
     cause = f"two levels of {switch.product} carry {most} nodes of {rails} rails {blocking}, not {nodes}"
     own = " (the subnet manager's own HCA takes a port of every leaf)" if manages_apart(case.cluster, fabric) else ""
@@ -156,7 +156,7 @@ def fabric_too_large(case: RuleContext) -> Iterator[Violation]:
     yield Violation("fabric.max_nodes", cause + own, f"{hint}, or a higher `oversubscription`")
 
 
-def _most(case: RuleContext, fabric: Fabric) -> int:
+def _most_nodes(case: RuleContext, fabric: Fabric) -> int:
     """Return the maximum number of nodes of the fabric."""
     switch = switch_of(fabric)
     assert switch is not None
