@@ -98,12 +98,12 @@ def install(applying: Applying, addon: dict[str, Any], folder: str, timeout: int
         applying.apply(one)
     if applying.check and len(applying.applied) > before:
         return
-    said = ""
+    reason = ""
     for _ in ticks(time.monotonic() + timeout):
-        said = trouble(applying, addon, objects)
-        if not said:
+        reason = trouble(applying, addon, objects)
+        if not reason:
             return
-    raise ObjectsError(f"{addon['name']}: after {timeout} s {said} - see `kubectl -n {addon['namespace']} describe pods`")
+    raise ObjectsError(f"{addon['name']}: after {timeout} s {reason} - see `kubectl -n {addon['namespace']} describe pods`")
 
 
 def run(module: AnsibleModule, applying: Applying) -> dict[str, Any]:
@@ -121,8 +121,8 @@ def run(module: AnsibleModule, applying: Applying) -> dict[str, Any]:
         for addon in params["addons"]:
             install(applying, addon, params["folder"], params["timeout"])
         return {}
-    said = [one for name in names for one in described(params["folder"], name)]
-    removal.run(names, said)
+    objects = [one for name in names for one in described(params["folder"], name)]
+    removal.run(names, objects)
     return {"removed": removal.removed, "kept": removal.kept}
 
 

@@ -198,12 +198,12 @@ class Restore:
 
     def ready(self) -> str:
         """Wait for etcd, the API, the other components and this node's static pods; return what is not ready, empty if all are."""
-        said = ""
+        reason = ""
         for _ in ticks(time.monotonic() + self.params["timeout"]):
-            said = self._unready()
-            if not said:
+            reason = self._unready()
+            if not reason:
                 return ""
-        return said
+        return reason
 
     def _unready(self) -> str:
         for part in HEALTHY:
@@ -271,10 +271,10 @@ def main() -> None:
         supports_check_mode=True,
     )
     try:
-        told = done(module.params["state"], module.params, module.check_mode)
+        result = done(module.params["state"], module.params, module.check_mode)
     except (EtcdError, StaticPodsError) as error:
         module.fail_json(msg=str(error))
-    module.exit_json(**told)
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

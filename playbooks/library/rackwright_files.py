@@ -82,18 +82,18 @@ def main() -> None:
     # File contents must not appear in the node's journal (no_log) or in the result (invocation below).
     module = AnsibleModule(argument_spec=TREE_ARGUMENTS, supports_check_mode=True, no_log=True)
     tree = Tree(bool(module.check_mode))
-    told: dict[str, Any] = {"invocation": {"module_args": {"paths": [spec["path"] for spec in module.params["files"]]}}}
+    result: dict[str, Any] = {"invocation": {"module_args": {"paths": [spec["path"] for spec in module.params["files"]]}}}
     failure = ""
     try:
         tree.apply(module.params)
     except PathError as error:
         failure = str(error)
-    told.update(changed=bool(tree.changed_paths), changed_paths=tree.changed_paths)
+    result.update(changed=bool(tree.changed_paths), changed_paths=tree.changed_paths)
     if module._diff and tree.diffs:
-        told["diff"] = tree.diffs
+        result["diff"] = tree.diffs
     if failure:
-        module.fail_json(msg=failure, **told)
-    module.exit_json(**told)
+        module.fail_json(msg=failure, **result)
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

@@ -275,17 +275,17 @@ class Units:
 
     def await_ready(self, unit: dict[str, Any]) -> None:
         """Wait until the unit is ready. Raise UnitError at once if it has failed."""
-        said = ""
-        looked = time.monotonic()
-        for now in ticks(looked + unit["readiness_timeout"]):
-            answered, said = probe(unit["readiness"])
+        error = ""
+        checked = time.monotonic()
+        for now in ticks(checked + unit["readiness_timeout"]):
+            answered, error = probe(unit["readiness"])
             if answered:
                 return
-            if now - looked > 0.5:
-                looked = now
+            if now - checked > 0.5:
+                checked = now
                 if self.systemd.show([unit["name"]])[unit["name"]].active == "failed":
                     raise self.failure(unit, "failed before it was ready")
-        raise self.failure(unit, f"runs, but after {unit['readiness_timeout']} s {said}")
+        raise self.failure(unit, f"runs, but after {unit['readiness_timeout']} s {error}")
 
     def failure(self, unit: dict[str, Any], what: str) -> UnitError:
         """Return the error with the last lines of the unit's journal."""
@@ -365,13 +365,13 @@ def main() -> None:
         units.apply(wanted, module.params["daemon_reload_on"])
     except (PathError, UnitError) as error:
         failure = str(error)
-    told = report(tree, units)
-    if module._diff and told["changed"]:
-        told["diff"] = [*tree.diffs, {"prepared": "".join(f"{d['unit']}: {d['action']}, because {d['reason']}\n" for d in units.actions)}]
-    told["invocation"] = {"module_args": {"units": [unit["name"] for unit in wanted]}}
+    result = report(tree, units)
+    if module._diff and result["changed"]:
+        result["diff"] = [*tree.diffs, {"prepared": "".join(f"{d['unit']}: {d['action']}, because {d['reason']}\n" for d in units.actions)}]
+    result["invocation"] = {"module_args": {"units": [unit["name"] for unit in wanted]}}
     if failure:
-        module.fail_json(msg=failure, **told)
-    module.exit_json(**told)
+        module.fail_json(msg=failure, **result)
+    module.exit_json(**result)
 
 
 def report(tree: Tree, units: Units) -> dict[str, Any]:

@@ -9,20 +9,20 @@ RUNTIME = "unix:///run/containerd/containerd.sock"
 ZONE = "topology.kubernetes.io/zone"
 
 
-def join_credentials(said: str) -> dict[str, str] | None:
+def join_credentials(output: str) -> dict[str, str] | None:
     """Return token and CA digest from the join command that kubeadm prints; None without one."""
-    token = re.search(r"--token (\S+)", said)
-    authority = re.search(r"--discovery-token-ca-cert-hash (\S+)", said)
+    token = re.search(r"--token (\S+)", output)
+    authority = re.search(r"--discovery-token-ca-cert-hash (\S+)", output)
     return {"token": token[1], "authority": authority[1]} if token and authority else None
 
 
-def certificate_key(said: str) -> str | None:
+def certificate_key(output: str) -> str | None:
     """Return the key of the control plane's uploaded certificates from kubeadm's output; None without one.
 
     >>> certificate_key("[upload-certs] Using certificate key:\\n" + "0a" * 32 + "\\n") == "0a" * 32
     True
     """
-    found = re.search(r"certificate key:\s+([0-9a-f]{64})\b", said)
+    found = re.search(r"certificate key:\s+([0-9a-f]{64})\b", output)
     return found[1] if found else None
 
 

@@ -65,10 +65,10 @@ class Systemd:
         """Return the state of all units, with one call."""
         if not names:
             return {}  # Without names, systemctl shows the manager itself.
-        told = self.call("show", f"--property={FIELDS}", "--", *names)
-        records = [parse_record(block) for block in told.stdout.strip().split("\n\n")]
-        if told.returncode or len(records) != len(names):
-            raise UnitError(f"systemctl show: {told.stderr.strip() or 'no answer for every unit'} - check that systemd runs on this node")
+        result = self.call("show", f"--property={FIELDS}", "--", *names)
+        records = [parse_record(block) for block in result.stdout.strip().split("\n\n")]
+        if result.returncode or len(records) != len(names):
+            raise UnitError(f"systemctl show: {result.stderr.strip() or 'no answer for every unit'} - check that systemd runs on this node")
         return {names[place]: record for place, record in enumerate(records)}
 
     def loaded_at(self) -> float:
@@ -76,8 +76,8 @@ class Systemd:
 
         This is its last reload (UnitsLoad, 0 before the first one) or its own start (UnitsLoadFinish).
         """
-        told = self.call("show", "--value", "--property=UnitsLoadTimestampMonotonic,UnitsLoadFinishTimestampMonotonic").stdout
-        return max(map(since_epoch, told.split()), default=0.0)
+        output = self.call("show", "--value", "--property=UnitsLoadTimestampMonotonic,UnitsLoadFinishTimestampMonotonic").stdout
+        return max(map(since_epoch, output.split()), default=0.0)
 
     def must(self, *words: str) -> None:
         """Run systemctl. Raise UnitError if it fails."""
@@ -99,18 +99,18 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
 
 def parse_record(block: str) -> Live:
     """Parse one unit of `systemctl show`."""
-    told = dict(line.partition("=")[::2] for line in block.splitlines())
+    properties = dict(line.partition("=")[::2] for line in block.splitlines())
     return Live(
-        load=told.get("LoadState", ""),
-        active=told.get("ActiveState", ""),
-        detail=told.get("SubState", ""),
-        result=told.get("Result", ""),
-        boot=told.get("UnitFileState", ""),
-        invocation=told.get("InvocationID", ""),
-        started_at=started_at(told.get("InactiveExitTimestampMonotonic", ""), told.get("InactiveExitTimestamp", "")),
-        stale=told.get("NeedDaemonReload") == "yes",
-        unit_files=tuple(filter(None, [told.get("FragmentPath", ""), *told.get("DropInPaths", "").split()])),
-        suspended=suspension(told.get("MainPID", "0"), told.get("FreezerState", "")),
+        load=properties.get("LoadState", ""),
+        active=properties.get("ActiveState", ""),
+        detail=properties.get("SubState", ""),
+        result=properties.get("Result", ""),
+        boot=properties.get("UnitFileState", ""),
+        invocation=properties.get("InvocationID", ""),
+        started_at=started_at(properties.get("InactiveExitTimestampMonotonic", ""), properties.get("InactiveExitTimestamp", "")),
+        stale=properties.get("NeedDaemonReload") == "yes",
+        unit_files=tuple(filter(None, [properties.get("FragmentPath", ""), *properties.get("DropInPaths", "").split()])),
+        suspended=suspension(properties.get("MainPID", "0"), properties.get("FreezerState", "")),
     )
 
 
