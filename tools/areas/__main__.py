@@ -32,12 +32,12 @@ def main(arguments: Sequence[str]) -> int:
     ci.add_argument("--started", type=float, default=time.time(), help="when the budget began, in seconds since 1970 (default: now)")
     ci.add_argument("--budget", type=float, required=True, help="seconds")
     ci.add_argument("--dry-run", action="store_true", help="print the selection and run nothing")
-    asked = parser.parse_args(arguments)
-    if asked.command == "list":
-        return list_areas(as_json=asked.json, changed=asked.changed)
-    if asked.command == "run":
-        return run_areas(asked.areas, asked.pytest.split())
-    return run_selection(asked.budget - (time.time() - asked.started), dry_run=asked.dry_run)
+    options = parser.parse_args(arguments)
+    if options.command == "list":
+        return list_areas(as_json=options.json, changed=options.changed)
+    if options.command == "run":
+        return run_areas(options.areas, options.pytest.split())
+    return run_selection(options.budget - (time.time() - options.started), dry_run=options.dry_run)
 
 
 def list_areas(*, as_json: bool, changed: bool) -> int:

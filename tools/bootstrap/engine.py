@@ -41,7 +41,7 @@ def provide(machine: Machine, stages: Stages, checkout: Path, venv: Path) -> Non
             _wait_for(lock, stages)
             found = look(machine, venv) or _obtain(machine, stages, checkout, folder)
     if found.pulumi.parent == cache_folder(machine):
-        _lay_language_host(checkout, found.pulumi.parent)
+        _copy_language_host(checkout, found.pulumi.parent)
     if found.origin != "recorded":
         (venv / RECORD).write_text(f"{found.pulumi}\n{_identity(found.pulumi)}\n", encoding="utf-8")
 
@@ -102,10 +102,10 @@ def version_of(pulumi: Path) -> str:
     """Return the output of `pulumi version`; empty if it does not start."""
     environ = {**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"}
     try:
-        told = subprocess.run([str(pulumi), "version"], capture_output=True, text=True, timeout=20, env=environ, check=False)
+        result = subprocess.run([str(pulumi), "version"], capture_output=True, text=True, timeout=20, env=environ, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return told.stdout.strip()
+    return result.stdout.strip()
 
 
 def suits(version: str) -> bool:
@@ -131,7 +131,7 @@ def _obtain(machine: Machine, stages: Stages, checkout: Path, folder: Path) -> F
     return Found(folder / "pulumi", "built")
 
 
-def _lay_language_host(checkout: Path, folder: Path) -> None:
+def _copy_language_host(checkout: Path, folder: Path) -> None:
     """Copy the starter of the checkout's language host next to a built engine; a downloaded engine has the official host."""
     target = folder / "pulumi-language-python"
     source = checkout / "tools" / "pulumi" / "pulumi-language-python"

@@ -152,8 +152,8 @@ def _fill(machine: Machine, checkout: Path, venv: Path, names: tuple[str, ...], 
         stage.run([uv, "pip", "install", "--python", python, *wanted], on_line=installation_notes(stage.note))
     else:
         # Not compiled, as with uv: most of these modules are never imported.
-        said = ["--disable-pip-version-check", "--progress-bar", "off", "--no-compile"]
-        stage.run([python, "-m", "pip", "install", *said, *wanted], on_line=installation_notes(stage.note))
+        options = ["--disable-pip-version-check", "--progress-bar", "off", "--no-compile"]
+        stage.run([python, "-m", "pip", "install", *options, *wanted], on_line=installation_notes(stage.note))
     stage.note("installs rackwright")
     own = ["install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "--no-index", "-e", str(checkout)]
     stage.run([python, "-m", "pip", *own])

@@ -28,22 +28,22 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--without-ports", action="store_true", help="the stack itself is not brought up (tests make their own)")
     parser.add_argument("--venv", type=Path, help="with `installed`: the environment that rackwright is installed in")
     parser.add_argument("--project", type=Path, help="with `installed`: the project folder, which holds the stack file")
-    asked = parser.parse_args(arguments)
-    if asked.wanted == "installed" and not (asked.venv and asked.project):
+    options = parser.parse_args(arguments)
+    if options.wanted == "installed" and not (options.venv and options.project):
         parser.error("`installed` needs --venv and --project")
     machine = Machine.this(os.environ)
     try:
         machine.must_be_linux()
-        if asked.wanted == "doctor":
+        if options.wanted == "doctor":
             from bootstrap import doctor
 
-            report = doctor.report(machine, CHECKOUT, asked.stack)
+            report = doctor.report(machine, CHECKOUT, options.stack)
             print(report.text, end="")
             return 2 if report.has_errors else 0
-        if asked.wanted == "installed":
-            set_up_installed(machine, asked.stack, asked.venv, asked.project)
+        if options.wanted == "installed":
+            set_up_installed(machine, options.stack, options.venv, options.project)
             return 0
-        set_up(machine, asked.stack if asked.wanted == "setup" else None, asked.dev, with_ports=not asked.without_ports)
+        set_up(machine, options.stack if options.wanted == "setup" else None, options.dev, with_ports=not options.without_ports)
     except Failure as failure:
         print(f"\n{failure}", file=sys.stderr)
         return 2

@@ -79,8 +79,8 @@ def suitable_go(machine: Machine, module: Path) -> str | None:
     go = machine.which("go")
     if go is None:
         return None
-    told = subprocess.run([go, "version"], capture_output=True, text=True, check=False, env={**os.environ, "GOTOOLCHAIN": "local"}).stdout
-    return go if _numbers(told.partition("go version go")[2]) >= needed(module) else None
+    output = subprocess.run([go, "version"], capture_output=True, text=True, check=False, env={**os.environ, "GOTOOLCHAIN": "local"}).stdout
+    return go if _numbers(output.partition("go version go")[2]) >= needed(module) else None
 
 
 def needed(module: Path) -> tuple[int, ...]:

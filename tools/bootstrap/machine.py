@@ -65,10 +65,10 @@ class Machine:
     @property
     def manager(self) -> str:
         """Return the package manager: `apt`, `dnf`, or empty if the bootstrap supports none."""
-        kin = {self.release.get("ID", ""), *self.release.get("ID_LIKE", "").split()}
-        if kin & {"debian", "ubuntu"}:
+        families = {self.release.get("ID", ""), *self.release.get("ID_LIKE", "").split()}
+        if families & {"debian", "ubuntu"}:
             return "apt"
-        if kin & {"fedora", "rhel", "centos"}:
+        if families & {"fedora", "rhel", "centos"}:
             return "dnf"
         return ""
 
@@ -94,8 +94,8 @@ class Machine:
 
     def cache(self) -> Path:
         """Return the user's cache folder for rackwright."""
-        said = self.environ.get("XDG_CACHE_HOME")
-        return (Path(said) if said else Path(self.environ.get("HOME", "~")).expanduser() / ".cache") / "rackwright"
+        folder = self.environ.get("XDG_CACHE_HOME")
+        return (Path(folder) if folder else Path(self.environ.get("HOME", "~")).expanduser() / ".cache") / "rackwright"
 
 
 def _user_name(user_id: int) -> str:

@@ -65,8 +65,8 @@ def wanted(checkout: Path, stack: str | None, machine: Machine) -> tuple[Need, .
 
 def rootless_network(machine: Machine) -> Need:
     """Return the program that Podman of this distribution uses for rootless networks; a derivative counts as its ID_LIKE."""
-    kin = [machine.release.get("ID", ""), *machine.release.get("ID_LIKE", "").split()]
-    first = next((_FIRST_WITH_PASTA[name] for name in kin if name in _FIRST_WITH_PASTA), None)
+    families = [machine.release.get("ID", ""), *machine.release.get("ID_LIKE", "").split()]
+    first = next((_FIRST_WITH_PASTA[name] for name in families if name in _FIRST_WITH_PASTA), None)
     release = tuple(int(part) for part in re.findall(r"\d+", machine.release.get("VERSION_ID", "")))
     return PASTA if first is not None and (release >= first or not release) else SLIRP  # Debian's testing has no release number.
 
@@ -77,16 +77,16 @@ def is_lab(checkout: Path, stack: str) -> bool:
         text = (checkout / "stacks" / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8")
     except OSError:
         return True
-    said: re.Match[str] | None = re.search(r"^\s*target:\s*(?:\{\s*|\n\s+)kind:\s*(\w+)", text, re.MULTILINE)
-    return said is None or said.group(1) == "lab"
+    match: re.Match[str] | None = re.search(r"^\s*target:\s*(?:\{\s*|\n\s+)kind:\s*(\w+)", text, re.MULTILINE)
+    return match is None or match.group(1) == "lab"
 
 
 def missing(machine: Machine, needs: tuple[Need, ...]) -> tuple[Need, ...]:
     """Return those of `needs` that are missing."""
-    return tuple(need for need in needs if not _there(machine, need))
+    return tuple(need for need in needs if not _is_installed(machine, need))
 
 
-def _there(machine: Machine, need: Need) -> bool:
+def _is_installed(machine: Machine, need: Need) -> bool:
     if need is PYTHON:
         return machine.makes_environments()
     return any(machine.which(command) for command in need.commands) or (bool(need.files) and machine.has_file(*need.files))
@@ -118,12 +118,14 @@ def install(machine: Machine, stages: Stages, needs: tuple[Need, ...]) -> None:
             f"{machine.name}: no package manager that rackwright drives (apt, dnf).\nInstall these, then run make again: {things}"
         )
     if not machine.is_root and not may_sudo(machine):
-        told = "\n".join("  " + shlex.join(line) for line in lines)
-        raise Failure(f"System packages are missing and sudo is not available without a password here. Run, then make again:\n{told}")
+        command_lines = "\n".join("  " + shlex.join(line) for line in lines)
+        raise Failure(
+            f"System packages are missing and sudo is not available without a password here. Run, then make again:\n{command_lines}"
+        )
     with stages.stage("system packages: " + " ".join(need.apt if machine.manager == "apt" else need.dnf for need in absent)) as stage:
         for line in lines:
             stage.note("reads the package lists")
-            stage.run(line, on_line=lambda said: _note_package(stage, said), on_terminal=not machine.is_root)
+            stage.run(line, on_line=lambda output: _note_package(stage, output), on_terminal=not machine.is_root)
     still = missing(machine, absent)
     if still:
         raise Failure("The packages were installed, yet these are not found: " + ", ".join(need.what for need in still))

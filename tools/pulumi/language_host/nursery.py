@@ -18,7 +18,7 @@ _runner: int | None = None
 def tend(host: socket.socket, engine: str) -> NoReturn:
     """Load the SDK, then run orders one after the other until the host exits."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _leave)
+        signal.signal(number, _exit)
     import language_host.program as program
 
     gc.freeze()
@@ -29,7 +29,7 @@ def tend(host: socket.socket, engine: str) -> NoReturn:
             send(codes, code)
         except BrokenPipeError:
             break
-    _leave()
+    _exit()
 
 
 def _run_in_child(program: object, order: object, engine: str, host: socket.socket) -> int:
@@ -51,7 +51,7 @@ def _run_in_child(program: object, order: object, engine: str, host: socket.sock
     return os.waitstatus_to_exitcode(status)
 
 
-def _leave(*_: object) -> NoReturn:
+def _exit(*_: object) -> NoReturn:
     """End the runner and this process at once."""
     if _runner is not None:
         with suppress(ProcessLookupError):

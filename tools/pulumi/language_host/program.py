@@ -81,9 +81,9 @@ def _exit_code(leaving: SystemExit) -> int:
 
 def _from_the_program_on(error: BaseException, order: Order) -> str:
     """Return the traceback without the frames of this host and of runpy before the program's own."""
-    told = traceback.TracebackException.from_exception(error)
+    formatted = traceback.TracebackException.from_exception(error)
     root = order.root or str(Path(order.entry).parent)
-    first = next((i for i, frame in enumerate(told.stack) if frame.filename.startswith(root) and frame.filename != __file__), None)
+    first = next((i for i, frame in enumerate(formatted.stack) if frame.filename.startswith(root) and frame.filename != __file__), None)
     if first is not None:
-        del told.stack[:first]
-    return "".join(told.format())
+        del formatted.stack[:first]
+    return "".join(formatted.format())

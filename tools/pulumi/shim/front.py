@@ -28,7 +28,7 @@ def main(venv: str, arguments: list[str]) -> NoReturn:
     command = Command(arguments)
     found = project.find(os.path.join(os.getcwd(), command.folder or ""))
     if found is None or found.name != project.OURS or command.changes_login:
-        _become(path, arguments, environ)
+        _exec_engine(path, arguments, environ)
     Front(path, arguments, command, found, environ).go()
 
 
@@ -53,20 +53,20 @@ class Front:
         self._environ["RACKWRIGHT_PROJECT"] = os.path.abspath(self._project.root)
         address = self._environ.get("PULUMI_BACKEND_URL") or chosen or ""
         if self._command.asks_for_help:
-            _become(self._engine, self._arguments, self._environ)
+            _exec_engine(self._engine, self._arguments, self._environ)
         name = self._stack(address)
         if not address.startswith(PREFIX):
             self._operate(name, None)
         backend = FileBackend(address, self._project.name, os.getcwd())
         file = self._first_use(name, backend) if name else None
         if self._command.may_write_stack_file:
-            self._stay(name or "", file, backend)
+            self._run_and_save(name or "", file, backend)
         self._operate(name, backend)
 
     def _stack(self, address: str) -> str | None:
         """Return the bare name of the command's stack."""
-        said = self._command.stack or self._environ.get("PULUMI_OPTION_STACK") or self._environ.get("PULUMI_STACK")
-        full = said or selection.selected_stack(self._environ, self._project.name, self._project.root, address) or ""
+        named = self._command.stack or self._environ.get("PULUMI_OPTION_STACK") or self._environ.get("PULUMI_STACK")
+        full = named or selection.selected_stack(self._environ, self._project.name, self._project.root, address) or ""
         *owner, name = full.split("/")
         return name if name and (len(owner) < 2 or owner[-1] == self._project.name) else None
 
@@ -95,14 +95,14 @@ class Front:
 
     def _environment_names_config_file(self) -> bool:
         """Return whether the user sets PULUMI_OPTION_CONFIG_FILE. The value of an outer shim, for any stack, does not count."""
-        said = self._environ.get("PULUMI_OPTION_CONFIG_FILE", "")
-        return bool(said) and os.path.dirname(said) != os.path.dirname(self._home.stack_config("x"))
+        file = self._environ.get("PULUMI_OPTION_CONFIG_FILE", "")
+        return bool(file) and os.path.dirname(file) != os.path.dirname(self._home.stack_config("x"))
 
     def _operate(self, name: str | None, backend: FileBackend | None) -> NoReturn:
         """Run the engine; for an operation on a stack, wait for it, and print how to continue an interrupted run."""
         operation = interruption.verb(self._command.subcommand)
         if not operation or not name:
-            _become(self._engine, self._arguments, self._environ)
+            _exec_engine(self._engine, self._arguments, self._environ)
         mark = os.path.join(self._home.engine, f"cancelled.{os.getpid()}")
         interruption.was_cancelled(mark)  # A killed process with the same id may have left a mark.
         child = Child(self._engine, self._arguments, {**self._environ, interruption.MARK: mark})
@@ -113,9 +113,9 @@ class Front:
         if child.interrupted_by or cancelled:
             _say(interruption.message(operation, name, self._environ))
             os._exit(interruption.exit_code(child.interrupted_by))
-        _leave_as(status)
+        _exit_as(status)
 
-    def _stay(self, name: str, file: StackFile | None, backend: FileBackend) -> NoReturn:
+    def _run_and_save(self, name: str, file: StackFile | None, backend: FileBackend) -> NoReturn:
         """Run the engine as a child, save its changes to the committed file, and exit as it exited."""
         status = Child(self._engine, self._arguments, self._environ).wait()
         complaint = file.bring_home() if file else None
@@ -124,7 +124,7 @@ class Front:
         self._drop_salts(backend)
         if complaint:
             _say(complaint)
-        _leave_as(status)
+        _exit_as(status)
 
     def _drop_salts(self, backend: FileBackend) -> None:
         """Remove salts from committed files: `stack init` and similar commands write one next to Pulumi.yaml, for any stack."""
@@ -139,11 +139,11 @@ class Front:
                 file.drop_salt(salt)
 
 
-def _become(path: str, arguments: list[str], environ: dict[str, str]) -> NoReturn:
+def _exec_engine(path: str, arguments: list[str], environ: dict[str, str]) -> NoReturn:
     os.execve(path, ["pulumi", *arguments], environ)
 
 
-def _leave_as(status: int) -> NoReturn:
+def _exit_as(status: int) -> NoReturn:
     """Exit as the engine exited."""
     if os.WIFSIGNALED(status):
         import signal

@@ -14,9 +14,9 @@ ELSEWHERE = "elsewhere"
 
 def chosen_backend(environ: Mapping[str, str]) -> str | None:
     """Return the backend's address (`file://…`, `s3://…`, `https://…`) or ELSEWHERE; None if neither environment nor login names one."""
-    said = environ.get("PULUMI_BACKEND_URL")
-    if said:
-        return said
+    backend = environ.get("PULUMI_BACKEND_URL")
+    if backend:
+        return backend
     if environ.get("PULUMI_ACCESS_TOKEN"):
         return ELSEWHERE
     return _logged_in(environ)
@@ -24,9 +24,9 @@ def chosen_backend(environ: Mapping[str, str]) -> str | None:
 
 def pulumi_home(environ: Mapping[str, str]) -> str:
     """Return the engine's own folder: in the home directory of the user database, regardless of HOME."""
-    said = environ.get("PULUMI_HOME")
-    if said:
-        return said
+    folder = environ.get("PULUMI_HOME")
+    if folder:
+        return folder
     try:
         import pwd
 
