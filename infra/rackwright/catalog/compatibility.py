@@ -163,9 +163,9 @@ def major(version: str) -> int:
     return version_key(version)[0]
 
 
-def modules_of(gpu: GpuModel, asked: GpuModules | None) -> GpuModules:
+def modules_of(gpu: GpuModel, requested: GpuModules | None) -> GpuModules:
     """Return the variant of the kernel modules for a GPU: the requested one, else open if the GPU supports it."""
-    return asked or architectures()[gpu.architecture].modules[0]
+    return requested or architectures()[gpu.architecture].modules[0]
 
 
 def has_nvswitch(gpu: GpuModel, count: int) -> bool:

@@ -79,7 +79,7 @@ def overdue(stack: str, since: timedelta, most: timedelta) -> Message:
     return Message(stack, State.UNKNOWN, f"rackwright: {text}", f"{text}\ncheck `systemctl status {unit}.timer` and `journalctl -u {unit}`")
 
 
-def send(told: Message, channels: Channels) -> list[str]:
+def send(notification: Message, channels: Channels) -> list[str]:
     """Send the message through every channel; return the errors, without secret URLs."""
     wrong = []
     for name, wanted, way in (
@@ -89,7 +89,7 @@ def send(told: Message, channels: Channels) -> list[str]:
     ):
         try:
             if wanted:
-                way(told, channels)
+                way(notification, channels)
         except (OSError, ValueError, subprocess.SubprocessError, smtplib.SMTPException) as error:
             wrong.append(f"{name} notification failed: {error}")
     return wrong

@@ -63,8 +63,8 @@ def events(log: str) -> list[dict[str, Any]]:
 
 def recorded(events: Iterable[Mapping[str, Any]]) -> frozenset[str]:
     """Return the ids of the resources in the engine's state."""
-    told = (event["resOutputsEvent"]["metadata"].get("old") or {} for event in events if "resOutputsEvent" in event)
-    return frozenset(old["id"] for old in told if old.get("id"))
+    resources = (event["resOutputsEvent"]["metadata"].get("old") or {} for event in events if "resOutputsEvent" in event)
+    return frozenset(old["id"] for old in resources if old.get("id"))
 
 
 def unmanaged_resources(there: Iterable[tuple[str, str]], known: frozenset[str]) -> tuple[DriftItem, ...]:

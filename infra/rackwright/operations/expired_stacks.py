@@ -40,7 +40,7 @@ class Reaped:
     reason: str = ""
 
     def __str__(self) -> str:
-        said = {
+        texts = {
             ExpiryOutcome.ENDED: f"destroyed; expired at {self.when}",
             ExpiryOutcome.WOULD_END: f"would be destroyed; expired at {self.when}",
             ExpiryOutcome.LIVES: f"expires at {self.when}",
@@ -48,7 +48,7 @@ class Reaped:
             ExpiryOutcome.FAILED: f"expired at {self.when}, but `pulumi destroy` failed: {self.reason}",
             ExpiryOutcome.UNKNOWN: f"expiry unknown: {self.reason}",
         }
-        return f"{self.stack}: {said[self.fate]}"
+        return f"{self.stack}: {texts[self.fate]}"
 
     @property
     def when(self) -> str:
@@ -105,14 +105,14 @@ def _stacks(run: PulumiCommand) -> list[str]:
 
 
 def _one(run: PulumiCommand, stack: str, now: datetime, *, dry_run: bool) -> Reaped:
-    said = run("stack", "output", "--json", "--stack", stack)
+    result = run("stack", "output", "--json", "--stack", stack)
     try:
-        outputs = json.loads(said.out) if said.code == 0 else None
+        outputs = json.loads(result.out) if result.code == 0 else None
         expires = _moment(outputs["expires"]) if outputs and "expires" in outputs else None
     except (ValueError, TypeError) as unreadable:
         return Reaped(stack, ExpiryOutcome.UNKNOWN, reason=str(unreadable))
     if outputs is None:
-        return Reaped(stack, ExpiryOutcome.UNKNOWN, reason=_decisive(said))
+        return Reaped(stack, ExpiryOutcome.UNKNOWN, reason=_decisive(result))
     if expires is None:
         return Reaped(stack, ExpiryOutcome.NO_END)
     if expires > now:

@@ -40,13 +40,13 @@ def query_hardware(stack: str, section: Section, *, in_jobs: bool) -> HardwareRe
     if in_jobs:
         require_slurm(stack, "--in-job")
     try:
-        status, file, said = asyncio.run(_run(stack, section, in_jobs=in_jobs))
+        status, file, output = asyncio.run(_run(stack, section, in_jobs=in_jobs))
     except KeyboardInterrupt:
         raise UndeterminedError("interrupted", path=f"stack {stack}") from None
     if status == InputError.exit_code:
-        raise InputError(said.strip())
+        raise InputError(output.strip())
     if not file.exists():
-        raise UndeterminedError(f"the hardware query wrote no report; output: {said.strip() or 'none'}", path=f"stack {stack}")
+        raise UndeterminedError(f"the hardware query wrote no report; output: {output.strip() or 'none'}", path=f"stack {stack}")
     text = file.read_text(encoding="utf-8")
     return HardwareReport(json.loads(text), text)
 

@@ -53,8 +53,8 @@ def read_node_ports(text: str) -> NodePorts:
 
 def _by_node(text: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for node, said in _lines(text):
-        found.setdefault(node, []).append(said)
+    for node, line in _lines(text):
+        found.setdefault(node, []).append(line)
     return found
 
 

@@ -66,8 +66,8 @@ def _silence(node: str, reason: str, count: int) -> str:
 def _finding(check: Result) -> str:
     rows = [("expected", check.expected), ("found", check.found), ("reason", _reason(check)), ("remedy", check.remedy)]
     title = f"<b>{_MARKS[check.verdict]} {escape(check.id)}</b> <span class=dim>{check.evidence}</span>"
-    told = "".join(f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in rows if text)
-    return f"<article class={check.verdict}>{title}<dl>{told}</dl></article>"
+    details = "".join(f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in rows if text)
+    return f"<article class={check.verdict}>{title}<dl>{details}</dl></article>"
 
 
 def _reason(check: Result) -> str:
@@ -80,8 +80,8 @@ def _nodes_out(report: Report) -> list[str]:
 
 
 def _row(check: Result) -> str:
-    told = f"{escape(check.id)}<br><span class=dim>{escape(check.found)}</span>"
-    return f"<tr><td class={check.verdict}>{_MARKS[check.verdict]}</td><td>{told}</td><td class=dim>{check.evidence}</td></tr>"
+    label = f"{escape(check.id)}<br><span class=dim>{escape(check.found)}</span>"
+    return f"<tr><td class={check.verdict}>{_MARKS[check.verdict]}</td><td>{label}</td><td class=dim>{check.evidence}</td></tr>"
 
 
 def _subjects(report: Report) -> list[str]:

@@ -69,15 +69,15 @@ def _edits(old: ConfigModel, new: ConfigModel, path: tuple[str, ...], target: st
         return
     for name, field in type(new).model_fields.items():
         before, after, place = getattr(old, name), getattr(new, name), (*path, name)
-        said = policy_of(field, target)
-        if said is None:
+        policy = policy_of(field, target)
+        if policy is None:
             before, after = _or_empty(before, after), _or_empty(after, before)
         if isinstance(before, ConfigModel) and isinstance(after, ConfigModel):
             yield from _edits(before, after, place, target)
         elif isinstance(before, Mapping) and isinstance(after, Mapping):
-            yield from _entries(before, after, place, said, target)
+            yield from _entries(before, after, place, policy, target)
         elif before != after:
-            yield Edit(place, _kind(before, after), said or UpdatePolicy.FORBIDDEN, before, after)
+            yield Edit(place, _kind(before, after), policy or UpdatePolicy.FORBIDDEN, before, after)
 
 
 def _entries(

@@ -95,21 +95,21 @@ def stack_name(file: Path) -> str:
     return file.name.removesuffix(".yaml").removesuffix(".yml").removeprefix("Pulumi.")
 
 
-def find_stack_file(asked: str, stacks: Path) -> Path:
+def find_stack_file(stack: str, stacks: Path) -> Path:
     """Return the stack file for a name or a path; raise InputError with the most similar name if it does not exist."""
-    given = Path(asked)
-    if "/" in asked or given.suffix in {".yaml", ".yml"}:
+    given = Path(stack)
+    if "/" in stack or given.suffix in {".yaml", ".yml"}:
         if given.is_file():
             return given
-        raise InputError("file does not exist", path=asked, hint=f"pass the path of a stack file, or the name of a stack in {stacks.name}/")
-    file = stacks / f"Pulumi.{asked}.yaml"
+        raise InputError("file does not exist", path=stack, hint=f"pass the path of a stack file, or the name of a stack in {stacks.name}/")
+    file = stacks / f"Pulumi.{stack}.yaml"
     if file.is_file():
         return file
     if not stacks.is_dir():
         hint = f"run the command in a folder that `rackwright new` made, or set {layout.PROJECT_ENV} to one"
-        raise InputError(f"unknown stack `{asked}`: {stacks.parent} is no project folder", path=f"{stacks.name}/{file.name}", hint=hint)
+        raise InputError(f"unknown stack `{stack}`: {stacks.parent} is no project folder", path=f"{stacks.name}/{file.name}", hint=hint)
     known = [stack_name(path) for path in stacks.glob("Pulumi.*.yaml")]
-    raise InputError(f"unknown stack `{asked}`", path=f"{stacks.name}/{file.name}", hint=did_you_mean(asked, known))
+    raise InputError(f"unknown stack `{stack}`", path=f"{stacks.name}/{file.name}", hint=did_you_mean(stack, known))
 
 
 def _validate(described: Mapping[Any, Any]) -> Cluster:

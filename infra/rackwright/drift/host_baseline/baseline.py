@@ -71,6 +71,6 @@ def read(file: Path) -> Baseline:
     return Baseline(data["applied"], data["nodes"]) if data.get("schema") == SCHEMA else Baseline("")
 
 
-def write(kept: Baseline, file: Path) -> None:
+def write(baseline: Baseline, file: Path) -> None:
     """Replace the file atomically."""
-    store.write(json.dumps({"schema": SCHEMA, "applied": kept.applied, "nodes": kept.nodes}), file)
+    store.write(json.dumps({"schema": SCHEMA, "applied": baseline.applied, "nodes": baseline.nodes}), file)

@@ -36,7 +36,7 @@ def page(found: DriftReport, cluster: Mapping[str, Any], nodes: Nodes, scans: Se
             _layers(found.layers),
             "<h2>The cluster</h2>",
             picture(found, cluster, nodes),
-            *_silences(found),
+            *_unknown(found),
             *_differences(found),
             *_history(scans, seen),
             "</body></html>\n",
@@ -47,15 +47,15 @@ def page(found: DriftReport, cluster: Mapping[str, Any], nodes: Nodes, scans: Se
 def _head(found: DriftReport, simulated: Sequence[str]) -> list[str]:
     counts = [f'<span class="{word}">{count} {word}</span>' for word, count in counted(found.differences).items() if count]
     when = found.started.strftime("%Y-%m-%d %H:%M UTC")
-    told = [
+    parts = [
         f'<h1><span class="{found.state.value}">{MARKS[found.state.value]} {escape(found.stack)}: {_SAID[found.state]}</span></h1>',
         f"<p>{', '.join(counts) or 'no differences'}</p>",
         f'<p class="dim">scanned {when}, {found.seconds:.1f} s, plan {escape(found.plan)}</p>',
     ]
-    told += [f'<p class="dim">{escape(str(one))}</p>' for one in found.last_verified]
+    parts += [f'<p class="dim">{escape(str(one))}</p>' for one in found.last_verified]
     if simulated:
-        told.append(f'<p class="dim">simulated here: {escape(", ".join(simulated))}</p>')
-    return told
+        parts.append(f'<p class="dim">simulated here: {escape(", ".join(simulated))}</p>')
+    return parts
 
 
 def _layers(scans: Iterable[LayerScan]) -> str:
@@ -63,36 +63,36 @@ def _layers(scans: Iterable[LayerScan]) -> str:
     rows = []
     for scan in scans:
         counts = "".join(f'<td class="count {word if count else "dim"}">{count}</td>' for word, count in counted(scan.differences).items())
-        silent = f'<td class="count {"unknown" if scan.unknown else "dim"}">{len(scan.unknown)}</td>'
-        rows.append(f'<tr><th scope="row">{scan.layer.value}</th>{counts}{silent}<td class="count">{scan.seconds:.1f} s</td></tr>')
+        unknown = f'<td class="count {"unknown" if scan.unknown else "dim"}">{len(scan.unknown)}</td>'
+        rows.append(f'<tr><th scope="row">{scan.layer.value}</th>{counts}{unknown}<td class="count">{scan.seconds:.1f} s</td></tr>')
     head = f'<tr><th scope="col">layer</th>{heads}<th scope="col" class="count">unknown</th><th scope="col" class="count">took</th></tr>'
     return f'<div class="wide"><table><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table></div>'
 
 
-def _silences(found: DriftReport) -> list[str]:
+def _unknown(found: DriftReport) -> list[str]:
     if not found.unknown:
         return []
-    told = [
+    items = [
         f'<article class="unknown"><h3>{MARKS["unknown"]} {escape(where_all(nodes))}, {layer.value}</h3><p>{escape(why)}</p></article>'
         for layer, why, nodes in found.silent
     ]
-    return ["<h2>Unknown</h2>", *told]
+    return ["<h2>Unknown</h2>", *items]
 
 
 def _differences(found: DriftReport) -> list[str]:
     if not found.differences:
         return []
-    told = [_difference(alike) for alike in found.alike]
-    return ["<h2>Differences</h2>", "<form>", *_filters(found), "</form>", *told]
+    articles = [_difference(alike) for alike in found.alike]
+    return ["<h2>Differences</h2>", "<form>", *_filters(found), "</form>", *articles]
 
 
 def _difference(alike: Sequence[DriftItem]) -> str:
     one, nodes = alike[0], [each.node for each in alike]
     rows = [("was", "declared", one.declared), ("is", "live", one.live), ("now", "remedy", one.remedy)]
-    told = "".join(f'<dt>{name}</dt><dd class="{kind}">{_text(text)}</dd>' for kind, name, text in rows if text)
+    details = "".join(f'<dt>{name}</dt><dd class="{kind}">{_text(text)}</dd>' for kind, name, text in rows if text)
     marks = f'data-layer="{one.layer.value}" data-category="{one.category.value}" data-node="{escape(" ".join(map(_mark, nodes)))}"'
     head = f"<h3>{one.category.value}: {escape(one.subject)}</h3><p>{escape(where_all(nodes))}, {one.layer.value}</p>"
-    return f'<article class="{one.category.value}" {marks}>{head}<dl>{told}</dl></article>'
+    return f'<article class="{one.category.value}" {marks}>{head}<dl>{details}</dl></article>'
 
 
 def _mark(node: str) -> str:

@@ -87,14 +87,14 @@ def detect_and_reconcile(
     return before if reconciled is None else replace(detect(stack, on_progress, say), reconciled=reconciled)
 
 
-def _write(found: DriftReport, kept: History) -> None:
+def _write(found: DriftReport, history: History) -> None:
     """Write the scan as JSON, as JUnit XML for CI systems, and as an HTML page."""
     declared = from_inventory(load_inventory(found.stack))
     write(as_json(found), paths.drift(found.stack))
     write(as_junit(found), paths.drift_junit(found.stack))
     planned = {**declared.cluster, "fabric": declared.fabric}
     nodes = {**declared.nodes, **declared.out}
-    write(page(found, planned, nodes, kept.scans(_SHOWN), kept.seen()), paths.drift_page(found.stack))
+    write(page(found, planned, nodes, history.scans(_SHOWN), history.seen()), paths.drift_page(found.stack))
 
 
 def _publish(found: DriftReport, changes: HistoryDelta, policy: DriftPolicy) -> list[str]:

@@ -64,10 +64,10 @@ def check_age(stack: str, most: str, say: Callable[[str], None]) -> ScanAge:
     return ScanAge(age, bool(scans), overdue=age > limit)
 
 
-def _max_age(asked: str) -> timedelta:
+def _max_age(text: str) -> timedelta:
     from pydantic_core import PydanticCustomError
 
     try:
-        return timedelta(seconds=parse_seconds(asked))
+        return timedelta(seconds=parse_seconds(text))
     except PydanticCustomError as error:
-        raise InputError(f"`{asked}` is not a duration", path="--max-age", hint="pass a number and h or d, like 26h") from error
+        raise InputError(f"`{text}` is not a duration", path="--max-age", hint="pass a number and h or d, like 26h") from error

@@ -44,11 +44,11 @@ async def collect(stack: str, declared: Inventory) -> Traces:
         lost = await ssh_connections.connect_all(stack, declared.nodes, within=_REACH)
         there = [name for name in declared.nodes if name not in lost]
         sudo = {name: declared.needs_sudo(name) for name in there}
-        told, mute = await remote_exec.run_on_nodes(stack, "host_baseline", {name: {} for name in there}, sudo, target=declared.target)
-    unknown = [(name, f"cannot collect its state: {why}") for name, why in {**lost, **mute}.items()]
-    unknown += [(name, f"cannot read {kind}: {why}") for name, found in told.items() for kind, why in found[_TROUBLE].items()]
+        states, failed = await remote_exec.run_on_nodes(stack, "host_baseline", {name: {} for name in there}, sudo, target=declared.target)
+    unknown = [(name, f"cannot collect its state: {why}") for name, why in {**lost, **failed}.items()]
+    unknown += [(name, f"cannot read {kind}: {why}") for name, found in states.items() for kind, why in found[_TROUBLE].items()]
     passing = SIMULATED_FABRIC if "fabric" in declared.simulated else range(0)
-    return Traces({name: without_transient(found, passing) for name, found in told.items()}, tuple(unknown))
+    return Traces({name: without_transient(found, passing) for name, found in states.items()}, tuple(unknown))
 
 
 def without_transient(state: Kinds, passing: Collection[int]) -> dict[str, dict[str, str]]:
@@ -76,7 +76,7 @@ def compared(found: DriftReport, now: Traces, past: Iterable[DriftRecord], *, up
     ]
     further += [identity_difference(found.stack, name, *ids) for name, ids in renamed.items()]
     return found.with_layers(
-        replace(scan, differences=(*scan.differences, *_unexplained(found, further)), unknown=_told_once((*scan.unknown, *now.silent)))
+        replace(scan, differences=(*scan.differences, *_unexplained(found, further)), unknown=_unique((*scan.unknown, *now.silent)))
         if scan.layer is Layer.BEHAVIOUR
         else scan
         for scan in found.layers
@@ -96,8 +96,8 @@ def _unexplained(found: DriftReport, further: Iterable[DriftItem]) -> list[Drift
     return [one for one in further if (one.node, one.subject.rpartition(" ")[2]) not in written]
 
 
-def _told_once(silent: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    return tuple(dict.fromkeys(silent))
+def _unique(unknown: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    return tuple(dict.fromkeys(unknown))
 
 
 def _applied(stack: str) -> str:

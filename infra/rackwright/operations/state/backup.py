@@ -177,13 +177,13 @@ def _refuse_to_lose(staging: Path, names: set[str], *, force: bool) -> None:
         raise InputError(cause, path=str(here), hint="set RACKWRIGHT_HOME to restore into another state directory")
 
 
-def _place(staging: Path, kept: list[Kept]) -> None:
+def _place(staging: Path, entries: list[Kept]) -> None:
     """Move the files into the state directory: passphrase, state, folders.
 
     If the process is killed in between, the same command with `--force` completes the restore.
     """
-    home, names = paths.home(), {entry.stack for entry in kept}
-    for entry in kept:
+    home, names = paths.home(), {entry.stack for entry in entries}
+    for entry in entries:
         _readdress(staging, entry)
     for path in state_files.files():
         if state_files.stack_of(path) in names:
@@ -191,7 +191,7 @@ def _place(staging: Path, kept: list[Kept]) -> None:
     for path in sorted(PurePosixPath(file.relative_to(staging)) for file in staging.rglob("*") if file.is_file()):
         _folder(home, path)
         (staging / path).replace(home / path)
-    for entry in kept:
+    for entry in entries:
         if paths.folder(entry.stack).is_dir():
             paths.prepare(entry.stack)
 

@@ -139,7 +139,7 @@ def _notes(report: Mapping[str, Any]) -> list[Text]:
 
 def _conclusion(report: Mapping[str, Any]) -> Text:
     verdict, nodes = Verdict(report["verdict"]), report["nodes"]
-    said = [
+    reasons = [
         f"{words} on {fold(names)}"
         for words, of in (("unknown", Verdict.UNKNOWN), ("not as planned", Verdict.FAILED))
         if (names := [node["name"] for node in nodes if node["verdict"] == of])
@@ -148,7 +148,7 @@ def _conclusion(report: Mapping[str, Any]) -> Text:
     how = "in jobs" if report["collected_via"] == "job" else "over SSH"
     return Text.assemble(
         (
-            f"{_MARKS[verdict]} {report['stack']}: {_ABOUT[Section(report['section'])]} {'; '.join(said) or 'as planned'}",
+            f"{_MARKS[verdict]} {report['stack']}: {_ABOUT[Section(report['section'])]} {'; '.join(reasons) or 'as planned'}",
             f"bold {_COLOURS[verdict]}",
         ),
         (f"\n  {seen} of {len(nodes)} nodes answered {how} in {report['seconds']:.1f} s, {report['started']}", "dim"),

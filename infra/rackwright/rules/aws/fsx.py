@@ -108,15 +108,15 @@ def fsx_capacity(case: RuleContext) -> Iterator[Violation]:
 def fsx_metadata(case: RuleContext) -> Iterator[Violation]:
     """Only PERSISTENT_2 has a choice of metadata IOPS, and only of some values."""
     for path, declared in lustres(case):
-        asked, steps = declared.metadata_iops, metadata_iops()
-        if asked is None:
+        declared_iops, steps = declared.metadata_iops, metadata_iops()
+        if declared_iops is None:
             continue
         if not deployment_of(declared).takes_metadata:
             yield Violation(
                 f"{path}.metadata_iops", f"{declared.deployment_type} has no selectable metadata IOPS", "remove it, or use PERSISTENT_2"
             )
-        elif asked not in steps:
-            yield Violation(f"{path}.metadata_iops", f"{asked} is not offered", f"nearest: {steps.nearest(asked)}; {steps}")
+        elif declared_iops not in steps:
+            yield Violation(f"{path}.metadata_iops", f"{declared_iops} is not offered", f"nearest: {steps.nearest(declared_iops)}; {steps}")
 
 
 @rule("fsx-drive-cache")

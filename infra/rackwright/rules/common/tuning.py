@@ -16,10 +16,10 @@ def tuning_hugepages_room(case: RuleContext) -> Iterator[Violation]:
     tuning = case.cluster.tuning
     if tuning is None:
         return
-    wanted, said = sum(PAGE_BYTES[size] * count for size, count in tuning.hugepages.items()), set[str]()
+    wanted, reported = sum(PAGE_BYTES[size] * count for size, count in tuning.hugepages.items()), set[str]()
     for member in case.members:
-        if _tuned(tuning, member.group, member.roles) and wanted * 2 > member.memory and member.group not in said:
-            said.add(member.group)
+        if _tuned(tuning, member.group, member.roles) and wanted * 2 > member.memory and member.group not in reported:
+            reported.add(member.group)
             cause = f"{format_bytes(wanted)} are more than half the memory of {member.name}, {format_bytes(member.memory)}"
             yield Violation("tuning.hugepages", cause, "reserve fewer, or set other `groups`")
 

@@ -263,12 +263,12 @@ def nccl_efa(case: RuleContext) -> Iterator[Violation]:
 @version_rule("software-gpudirect")
 def gpudirect(choice: VersionSelection) -> Iterator[Conflict]:
     """dma-buf needs the open modules; nvidia-peermem needs the RDMA stack of DOCA-OFED."""
-    asked, cuda = choice.software.gpudirect, choice.versions["cuda"]
-    if asked is GpuDirect.DMA_BUF:
+    method, cuda = choice.software.gpudirect, choice.versions["cuda"]
+    if method is GpuDirect.DMA_BUF:
         closed = [gpu.model for gpu, flavour in choice.flavours() if flavour is not GpuModules.OPEN]
         if closed:
             yield "software.gpudirect", f"dma-buf needs the open kernel modules, which are not installed for {' and '.join(closed)}"
         if version_key(cuda) < version_key(requirement("dma-buf-cuda")):
             yield choice.where("cuda"), f"dma-buf needs CUDA {requirement('dma-buf-cuda')} or later, not {cuda}"
-    if asked is GpuDirect.PEERMEM and "doca-ofed" not in choice.versions:
+    if method is GpuDirect.PEERMEM and "doca-ofed" not in choice.versions:
         yield "software.gpudirect", f"nvidia-peermem needs DOCA-OFED, which profile {choice.profile.name} does not have"
