@@ -79,9 +79,10 @@ def trouble(applying: Applying, addon: dict[str, Any], objects: list[dict[str, A
         found = applying.found(one) or {}
         status = found.get("status", {})
         if one["kind"] == "Deployment":
-            asked, current = found.get("spec", {}).get("replicas", 1), status.get("observedGeneration") == found["metadata"]["generation"]
-            if not current or status.get("updatedReplicas", 0) < asked or status.get("availableReplicas", 0) < asked:
-                return f"{told(one)} has {status.get('availableReplicas', 0)} of {asked} available"
+            replicas = found.get("spec", {}).get("replicas", 1)
+            current = status.get("observedGeneration") == found["metadata"]["generation"]
+            if not current or status.get("updatedReplicas", 0) < replicas or status.get("availableReplicas", 0) < replicas:
+                return f"{told(one)} has {status.get('availableReplicas', 0)} of {replicas} available"
         else:
             condition = next((each for each in status.get("conditions", []) if each["type"] == "Available"), {})
             if condition.get("status") != "True":

@@ -344,16 +344,16 @@ class Membership:
         os.replace(f"{STAMP}.new", STAMP)
 
     def _wait(self) -> None:
-        said = ""
+        message = ""
         for _ in ticks(time.monotonic() + self.params["timeout"]):
             try:
                 kubectl("get", "--raw", "/readyz")
             except KubeadmError as error:
-                said = str(error)
+                message = str(error)
                 continue
             return
         lost = without_majority(self.params["controllers"])
-        raise KubeadmError(lost or f"the API did not answer within {self.params['timeout']} s: {said}")
+        raise KubeadmError(lost or f"the API did not answer within {self.params['timeout']} s: {message}")
 
     def _tolerate(self, *more: str) -> list[str]:
         names = [*self.params["ignore_preflight_errors"], *more]

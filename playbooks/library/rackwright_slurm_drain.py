@@ -121,8 +121,8 @@ class Node(NamedTuple):
         return self.reason.startswith(OURS) or (self.by == "slurm" and cured)
 
     def __str__(self) -> str:
-        said = f' "{printable(self.reason)}" (by {printable(self.by)})' if self.reason else ""
-        return f"{self.name} is {'+'.join(sorted(self.state))}{said}"
+        reason = f' "{printable(self.reason)}" (by {printable(self.by)})' if self.reason else ""
+        return f"{self.name} is {'+'.join(sorted(self.state))}{reason}"
 
 
 class Job(NamedTuple):

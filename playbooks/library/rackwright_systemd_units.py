@@ -207,8 +207,8 @@ class Units:
 
     def run_once(self, unit: dict[str, Any]) -> None:
         """Start a oneshot unit if its work is not done."""
-        done, said = probe(unit["readiness"])
-        if not done and self.record_action(unit["name"], "start", said):
+        done, error = probe(unit["readiness"])
+        if not done and self.record_action(unit["name"], "start", error):
             self.carry_out({**unit, "wait": True}, "start")
 
     def missing(self, unit: dict[str, Any]) -> None:
@@ -228,11 +228,11 @@ class Units:
             if not action and concerns(path, unit, live):
                 return "reload" if unit["reload"] else "restart", f"{path} would change"
         if not action and unit["liveness"]:
-            answered, said = probe(unit["liveness"])
+            answered, error = probe(unit["liveness"])
             if answered is None:
-                raise UnitError(f"{unit['name']}: runs, but {said} - check what the unit waits for, such as the server of a mount")
+                raise UnitError(f"{unit['name']}: runs, but {error} - check what the unit waits for, such as the server of a mount")
             if not answered:
-                return "restart", f"the unit runs, but {said}"
+                return "restart", f"the unit runs, but {error}"
         return action, reason
 
     def adopt(self, unit: dict[str, Any], live: Live, digests: Digests) -> None:

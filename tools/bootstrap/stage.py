@@ -95,19 +95,19 @@ class Stage:
         if on_terminal and self._terminal:
             self._pauses = True
             print(flush=True)
-            code, kept = subprocess.run(command, cwd=cwd, env=env, check=False).returncode, deque([""])
+            code, lines = subprocess.run(command, cwd=cwd, env=env, check=False).returncode, deque([""])
             self._pauses = False
         else:
-            code, kept = _watched(command, cwd, env, on_line)
+            code, lines = _watched(command, cwd, env, on_line)
         if code:
-            shown = "\n".join("  " + line for line in kept)
+            shown = "\n".join("  " + line for line in lines)
             raise Failure(f"{self._title}: `{' '.join(command[:6])} …` failed with exit code {code}\n{shown}")
 
 
 def _watched(
     command: list[str], cwd: Path | None, env: Mapping[str, str] | None, on_line: Callable[[str], None] | None
 ) -> tuple[int, deque[str]]:
-    kept: deque[str] = deque(maxlen=_KEPT)
+    lines: deque[str] = deque(maxlen=_KEPT)
     try:
         process = subprocess.Popen(
             command,
@@ -124,7 +124,7 @@ def _watched(
     with process:
         try:
             for line in process.stdout or ():
-                kept.append(line.rstrip())
+                lines.append(line.rstrip())
                 if on_line:
                     on_line(line.rstrip())
         except BaseException:
@@ -133,7 +133,7 @@ def _watched(
                 process.terminate()
                 process.wait()
             raise
-    return process.returncode, kept
+    return process.returncode, lines
 
 
 def elapsed(begun: float) -> str:
