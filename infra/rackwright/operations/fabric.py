@@ -35,7 +35,7 @@ class FabricComparison:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every planned cable could be compared."""
+        """Return whether every planned cable could be compared."""
         return not self.comparison.unknown
 
     def require_complete(self) -> None:

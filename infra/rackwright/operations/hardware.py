@@ -26,7 +26,7 @@ class HardwareReport:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the hardware is as planned."""
+        """Return whether the hardware is as planned."""
         return Verdict(self.report["verdict"])
 
 

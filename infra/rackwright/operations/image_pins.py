@@ -28,7 +28,7 @@ class Pin:
 
     @property
     def current(self) -> bool:
-        """Whether the newest image is pinned."""
+        """Return whether the newest image is pinned."""
         return self.pinned == self.newest
 
 

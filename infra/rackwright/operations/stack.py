@@ -32,7 +32,7 @@ class ValidatedStack:
 
     @property
     def ok(self) -> bool:
-        """Whether the stack file has no errors, so that `up` accepts it."""
+        """Return whether the stack file has no errors, so that `up` accepts it."""
         return self.loaded.cluster is not None and not has_errors(self.findings)
 
 

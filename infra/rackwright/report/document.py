@@ -33,7 +33,7 @@ class Report:
 
     @property
     def totals(self) -> dict[str, int]:
-        """Number of results by verdict."""
+        """Return the number of results by verdict."""
         counted = [check.verdict for check in self.checks]
         return {verdict.value: counted.count(verdict) for verdict in (Verdict.PASSED, Verdict.FAILED, Verdict.SKIPPED, Verdict.UNKNOWN)}
 
@@ -44,7 +44,7 @@ class Report:
 
     @property
     def job_verdict(self) -> Verdict | None:
-        """Combined verdict of the job checks, or None if there were none."""
+        """Return the combined verdict of the job checks, or None if there were none."""
         verdicts = [check.verdict for check in self.checks if check.kind == Kind.JOB]
         return worst(verdicts) if verdicts else None
 
