@@ -38,7 +38,7 @@ class FirewallRule(NamedTuple):
     def __str__(self) -> str:
         """Return the rule as text.
 
-        >>> str(Door("sg-1", "ingress", "tcp", 22, 22, "0.0.0.0/0"))
+        >>> str(FirewallRule("sg-1", "ingress", "tcp", 22, 22, "0.0.0.0/0"))
         'tcp 22 from 0.0.0.0/0'
         """
         ports = "" if self.first is None else f" {self.first}" if self.first == self.last else f" {self.first}-{self.last}"

@@ -35,7 +35,7 @@ class UpdatePolicy(StrEnum):
 
 @dataclass(frozen=True, init=False)
 class OnTarget:
-    """A different policy on some targets: `Except(hosts=Change.ADOPT)`."""
+    """A different policy on some targets: `OnTarget(hosts=UpdatePolicy.ADOPT)`."""
 
     targets: dict[str, UpdatePolicy]
 

@@ -1,7 +1,8 @@
 """Edits between two stack files, each with the change policy of its field.
 
-A policy is `Annotated[..., Change.LIVE]` on the field, with `Except(lab=Change.REPLACE)` if a target differs. On a mapping or an
-optional part, the policy applies to added and removed entries. Without a policy, the part may be empty, and its fields have policies.
+A policy is `Annotated[..., UpdatePolicy.LIVE]` on the field, with `OnTarget(lab=UpdatePolicy.REPLACE)` if a target differs. On a
+mapping or an optional part, the policy applies to added and removed entries. Without a policy, the part may be empty, and its fields
+have policies.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Edit:
     def within(self, *pattern: str) -> bool:
         """Return whether the path starts with the pattern, in which `*` matches any key.
 
-        >>> Edit(("groups", "worker", "count"), Kind.CHANGED, Change.MEMBERS, 1, 2).within("groups", "*", "count")
+        >>> Edit(("groups", "worker", "count"), Kind.CHANGED, UpdatePolicy.MEMBERS, 1, 2).within("groups", "*", "count")
         True
         """
         return len(self.path) >= len(pattern) and all(wanted in ("*", part) for wanted, part in zip(pattern, self.path, strict=False))
