@@ -1,4 +1,4 @@
-"""Change policies: the effect of an edited field on a running stack. Declared with the field, read by `model.edits`."""
+"""Change policies: the effect of an edited field on a running stack. Declared with the field, read by `stackfile.diff`."""
 
 from __future__ import annotations
 
