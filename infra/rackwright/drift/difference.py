@@ -32,7 +32,7 @@ class Category(StrEnum):
     BREAKING = "breaking"
     """Jobs or services fail, or will fail."""
     SECURITY = "security"
-    """Someone has, or could gain, access they should not have."""
+    """Unintended access exists, or could be gained."""
 
 
 CLUSTER: Final = ""

@@ -35,7 +35,7 @@ class Pin:
 def pin_images(name_or_path: str, *, write: bool) -> tuple[Pin, ...]:
     """Query AWS for the newest image of each group; with `write`, write its id into the stack file. Return the pins as they were.
 
-    Raises InputError for another target, for a stack without an image that can be looked up, and for an image that groups of
+    Raises InputError for another target, for a stack without an image that AWS can resolve, and for an image that groups of
     different architectures share; UndeterminedError if AWS cannot be queried.
     """
     file = find_stack_file(name_or_path, paths.stacks())

@@ -13,7 +13,7 @@ from rackwright.rules.registry import RuleContext, Violation, rule
 FIRST_UID: Final = 1000
 """First id of ordinary users (login.defs(5), UID_MIN)."""
 LAST_UID: Final = 60000
-"""Debian's useradd ends here (login.defs); systemd assigns ids above 61183 to services, 65534 is nobody."""
+"""Debian's useradd ends here (login.defs); systemd assigns ids above 61183 to services, 65534 is `nobody`."""
 
 
 @rule("uid-range")
