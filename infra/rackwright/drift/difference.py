@@ -32,7 +32,7 @@ class Category(StrEnum):
     BREAKING = "breaking"
     """Jobs or services fail, or will fail."""
     SECURITY = "security"
-    """Unintended access exists, or could be gained."""
+    """A user or a process has, or could gain, access that it should not have."""
 
 
 CLUSTER: Final = ""
