@@ -13,10 +13,10 @@ _COLUMN = {"gpus": "model", "switches": "model", "instances": "name"}
 
 def site_findings() -> tuple[Finding, ...]:
     """Return all findings. They concern every stack of the project, because every stack can use the rows."""
-    return (*site.catalog().findings, *_taken(), *_unknown_gpus())
+    return (*site.catalog().findings, *_duplicate_names(), *_unknown_gpus())
 
 
-def _taken() -> Iterator[Finding]:
+def _duplicate_names() -> Iterator[Finding]:
     """Yield a finding for each row with the name of a product's row, because two figures for one name would be ambiguous."""
     for kind, column in _COLUMN.items():
         added: Iterable[str] = getattr(site.catalog().rows, kind)

@@ -51,15 +51,15 @@ def differences(events: Iterable[Mapping[str, Any]]) -> tuple[DriftItem, ...]:
     read = [happened["metadata"] for event in events if (happened := event.get("resOutputsEvent"))]
     declared = {_declared(one["old"]["inputs"], _RULES[one["type"]]) for one in read if one["type"] in _RULES and one.get("old")}
     groups = [one for one in read if one["type"] == _GROUP and one.get("new")]
-    return tuple(_difference(one, door) for one in groups for door in sorted(set(_open(one["new"])) - declared, key=str))
+    return tuple(_difference(one, door) for one in groups for door in sorted(set(_live_rules(one["new"])) - declared, key=str))
 
 
 def _declared(inputs: Mapping[str, Any], way: str) -> FirewallRule:
     peer = next((str(inputs[name]) for name in _PEER if inputs.get(name)), "")
-    return _door(str(inputs["securityGroupId"]), way, inputs["ipProtocol"], inputs.get("fromPort"), inputs.get("toPort"), peer)
+    return _firewall_rule(str(inputs["securityGroupId"]), way, inputs["ipProtocol"], inputs.get("fromPort"), inputs.get("toPort"), peer)
 
 
-def _open(group: Mapping[str, Any]) -> Iterator[FirewallRule]:
+def _live_rules(group: Mapping[str, Any]) -> Iterator[FirewallRule]:
     """Yield each rule of a group, as read; EC2 combines several peers in one rule."""
     for way in _WAYS:
         for rule in group.get("outputs", {}).get(way) or ():
@@ -67,10 +67,10 @@ def _open(group: Mapping[str, Any]) -> Iterator[FirewallRule]:
                 str(peer).rpartition("/")[2] if name == "securityGroups" else str(peer) for name in _PEERS for peer in rule.get(name) or ()
             ]
             for peer in [*peers, *([str(group["id"])] if rule.get("self") else [])]:
-                yield _door(str(group["id"]), way, rule["protocol"], rule.get("fromPort"), rule.get("toPort"), peer)
+                yield _firewall_rule(str(group["id"]), way, rule["protocol"], rule.get("fromPort"), rule.get("toPort"), peer)
 
 
-def _door(group: str, way: str, protocol: Any, first: Any, last: Any, peer: str) -> FirewallRule:
+def _firewall_rule(group: str, way: str, protocol: Any, first: Any, last: Any, peer: str) -> FirewallRule:
     if str(protocol) == _EVERYTHING:
         return FirewallRule(group, way, _EVERYTHING, None, None, peer)
     return FirewallRule(group, way, str(protocol), None if first is None else int(first), None if last is None else int(last), peer)

@@ -99,7 +99,7 @@ def _stacks(run: PulumiCommand) -> list[str]:
         result = Said(1, "", "its output is not JSON")
     if result.code:
         raise UndeterminedError(
-            f"`pulumi stack ls`: {_decisive(result)}", hint="run `pulumi login` to choose the backend whose stacks are listed"
+            f"`pulumi stack ls`: {_error_message(result)}", hint="run `pulumi login` to choose the backend whose stacks are listed"
         )
     return [entry["name"].rpartition("/")[2] for entry in listed if entry.get("resourceCount") != 0]
 
@@ -108,11 +108,11 @@ def _one(run: PulumiCommand, stack: str, now: datetime, *, dry_run: bool) -> Rea
     result = run("stack", "output", "--json", "--stack", stack)
     try:
         outputs = json.loads(result.out) if result.code == 0 else None
-        expires = _moment(outputs["expires"]) if outputs and "expires" in outputs else None
+        expires = _parse_expiry(outputs["expires"]) if outputs and "expires" in outputs else None
     except (ValueError, TypeError) as unreadable:
         return Reaped(stack, ExpiryOutcome.UNKNOWN, reason=str(unreadable))
     if outputs is None:
-        return Reaped(stack, ExpiryOutcome.UNKNOWN, reason=_decisive(result))
+        return Reaped(stack, ExpiryOutcome.UNKNOWN, reason=_error_message(result))
     if expires is None:
         return Reaped(stack, ExpiryOutcome.NO_END)
     if expires > now:
@@ -125,13 +125,13 @@ def _one(run: PulumiCommand, stack: str, now: datetime, *, dry_run: bool) -> Rea
     )
 
 
-def _moment(text: str) -> datetime:
+def _parse_expiry(text: str) -> datetime:
     """Parse an expiry; a timestamp without a time zone is UTC, as the Pulumi program exports it."""
     moment = datetime.fromisoformat(text)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _decisive(result: Said) -> str:
+def _error_message(result: Said) -> str:
     lines = [line.strip() for line in result.err.splitlines() if line.strip()]
     errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
     return (errors or lines or ["no output"])[-1]

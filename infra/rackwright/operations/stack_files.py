@@ -97,7 +97,7 @@ def _write(stack: str, inputs: Mapping[str, Any], inventory: Path, settled: Coll
     brought = {key: inputs.get(key) for key in ("sources", "bundle", "addons")}
     handed_over = rackwright_inventory.inventory(plan, hosts, **brought)
     _private(inventory, yaml.dump(handed_over, Dumper=_DUMPER, sort_keys=False))
-    _draw(stack, plan)
+    _write_picture(stack, plan)
     return StackFiles(
         root=layout.product_root(),
         inventory=inventory,
@@ -121,7 +121,7 @@ def site(stack: str, own: Mapping[str, Sequence[str]]) -> str:
     return str(paths.site(stack))
 
 
-def _draw(stack: str, plan: Plan) -> None:
+def _write_picture(stack: str, plan: Plan) -> None:
     """Write the fabric's picture, for the report."""
     if plan.fabric is None:
         paths.fabric_picture(stack).unlink(missing_ok=True)

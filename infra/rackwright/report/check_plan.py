@@ -86,10 +86,10 @@ def manifest(
             evidence = Evidence.SIMULATED if spec.hardware in simulated else Evidence.REAL
             selected = [name for name in members if nodes is None or name in nodes]
             expected |= {spec.id_on(name): Expected(spec.id_on(name), spec, name, evidence) for name in selected}
-    return Manifest(claimed, expected, tuple(not_run + _left_out(declared, nodes)), empty)
+    return Manifest(claimed, expected, tuple(not_run + _excluded(declared, nodes)), empty)
 
 
-def _left_out(declared: Inventory, nodes: Collection[str] | None) -> list[NotRun]:
+def _excluded(declared: Inventory, nodes: Collection[str] | None) -> list[NotRun]:
     out = [NotRun(name, NotRunReason.NODE_OUT, str(record.get("reason") or "")) for name, record in declared.out.items()]
     others = [] if nodes is None else [name for name in declared.nodes if name not in nodes]
     return out + [NotRun(name, NotRunReason.NODES, "only other nodes were requested") for name in others]

@@ -145,7 +145,7 @@ def compare(
 def _unplanned(planned: Iterable[Cable], unknown: Iterable[Cable], live: Live) -> Iterable[Difference]:
     """Return links between ports that are not in the plan, without links that may be a cable that could not be compared."""
     known = {end for cable in planned for end in cable}
-    strays = {_near_first(one, other) for one, other in live.far.items() if one not in known and other not in known}
+    strays = {_ordered(one, other) for one, other in live.far.items() if one not in known and other not in known}
     for near, far in sorted(strays):
         doubtful = {near.device, far.device} & (live.unassigned.keys() | (live.chips.keys() if live.unplaced else set()))
         if not (doubtful and unknown):
@@ -193,7 +193,7 @@ def _compared(near: End, far: End, live: Live, rate: str) -> Difference | None:
     return Difference(Kind.MISSING, near, far, None)
 
 
-def _near_first(one: End, other: End) -> Cable:
+def _ordered(one: End, other: End) -> Cable:
     adapters = [end.kind is DeviceKind.ADAPTER for end in (one, other)]
     first = one < other if adapters[0] == adapters[1] else adapters[0]
     return Cable(one, other) if first else Cable(other, one)

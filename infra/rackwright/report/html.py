@@ -37,7 +37,7 @@ def as_html(report: Report, fabric: str = "") -> str:
             f"<title>{escape(report.stack)}: {escape(headline(report))}</title><style>{_STYLE}</style></head><body>",
             f"<h1>{escape(report.stack)}: <span class={report.verdict}>{escape(headline(report))}</span></h1>",
             f"<p class=dim>level {escape(report.level)}, plan {escape(report.plan)}, {_when(report)}<br>{_counts(report)}</p>",
-            *(_silence(node, reason, count) for (node, reason), count in nodes.items()),
+            *(_unreachable_node(node, reason, count) for (node, reason), count in nodes.items()),
             *(_finding(check) for check in sorted(rest, key=lambda check: check.verdict is Verdict.UNKNOWN)),
             *_nodes_out(report),
             *_subjects(report),
@@ -58,7 +58,7 @@ def _counts(report: Report) -> str:
     )
 
 
-def _silence(node: str, reason: str, count: int) -> str:
+def _unreachable_node(node: str, reason: str, count: int) -> str:
     title = f"<b>{_MARKS[Verdict.UNKNOWN]} {escape(node)}</b> <span class=dim>{count} checks unknown</span>"
     return f"<article class={Verdict.UNKNOWN}>{title}<dl><dt>reason</dt><dd>{escape(reason)}</dd></dl></article>"
 

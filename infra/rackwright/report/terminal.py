@@ -31,20 +31,20 @@ def render(report: Report, *, every: bool = False, table: RenderableType | None 
     wrong = [check for check in report.checks if check.verdict in (Verdict.FAILED, Verdict.UNKNOWN)]
     wrong.sort(key=lambda check: (check.verdict is Verdict.UNKNOWN, check.id.split("[")[0]))
     nodes = silent(wrong)
-    parts: list[RenderableType] = [_silence(node, reason, count) for (node, reason), count in nodes.items()]
+    parts: list[RenderableType] = [_unreachable_node(node, reason, count) for (node, reason), count in nodes.items()]
     rest = [check for check in wrong if (check.node, check.reason) not in nodes]
-    parts += [_finding(list(alike)) for _, alike in groupby(rest, key=_likeness)]
+    parts += [_finding(list(alike)) for _, alike in groupby(rest, key=_group_key)]
     parts.append(table or (_every(report) if every else _subjects(report)))
     parts += [Text(f"{node['name']} is out: {node['reason']}", style="dim") for node in report.nodes if node["state"] == "out"]
     parts += [*_skipped(report), *_not_run(report), _conclusion(report)]
     return Group(*parts)
 
 
-def _silence(node: str, reason: str, count: int) -> RenderableType:
+def _unreachable_node(node: str, reason: str, count: int) -> RenderableType:
     return Group(Text.assemble(("? ", "yellow"), (node, "bold yellow"), f"  {count} checks unknown"), Padding(Text(reason), (0, 0, 1, 2)))
 
 
-def _likeness(check: Result) -> tuple[str, ...]:
+def _group_key(check: Result) -> tuple[str, ...]:
     return (check.verdict.value, check.id.split("[")[0], check.expected, check.found, check.reason)
 
 

@@ -66,7 +66,7 @@ def compared(found: DriftReport, now: Traces, past: Iterable[DriftRecord], *, up
     file = paths.host_baseline(found.stack)
     saved = baseline.Baseline("") if update else baseline.read(file)
     still = {(one.difference.node, one.difference.subject) for one in past if one.healed is None}
-    well = set(now.nodes) if update else _well(found, now.nodes)
+    well = set(now.nodes) if update else _healthy(found, now.nodes)
     applied = _applied(found.stack)
     renamed = {name: ids for name, kinds in now.nodes.items() if (ids := saved.renamed(applied, name, kinds, still))}
     saved = saved.renewed(applied, now.nodes, well, still)
@@ -83,7 +83,7 @@ def compared(found: DriftReport, now: Traces, past: Iterable[DriftRecord], *, up
     )
 
 
-def _well(found: DriftReport, names: Iterable[str]) -> set[str]:
+def _healthy(found: DriftReport, names: Iterable[str]) -> set[str]:
     """Return the nodes that were scanned completely and have no unexpected differences."""
     bad = {node for _, node, _ in found.unknown} | {one.node for one in found.differences if one.category is not Category.EXPECTED}
     return set() if found.missing or any(node == CLUSTER for _, node, _ in found.unknown) else set(names) - bad

@@ -127,7 +127,7 @@ def _extract(source: Path, staging: Path) -> list[Kept]:
         with gzip.open(source) as raw:
             with tarfile.open(fileobj=raw, mode="r|") as archive:
                 for member in archive:
-                    _take(source, archive, member, staging)
+                    _extract_member(source, archive, member, staging)
             while raw.read(2**20):
                 pass  # gzip verifies the checksum only at the end of the stream
         contents = _contents(staging)
@@ -140,7 +140,7 @@ def _extract(source: Path, staging: Path) -> list[Kept]:
     return contents
 
 
-def _take(source: Path, archive: tarfile.TarFile, member: tarfile.TarInfo, staging: Path) -> None:
+def _extract_member(source: Path, archive: tarfile.TarFile, member: tarfile.TarInfo, staging: Path) -> None:
     """Extract one member, which must be a regular file with a path that the state directory uses."""
     path = PurePosixPath(member.name)
     content = archive.extractfile(member) if member.isreg() else None
@@ -184,7 +184,7 @@ def _place(staging: Path, entries: list[Kept]) -> None:
     """
     home, names = paths.home(), {entry.stack for entry in entries}
     for entry in entries:
-        _readdress(staging, entry)
+        _replace_paths(staging, entry)
     for path in state_files.files():
         if state_files.stack_of(path) in names:
             (home / path).unlink()
@@ -196,7 +196,7 @@ def _place(staging: Path, entries: list[Kept]) -> None:
             paths.prepare(entry.stack)
 
 
-def _readdress(staging: Path, entry: Kept) -> None:
+def _replace_paths(staging: Path, entry: Kept) -> None:
     """Replace the folder paths in the ssh files and the inventory: they name the state directory that the backup was created in."""
     here = (str(paths.folder(entry.stack)), str(paths.socket_folder(entry.stack)))
     for name in (paths.ssh_config(entry.stack).name, paths.inventory(entry.stack).name):

@@ -81,7 +81,7 @@ def locked(names: Iterable[str]) -> Iterator[None]:
     """Hold the locks of the stacks; raise RackwrightError if a run holds one."""
     with ExitStack() as locks:
         for stack in names:
-            _refuse_while_the_engine_works(stack)
+            _refuse_engine_locks(stack)
             if paths.folder(stack).is_dir():
                 locks.enter_context(_locked(stack))
         yield
@@ -94,29 +94,29 @@ def _locked(stack: str) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise _at_work(stack, lock, file.read(32).strip()) from None
+            raise _lock_error(stack, lock, file.read(32).strip()) from None
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
         yield
 
 
-def _refuse_while_the_engine_works(stack: str) -> None:
+def _refuse_engine_locks(stack: str) -> None:
     """Raise RackwrightError if Pulumi holds its own lock, which it does before and after the provider holds the stack's lock."""
     for lock in paths.home().joinpath(*_STATE, "locks", "organization", PROJECT, stack).glob("*.json"):
         try:
             owner = json.loads(lock.read_text(encoding="utf-8"))
             holder = f"{owner['pid']} on {owner['hostname']}"
-            if owner["hostname"] == os.uname().nodename and not _lives(int(owner["pid"])):
+            if owner["hostname"] == os.uname().nodename and not _is_running(int(owner["pid"])):
                 continue
         except FileNotFoundError:
             continue
         except (ValueError, KeyError, TypeError):
             holder = ""
-        raise _at_work(stack, lock, holder, f"; for a stale lock run `pulumi cancel -s {stack}`")
+        raise _lock_error(stack, lock, holder, f"; for a stale lock run `pulumi cancel -s {stack}`")
 
 
-def _lives(process: int) -> bool:
+def _is_running(process: int) -> bool:
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -126,7 +126,7 @@ def _lives(process: int) -> bool:
     return True
 
 
-def _at_work(stack: str, lock: Path, holder: str, more: str = "") -> RackwrightError:
+def _lock_error(stack: str, lock: Path, holder: str, more: str = "") -> RackwrightError:
     hint = f"wait for that run to finish, then run this command again{more}"
     return RackwrightError(f"another run is changing stack {stack} (process {holder or 'unknown'})", path=str(lock), hint=hint)
 

@@ -49,7 +49,7 @@ _TABLES: Final[dict[Section, _Tables]] = {
 def render(report: Mapping[str, Any]) -> RenderableType:
     """Return the report as a rich renderable for 100 columns."""
     section = Section(report["section"])
-    parts: list[RenderableType] = [*_wrong(report["nodes"])]
+    parts: list[RenderableType] = [*_problems(report["nodes"])]
     if section is Section.SUMMARY:
         parts += [_totals(report), *_models(report)]
     parts += [_table(report, *table) for table in _TABLES[section]]
@@ -57,7 +57,7 @@ def render(report: Mapping[str, Any]) -> RenderableType:
     return Group(*parts, *_notes(report), _conclusion(report))
 
 
-def _wrong(nodes: Iterable[Mapping[str, Any]]) -> list[RenderableType]:
+def _problems(nodes: Iterable[Mapping[str, Any]]) -> list[RenderableType]:
     """Return unreachable nodes, unreadable parts and differences, each once for all nodes that have it."""
     unreachable: dict[str, list[str]] = {}
     unreadable: dict[str, list[str]] = {}

@@ -107,12 +107,12 @@ def image_architecture(case: RuleContext) -> Iterator[Violation]:
         needed = {fleet.type.architecture: fleet for fleet in reversed(used.by)}
         if len(architectures) == 1:
             for architecture in sorted(needed.keys() - architectures):
-                yield _foreign(used, f"is for {architectures.copy().pop()}", needed[architecture])
+                yield _mismatch(used, f"is for {architectures.copy().pop()}", needed[architecture])
         elif len(needed) > 1:
             fleet = needed["arm64"] if "arm64" in needed else used.by[0]
-            yield _foreign(used, "cannot be for two architectures", fleet)
+            yield _mismatch(used, "cannot be for two architectures", fleet)
 
 
-def _foreign(used: _Used, cause: str, fleet: InstanceGroup) -> Violation:
+def _mismatch(used: _Used, cause: str, fleet: InstanceGroup) -> Violation:
     hint = f"add a separate image for group {fleet.name}: `{fleet.path}.image`"
     return Violation(used.path, f"{cause}, but {fleet.type.name} of group {fleet.name} is {fleet.type.architecture}", hint)

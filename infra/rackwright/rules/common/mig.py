@@ -78,7 +78,7 @@ def mig_placement(case: RuleContext) -> Iterator[Violation]:
         for _, profiles in devices_of(declared):
             if profiles not in reported and place(wanted(profiles, known)) is None:
                 reported.append(profiles)
-                yield Violation(path, f"{_listed(profiles, known)} do not fit on one {declared.model}", _room(known))
+                yield Violation(path, f"{_listed(profiles, known)} do not fit on one {declared.model}", _capacity(known))
 
 
 def _listed(profiles: Mapping[str, int | None], known: Mapping[str, MigProfile]) -> str:
@@ -86,7 +86,7 @@ def _listed(profiles: Mapping[str, int | None], known: Mapping[str, MigProfile])
     return " and ".join(f"{count} × {name}" for name, count in counts.items())
 
 
-def _room(known: Mapping[str, MigProfile]) -> str:
+def _capacity(known: Mapping[str, MigProfile]) -> str:
     """Return the capacity as text: the maximum numbers, and the slices that a combination shares."""
     total = max(one.memory_slices for one in known.values())
     alone = ", ".join(f"{one.maximum} × {one.name}" for one in known.values())

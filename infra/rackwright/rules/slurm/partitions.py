@@ -48,13 +48,13 @@ def partition_not_worker(case: RuleContext) -> Iterator[Violation]:
     """Only workers run jobs."""
     for name, partition in case.slurm.partitions.items():
         strangers = [member.name for member in _inside(case, partition) if Role.WORKER not in member.roles]
-        strangers += [group for group in partition.groups if _is_empty_stranger(case, group)]
+        strangers += [group for group in partition.groups if _is_empty_non_worker_group(case, group)]
         if strangers:
             cause = f"has members without the role worker: {', '.join(strangers)}"
             yield Violation(f"scheduler.partitions.{name}", cause, "add the role worker, or remove them from the partition")
 
 
-def _is_empty_stranger(case: RuleContext, name: str) -> bool:
+def _is_empty_non_worker_group(case: RuleContext, name: str) -> bool:
     group = case.cluster.groups.get(name)
     return group is not None and group.count == 0 and Role.WORKER not in roles_of(name, group)
 
