@@ -100,10 +100,12 @@ class Removal:
     def _undeclared(self, kind: dict[str, str], declared: list[dict[str, Any]]) -> list[dict[str, Any]]:
         named = {(one["metadata"].get("namespace"), one["metadata"]["name"]) for one in declared if one["kind"] == kind["kind"]}
         found = _items(self.applying, kind, LABEL)
-        return [one for one in found if not self._goes(one) and (one["metadata"].get("namespace"), one["metadata"]["name"]) not in named]
+        return [
+            one for one in found if not self._is_deleting(one) and (one["metadata"].get("namespace"), one["metadata"]["name"]) not in named
+        ]
 
     @staticmethod
-    def _goes(one: dict[str, Any]) -> bool:
+    def _is_deleting(one: dict[str, Any]) -> bool:
         return bool(one["metadata"].get("deletionTimestamp"))
 
     def _delete_object(self, kind: dict[str, str], one: dict[str, Any]) -> None:
@@ -114,7 +116,7 @@ class Removal:
 
     def _empty(self, kind: dict[str, str]) -> None:
         for one in _items(self.applying, kind):
-            if not self._goes(one):
+            if not self._is_deleting(one):
                 self._delete_object(kind, one)
 
     def _await_deleted(self, leaving: list[str]) -> None:
@@ -124,14 +126,14 @@ class Removal:
         definitions = [one for one in _items(self.applying, DEFINITION, LABEL) if one["metadata"]["labels"][LABEL] in leaving]
         going: list[str] = []
         for _ in ticks(time.monotonic() + self.timeout):
-            going = [told(one) for each in definitions for one in _items(self.applying, _kind_of(each)) if self._goes(one)]
+            going = [told(one) for each in definitions for one in _items(self.applying, _kind_of(each)) if self._is_deleting(one)]
             if not going:
                 return
         raise ObjectsError(f"still present {self.timeout} s after deletion: {', '.join(going)} - check the finalizers, then apply again")
 
     def _definitions(self, declared: list[dict[str, Any]]) -> None:
         for one in self._undeclared(DEFINITION, declared):
-            left = [each for each in _items(self.applying, _kind_of(one)) if not self._goes(each)]
+            left = [each for each in _items(self.applying, _kind_of(one)) if not self._is_deleting(each)]
             if left and not self.applying.check:
                 self._detach(one)
             if left:

@@ -61,7 +61,7 @@ class Applying:
         if before is None and self.check:
             self.applied.append(told(wanted))
             return
-        after = self._sent(kind, wanted, dry=self.check)
+        after = self._send(kind, wanted, dry=self.check)
         if before is None or bare(before) != bare(after):
             self.applied.append(told(wanted))
 
@@ -119,7 +119,7 @@ class Applying:
             return None
         return found
 
-    def _sent(self, kind: Any, wanted: dict[str, Any], *, dry: bool) -> dict[str, Any]:
+    def _send(self, kind: Any, wanted: dict[str, Any], *, dry: bool) -> dict[str, Any]:
         """Apply the object, or dry-run it; return the result of the server."""
         from kubernetes.dynamic.exceptions import DynamicApiError
 

@@ -53,7 +53,7 @@ def judge_proxies(proxies: Proxies, is_root: bool, installs_with_apt: bool) -> l
             Finding(Level.WARNING, "proxy", found, "Python packages come over https, past the proxy", ('export https_proxy="$http_proxy"',))
         )
     if installs_with_apt and not is_root and not names_proxy(proxies.apt):
-        findings.append(_sudo_drops_it())
+        findings.append(_sudo_finding())
     findings.append(
         Finding(
             Level.INFO,
@@ -86,7 +86,7 @@ def _case_mismatch(scheme: str, lower: str, upper: str) -> Finding:
     )
 
 
-def _sudo_drops_it() -> Finding:
+def _sudo_finding() -> Finding:
     return Finding(
         Level.WARNING,
         "proxy",

@@ -98,11 +98,11 @@ def judge_session(session: Session, machine: Machine) -> Finding:
     if not session.bus:
         return unknown(subject, "DBUS_SESSION_BUS_ADDRESS names no socket file")
     if session.bus_error:
-        return _silent_bus(session, machine)
+        return _bus_finding(session, machine)
     return ok(subject, f"D-Bus at {session.bus}")
 
 
-def _silent_bus(session: Session, machine: Machine) -> Finding:
+def _bus_finding(session: Session, machine: Machine) -> Finding:
     """Return the finding for a bus that does not respond. A running user manager starts the bus; without one, linger starts a manager."""
     folder = () if session.runtime_folder else (f"export XDG_RUNTIME_DIR=/run/user/{machine.user_id}",)
     started = (*folder, "systemctl --user daemon-reload", "systemctl --user start dbus.socket")

@@ -51,7 +51,7 @@ def check_user_ids(machine: Machine) -> list[Finding]:
     findings = []
     for kind, text in zip(KINDS, texts):
         if nss:
-            findings.append(_ask_getsubids(machine, kind))
+            findings.append(_query_getsubids(machine, kind))
         elif text is None and machine.has_file(kind.file):
             findings.append(unknown(kind.subject, f"{kind.file} cannot be read"))
         else:
@@ -108,7 +108,7 @@ def judge_ranges(kind: Kind, rows: list[Row], user: str, user_id: int, start: in
     )
 
 
-def _ask_getsubids(machine: Machine, kind: Kind) -> Finding:
+def _query_getsubids(machine: Machine, kind: Kind) -> Finding:
     ended = run_command(machine, "getsubids", *kind.listing, machine.user)
     if ended is None:
         return unknown(kind.subject, "/etc/nsswitch.conf names another source than files, and getsubids is not installed")

@@ -134,11 +134,11 @@ def serve(nursery_socket: socket.socket, nursery: int) -> NoReturn:
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     print(port, flush=True)
-    _wait_for_the_end(signals)
+    _wait_for_exit(signals)
     _end(nursery)
 
 
-def _wait_for_the_end(signals: int) -> None:
+def _wait_for_exit(signals: int) -> None:
     """Wait for SIGINT, SIGTERM, or the end of standard input, which the engine closes when it exits for any reason."""
     waited = [signals]
     if not os.isatty(0):

@@ -63,7 +63,7 @@ def _execute(order: Order) -> int:
     except SystemExit as leaving:
         return _exit_code(leaving)
     except BaseException as error:
-        pulumi.log.error("Program failed with an unhandled exception:\n" + _from_the_program_on(error, order))
+        pulumi.log.error("Program failed with an unhandled exception:\n" + _program_traceback(error, order))
         return SHOWN
     return 0
 
@@ -79,7 +79,7 @@ def _exit_code(leaving: SystemExit) -> int:
     return SHOWN
 
 
-def _from_the_program_on(error: BaseException, order: Order) -> str:
+def _program_traceback(error: BaseException, order: Order) -> str:
     """Return the traceback without the frames of this host and of runpy before the program's own."""
     formatted = traceback.TracebackException.from_exception(error)
     root = order.root or str(Path(order.entry).parent)

@@ -28,7 +28,7 @@ class Child:
         self._inherited = signal.pthread_sigmask(signal.SIG_BLOCK, {*_ENDING, signal.SIGQUIT, signal.SIGCHLD})
         self._pid = os.fork()
         if self._pid == 0:
-            self._become(path, arguments, environ)
+            self._exec_engine(path, arguments, environ)
         self._witness = self._fork_witness()
 
     def wait(self) -> int:
@@ -47,7 +47,7 @@ class Child:
                 signal.pthread_sigmask(signal.SIG_SETMASK, self._inherited)
                 return status
 
-    def _become(self, path: str, arguments: list[str], environ: Mapping[str, str]) -> None:
+    def _exec_engine(self, path: str, arguments: list[str], environ: Mapping[str, str]) -> None:
         try:
             _die_with(self._own_pid)
             signal.pthread_sigmask(signal.SIG_SETMASK, self._inherited)
