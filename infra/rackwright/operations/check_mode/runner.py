@@ -88,7 +88,7 @@ async def run(phases: PlaybookRun, lost: Mapping[str, str], say: ProgressCallbac
                 ScanMethod.CACHED,
                 f"nodes answer as on {when}, when check mode ran and would have changed nothing",
             )
-        why = f": {_reason(others)}"
+        why = f": {_told(others)}"
         limit = phases.enough(node for node, _ in others)  # If one node of many differs, the phases run on this node and not on all.
         if len(limit) < len(root):
             some = await _run_phases(phases, limit, say)
@@ -103,7 +103,7 @@ async def run(phases: PlaybookRun, lost: Mapping[str, str], say: ProgressCallbac
     return CheckModeResult(applied, ScanMethod.CHECK_MODE, f"check mode ran{why}")
 
 
-def _reason(others: Iterable[tuple[str, str]]) -> str:
+def _told(others: Iterable[tuple[str, str]]) -> str:
     """Return the reason for the method: the nodes whose results differ, by task."""
     by_task: dict[str, list[str]] = {}
     for node, task in others:
