@@ -36,10 +36,10 @@ def problems(schema: str, groups: Mapping[str, list[str]], variables: Mapping[st
 
 def version_problems(schema: str, host: Mapping[str, Any]) -> list[str]:
     """Return a problem if the contract has another version."""
-    told = (host.get("handover") or {}).get("schema", "none")
-    if told == schema:
+    version = (host.get("handover") or {}).get("schema", "none")
+    if version == schema:
         return []
-    return [f"handover.schema: expected {schema}, found {told} - write the inventory again with `rackwright inventory`"]
+    return [f"handover.schema: expected {schema}, found {version} - write the inventory again with `rackwright inventory`"]
 
 
 def cluster_problems(host: Mapping[str, Any]) -> list[str]:

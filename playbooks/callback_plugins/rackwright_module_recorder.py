@@ -94,7 +94,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
     _listening = False
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
-        """Start recording once."""
+        """Start recording at the first task."""
         if not CallbackModule._listening and os.environ.get(_FILE):
             CallbackModule._listening = True
             listen(os.environ[_FILE])

@@ -37,8 +37,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
 
     def v2_runner_on_ok(self, result: Any) -> None:
         """Record a changed task with a hidden result."""
-        told, task, file = result._result, result._task, os.environ.get(_FILE)
-        if file and told.get("changed") and (task.no_log is True or told.get("_ansible_no_log")):
+        details, task, file = result._result, result._task, os.environ.get(_FILE)
+        if file and details.get("changed") and (task.no_log is True or details.get("_ansible_no_log")):
             role = task._role.get_name() if task._role else ""
             note = {"host": result._host.get_name(), "play": self._play, "role": role, "task": task.name or task.action}
             with open(file, "a", encoding="utf-8") as notes:

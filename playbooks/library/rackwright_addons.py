@@ -79,9 +79,10 @@ def trouble(applying: Applying, addon: dict[str, Any], objects: list[dict[str, A
         found = applying.found(one) or {}
         status = found.get("status", {})
         if one["kind"] == "Deployment":
-            asked, current = found.get("spec", {}).get("replicas", 1), status.get("observedGeneration") == found["metadata"]["generation"]
-            if not current or status.get("updatedReplicas", 0) < asked or status.get("availableReplicas", 0) < asked:
-                return f"{told(one)} has {status.get('availableReplicas', 0)} of {asked} available"
+            replicas = found.get("spec", {}).get("replicas", 1)
+            current = status.get("observedGeneration") == found["metadata"]["generation"]
+            if not current or status.get("updatedReplicas", 0) < replicas or status.get("availableReplicas", 0) < replicas:
+                return f"{told(one)} has {status.get('availableReplicas', 0)} of {replicas} available"
         else:
             condition = next((each for each in status.get("conditions", []) if each["type"] == "Available"), {})
             if condition.get("status") != "True":
@@ -98,12 +99,12 @@ def install(applying: Applying, addon: dict[str, Any], folder: str, timeout: int
         applying.apply(one)
     if applying.check and len(applying.applied) > before:
         return
-    said = ""
+    reason = ""
     for _ in ticks(time.monotonic() + timeout):
-        said = trouble(applying, addon, objects)
-        if not said:
+        reason = trouble(applying, addon, objects)
+        if not reason:
             return
-    raise ObjectsError(f"{addon['name']}: after {timeout} s {said} - see `kubectl -n {addon['namespace']} describe pods`")
+    raise ObjectsError(f"{addon['name']}: after {timeout} s {reason} - see `kubectl -n {addon['namespace']} describe pods`")
 
 
 def run(module: AnsibleModule, applying: Applying) -> dict[str, Any]:
@@ -121,8 +122,8 @@ def run(module: AnsibleModule, applying: Applying) -> dict[str, Any]:
         for addon in params["addons"]:
             install(applying, addon, params["folder"], params["timeout"])
         return {}
-    said = [one for name in names for one in described(params["folder"], name)]
-    removal.run(names, said)
+    objects = [one for name in names for one in described(params["folder"], name)]
+    removal.run(names, objects)
     return {"removed": removal.removed, "kept": removal.kept}
 
 

@@ -87,7 +87,7 @@ class Disks:
         return not found
 
     def await_device(self, device: str) -> None:
-        """Wait for the device: a disk is attached after its node has started, and udev names it with a delay."""
+        """Wait for the device: the disk is attached after its node has started, and udev creates its name with a delay."""
         for _ in ticks(self.until):
             if is_block_device(device):
                 return
@@ -103,15 +103,15 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     disks = Disks(bool(module.check_mode), module.params["timeout"])
-    told: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     try:
         disks.apply(module.params["disks"])
     except DiskError as error:
         module.fail_json(msg=str(error), changed=bool(disks.formatted), formatted=disks.formatted)
-    told.update(changed=bool(disks.formatted), formatted=disks.formatted)
+    result.update(changed=bool(disks.formatted), formatted=disks.formatted)
     if module._diff and disks.formatted:
-        told["diff"] = {"prepared": "".join(f"{device}: {FILE_SYSTEM}\n" for device in disks.formatted)}
-    module.exit_json(**told)
+        result["diff"] = {"prepared": "".join(f"{device}: {FILE_SYSTEM}\n" for device in disks.formatted)}
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

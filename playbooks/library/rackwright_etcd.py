@@ -114,7 +114,7 @@ def save(path: str) -> dict[str, Any]:
 
 
 def is_of_this_cluster(path: str) -> bool:
-    """Return whether the snapshot contains this cluster's CA certificate, which a ConfigMap of every namespace holds verbatim."""
+    """Return whether the snapshot contains this cluster's CA certificate, which every namespace has in a ConfigMap."""
     try:
         with open(f"{FOLDER}/pki/ca.crt", "rb") as stream:
             authority = stream.read().strip()
@@ -156,7 +156,7 @@ class Restore:
             return "restored" if os.path.isdir(self.before) else "staged"
 
     def staged(self) -> dict[str, Any]:
-        """Unpack the snapshot beside the data, on the same volume: a mount point cannot be replaced, and a rename cannot cross volumes."""
+        """Unpack the snapshot next to the data, on the same volume: a mount point cannot be replaced, and a rename cannot cross volumes."""
         path, members, name = self.params["path"], self.params["members"], self.params["name"]
         found = examined(path)
         if not is_of_this_cluster(path):
@@ -198,12 +198,12 @@ class Restore:
 
     def ready(self) -> str:
         """Wait for etcd, the API, the other components and this node's static pods; return what is not ready, empty if all are."""
-        said = ""
+        reason = ""
         for _ in ticks(time.monotonic() + self.params["timeout"]):
-            said = self._unready()
-            if not said:
+            reason = self._unready()
+            if not reason:
                 return ""
-        return said
+        return reason
 
     def _unready(self) -> str:
         for part in HEALTHY:
@@ -271,10 +271,10 @@ def main() -> None:
         supports_check_mode=True,
     )
     try:
-        told = done(module.params["state"], module.params, module.check_mode)
+        result = done(module.params["state"], module.params, module.check_mode)
     except (EtcdError, StaticPodsError) as error:
         module.fail_json(msg=str(error))
-    module.exit_json(**told)
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Manage the files, directories and links of a role in one task.
 
-Under Ansible a task costs far more than the write it does; this module does the writes of a whole role at once, atomically,
-and tells in check mode exactly what a real run would alter. Standard library only, Python 3.9 or newer on the node.
+An Ansible task takes far longer than the write that it performs; this module performs all writes of a role at once, atomically,
+and reports in check mode exactly what a real run would change. Standard library only, Python 3.9 or newer on the node.
 """
 
 from __future__ import annotations
@@ -82,18 +82,18 @@ def main() -> None:
     # File contents must not appear in the node's journal (no_log) or in the result (invocation below).
     module = AnsibleModule(argument_spec=TREE_ARGUMENTS, supports_check_mode=True, no_log=True)
     tree = Tree(bool(module.check_mode))
-    told: dict[str, Any] = {"invocation": {"module_args": {"paths": [spec["path"] for spec in module.params["files"]]}}}
+    result: dict[str, Any] = {"invocation": {"module_args": {"paths": [spec["path"] for spec in module.params["files"]]}}}
     failure = ""
     try:
         tree.apply(module.params)
     except PathError as error:
         failure = str(error)
-    told.update(changed=bool(tree.changed_paths), changed_paths=tree.changed_paths)
+    result.update(changed=bool(tree.changed_paths), changed_paths=tree.changed_paths)
     if module._diff and tree.diffs:
-        told["diff"] = tree.diffs
+        result["diff"] = tree.diffs
     if failure:
-        module.fail_json(msg=failure, **told)
-    module.exit_json(**told)
+        module.fail_json(msg=failure, **result)
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

@@ -158,8 +158,8 @@ class Api:
 
     def pods_on(self, name: str) -> list[Pod]:
         """Return the pods of a node that have not ended."""
-        said = self.call("get", "pods", "--all-namespaces", f"--field-selector=spec.nodeName={name}", "--output=json")
-        return [pod for pod in parse_pods(said) if not pod.over]
+        output = self.call("get", "pods", "--all-namespaces", f"--field-selector=spec.nodeName={name}", "--output=json")
+        return [pod for pod in parse_pods(output) if not pod.over]
 
     def evict(self, pod: Pod) -> bool:
         """Evict a pod; return False if a disruption budget does not allow it now."""

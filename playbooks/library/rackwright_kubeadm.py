@@ -156,12 +156,12 @@ class Membership:
 
     def initialized(self) -> None:
         """Maintain the primary controller; create the cluster if there is none."""
-        if not self._resumed():
+        if not self._resume():
             return
         if not is_controller():
             self._make()
             return
-        self._follow(upload=True)
+        self._update_static_pods(upload=True)
         self._renew()
         if not self.check:
             self._wait()
@@ -170,8 +170,8 @@ class Membership:
         """Join the node, or maintain a controller that has joined."""
         controls = self.params["control_plane"]
         if controls and is_controller():
-            if self._resumed():
-                self._follow(upload=False)
+            if self._resume():
+                self._update_static_pods(upload=False)
                 self._renew()
             return
         if is_joined() and not controls:
@@ -181,12 +181,12 @@ class Membership:
             return
         if not self.params["join_credentials"]:
             raise KubeadmError("kubeadm join: no join token - check that the API of the primary controller answers")
-        self._forget_earlier_life()
+        self._delete_earlier_membership()
         handle, path = tempfile.mkstemp(suffix=".json")  # Readable by root only, because it contains the token.
         try:
             with os.fdopen(handle, "w") as stream:
                 json.dump(joining(self.params), stream)
-            run("kubeadm", "join", "--config", path, *self._tolerate(), timeout=420)
+            run("kubeadm", "join", "--config", path, *self._ignored_errors(), timeout=420)
         finally:
             os.unlink(path)
         if controls:
@@ -207,7 +207,7 @@ class Membership:
         for interface in ("cni0", "flannel.1"):
             subprocess.run(["ip", "link", "delete", interface], capture_output=True, check=False)
 
-    def _forget_earlier_life(self) -> None:
+    def _delete_earlier_membership(self) -> None:
         """Delete the remains of an interrupted join and the state of an earlier membership.
 
         kubeadm would fail on the former; with the latter, a node would offer GPUs before its plugin runs. A controller's etcd data and
@@ -224,7 +224,7 @@ class Membership:
                 shutil.rmtree(f"{ETCD}/{name}", ignore_errors=True)
             shutil.rmtree(f"{FOLDER}/rackwright/held", ignore_errors=True)
 
-    def _resumed(self) -> bool:
+    def _resume(self) -> bool:
         """Restart static pods that an interrupted run had stopped; return whether there is more to do."""
         if not self.pods.interrupted():
             return True
@@ -246,8 +246,8 @@ class Membership:
             self._refuse_a_second()
         ignored = [*(["DirAvailable--var-lib-etcd"] if survived else []), *(OF_A_CUT_OFF_INIT if cut_off else [])]
         alone = survived and len(self.params["controllers"]) > 1
-        config = self._alone() if alone else self.params["config"]
-        run("kubeadm", "init", "--config", config, "--skip-token-print", *self._tolerate(*ignored))
+        config = self._single_member_config() if alone else self.params["config"]
+        run("kubeadm", "init", "--config", config, "--skip-token-print", *self._ignored_errors(*ignored))
         if alone:
             self._phase("etcd", "local")
             self._upload()
@@ -268,8 +268,8 @@ class Membership:
                     "the controller that runs it, or find the owner of the address; no cluster was created"
                 )
 
-    def _alone(self) -> str:
-        """Write kubeadm's configuration for an etcd without the other members, whose data is lost or which join again; return its path."""
+    def _single_member_config(self) -> str:
+        """Write a kubeadm configuration for an etcd without the other members, whose data is lost or which join again; return its path."""
         path = f"{self.params['config']}.alone"
         kind, forced = "kind: ClusterConfiguration\n", 'etcd: {local: {extraArgs: [{name: force-new-cluster, value: "true"}]}}\n'
         with open(self.params["config"], encoding="utf-8") as stream:
@@ -278,7 +278,7 @@ class Membership:
             stream.write(text)
         return path
 
-    def _follow(self, *, upload: bool) -> None:
+    def _update_static_pods(self, *, upload: bool) -> None:
         """Restore static pods and the uploaded configuration to the declared state."""
         known = self._stamp()
         changed = [name for name in PARTS if digest(f"{MANIFESTS}/{name}.yaml") != known.get(name)]
@@ -344,18 +344,18 @@ class Membership:
         os.replace(f"{STAMP}.new", STAMP)
 
     def _wait(self) -> None:
-        said = ""
+        message = ""
         for _ in ticks(time.monotonic() + self.params["timeout"]):
             try:
                 kubectl("get", "--raw", "/readyz")
             except KubeadmError as error:
-                said = str(error)
+                message = str(error)
                 continue
             return
         lost = without_majority(self.params["controllers"])
-        raise KubeadmError(lost or f"the API did not answer within {self.params['timeout']} s: {said}")
+        raise KubeadmError(lost or f"the API did not answer within {self.params['timeout']} s: {message}")
 
-    def _tolerate(self, *more: str) -> list[str]:
+    def _ignored_errors(self, *more: str) -> list[str]:
         names = [*self.params["ignore_preflight_errors"], *more]
         return [f"--ignore-preflight-errors={','.join(names)}"] if names else []
 

@@ -77,8 +77,10 @@ class Host:
         controllers = {name: address for name, address in self.params["controllers"].items() if name in returning}
         for member in self.members.gone(controllers) if controllers else ():
             self.members.remove(member)
-        said = run("kubeadm", "token", "create", "--ttl", LIFETIME, "--description", "rackwright: nodes that join", "--print-join-command")
-        invited = join_credentials(said)
+        output = run(
+            "kubeadm", "token", "create", "--ttl", LIFETIME, "--description", "rackwright: nodes that join", "--print-join-command"
+        )
+        invited = join_credentials(output)
         if not invited:
             raise KubeadmError("kubeadm token create: no join command in its output - check the kubeadm version")
         return invited, self.upload_certificates() if controllers else None
@@ -100,8 +102,8 @@ class Host:
 
     def upload_certificates(self) -> str:
         """Upload the certificates as an encrypted secret; return the key, which only kubeadm's output contains."""
-        said = run("kubeadm", "init", "phase", "upload-certs", "--upload-certs", "--config", self.params["config"])
-        key = certificate_key(said)
+        output = run("kubeadm", "init", "phase", "upload-certs", "--upload-certs", "--config", self.params["config"])
+        key = certificate_key(output)
         if not key:
             raise KubeadmError("kubeadm init phase upload-certs: no certificate key in its output - check the kubeadm version")
         return key
@@ -129,9 +131,9 @@ def main() -> None:
     except KubeadmError as error:
         if state != "created":
             module.fail_json(msg=str(error), actions=host.actions)
-        told = without_majority(module.params["controllers"]) or str(error)
+        message = without_majority(module.params["controllers"]) or str(error)
         # no_log hides the result of the task, and would hide the error as well.
-        module.exit_json(changed=False, actions=host.actions, join_credentials=None, certificate_key=None, trouble=told)
+        module.exit_json(changed=False, actions=host.actions, join_credentials=None, certificate_key=None, trouble=message)
     changed = bool(host.actions) and state != "created"
     module.exit_json(changed=changed, actions=host.actions, join_credentials=credentials[0], certificate_key=credentials[1])
 

@@ -151,20 +151,20 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    asked, wanting, kubeconfigs = module.params, [], {}
+    params, wanting, kubeconfigs = module.params, [], {}
     try:
-        if asked["state"] == "queried":
-            before = asked["renew_before"] * DAY
-            wanting = [user for user in asked["users"] if not is_good(path_of(user), asked["endpoint"], asked["authority"], before)]
-        elif asked["state"] == "generated" and not module.check_mode:
-            names = asked["namespaces"]
-            kubeconfigs = {user: generate(user, asked["config"], asked["days"], names.get(user, "default")) for user in asked["users"]}
-        elif asked["state"] == "installed":
-            for user, text in sorted(asked["kubeconfigs"].items()):
+        if params["state"] == "queried":
+            before = params["renew_before"] * DAY
+            wanting = [user for user in params["users"] if not is_good(path_of(user), params["endpoint"], params["authority"], before)]
+        elif params["state"] == "generated" and not module.check_mode:
+            names = params["namespaces"]
+            kubeconfigs = {user: generate(user, params["config"], params["days"], names.get(user, "default")) for user in params["users"]}
+        elif params["state"] == "installed":
+            for user, text in sorted(params["kubeconfigs"].items()):
                 install(user, text)
     except KubeconfigError as error:
         module.fail_json(msg=str(error))
-    changed = bool(asked["kubeconfigs"]) if asked["state"] == "installed" else bool(wanting)
+    changed = bool(params["kubeconfigs"]) if params["state"] == "installed" else bool(wanting)
     module.exit_json(changed=changed, wanting=wanting, kubeconfigs=kubeconfigs)
 
 

@@ -142,13 +142,13 @@ class Array:
             call(*command)
 
 
-def name_of(told: str) -> list[str]:
-    """The name of an array as `mdadm --examine --export` gives it, with the host's before a colon or alone.
+def name_of(output: str) -> list[str]:
+    """Return host and name of an array, or the name alone, from the output of `mdadm --examine --export`.
 
     >>> name_of("MD_LEVEL=raid0\\nMD_NAME=any:scratch")
     ['any', 'scratch']
     """
-    return next((line.partition("=")[2].split(":") for line in told.splitlines() if line.startswith("MD_NAME=")), [])
+    return next((line.partition("=")[2].split(":") for line in output.splitlines() if line.startswith("MD_NAME=")), [])
 
 
 def main() -> None:
@@ -159,10 +159,10 @@ def main() -> None:
         array.apply()
     except DiskError as error:
         module.fail_json(msg=str(error), changed=bool(array.changes) and not array.check, device=array.device, changes=array.changes)
-    told: dict[str, Any] = {"changed": bool(array.changes), "device": array.device, "changes": array.changes}
+    result: dict[str, Any] = {"changed": bool(array.changes), "device": array.device, "changes": array.changes}
     if module._diff and array.changes:
-        told["diff"] = {"prepared": "".join(f"{change}\n" for change in array.changes)}
-    module.exit_json(**told)
+        result["diff"] = {"prepared": "".join(f"{change}\n" for change in array.changes)}
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

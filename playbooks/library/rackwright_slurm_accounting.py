@@ -129,8 +129,8 @@ def sacctmgr(*words: str) -> str:
     except subprocess.TimeoutExpired:
         raise AccountingError(f"sacctmgr {' '.join(words)}: no answer in 60 s - see `journalctl -u slurmdbd`") from None
     if done.returncode:
-        said = (done.stderr.strip() or done.stdout.strip()).replace("\n", "; ")
-        raise AccountingError(f"sacctmgr {' '.join(words)}: {said} - check that slurmdbd runs; see `journalctl -u slurmdbd`")
+        message = (done.stderr.strip() or done.stdout.strip()).replace("\n", "; ")
+        raise AccountingError(f"sacctmgr {' '.join(words)}: {message} - check that slurmdbd runs; see `journalctl -u slurmdbd`")
     return done.stdout
 
 
@@ -186,10 +186,10 @@ def main() -> None:
         if module.check_mode:
             module.exit_json(changed=True, added=[], msg=f"cannot be queried in check mode, because a run starts slurmdbd first: {error}")
         module.fail_json(msg=str(error))
-    told: dict[str, Any] = {"changed": bool(added), "added": added}
+    result: dict[str, Any] = {"changed": bool(added), "added": added}
     if module._diff and added:
-        told["diff"] = {"prepared": "".join(f"{what}\n" for what in added)}
-    module.exit_json(**told)
+        result["diff"] = {"prepared": "".join(f"{what}\n" for what in added)}
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

@@ -121,8 +121,8 @@ class Node(NamedTuple):
         return self.reason.startswith(OURS) or (self.by == "slurm" and cured)
 
     def __str__(self) -> str:
-        said = f' "{printable(self.reason)}" (by {printable(self.by)})' if self.reason else ""
-        return f"{self.name} is {'+'.join(sorted(self.state))}{said}"
+        reason = f' "{printable(self.reason)}" (by {printable(self.by)})' if self.reason else ""
+        return f"{self.name} is {'+'.join(sorted(self.state))}{reason}"
 
 
 class Job(NamedTuple):
@@ -212,8 +212,8 @@ class Slurm:
         except subprocess.TimeoutExpired:
             raise SlurmError(f"{' '.join(words)}: no answer in 60 s - see `journalctl -u slurmctld`") from None
         if done.returncode:
-            said = (done.stderr.strip() or done.stdout.strip()).replace("\n", "; ")
-            raise SlurmError(f"{' '.join(words)}: {said} - check that slurmctld runs; see `journalctl -u slurmctld`")
+            message = (done.stderr.strip() or done.stdout.strip()).replace("\n", "; ")
+            raise SlurmError(f"{' '.join(words)}: {message} - check that slurmctld runs; see `journalctl -u slurmctld`")
         return done.stdout
 
     def nodes(self) -> dict[str, Node]:
@@ -337,7 +337,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     service = Service(Slurm(), module.params["nodes"], bool(module.check_mode))
-    told: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     failure = ""
     try:
         # Check mode does not wait: a run restarts these units first.
@@ -346,18 +346,18 @@ def main() -> None:
         apply(service, module.params)
     except SlurmError as error:
         failure = str(error)
-    told.update(actions=service.actions, changed_hosts=service.changed_hosts(), held=service.held, changed=bool(service.actions))
+    result.update(actions=service.actions, changed_hosts=service.changed_hosts(), held=service.held, changed=bool(service.actions))
     if service.held:
-        told["warnings"] = service.warnings
+        result["warnings"] = service.warnings
     if module._diff and service.actions:
-        told["diff"] = {"prepared": "".join(f"{action}\n" for action in service.actions)}
+        result["diff"] = {"prepared": "".join(f"{action}\n" for action in service.actions)}
     if failure and module.check_mode:
         module.exit_json(
-            **{**told, "changed": True}, msg=f"cannot be queried in check mode, because a run starts slurmctld first: {failure}"
+            **{**result, "changed": True}, msg=f"cannot be queried in check mode, because a run starts slurmctld first: {failure}"
         )
     if failure:
-        module.fail_json(msg=failure, **told)
-    module.exit_json(**told)
+        module.fail_json(msg=failure, **result)
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

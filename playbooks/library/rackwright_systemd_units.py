@@ -207,8 +207,8 @@ class Units:
 
     def run_once(self, unit: dict[str, Any]) -> None:
         """Start a oneshot unit if its work is not done."""
-        done, said = probe(unit["readiness"])
-        if not done and self.record_action(unit["name"], "start", said):
+        done, error = probe(unit["readiness"])
+        if not done and self.record_action(unit["name"], "start", error):
             self.carry_out({**unit, "wait": True}, "start")
 
     def missing(self, unit: dict[str, Any]) -> None:
@@ -228,11 +228,11 @@ class Units:
             if not action and concerns(path, unit, live):
                 return "reload" if unit["reload"] else "restart", f"{path} would change"
         if not action and unit["liveness"]:
-            answered, said = probe(unit["liveness"])
+            answered, error = probe(unit["liveness"])
             if answered is None:
-                raise UnitError(f"{unit['name']}: runs, but {said} - check what the unit waits for, such as the server of a mount")
+                raise UnitError(f"{unit['name']}: runs, but {error} - check what the unit waits for, such as the server of a mount")
             if not answered:
-                return "restart", f"the unit runs, but {said}"
+                return "restart", f"the unit runs, but {error}"
         return action, reason
 
     def adopt(self, unit: dict[str, Any], live: Live, digests: Digests) -> None:
@@ -275,17 +275,17 @@ class Units:
 
     def await_ready(self, unit: dict[str, Any]) -> None:
         """Wait until the unit is ready. Raise UnitError at once if it has failed."""
-        said = ""
-        looked = time.monotonic()
-        for now in ticks(looked + unit["readiness_timeout"]):
-            answered, said = probe(unit["readiness"])
+        error = ""
+        checked = time.monotonic()
+        for now in ticks(checked + unit["readiness_timeout"]):
+            answered, error = probe(unit["readiness"])
             if answered:
                 return
-            if now - looked > 0.5:
-                looked = now
+            if now - checked > 0.5:
+                checked = now
                 if self.systemd.show([unit["name"]])[unit["name"]].active == "failed":
                     raise self.failure(unit, "failed before it was ready")
-        raise self.failure(unit, f"runs, but after {unit['readiness_timeout']} s {said}")
+        raise self.failure(unit, f"runs, but after {unit['readiness_timeout']} s {error}")
 
     def failure(self, unit: dict[str, Any], what: str) -> UnitError:
         """Return the error with the last lines of the unit's journal."""
@@ -365,13 +365,13 @@ def main() -> None:
         units.apply(wanted, module.params["daemon_reload_on"])
     except (PathError, UnitError) as error:
         failure = str(error)
-    told = report(tree, units)
-    if module._diff and told["changed"]:
-        told["diff"] = [*tree.diffs, {"prepared": "".join(f"{d['unit']}: {d['action']}, because {d['reason']}\n" for d in units.actions)}]
-    told["invocation"] = {"module_args": {"units": [unit["name"] for unit in wanted]}}
+    result = report(tree, units)
+    if module._diff and result["changed"]:
+        result["diff"] = [*tree.diffs, {"prepared": "".join(f"{d['unit']}: {d['action']}, because {d['reason']}\n" for d in units.actions)}]
+    result["invocation"] = {"module_args": {"units": [unit["name"] for unit in wanted]}}
     if failure:
-        module.fail_json(msg=failure, **told)
-    module.exit_json(**told)
+        module.fail_json(msg=failure, **result)
+    module.exit_json(**result)
 
 
 def report(tree: Tree, units: Units) -> dict[str, Any]:

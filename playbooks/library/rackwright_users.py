@@ -135,15 +135,15 @@ def shared_steps(groups: list[dict[str, Any]], database: Database) -> list[Step]
 def member_steps(wanted: dict[str, Any], known: list[str], database: Database) -> list[Step]:
     """Return the steps that add users to their further groups and remove others from known groups."""
     shared, steps = {group["name"] for group in wanted["groups"]}, []
-    asked = {name: [user["name"] for user in wanted["users"] if name in user["groups"]] for name in names_of_groups(wanted)}
-    for name, members in asked.items():
+    wanted_members = {name: [user["name"] for user in wanted["users"] if name in user["groups"]] for name in names_of_groups(wanted)}
+    for name, members in wanted_members.items():
         if name not in database.groups and name not in shared:
             raise UserError(
                 f"user {members[0]}: group {name} not found on this node"
                 " - declare the group in `user_groups`, or install the package that creates it"
             )
-    for name in dict.fromkeys([*asked, *sorted(shared), *known]):
-        live, members = database.groups[name].gr_mem if name in database.groups else [], asked.get(name, [])
+    for name in dict.fromkeys([*wanted_members, *sorted(shared), *known]):
+        live, members = database.groups[name].gr_mem if name in database.groups else [], wanted_members.get(name, [])
         steps += [Step(f"add user {user} to group {name}", ("gpasswd", "--add", user, name)) for user in members if user not in live]
         # In a system group, members that rackwright does not manage stay.
         ours = live if name in shared else [user["name"] for user in wanted["users"] if user["name"] in live]
@@ -247,8 +247,12 @@ def apply(wanted: dict[str, Any], check: bool) -> list[str]:
             carry_out(step)
         remember(wanted["known"], sorted({*known, *declared}), sorted(declared))
         remember(wanted["known_groups"], sorted({*known_groups, *groups}), groups)
-    told = [step.what for step in steps]
-    return told if told or (sorted(known), sorted(known_groups)) == (sorted(declared), groups) else ["record the managed users"]
+    descriptions = [step.what for step in steps]
+    return (
+        descriptions
+        if descriptions or (sorted(known), sorted(known_groups)) == (sorted(declared), groups)
+        else ["record the managed users"]
+    )
 
 
 def main() -> None:
@@ -258,10 +262,10 @@ def main() -> None:
         actions = apply(module.params, bool(module.check_mode))
     except UserError as error:
         module.fail_json(msg=str(error))
-    told: dict[str, Any] = {"changed": bool(actions), "changes": actions}
+    result: dict[str, Any] = {"changed": bool(actions), "changes": actions}
     if module._diff and actions:
-        told["diff"] = {"prepared": "".join(f"{action}\n" for action in actions)}
-    module.exit_json(**told)
+        result["diff"] = {"prepared": "".join(f"{action}\n" for action in actions)}
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

@@ -79,34 +79,36 @@ class Removal:
         marked = {one["metadata"]["labels"][LABEL] for kind in (DEPLOYMENT, DEFINITION) for one in _items(self.applying, kind, LABEL)}
         return sorted(marked - set(names))
 
-    def run(self, names: list[str], said: list[dict[str, Any]]) -> None:
+    def run(self, names: list[str], declared: list[dict[str, Any]]) -> None:
         """Delete objects of undeclared add-ons, and objects that declared add-ons no longer contain."""
         leaving = self.strangers(names)
         for kind in HOOKS:
-            self._delete(kind, said)
+            self._delete(kind, declared)
         for name in leaving:
             if name in DERIVED:
                 self._empty(DERIVED[name])
         self._await_deleted(leaving)
         for kind in REST:
-            self._delete(kind, said)
-        self._definitions(said)
-        self._delete(NAMESPACE, said)
+            self._delete(kind, declared)
+        self._definitions(declared)
+        self._delete(NAMESPACE, declared)
 
-    def _delete(self, kind: dict[str, str], said: list[dict[str, Any]]) -> None:
-        for one in self._unsaid(kind, said):
-            self._gone(kind, one)
+    def _delete(self, kind: dict[str, str], declared: list[dict[str, Any]]) -> None:
+        for one in self._undeclared(kind, declared):
+            self._delete_object(kind, one)
 
-    def _unsaid(self, kind: dict[str, str], said: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        named = {(one["metadata"].get("namespace"), one["metadata"]["name"]) for one in said if one["kind"] == kind["kind"]}
+    def _undeclared(self, kind: dict[str, str], declared: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        named = {(one["metadata"].get("namespace"), one["metadata"]["name"]) for one in declared if one["kind"] == kind["kind"]}
         found = _items(self.applying, kind, LABEL)
-        return [one for one in found if not self._goes(one) and (one["metadata"].get("namespace"), one["metadata"]["name"]) not in named]
+        return [
+            one for one in found if not self._is_deleting(one) and (one["metadata"].get("namespace"), one["metadata"]["name"]) not in named
+        ]
 
     @staticmethod
-    def _goes(one: dict[str, Any]) -> bool:
+    def _is_deleting(one: dict[str, Any]) -> bool:
         return bool(one["metadata"].get("deletionTimestamp"))
 
-    def _gone(self, kind: dict[str, str], one: dict[str, Any]) -> None:
+    def _delete_object(self, kind: dict[str, str], one: dict[str, Any]) -> None:
         self.removed.append(told(one))
         if not self.applying.check:
             metadata = one["metadata"]
@@ -114,8 +116,8 @@ class Removal:
 
     def _empty(self, kind: dict[str, str]) -> None:
         for one in _items(self.applying, kind):
-            if not self._goes(one):
-                self._gone(kind, one)
+            if not self._is_deleting(one):
+                self._delete_object(kind, one)
 
     def _await_deleted(self, leaving: list[str]) -> None:
         """Wait for deletions in progress: only the running add-on can remove its finalizers."""
@@ -124,22 +126,22 @@ class Removal:
         definitions = [one for one in _items(self.applying, DEFINITION, LABEL) if one["metadata"]["labels"][LABEL] in leaving]
         going: list[str] = []
         for _ in ticks(time.monotonic() + self.timeout):
-            going = [told(one) for each in definitions for one in _items(self.applying, _kind_of(each)) if self._goes(one)]
+            going = [told(one) for each in definitions for one in _items(self.applying, _kind_of(each)) if self._is_deleting(one)]
             if not going:
                 return
         raise ObjectsError(f"still present {self.timeout} s after deletion: {', '.join(going)} - check the finalizers, then apply again")
 
-    def _definitions(self, said: list[dict[str, Any]]) -> None:
-        for one in self._unsaid(DEFINITION, said):
-            left = [each for each in _items(self.applying, _kind_of(one)) if not self._goes(each)]
+    def _definitions(self, declared: list[dict[str, Any]]) -> None:
+        for one in self._undeclared(DEFINITION, declared):
+            left = [each for each in _items(self.applying, _kind_of(one)) if not self._is_deleting(each)]
             if left and not self.applying.check:
-                self._leave(one)
+                self._detach(one)
             if left:
                 self.kept.append(f"{one['metadata']['name']} ({len(left)}: {', '.join(sorted(_named(each) for each in left)[:3])})")
             else:
-                self._gone(DEFINITION, one)
+                self._delete_object(DEFINITION, one)
 
-    def _leave(self, one: dict[str, Any]) -> None:
+    def _detach(self, one: dict[str, Any]) -> None:
         """Detach a definition that is kept: remove the conversion webhook of the deleted service, and the add-on's label."""
         body = {"metadata": {"labels": {LABEL: None}}, "spec": {"conversion": {"strategy": "None", "webhook": None}}}
         self.applying.client.patch(

@@ -44,7 +44,7 @@ def parse_members(text: str) -> list[Member]:
 
 
 def answers(address: str) -> bool:
-    """Return whether etcd's client port is open there."""
+    """Return whether etcd's client port is open on the address."""
     with socket.socket() as probe:
         probe.settimeout(2)
         return probe.connect_ex((address, CLIENT)) == 0
@@ -84,7 +84,7 @@ class Members:
         """Make the member on this node the leader.
 
         A leader that is removed from a cluster of two stops before the other member learns that it is alone. The other member then finds no
-        majority until the kubelet restarts it, a minute later (etcd 3.6.4, seen 2026-11-26). Nothing is done where no leader is known.
+        majority until the kubelet restarts it, a minute later (etcd 3.6.4, seen 2026-11-26). Do nothing if no leader is known.
         """
         (status,) = json.loads(self._etcdctl("endpoint", "status", "--write-out=json"))
         here, leader = (format(int(number), "x") for number in (status["Status"]["header"]["member_id"], status["Status"].get("leader", 0)))

@@ -137,8 +137,8 @@ class Tree:
         command = [word.replace("%s", candidate) for word in shlex.split(spec["validate"])]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            said = "(its words are withheld: the file is sensitive)" if spec["sensitive"] else (done.stderr or done.stdout).strip()
-            raise PathError(f"{spec['path']}: `{spec['validate']}` rejects the new content, the old content stays - {said}")
+            output = "(its words are withheld: the file is sensitive)" if spec["sensitive"] else (done.stderr or done.stdout).strip()
+            raise PathError(f"{spec['path']}: `{spec['validate']}` rejects the new content, the old content stays - {output}")
 
     def link(self, spec: dict[str, Any]) -> None:
         """Manage a symbolic link."""

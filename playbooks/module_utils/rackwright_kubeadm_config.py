@@ -9,25 +9,25 @@ RUNTIME = "unix:///run/containerd/containerd.sock"
 ZONE = "topology.kubernetes.io/zone"
 
 
-def join_credentials(said: str) -> dict[str, str] | None:
+def join_credentials(output: str) -> dict[str, str] | None:
     """Return token and CA digest from the join command that kubeadm prints; None without one."""
-    token = re.search(r"--token (\S+)", said)
-    authority = re.search(r"--discovery-token-ca-cert-hash (\S+)", said)
+    token = re.search(r"--token (\S+)", output)
+    authority = re.search(r"--discovery-token-ca-cert-hash (\S+)", output)
     return {"token": token[1], "authority": authority[1]} if token and authority else None
 
 
-def certificate_key(said: str) -> str | None:
-    """The key under which kubeadm laid down the control plane's certificates, out of what it prints; None where it printed none.
+def certificate_key(output: str) -> str | None:
+    """Return the key of the control plane's uploaded certificates from kubeadm's output; None without one.
 
     >>> certificate_key("[upload-certs] Using certificate key:\\n" + "0a" * 32 + "\\n") == "0a" * 32
     True
     """
-    found = re.search(r"certificate key:\s+([0-9a-f]{64})\b", said)
+    found = re.search(r"certificate key:\s+([0-9a-f]{64})\b", output)
     return found[1] if found else None
 
 
 def joining(params: dict[str, Any]) -> dict[str, Any]:
-    """JoinConfiguration (kubernetes.io/docs/reference/config-api/kubeadm-config.v1beta4); the authority is pinned."""
+    """Return a JoinConfiguration (kubernetes.io/docs/reference/config-api/kubeadm-config.v1beta4) that pins the CA."""
     invited = params["join_credentials"]
     document = {
         "apiVersion": "kubeadm.k8s.io/v1beta4",
@@ -56,15 +56,16 @@ def joining(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def registered(labels: dict[str, str]) -> list[dict[str, str]]:
-    """The kubelet's argument for labels that a node may register with: those of kubernetes.io are not its own to set, but for its zone
-    (kubernetes.io/docs/reference/access-authn-authz/admission-controllers, NodeRestriction)."""
+    """Return the kubelet's argument for labels that a node may set at its registration: of those of kubernetes.io, only the zone
+    (kubernetes.io/docs/reference/access-authn-authz/admission-controllers, NodeRestriction).
+    """
     reserved = ("kubernetes.io", "k8s.io")
     own = {key: value for key, value in labels.items() if key == ZONE or not key.partition("/")[0].endswith(reserved)}
     return [{"name": "node-labels", "value": ",".join(f"{key}={value}" for key, value in sorted(own.items()))}] if own else []
 
 
 def taint(text: str) -> dict[str, str]:
-    """`key=value:Effect`.
+    """Parse a taint: `key=value:Effect`.
 
     >>> taint("node-role.kubernetes.io/control-plane=:NoSchedule")
     {'key': 'node-role.kubernetes.io/control-plane', 'effect': 'NoSchedule'}

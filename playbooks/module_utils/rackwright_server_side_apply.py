@@ -33,7 +33,7 @@ def bare(found: dict[str, Any]) -> dict[str, Any]:
 
 
 class Applying:
-    """Execute one task."""
+    """Server-side apply of one task's objects."""
 
     def __init__(self, client: Any, check: bool, timeout: int) -> None:
         self.client = client
@@ -61,7 +61,7 @@ class Applying:
         if before is None and self.check:
             self.applied.append(told(wanted))
             return
-        after = self._sent(kind, wanted, dry=self.check)
+        after = self._send(kind, wanted, dry=self.check)
         if before is None or bare(before) != bare(after):
             self.applied.append(told(wanted))
 
@@ -85,7 +85,7 @@ class Applying:
         return None if kind is None else self._get(kind, wanted["metadata"]["name"], wanted["metadata"].get("namespace"))
 
     def known(self, wanted: dict[str, Any]) -> Any:
-        """Return the resource of a kind; None if the cluster does not know it."""
+        """Return the resource of a kind; None if the cluster does not have it."""
         from kubernetes.dynamic.exceptions import ResourceNotFoundError
 
         try:
@@ -119,7 +119,7 @@ class Applying:
             return None
         return found
 
-    def _sent(self, kind: Any, wanted: dict[str, Any], *, dry: bool) -> dict[str, Any]:
+    def _send(self, kind: Any, wanted: dict[str, Any], *, dry: bool) -> dict[str, Any]:
         """Apply the object, or dry-run it; return the result of the server."""
         from kubernetes.dynamic.exceptions import DynamicApiError
 

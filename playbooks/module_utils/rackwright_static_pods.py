@@ -46,12 +46,12 @@ class StaticPods:
         for _ in ticks(time.monotonic() + PATIENCE):
             running = [part for part, port in PORTS.items() if is_open(port)]
             if not running:
-                self._await_forgotten()
+                self._await_cleanup()
                 return
         self.start()
         raise StaticPodsError(f"still running after {PATIENCE} s: {', '.join(running)} - run `journalctl -u kubelet`; nothing was changed")
 
-    def _await_forgotten(self) -> None:
+    def _await_cleanup(self) -> None:
         """Wait until the kubelet has cleaned up: a pod that returns earlier stays pending for minutes."""
         for _ in ticks(time.monotonic() + FORGETTING):
             if not any(glob.glob(f"{PODS}/*/containers/{part}") for part in PORTS):

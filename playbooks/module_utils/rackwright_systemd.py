@@ -15,11 +15,11 @@ FIELDS = (
 
 
 LONGEST_CALL = 240.0
-"""Seconds one systemctl call may take: more than twice the 90 s after which systemd itself gives up (DefaultTimeoutStartSec)."""
+"""Timeout of one systemctl call in seconds: more than twice the 90 s after which systemd itself gives up (DefaultTimeoutStartSec)."""
 
 
 WHOLE_SECONDS = 2.0
-"""Seconds by which two readings of one start differ where the clock ran on evenly: the recorded one is cut to whole seconds."""
+"""Maximum difference in seconds of two readings of one start on a steady clock: the recorded one is truncated to whole seconds."""
 
 
 FROZEN = "frozen"
@@ -65,10 +65,10 @@ class Systemd:
         """Return the state of all units, with one call."""
         if not names:
             return {}  # Without names, systemctl shows the manager itself.
-        told = self.call("show", f"--property={FIELDS}", "--", *names)
-        records = [parse_record(block) for block in told.stdout.strip().split("\n\n")]
-        if told.returncode or len(records) != len(names):
-            raise UnitError(f"systemctl show: {told.stderr.strip() or 'no answer for every unit'} - check that systemd runs on this node")
+        result = self.call("show", f"--property={FIELDS}", "--", *names)
+        records = [parse_record(block) for block in result.stdout.strip().split("\n\n")]
+        if result.returncode or len(records) != len(names):
+            raise UnitError(f"systemctl show: {result.stderr.strip() or 'no answer for every unit'} - check that systemd runs on this node")
         return {names[place]: record for place, record in enumerate(records)}
 
     def loaded_at(self) -> float:
@@ -76,8 +76,8 @@ class Systemd:
 
         This is its last reload (UnitsLoad, 0 before the first one) or its own start (UnitsLoadFinish).
         """
-        told = self.call("show", "--value", "--property=UnitsLoadTimestampMonotonic,UnitsLoadFinishTimestampMonotonic").stdout
-        return max(map(since_epoch, told.split()), default=0.0)
+        output = self.call("show", "--value", "--property=UnitsLoadTimestampMonotonic,UnitsLoadFinishTimestampMonotonic").stdout
+        return max(map(since_epoch, output.split()), default=0.0)
 
     def must(self, *words: str) -> None:
         """Run systemctl. Raise UnitError if it fails."""
@@ -99,18 +99,18 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
 
 def parse_record(block: str) -> Live:
     """Parse one unit of `systemctl show`."""
-    told = dict(line.partition("=")[::2] for line in block.splitlines())
+    properties = dict(line.partition("=")[::2] for line in block.splitlines())
     return Live(
-        load=told.get("LoadState", ""),
-        active=told.get("ActiveState", ""),
-        detail=told.get("SubState", ""),
-        result=told.get("Result", ""),
-        boot=told.get("UnitFileState", ""),
-        invocation=told.get("InvocationID", ""),
-        started_at=started_at(told.get("InactiveExitTimestampMonotonic", ""), told.get("InactiveExitTimestamp", "")),
-        stale=told.get("NeedDaemonReload") == "yes",
-        unit_files=tuple(filter(None, [told.get("FragmentPath", ""), *told.get("DropInPaths", "").split()])),
-        suspended=suspension(told.get("MainPID", "0"), told.get("FreezerState", "")),
+        load=properties.get("LoadState", ""),
+        active=properties.get("ActiveState", ""),
+        detail=properties.get("SubState", ""),
+        result=properties.get("Result", ""),
+        boot=properties.get("UnitFileState", ""),
+        invocation=properties.get("InvocationID", ""),
+        started_at=started_at(properties.get("InactiveExitTimestampMonotonic", ""), properties.get("InactiveExitTimestamp", "")),
+        stale=properties.get("NeedDaemonReload") == "yes",
+        unit_files=tuple(filter(None, [properties.get("FragmentPath", ""), *properties.get("DropInPaths", "").split()])),
+        suspended=suspension(properties.get("MainPID", "0"), properties.get("FreezerState", "")),
     )
 
 
@@ -127,7 +127,7 @@ def suspension(pid: str, freezer: str) -> str:
 
 
 def suspended_units(*names: str) -> list[str]:
-    """Return those of the units that are suspended on this node, with the reason: their clients would wait for an answer."""
+    """Return the suspended units among these, with the reason: clients of a suspended unit would wait for a response."""
     try:
         return [f"{name} is {live.suspended}" for name, live in Systemd().show(list(names)).items() if live.suspended]
     except (UnitError, OSError):
@@ -135,7 +135,7 @@ def suspended_units(*names: str) -> list[str]:
 
 
 def started_at(monotonic: str, recorded: str) -> float:
-    """Seconds since the epoch by the clock that files were written with; 0 for none.
+    """Return the start in seconds since the epoch, by the clock that also sets the modification times of files; 0 without a start.
 
     The monotonic clock is exact, but does not count a suspend and knows no step of the clock: after either, the time that systemd
     recorded counts, in whole seconds (`Thu 2026-11-26 08:29:48 UTC`).

@@ -1,1 +1,1 @@
-"""Areas of the end-to-end tests: which a change calls for, which fit a budget, when each last passed."""
+"""Areas of the end-to-end tests: areas that a change affects, areas that fit a time budget, and the time of each area's last pass."""

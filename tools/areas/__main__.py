@@ -32,12 +32,12 @@ def main(arguments: Sequence[str]) -> int:
     ci.add_argument("--started", type=float, default=time.time(), help="when the budget began, in seconds since 1970 (default: now)")
     ci.add_argument("--budget", type=float, required=True, help="seconds")
     ci.add_argument("--dry-run", action="store_true", help="print the selection and run nothing")
-    asked = parser.parse_args(arguments)
-    if asked.command == "list":
-        return list_areas(as_json=asked.json, changed=asked.changed)
-    if asked.command == "run":
-        return run_areas(asked.areas, asked.pytest.split())
-    return run_selection(asked.budget - (time.time() - asked.started), dry_run=asked.dry_run)
+    options = parser.parse_args(arguments)
+    if options.command == "list":
+        return list_areas(as_json=options.json, changed=options.changed)
+    if options.command == "run":
+        return run_areas(options.areas, options.pytest.split())
+    return run_selection(options.budget - (time.time() - options.started), dry_run=options.dry_run)
 
 
 def list_areas(*, as_json: bool, changed: bool) -> int:
@@ -55,7 +55,7 @@ def list_areas(*, as_json: bool, changed: bool) -> int:
 
 
 def run_areas(names: Sequence[str], options: Sequence[str]) -> int:
-    """Run areas and record the passes, where the checkout is what its commit says."""
+    """Run areas and record the passes if no tracked file differs from its commit."""
     areas = read_areas()
     if unknown := [name for name in names if name not in areas]:
         print(f"there is no area {', '.join(unknown)}; the areas are {', '.join(areas)}", file=sys.stderr)
@@ -116,7 +116,7 @@ def print_outcomes(outcomes: Mapping[str, Outcome]) -> None:
 
 
 def age(last: Pass | None) -> str:
-    """Say when an area last passed."""
+    """Return the time since an area's last pass as text."""
     if last is None:
         return "never passed"
     days = (datetime.now(UTC) - datetime.fromisoformat(last.time)).days

@@ -1,4 +1,4 @@
-"""Run areas with pytest, and tell from its report which passed."""
+"""Run areas with pytest, and read from its report which areas passed."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def _environment() -> dict[str, str]:
 
 
 def _collected(area: Area) -> int:
-    """Return how many tests an area has."""
+    """Return the number of tests of an area."""
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", *area.tests]
     listed = subprocess.run(command, cwd=ROOT, env=_environment(), stdout=subprocess.PIPE, text=True, check=True).stdout
     return sum("::" in line for line in listed.splitlines())
 
 
 def _wait(child: subprocess.Popen[bytes]) -> int:
-    """Wait for pytest. Ctrl-C reaches it, too, and it takes its time to remove what its tests created."""
+    """Wait for pytest. Ctrl-C reaches pytest as well, which then takes time to remove what its tests created."""
     previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         return child.wait()
@@ -100,7 +100,7 @@ def _add(outcome: Outcome, case: ElementTree.Element) -> None:
 
 
 def tested_commit() -> str | None:
-    """Return HEAD, or None where tracked files differ from it: a pass belongs to a commit."""
+    """Return HEAD, or None if tracked files differ from it: a pass belongs to a commit."""
     changes = git("status", "--porcelain", "--untracked-files=no")
     head = git("rev-parse", "--short=12", "HEAD")
     dirty = [line for line in (changes or "").splitlines() if not line.endswith("tests/areas_passed.yml")]

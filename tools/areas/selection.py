@@ -1,4 +1,4 @@
-"""Which areas a change calls for, in which order they run, and which fit a budget of time."""
+"""Selection of areas: those that a change affects, their order, and those that fit a time budget."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Final
 from areas.table import Area, Pass
 
 UNKNOWN_SECONDS: Final = 300
-"""What an area that never passed is expected to take."""
+"""Expected duration of an area that never passed."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Areas to run, areas that did not fit beside these, that alone exceed the budget, that other targets run, and without a change."""
+    """Areas to run, and the others by reason: no room left, longer than the whole budget, run by other targets, without a change."""
 
     run: list[Area] = field(default_factory=list)
     postponed: list[Area] = field(default_factory=list)
@@ -53,7 +53,7 @@ def select(
 
 
 def _in_order(areas: Sequence[Area], passes: Mapping[str, Pass], turn: int) -> list[Area]:
-    """Return the areas by the time of their last pass; those of one run begin with another one each turn."""
+    """Return the areas by the time of their last pass; the first of those that passed in the same run changes with each turn."""
     by_time: dict[str, list[Area]] = {}
     for area in areas:
         by_time.setdefault(passes[area.name].time if area.name in passes else "", []).append(area)
@@ -65,7 +65,7 @@ def _in_order(areas: Sequence[Area], passes: Mapping[str, Pass], turn: int) -> l
 
 
 def seconds_needed(areas: Sequence[Area], passes: Mapping[str, Pass], workers: int) -> float:
-    """Estimate the wall time of areas side by side: those of one lab in one worker, the longest first."""
+    """Estimate the wall time of parallel areas: those of one lab in one worker, the longest first."""
     jobs: dict[str, float] = {}
     for area in areas:
         key = area.worker or f"area {area.name}"

@@ -16,7 +16,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 TABLE: Final = ROOT / "tests/areas.yml"
 RECORD: Final = ROOT / "tests/areas_passed.yml"
 LOCAL_RECORD: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rackwright/areas_passed.yml"
-"""Passes that CI saw on this machine. CI commits nothing; where the cache is kept, its next run begins with the areas that did not fit."""
+"""Passes of CI runs on this machine. CI commits nothing; if the cache is kept, the next run starts with the areas that did not fit."""
 _HEADER: Final = "# The last pass of each area of tests/areas.yml. `make test-full`, `make soak` and `make newcomer` write this file.\n"
 
 
@@ -36,12 +36,12 @@ class Area:
         return f"make test-full AREAS={self.name}" if self.only in ("", "test-full") else f"make {self.only}"
 
     def covers(self, file: str) -> bool:
-        """Return whether a change of the file calls for this area."""
+        """Return whether a change of the file affects this area."""
         within = any(file == test or file.startswith(f"{test}/") for test in self.tests)
         return within or any(fnmatchcase(file, pattern) for pattern in self.paths)
 
     def holds(self, test_file: str) -> bool:
-        """Return whether the test file is one of this area's."""
+        """Return whether the test file belongs to this area."""
         return any(test_file == test or test_file.startswith(f"{test}/") for test in self.tests)
 
 
@@ -57,7 +57,7 @@ class Pass:
 
 
 def read_areas(file: Path = TABLE) -> dict[str, Area]:
-    """Read the table, in its order."""
+    """Read the table in its order."""
     rows: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
     return {name: Area(name, **row) for name, row in rows.items()}
 
@@ -90,13 +90,13 @@ def write_passes(passes: Mapping[str, Pass], areas: Iterable[str], file: Path = 
 
 
 def git(*arguments: str) -> str | None:
-    """Run git in the checkout; None where it fails."""
+    """Return the output of git in the checkout; None if git fails."""
     ended = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
     return ended.stdout if ended.returncode == 0 else None
 
 
 def changed_files(commit: str) -> list[str] | None:
-    """Return the files that differ from a commit, uncommitted ones included; None where the commit is not in this clone."""
+    """Return the files that differ from a commit, including uncommitted ones; None if this clone does not have the commit."""
     differing = git("diff", "--name-only", "--no-renames", commit)
     untracked = git("ls-files", "--others", "--exclude-standard")
     return None if differing is None or untracked is None else [*differing.splitlines(), *untracked.splitlines()]

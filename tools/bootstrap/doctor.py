@@ -31,7 +31,7 @@ def report(machine: Machine, checkout: Path, stack: str) -> Report:
     absent = packages.missing(machine, needs)
     if every_check.needs_root(machine, checkout, stack):
         return Report("\n".join(lines).rstrip() + "\n", True)
-    # sudo records each refused use: it is asked only where the answer decides something.
+    # sudo logs each refused use: run it only if the result matters.
     may_sudo = machine.is_root or not (absent or text.format_problems(groups)) or packages.may_sudo(machine)
     lines += _administrator(machine, groups, absent, may_sudo)
     stops = bool(absent) and not (may_sudo and packages.commands(machine, absent))
@@ -39,7 +39,7 @@ def report(machine: Machine, checkout: Path, stack: str) -> Report:
 
 
 def _administrator(machine: Machine, groups: tuple[Group, ...], absent: tuple[packages.Need, ...], may_sudo: bool) -> list[str]:
-    """The commands that `make up` does not run itself, for all findings together."""
+    """Return the commands that `make up` does not run itself, for all findings together."""
     installs = [] if may_sudo else [shlex.join(command) for command in packages.commands(machine, absent)]
     commands = [] if machine.is_root else text.commands_for_root(groups, installs)
     return ["", *text.format_block(commands, machine.user, may_sudo)]

@@ -1,4 +1,4 @@
-"""Finds, downloads or builds the Pulumi engine, and records where it is for the shim."""
+"""Find, download or build the Pulumi engine, and record its path for the shim."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ VERSION = "3.259.0"
 _OLDEST = (3, 259)
 
 RECORD = "rackwright-engine"
-"""In the virtual environment; tools/pulumi/shim/engine.py reads it."""
+"""File in the virtual environment; tools/pulumi/shim/engine.py reads it."""
 
 OFFICIAL_MARK = "official"
-"""File beside an engine that was downloaded, hence came with its own language host."""
+"""File next to a downloaded engine, which has its own language host."""
 
 
 class Found(NamedTuple):
-    """An engine and where it came from."""
+    """An engine and its origin."""
 
     pulumi: Path
     origin: str
 
 
 def provide(machine: Machine, stages: Stages, checkout: Path, venv: Path) -> None:
-    """An engine is there and recorded in the virtual environment when this returns."""
+    """Find or obtain an engine, and record it in the virtual environment."""
     found = look(machine, venv)
     if found is None:
         folder = cache_folder(machine)
@@ -41,13 +41,13 @@ def provide(machine: Machine, stages: Stages, checkout: Path, venv: Path) -> Non
             _wait_for(lock, stages)
             found = look(machine, venv) or _obtain(machine, stages, checkout, folder)
     if found.pulumi.parent == cache_folder(machine):
-        _lay_language_host(checkout, found.pulumi.parent)
+        _copy_language_host(checkout, found.pulumi.parent)
     if found.origin != "recorded":
         (venv / RECORD).write_text(f"{found.pulumi}\n{_identity(found.pulumi)}\n", encoding="utf-8")
 
 
 def _wait_for(lock: IO[str], stages: Stages) -> None:
-    """Take the lock of the cache folder; say so if another checkout holds it."""
+    """Take the lock of the cache folder; print a message if another checkout holds it."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -56,7 +56,7 @@ def _wait_for(lock: IO[str], stages: Stages) -> None:
 
 
 def look(machine: Machine, venv: Path) -> Found | None:
-    """What is already there: recorded (and still the same file), on PATH, or cached."""
+    """Return an existing engine: recorded (and still the same file), on PATH, or cached."""
     recorded = _recorded(venv)
     if recorded:
         return Found(recorded, "recorded")
@@ -68,7 +68,7 @@ def look(machine: Machine, venv: Path) -> Found | None:
 
 
 def cache_folder(machine: Machine) -> Path:
-    """Per user and version."""
+    """Return the cache folder of the user and the version."""
     return machine.cache() / f"pulumi-{VERSION}"
 
 
@@ -81,13 +81,13 @@ def _recorded(venv: Path) -> Path | None:
 
 
 def _identity(pulumi: Path) -> str:
-    """Tells an engine that was upgraded in place from the one whose version was looked at."""
+    """Return size and modification time, which change when an engine is upgraded in place."""
     status = pulumi.stat()
     return f"{status.st_size} {status.st_mtime_ns}"
 
 
 def _on_path(machine: Machine, venv: Path) -> Path | None:
-    """The first `pulumi` on PATH that suits: 3.259 or newer of the 3.x line, with its own Python language host beside it."""
+    """Return the first compatible `pulumi` on PATH: 3.259 or newer of the 3.x line, with its own Python language host next to it."""
     for folder in machine.environ.get("PATH", "").split(os.pathsep):
         candidate = Path(folder or ".") / "pulumi"
         if candidate.parent.resolve() == (venv / "bin").resolve() or not os.access(candidate, os.X_OK):
@@ -99,23 +99,23 @@ def _on_path(machine: Machine, venv: Path) -> Path | None:
 
 
 def version_of(pulumi: Path) -> str:
-    """What `pulumi version` prints; empty when it does not start."""
+    """Return the output of `pulumi version`; empty if it does not start."""
     environ = {**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"}
     try:
-        told = subprocess.run([str(pulumi), "version"], capture_output=True, text=True, timeout=20, env=environ, check=False)
+        result = subprocess.run([str(pulumi), "version"], capture_output=True, text=True, timeout=20, env=environ, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return told.stdout.strip()
+    return result.stdout.strip()
 
 
 def suits(version: str) -> bool:
-    """Whether the Python SDK that is pinned here works with this engine."""
+    """Return whether the pinned Python SDK works with this engine version."""
     numbers = re.match(r"v?(\d+)\.(\d+)\.\d+", version)
     return numbers is not None and (3, 0) <= (int(numbers[1]), int(numbers[2])) < (4, 0) and (int(numbers[1]), int(numbers[2])) >= _OLDEST
 
 
 def _obtain(machine: Machine, stages: Stages, checkout: Path, folder: Path) -> Found:
-    from bootstrap import go_build, official  # 50 ms of imports, for a thing done once per user
+    from bootstrap import go_build, official  # 50 ms of imports, for an action that each user needs once
 
     with stages.stage(f"Pulumi {VERSION}: official download") as stage:
         try:
@@ -131,8 +131,8 @@ def _obtain(machine: Machine, stages: Stages, checkout: Path, folder: Path) -> F
     return Found(folder / "pulumi", "built")
 
 
-def _lay_language_host(checkout: Path, folder: Path) -> None:
-    """Beside a built engine lies the starter of the checkout's own language host; a downloaded one brings the official host."""
+def _copy_language_host(checkout: Path, folder: Path) -> None:
+    """Copy the starter of the checkout's language host next to a built engine; a downloaded engine has the official host."""
     target = folder / "pulumi-language-python"
     source = checkout / "tools" / "pulumi" / "pulumi-language-python"
     if (folder / OFFICIAL_MARK).exists() or (target.exists() and target.read_bytes() == source.read_bytes()):

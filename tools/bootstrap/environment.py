@@ -1,4 +1,4 @@
-"""The virtual environment: made from requirements.lock, with this checkout's package and the `pulumi` shim in it.
+"""The virtual environment: created from requirements.lock, with this checkout's package and the `pulumi` shim.
 
 The runtime set (for `make up`) is requirements.lock. The dev set (for `make test`, `make check`) adds requirements-dev.lock.
 """
@@ -21,24 +21,24 @@ OLDEST = (3, 11)
 """The package's own lower bound (pyproject.toml)."""
 
 SUPPLIED = "3.12"
-"""What uv brings where the system's Python is older."""
+"""Python version that uv installs if the system's Python is older."""
 
 _STAMP = "rackwright-installed"
 
 _START_OF_CHECKOUT = b'"$venv/../tools/pulumi/start_shim.py"'
 
 _NOTE = 70
-"""Characters of a note about packages."""
+"""Maximum number of characters of a note about packages."""
 
 
 def create(machine: Machine, stages: Stages, checkout: Path, dev: bool = False) -> None:
-    """Bring .venv up to date with the runtime set or the dev set; return at once if the stamp names that set."""
+    """Update .venv to the runtime set or the dev set; return at once if the stamp has the fingerprint of that set."""
     venv = checkout / ".venv"
     if not is_current(checkout, dev):
         with stages.stage(f"Python environment, {'dev' if dev else 'runtime'} packages") as stage:
             if not _usable(venv):
                 _make(machine, venv, stage)
-            (venv / _STAMP).unlink(missing_ok=True)  # an interrupted installation is of no set
+            (venv / _STAMP).unlink(missing_ok=True)  # an interrupted installation matches no set
             _fill(machine, checkout, venv, locks(dev), stage)
         sets = [f"runtime {fingerprint(checkout)}", *([f"dev {fingerprint(checkout, dev)}"] if dev else [])]
         (venv / _STAMP).write_text("\n".join(sets) + "\n", encoding="utf-8")
@@ -51,7 +51,7 @@ def locks(dev: bool) -> tuple[str, ...]:
 
 
 def fingerprint(checkout: Path, dev: bool = False) -> str:
-    """Return a digest over what a set is installed from: its locks, the package metadata and the checkout's path."""
+    """Return a digest of the inputs of a set: its locks, the package metadata and the checkout's path."""
     digest = hashlib.sha256(str(checkout).encode())
     for name in (*locks(dev), "pyproject.toml"):
         digest.update(b"\0" + (checkout / name).read_bytes())
@@ -92,7 +92,7 @@ def _stamped(venv: Path) -> list[str]:
 
 
 def _usable(venv: Path) -> bool:
-    """Whether the environment's interpreter starts, is new enough and lives where it was made."""
+    """Return whether the environment's interpreter starts, is new enough and is in the folder where it was created."""
     python = venv / "bin" / "python"
     if not python.exists():
         return False
@@ -116,19 +116,19 @@ def _make(machine: Machine, venv: Path, stage: Stage) -> None:
 
 
 def suitable_python(machine: Machine) -> str | None:
-    """A Python of at least 3.11: the one that runs this, else a newer one on PATH; None where uv has to bring one."""
+    """Return a Python of at least 3.11: the one that runs this, else a newer one on PATH; None if uv must install one."""
     if machine.python >= OLDEST and machine.makes_environments():
         return sys.executable
     return next((path for path in (machine.which(f"python3.{minor}") for minor in (14, 13, 12, 11)) if path and _starts(path)), None)
 
 
 def _starts(python: str) -> bool:
-    """pyenv puts a python3.12 on PATH that only says it is not installed."""
+    """Return whether the interpreter starts: pyenv puts a python3.12 on PATH that only prints that it is not installed."""
     return subprocess.run([python, "-c", "import ensurepip"], capture_output=True, check=False).returncode == 0
 
 
 def _uv(machine: Machine, stage: Stage) -> str:
-    """uv from PATH, else from the package index into the cache (tools/bootstrap/uv.txt pins it)."""
+    """Return uv from PATH, else install it from the package index into the cache (tools/bootstrap/uv.txt pins it)."""
     found = machine.which("uv")
     if found:
         return found
@@ -143,7 +143,7 @@ def _uv(machine: Machine, stage: Stage) -> str:
 
 
 def _fill(machine: Machine, checkout: Path, venv: Path, names: tuple[str, ...], stage: Stage) -> None:
-    """Install the locks by digest, then this checkout itself, offline."""
+    """Install the locked packages by digest, then this checkout itself, offline."""
     python = str(venv / "bin" / "python")
     wanted = ["--require-hashes", *[word for name in names for word in ("-r", str(checkout / name))]]
     stage.note("reads the locks")
@@ -151,9 +151,9 @@ def _fill(machine: Machine, checkout: Path, venv: Path, names: tuple[str, ...], 
     if uv:
         stage.run([uv, "pip", "install", "--python", python, *wanted], on_line=installation_notes(stage.note))
     else:
-        # Not compiled, as uv does it: nobody imports most of these modules.
-        said = ["--disable-pip-version-check", "--progress-bar", "off", "--no-compile"]
-        stage.run([python, "-m", "pip", "install", *said, *wanted], on_line=installation_notes(stage.note))
+        # Not compiled, as with uv: most of these modules are never imported.
+        options = ["--disable-pip-version-check", "--progress-bar", "off", "--no-compile"]
+        stage.run([python, "-m", "pip", "install", *options, *wanted], on_line=installation_notes(stage.note))
     stage.note("installs rackwright")
     own = ["install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "--no-index", "-e", str(checkout)]
     stage.run([python, "-m", "pip", *own])
@@ -161,7 +161,7 @@ def _fill(machine: Machine, checkout: Path, venv: Path, names: tuple[str, ...], 
 
 def installation_notes(note: Callable[[str], None]) -> Callable[[str], None]:
     """Return a reader of pip's or uv's output that notes which package is collected, downloaded or installed."""
-    pending: dict[str, str] = {}  # uv downloads several at a time and reports each end, pip one at a time
+    pending: dict[str, str] = {}  # uv downloads several packages at a time and reports the end of each, pip one at a time
 
     def read(line: str) -> None:
         verb, _, rest = line.strip().partition(" ")

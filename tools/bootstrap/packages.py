@@ -1,4 +1,4 @@
-"""What the system's package manager has to bring: the lab's container engine, and Python's own missing parts."""
+"""Packages to install with the system's package manager: the lab's container engine, and missing parts of Python."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from bootstrap.stage import Stage, Stages
 
 
 class Need(NamedTuple):
-    """One thing that has to be there: how it is recognised, and which package brings it."""
+    """A requirement: how it is detected, and which package provides it."""
 
     what: str
     commands: tuple[str, ...]
     files: tuple[str, ...]
     apt: str
     dnf: str
-    """Empty where the distribution has it in a package named elsewhere in the table."""
+    """Empty if another package of the table provides it."""
 
 
 # The Fedora/RHEL column is untested: written from the distributions' package lists.
@@ -47,7 +47,7 @@ ROOTLESS = (
 SLIRP = Need("rootless network", ("slirp4netns",), (), "slirp4netns", "slirp4netns")
 PASTA = Need("rootless network", ("pasta",), (), "passt", "passt")
 _FIRST_WITH_PASTA = {"debian": (13,), "ubuntu": (24, 10), "fedora": (40,), "rhel": (9, 5), "rocky": (9, 5), "almalinux": (9, 5)}
-"""The first releases with Podman 5, which starts pasta for rootless networks unless containers.conf names another (podman-network(1))."""
+"""The first releases with Podman 5, which uses pasta for rootless networks unless containers.conf names another (podman-network(1))."""
 PYTHON = Need("python environments", (), (), "python3-venv", "python3-pip")
 UBUNTU_KEYRING = Need(
     "Debian's signing keys", (), ("/usr/share/keyrings/debian-archive-keyring.gpg",), "debian-archive-keyring", "debian-keyring"
@@ -55,7 +55,7 @@ UBUNTU_KEYRING = Need(
 
 
 def wanted(checkout: Path, stack: str | None, machine: Machine) -> tuple[Need, ...]:
-    """The needs of `stack`; of none (`make venv`), only Python's."""
+    """Return the requirements of `stack`; without a stack (`make venv`), only those of Python."""
     python = () if machine.which("uv") else (PYTHON,)
     if stack is None or not is_lab(checkout, stack):
         return python
@@ -64,36 +64,36 @@ def wanted(checkout: Path, stack: str | None, machine: Machine) -> tuple[Need, .
 
 
 def rootless_network(machine: Machine) -> Need:
-    """Return the program that Podman of this distribution connects rootless networks with; a derivative counts as what it is like."""
-    kin = [machine.release.get("ID", ""), *machine.release.get("ID_LIKE", "").split()]
-    first = next((_FIRST_WITH_PASTA[name] for name in kin if name in _FIRST_WITH_PASTA), None)
+    """Return the program that Podman of this distribution uses for rootless networks; a derivative counts as its ID_LIKE."""
+    families = [machine.release.get("ID", ""), *machine.release.get("ID_LIKE", "").split()]
+    first = next((_FIRST_WITH_PASTA[name] for name in families if name in _FIRST_WITH_PASTA), None)
     release = tuple(int(part) for part in re.findall(r"\d+", machine.release.get("VERSION_ID", "")))
-    return PASTA if first is not None and (release >= first or not release) else SLIRP  # Debian's testing names no release.
+    return PASTA if first is not None and (release >= first or not release) else SLIRP  # Debian's testing has no release number.
 
 
 def is_lab(checkout: Path, stack: str) -> bool:
-    """Whether the stack's nodes are containers on this machine. A stack file that cannot be read is not ours to judge here."""
+    """Return whether the stack's nodes are containers on this machine. Other code reports a stack file that cannot be read."""
     try:
         text = (checkout / "stacks" / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8")
     except OSError:
         return True
-    said: re.Match[str] | None = re.search(r"^\s*target:\s*(?:\{\s*|\n\s+)kind:\s*(\w+)", text, re.MULTILINE)
-    return said is None or said.group(1) == "lab"
+    match: re.Match[str] | None = re.search(r"^\s*target:\s*(?:\{\s*|\n\s+)kind:\s*(\w+)", text, re.MULTILINE)
+    return match is None or match.group(1) == "lab"
 
 
 def missing(machine: Machine, needs: tuple[Need, ...]) -> tuple[Need, ...]:
-    """Those of `needs` that are not there."""
-    return tuple(need for need in needs if not _there(machine, need))
+    """Return those of `needs` that are missing."""
+    return tuple(need for need in needs if not _is_installed(machine, need))
 
 
-def _there(machine: Machine, need: Need) -> bool:
+def _is_installed(machine: Machine, need: Need) -> bool:
     if need is PYTHON:
         return machine.makes_environments()
     return any(machine.which(command) for command in need.commands) or (bool(need.files) and machine.has_file(*need.files))
 
 
 def commands(machine: Machine, needs: tuple[Need, ...]) -> list[list[str]]:
-    """The command lines that bring `needs`, sudo included where this user needs it."""
+    """Return the commands that install `needs`, with sudo if this user needs it."""
     if not needs:
         return []
     sudo = [] if machine.is_root else ["sudo"]
@@ -107,7 +107,7 @@ def commands(machine: Machine, needs: tuple[Need, ...]) -> list[list[str]]:
 
 
 def install(machine: Machine, stages: Stages, needs: tuple[Need, ...]) -> None:
-    """Brings what is missing; says which command a person has to run where this process may not."""
+    """Install what is missing; raise Failure with the command for the user if this process may not."""
     absent = missing(machine, needs)
     if not absent:
         return
@@ -118,12 +118,14 @@ def install(machine: Machine, stages: Stages, needs: tuple[Need, ...]) -> None:
             f"{machine.name}: no package manager that rackwright drives (apt, dnf).\nInstall these, then run make again: {things}"
         )
     if not machine.is_root and not may_sudo(machine):
-        told = "\n".join("  " + shlex.join(line) for line in lines)
-        raise Failure(f"System packages are missing and sudo is not available without a password here. Run, then make again:\n{told}")
+        command_lines = "\n".join("  " + shlex.join(line) for line in lines)
+        raise Failure(
+            f"System packages are missing and sudo is not available without a password here. Run, then make again:\n{command_lines}"
+        )
     with stages.stage("system packages: " + " ".join(need.apt if machine.manager == "apt" else need.dnf for need in absent)) as stage:
         for line in lines:
             stage.note("reads the package lists")
-            stage.run(line, on_line=lambda said: _note_package(stage, said), on_terminal=not machine.is_root)
+            stage.run(line, on_line=lambda output: _note_package(stage, output), on_terminal=not machine.is_root)
     still = missing(machine, absent)
     if still:
         raise Failure("The packages were installed, yet these are not found: " + ", ".join(need.what for need in still))
@@ -141,7 +143,7 @@ def _note_package(stage: Stage, line: str) -> None:
 
 
 def may_sudo(machine: Machine) -> bool:
-    """With a terminal sudo may ask; without one it must not need to."""
+    """Return whether sudo can be used: with a terminal it may prompt, without one it must not need to."""
     sudo = machine.which("sudo")
     if sudo is None:
         return False

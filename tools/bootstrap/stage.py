@@ -1,4 +1,4 @@
-"""Shows what the bootstrap is doing, and for how long it has been at it."""
+"""Progress of the bootstrap: the current stage and its duration."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from typing import Callable
 from bootstrap.failure import Failure
 
 _KEPT = 40
-"""Lines of a failed command's output that are shown."""
+"""Number of lines of a failed command's output to show."""
 
 _SIGN_OF_LIFE = 5.0
-"""Seconds between two lines of a stage where there is no terminal to redraw."""
+"""Seconds between two lines of a stage without a terminal."""
 
 
 class Stages:
-    """The stages of one bootstrap; silent while there is nothing to do."""
+    """The stages of one bootstrap; prints nothing if there is nothing to do."""
 
     def __init__(self) -> None:
         self._begun = time.monotonic()
         self._count = 0
 
     def stage(self, title: str) -> Stage:
-        """A stage, to be used in a `with`."""
+        """Return a stage as a context manager."""
         self._count += 1
         return Stage(title)
 
     def end(self) -> None:
-        """A closing line, if there was anything to close."""
+        """Print a closing line if there was a stage."""
         if self._count:
             print(f"ready in {elapsed(self._begun)}", flush=True)
 
 
 class Stage:
-    """One stage: a line with its title and the time it has taken."""
+    """One stage: a line with its title and its duration."""
 
     def __init__(self, title: str) -> None:
         self._title = title
@@ -64,11 +64,11 @@ class Stage:
         self._line(word="stopped after" if kind else self._outcome, end="\n")
 
     def note(self, text: str) -> None:
-        """What the stage is at, shown with the time."""
+        """Set the current step, shown with the duration."""
         self._note = text
 
     def give_up(self, reason: str) -> None:
-        """The stage ends without its result, which is no failure: another way follows."""
+        """Mark the stage as ended without a result, which is no failure because of a fallback."""
         self._outcome = f"not possible: {reason};"
 
     def _tick(self) -> None:
@@ -79,7 +79,7 @@ class Stage:
     def _line(self, word: str = "", end: str = "\n") -> None:
         note = f" ({self._note})" if self._note and not word else ""
         head, tail = f"==> {self._title}{note}", f" {word + ' ' if word else ''}{elapsed(self._begun)}"
-        if self._terminal and not word:  # a line that wraps cannot be redrawn
+        if self._terminal and not word:  # a wrapped line cannot be redrawn
             head = head[: max(0, shutil.get_terminal_size().columns - len(tail) - 1)]
         print(("\r\x1b[K" if self._terminal else "") + head + tail, end=end, flush=True)
 
@@ -91,23 +91,23 @@ class Stage:
         on_line: Callable[[str], None] | None = None,
         on_terminal: bool = False,
     ) -> None:
-        """Runs a command; raises with its last lines when it fails. `on_terminal`: it may ask the person something."""
+        """Run a command; raise Failure with its last lines if it fails. `on_terminal`: the command may prompt the user."""
         if on_terminal and self._terminal:
             self._pauses = True
             print(flush=True)
-            code, kept = subprocess.run(command, cwd=cwd, env=env, check=False).returncode, deque([""])
+            code, lines = subprocess.run(command, cwd=cwd, env=env, check=False).returncode, deque([""])
             self._pauses = False
         else:
-            code, kept = _watched(command, cwd, env, on_line)
+            code, lines = _watched(command, cwd, env, on_line)
         if code:
-            shown = "\n".join("  " + line for line in kept)
+            shown = "\n".join("  " + line for line in lines)
             raise Failure(f"{self._title}: `{' '.join(command[:6])} …` failed with exit code {code}\n{shown}")
 
 
 def _watched(
     command: list[str], cwd: Path | None, env: Mapping[str, str] | None, on_line: Callable[[str], None] | None
 ) -> tuple[int, deque[str]]:
-    kept: deque[str] = deque(maxlen=_KEPT)
+    lines: deque[str] = deque(maxlen=_KEPT)
     try:
         process = subprocess.Popen(
             command,
@@ -124,19 +124,19 @@ def _watched(
     with process:
         try:
             for line in process.stdout or ():
-                kept.append(line.rstrip())
+                lines.append(line.rstrip())
                 if on_line:
                     on_line(line.rstrip())
         except BaseException:
-            # A build that nobody waits for any more must not go on. What sudo started cannot be ended from here; the terminal ends it.
+            # An abandoned build must not continue. A process that sudo started cannot be ended from here; the terminal ends it.
             with contextlib.suppress(PermissionError):
                 process.terminate()
                 process.wait()
             raise
-    return process.returncode, kept
+    return process.returncode, lines
 
 
 def elapsed(begun: float) -> str:
-    """The time since a reading of the monotonic clock, for people."""
+    """Return the time since a reading of the monotonic clock, as text."""
     seconds = time.monotonic() - begun
     return f"{seconds:.0f} s" if seconds < 60 else f"{seconds // 60:.0f} min {seconds % 60:.0f} s"

@@ -1,1 +1,1 @@
-"""Writes the columns of `infra/rackwright/catalog/instances.csv` and `regions.csv` that a library knows."""
+"""Update of the columns of `infra/rackwright/catalog/instances.csv` and `regions.csv` that a library provides."""

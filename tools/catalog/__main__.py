@@ -1,7 +1,7 @@
-"""`make update-catalog`: writes again what a library knows of the catalogue's rows: shapes of instance types, zones of regions.
+"""`make update-catalog`: update the columns of the catalogue that a library provides: shapes of instance types, zones of regions.
 
-A new type or region is a line with its name (and price, and what FSx offers there); the rest is filled in.
-The date of a row of instances.csv changes only where the row did.
+For a new type or region, add a line with its name (and its price, or its FSx deployment types); the command fills in the rest.
+The date of a row of instances.csv changes only with the row.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Row = dict[str, str]
 
 
 def instance_row(row: Row) -> Row:
-    """The row with its shape and where it is sold. Raises NoShape."""
+    """Return the row with its shape and its regions. Raises NoShape."""
     found = shape(row["name"]) | {"regions": sold_in(row["name"])}
     changed = any(row.get(column) != value for column, value in found.items())
     return (
@@ -37,13 +37,13 @@ def instance_row(row: Row) -> Row:
 
 
 def region_row(row: Row) -> Row:
-    """The row with the zones that the library knows."""
+    """Return the row with the library's zones."""
     found = zones(row["region"])
     return row | ({"zones": found, "zones_source": source("DescribeInstanceTypeOfferings")} if found != row["zones"] else {})
 
 
 def renew(name: str, renewed: Callable[[Row], Row]) -> str:
-    """Writes a file again, all rows or none, and says what changed."""
+    """Write a file with updated rows, all or none, and return the number of changes as text."""
     path = CATALOG / f"{name}.csv"
     with path.open(encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
@@ -57,7 +57,7 @@ def renew(name: str, renewed: Callable[[Row], Row]) -> str:
 
 
 def main() -> int:
-    """1 where a row cannot be told, with the reason."""
+    """Update both files. Exit code: 1, with the reason, if a row cannot be determined."""
     try:
         print(renew("instances", instance_row))
         print(renew("regions", region_row))

@@ -1,4 +1,4 @@
-"""Where instance types are sold, as moto's copy of DescribeInstanceTypeOfferings has it."""
+"""Regions and zones of instance types, from moto's copy of DescribeInstanceTypeOfferings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OFFERINGS: Final = Path(moto.__file__).parent / "ec2" / "resources" / "instance
 
 @cache
 def _sold(kind: str) -> Mapping[str, Mapping[str, frozenset[str]]]:
-    """By region: the instance types of each `region` or `availability-zone` in it."""
+    """Return by region: the instance types of each `region` or `availability-zone` in it."""
     found: dict[str, dict[str, set[str]]] = {}
     for path in sorted((_OFFERINGS / kind).glob("*.json.gz")):
         places = found.setdefault(path.name.removesuffix(".json.gz"), {})
@@ -27,15 +27,15 @@ def _sold(kind: str) -> Mapping[str, Mapping[str, frozenset[str]]]:
 
 
 def known_regions() -> frozenset[str]:
-    """All regions whose offer can be told."""
+    """Return all regions whose offerings are known."""
     return frozenset(_sold("region"))
 
 
 def sold_in(name: str) -> str:
-    """Regions that sell an instance type, in order."""
+    """Return the regions that sell an instance type, in order."""
     return " ".join(sorted(region for region, places in _sold("region").items() if name in places.get(region, ())))
 
 
 def zones(region: str) -> str:
-    """Zones in which any instance type is sold, by name and in order. KeyError for an unknown region."""
+    """Return the zones that sell any instance type, by name and in order. Raise KeyError for an unknown region."""
     return " ".join(sorted(_sold("availability-zone")[region]))

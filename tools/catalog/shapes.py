@@ -1,4 +1,4 @@
-"""What an EC2 instance type is made of, as moto's copy of DescribeInstanceTypes has it."""
+"""Hardware of EC2 instance types, from moto's copy of DescribeInstanceTypes."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ MODELS: Final = {
     ("B200", 183359): "b200",
     ("B300", 275040): "b300",
 }
-"""GPU as EC2 names it and its memory in MiB: the row of gpus.csv."""
+"""EC2's name of a GPU and its memory in MiB -> row of gpus.csv."""
 
 _PERFORMANCE: Final = re.compile(r"(?:Up to )?(?:(?P<cards>\d+)x )?(?P<gbps>[\d.]+) Gigabit")
 
 
 class NoShape(Exception):
-    """The type is not known, or has a form that a row of the catalogue cannot say."""
+    """The type is unknown, or its hardware does not fit the columns of the catalogue."""
 
 
 def source(operation: str = "DescribeInstanceTypes") -> str:
-    """Where the columns are from, with its version."""
+    """Return the source of the columns, with its version."""
     return f"moto {version('moto')}: {operation}"
 
 
 @cache
 def described() -> Mapping[str, Mapping[str, Any]]:
-    """All types by name: one entry of DescribeInstanceTypes each."""
+    """Return all types by name, each an entry of DescribeInstanceTypes."""
     with gzip.open(_RESOURCES / "instance_types.json.gz", "rt", encoding="utf-8") as file:
         found: dict[str, dict[str, Any]] = json.load(file)
     return found
 
 
 def shape(name: str) -> dict[str, str]:
-    """The shape columns of a type's row. Raises NoShape for a type that is unknown, or whose GPUs are fractions of one."""
+    """Return the shape columns of a type's row. Raise NoShape for an unknown type, and for one with fractional GPUs."""
     if name not in described():
         raise NoShape(f"{name}: {source()} has no such type")
     entry = described()[name]
@@ -72,7 +72,7 @@ def shape(name: str) -> dict[str, str]:
 
 
 def _architecture(name: str, entry: Mapping[str, Any]) -> str:
-    """The 64-bit one; old types list a 32-bit one beside it."""
+    """Return the 64-bit architecture; old types list a 32-bit one as well."""
     found = [each for each in entry["ProcessorInfo"]["SupportedArchitectures"] if each in {"x86_64", "arm64"}]
     if len(found) != 1:
         raise NoShape(f"{name}: architectures {found}")
@@ -80,7 +80,7 @@ def _architecture(name: str, entry: Mapping[str, Any]) -> str:
 
 
 def _gpus(name: str, entry: Mapping[str, Any]) -> tuple[str, int]:
-    """Model and count; ("", 0) without GPUs."""
+    """Return model and count; ("", 0) without GPUs."""
     gpus = entry.get("GpuInfo", {}).get("Gpus", [])
     if not gpus:
         return "", 0
@@ -93,7 +93,7 @@ def _gpus(name: str, entry: Mapping[str, Any]) -> tuple[str, int]:
 
 
 def _network(name: str, info: Mapping[str, Any]) -> dict[str, str]:
-    """Cards, interfaces and speed. A row holds one number of interfaces for all cards, and EFA on neighbouring cards only."""
+    """Return cards, interfaces and speed. A row has one number of interfaces for all cards, and EFA on adjacent cards only."""
     cards = info["NetworkCards"]
     per_card = {card["MaximumNetworkInterfaces"] for card in cards}
     with_efa = [card["NetworkCardIndex"] for card in cards if "efa" in card["InterfaceTypes"]]
@@ -111,7 +111,7 @@ def _network(name: str, info: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _gbps(name: str, performance: str) -> float:
-    """`8x 100 Gigabit` is 800, `Up to 25 Gigabit` is 25."""
+    """Return the speed in Gbit/s: `8x 100 Gigabit` is 800, `Up to 25 Gigabit` is 25."""
     match = _PERFORMANCE.fullmatch(performance)
     if match is None:
         raise NoShape(f"{name}: network performance {performance!r}")

@@ -1,4 +1,4 @@
-"""Prints the tables of docs/software.md from the compatibility catalogue; a test holds the page equal to them.
+"""Print the tables of docs/software.md from the compatibility catalogue; a test compares the page with them.
 
 usage: PYTHONPATH=tools python -m catalog.software
 """
@@ -11,7 +11,7 @@ COMPONENTS = ("driver", "cuda", "cudnn", "nccl", "nccl-tests", "dcgm", "containe
 
 
 def tables() -> str:
-    """Profiles with their versions, driver branches, architectures, systems."""
+    """Return the tables: profiles with their versions, driver branches, architectures, systems."""
     return "\n".join((_profiles(), _branches(), _architectures(), _systems()))
 
 

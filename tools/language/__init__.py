@@ -1,4 +1,4 @@
-"""The words that strings for users do not contain, and the files that are held to it."""
+"""Words that strings for users must not contain, and the files to which the list applies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starts the `pulumi` shim: argv[1] is the virtual environment, the rest is the user's command line."""
+"""Start the `pulumi` shim: argv[1] is the virtual environment, the rest is the user's command line."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Facts as data files beside this module, each row with its source and date. Nothing here knows a cluster."""
+"""Facts as data files next to this module, each row with its source and date. Independent of any cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NVIDIA: Final = "nvidia"
 
 @dataclass(frozen=True, slots=True)
 class GpuModel:
-    """A GPU as its driver names it."""
+    """A GPU, as named by its driver."""
 
     model: str
     vendor: str
@@ -26,20 +26,20 @@ class GpuModel:
     product: str
     memory_mib: int
     power_watts: int | None
-    """None where no source was found."""
+    """None if no source was found."""
     architecture: str
     """Row of compatibility.yml."""
     nvswitch: bool
-    """Whether eight of them are joined by NVSwitch, so that nothing runs before Fabric Manager does."""
+    """Whether eight GPUs are connected by NVSwitch, so that programs need Fabric Manager."""
     nvlink: bool
-    """Whether the model as it is listed has NVLink (NVIDIA, data sheets); a bridge between PCIe cards is not."""
+    """Whether the listed model has NVLink (NVIDIA, data sheets); a bridge between PCIe cards does not count."""
     driver_minimum: str | None
-    """Oldest driver that knows it; None where no source was found."""
+    """Oldest driver that supports the model; None if no source was found."""
 
 
 @dataclass(frozen=True, slots=True)
 class PortRange:
-    """TCP ports a service of the cluster listens on."""
+    """TCP ports that a service of the cluster listens on."""
 
     first: int
     last: int
@@ -47,13 +47,13 @@ class PortRange:
 
 
 def rows(name: str) -> list[dict[str, str]]:
-    """The rows of one data file, as text."""
+    """Return the rows of one data file, as text."""
     with (_FOLDER / f"{name}.csv").open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
 def gpus() -> Mapping[str, GpuModel]:
-    """All known GPUs by model: the product's, and the site's beside them."""
+    """Return all known GPUs by model: the product's and the site's."""
     added = site.catalog().rows.gpus
     if not added:
         return _product_gpus()
@@ -94,31 +94,31 @@ def _site_gpu(model: str, row: site.SiteGpu) -> GpuModel:
 
 @cache
 def software(name: str) -> str:
-    """The version of a piece of software that stacks get by default."""
+    """Return the default version of a piece of software."""
     versions = {row["name"]: row["version"] for row in rows("software")}
     return versions[name]
 
 
 @cache
 def ports() -> tuple[PortRange, ...]:
-    """Ports that services of the cluster occupy."""
+    """Return the ports that services of the cluster occupy."""
     return tuple(PortRange(int(row["first"]), int(row["last"]), row["service"]) for row in rows("ports"))
 
 
 @cache
 def accounts() -> Mapping[str, bool]:
-    """User and group names that exist on nodes already, and whether being in the group is being root."""
+    """Return user and group names that already exist on nodes, and whether members of the group can become root."""
     return {row["name"]: row["gives_root"] == "yes" for row in rows("accounts")}
 
 
 @cache
 def system_folders() -> Mapping[str, bool]:
-    """Folders that nothing may be mounted over, and whether that holds for all below them."""
+    """Return folders that must not be used as mount points, and whether this includes all folders below them."""
     return {row["path"]: row["also_below"] == "yes" for row in rows("system_folders")}
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """A dotted version in the order of its numbers.
+    """Return a sort key for a dotted version.
 
     >>> version_key("570.133.20") < version_key("580")
     True

@@ -1,4 +1,4 @@
-"""What runs on a Kubernetes cluster beside our own objects: versions, where they come from, and whether they were seen at work."""
+"""Software on a Kubernetes cluster in addition to its own objects: versions, sources, and where each one ran."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ NEVER: Final = "never"
 
 
 class Installed(ConfigModel):
-    """How one that we install ourselves is built and found."""
+    """Build and installation of an add-on that the product installs."""
 
     digest: str = Field(pattern=r"^[0-9a-f]{12}$")
-    """Of what is ours of it, in tools/kubernetes/addons."""
+    """Digest of the product's own files for the add-on, in tools/kubernetes/addons."""
     namespace: str
     deployment: str
 
 
 class Addon(ConfigModel):
-    """One of them."""
+    """An add-on."""
 
     version: str
     source: str
     read: str = Field(pattern=r"^\d{4}-\d{2}$")
     run: str
-    """Where it was seen at work."""
+    """Where it ran; `never` if it has not been run."""
     installed: Installed | None = None
-    """None where nobody but a user installs it."""
+    """None if only users install it."""
 
 
 def image(name: str) -> str:
-    """The image of one that we install, which its part of the bundle has."""
+    """Return the image of an add-on that the product installs; the add-on's part of the bundle contains it."""
     one = addons()[name]
     assert one.installed is not None, f"addons.yml does not say how {name} is installed"
     return f"{OWN}/{name}:{one.version}-{one.installed.digest}"
@@ -46,5 +46,5 @@ def image(name: str) -> str:
 
 @cache
 def addons() -> dict[str, Addon]:
-    """All of them, by name."""
+    """Return all add-ons by name."""
     return {name: Addon.model_validate(row) for name, row in load_yaml(_FILE.read_text(encoding="utf-8")).items()}

@@ -1,4 +1,4 @@
-"""What can be checked: one row per check function of infra/rackwright/checks/cluster: where it applies, from which level, what now."""
+"""The checks: one row per check function of infra/rackwright/checks/cluster, with its scope, its lowest level and its remedy."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _ACCEPTANCE: Final = Path(__file__).with_name("acceptance.yml")
 
 
 class Kind(StrEnum):
-    """How a check finds out: `passive` looks only and is safe on a busy cluster, `job` runs through the scheduler on idle nodes."""
+    """Method of a check: `passive` only reads and is safe on a busy cluster, `job` runs through the scheduler on idle nodes."""
 
     PASSIVE = "passive"
     JOB = "job"
 
 
 class Level(StrEnum):
-    """How far a stack is proven."""
+    """Verification level."""
 
     CHECKS = "checks"
     SMOKE = "smoke"
     FULL = "full"
 
     def covers(self, other: Level) -> bool:
-        """Whether a run at this level includes the other's checks.
+        """Return whether a run at this level includes the checks of the other level.
 
         >>> Level.SMOKE.covers(Level.CHECKS), Level.CHECKS.covers(Level.SMOKE)
         (True, False)
@@ -40,7 +40,7 @@ class Level(StrEnum):
 
 
 class Feature(StrEnum):
-    """A part a plan may have or not; a check may be absent only because the plan has no such part."""
+    """A part that a plan may lack. A check may be omitted only because the plan has no such part."""
 
     ALWAYS = "always"
     MACS = "macs"
@@ -99,7 +99,7 @@ class Feature(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckSpec:
-    """One check as the catalogue has it."""
+    """A check, as declared in the catalogue."""
 
     subject: str
     name: str
@@ -109,40 +109,40 @@ class CheckSpec:
     """Group of the inventory (`@entry`, `@insiders`, `@submit` are lists of its `cluster`): one result for each of its nodes."""
     needs: tuple[Feature, ...]
     hardware: str | None
-    """Subsystem that decides whether evidence is real: simulated where the target simulates it."""
+    """Subsystem that determines whether evidence is real: it is simulated if the target simulates the subsystem."""
     health: bool
-    """Whether a compute node asks it of itself, and is drained where it fails."""
+    """Whether a compute node runs the check itself, and is drained if it fails."""
     limit: float | None
-    """The number it compares with where that is no matter of the plan; its unit and source stand in checks.yml."""
+    """Threshold of the check, unless it depends on the plan; checks.yml has its unit and source."""
     remedy: str
     remedy_in_pods: str = ""
-    """The same where Kubernetes runs the jobs; empty where it is the same."""
+    """Remedy if Kubernetes runs the jobs; empty if it is the same."""
     real_only: bool = False
-    """Whether it is left out where its hardware is simulated: a figure of a stand-in's speed is none."""
+    """Whether to omit the check if its hardware is simulated: the speed of a simulation is no evidence."""
 
     @property
     def key(self) -> str:
-        """Subject and name, the id without its node."""
+        """Return subject and name: the id without the node."""
         return f"{self.subject}.{self.name}"
 
     def in_pods(self) -> CheckSpec:
-        """The check where Kubernetes runs the jobs."""
+        """Return the check with its remedy on Kubernetes."""
         return replace(self, remedy=self.remedy_in_pods) if self.remedy_in_pods else self
 
     def id_on(self, node: str) -> str:
-        """The id of its result on a node."""
+        """Return the id of the check's result on a node."""
         return f"{self.key}[{node}]"
 
 
 @cache
 def checks() -> Mapping[str, CheckSpec]:
-    """All checks by key, in the order in which they are reported."""
+    """Return all checks by key, in the order in which they are reported."""
     return _read(_FILE)
 
 
 @cache
 def acceptance() -> Mapping[str, CheckSpec]:
-    """All checks of the acceptance by key; their subjects are its phases."""
+    """Return all checks of the acceptance by key; their subjects are its phases."""
     return {key: replace(spec, kind=Kind.JOB) for key, spec in _read(_ACCEPTANCE).items()}
 
 
@@ -157,7 +157,7 @@ def _read(path: Path) -> dict[str, CheckSpec]:
 
 
 def _spec(where: str, subject: str, name: str, defaults: Mapping[str, Any], row: Mapping[str, Any]) -> CheckSpec:
-    """A row over the defaults of its subject. An unknown key is a typing error and raises."""
+    """Return a row merged with the defaults of its subject. Raise for an unknown key."""
     unknown = (set(row) - _KEYS) | (set(defaults) - _KEYS - {"checks"})
     if unknown:
         raise ValueError(f"{where}: unknown key {', '.join(sorted(unknown))}")

@@ -1,4 +1,4 @@
-"""Which versions fit each other, and what their packages are called: the rows of compatibility.yml and packages.yml. Knows no cluster."""
+"""Compatible versions and their package names: the rows of compatibility.yml and packages.yml. Independent of any cluster."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from rackwright.yaml_loader import load_yaml
 
 _FOLDER: Final = Path(__file__).parent
 UNSUFFIXED: Final = 590
-"""From this branch on, names of driver packages at NVIDIA carry no branch (NVIDIA Driver Installation Guide, 2026-09-30)."""
+"""From this branch on, NVIDIA's package names of drivers contain no branch (NVIDIA Driver Installation Guide, 2026-09-30)."""
 NVSWITCH_GPUS: Final = 8
-"""GPUs on a baseboard with NVSwitch; fewer are joined directly, or are a part of one that a hypervisor hands out."""
+"""Number of GPUs on a baseboard with NVSwitch; fewer GPUs are connected directly, or are part of a baseboard that a hypervisor divides."""
 
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """A generation of GPUs, and what its drivers and compilers are."""
+    """A generation of GPUs, with the drivers and compilers that support it."""
 
     name: str
     modules: tuple[GpuModules, ...]
-    """Flavours of the kernel modules that know it, the better one first."""
+    """Variants of the kernel modules that support it, the preferred one first."""
     driver_last: int | None
-    """Last driver branch that knows it; None while all do."""
+    """Last driver branch that supports it; None while all do."""
     cuda_first: str
     cuda_last: str | None
 
@@ -40,45 +40,45 @@ class Branch:
     number: int
     kind: str
     ends: date | None
-    """Last day of its support; None where it ended before the catalogue was written."""
+    """Last day of its support; None if the support ended before the catalogue was written."""
     cuda: int
-    """Highest CUDA major it runs without a compatibility package."""
+    """Highest CUDA major version that it runs without a compatibility package."""
 
     def has_ended(self, today: date) -> bool:
-        """Whether nobody mends it any more."""
+        """Return whether the branch is out of support."""
         return self.ends is None or self.ends < today
 
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """An operating system that the roles know packages for."""
+    """An operating system that the roles support."""
 
     name: str
     family: str
     kernel: str
     slurm: str | None
-    """Release of Slurm that is installed there; None where no figure was seen."""
+    """Release of Slurm that is installed there; None if no source was found."""
     nvidia: str
     """Folder in NVIDIA's CUDA repository."""
     key: str
-    """The file in it that holds its signing key."""
+    """File in that folder with the signing key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Versions that fit each other."""
+    """A set of compatible versions."""
 
     name: str
     purpose: str
     driver_vendor: str
-    """Who packages the driver: nvidia, canonical or debian."""
+    """Packager of the driver: nvidia, canonical or debian."""
     systems: tuple[str, ...]
     versions: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Something that guides still ask for, and what to do instead."""
+    """An outdated recommendation of other guides, and its replacement."""
 
     name: str
     reason: str
@@ -94,7 +94,7 @@ def _tables(name: str = "compatibility") -> dict[str, dict[Any, dict[str, Any]]]
 
 @cache
 def architectures() -> Mapping[str, Architecture]:
-    """All generations, the oldest first."""
+    """Return all generations, the oldest first."""
     return {
         name: Architecture(name, tuple(map(GpuModules, row["modules"])), row["driver_last"], row["cuda_first"], row["cuda_last"])
         for name, row in _tables()["architectures"].items()
@@ -103,13 +103,13 @@ def architectures() -> Mapping[str, Architecture]:
 
 @cache
 def branches() -> Mapping[int, Branch]:
-    """All driver branches by number."""
+    """Return all driver branches by number."""
     return {number: Branch(number, row["kind"], row["ends"], row["cuda"]) for number, row in _tables()["driver_branches"].items()}
 
 
 @cache
 def systems() -> Mapping[str, System]:
-    """All operating systems by name."""
+    """Return all operating systems by name."""
     return {
         name: System(name, row["family"], row["kernel"], row["slurm"], row["nvidia"], row["key"])
         for name, row in _tables()["systems"].items()
@@ -118,7 +118,7 @@ def systems() -> Mapping[str, System]:
 
 @cache
 def profiles() -> Mapping[str, Profile]:
-    """All profiles, in the order in which they are proposed."""
+    """Return all profiles, in the order in which they are proposed."""
     return {
         name: Profile(name, row["for"], row["driver_vendor"], tuple(row["systems"]), row["versions"])
         for name, row in _tables()["profiles"].items()
@@ -127,35 +127,35 @@ def profiles() -> Mapping[str, Profile]:
 
 @cache
 def outdated() -> Mapping[str, Advice]:
-    """Components that guides still ask for and nobody should install."""
+    """Return components that guides still recommend, but that are obsolete."""
     return {name: Advice(name, row["reason"], row["instead"]) for name, row in _tables()["outdated"].items()}
 
 
 @cache
 def nccl_variables() -> Mapping[str, Advice]:
-    """Variables of NCCL that guides still set, by name or by the start of it (`NCCL_IB_*`)."""
+    """Return variables of NCCL that guides still set, by name or by prefix (`NCCL_IB_*`)."""
     return {name: Advice(name, row["reason"], row["instead"], row["when"]) for name, row in _tables()["nccl_variables"].items()}
 
 
 def components() -> frozenset[str]:
-    """Everything a stack may pin."""
+    """Return all components that a stack may pin."""
     return frozenset({"fabric-manager", "nccl-cuda", "slurm"}).union(*(profile.versions for profile in profiles().values()))
 
 
 def driver_for(cuda_major: int) -> int | None:
-    """The oldest driver branch that runs programs of a CUDA major; None for one that is not known."""
+    """Return the oldest driver branch that runs programs of a CUDA major version; None for an unknown one."""
     row = _tables()["cuda"].get(cuda_major)
     return row["driver_minimum"] if row else None
 
 
 def requirement(name: str) -> str:
-    """The oldest version of one component that another one asks for."""
+    """Return the oldest version of one component that another one requires."""
     minimum: str = _tables()["requirements"][name]["minimum"]
     return minimum
 
 
 def major(version: str) -> int:
-    """The first number of a version: the branch of a driver, the major of CUDA.
+    """Return the first number of a version: the branch of a driver, the major version of CUDA.
 
     >>> major("580.173.02")
     580
@@ -163,20 +163,20 @@ def major(version: str) -> int:
     return version_key(version)[0]
 
 
-def modules_of(gpu: GpuModel, asked: GpuModules | None) -> GpuModules:
-    """The flavour of the kernel modules for a GPU: the one asked for, else open where it can."""
-    return asked or architectures()[gpu.architecture].modules[0]
+def modules_of(gpu: GpuModel, requested: GpuModules | None) -> GpuModules:
+    """Return the variant of the kernel modules for a GPU: the requested one, else open if the GPU supports it."""
+    return requested or architectures()[gpu.architecture].modules[0]
 
 
 def has_nvswitch(gpu: GpuModel, count: int) -> bool:
-    """Whether the node's GPUs are joined by NVSwitch."""
+    """Return whether the node's GPUs are connected by NVSwitch."""
     return gpu.nvswitch and count >= NVSWITCH_GPUS
 
 
 def resolve(profile: Profile, pins: Mapping[str, str]) -> dict[str, str]:
-    """The version of every component: the profile's where no pin says otherwise.
+    """Return the version of every component: the pinned one, else the profile's.
 
-    Fabric Manager is the driver's twin, and `nccl-cuda` the CUDA release that NCCL's packages are built for.
+    Fabric Manager has the version of the driver, and `nccl-cuda` is the CUDA release that NCCL's packages are built for.
     """
     known = {name: version for name, version in pins.items() if name in components()}
     versions = {**profile.versions, **known}
@@ -184,10 +184,10 @@ def resolve(profile: Profile, pins: Mapping[str, str]) -> dict[str, str]:
 
 
 def packages(profile: Profile, versions: Mapping[str, str], system: System, gpu_modules: GpuModules) -> dict[str, tuple[str, ...]]:
-    """Package names by component, as the system's package manager takes them.
+    """Return package names by component, for the system's package manager.
 
-    `per-kernel` are names that the running kernel's release is put behind; `pinning` goes first and keeps the rest at its version
-    (on Rocky Linux it is the module stream).
+    `per-kernel` are names to which the running kernel's release is appended; `pinning` is installed first and holds the others at their
+    version (on Rocky Linux it is the module stream).
     """
     rows = _tables("packages")
     driver = rows["driver"][f"{profile.driver_vendor}-{system.family}"]
@@ -210,7 +210,7 @@ def _libraries(profile: Profile, system: System) -> str:
 
 
 def _words(versions: Mapping[str, str], gpu_modules: GpuModules) -> dict[str, str]:
-    """What the braces in compatibility.yml stand for."""
+    """Return the values of the placeholders in compatibility.yml."""
     branch, cuda = major(versions["driver"]), versions["cuda"]
     known = branches().get(branch)
     return {

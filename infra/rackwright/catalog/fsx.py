@@ -1,4 +1,4 @@
-"""What FSx for Lustre lets one choose.
+"""Valid options of FSx for Lustre.
 
 Source unless a line says otherwise: CreateFileSystem and CreateFileSystemLustreConfiguration of the FSx API (botocore 1.44.5, 2026-11-20).
 Capacities are GiB, throughput of a file system is MB/s, throughput per capacity is MB/s per TiB.
@@ -13,7 +13,7 @@ from typing import Final
 
 
 class DeploymentType(StrEnum):
-    """Scratch is neither replicated nor repaired; persistent is both, within its zone."""
+    """Deployment type: scratch is neither replicated nor repaired; persistent is both, within its zone."""
 
     SCRATCH_1 = "SCRATCH_1"
     SCRATCH_2 = "SCRATCH_2"
@@ -22,17 +22,17 @@ class DeploymentType(StrEnum):
 
     @property
     def persistent(self) -> bool:
-        """Whether it is kept when a server fails; only these take backups and a key of one's own."""
+        """Return whether the data survives a failed server; only such types support backups and a customer-managed key."""
         return self in {DeploymentType.PERSISTENT_1, DeploymentType.PERSISTENT_2}
 
     @property
     def takes_metadata(self) -> bool:
-        """Whether metadata IOPS can be chosen."""
+        """Return whether metadata IOPS can be chosen."""
         return self is DeploymentType.PERSISTENT_2
 
 
 class StorageType(StrEnum):
-    """What the data lies on."""
+    """Storage medium."""
 
     SSD = "SSD"
     HDD = "HDD"
@@ -40,14 +40,14 @@ class StorageType(StrEnum):
 
 
 class MetadataMode(StrEnum):
-    """Whether metadata IOPS follow the capacity or are chosen."""
+    """How metadata IOPS are determined: from the capacity, or by the user."""
 
     AUTOMATIC = "AUTOMATIC"
     USER_PROVISIONED = "USER_PROVISIONED"
 
 
 class DriveCache(StrEnum):
-    """SSD cache before HDD storage, a fifth of its capacity. HDD must say which, nothing else may."""
+    """SSD cache for HDD storage, a fifth of its capacity. It is required with HDD and invalid otherwise."""
 
     NONE = "NONE"
     READ = "READ"
@@ -55,15 +55,15 @@ class DriveCache(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Numbers that are allowed: a few small ones, then the multiples of a step."""
+    """Allowed numbers: some small ones, then the multiples of a step."""
 
     small: tuple[int, ...]
     step: int | None
-    """None where there are no others than the small ones."""
+    """None if only the small ones are allowed."""
     most: int | None = None
 
     def __contains__(self, number: int) -> bool:
-        """Whether it is allowed.
+        """Return whether the number is allowed.
 
         >>> 2400 in Steps((1200,), 2400), 3600 in Steps((1200,), 2400)
         (True, False)
@@ -71,12 +71,12 @@ class Steps:
         return number in self.small or (number > 0 and number == self._multiple(number, up=True))
 
     def at_least(self, number: int) -> int | None:
-        """The smallest allowed one that is not below; None above the most."""
+        """Return the smallest allowed number that is not less; None above the maximum."""
         found = [each for each in (*self.small, self._multiple(number, up=True)) if each is not None and each >= number]
         return min(found, default=None)
 
     def nearest(self, number: int) -> int:
-        """The allowed one with the smallest distance; of two the larger.
+        """Return the nearest allowed number; of two, the larger one.
 
         >>> Steps((1200,), 2400).nearest(3600)
         4800
@@ -85,14 +85,14 @@ class Steps:
         return max((each for each in near if each is not None), key=lambda each: (-abs(each - number), each))
 
     def _multiple(self, number: int, *, up: bool) -> int | None:
-        """The multiple of the step next to a number, at least one step and not above the most."""
+        """Return the nearest multiple of the step, at least one step and at most the maximum."""
         if self.step is None:
             return None
         count = max(1, -(-number // self.step) if up else number // self.step)
         return min(count, self.most // self.step if self.most else count) * self.step
 
     def __str__(self) -> str:
-        """For a hint: `1200, 2400, then multiples of 2400`."""
+        """Return the numbers for a hint: `1200, 2400, then multiples of 2400`."""
         small = ", ".join(str(each) for each in self.small)
         if self.step is None:
             return small
@@ -117,23 +117,23 @@ _EFA_STEPS: Final = {1000: Steps((), 4800), 500: Steps((), 9600), 250: Steps((),
 """Capacity by throughput with EFA. Source: FSx for Lustre guide, increase storage capacity (2026-11-20)."""
 
 TIERING_THROUGHPUT: Final = Steps((), 4000, 2_000_000)
-"""Throughput of a file system on Intelligent-Tiering; it has no capacity."""
+"""Throughput of a file system with Intelligent-Tiering, which has no capacity."""
 
 
 def storage_types(deployment: DeploymentType) -> tuple[StorageType, ...]:
-    """What a deployment type can lie on."""
+    """Return the storage types of a deployment type."""
     return _STORAGE[deployment]
 
 
 def throughputs(deployment: DeploymentType, storage: StorageType = StorageType.SSD) -> tuple[int, ...]:
-    """Throughput per capacity to choose from; one is required where there are any, and none may be given elsewhere."""
+    """Return the valid values of throughput per capacity. If there are any, one is required; otherwise none is valid."""
     return _THROUGHPUTS.get((deployment, storage), ())
 
 
 def capacities(
     deployment: DeploymentType, storage: StorageType = StorageType.SSD, throughput: int | None = None, *, efa: bool = False
 ) -> Steps | None:
-    """Capacities that are allowed. None where there is none to choose (Intelligent-Tiering) or the throughput is not allowed."""
+    """Return the allowed capacities; None if there is no choice (Intelligent-Tiering) or the throughput is not allowed."""
     if storage is StorageType.INTELLIGENT_TIERING:
         return None
     if storage is StorageType.HDD:
@@ -146,17 +146,17 @@ def capacities(
 
 
 def metadata_modes(storage: StorageType) -> tuple[MetadataMode, ...]:
-    """Only SSD sizes its metadata by itself."""
+    """Return the metadata modes; only SSD supports automatic sizing."""
     return tuple(MetadataMode) if storage is StorageType.SSD else (MetadataMode.USER_PROVISIONED,)
 
 
 def metadata_iops(storage: StorageType = StorageType.SSD) -> Steps:
-    """Metadata IOPS to choose from with USER_PROVISIONED; with AUTOMATIC none may be given."""
+    """Return the metadata IOPS that USER_PROVISIONED allows; with AUTOMATIC none are valid."""
     return Steps((1500, 3000, 6000), 12000, 192000) if storage is StorageType.SSD else Steps((6000, 12000), None)
 
 
 def takes_efa(deployment: DeploymentType, *, metadata: bool) -> bool:
-    """Whether clients can reach it over EFA: PERSISTENT_2 with a metadata configuration.
+    """Return whether clients can reach the file system over EFA: PERSISTENT_2 with a metadata configuration.
 
     Source: FSx for Lustre guide, EFA-enabled file systems (2026-11-20).
     """
@@ -164,12 +164,12 @@ def takes_efa(deployment: DeploymentType, *, metadata: bool) -> bool:
 
 
 def lustre_versions(deployment: DeploymentType, *, metadata: bool = False) -> tuple[str, ...]:
-    """Versions a deployment type runs, oldest first."""
+    """Return the versions of a deployment type, the oldest first."""
     if deployment is not DeploymentType.PERSISTENT_2:
         return ("2.10", "2.12", "2.15")
     return ("2.15",) if metadata else ("2.12", "2.15")
 
 
 def default_lustre_version(deployment: DeploymentType, *, metadata: bool = False) -> str:
-    """What FSx takes when nothing is said: always the oldest one that runs."""
+    """Return the version that FSx uses by default: the oldest one."""
     return lustre_versions(deployment, metadata=metadata)[0]

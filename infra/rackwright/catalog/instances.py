@@ -1,4 +1,4 @@
-"""EC2 instance types: their shape, what they cost, how they can be bought. `make update-catalog` writes the shapes again."""
+"""EC2 instance types: hardware, prices and purchase options. `make update-catalog` updates the hardware."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rackwright.catalog import rows, site
 
 
 class UsageClass(StrEnum):
-    """How an instance can be bought (SupportedUsageClasses of DescribeInstanceTypes)."""
+    """Purchase option of an instance (SupportedUsageClasses of DescribeInstanceTypes)."""
 
     ON_DEMAND = "on-demand"
     SPOT = "spot"
@@ -44,89 +44,89 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class InstanceType:
-    """An EC2 instance type as DescribeInstanceTypes has it."""
+    """An EC2 instance type, as returned by DescribeInstanceTypes."""
 
     name: str
     architecture: str
     """`x86_64` or `arm64`."""
     cpus: int
-    """vCPUs as sold: threads where the type has them, else cores."""
+    """vCPUs as sold: threads if the type has them, else cores."""
     cores: int
     memory_mib: int
-    """What EC2 states; the operating system sees less."""
+    """Memory stated by EC2; the operating system reports less."""
     gpu_model: str | None
     """Row of gpus.csv."""
     gpu_count: int
     neuron_devices: int
-    """Inferentia and Trainium devices."""
+    """Number of Inferentia and Trainium devices."""
     efa_interfaces: int
-    """The most EFA interfaces it takes, one per card; 0 where it knows no EFA."""
+    """Maximum number of EFA interfaces, one per card; 0 without EFA."""
     network_cards: int
     interfaces_per_card: int
     primary_card_takes_efa: bool
     """False with EFA interfaces > 0: card 0 is ENA only and EFA begins at card 1 (p6-b300)."""
     gbps: float
-    """All cards together; small types reach it in bursts only (`Up to …`)."""
+    """Bandwidth of all cards together; small types reach it in bursts only (`Up to …`)."""
     nvme_gb: int
     """Instance storage, decimal GB."""
     usage_classes: frozenset[UsageClass]
     cluster_placement: bool
-    """Whether it can be started in a placement group of the cluster strategy."""
+    """Whether it can be launched in a cluster placement group."""
     regions: frozenset[str]
-    """Where it was sold at the date of the row; AWS adds regions and seldom takes one away."""
+    """Regions that sold it at the date of the row; AWS adds regions and rarely removes one."""
     price: Price | None
-    """None where no price has a source."""
+    """None if no price has a source."""
     source: str
     date: datetime.date
 
     @property
     def family(self) -> str:
-        """The name before its size: `p6-b300`."""
+        """Return the name without the size: `p6-b300`."""
         return self.name.partition(".")[0]
 
     @property
     def usd_per_hour(self) -> float | None:
-        """On demand; None where no price has a source."""
+        """Return the on-demand price; None if no price has a source."""
         return self.price.usd_per_hour if self.price else None
 
     @property
     def price_source(self) -> str | None:
-        """Where the price is from."""
+        """Return the source of the price."""
         return self.price.source if self.price else None
 
     @property
     def price_date(self) -> datetime.date | None:
-        """The day the price was published at its source."""
+        """Return the date on which the source published the price."""
         return self.price.date if self.price else None
 
     @property
     def threads_per_core(self) -> int:
-        """1 where cores are sold without a second thread (every hpc type, arm64)."""
+        """Return the threads per core: 1 if the type has no second thread (every hpc type, arm64)."""
         return self.cpus // self.cores
 
     @property
     def bare_metal(self) -> bool:
-        """Whether it is a whole server without hypervisor, for which EC2 takes no CPU options (EC2 user guide: CPU options)."""
+        """Return whether it is a server without a hypervisor, for which EC2 rejects CPU options (EC2 user guide: CPU options)."""
         return ".metal" in self.name
 
     def cpus_with(self, threads_per_core: int | None) -> int:
-        """Return the vCPUs of an instance launched with that many threads per core; None is the type's own number."""
+        """Return the vCPUs of an instance launched with that number of threads per core; None means the type's default."""
         return self.cpus if threads_per_core is None else self.cores * threads_per_core
 
     @property
     def efa_cards(self) -> range:
-        """Indexes of the network cards that take an EFA interface."""
+        """Return the indices of the network cards that support an EFA interface."""
         first = 0 if self.primary_card_takes_efa else 1
         return range(first, first + self.efa_interfaces)
 
     @property
     def quota_family(self) -> QuotaFamily:
-        """The vCPU quota it counts against."""
+        """Return the vCPU quota that applies to it."""
         return _FAMILIES.get(self._parts()["letters"], QuotaFamily.STANDARD)
 
     @property
     def generation(self) -> int:
-        """5 for `p5en.48xlarge`."""
+        """Return the generation: 5 for `p5en.48xlarge`."""
         return int(self._parts()["generation"])
 
     def _parts(self) -> re.Match[str]:
@@ -148,11 +148,11 @@ _FAMILIES: Final[Mapping[str, QuotaFamily]] = {
     "trn": QuotaFamily.TRN,
     "hpc": QuotaFamily.HPC,
 }
-"""By the letters a type's name begins with; the others here are standard (A, C, D, H, I, M, R, T, Z)."""
+"""Families by the first letters of a type's name; the other types here are standard (A, C, D, H, I, M, R, T, Z)."""
 
 
 def instance_types() -> Mapping[str, InstanceType]:
-    """All known types by name: the product's, and the site's beside them."""
+    """Return all known types by name: the product's and the site's."""
     added = site.catalog().rows.instances
     if not added:
         return _product_types()
@@ -201,7 +201,7 @@ def _instance_type(row: Mapping[str, str]) -> InstanceType:
 
 
 def _price(row: Mapping[str, str]) -> Price | None:
-    """A price without region, source or date raises: it is no fact."""
+    """Return the price; raise if it has no region, source or date."""
     if not row["usd_per_hour"]:
         return None
     if not (row["price_region"] and row["price_source"]):

@@ -1,4 +1,4 @@
-"""What goes with which release of Kubernetes, and the images that are our own."""
+"""Software versions for each release of Kubernetes, and the product's own images."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rackwright.yaml_loader import load_yaml
 
 _FILE: Final = Path(__file__).with_name("kubernetes.yml")
 OWN: Final = "rackwright.local"
-"""The registry, which is none, of images that only the bundle has."""
+"""Registry name of images that only the bundle contains; no such registry exists."""
 
 
 @cache
@@ -21,7 +21,7 @@ def _read() -> dict[str, Any]:
 
 
 def releases() -> tuple[str, ...]:
-    """The releases that are known."""
+    """Return the known releases."""
     return tuple(_read()["releases"])
 
 
@@ -32,21 +32,21 @@ def support_ends(version: str) -> date:
 
 
 def containerd(os: str) -> str | None:
-    """The release of containerd that a system packages; None where it moves."""
+    """Return the containerd release that a system packages; None if it changes over time."""
     found: str | None = _read()["containerd"].get(os)
     return found
 
 
 def pause(version: str) -> str:
-    """The image that holds a pod's namespaces."""
+    """Return the image that holds a pod's namespaces."""
     return str(_read()["releases"][version]["pause"])
 
 
 def own_image(name: str) -> str:
-    """An image of the bundle's own, by name and the digest of its sources."""
+    """Return the full name of an image of the bundle, with the digest of its sources."""
     return f"{OWN}/{name}:{_read()['own'][name]}"
 
 
 def device_plugin() -> str:
-    """NVIDIA's device plugin."""
+    """Return the image of NVIDIA's device plugin."""
     return str(_read()["device_plugin"])

@@ -1,4 +1,4 @@
-"""MIG (Multi-Instance GPU): the profiles of each GPU model, and where their instances can lie on a GPU."""
+"""MIG (Multi-Instance GPU): the profiles of each GPU model, and the valid placements of their instances on a GPU."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rackwright.catalog import rows
 
 @dataclass(frozen=True, slots=True)
 class MigProfile:
-    """A profile of GPU instances, for example 3g.40gb: three compute slices, 40 GB. Profiles with a suffix such as +me are left out."""
+    """A profile of GPU instances, for example 3g.40gb: three compute slices, 40 GB. Profiles with a suffix such as +me are omitted."""
 
     name: str
     compute_slices: int
@@ -23,7 +23,7 @@ class MigProfile:
 
     @property
     def maximum(self) -> int:
-        """Instances of this profile alone that fit on a GPU: one at each start, for instances of one profile never overlap."""
+        """Return the maximum number of instances of this profile on a GPU: one at each start, because its instances never overlap."""
         return len(self.starts)
 
 

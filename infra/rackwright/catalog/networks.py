@@ -1,4 +1,4 @@
-"""Networks of pods: versions, ports, what encapsulation costs."""
+"""Pod networks: versions, ports, overhead of encapsulation."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ def _read() -> dict[str, Any]:
 
 
 def default_cni(target: str) -> Cni:
-    """Plain routes where all nodes are on one segment; a cloud's network carries none."""
+    """Return the default CNI plugin: plain routes if all nodes are on one segment; on a cloud's network, plain routes do not work."""
     return Cni.FLANNEL if target == "aws" else Cni.BRIDGE
 
 
 def overhead(encapsulation: Encapsulation) -> int:
-    """Bytes of each packet that it takes."""
+    """Return the overhead of each packet, in bytes."""
     return int(_read()["overhead"][encapsulation.value])
 
 
 def encapsulations(cni: Cni) -> tuple[Encapsulation, ...]:
-    """Those that a network knows, its default first."""
+    """Return the encapsulations that a network supports, its default first."""
     if cni is Cni.BRIDGE:
         return (Encapsulation.NONE,)
     return tuple(Encapsulation(name) for name in _read()["required_ports"][cni.value])
 
 
 def required_ports(cni: Cni, encapsulation: Encapsulation) -> tuple[str, ...]:
-    """What nodes must take from each other, as `udp/8472` or the name of a protocol."""
+    """Return the ports that nodes must accept from each other, as `udp/8472` or the name of a protocol."""
     return () if cni is Cni.BRIDGE else tuple(_read()["required_ports"][cni.value][encapsulation.value])
 
 
 def version(cni: Cni) -> str:
-    """The release that manifests and values are written for."""
+    """Return the release that manifests and values are written for."""
     return addons()["cilium"].version if cni is Cni.CILIUM else str(_read()[cni.value]["version"])
 
 
 def source(cni: Cni) -> str:
-    """Where its maker's files are to be had."""
+    """Return the URL of the vendor's files."""
     return addons()["cilium"].source if cni is Cni.CILIUM else str(_read()[cni.value]["source"])
 
 
 def flannel_image(bundled: bool) -> str:
-    """Its maker's image, or the bundle's own."""
+    """Return the vendor's image, or the one of the bundle."""
     row = _read()["flannel"]
     return f"{OWN}/flannel:{row['own']}" if bundled else str(row["image"])

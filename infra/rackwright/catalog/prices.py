@@ -1,4 +1,4 @@
-"""List prices of what is no instance. Where no source was found there is no price, and whoever adds up must say so."""
+"""List prices other than those of instances. Without a source there is no price, and a total must say that it is incomplete."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rackwright.catalog import rows
 from rackwright.catalog.fsx import DeploymentType, DriveCache, StorageType
 
 HOURS_PER_MONTH: Final = 730
-"""Hours that AWS takes for a month in its price calculator."""
+"""Hours of a month in AWS's price calculator."""
 
 
 class Unit(StrEnum):
-    """What one price is for. GB as AWS bills it: a GiB of storage counts as one."""
+    """Unit of a price. GB as AWS bills it: a GiB of storage counts as one."""
 
     HOUR = "hour"
     GB = "gb"
@@ -35,12 +35,12 @@ class UnitPrice:
     usd: float | None
     region: str
     source: str
-    """With `usd` None: why no price is on record."""
+    """With `usd` None: the reason why no price is on record."""
     date: datetime.date
 
     @property
     def usd_per_hour(self) -> float | None:
-        """For one unit held all the time; None where there is no price, or where it is for an amount and not for time."""
+        """Return the price of one unit per hour; None without a price, or if it is for an amount and not for time."""
         if self.usd is None or self.unit is Unit.GB:
             return None
         return self.usd if self.unit is Unit.HOUR else self.usd / HOURS_PER_MONTH
@@ -48,7 +48,7 @@ class UnitPrice:
 
 @cache
 def prices() -> Mapping[str, UnitPrice]:
-    """All prices by item, us-east-1."""
+    """Return all prices by item, us-east-1."""
     return {row["item"]: _price(row) for row in rows("prices")}
 
 
@@ -58,7 +58,7 @@ def lustre_storage(
     throughput: int | None = None,
     drive_cache: DriveCache = DriveCache.NONE,
 ) -> UnitPrice:
-    """What a GB of FSx for Lustre costs. KeyError for what FSx does not offer."""
+    """Return the price of a GB of FSx for Lustre. Raise KeyError for a combination that FSx does not offer."""
     if storage is StorageType.INTELLIGENT_TIERING:
         return prices()["fsx-tiering-storage"]
     name = deployment.value.lower().replace("_", "-")

@@ -1,4 +1,4 @@
-"""vCPU quotas of an account in a region: which one an instance type counts against."""
+"""vCPU quotas of an account in a region, and the quota that applies to an instance type."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ class Quota:
     family: QuotaFamily
     usage_class: UsageClass
     generations: frozenset[int]
-    """Generations of the family it is for; empty means all."""
+    """Generations of the family that it applies to; empty means all."""
 
     def counts(self, instance: InstanceType, usage_class: UsageClass) -> bool:
-        """Whether an instance bought this way counts against it."""
+        """Return whether the quota applies to an instance with this purchase option."""
         same = (instance.quota_family, usage_class) == (self.family, self.usage_class)
         return same and (not self.generations or instance.generation in self.generations)
 
 
 @cache
 def quotas() -> tuple[Quota, ...]:
-    """All known quotas."""
+    """Return all known quotas."""
     return tuple(
         Quota(
             code=row["code"],
@@ -42,5 +42,5 @@ def quotas() -> tuple[Quota, ...]:
 
 
 def quota(instance: InstanceType, usage_class: UsageClass) -> Quota | None:
-    """What it counts against. None for capacity blocks, and where no quota has a source (P6 as spot)."""
+    """Return the quota that applies; None for capacity blocks, and if no quota has a source (P6 as spot)."""
     return next((each for each in quotas() if each.counts(instance, usage_class)), None)

@@ -1,4 +1,4 @@
-"""How fast hardware is: what its specification promises, what was measured on it, what others let pass. Each figure has its source."""
+"""Speed of hardware: specified figures, measured figures, and other sites' thresholds. Each figure has its source."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rackwright.catalog import rows
 
 
 class Dimension(StrEnum):
-    """What a unit is a unit of."""
+    """Dimension of a unit."""
 
     BANDWIDTH = "bandwidth"
     COMPUTE = "compute"
@@ -23,7 +23,7 @@ class Dimension(StrEnum):
 
 
 class Unit(StrEnum):
-    """Units as tools print them. A byte has eight bits, a kilo is a thousand."""
+    """Units as printed by tools. A byte has eight bits, a kilo is a thousand."""
 
     TB_S = "TB/s"
     GB_S = "GB/s"
@@ -39,11 +39,11 @@ class Unit(StrEnum):
 
     @property
     def dimension(self) -> Dimension:
-        """What it measures."""
+        """Return the dimension of the unit."""
         return _SCALE[self][0]
 
     def to(self, other: Unit, value: float) -> float:
-        """The value in another unit; ValueError where the two measure different things.
+        """Return the value in another unit; raise ValueError if the dimensions differ.
 
         >>> Unit.GBIT_S.to(Unit.GB_S, 400)
         50.0
@@ -69,13 +69,13 @@ _SCALE: Final[Mapping[Unit, tuple[Dimension, float]]] = {
 
 
 class Quantity(StrEnum):
-    """What is measured. Bus bandwidth as nccl-tests defines it (doc/PERFORMANCE.md): algorithm bandwidth × 2(n-1)/n for all-reduce."""
+    """Measured quantity. Bus bandwidth as nccl-tests defines it (doc/PERFORMANCE.md): algorithm bandwidth × 2(n-1)/n for all-reduce."""
 
     MATMUL_BF16 = "matmul-bf16"
     HBM_COPY = "hbm-copy"
-    """A copy inside the memory of one GPU, read and written bytes counted."""
+    """A copy inside the memory of one GPU; read and written bytes are counted."""
     HBM_DCGM = "hbm-dcgm"
-    """As dcgmproftester and the memory_bandwidth plugin of dcgmi diag count; lower than a copy on the same GPU."""
+    """As measured by dcgmproftester and the memory_bandwidth plugin of dcgmi diag; lower than a copy on the same GPU."""
     HOST_TO_DEVICE = "host-to-device"
     DEVICE_TO_HOST = "device-to-host"
     PEER_COPY = "peer-copy"
@@ -90,24 +90,24 @@ class Quantity(StrEnum):
     TRAINING_DDP = "training-ddp"
     TRAINING_FSDP = "training-fsdp"
     SCALING = "scaling"
-    """Work per second on n GPUs over n times that on one, or on the smallest number that was run."""
+    """Work per second on n GPUs, divided by n times the work on one GPU, or on the smallest number that was run."""
     STORAGE_WRITE = "storage-write"
     STORAGE_READ = "storage-read"
     STORAGE_METADATA = "storage-metadata"
     STORAGE_SMALL_FILES = "storage-small-files"
     STORAGE_FSYNC = "storage-fsync"
     MEMORY_COPY = "memory-copy"
-    """A copy in the main memory of a node by all its CPUs, read and written bytes counted, as STREAM Copy does."""
+    """A copy in the main memory of a node by all its CPUs; read and written bytes are counted, as in STREAM Copy."""
     HPL = "hpl"
 
     @property
     def unit(self) -> Unit:
-        """The unit in which it is reported."""
+        """Return the unit in which the quantity is reported."""
         return _UNITS.get(self, Unit.GB_S)
 
     @property
     def lower_is_better(self) -> bool:
-        """Whether a threshold is what it may not exceed."""
+        """Return whether a threshold is an upper limit."""
         return self.unit.dimension is Dimension.TIME
 
 
@@ -128,35 +128,35 @@ _UNITS: Final[Mapping[Quantity, Unit]] = {
 
 
 class Kind(StrEnum):
-    """Where a figure comes from."""
+    """Origin of a figure."""
 
     SPEC = "spec"
-    """What the hardware cannot exceed."""
+    """Upper limit of the hardware."""
     MEASURED = "measured"
-    """Seen on a machine that was in order."""
+    """Measured on a machine without known faults."""
     GATE = "gate"
-    """What somebody who runs such machines lets pass."""
+    """Acceptance threshold of an operator of such machines."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRange:
-    """How many nodes a figure is for."""
+    """Numbers of nodes that a figure applies to."""
 
     least: int = 0
     most: int | None = None
-    """None: any number from `least` on."""
+    """None: any number from `least` up."""
 
     def __contains__(self, nodes: int) -> bool:
         return self.least <= nodes and (self.most is None or nodes <= self.most)
 
     @property
     def several(self) -> bool:
-        """Whether the network between nodes takes part."""
+        """Return whether the network between nodes is part of the measurement."""
         return self.least > 1
 
     @classmethod
     def parse(cls, text: str) -> NodeRange:
-        """`2` is two, `3+` three or more, nothing any.
+        """Parse a range: `2` is two, `3+` three or more, an empty text any number.
 
         >>> 64 in NodeRange.parse("3+"), 2 in NodeRange.parse("3+"), 1 in NodeRange.parse("")
         (True, False, True)
@@ -169,7 +169,7 @@ class NodeRange:
 
 @dataclass(frozen=True, slots=True)
 class ReferenceValue:
-    """One number about one piece of hardware."""
+    """One figure of one piece of hardware."""
 
     id: str
     quantity: Quantity
@@ -187,18 +187,18 @@ class ReferenceValue:
 
     @property
     def reported(self) -> float:
-        """Its value in the unit in which the quantity is reported."""
+        """Return the value in the unit in which the quantity is reported."""
         return self.unit.to(self.quantity.unit, self.value)
 
 
 @cache
 def reference_values() -> Mapping[str, ReferenceValue]:
-    """All figures by id."""
+    """Return all figures by id."""
     return {row["id"]: parse_figure(row) for row in rows("figures")}
 
 
 def parse_figure(row: Mapping[str, str]) -> ReferenceValue:
-    """A row of the file, or of another with the same columns. ValueError for what is not in the closed sets, and without a source."""
+    """Parse a row of the file, or of another one with the same columns. Raise ValueError for an invalid value and without a source."""
     return ReferenceValue(
         id=row["id"],
         quantity=Quantity(row["quantity"]),
@@ -216,7 +216,7 @@ def parse_figure(row: Mapping[str, str]) -> ReferenceValue:
 
 
 def stated(row: Mapping[str, str], column: str) -> str:
-    """What stands in a column that may not be empty."""
+    """Return the value of a column that must not be empty."""
     if not row[column].strip():
         raise ValueError(f"{row['id']}: {column} is empty")
     return row[column]

@@ -1,4 +1,4 @@
-"""AWS regions: their zones and which FSx for Lustre they offer."""
+"""AWS regions: their zones and their types of FSx for Lustre."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from rackwright.catalog import rows
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A region as it was at the date of its row; a new one may be missing."""
+    """A region as of the date of its row; a new region may be missing."""
 
     name: str
     zones: tuple[str, ...]
-    """Zones by name (`us-east-1a`). Which of them an account sees, and which building a letter means, differs from account to account."""
+    """Zones by name (`us-east-1a`). The visible zones, and the building of a letter, differ between accounts."""
     fsx_lustre: bool
     fsx_persistent_2: bool
-    """Whether PERSISTENT_2 on SSD is sold there."""
+    """Whether the region offers PERSISTENT_2 on SSD."""
     source: str
     date: datetime.date
 
 
 @cache
 def regions() -> Mapping[str, Region]:
-    """All known regions by name."""
+    """Return all known regions by name."""
     return {
         row["region"]: Region(
             name=row["region"],

@@ -1,4 +1,4 @@
-"""The site's own catalogue rows: files `site/catalog/*.yml` of the project, beside the rows of the product.
+"""The site's own catalogue rows: files `site/catalog/*.yml` of the project, in addition to the rows of the product.
 
 A file holds mappings `gpus`, `switches` and `instances`, each from a name to a row. Every row has its source and its date.
 """
@@ -26,7 +26,7 @@ RULE: Final = "site-catalog"
 
 
 class SiteRow(ConfigModel):
-    """What every row says of itself."""
+    """Fields of every row."""
 
     source: str = Field(min_length=3, description="Where the figures are from, for example `datasheet DS-1234, page 2`.")
     date: Day = Field(description="Day on which the source was read, for example 2026-11-26.")
@@ -51,7 +51,7 @@ class SiteGpu(SiteRow):
 
 
 class SiteSwitch(SiteRow):
-    """A switch model, all ports of which have one rate."""
+    """A switch model whose ports all have the same rate."""
 
     product: str = Field(min_length=1, description="Product name.")
     use: Literal["compute", "management"] = Field(default="compute", description="Plane that the switch is for.")
@@ -119,19 +119,19 @@ class SiteRows(ConfigModel):
 
 @dataclass(frozen=True)
 class SiteCatalog:
-    """The valid rows of all files, and what is wrong with the others."""
+    """The valid rows of all files, and findings about the others."""
 
     rows: SiteRows
     findings: tuple[Finding, ...]
 
 
 def folder() -> Path:
-    """Return the folder of the site's catalogue; it need not exist."""
+    """Return the folder of the site's catalogue, which may not exist."""
     return layout.project_root() / layout.SITE_CATALOG
 
 
 def catalog() -> SiteCatalog:
-    """Return the site's catalogue; read once in a process."""
+    """Return the site's catalogue; each process reads it once."""
     return _read(folder())
 
 
@@ -169,7 +169,7 @@ def _rows(file: Path) -> tuple[SiteRows, list[Finding]]:
 
 
 def _merge(known: dict[str, Any], new: Mapping[str, Any], where: str) -> list[Finding]:
-    """Add rows; return a finding for each name that another file has."""
+    """Add rows; return a finding for each name that occurs in another file."""
     twice = [f"{where}.{name}" for name in new if name in known]
     known.update(new)
     return [Finding(Severity.ERROR, RULE, path, "another file has a row of this name", "remove one of them") for path in twice]

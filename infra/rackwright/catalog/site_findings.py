@@ -1,4 +1,4 @@
-"""What is wrong with the site's catalogue: invalid files, names that the product has, GPUs that no catalogue has."""
+"""Findings about the site's catalogue: invalid files, names of the product's rows, GPUs that no catalogue has."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _COLUMN = {"gpus": "model", "switches": "model", "instances": "name"}
 
 
 def site_findings() -> tuple[Finding, ...]:
-    """Return all findings; every stack of the project has them, because every stack can use the rows."""
-    return (*site.catalog().findings, *_taken(), *_unknown_gpus())
+    """Return all findings. They concern every stack of the project, because every stack can use the rows."""
+    return (*site.catalog().findings, *_duplicate_names(), *_unknown_gpus())
 
 
-def _taken() -> Iterator[Finding]:
-    """Yield a finding for each row with the name of a product's row: which of two figures counts must not depend on a file's place."""
+def _duplicate_names() -> Iterator[Finding]:
+    """Yield a finding for each row with the name of a product's row, because two figures for one name would be ambiguous."""
     for kind, column in _COLUMN.items():
         added: Iterable[str] = getattr(site.catalog().rows, kind)
         if added:

@@ -1,4 +1,4 @@
-"""Switches that a fabric may be built of."""
+"""Supported switches of a fabric."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SPLIT: Final = 2
 
 
 class Use(StrEnum):
-    """The plane a switch is for."""
+    """The plane that a switch belongs to."""
 
     COMPUTE = "compute"
     MANAGEMENT = "management"
@@ -33,22 +33,22 @@ class Switch:
     ports: int
     rate_gbps: int
     speed: str
-    """As `ibnetdiscover -p` says it (NDR), or the rate in words of Ethernet (400GbE)."""
+    """As printed by `ibnetdiscover -p` (NDR), or the rate of Ethernet (400GbE)."""
     width: str
     """Lanes of a link, as in `4x`."""
     split_rate: str | None
-    """NVIDIA's name of the rate of half a port, as NDR200; None where no source says that ports can be split."""
+    """NVIDIA's name for the rate of half a port, such as NDR200; None if no source says that ports can be split."""
     rack_units: int | None
-    """None where no source says it."""
+    """None without a source."""
     line_card: str | None
-    """Of a director switch: chips of a line card by ports of a chip that lead outwards, as 2x18; None for a switch of one chip."""
+    """Director switch: chips of a line card by external ports of a chip, as 2x18; None for a switch of one chip."""
     subnet_manager: bool | None
-    """Whether it can run a subnet manager; None where no source says it."""
+    """Whether it can run a subnet manager; None without a source."""
     subnet_manager_nodes: int | None
-    """Nodes that the subnet manager in the switch can serve; None where no source says it."""
+    """Maximum number of nodes of the switch's own subnet manager; None without a source."""
 
     def links_per_port(self, rate: str | None) -> int | None:
-        """Return the links of a port at a rate: one at its own rate, two where it is split; None if ports do not have this rate."""
+        """Return the links of a port at a rate: one at its own rate, two if it is split; None if ports do not have this rate."""
         if rate in (None, self.speed):
             return 1
         return SPLIT if rate == self.split_rate else None
@@ -56,7 +56,7 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class Medium:
-    """What a cable is made of, for one speed."""
+    """Type of a cable for one speed."""
 
     name: str
     speed: str
@@ -65,13 +65,13 @@ class Medium:
 
 @cache
 def media(speed: str) -> tuple[Medium, ...]:
-    """What cables of a speed can be made of, the shortest first; empty where no source was found."""
+    """Return the types of cables of a speed, the shortest first; empty without a source."""
     found = (Medium(row["name"], row["speed"], int(row["reach_m"])) for row in rows("cables") if row["speed"] == speed)
     return tuple(sorted(found, key=lambda medium: medium.reach_m))
 
 
 def switches() -> Mapping[str, Switch]:
-    """All known switches by model: the product's, and the site's beside them."""
+    """Return all known switches by model: the product's and the site's."""
     added = site.catalog().rows.switches
     if not added:
         return _product_switches()

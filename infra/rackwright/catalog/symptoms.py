@@ -1,4 +1,4 @@
-"""What a person notices when something is wrong, what to look at first, and which checks tell more: symptoms.yml."""
+"""Symptoms that users notice, where to start, and the related checks: symptoms.yml."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FILE: Final = Path(__file__).with_name("symptoms.yml")
 
 @dataclass(frozen=True, slots=True)
 class Symptom:
-    """One symptom, with where to look in the order of looking."""
+    """A symptom, with the places to inspect in order."""
 
     title: str
     notice: str
@@ -27,7 +27,7 @@ class Symptom:
 
 @cache
 def symptoms() -> tuple[Symptom, ...]:
-    """All symptoms, in the order of the page."""
+    """Return all symptoms, in the order of the page."""
     rows = load_yaml(_FILE.read_text(encoding="utf-8"))
     return tuple(
         Symptom(title, row["notice"], tuple(row["look_first"]), tuple(row["checks"]), tuple(row.get("acceptance", ())))

@@ -1,4 +1,4 @@
-"""How slow hardware may be: a share of a figure that has a source. And what makes a threshold one that cannot be right."""
+"""Minimum speed of hardware: a share of a figure that has a source. Thresholds that cannot be right are rejected."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from rackwright.catalog import rows
 from rackwright.catalog.reference_values import Kind, NodeRange, Quantity, ReferenceValue, Unit, reference_values, stated
 
 LEAST_SHARE: Final = 0.5
-"""A threshold below half of what the hardware is known to do lets broken machines pass."""
+"""Smallest share: a threshold below half of the hardware's known speed would pass broken machines."""
 LEAST_MESSAGE_BYTES: Final = 2**32
-"""From here on a collective shows the bandwidth of the links: 256 MB is too small (NVIDIA in NVIDIA/nccl-tests#212)."""
+"""Minimum size at which a collective shows the bandwidth of the links: 256 MB is too small (NVIDIA in NVIDIA/nccl-tests#212)."""
 COLLECTIVES: Final = frozenset({Quantity.ALL_REDUCE, Quantity.ALL_GATHER, Quantity.REDUCE_SCATTER, Quantity.ALLTOALL, Quantity.NIC_BUSBW})
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What a measured value is held against: at least this, or at most where lower is better."""
+    """Limit of a measured value: a minimum, or a maximum if lower is better."""
 
     id: str
     quantity: Quantity
@@ -43,30 +43,30 @@ class Threshold:
     share: float
     nodes: NodeRange
     source: str
-    """Where the share comes from; the figure has its own source."""
+    """Source of the share; the figure has its own source."""
     date: datetime.date
 
     @property
     def value(self) -> float:
-        """In the unit in which the quantity is reported."""
+        """Return the value in the unit in which the quantity is reported."""
         return self.base.reported * self.share
 
     @property
     def limit(self) -> Limit:
-        """As something that can be checked."""
+        """Return the threshold as a limit."""
         base = self.base
         return Limit(
             self.id, base.quantity, base.hardware, self.nodes, base.message_bytes, base.quantity.unit, self.value, self.source, self.date
         )
 
     def holds(self, value: float) -> bool:
-        """Whether a value, in the unit of the quantity, is good enough."""
+        """Return whether a value, in the unit of the quantity, is within the limit."""
         return value <= self.value if self.base.quantity.lower_is_better else value >= self.value
 
 
 @cache
 def thresholds() -> Mapping[str, Threshold]:
-    """All thresholds by id."""
+    """Return all thresholds by id."""
     known = reference_values()
     return {
         row["id"]: Threshold(
@@ -82,7 +82,7 @@ def thresholds() -> Mapping[str, Threshold]:
 
 
 def threshold(quantity: Quantity, hardware: str, nodes: int = 1) -> Threshold | None:
-    """The one for this hardware on so many nodes; None where nobody has published a figure: then only its own baseline can tell."""
+    """Return the threshold for this hardware and number of nodes; None without a published figure: only the own baseline applies then."""
     fitting = (each for each in thresholds().values() if each.base.quantity is quantity and nodes in each.nodes)
     return next((each for each in fitting if each.base.hardware in (hardware, "*")), None)
 
@@ -93,13 +93,13 @@ def _tolerances() -> Mapping[str, float]:
 
 
 def tolerance(quantity: Quantity) -> float:
-    """How far from its own baseline, and from the median of its peers, a value may lie, as a share."""
+    """Return the allowed deviation from the hardware's own baseline, and from the median of its peers, as a share."""
     known = _tolerances()
     return known.get(quantity.value, known["*"])
 
 
 def validate_threshold(limit: Limit, known: Iterable[ReferenceValue] | None = None) -> tuple[str, ...]:
-    """Why a threshold cannot be right, in words; empty when nothing speaks against it."""
+    """Return the reason why a threshold cannot be right; empty if there is none."""
     if limit.unit.dimension is not limit.quantity.unit.dimension:
         return (f"{limit.unit.value} is no unit of {limit.quantity.value}, which is in {limit.quantity.unit.value}",)
     found = [each for each in (known or reference_values().values()) if _comparable(each, limit)]
@@ -129,13 +129,13 @@ def _objections(limit: Limit, known: list[ReferenceValue]) -> Iterator[str]:
 
 
 def _comparable(figure: ReferenceValue, limit: Limit) -> bool:
-    """Whether both speak of the same thing."""
+    """Return whether both figures measure the same quantity on the same hardware."""
     same = figure.quantity is limit.quantity and figure.hardware in (limit.hardware, "*")
     return same and (not limit.nodes.least or not figure.nodes.least or figure.nodes.several == limit.nodes.several)
 
 
 def _best(limit: Limit, known: list[ReferenceValue]) -> float:
-    """The best value seen with messages no larger than the threshold's; with larger ones, or the specification, where none was."""
+    """Return the best measured value with messages no larger than the threshold's; else that of larger messages or the specification."""
     seen = [each for each in known if each.kind is not Kind.SPEC]
     small = [each for each in seen if (each.message_bytes or 0) <= (limit.message_bytes or 0)]
     values = [each.reported for each in small or seen or known]
@@ -143,12 +143,12 @@ def _best(limit: Limit, known: list[ReferenceValue]) -> float:
 
 
 def contradictions(limits: Iterable[Limit]) -> tuple[str, ...]:
-    """Thresholds that say different things about the same."""
-    said: dict[tuple[object, ...], list[Limit]] = {}
+    """Return thresholds that contradict each other."""
+    groups: dict[tuple[object, ...], list[Limit]] = {}
     for limit in limits:
-        said.setdefault((limit.quantity, limit.hardware, limit.nodes), []).append(limit)
+        groups.setdefault((limit.quantity, limit.hardware, limit.nodes), []).append(limit)
     return tuple(
         f"{quantity} on {hardware}: " + ", ".join(f"{each.value:g} {each.unit.value} ({each.source})" for each in group)
-        for (quantity, hardware, _), group in said.items()
+        for (quantity, hardware, _), group in groups.items()
         if len({each.unit.to(each.quantity.unit, each.value) for each in group}) > 1
     )

@@ -1,4 +1,4 @@
-"""The thresholds as a page: docs/acceptance-thresholds.md is what this writes, and a test holds the two equal."""
+"""Generation of docs/acceptance-thresholds.md from the thresholds; a test compares the file with the result."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ memory directly, and the run must have been sampled. Twice the GPUs must do near
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     return "\n".join([_HEAD, *_thresholds(), "", *_tolerances(), "", *_figures(), ""])
 
 
@@ -96,7 +96,7 @@ def _nodes(nodes: NodeRange) -> str:
 
 
 def _bytes(count: int | None) -> str:
-    """In the largest unit that divides it.
+    """Return the size in the largest unit that divides it.
 
     >>> _bytes(2**34), _bytes(2), _bytes(None)
     ('16 GiB', '2 B', '-')

@@ -1,1 +1,1 @@
-"""What differs between a stack's declaration and its live state: three layers, one list."""
+"""Differences between a stack's declaration and its live state: three layers, one list."""

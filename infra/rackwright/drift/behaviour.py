@@ -1,4 +1,4 @@
-"""The behaviour layer: a report of the passive checks, read for what is not as declared."""
+"""The behaviour layer: the report of the passive checks, converted to differences."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SPOKEN = "rackwright.report/1"
 
 
 def scan(report: Mapping[str, Any]) -> LayerScan:
-    """What failed is a difference; what is unknown stays unknown. Raises ValueError where it is no report that this version reads."""
+    """Return failed checks as differences and unknown ones as unknown. Raise ValueError if this version cannot read the report."""
     if report.get("schema") != SPOKEN:
         raise ValueError(f"schema is {report.get('schema')}, expected {SPOKEN}")
     failed = [check for check in report["checks"] if check["verdict"] == "failed"]

@@ -13,7 +13,7 @@ from rackwright.yaml_loader import load_yaml
 
 @dataclass(frozen=True, slots=True)
 class Categories:
-    """By check or its subject, by role, by property of a resource, by kind of trace."""
+    """Categories by check or its subject, by role, by property of a resource, by kind of trace."""
 
     behaviour: Mapping[str, Category]
     configuration: Mapping[str, Category]
@@ -21,12 +21,12 @@ class Categories:
     traces: Mapping[str, Category]
 
     def of_check(self, key: str, subject: str) -> Category:
-        """The check's own, else its subject's."""
+        """Return the category of the check, else that of its subject."""
         return self.behaviour.get(key) or self.behaviour[subject]
 
 
 @cache
 def categories() -> Categories:
-    """As categories.yml has them."""
+    """Return the categories of categories.yml."""
     found = load_yaml(files("rackwright.drift").joinpath("categories.yml").read_text(encoding="utf-8"))
     return Categories(**{part: {name: Category(word) for word, names in found[part].items() for name in names} for part in found})

@@ -1,4 +1,4 @@
-"""The configuration layer: what the phases, in check mode, would change on each node."""
+"""The configuration layer: the changes that the phases report in check mode on each node."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _AS_DECLARED = "as the roles configure it"
 
 
 def scan(stack: str, seconds: float, changed: Iterable[Mapping[str, str]], failed: Iterable[Mapping[str, str]]) -> LayerScan:
-    """Of tasks that would change something, and of those that could not tell: {host, phase, role, task, detail, live, declared}."""
+    """Return tasks that would change a node, and tasks without a result: {host, phase, role, task, detail, live, declared}."""
     found = tuple(_difference(stack, one) for one in changed)
     unknown = dict.fromkeys((one["host"], f"{one['phase']}: {one['task']}: {one['detail']}") for one in failed)
     return LayerScan(Layer.CONFIGURATION, seconds, found, tuple(unknown))

@@ -17,9 +17,9 @@ class Layer(StrEnum):
     RESOURCES = "resources"
     """Pulumi's refresh: containers, instances, networks, keys."""
     CONFIGURATION = "configuration"
-    """The phases in check mode: what they would change."""
+    """The phases in check mode: the changes that they would make."""
     BEHAVIOUR = "behaviour"
-    """The passive checks: what the cluster does."""
+    """The passive checks: the behaviour of the cluster."""
 
 
 class Category(StrEnum):
@@ -32,11 +32,11 @@ class Category(StrEnum):
     BREAKING = "breaking"
     """Jobs or services fail, or will fail."""
     SECURITY = "security"
-    """Someone has, or could gain, access they should not have."""
+    """A user or a process has, or could gain, access that it should not have."""
 
 
 CLUSTER: Final = ""
-"""The node of a difference that is about all of them."""
+"""Node of a difference that concerns all nodes."""
 
 
 def where(node: str) -> str:
@@ -64,7 +64,7 @@ class DriftItem:
     layer: Layer
     node: str
     subject: str
-    """Of the resources layer `<type>.<property>`, of the configuration `<phase>.<task>`, of the behaviour a check's key."""
+    """For the resources layer `<type>.<property>`, for the configuration `<phase>.<task>`, for the behaviour the key of a check."""
     declared: str
     live: str
     category: Category
@@ -73,7 +73,7 @@ class DriftItem:
     """Paths and units that a phase would change; not part of the document, because `live` shows them."""
 
     def __post_init__(self) -> None:
-        """Make the texts printable: units, files and accounts have names that users gave them."""
+        """Make the texts printable: users choose the names of units, files and accounts."""
         for name in ("subject", "declared", "live"):
             object.__setattr__(self, name, printable(getattr(self, name)))
 
@@ -87,7 +87,7 @@ class DriftItem:
         return f"{self.layer.value}:{self.subject}[{self.node}]"
 
     def as_dict(self) -> dict[str, str]:
-        """In the shape of the contract `rackwright.drift/2`."""
+        """Return the difference in the format of the contract `rackwright.drift/2`."""
         return {
             "layer": self.layer.value,
             "node": self.node,
@@ -123,7 +123,7 @@ class LayerScan:
     """Reason for the method, and the nodes that it covers."""
 
     def as_dict(self) -> dict[str, Any]:
-        """In the shape of the contract `rackwright.drift/2`."""
+        """Return the scan in the format of the contract `rackwright.drift/2`."""
         return {
             "layer": self.layer.value,
             "seconds": round(self.seconds, 3),

@@ -28,23 +28,23 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LastVerified:
-    """Last verdict that only jobs can prove; empty without a record."""
+    """Last verdict that requires jobs; empty without a record."""
 
     of: str
     verdict: str = ""
     when: datetime | None = None
 
     def __str__(self) -> str:
-        """In a line.
+        """Return the verdict as one line.
 
         >>> str(LastVerified("acceptance"))
         'proven by acceptance: not on record'
         """
-        told = f"{self.verdict}, {self.when:%Y-%m-%d %H:%M} UTC" if self.when else "not on record"
-        return f"proven by {self.of}: {told}"
+        verdict = f"{self.verdict}, {self.when:%Y-%m-%d %H:%M} UTC" if self.when else "not on record"
+        return f"proven by {self.of}: {verdict}"
 
     def as_dict(self) -> dict[str, str | None]:
-        """In the shape of the contract."""
+        """Return the data in the format of the contract."""
         return {"of": self.of, "verdict": self.verdict or None, "when": self.when.isoformat(timespec="seconds") if self.when else None}
 
 
@@ -105,7 +105,7 @@ class DriftReport:
         return State.CLEAN if max_category(self.differences) in (None, Category.EXPECTED) else State.DRIFTED
 
     def as_dict(self) -> dict[str, Any]:
-        """In the shape of the contract."""
+        """Return the document in the format of the contract."""
         return {
             "schema": SCHEMA,
             "stack": self.stack,

@@ -1,4 +1,4 @@
-"""History of drift: every scan, and for every difference when it was first and last seen and when it was resolved."""
+"""History of drift: every scan, and the first and last scan of every difference, with the time of its resolution."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class DriftRecord:
 
 @dataclass(frozen=True, slots=True)
 class ScanRecord:
-    """One scan of the past."""
+    """A recorded scan."""
 
     started: datetime
     seconds: float
@@ -65,7 +65,7 @@ class History:
         self._file = file
 
     def record(self, drift: DriftReport) -> HistoryDelta:
-        """Add a scan. A missing difference is resolved only if its layer was scanned and its node answered."""
+        """Record a scan. A missing difference is resolved only if its layer was scanned and its node responded."""
         at = drift.started.isoformat()
         with self._open() as base:
             past = base.execute("SELECT state FROM scans ORDER BY started DESC LIMIT 1").fetchone()
@@ -74,8 +74,8 @@ class History:
             known = {seen.difference.id: seen for seen in _seen(base, "healed IS NULL")}
             now = {one.id: one for one in drift.differences}
             for one in now.values():
-                _keep(base, at, one, known=one.id in known)
-            healed = [seen.difference for id_, seen in known.items() if id_ not in now and _was_looked_at(drift, seen.difference)]
+                _write_difference(base, at, one, known=one.id in known)
+            healed = [seen.difference for id_, seen in known.items() if id_ not in now and _was_scanned(drift, seen.difference)]
             for one in healed:
                 where = "healed IS NULL AND layer = ? AND node = ? AND subject = ?"
                 base.execute(f"UPDATE differences SET healed = ? WHERE {where}", (at, one.layer.value, one.node, one.subject))
@@ -120,20 +120,20 @@ class History:
             base.close()
 
 
-def _was_looked_at(drift: DriftReport, one: DriftItem) -> bool:
+def _was_scanned(drift: DriftReport, one: DriftItem) -> bool:
     """Return whether the layer and the node were scanned: an unreachable node resolves nothing."""
-    silent = {(layer, node) for layer, node, _ in drift.unknown}
-    return one.layer not in drift.missing and not silent & {(one.layer, one.node), (one.layer, CLUSTER)}
+    unknown = {(layer, node) for layer, node, _ in drift.unknown}
+    return one.layer not in drift.missing and not unknown & {(one.layer, one.node), (one.layer, CLUSTER)}
 
 
-def _keep(base: sqlite3.Connection, at: str, one: DriftItem, *, known: bool) -> None:
-    said = (one.declared, one.live, one.category.value, one.remedy)
+def _write_difference(base: sqlite3.Connection, at: str, one: DriftItem, *, known: bool) -> None:
+    values = (one.declared, one.live, one.category.value, one.remedy)
     key = (one.layer.value, one.node, one.subject)
     if known:
         where = "healed IS NULL AND layer = ? AND node = ? AND subject = ?"
-        base.execute(f"UPDATE differences SET last = ?, declared = ?, live = ?, class = ?, remedy = ? WHERE {where}", (at, *said, *key))
+        base.execute(f"UPDATE differences SET last = ?, declared = ?, live = ?, class = ?, remedy = ? WHERE {where}", (at, *values, *key))
     else:
-        base.execute("INSERT INTO differences VALUES (?, ?, NULL, ?, ?, ?, ?, ?, ?, ?)", (at, at, *key, *said))
+        base.execute("INSERT INTO differences VALUES (?, ?, NULL, ?, ?, ?, ?, ?, ?, ?)", (at, at, *key, *values))
 
 
 def _seen(base: sqlite3.Connection, where: str) -> list[DriftRecord]:

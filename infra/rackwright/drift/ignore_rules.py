@@ -12,7 +12,7 @@ from rackwright.drift.difference import CLUSTER, Category, DriftItem, Layer, Lay
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What may differ, where, why, and through which day. `subject` and `node` are patterns as a shell has them (`fnmatch`)."""
+    """A difference that the stack file ignores: subject, node, reason and last day. `subject` and `node` are shell patterns (`fnmatch`)."""
 
     subject: str
     node: str
@@ -20,12 +20,12 @@ class Allowance:
     until: date
 
     def covers(self, one: DriftItem) -> bool:
-        """Whether it is about this difference."""
+        """Return whether the rule applies to this difference."""
         return fnmatchcase(one.subject, self.subject) and fnmatchcase(one.node, self.node)
 
 
 def applied(scans: Iterable[LayerScan], allowed: Sequence[Allowance], today: date) -> tuple[LayerScan, ...]:
-    """The scans with allowed differences as expected ones, and one more difference for each allowance that has expired."""
+    """Return the scans with ignored differences as expected ones, and one more difference for each expired rule."""
     valid = [one for one in allowed if today <= one.until]
     expired = [_expired(one) for one in allowed if one.until < today]
     found = [replace(scan, differences=tuple(_categorize(one, valid) for one in scan.differences)) for scan in scans]

@@ -74,12 +74,12 @@ def _live(one: DriftItem) -> str:
 def overdue(stack: str, since: timedelta, most: timedelta) -> Message:
     """Return the message that no scan finished in time, which a stopped timer cannot report itself."""
     hours, wanted = since.total_seconds() / 3600, most.total_seconds() / 3600
-    said = f"{stack}: no drift scan finished for {hours:.0f} h (expected: every {wanted:.0f} h)"
+    text = f"{stack}: no drift scan finished for {hours:.0f} h (expected: every {wanted:.0f} h)"
     unit = f"rackwright-drift-{stack}"
-    return Message(stack, State.UNKNOWN, f"rackwright: {said}", f"{said}\ncheck `systemctl status {unit}.timer` and `journalctl -u {unit}`")
+    return Message(stack, State.UNKNOWN, f"rackwright: {text}", f"{text}\ncheck `systemctl status {unit}.timer` and `journalctl -u {unit}`")
 
 
-def send(told: Message, channels: Channels) -> list[str]:
+def send(notification: Message, channels: Channels) -> list[str]:
     """Send the message through every channel; return the errors, without secret URLs."""
     wrong = []
     for name, wanted, way in (
@@ -89,40 +89,40 @@ def send(told: Message, channels: Channels) -> list[str]:
     ):
         try:
             if wanted:
-                way(told, channels)
+                way(notification, channels)
         except (OSError, ValueError, subprocess.SubprocessError, smtplib.SMTPException) as error:
             wrong.append(f"{name} notification failed: {error}")
     return wrong
 
 
-def _mail(told: Message, channels: Channels) -> None:
+def _mail(message: Message, channels: Channels) -> None:
     letter = EmailMessage()
-    letter["Subject"], letter["To"] = told.subject, ", ".join(channels.mail_to)
+    letter["Subject"], letter["To"] = message.subject, ", ".join(channels.mail_to)
     letter["From"] = sender = channels.mail_from or channels.mail_to[0]
     letter["Date"], letter["Message-ID"] = formatdate(), make_msgid(domain=sender.partition("@")[2] or None)  # RFC 5322, 3.6
-    letter.set_content(told.body)
+    letter.set_content(message.body)
     host, _, port = channels.mail_server.partition(":")
     with smtplib.SMTP(host, int(port or 25), timeout=_PATIENCE) as server:
         server.send_message(letter)
 
 
-def _webhook(told: Message, channels: Channels) -> None:
+def _webhook(message: Message, channels: Channels) -> None:
     """Post the message; Slack, Mattermost and others show `text`."""
     assert channels.webhook_url_file is not None
     address = channels.webhook_url_file.read_text(encoding="utf-8").strip()
     if not address.startswith(("https://", "http://")):
         raise ValueError(f"{channels.webhook_url_file} does not contain an http or https URL")
-    data = {"text": f"{told.subject}\n{told.body}", "stack": told.stack, "state": told.state.value}
-    asked = urllib.request.Request(address, json.dumps(data).encode(), {"Content-Type": "application/json"})
-    with urllib.request.urlopen(asked, timeout=_PATIENCE):
+    data = {"text": f"{message.subject}\n{message.body}", "stack": message.stack, "state": message.state.value}
+    request = urllib.request.Request(address, json.dumps(data).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=_PATIENCE):
         pass
 
 
-def _command(told: Message, channels: Channels) -> None:
-    environment = {**os.environ, "RACKWRIGHT_STACK": told.stack, "RACKWRIGHT_DRIFT_STATE": told.state.value}
+def _command(message: Message, channels: Channels) -> None:
+    environment = {**os.environ, "RACKWRIGHT_STACK": message.stack, "RACKWRIGHT_DRIFT_STATE": message.state.value}
     done = subprocess.run(
         list(channels.command),
-        input=f"{told.subject}\n{told.body}\n",
+        input=f"{message.subject}\n{message.body}\n",
         text=True,
         env=environment,
         timeout=_PATIENCE,

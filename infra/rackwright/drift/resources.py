@@ -34,9 +34,9 @@ def scan(stack: str, seconds: float, events: Iterable[Mapping[str, Any]], may_sl
     ended = False
     for event in events:
         ended = ended or "summaryEvent" in event
-        said = event.get("diagnosticEvent")
-        if said and said.get("severity") == "error":
-            unknown.append((CLUSTER, said["message"].strip()))
+        diagnostic = event.get("diagnosticEvent")
+        if diagnostic and diagnostic.get("severity") == "error":
+            unknown.append((CLUSTER, diagnostic["message"].strip()))
         happened = event.get("resOutputsEvent")
         if happened:
             found += _differences(stack, happened["metadata"])
@@ -63,8 +63,8 @@ def events(log: str) -> list[dict[str, Any]]:
 
 def recorded(events: Iterable[Mapping[str, Any]]) -> frozenset[str]:
     """Return the ids of the resources in the engine's state."""
-    told = (event["resOutputsEvent"]["metadata"].get("old") or {} for event in events if "resOutputsEvent" in event)
-    return frozenset(old["id"] for old in told if old.get("id"))
+    resources = (event["resOutputsEvent"]["metadata"].get("old") or {} for event in events if "resOutputsEvent" in event)
+    return frozenset(old["id"] for old in resources if old.get("id"))
 
 
 def unmanaged_resources(there: Iterable[tuple[str, str]], known: frozenset[str]) -> tuple[DriftItem, ...]:

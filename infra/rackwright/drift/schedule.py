@@ -11,7 +11,7 @@ from typing import Final
 import yaml
 
 OVERDUE: Final = "26h"
-"""A day and two hours: without a finished scan in that time a notification is sent, once per gap."""
+"""A day and two hours: without a completed scan in that time a notification is sent, once per gap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class ScheduledScan:
     environment: Mapping[str, str] = field(default_factory=dict)
     """Environment variables of the scan: the state directory."""
     checks_out: bool = False
-    """Whether a workflow checks its repository out first: the stack file lies in the user's, not beside the program."""
+    """Whether a workflow checks its repository out first: the stack file is in the user's repository and not next to the program."""
 
     @property
     def unit(self) -> str:
@@ -99,6 +99,6 @@ def github(nightly: ScheduledScan) -> str:
 
 
 def _systemd_word(word: str) -> str:
-    """One word of a unit file: systemd.syntax(7) for quotes, `%` begins a specifier (systemd.unit(5))."""
+    """Return one word of a unit file: systemd.syntax(7) for quotes, `%` begins a specifier (systemd.unit(5))."""
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
     return f'"{escaped}"'

@@ -17,16 +17,16 @@ _RULES: Final = {
     "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule": "egress",
 }
 _PEERS: Final = ("cidrBlocks", "ipv6CidrBlocks", "prefixListIds", "securityGroups")
-"""How a group as it was read names the other side of a rule (pulumi-aws, SecurityGroup)."""
+"""Properties of a group, as read, that name the peer of a rule (pulumi-aws, SecurityGroup)."""
 _PEER: Final = ("cidrIpv4", "cidrIpv6", "prefixListId", "referencedSecurityGroupId")
-"""The same of a rule that is a resource (pulumi-aws, SecurityGroupIngressRule)."""
+"""Properties of a rule that is a resource of its own, for the same peers (pulumi-aws, SecurityGroupIngressRule)."""
 _EVERYTHING: Final = "-1"
-"""EC2's name for all protocols; there are no ports then."""
+"""EC2's name for all protocols; such a rule has no ports."""
 _WAYS: Final = {"ingress": "from", "egress": "to"}
 
 
 class FirewallRule(NamedTuple):
-    """Who may send what through a group, in one direction."""
+    """Traffic that a security group allows, in one direction."""
 
     group: str
     way: str
@@ -36,9 +36,9 @@ class FirewallRule(NamedTuple):
     peer: str
 
     def __str__(self) -> str:
-        """In words.
+        """Return the rule as text.
 
-        >>> str(Door("sg-1", "ingress", "tcp", 22, 22, "0.0.0.0/0"))
+        >>> str(FirewallRule("sg-1", "ingress", "tcp", 22, 22, "0.0.0.0/0"))
         'tcp 22 from 0.0.0.0/0'
         """
         ports = "" if self.first is None else f" {self.first}" if self.first == self.last else f" {self.first}-{self.last}"
@@ -47,30 +47,30 @@ class FirewallRule(NamedTuple):
 
 
 def differences(events: Iterable[Mapping[str, Any]]) -> tuple[DriftItem, ...]:
-    """What stands open in the stack's groups beside what it declares, by the events of a refresh that was previewed."""
+    """Return undeclared rules in the stack's groups, from the events of a previewed refresh."""
     read = [happened["metadata"] for event in events if (happened := event.get("resOutputsEvent"))]
     declared = {_declared(one["old"]["inputs"], _RULES[one["type"]]) for one in read if one["type"] in _RULES and one.get("old")}
     groups = [one for one in read if one["type"] == _GROUP and one.get("new")]
-    return tuple(_difference(one, door) for one in groups for door in sorted(set(_open(one["new"])) - declared, key=str))
+    return tuple(_difference(one, door) for one in groups for door in sorted(set(_live_rules(one["new"])) - declared, key=str))
 
 
 def _declared(inputs: Mapping[str, Any], way: str) -> FirewallRule:
     peer = next((str(inputs[name]) for name in _PEER if inputs.get(name)), "")
-    return _door(str(inputs["securityGroupId"]), way, inputs["ipProtocol"], inputs.get("fromPort"), inputs.get("toPort"), peer)
+    return _firewall_rule(str(inputs["securityGroupId"]), way, inputs["ipProtocol"], inputs.get("fromPort"), inputs.get("toPort"), peer)
 
 
-def _open(group: Mapping[str, Any]) -> Iterator[FirewallRule]:
-    """Each rule of a group that was read; EC2 puts several peers into one."""
+def _live_rules(group: Mapping[str, Any]) -> Iterator[FirewallRule]:
+    """Yield each rule of a group, as read; EC2 combines several peers in one rule."""
     for way in _WAYS:
         for rule in group.get("outputs", {}).get(way) or ():
             peers = [
                 str(peer).rpartition("/")[2] if name == "securityGroups" else str(peer) for name in _PEERS for peer in rule.get(name) or ()
             ]
             for peer in [*peers, *([str(group["id"])] if rule.get("self") else [])]:
-                yield _door(str(group["id"]), way, rule["protocol"], rule.get("fromPort"), rule.get("toPort"), peer)
+                yield _firewall_rule(str(group["id"]), way, rule["protocol"], rule.get("fromPort"), rule.get("toPort"), peer)
 
 
-def _door(group: str, way: str, protocol: Any, first: Any, last: Any, peer: str) -> FirewallRule:
+def _firewall_rule(group: str, way: str, protocol: Any, first: Any, last: Any, peer: str) -> FirewallRule:
     if str(protocol) == _EVERYTHING:
         return FirewallRule(group, way, _EVERYTHING, None, None, peer)
     return FirewallRule(group, way, str(protocol), None if first is None else int(first), None if last is None else int(last), peer)

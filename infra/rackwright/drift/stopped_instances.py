@@ -1,4 +1,4 @@
-"""EC2 instances that were stopped: no declared property shows this state, but EC2's description of the instance does."""
+"""Stopped EC2 instances: no declared property shows this state, but EC2's description of the instance does."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from rackwright.drift.difference import Category, DriftItem, Layer
 
 _INSTANCE: Final = "aws:ec2/instance:Instance"
 _WELL: Final = frozenset({"pending", "running"})
-"""Of EC2's states (EC2 User Guide, "Amazon EC2 instance state changes"); one that is terminated is gone for the engine."""
+"""Instance states (EC2 User Guide, "Amazon EC2 instance state changes"). The engine reports a terminated instance as missing."""
 _ASLEEP: Final = frozenset({"stopping", "stopped"})
 
 
 def differences(events: Iterable[Mapping[str, Any]], may_sleep: Collection[str]) -> tuple[DriftItem, ...]:
-    """Instances that do not run, by the events of a previewed refresh; expected of nodes that the scheduler stops to save power."""
+    """Return stopped instances, from the events of a previewed refresh; expected on nodes that the scheduler stops to save power."""
     read = [happened["metadata"] for event in events if (happened := event.get("resOutputsEvent"))]
     instances = [one for one in read if one["type"] == _INSTANCE and one.get("new")]
     states = [(one, (one["new"].get("outputs") or {}).get("instanceState")) for one in instances]

@@ -10,7 +10,7 @@ from rackwright.files import write_atomic
 
 
 def as_json(found: DriftReport) -> str:
-    """The document as text."""
+    """Return the document as text."""
     return json.dumps(found.as_dict(), indent=1, ensure_ascii=False) + "\n"
 
 

@@ -20,11 +20,11 @@ _STATES: Final = {State.CLEAN: ("✓", "green"), State.DRIFTED: ("✗", "red"), 
 
 def render(found: DriftReport, changes: HistoryDelta | None = None) -> RenderableType:
     """Return the document for rich, with the changes since the previous scan if they are known."""
-    parts: list[RenderableType] = [_silence(*told) for told in found.silent]
+    parts: list[RenderableType] = [_unknown_result(*unknown) for unknown in found.silent]
     parts += map(_difference, found.alike)
     parts += [
         _layers(found),
-        *_ways(found),
+        *_method_reasons(found),
         *map(_last_verified, found.last_verified),
         _conclusion(found),
     ]
@@ -35,11 +35,11 @@ def render(found: DriftReport, changes: HistoryDelta | None = None) -> Renderabl
 
 def _since(found: DriftReport, changes: HistoryDelta) -> RenderableType:
     """Return the counts of new and resolved differences since the previous scan."""
-    told = [f"{len(changes.new)} new since the last scan", f"{len(changes.healed)} resolved"]
-    return Text(f"  {', '.join(told)}; run `rackwright drift-history {found.stack}` to list all", style="dim")
+    parts = [f"{len(changes.new)} new since the last scan", f"{len(changes.healed)} resolved"]
+    return Text(f"  {', '.join(parts)}; run `rackwright drift-history {found.stack}` to list all", style="dim")
 
 
-def _silence(layer: Layer, why: str, nodes: Sequence[str]) -> RenderableType:
+def _unknown_result(layer: Layer, why: str, nodes: Sequence[str]) -> RenderableType:
     title = Text.assemble(("? ", "yellow"), (where_all(nodes), "bold yellow"), f"  {layer.value} unknown")
     return Group(title, Padding(Text(why), (0, 0, 1, 2)))
 
@@ -70,7 +70,7 @@ def _layers(found: DriftReport) -> RenderableType:
     return table
 
 
-def _ways(found: DriftReport) -> list[RenderableType]:
+def _method_reasons(found: DriftReport) -> list[RenderableType]:
     """Return the reason for the method by which a layer was scanned, if there is more than one."""
     return [Text(f"  {scan.layer.value}: {scan.message}", style="dim") for scan in found.layers if scan.message]
 
@@ -87,5 +87,5 @@ def _count(every: Iterable[bool]) -> str:
 def _conclusion(found: DriftReport) -> RenderableType:
     mark, colour = _STATES[found.state]
     count = len(found.differences)
-    said = f"{count} difference{'' if count == 1 else 's'} in {found.seconds:.1f} s"
-    return Text.assemble((f"{mark} {found.stack}: {found.state.value}", f"bold {colour}"), f"\n  {said}")
+    summary = f"{count} difference{'' if count == 1 else 's'} in {found.seconds:.1f} s"
+    return Text.assemble((f"{mark} {found.stack}: {found.state.value}", f"bold {colour}"), f"\n  {summary}")

@@ -29,11 +29,11 @@ def serialize_cluster(cluster: Cluster) -> str:
 def read(file: Path) -> ClusterPlan | None:
     """Return the stack that was applied last; None without a record. Raise UndeterminedError if the record cannot be read."""
     try:
-        said = json.loads(file.read_text(encoding="utf-8"))
-        if said["schema"] != SCHEMA:
-            raise ValueError(f"has schema {said['schema']}, expected {SCHEMA}")
-        cluster = Cluster.model_validate_json(json.dumps(said["cluster"]), strict=True)
-        return ClusterPlan(cluster, Plan.from_data(said["plan"]), settled=bool(said["settled"]))
+        data = json.loads(file.read_text(encoding="utf-8"))
+        if data["schema"] != SCHEMA:
+            raise ValueError(f"has schema {data['schema']}, expected {SCHEMA}")
+        cluster = Cluster.model_validate_json(json.dumps(data["cluster"]), strict=True)
+        return ClusterPlan(cluster, Plan.from_data(data["plan"]), settled=bool(data["settled"]))
     except FileNotFoundError:
         return None
     except (ValidationError, ValueError, KeyError, TypeError) as error:

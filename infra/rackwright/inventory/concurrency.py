@@ -6,7 +6,7 @@ import os
 from typing import Final
 
 PER_CORE: Final = 3
-"""Nodes of a lab queried at a time per core: their programs run on it as well, and of 48 at once a third were seconds late."""
+"""Nodes of a lab queried at a time per core: their programs share the cores, and of 48 at once a third were seconds late."""
 
 
 def max_parallel(target: str, most: int, cores: int | None = None) -> int:

@@ -39,7 +39,7 @@ def inventory(
 
     `sources`: file system -> mount source of clients. `bundle`: folder of the Kubernetes bundle on this machine; `addons`: its parts.
 
-    If one node was created from an older image, the roles install on all nodes, which changes nothing where all packages exist.
+    If one node was created from an older image, the roles install on all nodes, which changes nothing on nodes with all packages.
     """
     whole = plan.target.baked and all(host.baked for host in hosts.values())
     baked = (BAKED[plan.scheduler.kind] if whole else ()) if preinstalled_roles is None else preinstalled_roles
@@ -107,16 +107,16 @@ def _scheduler(scheduler: Slurm | Kubernetes) -> dict[str, Any]:
 
 
 def _fabric(plan: Plan) -> dict[str, Any] | None:
-    """Return the fabric with every cable, beside the cluster: plays that do not read it need not template its thousands of rows."""
+    """Return the fabric with every cable, separate from the cluster: plays that do not read it need not template its thousands of rows."""
     if plan.fabric is None:
         return None
     laid = wiring(plan)
-    said = (
+    keys = (
         *("kind", "topology", "rails", "speed", "rate", "width", "rate_gbps", "switch_width", "line_card", "link_layer", "simulated"),
         "subnet_manager",
     )
     return {
-        **plan.fabric.model_dump(mode="json", include=set(said)),
+        **plan.fabric.model_dump(mode="json", include=set(keys)),
         "server": plan.fabric.server,
         "switches": [switch.name for switch in laid.switches],
         "cables": [cable.row() for cable in laid.cables],

@@ -26,14 +26,14 @@ class Host:
     boot_public_key: str = ""
     """Host key until the first converge, on targets that cannot set the node's own key before it starts."""
     devices: Mapping[str, str] = field(default_factory=dict)
-    """Its data disks: mount point -> device."""
+    """Data disks of the node: mount point -> device."""
     baked: bool = True
-    """Whether its image contains all packages that the roles install now, on a target with prebuilt images."""
+    """Whether the node's image contains all packages that the roles currently install, on a target with prebuilt images."""
 
 
 @dataclass(frozen=True, slots=True)
 class SshEndpoint:
-    """Address and port of a connection, and the node that it passes through first."""
+    """Address and port of a connection, and its jump host."""
 
     address: str
     port: int
@@ -50,5 +50,5 @@ def ssh_endpoint(plan: Plan, host: Host) -> SshEndpoint:
 
 
 def _dialable(listen: str) -> str:
-    """Return the address to connect to: a listener on any address is reached through this machine's own."""
+    """Return the address to connect to: this machine's own, if the listener accepts any address."""
     return "127.0.0.1" if IPv4Address(listen).is_unspecified else listen

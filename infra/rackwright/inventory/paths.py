@@ -11,7 +11,7 @@ from rackwright import layout
 from rackwright.errors import RackwrightError
 
 SOCKET_PATH_LIMIT: Final = 90
-"""Bytes a control socket's path may have: ssh appends 17 while it connects, and the kernel's own limit is 108."""
+"""Maximum length of a control socket's path in bytes: ssh appends 17 while it connects, and the kernel's own limit is 108."""
 
 
 def home() -> Path:
@@ -44,7 +44,7 @@ def inventory(stack: str) -> Path:
 
 
 def site(stack: str) -> Path:
-    """Return the table of contents of the phases, for stacks with playbooks of their own."""
+    """Return the playbook with all phases, for stacks with playbooks of their own."""
     return folder(stack) / "site.yml"
 
 
@@ -159,7 +159,7 @@ def lock_file(stack: str) -> Path:
 
 
 def asleep(stack: str, node: str) -> Path:
-    """Return the mark of a suspended node: it exists from before the stop until after the start."""
+    """Return the mark of a suspended node: the file exists from before the stop until after the start."""
     return folder(stack) / "asleep" / node
 
 

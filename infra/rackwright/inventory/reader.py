@@ -111,7 +111,7 @@ class Inventory:
             Feature.JOBS_ON_STORAGE: slurm and bool(cluster.get("storage")),
             Feature.JOBS: bool(scheduler.get("submit_hosts")) and (slurm or any(one["users"] for one in scheduler["namespaces"])),
             Feature.JOBS_SHARE: bool(cluster.get("storage")) and (slurm or (kubernetes and bool(scheduler["folders"]))),
-            # A pod gets its adapters from a device plugin, which no plan includes yet.
+            # A pod gets its adapters from a device plugin; plans do not include one yet.
             Feature.JOBS_ON_FABRIC: slurm and self.fabric is not None,
             Feature.USER_GROUPS: bool(cluster.get("user_groups")),
             Feature.KUBERNETES: kubernetes,

@@ -1,4 +1,4 @@
-"""The user's own playbooks among the phases: missing ones, and the table of contents with them."""
+"""The user's own playbooks: missing files, and the playbook that includes them after their phases."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BESIDE: Final = ("roles", "tasks", "handlers", "files", "templates", "vars", "g
 
 
 def missing_site_files(cluster: Cluster | None) -> frozenset[str]:
-    """Return the playbooks and manifests of a cluster that are no files inside the project."""
+    """Return the playbooks and manifests of a cluster that do not exist in the project."""
     root = paths.project_root()
     named = {file for files in cluster.hooks.values() for file in files} if cluster else set()
     if cluster is not None and isinstance(cluster.scheduler, Kubernetes):
@@ -47,7 +47,7 @@ def parts(files: Sequence[str]) -> list[str]:
 def table_of_contents(
     site: Sequence[Mapping[str, Any]], after: Mapping[str, Sequence[str]], product: Path, project: Path
 ) -> list[dict[str, Any]]:
-    """Return the phases of site.yml with each list of playbooks after its phase; paths are absolute, since the file is elsewhere."""
+    """Return site.yml with each list of playbooks after its phase; paths are absolute, because the file is in another folder."""
     return [entry for phase in site for entry in _with_followers(phase, after, product, project)]
 
 

@@ -1,4 +1,4 @@
-"""One SSH configuration and one set of pinned keys per stack, for Ansible, testinfra and the person. Pure: text in, text out."""
+"""One SSH configuration and one set of pinned keys per stack, for Ansible, testinfra and users. Pure: text in, text out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EVERYWHERE: Final = (
     ("ServerAliveInterval", "2"),
     ("LogLevel", "ERROR"),
 )
-"""A changed key is refused, never learnt."""
+"""ssh refuses a changed key, and never adds one."""
 _CONNECT: Final = 3
 """Seconds to connect."""
 _SILENCES: Final = 2
@@ -88,7 +88,7 @@ def _keys(host: Host, settled: Collection[str]) -> tuple[str, ...]:
 
 
 def _key(public_key: str) -> str:
-    """Return type and base64 of a key, without a comment."""
+    """Return type and base64 of a key, without its comment."""
     return " ".join(public_key.split()[:2])
 
 

@@ -10,14 +10,14 @@ import time
 from typing import Final
 
 _REFERENCE: Final = 0.03
-"""Seconds in which the machine for which the limits were chosen starts Python; a quick one needs 0.009 (`python
+"""Duration of a Python start, in seconds, on the machine for which the limits were chosen; a fast one needs 0.009 (`python
 benchmarks/slowness.py`)."""
 SLOWEST: Final = 15
 """Factor beyond which limits no longer grow."""
 
 
 def slowness() -> int:
-    """Return the factor by which time limits grow here, 1 to SLOWEST: the current duration of a Python start, load included.
+    """Return the factor by which time limits grow on this machine, 1 to SLOWEST: the current duration of a Python start, load included.
 
     RACKWRIGHT_SLOWNESS in the environment overrides the measurement.
     """

@@ -34,7 +34,7 @@ class Finding:
 
     @property
     def is_error(self) -> bool:
-        """Whether the finding prevents `up`."""
+        """Return whether the finding prevents `up`."""
         return self.level is Severity.ERROR
 
     def __str__(self) -> str:

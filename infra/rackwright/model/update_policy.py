@@ -1,4 +1,4 @@
-"""Change policies: the effect of an edited field on a running stack. Declared with the field, read by `model.edits`."""
+"""Change policies: the effect of an edited field on a running stack. Declared with the field, read by `stackfile.diff`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class UpdatePolicy(StrEnum):
 
 @dataclass(frozen=True, init=False)
 class OnTarget:
-    """A different policy on some targets: `Except(hosts=Change.ADOPT)`."""
+    """A different policy on some targets: `OnTarget(hosts=UpdatePolicy.ADOPT)`."""
 
     targets: dict[str, UpdatePolicy]
 

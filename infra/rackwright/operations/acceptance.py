@@ -43,13 +43,13 @@ def accept(
     file = paths.partial_acceptance(stack) if phases else paths.acceptance(stack)
     file.unlink(missing_ok=True)
     try:
-        status, said = asyncio.run(_run(stack, [*options, *([f"--user={user}"] if user else [])], on_progress))
+        status, output = asyncio.run(_run(stack, [*options, *([f"--user={user}"] if user else [])], on_progress))
     except KeyboardInterrupt:
-        status, said = UndeterminedError.exit_code, "interrupted before the first phase"
+        status, output = UndeterminedError.exit_code, "interrupted before the first phase"
     if status == InputError.exit_code:
-        raise InputError(said)
+        raise InputError(output)
     if not file.exists():
-        raise UndeterminedError(f"the acceptance run wrote no report; output: {said or 'none'}", path=f"stack {stack}")
+        raise UndeterminedError(f"the acceptance run wrote no report; output: {output or 'none'}", path=f"stack {stack}")
     return RecordedAcceptance(acceptance.read(file), file.read_text(encoding="utf-8"))
 
 

@@ -24,12 +24,12 @@ class StackCost:
     """Rented machines that owned ones are compared with; None without owned machines, or without a known price."""
 
 
-def stack_cost(asked: str, against: str | None, on_warning: OnWarning) -> StackCost:
+def stack_cost(name_or_path: str, against: str | None, on_warning: OnWarning) -> StackCost:
     """Return the costs of a stack; owned machines are compared with the stack `against`, by default with the same GPUs on EC2.
 
     Raises InputError with all findings if one of the stack files has errors.
     """
-    stack, cluster = require_valid(asked, on_warning)
+    stack, cluster = require_valid(name_or_path, on_warning)
     cost, owned = derive_cost(cluster), balance(cluster)
     return StackCost(stack, cluster, cost, owned, _rented(cluster, against, on_warning) if owned else None)
 

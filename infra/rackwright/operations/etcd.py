@@ -71,13 +71,15 @@ def _require_etcd(stack: str) -> Mapping[str, Any]:
 
 def _run(stack: str, scheduler: Mapping[str, Any], playbook: str, file: Path, on_progress: Progress, *, needs_all: bool) -> None:
     try:
-        asyncio.run(_play(stack, scheduler, playbook, file, on_progress, needs_all=needs_all))
+        asyncio.run(_run_playbook(stack, scheduler, playbook, file, on_progress, needs_all=needs_all))
     except KeyboardInterrupt:
         hint = "run the same command again, or `rackwright up`, to continue"
         raise UndeterminedError(f"interrupted during {playbook}", path=f"stack {stack}", hint=hint) from None
 
 
-async def _play(stack: str, scheduler: Mapping[str, Any], playbook: str, file: Path, on_progress: Progress, *, needs_all: bool) -> None:
+async def _run_playbook(
+    stack: str, scheduler: Mapping[str, Any], playbook: str, file: Path, on_progress: Progress, *, needs_all: bool
+) -> None:
     """Run the playbook on the reachable controllers while holding the stack's lock."""
     controllers = scheduler["controllers"]
     await StackLock(stack).hold()

@@ -25,7 +25,7 @@ class ExpiryOutcome(StrEnum):
     WOULD_END = "would-end"
     LIVES = "lives"
     NO_END = "no-end"
-    """No expiry recorded: its budget has no ttl, or it never came up."""
+    """No recorded expiry: the budget has no ttl, or the stack was never created."""
     FAILED = "failed"
     UNKNOWN = "unknown"
 
@@ -40,7 +40,7 @@ class Reaped:
     reason: str = ""
 
     def __str__(self) -> str:
-        said = {
+        texts = {
             ExpiryOutcome.ENDED: f"destroyed; expired at {self.when}",
             ExpiryOutcome.WOULD_END: f"would be destroyed; expired at {self.when}",
             ExpiryOutcome.LIVES: f"expires at {self.when}",
@@ -48,11 +48,11 @@ class Reaped:
             ExpiryOutcome.FAILED: f"expired at {self.when}, but `pulumi destroy` failed: {self.reason}",
             ExpiryOutcome.UNKNOWN: f"expiry unknown: {self.reason}",
         }
-        return f"{self.stack}: {said[self.fate]}"
+        return f"{self.stack}: {texts[self.fate]}"
 
     @property
     def when(self) -> str:
-        """The expiry as text in UTC, or `-`."""
+        """Return the expiry as text in UTC, or `-`."""
         return f"{self.expires:%Y-%m-%d %H:%M} UTC" if self.expires else "-"
 
 
@@ -92,27 +92,27 @@ def exit_code(fates: Sequence[ExpiryOutcome]) -> int:
 
 def _stacks(run: PulumiCommand) -> list[str]:
     """Return the unqualified names of the stacks that have resources; raise UndeterminedError if Pulumi cannot list them."""
-    said = run("stack", "ls", "--json")
+    result = run("stack", "ls", "--json")
     try:
-        listed: list[dict[str, Any]] = json.loads(said.out) if said.code == 0 else []
+        listed: list[dict[str, Any]] = json.loads(result.out) if result.code == 0 else []
     except ValueError:
-        said = Said(1, "", "its output is not JSON")
-    if said.code:
+        result = Said(1, "", "its output is not JSON")
+    if result.code:
         raise UndeterminedError(
-            f"`pulumi stack ls`: {_decisive(said)}", hint="run `pulumi login` to choose the backend whose stacks are listed"
+            f"`pulumi stack ls`: {_error_message(result)}", hint="run `pulumi login` to choose the backend whose stacks are listed"
         )
     return [entry["name"].rpartition("/")[2] for entry in listed if entry.get("resourceCount") != 0]
 
 
 def _one(run: PulumiCommand, stack: str, now: datetime, *, dry_run: bool) -> Reaped:
-    said = run("stack", "output", "--json", "--stack", stack)
+    result = run("stack", "output", "--json", "--stack", stack)
     try:
-        outputs = json.loads(said.out) if said.code == 0 else None
-        expires = _moment(outputs["expires"]) if outputs and "expires" in outputs else None
+        outputs = json.loads(result.out) if result.code == 0 else None
+        expires = _parse_expiry(outputs["expires"]) if outputs and "expires" in outputs else None
     except (ValueError, TypeError) as unreadable:
         return Reaped(stack, ExpiryOutcome.UNKNOWN, reason=str(unreadable))
     if outputs is None:
-        return Reaped(stack, ExpiryOutcome.UNKNOWN, reason=_decisive(said))
+        return Reaped(stack, ExpiryOutcome.UNKNOWN, reason=_error_message(result))
     if expires is None:
         return Reaped(stack, ExpiryOutcome.NO_END)
     if expires > now:
@@ -125,13 +125,13 @@ def _one(run: PulumiCommand, stack: str, now: datetime, *, dry_run: bool) -> Rea
     )
 
 
-def _moment(text: str) -> datetime:
+def _parse_expiry(text: str) -> datetime:
     """Parse an expiry; a timestamp without a time zone is UTC, as the Pulumi program exports it."""
     moment = datetime.fromisoformat(text)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _decisive(said: Said) -> str:
-    lines = [line.strip() for line in said.err.splitlines() if line.strip()]
+def _error_message(result: Said) -> str:
+    lines = [line.strip() for line in result.err.splitlines() if line.strip()]
     errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
     return (errors or lines or ["no output"])[-1]

@@ -35,7 +35,7 @@ class FabricComparison:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every planned cable could be compared."""
+        """Return whether every planned cable could be compared."""
         return not self.comparison.unknown
 
     def require_complete(self) -> None:
@@ -47,15 +47,15 @@ class FabricComparison:
             raise UndeterminedError(self.comparison.why_unknown, path=self.source, hint=hint)
 
 
-def plan_with_fabric(asked: str, on_warning: OnWarning) -> Plan:
+def plan_with_fabric(name_or_path: str, on_warning: OnWarning) -> Plan:
     """Return the plan of the stack file; raise InputError if the file is invalid or the stack has no fabric."""
-    plan = planned(asked, on_warning)
+    plan = planned(name_or_path, on_warning)
     fabric_of(plan)
     return plan
 
 
 def compare_fabric(
-    asked: str, file: str, on_warning: OnWarning, *, node_name_map: str | None = None, ports: str | None = None
+    name_or_path: str, file: str, on_warning: OnWarning, *, node_name_map: str | None = None, ports: str | None = None
 ) -> FabricComparison:
     """Compare the output of `ibnetdiscover -p` with the plan; `-` reads standard input.
 
@@ -64,7 +64,7 @@ def compare_fabric(
     Raises InputError for an invalid stack file, a stack without a fabric, a file that cannot be read or has no names or ports, and
     UndeterminedError if the output is empty, truncated or has another format.
     """
-    plan = plan_with_fabric(asked, on_warning)
+    plan = plan_with_fabric(name_or_path, on_warning)
     links = _discovered(file)
     if node_name_map is not None:
         links = links.renamed(_node_names(node_name_map))

@@ -26,7 +26,7 @@ class HardwareReport:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the hardware is as planned."""
+        """Return whether the hardware is as planned."""
         return Verdict(self.report["verdict"])
 
 
@@ -40,13 +40,13 @@ def query_hardware(stack: str, section: Section, *, in_jobs: bool) -> HardwareRe
     if in_jobs:
         require_slurm(stack, "--in-job")
     try:
-        status, file, said = asyncio.run(_run(stack, section, in_jobs=in_jobs))
+        status, file, output = asyncio.run(_run(stack, section, in_jobs=in_jobs))
     except KeyboardInterrupt:
         raise UndeterminedError("interrupted", path=f"stack {stack}") from None
     if status == InputError.exit_code:
-        raise InputError(said.strip())
+        raise InputError(output.strip())
     if not file.exists():
-        raise UndeterminedError(f"the hardware query wrote no report; output: {said.strip() or 'none'}", path=f"stack {stack}")
+        raise UndeterminedError(f"the hardware query wrote no report; output: {output.strip() or 'none'}", path=f"stack {stack}")
     text = file.read_text(encoding="utf-8")
     return HardwareReport(json.loads(text), text)
 
@@ -54,9 +54,9 @@ def query_hardware(stack: str, section: Section, *, in_jobs: bool) -> HardwareRe
 async def _run(stack: str, section: Section, *, in_jobs: bool) -> tuple[int, Path, str]:
     """Query the nodes while they are powered on; return exit status, report path and output."""
     paths.prepare(stack)
-    async with power.wake_nodes(stack, power.from_inventory(paths.inventory(stack)), _silent):
+    async with power.wake_nodes(stack, power.from_inventory(paths.inventory(stack)), _no_progress):
         return await run_hardware(stack, section.value, in_jobs=in_jobs)
 
 
-async def _silent(_text: str) -> None:
+async def _no_progress(_text: str) -> None:
     """Report no progress: a query takes about a second."""

@@ -28,18 +28,18 @@ class Pin:
 
     @property
     def current(self) -> bool:
-        """Whether the newest image is pinned."""
+        """Return whether the newest image is pinned."""
         return self.pinned == self.newest
 
 
-def pin_images(asked: str, *, write: bool) -> tuple[Pin, ...]:
+def pin_images(name_or_path: str, *, write: bool) -> tuple[Pin, ...]:
     """Query AWS for the newest image of each group; with `write`, write its id into the stack file. Return the pins as they were.
 
-    Raises InputError for another target, for a stack without an image that can be looked up, and for an image that groups of
+    Raises InputError for another target, for a stack without an image that AWS can resolve, and for an image that groups of
     different architectures share; UndeterminedError if AWS cannot be queried.
     """
-    file = find_stack_file(asked, paths.stacks())
-    pins = tuple(_pins(_target(asked)))
+    file = find_stack_file(name_or_path, paths.stacks())
+    pins = tuple(_pins(_target(name_or_path)))
     if not pins:
         raise InputError(
             "has neither `ssm_parameter` nor `name` and `owner`",

@@ -1,4 +1,4 @@
-"""Creates a user's project folder: stack file, Pulumi project, drift workflow and README."""
+"""Creation of a user's project folder: stack file, Pulumi project, drift workflow and README."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rackwright.files import write_atomic
 from rackwright.stackfile.schema import text as schema_text
 
 STACK: Final = "lab"
-"""The stack that a new project has."""
+"""The stack of a new project."""
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _SCHEMA: Final = "stack.schema.json"
 _SCHEMA_OF_CHECKOUT: Final = "../infra/rackwright/stackfile/stack.schema.json"
@@ -31,7 +31,7 @@ class _File(NamedTuple):
 def create(parent: Path, name: str) -> list[str]:
     """Create the project folder `name` in `parent` and return the paths of its files, relative to it.
 
-    Raises InputError for a name that is no folder name, and for a folder that holds anything.
+    Raises InputError for a name that is no folder name, and for a folder that is not empty.
     """
     if not _NAME.fullmatch(name):
         hint = "start with a letter or a digit; use letters, digits, `.`, `_` and `-`, at most 63 characters"
@@ -64,7 +64,7 @@ def _template(name: str) -> str:
 
 
 def _stack_file() -> str:
-    """Return the product's own lab, with the schema beside it."""
+    """Return the stack file of the product's own lab, with a reference to the schema next to it."""
     text = (layout.product_root() / layout.STACKS / f"Pulumi.{STACK}.yaml").read_text(encoding="utf-8")
     if _SCHEMA_OF_CHECKOUT not in text:
         raise ValueError(f"{layout.STACKS}/Pulumi.{STACK}.yaml does not name {_SCHEMA_OF_CHECKOUT}")

@@ -57,9 +57,9 @@ def roll(stack: str, workers: Sequence[str], say: Say, on_progress: Say, *, rebo
     return RollSummary(tuple(chosen), tuple(done.nodes))
 
 
-def _choose(asked: Sequence[str], workers: Sequence[str]) -> list[str]:
+def _choose(names: Sequence[str], workers: Sequence[str]) -> list[str]:
     """Return the workers to roll, by default all of them; raise InputError for an unknown name."""
-    for name in asked:
+    for name in names:
         if name not in workers:
             raise InputError(f"unknown worker `{name}`", path="--nodes", hint=did_you_mean(name, workers))
     if not workers:
@@ -68,13 +68,13 @@ def _choose(asked: Sequence[str], workers: Sequence[str]) -> list[str]:
             path="--nodes",
             hint="run `rackwright up` to update the other nodes",
         )
-    return list(dict.fromkeys(asked)) or list(workers)
+    return list(dict.fromkeys(names)) or list(workers)
 
 
 async def _roll(
     stack: str, cluster: Mapping[str, Any], nodes: Sequence[str], say: Say, on_progress: Say, *, reboot: bool
 ) -> RollingUpdateResult:
-    """RollingUpdate the nodes while holding the stack's lock, with the nodes powered on and connected."""
+    """Update the nodes while holding the stack's lock, with the nodes powered on and connected."""
     await StackLock(stack).hold()
     inventory = paths.inventory(stack)
     async with power.wake_nodes(stack, power.from_inventory(inventory, list(nodes)), on_progress):

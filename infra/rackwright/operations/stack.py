@@ -32,13 +32,13 @@ class ValidatedStack:
 
     @property
     def ok(self) -> bool:
-        """Whether the stack file has no errors, so that `up` accepts it."""
+        """Return whether the stack file has no errors, so that `up` accepts it."""
         return self.loaded.cluster is not None and not has_errors(self.findings)
 
 
-def load_and_validate(asked: str) -> ValidatedStack:
+def load_and_validate(name_or_path: str) -> ValidatedStack:
     """Load and validate a stack by name or path; raise InputError if the file does not exist."""
-    file = find_stack_file(asked, paths.stacks())
+    file = find_stack_file(name_or_path, paths.stacks())
     loaded = load_stack(file)
     return ValidatedStack(
         loaded,
@@ -46,23 +46,23 @@ def load_and_validate(asked: str) -> ValidatedStack:
     )
 
 
-def planned(asked: str, on_warning: OnWarning) -> Plan:
+def planned(name_or_path: str, on_warning: OnWarning) -> Plan:
     """Return the plan of a stack and report its warnings; raise InputError with all findings if it has errors."""
-    return cluster_and_plan(asked, on_warning).plan
+    return cluster_and_plan(name_or_path, on_warning).plan
 
 
-def cluster_and_plan(asked: str, on_warning: OnWarning) -> ClusterPlan:
+def cluster_and_plan(name_or_path: str, on_warning: OnWarning) -> ClusterPlan:
     """Return a stack with its plan and report its warnings; raise InputError with all findings if it has errors."""
-    stack, cluster = require_valid(asked, on_warning)
+    stack, cluster = require_valid(name_or_path, on_warning)
     from rackwright.impact import ClusterPlan
     from rackwright.plan import expand
 
     return ClusterPlan(cluster, expand(cluster, stack))
 
 
-def require_valid(asked: str, on_warning: OnWarning) -> tuple[str, Cluster]:
+def require_valid(name_or_path: str, on_warning: OnWarning) -> tuple[str, Cluster]:
     """Return name and description of a stack and report its warnings; raise InputError with all findings if it has errors."""
-    judged = load_and_validate(asked)
+    judged = load_and_validate(name_or_path)
     if judged.loaded.cluster is None or not judged.ok:
         raise InputError("\n".join(str(finding) for finding in judged.findings))
     for finding in judged.findings:
@@ -71,7 +71,7 @@ def require_valid(asked: str, on_warning: OnWarning) -> tuple[str, Cluster]:
 
 
 def _neighbours(file: Path) -> dict[str, Cluster]:
-    """Return the other stacks of the same folder, without those that have errors."""
+    """Return the other stacks of the same folder that have no errors."""
     others = {}
     for path in sorted(file.parent.glob("Pulumi.*.yaml")):
         other = load_stack(path) if path.name != file.name else None

@@ -30,7 +30,7 @@ class Change:
 
     @property
     def diff(self) -> str:
-        """The change as a unified diff."""
+        """Return the change as a unified diff."""
         name = self.file.name
         lines = difflib.unified_diff(self.before.splitlines(), self.after.splitlines(), f"{name} (now)", f"{name} (then)", lineterm="")
         return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""The files of a stack in the home, written from Converge's inputs: inventory, SSH configuration, key and secrets."""
+"""The files of a stack in the state directory, written from Converge's inputs: inventory, SSH configuration, key and secrets."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from rackwright.plan.fabric.svg import picture
 from rackwright.yaml_loader import load_yaml
 
 _DUMPER: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-"""The C dumper where PyYAML was built with it: a rack's inventory in a tenth of a second instead of one."""
+"""libyaml's dumper if PyYAML was built with it: it writes a rack's inventory in a tenth of a second instead of one."""
 
 
 class PlanVersionError(RackwrightError):
-    """The plan on record was made by another version of rackwright, which knew other fields."""
+    """The recorded plan was created by another version of rackwright, with other fields."""
 
     def __init__(self, fields: int) -> None:
         cause = f"its plan on record is of another version of rackwright ({fields} of its fields differ)"
@@ -37,47 +37,47 @@ class PlanVersionError(RackwrightError):
 
 @dataclass(frozen=True)
 class StackFiles:
-    """Where a playbook run finds its inputs, and the hosts it is about."""
+    """Inputs of a playbook run, and its hosts."""
 
     root: Path
     inventory: Path
     secrets: Path
     hosts: tuple[str, ...]
     skip_tags: tuple[str, ...]
-    """Steps with nothing to do here: a baked image holds what the roles install."""
+    """Steps to skip: a prebuilt image contains what the roles install."""
     site: str = "site.yml"
-    """The table of contents: ours, or where the user has playbooks of their own, one beside the inventory."""
+    """Playbook with all phases: the product's, or a copy next to the inventory if the user has playbooks of their own."""
     boot_timeout: float = 45.0
-    """Seconds a new node may take until it answers over SSH."""
+    """Seconds until a new node is reachable over SSH."""
     target: str = ""
-    """Where the nodes come from."""
+    """Target that provides the nodes."""
 
 
 def write(stack: str, inputs: Mapping[str, Any], settled: Collection[str] = ()) -> StackFiles:
-    """Write all files of the stack; raises OtherVersion. `settled`: incarnations that show their own host key by now."""
+    """Write all files of the stack; raise PlanVersionError. `settled`: incarnations that already present their own host key."""
     return _write(stack, inputs, paths.inventory(stack), settled)
 
 
 def write_removal_inventory(stack: str, inputs: Mapping[str, Any], settled: Collection[str] = ()) -> StackFiles:
-    """The same from the record, with an inventory of its own: nodes that leave are still in it."""
+    """Write the files from the record, with a separate inventory that still contains the nodes to remove."""
     return _write(stack, inputs, paths.folder(stack) / "inventory.leaving.yml", settled)
 
 
 def invalidate_report(stack: str) -> None:
-    """Take the report off the record: what was proven says nothing about nodes that are about to change."""
+    """Delete the report: its verdict does not apply to nodes that are about to change."""
     for file in (paths.report(stack), paths.report_junit(stack), paths.report_html(stack), paths.refresh_report(stack)):
         file.unlink(missing_ok=True)
 
 
 def record(stack: str, inputs: Mapping[str, Any], *, settled: bool) -> None:
-    """Put on record what is being applied; what was recorded before it was described is left alone."""
+    """Record the stack that is being applied; do nothing if the inputs have no description."""
     if inputs.get("described"):
         paths.prepare(stack)
         _private(paths.applied(stack), json.dumps(applied.document(inputs["described"], inputs["plan"], settled=settled)))
 
 
 def remove(stack: str) -> None:
-    """Remove the stack's folder: keys and secrets with it."""
+    """Delete the stack's folder, including keys and secrets."""
     shutil.rmtree(paths.folder(stack), ignore_errors=True)
     shutil.rmtree(paths.socket_folder(stack), ignore_errors=True)
 
@@ -97,7 +97,7 @@ def _write(stack: str, inputs: Mapping[str, Any], inventory: Path, settled: Coll
     brought = {key: inputs.get(key) for key in ("sources", "bundle", "addons")}
     handed_over = rackwright_inventory.inventory(plan, hosts, **brought)
     _private(inventory, yaml.dump(handed_over, Dumper=_DUMPER, sort_keys=False))
-    _draw(stack, plan)
+    _write_picture(stack, plan)
     return StackFiles(
         root=layout.product_root(),
         inventory=inventory,
@@ -111,7 +111,7 @@ def _write(stack: str, inputs: Mapping[str, Any], inventory: Path, settled: Coll
 
 
 def site(stack: str, own: Mapping[str, Sequence[str]]) -> str:
-    """The table of contents of the phases; with the user's own playbooks in it, a file of the stack's."""
+    """Return the playbook with all phases; with playbooks of the user, it is a file of the stack."""
     if not own:
         paths.site(stack).unlink(missing_ok=True)
         return "site.yml"
@@ -121,8 +121,8 @@ def site(stack: str, own: Mapping[str, Sequence[str]]) -> str:
     return str(paths.site(stack))
 
 
-def _draw(stack: str, plan: Plan) -> None:
-    """The fabric's picture, for the report."""
+def _write_picture(stack: str, plan: Plan) -> None:
+    """Write the fabric's picture, for the report."""
     if plan.fabric is None:
         paths.fabric_picture(stack).unlink(missing_ok=True)
     else:
@@ -130,7 +130,7 @@ def _draw(stack: str, plan: Plan) -> None:
 
 
 def _private(path: Path, content: str) -> None:
-    """Write a file that only its owner may read, whole or not at all; unchanged content is left alone."""
+    """Write a file that only its owner may read, completely or not at all; keep a file with the same content."""
     if path.exists() and path.read_text(encoding="utf-8") == content:
         return
     write_atomic(path, content, 0o600)

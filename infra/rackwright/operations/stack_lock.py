@@ -1,4 +1,4 @@
-"""One writer per stack: a lock file in the home, held as long as the process lives."""
+"""One writer per stack: a lock file in the state directory, held as long as the process lives."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
 
 _PATIENCE: Final = 10.0
-"""Seconds: an orphaned provider notices its engine's death within half a second and ends its children within two more."""
+"""Seconds: an orphaned provider detects its engine's death within half a second and ends its children within two more."""
 
 
 class StackLock:
-    """An advisory lock that the kernel releases when the holder dies, however it dies."""
+    """An advisory lock that the kernel releases when the holder ends, for any reason."""
 
     def __init__(self, stack: str) -> None:
         self._stack = stack
@@ -23,13 +23,13 @@ class StackLock:
         self._turn = asyncio.Lock()
 
     async def hold(self) -> None:
-        """Returns once the lock is held; raises when another run keeps it."""
+        """Acquire the lock; raise if another run holds it."""
         async with self._turn:
             if self._descriptor is None:
                 self._descriptor = await self._acquire()
 
     def release(self) -> None:
-        """Others may go on; nothing where it was not held."""
+        """Release the lock; do nothing if it is not held."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

@@ -22,24 +22,24 @@ class Validation:
     """Whether AWS could not be queried, although the stack file itself has no errors."""
 
 
-def validate(asked: str, *, online: bool) -> Validation:
+def validate(name_or_path: str, *, online: bool) -> Validation:
     """Return the findings of a stack by name or path; with `online` those of its AWS account as well.
 
     A missing file is a finding, and so is an account that cannot be queried.
     """
-    offline = _load(asked)
+    offline = _load(name_or_path)
     if not online or offline.loaded.cluster is None:
         return Validation(offline)
     findings, unknown = _query_account(offline.loaded.stack, offline.loaded.cluster)
     return Validation(replace(offline, findings=(*offline.findings, *findings)), account_unknown=unknown and offline.ok)
 
 
-def _load(asked: str) -> ValidatedStack:
+def _load(name_or_path: str) -> ValidatedStack:
     try:
-        return load_and_validate(asked)
+        return load_and_validate(name_or_path)
     except InputError as missing:
         finding = Finding(Severity.ERROR, "stack-file", missing.path, missing.cause, missing.hint)
-        return ValidatedStack(Loaded(asked, None, (finding,)), (finding,))
+        return ValidatedStack(Loaded(name_or_path, None, (finding,)), (finding,))
 
 
 def _query_account(stack: str, cluster: Cluster) -> tuple[tuple[Finding, ...], bool]:

@@ -38,11 +38,11 @@ def verify(stack: str, level: Level, nodes: Sequence[str], on_progress: Progress
         outcome = asyncio.run(_run_checks(stack, level, nodes, on_progress))
     except KeyboardInterrupt:
         raise UndeterminedError("interrupted: checks that did not run are recorded as unknown", path=f"stack {stack}") from None
-    said = outcome.said.strip() or "none"
+    output = outcome.said.strip() or "none"
     if outcome.status == InputError.exit_code:
-        raise InputError(said)
+        raise InputError(output)
     if not outcome.report.exists():
-        raise UndeterminedError(f"the checks wrote no report; output: {said}", path=f"stack {stack}")
+        raise UndeterminedError(f"the checks wrote no report; output: {output}", path=f"stack {stack}")
     return _read(outcome.report)
 
 

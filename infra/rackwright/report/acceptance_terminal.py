@@ -37,7 +37,7 @@ def _phases(acceptance: Acceptance) -> RenderableType:
 def _row(acceptance: Acceptance, phase: PhaseReport) -> list[RenderableType]:
     mine = [check for check in acceptance.report.checks if check.subject == phase.name]
     if phase.state is not PhaseState.RAN:
-        said = phase.reason if phase.state is PhaseState.SKIPPED else "not run"
-        return [*counts(mine), Text(f"({said})", style="dim")]
+        reason = phase.reason if phase.state is PhaseState.SKIPPED else "not run"
+        return [*counts(mine), Text(f"({reason})", style="dim")]
     evidence = " + ".join(sorted({check.evidence.value for check in mine if check.verdict is not Verdict.SKIPPED}))
     return [*counts(mine), Text(evidence, style="magenta" if "simulated" in evidence else "")]

@@ -56,7 +56,7 @@ class Manifest:
 
     @property
     def partial(self) -> bool:
-        """Whether the run was limited to some nodes or phases, or excluded passive checks, so that it has no verdict on the cluster."""
+        """Return whether the run was limited to some nodes or phases, or excluded passive checks, and so has no verdict on the cluster."""
         return any(item.reason in PARTIAL for item in self.not_run)
 
 
@@ -84,12 +84,12 @@ def manifest(
             empty[key] = spec.group
         else:
             evidence = Evidence.SIMULATED if spec.hardware in simulated else Evidence.REAL
-            asked = [name for name in members if nodes is None or name in nodes]
-            expected |= {spec.id_on(name): Expected(spec.id_on(name), spec, name, evidence) for name in asked}
-    return Manifest(claimed, expected, tuple(not_run + _left_out(declared, nodes)), empty)
+            selected = [name for name in members if nodes is None or name in nodes]
+            expected |= {spec.id_on(name): Expected(spec.id_on(name), spec, name, evidence) for name in selected}
+    return Manifest(claimed, expected, tuple(not_run + _excluded(declared, nodes)), empty)
 
 
-def _left_out(declared: Inventory, nodes: Collection[str] | None) -> list[NotRun]:
+def _excluded(declared: Inventory, nodes: Collection[str] | None) -> list[NotRun]:
     out = [NotRun(name, NotRunReason.NODE_OUT, str(record.get("reason") or "")) for name, record in declared.out.items()]
     others = [] if nodes is None else [name for name in declared.nodes if name not in nodes]
     return out + [NotRun(name, NotRunReason.NODES, "only other nodes were requested") for name in others]

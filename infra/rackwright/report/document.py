@@ -33,20 +33,20 @@ class Report:
 
     @property
     def totals(self) -> dict[str, int]:
-        """Number of results by verdict."""
+        """Return the number of results by verdict."""
         counted = [check.verdict for check in self.checks]
         return {verdict.value: counted.count(verdict) for verdict in (Verdict.PASSED, Verdict.FAILED, Verdict.SKIPPED, Verdict.UNKNOWN)}
 
     @property
     def partial(self) -> bool:
-        """Whether the run was limited to some nodes, to job checks or to some phases, so that it has no verdict on the cluster."""
+        """Return whether the run was limited to some nodes, to job checks or to some phases, so that it has no verdict on the cluster."""
         return any(item["reason"] in PARTIAL for item in self.not_run)
 
     @property
     def job_verdict(self) -> Verdict | None:
-        """Combined verdict of the job checks, or None if there were none."""
-        told = [check.verdict for check in self.checks if check.kind == Kind.JOB]
-        return worst(told) if told else None
+        """Return the combined verdict of the job checks, or None if there were none."""
+        verdicts = [check.verdict for check in self.checks if check.kind == Kind.JOB]
+        return worst(verdicts) if verdicts else None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as data in the format of the contract `rackwright.report/1`."""
@@ -120,7 +120,7 @@ def _absent(item: Any, reason: str, stack: str) -> Result:
 
 
 def _without_unfounded_skips(checks: list[Result]) -> list[Result]:
-    """Return the results; one that was skipped for a daemon that is down is unknown, unless it names a result that failed."""
+    """Return the results with unfounded skips as unknown: a skip because of a stopped daemon must name a result that failed."""
     failed = [check.id for check in checks if check.verdict is Verdict.FAILED]
     why = "skipped because a daemon is down, but the result that reports it did not fail"
     return [

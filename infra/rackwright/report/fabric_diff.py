@@ -11,7 +11,7 @@ from rackwright.report.fabric_links import DeviceKind, FabricLinks
 from rackwright.report.fabric_names import End, Live, assigned, end_of
 
 NODE_NAME_MAP: Final = "/etc/rdma/ib-node-name-map"
-"""Where the tools of rdma-core look for a node-name map (util/node_name_map.c; `IBDIAG_NODENAME_MAP_PATH` of its CMakeLists.txt)."""
+"""Path at which the tools of rdma-core read a node-name map (util/node_name_map.c; `IBDIAG_NODENAME_MAP_PATH` of its CMakeLists.txt)."""
 
 
 class Kind(StrEnum):
@@ -20,11 +20,11 @@ class Kind(StrEnum):
     MISSING = "missing"
     """Neither end has a link."""
     MOVED = "moved"
-    """An end is connected to another end than planned."""
+    """One end is connected to another port than planned."""
     SLOW = "slow"
-    """The planned link at another width or speed."""
+    """The planned link has another width or speed."""
     UNPLANNED = "unplanned"
-    """A link between ends that are not in the plan."""
+    """A link between ports that are not in the plan."""
 
 
 class Difference(NamedTuple):
@@ -45,14 +45,14 @@ class Difference(NamedTuple):
 
     @property
     def is_between_switches(self) -> bool:
-        """Whether the planned cable is between switches, or the unplanned link is."""
+        """Return whether the cable is between switches: the planned one, or the unplanned link."""
         other = self.planned or self.found
         return self.end.kind is DeviceKind.SWITCH and other is not None and other.kind is DeviceKind.SWITCH
 
     def as_dict(self) -> dict[str, str | None]:
         """Return the difference as data for JSON."""
-        told = {"end": self.end, "planned": self.planned, "found": self.found}
-        return {"kind": self.kind.value, **{key: None if end is None else str(end) for key, end in told.items()}, "rate": self.rate or None}
+        data = {"end": self.end, "planned": self.planned, "found": self.found}
+        return {"kind": self.kind.value, **{key: None if end is None else str(end) for key, end in data.items()}, "rate": self.rate or None}
 
     def __str__(self) -> str:
         return {
@@ -72,7 +72,7 @@ class Cable(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What differs for certain, and the cables that could not be compared."""
+    """Differences that are certain, and the cables that could not be compared."""
 
     live: Live
     differences: tuple[Difference, ...]
@@ -80,7 +80,7 @@ class Comparison:
 
     @property
     def why_unknown(self) -> str:
-        """Which devices could not be identified."""
+        """Return which devices could not be identified."""
         found = [
             *_unanswered(self.live.links.unread),
             *(f"the catalogue does not know how the chips of {name} count its ports" for name in sorted(self.live.unplaced)[:3]),
@@ -143,9 +143,9 @@ def compare(
 
 
 def _unplanned(planned: Iterable[Cable], unknown: Iterable[Cable], live: Live) -> Iterable[Difference]:
-    """Return links between ends that are not in the plan, but for those that may be a cable that could not be compared."""
+    """Return links between ports that are not in the plan, without links that may be a cable that could not be compared."""
     known = {end for cable in planned for end in cable}
-    strays = {_near_first(one, other) for one, other in live.far.items() if one not in known and other not in known}
+    strays = {_ordered(one, other) for one, other in live.far.items() if one not in known and other not in known}
     for near, far in sorted(strays):
         doubtful = {near.device, far.device} & (live.unassigned.keys() | (live.chips.keys() if live.unplaced else set()))
         if not (doubtful and unknown):
@@ -166,7 +166,7 @@ def _possible(live: Live) -> frozenset[_Shape]:
 
 
 def _is_possible(cable: Cable, live: Live, possible: frozenset[_Shape]) -> bool:
-    """Return whether the cable may be as planned although it is not found: an end of it cannot be distinguished from others."""
+    """Return whether the cable may be as planned although it is not found, because one end cannot be distinguished from others."""
     near, far = cable
     if near.device in live.unplaced or (far.device in live.unplaced and near.device not in live.identified):
         return True
@@ -193,7 +193,7 @@ def _compared(near: End, far: End, live: Live, rate: str) -> Difference | None:
     return Difference(Kind.MISSING, near, far, None)
 
 
-def _near_first(one: End, other: End) -> Cable:
+def _ordered(one: End, other: End) -> Cable:
     adapters = [end.kind is DeviceKind.ADAPTER for end in (one, other)]
     first = one < other if adapters[0] == adapters[1] else adapters[0]
     return Cable(one, other) if first else Cable(other, one)

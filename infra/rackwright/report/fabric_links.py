@@ -31,7 +31,7 @@ class PortId(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FabricLinks:
-    """All links that are up, from both ends, without those inside a switch."""
+    """All links that are up, from both ends, without links inside a switch."""
 
     kinds: Mapping[int, DeviceKind]
     descriptions: Mapping[int, str]
@@ -47,7 +47,7 @@ class FabricLinks:
     """Queries without an answer: directed route of the device -> line. Devices behind it are missing from the links."""
 
     def is_down(self, port: PortId) -> bool:
-        """Return whether a port certainly has no link. One with a device that did not answer keeps the speed of its link."""
+        """Return whether a port certainly has no link. A port whose device did not respond keeps the speed of its link."""
         return self.idle.get(port, "").endswith(" SDR")
 
     def label(self, guid: int) -> str:
@@ -56,7 +56,7 @@ class FabricLinks:
 
     def renamed(self, names: Mapping[int, str]) -> FabricLinks:
         """Return the links with the descriptions of a node-name map, by GUID."""
-        return replace(self, descriptions={guid: names.get(guid, said) for guid, said in self.descriptions.items()})
+        return replace(self, descriptions={guid: names.get(guid, description) for guid, description in self.descriptions.items()})
 
 
 _END: Final = r"(?P<{0}kind>CA|SW|RT|\?\?)\s+(?P<{0}lid>\d+)\s+(?P<{0}port>\d+)\s+0x(?P<{0}guid>[0-9a-f]+)"
@@ -65,12 +65,12 @@ _LINE: Final = re.compile(
 )
 _UNUSED: Final = re.compile(rf"^{_END.format('')}\s+(?P<width>\S+)\s+(?P<speed>\S+)\s+'(?P<name>.*)'$")
 _WARNING: Final = re.compile(r"^(?:\S+\.c:\d+; |ibwarn: \[\d+\] )")
-"""How libibnetdisc (IBND_ERROR), libibmad and libibumad (IBWARN) begin a line, on the standard error output."""
+"""First words of the lines that libibnetdisc (IBND_ERROR), libibmad and libibumad (IBWARN) print on standard error."""
 _QUERY: Final = re.compile(r"u?mad \((?P<route>.*) Attr 0x(?P<attribute>[0-9a-f]+):\d+\) bad status ")
 _OPTIONAL: Final = "ff90"
-"""Mellanox's extended port information, which libibnetdisc goes without (query_smp.c, IB_ATTR_MLNX_EXT_PORT_INFO)."""
+"""Mellanox's extended port information, which libibnetdisc does not need (query_smp.c, IB_ATTR_MLNX_EXT_PORT_INFO)."""
 _AGGREGATION: Final = "Mellanox Technologies Aggregation Node"
-"""Description of the adapter inside every Quantum switch, for reductions with NVIDIA SHARP, linked with the port after the last one
+"""Description of the adapter inside every Quantum switch, for reductions with NVIDIA SHARP, linked to the port after the last one
 (QM8700: 41, QM9700: 65). No cable leads to it."""
 _WITHIN: Final = 8
 """GUID of an aggregation node or of a router inside a switch, minus the switch's: both are of the switch's own block of GUIDs. From public

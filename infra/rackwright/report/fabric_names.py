@@ -1,4 +1,4 @@
-"""Assignment of a fabric's devices to the plan: by GUID where it is known, else by description where that is unambiguous. Pure."""
+"""Assignment of a fabric's devices to the plan: by GUID if it is known, else by an unambiguous description. Pure."""
 
 from __future__ import annotations
 
@@ -46,27 +46,27 @@ class Live:
 
     links: FabricLinks
     names: Mapping[int, str]
-    """GUID of every device that is identified -> its name; planned or not, with or without a link."""
+    """GUID of every identified device -> its name; planned or not, with or without a link."""
     unassigned: Mapping[str, str | None]
-    """Label of every device that may be one of the plan -> its node, or None if it may be any node's, or if it is a switch."""
+    """Label of every device that may be in the plan -> its node, or None if the node is unknown or the device is a switch."""
     identified: frozenset[str]
-    """Devices of the plan that `names` has."""
+    """Devices of the plan that have an entry in `names`."""
     far: Mapping[End, End]
-    """Links between devices; those between chips of one planned switch are left out."""
+    """Links between devices, without links between chips of one planned switch."""
     rates: Mapping[End, str]
     chips: Mapping[str, str]
-    """Chip of a planned switch that has several -> the switch."""
+    """Chip of a planned switch with several chips -> the switch."""
     line_card: str
-    """Line card of a director switch, as 2x18; empty if the place of a chip's ports in the switch is not known."""
+    """Line card of a director switch, as 2x18; empty if the position of a chip's ports in the switch is unknown."""
 
     @property
     def unplaced(self) -> frozenset[str]:
-        """Planned switches with several chips whose ports cannot be assigned to those of the plan."""
+        """Return planned switches with several chips whose ports cannot be assigned to ports of the plan."""
         return frozenset() if self.line_card else frozenset(self.chips.values())
 
     @property
     def switches(self) -> frozenset[str]:
-        """Every switch, unnamed ones included."""
+        """Return every switch, including unnamed ones."""
         found = (guid for guid, kind in self.links.kinds.items() if kind is DeviceKind.SWITCH)
         names = (self.names.get(guid, self.links.label(guid)) for guid in found)
         return frozenset(self.chips.get(name, name) for name in names)
@@ -76,7 +76,7 @@ class Live:
         return _placed(_live_end(self.links, port, self.names), self.chips, self.line_card)
 
     def may_be(self, found: End, planned: End) -> bool:
-        """Return whether an end that could not be identified may be this end of the plan."""
+        """Return whether a port that could not be identified may be this port of the plan."""
         if planned.device in self.unplaced:
             return self.chips.get(found.device) == planned.device
         if found.device not in self.unassigned or planned.device in self.identified:
@@ -84,7 +84,7 @@ class Live:
         return (found.kind, found.port) == (planned.kind, planned.port) and self.unassigned[found.device] in (None, planned.node)
 
     def may_be_unread(self, *ends: End) -> bool:
-        """Return whether a link between ends that are not connected may exist, because a device did not answer."""
+        """Return whether a link between ports that are not connected may exist, because a device did not respond."""
         guids = {name: guid for guid, name in self.names.items()}
         ports = (PortId(guids[end.device], end.port) for end in ends if end.device in guids)
         return bool(self.links.unread) and not any(map(self.links.is_down, ports))
@@ -139,7 +139,7 @@ def _is_one_switch(one: End, other: End, chips: Mapping[str, str]) -> bool:
 
 
 def _placed(end: End, chips: Mapping[str, str], line_card: str) -> End:
-    """Return a port of a line card as the plan counts it, by card, chip and port of the chip; any other end as it is.
+    """Return a port of a line card as numbered in the plan, by card, chip and port of the chip; return any other port unchanged.
 
     >>> str(_placed(End("core/L02/U1", 5, DeviceKind.SWITCH), {"core/L02/U1": "core"}, "2x18"))
     'core:41'
@@ -155,28 +155,28 @@ def _placed(end: End, chips: Mapping[str, str], line_card: str) -> End:
 
 
 def _described(links: FabricLinks, wanted: Collection[str], *, excluded: Collection[int], taken: Collection[str]) -> dict[int, str]:
-    """Return the names of devices by their descriptions: switches' own names, and adapters' names that the plan has."""
-    said: dict[int, str] = {}
+    """Return the names of devices by their descriptions: names of switches, and adapter names that are in the plan."""
+    names: dict[int, str] = {}
     for guid, name in {**links.descriptions, **_chip_names(links)}.items():
         kind = links.kinds[guid]
         if kind is DeviceKind.ADAPTER:
             node, _, adapter = name.partition(" ")
             name = f"{node.partition('.')[0]}/{adapter.strip()}"
         if guid not in excluded and (kind is DeviceKind.SWITCH or (kind is DeviceKind.ADAPTER and name in wanted)):
-            said[guid] = name
+            names[guid] = name
     numbers = _port_numbers(links)
-    times = Counter((name, numbers.get(guid)) for guid, name in said.items())
-    own = {guid: name for guid, name in said.items() if name and name not in taken and not _FACTORY.search(name)}
+    times = Counter((name, numbers.get(guid)) for guid, name in names.items())
+    own = {guid: name for guid, name in names.items() if name and name not in taken and not _FACTORY.search(name)}
     return {guid: name for guid, name in own.items() if times[name, numbers.get(guid)] == 1}
 
 
 def _port_numbers(links: FabricLinks) -> dict[int, int]:
-    """Return the number of each adapter's port: the ports of one adapter have one description, and a GUID each."""
+    """Return the port number of each adapter port: the ports of one adapter have the same description, but different GUIDs."""
     return {port.guid: port.number for port in links.far if links.kinds[port.guid] is DeviceKind.ADAPTER}
 
 
 def _chip_names(links: FabricLinks) -> dict[int, str]:
-    """Return the names of the chips of managed switches: the host name of a switch with one chip, else with the chip's place."""
+    """Return the names of the chips of managed switches: the host name, with the chip's position if the switch has several."""
     found = {
         guid: chip for guid, kind in links.kinds.items() if kind is DeviceKind.SWITCH and (chip := _CHIP.match(links.descriptions[guid]))
     }
@@ -189,7 +189,7 @@ def _chip_names(links: FabricLinks) -> dict[int, str]:
 
 
 def _live_end(links: FabricLinks, port: PortId, names: Mapping[int, str]) -> End:
-    """Return a port in the names of the plan. A chip's name has a `/`, too: what a device is, the fabric says, or the node that has it."""
+    """Return a port in the names of the plan. Chip names contain `/` as well, so the device type comes from the fabric or from the node."""
     name = names.get(port.guid)
     if name is None:
         return End(links.label(port.guid), port.number, links.kinds.get(port.guid, DeviceKind.OTHER))
@@ -200,7 +200,7 @@ def _live_end(links: FabricLinks, port: PortId, names: Mapping[int, str]) -> End
 
 
 def _unassigned(links: FabricLinks, names: Mapping[int, str], nodes: Collection[str]) -> dict[str, str | None]:
-    """Return the devices without a name of their own. A device with another name, of a node or a switch of others, is not of the plan."""
+    """Return label -> node (None if unknown) of the devices that may be in the plan, but have no unambiguous name."""
     numbers = _port_numbers(links)
     times = Counter((links.descriptions[guid], number) for guid, number in numbers.items())
     found: dict[str, str | None] = {}

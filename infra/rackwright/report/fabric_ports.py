@@ -12,23 +12,23 @@ VIRTUAL_TYPES: Final = frozenset(
 )
 """Types of virtual functions: device IDs with MLX4_PCI_DEV_IS_VF or MLX5_PCI_DEV_IS_VF in the kernel (mlx4/main.c, mlx5/core/main.c)."""
 _PREFIXED: Final = re.compile(r"^(?P<node>[A-Za-z0-9][\w.-]*): ?(?P<said>.*)$")
-"""A line as `pdsh` and `clush -L` print it. ibstat's own lines are indented, or begin with `CA '`."""
+"""A line as printed by `pdsh` and `clush -L`. ibstat's own lines are indented, or begin with `CA '`."""
 _ADAPTER: Final = re.compile(r"^CA '(?P<name>[^']+)'")
 _VALUE: Final = re.compile(r"^\s+(?P<key>Port \d+|CA type|Port GUID): *(?P<value>.*?) *$")
 
 
 @dataclass(frozen=True)
 class NodePorts:
-    """What nodes say of port 1 of their adapters."""
+    """Port 1 of the nodes' adapters."""
 
     guids: dict[str, int]
     """Adapter, as `worker0/mlx5_0` -> GUID of its port."""
     virtual: frozenset[str]
-    """Adapters that are virtual functions: the fabric shows the physical function instead."""
+    """Adapters that are virtual functions: the fabric contains the physical function instead."""
 
 
 def read_node_ports(text: str) -> NodePorts:
-    """Parse the output of `ibstat` on many nodes, each line with its node before it; raise ValueError if it has no port of an adapter.
+    """Parse the output of `ibstat` on many nodes, each line prefixed with its node; raise ValueError if it has no port of an adapter.
 
     >>> read_node_ports("w0: CA 'mlx5_0'\\nw0: \\tCA type: MT4129\\nw0: \\tPort 1:\\nw0: \\t\\tPort GUID: 0x946dae0300f01234\\n").guids
     {'w0/mlx5_0': 10695287286183334452}
@@ -40,8 +40,8 @@ def read_node_ports(text: str) -> NodePorts:
         for line in lines:
             if found := _ADAPTER.match(line):
                 adapter, port = f"{node}/{found['name']}", ""
-            elif adapter and (said := _VALUE.match(line)):
-                key, value = said["key"], said["value"]
+            elif adapter and (match := _VALUE.match(line)):
+                key, value = match["key"], match["value"]
                 port = key if key.startswith("Port ") and key != "Port GUID" else port
                 virtual |= {adapter} if key == "CA type" and value in VIRTUAL_TYPES else set()
                 if key == "Port GUID" and port == "Port 1" and re.fullmatch(r"0x[0-9a-f]{16}", value):
@@ -53,8 +53,8 @@ def read_node_ports(text: str) -> NodePorts:
 
 def _by_node(text: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for node, said in _lines(text):
-        found.setdefault(node, []).append(said)
+    for node, line in _lines(text):
+        found.setdefault(node, []).append(line)
     return found
 
 

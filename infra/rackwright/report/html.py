@@ -37,7 +37,7 @@ def as_html(report: Report, fabric: str = "") -> str:
             f"<title>{escape(report.stack)}: {escape(headline(report))}</title><style>{_STYLE}</style></head><body>",
             f"<h1>{escape(report.stack)}: <span class={report.verdict}>{escape(headline(report))}</span></h1>",
             f"<p class=dim>level {escape(report.level)}, plan {escape(report.plan)}, {_when(report)}<br>{_counts(report)}</p>",
-            *(_silence(node, reason, count) for (node, reason), count in nodes.items()),
+            *(_unreachable_node(node, reason, count) for (node, reason), count in nodes.items()),
             *(_finding(check) for check in sorted(rest, key=lambda check: check.verdict is Verdict.UNKNOWN)),
             *_nodes_out(report),
             *_subjects(report),
@@ -58,7 +58,7 @@ def _counts(report: Report) -> str:
     )
 
 
-def _silence(node: str, reason: str, count: int) -> str:
+def _unreachable_node(node: str, reason: str, count: int) -> str:
     title = f"<b>{_MARKS[Verdict.UNKNOWN]} {escape(node)}</b> <span class=dim>{count} checks unknown</span>"
     return f"<article class={Verdict.UNKNOWN}>{title}<dl><dt>reason</dt><dd>{escape(reason)}</dd></dl></article>"
 
@@ -66,8 +66,8 @@ def _silence(node: str, reason: str, count: int) -> str:
 def _finding(check: Result) -> str:
     rows = [("expected", check.expected), ("found", check.found), ("reason", _reason(check)), ("remedy", check.remedy)]
     title = f"<b>{_MARKS[check.verdict]} {escape(check.id)}</b> <span class=dim>{check.evidence}</span>"
-    told = "".join(f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in rows if text)
-    return f"<article class={check.verdict}>{title}<dl>{told}</dl></article>"
+    details = "".join(f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in rows if text)
+    return f"<article class={check.verdict}>{title}<dl>{details}</dl></article>"
 
 
 def _reason(check: Result) -> str:
@@ -80,8 +80,8 @@ def _nodes_out(report: Report) -> list[str]:
 
 
 def _row(check: Result) -> str:
-    told = f"{escape(check.id)}<br><span class=dim>{escape(check.found)}</span>"
-    return f"<tr><td class={check.verdict}>{_MARKS[check.verdict]}</td><td>{told}</td><td class=dim>{check.evidence}</td></tr>"
+    label = f"{escape(check.id)}<br><span class=dim>{escape(check.found)}</span>"
+    return f"<tr><td class={check.verdict}>{_MARKS[check.verdict]}</td><td>{label}</td><td class=dim>{check.evidence}</td></tr>"
 
 
 def _subjects(report: Report) -> list[str]:

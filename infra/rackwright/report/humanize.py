@@ -10,7 +10,7 @@ from rackwright.report.document import Report
 def humanize_duration(seconds: float) -> str:
     """Return a duration as text with one unit.
 
-    >>> in_words(4), in_words(200), in_words(7300), in_words(3 * 86400)
+    >>> humanize_duration(4), humanize_duration(200), humanize_duration(7300), humanize_duration(3 * 86400)
     ('4 s', '3 min', '2 h', '3 days')
     """
     seconds = max(0.0, seconds)
@@ -32,8 +32,8 @@ def humanize_age(report: Report, now: datetime | None = None) -> float:
 def verdict_line(report: Report, now: datetime | None = None) -> str:
     """Return the recorded verdict as one line with its age and level."""
     old = humanize_duration(humanize_age(report, now))
-    said = "verified" if report.verdict.exit_code == 0 else "checked"
-    return f"{headline(report)}; {said} {old} ago at level {report.level}"
+    verb = "verified" if report.verdict.exit_code == 0 else "checked"
+    return f"{headline(report)}; {verb} {old} ago at level {report.level}"
 
 
 def headline(report: Report) -> str:

@@ -47,14 +47,14 @@ class Result:
 
 
 def from_dict(data: Mapping[str, Any]) -> Result:
-    """A result as it was written."""
+    """Return the result from its data in a report."""
     return Result(**{**data, "verdict": Verdict(data["verdict"]), "evidence": Evidence(data["evidence"])})
 
 
 def result(
     owed: Expected, verdict: Verdict, *, reason: str = "", expected: str = "", found: str = "", seconds: float = 0.0, stack: str = ""
 ) -> Result:
-    """Return an expected result. Evidence and remedy come from the manifest, never from the check; its texts are printable."""
+    """Return the result for an expected check. Evidence and remedy come from the manifest, never from the check. Make texts printable."""
     if verdict is Verdict.SKIPPED and reason not in list(SkipReason):
         verdict, reason = Verdict.UNKNOWN, f"skipped for an invalid reason: {reason or 'none given'}"
     remedy = "" if verdict in (Verdict.PASSED, Verdict.SKIPPED) else owed.spec.remedy.format(node=owed.node, stack=stack)

@@ -32,7 +32,7 @@ def write(report: Report, folder: Path) -> Path:
         return _replace(folder / PARTIAL, _json(report))
     _replace(folder / JUNIT, as_junit(report))
     _replace(folder / HTML, as_html(report, _picture(folder)))
-    if report.job_verdict in (Verdict.PASSED, Verdict.FAILED):  # Without a result of jobs, because nodes are busy, the earlier one stays.
+    if report.job_verdict in (Verdict.PASSED, Verdict.FAILED):  # Skipped job checks on busy nodes do not replace the earlier result.
         _replace(folder / JOBS, _json(report))
     return _replace(folder / RECORD, _json(report))
 
@@ -84,7 +84,7 @@ def _json(report: Report) -> str:
 
 
 def _replace(file: Path, text: str) -> Path:
-    """Write a report and create its folder. Readers see the old or the new one, never a part; the umask decides on its mode."""
+    """Write a report and create its folder. Readers see the old or the new file, never a part; the umask determines its mode."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_atomic(file, text)
     return file

@@ -31,20 +31,20 @@ def render(report: Report, *, every: bool = False, table: RenderableType | None 
     wrong = [check for check in report.checks if check.verdict in (Verdict.FAILED, Verdict.UNKNOWN)]
     wrong.sort(key=lambda check: (check.verdict is Verdict.UNKNOWN, check.id.split("[")[0]))
     nodes = silent(wrong)
-    parts: list[RenderableType] = [_silence(node, reason, count) for (node, reason), count in nodes.items()]
+    parts: list[RenderableType] = [_unreachable_node(node, reason, count) for (node, reason), count in nodes.items()]
     rest = [check for check in wrong if (check.node, check.reason) not in nodes]
-    parts += [_finding(list(alike)) for _, alike in groupby(rest, key=_likeness)]
+    parts += [_finding(list(alike)) for _, alike in groupby(rest, key=_group_key)]
     parts.append(table or (_every(report) if every else _subjects(report)))
     parts += [Text(f"{node['name']} is out: {node['reason']}", style="dim") for node in report.nodes if node["state"] == "out"]
     parts += [*_skipped(report), *_not_run(report), _conclusion(report)]
     return Group(*parts)
 
 
-def _silence(node: str, reason: str, count: int) -> RenderableType:
+def _unreachable_node(node: str, reason: str, count: int) -> RenderableType:
     return Group(Text.assemble(("? ", "yellow"), (node, "bold yellow"), f"  {count} checks unknown"), Padding(Text(reason), (0, 0, 1, 2)))
 
 
-def _likeness(check: Result) -> tuple[str, ...]:
+def _group_key(check: Result) -> tuple[str, ...]:
     return (check.verdict.value, check.id.split("[")[0], check.expected, check.found, check.reason)
 
 
@@ -111,29 +111,29 @@ def _every(report: Report) -> RenderableType:
 def _skipped(report: Report) -> list[RenderableType]:
     """Return one line per reason with the number of skipped checks and their nodes."""
     skipped = [check for check in report.checks if check.verdict is Verdict.SKIPPED]
-    said: list[RenderableType] = []
+    lines: list[RenderableType] = []
     for reason in sorted({check.reason for check in skipped}):
         of = [check for check in skipped if check.reason == reason]
         nodes = ", ".join(dict.fromkeys(check.node for check in of))
-        said.append(Text(f"skipped: {len(of)} ({reason}) on {nodes}", style="dim"))
-    return said
+        lines.append(Text(f"skipped: {len(of)} ({reason}) on {nodes}", style="dim"))
+    return lines
 
 
 def _not_run(report: Report) -> list[RenderableType]:
     """Return one line per reason for checks that did not run, except for features that the plan does not include and nodes that are out.
 
-    Of features that the plan lacks because of its machines, the reason is printed with the checks.
+    For features that the plan lacks because of its machines, the reason is printed with the checks.
     """
-    said: list[RenderableType] = []
+    lines: list[RenderableType] = []
     for detail in dict.fromkeys(item["detail"] for item in report.not_run if item["reason"] == "not-in-plan" and item["detail"]):
         ids = [item["id"] for item in report.not_run if item["reason"] == "not-in-plan" and item["detail"] == detail]
-        said.append(Text(f"not run: {', '.join(ids)}: {detail}", style="dim"))
+        lines.append(Text(f"not run: {', '.join(ids)}: {detail}", style="dim"))
     for reason in sorted({item["reason"] for item in report.not_run} - {"not-in-plan", "node-out"}):
         items = [item for item in report.not_run if item["reason"] == reason]
         detail = next((item["detail"] for item in items if item["detail"]), reason)
         subjects = ", ".join(sorted({item["id"].split(".")[0] for item in items}))
-        said.append(Text(f"not run: {len(items)} ({subjects}): {detail}", style="red" if reason == "empty-group" else "dim"))
-    return said
+        lines.append(Text(f"not run: {len(items)} ({subjects}): {detail}", style="red" if reason == "empty-group" else "dim"))
+    return lines
 
 
 def _conclusion(report: Report) -> Text:

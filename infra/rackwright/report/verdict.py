@@ -17,7 +17,7 @@ class Verdict(StrEnum):
 
     @property
     def exit_code(self) -> int:
-        """0 as declared, 1 not as declared, 3 undetermined."""
+        """Return 0 as declared, 1 not as declared, 3 undetermined."""
         return {Verdict.FAILED: 1, Verdict.UNKNOWN: 3}.get(self, 0)
 
 
@@ -28,9 +28,9 @@ class SkipReason(StrEnum):
     SIMULATED_HARDWARE = "simulated-hardware"
     NODE_OUT = "node-out"
     NODE_BUSY = "node-busy"
-    """A job check on a node that runs users' jobs: the jobs are not disturbed, and they show that the node works."""
+    """A job check on a node that runs users' jobs: the jobs must not be disturbed, and they show that the node works."""
     DAEMON_DOWN = "daemon-down"
-    """A daemon is down, which another result of the run reports, and this check has no answer without the daemon."""
+    """A daemon does not run. Another result of the run reports it, and the check cannot run without the daemon."""
 
 
 class NotRunReason(StrEnum):

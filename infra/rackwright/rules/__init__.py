@@ -78,7 +78,7 @@ def check(
 
 
 def _is_doubtful(finding: Finding, loaded: Loaded) -> bool:
-    """Return whether the finding is about an invalid part, or something inside it."""
+    """Return whether the finding concerns an invalid part, or something inside it."""
     return any(_holds(str(place), finding.path) for place in loaded.doubtful)
 
 

@@ -1,4 +1,4 @@
-"""The register of rules. A rule is a generator over a case: it yields any number of complaints and never raises."""
+"""The register of rules. A rule is a generator over a case: it yields any number of violations and never raises."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class RuleContext:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A complaint of a rule, which supplies name and level."""
+    """A violation of a rule, which supplies name and level."""
 
     path: str
     cause: str

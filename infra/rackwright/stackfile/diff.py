@@ -1,7 +1,8 @@
 """Edits between two stack files, each with the change policy of its field.
 
-A policy is `Annotated[..., Change.LIVE]` on the field, with `Except(lab=Change.REPLACE)` if a target differs. On a mapping or an
-optional part, the policy applies to added and removed entries. Without a policy, the part may be empty, and its fields have policies.
+A policy is `Annotated[..., UpdatePolicy.LIVE]` on the field, with `OnTarget(lab=UpdatePolicy.REPLACE)` if a target differs. On a
+mapping or an optional part, the policy applies to added and removed entries. Without a policy, the part may be empty, and its fields
+have policies.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Edit:
     def within(self, *pattern: str) -> bool:
         """Return whether the path starts with the pattern, in which `*` matches any key.
 
-        >>> Edit(("groups", "worker", "count"), Kind.CHANGED, Change.MEMBERS, 1, 2).within("groups", "*", "count")
+        >>> Edit(("groups", "worker", "count"), Kind.CHANGED, UpdatePolicy.MEMBERS, 1, 2).within("groups", "*", "count")
         True
         """
         return len(self.path) >= len(pattern) and all(wanted in ("*", part) for wanted, part in zip(pattern, self.path, strict=False))
@@ -52,8 +53,8 @@ class Edit:
 
 def policy_of(field: FieldInfo, target: str) -> UpdatePolicy | None:
     """Return the change policy of the field on a target, or None if the field has none."""
-    usual = next((said for said in field.metadata if isinstance(said, UpdatePolicy)), None)
-    others = next((said.targets for said in field.metadata if isinstance(said, OnTarget)), {})
+    usual = next((each for each in field.metadata if isinstance(each, UpdatePolicy)), None)
+    others = next((each.targets for each in field.metadata if isinstance(each, OnTarget)), {})
     return others.get(target, usual)
 
 
@@ -69,15 +70,15 @@ def _edits(old: ConfigModel, new: ConfigModel, path: tuple[str, ...], target: st
         return
     for name, field in type(new).model_fields.items():
         before, after, place = getattr(old, name), getattr(new, name), (*path, name)
-        said = policy_of(field, target)
-        if said is None:
+        policy = policy_of(field, target)
+        if policy is None:
             before, after = _or_empty(before, after), _or_empty(after, before)
         if isinstance(before, ConfigModel) and isinstance(after, ConfigModel):
             yield from _edits(before, after, place, target)
         elif isinstance(before, Mapping) and isinstance(after, Mapping):
-            yield from _entries(before, after, place, said, target)
+            yield from _entries(before, after, place, policy, target)
         elif before != after:
-            yield Edit(place, _kind(before, after), said or UpdatePolicy.FORBIDDEN, before, after)
+            yield Edit(place, _kind(before, after), policy or UpdatePolicy.FORBIDDEN, before, after)
 
 
 def _entries(

@@ -46,7 +46,7 @@ def load_cluster(described: object, stack: str = "") -> Loaded:
     except ValidationError as error:
         problems = explain(error, Cluster)
     findings = tuple(problem.finding for problem in problems)
-    return Loaded(stack, None, findings, _rest(described, problems), tuple(problem.meant for problem in problems))
+    return Loaded(stack, None, findings, _without_invalid_parts(described, problems), tuple(problem.meant for problem in problems))
 
 
 def load_stack(file: Path) -> Loaded:
@@ -83,10 +83,10 @@ def load_configured(stack: str, configured: object, file: Path) -> Loaded:
     if given.cluster is None:
         return given
     if not file.is_file():
-        return _failed(stack, _elsewhere(file, "file does not exist"))
+        return _failed(stack, _file_finding(file, "file does not exist"))
     declared = load_stack(file)
     if declared.cluster is not None and declared.cluster != given.cluster:
-        return _failed(stack, _elsewhere(file, "differs from the configuration that Pulumi uses"))
+        return _failed(stack, _file_finding(file, "differs from the configuration that Pulumi uses"))
     return declared
 
 
@@ -95,21 +95,21 @@ def stack_name(file: Path) -> str:
     return file.name.removesuffix(".yaml").removesuffix(".yml").removeprefix("Pulumi.")
 
 
-def find_stack_file(asked: str, stacks: Path) -> Path:
+def find_stack_file(stack: str, stacks: Path) -> Path:
     """Return the stack file for a name or a path; raise InputError with the most similar name if it does not exist."""
-    given = Path(asked)
-    if "/" in asked or given.suffix in {".yaml", ".yml"}:
+    given = Path(stack)
+    if "/" in stack or given.suffix in {".yaml", ".yml"}:
         if given.is_file():
             return given
-        raise InputError("file does not exist", path=asked, hint=f"pass the path of a stack file, or the name of a stack in {stacks.name}/")
-    file = stacks / f"Pulumi.{asked}.yaml"
+        raise InputError("file does not exist", path=stack, hint=f"pass the path of a stack file, or the name of a stack in {stacks.name}/")
+    file = stacks / f"Pulumi.{stack}.yaml"
     if file.is_file():
         return file
     if not stacks.is_dir():
         hint = f"run the command in a folder that `rackwright new` made, or set {layout.PROJECT_ENV} to one"
-        raise InputError(f"unknown stack `{asked}`: {stacks.parent} is no project folder", path=f"{stacks.name}/{file.name}", hint=hint)
+        raise InputError(f"unknown stack `{stack}`: {stacks.parent} is no project folder", path=f"{stacks.name}/{file.name}", hint=hint)
     known = [stack_name(path) for path in stacks.glob("Pulumi.*.yaml")]
-    raise InputError(f"unknown stack `{asked}`", path=f"{stacks.name}/{file.name}", hint=did_you_mean(asked, known))
+    raise InputError(f"unknown stack `{stack}`", path=f"{stacks.name}/{file.name}", hint=did_you_mean(stack, known))
 
 
 def _validate(described: Mapping[Any, Any]) -> Cluster:
@@ -130,9 +130,9 @@ def _section(data: object, name: str) -> tuple[Any, Finding | None]:
     return None, Finding(Severity.ERROR, "missing-key", f"{name}: config", f"has no `{CONFIG_KEY}:`{wrong}", f"add `{CONFIG_KEY}:`")
 
 
-def _rest(described: Mapping[Any, Any], problems: list[Problem]) -> Cluster | None:
+def _without_invalid_parts(described: Mapping[Any, Any], problems: list[Problem]) -> Cluster | None:
     """Return the cluster without its invalid parts, or None if it is invalid without them or other parts would then appear invalid."""
-    if any(_has_consequences(problem.meant) for problem in problems):
+    if any(_affects_other_parts(problem.meant) for problem in problems):
         return None
     tree = json.loads(json.dumps(described, default=str))
     for problem in sorted(problems, key=lambda problem: [str(key).rjust(8) for key in problem.place.keys], reverse=True):
@@ -143,7 +143,7 @@ def _rest(described: Mapping[Any, Any], problems: list[Problem]) -> Cluster | No
         return None
 
 
-def _has_consequences(place: Place) -> bool:
+def _affects_other_parts(place: Place) -> bool:
     """Return whether rules would report other places without this one: a group without its roles, a node without its GPUs."""
     names_something = len(place.keys) <= 2 and bool({"groups", "nodes", "storage"}.intersection(place.keys))
     return names_something or bool({"roles", "gpus", "target"}.intersection(place.keys))
@@ -160,7 +160,7 @@ def _remove(tree: Any, place: Place) -> None:
         del tree[last]
 
 
-def _elsewhere(file: Path, cause: str) -> Finding:
+def _file_finding(file: Path, cause: str) -> Finding:
     name = f"{file.parent.name}/{file.name}"
     return Finding(
         Severity.ERROR, "stack-file", name, cause, "keep the stack's description in this file; --config-file and --config are not supported"

@@ -53,7 +53,7 @@ def read(text: str, file: str) -> tuple[list[Row], list[Finding]]:
             found, wrong = _machines(table.line_num, columns, cells, file)
             rows += found
             findings += wrong
-    return rows, [*findings, *_twice(rows, file)]
+    return rows, [*findings, *_duplicates(rows, file)]
 
 
 def _wrong_columns(columns: Sequence[str], file: str) -> Iterator[Finding]:
@@ -139,7 +139,7 @@ def _expanded(line: int, name: str, fields: Fields, where: str) -> tuple[list[Ro
     ], []
 
 
-def _twice(rows: Sequence[Row], file: str) -> Iterator[Finding]:
+def _duplicates(rows: Sequence[Row], file: str) -> Iterator[Finding]:
     for what, values in (("name", [row.name for row in rows]), ("address", [row.fields.get("address") for row in rows])):
         first: dict[object, int] = {}
         for row, value in zip(rows, values, strict=True):
@@ -166,7 +166,7 @@ def as_nodes(rows: Sequence[Row], cluster: Cluster, group: str | None, file: str
         if node is not None:
             found[node] = row.fields if node == row.name else {**row.fields, "label": row.name}
         else:
-            findings.append(_homeless(row, group, nodes, file))
+            findings.append(_unassigned(row, group, nodes, file))
     return found, findings
 
 
@@ -192,7 +192,7 @@ def _occupied(cluster: Cluster) -> dict[str, Machine]:
     return {name: machine for name, machine in machines.items() if machine.address is not None}
 
 
-def _homeless(row: Row, group: str | None, nodes: Sequence[str], file: str) -> Finding:
+def _unassigned(row: Row, group: str | None, nodes: Sequence[str], file: str) -> Finding:
     where = f"{file}:{row.line}: name"
     if group is not None:
         hint = f"increase groups.{group}.count, or remove the line"

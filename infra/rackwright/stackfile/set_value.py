@@ -26,7 +26,7 @@ def set_value(text: str, path: Sequence[str], key: str, value: str, *, name: str
     )
     node = _mapping(text, (*_SECTION, *path))
     edited = None if node is None else _edited(text, node, key, value)
-    if edited is None or not _says(text, edited, (*_SECTION, *path), key, value):
+    if edited is None or not _has_only_this_edit(text, edited, (*_SECTION, *path), key, value):
         raise refusal
     return edited
 
@@ -68,7 +68,7 @@ def _edited(text: str, node: yaml.MappingNode, key: str, value: str) -> str | No
     return f"{text[: first.index - first.column]}{margin}{key}: {value}{newline}{text[first.index - first.column :]}"
 
 
-def _says(text: str, edited: str, path: Sequence[str], key: str, value: str) -> bool:
+def _has_only_this_edit(text: str, edited: str, path: Sequence[str], key: str, value: str) -> bool:
     """Return whether the edited text differs from the original in this key only."""
     before, after = yaml_reader.parse(text, ""), yaml_reader.parse(edited, "")
     if before[1] or after[1]:

@@ -38,7 +38,7 @@ def with_machines(text: str, rows: Rows) -> str:
     edits = list(_edits(text, machines, rows) if has_some else _new_machines(text, target, rows))
     for start, end, words in sorted(edits, reverse=True):
         text = text[:start] + words + text[end:]
-    _must_say(text, _wanted(mapping, rows))
+    _require_data(text, _wanted(mapping, rows))
     return text
 
 
@@ -153,9 +153,9 @@ def _wanted(root: Any, rows: Rows) -> Any:
     return data
 
 
-def _must_say(text: str, wanted: Any) -> None:
-    said, findings = yaml_reader.parse(text, "the changed file")
-    if findings or said != wanted:
+def _require_data(text: str, wanted: Any) -> None:
+    data, findings = yaml_reader.parse(text, "the changed file")
+    if findings or data != wanted:
         raise InputError(
             "cannot be edited automatically",
             path="target.machines",

@@ -48,8 +48,8 @@ def _construct_deep(loader: Any, node: yaml.MappingNode) -> dict[Hashable, Any]:
 
 
 def _scalars() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
-    kept = {"tag:yaml.org,2002:null", "tag:yaml.org,2002:float", "tag:yaml.org,2002:merge"}
-    table = {first: [row for row in rows if row[0] in kept] for first, rows in LOADER.yaml_implicit_resolvers.items()}
+    tags = {"tag:yaml.org,2002:null", "tag:yaml.org,2002:float", "tag:yaml.org,2002:merge"}
+    table = {first: [row for row in rows if row[0] in tags] for first, rows in LOADER.yaml_implicit_resolvers.items()}
     own = (
         ("tag:yaml.org,2002:bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
         ("tag:yaml.org,2002:int", r"[-+]?(?:0|[1-9][0-9]*)|0x[0-9a-fA-F]+|0o?[0-7]+", "-+0123456789"),

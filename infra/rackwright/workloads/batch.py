@@ -1,4 +1,4 @@
-"""Jobs over several nodes: as a JobSet, as a TrainJob, as a PyTorchJob; and who goes first."""
+"""Jobs over several nodes, as a JobSet, a TrainJob or a PyTorchJob, and their priority classes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PRIORITIES: Final = (
 
 
 def priorities(site: Site) -> list[Object]:
-    """Classes that any pod may name; none is the default, so that what names none stays as it was."""
+    """Return priority classes that any pod may use; none is the default, so that other pods keep their priority."""
     return [
         {
             "apiVersion": "scheduling.k8s.io/v1",
@@ -32,7 +32,7 @@ def priorities(site: Site) -> list[Object]:
 
 
 def jobset(site: Site) -> list[Object]:
-    """One pod for each node that the namespace may have. JobSet gives pods names that DNS knows; the first of them is where all meet."""
+    """Return a JobSet with one pod for each node of the namespace's quota. JobSet gives pods DNS names; the first pod is the rendezvous."""
     labels = {"jobset.sigs.k8s.io/jobset-name": _NAME}
     count = site.pods
     torchrun = ["torchrun", f"--nnodes={count}", f"--nproc-per-node={site.gpus}", "--rdzv-backend=c10d"]
@@ -59,7 +59,7 @@ def jobset(site: Site) -> list[Object]:
 
 
 def trainjob(site: Site) -> list[Object]:
-    """The runtime `torch-distributed`, which comes with Trainer, says how pods find one another. An alpha API: it may change."""
+    """Return a TrainJob. Trainer's runtime `torch-distributed` configures the rendezvous. An alpha API: it may change."""
     return [
         {
             "apiVersion": "trainer.kubeflow.org/v1alpha1",
@@ -80,7 +80,7 @@ def trainjob(site: Site) -> list[Object]:
 
 
 def pytorchjob(site: Site) -> list[Object]:
-    """Kubeflow 1: one master, and workers for all other nodes."""
+    """Return a PyTorchJob of Kubeflow 1: one master, and workers for all other nodes."""
     pod = {"containers": [pods.container(site, "pytorch", ["torchrun", pods.TRAIN])], "volumes": pods.volumes(site)}
     replica = {"restartPolicy": "OnFailure", "template": {"spec": pod}}
     others = site.pods - 1
@@ -96,5 +96,5 @@ def pytorchjob(site: Site) -> list[Object]:
 
 
 def _metadata(site: Site) -> Object:
-    """With the namespace's queue, which means nothing where there is no Kueue."""
+    """Return metadata with the namespace's queue, which has no effect without Kueue."""
     return {"name": _NAME, "namespace": site.namespace, "labels": {QUEUE: site.namespace}}

@@ -1,4 +1,4 @@
-"""What pods and services are given of the networks: addresses on the cluster's own, HCAs of the fabric."""
+"""Access of pods and services to networks: addresses on the cluster's network, HCAs of the fabric."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Object = dict[str, Any]
 _NVIDIA: Final = "15b3"
 """PCI vendor of Mellanox (pci-ids)."""
 _POOL: Final = 4
-"""Addresses of the pool: the last below those of the groups."""
+"""Number of addresses of the pool: the last ones below those of the groups."""
 
 
 def metallb(site: Site) -> list[Object]:
-    """A few addresses that no group owns, answered by ARP: for one segment, so not in a cloud."""
+    """Return MetalLB's objects for a few addresses that no group owns, announced by ARP: for one segment, so not in a cloud."""
     if site.plan.target.kind == "aws":
         raise InputError(
             "a VPC does not route addresses that it did not assign", hint="use a Service of type NodePort, or the cloud's load balancer"
@@ -48,7 +48,7 @@ def metallb(site: Site) -> list[Object]:
 
 
 def cilium(site: Site) -> list[Object]:
-    """Values of its chart, where the stack declares it."""
+    """Return values of Cilium's chart, if the stack declares Cilium."""
     if site.cluster.cni is not Cni.CILIUM:
         raise InputError(
             f"the pod network of stack {site.plan.stack} is {site.cluster.cni.value}",
@@ -58,7 +58,7 @@ def cilium(site: Site) -> list[Object]:
 
 
 def selector(site: Site) -> Object:
-    """Which cards the plugin hands out: those that the fabric names, or all of that vendor and kind of link."""
+    """Return the selector of the plugin's cards: those that the fabric names, or all of that vendor and link type."""
     fabric = site.plan.fabric
     if fabric is None:
         raise InputError(f"stack {site.plan.stack} declares no fabric", hint="declare one under `fabric`")
@@ -67,7 +67,7 @@ def selector(site: Site) -> Object:
 
 
 def rdma_plugin(site: Site) -> list[Object]:
-    """NVIDIA's plugin by itself, where the network operator would be too much."""
+    """Return NVIDIA's RDMA plugin without the network operator."""
     config = {
         "periodicUpdateInterval": 300,
         "configList": [{"resourceName": RDMA.partition("/")[2], "rdmaHcaMax": 1000, "selectors": selector(site)}],

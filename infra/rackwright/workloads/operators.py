@@ -1,4 +1,4 @@
-"""Values of Helm charts of operators, for nodes whose drivers are ours: an operator that installs its own would fight the roles."""
+"""Values of operators' Helm charts for nodes whose drivers the roles install: an operator's own drivers would conflict with them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Object = dict[str, Any]
 
 
 def gpu_operator(site: Site) -> list[Object]:
-    """The host has driver, toolkit and DCGM. The plan's own device plugin must go before the operator's comes: both register one name."""
+    """Return values for a host with driver, toolkit and DCGM. Remove the plan's own device plugin first: both register the same name."""
     stack = site.plan.software
     return [
         {
@@ -30,7 +30,7 @@ def gpu_operator(site: Site) -> list[Object]:
 
 
 def network_operator(site: Site) -> list[Object]:
-    """The host has DOCA-OFED or the distribution's drivers: none is deployed, and cards are shared between pods."""
+    """Return values for a host with DOCA-OFED or the distribution's drivers: the operator deploys none, and pods share cards."""
     device = {"resourceName": RDMA.partition("/")[2], "rdmaHcaMax": 1000, "selectors": selector(site)}
     return [
         {
@@ -45,7 +45,7 @@ def network_operator(site: Site) -> list[Object]:
 
 
 def efa_plugin(site: Site) -> list[Object]:
-    """Pods then ask for `vpc.amazonaws.com/efa`; the driver is the host's."""
+    """Return values of the EFA plugin. Pods then request `vpc.amazonaws.com/efa`; the host has the driver."""
     if site.plan.target.kind != "aws":
         raise InputError(f"target {site.plan.target.kind} has no EFA", hint="use rdma-plugin on InfiniBand and RoCE")
     return [{"tolerations": [{"operator": "Exists"}], "nodeSelector": {"nvidia.com/gpu.present": "true"}}]

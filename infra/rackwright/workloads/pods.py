@@ -1,4 +1,4 @@
-"""Pods of workloads, in parts that several of them share."""
+"""Parts of pods that several workloads share."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from rackwright.workloads.site import GPU, HOST, Site
 
 Object = dict[str, Any]
 IMAGE: Final = "pytorch/pytorch:2.7.1-cuda12.8-cudnn9-runtime"
-"""What Kubeflow Trainer 2.1 names for its own runtime (manifests/base/runtimes/torch_distributed.yaml)."""
+"""Image of Kubeflow Trainer 2.1 for its own runtime (manifests/base/runtimes/torch_distributed.yaml)."""
 PORT: Final = 29500
 """Port of the rendezvous: the default of torchrun (torch.distributed.run, --master-port)."""
 TRAIN: Final = "/workspace/shared/train.py"
 
 
 def resources(site: Site, gpus: int) -> Object:
-    """GPUs with what reaches others beside them; requests of these follow from limits."""
+    """Return limits for GPUs and for RDMA devices; the requests default to the limits."""
     return {"limits": {GPU: str(gpus), **site.rdma}}
 
 
 def mounts(site: Site) -> list[Object]:
-    """Where shared memory and the namespace's claim are seen."""
+    """Return the mount points of shared memory and of the namespace's claim."""
     return [
         {"name": "shared-memory", "mountPath": "/dev/shm"},
         *([{"name": "shared", "mountPath": "/workspace/shared"}] if site.shared else []),
@@ -28,7 +28,7 @@ def mounts(site: Site) -> list[Object]:
 
 
 def volumes(site: Site) -> list[Object]:
-    """Shared memory, since a container's own 64 MiB are too few for NCCL and for loaders of data; the claim."""
+    """Return shared memory, because the default of 64 MiB is too small for NCCL and for data loaders, and the claim."""
     return [
         {"name": "shared-memory", "emptyDir": {"medium": "Memory"}},
         *([{"name": "shared", "persistentVolumeClaim": {"claimName": "shared"}}] if site.shared else []),
@@ -36,7 +36,7 @@ def volumes(site: Site) -> list[Object]:
 
 
 def close(site: Site, labels: dict[str, str]) -> Object:
-    """Pods of a job rather behind one switch than behind two."""
+    """Return an affinity that prefers one switch for all pods of a job."""
     return {
         "podAffinity": {
             "preferredDuringSchedulingIgnoredDuringExecution": [
@@ -49,14 +49,14 @@ def close(site: Site, labels: dict[str, str]) -> Object:
 
 
 def spread(labels: dict[str, str]) -> list[Object]:
-    """Replicas of a service on nodes of their own as far as that goes."""
+    """Return constraints that prefer a separate node for each replica of a service."""
     return [
         {"maxSkew": 1, "topologyKey": HOST, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {"matchLabels": labels}},
     ]
 
 
 def container(site: Site, name: str, command: list[str]) -> Object:
-    """One worker of a job: all GPUs of its node."""
+    """Return the container of one worker of a job, with all GPUs of its node."""
     made: Object = {
         "name": name,
         "image": IMAGE,

@@ -11,6 +11,6 @@ Object = dict[str, Any]
 
 
 def queues(site: Site) -> list[Object]:
-    """The objects that a stack with the addon `kueue` is given, without the label by which its roles take them away again."""
-    assert site.workers  # a cluster without GPUs is refused with words
+    """Return the objects that a stack with the add-on `kueue` gets, without the label by which the roles remove them."""
+    assert site.workers  # render refuses a cluster without GPUs
     return list(kubernetes_queues.queues(site.cluster, site.plan.nodes))

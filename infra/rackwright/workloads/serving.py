@@ -1,4 +1,4 @@
-"""A model served by vLLM: as many GPUs for a replica as a node has, one address for all."""
+"""A model served by vLLM: each replica has all GPUs of a node, all replicas have one address."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LABELS: Final = {"app.kubernetes.io/name": _NAME}
 
 
 def vllm(site: Site) -> list[Object]:
-    """Deployment, Service, autoscaler and budget of disruption; a Service of type LoadBalancer needs MetalLB or a cloud's own."""
+    """Return Deployment, Service, autoscaler and disruption budget; a Service of type LoadBalancer needs MetalLB or a cloud."""
     return [_deployment(site), _service(site), _autoscaler(site), _budget(site)]
 
 
@@ -28,7 +28,7 @@ def _deployment(site: Site) -> Object:
         "args": ["--model", _MODEL, "--tensor-parallel-size", str(site.gpus), "--port", str(_PORT)],
         "ports": [{"name": "http", "containerPort": _PORT}],
         "resources": {**pods.resources(site, site.gpus), "requests": {"cpu": "1", "memory": "1Gi"}},
-        # A model of hundreds of GiB is read for many minutes before the first answer; afterwards silence means the server is gone.
+        # A model of hundreds of GiB takes many minutes to load before the first response; after that, a server without a response is down.
         "startupProbe": {"httpGet": {"path": "/health", "port": "http"}, "periodSeconds": 10, "failureThreshold": 180},
         "livenessProbe": {"httpGet": {"path": "/health", "port": "http"}, "periodSeconds": 10, "failureThreshold": 6},
         "readinessProbe": {"httpGet": {"path": "/health", "port": "http"}, "periodSeconds": 5},
@@ -41,7 +41,7 @@ def _deployment(site: Site) -> Object:
         "containers": [server],
         "volumes": pods.volumes(site),
     }
-    # A node's GPUs are taken whole: a new replica has no place beside the old one, so that the old one goes first.
+    # A replica takes all GPUs of a node: the old replica is deleted first, because the new one has no room next to it.
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
     spec = {"selector": {"matchLabels": _LABELS}, "strategy": strategy, "template": {"metadata": {"labels": _LABELS}, "spec": pod}}
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": _metadata(site), "spec": spec}
@@ -53,7 +53,7 @@ def _service(site: Site) -> Object:
 
 
 def _autoscaler(site: Site) -> Object:
-    """By CPU, which is all that metrics-server knows; `vllm:num_requests_waiting` says more where Prometheus' adapter serves it."""
+    """Return an autoscaler by CPU, the only metric of metrics-server; `vllm:num_requests_waiting` needs Prometheus' adapter."""
     metric = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
     return {
         "apiVersion": "autoscaling/v2",

@@ -1,4 +1,4 @@
-"""What a workload must know of the cluster it is rendered for."""
+"""Properties of the cluster that a workload is rendered for."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Site:
 
     @classmethod
     def of(cls, plan: Plan, namespace: str | None) -> Self:
-        """The first namespace of users where none is asked for, else Kubernetes' own default."""
+        """Return the plan with the namespace, by default the users' first one, else Kubernetes' own default."""
         cluster = plan.scheduler
         if not isinstance(cluster, Kubernetes):
             raise InputError(
@@ -42,7 +42,7 @@ class Site:
 
     @cached_property
     def workers(self) -> tuple[KubernetesNode, ...]:
-        """Nodes with GPUs that users' pods run on."""
+        """Return nodes with GPUs that run users' pods."""
         found = queues.workers(self.cluster)
         if not found:
             raise InputError(f"stack {self.plan.stack} has no GPUs for pods", hint="add `gpus` to a group of workers")
@@ -50,28 +50,28 @@ class Site:
 
     @property
     def gpus(self) -> int:
-        """GPUs that every one of them has."""
+        """Return the number of GPUs that every worker has."""
         return min(node.gpus for node in self.workers)
 
     @property
     def pods(self) -> int:
-        """Whole nodes that a job of the namespace may have: all, or as many as its quota of GPUs holds."""
+        """Return the number of whole nodes for a job of the namespace: all, or as many as its GPU quota allows."""
         quota = next((one.gpus for one in self.cluster.namespaces if one.name == self.namespace), None)
         return len(self.workers) if quota is None else max(1, min(len(self.workers), quota // self.gpus))
 
     @property
     def products(self) -> tuple[str, ...]:
-        """Their GPUs' names, as labels say them."""
+        """Return the product names of the GPUs, as in node labels."""
         return queues.products(self.workers)
 
     @property
     def levels(self) -> tuple[str, ...]:
-        """Labels that say who is close to whom, widest first."""
+        """Return labels of topology levels, the widest first."""
         return queues.levels(self.workers)
 
     @property
     def rdma(self) -> dict[str, str]:
-        """What a pod asks for to reach others without the kernel: nothing where the fabric is simulated or there is none."""
+        """Return a pod's request for RDMA devices; empty if the fabric is simulated or there is none."""
         if self.plan.target.kind == "aws":
             return {EFA: "1"}
         fabric = self.plan.fabric
@@ -79,5 +79,5 @@ class Site:
 
     @property
     def shared(self) -> bool:
-        """Whether the namespace has its claim on the shared file system."""
+        """Return whether the namespace has a claim on the shared file system."""
         return any(one.name == self.namespace and one.claim_mib is not None for one in self.cluster.namespaces)

@@ -1,1 +1,1 @@
-"""Checks that this machine and this user can run a lab, made before anything is created. They change nothing."""
+"""Checks that this machine and this user can run a lab, before anything is created. They change nothing."""

@@ -32,7 +32,7 @@ class Storage(NamedTuple):
 
     folder: str
     free: float | None
-    """GiB; None where it cannot be told."""
+    """GiB; None if unknown."""
     file_system: str
 
 
@@ -85,7 +85,7 @@ def judge_home(home: str, is_writable: bool, free: float, needed: float, user: s
 def has_containers(machine: Machine, stack: LabStack) -> bool:
     """Return whether containers of this stack run already, which then use memory, keys and the port.
 
-    Rootless Podman makes its storage folder when it is first asked; where none is there, nothing runs.
+    Rootless Podman creates its storage folder at its first use; without the folder, nothing runs.
     """
     if not os.path.exists(observe_storage(machine).folder):
         return False
@@ -94,7 +94,7 @@ def has_containers(machine: Machine, stack: LabStack) -> bool:
 
 
 def check_capacity(machine: Machine, stack: LabStack, is_up: Callable[[], bool]) -> list[Finding]:
-    """Check what a lab takes of this machine. What the stack's own containers hold is no finding."""
+    """Check memory, disk and ports for a lab. What the stack's own containers use is no finding."""
     memory = judge_memory(stack, read_file(machine, "/proc/meminfo") or "")
     if memory.level is Level.WARNING and is_up():
         memory = ok(memory.subject, "the stack's containers run already")
@@ -122,7 +122,7 @@ def judge_memory(stack: LabStack, meminfo: str) -> Finding:
 
 
 def check_storage_driver(machine: Machine) -> Finding:
-    """Check how Podman keeps layers, by what lies in its store. No podman is run: it would make the store with the driver it chooses."""
+    """Check the storage driver of Podman's existing store. Podman is not run: it would create the store with the driver that it chooses."""
     storage = observe_storage(machine)
     there = [name for name in ("overlay", "vfs") if os.path.isdir(os.path.join(storage.folder, f"{name}-images"))]
     own = Path(machine.environ.get("XDG_CONFIG_HOME") or os.path.join(machine.environ.get("HOME", "/"), ".config"))
@@ -134,7 +134,7 @@ def check_storage_driver(machine: Machine) -> Finding:
 
 
 def judge_storage_driver(there: str, declared: str, version: str, fuse: str | None) -> Finding:
-    """Judge the driver of the store that exists, else what Podman will choose: 4.3 of Debian 12 chose vfs for a user (2026-11-26)."""
+    """Judge the driver of the existing store, else the one that Podman will choose: 4.3 of Debian 12 chose vfs for a user (2026-11-26)."""
     subject = "storage driver"
     named = re.search(r'^\s*driver\s*=\s*"(\w+)"', declared, re.MULTILINE)
     old = re.search(r"version [0-4]\.", version) is not None
@@ -156,7 +156,7 @@ def judge_storage_driver(there: str, declared: str, version: str, fuse: str | No
 
 
 def observe_storage(machine: Machine) -> Storage:
-    """Find Podman's storage folder and what it lies on."""
+    """Find Podman's storage folder and its file system."""
     home = machine.environ.get("HOME", "/")
     own = Path(machine.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")) / "containers/storage.conf"
     try:
@@ -186,7 +186,7 @@ def storage_folder(machine: Machine, system: str, own: str) -> Path:
 
 
 def file_system(mountinfo: str, path: str) -> str:
-    """Return the type of the file system that holds `path`, from /proc/self/mountinfo; an empty string where none is named."""
+    """Return the type of the file system that holds `path`, from /proc/self/mountinfo; an empty string if none is listed."""
     best, kind = "", ""
     for line in mountinfo.splitlines():
         left, _, right = line.partition(" - ")
@@ -246,7 +246,7 @@ def bind_error(address: str, port: int) -> int:
 
 
 def judge_port(stack: LabStack, port: int, error: int, is_held_by_stack: bool) -> Finding:
-    """Judge what binding a published port ended with."""
+    """Judge the result of binding a published port."""
     subject, place = "published port", f"{stack.listen}:{port}"
     if not error or is_held_by_stack:
         return ok(subject, f"{place} is " + ("held by this stack" if error else "free"))

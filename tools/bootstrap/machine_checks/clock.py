@@ -12,7 +12,7 @@ _TOLERANCE = 24 * 3600.0
 
 
 def check_clock(checkout: Path, now: float | None = None) -> list[Finding]:
-    """Compare the clock with the newest file that a checkout cannot have from the future."""
+    """Compare the clock with the modification time of a file that cannot be from the future."""
     try:
         written = (checkout / "requirements.lock").stat().st_mtime
     except OSError as error:

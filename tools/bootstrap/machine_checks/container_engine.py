@@ -1,4 +1,4 @@
-"""Podman and the OCI runtime under it."""
+"""Podman and its OCI runtime."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOTLESS_NODES = 12
 
 
 def check_engine(machine: Machine, unified: bool | None) -> list[Finding]:
-    """Check Podman and the runtime as this user finds them; the runtime comes with Podman."""
+    """Check Podman and the runtime in this user's PATH; the runtime is installed with Podman."""
     version = run_command(machine, "podman", "--version")
     if version is None:
         return [unknown("Podman", "it is not installed yet")]
@@ -43,7 +43,7 @@ def judge_podman(version: Output) -> Finding:
 
 
 def judge_runtime(runc: str | None, crun: str | None, unified: bool | None, package_manager: str) -> Finding:
-    """Judge which OCI runtime is there: on cgroup v1 or hybrid it has to be runc."""
+    """Judge the installed OCI runtime: on cgroup v1 or hybrid it must be runc."""
     subject = "OCI runtime"
     if unified is None:
         return unknown(subject, "/sys/fs/cgroup cannot be read")
@@ -59,7 +59,7 @@ def judge_runtime(runc: str | None, crun: str | None, unified: bool | None, pack
 
 
 def judge_privileges(stack: LabStack, is_root: bool) -> Finding:
-    """Judge whether this user may run such a lab at all."""
+    """Judge whether this user can run such a lab at all."""
     subject = "privileges"
     again = f"sudo make up STACK={stack.name}"
     if is_root:

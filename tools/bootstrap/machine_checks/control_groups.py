@@ -1,4 +1,4 @@
-"""Control groups: the version of the hierarchy, and what systemd delegates to an ordinary user."""
+"""Control groups: the version of the hierarchy, and the controllers that systemd delegates to an ordinary user."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from bootstrap.machine_checks.finding import Finding, Level, ok, unknown
 from bootstrap.machine_checks.observation import read_file
 
 _LIMITING = ("cpu", "memory", "pids")
-"""Without them containers start, but no limit of that kind can be set in them."""
+"""Controllers for limits: without one, containers start, but the limit cannot be set in them."""
 _CONFINING = ("cpuset",)
-"""With it Slurm can confine a job to its cores."""
+"""Controller with which Slurm can confine a job to its cores."""
 _BOOT_OPTION = "systemd.unified_cgroup_hierarchy=1"
 DELEGATE = (
     "sudo mkdir -p /etc/systemd/system/user@.service.d",
@@ -19,7 +19,7 @@ DELEGATE = (
 
 
 def is_unified(machine: Machine) -> bool | None:
-    """Return whether the machine has cgroup v2 alone; None where /sys/fs/cgroup is not there."""
+    """Return whether the machine has cgroup v2 only; None if /sys/fs/cgroup does not exist."""
     if machine.has_file("/sys/fs/cgroup/cgroup.controllers"):
         return True
     return False if machine.has_file("/sys/fs/cgroup") else None
@@ -35,7 +35,7 @@ def check_control_groups(machine: Machine, unified: bool | None) -> list[Finding
 
 
 def _boot_commands(machine: Machine) -> tuple[str, ...]:
-    """The option goes last, where it wins over an earlier one."""
+    """Return the commands that change the boot options. The option goes last, where it overrides an earlier one."""
     if machine.which("grubby"):
         return (f"sudo grubby --update-kernel=ALL --args={_BOOT_OPTION}", "sudo reboot")
     if machine.manager == "apt" and machine.has_file("/etc/default/grub"):

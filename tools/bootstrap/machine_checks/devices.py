@@ -11,13 +11,13 @@ _TUN = ("/dev/net/tun", "tun", "rootless Podman gives containers their network w
 
 
 def check_devices(machine: Machine) -> list[Finding]:
-    """Open each device that this user's containers need; root's have their network without /dev/net/tun."""
+    """Open each device that this user's containers need; root's containers need no /dev/net/tun for their network."""
     needed = (_FUSE,) if machine.is_root else (_FUSE, _TUN)
     return [judge_device(*device, open_device(machine, device[0])) for device in needed]
 
 
 def judge_device(path: str, module: str, reason: str, error: str) -> Finding:
-    """Judge the name of the error that opening the device ended with, empty for none."""
+    """Judge the name of the error from opening the device; empty for none."""
     if not error:
         return ok(path, "opens for reading and writing")
     expected = f"expected read and write, found {error}"

@@ -1,4 +1,4 @@
-"""What has to be fetched, and from which servers: only the configuration of apt, pip and uv names them."""
+"""Required downloads and their servers: only the configuration of apt, pip and uv names them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def apt_addresses(text: str) -> list[str]:
 
 
 def package_index(machine: Machine) -> tuple[str, str]:
-    """Return the address of the Python package index and, where it cannot be told, the reason.
+    """Return the address of the Python package index and, if it is unknown, the reason.
 
     uv does not read pip's configuration. Both print the address that they would use, without its password.
     """
@@ -68,17 +68,17 @@ def missing_packages(machine: Machine, checkout: Path, stack: str) -> tuple[pack
 
 
 def needs_python_packages(machine: Machine, checkout: Path) -> bool:
-    """Return whether the Python environment has to be made or filled."""
+    """Return whether the Python environment must be created or filled."""
     return not environment.is_current(checkout)
 
 
 def needs_engine(machine: Machine, checkout: Path) -> bool:
-    """Return whether Pulumi has to be downloaded or built."""
+    """Return whether Pulumi must be downloaded or built."""
     return engine.look(machine, checkout / ".venv") is None
 
 
 def needed_space(machine: Machine, checkout: Path) -> float:
-    """Return the GiB that are still to be fetched and built: estimates, 3 GiB of them only while Pulumi is built."""
+    """Return the GiB that are still to be downloaded and built: estimates, 3 GiB of them only while Pulumi is built."""
     return (ENGINE_SPACE if needs_engine(machine, checkout) else 0.0) + (PYTHON_SPACE if needs_python_packages(machine, checkout) else 0.0)
 
 

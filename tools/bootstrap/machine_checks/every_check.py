@@ -26,7 +26,7 @@ from bootstrap.machine_checks.lab_stack import LabStack, read_stack
 
 
 def check_machine(machine: Machine, checkout: Path, stack_name: str, with_ports: bool = True) -> tuple[Group, ...]:
-    """Check all that the stack needs of the machine; every stack needs what has to be fetched."""
+    """Run all checks that the stack needs; every stack needs those of the downloads."""
     home = capacity.check_home(machine, downloads.needed_space(machine, checkout))
     places = [checkout, checkout / ".venv", checkout / ".venv/bin"] if downloads.needs_python_packages(machine, checkout) else []
     closed = [str(place) for place in places if os.path.exists(place) and not os.access(place, os.W_OK | os.X_OK)]
@@ -36,9 +36,9 @@ def check_machine(machine: Machine, checkout: Path, stack_name: str, with_ports:
 
 
 def check_containers(machine: Machine, checkout: Path, stack_name: str, with_ports: bool = True) -> tuple[Group, ...]:
-    """Check what the containers of a lab need; no other stack needs anything of it.
+    """Check the requirements of a lab's containers, which no other stack has.
 
-    `with_ports`: the stack itself is brought up, so its ports have to be free.
+    `with_ports`: the stack itself is created, so that its ports must be free.
     """
     if not packages.is_lab(checkout, stack_name):
         return ()
@@ -47,13 +47,13 @@ def check_containers(machine: Machine, checkout: Path, stack_name: str, with_por
 
 
 def needs_root(machine: Machine, checkout: Path, stack_name: str) -> bool:
-    """Return whether only root can run the stack, and this user is not root."""
+    """Return whether only root can run the stack and this user is not root."""
     stack = read_stack(checkout, stack_name)
     return packages.is_lab(checkout, stack_name) and container_engine.judge_privileges(stack, machine.is_root).level is Level.ERROR
 
 
 def _commands_for(machine: Machine, groups: list[Group]) -> tuple[Group, ...]:
-    """Root needs no sudo, and a minimal system has none."""
+    """Return the commands for this user: root needs no sudo, and a minimal system has none."""
     if not machine.is_root:
         return tuple(groups)
     return tuple(
@@ -68,7 +68,7 @@ def _commands_for(machine: Machine, groups: list[Group]) -> tuple[Group, ...]:
 def _check_lab(machine: Machine, stack: LabStack) -> list[Group]:
     unified = control_groups.is_unified(machine)
     privileges = container_engine.judge_privileges(stack, machine.is_root)
-    # What an ordinary user lacks does not matter where root has to run it.
+    # If root must run it, what an ordinary user lacks does not matter.
     if privileges.level is Level.ERROR:
         return [Group("Container engine", (privileges,))]
     is_up = functools.lru_cache(maxsize=None)(functools.partial(capacity.has_containers, machine, stack))
@@ -93,7 +93,7 @@ def _check_lab(machine: Machine, stack: LabStack) -> list[Group]:
 
 
 def _check_downloads(machine: Machine, checkout: Path, stack_name: str) -> list[Finding]:
-    """Nothing is asked of the network where everything is installed: that machine may be offline."""
+    """Check the servers of required downloads; without any, use no network, because the machine may be offline."""
     absent = bool(downloads.missing_packages(machine, checkout, stack_name))
     targets = []
     if absent and machine.manager == "apt":

@@ -1,4 +1,4 @@
-"""What one check found."""
+"""Result of a check."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Level(enum.IntEnum):
-    """How much a finding matters; a higher number matters more."""
+    """Severity of a finding; a higher number is more severe."""
 
     OK = 0
     INFO = 1
@@ -22,13 +22,13 @@ class Finding(NamedTuple):
     level: Level
     subject: str
     found: str
-    """What is wrong (expected X, found Y); for OK, what is there."""
+    """What is wrong (expected X, found Y); for OK, the value found."""
     reason: str = ""
     """Why it matters, in one clause."""
     commands: tuple[str, ...] = ()
-    """Shell lines that fix it, with sudo where root is needed."""
+    """Shell commands that fix it, with sudo if root is needed."""
     then: str = ""
-    """What the user does after the commands."""
+    """Further steps after the commands."""
 
 
 class Group(NamedTuple):
@@ -44,10 +44,10 @@ def ok(subject: str, found: str) -> Finding:
 
 
 def unknown(subject: str, why: str) -> Finding:
-    """Return a finding for a check that could not look."""
+    """Return a finding for a check that could not read its subject."""
     return Finding(Level.UNKNOWN, subject, f"not checked: {why}")
 
 
 def at_least(findings: tuple[Finding, ...], level: Level) -> tuple[Finding, ...]:
-    """Return the findings of this level and above, the worst first."""
+    """Return the findings of this level and above, the most severe first."""
     return tuple(sorted((each for each in findings if each.level >= level), key=lambda each: -each.level))

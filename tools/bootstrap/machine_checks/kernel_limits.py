@@ -10,15 +10,15 @@ from bootstrap.machine_checks.lab_stack import LabStack
 from bootstrap.machine_checks.observation import read_file, read_number
 
 INOTIFY_PER_NODE = 8
-"""A node takes 6 and Kubernetes 15 to 30 (infra/rackwright/provider/lab/inotify_limits.py); 8 leaves room, as in targets/lab/nodes.py."""
+"""A node uses 6, with Kubernetes 15 to 30 (infra/rackwright/provider/lab/inotify_limits.py); 8 leaves room, as in targets/lab/nodes.py."""
 _INOTIFY_LEFT = 96
-"""Above it, and for Kubernetes, the lab raises the limit itself (targets/lab/nodes.py)."""
+"""Above this number, and for Kubernetes, the lab raises the limit itself (targets/lab/nodes.py)."""
 _LEAST_KEYS = 1
-"""The OCI runtime joins a session keyring of its own for each container: "create keyring: Disk quota exceeded" (crun issue 981)."""
+"""Keys per container: its OCI runtime joins a session keyring of its own: "create keyring: Disk quota exceeded" (crun issue 981)."""
 _USUAL_KEYS = 10
-"""For each node: four running nodes held 33 keys, mostly of systemd's services (/proc/key-users, Podman 4.3, runc, 2026-11-26)."""
+"""Keys per node: four running nodes held 33, mostly of systemd's services (/proc/key-users, Podman 4.3, runc, 2026-11-26)."""
 _WANTED_KEYS = 20000
-"""What kind's users set (kind issue 3806)."""
+"""Value that users of kind set (kind issue 3806)."""
 
 
 def check_kernel_limits(machine: Machine, stack: LabStack, is_up: Callable[[], bool]) -> list[Finding]:

@@ -1,4 +1,4 @@
-"""The few numbers of a lab's stack file that the checks need, read without a YAML package: none is installed yet."""
+"""The numbers of a lab's stack file that the checks need, read without a YAML package, because none is installed yet."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from pathlib import Path
 from typing import NamedTuple
 
 ASSUMED_NODES = 4
-"""Nodes of the committed stack `lab`; assumed where the stack file cannot be counted."""
+"""Nodes of the committed stack `lab`; assumed if the nodes of the stack file cannot be counted."""
 _PORT = 2222
 _LISTEN = "127.0.0.1"
 """Defaults of infra/rackwright/model/network.py (Access)."""
 
 
 class LabStack(NamedTuple):
-    """What the checks use of a stack file."""
+    """Values of a stack file that the checks use."""
 
     name: str
     counted_nodes: int | None
-    """None where the groups could not be counted."""
+    """None if the groups could not be counted."""
     is_kubernetes: bool
     ports: tuple[int, ...]
     listen: str
 
     @property
     def nodes(self) -> int:
-        """The number of nodes, assumed where it could not be counted."""
+        """Return the number of nodes, or the assumed number if they could not be counted."""
         return ASSUMED_NODES if self.counted_nodes is None else self.counted_nodes
 
     @property
     def nodes_text(self) -> str:
-        """`4 nodes`, with the reservation where the number is assumed."""
+        """Return `4 nodes`, with a remark if the number is assumed."""
         return f"{self.nodes} nodes" + (" (assumed: the stack file's groups could not be counted)" if self.counted_nodes is None else "")
 
 
@@ -66,7 +66,7 @@ def _group_counts(text: str) -> dict[str, int | None]:
 
 
 def entries(text: str) -> dict[str, str]:
-    """Return the keys of a YAML mapping and the text of each value; an empty dict where the text is anything else."""
+    """Return the keys of a YAML mapping and the text of each value; an empty dict for any other text."""
     return _flow_entries(text.strip()) if text.strip().startswith("{") else _block_entries(text)
 
 

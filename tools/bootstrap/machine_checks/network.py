@@ -1,4 +1,4 @@
-"""Proxies, and whether the servers answer that something has to be fetched from."""
+"""Proxies, and whether the servers of required downloads respond."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from bootstrap.machine_checks.finding import Finding, Level, ok, unknown
 from bootstrap.machine_checks.observation import read_file
 
 _PATIENCE = 3.0
-"""Seconds for each server; all are asked at the same time."""
+"""Timeout for each server in seconds; all are queried at the same time."""
 _SCHEMES = ("http", "https")
 
 
 class Proxies(NamedTuple):
-    """Proxy settings as the programs see them."""
+    """Proxy settings as the programs read them."""
 
     environ: Mapping[str, str]
     apt: str
@@ -30,7 +30,7 @@ class Proxies(NamedTuple):
 
 
 def check_proxies(machine: Machine, installs_packages: bool) -> list[Finding]:
-    """Check which of the programs get the proxy that the environment names."""
+    """Check which programs use the proxy of the environment."""
     folder = machine.root / "etc/apt"
     files = ["/etc/apt/apt.conf", *(f"/etc/apt/apt.conf.d/{path.name}" for path in sorted(folder.glob("apt.conf.d/*")))]
     apt = "\n".join(read_file(machine, file) or "" for file in files) if machine.manager == "apt" else ""
@@ -38,7 +38,7 @@ def check_proxies(machine: Machine, installs_packages: bool) -> list[Finding]:
 
 
 def judge_proxies(proxies: Proxies, is_root: bool, installs_with_apt: bool) -> list[Finding]:
-    """Judge the settings; values may hold a password and are never printed whole."""
+    """Judge the settings; values may contain a password and are never printed completely."""
     environ = proxies.environ
     lower = {scheme: environ.get(f"{scheme}_proxy", "") for scheme in _SCHEMES}
     upper = {scheme: environ.get(f"{scheme.upper()}_PROXY", "") for scheme in _SCHEMES}
@@ -53,7 +53,7 @@ def judge_proxies(proxies: Proxies, is_root: bool, installs_with_apt: bool) -> l
             Finding(Level.WARNING, "proxy", found, "Python packages come over https, past the proxy", ('export https_proxy="$http_proxy"',))
         )
     if installs_with_apt and not is_root and not names_proxy(proxies.apt):
-        findings.append(_sudo_drops_it())
+        findings.append(_sudo_finding())
     findings.append(
         Finding(
             Level.INFO,
@@ -86,7 +86,7 @@ def _case_mismatch(scheme: str, lower: str, upper: str) -> Finding:
     )
 
 
-def _sudo_drops_it() -> Finding:
+def _sudo_finding() -> Finding:
     return Finding(
         Level.WARNING,
         "proxy",
@@ -97,17 +97,17 @@ def _sudo_drops_it() -> Finding:
 
 
 class Target(NamedTuple):
-    """A server that something has to be fetched from."""
+    """A server of a required download."""
 
     what: str
     address: str
-    """Empty where it is not known."""
+    """Empty if unknown."""
     reason: str = ""
-    """Why it is not known."""
+    """Reason why it is unknown."""
 
 
 def check_servers(targets: list[Target], ask: Callable[[str], str] | None = None) -> list[Finding]:
-    """Ask all servers at the same time; `ask` returns an empty string, or what went wrong."""
+    """Query all servers at the same time; `ask` returns an empty string, or the error."""
     answers: dict[str, str] = {}
 
     def record(address: str) -> None:
@@ -117,13 +117,13 @@ def check_servers(targets: list[Target], ask: Callable[[str], str] | None = None
     for thread in threads:
         thread.start()
     for thread in threads:
-        # The resolver has time limits of its own, which are longer.
+        # The resolver's own timeouts are longer.
         thread.join(_PATIENCE + 1)
     return [judge_server(target, answers.get(target.address, f"no answer within {_PATIENCE + 1:.0f} s")) for target in targets]
 
 
 def judge_server(target: Target, error: str) -> Finding:
-    """Judge one server's answer."""
+    """Judge one server's response."""
     if not target.address:
         return unknown(target.what, target.reason)
     name = server(target.address)
@@ -135,7 +135,7 @@ def judge_server(target: Target, error: str) -> Finding:
 
 
 def request_head(address: str) -> str:
-    """Send a HEAD request, through the environment's proxies; any answer of a server is good."""
+    """Send a HEAD request, through the environment's proxies; any response of a server counts."""
     try:
         with urllib.request.urlopen(urllib.request.Request(address, method="HEAD"), timeout=_PATIENCE):
             return ""
@@ -146,7 +146,7 @@ def request_head(address: str) -> str:
 
 
 def explain(error: object) -> str:
-    """Say what went wrong on the way to a server."""
+    """Return the error of a connection to a server as text."""
     if isinstance(error, socket.gaierror):
         return f"the name is not resolved ({error.strerror})"
     if isinstance(error, ssl.SSLCertVerificationError):

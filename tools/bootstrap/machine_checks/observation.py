@@ -1,4 +1,4 @@
-"""What checks see of the machine: files below its root folder and the output of commands. Nothing here changes the machine."""
+"""Observations of the machine: files below its root folder and the output of commands. Nothing here changes the machine."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import NamedTuple
 from bootstrap.machine import Machine
 
 _PATIENCE = 60.0
-"""Seconds for one command. All answer in milliseconds on a quick machine; on a loaded emulated one podman took more than 5 s to start."""
+"""Timeout in seconds. All commands respond in milliseconds on a fast machine; on a loaded emulated one podman took over 5 s."""
 
 
 class Output(NamedTuple):
-    """How a command ended."""
+    """Result of a command."""
 
     code: int
     stdout: str
@@ -22,18 +22,18 @@ class Output(NamedTuple):
 
     @property
     def timed_out(self) -> bool:
-        """Return whether the command did not end in time, which says nothing about what it would have answered."""
+        """Return whether the command did not end in time, so that its result is unknown."""
         return self.code == 124
 
     @property
     def last_line(self) -> str:
-        """The last line of what it printed to stderr, else to stdout."""
+        """Return the last line of stderr, else of stdout."""
         lines = [line.strip() for line in (self.stderr or self.stdout).splitlines() if line.strip()]
         return lines[-1] if lines else f"exit code {self.code}"
 
 
 def read_file(machine: Machine, path: str) -> str | None:
-    """Return the file's text; None where it is missing or not readable."""
+    """Return the file's text; None if it is missing or unreadable."""
     try:
         return (machine.root / path.lstrip("/")).read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -41,13 +41,13 @@ def read_file(machine: Machine, path: str) -> str | None:
 
 
 def read_number(machine: Machine, path: str) -> int | None:
-    """Return the number in a file of /proc/sys; None where there is none."""
+    """Return the number in a file of /proc/sys; None without one."""
     text = (read_file(machine, path) or "").strip()
     return int(text) if text.lstrip("-").isdigit() else None
 
 
 def run_command(machine: Machine, command: str, *arguments: str, patience: float = _PATIENCE) -> Output | None:
-    """Run a command with the user's environment; None where it is not installed. A command that hangs ends with code 124."""
+    """Run a command with the user's environment; None if it is not installed. A command that hangs ends with code 124."""
     path = machine.which(command)
     if path is None:
         return None

@@ -16,19 +16,19 @@ _LOGIN = "Then log in as {user} over ssh or with `sudo machinectl shell {user}@`
 
 
 class Session(NamedTuple):
-    """The session as this process sees it."""
+    """The session of this process."""
 
     boots_systemd: bool
     runtime_folder: str | None
     """XDG_RUNTIME_DIR."""
     owner: int | None
-    """User id of that folder's owner; None where the folder is missing."""
+    """User id of that folder's owner; None if the folder is missing."""
     bus: str
-    """Path of the D-Bus socket that Podman would use; empty where the address is no path."""
+    """Path of the D-Bus socket that Podman would use; empty if the address has no path."""
     bus_error: str
-    """Empty where the socket accepts a connection."""
+    """Error of connecting to the socket; empty if it accepts a connection."""
     has_manager: bool
-    """The user manager has its socket in the runtime folder."""
+    """Whether the user manager has its socket in the runtime folder."""
 
 
 def check_session(machine: Machine) -> list[Finding]:
@@ -57,7 +57,7 @@ def observe_session(machine: Machine) -> Session:
 
 
 def bus_path(address: str) -> str:
-    """Return the path in a D-Bus address, `unix:path=/run/user/1000/bus,guid=…`; an empty string where it has none."""
+    """Return the path in a D-Bus address, `unix:path=/run/user/1000/bus,guid=…`; an empty string without one."""
     return next((part[len("unix:path=") :] for part in address.split(",") if part.startswith("unix:path=")), "")
 
 
@@ -98,12 +98,12 @@ def judge_session(session: Session, machine: Machine) -> Finding:
     if not session.bus:
         return unknown(subject, "DBUS_SESSION_BUS_ADDRESS names no socket file")
     if session.bus_error:
-        return _silent_bus(session, machine)
+        return _bus_finding(session, machine)
     return ok(subject, f"D-Bus at {session.bus}")
 
 
-def _silent_bus(session: Session, machine: Machine) -> Finding:
-    """A manager that runs starts the bus; where none runs, linger starts one."""
+def _bus_finding(session: Session, machine: Machine) -> Finding:
+    """Return the finding for a bus that does not respond. A running user manager starts the bus; without one, linger starts a manager."""
     folder = () if session.runtime_folder else (f"export XDG_RUNTIME_DIR=/run/user/{machine.user_id}",)
     started = (*folder, "systemctl --user daemon-reload", "systemctl --user start dbus.socket")
     return Finding(
@@ -117,7 +117,7 @@ def _silent_bus(session: Session, machine: Machine) -> Finding:
 
 
 def judge_linger(machine: Machine) -> Finding:
-    """Judge whether the user's processes outlive the session: logind records it as a file."""
+    """Judge whether the user's processes outlive the session: logind records this as a file."""
     subject = "linger"
     if not machine.has_file("/var/lib/systemd"):
         return unknown(subject, "/var/lib/systemd is not there")

@@ -10,7 +10,7 @@ _WORDS = {Level.OK: "ok", Level.INFO: "info", Level.UNKNOWN: "unknown", Level.WA
 
 
 def format_groups(groups: Iterable[Group]) -> list[str]:
-    """Format every finding, one line for what is good."""
+    """Format every finding, one line for each without a problem."""
     lines = []
     for group in groups:
         lines.append(f"{group.title}:")
@@ -21,7 +21,7 @@ def format_groups(groups: Iterable[Group]) -> list[str]:
 
 
 def format_finding(finding: Finding) -> list[str]:
-    """Format one finding: the message, the reason, the commands, what follows."""
+    """Format one finding: the message, the reason, the commands, further steps."""
     lines = [f"  {_WORDS[finding.level]:8} {finding.subject}: {finding.found}"]
     if finding.reason:
         lines.append(f"           {finding.reason}")
@@ -38,7 +38,7 @@ def format_problems(groups: Iterable[Group]) -> list[str]:
 
 
 def has_errors(groups: Iterable[Group]) -> bool:
-    """Return whether nothing may be created."""
+    """Return whether an error forbids creating anything."""
     return any(finding.level is Level.ERROR for group in groups for finding in group.findings)
 
 
@@ -47,12 +47,12 @@ def commands_for_root(groups: Iterable[Group], installs: Iterable[str]) -> list[
     findings = at_least(tuple(finding for group in groups for finding in group.findings), Level.WARNING)
     repairs = (command for finding in findings for command in finding.commands if is_repair(command))
     unique = list(dict.fromkeys([*installs, *repairs]))
-    # A restart ends the block, and what is written after it would be lost.
+    # A restart ends the block, so that nothing may follow it.
     return [line for line in unique if line != "sudo reboot"] + [line for line in unique if line == "sudo reboot"]
 
 
 def is_repair(command: str) -> bool:
-    """Return whether the command changes the machine as root; `sudo make` and `sudo ss` do not repair anything."""
+    """Return whether the command changes the machine as root; `sudo make` and `sudo ss` do not."""
     first = command.replace("| sudo tee", "sudo tee")
     return ("sudo " in first) and not first.startswith(("sudo make ", "sudo ss "))
 

@@ -1,4 +1,4 @@
-"""Subordinate user and group ids, which rootless containers map to, and the two programs that set the mapping."""
+"""Subordinate user and group ids, to which rootless containers map their ids, and the two programs that set the mapping."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def check_user_ids(machine: Machine) -> list[Finding]:
     findings = []
     for kind, text in zip(KINDS, texts):
         if nss:
-            findings.append(_ask_getsubids(machine, kind))
+            findings.append(_query_getsubids(machine, kind))
         elif text is None and machine.has_file(kind.file):
             findings.append(unknown(kind.subject, f"{kind.file} cannot be read"))
         else:
@@ -61,7 +61,7 @@ def check_user_ids(machine: Machine) -> list[Finding]:
 
 
 def reads_elsewhere(nsswitch: str) -> bool:
-    """Return whether nsswitch.conf takes ranges from another source than the files (`subid: sss`)."""
+    """Return whether nsswitch.conf reads ranges from another source than the files (`subid: sss`)."""
     for line in nsswitch.splitlines():
         key, _, sources = line.partition("#")[0].partition(":")
         if key.strip() == "subid":
@@ -70,7 +70,7 @@ def reads_elsewhere(nsswitch: str) -> bool:
 
 
 def parse_rows(text: str) -> list[Row]:
-    """Parse /etc/subuid or /etc/subgid; rows that are no range are left out, as shadow does."""
+    """Parse /etc/subuid or /etc/subgid; lines without a range are ignored, as in shadow."""
     rows = []
     for line in text.splitlines():
         owner, *numbers = line.strip().split(":")
@@ -86,7 +86,7 @@ def parse_getsubids(text: str) -> list[Row]:
 
 
 def free_start(rows: list[Row]) -> int:
-    """Return the first id, in steps of 65536 from 100000, above every range that is given away."""
+    """Return the first id, in steps of 65536 from 100000, above every assigned range."""
     end = max((row.start + row.size for row in rows), default=_FIRST)
     return _FIRST + max(0, -(-(end - _FIRST) // NEEDED)) * NEEDED
 
@@ -108,7 +108,7 @@ def judge_ranges(kind: Kind, rows: list[Row], user: str, user_id: int, start: in
     )
 
 
-def _ask_getsubids(machine: Machine, kind: Kind) -> Finding:
+def _query_getsubids(machine: Machine, kind: Kind) -> Finding:
     ended = run_command(machine, "getsubids", *kind.listing, machine.user)
     if ended is None:
         return unknown(kind.subject, "/etc/nsswitch.conf names another source than files, and getsubids is not installed")
@@ -127,7 +127,7 @@ def _ask_getsubids(machine: Machine, kind: Kind) -> Finding:
 
 
 def _check_program(machine: Machine, name: str) -> Finding | None:
-    """A missing program is one of the packages' findings."""
+    """Check a program that exists; a missing one is a finding of the packages."""
     path = machine.which(name)
     if path is None:
         return None

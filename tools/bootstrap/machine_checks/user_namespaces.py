@@ -1,4 +1,4 @@
-"""User namespaces: whether the kernel lets an ordinary user make one."""
+"""User namespaces: whether the kernel allows an ordinary user to create one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PROFILE = "/etc/apparmor.d/podman"
 
 
 class Settings(NamedTuple):
-    """What decides over user namespaces; None where the kernel has no such setting."""
+    """Settings that control user namespaces; None if the kernel has no such setting."""
 
     most: int | None
     """user.max_user_namespaces."""
@@ -24,13 +24,13 @@ class Settings(NamedTuple):
     restricted: int | None
     """kernel.apparmor_restrict_unprivileged_userns, of Ubuntu since 23.10."""
     allows_podman: bool
-    """AppArmor has a profile that lets this podman make them."""
+    """Whether AppArmor has a profile that allows this podman to create them."""
     trial: Output | None
-    """`unshare --user --map-root-user true`; None where unshare is not installed."""
+    """Result of `unshare --user --map-root-user true`; None if unshare is not installed."""
 
 
 def check_user_namespaces(machine: Machine) -> list[Finding]:
-    """Check the settings and try it."""
+    """Check the settings and create a namespace."""
     podman = os.path.realpath(machine.which("podman") or "/usr/bin/podman")
     profiles = [path.name for path in machine.root.glob("etc/apparmor.d/*podman*")]
     profiles = [name for name in profiles if not machine.has_file(f"/etc/apparmor.d/disable/{name}")]
@@ -45,7 +45,7 @@ def check_user_namespaces(machine: Machine) -> list[Finding]:
 
 
 def allows(profile: str, podman: str) -> bool:
-    """Return whether an AppArmor profile of podman is for this file and lets it make user namespaces.
+    """Return whether an AppArmor profile of podman applies to this file and allows user namespaces.
 
     Ubuntu 24.04 ships `profile podman /usr/bin/podman flags=(unconfined) { userns, }`.
     """
@@ -56,7 +56,7 @@ def allows(profile: str, podman: str) -> bool:
 
 
 def judge_user_namespaces(settings: Settings, podman: str) -> Finding:
-    """Judge the settings; the trial decides, but where AppArmor lets podman do what it refuses to unshare."""
+    """Judge the settings; the trial decides, unless AppArmor allows podman what it denies unshare."""
     if settings.most == 0:
         return _switched_off("user.max_user_namespaces", "15000", 0)
     if settings.clone == 0:

@@ -1,4 +1,4 @@
-"""The host: answers the engine's LanguageRuntime calls, and ends at once when the engine goes or says so."""
+"""The host: serves the engine's LanguageRuntime calls, and exits at once when the engine exits or cancels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from language_host.order import SHOWN, Order, receive_code, send_order
 
 
 def _without_package_code(name: str) -> None:
-    """Lets `name`'s modules be imported without running its `__init__`: the whole SDK costs 0.25 s, the host needs three stubs."""
+    """Allow imports of `name`'s modules without running its `__init__`: the whole SDK costs 0.25 s, the host needs three stubs."""
     parent, _, _ = name.rpartition(".")
     where = sys.modules[parent].__path__ if parent else None
     places = [str(Path(place) / name.rpartition(".")[2]) for place in where] if where else _package_path(name)
@@ -47,7 +47,7 @@ _LARGEST_MESSAGE = 400 * 1024 * 1024
 
 
 class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
-    """The calls `up`, `preview`, `refresh` and `destroy` make; packages and plugins are never computed from the environment."""
+    """The calls that `up`, `preview`, `refresh` and `destroy` make; packages and plugins are never computed from the environment."""
 
     def __init__(self, nursery: socket.socket) -> None:
         self._orders = nursery.makefile("w")
@@ -55,43 +55,43 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         self._turn = threading.Lock()
 
     def Handshake(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """Nothing to agree on."""
+        """Return an empty response: there is nothing to negotiate."""
         return language_pb2.LanguageHandshakeResponse()
 
     def GetPluginInfo(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """The version of the SDK this host was written for."""
+        """Return the version of the SDK that this host was written for."""
         return plugin_pb2.PluginInfo(version="3.259.0")
 
     def GetRequiredPackages(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """None: plugins come from Pulumi.yaml or were installed by name."""
+        """Return no packages: plugins come from Pulumi.yaml or were installed by name."""
         return language_pb2.GetRequiredPackagesResponse()
 
     def GetRequiredPlugins(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """None, as above."""
+        """Return no plugins, for the same reason."""
         return language_pb2.GetRequiredPluginsResponse()
 
     def RuntimeOptionsPrompts(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """No question to ask."""
+        """Return no prompts."""
         return language_pb2.RuntimeOptionsResponse()
 
     def About(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """The interpreter that runs programs, for `pulumi about`."""
+        """Return the interpreter that runs programs, for `pulumi about`."""
         return language_pb2.AboutResponse(executable=sys.executable, version=sys.version.split()[0])
 
     def GetProgramDependencies(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """Left empty: requirements.lock says it better."""
+        """Return no dependencies: requirements.lock lists them."""
         return language_pb2.GetProgramDependenciesResponse()
 
     def InstallDependencies(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """`pulumi install`: says who installs here."""
+        """Print how to install packages, for `pulumi install`."""
         yield language_pb2.InstallDependenciesResponse(stdout=b"dependencies are installed by `make venv` from requirements.lock\n")
 
     def Cancel(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """The engine follows up with SIGINT, which ends host and runner."""
+        """Do nothing: the engine then sends SIGINT, which ends host and runner."""
         return empty_pb2.Empty()
 
     def Run(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """Runs the program once and waits for it."""
+        """Run the program once and wait for it."""
         with self._turn:
             send_order(self._orders, _order(request))
             code = receive_code(self._codes)
@@ -122,7 +122,7 @@ def _order(request: Any) -> Order:
 
 
 def serve(nursery_socket: socket.socket, nursery: int) -> NoReturn:
-    """Prints the port and serves until the engine is gone or interrupts; then the runner goes too, and this never returns."""
+    """Print the port and serve until the engine exits or interrupts; then end the runner and this process. Does not return."""
     signals, wakes = os.pipe()
     os.set_blocking(wakes, False)
     signal.set_wakeup_fd(wakes)
@@ -134,12 +134,12 @@ def serve(nursery_socket: socket.socket, nursery: int) -> NoReturn:
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     print(port, flush=True)
-    _wait_for_the_end(signals)
+    _wait_for_exit(signals)
     _end(nursery)
 
 
-def _wait_for_the_end(signals: int) -> None:
-    """Returns on SIGINT, SIGTERM, or when the engine's end of our stdin is closed (however it died)."""
+def _wait_for_exit(signals: int) -> None:
+    """Wait for SIGINT, SIGTERM, or the end of standard input, which the engine closes when it exits for any reason."""
     waited = [signals]
     if not os.isatty(0):
         waited.append(0)
@@ -150,7 +150,7 @@ def _wait_for_the_end(signals: int) -> None:
 
 
 def _end(nursery: int) -> NoReturn:
-    """Kills the nursery, which takes its runner along, and leaves without ceremony: the engine waits for us."""
+    """Kill the nursery and thereby its runner, and exit without cleanup: the engine is waiting."""
     try:
         os.kill(nursery, signal.SIGTERM)
         os.waitpid(nursery, 0)

@@ -12,13 +12,13 @@ from typing import NoReturn
 from language_host.order import SHOWN, receive_order, send
 
 _runner: int | None = None
-"""Process id of the runner under way."""
+"""Process id of the current runner."""
 
 
 def tend(host: socket.socket, engine: str) -> NoReturn:
-    """Loads the SDK, then runs orders one after the other until the host is gone."""
+    """Load the SDK, then run orders one after the other until the host exits."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _leave)
+        signal.signal(number, _exit)
     import language_host.program as program
 
     gc.freeze()
@@ -29,11 +29,11 @@ def tend(host: socket.socket, engine: str) -> NoReturn:
             send(codes, code)
         except BrokenPipeError:
             break
-    _leave()
+    _exit()
 
 
 def _run_in_child(program: object, order: object, engine: str, host: socket.socket) -> int:
-    """Exit code of one run."""
+    """Fork a runner and return its exit code."""
     global _runner
     blocked = {signal.SIGINT, signal.SIGTERM}
     signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
@@ -51,8 +51,8 @@ def _run_in_child(program: object, order: object, engine: str, host: socket.sock
     return os.waitstatus_to_exitcode(status)
 
 
-def _leave(*_: object) -> NoReturn:
-    """Ends the runner and this process at once."""
+def _exit(*_: object) -> NoReturn:
+    """End the runner and this process at once."""
     if _runner is not None:
         with suppress(ProcessLookupError):
             os.kill(_runner, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""What passes between host and nursery: one JSON document a line, an order one way, an exit code the other."""
+"""Messages between host and nursery: one JSON document per line, an order in one direction, an exit code in the other."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import IO
 
 SHOWN = 32
-"""Exit code of a program whose error has already been shown; the engine then adds nothing of its own."""
+"""Exit code of a program whose error was already printed; the engine then adds no message."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """One run of the program, as the engine asked for it."""
+    """One run of the program, as requested by the engine."""
 
     monitor: str
     project: str
@@ -29,23 +29,23 @@ class Order:
 
 
 def send(stream: IO[str], message: object) -> None:
-    """Writes one message."""
+    """Write one message."""
     stream.write(json.dumps(message) + "\n")
     stream.flush()
 
 
 def send_order(stream: IO[str], order: Order) -> None:
-    """Asks the nursery for a run."""
+    """Send a run to the nursery."""
     send(stream, asdict(order))
 
 
 def receive_order(stream: IO[str]) -> Order | None:
-    """The next order; None once the host is gone."""
+    """Return the next order; None after the host exited."""
     line = stream.readline()
     return Order(**json.loads(line)) if line else None
 
 
 def receive_code(stream: IO[str]) -> int | None:
-    """A run's exit code; None once the nursery is gone."""
+    """Return a run's exit code; None after the nursery exited."""
     line = stream.readline()
     return int(json.loads(line)) if line else None

@@ -1,4 +1,4 @@
-"""The runner: one run of the user's Pulumi program, in a process of its own."""
+"""The runner: one run of the user's Pulumi program, in a separate process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from language_host.order import SHOWN, Order
 
 
 def run(order: Order, engine: str) -> NoReturn:
-    """Runs the program and leaves: 0 good, 32 its error has been shown."""
+    """Run the program and exit: 0 success, 32 an error was printed."""
     code = SHOWN
     try:
         _prepare(order, engine)
@@ -30,7 +30,7 @@ def run(order: Order, engine: str) -> NoReturn:
 
 
 def _prepare(order: Order, engine: str) -> None:
-    """Gives the program what the SDK and the program itself expect to find."""
+    """Set up what the SDK and the program expect."""
     os.environ["PULUMI_CONFIG"] = json.dumps(order.config)
     os.environ["PULUMI_CONFIG_SECRET_KEYS"] = json.dumps(order.secret_keys)
     set_all_config(order.config, order.secret_keys)
@@ -52,7 +52,7 @@ def _prepare(order: Order, engine: str) -> None:
 
 
 def _execute(order: Order) -> int:
-    """Runs the program on an event loop of its own; shows what it raised."""
+    """Run the program on an event loop of its own; print its exception."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:
@@ -63,7 +63,7 @@ def _execute(order: Order) -> int:
     except SystemExit as leaving:
         return _exit_code(leaving)
     except BaseException as error:
-        pulumi.log.error("Program failed with an unhandled exception:\n" + _from_the_program_on(error, order))
+        pulumi.log.error("Program failed with an unhandled exception:\n" + _program_traceback(error, order))
         return SHOWN
     return 0
 
@@ -79,11 +79,11 @@ def _exit_code(leaving: SystemExit) -> int:
     return SHOWN
 
 
-def _from_the_program_on(error: BaseException, order: Order) -> str:
-    """The traceback without the frames of this host and of runpy above the program's own."""
-    told = traceback.TracebackException.from_exception(error)
+def _program_traceback(error: BaseException, order: Order) -> str:
+    """Return the traceback without the frames of this host and of runpy before the program's own."""
+    formatted = traceback.TracebackException.from_exception(error)
     root = order.root or str(Path(order.entry).parent)
-    first = next((i for i, frame in enumerate(told.stack) if frame.filename.startswith(root) and frame.filename != __file__), None)
+    first = next((i for i, frame in enumerate(formatted.stack) if frame.filename.startswith(root) and frame.filename != __file__), None)
     if first is not None:
-        del told.stack[:first]
-    return "".join(told.format())
+        del formatted.stack[:first]
+    return "".join(formatted.format())

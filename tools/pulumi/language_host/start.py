@@ -1,7 +1,7 @@
 """Entry of the Python language host: forks the nursery of program runners, then serves the engine.
 
 The fork comes first, while this process has imported next to nothing and has no threads: the nursery loads the Pulumi SDK while
-the host loads gRPC and answers, so a program starts at once when the engine asks for it.
+the host loads gRPC and responds, so that a program starts at once when the engine requests it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 
 def main() -> None:
-    """Becomes the host in this process and the nursery in a child."""
-    # Until each side has handlers of its own, a signal simply ends it: no KeyboardInterrupt, hence no traceback.
+    """Run the host in this process and the nursery in a child."""
+    # Until each side has its own handlers, a signal ends it at once: no KeyboardInterrupt, and so no traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     hosts_end, nurserys_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     child = os.fork()

@@ -28,7 +28,7 @@ class Child:
         self._inherited = signal.pthread_sigmask(signal.SIG_BLOCK, {*_ENDING, signal.SIGQUIT, signal.SIGCHLD})
         self._pid = os.fork()
         if self._pid == 0:
-            self._become(path, arguments, environ)
+            self._exec_engine(path, arguments, environ)
         self._witness = self._fork_witness()
 
     def wait(self) -> int:
@@ -47,7 +47,7 @@ class Child:
                 signal.pthread_sigmask(signal.SIG_SETMASK, self._inherited)
                 return status
 
-    def _become(self, path: str, arguments: list[str], environ: Mapping[str, str]) -> None:
+    def _exec_engine(self, path: str, arguments: list[str], environ: Mapping[str, str]) -> None:
         try:
             _die_with(self._own_pid)
             signal.pthread_sigmask(signal.SIG_SETMASK, self._inherited)
@@ -65,7 +65,7 @@ class Child:
         os.kill(self._pid, number)
 
     def _group_received_it(self) -> bool:
-        """Whether the witness received the signal, too."""
+        """Return whether the witness received the signal as well."""
         import time
 
         time.sleep(_DELIVERY)
@@ -75,7 +75,7 @@ class Child:
         return bool(ended)
 
     def _fork_witness(self) -> int:
-        """Fork a member of the process group that dies of what is sent to the whole group."""
+        """Fork a member of the process group that exits on each signal to the whole group."""
         pid = os.fork()
         if pid:
             return pid
@@ -92,7 +92,7 @@ class Child:
 
 
 def _die_with(parent: int) -> None:
-    """Have the kernel kill this process with its parent: a killed `pulumi` must not leave an engine that goes on."""
+    """Let the kernel kill this process with its parent: a killed `pulumi` must not leave a running engine."""
     import ctypes
 
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

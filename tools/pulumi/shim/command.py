@@ -1,4 +1,4 @@
-"""What a `pulumi` command line says about stack, folder and stack file. Reads only what the shim needs; the engine parses the rest."""
+"""Stack, folder and stack file of a `pulumi` command line. Parses only what the shim needs; the engine parses the rest."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ _ROOT_FLAGS = {"--color", "--tracing", "--otel-traces", "--profiling", "--mempro
 _LONG_WITH_VALUE = _ROOT_FLAGS | {"--message", "--target", "--parallel"}
 _SHORT_WITH_VALUE = "sCcvmtp"
 _SOME = ("--target", "--exclude", "--preview-only", "-t")
-"""Options with which an operation leaves resources out."""
+"""Options that exclude resources from an operation."""
 _MAKES_OR_REMOVES = {"new", "init", "create", "setup", "rm", "remove", "delete"}
 
 
@@ -62,20 +62,20 @@ class Command:
 
     @property
     def subcommand(self) -> str:
-        """`up`, `stack`, …; empty where there is none."""
+        """Return the subcommand: `up`, `stack`, …; empty without one."""
         return self.words[0] if self.words else ""
 
     @property
     def makes_or_removes_a_stack(self) -> bool:
-        """`stack init` and `stack rm` say themselves what is to exist."""
+        """Return whether the command creates or deletes the stack itself (`stack init`, `stack rm`)."""
         return self.subcommand == "stack" and len(self.words) > 1 and self.words[1] in _MAKES_OR_REMOVES
 
     @property
     def may_write_stack_file(self) -> bool:
-        """Whether the engine may save the stack file: then the shim stays to bring the change home without the salt."""
+        """Return whether the engine may save the stack file: the shim then copies the change to the committed file, without the salt."""
         return self.saves_config or self.subcommand in ("config", "stack", "new", "state", "import", "watch")
 
     @property
     def changes_login(self) -> bool:
-        """`login` and `logout` are about the user's own backend."""
+        """Return whether the command changes the user's own backend (`login`, `logout`)."""
         return self.subcommand in ("login", "logout")

@@ -1,4 +1,4 @@
-"""Where the engine is: what the bootstrap recorded, else the user's cache."""
+"""Path of the engine: the one that the bootstrap recorded, else the one in the user's cache."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RECORD = "rackwright-engine"
 
 
 def find(environ: Mapping[str, str], venv: str) -> str:
-    """Path of the engine; ends the process with a hint where there is none."""
+    """Return the path of the engine; exit with a hint if there is none."""
     for path in (_recorded(venv), os.path.join(cache_folder(environ), "pulumi")):
         if path and os.access(path, os.X_OK):
             return path
@@ -29,7 +29,7 @@ def find(environ: Mapping[str, str], venv: str) -> str:
 
 
 def cache_folder(environ: Mapping[str, str]) -> str:
-    """Per user and version, shared by all checkouts."""
+    """Return the cache folder of the user and the version, shared by all checkouts."""
     caches = environ.get("XDG_CACHE_HOME") or os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".cache")
     return os.path.join(caches, "rackwright", f"pulumi-{VERSION}")
 

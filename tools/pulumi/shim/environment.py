@@ -1,4 +1,4 @@
-"""The defaults the shim gives the engine, each only where the user's environment says nothing."""
+"""Defaults of the shim for the engine; each applies only if the user's environment does not set it."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _QUIET_AND_OFFLINE = {
     "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
     "PULUMI_DISABLE_REGISTRY_RESOLVE": "true",
     "PULUMI_SUPPRESS_NEO_LINK": "true",
-    # The language host beside the engine is the one that suits it; one found on PATH is announced by a warning on every run.
+    # The language host next to the engine matches it; for one found on PATH, the engine prints a warning on every run.
     "PULUMI_IGNORE_AMBIENT_PLUGINS": "true",
-    # A stack file without salt means the salt of the state, never a new one.
+    # For a stack file without a salt, the engine uses the salt of the state and creates no new one.
     "PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER": "true",
-    # `pulumi stack rm` removes the stack, not the file that describes it.
+    # `pulumi stack rm` removes the stack, not the file that declares it.
     "PULUMI_OPTION_PRESERVE_CONFIG": "true",
 }
 
 
 def for_every_project(environ: Mapping[str, str], venv: str, tools: str) -> dict[str, str]:
-    """What the engine needs to run a Python program at all."""
+    """Return the variables that the engine needs to run any Python program."""
     bin_folder = os.path.join(venv, "bin")
     python = os.path.join(bin_folder, "python")
     path = environ.get("PATH", os.defpath)
@@ -40,7 +40,7 @@ def for_every_project(environ: Mapping[str, str], venv: str, tools: str) -> dict
 
 
 def for_our_project(environ: Mapping[str, str], home: Any, backend: str | None) -> dict[str, str]:
-    """Backend, passphrase and quiet; `backend` is the user's own choice, if any."""
+    """Return backend, passphrase and quiet mode; `backend` is the one that the user chose, if any."""
     added = {name: value for name, value in _QUIET_AND_OFFLINE.items() if name not in environ}
     added["RACKWRIGHT_HOME"] = home.root
     if backend is None:
@@ -51,5 +51,5 @@ def for_our_project(environ: Mapping[str, str], home: Any, backend: str | None) 
 
 
 def says_passphrase(environ: Mapping[str, str]) -> bool:
-    """Whether the user brings a passphrase; an empty PULUMI_CONFIG_PASSPHRASE is one."""
+    """Return whether the user sets a passphrase; an empty PULUMI_CONFIG_PASSPHRASE counts as one."""
     return "PULUMI_CONFIG_PASSPHRASE" in environ or bool(environ.get("PULUMI_CONFIG_PASSPHRASE_FILE"))

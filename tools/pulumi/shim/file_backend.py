@@ -1,4 +1,4 @@
-"""The engine's file backend, as far as the shim reads it: which stacks exist, their salt, their locks, what a killed run left."""
+"""The engine's file backend, as far as the shim needs it: stacks, their salts and locks, and pending operations of a killed run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PREFIX = "file://"
 _SALT_FOLLOWS = '"secrets_providers":{"type":"passphrase","state":{"salt":"'
 
 _CLOCK_SLACK = 2.0
-"""Seconds: the boot time in /proc/stat is whole seconds."""
+"""Seconds: the boot time in /proc/stat has whole seconds."""
 
 
 class FileBackend:
@@ -28,7 +28,7 @@ class FileBackend:
         return os.path.join(self._root, "stacks", self._project, f"{stack}.json")
 
     def has(self, stack: str) -> bool:
-        """Whether the stack exists; compressed state counts, though the shim does not read it."""
+        """Return whether the stack exists; compressed state counts, although the shim does not read it."""
         path = self._state_file(stack)
         return any(os.path.exists(path + end) for end in ("", ".gz", ".zst"))
 
@@ -40,7 +40,7 @@ class FileBackend:
             return ""
 
     def salt(self, stack: str) -> str | None:
-        """The encryption salt of a stack whose secrets hang on a passphrase."""
+        """Return the encryption salt of a stack whose secrets use a passphrase."""
         text = self._text(stack)
         _, found, rest = text.partition(_SALT_FOLLOWS)  # a quote inside a JSON string is escaped, so this is the key itself
         if found:
@@ -49,7 +49,7 @@ class FileBackend:
         return (secrets.get("state") or {}).get("salt") if secrets.get("type") == "passphrase" else None
 
     def has_resources(self, stack: str) -> bool:
-        """Whether resources of the stack are on record."""
+        """Return whether resources of the stack are on record."""
         return bool(_latest(_parsed(self._text(stack))).get("resources"))
 
     def _locks(self, stack: str) -> list[str]:
@@ -60,7 +60,7 @@ class FileBackend:
             return []
 
     def remove_dead_locks(self, stack: str) -> list[int]:
-        """Process ids of the dead whose locks were removed; locks of other hosts and of the living stay."""
+        """Remove the locks of dead processes and return their process ids; keep locks of other hosts and of running processes."""
         removed = []
         for path in self._locks(stack):
             pid = _dead_holder(path)
@@ -73,9 +73,9 @@ class FileBackend:
         return removed
 
     def forget_interrupted(self, stack: str, type_prefix: str) -> list[str]:
-        """Removes what a killed run left as pending, for resources of a provider that adopts or replaces; their URNs.
+        """Remove pending operations of a killed run, for resources of a provider that adopts or replaces; return their URNs.
 
-        The engine keeps a pending create, and warns of it, until somebody answers an interactive refresh.
+        The engine keeps a pending create, and warns of it, until a user confirms it in an interactive refresh.
         """
         text = self._text(stack)
         if '"pending_operations"' not in text or self._locks(stack):
@@ -91,7 +91,7 @@ class FileBackend:
 
 
 def _parsed(text: str) -> dict[str, Any]:
-    import json  # 15 ms, which a run with nothing to clear need not spend
+    import json  # 15 ms, which a run without pending operations does not need
 
     try:
         state = json.loads(text)
@@ -111,7 +111,7 @@ def _latest(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _dead_holder(lock: str) -> int | None:
-    """The lock's process id, if that process ran on this host and is gone."""
+    """Return the lock's process id if that process ran on this host and has exited."""
     try:
         with open(lock, encoding="utf-8") as file:
             content = _parsed(file.read())
@@ -128,7 +128,7 @@ def _dead_holder(lock: str) -> int | None:
 
 
 def _is_engine(pid: int) -> bool:
-    """Whether the process is a Pulumi engine. A step of the clock moves the start of every process, also that of a lock's holder."""
+    """Return whether the process is a Pulumi engine. A step of the clock shifts the start of every process, including a lock's holder."""
     try:
         with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
             return file.read().strip() == "pulumi"
@@ -137,7 +137,7 @@ def _is_engine(pid: int) -> bool:
 
 
 def _started(pid: int) -> float | None:
-    """When the process started, in seconds since the epoch; None where there is none. A later start means the id was given again."""
+    """Return the start of a process in seconds since the epoch; None without one. A later start means that the id was reused."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -147,7 +147,7 @@ def _started(pid: int) -> float | None:
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             fields = file.read().rpartition(")")[2].split()  # from field 3 of proc(5) on: those after the command's name
-        if fields[0] in "ZX":  # The process has ended; its parent has not collected it yet.
+        if fields[0] in "ZX":  # The process has ended; its parent has not reaped it yet.
             return None
         ticks = int(fields[19])
         with open("/proc/stat", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""The way of one command: defaults, first use, what the last run left behind, then the engine."""
+"""Execution of one command: defaults, creation on first use, cleanup after the last run, then the engine."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 _TYPES_SAFE_TO_REPEAT = "rackwright:"
-"""Resources of our own provider: a create that was cut off adopts or replaces what it finds, so nothing is left to confirm."""
+"""Type prefix of the product's own resources: an interrupted create adopts or replaces what it finds, so no confirmation is needed."""
 
 
 def main(venv: str, arguments: list[str]) -> NoReturn:
-    """Runs the engine as the user asked; does not return."""
+    """Run the engine with the user's arguments; does not return."""
     venv = os.path.abspath(venv)
     tools = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     environ = {**os.environ, **environment.for_every_project(os.environ, venv, tools)}
@@ -28,12 +28,12 @@ def main(venv: str, arguments: list[str]) -> NoReturn:
     command = Command(arguments)
     found = project.find(os.path.join(os.getcwd(), command.folder or ""))
     if found is None or found.name != project.OURS or command.changes_login:
-        _become(path, arguments, environ)
+        _exec_engine(path, arguments, environ)
     Front(path, arguments, command, found, environ).go()
 
 
 class Front:
-    """One command on our own project."""
+    """A command on the product's own project."""
 
     def __init__(self, engine_path: str, arguments: list[str], command: Command, of: project.Project, environ: dict[str, str]) -> None:
         self._engine = engine_path
@@ -45,7 +45,7 @@ class Front:
         self._home = self._homes.Home.of(environ)
 
     def go(self) -> NoReturn:
-        """Prepares and starts the engine."""
+        """Prepare and start the engine."""
         chosen = login.chosen_backend(self._environ)
         self._home.create()
         self._homes.link(self._project.root, self._home)
@@ -53,25 +53,25 @@ class Front:
         self._environ["RACKWRIGHT_PROJECT"] = os.path.abspath(self._project.root)
         address = self._environ.get("PULUMI_BACKEND_URL") or chosen or ""
         if self._command.asks_for_help:
-            _become(self._engine, self._arguments, self._environ)
+            _exec_engine(self._engine, self._arguments, self._environ)
         name = self._stack(address)
         if not address.startswith(PREFIX):
             self._operate(name, None)
         backend = FileBackend(address, self._project.name, os.getcwd())
         file = self._first_use(name, backend) if name else None
         if self._command.may_write_stack_file:
-            self._stay(name or "", file, backend)
+            self._run_and_save(name or "", file, backend)
         self._operate(name, backend)
 
     def _stack(self, address: str) -> str | None:
-        """Bare name of the stack the command is about."""
-        said = self._command.stack or self._environ.get("PULUMI_OPTION_STACK") or self._environ.get("PULUMI_STACK")
-        full = said or selection.selected_stack(self._environ, self._project.name, self._project.root, address) or ""
+        """Return the bare name of the command's stack."""
+        named = self._command.stack or self._environ.get("PULUMI_OPTION_STACK") or self._environ.get("PULUMI_STACK")
+        full = named or selection.selected_stack(self._environ, self._project.name, self._project.root, address) or ""
         *owner, name = full.split("/")
         return name if name and (len(owner) < 2 or owner[-1] == self._project.name) else None
 
     def _first_use(self, name: str, backend: FileBackend) -> StackFile | None:
-        """Creates the stack where it is to exist, clears what a killed run left, and puts the salted copy in place."""
+        """Create a stack that has a file but no state, remove leftovers of a killed run, and write the salted copy."""
         file = StackFile(self._project.stack_file(name), self._home.stack_config(name))
         if not backend.has(name):
             if not file.exists or self._command.makes_or_removes_a_stack:
@@ -94,29 +94,29 @@ class Front:
         return file
 
     def _environment_names_config_file(self) -> bool:
-        """Whether the user does. A shim around us, for whatever stack, does not count."""
-        said = self._environ.get("PULUMI_OPTION_CONFIG_FILE", "")
-        return bool(said) and os.path.dirname(said) != os.path.dirname(self._home.stack_config("x"))
+        """Return whether the user sets PULUMI_OPTION_CONFIG_FILE. The value of an outer shim, for any stack, does not count."""
+        file = self._environ.get("PULUMI_OPTION_CONFIG_FILE", "")
+        return bool(file) and os.path.dirname(file) != os.path.dirname(self._home.stack_config("x"))
 
     def _operate(self, name: str | None, backend: FileBackend | None) -> NoReturn:
-        """Runs the engine; where it works on a stack, stays to say how an interrupted run goes on."""
+        """Run the engine; for an operation on a stack, wait for it, and print how to continue an interrupted run."""
         operation = interruption.verb(self._command.subcommand)
         if not operation or not name:
-            _become(self._engine, self._arguments, self._environ)
+            _exec_engine(self._engine, self._arguments, self._environ)
         mark = os.path.join(self._home.engine, f"cancelled.{os.getpid()}")
-        interruption.was_cancelled(mark)  # A killed process of the same number may have left one.
+        interruption.was_cancelled(mark)  # A killed process with the same id may have left a mark.
         child = Child(self._engine, self._arguments, {**self._environ, interruption.MARK: mark})
         status = child.wait()
         cancelled = interruption.was_cancelled(mark) or status == interruption.ENGINE_CANCELLED << 8
-        # A cancelled destroy ends with 0, reports that everything was deleted, and leaves the rest on record.
+        # A cancelled destroy exits with 0, reports that everything was deleted, and leaves the remaining resources in the state.
         cancelled |= operation == "destroy" and not status and self._command.is_about_all and bool(backend and backend.has_resources(name))
         if child.interrupted_by or cancelled:
             _say(interruption.message(operation, name, self._environ))
             os._exit(interruption.exit_code(child.interrupted_by))
-        _leave_as(status)
+        _exit_as(status)
 
-    def _stay(self, name: str, file: StackFile | None, backend: FileBackend) -> NoReturn:
-        """Runs the engine as a child, brings its changes home, and leaves as it left."""
+    def _run_and_save(self, name: str, file: StackFile | None, backend: FileBackend) -> NoReturn:
+        """Run the engine as a child, save its changes to the committed file, and exit as it exited."""
         status = Child(self._engine, self._arguments, self._environ).wait()
         complaint = file.bring_home() if file else None
         if file and self._command.subcommand != "config":
@@ -124,10 +124,10 @@ class Front:
         self._drop_salts(backend)
         if complaint:
             _say(complaint)
-        _leave_as(status)
+        _exit_as(status)
 
     def _drop_salts(self, backend: FileBackend) -> None:
-        """`stack init` and its like write the salt beside Pulumi.yaml: for any stack, hence all files."""
+        """Remove salts from committed files: `stack init` and similar commands write one next to Pulumi.yaml, for any stack."""
         try:
             names = os.listdir(self._project.stack_files)
         except OSError:
@@ -139,12 +139,12 @@ class Front:
                 file.drop_salt(salt)
 
 
-def _become(path: str, arguments: list[str], environ: dict[str, str]) -> NoReturn:
+def _exec_engine(path: str, arguments: list[str], environ: dict[str, str]) -> NoReturn:
     os.execve(path, ["pulumi", *arguments], environ)
 
 
-def _leave_as(status: int) -> NoReturn:
-    """Ends as the engine ended."""
+def _exit_as(status: int) -> NoReturn:
+    """Exit as the engine exited."""
     if os.WIFSIGNALED(status):
         import signal
 

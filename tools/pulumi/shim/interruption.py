@@ -1,4 +1,4 @@
-"""What an interrupted run leaves and the commands that go on from there."""
+"""Marks of an interrupted run, and the commands that continue it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MARK = "RACKWRIGHT_CANCELLED"
-"""Names a file that the provider creates when a run is cancelled: at a terminal the engine reads Ctrl-C as a key, without a signal."""
+"""Path of a file that the provider creates when a run is cancelled: at a terminal the engine reads Ctrl-C as a key, without a signal."""
 
 ENGINE_CANCELLED = 8
 """Exit code of an engine that was interrupted (sdk/go/common/util/cmdutil/exit.go)."""
@@ -33,12 +33,12 @@ def verb(subcommand: str) -> str:
 
 
 def exit_code(number: int) -> int:
-    """Return what a shell returns for a command that a signal ended."""
+    """Return the exit code that a shell reports for a command that a signal ended."""
     return 128 + (number or signal.SIGINT)
 
 
 def message(operation: str, stack: str, environ: Mapping[str, str]) -> str:
-    """Return the last lines of an interrupted run, in the words of who started it: `make` or `pulumi`."""
+    """Return the last lines of an interrupted run, with commands for the program that started it: `make` or `pulumi`."""
     commands = {"continue": _command(operation, stack, environ)}
     if operation == "up":
         commands["remove everything"] = _command("destroy", stack, environ)
@@ -54,7 +54,7 @@ def _command(operation: str, stack: str, environ: Mapping[str, str]) -> str:
 
 
 def was_cancelled(mark: str) -> bool:
-    """Return whether the provider left the mark, and remove it."""
+    """Return whether the provider left the mark, and remove the mark."""
     try:
         os.unlink(mark)
     except OSError:

@@ -1,4 +1,4 @@
-"""Which backend the user has chosen, if any."""
+"""The backend that the user chose, if any."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ELSEWHERE = "elsewhere"
-"""A backend whose address is the engine's business."""
+"""A backend whose address only the engine can determine."""
 
 
 def chosen_backend(environ: Mapping[str, str]) -> str | None:
-    """The backend's address (`file://…`, `s3://…`, `https://…`) or ELSEWHERE; None where neither environment nor login names one."""
-    said = environ.get("PULUMI_BACKEND_URL")
-    if said:
-        return said
+    """Return the backend's address (`file://…`, `s3://…`, `https://…`) or ELSEWHERE; None if neither environment nor login names one."""
+    backend = environ.get("PULUMI_BACKEND_URL")
+    if backend:
+        return backend
     if environ.get("PULUMI_ACCESS_TOKEN"):
         return ELSEWHERE
     return _logged_in(environ)
 
 
 def pulumi_home(environ: Mapping[str, str]) -> str:
-    """The engine's own folder: in the home that the user database names, whatever HOME says."""
-    said = environ.get("PULUMI_HOME")
-    if said:
-        return said
+    """Return the engine's own folder: in the home directory of the user database, regardless of HOME."""
+    folder = environ.get("PULUMI_HOME")
+    if folder:
+        return folder
     try:
         import pwd
 

@@ -1,4 +1,4 @@
-"""The Pulumi project a command is about."""
+"""The Pulumi project of a command."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Project:
         self.stack_files = os.path.join(root, _top_level(text, "stackConfigDir"))
 
     def stack_file(self, stack: str) -> str:
-        """Path of the committed stack file."""
+        """Return the path of the committed stack file."""
         return os.path.join(self.stack_files, f"Pulumi.{stack}.yaml")
 
 
 def find(folder: str) -> Project | None:
-    """The project of `folder`, looking upwards as the engine does."""
+    """Return the project of `folder` or of its nearest parent with a project, as the engine does."""
     while True:
         try:
             with open(os.path.join(folder, "Pulumi.yaml"), encoding="utf-8") as file:
@@ -34,7 +34,7 @@ def find(folder: str) -> Project | None:
 
 
 def _top_level(text: str, key: str) -> str:
-    """A plain scalar at the top of a YAML file; empty where it is absent."""
+    """Return a plain scalar at the top level of a YAML file; empty if missing."""
     for line in text.splitlines():
         if line.startswith(key + ":"):
             return line[len(key) + 1 :].partition(" #")[0].strip().strip("'\"")

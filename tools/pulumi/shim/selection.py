@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def selected_stack(environ: Mapping[str, str], project_name: str, project_root: str, backend: str) -> str | None:
-    """The selection for this backend in the engine's workspace file (pkg/workspace of the engine)."""
+    """Return the selection for this backend from the engine's workspace file (pkg/workspace of the engine)."""
     import hashlib
     import json
 

@@ -1,4 +1,4 @@
-"""Creates a stack on first use."""
+"""Creation of a stack on first use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def create(name: str, project: str, backend: FileBackend, engine: str, environ: Mapping[str, str], scratch: str) -> None:
-    """`stack init` in a folder of its own, so that the salt it writes beside Pulumi.yaml never meets the committed file."""
+    """Run `stack init` in a temporary folder, so that the salt that it writes next to Pulumi.yaml never reaches the committed file."""
     import shutil
     import subprocess
     import tempfile

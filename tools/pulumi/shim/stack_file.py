@@ -1,6 +1,7 @@
-"""Keeps the encryption salt out of committed stack files (docs/adr/0006-no-salt-in-stack-files.md).
+"""Committed stack files without the encryption salt (docs/adr/0006-no-salt-in-stack-files.md).
 
-The engine reads a copy in the home that carries the salt of the stack's state; what it saves there is brought home without it.
+The engine reads a copy in the state directory that contains the salt of the stack's state; the shim saves the engine's changes of the
+copy to the committed file, without the salt.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ class StackFile:
 
     @property
     def exists(self) -> bool:
-        """Whether the committed file is there."""
+        """Return whether the committed file exists."""
         return self._before is not None
 
     @property
     def keeps_its_own_secrets(self) -> bool:
-        """Whether the file says itself how it encrypts: then it is the user's choice and the engine reads it as it is."""
+        """Return whether the file has its own encryption settings: the engine then reads the file unchanged."""
         return any(line.startswith(_OWN_SECRETS) for line in (self._before or "").splitlines())
 
     def drop_salt(self, salt: str) -> None:
-        """Takes the salt of the stack's own state out of the committed file, whoever left it there."""
+        """Remove the salt of the stack's own state from the committed file."""
         if self._before is None or f"encryptionsalt: {salt}" not in self._before.splitlines():
             return
         self._before = _without_salt(self._before)
@@ -41,7 +42,7 @@ class StackFile:
             self._before = None
 
     def undo_salting(self, salt: str) -> None:
-        """Puts the committed file back as it was, after a command that rewrote it for nothing but the salt."""
+        """Restore the committed file after a command that changed nothing but the salt."""
         now = _read(self._committed)
         if now is not None and now != self._before and f"encryptionsalt: {salt}" in now.splitlines():
             if self._before is None:
@@ -50,14 +51,14 @@ class StackFile:
                 _replace(self._committed, self._before)
 
     def write_copy(self, salt: str) -> None:
-        """The copy the engine is to read."""
+        """Write the copy for the engine."""
         text = self._before or ""
         self._written = text + ("" if not text or text.endswith("\n") else "\n") + f"encryptionsalt: {salt}\n"
         if _read(self.copy) != self._written:
             _replace(self.copy, self._written, mode=0o600)
 
     def bring_home(self) -> str | None:
-        """Saves what the engine changed in the copy; a complaint where the committed file changed meanwhile."""
+        """Save the engine's changes of the copy; return a message if the committed file changed meanwhile."""
         now = _read(self.copy)
         if now is None or now == self._written:
             return None
@@ -82,7 +83,7 @@ def _read(path: str) -> str | None:
 
 
 def _replace(path: str, text: str, mode: int | None = None) -> None:
-    """Atomic: a reader, or a kill, sees the old file or the new one."""
+    """Replace the file atomically: readers, also after a kill, see the old or the new file."""
     if mode is None:
         try:
             mode = os.stat(path).st_mode & 0o777

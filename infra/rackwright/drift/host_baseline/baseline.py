@@ -41,14 +41,14 @@ class Baseline:
         `still`: (node, subject) of differences that were open before that `up`; they stay open, so that an unrelated `up` does not
         accept them.
         """
-        kept = dict(self.nodes)
+        nodes = dict(self.nodes)
         for name, kinds in now.items():
             was = self.of(name, kinds)
             if was is None and name in well and self.renamed(applied, name, kinds, still) is None:
-                kept[name] = kinds
+                nodes[name] = kinds
             elif was is not None and applied != self.applied:
-                kept[name] = _merged(was, kinds, {subject for node, subject in still if node == name})
-        return Baseline(applied, kept)
+                nodes[name] = _merged(was, kinds, {subject for node, subject in still if node == name})
+        return Baseline(applied, nodes)
 
 
 def _merged(was: Kinds, now: Kinds, still: Collection[str]) -> dict[str, dict[str, str]]:
@@ -71,6 +71,6 @@ def read(file: Path) -> Baseline:
     return Baseline(data["applied"], data["nodes"]) if data.get("schema") == SCHEMA else Baseline("")
 
 
-def write(kept: Baseline, file: Path) -> None:
+def write(baseline: Baseline, file: Path) -> None:
     """Replace the file atomically."""
-    store.write(json.dumps({"schema": SCHEMA, "applied": kept.applied, "nodes": kept.nodes}), file)
+    store.write(json.dumps({"schema": SCHEMA, "applied": baseline.applied, "nodes": baseline.nodes}), file)

@@ -1,1 +1,1 @@
-"""A drift scan as one HTML file that a person forwards: no script, no link out, light and dark, for a phone and for print."""
+"""A drift scan as one HTML file that can be forwarded: no script, no external link, light and dark, for a phone and for print."""

@@ -36,9 +36,9 @@ def page(found: DriftReport, cluster: Mapping[str, Any], nodes: Nodes, scans: Se
             _layers(found.layers),
             "<h2>The cluster</h2>",
             picture(found, cluster, nodes),
-            *_silences(found),
+            *_unknown(found),
             *_differences(found),
-            *_past(scans, seen),
+            *_history(scans, seen),
             "</body></html>\n",
         ]
     )
@@ -47,15 +47,15 @@ def page(found: DriftReport, cluster: Mapping[str, Any], nodes: Nodes, scans: Se
 def _head(found: DriftReport, simulated: Sequence[str]) -> list[str]:
     counts = [f'<span class="{word}">{count} {word}</span>' for word, count in counted(found.differences).items() if count]
     when = found.started.strftime("%Y-%m-%d %H:%M UTC")
-    told = [
+    parts = [
         f'<h1><span class="{found.state.value}">{MARKS[found.state.value]} {escape(found.stack)}: {_SAID[found.state]}</span></h1>',
         f"<p>{', '.join(counts) or 'no differences'}</p>",
         f'<p class="dim">scanned {when}, {found.seconds:.1f} s, plan {escape(found.plan)}</p>',
     ]
-    told += [f'<p class="dim">{escape(str(one))}</p>' for one in found.last_verified]
+    parts += [f'<p class="dim">{escape(str(one))}</p>' for one in found.last_verified]
     if simulated:
-        told.append(f'<p class="dim">simulated here: {escape(", ".join(simulated))}</p>')
-    return told
+        parts.append(f'<p class="dim">simulated here: {escape(", ".join(simulated))}</p>')
+    return parts
 
 
 def _layers(scans: Iterable[LayerScan]) -> str:
@@ -63,46 +63,46 @@ def _layers(scans: Iterable[LayerScan]) -> str:
     rows = []
     for scan in scans:
         counts = "".join(f'<td class="count {word if count else "dim"}">{count}</td>' for word, count in counted(scan.differences).items())
-        silent = f'<td class="count {"unknown" if scan.unknown else "dim"}">{len(scan.unknown)}</td>'
-        rows.append(f'<tr><th scope="row">{scan.layer.value}</th>{counts}{silent}<td class="count">{scan.seconds:.1f} s</td></tr>')
+        unknown = f'<td class="count {"unknown" if scan.unknown else "dim"}">{len(scan.unknown)}</td>'
+        rows.append(f'<tr><th scope="row">{scan.layer.value}</th>{counts}{unknown}<td class="count">{scan.seconds:.1f} s</td></tr>')
     head = f'<tr><th scope="col">layer</th>{heads}<th scope="col" class="count">unknown</th><th scope="col" class="count">took</th></tr>'
     return f'<div class="wide"><table><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table></div>'
 
 
-def _silences(found: DriftReport) -> list[str]:
+def _unknown(found: DriftReport) -> list[str]:
     if not found.unknown:
         return []
-    told = [
+    items = [
         f'<article class="unknown"><h3>{MARKS["unknown"]} {escape(where_all(nodes))}, {layer.value}</h3><p>{escape(why)}</p></article>'
         for layer, why, nodes in found.silent
     ]
-    return ["<h2>Unknown</h2>", *told]
+    return ["<h2>Unknown</h2>", *items]
 
 
 def _differences(found: DriftReport) -> list[str]:
     if not found.differences:
         return []
-    told = [_difference(alike) for alike in found.alike]
-    return ["<h2>Differences</h2>", "<form>", *_filters(found), "</form>", *told]
+    articles = [_difference(alike) for alike in found.alike]
+    return ["<h2>Differences</h2>", "<form>", *_filters(found), "</form>", *articles]
 
 
 def _difference(alike: Sequence[DriftItem]) -> str:
     one, nodes = alike[0], [each.node for each in alike]
     rows = [("was", "declared", one.declared), ("is", "live", one.live), ("now", "remedy", one.remedy)]
-    told = "".join(f'<dt>{name}</dt><dd class="{kind}">{_text(text)}</dd>' for kind, name, text in rows if text)
+    details = "".join(f'<dt>{name}</dt><dd class="{kind}">{_text(text)}</dd>' for kind, name, text in rows if text)
     marks = f'data-layer="{one.layer.value}" data-category="{one.category.value}" data-node="{escape(" ".join(map(_mark, nodes)))}"'
     head = f"<h3>{one.category.value}: {escape(one.subject)}</h3><p>{escape(where_all(nodes))}, {one.layer.value}</p>"
-    return f'<article class="{one.category.value}" {marks}>{head}<dl>{told}</dl></article>'
+    return f'<article class="{one.category.value}" {marks}>{head}<dl>{details}</dl></article>'
 
 
 def _mark(node: str) -> str:
-    """Return the node as a word of an attribute; "-", which is no node name, for the cluster."""
+    """Return the node as a word of an attribute; for the cluster "-", which is no node name."""
     return node or "-"
 
 
-def _text(told: str) -> str:
+def _text(text: str) -> str:
     """Return the text escaped, with backticks as code."""
-    return re.sub("`([^`]*)`", r"<code>\1</code>", escape(told))
+    return re.sub("`([^`]*)`", r"<code>\1</code>", escape(text))
 
 
 def _chosen(found: DriftReport) -> list[str]:
@@ -146,7 +146,7 @@ def _rules(found: DriftReport) -> str:
     return "".join(rules)
 
 
-def _past(scans: Sequence[ScanRecord], seen: Sequence[DriftRecord]) -> list[str]:
+def _history(scans: Sequence[ScanRecord], seen: Sequence[DriftRecord]) -> list[str]:
     """Return the last scans as bars, and every difference with its times."""
     if not scans:
         return []
@@ -155,7 +155,7 @@ def _past(scans: Sequence[ScanRecord], seen: Sequence[DriftRecord]) -> list[str]
     rows = [_row(one) for one in seen]
     heads = "".join(f'<th scope="col">{name}</th>' for name in ("first seen", "until", "category", "difference", "node"))
     table = f'<div class="wide"><table><thead><tr>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
-    listed = "".join(f"<li>{_told(scan)}</li>" for scan in scans)
+    listed = "".join(f"<li>{_scan_text(scan)}</li>" for scan in scans)
     return [
         f"<h2>The last {len(scans)} scans</h2>",
         f'<ol class="scans" aria-hidden="true">{"".join(bars)}</ol>',
@@ -164,7 +164,7 @@ def _past(scans: Sequence[ScanRecord], seen: Sequence[DriftRecord]) -> list[str]
     ]
 
 
-def _told(scan: ScanRecord) -> str:
+def _scan_text(scan: ScanRecord) -> str:
     return f"{scan.started.strftime('%Y-%m-%d %H:%M UTC')}: {scan.state.value}, {scan.differences} differences, {scan.seconds:.1f} s"
 
 

@@ -13,22 +13,22 @@ from rackwright.drift.page.state import MARKS, of_node, of_subject
 _GAP: Final = 12
 """Pixels between two parts of the picture. Chosen by eye, as are the sizes below."""
 _BAND: Final = 44
-"""Height of the fabric and of a file system."""
+"""Height of the fabric and of a file system, in pixels."""
 _MOST_DRAWN: Final = 16
-"""GPUs of a node drawn one by one."""
+"""Maximum number of GPUs of a node that are drawn one by one."""
 _WHOLE: Final = 800
-"""Width of a picture of tiles, about."""
+"""Approximate width of a picture of tiles, in pixels."""
 _LETTER: Final = 7
 """Pixels reserved for a letter of a name. Chosen by eye."""
 _LONGEST: Final = 24
-"""Letters of a name that are drawn; all of them stand in the part's title."""
+"""Maximum number of letters of a name in the picture; the part's title has the whole name."""
 _SERVES: Final = ("login", "controller")
 _KEEPS: Final = ("storage",)
 
 
 @dataclass(frozen=True, slots=True)
 class _Grid:
-    """How many boxes stand side by side, and how large they are."""
+    """Number of boxes in a row, and their size."""
 
     columns: int
     width: int
@@ -36,7 +36,7 @@ class _Grid:
 
     @property
     def whole(self) -> int:
-        """The picture's width."""
+        """Return the width of the picture, in pixels."""
         return self.columns * (self.width + _GAP) + _GAP
 
 
@@ -70,7 +70,7 @@ def _rows(nodes: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
 
 
 def _grid(most: int, longest: int) -> _Grid:
-    """Few nodes stay readable on a phone; many become tiles, as wide as the longest name."""
+    """Return the grid: a few nodes stay readable on a phone; many become tiles, as wide as the longest name."""
     name = 40 + _LETTER * min(longest, _LONGEST)
     if most <= 6:
         return _Grid(2, max(190, name), 64)
@@ -92,7 +92,7 @@ def _short(name: str) -> str:
 
 
 def _inside(x: int, y: int, node: Mapping[str, Any]) -> str:
-    """Its GPUs one by one, or what it is for."""
+    """Return the node's GPUs one by one, or its roles."""
     gpus = node.get("gpus") or {}
     count = gpus.get("count", 0)
     if not count:
@@ -107,14 +107,14 @@ def _fabric(fabric: Mapping[str, Any]) -> str:
 
 
 def _cabled(fabric: Mapping[str, Any], nodes: Collection[str]) -> set[str]:
-    """Nodes with a cable in the fabric."""
+    """Return the nodes with a cable in the fabric."""
     return {cable.partition("/")[0] for cable in fabric["cables"]} & set(nodes)
 
 
-def _band(grid: _Grid, y: int, name: str, told: str, state: str) -> str:
+def _band(grid: _Grid, y: int, name: str, caption: str, state: str) -> str:
     """Return the band of a part that all nodes share."""
     text = f'<text x="{_GAP + 10}" y="{y + 19}"><tspan class="mark">{MARKS[state]}</tspan> {escape(name)}</text>'
-    small = f'<text class="small" x="{_GAP + 10}" y="{y + 35}">{escape(told)}</text>'
+    small = f'<text class="small" x="{_GAP + 10}" y="{y + 35}">{escape(caption)}</text>'
     title = f"<title>{escape(name)}: {state}</title>"
     return f'<g class="{state}">{title}{_box(_GAP, y, grid.whole - 2 * _GAP, _BAND)}{text}{small}</g>'
 

@@ -1,4 +1,4 @@
-"""State of a part of the cluster in a scan: the word after which its colour is named."""
+"""State of a part of the cluster in a scan: the word that also names its colour."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from rackwright.drift.document import DriftReport
 CLEAN: Final = "clean"
 UNKNOWN: Final = "unknown"
 MARKS: Final = {CLEAN: "✓", UNKNOWN: "?", "drifted": "✗", "security": "✗", "breaking": "✗", "benign": "!", "expected": "~"}
-"""Marks, so that the page is readable without colours."""
+"""Symbols, so that the page is readable without colours."""
 
 
 def of_node(found: DriftReport, node: str) -> str:
     """Return the most severe category of the node's differences; unknown without differences if a result is missing."""
     category = max_category(one for one in found.differences if one.node == node)
-    silent = bool(found.missing) or any(name in (node, CLUSTER) for _, name, _ in found.unknown)
-    return _word(category, silent=silent)
+    incomplete = bool(found.missing) or any(name in (node, CLUSTER) for _, name, _ in found.unknown)
+    return _word(category, incomplete=incomplete)
 
 
 def of_subject(found: DriftReport, subject: str, nodes: Collection[str]) -> str:
     """Return the most severe category of a subject, like `fabric`; unknown without differences if one of its nodes is unreachable."""
     here = [one for one in found.differences if one.layer is Layer.BEHAVIOUR and one.subject.startswith(f"{subject}.")]
-    mute = {node for layer, node, _ in found.unknown if layer is Layer.BEHAVIOUR}
-    silent = Layer.BEHAVIOUR in found.missing or not mute.isdisjoint({CLUSTER, *nodes})
-    return _word(max_category(here), silent=silent)
+    unreachable = {node for layer, node, _ in found.unknown if layer is Layer.BEHAVIOUR}
+    incomplete = Layer.BEHAVIOUR in found.missing or not unreachable.isdisjoint({CLUSTER, *nodes})
+    return _word(max_category(here), incomplete=incomplete)
 
 
 def counted(every: Iterable[DriftItem]) -> dict[str, int]:
@@ -35,7 +35,7 @@ def counted(every: Iterable[DriftItem]) -> dict[str, int]:
     return {category.value: sum(one.category is category for one in every) for category in reversed(Category)}
 
 
-def _word(category: Category | None, *, silent: bool) -> str:
-    if category in (None, Category.EXPECTED) and silent:
+def _word(category: Category | None, *, incomplete: bool) -> str:
+    if category in (None, Category.EXPECTED) and incomplete:
         return UNKNOWN
     return category.value if category else CLEAN

@@ -132,7 +132,7 @@ class Instances(ConfigModel):
 
     @property
     def stands_together(self) -> bool:
-        """Whether the instances share a cluster placement group; false for a Capacity Block, whose instances are colocated already."""
+        """Return whether the instances share a placement group; false for a Capacity Block, whose instances are colocated already."""
         wanted = self.efa if self.placement_group is None else self.placement_group
         return wanted and not isinstance(self.capacity_type, CapacityBlock)
 
@@ -188,7 +188,7 @@ class AwsTarget(ConfigModel):
 
     @property
     def bootstrap_user(self) -> str:
-        """The user of the first login, who has sudo."""
+        """Return the user of the first login, who has sudo."""
         return _FIRST_USER[self.os.value.split("-")[0]]
 
     def location_of(self, name: str) -> None:

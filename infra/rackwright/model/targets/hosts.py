@@ -142,22 +142,22 @@ class HostsTarget(ConfigModel):
 
     @property
     def has_cgroups(self) -> bool:
-        """Whether Slurm can create cgroups on the nodes."""
+        """Return whether Slurm can create cgroups on the nodes."""
         return self.machine_type is MachineType.MACHINE
 
     @property
     def manage_kernel(self) -> bool:
-        """Whether rackwright configures the nodes' clocks and kernel settings."""
+        """Return whether rackwright configures the nodes' clocks and kernel settings."""
         return self.machine_type is MachineType.MACHINE
 
     @cached_property
     def range_of(self) -> dict[str, str]:
-        """The range that includes a machine, by machine name."""
+        """Return the range that includes a machine, by machine name."""
         return {name: key for key in self.machines if ranges.is_range(key) for name in ranges.names(key)}
 
     @cached_property
     def each(self) -> dict[str, Machine]:
-        """Every machine by name, with the settings of its range and its own entry merged."""
+        """Return every machine by name, with the settings of its range and its own entry merged."""
         spoken = {
             name: _counted(machine, place)
             for key, machine in self.machines.items()

@@ -1,1 +1,1 @@
-"""What nodes answered the phases when they would have changed nothing: a run follows from these answers and its inputs."""
+"""Recorded results of playbook runs without changes. These results and the inputs of a run determine its outcome."""

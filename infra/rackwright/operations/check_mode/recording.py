@@ -1,4 +1,4 @@
-"""What nodes answered the phases when all was as declared, kept between looks: `rackwright.check-mode-cache/1`."""
+"""Module results of a run in which everything was as declared, saved between scans: `rackwright.check-mode-cache/1`."""
 
 from __future__ import annotations
 
@@ -13,58 +13,60 @@ from rackwright.files import write_atomic
 
 SCHEMA: Final = "rackwright.check-mode-cache/1"
 MAX_AGE: Final = timedelta(days=7)
-"""After which the phases look themselves again, whatever nodes answer: certificates that near their end, say, are seen by the clock."""
+"""Age after which the phases run again, whatever the nodes return: some results depend on the clock, such as expiring certificates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Calls by node in their order, each {task, module, user, arguments, environment, answer}."""
+    """Module calls by node, in order: {task, module, user, arguments, environment, answer}."""
 
     inputs: str
-    """Digest of all that decides, beside the answers, what the phases do."""
+    """Digest of all other inputs of the phases."""
     when: datetime
     calls: Mapping[str, tuple[Mapping[str, Any], ...]]
 
     def usable(self, inputs: str, now: datetime) -> bool:
-        """Whether the same answers would still mean the same."""
+        """Return whether the same results would still lead to the same outcome."""
         return self.inputs == inputs and timedelta() <= now - self.when <= MAX_AGE
 
     def others(self, answers: Mapping[str, Iterable[str]]) -> tuple[tuple[str, str], ...]:
-        """(node, task) of the first call of each node that was answered otherwise than it was, or not at all."""
+        """Return (node, task) of the first call of each node whose result differs or is missing."""
         found = []
         for node, calls in self.calls.items():
-            told = [*answers.get(node, ())]
-            differs = [call["task"] for call, answer in zip(calls, [*told, *[""] * len(calls)], strict=False) if call["answer"] != answer]
+            results = [*answers.get(node, ())]
+            differs = [
+                call["task"] for call, answer in zip(calls, [*results, *[""] * len(calls)], strict=False) if call["answer"] != answer
+            ]
             found += [(node, differs[0])] if differs else []
         return tuple(found)
 
 
 def from_recorder_lines(lines: Iterable[str], inputs: str, when: datetime, root: Mapping[str, bool]) -> Record | None:
-    """Of notes; nothing where they are not all that decided, or hold what cannot be asked again.
+    """Return the record of a recorder's lines; None if they are incomplete, or contain a call that cannot be repeated.
 
-    `root`: every node -> whether who logs in there has to become root.
+    `root`: every node -> whether its login user needs sudo.
     """
     calls: dict[str, list[dict[str, Any]]] = {name: [] for name in root}
     for line in lines:
-        told = json.loads(line)
-        if not told.get("module") or told["node"] not in calls or not _by_root(told["user"], becomes=root[told["node"]]):
+        call = json.loads(line)
+        if not call.get("module") or call["node"] not in calls or not _ran_as_root(call["user"], becomes=root[call["node"]]):
             return None
-        calls[told.pop("node")].append(told)
+        calls[call.pop("node")].append(call)
     return Record(inputs, when, {name: tuple(found) for name, found in calls.items()}) if all(calls.values()) else None
 
 
-def _by_root(user: str, *, becomes: bool) -> bool:
-    """Whether the module ran as root, who asks again as well."""
+def _ran_as_root(user: str, *, becomes: bool) -> bool:
+    """Return whether the module ran as root; the replay runs as root as well."""
     return user == "root" or (not user and not becomes)
 
 
 def modules(record: Record) -> Collection[str]:
-    """All that are called."""
+    """Return the names of all called modules."""
     return {call["module"] for calls in record.calls.values() for call in calls}
 
 
 def read(file: Path) -> Record | None:
-    """What was kept; nothing where it is not there, or another version wrote it."""
+    """Read the saved record; return None if it is missing or of another version."""
     try:
         data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -75,6 +77,6 @@ def read(file: Path) -> Record | None:
 
 
 def write(record: Record, file: Path) -> None:
-    """Replaced whole, for its owner alone."""
-    told = {"schema": SCHEMA, "inputs": record.inputs, "when": record.when.isoformat(), "calls": record.calls}
-    write_atomic(file, json.dumps(told), 0o600)
+    """Replace the file atomically, readable by its owner only."""
+    data = {"schema": SCHEMA, "inputs": record.inputs, "when": record.when.isoformat(), "calls": record.calls}
+    write_atomic(file, json.dumps(data), 0o600)

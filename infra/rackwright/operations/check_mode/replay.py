@@ -1,4 +1,4 @@
-"""Asks nodes again what the phases asked them, without the phases: the same modules with the same arguments, all of a node in one go."""
+"""Replay of recorded module calls on the nodes, without the phases: the same modules and arguments, all calls of a node at once."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from typing import Any, Final
 from rackwright import layout
 
 _LEFT_OUT: Final = frozenset({"csharp", "powershell", "facts"})
-"""Of Ansible's own module code, what no module here needs: half of it."""
+"""Parts of Ansible's module code that no module here needs: half of it."""
 _DECIDE: Final = ("ansible-core", "mitogen")
-"""Packages whose versions decide, too, what the phases do."""
+"""Packages whose versions affect the phases as well."""
 
 
 def inputs(root: Path, files: Iterable[Path], words: Iterable[str]) -> str:
-    """Digest of all that decides what the phases do, but for what nodes answer: their text, the inventory, the versions they run on."""
+    """Return the digest of all inputs of the phases except the nodes' results: files, inventory, versions."""
     taken = hashlib.sha256("\n".join([*words, *(f"{name} {version(name)}" for name in _DECIDE)]).encode())
     for file in (*files, *_texts(root)):
         taken.update(f"\n{file.name} {file.stat().st_size}\n".encode() + file.read_bytes())
@@ -29,20 +29,20 @@ def inputs(root: Path, files: Iterable[Path], words: Iterable[str]) -> str:
 
 
 def _texts(root: Path) -> list[Path]:
-    """Every file of the phases and roles, of the checks and of the programs for nodes, some of which they lay down on nodes."""
+    """Return every file of the phases and roles, of the checks and of the programs for nodes; the roles install some of these programs."""
     parts = (layout.ANSIBLE_CFG, layout.PLAYBOOKS, layout.ROLES, layout.CLUSTER_CHECKS, layout.REMOTE, f"{layout.PACKAGE}/errors.py")
     return [*layout.named_files(root, parts).values()]
 
 
 def requests(root: Path, calls: Mapping[str, Iterable[Mapping[str, Any]]], modules: Collection[str]) -> dict[str, dict[str, Any]]:
-    """What each node is asked to answer its calls (rackwright.remote.programs.module_replay)."""
+    """Return the requests that repeat each node's calls (rackwright.remote.programs.module_replay)."""
     packed = base64.b64encode(_archive(root, modules)).decode()
     keys = ("module", "arguments", "environment")
     return {node: {"modules": packed, "calls": [{key: call[key] for key in keys} for call in some]} for node, some in calls.items()}
 
 
 def _archive(root: Path, modules: Collection[str]) -> bytes:
-    """The modules and the code they import, as `ansible.modules` and `ansible.module_utils`: what a node's Python takes as it is."""
+    """Return the modules and their imports, as `ansible.modules` and `ansible.module_utils`, in an archive that Python can import."""
     found = find_spec("ansible")
     if found is None or not found.submodule_search_locations:
         raise RuntimeError("ansible-core is not installed beside rackwright")

@@ -1,7 +1,7 @@
-"""A look at what the phases would change: nodes are asked what the phases asked them when all was well; else they are.
+"""Scan of the changes that the phases would make: replay the recorded module calls; if a result differs, run the phases in check mode.
 
-What a run of the phases does follows from their text, the inventory, and what nodes answer. While all three are as they were when the
-phases would have changed nothing, they would change nothing now. Where they are not, the phases themselves look, in check mode.
+A run of the phases depends on their text, the inventory, and the results of module calls on nodes. If all three are the same as in a run
+without changes, the phases would change nothing now. If one of them differs, the phases run in check mode.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ DEFAULT_SITE: Final = "site.yml"
 
 @dataclass(frozen=True)
 class PlaybookRun:
-    """The phases of a stack, and all that decides what they do there beside what nodes answer."""
+    """The phases of a stack, and all inputs that determine their outcome, except the nodes' results."""
 
     stack: str
     inventory: Path
     secrets: Path
     site: str = DEFAULT_SITE
-    """The table of contents: ours, or where the user has playbooks of their own, one beside the inventory."""
+    """Playbook with all phases: the product's, or a copy next to the inventory if the user has playbooks of their own."""
     skip_tags: tuple[str, ...] = ()
 
     @property
     def inputs(self) -> str:
-        """Empty where the user's own playbooks decide as well: nobody knows which files those read."""
+        """Return the digest of the inputs; empty with the user's own playbooks, because the files that they read are unknown."""
         if self.site != DEFAULT_SITE:
             return ""
         given = [self.inventory, self.secrets, paths.ssh_config(self.stack)]
@@ -52,23 +52,23 @@ class PlaybookRun:
 
     @property
     def target(self) -> str:
-        """The kind of machines its nodes are."""
+        """Return the target that provides the nodes."""
         return str(self._all["vars"]["cluster"]["target"])
 
     @property
     def root(self) -> dict[str, bool]:
-        """Node -> whether who logs in there has to become root."""
+        """Return node -> whether the login user of the node needs sudo."""
         return {name: self._all["hosts"][name]["node"]["user"] != "root" for name in self._all["children"]["nodes"]["hosts"]}
 
     def enough(self, others: Iterable[str]) -> list[str]:
-        """Nodes by which the phases tell what they would change on these: with them the controllers, whose answers tasks elsewhere read."""
+        """Return the nodes for which the phases must run: these nodes and the controllers, whose results tasks on other nodes read."""
         wanted = {*others, *self._all["vars"]["cluster"]["scheduler"]["controllers"]}
         return [name for name in self.root if name in wanted]
 
 
 @dataclass(frozen=True, slots=True)
 class CheckModeResult:
-    """What the phases would change, the method by which it was found, and the reason for the method."""
+    """The changes that the phases would make, the method by which they were found, and the reason for the method."""
 
     applied: ansible.PlaybookResult
     method: ScanMethod
@@ -76,34 +76,35 @@ class CheckModeResult:
 
 
 async def run(phases: PlaybookRun, lost: Mapping[str, str], say: ProgressCallback) -> CheckModeResult:
-    """On every node that answers. `lost`: those that do not; then the phases look at the others."""
-    kept, inputs, root = recording.read(paths.check_mode_cache(phases.stack)), phases.inputs, phases.root
+    """Scan every reachable node. `lost`: unreachable nodes; the phases then run on the others."""
+    record, inputs, root = recording.read(paths.check_mode_cache(phases.stack)), phases.inputs, phases.root
     why = ""
-    if kept and inputs and not lost and kept.usable(inputs, datetime.now(UTC)):
-        others = await _others(phases, kept, root)
+    if record and inputs and not lost and record.usable(inputs, datetime.now(UTC)):
+        others = await _changed_calls(phases, record, root)
         if not others:
-            when = f"{kept.when:%Y-%m-%d %H:%M} UTC"
+            when = f"{record.when:%Y-%m-%d %H:%M} UTC"
             return CheckModeResult(
                 ansible.PlaybookResult(),
                 ScanMethod.CACHED,
                 f"nodes answer as on {when}, when check mode ran and would have changed nothing",
             )
         why = f": {_told(others)}"
-        limit = phases.enough(node for node, _ in others)  # A rack of which one node differs is not played whole to name that.
+        limit = phases.enough(node for node, _ in others)  # If one node of many differs, the phases run on this node and not on all.
         if len(limit) < len(root):
-            some = await _played(phases, limit, say)
+            some = await _run_phases(phases, limit, say)
             if (some.changed or some.rolls) and not some.reasons:
                 return CheckModeResult(some, ScanMethod.CHECK_MODE, f"check mode ran on {compressed(limit)}{why}")
-    with private_tempdir(paths.folder(phases.stack)) as folder:  # Notes hold secrets until they are kept: a killed look's go with the next.
+    # The lines contain secrets until they are masked. The next scan deletes the lines of a killed one.
+    with private_tempdir(paths.folder(phases.stack)) as folder:
         notes = Path(folder) / "notes"
-        applied = await _played(phases, [name for name in root if name not in lost], say, notes)
+        applied = await _run_phases(phases, [name for name in root if name not in lost], say, notes)
         if inputs and not (lost or applied.reasons or applied.changed or applied.rolls):
-            _keep(phases, inputs, root, notes)
+            _save(phases, inputs, root, notes)
     return CheckModeResult(applied, ScanMethod.CHECK_MODE, f"check mode ran{why}")
 
 
 def _told(others: Iterable[tuple[str, str]]) -> str:
-    """Who answers otherwise, by what was asked."""
+    """Return the reason for the method: the nodes whose results differ, by task."""
     by_task: dict[str, list[str]] = {}
     for node, task in others:
         by_task.setdefault(task, []).append(node)
@@ -111,19 +112,19 @@ def _told(others: Iterable[tuple[str, str]]) -> str:
     return "; ".join(f"{compressed(nodes)} answer{s} otherwise to `{task}`" for task, nodes, s in words)
 
 
-async def _others(phases: PlaybookRun, kept: recording.Record, root: Mapping[str, bool]) -> tuple[tuple[str, str], ...]:
-    """(node, task) where an answer is another one than it was, or did not come."""
+async def _changed_calls(phases: PlaybookRun, record: recording.Record, root: Mapping[str, bool]) -> tuple[tuple[str, str], ...]:
+    """Return (node, task) of every call whose result differs or is missing."""
     requests = replay.requests(
         layout.product_root(),
-        secret_placeholders.unmask(kept.calls, secret_placeholders.named(phases.secrets)),
-        recording.modules(kept),
+        secret_placeholders.unmask(record.calls, secret_placeholders.named(phases.secrets)),
+        recording.modules(record),
     )
-    told, _ = await remote_exec.run_on_nodes(phases.stack, "module_replay", requests, root, target=phases.target)
-    return kept.others({node: each["answers"] for node, each in told.items()})
+    responses, _ = await remote_exec.run_on_nodes(phases.stack, "module_replay", requests, root, target=phases.target)
+    return record.others({node: each["answers"] for node, each in responses.items()})
 
 
-async def _played(phases: PlaybookRun, nodes: list[str], say: ProgressCallback, notes: Path | None = None) -> ansible.PlaybookResult:
-    """The phases in check mode, on these nodes."""
+async def _run_phases(phases: PlaybookRun, nodes: list[str], say: ProgressCallback, notes: Path | None = None) -> ansible.PlaybookResult:
+    """Run the phases in check mode on these nodes."""
     if not nodes:
         return ansible.PlaybookResult()
     return await ansible.play(
@@ -139,8 +140,8 @@ async def _played(phases: PlaybookRun, nodes: list[str], say: ProgressCallback, 
     )
 
 
-def _keep(phases: PlaybookRun, inputs: str, root: Mapping[str, bool], notes: Path) -> None:
-    """For the next look; what could not be noted whole takes away what was kept before."""
+def _save(phases: PlaybookRun, inputs: str, root: Mapping[str, bool], notes: Path) -> None:
+    """Save the record for the next scan; delete an earlier one if the new one is incomplete."""
     lines = notes.read_text(encoding="utf-8").splitlines() if notes.exists() else []
     found = recording.from_recorder_lines(lines, inputs, datetime.now(UTC), root)
     if found:
@@ -153,6 +154,6 @@ def _keep(phases: PlaybookRun, inputs: str, root: Mapping[str, bool], notes: Pat
 
 
 def _applied(stack: str) -> str:
-    """Changes with every `up` that applies something."""
+    """Return a token that changes with every `up` that applies a change."""
     file = paths.applied(stack)
     return f"{file.stat().st_mtime_ns}" if file.exists() else ""

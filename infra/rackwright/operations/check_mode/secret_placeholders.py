@@ -1,4 +1,4 @@
-"""Secrets out of what is kept, and back into what is asked: they lie in one file alone, and arguments of modules hold some."""
+"""Secrets in recorded module arguments: replaced by placeholders before the record is saved, and inserted again before a replay."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any, Final
 from rackwright.yaml_loader import load_yaml
 
 _SHORTEST: Final = 8
-"""Characters: what is shorter is no secret of ours, and would be found in ordinary words."""
+"""Minimum length of a secret in characters: generated secrets are longer, and shorter texts occur in ordinary words."""
 
 
 def named(file: Path) -> dict[str, str]:
-    """Placeholder -> secret, the longest first, so that none is cut by another that is a part of it."""
+    """Return placeholder -> secret, the longest first, because a secret may contain another one."""
     found = sorted(_strings(load_yaml(file.read_text(encoding="utf-8"))), key=lambda text: (-len(text), text))
     return {f"\N{SYMBOL FOR SUBSTITUTE}secret {number}\N{SYMBOL FOR SUBSTITUTE}": text for number, text in enumerate(dict.fromkeys(found))}
 
 
 def mask(value: Any, secrets: Mapping[str, str]) -> Any:
-    """With placeholders for secrets, wherever they stand."""
+    """Return the data with all secrets replaced by placeholders."""
     return _replaced(value, {text: name for name, text in secrets.items()})
 
 
 def unmask(value: Any, secrets: Mapping[str, str]) -> Any:
-    """The other way round."""
+    """Return the data with all placeholders replaced by secrets."""
     return _replaced(value, secrets)
 
 

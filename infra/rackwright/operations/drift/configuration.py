@@ -38,12 +38,12 @@ def _read(stack: str, found: CheckModeResult, lost: Mapping[str, str], began: fl
     applied, mask = found.applied, redactor(paths.secrets(stack))
     changed = [_masked(asdict(one), mask) for one in (*applied.changed, *applied.rolls)]
     failed = [asdict(one) for one in (*applied.unreachable, *applied.failed)]
-    told = configuration.scan(stack, time.monotonic() - began, changed, failed)
-    silent = tuple(lost.items()) + (((CLUSTER, applied.message),) if applied.status and applied.message and not failed else ())
-    return LayerScan(Layer.CONFIGURATION, told.seconds, told.differences, (*silent, *told.unknown), found.method, found.message)
+    layer = configuration.scan(stack, time.monotonic() - began, changed, failed)
+    unknown = tuple(lost.items()) + (((CLUSTER, applied.message),) if applied.status and applied.message and not failed else ())
+    return LayerScan(Layer.CONFIGURATION, layer.seconds, layer.differences, (*unknown, *layer.unknown), found.method, found.message)
 
 
-def _masked(told: Mapping[str, str], mask: Redactor) -> dict[str, str]:
+def _masked(item: Mapping[str, str], mask: Redactor) -> dict[str, str]:
     """Mask secrets, then shorten: people forward reports with lines of files, and a truncated secret would not be recognised."""
-    shown = {name: truncate_lines(mask(told[name])) for name in ("live", "declared")}
-    return {**told, "detail": mask(told["detail"]), **shown}
+    shown = {name: truncate_lines(mask(item[name])) for name in ("live", "declared")}
+    return {**item, "detail": mask(item["detail"]), **shown}

@@ -40,7 +40,7 @@ class Detection:
 
     @property
     def exit_code(self) -> int:
-        """0 as declared, 1 not as declared or if a reconciliation failed, 3 undetermined."""
+        """Return 0 as declared, 1 not as declared or if a reconciliation failed, 3 undetermined."""
         return self.report.state.exit_code or int(self.reconciled is False)
 
 
@@ -62,14 +62,14 @@ def detect(stack: str, on_progress: scan.Progress, say: Callable[[str], None], *
         found, traces = asyncio.run(scan.scan(stack, on_progress, with_traces=policy.host_baseline))
     except KeyboardInterrupt:
         raise UndeterminedError("interrupted: some layers were not scanned", path=f"stack {stack}") from None
-    kept = History(paths.drift_history(stack))
+    history = History(paths.drift_history(stack))
     if policy.host_baseline:
-        found = host_baseline.compared(found, traces, kept.seen(), update=update_baseline)
+        found = host_baseline.compared(found, traces, history.seen(), update=update_baseline)
     found = replace(found, last_verified=last_verified(stack, found.plan))
     found = found.with_layers(ignore_rules.applied(found.layers, _allowed(policy), date.today()))
-    changes = kept.record(found)
-    kept.forget(_KEPT, found.started)
-    _write(found, kept)
+    changes = history.record(found)
+    history.forget(_KEPT, found.started)
+    _write(found, history)
     for failure in _publish(found, changes, policy):
         say(failure)
     return Detection(found, changes)
@@ -87,14 +87,14 @@ def detect_and_reconcile(
     return before if reconciled is None else replace(detect(stack, on_progress, say), reconciled=reconciled)
 
 
-def _write(found: DriftReport, kept: History) -> None:
+def _write(found: DriftReport, history: History) -> None:
     """Write the scan as JSON, as JUnit XML for CI systems, and as an HTML page."""
     declared = from_inventory(load_inventory(found.stack))
     write(as_json(found), paths.drift(found.stack))
     write(as_junit(found), paths.drift_junit(found.stack))
     planned = {**declared.cluster, "fabric": declared.fabric}
     nodes = {**declared.nodes, **declared.out}
-    write(page(found, planned, nodes, kept.scans(_SHOWN), kept.seen()), paths.drift_page(found.stack))
+    write(page(found, planned, nodes, history.scans(_SHOWN), history.seen()), paths.drift_page(found.stack))
 
 
 def _publish(found: DriftReport, changes: HistoryDelta, policy: DriftPolicy) -> list[str]:

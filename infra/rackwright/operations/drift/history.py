@@ -39,8 +39,8 @@ def read_history(stack: str, limit: int) -> DriftHistory:
     if not file.is_file():
         require_up(stack)
         raise InputError("no drift scan has run yet", path=f"stack {stack}", hint=f"run `rackwright drift {stack}`")
-    kept = History(file)
-    return DriftHistory(tuple(kept.scans(limit)), tuple(kept.seen()))
+    history = History(file)
+    return DriftHistory(tuple(history.scans(limit)), tuple(history.seen()))
 
 
 def check_age(stack: str, most: str, say: Callable[[str], None]) -> ScanAge:
@@ -51,23 +51,23 @@ def check_age(stack: str, most: str, say: Callable[[str], None]) -> ScanAge:
     Raises InputError if the stack is not up or `most` is not a duration.
     """
     require_up(stack)
-    limit, kept = _max_age(most), History(paths.drift_history(stack))
-    scans = kept.scans(1)
+    limit, history = _max_age(most), History(paths.drift_history(stack))
+    scans = history.scans(1)
     last = scans[0].started if scans else datetime.fromtimestamp(paths.inventory(stack).stat().st_mtime, UTC)
     age = datetime.now(UTC) - last
     if age > limit:
         message = notifications.overdue(stack, age, limit)
         say(message.body)
-        if not kept.already_notified(f"no scan since {last.isoformat()}"):
+        if not history.already_notified(f"no scan since {last.isoformat()}"):
             for failure in publication.send(message, publication.policy(stack)):
                 say(failure)
     return ScanAge(age, bool(scans), overdue=age > limit)
 
 
-def _max_age(asked: str) -> timedelta:
+def _max_age(text: str) -> timedelta:
     from pydantic_core import PydanticCustomError
 
     try:
-        return timedelta(seconds=parse_seconds(asked))
+        return timedelta(seconds=parse_seconds(text))
     except PydanticCustomError as error:
-        raise InputError(f"`{asked}` is not a duration", path="--max-age", hint="pass a number and h or d, like 26h") from error
+        raise InputError(f"`{text}` is not a duration", path="--max-age", hint="pass a number and h or d, like 26h") from error

@@ -40,51 +40,51 @@ async def empty() -> Traces:
 
 async def collect(stack: str, declared: Inventory) -> Traces:
     """Collect the state of every node that is `in`, in parallel, over existing SSH connections, with the nodes powered on."""
-    async with wake_nodes(stack, from_inventory(paths.inventory(stack)), _silently):
+    async with wake_nodes(stack, from_inventory(paths.inventory(stack)), _no_progress):
         lost = await ssh_connections.connect_all(stack, declared.nodes, within=_REACH)
         there = [name for name in declared.nodes if name not in lost]
         sudo = {name: declared.needs_sudo(name) for name in there}
-        told, mute = await remote_exec.run_on_nodes(stack, "host_baseline", {name: {} for name in there}, sudo, target=declared.target)
-    silent = [(name, f"cannot collect its state: {why}") for name, why in {**lost, **mute}.items()]
-    silent += [(name, f"cannot read {kind}: {why}") for name, found in told.items() for kind, why in found[_TROUBLE].items()]
+        states, failed = await remote_exec.run_on_nodes(stack, "host_baseline", {name: {} for name in there}, sudo, target=declared.target)
+    unknown = [(name, f"cannot collect its state: {why}") for name, why in {**lost, **failed}.items()]
+    unknown += [(name, f"cannot read {kind}: {why}") for name, found in states.items() for kind, why in found[_TROUBLE].items()]
     passing = SIMULATED_FABRIC if "fabric" in declared.simulated else range(0)
-    return Traces({name: without_transient(found, passing) for name, found in told.items()}, tuple(silent))
+    return Traces({name: without_transient(found, passing) for name, found in states.items()}, tuple(unknown))
 
 
-def without_transient(told: Kinds, passing: Collection[int]) -> dict[str, dict[str, str]]:
+def without_transient(state: Kinds, passing: Collection[int]) -> dict[str, dict[str, str]]:
     """Return a node's state by kind, without UDP sockets on ports that open and close during normal operation."""
     ports = {f"udp 0.0.0.0 {port}" for port in passing}
-    return {kind: {name: what for name, what in part.items() if name not in ports} for kind, part in told.items() if kind != _TROUBLE}
+    return {kind: {name: what for name, what in part.items() if name not in ports} for kind, part in state.items() if kind != _TROUBLE}
 
 
-async def _silently(_text: str) -> None:
+async def _no_progress(_text: str) -> None:
     """Print nothing: the other layers report progress."""
 
 
 def compared(found: DriftReport, now: Traces, past: Iterable[DriftRecord], *, update: bool) -> DriftReport:
     """Return the scan with each node's differences from its baseline added. With `update`, take the current state as the new baseline."""
     file = paths.host_baseline(found.stack)
-    kept = baseline.Baseline("") if update else baseline.read(file)
+    saved = baseline.Baseline("") if update else baseline.read(file)
     still = {(one.difference.node, one.difference.subject) for one in past if one.healed is None}
-    well = set(now.nodes) if update else _well(found, now.nodes)
+    well = set(now.nodes) if update else _healthy(found, now.nodes)
     applied = _applied(found.stack)
-    renamed = {name: ids for name, kinds in now.nodes.items() if (ids := kept.renamed(applied, name, kinds, still))}
-    kept = kept.renewed(applied, now.nodes, well, still)
-    baseline.write(kept, file)
+    renamed = {name: ids for name, kinds in now.nodes.items() if (ids := saved.renamed(applied, name, kinds, still))}
+    saved = saved.renewed(applied, now.nodes, well, still)
+    baseline.write(saved, file)
     further = [
-        one for name, kinds in now.nodes.items() if (was := kept.of(name, kinds)) for one in differences(found.stack, name, was, kinds)
+        one for name, kinds in now.nodes.items() if (was := saved.of(name, kinds)) for one in differences(found.stack, name, was, kinds)
     ]
     further += [identity_difference(found.stack, name, *ids) for name, ids in renamed.items()]
     return found.with_layers(
-        replace(scan, differences=(*scan.differences, *_unexplained(found, further)), unknown=_told_once((*scan.unknown, *now.silent)))
+        replace(scan, differences=(*scan.differences, *_unexplained(found, further)), unknown=_unique((*scan.unknown, *now.silent)))
         if scan.layer is Layer.BEHAVIOUR
         else scan
         for scan in found.layers
     )
 
 
-def _well(found: DriftReport, names: Iterable[str]) -> set[str]:
-    """Return the nodes that were scanned completely and have no unexpected difference."""
+def _healthy(found: DriftReport, names: Iterable[str]) -> set[str]:
+    """Return the nodes that were scanned completely and have no unexpected differences."""
     bad = {node for _, node, _ in found.unknown} | {one.node for one in found.differences if one.category is not Category.EXPECTED}
     return set() if found.missing or any(node == CLUSTER for _, node, _ in found.unknown) else set(names) - bad
 
@@ -96,8 +96,8 @@ def _unexplained(found: DriftReport, further: Iterable[DriftItem]) -> list[Drift
     return [one for one in further if (one.node, one.subject.rpartition(" ")[2]) not in written]
 
 
-def _told_once(silent: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    return tuple(dict.fromkeys(silent))
+def _unique(unknown: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    return tuple(dict.fromkeys(unknown))
 
 
 def _applied(stack: str) -> str:

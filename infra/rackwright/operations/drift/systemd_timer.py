@@ -69,7 +69,7 @@ def remove_timer(scan: ScheduledScan) -> list[Path]:
 
 
 def _environment() -> dict[str, str]:
-    """Return what the scan needs of this process's environment. A timer starts in no project folder; a checkout is found without one."""
+    """Return the environment variables that the scan needs. A timer starts in another folder; a checkout is found without a variable."""
     home = {"RACKWRIGHT_HOME": str(paths.home())} if os.environ.get("RACKWRIGHT_HOME") else {}
     project = paths.project_root()
     return home | ({layout.PROJECT_ENV: str(project)} if project != layout.product_root() else {})

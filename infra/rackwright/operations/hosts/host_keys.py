@@ -55,9 +55,9 @@ def _compared(plan: Plan, missing: Sequence[PreflightResult], vouched: Path) -> 
     good: list[PreflightResult] = []
     bad: list[PreflightResult] = []
     for one in missing:
-        said = known.get(one.name) or next((known[name] for name in _names(plan, one) if name in known), None)
-        if said is not None:
-            (good if one.fingerprint in said else bad).append(one)
+        expected = known.get(one.name) or next((known[name] for name in _names(plan, one) if name in known), None)
+        if expected is not None:
+            (good if one.fingerprint in expected else bad).append(one)
     if bad:
         lines = [f"{one.name}: presents {one.fingerprint}, which is not in {vouched.name} for this machine" for one in bad]
         raise RackwrightError("\n".join(lines), hint="check which machine answers at that address; nothing was written")

@@ -29,12 +29,12 @@ class MachineImport:
     """Number of machines in the edited file that have no host key."""
 
 
-def import_machines(asked: str, file: Path, group: str | None) -> MachineImport:
+def import_machines(name_or_path: str, file: Path, group: str | None) -> MachineImport:
     """Return the edit that writes the machines of a CSV file into a stack file; with `group`, other names become its nodes, in order.
 
     Raises InputError with all errors: of the list, of the stack file, and those that the edit would add.
     """
-    stack_file = find_stack_file(asked, paths.stacks())
+    stack_file = find_stack_file(name_or_path, paths.stacks())
     cluster = _require_hosts(stack_file, load_stack(stack_file))
     if group is not None and group not in cluster.groups:
         raise InputError(f"unknown group `{group}`", path="--group", hint=did_you_mean(group, cluster.groups))

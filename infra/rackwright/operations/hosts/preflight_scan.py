@@ -28,12 +28,12 @@ class HostScan:
     machines: tuple[PreflightResult, ...]
 
 
-def scan_machines(asked: str) -> HostScan:
+def scan_machines(name_or_path: str) -> HostScan:
     """Query every machine of a stack that is not `out`, and compare it with the stack file.
 
     Missing host keys and undeclared capacities are accepted. Raises InputError for other errors of the stack file and for another target.
     """
-    file, plan = _planned(asked)
+    file, plan = _planned(name_or_path)
     own = paths.identity(plan.stack)
     target = _target(plan)
     # The stack's own key first, as `up` does.
@@ -55,8 +55,8 @@ def declared(plan: Plan, node: PlanNode) -> Declared:
     return Declared(node.os, node.cpus, node.memory_mib, gpus, in_container, machine(plan, node.name).serial)
 
 
-def _planned(asked: str) -> tuple[Path, Plan]:
-    judged = load_and_validate(asked)
+def _planned(name_or_path: str) -> tuple[Path, Plan]:
+    judged = load_and_validate(name_or_path)
     errors = [finding for finding in judged.findings if finding.is_error and finding.rule not in _MISSING_YET]
     if errors or judged.loaded.cluster is None:
         raise InputError("\n".join(map(str, errors)))
@@ -65,7 +65,7 @@ def _planned(asked: str) -> tuple[Path, Plan]:
             f"target {judged.loaded.cluster.target.kind} creates its own nodes (expected target hosts)",
             path=f"stack {judged.loaded.stack}",
         )
-    return find_stack_file(asked, paths.stacks()), expand(judged.loaded.cluster, judged.loaded.stack)
+    return find_stack_file(name_or_path, paths.stacks()), expand(judged.loaded.cluster, judged.loaded.stack)
 
 
 def _target(plan: Plan) -> HostsTarget:

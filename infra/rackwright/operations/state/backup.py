@@ -54,9 +54,9 @@ def pack(target: Path) -> list[Kept]:
         )
     with state_files.locked(stacks), state_files.translate_os_errors(str(target), "cannot write the backup"):
         files = state_files.files()
-        kept = [_kept(stack, files) for stack in stacks]
-        _write(target, files, json.dumps({"schema": SCHEMA, "stacks": [asdict(entry) for entry in kept]}, indent=2).encode())
-    return kept
+        contents = [_contents_of(stack, files) for stack in stacks]
+        _write(target, files, json.dumps({"schema": SCHEMA, "stacks": [asdict(entry) for entry in contents]}, indent=2).encode())
+    return contents
 
 
 def unpack(source: Path, *, force: bool) -> list[Kept]:
@@ -69,14 +69,14 @@ def unpack(source: Path, *, force: bool) -> list[Kept]:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="restore-", dir=engine) as name:
             staging = Path(name)
-            kept = _extract(source, staging)
-            with state_files.locked(entry.stack for entry in kept):
-                _refuse_to_lose(staging, {entry.stack for entry in kept}, force=force)
-                _place(staging, kept)
-    return kept
+            contents = _extract(source, staging)
+            with state_files.locked(entry.stack for entry in contents):
+                _refuse_to_lose(staging, {entry.stack for entry in contents}, force=force)
+                _place(staging, contents)
+    return contents
 
 
-def _kept(stack: str, files: list[PurePosixPath]) -> Kept:
+def _contents_of(stack: str, files: list[PurePosixPath]) -> Kept:
     own = [path for path in files if state_files.stack_of(path) == stack]
     places = (str(paths.folder(stack)), str(paths.socket_folder(stack)))
     return Kept(stack, any(map(state_files.is_state, own)), any(path.parts[0] == stack for path in own), len(own), places)
@@ -127,20 +127,20 @@ def _extract(source: Path, staging: Path) -> list[Kept]:
         with gzip.open(source) as raw:
             with tarfile.open(fileobj=raw, mode="r|") as archive:
                 for member in archive:
-                    _take(source, archive, member, staging)
+                    _extract_member(source, archive, member, staging)
             while raw.read(2**20):
                 pass  # gzip verifies the checksum only at the end of the stream
-        kept = _contents(staging)
+        contents = _contents(staging)
     except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError, LookupError, TypeError) as fault:
         raise _no_backup(source, f"not a rackwright backup, or an incomplete one ({fault})") from None
     found = [PurePosixPath(file.relative_to(staging)) for file in staging.rglob("*") if file.is_file()]
-    counted = {entry.stack: sum(state_files.stack_of(path) == entry.stack for path in found) for entry in kept}
-    if counted != {entry.stack: entry.files for entry in kept} or {state_files.stack_of(path) for path in found} - {None, *counted}:
+    counted = {entry.stack: sum(state_files.stack_of(path) == entry.stack for path in found) for entry in contents}
+    if counted != {entry.stack: entry.files for entry in contents} or {state_files.stack_of(path) for path in found} - {None, *counted}:
         raise _no_backup(source, f"files do not match the list in {_CONTENTS}")
-    return kept
+    return contents
 
 
-def _take(source: Path, archive: tarfile.TarFile, member: tarfile.TarInfo, staging: Path) -> None:
+def _extract_member(source: Path, archive: tarfile.TarFile, member: tarfile.TarInfo, staging: Path) -> None:
     """Extract one member, which must be a regular file with a path that the state directory uses."""
     path = PurePosixPath(member.name)
     content = archive.extractfile(member) if member.isreg() else None
@@ -154,11 +154,11 @@ def _take(source: Path, archive: tarfile.TarFile, member: tarfile.TarInfo, stagi
 def _contents(staging: Path) -> list[Kept]:
     if not (staging / _CONTENTS).is_file():
         raise ValueError(f"{_CONTENTS} is missing")
-    told = json.loads((staging / _CONTENTS).read_bytes())
+    listed = json.loads((staging / _CONTENTS).read_bytes())
     (staging / _CONTENTS).unlink()
-    if told["schema"] != SCHEMA:
-        raise ValueError(f"unsupported format: expected {SCHEMA}, found {told['schema']}")
-    return [Kept(**{**entry, "places": (str(entry["places"][0]), str(entry["places"][1]))}) for entry in told["stacks"]]
+    if listed["schema"] != SCHEMA:
+        raise ValueError(f"unsupported format: expected {SCHEMA}, found {listed['schema']}")
+    return [Kept(**{**entry, "places": (str(entry["places"][0]), str(entry["places"][1]))}) for entry in listed["stacks"]]
 
 
 def _no_backup(source: Path, cause: str) -> InputError:
@@ -177,26 +177,26 @@ def _refuse_to_lose(staging: Path, names: set[str], *, force: bool) -> None:
         raise InputError(cause, path=str(here), hint="set RACKWRIGHT_HOME to restore into another state directory")
 
 
-def _place(staging: Path, kept: list[Kept]) -> None:
+def _place(staging: Path, entries: list[Kept]) -> None:
     """Move the files into the state directory: passphrase, state, folders.
 
     If the process is killed in between, the same command with `--force` completes the restore.
     """
-    home, names = paths.home(), {entry.stack for entry in kept}
-    for entry in kept:
-        _readdress(staging, entry)
+    home, names = paths.home(), {entry.stack for entry in entries}
+    for entry in entries:
+        _replace_paths(staging, entry)
     for path in state_files.files():
         if state_files.stack_of(path) in names:
             (home / path).unlink()
     for path in sorted(PurePosixPath(file.relative_to(staging)) for file in staging.rglob("*") if file.is_file()):
         _folder(home, path)
         (staging / path).replace(home / path)
-    for entry in kept:
+    for entry in entries:
         if paths.folder(entry.stack).is_dir():
             paths.prepare(entry.stack)
 
 
-def _readdress(staging: Path, entry: Kept) -> None:
+def _replace_paths(staging: Path, entry: Kept) -> None:
     """Replace the folder paths in the ssh files and the inventory: they name the state directory that the backup was created in."""
     here = (str(paths.folder(entry.stack)), str(paths.socket_folder(entry.stack)))
     for name in (paths.ssh_config(entry.stack).name, paths.inventory(entry.stack).name):

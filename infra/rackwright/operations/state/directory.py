@@ -24,9 +24,9 @@ class Home:
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> Home:
         """Return RACKWRIGHT_HOME, or `rackwright` in the user's state folder (XDG_STATE_HOME)."""
-        said = environ.get("RACKWRIGHT_HOME")
-        if said:
-            return cls(os.path.abspath(os.path.expanduser(said)))
+        home = environ.get("RACKWRIGHT_HOME")
+        if home:
+            return cls(os.path.abspath(os.path.expanduser(home)))
         states = environ.get("XDG_STATE_HOME") or os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".local", "state")
         return cls(os.path.join(os.path.abspath(states), "rackwright"))
 

@@ -59,10 +59,11 @@ def files() -> list[PurePosixPath]:
     home = paths.home()
     tops = [home.joinpath(*_STATE), *(folder for folder in home.glob("*") if is_label(folder.name))]
     found = [home.joinpath(*_PASSPHRASE), *(file for top in tops for file in top.rglob("*"))]
-    kept = [PurePosixPath(file.relative_to(home)) for file in found if file.is_file() and not file.is_symlink()]
-    kept = sorted(path for path in kept if is_backed_up(path))
-    alive = {stack_of(path) for path in kept if is_state(path) or _in_folder(path.parts)}  # Pulumi keeps the history of a removed stack
-    return [path for path in kept if stack_of(path) in {None, *alive}]
+    candidates = [PurePosixPath(file.relative_to(home)) for file in found if file.is_file() and not file.is_symlink()]
+    candidates = sorted(path for path in candidates if is_backed_up(path))
+    # Pulumi keeps the history of a removed stack
+    alive = {stack_of(path) for path in candidates if is_state(path) or _in_folder(path.parts)}
+    return [path for path in candidates if stack_of(path) in {None, *alive}]
 
 
 def stacks() -> list[str]:
@@ -80,7 +81,7 @@ def locked(names: Iterable[str]) -> Iterator[None]:
     """Hold the locks of the stacks; raise RackwrightError if a run holds one."""
     with ExitStack() as locks:
         for stack in names:
-            _refuse_while_the_engine_works(stack)
+            _refuse_engine_locks(stack)
             if paths.folder(stack).is_dir():
                 locks.enter_context(_locked(stack))
         yield
@@ -93,29 +94,29 @@ def _locked(stack: str) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise _at_work(stack, lock, file.read(32).strip()) from None
+            raise _lock_error(stack, lock, file.read(32).strip()) from None
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
         yield
 
 
-def _refuse_while_the_engine_works(stack: str) -> None:
+def _refuse_engine_locks(stack: str) -> None:
     """Raise RackwrightError if Pulumi holds its own lock, which it does before and after the provider holds the stack's lock."""
     for lock in paths.home().joinpath(*_STATE, "locks", "organization", PROJECT, stack).glob("*.json"):
         try:
-            told = json.loads(lock.read_text(encoding="utf-8"))
-            holder = f"{told['pid']} on {told['hostname']}"
-            if told["hostname"] == os.uname().nodename and not _lives(int(told["pid"])):
+            owner = json.loads(lock.read_text(encoding="utf-8"))
+            holder = f"{owner['pid']} on {owner['hostname']}"
+            if owner["hostname"] == os.uname().nodename and not _is_running(int(owner["pid"])):
                 continue
         except FileNotFoundError:
             continue
         except (ValueError, KeyError, TypeError):
             holder = ""
-        raise _at_work(stack, lock, holder, f"; for a stale lock run `pulumi cancel -s {stack}`")
+        raise _lock_error(stack, lock, holder, f"; for a stale lock run `pulumi cancel -s {stack}`")
 
 
-def _lives(process: int) -> bool:
+def _is_running(process: int) -> bool:
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -125,7 +126,7 @@ def _lives(process: int) -> bool:
     return True
 
 
-def _at_work(stack: str, lock: Path, holder: str, more: str = "") -> RackwrightError:
+def _lock_error(stack: str, lock: Path, holder: str, more: str = "") -> RackwrightError:
     hint = f"wait for that run to finish, then run this command again{more}"
     return RackwrightError(f"another run is changing stack {stack} (process {holder or 'unknown'})", path=str(lock), hint=hint)
 

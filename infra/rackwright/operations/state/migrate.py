@@ -63,7 +63,7 @@ class _Backend:
         done = subprocess.run(command, cwd=self.project, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if done.returncode:
             hint = "fix the error and run the same command again; stacks that were moved are skipped, the old state is unchanged"
-            raise RackwrightError(f"`pulumi stack {arguments[0]}`: {_decisive(done.stderr or done.stdout)}", path=self.url, hint=hint)
+            raise RackwrightError(f"`pulumi stack {arguments[0]}`: {_error_message(done.stderr or done.stdout)}", path=self.url, hint=hint)
         return done.stdout
 
 
@@ -142,8 +142,8 @@ def _resources(state: dict[str, Any]) -> list[tuple[Any, ...]]:
     return [tuple(resource.get(key) for key in ("urn", "id", "created", "modified")) for resource in found]
 
 
-def _decisive(said: str) -> str:
+def _error_message(output: str) -> str:
     """Return Pulumi's error message without the surrounding output."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
     return (errors or lines or ["no output"])[-1]

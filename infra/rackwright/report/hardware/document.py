@@ -122,7 +122,7 @@ def _sum(nodes: Collection[Mapping[str, Any]], part: Part, simulated: frozenset[
     """Return the sum over the nodes that have the part, or None if one of them did not report."""
     if part in simulated:
         return None
-    asked = [node for node in nodes if part is not Part.GPUS or node["planned"]["gpus"]]
-    facts = [node["facts"].get(part.value) for node in asked]
+    relevant = [node for node in nodes if part is not Part.GPUS or node["planned"]["gpus"]]
+    facts = [node["facts"].get(part.value) for node in relevant]
     counts = [None if one is None else count(one) for one in facts]
     return None if None in counts else sum(one for one in counts if one is not None)

@@ -19,9 +19,9 @@ def alike(nodes: Iterable[Mapping[str, Any]], rows: Callable[[Mapping[str, Any]]
     """Return the rows of all nodes, with nodes that have the same rows combined. Omit nodes without rows."""
     found: dict[tuple[Row, ...], list[str]] = {}
     for node in nodes:
-        if told := tuple(rows(node)):
-            found.setdefault(told, []).append(node["name"])
-    return [(fold(names), list(told)) for told, names in found.items()]
+        if cells := tuple(rows(node)):
+            found.setdefault(cells, []).append(node["name"])
+    return [(fold(names), list(cells)) for cells, names in found.items()]
 
 
 def fold(names: Iterable[str]) -> str:

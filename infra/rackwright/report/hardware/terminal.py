@@ -49,7 +49,7 @@ _TABLES: Final[dict[Section, _Tables]] = {
 def render(report: Mapping[str, Any]) -> RenderableType:
     """Return the report as a rich renderable for 100 columns."""
     section = Section(report["section"])
-    parts: list[RenderableType] = [*_wrong(report["nodes"])]
+    parts: list[RenderableType] = [*_problems(report["nodes"])]
     if section is Section.SUMMARY:
         parts += [_totals(report), *_models(report)]
     parts += [_table(report, *table) for table in _TABLES[section]]
@@ -57,26 +57,27 @@ def render(report: Mapping[str, Any]) -> RenderableType:
     return Group(*parts, *_notes(report), _conclusion(report))
 
 
-def _wrong(nodes: Iterable[Mapping[str, Any]]) -> list[RenderableType]:
+def _problems(nodes: Iterable[Mapping[str, Any]]) -> list[RenderableType]:
     """Return unreachable nodes, unreadable parts and differences, each once for all nodes that have it."""
-    silent: dict[str, list[str]] = {}
-    untold: dict[str, list[str]] = {}
+    unreachable: dict[str, list[str]] = {}
+    unreadable: dict[str, list[str]] = {}
     differing: dict[tuple[str, str, str], list[str]] = {}
     for node in nodes:
         if node["reason"]:
-            silent.setdefault(node["reason"].removeprefix(f"{node['name']} "), []).append(node["name"])
+            unreachable.setdefault(node["reason"].removeprefix(f"{node['name']} "), []).append(node["name"])
         for part, why in node["unknown"].items():
-            untold.setdefault(why if why.startswith(part) else f"{part}: {why}", []).append(node["name"])
+            unreadable.setdefault(why if why.startswith(part) else f"{part}: {why}", []).append(node["name"])
         for one in node["differences"]:
             differing.setdefault((one["subject"], one["planned"], one["found"]), []).append(node["name"])
-    said: list[RenderableType] = [
-        Text.assemble(("? ", "yellow"), (fold(names), "bold yellow"), f"  {why}") for why, names in (*silent.items(), *untold.items())
+    lines: list[RenderableType] = [
+        Text.assemble(("? ", "yellow"), (fold(names), "bold yellow"), f"  {why}")
+        for why, names in (*unreachable.items(), *unreadable.items())
     ]
-    said += [
+    lines += [
         Text.assemble(("✗ ", "red"), (fold(names), "bold red"), f"  {subject}: planned {planned}, found {found}")
         for (subject, planned, found), names in differing.items()
     ]
-    return [*said, Text("")] if said else []
+    return [*lines, Text("")] if lines else []
 
 
 def _totals(report: Mapping[str, Any]) -> RenderableType:
@@ -98,8 +99,8 @@ def _totals(report: Mapping[str, Any]) -> RenderableType:
 def _models(report: Mapping[str, Any]) -> list[RenderableType]:
     """Return the processor models."""
     models = alike(report["nodes"], lambda node: [(node["facts"]["cpus"]["model"],)] if node["facts"]["cpus"] else [])
-    said: list[RenderableType] = [Text.assemble((f"{names}  ", "dim"), told[0][0]) for names, told in models]
-    return [*said, Text("")] if said else []
+    lines: list[RenderableType] = [Text.assemble((f"{names}  ", "dim"), node_rows[0][0]) for names, node_rows in models]
+    return [*lines, Text("")] if lines else []
 
 
 def _table(
@@ -112,8 +113,8 @@ def _table(
     simulated = " (simulated)" if part in report["simulated"] and part not in _SHARED else ""
     table = _bare(f"{title}{simulated}" if title else "node", *heads)
     table.columns[0].overflow = "fold"
-    for names, told in groups:
-        for index, row in enumerate(told):
+    for names, node_rows in groups:
+        for index, row in enumerate(node_rows):
             table.add_row(Text(names if index == 0 else "", style="bold"), *row)
     return Padding(table, (0, 0, 1, 0), expand=False)
 
@@ -128,17 +129,17 @@ def _bare(*heads: str) -> Table:
 def _notes(report: Mapping[str, Any]) -> list[Text]:
     """Return notes about shared and simulated hardware."""
     simulated = set(report["simulated"])
-    said: list[str] = []
+    lines: list[str] = []
     if shared := sorted(simulated & _SHARED):
-        said.append(f"{', '.join(shared)}: shared with the machine that all nodes run on; not compared with the plan")
+        lines.append(f"{', '.join(shared)}: shared with the machine that all nodes run on; not compared with the plan")
     if others := sorted(simulated - _SHARED):
-        said.append(f"{', '.join(others)}: simulated; no evidence about hardware")
-    return [Text(line, style="dim") for line in said]
+        lines.append(f"{', '.join(others)}: simulated; no evidence about hardware")
+    return [Text(line, style="dim") for line in lines]
 
 
 def _conclusion(report: Mapping[str, Any]) -> Text:
     verdict, nodes = Verdict(report["verdict"]), report["nodes"]
-    said = [
+    reasons = [
         f"{words} on {fold(names)}"
         for words, of in (("unknown", Verdict.UNKNOWN), ("not as planned", Verdict.FAILED))
         if (names := [node["name"] for node in nodes if node["verdict"] == of])
@@ -147,7 +148,7 @@ def _conclusion(report: Mapping[str, Any]) -> Text:
     how = "in jobs" if report["collected_via"] == "job" else "over SSH"
     return Text.assemble(
         (
-            f"{_MARKS[verdict]} {report['stack']}: {_ABOUT[Section(report['section'])]} {'; '.join(said) or 'as planned'}",
+            f"{_MARKS[verdict]} {report['stack']}: {_ABOUT[Section(report['section'])]} {'; '.join(reasons) or 'as planned'}",
             f"bold {_COLOURS[verdict]}",
         ),
         (f"\n  {seen} of {len(nodes)} nodes answered {how} in {report['seconds']:.1f} s, {report['started']}", "dim"),

@@ -20,8 +20,8 @@ _HEADS: Final = (Role.LOGIN, Role.CONTROLLER, Role.ACCOUNTING, Role.STORAGE)
 _BUYING: Final = {Spot: UsageClass.SPOT, CapacityBlock: UsageClass.CAPACITY_BLOCK}
 
 
-def _unsold(case: RuleContext, kind: type[Spot | CapacityBlock]) -> Iterator[InstanceGroup]:
-    """Groups that are bought in a way their type is not sold in."""
+def _unsupported(case: RuleContext, kind: type[Spot | CapacityBlock]) -> Iterator[InstanceGroup]:
+    """Yield groups with a purchase option that their type does not support."""
     for fleet in fleets(case):
         if isinstance(fleet.declared.capacity_type, kind) and _BUYING[kind] not in fleet.type.usage_classes:
             yield fleet
@@ -30,20 +30,20 @@ def _unsold(case: RuleContext, kind: type[Spot | CapacityBlock]) -> Iterator[Ins
 @rule("spot-unsupported")
 def spot_unsupported(case: RuleContext) -> Iterator[Violation]:
     """No hpc type is sold as spot, among others (AWS ParallelCluster v3.11.1: CapacityTypeValidator)."""
-    for fleet in _unsold(case, Spot):
+    for fleet in _unsupported(case, Spot):
         yield Violation(f"{fleet.path}.capacity_type", f"{fleet.type.name} is not sold as spot", "use `{kind: on-demand}`")
 
 
 @rule("capacity-block-unsupported")
 def capacity_block_unsupported(case: RuleContext) -> Iterator[Violation]:
     """Only some P and Trn types are sold in blocks (AWS ParallelCluster v3.11.1: CapacityTypeValidator)."""
-    for fleet in _unsold(case, CapacityBlock):
+    for fleet in _unsupported(case, CapacityBlock):
         yield Violation(f"{fleet.path}.capacity_type", f"{fleet.type.name} is not sold in capacity blocks", "use `{kind: on-demand}`")
 
 
 @rule("spot-on-head-node", Severity.WARNING)
 def spot_head(case: RuleContext) -> Iterator[Violation]:
-    """AWS takes spot instances back at two minutes' notice (EC2 user guide: Spot Instance interruptions)."""
+    """AWS reclaims spot instances with two minutes' notice (EC2 user guide: Spot Instance interruptions)."""
     for fleet in fleets(case):
         heads = [role.value for role in fleet.roles if role in _HEADS]
         if isinstance(fleet.declared.capacity_type, Spot) and heads:
@@ -53,7 +53,7 @@ def spot_head(case: RuleContext) -> Iterator[Violation]:
 
 @rule("spot-prices")
 def spot_prices(case: RuleContext) -> Iterator[Violation]:
-    """What is expected must be allowed."""
+    """The expected price must not exceed the maximum price."""
     for fleet in fleets(case):
         spot = fleet.declared.capacity_type
         if not isinstance(spot, Spot) or spot.max_usd_per_hour is None or spot.expected_usd_per_hour is None:
@@ -89,7 +89,7 @@ def _region(case: RuleContext) -> str:
 
 @rule("capacity-block-source")
 def capacity_block_source(case: RuleContext) -> Iterator[Violation]:
-    """A block is bought now, or was bought already (AWS ParallelCluster v3.11.1: CapacityTypeValidator)."""
+    """A block is either purchased by this stack or already exists (AWS ParallelCluster v3.11.1: CapacityReservationValidator)."""
     for name, block in _blocks(case):
         if (block.offering is None) == (block.reservation is None):
             says = (
@@ -108,7 +108,7 @@ def _blocks(case: RuleContext) -> Iterator[tuple[str, CapacityBlock]]:
 
 @rule("capacity-block-size")
 def capacity_block_size(case: RuleContext) -> Iterator[Violation]:
-    """Blocks have limits, one by one and together."""
+    """Each block has a maximum size, and so have all blocks together."""
     counts = {name: case.cluster.groups[name].count for name, _ in _blocks(case) if name in case.cluster.groups}
     for name, count in counts.items():
         if count > _MOST_IN_BLOCK:
@@ -121,7 +121,7 @@ def capacity_block_size(case: RuleContext) -> Iterator[Violation]:
 
 @rule("capacity-block-empty")
 def capacity_block_empty(case: RuleContext) -> Iterator[Violation]:
-    """A block is paid for in advance, whether or not anything runs in it (AWS ParallelCluster v3.11.1: ComputeResourceSizeValidator)."""
+    """A block is paid for in advance, whether it runs instances or not (AWS ParallelCluster v3.11.1: ComputeResourceSizeValidator)."""
     for name, block in _blocks(case):
         group = case.cluster.groups.get(name)
         if group is not None and group.count == 0 and block.offering is not None:
@@ -141,7 +141,7 @@ def reservation_placeholder(case: RuleContext) -> Iterator[Violation]:
 
 
 def _ids(case: RuleContext) -> Iterator[tuple[str, str]]:
-    """Reservations and offerings, and where they are named."""
+    """Yield ids of reservations and offerings, with their paths."""
     here = target(case)
     for name, declared in here.instances.items() if here else ():
         for key in ("reservation", "offering"):
@@ -164,7 +164,7 @@ def reservation_types(case: RuleContext) -> Iterator[Violation]:
 
 @rule("duplicate-capacity-offering")
 def offering_twice(case: RuleContext) -> Iterator[Violation]:
-    """An offering is gone once it is bought."""
+    """An offering can be bought only once."""
     first: dict[str, str] = {}
     for name, block in _blocks(case):
         other = first.setdefault(block.offering, name) if block.offering is not None else name
@@ -177,11 +177,11 @@ def offering_twice(case: RuleContext) -> Iterator[Violation]:
 
 
 _SLOW_BOOT: Final = 300
-"""Seconds; an estimate: EC2 gives no figure, and types with many GPUs are said to take minutes."""
+"""Seconds; an estimate: EC2 publishes no figure, and types with many GPUs reportedly take minutes."""
 
 
-def _sleeping(case: RuleContext) -> Iterator[InstanceGroup]:
-    """Groups whose nodes Slurm may switch off."""
+def _stoppable(case: RuleContext) -> Iterator[InstanceGroup]:
+    """Yield groups whose nodes Slurm may stop."""
     if case.slurm.power_saving is not None:
         yield from (fleet for fleet in fleets(case) if set(fleet.roles) == {Role.WORKER} and fleet.group.count)
 
@@ -189,7 +189,7 @@ def _sleeping(case: RuleContext) -> Iterator[InstanceGroup]:
 @rule("power-saving-spot")
 def power_saving_spot(case: RuleContext) -> Iterator[Violation]:
     """Only instances of a persistent spot request can be stopped (EC2 user guide: Stop and start Spot Instances); ours are one-time."""
-    for fleet in _sleeping(case):
+    for fleet in _stoppable(case):
         if isinstance(fleet.declared.capacity_type, Spot):
             hint = "use `{kind: on-demand}`, or remove scheduler.power_saving"
             yield Violation(
@@ -200,7 +200,7 @@ def power_saving_spot(case: RuleContext) -> Iterator[Violation]:
 @rule("power-saving-scratch", Severity.WARNING)
 def power_saving_scratch(case: RuleContext) -> Iterator[Violation]:
     """Instance storage is lost at a stop (EC2 user guide: Instance store)."""
-    for fleet in _sleeping(case):
+    for fleet in _stoppable(case):
         if fleet.type.nvme_gb:
             cause = f"each stop deletes the data on the {fleet.type.nvme_gb} GB of NVMe of a {fleet.type.name}"
             yield Violation(f"{fleet.path}.type", cause, "inform the users, and store data that later jobs need elsewhere")

@@ -1,4 +1,4 @@
-"""Disks of target `aws`: gp3 volumes as EC2 makes them, and large enough for what they are for.
+"""Disks of target `aws`: limits of gp3 volumes, and sizes that suffice for their purpose.
 
 Source of every limit that names none: CreateVolume of the EC2 API (botocore 1.44.5, 2026-11-20).
 """
@@ -63,7 +63,7 @@ def root_tight(case: RuleContext) -> Iterator[Violation]:
 
 @rule("root-iops")
 def root_iops(case: RuleContext) -> Iterator[Violation]:
-    """gp3 has limits of its own, and one for each GiB."""
+    """gp3 has a maximum of its own, and one for each GiB."""
     here = target(case)
     for name, declared in here.instances.items() if here else ():
         root, path = declared.root_volume, f"target.instances.{name}.root_volume.iops"
@@ -79,7 +79,7 @@ def root_iops(case: RuleContext) -> Iterator[Violation]:
 
 @rule("root-throughput")
 def root_throughput(case: RuleContext) -> Iterator[Violation]:
-    """gp3 has limits of its own, and one for each operation per second."""
+    """gp3 has a maximum of its own, and one for each operation per second."""
     here = target(case)
     for name, declared in here.instances.items() if here else ():
         root, path = declared.root_volume, f"target.instances.{name}.root_volume.throughput"

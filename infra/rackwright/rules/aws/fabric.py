@@ -11,8 +11,8 @@ from rackwright.rules.aws.groups import InstanceGroup, fleets
 from rackwright.rules.registry import RuleContext, Violation, rule
 
 
-def _may_stand_together(fleet: InstanceGroup) -> bool:
-    """A capacity block is one place already."""
+def _can_be_placed(fleet: InstanceGroup) -> bool:
+    """Return whether the group can use a placement group; a capacity block is colocated already."""
     return fleet.type.cluster_placement and not isinstance(fleet.declared.capacity_type, CapacityBlock)
 
 
@@ -35,7 +35,7 @@ def efa_off(case: RuleContext) -> Iterator[Violation]:
 
 @rule("efa-login")
 def efa_login(case: RuleContext) -> Iterator[Violation]:
-    """An Elastic IP goes to an instance with exactly one interface (EC2 API: AssociateAddress)."""
+    """An Elastic IP is associated with an instance that has exactly one interface (EC2 API: AssociateAddress)."""
     for fleet in fleets(case):
         if fleet.declared.efa and fleet.type.efa_interfaces > 1 and Role.LOGIN in fleet.roles:
             cause = f"with EFA {fleet.type.name} has several interfaces and no public address, so login is impossible"
@@ -44,7 +44,7 @@ def efa_login(case: RuleContext) -> Iterator[Violation]:
 
 @rule("efa-unused", Severity.WARNING)
 def efa_idle(case: RuleContext) -> Iterator[Violation]:
-    """Jobs use it, and clients of file systems with EFA."""
+    """Only jobs, and clients of file systems with EFA, use EFA."""
     for fleet in fleets(case):
         if fleet.declared.efa and fleet.type.efa_interfaces and Role.WORKER not in fleet.roles:
             cause = f"group {fleet.name} does not use EFA: it does not have the role worker"
@@ -53,9 +53,9 @@ def efa_idle(case: RuleContext) -> Iterator[Violation]:
 
 @rule("efa-without-placement-group", Severity.WARNING)
 def efa_scattered(case: RuleContext) -> Iterator[Violation]:
-    """Far apart, EFA is as slow as the way between (AWS ParallelCluster v3.11.1: EfaPlacementGroupValidator)."""
+    """Instances without a placement group may be far apart, which slows EFA (AWS ParallelCluster v3.11.1: EfaPlacementGroupValidator)."""
     for fleet in fleets(case):
-        if fleet.declared.efa and fleet.declared.placement_group is False and fleet.group.count > 1 and _may_stand_together(fleet):
+        if fleet.declared.efa and fleet.declared.placement_group is False and fleet.group.count > 1 and _can_be_placed(fleet):
             yield Violation(
                 f"{fleet.path}.placement_group", "EFA between nodes that may be far apart", "omit it; the default follows `efa`"
             )
@@ -63,7 +63,7 @@ def efa_scattered(case: RuleContext) -> Iterator[Violation]:
 
 @rule("placement-unsupported")
 def placement_unsupported(case: RuleContext) -> Iterator[Violation]:
-    """Not every type can be placed close together (AWS ParallelCluster v3.11.1: InstanceTypePlacementGroupValidator)."""
+    """Not every type can be launched in a placement group (AWS ParallelCluster v3.11.1: InstanceTypePlacementGroupValidator)."""
     for fleet in fleets(case):
         if fleet.declared.placement_group and not fleet.type.cluster_placement:
             yield Violation(
@@ -73,7 +73,7 @@ def placement_unsupported(case: RuleContext) -> Iterator[Violation]:
 
 @rule("placement-capacity-block")
 def placement_capacity_block(case: RuleContext) -> Iterator[Violation]:
-    """EC2 refuses both (AWS ParallelCluster v3.11.1: PlacementGroupCapacityTypeValidator)."""
+    """EC2 refuses a placement group with a capacity block (AWS ParallelCluster v3.11.1: PlacementGroupCapacityTypeValidator)."""
     for fleet in fleets(case):
         if fleet.declared.placement_group and isinstance(fleet.declared.capacity_type, CapacityBlock):
             cause = "the instances of a capacity block are already close together and accept no placement group"
@@ -82,9 +82,9 @@ def placement_capacity_block(case: RuleContext) -> Iterator[Violation]:
 
 @rule("placement-group-single-instance", Severity.WARNING)
 def placement_alone(case: RuleContext) -> Iterator[Violation]:
-    """One instance is close to itself."""
+    """A placement group has no effect on one instance."""
     for fleet in fleets(case):
-        if fleet.declared.placement_group and fleet.group.count == 1 and _may_stand_together(fleet):
+        if fleet.declared.placement_group and fleet.group.count == 1 and _can_be_placed(fleet):
             yield Violation(
                 f"{fleet.path}.placement_group", f"group {fleet.name} has a single node, which needs no placement group", "remove it"
             )

@@ -1,4 +1,4 @@
-"""FSx for Lustre: values that go together, in regions and for clients that have it. The numbers are the catalogue's."""
+"""FSx for Lustre: valid combinations of values, regions and clients. The numbers are in the catalogue."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _GIB = 2**30
 
 
 def lustres(case: RuleContext) -> Iterator[tuple[str, FsxLustre]]:
-    """Every FSx file system, and its path."""
+    """Yield every FSx file system with its path."""
     for name, declared in case.cluster.storage.items():
         if isinstance(declared, FsxLustre):
             yield f"storage.{name}", declared
 
 
 def deployment_of(declared: FsxLustre) -> DeploymentType:
-    """Its deployment type in the catalogue's words."""
+    """Return the deployment type in the catalogue's terms."""
     return DeploymentType(declared.deployment_type.value)
 
 
@@ -34,7 +34,7 @@ def _medium(declared: FsxLustre) -> StorageType:
 
 @rule("fsx-target")
 def fsx_target(case: RuleContext) -> Iterator[Violation]:
-    """It is a service of AWS, in the network of a stack there."""
+    """FSx is a service of AWS, in the network of a stack on AWS."""
     for path, _ in lustres(case) if target(case) is None else ():
         yield Violation(f"{path}.kind", f"FSx is not available on target {case.cluster.target.kind}", "use `kind: moosefs`, or target aws")
 
@@ -51,7 +51,7 @@ def fsx_region(case: RuleContext) -> Iterator[Violation]:
 
 @rule("fsx-persistent-2-region")
 def fsx_persistent_2_region(case: RuleContext) -> Iterator[Violation]:
-    """Several regions have the first generation alone."""
+    """Several regions have only the first generation."""
     here = target(case)
     region = regions().get(here.region) if here else None
     for path, declared in lustres(case) if region else ():
@@ -74,7 +74,7 @@ def fsx_medium(case: RuleContext) -> Iterator[Violation]:
 
 @rule("fsx-throughput")
 def fsx_throughput(case: RuleContext) -> Iterator[Violation]:
-    """Persistent file systems must say one of a few numbers, scratch none."""
+    """Persistent file systems require one of a few values; scratch file systems accept none."""
     for path, declared in lustres(case):
         allowed = throughputs(deployment_of(declared), _medium(declared))
         listed = ", ".join(str(each) for each in allowed)
@@ -94,7 +94,7 @@ def fsx_throughput(case: RuleContext) -> Iterator[Violation]:
 
 @rule("fsx-capacity")
 def fsx_capacity(case: RuleContext) -> Iterator[Violation]:
-    """Capacity comes in steps that follow from deployment, medium, throughput and EFA."""
+    """Capacity has steps, which depend on deployment, medium, throughput and EFA."""
     for path, declared in lustres(case):
         steps = capacities(deployment_of(declared), _medium(declared), declared.throughput, efa=declared.efa)
         gib = declared.size // _GIB
@@ -106,17 +106,17 @@ def fsx_capacity(case: RuleContext) -> Iterator[Violation]:
 
 @rule("fsx-metadata")
 def fsx_metadata(case: RuleContext) -> Iterator[Violation]:
-    """Only PERSISTENT_2 lets metadata be chosen, and only some numbers."""
+    """Only PERSISTENT_2 has a choice of metadata IOPS, and only of some values."""
     for path, declared in lustres(case):
-        asked, steps = declared.metadata_iops, metadata_iops()
-        if asked is None:
+        declared_iops, steps = declared.metadata_iops, metadata_iops()
+        if declared_iops is None:
             continue
         if not deployment_of(declared).takes_metadata:
             yield Violation(
                 f"{path}.metadata_iops", f"{declared.deployment_type} has no selectable metadata IOPS", "remove it, or use PERSISTENT_2"
             )
-        elif asked not in steps:
-            yield Violation(f"{path}.metadata_iops", f"{asked} is not offered", f"nearest: {steps.nearest(asked)}; {steps}")
+        elif declared_iops not in steps:
+            yield Violation(f"{path}.metadata_iops", f"{declared_iops} is not offered", f"nearest: {steps.nearest(declared_iops)}; {steps}")
 
 
 @rule("fsx-drive-cache")
@@ -139,7 +139,7 @@ def fsx_efa(case: RuleContext) -> Iterator[Violation]:
 
 @rule("fsx-efa-clients", Severity.WARNING)
 def fsx_efa_clients(case: RuleContext) -> Iterator[Violation]:
-    """Clients without EFA talk TCP to it."""
+    """Clients without EFA use TCP."""
     with_efa = {fleet.name for fleet in fleets(case) if fleet.declared.efa}
     for path, declared in lustres(case) if target(case) else ():
         if declared.efa and not with_efa.intersection(declared.clients or case.cluster.groups):
@@ -173,7 +173,7 @@ def fsx_scratch_home(case: RuleContext) -> Iterator[Violation]:
 
 @rule("fsx-client-os")
 def fsx_client_os(case: RuleContext) -> Iterator[Violation]:
-    """AWS builds clients for Ubuntu and for Rocky's relatives, not for Debian (FSx for Lustre user guide: Installing the Lustre client)."""
+    """AWS builds clients for Ubuntu and relatives of Rocky, not for Debian (FSx for Lustre user guide: Installing the Lustre client)."""
     here = target(case)
     for path, _ in lustres(case) if here else ():
         if here is not None and here.os.value.startswith("debian"):

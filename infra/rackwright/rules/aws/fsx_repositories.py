@@ -1,4 +1,4 @@
-"""Buckets that show up as folders of an FSx file system.
+"""Buckets that appear as folders of an FSx file system.
 
 Source of every limit that names none: CreateDataRepositoryAssociation of the FSx API (botocore 1.44.5, 2026-11-20).
 """
@@ -30,7 +30,7 @@ def _each(case: RuleContext) -> Iterator[tuple[str, DataRepository]]:
 
 @rule("repository-count")
 def repository_count(case: RuleContext) -> Iterator[Violation]:
-    """A file system takes eight."""
+    """A file system has at most eight."""
     for path, declared in lustres(case):
         if len(declared.data_repositories) > _MOST:
             hint = f"use at most {_MOST}: link a common prefix, or use another file system"
@@ -39,7 +39,7 @@ def repository_count(case: RuleContext) -> Iterator[Violation]:
 
 @rule("repository-folders")
 def repository_folders(case: RuleContext) -> Iterator[Violation]:
-    """Two buckets cannot be one folder, nor one inside the other; `/` takes the whole file system."""
+    """Two buckets cannot share a folder, and their folders cannot be nested; `/` is the whole file system."""
     for path, declared in lustres(case):
         folders = [PurePosixPath(repository.folder) for repository in declared.data_repositories]
         for (_, one), (index, other) in combinations(enumerate(folders), 2):
@@ -51,7 +51,7 @@ def repository_folders(case: RuleContext) -> Iterator[Violation]:
 
 @rule("duplicate-data-repository")
 def repository_twice(case: RuleContext) -> Iterator[Violation]:
-    """A bucket, or a part of it, is one folder."""
+    """A bucket, or a part of it, can be only one folder."""
     for path, declared in lustres(case):
         for (_, one), (index, other) in combinations(enumerate(declared.data_repositories), 2):
             if (one.bucket, one.prefix) == (other.bucket, other.prefix):
@@ -72,7 +72,7 @@ def repository_bucket(case: RuleContext) -> Iterator[Violation]:
 
 @rule("repository-events")
 def repository_events(case: RuleContext) -> Iterator[Violation]:
-    """AWS takes each kind of event once."""
+    """AWS accepts each kind of event once."""
     for path, repository in _each(case):
         for key in ("imports", "exports"):
             events = getattr(repository, key)

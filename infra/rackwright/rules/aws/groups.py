@@ -1,4 +1,4 @@
-"""What rules about target `aws` look at: the instances of each group, with their row of the catalogue. No rule lives here."""
+"""Input of rules for target `aws`: the instances of each group, with their row of the catalogue. Contains no rule."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ class InstanceGroup:
 
     @property
     def path(self) -> str:
-        """Where its instances are declared."""
+        """Return the path at which its instances are declared."""
         return f"target.instances.{self.name}"
 
     @property
     def roles(self) -> tuple[Role, ...]:
-        """What its nodes do."""
+        """Return the roles of its nodes."""
         return roles_of(self.name, self.group)
 
 
 def target(case: RuleContext) -> AwsTarget | None:
-    """The target, where it is `aws`."""
+    """Return the target if it is `aws`."""
     return case.cluster.target if isinstance(case.cluster.target, AwsTarget) else None
 
 
 def fleets(case: RuleContext) -> Iterator[InstanceGroup]:
-    """Every group with its instances, where both are known: of the others other rules complain."""
+    """Return every group with its instances if both are known; other rules report the rest."""
     here = target(case)
     for name, declared in here.instances.items() if here else ():
         group, type_ = case.cluster.groups.get(name), instance_types().get(declared.type)

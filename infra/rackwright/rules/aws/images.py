@@ -1,4 +1,4 @@
-"""Machine images of target `aws`: found in one way, pinned, and for the system and the processors they are started on."""
+"""Machine images of target `aws`: one source, a pinned id, and the system and architecture of the instances that use them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ARCHITECTURES: Final = {"amd64": "x86_64", "x86_64": "x86_64", "x86-64": "x86_6
 
 @dataclass(frozen=True)
 class _Used:
-    """An image, where it is declared, and the groups that start from it."""
+    """An image, its path in the stack file, and the groups that use it."""
 
     path: str
     image: Image
@@ -79,7 +79,7 @@ def image_unpinned(case: RuleContext) -> Iterator[Violation]:
 
 @rule("image-os")
 def image_os(case: RuleContext) -> Iterator[Violation]:
-    """The roles install what `os` says (AWS ParallelCluster v3.11.1: AmiOsCompatibleValidator)."""
+    """The roles install packages for `os` (AWS ParallelCluster v3.11.1: AmiOsCompatibleValidator)."""
     here = target(case)
     for used in _images(case):
         system = _system(used.words)
@@ -88,7 +88,7 @@ def image_os(case: RuleContext) -> Iterator[Violation]:
 
 
 def _system(words: str) -> str | None:
-    """The operating system that an image's place names; None where it tells nothing."""
+    """Return the operating system in an image's parameter or name; None if it contains none."""
     for codename, system in _CODENAMES.items():
         if re.search(rf"\b{codename}\b", words):
             return system
@@ -101,18 +101,18 @@ def _system(words: str) -> str | None:
 
 @rule("image-architecture")
 def image_architecture(case: RuleContext) -> Iterator[Violation]:
-    """An image holds programs for one kind of processor."""
+    """The programs of an image run on one processor architecture."""
     for used in _images(case):
-        said = {kind for word, kind in _ARCHITECTURES.items() if word in used.words}
+        architectures = {kind for word, kind in _ARCHITECTURES.items() if word in used.words}
         needed = {fleet.type.architecture: fleet for fleet in reversed(used.by)}
-        if len(said) == 1:
-            for architecture in sorted(needed.keys() - said):
-                yield _foreign(used, f"is for {said.copy().pop()}", needed[architecture])
+        if len(architectures) == 1:
+            for architecture in sorted(needed.keys() - architectures):
+                yield _mismatch(used, f"is for {architectures.copy().pop()}", needed[architecture])
         elif len(needed) > 1:
             fleet = needed["arm64"] if "arm64" in needed else used.by[0]
-            yield _foreign(used, "cannot be for two architectures", fleet)
+            yield _mismatch(used, "cannot be for two architectures", fleet)
 
 
-def _foreign(used: _Used, cause: str, fleet: InstanceGroup) -> Violation:
+def _mismatch(used: _Used, cause: str, fleet: InstanceGroup) -> Violation:
     hint = f"add a separate image for group {fleet.name}: `{fleet.path}.image`"
     return Violation(used.path, f"{cause}, but {fleet.type.name} of group {fleet.name} is {fleet.type.architecture}", hint)

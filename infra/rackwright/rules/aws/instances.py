@@ -1,4 +1,4 @@
-"""Instances of target `aws`: each group has a type that exists, and asks no more of it than it has."""
+"""Instances of target `aws`: each group has an existing type, and declares no more than the type has."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ def _family(type_: str) -> str:
 
 @rule("instance-type-unknown")
 def instance_type_unknown(case: RuleContext) -> Iterator[Violation]:
-    """CPUs, GPUs, interfaces and price follow from the type."""
+    """The type determines CPUs, GPUs, interfaces and price."""
     here = target(case)
     for name, declared in here.instances.items() if here else ():
         if declared.type not in instance_types() and _family(declared.type) not in _FRACTIONAL:
             near = nearest_of_class(declared.type, instance_types())
-            kin = [near] if near else [one for one in instance_types() if _family(one) == _family(declared.type)]
+            similar = [near] if near else [one for one in instance_types() if _family(one) == _family(declared.type)]
             how = f"run `make update-catalog` if AWS has added it, or {hint_to_add('instances', declared.type)}"
-            hint = did_you_mean_model(declared.type, kin, how)
+            hint = did_you_mean_model(declared.type, similar, how)
             yield Violation(f"target.instances.{name}.type", f"instance type `{declared.type}` is not in the catalogue", hint)
 
 
 @rule("instance-type-region", Severity.WARNING)
 def instance_type_region(case: RuleContext) -> Iterator[Violation]:
-    """Not every type is sold everywhere (cluster-toolkit v1.95: test_machine_type_in_zone). The catalogue may be behind."""
+    """Not every region sells every type (cluster-toolkit v1.95: test_machine_type_in_zone). The catalogue may be outdated."""
     here = target(case)
     for fleet in fleets(case):
         if here is not None and here.region in regions() and here.region not in fleet.type.regions:
@@ -51,7 +51,7 @@ def instance_type_region(case: RuleContext) -> Iterator[Violation]:
 
 @rule("instance-type-fractional")
 def instance_type_fractional(case: RuleContext) -> Iterator[Violation]:
-    """Slurm counts whole GPUs, and so does every check."""
+    """Slurm and the checks count whole GPUs."""
     here = target(case)
     for name, declared in here.instances.items() if here else ():
         if _family(declared.type) in _FRACTIONAL:
@@ -61,7 +61,7 @@ def instance_type_fractional(case: RuleContext) -> Iterator[Violation]:
 
 @rule("instances-missing")
 def instances_missing(case: RuleContext) -> Iterator[Violation]:
-    """A node on target `aws` is an instance of some type."""
+    """Every node on target `aws` is an instance, so that its group needs a type."""
     here = target(case)
     for name, group in case.cluster.groups.items() if here else ():
         if here and group.count and name not in here.instances:
@@ -72,7 +72,7 @@ def instances_missing(case: RuleContext) -> Iterator[Violation]:
 
 @rule("instances-unused")
 def instances_unused(case: RuleContext) -> Iterator[Violation]:
-    """Instances of a group that does not exist are a typing error, or a leftover."""
+    """Instances of a group that does not exist are a typing error or a leftover."""
     here = target(case)
     for name in here.instances if here else ():
         if name not in case.cluster.groups:
@@ -80,7 +80,7 @@ def instances_unused(case: RuleContext) -> Iterator[Violation]:
 
 
 def _sized(case: RuleContext, key: str) -> Iterator[tuple[str, DeclaredNode, InstanceType]]:
-    """Nodes of known types, and where they say what they have; each place once."""
+    """Yield groups and nodes of known types with the paths of their hardware; each path once."""
     types = {fleet.name: fleet.type for fleet in fleets(case)}
     seen: set[str] = set()
     for member in case.members:
@@ -93,7 +93,7 @@ def _sized(case: RuleContext, key: str) -> Iterator[tuple[str, DeclaredNode, Ins
 
 @rule("instance-gpus")
 def instance_gpus(case: RuleContext) -> Iterator[Violation]:
-    """An instance has the GPUs of its type, no more, no fewer and no others."""
+    """An instance has exactly the GPUs of its type."""
     for path, member, type_ in _sized(case, "gpus"):
         declared = (member.gpus.model, member.gpus.count) if member.gpus else None
         real = (type_.gpu_model, type_.gpu_count) if type_.gpu_model else None
@@ -113,7 +113,7 @@ def instance_cpus(case: RuleContext) -> Iterator[Violation]:
 
 @rule("instance-cpus-idle", Severity.WARNING)
 def instance_cpus_idle(case: RuleContext) -> Iterator[Violation]:
-    """CPUs that are paid for and not scheduled."""
+    """These CPUs are paid for and not scheduled."""
     for path, member, type_ in _sized(case, "cpus"):
         has = type_.cpus_with(member.threads_per_core)
         if member.cpus < has:
@@ -164,7 +164,7 @@ def instance_gpus_idle(case: RuleContext) -> Iterator[Violation]:
 
 @rule("instance-burstable", Severity.WARNING)
 def instance_burstable(case: RuleContext) -> Iterator[Violation]:
-    """T types earn CPU credits; a job that runs for long has spent them soon (EC2 user guide: Burstable performance instances)."""
+    """T types use CPU credits, which a long job soon exhausts (EC2 user guide: Burstable performance instances)."""
     for fleet in fleets(case):
         if fleet.type.family.startswith("t3") and Role.WORKER in fleet.roles:
             cause = f"{fleet.type.name} is throttled, or billed extra, when its CPU credits are used up"
@@ -173,7 +173,7 @@ def instance_burstable(case: RuleContext) -> Iterator[Violation]:
 
 @rule("architecture-mixed", Severity.WARNING)
 def architecture_mixed(case: RuleContext) -> Iterator[Violation]:
-    """What is built on a login node is run on the workers (AWS ParallelCluster v3.11.1: InstanceArchitectureCompatibilityValidator)."""
+    """Programs built on a login node run on the workers (AWS ParallelCluster v3.11.1: InstanceArchitectureCompatibilityValidator)."""
     logins = {fleet.type.architecture for fleet in fleets(case) if Role.LOGIN in fleet.roles}
     for fleet in fleets(case):
         if Role.WORKER in fleet.roles and logins and fleet.type.architecture not in logins:

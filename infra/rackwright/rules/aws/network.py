@@ -1,4 +1,4 @@
-"""The network of target `aws`: a place that exists, ranges that AWS takes, ways in and out that lead somewhere."""
+"""The network of target `aws`: an existing region and zone, ranges that AWS accepts, inbound and outbound access."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def zone_region(case: RuleContext) -> Iterator[Violation]:
 
 @rule("zone-unknown", Severity.WARNING)
 def zone_unknown(case: RuleContext) -> Iterator[Violation]:
-    """Which zones an account sees differs; one that the catalogue lacks is a typing error more often."""
+    """The visible zones differ between accounts; a zone that the catalogue lacks is usually a typing error."""
     here = target(case)
     known = regions().get(here.region) if here else None
     if here is not None and known is not None and here.zone[:-1] == here.region and here.zone not in known.zones:
@@ -58,7 +58,7 @@ def zone_unknown(case: RuleContext) -> Iterator[Violation]:
 
 @rule("vpc-size")
 def vpc_size(case: RuleContext) -> Iterator[Violation]:
-    """AWS takes ranges from /16 to /28, and the smallest part of the network is a quarter of it."""
+    """AWS accepts ranges from /16 to /28, and the smallest subnet is a quarter of the network."""
     here, cidr = target(case), case.cluster.network.cidr
     if here is not None:
         narrowest = max(subnet.prefixlen for subnet in here.subnets(cidr).values())
@@ -71,7 +71,7 @@ def vpc_size(case: RuleContext) -> Iterator[Violation]:
 
 @rule("network-kubernetes", Severity.WARNING)
 def network_kubernetes(case: RuleContext) -> Iterator[Violation]:
-    """Clusters of Kubernetes in peered networks bring their defaults along."""
+    """Kubernetes clusters in peered networks often use the default ranges."""
     for taken, owner in _KUBERNETES.items() if target(case) else ():
         if case.cluster.network.cidr.overlaps(taken):
             cause = f"{case.cluster.network.cidr} overlaps {taken}: {owner}"
@@ -104,7 +104,7 @@ def allow_placeholder(case: RuleContext) -> Iterator[Violation]:
 
 @rule("allow-many")
 def allow_many(case: RuleContext) -> Iterator[Violation]:
-    """Each network is a rule of one security group."""
+    """Each network is one rule of a security group."""
     allow = case.cluster.access.allowed_cidrs
     if target(case) and len(allow) > _MOST_RULES:
         cause = f"{len(allow)} networks; a security group accepts at most {_MOST_RULES}"
@@ -113,7 +113,7 @@ def allow_many(case: RuleContext) -> Iterator[Violation]:
 
 @rule("access-unpublished", Severity.WARNING)
 def access_unpublished(case: RuleContext) -> Iterator[Violation]:
-    """Where login nodes have addresses of their own, nothing is published on this machine."""
+    """If login nodes have addresses of their own, no port of this machine is published."""
     access = case.cluster.access
     if target(case):
         for key in ("port", "bind_address"):
@@ -124,7 +124,7 @@ def access_unpublished(case: RuleContext) -> Iterator[Violation]:
 
 @rule("nat-none", Severity.WARNING)
 def nat_none(case: RuleContext) -> Iterator[Violation]:
-    """Nodes other than login fetch their packages through the NAT gateway."""
+    """Nodes other than login nodes download their packages through the NAT gateway."""
     here = target(case)
     if here is not None and here.nat is Nat.NONE:
         cause = "nodes without a public address cannot reach package servers"
@@ -133,7 +133,7 @@ def nat_none(case: RuleContext) -> Iterator[Violation]:
 
 @rule("session-manager-unreachable", Severity.WARNING)
 def session_manager_unreachable(case: RuleContext) -> Iterator[Violation]:
-    """Its agent talks to the service over HTTPS (Systems Manager user guide: Setting up Session Manager)."""
+    """The Session Manager agent connects to the service over HTTPS (Systems Manager user guide: Setting up Session Manager)."""
     here = target(case)
     if here is not None and here.session_manager and here.nat is Nat.NONE:
         cause = "works on login nodes only: without a NAT gateway, other nodes cannot reach the service"
@@ -142,7 +142,7 @@ def session_manager_unreachable(case: RuleContext) -> Iterator[Violation]:
 
 @rule("s3-through-nat", Severity.WARNING)
 def s3_through_nat(case: RuleContext) -> Iterator[Violation]:
-    """A gateway endpoint costs nothing; a NAT gateway bills every byte (Amazon VPC user guide: Gateway endpoints)."""
+    """A gateway endpoint is free; a NAT gateway bills every byte (Amazon VPC user guide: Gateway endpoints)."""
     here = target(case)
     if here is not None and not here.s3_endpoint and here.nat is Nat.GATEWAY:
         yield Violation(

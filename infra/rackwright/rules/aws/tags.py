@@ -1,4 +1,4 @@
-"""Tags of target `aws`, as AWS takes them.
+"""Tags of target `aws`, within AWS's limits.
 
 Source of every limit: EC2 user guide, Tag your Amazon EC2 resources (tag restrictions).
 """
@@ -16,7 +16,7 @@ _LONGEST_KEY: Final = 128
 _LONGEST_VALUE: Final = 256
 """Characters (AWS Billing user guide: User-defined tag restrictions)."""
 _MOST: Final = 40
-"""AWS takes 50 on a resource; rackwright keeps ten for its own and for what AWS services add."""
+"""AWS allows 50 on a resource; rackwright reserves ten for its own and for those that AWS services add."""
 _LETTERS: Final = re.compile(r"[\w .:/=+@-]*")
 _OWN: Final = ("rackwright.", "rackwright:")
 
@@ -28,7 +28,7 @@ def _tags(case: RuleContext) -> dict[str, str]:
 
 @rule("tag-reserved")
 def tag_reserved(case: RuleContext) -> Iterator[Violation]:
-    """Some keys are AWS's, and by some rackwright finds what is its own."""
+    """AWS reserves some keys, and rackwright identifies its resources by others."""
     for key in _tags(case):
         if key.lower().startswith("aws:"):
             yield Violation(f"target.tags.{key}", "keys that begin with `aws:` are reserved by AWS", "choose another key")
@@ -38,7 +38,7 @@ def tag_reserved(case: RuleContext) -> Iterator[Violation]:
 
 @rule("tag-length")
 def tag_length(case: RuleContext) -> Iterator[Violation]:
-    """AWS refuses longer ones."""
+    """AWS refuses longer keys and values."""
     for key, value in _tags(case).items():
         for what, text, most in (("key", key, _LONGEST_KEY), ("value", value, _LONGEST_VALUE)):
             if len(text) > most:
@@ -49,7 +49,7 @@ def tag_length(case: RuleContext) -> Iterator[Violation]:
 
 @rule("tag-characters")
 def tag_characters(case: RuleContext) -> Iterator[Violation]:
-    """What every service takes: letters, digits, spaces and + - = . _ : / @."""
+    """Characters that every service accepts: letters, digits, spaces and + - = . _ : / @."""
     for key, value in _tags(case).items():
         if not (_LETTERS.fullmatch(key) and _LETTERS.fullmatch(value)):
             yield Violation(
@@ -59,6 +59,6 @@ def tag_characters(case: RuleContext) -> Iterator[Violation]:
 
 @rule("tag-count")
 def tag_count(case: RuleContext) -> Iterator[Violation]:
-    """More than AWS takes."""
+    """AWS refuses more tags."""
     if len(_tags(case)) > _MOST:
         yield Violation("target.tags", f"{len(_tags(case))} tags", f"use at most {_MOST}: AWS accepts 50, of which rackwright reserves 10")

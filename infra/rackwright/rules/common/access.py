@@ -20,7 +20,7 @@ _OTHER_HINT: Final = "use a port like 2222"
 
 
 def _published(case: RuleContext) -> list[int]:
-    """Ports of this machine that login nodes are published on: none where they have addresses of their own."""
+    """Return the ports of this machine on which login nodes are published; none if they have addresses of their own."""
     if not case.cluster.target.publishes_ports:
         return []
     return sorted(login_ports(case.cluster).values()) or [case.cluster.access.port]
@@ -28,7 +28,7 @@ def _published(case: RuleContext) -> list[int]:
 
 @rule("port-privileged")
 def port_privileged(case: RuleContext) -> Iterator[Violation]:
-    """Ordinary users cannot publish low ports, and 22 is this machine's own."""
+    """Ordinary users cannot publish low ports, and 22 is this machine's own SSH port."""
     if case.cluster.target.publishes_ports and case.cluster.access.port < _PRIVILEGED:
         yield Violation("access.port", f"{case.cluster.access.port} is a privileged port", _OTHER_HINT)
 
@@ -44,7 +44,7 @@ def port_taken(case: RuleContext) -> Iterator[Violation]:
 
 @rule("port-overflow")
 def port_overflow(case: RuleContext) -> Iterator[Violation]:
-    """Further login nodes take the ports after the first one's."""
+    """Further login nodes are published on the ports after the first node's."""
     last = max(_published(case), default=0)
     if last > _LAST_PORT:
         yield Violation(
@@ -63,7 +63,7 @@ def allow_empty(case: RuleContext) -> Iterator[Violation]:
 
 @rule("allow-overlap", Severity.WARNING)
 def allow_overlap(case: RuleContext) -> Iterator[Violation]:
-    """A network inside another one adds nothing, and hides that the other one is open."""
+    """A network inside another one has no effect, and hides that the other one is open."""
     for first, second in combinations(case.cluster.access.allowed_cidrs, 2):
         if first.overlaps(second):
             wider, narrower = (first, second) if first.prefixlen <= second.prefixlen else (second, first)
@@ -74,7 +74,7 @@ def allow_overlap(case: RuleContext) -> Iterator[Violation]:
 
 @rule("listen-wildcard", Severity.WARNING)
 def listen_everywhere(case: RuleContext) -> Iterator[Violation]:
-    """The login node is then open to every network this machine is on."""
+    """The login node is then reachable from every network of this machine."""
     access = case.cluster.access
     if case.cluster.target.publishes_ports and access.bind_address.is_unspecified:
         anybody = ", and access.allowed_cidrs permits every address" if _ANYBODY in access.allowed_cidrs else ""

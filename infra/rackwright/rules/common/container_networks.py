@@ -23,7 +23,7 @@ _ENGINE: Final = {"docker": "Docker", "podman": "Podman"}
 
 
 class _Range(NamedTuple):
-    """A range that leads to a bridge, its owner in words, and what to do about it."""
+    """A range that is routed to a bridge, its owner as text, and the remedy."""
 
     network: IPv4Network
     owner: str
@@ -72,7 +72,7 @@ def container_network_pods(case: RuleContext) -> Iterator[Violation]:
 
 @rule("container-network-allow", Severity.WARNING)
 def container_network_allow(case: RuleContext) -> Iterator[Violation]:
-    """Who connects from such a network gets no answer: the login node sends it to a bridge."""
+    """Clients in such a network get no response: the login node sends it to a bridge."""
     yield from _unanswered(case, [*_ranges(case, [Use.DEFAULT, Use.POOL]), *_cluster_ranges(case)])
 
 

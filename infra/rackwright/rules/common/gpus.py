@@ -70,7 +70,7 @@ def gpu_count_zero(case: RuleContext) -> Iterator[Violation]:
 
 @rule("gpu-without-worker")
 def gpu_without_worker(case: RuleContext) -> Iterator[Violation]:
-    """Only workers offer GPUs to the scheduler; elsewhere they would idle unseen."""
+    """Only workers offer GPUs to the scheduler; GPUs of other nodes would stay idle."""
     for name, group in case.cluster.groups.items():
         if group.gpus is not None and group.gpus.count and Role.WORKER not in roles_of(name, group):
             yield Violation(
@@ -80,7 +80,7 @@ def gpu_without_worker(case: RuleContext) -> Iterator[Violation]:
 
 @rule("gpu-model-missing")
 def gpu_model_unsaid(case: RuleContext) -> Iterator[Violation]:
-    """A node's own GPU count needs a model, its own or its group's."""
+    """A node's GPU count needs a model, its own or its group's."""
     for member in case.members:
         own = case.cluster.nodes.get(member.name)
         group = case.cluster.groups[member.group]
@@ -90,7 +90,7 @@ def gpu_model_unsaid(case: RuleContext) -> Iterator[Violation]:
 
 @rule("gpu-mixed", Severity.WARNING)
 def gpu_mixed(case: RuleContext) -> Iterator[Violation]:
-    """Jobs that span unequal GPUs run at the pace of the slowest."""
+    """A job on different GPUs runs at the speed of the slowest."""
     for name in case.cluster.groups:
         models = sorted({member.gpus.model for member in case.members if member.group == name and member.gpus is not None})
         if len(models) > 1:

@@ -1,4 +1,4 @@
-"""Groups: that the cluster has what it needs, and that each group can hold what it is given."""
+"""Groups: required roles, and sufficient resources for each role."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _MINIMUM: Final = {
     Role.WORKER: 256 * 2**20,
     Role.STORAGE: 512 * 2**20,
 }
-"""Bytes with which a node of the role runs at all; accounting carries MariaDB."""
+"""Minimum memory of a node with the role, in bytes; accounting includes MariaDB."""
 _LAB_LIMIT: Final = 48
-"""Where one machine may become too slow for the daemons' time-outs: an estimate, not a measurement."""
+"""Number of nodes above which one machine may become too slow for the daemons' time-outs: an estimate, not a measurement."""
 
 
 @rule("roles-missing")
@@ -35,7 +35,7 @@ def roles_missing(case: RuleContext) -> Iterator[Violation]:
 
 @rule("roles-empty")
 def roles_empty(case: RuleContext) -> Iterator[Violation]:
-    """An empty list reads as `no roles`, and would stand for the default: the role of the group's name."""
+    """An empty list looks like `no roles`, but would mean the default: the role of the group's name."""
     for name, group in case.cluster.groups.items():
         if _is_empty(group):
             yield Violation(f"groups.{name}.roles", "the list is empty", "list a role, like `roles: [worker]`, or remove the key")
@@ -47,7 +47,7 @@ def _is_empty(group: Group) -> bool:
 
 @rule("duplicate-role")
 def roles_repeated(case: RuleContext) -> Iterator[Violation]:
-    """A role counts once; two may hide a typing error for another one."""
+    """A repeated role has no effect, and may be a typing error for another one."""
     for name, group in case.cluster.groups.items():
         for role in sorted({role for role in group.roles if group.roles.count(role) > 1}):
             yield Violation(f"groups.{name}.roles", f"{role} is listed twice", "remove one, or enter the intended role")
@@ -55,14 +55,14 @@ def roles_repeated(case: RuleContext) -> Iterator[Violation]:
 
 @rule("duplicate-entry")
 def listed_twice(case: RuleContext) -> Iterator[Violation]:
-    """A name counts once in a list; the second one may be a typing error for another (AWS ParallelCluster: DuplicateNameValidator)."""
+    """A repeated entry has no effect, and may be a typing error for another one (AWS ParallelCluster: DuplicateNameValidator)."""
     for path, names in _lists(case):
         for name in sorted({name for name in names if names.count(name) > 1}):
             yield Violation(path, f"{name} is listed twice", "remove one, or enter the intended name")
 
 
 def _lists(case: RuleContext) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Every list of names in the description, and its place."""
+    """Yield every list of names in the stack file, with its path."""
     for name, partition in case.slurm.partitions.items():
         yield f"scheduler.partitions.{name}.groups", partition.groups
         yield f"scheduler.partitions.{name}.nodes", partition.nodes
@@ -76,7 +76,7 @@ def _lists(case: RuleContext) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 @rule("group-capacity")
 def group_capacity(case: RuleContext) -> Iterator[Violation]:
-    """More nodes than addresses would run into the next group's block."""
+    """Further nodes would get addresses of the next group's block."""
     for name, group in case.cluster.groups.items():
         capacity = capacity_of(name, group)
         if group.count > capacity:
@@ -95,7 +95,7 @@ def login_missing(case: RuleContext) -> Iterator[Violation]:
 
 @rule("controller-missing")
 def controller_missing(case: RuleContext) -> Iterator[Violation]:
-    """Without slurmctld nothing is scheduled."""
+    """Without slurmctld no job is scheduled."""
     if not case.having(Role.CONTROLLER):
         yield Violation("groups", "no node has the role controller", "add it to the login group: `roles: [login, controller, accounting]`")
 
@@ -119,7 +119,7 @@ def controller_works(case: RuleContext) -> Iterator[Violation]:
 
 @rule("memory-minimum")
 def memory_minimum(case: RuleContext) -> Iterator[Violation]:
-    """Daemons of a role that do not fit into memory are killed at random."""
+    """If a role's daemons do not fit into memory, the kernel kills processes at random."""
     complained: set[str] = set()
     for member in case.members:
         needed = max((_MINIMUM[role] for role in member.roles), default=0)
@@ -137,7 +137,7 @@ def _memory_path(case: RuleContext, member: DeclaredNode) -> str:
 
 @rule("threads-per-core-lab")
 def threads_per_core_lab(case: RuleContext) -> Iterator[Violation]:
-    """Containers of a lab share the CPUs of one machine, whatever its cores have."""
+    """A lab's containers share the CPUs of one machine, whatever threads its cores have."""
     for name, group in case.cluster.groups.items():
         if group.threads_per_core is not None and case.cluster.target.kind == "lab":
             cause = "the containers of a lab share this machine's CPUs, so that their threads cannot be set"
@@ -160,7 +160,7 @@ def threads_per_core_cpus(case: RuleContext) -> Iterator[Violation]:
 
 @rule("lab-size", Severity.WARNING)
 def lab_size(case: RuleContext) -> Iterator[Violation]:
-    """One machine carries the whole lab."""
+    """One machine runs the whole lab."""
     if case.cluster.target.kind == "lab" and len(case.members) > _LAB_LIMIT:
         cause = f"{len(case.members)} containers on one machine"
         yield Violation("groups", cause, f"reduce a count: with more than {_LAB_LIMIT} containers, daemons may time out")
@@ -168,7 +168,7 @@ def lab_size(case: RuleContext) -> Iterator[Violation]:
 
 @rule("rolling-batch", Severity.WARNING)
 def rolling_batch(case: RuleContext) -> Iterator[Violation]:
-    """A batch of all workers is no rolling replacement."""
+    """A batch of all workers is no rolling update."""
     workers = len(case.having(Role.WORKER))
     if workers > 1 and case.cluster.rolling.max_unavailable >= workers:
         yield Violation(

@@ -1,4 +1,4 @@
-"""Existing machines: one for each node, each unique, identified by its host key and described as it is."""
+"""Existing machines: one for each node, each unique, identified by its host key and described correctly."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rackwright.model.targets.hosts import HostsTarget
 from rackwright.rules.registry import RuleContext, Violation, rule
 
 _OF_ONE: Final = ("ssh_address", "host_key", "serial", "label")
-"""What no two machines share."""
+"""Fields whose values must be unique."""
 _PLACEHOLDER: Final = re.compile(r"SHA256:(PLACEHOLDER.*|(.)\2+=?)")
 
 
@@ -30,7 +30,7 @@ def machine_missing(case: RuleContext) -> Iterator[Violation]:
 
 @rule("machine-unused")
 def machine_unused(case: RuleContext) -> Iterator[Violation]:
-    """A machine that no group declares would silently be left out."""
+    """A machine that belongs to no group would be omitted without a message."""
     target = case.cluster.target
     if isinstance(target, HostsTarget):
         for key in target.machines:
@@ -81,7 +81,7 @@ def machine_key_invalid(case: RuleContext) -> Iterator[Violation]:
 
 @rule("machine-key-twice")
 def machine_key_twice(case: RuleContext) -> Iterator[Violation]:
-    """Clones of one disk have the same host key: whoever has one of them can pose as the others."""
+    """Clones of one disk have the same host key: the owner of one of them can impersonate the others."""
     target = case.cluster.target
     if isinstance(target, HostsTarget):
         seen: dict[str, str] = {}
@@ -102,7 +102,7 @@ def _is_fingerprint(host_key: str) -> bool:
 
 @rule("per-machine-field-in-range")
 def machine_range_own(case: RuleContext) -> Iterator[Violation]:
-    """Machines of a range are alike, but each has a key, a name and a number of its own."""
+    """The machines of a range share settings, but each has its own key, name and number."""
     target = case.cluster.target
     if isinstance(target, HostsTarget):
         for key, machine in target.machines.items():
@@ -114,7 +114,7 @@ def machine_range_own(case: RuleContext) -> Iterator[Violation]:
 
 @rule("machine-range-overlap")
 def machine_range_overlap(case: RuleContext) -> Iterator[Violation]:
-    """Which of two ranges counts could not be told."""
+    """With two ranges for one machine, its settings are ambiguous."""
     target = case.cluster.target
     if isinstance(target, HostsTarget):
         seen: dict[str, str] = {}
@@ -167,7 +167,7 @@ def machine_address_outside(case: RuleContext) -> Iterator[Violation]:
 
 
 def _address(target: HostsTarget, name: str) -> str:
-    """Where the file says a machine's address: in its own entry, or in its range's."""
+    """Return the path of a machine's address: in its own entry, or in that of its range."""
     own = target.machines.get(name)
     key = name if own is not None and own.address is not None else target.range_of.get(name, name)
     return f"target.machines.{key}.address"
@@ -175,7 +175,7 @@ def _address(target: HostsTarget, name: str) -> str:
 
 @rule("jump-host-unknown")
 def via_unknown(case: RuleContext) -> Iterator[Violation]:
-    """The way to all others has to be one of them."""
+    """The jump host of all machines must be one of them."""
     target = case.cluster.target
     if isinstance(target, HostsTarget) and target.jump_host is not None and target.jump_host not in case.node_names:
         yield Violation("target.jump_host", f"there is no node `{target.jump_host}`", did_you_mean(target.jump_host, case.node_names))
@@ -183,7 +183,7 @@ def via_unknown(case: RuleContext) -> Iterator[Violation]:
 
 @rule("capacity-undeclared")
 def capacity_undeclared(case: RuleContext) -> Iterator[Violation]:
-    """What a machine must have cannot be guessed: its adoption compares it with what is there."""
+    """The capacity of a machine cannot be guessed: its adoption compares the declared capacity with the real one."""
     target = case.cluster.target
     if isinstance(target, HostsTarget):
         for name, group in case.cluster.groups.items():

@@ -53,28 +53,28 @@ def login_user_group(case: RuleContext) -> Iterator[Violation]:
 def image_account_id(case: RuleContext) -> Iterator[Violation]:
     """Instances start from the image that the target declares, so that the ids of its user are taken."""
     if isinstance(case.cluster.target, AwsTarget):
-        yield from _taken(case, "has")
+        yield from _id_conflicts(case, "has")
 
 
 @rule("machine-account-id", Severity.WARNING)
 def machine_account_id(case: RuleContext) -> Iterator[Violation]:
     """An existing machine was probably installed from such an image; only the machine knows the id of its user."""
     if isinstance(case.cluster.target, HostsTarget):
-        yield from _taken(case, "usually has")
+        yield from _id_conflicts(case, "usually has")
 
 
-def _taken(case: RuleContext, verb: str) -> Iterator[Violation]:
-    """Yield a complaint for each user and each group whose id an account of an image has."""
+def _id_conflicts(case: RuleContext, verb: str) -> Iterator[Violation]:
+    """Yield a violation for each user and each group whose id an account of an image has."""
     for account, node in _accounts(case).items():
         image = f"of the {account.os} image {verb}"
         for name, user in case.cluster.users.items():
             if user.uid == account.uid and name != account.name:
-                yield _complaint(f"users.{name}.uid", f"user {account.name} {image} UID {account.uid}", node, account)
+                yield _violation(f"users.{name}.uid", f"user {account.name} {image} UID {account.uid}", node, account)
         for name, group in case.cluster.user_groups.items():
             if group.gid == account.gid and name != account.name:
-                yield _complaint(f"user_groups.{name}.gid", f"group {account.name} {image} GID {account.gid}", node, account)
+                yield _violation(f"user_groups.{name}.gid", f"group {account.name} {image} GID {account.gid}", node, account)
 
 
-def _complaint(path: str, cause: str, node: str, account: ImageAccount) -> Violation:
+def _violation(path: str, cause: str, node: str, account: ImageAccount) -> Violation:
     hint = f"use an id above {max(account.uid, account.gid)}, for example from 2001; `id {account.name}` on {node} prints the ids there"
     return Violation(path, cause, hint)

@@ -74,11 +74,11 @@ def mig_placement(case: RuleContext) -> Iterator[Violation]:
     """Instances begin at fixed memory slices and do not overlap (`nvidia-smi mig -lgipp`), so that not every combination fits."""
     for path, declared in _divided(case):
         known = mig_profiles(declared.model)
-        told: list[Mapping[str, int | None]] = []
+        reported: list[Mapping[str, int | None]] = []
         for _, profiles in devices_of(declared):
-            if profiles not in told and place(wanted(profiles, known)) is None:
-                told.append(profiles)
-                yield Violation(path, f"{_listed(profiles, known)} do not fit on one {declared.model}", _room(known))
+            if profiles not in reported and place(wanted(profiles, known)) is None:
+                reported.append(profiles)
+                yield Violation(path, f"{_listed(profiles, known)} do not fit on one {declared.model}", _capacity(known))
 
 
 def _listed(profiles: Mapping[str, int | None], known: Mapping[str, MigProfile]) -> str:
@@ -86,8 +86,8 @@ def _listed(profiles: Mapping[str, int | None], known: Mapping[str, MigProfile])
     return " and ".join(f"{count} × {name}" for name, count in counts.items())
 
 
-def _room(known: Mapping[str, MigProfile]) -> str:
-    """Return what fits: the largest numbers, and the slices that a combination shares."""
+def _capacity(known: Mapping[str, MigProfile]) -> str:
+    """Return the capacity as text: the maximum numbers, and the slices that a combination shares."""
     total = max(one.memory_slices for one in known.values())
     alone = ", ".join(f"{one.maximum} × {one.name}" for one in known.values())
     slices = ", ".join(f"{one.name} {one.memory_slices} at {' or '.join(map(str, one.starts))}" for one in known.values())

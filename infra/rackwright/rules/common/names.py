@@ -51,7 +51,7 @@ def group_name_reserved(case: RuleContext) -> Iterator[Violation]:
 
 @rule("node-name-collision")
 def node_name_collision(case: RuleContext) -> Iterator[Violation]:
-    """Groups `a` and `a1` can make two nodes of one name: a + 11 and a1 + 1."""
+    """Groups `a` and `a1` can create two nodes with one name: a + 11 and a1 + 1."""
     owners: dict[str, list[str]] = defaultdict(list)
     for member in case.members:
         owners[member.name].append(member.group)
@@ -105,7 +105,7 @@ def group_named_like_role(case: RuleContext) -> Iterator[Violation]:
 
 @rule("domain-dot-local", Severity.WARNING)
 def domain_local(case: RuleContext) -> Iterator[Violation]:
-    """`.local` belongs to multicast DNS (RFC 6762): look-ups may hang or go astray."""
+    """`.local` belongs to multicast DNS (RFC 6762): look-ups may hang or fail."""
     domain = case.cluster.network.domain
     if domain is not None and domain.split(".")[-1] == "local":
         yield Violation(

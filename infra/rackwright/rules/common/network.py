@@ -1,4 +1,4 @@
-"""The network's range, and whether everything declared fits into it."""
+"""The network's range, and whether it holds all declared nodes."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _ENGINES: Final = {"podman": "Podman's default network", "docker": "Docker's def
 _HYPERVISORS: Final = {"libvirt": "libvirt's default network"}
 _PRIVATE: Final = tuple(IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"))
 _WIDEST: Final = 16
-"""A wider range takes whole sites' addresses away from this machine for a cluster that uses a few hundred."""
+"""Shortest prefix: a wider range hides addresses of the whole site from this machine, for a cluster that uses a few hundred."""
 
 
 @rule("network-too-small")
 def network_too_small(case: RuleContext) -> Iterator[Violation]:
-    """Every group's block must lie inside the network, or inside the part of it that is for such groups."""
+    """Every group's block must lie inside the network, or inside its subnet for such groups."""
     cluster = case.cluster
     for tier, subnet in cluster.target.subnets(cluster.network.cidr).items():
         groups = {name: group for name, group in cluster.groups.items() if tier_of(cluster, name) is tier}
@@ -53,7 +53,7 @@ def network_too_wide(case: RuleContext) -> Iterator[Violation]:
 
 @rule("network-reserved-range")
 def network_unusable(case: RuleContext) -> Iterator[Violation]:
-    """Some ranges mean something else everywhere."""
+    """Some ranges have a special meaning."""
     for taken, meaning in _UNUSABLE.items():
         if case.cluster.network.cidr.overlaps(taken):
             yield Violation(
@@ -82,7 +82,7 @@ def network_public(case: RuleContext) -> Iterator[Violation]:
 
 @rule("stacks-overlap", Severity.WARNING)
 def stacks_overlap(case: RuleContext) -> Iterator[Violation]:
-    """Two stacks in one range cannot be up on one machine at once."""
+    """Two stacks with overlapping networks cannot be up on one machine at once."""
     for name, other in case.neighbours.items():
         here = case.cluster.target.publishes_ports and other.target.publishes_ports
         if here and case.cluster.network.cidr.overlaps(other.network.cidr):
@@ -92,7 +92,7 @@ def stacks_overlap(case: RuleContext) -> Iterator[Violation]:
 
 @rule("stacks-port", Severity.WARNING)
 def stacks_port(case: RuleContext) -> Iterator[Violation]:
-    """Two stacks on one port cannot be up on one machine at once."""
+    """Two stacks with one port cannot be up on one machine at once."""
     mine = set(login_ports(case.cluster).values())
     for name, other in case.neighbours.items():
         shared = mine & set(login_ports(other).values())

@@ -15,7 +15,7 @@ from rackwright.rules.registry import RuleContext, Violation, rule
 
 @rule("feature-group-unknown")
 def part_group_unknown(case: RuleContext) -> Iterator[Violation]:
-    """Nodes are named by group."""
+    """Nodes are selected by group."""
     for part in ("tuning", "scratch", "rdma"):
         declared = getattr(case.cluster, part)
         for group in declared.groups if declared else ():
@@ -25,7 +25,7 @@ def part_group_unknown(case: RuleContext) -> Iterator[Violation]:
 
 @rule("feature-needs-own-kernel", Severity.WARNING)
 def part_kernel(case: RuleContext) -> Iterator[Violation]:
-    """A container's kernel is the machine's, and so are its settings, disks and network cards."""
+    """A container shares the machine's kernel, and thereby its settings, disks and network cards."""
     for part in ("tuning", "scratch", "rdma"):
         if getattr(case.cluster, part) and not case.cluster.target.manage_kernel:
             yield Violation(part, "has no effect: containers use the machine's kernel", "configure the machine instead, or remove it")
@@ -43,7 +43,7 @@ def scratch_empty_disks(case: RuleContext) -> Iterator[Violation]:
 
 @rule("scratch-disks")
 def scratch_disks(case: RuleContext) -> Iterator[Violation]:
-    """A mirror of one disk mirrors nothing, and a disk is in one place."""
+    """A mirror needs two disks, and a disk belongs to one array."""
     scratch = case.cluster.scratch
     if scratch is None:
         return
@@ -92,7 +92,7 @@ def roce_devices(case: RuleContext) -> Iterator[Violation]:
 
 @rule("doca-efa")
 def doca_efa(case: RuleContext) -> Iterator[Violation]:
-    """Both bring an rdma-core of their own, and the second installation breaks the first."""
+    """Both install their own rdma-core, and the second installation breaks the first."""
     if case.cluster.rdma and case.cluster.rdma.doca and case.cluster.rdma.efa:
         yield Violation(
             "rdma.doca",

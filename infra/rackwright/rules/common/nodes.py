@@ -1,4 +1,4 @@
-"""Single nodes: that they exist, and what it means when they are out."""
+"""Single nodes: whether they exist, and consequences of the state `out`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def out_without_reason(case: RuleContext) -> Iterator[Violation]:
 
 @rule("out-overdue", Severity.WARNING)
 def out_overdue(case: RuleContext) -> Iterator[Violation]:
-    """A node that should be back is either back, or needs another date."""
+    """A node whose return is overdue is either back, or needs another date."""
     for name, node in case.cluster.nodes.items():
         if node.state is State.OUT and node.until is not None and node.until < case.today:
             yield Violation(f"nodes.{name}.until", f"{name} was due to return on {node.until}", "set `state: in`, or change the date")
@@ -45,7 +45,7 @@ def out_words_unused(case: RuleContext) -> Iterator[Violation]:
 
 @rule("role-all-out")
 def role_all_out(case: RuleContext) -> Iterator[Violation]:
-    """A cluster whose every controller (or login node, or worker) is out is no cluster."""
+    """A cluster needs a controller, a login node and a worker that are not out."""
     for role in _NEEDED:
         having = case.having(role)
         if having and not any(member.is_in for member in having):
@@ -69,7 +69,7 @@ def storage_all_out(case: RuleContext) -> Iterator[Violation]:
 
 @rule("accounting-out", Severity.WARNING)
 def accounting_out(case: RuleContext) -> Iterator[Violation]:
-    """Without its database the scheduler goes on, but records nothing."""
+    """Without its database, the scheduler continues but records nothing."""
     having = case.having(Role.ACCOUNTING)
     if having and not any(member.is_in for member in having):
         yield Violation(
@@ -79,7 +79,7 @@ def accounting_out(case: RuleContext) -> Iterator[Violation]:
 
 @rule("node-override-empty", Severity.INFO)
 def node_override_empty(case: RuleContext) -> Iterator[Violation]:
-    """An entry that says nothing is a leftover."""
+    """An entry without settings is a leftover."""
     for name, node in case.cluster.nodes.items():
         if not node.model_fields_set:
             yield Violation(f"nodes.{name}", "has no settings", "remove the entry")

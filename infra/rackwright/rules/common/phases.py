@@ -8,12 +8,12 @@ from typing import Final
 from rackwright.rules.registry import RuleContext, Violation, rule
 
 _OURS: Final = ("benchmarks", "docs", "infra", "playbooks", "roles", "stacks", "tests", "tools")
-"""Folders whose files come and go with the project's own versions."""
+"""Folders whose content changes with the project's versions."""
 
 
 @rule("site-playbook-missing")
 def site_playbook_missing(case: RuleContext) -> Iterator[Violation]:
-    """The first converge would end in the middle, at the phase it follows."""
+    """The first converge would fail midway, at the phase that the playbook follows."""
     for after, files in case.cluster.hooks.items():
         for index, file in enumerate(files):
             if file in case.absent:
@@ -23,7 +23,7 @@ def site_playbook_missing(case: RuleContext) -> Iterator[Violation]:
 
 @rule("site-playbook-in-project-folder")
 def site_playbook_among_ours(case: RuleContext) -> Iterator[Violation]:
-    """A file in a folder of the project would be lost, or run twice, with its next version."""
+    """The next version of the project would delete a file in one of its folders, or run it twice."""
     for after, files in case.cluster.hooks.items():
         for index, file in enumerate(files):
             folder = file.split("/")[0]

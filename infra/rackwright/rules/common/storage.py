@@ -1,4 +1,4 @@
-"""Shared file systems: who serves them, where they are mounted."""
+"""Shared file systems: their servers and mount points."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SMALLEST: Final = 512 * 2**20
 
 
 _HOME: Final = PurePosixPath("/home")
-"""Where the users' homes are made (rackwright_users, `home`)."""
+"""Folder of the users' homes (rackwright_users, `home`)."""
 
 
 @rule("storage-no-server")
@@ -45,7 +45,7 @@ def _unknown(case: RuleContext, groups: tuple[str, ...]) -> list[str]:
 
 @rule("storage-group-unknown")
 def storage_group_unknown(case: RuleContext) -> Iterator[Violation]:
-    """Servers and clients are named by group."""
+    """Servers and clients are selected by group."""
     for name, declared in case.cluster.storage.items():
         for key, groups in (("servers", declared.servers), ("clients", declared.clients)):
             for group in _unknown(case, groups):
@@ -104,7 +104,7 @@ def nfs_home(case: RuleContext) -> Iterator[Violation]:
 
 @rule("storage-node-without-filesystem", Severity.WARNING)
 def storage_unused(case: RuleContext) -> Iterator[Violation]:
-    """A storage node with nothing to serve is a waste, or a file system was forgotten."""
+    """A storage node without a file system is unused, or a file system is missing."""
     if case.having(Role.STORAGE) and not case.cluster.storage:
         yield Violation("storage", "nodes have the role storage, but no file system is declared", "add one, or remove the role")
 
@@ -141,7 +141,7 @@ def mount_reserved(case: RuleContext) -> Iterator[Violation]:
 
 
 def _mount(declared: Storage) -> PurePosixPath:
-    """The path as the kernel sees it: without doubled and trailing slashes, `.` and `..`."""
+    """Return the path as the kernel resolves it: without doubled and trailing slashes, `.` and `..`."""
     parts: list[str] = []
     for part in declared.mount.split("/"):
         if part == "..":
@@ -153,7 +153,7 @@ def _mount(declared: Storage) -> PurePosixPath:
 
 @rule("storage-size")
 def storage_size(case: RuleContext) -> Iterator[Violation]:
-    """A file system that is full from the start takes no file."""
+    """A file system that is full from the start cannot store a file."""
     for name, declared in case.cluster.storage.items():
         if declared.size < _SMALLEST:
             cause = f"{format_bytes(declared.size)} is too small to write to"

@@ -1,4 +1,4 @@
-"""Tuning: on which nodes, and what their memory has room for."""
+"""Tuning: affected nodes, and whether their memory suffices."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from rackwright.rules.registry import RuleContext, Violation, rule
 
 @rule("tuning-hugepages-room")
 def tuning_hugepages_room(case: RuleContext) -> Iterator[Violation]:
-    """Huge pages are taken from the memory that jobs are promised; a node that has little else left does not start."""
+    """Huge pages reduce the memory for jobs; a node with too little other memory does not start."""
     tuning = case.cluster.tuning
     if tuning is None:
         return
-    wanted, said = sum(PAGE_BYTES[size] * count for size, count in tuning.hugepages.items()), set[str]()
+    wanted, reported = sum(PAGE_BYTES[size] * count for size, count in tuning.hugepages.items()), set[str]()
     for member in case.members:
-        if _tuned(tuning, member.group, member.roles) and wanted * 2 > member.memory and member.group not in said:
-            said.add(member.group)
+        if _tuned(tuning, member.group, member.roles) and wanted * 2 > member.memory and member.group not in reported:
+            reported.add(member.group)
             cause = f"{format_bytes(wanted)} are more than half the memory of {member.name}, {format_bytes(member.memory)}"
             yield Violation("tuning.hugepages", cause, "reserve fewer, or set other `groups`")
 

@@ -13,12 +13,12 @@ from rackwright.rules.registry import RuleContext, Violation, rule
 FIRST_UID: Final = 1000
 """First id of ordinary users (login.defs(5), UID_MIN)."""
 LAST_UID: Final = 60000
-"""Debian's useradd ends here (login.defs); systemd hands out what follows 61183 to services, 65534 is nobody."""
+"""Debian's useradd ends here (login.defs); systemd assigns ids above 61183 to services, 65534 is `nobody`."""
 
 
 @rule("uid-range")
 def uid_range(case: RuleContext) -> Iterator[Violation]:
-    """Lower numbers are the system's, higher ones are handed out at run time."""
+    """Lower ids belong to the system; higher ones are assigned at run time."""
     for name, user in case.cluster.users.items():
         if not FIRST_UID <= user.uid <= LAST_UID:
             yield Violation(f"users.{name}.uid", f"{user.uid} is not a UID for ordinary users", f"use {FIRST_UID} to {LAST_UID}")
@@ -26,7 +26,7 @@ def uid_range(case: RuleContext) -> Iterator[Violation]:
 
 @rule("duplicate-uid")
 def uid_repeated(case: RuleContext) -> Iterator[Violation]:
-    """Two names with one number are one user to every file system."""
+    """File systems treat two users with one id as one user."""
     first: dict[int, str] = {}
     for name, user in case.cluster.users.items():
         other = first.setdefault(user.uid, name)
@@ -36,7 +36,7 @@ def uid_repeated(case: RuleContext) -> Iterator[Violation]:
 
 @rule("user-reserved")
 def user_reserved(case: RuleContext) -> Iterator[Violation]:
-    """Names that exist on every node already."""
+    """These names already exist on every node."""
     for name in case.cluster.users:
         if name in catalog.accounts():
             yield Violation(f"users.{name}", f"`{name}` is a system account", "choose another name")
@@ -63,7 +63,7 @@ def user_group_unknown(case: RuleContext) -> Iterator[Violation]:
 
 @rule("user-group-gid")
 def user_group_number(case: RuleContext) -> Iterator[Violation]:
-    """A user's own group has the user's number; two groups with one number are one to every file system."""
+    """A user's own group has the user's id; file systems treat two groups with one id as one group."""
     first = {user.uid: f"user {name}" for name, user in case.cluster.users.items()}
     for name, group in case.cluster.user_groups.items():
         owner = first.setdefault(group.gid, f"group {name}")

@@ -1,4 +1,4 @@
-"""What a stack may cost and for how long: limits that can be kept, on targets that cost something."""
+"""Limits of cost and lifetime: whether they can be enforced, on targets that bill."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from rackwright.rules.aws.groups import fleets
 from rackwright.rules.registry import RuleContext, Violation, rule
 
 _SHORTEST: Final = 30 * 60
-"""Instances start, converge and are checked in about that time: an estimate, never measured on AWS."""
+"""Estimated duration of start, converge and checks of instances, never measured on AWS."""
 _LONGEST: Final = 366 * 86400
-"""Seconds of a leap year. Chosen: a longer end is no end that anyone waits for, so it is a typing error."""
+"""Seconds of a leap year. Chosen: a longer lifetime is a typing error."""
 
 
 @rule("budget-total-without-ttl")
 def budget_total_endless(case: RuleContext) -> Iterator[Violation]:
-    """What a stack costs in all depends on how long it lives."""
+    """The total cost of a stack depends on its lifetime."""
     budget = case.cluster.budget
     if budget is not None and budget.max_usd_total is not None and budget.ttl is None:
         yield Violation(
@@ -31,7 +31,7 @@ def budget_total_endless(case: RuleContext) -> Iterator[Violation]:
 
 @rule("budget-ttl-short")
 def budget_ttl_short(case: RuleContext) -> Iterator[Violation]:
-    """It would be ended before it is ready."""
+    """The stack would be destroyed before it is ready."""
     budget = case.cluster.budget
     if budget is not None and budget.ttl is not None and budget.ttl < _SHORTEST:
         yield Violation(
@@ -41,7 +41,7 @@ def budget_ttl_short(case: RuleContext) -> Iterator[Violation]:
 
 @rule("budget-ttl-long")
 def budget_ttl_long(case: RuleContext) -> Iterator[Violation]:
-    """An end after years is none."""
+    """A lifetime of years is no limit."""
     budget = case.cluster.budget
     if budget is not None and budget.ttl is not None and budget.ttl > _LONGEST:
         yield Violation("budget.ttl", f"{format_seconds(budget.ttl)} is more than a year", "omit it for no end")
@@ -49,18 +49,18 @@ def budget_ttl_long(case: RuleContext) -> Iterator[Violation]:
 
 @rule("budget-ttl-storage", Severity.WARNING)
 def budget_ttl_storage(case: RuleContext) -> Iterator[Violation]:
-    """The end deletes file systems too, and AWS deletes automatic backups with them."""
+    """The end of the lifetime deletes file systems too, and AWS deletes automatic backups with them."""
     budget = case.cluster.budget
     for path, declared in lustres(case) if budget is not None and budget.ttl is not None else ():
-        kept = any(repository.exports for repository in declared.data_repositories)
-        if deployment_of(declared) in {DeploymentType.PERSISTENT_1, DeploymentType.PERSISTENT_2} and not kept:
+        exported = any(repository.exports for repository in declared.data_repositories)
+        if deployment_of(declared) in {DeploymentType.PERSISTENT_1, DeploymentType.PERSISTENT_2} and not exported:
             cause = f"data on {declared.mount} is deleted after budget.ttl, although {declared.deployment_type} suggests persistence"
             yield Violation(f"{path}.deployment_type", cause, "use SCRATCH_2, export to a bucket, or remove `ttl`")
 
 
 @rule("budget-alert")
 def budget_alert(case: RuleContext) -> Iterator[Violation]:
-    """The mail is sent at a part of the total."""
+    """The mail is sent at a share of the total."""
     budget = case.cluster.budget
     if budget is not None and budget.alert is not None and budget.max_usd_total is None:
         yield Violation("budget.alert", "has no effect without `max_usd_total`", "add `max_usd_total` and `ttl`, or remove `alert`")
@@ -68,7 +68,7 @@ def budget_alert(case: RuleContext) -> Iterator[Violation]:
 
 @rule("budget-empty", Severity.WARNING)
 def budget_empty(case: RuleContext) -> Iterator[Violation]:
-    """A budget without a limit looks like one."""
+    """A budget without a limit has no effect."""
     budget = case.cluster.budget
     if budget is not None and not (budget.max_usd_per_hour or budget.max_usd_total or budget.ttl or budget.alert):
         yield Violation("budget", "sets no limit", "add `max_usd_per_hour` or `ttl`, or remove it")
@@ -76,7 +76,7 @@ def budget_empty(case: RuleContext) -> Iterator[Violation]:
 
 @rule("budget-not-applicable", Severity.WARNING)
 def budget_pointless(case: RuleContext) -> Iterator[Violation]:
-    """Limits on nothing give a false sense of safety when the file is copied."""
+    """On targets without cost, limits have no effect, and give a false sense of safety when the file is copied."""
     if case.cluster.budget is not None and case.cluster.target.kind == "lab":
         yield Violation("budget", "containers on this machine cost nothing", "remove it")
 
@@ -92,7 +92,7 @@ def budget_price_unknown(case: RuleContext) -> Iterator[Violation]:
         if isinstance(purchase, CapacityBlock) and purchase.offering is not None and purchase.usd_total is None:
             cause = "the budget cannot include the block: its price is unknown"
             yield Violation(f"{fleet.path}.capacity_type.usd_total", cause, "enter the price of the offering")
-        elif fleet.type.price is None and not _said(purchase):
+        elif fleet.type.price is None and not _states_price(purchase):
             yield Violation(
                 f"{fleet.path}.type",
                 f"the budget cannot include {fleet.type.name}: the catalogue has no list price",
@@ -100,14 +100,14 @@ def budget_price_unknown(case: RuleContext) -> Iterator[Violation]:
             )
 
 
-def _said(purchase: object) -> bool:
-    """Whether the stack says the price itself, or nothing more is paid."""
+def _states_price(purchase: object) -> bool:
+    """Return whether the stack file states the price, or nothing else is billed."""
     return isinstance(purchase, CapacityBlock) or (isinstance(purchase, Spot) and purchase.expected_usd_per_hour is not None)
 
 
 @rule("state-not-applicable", Severity.WARNING)
 def state_pointless(case: RuleContext) -> Iterator[Violation]:
-    """Only stacks that bill refuse the state on this machine."""
+    """Only stacks that bill refuse a state on this machine."""
     if case.cluster.allow_local_state and not case.cluster.target.costs_money:
         yield Violation(
             "allow_local_state",

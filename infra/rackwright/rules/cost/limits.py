@@ -13,7 +13,7 @@ from rackwright.rules.registry import RuleContext, Violation, rule
 
 @rule("budget-per-hour")
 def budget_per_hour(case: RuleContext) -> Iterator[Violation]:
-    """Nothing is made that costs more by the hour than was allowed."""
+    """The hourly cost of the stack must not exceed the budget."""
     budget = case.cluster.budget
     if budget is None or budget.max_usd_per_hour is None:
         return
@@ -28,7 +28,7 @@ def budget_per_hour(case: RuleContext) -> Iterator[Violation]:
 
 @rule("budget-total")
 def budget_total(case: RuleContext) -> Iterator[Violation]:
-    """Nor more in all: what is paid up front, and every hour of its life."""
+    """The total cost must not exceed the budget: upfront payments, and every hour of the lifetime."""
     budget = case.cluster.budget
     if budget is None or budget.max_usd_total is None:
         return
@@ -45,7 +45,7 @@ def budget_total(case: RuleContext) -> Iterator[Violation]:
 
 @rule("economics-group")
 def economics_group(case: RuleContext) -> Iterator[Violation]:
-    """Machines are priced by group."""
+    """Machine costs are declared by group."""
     ownership = case.cluster.target.ownership_cost if isinstance(case.cluster.target, HostsTarget) else None
     for group in ownership.machines if ownership else ():
         if group not in case.cluster.groups:

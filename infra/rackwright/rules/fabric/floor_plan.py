@@ -1,4 +1,4 @@
-"""Where the fabric stands: racks that are there once and hold what is put into them, and the management plane in the racks of nodes."""
+"""Floor plan of the fabric: racks with unique positions and limited space, and the management plane in the nodes' racks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rackwright.rules.registry import RuleContext, Violation, rule
 
 
 def _rack(case: RuleContext, member: DeclaredNode) -> str | None:
-    """Where a node stands: as its group or it says, or its machine."""
+    """Return the rack of a node, from its group, its override or its machine."""
     target = case.cluster.target
     machine = target.each.get(member.name) if isinstance(target, HostsTarget) else None
     return member.rack or (machine.rack if machine else None)
@@ -24,7 +24,7 @@ def _rack(case: RuleContext, member: DeclaredNode) -> str | None:
 
 @rule("fabric-floor")
 def fabric_floor(case: RuleContext) -> Iterator[Violation]:
-    """A rack that stands nowhere, or twice, has no distance to others."""
+    """A rack without a position, or with two, has no distance to others."""
     floor = case.cluster.fabric.floor_plan if case.cluster.fabric else None
     if floor is None:
         return
@@ -45,7 +45,7 @@ def fabric_floor(case: RuleContext) -> Iterator[Violation]:
 
 @rule("fabric-floor-room", Severity.WARNING)
 def fabric_floor_room(case: RuleContext) -> Iterator[Violation]:
-    """What has no rack has no length in the cable list, and no port of the management plane: a list to order by would be too short."""
+    """A node without a rack has no cable length in the cable list, and no management port: the list would be incomplete for an order."""
     fabric = case.cluster.fabric
     if fabric is None or not (fabric.floor_plan or fabric.management_network):
         return
@@ -70,7 +70,7 @@ def fabric_floor_room(case: RuleContext) -> Iterator[Violation]:
 
 @rule("fabric-switch-racks")
 def fabric_switch_racks(case: RuleContext) -> Iterator[Violation]:
-    """A rack has 42 units, and switches never move to another one when nodes come."""
+    """A rack has 42 units, and existing switches must stay in their racks when nodes are added."""
     fabric = case.cluster.fabric
     switch = switch_of(fabric) if fabric else None
     measures = measures_of(case.cluster, fabric, switch) if fabric else None
@@ -90,7 +90,7 @@ def fabric_switch_racks(case: RuleContext) -> Iterator[Violation]:
 
 @rule("fabric-management")
 def fabric_management(case: RuleContext) -> Iterator[Violation]:
-    """Management switches stand in the nodes' racks, so that each node must have one."""
+    """Management switches are in the nodes' racks, so that each node needs a rack."""
     declared = case.cluster.fabric.management_network if case.cluster.fabric else None
     if declared is None:
         return

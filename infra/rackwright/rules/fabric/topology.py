@@ -1,4 +1,4 @@
-"""The fabric: switches that exist and are enough, nodes that have a place in it, and a simulation that can run."""
+"""The fabric: known switches in sufficient number, a port for each node, and a simulation that can run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def fabric_target(case: RuleContext) -> Iterator[Violation]:
 
 @rule("fabric-switch")
 def fabric_switch(case: RuleContext) -> Iterator[Violation]:
-    """Ports and rate follow from the model."""
+    """The model determines ports and rate."""
     fabric = case.cluster.fabric
     if fabric is None:
         return
@@ -57,7 +57,7 @@ def fabric_switch(case: RuleContext) -> Iterator[Violation]:
 
 @rule("fabric-rate")
 def fabric_rate(case: RuleContext) -> Iterator[Violation]:
-    """A port is used whole or split in two, if the switch can split it; HCAs run at the rate of what they are connected to."""
+    """A port is used whole or split in two, if the switch can split it; an HCA runs at the rate of its switch port."""
     fabric = _declared(case)
     switch = switch_of(fabric) if fabric else None
     if fabric is None or switch is None or fabric.rate is None:
@@ -84,7 +84,7 @@ def fabric_group_unknown(case: RuleContext) -> Iterator[Violation]:
 
 @rule("fabric-empty")
 def fabric_empty(case: RuleContext) -> Iterator[Violation]:
-    """Switches without nodes."""
+    """Switches without nodes have no effect."""
     fabric = case.cluster.fabric
     if fabric is not None and not fabric.groups and not groups_of(case.cluster, fabric):
         yield Violation("fabric", "no group has GPUs, so no node is connected", "list groups with `groups: […]`, or remove it")
@@ -92,7 +92,7 @@ def fabric_empty(case: RuleContext) -> Iterator[Violation]:
 
 @rule("fabric-hcas")
 def fabric_hcas(case: RuleContext) -> Iterator[Violation]:
-    """Every rail is a device of its own."""
+    """Every rail is a separate device."""
     fabric = case.cluster.fabric
     if fabric is None or not fabric.hcas:
         return
@@ -104,7 +104,7 @@ def fabric_hcas(case: RuleContext) -> Iterator[Violation]:
 
 @rule("fabric-hca-description")
 def fabric_hca_description(case: RuleContext) -> Iterator[Violation]:
-    """InfiniBand tools show an HCA by its node description, which is `node device`; the fabric would show a longer one cut off."""
+    """InfiniBand tools print the node description of an HCA, `node device`; the fabric would truncate a longer one."""
     fabric = case.cluster.fabric
     if fabric is None or fabric.kind is not FabricKind.INFINIBAND or isinstance(case.cluster.target, LabTarget):
         return
@@ -116,8 +116,8 @@ def fabric_hca_description(case: RuleContext) -> Iterator[Violation]:
 
 @rule("fabric-rails-missing", Severity.WARNING)
 def fabric_rails_unsaid(case: RuleContext) -> Iterator[Violation]:
-    """GPUs tell how many HCAs a node has; where there are none, it would be a guess what is bought and plugged in."""
-    gpus = _gpus_that_tell(case)
+    """The number of HCAs follows from the GPUs; without GPUs, the number of HCAs to buy would be a guess."""
+    gpus = _gpus_with_hcas(case)
     if gpus and not any(gpus.values()):
         cause = f"no node of {', '.join(gpus)} has GPUs from which to derive the number of HCAs, so one is assumed"
         yield Violation("fabric.rails", cause, "declare `rails:`")
@@ -125,8 +125,8 @@ def fabric_rails_unsaid(case: RuleContext) -> Iterator[Violation]:
 
 @rule("fabric-rails-mismatch")
 def fabric_rails_differ(case: RuleContext) -> Iterator[Violation]:
-    """All nodes of a fabric have the same rails, and the largest count would be made up for the others."""
-    gpus = _gpus_that_tell(case)
+    """All nodes of a fabric have the same rails, and the largest number would be an assumption for the others."""
+    gpus = _gpus_with_hcas(case)
     if any(gpus.values()) and len(set(gpus.values())) > 1:
         (first, most), *others = gpus.items()
         cause = ", ".join((f"{most} GPUs in a node of {first}", *(f"{count} of {name}" for name, count in others)))
@@ -134,21 +134,21 @@ def fabric_rails_differ(case: RuleContext) -> Iterator[Violation]:
         yield Violation("fabric.rails", cause, hint)
 
 
-def _gpus_that_tell(case: RuleContext) -> dict[str, int]:
-    """Group -> GPUs per node, where the HCAs follow from them."""
+def _gpus_with_hcas(case: RuleContext) -> dict[str, int]:
+    """Return group -> GPUs per node, for groups whose HCAs follow from their GPUs."""
     fabric = case.cluster.fabric
     return {} if fabric is None or fabric.rails is not None or fabric.hcas else gpus_of(case.cluster, fabric)
 
 
 @rule("fabric-too-large")
 def fabric_too_large(case: RuleContext) -> Iterator[Violation]:
-    """Two levels of switches end somewhere: each spine meets every leaf."""
+    """Two levels of switches have a maximum: each spine connects to every leaf."""
     fabric = _declared(case)
     switch = switch_of(fabric) if fabric else None
     if fabric is None or switch is None or measures_of(case.cluster, fabric, switch) is not None:
         return
     nodes, rails = nodes_of(case.cluster, fabric), rails_of(case.cluster, fabric)
-    most = _most(case, fabric)
+    most = _most_nodes(case, fabric)
     blocking = "non-blocking" if fabric.oversubscription == 1 else f"at {fabric.oversubscription}:1"
     cause = f"two levels of {switch.product} carry {most} nodes of {rails} rails {blocking}, not {nodes}"
     own = " (the subnet manager's own HCA takes a port of every leaf)" if manages_apart(case.cluster, fabric) else ""
@@ -156,8 +156,8 @@ def fabric_too_large(case: RuleContext) -> Iterator[Violation]:
     yield Violation("fabric.max_nodes", cause + own, f"{hint}, or a higher `oversubscription`")
 
 
-def _most(case: RuleContext, fabric: Fabric) -> int:
-    """How many nodes it could be laid out for."""
+def _most_nodes(case: RuleContext, fabric: Fabric) -> int:
+    """Return the maximum number of nodes of the fabric."""
     switch = switch_of(fabric)
     assert switch is not None
     split = switch.links_per_port(fabric.rate) or 1
@@ -179,7 +179,7 @@ def _most(case: RuleContext, fabric: Fabric) -> int:
 
 @rule("fabric-node-out-of-range")
 def fabric_room(case: RuleContext) -> Iterator[Violation]:
-    """A node whose place lies beyond what is laid out has no port."""
+    """A node beyond the planned size has no port."""
     fabric = case.cluster.fabric
     if fabric is None:
         return
@@ -221,7 +221,7 @@ def fabric_subnet_manager_missing(case: RuleContext) -> Iterator[Violation]:
 
 @rule("fabric-subnet-size", Severity.WARNING)
 def fabric_subnet_size(case: RuleContext) -> Iterator[Violation]:
-    """The subnet manager in a switch serves so many and no more."""
+    """The subnet manager of a switch supports a limited number of nodes."""
     fabric = _declared(case)
     switch = switch_of(fabric) if fabric else None
     if fabric is None or switch is None or fabric.subnet_manager is not None or switch.subnet_manager_nodes is None:
@@ -235,7 +235,7 @@ def fabric_subnet_size(case: RuleContext) -> Iterator[Violation]:
 
 @rule("fabric-simulation")
 def fabric_simulation(case: RuleContext) -> Iterator[Violation]:
-    """In the lab a node runs the simulator and the subnet manager; only InfiniBand can be simulated, and names have an end."""
+    """In the lab a node runs the simulator and the subnet manager; only InfiniBand can be simulated, names have a maximum length."""
     fabric = case.cluster.fabric
     if fabric is None or not isinstance(case.cluster.target, LabTarget):
         return
@@ -253,7 +253,7 @@ def fabric_simulation(case: RuleContext) -> Iterator[Violation]:
 
 
 def _descriptions(case: RuleContext, fabric: Fabric) -> Iterator[str]:
-    """Names of all its HCAs, that of a subnet manager among them that is no node of it."""
+    """Return the names of all HCAs, including that of a subnet manager that is no node of the fabric."""
     hcas, groups = hcas_of(case.cluster, fabric), frozenset(groups_of(case.cluster, fabric))
     yield from (f"{member.name} {hca}" for member in case.members if member.group in groups for hca in hcas)
     if manages_apart(case.cluster, fabric):
@@ -262,7 +262,7 @@ def _descriptions(case: RuleContext, fabric: Fabric) -> Iterator[str]:
 
 @rule("fabric-nvlink-domain")
 def fabric_nvlink_domain(case: RuleContext) -> Iterator[Violation]:
-    """Slurm learns of NVLink domains by topology/block."""
+    """Slurm needs topology/block for NVLink domains."""
     fabric = case.cluster.fabric
     if fabric is None or fabric.nvlink_domain is None:
         return

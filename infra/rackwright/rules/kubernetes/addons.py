@@ -12,7 +12,7 @@ from rackwright.rules.registry import RuleContext, Violation, rule
 
 @rule("addon-source")
 def addon_source(case: RuleContext) -> Iterator[Violation]:
-    """Images and objects of addons are built here, from pinned modules: no registry's are known to be the same."""
+    """The bundle builds images and objects of add-ons from pinned modules; those of a registry may differ."""
     declared = case.kubernetes
     if declared is None or not declared.addons:
         return
@@ -23,7 +23,7 @@ def addon_source(case: RuleContext) -> Iterator[Violation]:
 
 @rule("addon-kueue-gpus")
 def addon_kueue_gpus(case: RuleContext) -> Iterator[Violation]:
-    """Its queues share GPUs out, and without any there is no queue to name."""
+    """Kueue's queues distribute GPUs; without GPUs, no queue can be created."""
     if case.kubernetes is not None and Addon.KUEUE in case.kubernetes.addons and not any(one.gpus for one in case.having(Role.WORKER)):
         yield Violation(
             "scheduler.addons", "kueue allocates GPUs, but no worker has any", "add `gpus` to a group of workers, or remove kueue"

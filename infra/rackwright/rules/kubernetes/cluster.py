@@ -1,4 +1,4 @@
-"""Kubernetes: its control plane, its release, its namespaces. Its addresses have a module of their own."""
+"""Kubernetes: control plane, release, namespaces. Another module has the rules for its addresses."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _RESERVED: Final = re.compile(r"default|kube-.*")
 _CGROUP_V2: Final = (1, 35)
 """The first release whose kubelet does not start on cgroup v1 by default (KEP-5573)."""
 _CONTAINERD_2: Final = (1, 36)
-"""The first without containerd 1.x (KEP-4033: 1.35 is the last with it)."""
+"""The first release without support for containerd 1.x (KEP-4033: 1.35 is the last with it)."""
 _OLDEST_CONTAINERD: Final = (1, 7)
-"""Older ones have ended; a static pod of theirs was never run here."""
+"""The oldest supported release: older ones have ended, and their static pods were never run here."""
 
 
 @rule("kubernetes-controllers-even")
 def kubernetes_controllers_even(case: RuleContext) -> Iterator[Violation]:
-    """Of two members of etcd both must live: one more to lose it by, and nothing gained."""
+    """Of two etcd members both must run: one more that can fail, without a benefit."""
     names = [member.name for member in case.having(Role.CONTROLLER)]
     if case.kubernetes is not None and names and len(names) % 2 == 0:
         cause = f"{len(names)} controllers ({', '.join(names)}) survive the loss of no more members than {len(names) - 1} controllers"
@@ -32,7 +32,7 @@ def kubernetes_controllers_even(case: RuleContext) -> Iterator[Violation]:
 
 @rule("kubernetes-endpoint-missing")
 def kubernetes_endpoint_missing(case: RuleContext) -> Iterator[Violation]:
-    """Nodes would know one controller's own address, and be lost with it."""
+    """Nodes would connect to one controller's own address, and lose the cluster with this controller."""
     names = [member.name for member in case.having(Role.CONTROLLER)]
     if case.kubernetes is not None and len(names) > 1 and case.kubernetes.control_plane_vip is None:
         cause = f"{len(names)} controllers require a common address"
@@ -42,7 +42,7 @@ def kubernetes_endpoint_missing(case: RuleContext) -> Iterator[Violation]:
 
 @rule("kubernetes-version")
 def kubernetes_version(case: RuleContext) -> Iterator[Violation]:
-    """Images that go with it follow from the catalogue."""
+    """The catalogue lists the images of each release."""
     declared = case.kubernetes
     if declared is not None and declared.version not in releases():
         hint = did_you_mean(declared.version, releases()) or f"use one of {', '.join(releases())}"
@@ -51,7 +51,7 @@ def kubernetes_version(case: RuleContext) -> Iterator[Violation]:
 
 @rule("kubernetes-end-of-life", Severity.WARNING)
 def kubernetes_end_of_life(case: RuleContext) -> Iterator[Violation]:
-    """A release whose support has ended gets no security fixes. The lab is exempt: its bundle has one release, and it serves nobody."""
+    """A release out of support gets no security fixes. The lab is exempt: its bundle has one release, and it runs no production jobs."""
     declared = case.kubernetes
     if declared is None or declared.version not in releases() or case.cluster.target.publishes_ports:
         return
@@ -65,7 +65,7 @@ def kubernetes_end_of_life(case: RuleContext) -> Iterator[Violation]:
 
 @rule("kubernetes-cgroups", Severity.WARNING)
 def kubernetes_cgroups(case: RuleContext) -> Iterator[Violation]:
-    """The lab's nodes have this machine's cgroups, whichever they are."""
+    """The lab's nodes use this machine's cgroups."""
     declared = case.kubernetes
     if declared is not None and case.cluster.target.publishes_ports and _minor(declared.version) >= _CGROUP_V2:
         cause = f"the kubelet of {declared.version} does not start with cgroup v1, and lab nodes use this machine's cgroups"
@@ -92,7 +92,7 @@ def kubernetes_containerd(case: RuleContext) -> Iterator[Violation]:
 
 @rule("kubernetes-source-lab", Severity.WARNING)
 def kubernetes_source_lab(case: RuleContext) -> Iterator[Violation]:
-    """The lab's image is baked: what it installs comes from where this machine can reach."""
+    """The lab's image is prebuilt: its content must be reachable from this machine."""
     declared = case.kubernetes
     if declared is not None and case.cluster.target.publishes_ports and declared.install_from is Source.PACKAGES:
         cause = "requires the vendor's repository and registry, which were never tested with the lab"
@@ -109,7 +109,7 @@ def kubernetes_accounting(case: RuleContext) -> Iterator[Violation]:
 
 @rule("namespace-reserved")
 def namespace_reserved(case: RuleContext) -> Iterator[Violation]:
-    """Kubernetes has namespaces of its own, and keeps a prefix for more."""
+    """Kubernetes has its own namespaces, and reserves a prefix for further ones."""
     for name in case.kubernetes.namespaces if case.kubernetes else ():
         if _RESERVED.fullmatch(name):
             yield Violation(
@@ -141,7 +141,7 @@ def namespace_gpus(case: RuleContext) -> Iterator[Violation]:
 
 @rule("namespace-claim")
 def namespace_claim(case: RuleContext) -> Iterator[Violation]:
-    """A claim is a folder of the cluster's first shared file system."""
+    """A claim is a folder on the cluster's first shared file system."""
     for name, namespace in case.kubernetes.namespaces.items() if case.kubernetes else ():
         if namespace.shared_volume is not None and not case.cluster.storage:
             yield Violation(f"scheduler.namespaces.{name}.shared_volume", "there is no shared file system", "declare one under storage")

@@ -1,4 +1,4 @@
-"""Addresses of Kubernetes: pods, services, and the one the control plane is known by."""
+"""Addresses of Kubernetes: pods, services, and the control plane's endpoint."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from rackwright.model.targets.hosts import HostsTarget
 from rackwright.rules.registry import RuleContext, Violation, rule
 
 _NODE: Final = 24
-"""Prefix of one node's pods."""
+"""Prefix length of one node's pod range."""
 _SERVICES: Final = (12, 24)
-"""kube-apiserver takes no more addresses than a /12 has; fewer than a /24 has are soon given away."""
+"""Prefix lengths of the service range: kube-apiserver accepts at most a /12, and the addresses of less than a /24 are soon used up."""
 
 
 @rule("kubernetes-endpoint-outside")
 def kubernetes_endpoint_outside(case: RuleContext) -> Iterator[Violation]:
-    """An address moves between controllers by ARP, which no router carries."""
+    """An address moves between controllers by ARP, which routers do not forward."""
     endpoint = case.kubernetes.control_plane_vip if case.kubernetes else None
     if endpoint is not None and endpoint not in case.cluster.network.cidr:
         cause = f"{endpoint} is not in {case.cluster.network.cidr}"
@@ -29,7 +29,7 @@ def kubernetes_endpoint_outside(case: RuleContext) -> Iterator[Violation]:
 
 @rule("kubernetes-endpoint-taken")
 def kubernetes_endpoint_taken(case: RuleContext) -> Iterator[Violation]:
-    """A node would answer for the control plane, now or when its group grows."""
+    """A node would use the control plane's address, now or when its group grows."""
     endpoint = case.kubernetes.control_plane_vip if case.kubernetes else None
     owner = _owner(case, endpoint) if endpoint is not None else None
     if owner is not None:
@@ -47,7 +47,7 @@ def kubernetes_endpoint_routed(case: RuleContext) -> Iterator[Violation]:
 
 @rule("kubernetes-ranges-overlap")
 def kubernetes_ranges_overlap(case: RuleContext) -> Iterator[Violation]:
-    """A packet to an address that two own arrives at either."""
+    """A packet to an address in both ranges may arrive in either."""
     declared = case.kubernetes
     if declared is None:
         return
@@ -65,7 +65,7 @@ def kubernetes_ranges_overlap(case: RuleContext) -> Iterator[Violation]:
 
 @rule("kubernetes-pods-small")
 def kubernetes_pods_small(case: RuleContext) -> Iterator[Violation]:
-    """Plain routes count ranges of pods by the nodes' own addresses, so that none moves; other networks hand them out one by one."""
+    """Plain routes derive pod ranges from the nodes' own addresses, so that none moves; other networks assign them one by one."""
     declared = case.kubernetes
     if declared is None:
         return
@@ -78,7 +78,7 @@ def kubernetes_pods_small(case: RuleContext) -> Iterator[Violation]:
 
 @rule("kubernetes-services-size")
 def kubernetes_services_size(case: RuleContext) -> Iterator[Violation]:
-    """Every service takes one address, and keeps it."""
+    """Every service uses one address permanently."""
     declared, (widest, narrowest) = case.kubernetes, _SERVICES
     if declared is not None and not widest <= declared.service_cidr.prefixlen <= narrowest:
         cause = f"{declared.service_cidr} is not between a /{widest} and a /{narrowest}"
@@ -87,20 +87,20 @@ def kubernetes_services_size(case: RuleContext) -> Iterator[Violation]:
 
 @rule("kubernetes-routes-segment")
 def kubernetes_routes_segment(case: RuleContext) -> Iterator[Violation]:
-    """A cloud's network drops what comes from an address it did not give out."""
+    """A cloud's network drops packets from addresses that it did not assign."""
     if case.kubernetes is not None and case.kubernetes.cni is Cni.BRIDGE and case.cluster.target.kind == "aws":
         cause = "plain routes carry pod traffic within one network segment only, and a VPC drops it"
         yield Violation("scheduler.cni", cause, "omit it, or use flannel, calico or cilium")
 
 
 def _routes(case: RuleContext) -> bool:
-    """Whether plain routes carry the packets of pods: where nothing is said, everywhere but on AWS."""
+    """Return whether the network of pods uses plain routes: by default, everywhere but on AWS."""
     assert case.kubernetes is not None
     return case.kubernetes.cni is Cni.BRIDGE or (case.kubernetes.cni is None and case.cluster.target.kind != "aws")
 
 
 def _owner(case: RuleContext, endpoint: IPv4Address) -> str | None:
-    """Whose an address is: a machine's that is where it is, or one of a group's block."""
+    """Return the owner of an address: a machine that has it, or the group whose block contains it."""
     cluster = case.cluster
     if isinstance(cluster.target, HostsTarget):
         return next((f"the address of {name}" for name, machine in cluster.target.each.items() if machine.address == endpoint), None)

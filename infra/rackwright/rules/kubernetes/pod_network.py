@@ -1,4 +1,4 @@
-"""How pods reach those of other nodes: what each network knows, where it works, how large a packet may be, what it is installed from."""
+"""Pod networks: supported encapsulations, requirements, packet sizes, manifests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rackwright.model.scheduler.kubernetes import Cni, Encapsulation, Kubernetes
 from rackwright.rules.registry import RuleContext, Violation, rule
 
 _INSTALLED: Final = frozenset({Cni.CALICO, Cni.CILIUM})
-"""Networks that come in files of their makers."""
+"""Networks that are installed from their vendors' manifests."""
 _SMALLEST: Final = 1280
 """Bytes that every path must carry for IPv6 (RFC 8200, 5); QUIC asks for 1200 of payload (RFC 9000, 14)."""
 _PATH: Final = "scheduler.encapsulation"
@@ -19,7 +19,7 @@ _PATH: Final = "scheduler.encapsulation"
 
 @rule("pod-network-encapsulation")
 def pod_network_encapsulation(case: RuleContext) -> Iterator[Violation]:
-    """Each network wraps packets its own ways."""
+    """Each network supports some encapsulations."""
     declared, cni = case.kubernetes, _cni(case)
     known = encapsulations(cni)
     if declared is not None and declared.encapsulation is not None and declared.encapsulation not in known:
@@ -29,7 +29,7 @@ def pod_network_encapsulation(case: RuleContext) -> Iterator[Violation]:
 
 @rule("pod-network-segment")
 def pod_network_segment(case: RuleContext) -> Iterator[Violation]:
-    """Packets that are not wrapped find their way by the address of the next node, which must be on the same segment."""
+    """Packets without encapsulation are sent to the address of the next node, which must be on the same segment."""
     declared = case.kubernetes
     if declared is not None and declared.encapsulation is Encapsulation.NONE and case.cluster.target.kind == "aws":
         cause = "nodes are in different subnets, between which a VPC drops pod traffic"
@@ -47,7 +47,7 @@ def pod_network_mtu_large(case: RuleContext) -> Iterator[Violation]:
 
 @rule("pod-network-mtu-small")
 def pod_network_mtu_small(case: RuleContext) -> Iterator[Violation]:
-    """Too little is left for pods once encapsulation has taken its part."""
+    """The encapsulation leaves too little for the packets of pods."""
     declared = case.kubernetes
     if declared is None or declared.node_mtu is None:
         return
@@ -78,7 +78,7 @@ def pod_network_manifests_unused(case: RuleContext) -> Iterator[Violation]:
 
 @rule("pod-network-manifest-absent")
 def pod_network_manifest_absent(case: RuleContext) -> Iterator[Violation]:
-    """Found before nodes are made that would wait for it."""
+    """Otherwise the error would occur after the creation of nodes."""
     for index, manifest in enumerate(case.kubernetes.cni_manifests if case.kubernetes else ()):
         if manifest.file in case.absent:
             yield Violation(
@@ -90,7 +90,7 @@ def pod_network_manifest_absent(case: RuleContext) -> Iterator[Violation]:
 
 @rule("pod-network-lab", Severity.WARNING)
 def pod_network_lab(case: RuleContext) -> Iterator[Violation]:
-    """The bundle has flannel; others are pulled by each node, and no lab was ever made with them."""
+    """The bundle contains flannel; each node pulls the others, and no lab was ever created with them."""
     cni = _cni(case)
     if case.kubernetes is not None and case.cluster.target.publishes_ports and cni in _INSTALLED:
         yield Violation(
@@ -99,6 +99,6 @@ def pod_network_lab(case: RuleContext) -> Iterator[Violation]:
 
 
 def _cni(case: RuleContext) -> Cni:
-    """The network that there is, also where none is said."""
+    """Return the network, the default included."""
     declared: Kubernetes | None = case.kubernetes
     return (declared.cni if declared else None) or default_cni(case.cluster.target.kind)

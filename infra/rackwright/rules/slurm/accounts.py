@@ -1,4 +1,4 @@
-"""Accounts and qualities of service: what they name exists, and what they limit is counted."""
+"""Accounts and qualities of service: references to existing names, and limits that Slurm can count."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from rackwright.rules.registry import RuleContext, Violation, rule
 
 _TAKEN: Final = {"root": "Slurm's root of all accounts", "default": "the account of users without an account of their own"}
 _ORDINARY: Final = "normal"
-"""The quality of service that Slurm makes itself (sacctmgr(1))."""
+"""The quality of service that Slurm creates itself (sacctmgr(1))."""
 
 
 @rule("accounts-without-accounting")
 def accounts_without_accounting(case: RuleContext) -> Iterator[Violation]:
-    """Limits and shares are kept by the accounting."""
+    """The accounting database stores limits and shares."""
     for field, declared in (("accounts", case.slurm.accounts), ("qos", case.slurm.qos)):
         if declared and not case.having(Role.ACCOUNTING):
             yield Violation(f"scheduler.{field}", "no node has the role accounting", "add the role to the controller's group")
@@ -24,7 +24,7 @@ def accounts_without_accounting(case: RuleContext) -> Iterator[Violation]:
 
 @rule("account-reserved")
 def account_reserved(case: RuleContext) -> Iterator[Violation]:
-    """Accounts that are there without being declared."""
+    """These accounts exist without being declared."""
     for name in case.slurm.accounts:
         if name in _TAKEN:
             yield Violation(f"scheduler.accounts.{name}", f"the name is reserved: {_TAKEN[name]}", "choose another name")
@@ -42,7 +42,7 @@ def account_user_unknown(case: RuleContext) -> Iterator[Violation]:
 
 @rule("account-parent-unknown")
 def account_parent_unknown(case: RuleContext) -> Iterator[Violation]:
-    """An account hangs below one that is declared, or below the root."""
+    """The parent of an account is a declared account, or the root."""
     accounts = case.slurm.accounts
     for name, account in accounts.items():
         if account.parent is not None and account.parent not in accounts:
@@ -52,7 +52,7 @@ def account_parent_unknown(case: RuleContext) -> Iterator[Violation]:
 
 @rule("account-cycle")
 def account_below_itself(case: RuleContext) -> Iterator[Violation]:
-    """A ring of accounts has no way up to the root."""
+    """A cycle of accounts has no path to the root."""
     accounts = case.slurm.accounts
     for name in accounts:
         above, seen = accounts[name].parent, [name]
@@ -67,7 +67,7 @@ def account_below_itself(case: RuleContext) -> Iterator[Violation]:
 
 @rule("account-qos-unknown")
 def account_qos_unknown(case: RuleContext) -> Iterator[Violation]:
-    """What an account may ask for is declared, or Slurm's own."""
+    """An account can use declared QOS and Slurm's own."""
     known = {*case.slurm.qos, _ORDINARY}
     for name, account in case.slurm.accounts.items():
         for index, qos in enumerate(account.qos):
@@ -78,7 +78,7 @@ def account_qos_unknown(case: RuleContext) -> Iterator[Violation]:
 
 @rule("qos-reserved")
 def qos_reserved(case: RuleContext) -> Iterator[Violation]:
-    """Slurm's own is what jobs get that ask for none; it is left as it is."""
+    """Jobs that request no QOS get Slurm's own; rackwright does not change it."""
     if _ORDINARY in case.slurm.qos:
         yield Violation(f"scheduler.qos.{_ORDINARY}", "the name is reserved: Slurm creates this QOS itself", "choose another name")
 

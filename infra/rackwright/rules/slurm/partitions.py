@@ -1,4 +1,4 @@
-"""Partitions: what is in them, and whether it can give what they promise."""
+"""Partitions: their nodes, and whether the nodes have what the partitions require."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _inside(case: RuleContext, partition: Partition) -> list[DeclaredNode]:
 
 @rule("partition-empty")
 def partition_empty(case: RuleContext) -> Iterator[Violation]:
-    """Jobs in a partition without nodes wait for ever."""
+    """Jobs in a partition without nodes wait forever."""
     for name, partition in case.slurm.partitions.items():
         if not partition.groups and not partition.nodes:
             yield Violation(f"scheduler.partitions.{name}", "has neither groups nor nodes", "add `groups: [worker]`")
@@ -48,20 +48,20 @@ def partition_not_worker(case: RuleContext) -> Iterator[Violation]:
     """Only workers run jobs."""
     for name, partition in case.slurm.partitions.items():
         strangers = [member.name for member in _inside(case, partition) if Role.WORKER not in member.roles]
-        strangers += [group for group in partition.groups if _is_empty_stranger(case, group)]
+        strangers += [group for group in partition.groups if _is_empty_non_worker_group(case, group)]
         if strangers:
             cause = f"has members without the role worker: {', '.join(strangers)}"
             yield Violation(f"scheduler.partitions.{name}", cause, "add the role worker, or remove them from the partition")
 
 
-def _is_empty_stranger(case: RuleContext, name: str) -> bool:
+def _is_empty_non_worker_group(case: RuleContext, name: str) -> bool:
     group = case.cluster.groups.get(name)
     return group is not None and group.count == 0 and Role.WORKER not in roles_of(name, group)
 
 
 @rule("partition-gres")
 def partition_gres(case: RuleContext) -> Iterator[Violation]:
-    """A partition that demands GPUs of its nodes holds none without."""
+    """Every node of a partition that requires GPUs must have GPUs."""
     for name, partition in case.slurm.partitions.items():
         bare = [member.name for member in _inside(case, partition) if member.gpus is None]
         if Gres.GPU in partition.gres and bare:
@@ -73,7 +73,7 @@ def partition_gres(case: RuleContext) -> Iterator[Violation]:
 
 @rule("partition-default-repeated")
 def partition_default_repeated(case: RuleContext) -> Iterator[Violation]:
-    """Slurm would take the last and say nothing."""
+    """Slurm would use the last one, without a message."""
     defaults = [name for name, partition in case.slurm.partitions.items() if partition.default]
     for name in defaults[1:]:
         yield Violation(f"scheduler.partitions.{name}.default", f"{defaults[0]} is already the default", "keep one default")
@@ -89,7 +89,7 @@ def partition_name_reserved(case: RuleContext) -> Iterator[Violation]:
 
 @rule("partition-time-zero")
 def partition_time_zero(case: RuleContext) -> Iterator[Violation]:
-    """No job fits into no time; leaving the limit out means none."""
+    """No job fits into a time limit of zero; omit the field for no limit."""
     for name, partition in case.slurm.partitions.items():
         if partition.max_time == 0:
             yield Violation(f"scheduler.partitions.{name}.max_time", "0s permits no job", "omit it for no limit")
@@ -97,7 +97,7 @@ def partition_time_zero(case: RuleContext) -> Iterator[Violation]:
 
 @rule("worker-unreachable", Severity.WARNING)
 def worker_unreachable(case: RuleContext) -> Iterator[Violation]:
-    """A worker in no partition runs no job."""
+    """A worker that belongs to no partition runs no job."""
     partitions = case.slurm.partitions
     if partitions:
         served = {member.name for partition in partitions.values() for member in _inside(case, partition)}

@@ -1,4 +1,4 @@
-"""The batch system: controllers, accounting, power saving. Partitions have a module of their own."""
+"""The batch system: controllers, accounting, power saving. Another module has the rules for partitions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rackwright.model.units import format_seconds
 from rackwright.rules.registry import RuleContext, Violation, rule
 
 _LONG_DRAIN: Final = 86400
-"""Seconds of a day. Chosen: `up` blocks for that long, and nothing else can be applied to the stack meanwhile."""
+"""Seconds of a day. Chosen: `up` blocks for that long, and no other change can be applied to the stack meanwhile."""
 _HEALTH_S: Final = (10, 65535)
 """Seconds: a health check may take 2, and slurm.conf(5) stores the interval in 16 bits."""
 _SHORT_IDLE: Final = 60
@@ -20,7 +20,7 @@ _SHORT_IDLE: Final = 60
 
 @rule("controller-backup-undeclared")
 def controller_backup_undeclared(case: RuleContext) -> Iterator[Violation]:
-    """Two controllers that both think they are first lose jobs."""
+    """Two controllers that both act as primary lose jobs."""
     names = [member.name for member in case.having(Role.CONTROLLER)]
     first = [name for name in names if name not in case.slurm.backup_controllers]
     if len(first) > 1 and case.kubernetes is None:
@@ -32,7 +32,7 @@ def controller_backup_undeclared(case: RuleContext) -> Iterator[Violation]:
 
 @rule("controller-all-backup")
 def controller_all_backup(case: RuleContext) -> Iterator[Violation]:
-    """A backup needs a first controller."""
+    """A backup needs a primary controller."""
     names = [member.name for member in case.having(Role.CONTROLLER)]
     if names and all(name in case.slurm.backup_controllers for name in names):
         yield Violation("scheduler.backup_controllers", "every controller is declared a backup", "remove the first one from the list")
@@ -70,7 +70,7 @@ def health_interval_range(case: RuleContext) -> Iterator[Violation]:
 
 @rule("multiple-accounting-nodes")
 def accounting_repeated(case: RuleContext) -> Iterator[Violation]:
-    """Two databases would each know half of the jobs."""
+    """Each of two databases would have half of the jobs."""
     names = [member.name for member in case.having(Role.ACCOUNTING)]
     if len(names) > 1:
         yield Violation("groups", f"{len(names)} nodes have the role accounting: {', '.join(names)}", "keep it on one node")
@@ -87,7 +87,7 @@ def accounting_missing(case: RuleContext) -> Iterator[Violation]:
 
 @rule("power-saving-idle")
 def power_saving_idle(case: RuleContext) -> Iterator[Violation]:
-    """A worker must be allowed to finish stopping before it counts as idle again."""
+    """A worker must have time to stop before it counts as idle again."""
     saving = case.slurm.power_saving
     if saving is not None and saving.suspend_time < _SHORT_IDLE:
         cause = f"{format_seconds(saving.suspend_time)} stops workers between two jobs of one user"
@@ -106,7 +106,7 @@ def power_saving_times(case: RuleContext) -> Iterator[Violation]:
 
 @rule("power-saving-timeout")
 def power_saving_timeout(case: RuleContext) -> Iterator[Violation]:
-    """A node that may take no time to stop or start is down at once."""
+    """A node without time to stop or start is marked as down at once."""
     saving = case.slurm.power_saving
     for key, seconds in (("suspend_timeout", saving.suspend_timeout), ("resume_timeout", saving.resume_timeout)) if saving else ():
         if seconds == 0:

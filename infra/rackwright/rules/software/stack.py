@@ -1,4 +1,4 @@
-"""What is said about the software stack before versions are compared: names that exist, and advice that no longer holds."""
+"""Declarations of the software stack, before versions are compared: known names, and recommendations that are outdated."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from rackwright.model.targets.aws import AwsTarget
 from rackwright.rules.registry import RuleContext, Violation, rule
 
 FULL: Final = {"driver": 3, "cuda": 2, "nccl": 3, "nccl-cuda": 2}
-"""How many numbers make a whole version where fewer would name several: 580.173.02, 13.0, 2.28.9."""
+"""Numbers of a complete version, for components whose shorter versions are ambiguous: 580.173.02, 13.0, 2.28.9."""
 
 ELSEWHERE: Final = {"doca-ofed": "rdma: {{doca: {{version: {}}}}}", "efa-installer": "rdma: {{efa: {{version: {}, sha256: …}}}}"}
-"""Components whose roles install the version that another field of the stack file asks for."""
+"""Components whose version another field of the stack file sets."""
 
 
 @rule("software-profile")
 def software_profile(case: RuleContext) -> Iterator[Violation]:
-    """Versions follow from the profile."""
+    """The profile determines the versions."""
     declared = case.cluster.software
     if declared is not None and declared.profile not in compatibility.profiles():
         hint = did_you_mean(declared.profile, compatibility.profiles())
@@ -29,7 +29,7 @@ def software_profile(case: RuleContext) -> Iterator[Violation]:
 
 @rule("software-pin")
 def software_pin(case: RuleContext) -> Iterator[Violation]:
-    """A pin of something that is not installed would hold nothing, and half a version would not say which one."""
+    """A pin of a component that is not installed has no effect, and a partial version is ambiguous."""
     for name, version in _pins(case):
         if name not in compatibility.components():
             yield Violation(f"software.versions.{name}", f"`{name}` is not a component", did_you_mean(name, compatibility.components()))
@@ -51,7 +51,7 @@ def _pins(case: RuleContext) -> list[tuple[str, str]]:
 
 @rule("software-outdated", Severity.WARNING)
 def software_outdated(case: RuleContext) -> Iterator[Violation]:
-    """Guides of some years ago ask for packages that others have followed."""
+    """Guides of some years ago recommend packages that have been replaced."""
     for name in case.cluster.software.versions if case.cluster.software else ():
         advice = compatibility.outdated().get(name)
         if advice is not None:
@@ -60,7 +60,7 @@ def software_outdated(case: RuleContext) -> Iterator[Violation]:
 
 @rule("nccl-environment", Severity.WARNING)
 def nccl_environment(case: RuleContext) -> Iterator[Violation]:
-    """Variables that made sense with one release on one machine, copied from guide to guide, cost bandwidth everywhere else."""
+    """Variables for one release on one machine, copied from guide to guide, cost bandwidth on others."""
     environment = case.cluster.software.nccl.environment if case.cluster.software else {}
     for name, value in environment.items():
         advice = next((row for row in compatibility.nccl_variables().values() if _is_about(row, name, value, case)), None)
@@ -69,7 +69,7 @@ def nccl_environment(case: RuleContext) -> Iterator[Violation]:
 
 
 def _is_about(advice: Advice, name: str, value: str, case: RuleContext) -> bool:
-    """Whether the advice is about this line."""
+    """Return whether the recommendation applies to this line."""
     start = advice.name.removesuffix("*")
     if name != advice.name and not (start != advice.name and name.startswith(start)):
         return False

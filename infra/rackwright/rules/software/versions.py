@@ -1,4 +1,4 @@
-"""Versions that cannot work together, or not with the GPUs and systems of the cluster; each refusal names the nearest set that does."""
+"""Versions that are incompatible with each other, or with the cluster's GPUs and systems; each hint names the nearest compatible set."""
 
 from __future__ import annotations
 
@@ -18,46 +18,46 @@ from rackwright.rules.registry import RuleContext, Violation, rule
 
 @dataclass(frozen=True)
 class VersionSelection:
-    """A set of versions, and what it has to run on."""
+    """A set of versions, and the GPUs and systems that it must run on."""
 
     software: Software
     profile: Profile
     gpus: tuple[GpuModel, ...]
-    """One of each model."""
+    """GPU models, each once."""
     systems: tuple[str, ...]
     """Operating systems of the nodes with GPUs."""
     nvswitch: bool
-    """Whether the GPUs of any node are joined by NVSwitch."""
+    """Whether the GPUs of any node are connected by NVSwitch."""
     today: date
 
     @cached_property
     def versions(self) -> Mapping[str, str]:
-        """By component."""
+        """Return the version by component."""
         return compatibility.resolve(self.profile, self.software.versions)
 
     @property
     def branch(self) -> int:
-        """The driver's."""
+        """Return the driver's branch."""
         return major(self.versions["driver"])
 
     @property
     def known_branch(self) -> Branch | None:
-        """The driver's branch, where the catalogue has it."""
+        """Return the driver's branch if the catalogue has it."""
         return compatibility.branches().get(self.branch)
 
     def where(self, *components: str) -> str:
-        """The field to change: the first pin among them, else the profile."""
+        """Return the path of the field to change: the first pin among the components, else the profile."""
         return next((f"software.versions.{name}" for name in components if name in self.software.versions), "software.profile")
 
     def flavours(self) -> list[tuple[GpuModel, GpuModules]]:
-        """Each GPU with the kernel modules it would get."""
+        """Return each GPU with the variant of kernel modules that it would get."""
         return [(gpu, compatibility.modules_of(gpu, self.software.kernel_modules)) for gpu in self.gpus]
 
 
 _NCCL_NEEDS_NEWER_EFA: Final = (2, 28, 9)
 """First NCCL for which aws-ofi-nccl#1055 reports deadlocks; 2.27.7 ran there."""
 Conflict = tuple[str, str]
-"""Path and cause."""
+"""Path and cause of a conflict."""
 Judge = Callable[[VersionSelection], Iterator[Conflict]]
 JUDGES: Final[list[Judge]] = []
 
@@ -80,7 +80,7 @@ def version_rule(name: str) -> Callable[[Judge], Judge]:
 
 
 def _choice(case: RuleContext) -> VersionSelection | None:
-    """What the stack file chose; None where it chose nothing, or nothing that the catalogue knows."""
+    """Return the selection of the stack file; None if it selects nothing, or nothing that the catalogue has."""
     declared = case.cluster.software
     profile = compatibility.profiles().get(declared.profile) if declared else None
     if declared is None or profile is None:
@@ -95,7 +95,7 @@ def _choice(case: RuleContext) -> VersionSelection | None:
 
 
 def nearest(choice: VersionSelection) -> str:
-    """The first set of the catalogue that suits these GPUs and systems, in words."""
+    """Return the first compatible set of the catalogue for these GPUs and systems, as text."""
     for profile in compatibility.profiles().values():
         candidate = replace(choice, profile=profile, software=Software(profile=profile.name))
         if not any(True for conflicts in JUDGES for _ in conflicts(candidate)):
@@ -107,7 +107,7 @@ def nearest(choice: VersionSelection) -> str:
 
 @version_rule("software-system")
 def system(choice: VersionSelection) -> Iterator[Conflict]:
-    """A profile knows packages for some systems."""
+    """A profile has packages for some systems."""
     for name in choice.systems:
         if name not in choice.profile.systems:
             yield "software.profile", f"profile {choice.profile.name} has no packages for {name}"
@@ -125,7 +125,7 @@ def driver_branch(choice: VersionSelection) -> Iterator[Conflict]:
 
 
 def _is_archive(choice: VersionSelection) -> bool:
-    """Whether the driver is the one that Debian's release is made with: there is no other in that archive."""
+    """Return whether the driver is that of Debian's release, whose archive has no other version."""
     return choice.profile.driver_vendor == "debian" and "driver" not in choice.software.versions
 
 
@@ -141,7 +141,7 @@ def archive_branch(case: RuleContext) -> Iterator[Violation]:
 
 @version_rule("software-gpu-driver")
 def gpu_driver(choice: VersionSelection) -> Iterator[Conflict]:
-    """Each GPU has a first driver that knows it, and old ones have a last."""
+    """Each GPU has a first driver that supports it, and old ones have a last."""
     driver = choice.versions["driver"]
     for gpu in choice.gpus:
         last = compatibility.architectures()[gpu.architecture].driver_last
@@ -156,7 +156,7 @@ def gpu_driver(choice: VersionSelection) -> Iterator[Conflict]:
 
 @version_rule("software-gpu-modules")
 def gpu_modules(choice: VersionSelection) -> Iterator[Conflict]:
-    """Pascal and Volta cannot run the open kernel modules, Blackwell only them."""
+    """Pascal and Volta cannot run the open kernel modules; Blackwell runs no others."""
     for gpu, flavour in choice.flavours():
         able = compatibility.architectures()[gpu.architecture].modules
         if flavour not in able:
@@ -168,7 +168,7 @@ def gpu_modules(choice: VersionSelection) -> Iterator[Conflict]:
 
 @version_rule("software-cuda-driver")
 def cuda_driver(choice: VersionSelection) -> Iterator[Conflict]:
-    """Programs of a CUDA major need the branch that came with it, or a later one."""
+    """Programs of a CUDA major version need the branch that was released with it, or a later one."""
     cuda = choice.versions["cuda"]
     minimum = compatibility.driver_for(major(cuda))
     if minimum is None:
@@ -179,7 +179,7 @@ def cuda_driver(choice: VersionSelection) -> Iterator[Conflict]:
 
 @version_rule("software-gpu-cuda")
 def gpu_cuda(choice: VersionSelection) -> Iterator[Conflict]:
-    """A toolkit compiles for the GPUs it knows."""
+    """A toolkit compiles for the GPUs that it supports."""
     cuda = choice.versions["cuda"]
     for gpu in choice.gpus:
         row = compatibility.architectures()[gpu.architecture]
@@ -205,7 +205,7 @@ def nccl_cuda(choice: VersionSelection) -> Iterator[Conflict]:
 
 @version_rule("software-fabric-manager")
 def fabric_manager(choice: VersionSelection) -> Iterator[Conflict]:
-    """Fabric Manager refuses a driver that is not its twin, and without it no program runs on GPUs behind NVSwitch."""
+    """Fabric Manager requires a driver of the same version, and without it no program runs on GPUs behind NVSwitch."""
     twin, driver = choice.versions["fabric-manager"], choice.versions["driver"]
     if choice.nvswitch and choice.profile.driver_vendor == "debian":
         yield "software.profile", f"eight GPUs on NVSwitch need Fabric Manager, which profile {choice.profile.name} does not have"
@@ -226,7 +226,7 @@ def dcgm(choice: VersionSelection) -> Iterator[Conflict]:
 
 @version_rule("software-slurm")
 def slurm(choice: VersionSelection) -> Iterator[Conflict]:
-    """pyxis is built against the Slurm that the node has, and that is its system's."""
+    """pyxis is built for the installed Slurm, whose version the system determines."""
     pinned = choice.software.versions.get("slurm")
     for name in choice.systems if pinned else ():
         known = compatibility.systems().get(name)
@@ -262,13 +262,13 @@ def nccl_efa(case: RuleContext) -> Iterator[Violation]:
 
 @version_rule("software-gpudirect")
 def gpudirect(choice: VersionSelection) -> Iterator[Conflict]:
-    """dma-buf is the open modules' way; nvidia-peermem needs the RDMA stack of DOCA-OFED."""
-    asked, cuda = choice.software.gpudirect, choice.versions["cuda"]
-    if asked is GpuDirect.DMA_BUF:
+    """dma-buf needs the open modules; nvidia-peermem needs the RDMA stack of DOCA-OFED."""
+    method, cuda = choice.software.gpudirect, choice.versions["cuda"]
+    if method is GpuDirect.DMA_BUF:
         closed = [gpu.model for gpu, flavour in choice.flavours() if flavour is not GpuModules.OPEN]
         if closed:
             yield "software.gpudirect", f"dma-buf needs the open kernel modules, which are not installed for {' and '.join(closed)}"
         if version_key(cuda) < version_key(requirement("dma-buf-cuda")):
             yield choice.where("cuda"), f"dma-buf needs CUDA {requirement('dma-buf-cuda')} or later, not {cuda}"
-    if asked is GpuDirect.PEERMEM and "doca-ofed" not in choice.versions:
+    if method is GpuDirect.PEERMEM and "doca-ofed" not in choice.versions:
         yield "software.gpudirect", f"nvidia-peermem needs DOCA-OFED, which profile {choice.profile.name} does not have"
