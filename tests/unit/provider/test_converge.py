@@ -49,7 +49,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     files = stack_files.StackFiles(root=None, inventory=None, secrets=None, hosts=("worker0", "worker2"), skip_tags=())  # type: ignore[arg-type]
     monkeypatch.setattr(converge.stack_files, "write_removal_inventory", lambda *_: files)
-    monkeypatch.setattr(converge.ssh, "connect_all", reach)
+    monkeypatch.setattr(converge.ssh_connections, "connect_all", reach)
     monkeypatch.setattr(converge.ansible, "play", play)
     return found
 
@@ -123,7 +123,7 @@ def applying(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ansible.Playboo
         """No connection is open."""
 
     monkeypatch.setattr(Converge, "_play", play)
-    monkeypatch.setattr(converge.ssh, "close", close)
+    monkeypatch.setattr(converge.ssh_connections, "close", close)
     monkeypatch.setattr(converge.stack_files, "write", lambda *_: None)
     return ended
 
@@ -199,8 +199,8 @@ class TestSettled:
         monkeypatch.setattr(converge.stack_files, "write", write)
         monkeypatch.setattr(converge.stack_files, "invalidate_report", lambda _stack: None)
         monkeypatch.setattr(converge.stack_files, "record", lambda *_, **__: None)
-        monkeypatch.setattr(converge.ssh, "connect_all", reach)
-        monkeypatch.setattr(converge.ssh, "close", close)
+        monkeypatch.setattr(converge.ssh_connections, "connect_all", reach)
+        monkeypatch.setattr(converge.ssh_connections, "close", close)
         return found
 
     @pytest.fixture
@@ -256,7 +256,7 @@ class TestSettled:
 
         files = replace(converge.stack_files.write("lab", {}), boot_timeout=900.0)
         monkeypatch.setattr(converge.stack_files, "write", lambda *_: files)
-        monkeypatch.setattr(converge.ssh, "connect_all", reach)
+        monkeypatch.setattr(converge.ssh_connections, "connect_all", reach)
         olds = saving(0, login0="a", worker0="b")
         state = RecordedState("converge", olds, {**olds, "members": ["login0", "worker0"], "settled": ["a", "b"]})
         asyncio.run(Converge().update(OPERATION, state, saving(0, login0="a", worker0="b2")))
@@ -296,7 +296,7 @@ def waiting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
         )
 
     monkeypatch.setattr(converge.stack_files, "write", lambda *_: files)
-    monkeypatch.setattr(converge.ssh, "connect_all", reach)
+    monkeypatch.setattr(converge.ssh_connections, "connect_all", reach)
     monkeypatch.setattr(Converge, "_site", site)
     monkeypatch.setattr(converge, "run", look)
     monkeypatch.setattr(rolling_update.RollingUpdate, "run", run)
