@@ -24,6 +24,8 @@ from support.project import ROOT, Project, clone
 from rackwright.inventory import paths
 
 _CTRL_C = b"\x03"
+_PREPARATION = "setup"
+"""Target of the Makefile that prepares the machine."""
 
 
 class Terminal:
@@ -45,7 +47,9 @@ class Terminal:
 
     def make_up(self) -> None:
         """Run the recipe of `make up`, without the preparation of the machine."""
-        self.type(f"make -o ready up STACK={self.project.stack} BIN={ROOT}/.venv/bin; echo ended=$?\n".encode())
+        # make ignores `-o` with an unknown target, and would prepare the machine.
+        assert f"\nup: {_PREPARATION} " in (self.project.folder / "Makefile").read_text()
+        self.type(f"make -o {_PREPARATION} up STACK={self.project.stack} BIN={ROOT}/.venv/bin; echo ended=$?\n".encode())
 
     def read_until(self, pattern: str) -> str:
         """Read until the pattern appears; return what it matched."""
