@@ -1,4 +1,4 @@
-"""Operating system image under the node image: pulled from a registry if reachable, else bootstrapped from the archive."""
+"""The bare operating system under the node image: pulled from a registry if reachable, else bootstrapped from the archive."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ _LOGIN_IDS: Final = r"sed -i -E 's/^(session[[:space:]]+)required([[:space:]]+pa
 every login ends (docs/adr/0025-login-ids-in-containers.md)."""
 _REGISTRY: Final = "https://registry-1.docker.io/v2/"
 _REGISTRY_PATIENCE: Final = 4.0
-"""Seconds to wait for the registry. Chosen: without internet access, each build of the image waits that long. Not measured."""
+"""Seconds to wait for the registry. Chosen: a machine without internet access waits that long before each build of the image. Not
+measured."""
 Say = Callable[[str], Awaitable[None]]
 
 
