@@ -145,7 +145,7 @@ def test_idle_time_is_refreshed_during_use(monkeypatch: pytest.MonkeyPatch) -> N
         pass
 
     monkeypatch.setattr(driver, "_wake", wake_)
-    monkeypatch.setattr(driver.ssh, "connect_all", reach)
+    monkeypatch.setattr(driver.ssh_connections, "connect_all", reach)
 
     async def need() -> str:
         async with wake_nodes("lab", PowerSavingNodes("ctl0", ("worker0",), idle_s=0, cycle_s=90), said) as reason:
@@ -167,7 +167,7 @@ def test_unreachable_controller_is_the_reason(monkeypatch: pytest.MonkeyPatch) -
     async def said(_: str) -> None:
         pass
 
-    monkeypatch.setattr(driver.ssh, "connect_all", reach)
+    monkeypatch.setattr(driver.ssh_connections, "connect_all", reach)
 
     async def need() -> str:
         async with wake_nodes("lab", PowerSavingNodes.of(SCHEDULER), said) as reason:
