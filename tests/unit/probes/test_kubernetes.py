@@ -104,8 +104,8 @@ class TestKubelet:
     )
     def test_refusal_differs_from_silence(self, said, good):
         found = {
-            "nobody asks the kubelet for pods": said,
-            "nobody asks the kubelet for its configuration": "status 401",
+            "anonymous request to the kubelet for pods": said,
+            "anonymous request to the kubelet for its configuration": "status 401",
             "read-only port": "refused",
         }
         assert (not ends(test_kubelet.test_anonymous_requests_refused, {ANSWERS: found}.get)) is good
@@ -114,10 +114,10 @@ class TestKubelet:
     @pytest.mark.parametrize("check", [test_kubelet.test_anonymous_requests_refused, test_control_plane.test_anonymous_requests_refused])
     def test_time_out_is_neither_refusal_nor_admission(self, check, said, verdict):
         found = {
-            "nobody asks the kubelet for pods": said,
-            "nobody asks the kubelet for its configuration": LATE,
-            "nobody asks the API for nodes": said,
-            "nobody asks the API for secrets": LATE,
+            "anonymous request to the kubelet for pods": said,
+            "anonymous request to the kubelet for its configuration": LATE,
+            "anonymous request to the API for nodes": said,
+            "anonymous request to the API for secrets": LATE,
             "read-only port": "refused",
         }
         assert verdict_of(check, {ANSWERS: lambda: found})[0].value == verdict

@@ -97,8 +97,8 @@ ASKED = {
     "name inside": test_kubernetes.test_names_resolve,
     "name of nothing": test_kubernetes.test_names_resolve,
     "read-only port": test_kubelet.test_anonymous_requests_refused,
-    "nobody asks the kubelet for pods": test_kubelet.test_anonymous_requests_refused,
-    "nobody asks the API for nodes": test_control_plane.test_anonymous_requests_refused,
+    "anonymous request to the kubelet for pods": test_kubelet.test_anonymous_requests_refused,
+    "anonymous request to the API for nodes": test_control_plane.test_anonymous_requests_refused,
 }
 
 
@@ -116,9 +116,9 @@ class TestKubernetesAnswers:
         assert said(ASKED[asked], {ANSWERS: json.dumps(GOOD_ANSWERS)})[0] is PASSED
 
 
-@pytest.mark.parametrize("late", ["nobody asks the kubelet for its configuration", "read-only port"])
+@pytest.mark.parametrize("late", ["anonymous request to the kubelet for its configuration", "read-only port"])
 def test_admission_beside_time_out_fails(late):
-    found = {**GOOD_ANSWERS, late: LATE, "nobody asks the kubelet for pods": "status 200"}
+    found = {**GOOD_ANSWERS, late: LATE, "anonymous request to the kubelet for pods": "status 200"}
     assert said(test_kubelet.test_anonymous_requests_refused, {ANSWERS: json.dumps(found)})[0] is FAILED
 
 

@@ -71,7 +71,7 @@ def test_bootstrap_tokens_expire(ask: Ask, expect: Expect) -> None:
 def test_anonymous_requests_refused(ask: Ask, expect: Expect) -> None:
     """Tested, not read from the configuration: an anonymous client requests nodes and secrets."""
     found = ask(ANSWERS)
-    answers = {f"anonymous request for {kind}": found[f"nobody asks the API for {kind}"] for kind in ("nodes", "secrets")}
+    answers = {f"anonymous request for {kind}": found[f"anonymous request to the API for {kind}"] for kind in ("nodes", "secrets")}
     expect(not_refused(answers), {})
 
 

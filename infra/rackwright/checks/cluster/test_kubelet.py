@@ -73,7 +73,10 @@ def test_authentication_enabled(ask: Ask, node: Record, cluster: Record, expect:
 def test_anonymous_requests_refused(ask: Ask, expect: Expect) -> None:
     """Tested, not read from the configuration: an anonymous client requests pods and settings."""
     found = ask(ANSWERS)
-    requests = {"pods": "nobody asks the kubelet for pods", "configuration": "nobody asks the kubelet for its configuration"}
+    requests = {
+        "pods": "anonymous request to the kubelet for pods",
+        "configuration": "anonymous request to the kubelet for its configuration",
+    }
     answers = {f"anonymous request for {what}": found[key] for what, key in requests.items()}
     read_only = not_refused({"read-only port": found["read-only port"]}, ("refused",))
     expect(not_refused(answers) | read_only, {})
