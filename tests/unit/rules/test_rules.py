@@ -35,8 +35,29 @@ def described(row: Mapping[str, Any]) -> Any:
     return row["cluster"] if "cluster" in row else merge(described(LIKE[row["like"]] if "like" in row else GOOD[0]), row.get("change", {}))
 
 
-def findings(row: Mapping[str, Any], *, at_up: bool = False) -> tuple[Finding, ...]:
-    """What is said about a row; its fields are valid, so that rules alone speak."""
+_found: dict[tuple[int, bool], tuple[Finding, ...]] = {}
+
+
+def findings(row: Mapping[str, Any]) -> tuple[Finding, ...]:
+    """What is said about a row while it is being written."""
+    return found_once(row, at_up=False)
+
+
+def findings_at_up(row: Mapping[str, Any]) -> tuple[Finding, ...]:
+    """What `up` says about a row."""
+    return found_once(row, at_up=True)
+
+
+def found_once(row: Mapping[str, Any], *, at_up: bool) -> tuple[Finding, ...]:
+    """The findings of a row, found once: rows live as long as this module."""
+    key = id(row), at_up
+    if key not in _found:
+        _found[key] = find(row, at_up=at_up)
+    return _found[key]
+
+
+def find(row: Mapping[str, Any], *, at_up: bool) -> tuple[Finding, ...]:
+    """Check a row's cluster; its fields are valid, so that rules alone speak."""
     loaded = load_cluster(described(row), row.get("stack", "lab"))
     assert loaded.cluster is not None, loaded.findings
     beside = {name: load_cluster(merge(GOOD[0]["cluster"], change)).cluster for name, change in row.get("beside", {}).items()}
@@ -63,7 +84,7 @@ def test_a_bad_row_yields_its_finding_and_no_other(row: Mapping[str, Any]) -> No
 
 def test_what_may_be_left_open_while_writing_is_an_error_at_up() -> None:
     """Ids that a command writes, and places of an example that only the user can fill in."""
-    open_ = {finding.rule for row in BAD for finding in findings(row, at_up=True) if finding.is_error and finding not in findings(row)}
+    open_ = {finding.rule for row in BAD for finding in findings_at_up(row) if finding.is_error and finding not in findings(row)}
     assert open_ == {"image-unpinned", "allow-placeholder", "reservation-placeholder", "machine-key-placeholder", "pod-network-manifests"}
 
 
