@@ -12,6 +12,7 @@ from typing import Any
 from support.command import CommandResult
 
 from newcomer import caches
+from newcomer.image import SUITES
 from newcomer.leftovers import listing_script, parse_leftovers
 from newcomer.machine import ADMINISTRATOR, Machine
 
@@ -20,6 +21,10 @@ _STACK_FILE = f"stacks/Pulumi.{STACK}.yaml"
 FIRST_UP_SECONDS = 7200.0
 """Without KVM and without caches the engine alone takes most of an hour."""
 STEP_SECONDS = 2700.0
+MAKE_TEST_SECONDS = 6 * 3600.0
+"""Without KVM a machine is about ten times slower than its host."""
+CASES = [(os_name, mode) for os_name in sorted(SUITES, reverse=True) for mode in ("rootless", "rootful")]
+"""Release of Debian, and whether root uses Podman: the newest release first."""
 
 Log = Callable[[str], None]
 

@@ -10,15 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from newcomer.image import SUITES
-from newcomer.journey import FIRST_UP_SECONDS, STACK, Journey, Log
+from newcomer.journey import CASES, FIRST_UP_SECONDS, STACK, Journey, Log
 from newcomer.machine import ADMINISTRATOR, Machine
 
 pytestmark = pytest.mark.newcomer
-_CASES = [(os_name, mode) for os_name in sorted(SUITES, reverse=True) for mode in ("rootless", "rootful")]
 
 
-@pytest.fixture(scope="module", params=_CASES, ids="-".join)
+@pytest.fixture(scope="module", params=CASES, ids="-".join)
 def first_up(
     request: pytest.FixtureRequest, boot: Callable[[str, str], Machine], log: Log, checkout: Path, with_caches: bool
 ) -> Iterator[Journey]:
