@@ -17,10 +17,13 @@ from typing import Any, Final
 from rackwright import layout
 from rackwright.drivers.process import stream
 from rackwright.drivers.supervision import INTERRUPTED, current
+from rackwright.inventory.time_limits import slowness
 
 _INHERITED: Final = ("PATH", "HOME", "USER", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "RACKWRIGHT_HOME", "SSH_AUTH_SOCK")
 _CUT_OFF: Final = ("Context has disconnected", "EOF on stream", "Connection timed out")
 """Messages of Mitogen about a broken connection (mitogen/core.py, mitogen/parent.py)."""
+_CONNECT: Final = 30
+"""Seconds to connect at slowness 1, as `timeout` of ansible.cfg: many nodes at once on a busy machine need more than the default of 10."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ async def play(
             await _handle(json.loads(line), applied, on_progress)
 
     command = [sys.executable, "-m", "rackwright.drivers.ansible_child"]
-    ended = await stream(command, on_line, stdin=json.dumps(request).encode(), env={**_environment(root), **_recorder_environment(answers)})
+    ended = await stream(command, on_line, stdin=json.dumps(request).encode(), env={**environment(root), **_recorder_environment(answers)})
     applied.status = applied.status or ended.status
     if ended.status and current.cancelled:
         return PlaybookResult(applied.status, changed=applied.changed, message=INTERRUPTED)
@@ -120,7 +123,7 @@ def _recorder_environment(answers: Path | None) -> dict[str, str]:
     return {} if answers is None else {"RACKWRIGHT_MODULE_RECORDING": str(answers)}
 
 
-def _environment(root: Path) -> dict[str, str]:
+def environment(root: Path) -> dict[str, str]:
     """Return the environment variables that Ansible and its ssh inherit from this process."""
     import ansible_mitogen
 
@@ -135,6 +138,7 @@ def _environment(root: Path) -> dict[str, str]:
         "ANSIBLE_CONFIG": str(root / layout.ANSIBLE_CFG),
         "ANSIBLE_STRATEGY_PLUGINS": str(strategies),
         "ANSIBLE_STRATEGY": "mitogen_linear",
+        "ANSIBLE_TIMEOUT": str(_CONNECT * slowness()),
         "ANSIBLE_CALLBACK_PLUGINS": str(root / layout.CALLBACK_PLUGINS),
         "ANSIBLE_CALLBACKS_ENABLED": "rackwright_module_recorder,rackwright_no_log_changes",
     }
