@@ -127,7 +127,7 @@ class TestOutput:
         }
         told = launcher.output(Job("a", ("worker0",), HELLO), came)
         assert (told.tasks[0].host, told.tasks[0].out, told.id) == ("worker1", "x" * 1024 + "\ny", "accept-x")
-        assert (told.trouble, told.why("worker1"), told.why("worker0")) == ("ValueError: no", "no room", "ValueError: no")
+        assert (told.error, told.why("worker1"), told.why("worker0")) == ("ValueError: no", "no room", "ValueError: no")
 
 
 @pytest.fixture
@@ -165,7 +165,7 @@ class TestSide:
 
     def test_failed_program_reports_its_last_error(self, side, launcher):
         told = ran(side, launcher, Job("a", ("worker0",), Program("dies.py", "raise ValueError('the disk is full')\n")))
-        assert (told.status, told.trouble) == (1, "ValueError: the disk is full")
+        assert (told.status, told.error) == (1, "ValueError: the disk is full")
 
     def test_unschedulable_and_unmounted_pods_report_their_nodes(self, side, launcher):
         side.there.nodes["worker1"] = ("10.0.0.11", 3)
@@ -190,7 +190,7 @@ class TestSide:
 
     def test_mpi_over_several_pods_is_refused_with_reason(self, side, launcher):
         told = ran(side, launcher, Job("all-reduce", ("worker0", "worker1"), HELLO, gpus_per_node=1, mpi=True))
-        assert told.status == 1 and "MPI operator" in told.trouble and side.there.made == []
+        assert told.status == 1 and "MPI operator" in told.error and side.there.made == []
         assert ran(side, launcher, Job("all-reduce", ("worker0",), HELLO, gpus_per_node=1, mpi=True)).status == 0
 
     def test_jobs_of_round_wait_for_quota(self, side, launcher):

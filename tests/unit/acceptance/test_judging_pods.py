@@ -11,9 +11,9 @@ import pytest
 
 from rackwright import inventory
 from rackwright.catalog.checks import acceptance
-from rackwright.checks.acceptance.phase import Output, Part, Scope, Task
+from rackwright.checks.acceptance.phase import Output, Part, PhaseScope, Task
 from rackwright.checks.acceptance.phases import gpu_allocation, kubernetes_health, shared_file_system, task_placement
-from rackwright.checks.cluster.harness.probe import Raw
+from rackwright.checks.cluster.harness.probe import CommandOutput
 from rackwright.errors import UndeterminedError
 from rackwright.inventory import Host, paths
 from rackwright.inventory.reader import from_inventory
@@ -25,18 +25,18 @@ from .test_judging import NODES, answered, bad, judged, spoken
 
 FOLDER = "/mnt/sharedfs/kubernetes/research"
 ANSWERS = {
-    "acceptance-ready": Raw(out="ok"),
-    "acceptance-claim": Raw(out=json.dumps({"status": {"phase": "Bound", "capacity": {"storage": "10Gi"}}})),
+    "acceptance-ready": CommandOutput(out="ok"),
+    "acceptance-claim": CommandOutput(out=json.dumps({"status": {"phase": "Bound", "capacity": {"storage": "10Gi"}}})),
 }
 MOUNTED = f"1 0 0:1 / / rw - overlay overlay rw\n2 1 0:2 /kubernetes/research {FOLDER} rw,nosuid,nodev - fuse.mfs mfs#storage0:9421 rw\n"
 
 
 @pytest.fixture
-def scope() -> Scope:
+def scope() -> PhaseScope:
     """Return the lab with Kubernetes, idle."""
     plan = expand(load_stack(paths.stack_file("lab-k8s")).cluster, "lab-k8s")
     hosts = {node.name: Host(node.name, node.address, "ssh-ed25519 AAAA", f"id-{node.name}") for node in plan.nodes}
-    return Scope(
+    return PhaseScope(
         declared=from_inventory(inventory.inventory(plan, hosts)),
         nodes=NODES,
         states=dict.fromkeys(NODES, "idle none"),
@@ -49,12 +49,12 @@ def scope() -> Scope:
         folder=f"{FOLDER}/run/phase",
         parts=(Part("gpu", NODES),),
         namespace="research",
-        most_gpus=12,
+        max_gpus=12,
         answers=ANSWERS,
     )
 
 
-def outputs(module: ModuleType, scope: Scope, says, silent=()) -> dict[str, Output]:
+def outputs(module: ModuleType, scope: PhaseScope, says, silent=()) -> dict[str, Output]:
     """Return the outputs of every job of a phase; a node of `silent` has no pod, for the reason there."""
     why = dict(silent)
     found = {}
@@ -73,10 +73,10 @@ class TestKubernetesHealth:
     @pytest.mark.parametrize(
         ("answers", "named"),
         [
-            ({"acceptance-ready": Raw(rc=1, err="connection refused")}, "api_answers"),
-            ({"acceptance-ready": Raw(out="[-]etcd failed")}, "api_answers"),
-            ({"acceptance-claim": Raw(out='{"status": {"phase": "Pending"}}')}, "claim_is_bound"),
-            ({"acceptance-claim": Raw(out='{"status": {"phase": "Bound", "capacity": {"storage": "9Gi"}}}')}, "claim_is_bound"),
+            ({"acceptance-ready": CommandOutput(rc=1, err="connection refused")}, "api_answers"),
+            ({"acceptance-ready": CommandOutput(out="[-]etcd failed")}, "api_answers"),
+            ({"acceptance-claim": CommandOutput(out='{"status": {"phase": "Pending"}}')}, "claim_is_bound"),
+            ({"acceptance-claim": CommandOutput(out='{"status": {"phase": "Bound", "capacity": {"storage": "9Gi"}}}')}, "claim_is_bound"),
         ],
     )
     def test_unready_api_and_changed_claim_fail(self, scope, answers, named):

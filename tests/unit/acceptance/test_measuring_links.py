@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from rackwright.checks.acceptance.judges.records import record
+from rackwright.checks.acceptance.evaluators.records import record
 from rackwright.checks.acceptance.phase import Job
 from rackwright.checks.acceptance.phases import cpu, gpu, nccl, rdma, storage_performance
 from rackwright.report.verdict import Verdict
@@ -146,7 +146,7 @@ def test_slow_client_and_slow_file_system_are_named() -> None:
     past = {"storage_performance.writes_are_fast[worker0] storage-write": 4000.0}
     assert verdicts(judged(storage_performance, scope(baseline=past), storage_said())) == {"writes_are_fast[worker0]": FAILED}
     lab = judged(storage_performance, scope(FOUR, target="lab", baseline=past), storage_said(factor={"worker3": 0.5}))
-    assert verdicts(lab) == {} and lab["writes_are_fast", "worker3"].figures[0].value == 1000.0
+    assert verdicts(lab) == {} and lab["writes_are_fast", "worker3"].measurements[0].value == 1000.0
 
 
 def test_memory_compares_with_peers_and_copies() -> None:

@@ -213,7 +213,7 @@ class TestCollection:
         command = [sys.executable, *python_arguments("host_baseline", {})[1:]]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         result = json.loads(done.stdout)
-        assert result["trouble"]["node"].startswith("ZeroDivisionError") and "accounts" in result and "node" not in result
+        assert result["error"]["node"].startswith("ZeroDivisionError") and "accounts" in result and "node" not in result
 
 
 class TestComparison:

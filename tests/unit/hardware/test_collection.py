@@ -81,7 +81,7 @@ def test_failed_job_reports_reason():
 def test_job_output_is_read():
     lines = [
         {"begun": True},
-        {"name": "memory", "rc": 0, "out": "MemTotal: 2097152 kB", "err": "", "trouble": "", "seconds": 0.1},
+        {"name": "memory", "rc": 0, "out": "MemTotal: 2097152 kB", "err": "", "error": "", "seconds": 0.1},
         {"end": True},
     ]
     found = told("\n".join(map(json.dumps, lines)), ["memory", "cpus"])

@@ -19,7 +19,7 @@ TOOLS = {
 }
 RUNS = 'echo "$*" | head -1 >> "$ASKED"; while [ "$1" != python3 ]; do shift; done; exec "$@"'
 """Simulated srun on this machine."""
-SAYS = "echo '{}'".format(json.dumps({"name": "memory", "rc": 0, "out": "MemTotal: 2097152 kB", "err": "", "trouble": "", "seconds": 0.1}))
+SAYS = "echo '{}'".format(json.dumps({"name": "memory", "rc": 0, "out": "MemTotal: 2097152 kB", "err": "", "error": "", "seconds": 0.1}))
 
 
 @pytest.fixture

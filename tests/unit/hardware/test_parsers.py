@@ -6,7 +6,7 @@ import doctest
 
 import pytest
 
-from rackwright.checks.cluster.harness.probe import PROBES, Raw
+from rackwright.checks.cluster.harness.probe import PROBES, CommandOutput
 from rackwright.checks.hardware import job, parsers
 from rackwright.checks.hardware.commands import QUESTIONS
 from rackwright.errors import UndeterminedError
@@ -109,8 +109,8 @@ def test_mounts_with_size_are_read():
 
 def test_driver_failure_is_no_answer():
     with pytest.raises(UndeterminedError, match="is not installed"):
-        QUESTIONS[Part.GPUS].read(Raw(rc=127, err="sh: 1: nvidia-smi: not found"))
-    assert QUESTIONS[Part.GPUS].read(Raw(rc=6, out="No devices were found\n")) == ()
+        QUESTIONS[Part.GPUS].read(CommandOutput(rc=127, err="sh: 1: nvidia-smi: not found"))
+    assert QUESTIONS[Part.GPUS].read(CommandOutput(rc=6, out="No devices were found\n")) == ()
 
 
 @pytest.mark.parametrize("module", [parsers, rows, job])

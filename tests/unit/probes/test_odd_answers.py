@@ -13,9 +13,9 @@ import pytest
 from support.verdicts import verdict_of
 
 from rackwright.checks import acceptance
-from rackwright.checks.acceptance.judges import collectives, health
+from rackwright.checks.acceptance.evaluators import collectives, health
 from rackwright.checks.acceptance.parsers import dcgm, nccl
-from rackwright.checks.acceptance.phase import told
+from rackwright.checks.acceptance.phase import guarded
 from rackwright.checks.cluster import test_node, test_slurm, test_storage
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
 from rackwright.checks.cluster.harness.tool_output import Lines, Unread, decimal, integer
@@ -292,7 +292,7 @@ def diagnosed(status, warnings=(), **more):
     document = {
         "DCGM Diagnostic": {"test_categories": [{"category": "Hardware", "tests": [{"name": "memory", "results": [good, result]}]}]}
     }
-    return told("dcgm_passes", "w", lambda: health.diagnosis("dcgm_passes", "w", dcgm.parse(json.dumps(document) + "\na warning\n")))
+    return guarded("dcgm_passes", "w", lambda: health.diagnosis("dcgm_passes", "w", dcgm.parse(json.dumps(document) + "\na warning\n")))
 
 
 class TestDiagnosis:
@@ -324,7 +324,7 @@ class TestDiagnosis:
         rows = {("Pass", ""): PASSED, ("Pass", info): PASSED, ("Pass", warning): FAILED, ("Error", ""): FAILED, ("-", ""): UNKNOWN}
         for (word, below), verdict in rows.items():
             text = table.format(f"{word:<46}", below)
-            assert told("d", "w", lambda text=text: health.diagnosis("d", "w", dcgm.parse(text))).verdict is verdict, (word, below)
+            assert guarded("d", "w", lambda text=text: health.diagnosis("d", "w", dcgm.parse(text))).verdict is verdict, (word, below)
 
 
 NCCL = """# nThread 1 nGpus 2 minBytes 16777216 maxBytes 33554432 step: 2(factor)
@@ -336,7 +336,7 @@ NCCL = """# nThread 1 nGpus 2 minBytes 16777216 maxBytes 33554432 step: 2(factor
 # Avg bus bandwidth    : 12.82
 #
 """
-TWO = collectives.Wanted(("w0",), 2, "l4", nccl.Transport.SOCKET)
+TWO = collectives.ExpectedTopology(("w0",), 2, "l4", nccl.Transport.SOCKET)
 
 
 def collective(busbw="12.86", wrong="0", text=NCCL):
@@ -344,7 +344,7 @@ def collective(busbw="12.86", wrong="0", text=NCCL):
         (finding,) = collectives.results("results", nccl.parse(text.format(busbw, wrong)), TWO)
         return finding
 
-    return told("results", "w0", look).verdict
+    return guarded("results", "w0", look).verdict
 
 
 class TestCollective:

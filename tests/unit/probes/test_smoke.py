@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rackwright.checks.cluster.harness.probe import NodeBusy
+from rackwright.checks.cluster.harness.probe import NodeBusyError
 from rackwright.checks.cluster.probes.smoke import SMOKE, gpus_to_ask, parse_seen, parse_smoke, parts, shared, writing
 from rackwright.errors import UndeterminedError
 
@@ -35,7 +35,7 @@ def place(node="login0", *, speaking=("w0", "w1", "c0"), **cluster):
         **cluster,
     }
     declared = SimpleNamespace(cluster=plan, nodes=dict.fromkeys(["login0", "w0", "w1", "c0"]), members=lambda _: ("login0", "login1"))
-    return SimpleNamespace(node={"name": node}, declared=declared, speaks=lambda name: name in speaking)
+    return SimpleNamespace(node={"name": node}, declared=declared, is_reachable=lambda name: name in speaking)
 
 
 def request(where):
@@ -106,7 +106,7 @@ class TestVerdicts:
         assert run.task("plain", "worker1").visible is None
 
     def test_busy_node_is_skipped(self):
-        with pytest.raises(NodeBusy):
+        with pytest.raises(NodeBusyError):
             captured("shared-gpus-and-a-busy-node").job("plain", "worker1")
 
     def test_unavailable_node_is_unknown(self):
@@ -116,7 +116,7 @@ class TestVerdicts:
 
     def test_missing_job_needs_busy_nodes_everywhere(self):
         idle = replace(captured("good"), jobs=())
-        with pytest.raises(NodeBusy):
+        with pytest.raises(NodeBusyError):
             replace(idle, states={"worker0": "allocated none", "worker1": "mixed none"}).must_have_sent()
         for states in ({"worker0": "allocated none", "worker1": "down* Not responding"}, {}):
             with pytest.raises(UndeterminedError):

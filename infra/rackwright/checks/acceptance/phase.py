@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final, TypeVar
 
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
-from rackwright.checks.cluster.harness.probe import Probe, Raw
+from rackwright.checks.cluster.harness.probe import CommandOutput, Probe
 from rackwright.errors import UndeterminedError
 from rackwright.inventory.reader import Inventory
 from rackwright.report.verdict import SkipReason, Verdict
@@ -70,7 +70,7 @@ class Job:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-class Question(Probe[T]):
+class AcceptanceProbe(Probe[T]):
     """A question that only the acceptance asks; not one of the checks' questions."""
 
     def __post_init__(self) -> None:
@@ -98,7 +98,7 @@ class Output:
     """Job id of the scheduler; empty if it never accepted the job."""
     status: int
     """Exit status; 124 if the job timed out."""
-    trouble: str
+    error: str
     """The decisive line if the job did not start or did not end with 0; empty otherwise."""
     tasks: tuple[Task, ...]
     stderr: str
@@ -119,7 +119,7 @@ class Output:
 
     def why(self, node: str) -> str:
         """Return why a node has no output."""
-        return self.silent.get(node) or self.trouble or "no reason given"
+        return self.silent.get(node) or self.error or "no reason given"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def compute_nodes(declared: Inventory) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class PhaseScope:
     """The scope of a phase: the plan, and the nodes that are available to it now."""
 
     declared: Inventory
@@ -161,19 +161,19 @@ class Scope:
     """A shared file system of all compute nodes and the submitter to which the user may write; None if there is none."""
     folder: str | None
     """The phase's folder there; None if it could not be created."""
-    trouble: str = ""
+    error: str = ""
     """Why the folder could not be created."""
     parts: tuple[Part, ...] = ()
     """`nodes`, in parts that one job can span: of one partition each, those with GPUs apart from those without."""
     uid: int = 0
     """User id on the node from which jobs are submitted."""
-    answers: Mapping[str, Raw] = field(default_factory=dict)
+    answers: Mapping[str, CommandOutput] = field(default_factory=dict)
     """Answers to the phase's `questions`, by name."""
     baseline: Mapping[str, float] = field(default_factory=dict)
     """Figures of the first passed run on this cluster, by `phase.check[node] name`."""
     namespace: str | None = None
     """Namespace of Kubernetes in which jobs run."""
-    most_gpus: int | None = None
+    max_gpus: int | None = None
     """GPUs that all jobs of the user may hold together; None if there is no limit."""
 
     @property
@@ -203,7 +203,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Measurement:
     """A measured number, for the record and for later comparison."""
 
     name: str
@@ -221,18 +221,18 @@ class Finding:
     reason: str = ""
     expected: str = ""
     found: str = ""
-    figures: tuple[Figure, ...] = ()
+    measurements: tuple[Measurement, ...] = ()
 
 
 Outputs = Mapping[str, Output]
 """Outputs of a phase's jobs, by name."""
 
 
-def _no_jobs(_scope: Scope) -> Sequence[Job]:
+def _no_jobs(_scope: PhaseScope) -> Sequence[Job]:
     return ()
 
 
-def _no_files(_scope: Scope) -> Mapping[str, str]:
+def _no_files(_scope: PhaseScope) -> Mapping[str, str]:
     return {}
 
 
@@ -242,13 +242,13 @@ class Phase:
 
     name: str
     title: str
-    judge: Callable[[Scope, Outputs], Iterable[Finding]]
-    jobs: Callable[[Scope], Sequence[Job]] = _no_jobs
-    questions: tuple[Probe[Any], ...] = ()
+    judge: Callable[[PhaseScope, Outputs], Iterable[Finding]]
+    jobs: Callable[[PhaseScope], Sequence[Job]] = _no_jobs
+    probes: tuple[Probe[Any], ...] = ()
     """Shell commands that the user runs on the submitter after the jobs, with $FOLDER, the phase's folder, and $MOUNT."""
-    files: Callable[[Scope], Mapping[str, str]] = _no_files
+    files: Callable[[PhaseScope], Mapping[str, str]] = _no_files
     """Files that the phase's folder needs before its jobs run, by name."""
-    leaves: tuple[str, ...] = ()
+    cleanup_patterns: tuple[str, ...] = ()
     """Patterns of files that its jobs leave there and that are no results: truncated afterwards."""
 
     def folder(self, number: int) -> str:
@@ -260,7 +260,7 @@ class Phase:
         return f"{number:02d}-{self.name.replace('_', '-')}"
 
 
-def compared(check: str, node: str, found: Any, planned: Any, *, holds: bool | None = None, figures: Sequence[Figure] = ()) -> Finding:
+def compared(check: str, node: str, found: Any, planned: Any, *, holds: bool | None = None, figures: Sequence[Measurement] = ()) -> Finding:
     """Return passed if found is as planned, or if `holds` is true, else failed.
 
     >>> compared("count_matches_plan", "worker0", 7, 8).reason
@@ -293,7 +293,7 @@ def skipped(check: str, node: str, reason: SkipReason) -> Finding:
     return Finding(check, node, Verdict.SKIPPED, reason.value)
 
 
-def told(check: str, node: str, look: Callable[[], Finding]) -> Finding:
+def guarded(check: str, node: str, look: Callable[[], Finding]) -> Finding:
     """Return the finding of `look`; unknown if it raises UndeterminedError."""
     try:
         return look()

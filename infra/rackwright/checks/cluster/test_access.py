@@ -13,13 +13,13 @@ def test_published_port_answers(ask: Ask, expect: Expect) -> None:
     expect(response or "no answer", f"{SSH_SAYS}…", holds=response.startswith(SSH_SAYS))
 
 
-def test_host_is_blocked(from_outside: Ask, expect: Expect) -> None:
+def test_host_is_blocked(external: Ask, expect: Expect) -> None:
     """The lab's control machine is not a member of the cluster: it may use the published port only."""
-    response = from_outside(FROM_MACHINE, beside=PUBLISHED)
+    response = external(FROM_MACHINE, beside=PUBLISHED)
     expect(response or "no answer", "no answer", holds=not response)
 
 
-def test_blocks_external(from_outside: Ask, expect: Expect) -> None:
+def test_blocks_external(external: Ask, expect: Expect) -> None:
     """A container on another network tries the node's SSH port; the jump host answers the same container, so the probe works."""
-    response = from_outside(FROM_STRANGER, beside=FROM_STRANGER)
+    response = external(FROM_STRANGER, beside=FROM_STRANGER)
     expect(response or "no answer", "no answer", holds=not response)

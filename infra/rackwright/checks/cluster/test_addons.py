@@ -37,7 +37,7 @@ def test_metrics_available(ask: Ask, cluster: Record, expect: Expect, limit: flo
     """`kubectl top` and every autoscaler need current figures of every node."""
     found = ask(MEASUREMENTS)
     planned = [one.name for one in cluster.scheduler.nodes]
-    ages = {name: f"{found.ages[name]:g} s old" if name in found.ages else found.trouble or "no figures" for name in planned}
+    ages = {name: f"{found.ages[name]:g} s old" if name in found.ages else found.error or "no figures" for name in planned}
     expect(ages, f"figures of every node, at most {limit:g} s old", holds=all(found.ages.get(name, limit + 1) <= limit for name in planned))
 
 

@@ -10,7 +10,7 @@ from rackwright.checks.cluster.probes.control import ETCD, Etcd
 
 def test_answers(ask: Ask, expect: Expect) -> None:
     """The read needs the agreement of a majority: without a majority nothing in the cluster can change."""
-    trouble = ask(ETCD).trouble
+    trouble = ask(ETCD).error
     expect(trouble if isinstance(trouble, Unread) or trouble else "answers", "answers")
 
 

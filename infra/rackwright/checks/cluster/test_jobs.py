@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rackwright.checks.cluster.harness.arguments import Record
 from rackwright.checks.cluster.harness.compare import Expect
-from rackwright.checks.cluster.harness.pytest_plugin import Judge
+from rackwright.checks.cluster.harness.pytest_plugin import CheckPlugin
 from rackwright.checks.cluster.harness.tool_output import Unread
 from rackwright.checks.cluster.probes.smoke import MEMORY, Smoke, Task, runner
 from rackwright.errors import UndeterminedError
@@ -17,9 +17,9 @@ def test_run_on_every_node(node: Record, smoke: Smoke, expect: Expect) -> None:
     expect(f"ran on {task.host}" if task else why if isinstance(why, Unread) else f"did not run: {why}", f"ran on {node.name}")
 
 
-def test_run_as_their_user(node: Record, judge: Judge, cluster: Record, smoke: Smoke, expect: Expect) -> None:
+def test_run_as_their_user(node: Record, check_plugin: CheckPlugin, cluster: Record, smoke: Smoke, expect: Expect) -> None:
     """The job must run as the user who submits it, with the same UID."""
-    name = runner(judge.place(node.name))
+    name = runner(check_plugin.context(node.name))
     expect(_task(smoke, "plain", node).uid, next(user.uid for user in cluster.users if user.name == name))
 
 
@@ -85,7 +85,7 @@ def test_are_recorded_in_accounting(smoke: Smoke, expect: Expect) -> None:
     expect(found, planned)
 
 
-def test_batch_output_is_shared(node: Record, judge: Judge, smoke: Smoke, expect: Expect) -> None:
+def test_batch_output_is_shared(node: Record, check_plugin: CheckPlugin, smoke: Smoke, expect: Expect) -> None:
     """A script that was submitted here ran on another node, and its output must be readable here."""
     smoke.must_have_sent()
     if smoke.batch is None:
@@ -95,7 +95,7 @@ def test_batch_output_is_shared(node: Record, judge: Judge, smoke: Smoke, expect
     if len(words) == 4 and words[0] == "BATCH":
         output = f"ran on {words[2]} as {words[3]}"
     first = next(job for job in smoke.jobs if job.name == "plain").nodes[0]
-    expect(output, f"ran on {first} as {runner(judge.place(node.name)) or 'root'}")
+    expect(output, f"ran on {first} as {runner(check_plugin.context(node.name)) or 'root'}")
 
 
 def _task(smoke: Smoke, name: str, node: Record) -> Task:

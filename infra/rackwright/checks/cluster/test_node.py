@@ -27,14 +27,14 @@ from rackwright.errors import UndeterminedError
 
 if TYPE_CHECKING:  # the health check on a node has no such module
     from rackwright.checks.cluster.harness.clock_offsets import Offset
-    from rackwright.checks.cluster.harness.pytest_plugin import Judge
+    from rackwright.checks.cluster.harness.pytest_plugin import CheckPlugin
 
 
-def test_ssh_latency(node: Record, cluster: Record, raw: Ask, members: Members, expect: Expect, limit: float) -> None:
+def test_ssh_latency(node: Record, cluster: Record, command_output: Ask, members: Members, expect: Expect, limit: float) -> None:
     """A node that answers seconds later than the fastest is about to fail; if all nodes are slow, the control machine is the cause."""
-    took = {name: answer.arrived - answer.sent for name in members("nodes") if not (answer := raw(CLOCK, of=name)).trouble}
+    took = {name: answer.arrived - answer.sent for name in members("nodes") if not (answer := command_output(CLOCK, of=name)).error}
     if node.name not in took:
-        raise UndeterminedError(raw(CLOCK).trouble)
+        raise UndeterminedError(command_output(CLOCK).error)
     own = took.pop(node.name)
     others = sorted(took.values()) or [0.0]
     # Nodes of a lab share the control machine's cores, so that many are slow by chance. Separate machines are not.
@@ -67,9 +67,9 @@ def test_machine_id_is_unique(node: Record, ask: Ask, members: Members, expect: 
     expect(f"shared with {', '.join(twins)}" if twins else "its own", "its own")
 
 
-def test_directories_match_defaults(judge: Judge, node: Record, ask: Ask, expect: Expect) -> None:
+def test_directories_match_defaults(check_plugin: CheckPlugin, node: Record, ask: Ask, expect: Expect) -> None:
     """Without the sticky bit any user replaces the files of others, and a directory that others write to hands them the programs in it."""
-    found, wanted = ask(OWNERSHIP), directories_of(judge.place(node.name))
+    found, wanted = ask(OWNERSHIP), directories_of(check_plugin.context(node.name))
     needed = {path: one for path, one in wanted.items() if path in found or found.unread or not one.optional}
     shown = {
         path: str(one) if one.allows(*found[path]) else "{} {:04o}".format(*found[path]) for path, one in needed.items() if path in found

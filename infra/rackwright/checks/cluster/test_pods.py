@@ -149,8 +149,8 @@ def test_pod_security_is_enforced(pods: Pods, expect: Expect) -> None:
 def test_policies_hold(pods: Pods, expect: Expect) -> None:
     """Tested from both sides: pods of a namespace reach each other and resolve names; traffic from and to other namespaces is blocked."""
     found = pods.data["policies"]
-    if not found or "trouble" in found:
-        raise UndeterminedError((found or {}).get("trouble") or "no node takes pods")
+    if not found or "error" in found:
+        raise UndeterminedError((found or {}).get("error") or "no node takes pods")
     wrong = [one["said"] for one in found.values() if one["rc"] is None]
     if wrong:
         raise UndeterminedError(f"no command could run in the pod: {wrong[0]}")

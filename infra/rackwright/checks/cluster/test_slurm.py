@@ -33,9 +33,9 @@ def test_controller_runs(ask: Ask, expect: Expect) -> None:
     expect(unit.described, "active", holds=unit.state == "active")
 
 
-def test_controller_answers_here(ask: Ask, raw: Ask, cluster: Record, expect: Expect) -> None:
+def test_controller_answers_here(ask: Ask, command_output: Ask, cluster: Record, expect: Expect) -> None:
     """Every Slurm node must reach the controller, through its firewall and with its key."""
-    found = {host: up or _why_down(host, ask, raw) for host, up in ask(PING).items()}
+    found = {host: up or _why_down(host, ask, command_output) for host, up in ask(PING).items()}
     expect(found, dict.fromkeys(cluster.scheduler.controllers, True))
 
 
@@ -154,10 +154,10 @@ def test_gpu_tres_tracked(ask: Ask, expect: Expect) -> None:
     expect([one for one in tracked if one.startswith("gres/")], "gres/gpu among them", holds="gres/gpu" in tracked)
 
 
-def _why_down(host: str, ask: Ask, raw: Ask) -> bool | Unread:
+def _why_down(host: str, ask: Ask, command_output: Ask) -> bool | Unread:
     """Return False for a controller that refuses connections. Return why that is unknown where scontrol or its connection timed out."""
     port = ask(CONTROLLER_PORTS).at(host)
     if isinstance(port, Unread):
         return port
-    seconds = raw(PING).seconds
+    seconds = command_output(PING).seconds
     return NoAnswer(f"slurmctld on {host}", f"no answer within {seconds:.0f} s") if seconds >= MESSAGE_TIMEOUT else False

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from rackwright.checks.cluster.harness.gather import Gathering
-from rackwright.checks.cluster.harness.probe import Probe, Raw
+from rackwright.checks.cluster.harness.probe import CommandOutput, Probe
+from rackwright.checks.cluster.harness.probe_runner import ProbeRunner
 from rackwright.checks.hardware.commands import QUESTIONS
 from rackwright.checks.hardware.partial_reading import Partly
 from rackwright.errors import UndeterminedError
@@ -25,14 +25,14 @@ def wanted(declared: Inventory, name: str, parts: Collection[Part]) -> list[Prob
 
 def look(declared: Inventory, ssh_config: Path, parts: Collection[Part]) -> dict[str, Seen]:
     """Query all nodes at once, and wait."""
-    gathering = Gathering(declared, ssh_config, [QUESTIONS[part] for part in parts])
-    gathering.start()
+    runner = ProbeRunner(declared, ssh_config, [QUESTIONS[part] for part in parts])
+    runner.start()
     return {
-        name: seen({question.name: gathering.raw(question, name) for question in wanted(declared, name, parts)}) for name in declared.nodes
+        name: seen({question.name: runner.raw(question, name) for question in wanted(declared, name, parts)}) for name in declared.nodes
     }
 
 
-def seen(answers: Mapping[str, Raw]) -> Seen:
+def seen(answers: Mapping[str, CommandOutput]) -> Seen:
     """Return a node's answers as facts. A node without any answer does not respond."""
     facts: dict[str, Any] = {}
     unknown: dict[Part, str] = {}
@@ -46,6 +46,6 @@ def seen(answers: Mapping[str, Raw]) -> Seen:
                 facts["gpus_lost"] = fact.lost
         except UndeterminedError as error:
             unknown[Part(name)] = str(error)
-    if answers and not facts and len({raw.trouble for raw in answers.values()}) == 1:
-        return Seen(silent=next(iter(answers.values())).trouble or "it answered no question")
+    if answers and not facts and len({raw.error for raw in answers.values()}) == 1:
+        return Seen(silent=next(iter(answers.values())).error or "it answered no question")
     return Seen(Facts(**facts, unknown=unknown))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from rackwright.checks.cluster.harness.probe import Place, Probe, T
+from rackwright.checks.cluster.harness.probe import Probe, ProbeContext, T
 from rackwright.checks.cluster.probes.nvidia_smi import ENDS
 from rackwright.checks.hardware import parsers
 from rackwright.report.hardware.facts import Part
@@ -56,7 +56,7 @@ _SYSFS: Final = (
 )
 
 
-def _ports(place: Place) -> str:
+def _ports(place: ProbeContext) -> str:
     """Return the command for the kernel's own folders; a simulated fabric is visible only to `ibstat`, on nodes that are on it."""
     simulated = place.declared.fabric is not None and place.declared.fabric["simulated"]
     return "ibstat" if simulated and place.node.get("rails") else _SYSFS

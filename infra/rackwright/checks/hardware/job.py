@@ -9,8 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
-from rackwright.checks.cluster.harness.gather import Gathering
-from rackwright.checks.cluster.harness.probe import Place, Probe, Raw
+from rackwright.checks.cluster.harness.probe import CommandOutput, Probe, ProbeContext
+from rackwright.checks.cluster.harness.probe_runner import ProbeRunner
 from rackwright.checks.cluster.probes.smoke import decisive, parts, runner
 from rackwright.checks.hardware.collection import seen, wanted
 from rackwright.errors import InputError
@@ -23,7 +23,7 @@ _PATIENCE: Final = 10
 """Seconds a job may wait for its node; a node that runs another user's job stays unknown."""
 _ROUND: Final = 15.0
 """Seconds that the commands may take inside a job."""
-_HANDS: Final = 4
+_WORKERS: Final = 4
 """Commands that run at a time on a node, as in a verification (checks/cluster/harness/transport.py)."""
 
 
@@ -46,9 +46,9 @@ def look_in_jobs(declared: Inventory, ssh_config: Path, parts: Collection[Part])
     question = Jobs(
         "hardware-jobs", on="@submit", command=lambda place: _script(place, parts), parse=by_node, timeout=_PATIENCE + _ROUND + 10
     )
-    gathering = Gathering(declared, ssh_config, [question])
-    gathering.start()
-    output = gathering.answer(question, submitter)
+    runner = ProbeRunner(declared, ssh_config, [question])
+    runner.start()
+    output = runner.answer(question, submitter)
     return {name: told(output.get(name, ""), [question.name for question in wanted(declared, name, parts)]) for name in workers(declared)}
 
 
@@ -72,16 +72,16 @@ def by_node(text: str) -> dict[str, str]:
 
 def told(said: str, questions: Collection[str]) -> Seen:
     """Return a job's lines as facts: JSON lines are answers, all others are messages of srun."""
-    answers: dict[str, Raw] = {}
+    answers: dict[str, CommandOutput] = {}
     rest = []
     for line in said.splitlines():
         answer = _answer(line)
         if "name" in answer:
-            answers[answer["name"]] = Raw(**{key: value for key, value in answer.items() if key != "name"})
+            answers[answer["name"]] = CommandOutput(**{key: value for key, value in answer.items() if key != "name"})
         elif not answer:
             rest.append(line)
     trouble = f"no job looked there: {decisive(chr(10).join(rest)) or 'srun said nothing'}"
-    return seen({name: answers.get(name, Raw(trouble=trouble)) for name in questions})
+    return seen({name: answers.get(name, CommandOutput(error=trouble)) for name in questions})
 
 
 def _answer(line: str) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def _answer(line: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _script(place: Place, requested: Collection[Part]) -> str:
+def _script(place: ProbeContext, requested: Collection[Part]) -> str:
     """Return a shell script that starts all jobs. Each writes to a file of its own: on one pipe their long lines would interleave.
 
     Equal nodes share one command: the script is one argument on the submitting node, which Linux limits to 128 KiB.
@@ -123,7 +123,7 @@ def _job(declared: Inventory, partition: str, name: str, parts: Collection[Part]
     """Return srun's options for a job, and the command that queries its node."""
     here: Any = SimpleNamespace(declared=declared, node=declared.nodes[name])
     questions = [[question.name, question.command_at(here), question.timeout] for question in wanted(declared, name, parts)]
-    request = {"seconds": _ROUND, "hands": _HANDS, "questions": questions}
+    request = {"seconds": _ROUND, "workers": _WORKERS, "questions": questions}
     gpus: Mapping[str, Any] = declared.nodes[name].get("gpus") or {}
     gres = f" --gres=gpu:{gpus['count']}" if gpus.get("count") else ""
     return f"--partition={partition}{gres} {python_command('commands', request)}"

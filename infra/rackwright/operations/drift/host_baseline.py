@@ -17,7 +17,7 @@ from rackwright.drivers.power import from_inventory, wake_nodes
 from rackwright.inventory import paths
 from rackwright.inventory.reader import Inventory
 
-_TROUBLE = "trouble"
+_TROUBLE = "error"
 _REACH: Final = 10.0
 """Timeout in seconds for connecting to a node."""
 

@@ -1,7 +1,7 @@
 """Run on the node: run all commands of a round, a few at a time, each under its own time limit.
 
 The health check of compute nodes imports `ask` and `slowness` (roles/slurm_worker).
-Input: {"seconds": total limit, "hands": how many at a time, "questions": [[name, shell command, seconds]]}.
+Input: {"seconds": total limit, "workers": how many at a time, "questions": [[name, shell command, seconds]]}.
 Output: {"begun": true, "slowness": factor}, then a line of JSON for each command as it ends, then {"end": true}.
 Python 3.9, standard library only.
 """
@@ -47,10 +47,10 @@ def ask(name: str, command: str, timeout: float, deadline: float) -> dict[str, A
     """Run one command in its own process group and kill the whole group when its time is up."""
     started = time.monotonic()
     patience = min(timeout, deadline - started)
-    answer: dict[str, Any] = {"name": name, "rc": 0, "out": "", "err": "", "trouble": "", "lacked": None}
+    answer: dict[str, Any] = {"name": name, "rc": 0, "out": "", "err": "", "error": "", "starved_seconds": None}
     if patience <= 0:
-        answer["lacked"] = timeout
-        answer["trouble"] = name + ": the node had no time left for it"
+        answer["starved_seconds"] = timeout
+        answer["error"] = name + ": the node had no time left for it"
     else:
         child = subprocess.Popen(
             ["/bin/sh", "-c", command],
@@ -64,12 +64,12 @@ def ask(name: str, command: str, timeout: float, deadline: float) -> dict[str, A
             answer["rc"] = child.returncode
             answer["out"] = out.decode("utf-8", "replace")[:LONGEST]
             if len(out) > LONGEST and len(out.decode("utf-8", "replace")) > LONGEST:
-                answer["trouble"] = name + ": it printed more than " + str(LONGEST) + " characters"
+                answer["error"] = name + ": it printed more than " + str(LONGEST) + " characters"
             answer["err"] = err.decode("utf-8", "replace")[:2000]
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)
-            answer["lacked"] = timeout - patience
-            answer["trouble"] = name + ": no answer within " + format(patience, ".0f") + " s"
+            answer["starved_seconds"] = timeout - patience
+            answer["error"] = name + ": no answer within " + format(patience, ".0f") + " s"
     answer["seconds"] = round(time.monotonic() - started, 4)
     return answer
 
@@ -106,7 +106,7 @@ def process_state(pid: str) -> str:
 def held(name: str, unit: str) -> dict[str, Any]:
     """Return the answer of a command that is not run, because a unit that it needs is suspended."""
     trouble = name + ": not asked, because " + unit + " is suspended on this node"
-    return {"name": name, "rc": 0, "out": "", "err": "", "trouble": trouble, "lacked": None, "held": unit, "seconds": 0.0}
+    return {"name": name, "rc": 0, "out": "", "err": "", "error": trouble, "starved_seconds": None, "waits_for": unit, "seconds": 0.0}
 
 
 def work(questions: list[tuple[str, str, float]], deadline: float, lock: threading.Lock) -> None:
@@ -123,7 +123,7 @@ def work(questions: list[tuple[str, str, float]], deadline: float, lock: threadi
 
 
 def main(request: dict[str, Any]) -> None:
-    """Run a round: {"seconds": limit, "hands": how many at a time, "questions": [[name, command, timeout]], "needs": {name: [unit]}}.
+    """Run a round: {"seconds": limit, "workers": how many at a time, "questions": [[name, command, timeout]], "needs": {name: [unit]}}.
 
     The first line reports the factor by which all limits grow on this node, so that the caller waits as long.
     """
@@ -143,9 +143,9 @@ def main(request: dict[str, Any]) -> None:
         sys.stdout.flush()
         questions = [question for question in questions if question[0] != name]
     arguments = (questions, deadline, lock)
-    hands = [threading.Thread(target=work, args=arguments) for _ in range(request["hands"])]
-    for hand in hands:
+    workers = [threading.Thread(target=work, args=arguments) for _ in range(request["workers"])]
+    for hand in workers:
         hand.start()
-    for hand in hands:
+    for hand in workers:
         hand.join()
     sys.stdout.write('{"end": true}\n')

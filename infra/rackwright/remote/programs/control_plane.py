@@ -79,20 +79,20 @@ def etcd() -> dict[str, Any]:
     try:
         status = post(connection, "/v3/maintenance/status")
         if status.get("leader", "0") == "0":  # After the majority is lost, a member knows no leader (etcd, raft).
-            return {"trouble": "; ".join(["no member leads", *status.get("errors", ())])}
+            return {"error": "; ".join(["no member leads", *status.get("errors", ())])}
         members = post(connection, "/v3/cluster/member/list")["members"]
         alarms = post(connection, "/v3/maintenance/alarm", action="GET").get("alarms", ())
         # Such a read needs a majority; without one it fails.
         post(connection, "/v3/kv/range", key=base64.b64encode(b"health").decode())
     except ConnectionRefusedError:
-        return {"trouble": "refuses connections"}
+        return {"error": "refuses connections"}
     except WrongAnswer as error:
-        return {"trouble": str(error)}
+        return {"error": str(error)}
     except socket.timeout:
-        return {"trouble": f"no answer within {PATIENCE} s"}
+        return {"error": f"no answer within {PATIENCE} s"}
     data = os.stat("/var/lib/etcd")
     return {
-        "trouble": "",
+        "error": "",
         "leader": status.get("leader", "0"),
         "version": status["version"],
         "bytes": int(status["dbSize"]),

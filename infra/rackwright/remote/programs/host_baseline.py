@@ -1,6 +1,6 @@
 """Run on the node, as root: read its state by kind.
 
-Input: {}. Output: one JSON object {kind: {name: value}}; what could not be read is listed under `trouble`. Nothing is changed, and
+Input: {}. Output: one JSON object {kind: {name: value}}; what could not be read is listed under `error`. Nothing is changed, and
 no value holds a secret: passwords are reduced to whether one is set, files to a digest. Python 3.9, standard library only.
 """
 
@@ -378,10 +378,10 @@ KINDS = {
 def main(_request: dict[str, Any]) -> dict[str, dict[str, str]]:
     """Return all kinds. A kind that cannot be read is named and does not affect the others."""
     os.environ.update(LC_ALL="C.UTF-8", PATH="/usr/sbin:/usr/bin:/sbin:/bin")
-    result: dict[str, dict[str, str]] = {"trouble": {}}
+    result: dict[str, dict[str, str]] = {"error": {}}
     for name, read in KINDS.items():
         try:
             result[name] = read()
         except Exception as error:
-            result["trouble"][name] = type(error).__name__ + ": " + str(error)
+            result["error"][name] = type(error).__name__ + ": " + str(error)
     return result

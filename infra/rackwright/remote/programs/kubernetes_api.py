@@ -199,13 +199,13 @@ def measurements(api: Api, _: Sequence[str]) -> dict[str, Any]:
     """Return the age in seconds and the usage that metrics report for each node, or the reason why there are none."""
     status, text = api.ask("/apis/metrics.k8s.io/v1beta1/nodes")
     if status != 200:
-        return {"trouble": f"status {status}: {' '.join(text.split())[:200]}", "nodes": {}}
+        return {"error": f"status {status}: {' '.join(text.split())[:200]}", "nodes": {}}
     now = time.time()
     found: dict[str, Any] = {}
     for one in json.loads(text)["items"]:
         taken = calendar.timegm(time.strptime(one["timestamp"], "%Y-%m-%dT%H:%M:%SZ"))
         found[one["metadata"]["name"]] = {"age": round(now - taken, 1), **one["usage"]}
-    return {"trouble": "", "nodes": found}
+    return {"error": "", "nodes": found}
 
 
 def tokens(api: Api, _: Sequence[str]) -> dict[str, str]:

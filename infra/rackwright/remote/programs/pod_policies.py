@@ -35,11 +35,11 @@ def policies(run: Run, node: Object, other: Object, planned: Sequence[Object], a
         try:
             run.api.post(path + "/pods", manifests.pod(pod, ["serve"], run.request, where))
         except Refused as refused:
-            return {"trouble": str(refused)}
+            return {"error": str(refused)}
     at = _addresses(run, path)
     outside = "answers-" + other["name"]
     if len(at) < 2 or not run.until(lambda pods: checks.address(pods, outside), checks.AT_MOST):
-        return {"trouble": "its pods do not run"}
+        return {"error": "its pods do not run"}
     outside_address = checks.address(run.pods, outside)
 
     def within(words: Sequence[str]) -> Object:

@@ -105,10 +105,10 @@ class Run:
 def usable(nodes: Sequence[Object], found: Sequence[Object]) -> dict[str, str]:
     """Return for each node of the plan why it accepts no pods; empty if it accepts them."""
     known = {node["metadata"]["name"]: node for node in found}
-    return {node["name"]: trouble(known.get(node["name"]), node["taints"]) for node in nodes}
+    return {node["name"]: unschedulable_reason(known.get(node["name"]), node["taints"]) for node in nodes}
 
 
-def trouble(node: Object | None, planned: Sequence[str]) -> str:
+def unschedulable_reason(node: Object | None, planned: Sequence[str]) -> str:
     """Return why a node accepts no pods; empty if it accepts them."""
     if node is None:
         return "not a node of the cluster"

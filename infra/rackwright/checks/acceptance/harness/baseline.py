@@ -29,7 +29,7 @@ def load(home: Path) -> Mapping[str, float]:
         ) from None
 
 
-def keep(home: Path, acceptance: Acceptance) -> None:
+def save(home: Path, acceptance: Acceptance) -> None:
     """Write the figures of a passed run, unless figures are stored already or there are none. Remove the file to start over."""
     figures = {
         f"{phase.name}.{measured['check']}[{measured['node']}] {measured['name']}": measured["value"]

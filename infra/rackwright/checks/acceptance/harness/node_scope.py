@@ -14,7 +14,7 @@ from rackwright.report.verdict import SkipReason, Verdict
 
 
 @dataclass(frozen=True)
-class Submission:
+class SubmitHost:
     """The node and the user that submit jobs, and the shared file system to which the user may write."""
 
     declared: Inventory
@@ -35,7 +35,7 @@ class Submission:
         return compute_nodes(self.declared)
 
     @property
-    def most_gpus(self) -> int | None:
+    def max_gpus(self) -> int | None:
         """Return the number of GPUs that the namespace's quota allows all jobs together."""
         found = next((one for one in self.declared.cluster["scheduler"].get("namespaces", ()) if one["name"] == self.namespace), None)
         return found["gpus"] if found else None
@@ -52,7 +52,7 @@ class Submission:
         return tuple(found)
 
 
-def submission(declared: Inventory, user: str | None) -> Submission:
+def find_submit_host(declared: Inventory, user: str | None) -> SubmitHost:
     """Return the submission of the plan; raises InputError if an ordinary user cannot submit jobs."""
     if not declared.cluster.get("scheduler"):
         raise InputError(
@@ -63,16 +63,16 @@ def submission(declared: Inventory, user: str | None) -> Submission:
         raise InputError("has no node that jobs are sent from", path=f"stack {declared.stack}", hint="give a group the role `login`")
     if runs_pods(declared):
         return _in_namespace(declared, senders[0], user)
-    name = user or smoke.runner(Submission(declared, senders[0], "", None))
+    name = user or smoke.runner(SubmitHost(declared, senders[0], "", None))
     if name is None:
         raise InputError(
             "has no user: jobs of the acceptance run as one", path=f"stack {declared.stack}", hint="declare one, or name one with --user"
         )
-    storage = smoke.shared(Submission(declared, senders[0], name, None))
-    return Submission(declared, senders[0], name, storage["mount"] if storage else None)
+    storage = smoke.shared(SubmitHost(declared, senders[0], name, None))
+    return SubmitHost(declared, senders[0], name, storage["mount"] if storage else None)
 
 
-def _in_namespace(declared: Inventory, sender: str, user: str | None) -> Submission:
+def _in_namespace(declared: Inventory, sender: str, user: str | None) -> SubmitHost:
     """Return the submission of a user of Kubernetes: of his namespaces the one with a claim, then the one with most GPUs."""
     spaces = [one for one in declared.cluster["scheduler"]["namespaces"] if one["users"]]
     name = user or next((who for one in spaces for who in one["users"]), None)
@@ -89,7 +89,7 @@ def _in_namespace(declared: Inventory, sender: str, user: str | None) -> Submiss
     folders = [one["path"] for one in declared.cluster["scheduler"]["folders"] if one["path"].endswith(f"/{space['name']}")]
     reached = storage is not None and {sender, *compute_nodes(declared)} <= set(storage["clients"])
     mount = folders[0] if folders and reached and space["claim_mib"] is not None else None
-    return Submission(declared, sender, name, mount, str(space["name"]))
+    return SubmitHost(declared, sender, name, mount, str(space["name"]))
 
 
 def _alike(declared: Inventory, idle: tuple[str, ...]) -> tuple[Part, ...]:

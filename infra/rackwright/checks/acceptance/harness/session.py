@@ -17,16 +17,16 @@ from typing import Final
 
 from rackwright.catalog.checks import Level, acceptance
 from rackwright.checks.acceptance.harness import baseline, launchers
-from rackwright.checks.acceptance.harness.node_scope import submission
-from rackwright.checks.acceptance.harness.phase_run import SETTLE, open_stage
+from rackwright.checks.acceptance.harness.node_scope import find_submit_host
+from rackwright.checks.acceptance.harness.phase_run import SETTLE, open_context
 from rackwright.checks.acceptance.harness.phase_sequence import PhaseSequence
-from rackwright.checks.acceptance.harness.submitter import Asking, Submitter, shared_out
+from rackwright.checks.acceptance.harness.submitter import SendRequest, Submitter, split_by_role
 from rackwright.checks.acceptance.phase import Phase, runs_pods
 from rackwright.checks.acceptance.phases import phases
 from rackwright.errors import InputError, UndeterminedError
 from rackwright.inventory.reader import Inventory, load
 from rackwright.model.finding import did_you_mean
-from rackwright.report.check_plan import Manifest, NotRun, manifest
+from rackwright.report.check_plan import CheckPlan, NotRun, plan_checks
 from rackwright.report.redact import redactor
 from rackwright.report.verdict import NotRunReason
 
@@ -40,11 +40,11 @@ def main(argv: Sequence[str]) -> int:
     try:
         declared = load(chosen.inventory)
         wanted = _wanted(chosen.phase, in_pods=runs_pods(declared))
-        sender = submission(declared, chosen.user)
-        owed = _owed(declared, wanted, Level(chosen.level))
+        sender = find_submit_host(declared, chosen.user)
+        check_plan = _plan_checks(declared, wanted, Level(chosen.level))
         home = chosen.inventory.parent
         redact = redactor(home / "secrets.yml", home / "id_ed25519")
-        sequence = PhaseSequence(declared, owed, sender, run_name(), home, redact, keep_going=chosen.keep_going)
+        sequence = PhaseSequence(declared, check_plan, sender, run_name(), home, redact, keep_going=chosen.keep_going)
         return _run(sequence, _submitters(sequence, chosen.ssh_config), chosen.settle)
     except InputError as error:
         print(error, file=sys.stderr)
@@ -85,36 +85,36 @@ def _plain(name: str) -> str:
     return name.replace("-", "_")
 
 
-def _owed(declared: Inventory, wanted: Sequence[str], level: Level) -> Manifest:
+def _plan_checks(declared: Inventory, wanted: Sequence[str], level: Level) -> CheckPlan:
     """Return the results that the requested phases owe; the manifest lists the others as left out."""
     in_pods = runs_pods(declared)
     known = {phase.name for phase in phases(in_pods=in_pods)}
     rows = {key: spec.in_pods() if in_pods else spec for key, spec in acceptance().items() if spec.subject in known}
-    owed = manifest(declared, {key: spec for key, spec in rows.items() if spec.subject in wanted}, level)
+    check_plan = plan_checks(declared, {key: spec for key, spec in rows.items() if spec.subject in wanted}, level)
     others = [
         NotRun(key, NotRunReason.PHASE, "only other phases were requested") for key, spec in rows.items() if spec.subject not in wanted
     ]
-    return Manifest(owed.level, owed.expected, (*owed.not_run, *others), owed.empty_groups)
+    return CheckPlan(check_plan.level, check_plan.expected, (*check_plan.not_run, *others), check_plan.empty_groups)
 
 
 def _submitters(sequence: PhaseSequence, ssh_config: Path) -> list[Submitter]:
     """Return the submitter of the node from which jobs are submitted; for Kubernetes also of a controller: users cannot list nodes."""
     declared, sender = sequence.declared, sequence.sender
-    found = [Submitter(declared, ssh_config, sender.name, sender.user, launchers.submitting(declared))]
+    found = [Submitter(declared, ssh_config, sender.name, sender.user, launchers.job_program(declared))]
     if runs_pods(declared):
-        found.append(Submitter(declared, ssh_config, declared.members("@control")[0], "root", launchers.looking()))
+        found.append(Submitter(declared, ssh_config, declared.members("@control")[0], "root", launchers.node_query_program()))
     return found
 
 
 @contextlib.contextmanager
-def _conversation(declared: Inventory, submitters: Sequence[Submitter]) -> Iterator[Asking]:
+def _conversation(declared: Inventory, submitters: Sequence[Submitter]) -> Iterator[SendRequest]:
     """Connect to all submitters; yield one function that reaches them all."""
     with contextlib.ExitStack() as stack:
         first, *others = [stack.enter_context(one).ask for one in submitters]
         if not others:
             yield first
             return
-        yield shared_out(first, others[0], {one["name"]: one["taints"] for one in declared.cluster["scheduler"]["nodes"]})
+        yield split_by_role(first, others[0], {one["name"]: one["taints"] for one in declared.cluster["scheduler"]["nodes"]})
 
 
 def _run(sequence: PhaseSequence, submitters: Sequence[Submitter], settle: float) -> int:
@@ -125,11 +125,11 @@ def _run(sequence: PhaseSequence, submitters: Sequence[Submitter], settle: float
     ending = ""
     try:
         with _conversation(sequence.declared, submitters) as ask:
-            stage = open_stage(ask, sequence.sender, sequence.run, baseline.load(sequence.home), settle)
-            sequence.where = stage.folder or ""
+            context = open_context(ask, sequence.sender, sequence.run, baseline.load(sequence.home), settle)
+            sequence.where = context.folder or ""
             for number, phase in enumerate(phases(in_pods=runs_pods(sequence.declared)), start=1):
                 _announce(number, phase)
-                sequence.take(stage, number, phase)
+                sequence.run_phase(context, number, phase)
     except KeyboardInterrupt:
         ending = "the run was interrupted; its jobs were cancelled"
     except UndeterminedError as error:

@@ -103,11 +103,11 @@ class Submitter:
         return self._complaints[-1] if self._complaints else f"ssh ended with status {self._child.returncode}"
 
 
-Asking = Callable[..., dict[str, Any]]
+SendRequest = Callable[..., dict[str, Any]]
 """`Submitter.ask`, or its replacement in a test."""
 
 
-def shared_out(submitter: Asking, controller: Asking, taints: Mapping[str, Sequence[str]]) -> Asking:
+def split_by_role(submitter: SendRequest, controller: SendRequest, taints: Mapping[str, Sequence[str]]) -> SendRequest:
     """Combine two nodes: the states of nodes are read from a controller, everything else from the submitting node. `taints`: the plan's."""
 
     def ask(request: dict[str, Any], *, seconds: float = 0.0) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def shared_out(submitter: Asking, controller: Asking, taints: Mapping[str, Seque
             return submitter(request, seconds=seconds)
         states = controller({**{key: request[key] for key in about}, "taints": taints}, seconds=seconds)
         rest = {key: value for key, value in request.items() if key not in about}
-        if states["trouble"] or not rest:
+        if states["error"] or not rest:
             return states
         return {**submitter(rest, seconds=seconds), "states": states["states"]}
 

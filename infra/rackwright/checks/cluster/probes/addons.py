@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from rackwright.checks.cluster.harness.probe import Place, Probe
+from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
 from rackwright.checks.cluster.probes.kubernetes import QUEUED, parse_objects, path_of, query
 
 HOOKED = ("jobset", "kueue")
@@ -19,8 +19,8 @@ def deployment(addon: dict[str, Any]) -> str:
     return f"/apis/apps/v1/namespaces/{addon['namespace']}/deployments/{addon['deployment']}"
 
 
-def _planned(place: Place) -> list[dict[str, Any]]:
-    planned: list[dict[str, Any]] = place.declared.cluster["scheduler"]["addons"]
+def _planned(context: ProbeContext) -> list[dict[str, Any]]:
+    planned: list[dict[str, Any]] = context.declared.cluster["scheduler"]["addons"]
     return planned
 
 
@@ -49,13 +49,13 @@ def _running(one: dict[str, Any]) -> Running:
 DEPLOYMENTS = Probe(
     "addon-deployments",
     on="kube_control_plane",
-    command=lambda place: query("objects", *map(deployment, _planned(place))),
+    command=lambda context: query("objects", *map(deployment, _planned(context))),
     parse=cache(parse_deployments),
 )
 
 
-def _queues(place: Place) -> str:
-    planned = [one for one in place.declared.cluster["scheduler"]["objects"] if one["kind"] in QUEUED]
+def _queues(context: ProbeContext) -> str:
+    planned = [one for one in context.declared.cluster["scheduler"]["objects"] if one["kind"] in QUEUED]
     return query("objects", *map(path_of, planned))
 
 
@@ -83,7 +83,7 @@ def _added(name: str, one: dict[str, Any]) -> str:
 HOOKS = Probe(
     "addon-hooks",
     on="kube_control_plane",
-    command=lambda place: query("hooks", *(one["name"] for one in _planned(place) if one["name"] in HOOKED)),
+    command=lambda context: query("hooks", *(one["name"] for one in _planned(context) if one["name"] in HOOKED)),
     parse=cache(parse_hooks),
 )
 
@@ -92,7 +92,7 @@ HOOKS = Probe(
 class Measured:
     """Metrics of metrics-server: the age of each node's metrics in seconds, or why there are none."""
 
-    trouble: str
+    error: str
     ages: dict[str, float]
 
 
@@ -100,7 +100,7 @@ def parse_measurements(text: str) -> Measured:
     """Return the nodes with metrics of CPU and memory."""
     found: dict[str, Any] = json.loads(text)
     complete = {name: one["age"] for name, one in found["nodes"].items() if one["cpu"] and one["memory"]}
-    return Measured(found["trouble"], complete)
+    return Measured(found["error"], complete)
 
 
 MEASUREMENTS = Probe("addon-measurements", on="kube_control_plane", command=query("measurements"), parse=cache(parse_measurements))

@@ -20,7 +20,7 @@ def query(topic: str) -> str:
 class Etcd:
     """A member of etcd, as queried on its node."""
 
-    trouble: str | Unread
+    error: str | Unread
     """Why the member does not respond, Unread for a time-out; all other fields are empty then."""
     leader: str = "0"
     """ID of the leader; 0 where there is none."""
@@ -40,8 +40,8 @@ class Etcd:
 def parse_etcd(text: str) -> Etcd:
     """Return the member from one line of JSON."""
     found = json.loads(text)
-    if found["trouble"]:
-        return Etcd(answer_of("etcd", found["trouble"]))
+    if found["error"]:
+        return Etcd(answer_of("etcd", found["error"]))
     if not found["members"] or not found["version"]:
         raise ValueError("no members or no version")
     stranger = answer_of("etcd without a certificate", found["stranger"])
@@ -63,7 +63,7 @@ def parse_held(text: str) -> bool:
 HELD = Probe(
     "virtual-address",
     on="kube_control_plane",
-    command=lambda place: f"ip -json -4 address show to {place.declared.cluster['scheduler']['virtual_address'] or '0.0.0.0'}/32",
+    command=lambda context: f"ip -json -4 address show to {context.declared.cluster['scheduler']['virtual_address'] or '0.0.0.0'}/32",
     parse=parse_held,
 )
 

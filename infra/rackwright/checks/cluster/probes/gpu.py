@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rackwright.checks.cluster.harness.probe import Place, Probe
+from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
 from rackwright.checks.cluster.harness.tool_output import Row, Unread, flag, hexadecimal, integer, is_cut, lines_of, quoted, release, words
 from rackwright.checks.cluster.probes.nvidia_smi import ENDS, GpuList, needs_reset, read_long, read_table
 
@@ -258,9 +258,9 @@ def is_of_nvswitch(error: str, *, fatal: bool = False) -> bool:
     return error.startswith("SXid") and not (fatal and "non-fatal" in error.lower())
 
 
-def _xids(place: Place) -> str:
+def _xids(context: ProbeContext) -> str:
     """Return the command that reads the kernel log. Simulated GPUs have a log of their own, because a container reads that of its host."""
-    if place.node["gpus"]["simulated"]:
+    if context.node["gpus"]["simulated"]:
         return "cat /var/lib/rackwright/gpu-kernel.log 2>/dev/null; true"
     command = "journalctl --quiet --dmesg --boot --no-pager --output=cat"
     found = f'x=$({command} --grep=\'NVRM: Xid|SXid\') && [ -n "$x" ] && {{ echo "$x"; exit; }}'

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from rackwright.checks.cluster.harness.probe import Place, Probe
+from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
 from rackwright.checks.cluster.harness.tool_output import Lines, NoAnswer, Row, Unread, lines_of, quoted, read_each_line, whole_lines, words
 
 _MAJOR: Final = frozenset({"rocky", "almalinux", "rhel", "centos", "ol"})
@@ -152,8 +152,8 @@ for name in sys.argv[1:]:
 a second to respond (resolv.conf(5), timeout). If none responds, or at once if one refuses, the result is EAI_AGAIN (getaddrinfo(3))."""
 
 
-def _resolve(place: Place) -> str:
-    names = " ".join(host["name"] for host in place.declared.cluster["hosts"])
+def _resolve(context: ProbeContext) -> str:
+    names = " ".join(host["name"] for host in context.declared.cluster["hosts"])
     return f"python3 -I -S -c {shlex.quote(_LOOK_UP)} {names}"
 
 

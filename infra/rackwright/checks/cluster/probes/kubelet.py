@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import Any
 
-from rackwright.checks.cluster.harness.probe import Place, Probe
+from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
 from rackwright.checks.cluster.harness.tool_output import Unread, answer_of
 from rackwright.remote.command import python_command
 
 
-def _answers(place: Place) -> str:
-    cluster = place.declared.cluster["scheduler"]
-    arguments = (cluster["endpoint"], service_address(cluster["services"]), cluster["dns_address"], place.node["address"])
+def _answers(context: ProbeContext) -> str:
+    cluster = context.declared.cluster["scheduler"]
+    arguments = (cluster["endpoint"], service_address(cluster["services"]), cluster["dns_address"], context.node["address"])
     return python_command("kubelet", {"topic": "answers", "arguments": arguments})
 
 
@@ -141,8 +141,8 @@ def parse_free(text: str) -> dict[str, int]:
     return found
 
 
-def _free(place: Place) -> str:
-    etcd = " /var/lib/etcd" if place.node["name"] in place.declared.groups["kube_control_plane"] else ""
+def _free(context: ProbeContext) -> str:
+    etcd = " /var/lib/etcd" if context.node["name"] in context.declared.groups["kube_control_plane"] else ""
     return f'for d in {_FOLDERS}{etcd}; do echo "$d $(df --output=pcent $d | tail -n 1)"; done'
 
 

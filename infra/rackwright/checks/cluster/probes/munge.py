@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from rackwright.checks.cluster.harness.probe import Place, Probe, Stage
+from rackwright.checks.cluster.harness.probe import Probe, ProbeContext, ProbeStage
 from rackwright.checks.cluster.harness.tool_output import NoAnswer, Unread, answer_of
 from rackwright.errors import UndeterminedError
 
@@ -67,13 +67,13 @@ def parse_decoded(text: str) -> str | Unread:
     raise ValueError("unmunge printed no status")
 
 
-def partner(place: Place) -> str:
+def partner(context: ProbeContext) -> str:
     """Return the node whose credential this node decodes: the first other Slurm node with a credential. A single node decodes its own."""
-    members = place.declared.members("slurm")
-    others = [name for name in members if name != place.node["name"]] or list(members)
+    members = context.declared.members("slurm")
+    others = [name for name in members if name != context.node["name"]] or list(members)
     for name in others[:-1]:
         try:
-            place.before(CREDENTIAL, name)
+            context.earlier_result(CREDENTIAL, name)
         except UndeterminedError:
             continue
         return name
@@ -83,9 +83,11 @@ def partner(place: Place) -> str:
 DECODED = Probe(
     "munge-decoded",
     on="slurm",
-    command=lambda place: f"printf %s '{place.before(CREDENTIAL, partner(place))}' | unmunge --no-output --metadata=/dev/stdout 2>&1",
+    command=lambda context: (
+        f"printf %s '{context.earlier_result(CREDENTIAL, partner(context))}' | unmunge --no-output --metadata=/dev/stdout 2>&1"
+    ),
     parse=parse_decoded,
     needs=("munge.service",),
-    stage=Stage.LOOK_AGAIN,
+    stage=ProbeStage.SECOND,
     statuses=frozenset(range(126)),
 )

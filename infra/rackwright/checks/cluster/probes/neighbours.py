@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Interface
 from typing import Any, Final
 
-from rackwright.checks.cluster.harness.probe import Place, Probe, Stage, scaled
+from rackwright.checks.cluster.harness.probe import Probe, ProbeContext, ProbeStage, scaled
 from rackwright.checks.cluster.harness.tool_output import Lines, read_each_line
 from rackwright.errors import UndeterminedError
 
@@ -58,9 +58,9 @@ def following(names: tuple[str, ...], name: str, most: int = 2) -> tuple[str, ..
     return (names[at + 1 :] + names[:at])[:most]
 
 
-def _ping(place: Place) -> str:
-    nodes = place.declared.nodes
-    addresses = " ".join(nodes[name]["address"] for name in following(place.declared.members("nodes"), place.node["name"]))
+def _ping(context: ProbeContext) -> str:
+    nodes = context.declared.nodes
+    addresses = " ".join(nodes[name]["address"] for name in following(context.declared.members("nodes"), context.node["name"]))
     # For an address without a host, ping would run 46 s (iputils 20240905). Status 1 means no reply, which is a result.
     ping = f"timeout --preserve-status --signal INT {scaled(_PATIENCE)} ping -n -q -c {_SENT} -i 0.002 -W {scaled(1)}"
     return f"for a in {addresses}; do {ping} $a; r=$?; [ $r -le 1 ] || exit $r; done"
@@ -130,14 +130,14 @@ def _reach(line: str) -> tuple[str, Reach] | None:
     return f"{neighbour} on {interface}", Reach(neighbour, interface, network, {"0": True, "1": False}[status])
 
 
-def _reach_command(place: Place) -> str:
+def _reach_command(context: ProbeContext) -> str:
     """Return the command: on each network, ping the next two nodes that have an address there, preferably on the same interface."""
-    mine = {one.network: one for one in _networks(place, place.node["name"])}
+    mine = {one.network: one for one in _networks(context, context.node["name"])}
     found: dict[str, list[tuple[str, Interface]]] = {network: [] for network in mine}
     count = 0
-    for name in following(place.declared.members("nodes"), place.node["name"], _FARTHEST):
+    for name in following(context.declared.members("nodes"), context.node["name"], _FARTHEST):
         try:
-            shared = _networks(place, name)
+            shared = _networks(context, name)
         except UndeterminedError:  # the checks of that node report the error
             continue
         count += 1
@@ -153,10 +153,10 @@ def _reach_command(place: Place) -> str:
     return f"{' '.join(pings)} wait" if pings else f"echo {_NO_SHARED_NETWORK}"
 
 
-def _networks(place: Place, name: str) -> list[Interface]:
+def _networks(context: ProbeContext, name: str) -> list[Interface]:
     """Return a node's links to other machines, and the link of any kind with its planned address."""
-    planned = place.declared.nodes[name]["address"]
-    return [one for one in place.before(INTERFACES, name) if one.kind in _KINDS or one.address == planned]
+    planned = context.declared.nodes[name]["address"]
+    return [one for one in context.earlier_result(INTERFACES, name) if one.kind in _KINDS or one.address == planned]
 
 
 def _ping_one(own: Interface, name: str, one: Interface) -> str:
@@ -165,4 +165,4 @@ def _ping_one(own: Interface, name: str, one: Interface) -> str:
     return f"{{ {ping} > /dev/null 2>&1; echo {interface} {own.network} {shlex.quote(name)} $?; }} &"
 
 
-REACHES = Probe("reaches", on="nodes", command=_reach_command, parse=parse_reaches, stage=Stage.LOOK_AGAIN)
+REACHES = Probe("reaches", on="nodes", command=_reach_command, parse=parse_reaches, stage=ProbeStage.SECOND)

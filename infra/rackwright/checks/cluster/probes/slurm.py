@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from rackwright.checks.cluster.harness.probe import Place, Probe
+from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
 from rackwright.checks.cluster.harness.tool_output import Lines, Row, Unread, flag, integer, read_each_line, words
 from rackwright.checks.cluster.probes.slurm_states import states_of
 
@@ -38,8 +38,8 @@ def parse_version(text: str) -> str:
     return found[1]
 
 
-def _version_command(place: Place) -> str:
-    roles = place.node["roles"]
+def _version_command(context: ProbeContext) -> str:
+    roles = context.node["roles"]
     daemon = (
         "slurmctld" if "controller" in roles else "slurmd" if "worker" in roles else "slurmdbd" if "accounting" in roles else "scontrol"
     )

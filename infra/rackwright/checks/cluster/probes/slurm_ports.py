@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Final
 
-from rackwright.checks.cluster.harness.probe import Place, Probe
+from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
 from rackwright.checks.cluster.harness.tool_output import Lines, Unread, answer_of, read_each_line
 
 _PORT: Final = 6817
@@ -48,9 +48,9 @@ def _controller(line: str) -> tuple[str, str | Unread]:
     return name, answer_of(f"slurmctld's port on {name}", response.strip())
 
 
-def _connect_command(place: Place) -> str:
-    nodes = place.declared.nodes
-    controllers = [f"{name}={nodes[name]['address']}" for name in place.declared.cluster["scheduler"]["controllers"] if name in nodes]
+def _connect_command(context: ProbeContext) -> str:
+    nodes = context.declared.nodes
+    controllers = [f"{name}={nodes[name]['address']}" for name in context.declared.cluster["scheduler"]["controllers"] if name in nodes]
     return f"python3 -I -S -c {shlex.quote(_CONNECT)} {_PORT} {' '.join(controllers)}"
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from rackwright.checks.cluster.harness.probe import NodeBusy, Place, Probe, Stage
+from rackwright.checks.cluster.harness.probe import NodeBusyError, Probe, ProbeContext, ProbeStage
 from rackwright.checks.cluster.harness.tool_output import NoAnswer, Unread, answer_of
 from rackwright.errors import UndeterminedError
 
@@ -83,7 +83,7 @@ class Smoke:
         """Return the job of that name on the node. Raise NodeBusy where the node runs other jobs, UndeterminedError where it takes none."""
         state = self.states.get(node, "it did not answer, so no job was sent to it")
         if at_work(state):
-            raise NodeBusy
+            raise NodeBusyError
         if not state.startswith("idle"):
             raise UndeterminedError(f"node not usable: {state}")
         found = next((job for job in self.jobs if job.name == name and node in job.nodes), None)
@@ -112,7 +112,7 @@ class Smoke:
         if self.jobs:
             return
         if self.states and all(map(at_work, self.states.values())):
-            raise NodeBusy
+            raise NodeBusyError
         raise UndeterminedError("no node was idle")
 
     def task(self, name: str, node: str) -> Task | None:
@@ -208,10 +208,12 @@ class Sender(Protocol):
         """Return the plan."""
 
 
-def parts(place: Sender) -> list[dict[str, Any]]:
+def parts(context: Sender) -> list[dict[str, Any]]:
     """Return the planned compute nodes, each in one partition. Nodes with whole GPUs are separate from those without."""
-    scheduler = place.declared.cluster["scheduler"]
-    inside = {node["name"]: 0 if node.get("gres") else node["gpus"] for node in scheduler["nodes"] if node["name"] in place.declared.nodes}
+    scheduler = context.declared.cluster["scheduler"]
+    inside = {
+        node["name"]: 0 if node.get("gres") else node["gpus"] for node in scheduler["nodes"] if node["name"] in context.declared.nodes
+    }
     found: list[dict[str, Any]] = []
     for partition in scheduler["partitions"]:
         for with_gpus in (True, False):
@@ -223,16 +225,16 @@ def parts(place: Sender) -> list[dict[str, Any]]:
     return found
 
 
-def runner(place: Sender) -> str | None:
+def runner(context: Sender) -> str | None:
     """Return the user of the plan that runs the jobs; None where the plan has none, so that root runs them."""
-    users = place.declared.cluster.get("users") or ()
+    users = context.declared.cluster.get("users") or ()
     return users[0]["name"] if users else None
 
 
-def shared(place: Sender) -> Mapping[str, Any] | None:
+def shared(context: Sender) -> Mapping[str, Any] | None:
     """Return a shared file system that all compute nodes and the submitting node mount, and to which users may write."""
-    needed = {name for part in parts(place) for name in part["nodes"]} | {place.node["name"]}
-    everywhere = (one for one in place.declared.cluster.get("storage") or () if needed <= set(one["clients"]))
+    needed = {name for part in parts(context) for name in part["nodes"]} | {context.node["name"]}
+    everywhere = (one for one in context.declared.cluster.get("storage") or () if needed <= set(one["clients"]))
     return next((one for one in everywhere if int(one["mode"], 8) & 0o002), None)
 
 
@@ -242,41 +244,41 @@ def writing(storage: Mapping[str, Any] | None) -> dict[str, Any]:
     return {"storage": storage["mount"] if storage else None, "records": LOCKED_RECORDS if locks else RECORDS, "locks": locks}
 
 
-def as_user(place: Place, request: Mapping[str, Any]) -> str:
+def as_user(context: ProbeContext, request: Mapping[str, Any]) -> str:
     """Return the command that runs the node's part of the smoke run as the plan's user."""
     from rackwright.remote.command import python_command  # compute nodes have this file, and no programs to send
 
-    user = runner(place)
+    user = runner(context)
     change = f"runuser -u {user} -- " if user else ""
     return f"{change}{python_command('smoke_jobs', request)}"
 
 
-def _command(place: Place) -> str:
-    if "partitions" not in place.declared.cluster["scheduler"]:
+def _command(context: ProbeContext) -> str:
+    if "partitions" not in context.declared.cluster["scheduler"]:
         raise UndeterminedError("the cluster does not run Slurm")
-    if place.node["name"] != submitter(place):
+    if context.node["name"] != submitter(context):
         return "true"
-    saving = place.declared.cluster["scheduler"].get("power_saving") or {}
-    responding = {name for part in parts(place) for name in part["nodes"] if place.speaks(name)}
-    reduced = [{**part, "nodes": [name for name in part["nodes"] if name in responding]} for part in parts(place)]
+    saving = context.declared.cluster["scheduler"].get("power_saving") or {}
+    responding = {name for part in parts(context) for name in part["nodes"] if context.is_reachable(name)}
+    reduced = [{**part, "nodes": [name for name in part["nodes"] if name in responding]} for part in parts(context)]
     request = {
         "parts": [part for part in reduced if part["nodes"]],
-        **writing(shared(place)),
+        **writing(shared(context)),
         "settle_seconds": 3,
         "seconds": _PATIENCE + saving.get("resume_timeout_s", 0),
-        "accounting": bool(place.declared.cluster["scheduler"].get("accounting")),
+        "accounting": bool(context.declared.cluster["scheduler"].get("accounting")),
         "accounting_seconds": 10,
         "token": os.urandom(4).hex(),
     }
-    return as_user(place, request)
+    return as_user(context, request)
 
 
-def submitter(place: Place) -> str:
+def submitter(context: ProbeContext) -> str:
     """Return the node that submits the smoke run."""
-    return place.declared.members("@submit")[0]
+    return context.declared.members("@submit")[0]
 
 
-SMOKE = Probe("smoke", on="@submit", command=_command, parse=parse_smoke, timeout=60, stage=Stage.JOBS)
+SMOKE = Probe("smoke", on="@submit", command=_command, parse=parse_smoke, timeout=60, stage=ProbeStage.JOBS)
 
 
 @dataclass(frozen=True)
@@ -297,11 +299,11 @@ def parse_seen(text: str) -> Seen:
     return Seen(dict(line.split(": ", 1) for line in files.splitlines()), tuple(together.splitlines()))
 
 
-def _files_command(place: Place) -> str:
-    folder = place.before(SMOKE, submitter(place)).folder
+def _files_command(context: ProbeContext) -> str:
+    folder = context.earlier_result(SMOKE, submitter(context)).folder
     if not folder:
         raise UndeterminedError("no job ran that could have written anything")
     return f'cd {shlex.quote(folder)} && for f in from-*; do echo "$f: $(cat $f)"; done && echo == && cat together'
 
 
-SEEN = Probe("smoke-seen", on="storage_client", command=_files_command, parse=parse_seen, timeout=15, stage=Stage.AFTER_JOBS)
+SEEN = Probe("smoke-seen", on="storage_client", command=_files_command, parse=parse_seen, timeout=15, stage=ProbeStage.AFTER_JOBS)

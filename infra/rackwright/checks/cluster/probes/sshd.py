@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rackwright.checks.cluster.harness.probe import Place, Probe, scaled
+from rackwright.checks.cluster.harness.probe import Probe, ProbeContext, scaled
 
 
 def parse_settings(text: str) -> dict[str, str]:
@@ -33,7 +33,7 @@ def parse_offer(text: str) -> tuple[str, ...]:
     raise ValueError("sshd did not list its authentication methods")
 
 
-def _offer_command(place: Place) -> str:
+def _offer_command(context: ProbeContext) -> str:
     """Return a command that connects without a key to the node's own address. sshd imposes no penalty on the cluster's network."""
     options = (
         "BatchMode=yes",
@@ -42,7 +42,7 @@ def _offer_command(place: Place) -> str:
         "UserKnownHostsFile=/dev/null",
         "LogLevel=ERROR",
     )
-    where = f"-p {place.node['ssh_port']} root@{place.node['address']}"
+    where = f"-p {context.node['ssh_port']} root@{context.node['address']}"
     return f"ssh -F none {' '.join(f'-o {option}' for option in options)} -o ConnectTimeout={scaled(3)} {where} true 2>&1"
 
 

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from types import SimpleNamespace
 from typing import Final
 
-from rackwright.checks.cluster.harness.probe import Place, Probe, scaled
+from rackwright.checks.cluster.harness.probe import Probe, ProbeContext, scaled
 from rackwright.checks.cluster.harness.tool_output import Lines, Row, Unread, answer_of, integer, quoted, read_each_line, whole_lines
 
 TYPES: Final = {"moosefs": ("fuse.mfs", "fuse"), "nfs": ("nfs4",), "fsx-lustre": ("lustre",)}
@@ -139,13 +139,13 @@ def _root(line: str) -> tuple[str, Root]:
     return path, Root(path, owner, mode, int(blocks) * int(size) // 2**20)
 
 
-def mounts_of(place: Place) -> list[str]:
+def mounts_of(context: ProbeContext) -> list[str]:
     """Return the mount points of the node's shared file systems."""
-    return [one["mount"] for one in place.declared.cluster["storage"] if place.node["name"] in one["clients"]]
+    return [one["mount"] for one in context.declared.cluster["storage"] if context.node["name"] in one["clients"]]
 
 
-def _roots(place: Place) -> str:
-    return f"for m in {' '.join(mounts_of(place))}; do echo $(stat -c '%n|%U:%G|%a' $m)'|'$(stat -f -c '%b|%S' $m); done"
+def _roots(context: ProbeContext) -> str:
+    return f"for m in {' '.join(mounts_of(context))}; do echo $(stat -c '%n|%U:%G|%a' $m)'|'$(stat -f -c '%b|%S' $m); done"
 
 
 ROOTS = Probe("storage-roots", on="storage_client", command=_roots, parse=parse_roots)
@@ -173,13 +173,13 @@ def _answer(line: str) -> tuple[str, str | Unread]:
     return path, answer_of(path, response.rpartition(": ")[2].strip())
 
 
-def _statfs_command(place: Place) -> str:
+def _statfs_command(context: ProbeContext) -> str:
     query = f"s=$(timeout -k 1 {scaled(5)} stat -f -c %T $m 2>&1); r=$?"
     report = (
         f'case "$r|$s" in "0|") echo "stat prints nothing" >&2; exit 3;; "0|"*) s={ANSWERS};; '
         f'124*|137*) s="no answer within {scaled(5)} s";; 126*|127*) echo "$s" >&2; exit $r;; esac'
     )
-    return f'for m in {" ".join(mounts_of(place))}; do {query}; {report}; echo "$m|$s"; done'
+    return f'for m in {" ".join(mounts_of(context))}; do {query}; {report}; echo "$m|$s"; done'
 
 
 ANSWERING = Probe("storage-answering", on="storage_client", command=_statfs_command, parse=parse_answering)
@@ -231,8 +231,8 @@ def _exports(lines: list[str]) -> Iterator[tuple[str, str, frozenset[str]] | str
         yield (_unescape(found[1]), found[2], frozenset(found[3].split(","))) if found else line
 
 
-def _server_command(place: Place) -> str:
-    if any(exported_by(SimpleNamespace(**one), place.node["name"]) for one in place.declared.cluster["storage"]):
+def _server_command(context: ProbeContext) -> str:
+    if any(exported_by(SimpleNamespace(**one), context.node["name"]) for one in context.declared.cluster["storage"]):
         return "cat /proc/fs/nfsd/threads /proc/fs/nfsd/versions && exportfs -s"
     return f"echo {_NOTHING}"
 

@@ -34,7 +34,7 @@ def parse(task: Task, output: Output) -> Answer:
         found = json.loads(text[text.index("{") :])
     except ValueError:
         raise UndeterminedError(
-            f"job {output.job.name} printed no whole answer on {task.node}: {output.trouble or text[:120] or 'nothing'}"
+            f"job {output.job.name} printed no whole answer on {task.node}: {output.error or text[:120] or 'nothing'}"
         ) from None
     if "unknown" in found:
         raise UndeterminedError(str(found["unknown"]))

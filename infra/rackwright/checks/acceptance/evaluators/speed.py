@@ -8,7 +8,7 @@ from typing import Final
 
 from rackwright.catalog.reference_values import Kind, Quantity, reference_values
 from rackwright.catalog.thresholds import Threshold, threshold, tolerance
-from rackwright.checks.acceptance.phase import Figure, Finding, unknown
+from rackwright.checks.acceptance.phase import Finding, Measurement, unknown
 from rackwright.report.verdict import Verdict
 
 LEAST_PEERS: Final = 3
@@ -39,7 +39,7 @@ def speed(
         if impossible:
             found.append(unknown(check, node, impossible))
             continue
-        measured = Figure(name or quantity.value, value, quantity.unit.value)
+        measured = Measurement(name or quantity.value, value, quantity.unit.value)
         verdict = Verdict.FAILED if reason else Verdict.PASSED
         found.append(Finding(check, node, verdict, reason, expected, shown(quantity, value), (measured,)))
     return found

@@ -36,24 +36,24 @@ KUBERNETES: Final = {6443: "API", 10250: "kubelet", 30080: "node port"}
 
 
 @dataclass(frozen=True, eq=False)
-class Outlook:
+class ExternalProbe:
     """One probe from outside of all nodes of a group. Its result is what responded, by node."""
 
     name: str
     on: str
-    look: Callable[[Inventory, Sequence[str]], Mapping[str, str | Unread]]
-    serves: tuple[str, ...]
+    probe: Callable[[Inventory, Sequence[str]], Mapping[str, str | Unread]]
+    needed_by: tuple[str, ...]
     """Keys of the checks that need it. It runs only if one of them runs."""
 
     def __post_init__(self) -> None:
-        OUTLOOKS[self.name] = self
+        EXTERNAL_PROBES[self.name] = self
 
 
-OUTLOOKS: dict[str, Outlook] = {}
+EXTERNAL_PROBES: dict[str, ExternalProbe] = {}
 """All outlooks by name."""
 
 
-def published(declared: Inventory, names: Sequence[str]) -> dict[str, str | Unread]:
+def probe_published_port(declared: Inventory, names: Sequence[str]) -> dict[str, str | Unread]:
     """Return what responds on the published port of the entry nodes; empty where the connection is refused, Unread after a time-out."""
     access = declared.cluster["access"]
     return {name: _response_at(_own_address(access["listen"]), access["port"], _CONTROL_LIMIT * local_slowness()) for name in names}
@@ -70,7 +70,7 @@ def _response_at(address: str, port: int, patience: float) -> str | Unread:
     return NoAnswer(f"{address}:{port}", response) if response == late else response
 
 
-def from_this_machine(declared: Inventory, names: Sequence[str]) -> dict[str, str]:
+def probe_from_this_machine(declared: Inventory, names: Sequence[str]) -> dict[str, str]:
     """Return what responds to this machine on the ssh ports of the nodes.
 
     Rootless networks are in a network namespace of their own. No packet is sent, because it would leave through the gateway of the default
@@ -117,18 +117,18 @@ def _refuse_foreign_route(address: str, local: bool, *, rootless: bool) -> None:
         raise UndeterminedError(f"this machine has no interface on the network of {address}: `podman network ls` lists the networks")
 
 
-def ports_of_kubernetes(declared: Inventory, names: Sequence[str]) -> dict[str, str]:
+def probe_kubernetes_ports(declared: Inventory, names: Sequence[str]) -> dict[str, str]:
     """Return the ports of Kubernetes that this machine reaches on the nodes, with what responds; empty where none is reached."""
     targets = [(name, port) for name in names for port in KUBERNETES]
     found: dict[str, list[str]] = {name: [] for name in names}
     with ThreadPoolExecutor(max_workers=32) as pool:
-        responses = pool.map(lambda one: reached(declared.nodes[one[0]]["address"], one[1]), targets)
+        responses = pool.map(lambda one: connect_result(declared.nodes[one[0]]["address"], one[1]), targets)
         for (name, port), what in zip(targets, responses, strict=True):
             found[name] += [f"{KUBERNETES[port]} ({port}) {what}"] if what else []
     return {name: ", ".join(words) for name, words in found.items()}
 
 
-def reached(address: str, port: int) -> str:
+def connect_result(address: str, port: int) -> str:
     """Return the result of a connection to a port; empty after a time-out. A refusal passed the firewall, which drops packets silently."""
     try:
         with socket.create_connection((address, port), timeout=PATIENCE * local_slowness()):
@@ -141,7 +141,7 @@ def reached(address: str, port: int) -> str:
         return ""
 
 
-def from_a_stranger(declared: Inventory, names: Sequence[str]) -> dict[str, str]:
+def probe_from_external_container(declared: Inventory, names: Sequence[str]) -> dict[str, str]:
     """Return what responds to a container on the engine's default network, which is not a network of the cluster."""
     found = _responses_to_stranger(declared, names, PATIENCE * local_slowness())
     answered = any(found.get(name) for name in declared.members("@entry"))
@@ -212,19 +212,19 @@ def _podman(arguments: list[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Looked:
+class ExternalProbeResult:
     """The result of an outlook."""
 
     answers: Mapping[str, Any]
     seconds: float
-    trouble: str = ""
+    error: str = ""
 
 
-def look(outlook: Outlook, declared: Inventory) -> Looked:
+def run_external_probe(external_probe: ExternalProbe, declared: Inventory) -> ExternalProbeResult:
     """Run an outlook. An exception becomes its result."""
     started = time.monotonic()
     try:
-        answers = outlook.look(declared, declared.members(outlook.on))
+        answers = external_probe.probe(declared, declared.members(external_probe.on))
     except Exception as error:  # any exception: its checks become unknown and do not wait
-        return Looked({}, time.monotonic() - started, str(error) if isinstance(error, UndeterminedError) else repr(error))
-    return Looked(answers, time.monotonic() - started)
+        return ExternalProbeResult({}, time.monotonic() - started, str(error) if isinstance(error, UndeterminedError) else repr(error))
+    return ExternalProbeResult(answers, time.monotonic() - started)
