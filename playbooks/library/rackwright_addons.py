@@ -113,7 +113,7 @@ def run(module: AnsibleModule, applying: Applying) -> dict[str, Any]:
     names = [one["name"] for one in params["addons"]]
     removal = Removal(applying, params["timeout"])
     if params["state"] == "present":
-        waiting = [line for name in removal.strangers(names) for line in unfinished(applying, name)]
+        waiting = [line for name in removal.undeclared_addons(names) for line in unfinished(applying, name)]
         if waiting:
             raise ObjectsError(
                 f"removed from scheduler.addons with unfinished work: {', '.join(waiting)}"

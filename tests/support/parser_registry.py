@@ -11,7 +11,7 @@ from rackwright.checks.acceptance.parsers import dcgm, fio, iblinkinfo, ior, ncc
 from rackwright.checks.cluster import probes
 from rackwright.checks.cluster.harness.probe import PROBES, CommandOutput, Probe
 from rackwright.checks.cluster.harness.tool_output import refusing
-from rackwright.checks.hardware.commands import QUESTIONS
+from rackwright.checks.hardware.commands import HARDWARE_PROBES
 from rackwright.report.fabric_ports import read_node_ports
 
 probes.load()
@@ -84,7 +84,7 @@ PARTS = {
         "rackwright.checks.acceptance.phases.kubernetes_health",
         "parse_claim",
     ): "reads an object of the API server, which its client has read as JSON",
-    ("rackwright.checks.acceptance.phases.shared_file_system", "parse_seen"): "reads what the project's own task printed",
+    ("rackwright.checks.acceptance.phases.shared_file_system", "parse_visible_files"): "reads what the project's own task printed",
     ("rackwright.checks.acceptance.phases.shared_file_system", "parse_size"): "reads one line of stat",
 }
 """Functions that read a part of an output, by the parser or reason for which they are not listed by themselves."""
@@ -92,7 +92,7 @@ PARTS = {
 
 def parsers() -> Iterator[Parser]:
     """Yield every parser once for each output that it reads in order."""
-    for kind, table in (("checks", PROBES), ("hardware", QUESTIONS)):
+    for kind, table in (("checks", PROBES), ("hardware", HARDWARE_PROBES)):
         for name, probe in table.items():
             for label, sample in _samples(kind, str(name)):
                 yield Parser(label, (_name(probe.parse),), _answered(probe), sample)

@@ -8,7 +8,7 @@ from typing import Any
 
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.harness.probe import CommandOutput, Probe
-from rackwright.checks.cluster.harness.pytest_plugin import verdict_of as pytest_plugin_verdict_of
+from rackwright.checks.cluster.harness.pytest_plugin import verdict_of as plugin_verdict
 from rackwright.report.verdict import Verdict
 
 
@@ -19,8 +19,8 @@ def verdict_of(check: Callable[..., None], answers: Mapping[Probe[Any], Callable
     try:
         check(**{name: offered[name] for name in inspect.signature(check).parameters})
     except Exception as error:
-        return pytest_plugin_verdict_of(error, expect)
-    return pytest_plugin_verdict_of(None, expect)
+        return plugin_verdict(error, expect)
+    return plugin_verdict(None, expect)
 
 
 def answers_of(texts: Mapping[Probe[Any], str]) -> dict[Probe[Any], Callable[[], Any]]:

@@ -143,11 +143,11 @@ class NodeRange:
     """Numbers of nodes that a figure applies to."""
 
     least: int = 0
-    most: int | None = None
+    max_count: int | None = None
     """None: any number from `least` up."""
 
     def __contains__(self, nodes: int) -> bool:
-        return self.least <= nodes and (self.most is None or nodes <= self.most)
+        return self.least <= nodes and (self.max_count is None or nodes <= self.max_count)
 
     @property
     def several(self) -> bool:
@@ -210,12 +210,12 @@ def parse_figure(row: Mapping[str, str]) -> ReferenceValue:
         unit=Unit(row["unit"]),
         value=float(row["value"]),
         kind=Kind(row["kind"]),
-        source=stated(row, "source"),
+        source=required_cell(row, "source"),
         date=datetime.date.fromisoformat(row["date"]),
     )
 
 
-def stated(row: Mapping[str, str], column: str) -> str:
+def required_cell(row: Mapping[str, str], column: str) -> str:
     """Return the value of a column that must not be empty."""
     if not row[column].strip():
         raise ValueError(f"{row['id']}: {column} is empty")

@@ -7,7 +7,7 @@ from typing import Final
 
 from rackwright.catalog import rows
 from rackwright.catalog.reference_values import NodeRange, ReferenceValue, reference_values
-from rackwright.catalog.thresholds import LEAST_MESSAGE_BYTES, LEAST_SHARE, Threshold, thresholds
+from rackwright.catalog.thresholds import MIN_MESSAGE_BYTES, MIN_SHARE, Threshold, thresholds
 
 _HEAD: Final = f"""# Acceptance thresholds
 
@@ -37,9 +37,9 @@ memory directly, and the run must have been sampled. Twice the GPUs must do near
 ## What the catalogue refuses
 
 - a threshold above the specification or above the best figure on record
-- a threshold below {LEAST_SHARE:.0%} of the best figure
+- a threshold below {MIN_SHARE:.0%} of the best figure
 - a threshold in the unit of another quantity
-- a threshold for collectives at messages below {LEAST_MESSAGE_BYTES // 2**30} GiB
+- a threshold for collectives at messages below {MIN_MESSAGE_BYTES // 2**30} GiB
 - a threshold without a figure, and two thresholds for the same quantity
 
 `tests/unit/catalog/published_thresholds.csv` lists published thresholds that are wrong for these reasons.
@@ -90,7 +90,7 @@ def _figure(each: ReferenceValue) -> tuple[str, ...]:
 
 
 def _nodes(nodes: NodeRange) -> str:
-    if nodes.most is None:
+    if nodes.max_count is None:
         return f"{nodes.least} or more" if nodes.least else "any"
     return str(nodes.least)
 

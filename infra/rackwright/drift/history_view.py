@@ -30,7 +30,7 @@ def as_dict(stack: str, scans: Sequence[ScanRecord], seen: Sequence[DriftRecord]
                 **one.difference.as_dict(),
                 "first": one.first.isoformat(),
                 "last": one.last.isoformat(),
-                "healed": one.healed.isoformat() if one.healed else None,
+                "healed": one.resolved.isoformat() if one.resolved else None,
             }
             for one in seen
         ],
@@ -41,7 +41,7 @@ def render(scans: Sequence[ScanRecord], seen: Sequence[DriftRecord]) -> Renderab
     """Return the differences, then the scans, the newest first."""
     differences = _table("first seen", "until", "category", "difference", "node")
     for one in seen:
-        until = f"resolved {_short(one.healed)}" if one.healed else "open"
+        until = f"resolved {_short(one.resolved)}" if one.resolved else "open"
         found = one.difference
         differences.add_row(_short(one.first), until, found.category.value, found.subject, where(found.node))
     passed = _table("scanned", "took", "differences", "state")

@@ -117,7 +117,7 @@ def require_root(session: Session) -> None:
     result = session.run("id -u", root=True)
     if result.status == 0 and result.output.strip() == "0":
         return
-    user, why = session.route.user, result.complaint.splitlines()[-1] if result.complaint else "sudo failed"
+    user, why = session.route.user, result.stderr.splitlines()[-1] if result.stderr else "sudo failed"
     raise LoginRefusedError(
         f"{session.route}: {user} has no passwordless sudo ({why})",
         hint=f"there, as root: echo '{user} ALL=(ALL) NOPASSWD:ALL' > /etc/sudoers.d/{user} && chmod 0440 /etc/sudoers.d/{user}",
@@ -131,7 +131,7 @@ def facts(session: Session) -> Facts:
     found = dict(pairs)
     if result.status != 0 or not found.get("machine_id"):
         raise LoginRefusedError(
-            f"{session.route}: its facts cannot be read: {result.complaint or result.output}", hint="a Linux machine with systemd is needed"
+            f"{session.route}: its facts cannot be read: {result.stderr or result.output}", hint="a Linux machine with systemd is needed"
         )
     return Facts(
         os=_os(found["os"]),
@@ -194,15 +194,13 @@ def clean(session: Session) -> None:
     """Stop the stack's services and remove the files of its roles."""
     result = session.run(_CLEAN, root=True)
     if result.status != 0:
-        raise LoginRefusedError(f"{session.route}: cannot be cleaned: {result.complaint}")
+        raise LoginRefusedError(f"{session.route}: cannot be cleaned: {result.stderr}")
 
 
 def _run_checked(session: Session, script: str, what: str) -> None:
     result = session.run(script)
     if result.status != 0:
-        raise LoginRefusedError(
-            f"{session.route}: {what}: {result.complaint}", hint="check ~/.ssh on the machine: owner, modes, free space"
-        )
+        raise LoginRefusedError(f"{session.route}: {what}: {result.stderr}", hint="check ~/.ssh on the machine: owner, modes, free space")
 
 
 def _kind(container: str) -> str:

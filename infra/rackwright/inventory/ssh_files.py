@@ -70,7 +70,7 @@ def _common(stack: str, slowness: int) -> str:
         ("ConnectTimeout", str(_CONNECT * slowness)),
         ("ServerAliveCountMax", str(_SILENCES * slowness)),
         ("UserKnownHostsFile", _quoted(paths.known_hosts(stack))),
-        ("IdentityFile", _quoted(paths.identity(stack))),
+        ("IdentityFile", _quoted(paths.ssh_private_key_file(stack))),
     )
     return "\n".join(["Host *", *(f"  {name} {value}" for name, value in (*own, *_EVERYWHERE)), ""])
 

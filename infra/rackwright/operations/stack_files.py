@@ -90,7 +90,7 @@ def _write(stack: str, inputs: Mapping[str, Any], inventory: Path, settled: Coll
     hosts = {name: rackwright_inventory.Host(name=name, **record) for name, record in inputs["hosts"].items()}
     paths.prepare(stack)
     secrets = {name: value for name, value in inputs["secrets"].items() if name != "access_key"}
-    _private(paths.identity(stack), inputs["secrets"]["access_key"])
+    _private(paths.ssh_private_key_file(stack), inputs["secrets"]["access_key"])
     _private(paths.secrets(stack), yaml.safe_dump({"secrets": secrets}))
     _private(paths.known_hosts(stack), rackwright_inventory.known_hosts(plan, hosts, settled=settled))
     _private(paths.ssh_config(stack), rackwright_inventory.ssh_config(plan, hosts, slowness=slowness()))

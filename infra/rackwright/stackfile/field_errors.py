@@ -60,7 +60,7 @@ class Problem:
     finding: Finding
 
 
-class Described(NamedTuple):
+class FieldHelp(NamedTuple):
     """What the model says of a value."""
 
     description: str
@@ -87,7 +87,7 @@ def _one(details: dict[str, Any], model: type[BaseModel]) -> Problem:
 
 
 def _words(
-    kind: str, details: Mapping[str, Any], context: Mapping[str, Any], place: Place, known: Sequence[str], field: Described
+    kind: str, details: Mapping[str, Any], context: Mapping[str, Any], place: Place, known: Sequence[str], field: FieldHelp
 ) -> tuple[str, str]:
     value = context["tag"] if kind == "union_tag_invalid" else details.get("input")
     if kind == "extra_forbidden":
@@ -110,7 +110,7 @@ def _choices(context: Mapping[str, Any]) -> list[str]:
     return [word.strip(" '") for word in text.replace(" or ", ",").split(",") if word.strip()]
 
 
-def _plain(kind: str, message: str, value: object, context: Mapping[str, Any], field: Described) -> tuple[str, str]:
+def _plain(kind: str, message: str, value: object, context: Mapping[str, Any], field: FieldHelp) -> tuple[str, str]:
     limit = bound(kind, _quoted(value), context)
     if limit is not None:
         return limit
@@ -152,7 +152,7 @@ def walk(location: Sequence[str | int], model: type[BaseModel]) -> tuple[Place, 
     return Place(tuple(keys)), known
 
 
-def field_at(location: Sequence[str | int], model: type[BaseModel]) -> Described:
+def field_at(location: Sequence[str | int], model: type[BaseModel]) -> FieldHelp:
     """Return the description and the valid keys of the value at a pydantic location."""
     kind: Any = model
     description = ""
@@ -167,7 +167,7 @@ def field_at(location: Sequence[str | int], model: type[BaseModel]) -> Described
         description = (field.description if field is not None else None) or description
         kind = _inside(kind, part)
     kind = _bare(kind)
-    return Described(description, ", ".join(kind.model_fields) if _is_model(kind) else "")
+    return FieldHelp(description, ", ".join(kind.model_fields) if _is_model(kind) else "")
 
 
 def _is_model(kind: Any) -> bool:

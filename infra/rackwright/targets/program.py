@@ -27,7 +27,7 @@ _MONEY: Final[Any] = {"cost": True, "budget": True, "allow_local_state": True, "
 def load(configured: object, stack: str) -> ClusterPlan:
     """Return a stack with its plan. Report every finding; end the program without a traceback for an error or a refused edit."""
     loaded = load_configured(stack, configured, paths.stack_file(stack))
-    findings = rules.check(loaded, datetime.date.today(), at_up=True, absent=site_playbooks.missing_site_files(loaded.cluster))
+    findings = rules.check(loaded, datetime.date.today(), at_up=True, missing_files=site_playbooks.missing_site_files(loaded.cluster))
     for finding in findings:
         if finding.level is Severity.WARNING:
             pulumi.log.warn(str(finding))

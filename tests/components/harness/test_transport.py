@@ -18,7 +18,7 @@ from rackwright.checks.cluster.harness.probe_runner import ProbeRunner
 from rackwright.checks.cluster.harness.transport import BoundedSsh, UnitWatch, ask_node, ask_node_in_rounds
 from rackwright.drivers.daemon import start_time
 from rackwright.inventory.reader import load
-from rackwright.inventory.time_limits import SLOWEST
+from rackwright.inventory.time_limits import MAX_SLOWNESS
 
 from . import standin
 
@@ -226,7 +226,7 @@ def test_excessive_slowness_is_capped(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", standin.install(tmp_path, """echo '{"begun": true, "slowness": 1e9}'"""))
     backend = BoundedSsh("worker0", tmp_path / "ssh_config")
     ask_node(backend, QUESTIONS, HANG_SECONDS)
-    assert HANG_SECONDS * SLOWEST <= backend.limit < HANG_SECONDS * (SLOWEST + 1)
+    assert HANG_SECONDS * MAX_SLOWNESS <= backend.limit < HANG_SECONDS * (MAX_SLOWNESS + 1)
 
 
 def test_question_that_a_suspended_daemon_holds_is_not_waited_for(tmp_path, monkeypatch):

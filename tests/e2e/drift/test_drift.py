@@ -98,13 +98,13 @@ def _message(project: Project) -> str:
 def test_drift_reports_and_reconciles_differences_in_each_layer(healthy: Project) -> None:
     assert healthy.ssh("worker1", "sudo systemctl stop munge").ok
     _podman("stop", "--time", "3", f"{healthy.stack}-worker0")
-    _podman("volume", "create", "--label", f"rackwright.stack={healthy.stack}", f"{healthy.stack}-stranger")
+    _podman("volume", "create", "--label", f"rackwright.stack={healthy.stack}", f"{healthy.stack}-unmanaged")
     said = healthy.rackwright("drift", healthy.stack, "--json")
     found = json.loads(said.output[said.output.index("{") :])
     named = {(one["layer"], one["node"], one["subject"]) for one in found["differences"]}
     assert ("resources", "worker0", "node.status") in named, said.end
-    assert ("resources", "", f"volume {healthy.stack}-stranger.stranger") in named, said.end
-    _podman("volume", "rm", f"{healthy.stack}-stranger")
+    assert ("resources", "", f"volume {healthy.stack}-unmanaged.unmanaged") in named, said.end
+    _podman("volume", "rm", f"{healthy.stack}-unmanaged")
     assert ("configuration", "worker1", "scheduler.Run MUNGE") in named, said.end
     assert ("behaviour", "worker1", "munge.service_runs") in named, said.end
     assert (said.status, found["state"]) == (3, "unknown"), "who cannot be asked is not green"

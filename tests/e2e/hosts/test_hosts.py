@@ -117,7 +117,7 @@ def test_drift_reports_only_injected_changes(hosts: Project, machines: Machines)
     assert {
         ("configuration", "worker1", "scheduler.Run slurmd"),
         ("behaviour", "worker1", "slurm.node_daemon_runs"),
-        ("behaviour", "worker1", "traces.etc /etc/sudoers.d/other"),
+        ("behaviour", "worker1", "baseline.etc /etc/sudoers.d/other"),
     } <= named, found.end
     healed = hosts.rackwright("drift", hosts.stack, "--reconcile", "configuration")
     assert healed.ok, healed.end

@@ -75,7 +75,7 @@ def output(job: Job, said: Callable[[Job, str, int], object]) -> Output:
 def judged(phase: object, about: PhaseScope, said: Callable[[Job, str, int], object]) -> dict[tuple[str, str], Finding]:
     """Return all findings, by check and node."""
     outputs = {job.name: output(job, said) for job in phase.PHASE.jobs(about)}
-    return {(each.check, each.node): each for each in phase.PHASE.judge(about, outputs)}
+    return {(each.check, each.node): each for each in phase.PHASE.evaluate(about, outputs)}
 
 
 def verdicts(found: Mapping[tuple[str, str], Finding], *, without: tuple[Verdict, ...] = (PASSED,)) -> dict[str, Verdict]:

@@ -64,7 +64,7 @@ def outputs(module: ModuleType, scope: PhaseScope, says) -> dict[str, Output]:
 
 def judged(module: ModuleType, scope: PhaseScope, found: dict[str, Output]) -> dict[tuple[str, str], Finding]:
     """Return findings by check and node."""
-    return {(finding.check, finding.node): finding for finding in module.judge(scope, found)}
+    return {(finding.check, finding.node): finding for finding in module.evaluate(scope, found)}
 
 
 def bad(findings: dict[tuple[str, str], Finding]) -> dict[tuple[str, str], Verdict]:
@@ -193,8 +193,8 @@ class TestSharedFileSystem:
         scope = replace(asked, folder=None, error="[Errno 28] No space left on device")
         found = outputs(shared_file_system, scope, self.says)
         with pytest.raises(UndeterminedError, match="No space left"):
-            list(shared_file_system.judge(scope, found))
-        first = next(iter(shared_file_system.judge(scope, found)))
+            list(shared_file_system.evaluate(scope, found))
+        first = next(iter(shared_file_system.evaluate(scope, found)))
         assert (first.check, first.verdict, first.found) == ("directory_created", Verdict.FAILED, scope.error)
 
     def test_missing_file_system_leaves_checks_unknown(self, scope):

@@ -111,7 +111,7 @@ class TestSharedFileSystem:
         asked = replace(scope, folder=None)
         found = {}
         with contextlib.suppress(UndeterminedError):  # the file system is not writable
-            for one in shared_file_system.judge(asked, outputs(shared_file_system, asked, says)):
+            for one in shared_file_system.evaluate(asked, outputs(shared_file_system, asked, says)):
                 found[one.check, one.node] = one
         assert found["is_mounted", "worker0"].verdict is Verdict.PASSED
         assert found["is_mounted", "worker1"].verdict is Verdict.FAILED
@@ -120,7 +120,7 @@ class TestSharedFileSystem:
         silent = {"worker1": "FailedMount: hostPath type check failed"}
         asked = replace(scope, folder=None)
         found = outputs(shared_file_system, asked, lambda job, node: answered(MOUNTED) if "mounts" in job.name else None, silent)
-        finding = next(one for one in shared_file_system.judge(asked, found) if (one.check, one.node) == ("is_mounted", "worker1"))
+        finding = next(one for one in shared_file_system.evaluate(asked, found) if (one.check, one.node) == ("is_mounted", "worker1"))
         assert finding.verdict is Verdict.FAILED and "FailedMount" in finding.found
 
 
@@ -134,7 +134,7 @@ class TestTaskPlacement:
         both = tuple(Task(rank, "worker0", "worker0", 2001, "x") for rank in (0, 1))
         found["pair-worker0"] = replace(found["pair-worker0"], tasks=both)
         assert set(bad(judged(task_placement, scope, found))) == {("two_tasks_on_two_nodes", node) for node in NODES}
-        found["one-worker1"] = replace(found["one-worker1"], tasks=(), silent={"worker1": "0/3 nodes are available"})
+        found["one-worker1"] = replace(found["one-worker1"], tasks=(), missing_output={"worker1": "0/3 nodes are available"})
         findings = judged(task_placement, scope, found)
         assert "0/3 nodes" in findings["one_task_on_one_node", "worker1"].found
 
@@ -157,7 +157,7 @@ class TestGpuAllocation:
     def test_node_lacking_gpu_is_named(self, scope):
         found = outputs(gpu_allocation, scope, self.says)
         name = next(name for name, output in found.items() if name.startswith("all-") and output.job.nodes == ("worker1",))
-        found[name] = replace(found[name], tasks=(), silent={"worker1": "1 Insufficient nvidia.com/gpu"})
+        found[name] = replace(found[name], tasks=(), missing_output={"worker1": "1 Insufficient nvidia.com/gpu"})
         findings = judged(gpu_allocation, scope, found)
         assert set(bad(findings)) == {("all_gpus_answer", "worker1")} and findings["all_gpus_answer", "worker1"].verdict is Verdict.FAILED
 

@@ -166,7 +166,7 @@ def test_memory_compares_with_peers_and_copies() -> None:
 def test_missing_output_never_passes(phase: object) -> None:
     """Jobs that were not submitted, jobs without output, jobs with other output."""
     about = scope()
-    assert not [each for each in phase.PHASE.judge(about, {}) if each.verdict is PASSED]
+    assert not [each for each in phase.PHASE.evaluate(about, {}) if each.verdict is PASSED]
     for said in (lambda *_: None, lambda *_: {}, lambda *_: {"unknown": "it could not tell"}):
         found = judged(phase, about, said)
         assert not [each for each in found.values() if each.verdict in (PASSED, FAILED)]

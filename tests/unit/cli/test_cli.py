@@ -63,7 +63,7 @@ def test_committed_stacks_are_valid_beside_each_other(run: Run, file: Path) -> N
     ended = run("validate", str(file), "--json")
     said = json.loads(ended.out)
     assert (ended.code, said["ok"]) == (0, True)
-    assert all(RULES[finding["rule"]].at_up is Severity.ERROR for finding in said["findings"]), said
+    assert all(RULES[finding["rule"]].level_on_deploy is Severity.ERROR for finding in said["findings"]), said
 
 
 def test_everything_that_is_wrong_comes_at_once(run: Run, bad: Path) -> None:

@@ -8,7 +8,7 @@ import os
 import pytest
 from support.programs import edit_program
 
-from rackwright.checks.hardware.job import look_in_jobs
+from rackwright.checks.hardware.job import collect_in_jobs
 from rackwright.inventory.reader import from_inventory
 from rackwright.report.hardware.facts import Part
 
@@ -48,7 +48,7 @@ def cluster(tmp_path, monkeypatch, inventory):
 
 
 def test_every_node_is_queried_in_its_own_job(cluster, tmp_path):
-    found = look_in_jobs(cluster(3, RUNS), tmp_path / "ssh_config", list(Part))
+    found = collect_in_jobs(cluster(3, RUNS), tmp_path / "ssh_config", list(Part))
     assert sorted(found) == ["worker0", "worker1", "worker2"]
     assert {seen.facts.cpus.total for seen in found.values()} == {os.cpu_count()}
     commands = [line.split() for line in (tmp_path / "asked").read_text().splitlines()]
@@ -57,6 +57,6 @@ def test_every_node_is_queried_in_its_own_job(cluster, tmp_path):
 
 
 def test_hundreds_of_nodes_fit_into_one_command(cluster, tmp_path):
-    found = look_in_jobs(cluster(256, SAYS), tmp_path / "ssh_config", list(Part))
+    found = collect_in_jobs(cluster(256, SAYS), tmp_path / "ssh_config", list(Part))
     assert {seen.facts.memory for seen in found.values()} == {2048}
     assert len(found) == 256

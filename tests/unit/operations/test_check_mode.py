@@ -34,7 +34,7 @@ class Stack:
             file.write_text("x")
         paths.secrets("lab").write_text(f"secrets: {{munge_key: {SECRET}, host_keys: {{}}}}\n")
         self.phases = looking.PlaybookRun("lab", paths.inventory("lab"), paths.secrets("lab"))
-        self.plays, self.answer, self.silent, self.other = 0, "a", "", ""
+        self.plays, self.answer, self.unreachable, self.other = 0, "a", "", ""
         self.limits: list[list[str]] = []
         self.applied, self.limited = ansible.PlaybookResult(), ansible.PlaybookResult()
 
@@ -55,8 +55,8 @@ class Stack:
     ) -> tuple[dict[str, Any], dict[str, str]]:
         assert program == "module_replay"
         self.requests, self.target = requests, target
-        told = {node: {"answers": [self.answer if node != self.other else "b"]} for node in requests if node != self.silent}
-        return told, {self.silent: "no route"} if self.silent else {}
+        told = {node: {"answers": [self.answer if node != self.other else "b"]} for node in requests if node != self.unreachable}
+        return told, {self.unreachable: "no route"} if self.unreachable else {}
 
     def look(self, **lost: str) -> looking.CheckModeResult:
         async def quiet(_: str) -> None:
@@ -86,8 +86,8 @@ def test_one_other_answer_and_the_phases_look(stack: Stack) -> None:
 
 def test_a_silent_node_is_no_answer(stack: Stack) -> None:
     stack.look()
-    stack.silent = next(iter(stack.phases.root))
-    assert stack.silent in stack.look().message and stack.limits[-1] == []
+    stack.unreachable = next(iter(stack.phases.root))
+    assert stack.unreachable in stack.look().message and stack.limits[-1] == []
 
 
 CHANGED = ansible.PlaybookResult(changed=[ansible.TaskResult("worker1", "base", "Write")])

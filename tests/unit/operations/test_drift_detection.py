@@ -15,7 +15,7 @@ from rackwright.inventory import paths
 from rackwright.model.drift import DriftPolicy
 from rackwright.operations.drift import detection, publication, reconcile, scan
 from rackwright.operations.drift.detection import Detection, detect, detect_and_reconcile
-from rackwright.operations.drift.host_baseline import Traces
+from rackwright.operations.drift.host_baseline import BaselineStates
 
 from .conftest import ignore_progress
 
@@ -31,12 +31,12 @@ class Night:
         self.events: list[str] = []
         self.succeeds = True
 
-    async def scan(self, stack: str, progress: object, *, with_traces: bool) -> tuple[DriftReport, Traces]:
+    async def scan(self, stack: str, progress: object, *, with_baseline: bool) -> tuple[DriftReport, BaselineStates]:
         self.events.append("scan")
         scans = (LayerScan(Layer.RESOURCES, 1.0), LayerScan(Layer.CONFIGURATION, 1.0), LayerScan(Layer.BEHAVIOUR, 1.0, self.found.pop(0)))
-        return DriftReport(stack, "0" * 12, BEGAN.replace(minute=len(self.events)), 2.0, scans), Traces()
+        return DriftReport(stack, "0" * 12, BEGAN.replace(minute=len(self.events)), 2.0, scans), BaselineStates()
 
-    def run(self, stack: str, way: reconcile.Way) -> bool:
+    def run(self, stack: str, way: reconcile.PulumiRun) -> bool:
         self.events.append("pulumi")
         return self.succeeds
 

@@ -16,7 +16,7 @@ from rackwright.checks.cluster.probes.accounting import ASSOCIATIONS, CLUSTERS, 
 from rackwright.checks.cluster.probes.accounts import ACCOUNTS
 from rackwright.checks.cluster.probes.gpu import DEVICES, GPUS, XIDS
 from rackwright.checks.cluster.probes.neuron import NEURON_DEVICES
-from rackwright.checks.cluster.probes.pods import LEFT
+from rackwright.checks.cluster.probes.pods import REMAINING_PODS
 from rackwright.checks.cluster.probes.software import DCGM_HEALTH, NCCL
 from rackwright.checks.cluster.probes.sshd import HOST_KEYS
 from rackwright.checks.cluster.probes.storage import ANSWERING, MOUNTS, NFS_SERVER, ROOTS
@@ -79,7 +79,7 @@ def test_mount_needs_file_system_type_from_stat(ask, script, verdict):
 
 def test_leftover_search_fails_without_tools(tmp_path):
     environment = {"PATH": str(tmp_path)}
-    assert subprocess.run(["/bin/sh", "-c", LEFT.command_at(PLACE)], env=environment, capture_output=True).returncode == 127
+    assert subprocess.run(["/bin/sh", "-c", REMAINING_PODS.command_at(PLACE)], env=environment, capture_output=True).returncode == 127
 
 
 @pytest.mark.parametrize(
@@ -144,6 +144,6 @@ def test_exited_acceptance_tool_is_read(status):
 
 @pytest.mark.parametrize(("characters", "told"), [(40, True), (41, False)])
 def test_oversized_output_is_not_reported_partially(monkeypatch, characters, told):
-    monkeypatch.setattr(commands, "LONGEST", 40)
+    monkeypatch.setattr(commands, "MAX_OUTPUT", 40)
     answer = commands.ask("long", f"printf %0{characters}d 0", 5, commands.time.monotonic() + 5)
     assert (answer["error"] == "") is told

@@ -11,7 +11,7 @@ import pytest
 from rackwright.checks.cluster import test_node
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
 from rackwright.checks.cluster.harness.probe import CommandOutput
-from rackwright.checks.cluster.probes.neighbours import REACHES, Interface, parse_interfaces
+from rackwright.checks.cluster.probes.neighbours import REACHABILITY, Interface, parse_interfaces
 from rackwright.errors import UndeterminedError
 
 NAMES = ("a", "b", "c", "d")
@@ -36,7 +36,7 @@ def place(name="a", names=NAMES, **networks):
 
 def pinged(where):
     """Return (interface, address, neighbour) of each ping."""
-    return re.findall(r"-I (\S+) (\S+) >.*?; echo \S+ \S+ (\S+) ", REACHES.command_at(where))
+    return re.findall(r"-I (\S+) (\S+) >.*?; echo \S+ \S+ (\S+) ", REACHABILITY.command_at(where))
 
 
 def rail(at, name="ens5f0", kind=""):
@@ -67,7 +67,7 @@ def test_planned_address_counts_on_any_link():
 def test_unresponsive_node_is_replaced_by_next():
     assert [name for _, _, name in pinged(place(b=None))] == ["c", "d"]
     with pytest.raises(UndeterminedError, match="no neighbour listed"):
-        REACHES.command_at(place(b=None, c=None, d=None))
+        REACHABILITY.command_at(place(b=None, c=None, d=None))
 
 
 def test_large_clusters_are_not_read_completely():
@@ -92,7 +92,7 @@ def judged(**answers):
     def ask(_, of="a"):
         if answers.get(of) is None:
             raise UndeterminedError(f"{of} is unreachable")
-        return REACHES.read(CommandOutput(out=answers[of]))
+        return REACHABILITY.read(CommandOutput(out=answers[of]))
 
     test_node.test_neighbours_reachable(NODE, ask, expect := Expect())
     return expect

@@ -155,7 +155,7 @@ def etcd(monkeypatch):
 
         monkeypatch.setattr(control_plane, "etcd_context", ssl._create_unverified_context)
         monkeypatch.setattr(control_plane, "post", post)
-        monkeypatch.setattr(control_plane, "stranger", lambda: "refused")
+        monkeypatch.setattr(control_plane, "query_without_certificate", lambda: "refused")
         monkeypatch.setattr(control_plane.os, "stat", lambda _: SimpleNamespace(st_uid=0, st_mode=0o40700))
         return said(test_etcd.test_answers, {ETCD: json.dumps(control_plane.etcd())})
 
@@ -198,11 +198,11 @@ class TestEtcd:
             raise error
 
         monkeypatch.setattr(control_plane.http.client.HTTPSConnection, "request", request)
-        found = ETCD.parse(json.dumps({**GOOD_ETCD, "stranger": control_plane.stranger()}))
+        found = ETCD.parse(json.dumps({**GOOD_ETCD, "unauthenticated": control_plane.query_without_certificate()}))
         assert verdict_of(test_etcd.test_unauthenticated_clients_refused, {}, etcd=found)[0] is verdict
 
     def test_admitted_unauthenticated_client_fails(self):
-        found = ETCD.parse(json.dumps({**GOOD_ETCD, "stranger": "status 200"}))
+        found = ETCD.parse(json.dumps({**GOOD_ETCD, "unauthenticated": "status 200"}))
         assert verdict_of(test_etcd.test_unauthenticated_clients_refused, {}, etcd=found)[0] is FAILED
 
 
@@ -243,7 +243,7 @@ class TestOutside:
         view.looked = external_probes.ExternalProbeResult({"login0": NoAnswer("127.0.0.1:2222", LATE)}, 0.1)
         view.done.set()
         with pytest.raises(UndeterminedError, match=r"127\.0\.0\.1:2222: no answer within 6 s"):
-            runner.seen(PUBLISHED, "login0")
+            runner.external_answer(PUBLISHED, "login0")
 
     @pytest.mark.parametrize(("answer", "verdict"), [("", FAILED), ("SSH-2.0-x", PASSED), (tcp_banners.ACCEPTS, FAILED)])
     def test_refusal_and_foreign_banner_fail(self, answer, verdict):
@@ -268,7 +268,7 @@ class TestOutside:
         assert tcp_banners.banner("10.0.0.1", 22) == ""
 
     def test_outside_checks_match_the_table(self):
-        assert FROM_MACHINE.serves == ("access.host_is_blocked",)
+        assert FROM_MACHINE.needed_by == ("access.host_is_blocked",)
 
 
 @pytest.mark.parametrize(

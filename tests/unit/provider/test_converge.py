@@ -75,7 +75,7 @@ def test_the_time_a_leaving_node_is_given_is_the_new_plan_s(asked: dict[str, Any
 
 def test_who_sleeps_is_not_waited_for_when_others_leave(asked: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path))
-    mark = paths.asleep("lab", "worker2")
+    mark = paths.suspended_file("lab", "worker2")
     mark.parent.mkdir(parents=True)
     mark.touch()
     with pytest.raises(RackwrightError):
@@ -162,7 +162,7 @@ def older(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RecordedState:
 def test_what_another_version_applied_is_found_not_converged(older: RecordedState) -> None:
     made = asyncio.run(Converge().read(OPERATION, older))
     assert made.outputs["converged"] is False
-    assert "of another version of rackwright" in made.reasons[0] and "`up` plans it anew" in made.reasons[0]
+    assert "of another version of rackwright" in made.init_errors[0] and "`up` plans it anew" in made.reasons[0]
 
 
 def test_nodes_cannot_leave_while_another_version_s_plan_is_on_record(older: RecordedState) -> None:
@@ -330,7 +330,7 @@ def test_nothing_is_rolled_after_a_failure_or_by_a_look(waiting: dict[str, Any])
 def test_a_look_tells_who_waits_to_be_rolled(waiting: dict[str, Any]) -> None:
     state = RecordedState("converge", waiting["inputs"], {**waiting["inputs"], "converged": True})
     made = asyncio.run(Converge().read(OPERATION, state))
-    assert made.reasons[0] == "worker1: waits for a rolling update: driver 550 serves, 580 is declared"
+    assert made.init_errors[0] == "worker1: waits for a rolling update: driver 550 serves, 580 is declared"
     assert not made.outputs["converged"]
 
 

@@ -90,7 +90,7 @@ def test_a_resource_that_is_not_good_is_a_partial_failure_with_redacted_reasons(
     call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        Thing, "behave", staticmethod(lambda news: LiveResource("id", {"ok": False}, reasons=("no swordfish here",))), raising=False
+        Thing, "behave", staticmethod(lambda news: LiveResource("id", {"ok": False}, init_errors=("no swordfish here",))), raising=False
     )
     with pytest.raises(grpc.aio.AioRpcError) as raised:
         call("Create", _create({"wanted": Secret("swordfish")}))
@@ -98,7 +98,7 @@ def test_a_resource_that_is_not_good_is_a_partial_failure_with_redacted_reasons(
     status = status_pb2.Status.FromString(detail)  # type: ignore[arg-type]
     failed = provider_pb2.ErrorResourceInitFailed()
     assert status.details[0].Unpack(failed)
-    assert (failed.id, list(failed.reasons), decode(failed.properties)) == ("id", ["no [secret] here"], {"ok": False})
+    assert (failed.id, list(failed.init_errors), decode(failed.properties)) == ("id", ["no [secret] here"], {"ok": False})
     assert decode(failed.inputs) == {"wanted": Secret("swordfish")}
 
 

@@ -69,7 +69,7 @@ def test_checks_that_refuse_the_hand_over_leave_the_verdict_unknown(tmp_path: Pa
     operation = RequestContext("urn", "lab", "verification", preview=False, status=said, info=said, warn=said)
     made = asyncio.run(Verification().read(operation, RecordedState("verification", {}, {"verdict": "passed"})))
     assert made.outputs["verdict"] == "unknown"
-    assert made.reasons == ("handover.schema: speaks rackwright.inventory/1",)
+    assert made.init_errors == ("handover.schema: speaks rackwright.inventory/1",)
 
 
 def test_interrupted_checks_give_one_reason(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +80,7 @@ def test_interrupted_checks_give_one_reason(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(verification.current, "cancelled", True)
     operation = RequestContext("urn", "lab", "verification", preview=False, status=said, info=said, warn=said)
     made = asyncio.run(Verification().create(operation, {"level": "smoke"}))
-    assert made.reasons == (INTERRUPTED,)
+    assert made.init_errors == (INTERRUPTED,)
     assert made.outputs["verdict"] != "passed"
 
 

@@ -16,7 +16,7 @@ from rackwright.report import humanize
 from rackwright.report.check_plan import Kinds, plan_checks
 from rackwright.report.document import build_report, invalidate, report_from_dict
 from rackwright.report.result import read_lines, result
-from rackwright.report.schemas import breaches
+from rackwright.report.schemas import schema_errors
 from rackwright.report.store import read, write, write_json
 from rackwright.report.verdict import SkipReason, Verdict, worst
 
@@ -155,17 +155,17 @@ class TestOnDisk:
     def test_written_report_matches_contract_and_round_trips(self, report, green, tmp_path):
         for results in (green, {}, dict(list(green.items())[:5])):
             one = report(results)
-            assert breaches("report", one.as_dict()) == []
+            assert schema_errors("report", one.as_dict()) == []
             assert read(write(one, tmp_path)).as_dict() == one.as_dict()
 
     def test_invalid_reports_violate_the_contract(self, report, green):
         data = report(green).as_dict()
         for key in data:
-            assert breaches("report", {name: value for name, value in data.items() if name != key}), key
-        assert breaches("report", {**data, "verdict": "green"})
-        assert breaches("report", {**data, "extra": 1})
+            assert schema_errors("report", {name: value for name, value in data.items() if name != key}), key
+        assert schema_errors("report", {**data, "verdict": "green"})
+        assert schema_errors("report", {**data, "extra": 1})
         unknown = {**data["checks"][0], "verdict": "unknown", "reason": ""}
-        assert breaches("report", {**data, "checks": [unknown]})
+        assert schema_errors("report", {**data, "checks": [unknown]})
 
     def test_partial_run_keeps_the_record(self, report, declared, green, tmp_path):
         write(report(green), tmp_path)

@@ -103,7 +103,7 @@ class Output:
     tasks: tuple[Task, ...]
     stderr: str
     seconds: float
-    silent: Mapping[str, str] = field(default_factory=dict)
+    missing_output: Mapping[str, str] = field(default_factory=dict)
     """Why a node has no output, if the reason is known per node."""
 
     def on(self, node: str) -> tuple[Task, ...]:
@@ -114,12 +114,12 @@ class Output:
         """Return the only task on a node; raises UndeterminedError if there is none."""
         tasks = self.on(node)
         if not tasks:
-            raise UndeterminedError(f"job {self.job.name} said nothing from {node}: {self.why(node)}")
+            raise UndeterminedError(f"job {self.job.name} said nothing from {node}: {self.missing_reason(node)}")
         return tasks[0]
 
-    def why(self, node: str) -> str:
+    def missing_reason(self, node: str) -> str:
         """Return why a node has no output."""
-        return self.silent.get(node) or self.error or "no reason given"
+        return self.missing_output.get(node) or self.error or "no reason given"
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +242,7 @@ class Phase:
 
     name: str
     title: str
-    judge: Callable[[PhaseScope, Outputs], Iterable[Finding]]
+    evaluate: Callable[[PhaseScope, Outputs], Iterable[Finding]]
     jobs: Callable[[PhaseScope], Sequence[Job]] = _no_jobs
     probes: tuple[Probe[Any], ...] = ()
     """Shell commands that the user runs on the submitter after the jobs, with $FOLDER, the phase's folder, and $MOUNT."""
@@ -283,9 +283,11 @@ def unknown(check: str, node: str, reason: str) -> Finding:
 def job_runs(output: Output, node: str, why: str = "") -> Finding:
     """Return whether a job ran on a node; unknown if it timed out. `why`: the known reason why it did not run there."""
     ran = output.on(node)
-    if not ran and not why and not output.silent.get(node) and output.status == TIMED_OUT:
-        return unknown("job_runs", node, output.why(node))
-    return compared("job_runs", node, f"ran on {ran[0].host}" if ran else f"did not: {why or output.why(node)}", f"ran on {node}")
+    if not ran and not why and not output.missing_output.get(node) and output.status == TIMED_OUT:
+        return unknown("job_runs", node, output.missing_reason(node))
+    return compared(
+        "job_runs", node, f"ran on {ran[0].host}" if ran else f"did not: {why or output.missing_reason(node)}", f"ran on {node}"
+    )
 
 
 def skipped(check: str, node: str, reason: SkipReason) -> Finding:

@@ -20,10 +20,10 @@ from rackwright.checks.cluster.harness.pytest_plugin import PLUGIN, CheckPlugin
 from rackwright.checks.cluster.harness.tool_output import Unread
 from rackwright.checks.cluster.harness.transport import local_slowness
 from rackwright.checks.cluster.probes import control, kubernetes
-from rackwright.checks.cluster.probes.access import SSH_SAYS
+from rackwright.checks.cluster.probes.access import SSH_BANNER
 from rackwright.checks.cluster.probes.identity import CLOCK
 from rackwright.checks.cluster.probes.slurm import NODES, SlurmNode
-from rackwright.checks.cluster.probes.smoke import SMOKE, Smoke
+from rackwright.checks.cluster.probes.smoke import SMOKE, SmokeResults
 from rackwright.errors import UndeterminedError
 from rackwright.report.check_plan import Expected
 
@@ -115,7 +115,7 @@ def external(check_plugin: CheckPlugin, node: SimpleNamespace, ask: Ask, cluster
     def probe(external_probe: ExternalProbe, beside: ExternalProbe) -> str:
         entry = cluster.access.jump_hosts[0]
         try:
-            answers, why = ask(beside, of=entry).startswith(SSH_SAYS), ""
+            answers, why = ask(beside, of=entry).startswith(SSH_BANNER), ""
         except UndeterminedError as error:
             answers, why = False, f" ({error})"
         if not answers:
@@ -190,7 +190,7 @@ def etcd(ask: Ask) -> control.Etcd:
 
 
 @pytest.fixture
-def smoke(ask: Ask, members: Members) -> Smoke:
+def smoke(ask: Ask, members: Members) -> SmokeResults:
     """Return the results of the smoke run."""
     return ask(SMOKE, of=members("@submit")[0])  # type: ignore[no-any-return]
 

@@ -32,7 +32,7 @@ def test_no_alarms(etcd: Etcd, expect: Expect) -> None:
 
 def test_unauthenticated_clients_refused(etcd: Etcd, expect: Expect) -> None:
     """A client that reaches etcd without a certificate bypasses all of Kubernetes' access control."""
-    expect(etcd.stranger, "refused")
+    expect(etcd.unauthenticated, "refused")
 
 
 def test_data_dir_permissions(etcd: Etcd, expect: Expect) -> None:

@@ -66,7 +66,7 @@ def test_pcie_links_are_full(ask: Ask, expect: Expect) -> None:
 
     The rate counts for a GPU in performance state P0: below it the driver may lower the rate.
     """
-    found = _faults(ask(GPUS), lambda gpu: _less(gpu.pcie_width, gpu.pcie_width_most, "x{} of x{}"), "lanes")
+    found = _faults(ask(GPUS), lambda gpu: _less(gpu.pcie_width, gpu.pcie_width_max, "x{} of x{}"), "lanes")
     found.update(_faults(ask(GPUS), _slow, "rate"))
     expect(found, {})
 
@@ -149,7 +149,7 @@ def _slow(gpu: Any) -> Fault:
     """Return a text if a link is below its rate, for a GPU in the performance state in which the driver does not lower the rate."""
     if isinstance(gpu.state, Unread):
         return gpu.state
-    return _less(gpu.pcie_generation, gpu.pcie_generation_most, "generation {} of {}") if gpu.state == "P0" else None
+    return _less(gpu.pcie_generation, gpu.pcie_generation_max, "generation {} of {}") if gpu.state == "P0" else None
 
 
 _REPAIRS = {

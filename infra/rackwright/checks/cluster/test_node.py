@@ -22,7 +22,7 @@ from rackwright.checks.cluster.probes.identity import (
     SYSTEM,
     THREADS,
 )
-from rackwright.checks.cluster.probes.neighbours import REACHES, WAYS, Reach
+from rackwright.checks.cluster.probes.neighbours import PING_STATISTICS, REACHABILITY, Reachability
 from rackwright.errors import UndeterminedError
 
 if TYPE_CHECKING:  # the health check on a node has no such module
@@ -145,7 +145,7 @@ def test_default_route_matches_plan(cluster: Record, ask: Ask, expect: Expect) -
 
 def test_no_packet_loss(ask: Ask, expect: Expect, limit: float) -> None:
     """With one packet in a hundred lost, everything works but slowly. Loss to a single neighbour is a fault of that neighbour."""
-    ways = ask(WAYS)
+    ways = ask(PING_STATISTICS)
     replying = [way for way in ways if way.answered]
     if not replying:
         raise UndeterminedError(
@@ -154,13 +154,13 @@ def test_no_packet_loss(ask: Ask, expect: Expect, limit: float) -> None:
     replying = [way for way in replying if way.is_counted]
     if not replying:
         raise UndeterminedError("the node could not send all pings in time; missing replies may still be in flight")
-    found = ", ".join(f"{way.lost:.0f} % on the round trip to {way.address}" for way in replying)
-    expect(found, f"at most {limit:g} %", holds=min(way.lost for way in replying) <= limit)
+    found = ", ".join(f"{way.loss_percent:.0f} % on the round trip to {way.address}" for way in replying)
+    expect(found, f"at most {limit:g} %", holds=min(way.loss_percent for way in replying) <= limit)
 
 
 def test_neighbours_reachable(node: Record, ask: Ask, expect: Expect) -> None:
     """A cable, a switch port or a rule that separates two nodes is noticed by a job that needs both, hours later."""
-    own = ask(REACHES)
+    own = ask(REACHABILITY)
     if own and not any(reach.answered for reach in own.values()):
         raise UndeterminedError(f"no reply to ping from {', '.join(own)}: ICMP is filtered, or the node is cut off")
     missing = [key for key, reach in own.items() if not reach.answered and not is_neighbours_fault(reach, own, ask)]
@@ -169,7 +169,7 @@ def test_neighbours_reachable(node: Record, ask: Ask, expect: Expect) -> None:
         raise UndeterminedError(f'a ping could not be sent: "{own.unread[0]}"')
 
 
-def is_neighbours_fault(reach: Reach, mine: Mapping[str, Reach], ask: Ask) -> bool:
+def is_neighbours_fault(reach: Reachability, mine: Mapping[str, Reachability], ask: Ask) -> bool:
     """Return whether a neighbour that does not reply has no replies on that network either. Its own check then reports the fault.
 
     If this node has no replies there either, the fault is its own, or one of both nodes.
@@ -177,7 +177,7 @@ def is_neighbours_fault(reach: Reach, mine: Mapping[str, Reach], ask: Ask) -> bo
     if not any(other.answered for other in mine.values() if other.network == reach.network):
         return False
     try:
-        others = [other for other in ask(REACHES, of=reach.neighbour).values() if other.network == reach.network]
+        others = [other for other in ask(REACHABILITY, of=reach.neighbour).values() if other.network == reach.network]
     except UndeterminedError:
         return True
     return not any(other.answered for other in others)

@@ -8,7 +8,7 @@ from typing import Any
 from rackwright.checks.cluster.harness.arguments import Ask, Members, Record
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.harness.tool_output import Lines, Unread
-from rackwright.checks.cluster.probes.smoke import SEEN, SMOKE
+from rackwright.checks.cluster.probes.smoke import FILE_CONTENTS, SMOKE
 from rackwright.checks.cluster.probes.storage import (
     ANSWERING,
     ANSWERS,
@@ -99,23 +99,23 @@ def test_one_nfs_version_is_served(node: Record, ask: Ask, cluster: Record, expe
 def test_cross_node_visibility(ask: Ask, members: Members, expect: Expect) -> None:
     """Each node wrote a file in a job; every other node must read it completely."""
     smoke = ask(SMOKE, of=members("@submit")[0])
-    smoke.must_have_sent()
+    smoke.require_jobs_sent()
     wrote = sorted(task.host for job in smoke.jobs if job.name == "plain" for task in job.tasks)
     if not wrote:
         raise UndeterminedError("no job wrote anything")
-    expect(ask(SEEN).files, {f"from-{host}": f"written by a job on {host}" for host in wrote})
+    expect(ask(FILE_CONTENTS).files, {f"from-{host}": f"written by a job on {host}" for host in wrote})
 
 
 def test_no_lost_writes(ask: Ask, members: Members, expect: Expect) -> None:
     """All nodes wrote to one file at the same time, in turns; no line may be lost or torn."""
     smoke = ask(SMOKE, of=members("@submit")[0])
-    smoke.must_have_sent()
+    smoke.require_jobs_sent()
     planned = {}
     for job in (job for job in smoke.jobs if job.name == "plain" and not job.rc):
         planned[len(job.tasks) * smoke.records] = sorted(task.host for task in job.tasks)
     if len(planned) != 1:
         raise UndeterminedError("no completed job in which all nodes wrote to one file")
-    (count, hosts), lines = next(iter(planned.items())), ask(SEEN).lines
+    (count, hosts), lines = next(iter(planned.items())), ask(FILE_CONTENTS).lines
     whole = [line for number, line in enumerate(lines) if line[:6] == f"{number:06d}" and line[7:].strip() in hosts]
     expect(f"{len(whole)} whole lines of {len(lines)}", f"{count} whole lines of {count}")
 

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from rackwright.checks.cluster.harness import transport
-from rackwright.checks.hardware.collection import look
-from rackwright.checks.hardware.job import look_in_jobs
+from rackwright.checks.hardware.collection import collect
+from rackwright.checks.hardware.job import collect_in_jobs
 from rackwright.errors import RackwrightError
 from rackwright.inventory.reader import load
 from rackwright.report.hardware.document import Section, document
@@ -29,7 +29,7 @@ def main() -> int:
     try:
         declared = load(chosen.inventory)
         started, clock = datetime.now(UTC), time.monotonic()
-        seen = (look_in_jobs if chosen.in_job else look)(declared, chosen.ssh_config, chosen.section.parts)
+        seen = (collect_in_jobs if chosen.in_job else collect)(declared, chosen.ssh_config, chosen.section.parts)
     except RackwrightError as error:
         print(error, file=sys.stderr)
         return error.exit_code

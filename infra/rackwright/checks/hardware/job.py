@@ -12,11 +12,11 @@ from typing import Any, Final
 from rackwright.checks.cluster.harness.probe import CommandOutput, Probe, ProbeContext
 from rackwright.checks.cluster.harness.probe_runner import ProbeRunner
 from rackwright.checks.cluster.probes.smoke import decisive, parts, runner
-from rackwright.checks.hardware.collection import seen, wanted
+from rackwright.checks.hardware.collection import facts_of, probes_of
 from rackwright.errors import InputError
 from rackwright.inventory.reader import Inventory
 from rackwright.remote.command import python_command
-from rackwright.report.hardware.document import Seen
+from rackwright.report.hardware.document import CollectedFacts
 from rackwright.report.hardware.facts import Part
 
 _PATIENCE: Final = 10
@@ -34,7 +34,7 @@ class Jobs(Probe[dict[str, str]]):
         """Skip the registration."""
 
 
-def look_in_jobs(declared: Inventory, ssh_config: Path, parts: Collection[Part]) -> dict[str, Seen]:
+def collect_in_jobs(declared: Inventory, ssh_config: Path, parts: Collection[Part]) -> dict[str, CollectedFacts]:
     """Run one job per worker, all at once, as an ordinary user; a node without a job gets the message of srun as its reason."""
     if not declared.members("@submit"):
         raise InputError(
@@ -49,7 +49,10 @@ def look_in_jobs(declared: Inventory, ssh_config: Path, parts: Collection[Part])
     runner = ProbeRunner(declared, ssh_config, [question])
     runner.start()
     output = runner.answer(question, submitter)
-    return {name: told(output.get(name, ""), [question.name for question in wanted(declared, name, parts)]) for name in workers(declared)}
+    return {
+        name: facts_from_output(output.get(name, ""), [question.name for question in probes_of(declared, name, parts)])
+        for name in workers(declared)
+    }
 
 
 def workers(declared: Inventory) -> tuple[str, ...]:
@@ -70,7 +73,7 @@ def by_node(text: str) -> dict[str, str]:
     return {node: "\n".join(lines) for node, lines in found.items()}
 
 
-def told(said: str, questions: Collection[str]) -> Seen:
+def facts_from_output(said: str, questions: Collection[str]) -> CollectedFacts:
     """Return a job's lines as facts: JSON lines are answers, all others are messages of srun."""
     answers: dict[str, CommandOutput] = {}
     rest = []
@@ -81,7 +84,7 @@ def told(said: str, questions: Collection[str]) -> Seen:
         elif not answer:
             rest.append(line)
     trouble = f"no job looked there: {decisive(chr(10).join(rest)) or 'srun said nothing'}"
-    return seen({name: answers.get(name, CommandOutput(error=trouble)) for name in questions})
+    return facts_of({name: answers.get(name, CommandOutput(error=trouble)) for name in questions})
 
 
 def _answer(line: str) -> dict[str, Any]:
@@ -122,7 +125,7 @@ def _script(place: ProbeContext, requested: Collection[Part]) -> str:
 def _job(declared: Inventory, partition: str, name: str, parts: Collection[Part]) -> str:
     """Return srun's options for a job, and the command that queries its node."""
     here: Any = SimpleNamespace(declared=declared, node=declared.nodes[name])
-    questions = [[question.name, question.command_at(here), question.timeout] for question in wanted(declared, name, parts)]
+    questions = [[question.name, question.command_at(here), question.timeout] for question in probes_of(declared, name, parts)]
     request = {"seconds": _ROUND, "workers": _WORKERS, "questions": questions}
     gpus: Mapping[str, Any] = declared.nodes[name].get("gpus") or {}
     gres = f" --gres=gpu:{gpus['count']}" if gpus.get("count") else ""

@@ -28,7 +28,7 @@ class Rows(tuple[T, ...]):
 
 
 @dataclass(frozen=True)
-class Partly(Generic[T]):
+class PartialValue(Generic[T]):
     """A fact that is no list, with the reasons for missing parts."""
 
     value: T

@@ -15,7 +15,7 @@ from rackwright.catalog.instances import InstanceType, UsageClass, instance_type
 from rackwright.catalog.quotas import Quota, quota
 from rackwright.drivers.aws.account import Account, AwsCredentialsError, AwsRequestError
 from rackwright.drivers.aws.images import architectures
-from rackwright.drivers.aws.offerings import not_offered, zones_by_type
+from rackwright.drivers.aws.offerings import offering_finding, zones_by_type
 from rackwright.errors import UndeterminedError
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding, Severity
@@ -66,7 +66,7 @@ def offers(at: AccountCheckContext) -> Iterator[Finding]:
     types = {group: at.target.instances[group].type for group in at.counts}
     zones = zones_by_type(at.account, frozenset(types.values()))
     for group, type_ in types.items():
-        found = not_offered(group, type_, at.target.zone, zones[type_])
+        found = offering_finding(group, type_, at.target.zone, zones[type_])
         if found is not None:
             yield found
 

@@ -8,7 +8,7 @@ from rackwright.errors import InputError
 from rackwright.model.targets.aws import AwsTarget, Image
 
 
-def newest(account: Account, image: Image, architecture: str | None, path: str) -> str:
+def newest_image(account: Account, image: Image, architecture: str | None, path: str) -> str:
     """Return the id behind a public SSM parameter, or of the youngest image of a name. Raise InputError if there is none."""
     if image.ssm_parameter is not None:
         return _of_parameter(account, image.ssm_parameter, path)

@@ -53,7 +53,7 @@ def _prove_empty(account: Account, stack: str, expected: object) -> None:
             hint=f"use the credentials of {expected} and look with `rackwright down --by-label {stack}`",
         )
     for _ in range(_LOOKS - 1):
-        if not orphans.find(account, stack).left:
+        if not orphans.find(account, stack).remaining:
             break
         time.sleep(_PAUSE)
-    orphans.prove_empty(account, stack)
+    orphans.require_empty(account, stack)

@@ -121,7 +121,7 @@ def _let_go(stack: str, inputs: Properties) -> None:
 
 def _session(stack: str, inputs: Properties) -> AbstractContextManager[Session]:
     identity = inputs.get("identity")
-    own = paths.identity(stack)
+    own = paths.ssh_private_key_file(stack)
     keys = [*([own] if own.exists() else []), *([Path(identity)] if identity else [])]
     return login(_way(inputs), keys, through=_way(inputs["via"]) if inputs.get("via") else None)
 

@@ -70,7 +70,7 @@ class Node(Resource):
         """Add `status` for a container that was stopped, removed or restarted since the last run: a reboot stops all of them."""
         if found.changes or _is_as_recorded(stack, state, (await nodes_now(stack)).get(state.id)):
             return found
-        slept = paths.asleep(stack, state.inputs["hostname"]).exists()
+        slept = paths.suspended_file(stack, state.inputs["hostname"]).exists()
         # The containers of a stack are inspected together; one that is just waking up may have started since.
         if _is_as_recorded(stack, state, await inspect(state.id), slept=slept):
             return found
@@ -97,7 +97,7 @@ class Node(Resource):
 
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:
         """Return the container's state. A paused or stopped one differs from its declaration; one that Slurm suspended does not."""
-        slept = paths.asleep(operation.stack, state.inputs["hostname"]).exists()
+        slept = paths.suspended_file(operation.stack, state.inputs["hostname"]).exists()
         found = await inspect(state.id)
         if found is None:
             return None
@@ -146,25 +146,25 @@ def _is_as_recorded(stack: str, state: RecordedState, found: Container | None, *
     if found is None:
         return False
     unchanged = found.running and not found.paused and found.incarnation == state.outputs.get("incarnation")
-    wakes = found.running or power.living(stack) is not None
+    wakes = found.running or power.running_agent(stack) is not None
     return unchanged or (wakes and _is_suspended_or_resumed(stack, state, found, slept=slept))
 
 
 def _is_suspended_or_resumed(stack: str, state: RecordedState, found: Container, *, slept: bool) -> bool:
     """Return whether power saving stopped or started the recorded container; `slept`: it was suspended before the inspection."""
     same = str(state.outputs.get("incarnation", "")).startswith(found.short_id)
-    asleep = slept or paths.asleep(stack, state.inputs["hostname"]).exists()
+    asleep = slept or paths.suspended_file(stack, state.inputs["hostname"]).exists()
     return same and not found.paused and (asleep or (found.running and _was_resumed(stack, state, found)))
 
 
 def _was_resumed(stack: str, state: RecordedState, found: Container) -> bool:
     """Return whether the power agent started the container last."""
-    file = paths.woken(stack, state.inputs["hostname"])
+    file = paths.resumed_file(stack, state.inputs["hostname"])
     return file.exists() and file.read_text() == found.incarnation
 
 
 def _clear_power_marks(stack: str, hostname: str) -> None:
-    for mark in (paths.asleep(stack, hostname), paths.woken(stack, hostname)):
+    for mark in (paths.suspended_file(stack, hostname), paths.resumed_file(stack, hostname)):
         mark.unlink(missing_ok=True)
 
 

@@ -35,7 +35,7 @@ log = logging.getLogger("rackwright.power")
 
 async def fulfil(stack: str, request: Request, found: Container) -> None:
     """Stop or start the container; the marks make a refresh ignore the change."""
-    asleep, woken = paths.asleep(stack, request.node), paths.woken(stack, request.node)
+    asleep, woken = paths.suspended_file(stack, request.node), paths.resumed_file(stack, request.node)
     for mark in (asleep, woken):
         mark.parent.mkdir(exist_ok=True)
     asleep.touch()

@@ -70,17 +70,17 @@ class Converge(Resource):
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource:
         """Return what the phases would change now. Where check mode did not run, the record remains, a failure included."""
         if refreshes_resources_only(state.inputs):
-            return LiveResource(state.id, state.outputs, reasons=tuple(state.outputs.get("reasons", [])))
+            return LiveResource(state.id, state.outputs, init_errors=tuple(state.outputs.get("reasons", [])))
         try:
             lost, applied = await self._play(
                 operation, state.inputs, _settled(state), _power_saving_nodes(state.inputs), within=_LOOK, check=True
             )
         except stack_files.PlanVersionError as error:
-            return LiveResource(state.id, {**state.outputs, "converged": False, "reasons": [str(error)]}, reasons=(str(error),))
+            return LiveResource(state.id, {**state.outputs, "converged": False, "reasons": [str(error)]}, init_errors=(str(error),))
         drift = [f"{result} (would change)" for result in applied.changed]
         drift += [f"{result.host}: waits for a rolling update: {result.detail}" for result in applied.rolls]
         reasons = [*lost, *applied.reasons, *drift]
-        return LiveResource(state.id, {**state.outputs, "converged": not reasons, "reasons": reasons}, reasons=tuple(reasons))
+        return LiveResource(state.id, {**state.outputs, "converged": not reasons, "reasons": reasons}, init_errors=tuple(reasons))
 
     async def delete(self, operation: RequestContext, state: RecordedState) -> None:
         """Remove the stack's files; the configuration is deleted with the nodes."""
@@ -115,7 +115,7 @@ class Converge(Resource):
             "settled": list(settled),
             "generation": uuid.uuid4().hex,
         }
-        return LiveResource(operation.name, outputs, reasons=tuple(reasons))
+        return LiveResource(operation.name, outputs, init_errors=tuple(reasons))
 
     async def _play(
         self,
@@ -202,7 +202,7 @@ class Converge(Resource):
             hint = "declare them again and run `up`, which applies this version's plan; they can leave after that"
             raise RackwrightError(f"{', '.join(leaving)} cannot be removed yet: {error.cause}", hint=hint) from None
         # Suspended nodes have no job and no daemon.
-        asked = [name for name in files.hosts if not paths.asleep(operation.stack, name).exists()]
+        asked = [name for name in files.hosts if not paths.suspended_file(operation.stack, name).exists()]
         lost = await ssh_connections.connect_all(operation.stack, asked, within=_LOOK)
         applied = await ansible.play(
             files.root,

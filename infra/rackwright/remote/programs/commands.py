@@ -21,11 +21,11 @@ TYPE_CHECKING = False  # typing.TYPE_CHECKING without the import of typing, whic
 if TYPE_CHECKING:
     from typing import Any
 
-LONGEST = 1000000
+MAX_OUTPUT = 1000000
 """Characters of output that are kept."""
 REFERENCE = 0.03
 """Seconds in which a node for which the time limits were chosen starts Python; a fast node takes 0.009 (benchmarks/slowness.py)."""
-SLOWEST = 15
+MAX_SLOWNESS = 15
 """Factor beyond which limits no longer grow. A slower node is reported as one that does not respond."""
 SHOWN = 5
 """Seconds within which systemd must list its units. The command that lists them has a limit of its own."""
@@ -34,13 +34,13 @@ SLOWNESS = "RACKWRIGHT_SLOWNESS"
 
 
 def slowness() -> int:
-    """Return the integer factor by which the time limits of this machine grow, 1 to SLOWEST: the time to start Python, load included."""
+    """Return the integer factor for the time limits of this machine, 1 to MAX_SLOWNESS: the time to start Python under the current load."""
     given = os.environ.get(SLOWNESS, "")
     if given.isdigit():
-        return min(max(int(given), 1), SLOWEST)
+        return min(max(int(given), 1), MAX_SLOWNESS)
     started = time.monotonic()
     subprocess.call([sys.executable, "-I", "-S", "-c", "pass"], stdin=subprocess.DEVNULL)
-    return min(max(math.ceil((time.monotonic() - started) / REFERENCE), 1), SLOWEST)
+    return min(max(math.ceil((time.monotonic() - started) / REFERENCE), 1), MAX_SLOWNESS)
 
 
 def ask(name: str, command: str, timeout: float, deadline: float) -> dict[str, Any]:
@@ -62,9 +62,9 @@ def ask(name: str, command: str, timeout: float, deadline: float) -> dict[str, A
         try:
             out, err = child.communicate(timeout=patience)
             answer["rc"] = child.returncode
-            answer["out"] = out.decode("utf-8", "replace")[:LONGEST]
-            if len(out) > LONGEST and len(out.decode("utf-8", "replace")) > LONGEST:
-                answer["error"] = name + ": it printed more than " + str(LONGEST) + " characters"
+            answer["out"] = out.decode("utf-8", "replace")[:MAX_OUTPUT]
+            if len(out) > MAX_OUTPUT and len(out.decode("utf-8", "replace")) > MAX_OUTPUT:
+                answer["error"] = name + ": it printed more than " + str(MAX_OUTPUT) + " characters"
             answer["err"] = err.decode("utf-8", "replace")[:2000]
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)
@@ -103,7 +103,7 @@ def process_state(pid: str) -> str:
         return ""
 
 
-def held(name: str, unit: str) -> dict[str, Any]:
+def not_run(name: str, unit: str) -> dict[str, Any]:
     """Return the answer of a command that is not run, because a unit that it needs is suspended."""
     trouble = name + ": not asked, because " + unit + " is suspended on this node"
     return {"name": name, "rc": 0, "out": "", "err": "", "error": trouble, "starved_seconds": None, "waits_for": unit, "seconds": 0.0}
@@ -139,7 +139,7 @@ def main(request: dict[str, Any]) -> None:
     needs = request.get("needs", {})
     stopped = suspended(sorted({unit for units in needs.values() for unit in units})) if needs else set()
     for name in [name for name, _, _ in questions if stopped.intersection(needs.get(name, ()))]:
-        sys.stdout.write(json.dumps(held(name, sorted(stopped.intersection(needs[name]))[0])) + "\n")
+        sys.stdout.write(json.dumps(not_run(name, sorted(stopped.intersection(needs[name]))[0])) + "\n")
         sys.stdout.flush()
         questions = [question for question in questions if question[0] != name]
     arguments = (questions, deadline, lock)

@@ -57,7 +57,7 @@ def post(connection: http.client.HTTPSConnection, path: str, **body: Any) -> Any
     return json.loads(text)
 
 
-def stranger() -> str:
+def query_without_certificate() -> str:
     """Return `refused` if etcd ends the handshake of a client without a certificate, or the reason why that is unknown."""
     connection = http.client.HTTPSConnection("127.0.0.1", 2379, context=ssl._create_unverified_context(), timeout=PATIENCE)
     try:
@@ -99,7 +99,7 @@ def etcd() -> dict[str, Any]:
         "quota": int(status.get("dbSizeQuota", 0)),
         "members": {one.get("name", "not started"): [one.get("clientURLs", []), bool(one.get("isLearner"))] for one in members},
         "alarms": sorted({one["alarm"] for one in alarms}),
-        "stranger": stranger(),
+        "unauthenticated": query_without_certificate(),
         "data": [data.st_uid, data.st_mode & 0o777],
     }
 
@@ -202,7 +202,7 @@ def audit() -> dict[str, Any]:
             event = json.loads(line)
             if event.get("requestObject") or event.get("responseObject"):
                 recorded.append(event["verb"] + " " + event.get("requestURI", ""))
-    return {"noted": noted, "size": size, "lines": len(lines), "told": recorded[-5:]}
+    return {"is_recorded": noted, "size": size, "lines": len(lines), "secret_entries": recorded[-5:]}
 
 
 TOPICS = {"etcd": etcd, "secrets": secrets, "manifests": manifests, "audit": audit}

@@ -37,7 +37,7 @@ PLACES = (
     "/var/lib/slurm/slurmctld", "/var/lib/slurm/slurmd", "/var/log/kubernetes", "/var/log/munge", "/var/log/slurm",
 )  # fmt: skip
 """Single directories that are compared: the system's, and those that the roles or their packages create outside of /etc."""
-LARGEST = 4 * 1024 * 1024
+MAX_FILE_BYTES = 4 * 1024 * 1024
 """Largest file under /etc, in bytes, whose contents are compared; of a larger file only the size is."""
 UID_MIN = 1000
 """First user id of people and jobs: sockets of these users are work, not state. login.defs(5), UID_MIN."""
@@ -106,7 +106,7 @@ def digest(path: str) -> str:
     text = format(stat.S_IMODE(found.st_mode), "04o") + " " + str(found.st_uid) + ":" + str(found.st_gid)
     if not stat.S_ISREG(found.st_mode):
         return text
-    if found.st_size > LARGEST:
+    if found.st_size > MAX_FILE_BYTES:
         return text + " " + str(found.st_size) + " bytes"
     with open(path, "rb") as file:
         return text + " " + hashlib.sha256(file.read()).hexdigest()[:16]

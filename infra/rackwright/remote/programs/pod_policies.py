@@ -38,7 +38,7 @@ def policies(run: Run, node: Object, other: Object, planned: Sequence[Object], a
             return {"error": str(refused)}
     at = _addresses(run, path)
     outside = "answers-" + other["name"]
-    if len(at) < 2 or not run.until(lambda pods: checks.address(pods, outside), checks.AT_MOST):
+    if len(at) < 2 or not run.until(lambda pods: checks.address(pods, outside), checks.POD_START_TIMEOUT):
         return {"error": "its pods do not run"}
     outside_address = checks.address(run.pods, outside)
 
@@ -70,7 +70,7 @@ def _get(address: str) -> list[str]:
 
 def _addresses(run: Run, path: str) -> dict[str, str]:
     """Return the addresses of the namespace's pods by name, after they run."""
-    ends = time.monotonic() + run.left(checks.AT_MOST)
+    ends = time.monotonic() + run.left(checks.POD_START_TIMEOUT)
     found: dict[str, str] = {}
     while len(found) < 2 and time.monotonic() < ends:
         pods = {one["metadata"]["name"]: one for one in run.api.get(path + "/pods")["items"]}

@@ -55,7 +55,7 @@ def machine_key_missing(case: RuleContext) -> Iterator[Violation]:
                 yield Violation(f"target.machines.{name}.host_key", "is missing", hint)
 
 
-@rule("machine-key-placeholder", Severity.WARNING, at_up=Severity.ERROR)
+@rule("machine-key-placeholder", Severity.WARNING, level_on_deploy=Severity.ERROR)
 def machine_key_placeholder(case: RuleContext) -> Iterator[Violation]:
     """A fingerprint of one repeated letter, or named PLACEHOLDER, is the placeholder of an example."""
     target = case.cluster.target
@@ -101,7 +101,7 @@ def _is_fingerprint(host_key: str) -> bool:
 
 
 @rule("per-machine-field-in-range")
-def machine_range_own(case: RuleContext) -> Iterator[Violation]:
+def per_machine_field_in_range(case: RuleContext) -> Iterator[Violation]:
     """The machines of a range share settings, but each has its own key, name and number."""
     target = case.cluster.target
     if isinstance(target, HostsTarget):
@@ -137,7 +137,7 @@ def machine_address_missing(case: RuleContext) -> Iterator[Violation]:
 
 
 @rule("duplicate-machine-address")
-def machine_address_twice(case: RuleContext) -> Iterator[Violation]:
+def duplicate_machine_address(case: RuleContext) -> Iterator[Violation]:
     """Two names for one machine would be converged twice, each undoing the other."""
     target = case.cluster.target
     if isinstance(target, HostsTarget):
@@ -151,7 +151,7 @@ def machine_address_twice(case: RuleContext) -> Iterator[Violation]:
 
 
 @rule("machine-address-outside-network")
-def machine_address_outside(case: RuleContext) -> Iterator[Violation]:
+def machine_address_outside_network(case: RuleContext) -> Iterator[Violation]:
     """The nodes reach each other at these addresses; their firewalls reject addresses outside the network."""
     target, cidr = case.cluster.target, case.cluster.network.cidr
     if isinstance(target, HostsTarget):
@@ -174,7 +174,7 @@ def _address(target: HostsTarget, name: str) -> str:
 
 
 @rule("jump-host-unknown")
-def via_unknown(case: RuleContext) -> Iterator[Violation]:
+def jump_host_unknown(case: RuleContext) -> Iterator[Violation]:
     """The jump host of all machines must be one of them."""
     target = case.cluster.target
     if isinstance(target, HostsTarget) and target.jump_host is not None and target.jump_host not in case.node_names:

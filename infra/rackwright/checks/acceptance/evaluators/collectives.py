@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from rackwright.catalog.reference_values import Quantity
-from rackwright.catalog.thresholds import LEAST_MESSAGE_BYTES, threshold
+from rackwright.catalog.thresholds import MIN_MESSAGE_BYTES, threshold
 from rackwright.checks.acceptance.evaluators.speed import speed
 from rackwright.checks.acceptance.parsers.nccl import Connection, Run, Transport
 from rackwright.checks.acceptance.phase import Finding, compared, unknown
@@ -91,7 +91,7 @@ def bandwidth(
 ) -> list[Finding]:
     """Compare the bus bandwidth of the largest message, per node of the run. All nodes share one number: the pairs find a slow node."""
     largest = run.largest
-    if largest.size_bytes < LEAST_MESSAGE_BYTES:
+    if largest.size_bytes < MIN_MESSAGE_BYTES:
         return [
             unknown(check, node, f"the largest message had {largest.size_bytes} bytes: too small to show what the links carry")
             for node in wanted.nodes

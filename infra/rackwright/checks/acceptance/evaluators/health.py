@@ -72,10 +72,10 @@ def pcie(check: str, node: str, gpus: Gpus, planned: int) -> Finding:
 
 
 def _lanes(gpu: Health) -> Any:
-    for value in (gpu.pcie_width, gpu.pcie_width_most):
+    for value in (gpu.pcie_width, gpu.pcie_width_max):
         if isinstance(value, Unread):
             return value
-    return f"x{gpu.pcie_width} of x{gpu.pcie_width_most}" if gpu.pcie_width != gpu.pcie_width_most else ""
+    return f"x{gpu.pcie_width} of x{gpu.pcie_width_max}" if gpu.pcie_width != gpu.pcie_width_max else ""
 
 
 CHECKS: Final = {
@@ -108,7 +108,7 @@ def diagnosis(check: str, node: str, tests: Sequence[Test]) -> Finding:
     """Verify that no test failed or warned. A skipped test proves nothing: unknown, unless another failed."""
     bad = sorted(
         {
-            f"{test.name} GPU {test.gpu if test.gpu is not None else '?'}: {test.said or test.status.value}"
+            f"{test.name} GPU {test.gpu if test.gpu is not None else '?'}: {test.message or test.status.value}"
             for test in tests
             if test.status in BAD
         }

@@ -11,7 +11,7 @@ from rackwright.catalog.thresholds import Threshold, threshold, tolerance
 from rackwright.checks.acceptance.phase import Finding, Measurement, unknown
 from rackwright.report.verdict import Verdict
 
-LEAST_PEERS: Final = 3
+MIN_PEERS: Final = 3
 """Minimum number of peers: of two that differ, the slow one is undecidable."""
 
 
@@ -77,7 +77,7 @@ def _reason(quantity: Quantity, value: float, limit: Threshold | None, before: f
     if before is not None:
         wanted = _allowed(quantity, before, margin)
         tests.append((wanted, f"{least} {shown(quantity, wanted)} ({margin:.0%} from its own baseline, {shown(quantity, before)})"))
-    if len(peers) >= LEAST_PEERS - 1:
+    if len(peers) >= MIN_PEERS - 1:
         middle = median([*peers, value])
         wanted = _allowed(quantity, middle, margin)
         tests.append(

@@ -84,7 +84,7 @@ def run_phase(context: PhaseContext, number: int, phase: Phase, outcome: PhaseRe
         outcome.requests = [context.launcher.request(job, context.run, phase.folder(number)) for job in jobs.values()]
         _prepare(context, phase, jobs, outcome)
         _send(context, phase, jobs, outcome)
-        for finding in phase.judge(outcome.scope, outcome.outputs):  # One by one: findings before an error count.
+        for finding in phase.evaluate(outcome.scope, outcome.outputs):  # One by one: findings before an error count.
             outcome.findings.append(finding)
     except UndeterminedError as error:
         outcome.reason = str(error)

@@ -32,7 +32,7 @@ class Test:
     name: str
     gpu: int | None
     status: Status
-    said: str
+    message: str
     """Warnings and errors in one line; the status as DCGM prints it if it is none of those above."""
 
 
@@ -174,7 +174,9 @@ def _from_table(text: str) -> Iterator[Test]:
             tests = [Test(name, gpu, status, more or other) for gpu in _numbers(one or several or "")]
         elif said in _REMARKS or not title:
             remark = said or remark
-            tests = [each if remark == "Info" else Test(each.name, each.gpu, _warned(each.status), f"{each.said}{cell}") for each in tests]
+            tests = [
+                each if remark == "Info" else Test(each.name, each.gpu, _warned(each.status), f"{each.message}{cell}") for each in tests
+            ]
         elif section:
             yield from _tidy(tests)
             tests = [Test(title, None, Status.UNREAD, cell.strip())]
@@ -191,4 +193,4 @@ def _warned(status: Status) -> Status:
 
 
 def _tidy(tests: list[Test]) -> list[Test]:
-    return [Test(each.name, each.gpu, each.status, each.said.strip()) for each in tests]
+    return [Test(each.name, each.gpu, each.status, each.message.strip()) for each in tests]

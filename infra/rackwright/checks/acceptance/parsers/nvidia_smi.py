@@ -41,9 +41,9 @@ class Health:
     clock_faults: tuple[str, ...] | Unread
     """Reasons that hold the clock down and are faults."""
     pcie_generation: int | Unread | None
-    pcie_generation_most: int | Unread | None
+    pcie_generation_max: int | Unread | None
     pcie_width: int | Unread | None
-    pcie_width_most: int | Unread | None
+    pcie_width_max: int | Unread | None
     needs_reset: bool
     """Whether the driver prints "GPU requires reset" in place of a value."""
 
@@ -71,9 +71,9 @@ def _health(row: Row) -> Health:
         max_clock_mhz=row.read("clocks.max.sm", integer),
         clock_faults=row.read("clocks_event_reasons.active", lambda cell: clock_faults(hexadecimal(cell))),
         pcie_generation=row.counter("pcie.link.gen.current", integer),
-        pcie_generation_most=row.counter("pcie.link.gen.max", integer),
+        pcie_generation_max=row.counter("pcie.link.gen.max", integer),
         pcie_width=row.counter("pcie.link.width.current", integer),
-        pcie_width_most=row.counter("pcie.link.width.max", integer),
+        pcie_width_max=row.counter("pcie.link.width.max", integer),
         needs_reset=needs_reset(row),
     )
 
@@ -132,7 +132,7 @@ def _in_order(gpu: int, links: Mapping[int, float | Unread]) -> tuple[float | Un
 class Topology:
     """The connections between GPUs and NICs, from `topo -m`."""
 
-    ways: Mapping[tuple[str, str], str | Unread]
+    paths: Mapping[tuple[str, str], str | Unread]
     """`NV18`, `PIX`, `PXB`, `PHB`, `NODE`, `SYS` by both names, as in the table."""
     nics: Mapping[str, str]
     """Device by its name in the table: `NIC0` is `mlx5_0`; drivers before 520 name the column `mlx5_0`."""
@@ -141,7 +141,7 @@ class Topology:
 
     def names(self, prefix: str) -> tuple[str, ...]:
         """Return the names of one kind, `GPU` or `NIC`."""
-        peers = dict.fromkeys(first for first, _ in self.ways)
+        peers = dict.fromkeys(first for first, _ in self.paths)
         return tuple(peer for peer in peers if (peer in self.nics) is (prefix == "NIC"))
 
 
@@ -154,4 +154,4 @@ def parse_topology(text: str) -> Topology:
     missing = [device.why for device in matrix.devices.values() if isinstance(device, Unread)]
     if missing:
         raise UndeterminedError(f"the legend of nvidia-smi topo is cut short: {missing[0]}")
-    return Topology(matrix.ways, {card: str(device) for card, device in matrix.devices.items()}, matrix.numa)
+    return Topology(matrix.paths, {card: str(device) for card, device in matrix.devices.items()}, matrix.numa)

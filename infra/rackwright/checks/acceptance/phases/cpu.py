@@ -35,7 +35,7 @@ def _cpus(scope: PhaseScope, node: str) -> int:
     return 1 if _simulated(scope) else int(scope.declared.nodes[node].get("cpus") or 1)
 
 
-def judge(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
+def evaluate(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
     """Yield the findings. A copy that differs is worse than a slow one. A simulated capacity has no baseline."""
     values = dict[str, float]()
     for node in scope.nodes:
@@ -70,4 +70,4 @@ def _kind(scope: PhaseScope, node: str) -> str:
     return node if _simulated(scope) else f"{record.get('group')}-{record.get('cpus')}"
 
 
-PHASE: Final = Phase("cpu", "Memory bandwidth", judge=judge, jobs=jobs)
+PHASE: Final = Phase("cpu", "Memory bandwidth", evaluate=evaluate, jobs=jobs)

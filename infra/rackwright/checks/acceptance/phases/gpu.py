@@ -94,7 +94,7 @@ def _job(
     )
 
 
-def judge(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
+def evaluate(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
     """Yield the findings: health from the tools, speeds per GPU, training per node and its scaling."""
     nodes = [node for part in gpu_parts(scope) for node in part.nodes]
     for node in nodes:
@@ -231,4 +231,4 @@ def _points(outputs: Outputs, nodes: Sequence[str], mode: str) -> Callable[[], M
     return look
 
 
-PHASE: Final = Phase("gpu", "GPUs", judge=judge, jobs=jobs)
+PHASE: Final = Phase("gpu", "GPUs", evaluate=evaluate, jobs=jobs)

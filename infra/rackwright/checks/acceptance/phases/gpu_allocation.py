@@ -55,7 +55,7 @@ def jobs(scope: PhaseScope) -> Sequence[Job]:
     return found
 
 
-def judge(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
+def evaluate(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
     """Yield the findings per node, from the GPUs that the jobs were given and those that they found."""
     for part in _parts(scope):
         for node in part.nodes:
@@ -95,8 +95,10 @@ def _apart(outputs: Outputs, part: Part, node: str) -> Finding:
 
 def _all(scope: PhaseScope, outputs: Outputs, part: Part, node: str) -> Finding:
     output = outputs[f"all-{part.name}"]
-    if scope.in_pods and "Insufficient" in output.silent.get(node, ""):  # A node that lacks a GPU never gets the pod that requests all.
-        return compared("all_gpus_answer", node, output.silent[node], f"{scope.gpus(node)} GPUs")
+    if scope.in_pods and "Insufficient" in output.missing_output.get(
+        node, ""
+    ):  # A node that lacks a GPU never gets the pod that requests all.
+        return compared("all_gpus_answer", node, output.missing_output[node], f"{scope.gpus(node)} GPUs")
     gpus = answer(output, node, _whole(scope))
     planned = scope.gpus(node)
     found = gpus.responding(planned) if isinstance(gpus, GpuList) else len(gpus)
@@ -133,4 +135,4 @@ def _confined(scope: PhaseScope) -> bool:
     return confines and "gpu" not in scope.declared.simulated
 
 
-PHASE: Final = Phase("gpu_allocation", "GPU allocation", judge, jobs, cleanup_patterns=("first-*", "second-*"))
+PHASE: Final = Phase("gpu_allocation", "GPU allocation", evaluate, jobs, cleanup_patterns=("first-*", "second-*"))

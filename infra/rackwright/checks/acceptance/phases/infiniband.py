@@ -24,7 +24,7 @@ def jobs(scope: PhaseScope) -> Sequence[Job]:
     return found
 
 
-def judge(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
+def evaluate(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
     """Yield the findings for the planned ports of each node; other ports, for example of a storage network, are not part of the fabric."""
     for output in outputs.values():
         for node in output.job.nodes:
@@ -66,4 +66,4 @@ def _rails(scope: PhaseScope, node: str) -> tuple[str, ...]:
     return tuple(scope.declared.nodes[node].get("rails") or ())
 
 
-PHASE: Final = Phase("infiniband", "InfiniBand presence", judge, jobs)
+PHASE: Final = Phase("infiniband", "InfiniBand presence", evaluate, jobs)

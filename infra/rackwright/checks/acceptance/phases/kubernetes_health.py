@@ -55,7 +55,7 @@ def jobs(scope: PhaseScope) -> Sequence[Job]:
     return [Job(f"hello-{node}", (node,), TASK, arguments()) for node in scope.nodes]
 
 
-def judge(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
+def evaluate(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
     """Yield the API's state for every node of the plan, and the result of a Job for those that were idle."""
     here = scope.submitter
     yield guarded("api_answers", here, lambda: compared("api_answers", here, scope.answer(READY), "ok"))
@@ -92,4 +92,4 @@ def _user(scope: PhaseScope, output: Output, node: str) -> Finding:
     return compared("job_runs_as_its_user", node, f"uid {record_on(output, node).uid}", f"uid {scope.uid}")
 
 
-PHASE: Final = Phase("kubernetes_health", "Kubernetes health", judge, jobs, probes=(READY, CLAIM))
+PHASE: Final = Phase("kubernetes_health", "Kubernetes health", evaluate, jobs, probes=(READY, CLAIM))

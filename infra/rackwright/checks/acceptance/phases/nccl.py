@@ -103,7 +103,7 @@ def gpu_model(scope: PhaseScope, node: str) -> str:
     return str(scope.declared.nodes[node]["gpus"]["model"])
 
 
-def judge(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
+def evaluate(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
     """Yield for each check the worst finding of all runs in which a node took part."""
     found: dict[tuple[str, str], list[Finding]] = {}
     for output in outputs.values():
@@ -191,4 +191,4 @@ def _wanted(scope: PhaseScope, output: Output, reports: Mapping[str, Mapping[str
     )
 
 
-PHASE: Final = Phase("nccl", "NCCL collectives", judge=judge, jobs=jobs)
+PHASE: Final = Phase("nccl", "NCCL collectives", evaluate=evaluate, jobs=jobs)

@@ -39,7 +39,7 @@ def _rails(scope: PhaseScope, node: str) -> tuple[str, ...]:
     return tuple(scope.declared.nodes[node].get("rails") or ())
 
 
-def judge(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
+def evaluate(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
     """Yield the bandwidth, latency and type of each node's links."""
     fabric: Mapping[str, Any] = scope.declared.fabric or {}
     measured = {quantity: list[PairResult]() for quantity in _CHECKS.values()}
@@ -94,4 +94,4 @@ def _meeting(
         return quantity, PairResult(one, other, rail, None, str(error)), ""
 
 
-PHASE: Final = Phase("rdma", "RDMA by pair, rail", judge=judge, jobs=jobs)
+PHASE: Final = Phase("rdma", "RDMA by pair, rail", evaluate=evaluate, jobs=jobs)

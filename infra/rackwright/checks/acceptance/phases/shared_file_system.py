@@ -14,11 +14,11 @@ from rackwright.catalog.checks import acceptance
 from rackwright.checks.acceptance.phase import AcceptanceProbe, Finding, Job, Output, Outputs, Phase, PhaseScope, compared, guarded, program
 from rackwright.checks.acceptance.smoke import TASK, answer, arguments, failure_of, probe_job, record_on
 from rackwright.checks.cluster.harness.tool_output import Unread
-from rackwright.checks.cluster.probes.smoke import writing
+from rackwright.checks.cluster.probes.smoke import write_requests
 from rackwright.checks.cluster.probes.storage import MOUNTS, is_there
 from rackwright.errors import UndeterminedError
 
-_LOOK: Final = program("seen.py")
+_LOOK: Final = program("visible_files.py")
 _NAME: Final = 24
 """Characters of a host's name in the lines of the common file."""
 _LAST: Final = 100
@@ -38,7 +38,7 @@ class VisibleFiles:
 
 
 def parse_visible_files(text: str) -> VisibleFiles:
-    """Return the output of programs/seen.py."""
+    """Return the output of programs/visible_files.py."""
     data = json.loads(text.strip().splitlines()[-1])
     return VisibleFiles({}, {}, data["error"]) if "error" in data else VisibleFiles(data["files"], data["lines"], "")
 
@@ -74,7 +74,7 @@ def jobs(scope: PhaseScope) -> Sequence[Job]:
     ]
     if scope.folder is None:
         return found
-    how, folders = writing(scope.storage), tuple(_folder(scope, part.name) for part in scope.parts)
+    how, folders = write_requests(scope.storage), tuple(_folder(scope, part.name) for part in scope.parts)
     for number, (part, folder) in enumerate(zip(scope.parts, folders, strict=True)):
         words = arguments(folder=folder, records=how["records"], locks=how["locks"])
         found.append(Job(f"write-{part.name}", part.nodes, TASK, words, round=2 + number, shared=True))
@@ -87,7 +87,7 @@ def files(scope: PhaseScope) -> Mapping[str, str]:
     return {f"part-{part.name}/together": "" for part in scope.parts}
 
 
-def judge(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
+def evaluate(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
     """Yield the view of each node, and that of the node where results are read."""
     if scope.mount is None:
         raise UndeterminedError(
@@ -113,8 +113,8 @@ def judge(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
 
 def _mounted(scope: PhaseScope, output: Output, node: str) -> Finding:
     one = {**scope.storage, "mount": scope.mount}
-    if scope.in_pods and "FailedMount" in output.silent.get(node, ""):  # A pod without its volume never starts.
-        return compared("is_mounted", node, output.silent[node], f"{one['kind']} at {scope.mount}")
+    if scope.in_pods and "FailedMount" in output.missing_output.get(node, ""):  # A pod without its volume never starts.
+        return compared("is_mounted", node, output.missing_output[node], f"{one['kind']} at {scope.mount}")
     mounts = answer(output, node, MOUNTS)
     right = is_there(mounts, SimpleNamespace(**one), node)
     if not right and isinstance(unread := mounts.at(scope.mount), Unread):
@@ -142,7 +142,7 @@ def _shown(check: str, node: str, read: Callable[[], VisibleFiles], writers: Seq
 
 
 def _kept(scope: PhaseScope, node: str, read: Callable[[], VisibleFiles], writers: Sequence[str]) -> Finding:
-    seen, records = read(), writing(scope.storage)["records"]
+    seen, records = read(), write_requests(scope.storage)["records"]
     return compared("no_lost_writes", node, seen.error or seen.lines, {host[:_NAME]: records for host in writers})
 
 
@@ -168,4 +168,6 @@ def _folder(scope: PhaseScope, part: str) -> str:
     return f"{scope.folder}/part-{part}"
 
 
-PHASE: Final = Phase("shared_file_system", "Shared file system", judge, jobs, probes=(HERE,), files=files, cleanup_patterns=("part-*/*",))
+PHASE: Final = Phase(
+    "shared_file_system", "Shared file system", evaluate, jobs, probes=(HERE,), files=files, cleanup_patterns=("part-*/*",)
+)

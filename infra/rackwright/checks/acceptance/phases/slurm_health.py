@@ -19,7 +19,7 @@ def jobs(scope: PhaseScope) -> Sequence[Job]:
     return [Job(f"hello-{node}", (node,), TASK, arguments()) for node in scope.nodes]
 
 
-def judge(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
+def evaluate(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
     """Yield the scheduler's state for every node of the plan, and the result of a job for those that were idle."""
     here = scope.submitter
     yield guarded("controllers_answer", here, lambda: _controllers(scope))
@@ -65,4 +65,4 @@ def _user(scope: PhaseScope, output: Output, node: str) -> Finding:
     return compared("job_runs_as_its_user", node, f"uid {record_on(output, node).uid}", f"uid {scope.uid}")
 
 
-PHASE: Final = Phase("slurm_health", "Slurm health", judge, jobs, probes=(PING, PARTITIONS, NODES))
+PHASE: Final = Phase("slurm_health", "Slurm health", evaluate, jobs, probes=(PING, PARTITIONS, NODES))

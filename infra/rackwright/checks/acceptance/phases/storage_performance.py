@@ -51,7 +51,7 @@ def _lab(scope: PhaseScope) -> bool:
     return scope.declared.target == "lab"
 
 
-def judge(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
+def evaluate(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
     """Yield the speed of a node alone, against baseline and peers; of all together, on the submitting node; integrity; surviving data."""
     alone = {node: partial(records.record, outputs.get(f"alone-{node}"), node) for node in scope.nodes}
     for check, quantity in QUANTITIES.items():
@@ -124,4 +124,4 @@ def _aggregate(scope: PhaseScope, outputs: Outputs) -> Finding:
     return compared("all_at_once", scope.submitter, words, "0 files changed", holds=wrong == 0, measurements=figures)
 
 
-PHASE: Final = Phase("storage_performance", "Storage performance", judge=judge, jobs=jobs)
+PHASE: Final = Phase("storage_performance", "Storage performance", evaluate=evaluate, jobs=jobs)

@@ -33,7 +33,7 @@ def _pairs(scope: PhaseScope) -> list[tuple[str, tuple[str, str], int]]:
     return found
 
 
-def judge(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
+def evaluate(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
     """Yield the findings of each node from its jobs."""
     pairs = {node: outputs[name] for name, nodes, _ in reversed(_pairs(scope)) for node in nodes}
     for node in scope.nodes:
@@ -55,7 +55,7 @@ def _placed(scope: PhaseScope, check: str, node: str, output: Output) -> Finding
     if scope.in_pods and len(job.nodes) > 1:  # The scheduler decides which index runs on which node.
         found = {**dict.fromkeys(sorted(found), "somewhere"), "nodes": ", ".join(sorted(task.host for task in output.tasks))}
         planned = {**dict.fromkeys(sorted(planned), "somewhere"), "nodes": ", ".join(sorted(job.nodes))}
-    return compared(check, node, found if output.tasks else output.why(node), planned)
+    return compared(check, node, found if output.tasks else output.missing_reason(node), planned)
 
 
-PHASE: Final = Phase("task_placement", "Task placement", judge, jobs)
+PHASE: Final = Phase("task_placement", "Task placement", evaluate, jobs)

@@ -21,7 +21,7 @@ from rackwright.checks.cluster.harness.transport import local_slowness
 from rackwright.errors import UndeterminedError
 from rackwright.inventory.reader import Inventory
 from rackwright.remote.command import python_arguments
-from rackwright.remote.programs.tcp_banners import PATIENCE, WORDS, banner, keeps_out, words
+from rackwright.remote.programs.tcp_banners import PATIENCE, WORDS, banner, is_refusal, words
 
 EPHEMERAL: Final = "rackwright.ephemeral"
 """Label of the short-lived container of an outlook. A concurrent scan for drift excludes containers with this label (drivers/podman.py)."""
@@ -66,7 +66,7 @@ def _response_at(address: str, port: int, patience: float) -> str | Unread:
     except TimeoutError:
         return NoAnswer(f"{address}:{port}", f"no connection within {patience:.0f} s")
     except OSError as error:
-        return "" if keeps_out(error) else NoAnswer(f"{address}:{port}", str(error))
+        return "" if is_refusal(error) else NoAnswer(f"{address}:{port}", str(error))
     return NoAnswer(f"{address}:{port}", response) if response == late else response
 
 
@@ -136,7 +136,7 @@ def connect_result(address: str, port: int) -> str:
     except ConnectionRefusedError:
         return "refuses"
     except OSError as error:
-        if not keeps_out(error):
+        if not is_refusal(error):
             raise
         return ""
 

@@ -20,7 +20,7 @@ from testinfra.backend.base import CommandResult
 from testinfra.backend.ssh import SshBackend
 
 from rackwright.checks.cluster.harness.probe import CommandOutput
-from rackwright.inventory.time_limits import SLOWEST, slowness
+from rackwright.inventory.time_limits import MAX_SLOWNESS, slowness
 from rackwright.remote.command import python_command
 
 _WORKERS: Final = 4
@@ -217,9 +217,9 @@ def local_slowness() -> int:
 
 
 def _factor(line: str) -> int:
-    """Return the factor in the first line of a round, at most SLOWEST; 1 for any other line."""
+    """Return the factor in the first line of a round, at most MAX_SLOWNESS; 1 for any other line."""
     with contextlib.suppress(ValueError, AttributeError, TypeError):
-        return min(max(int(json.loads(line).get("slowness", 1)), 1), SLOWEST)
+        return min(max(int(json.loads(line).get("slowness", 1)), 1), MAX_SLOWNESS)
     return 1
 
 

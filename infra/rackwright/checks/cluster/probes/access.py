@@ -10,7 +10,7 @@ from rackwright.checks.cluster.harness.external_probes import (
     probe_published_port,
 )
 
-SSH_SAYS = "SSH-2.0"
+SSH_BANNER = "SSH-2.0"
 
 _PORT = "access.published_port_answers"
 _MACHINE = "access.host_is_blocked"
@@ -19,5 +19,5 @@ _KUBERNETES = "kubernetes.not_reachable_externally"
 
 PUBLISHED = ExternalProbe("published", "@entry", probe_published_port, needed_by=(_PORT, _MACHINE, _KUBERNETES))
 FROM_MACHINE = ExternalProbe("from-this-machine", "@insiders", probe_from_this_machine, needed_by=(_MACHINE,))
-FROM_STRANGER = ExternalProbe("from-a-stranger", "nodes", probe_from_external_container, needed_by=(_STRANGER,))
+FROM_EXTERNAL_CONTAINER = ExternalProbe("from-external-container", "nodes", probe_from_external_container, needed_by=(_STRANGER,))
 KUBERNETES_FROM_MACHINE = ExternalProbe("kubernetes-from-this-machine", "kubernetes", probe_kubernetes_ports, needed_by=(_KUBERNETES,))

@@ -25,15 +25,15 @@ def _planned(context: ProbeContext) -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True)
-class Running:
+class DeploymentStatus:
     """A Deployment: number of planned and of available replicas, and image."""
 
-    asked: int
+    planned: int
     available: int
     image: str
 
 
-def parse_deployments(text: str) -> dict[str, Running | None]:
+def parse_deployments(text: str) -> dict[str, DeploymentStatus | None]:
     """Return Deployments by path; None for one that does not exist."""
     found: dict[str, Any] = json.loads(text)
     if not found:
@@ -41,9 +41,11 @@ def parse_deployments(text: str) -> dict[str, Running | None]:
     return {path: _running(one) if one else None for path, one in found.items()}
 
 
-def _running(one: dict[str, Any]) -> Running:
+def _running(one: dict[str, Any]) -> DeploymentStatus:
     spec = one["spec"]
-    return Running(spec["replicas"], one.get("status", {}).get("availableReplicas", 0), spec["template"]["spec"]["containers"][0]["image"])
+    return DeploymentStatus(
+        spec["replicas"], one.get("status", {}).get("availableReplicas", 0), spec["template"]["spec"]["containers"][0]["image"]
+    )
 
 
 DEPLOYMENTS = Probe(
@@ -89,18 +91,18 @@ HOOKS = Probe(
 
 
 @dataclass(frozen=True)
-class Measured:
+class MetricsStatus:
     """Metrics of metrics-server: the age of each node's metrics in seconds, or why there are none."""
 
     error: str
     ages: dict[str, float]
 
 
-def parse_measurements(text: str) -> Measured:
+def parse_metrics(text: str) -> MetricsStatus:
     """Return the nodes with metrics of CPU and memory."""
     found: dict[str, Any] = json.loads(text)
     complete = {name: one["age"] for name, one in found["nodes"].items() if one["cpu"] and one["memory"]}
-    return Measured(found["error"], complete)
+    return MetricsStatus(found["error"], complete)
 
 
-MEASUREMENTS = Probe("addon-measurements", on="kube_control_plane", command=query("measurements"), parse=cache(parse_measurements))
+METRICS = Probe("addon-measurements", on="kube_control_plane", command=query("measurements"), parse=cache(parse_metrics))

@@ -78,10 +78,10 @@ class Gpu:
     retire_pending: YesNo | None
     """Whether memory pages are pending a reset to be retired; None from Ampere on."""
     pcie_width: Whole | None
-    pcie_width_most: Whole | None
+    pcie_width_max: Whole | None
     """Number of PCIe lanes of the GPU in its slot; None for a virtual GPU."""
     pcie_generation: Whole | None
-    pcie_generation_most: Whole | None
+    pcie_generation_max: Whole | None
     state: Text | None
     """Performance state, P0 (maximum) to P12. Below P0 the driver may lower the generation of the PCIe link."""
     needs_reset: bool
@@ -125,9 +125,9 @@ def _gpu(row: Row) -> Gpu:
         remap_failed=row.counter("remapped_rows.failure", flag),
         retire_pending=row.counter("retired_pages.pending", flag),
         pcie_width=row.counter("pcie.link.width.current", integer),
-        pcie_width_most=row.counter("pcie.link.width.max", integer),
+        pcie_width_max=row.counter("pcie.link.width.max", integer),
         pcie_generation=row.counter("pcie.link.gen.current", integer),
-        pcie_generation_most=row.counter("pcie.link.gen.max", integer),
+        pcie_generation_max=row.counter("pcie.link.gen.max", integer),
         state=row.counter("pstate", words),
         needs_reset=needs_reset(row),
     )

@@ -19,7 +19,7 @@ class Matrix:
     """Peers in the order of the columns, and the connection between each two. Unread where a cell or a row was not read."""
 
     peers: tuple[str, ...]
-    ways: Mapping[tuple[str, str], str | Unread]
+    paths: Mapping[tuple[str, str], str | Unread]
     """Connection by row and column, without the diagonal: NV18, PIX, PXB, PHB, NODE, SYS."""
     devices: Mapping[str, str | Unread]
     """Network cards by the name of their column. Drivers before 520 use the device name as the name of the column."""

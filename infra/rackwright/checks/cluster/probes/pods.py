@@ -24,19 +24,19 @@ _NONE_VISIBLE: Final = (None, "", "none", "void")
 
 
 @dataclass(frozen=True)
-class Told:
+class PodOutput:
     """Result of a command in a pod: exit status and output; None where the command did not start."""
 
     rc: int | None
     out: str
-    said: str
+    output: str
 
     @property
     def answer(self) -> str | Unread:
         """Return the output, or the error; Unread for a time-out. Raise UndeterminedError where the command did not reach the pod."""
         if self.rc is None:
-            raise UndeterminedError(f"no command could run in the pod: {self.said}")
-        return self.out.strip() if self.rc == 0 else answer_of("from the pod", self.said or f"status {self.rc}")
+            raise UndeterminedError(f"no command could run in the pod: {self.output}")
+        return self.out.strip() if self.rc == 0 else answer_of("from the pod", self.output or f"status {self.rc}")
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,9 @@ def _running(part: Mapping[str, Any], proof: str) -> Mapping[str, Any]:
     return part
 
 
-def told(data: Mapping[str, Any]) -> Told:
+def pod_output(data: Mapping[str, Any]) -> PodOutput:
     """Return the result of a command in a pod."""
-    return Told(data["rc"], data["out"], data["said"])
+    return PodOutput(data["rc"], data["out"], data["said"])
 
 
 def parse_devices(text: str) -> Devices:
@@ -185,7 +185,7 @@ def _command(context: ProbeContext) -> str:
 PODS: Final = Probe("pods", on="@control", command=_command, parse=parse_pods, timeout=115, stage=ProbeStage.JOBS)
 
 
-def parse_left(text: str) -> tuple[str, ...]:
+def parse_remaining_pods(text: str) -> tuple[str, ...]:
     """Return the paths that pods did not remove."""
     found = text.split()
     if not text or not all(path.startswith("/") for path in found):  # echo prints a line end even without paths
@@ -206,6 +206,6 @@ def _leftovers_command(context: ProbeContext) -> str:
     return f"command -v find >/dev/null || exit 127; {wait}"
 
 
-LEFT: Final = Probe(
-    "pods-left", on="kubernetes_worker", command=_leftovers_command, parse=parse_left, timeout=15, stage=ProbeStage.AFTER_JOBS
+REMAINING_PODS: Final = Probe(
+    "pods-left", on="kubernetes_worker", command=_leftovers_command, parse=parse_remaining_pods, timeout=15, stage=ProbeStage.AFTER_JOBS
 )

@@ -55,20 +55,20 @@ class Job:
     """One job of the run."""
 
     name: str
-    asked: int
+    requested_gpus: int
     nodes: tuple[str, ...]
     rc: int
-    said: str
+    output: str
     tasks: tuple[Task, ...]
 
     @property
     def why(self) -> str | Unread:
         """Return why the job has no output; Unread where its time limit passed before srun reported an error."""
-        return answer_of(f"job {self.name}", self.said or f"status {self.rc}")
+        return answer_of(f"job {self.name}", self.output or f"status {self.rc}")
 
 
 @dataclass(frozen=True)
-class Smoke:
+class SmokeResults:
     """Results of the whole run."""
 
     states: Mapping[str, str]
@@ -99,7 +99,7 @@ class Smoke:
         return NoAnswer(f"accounting of job {job.name}", f"{found.get('State', 'no record')}, {accounts['said']}") if late else found
 
     @property
-    def batch_said(self) -> str | Unread:
+    def batch_output(self) -> str | Unread:
         """Return the output of the batch job; Unread where its time limit passed before it ended."""
         batch = self.batch or {"output": "", "said": ""}
         state = batch.get("state", "")
@@ -107,7 +107,7 @@ class Smoke:
             return NoAnswer(f"batch job {batch['job']}", f"{state} after {batch['seconds']} s")
         return str(batch["output"]) or answer_of("batch job", batch["said"] or "no output")
 
-    def must_have_sent(self) -> None:
+    def require_jobs_sent(self) -> None:
         """Raise where no job was sent: NodeBusy if all nodes run jobs, UndeterminedError for any other reason."""
         if self.jobs:
             return
@@ -139,11 +139,11 @@ _AT_WORK: Final = frozenset(
 """States of `man sinfo`, NODE STATE CODES; `-` is planned for a job, `+` is completing one. A reservation excludes other jobs."""
 
 
-def parse_smoke(text: str) -> Smoke:
+def parse_smoke(text: str) -> SmokeResults:
     """Return the results from the JSON document that the run prints last."""
     data = json.loads(text.strip().splitlines()[-1])
     jobs = tuple(_job(job) for job in data["jobs"])
-    return Smoke(data["states"], jobs, data["batch"], data["accounts"], data["folder"], data["records"])
+    return SmokeResults(data["states"], jobs, data["batch"], data["accounts"], data["folder"], data["records"])
 
 
 def _job(data: Mapping[str, Any]) -> Job:
@@ -238,7 +238,7 @@ def shared(context: Sender) -> Mapping[str, Any] | None:
     return next((one for one in everywhere if int(one["mode"], 8) & 0o002), None)
 
 
-def writing(storage: Mapping[str, Any] | None) -> dict[str, Any]:
+def write_requests(storage: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return where and how nodes write concurrently. NFS keeps concurrent writes to a page only if each writer locks its part (nfs(5))."""
     locks = storage is not None and storage["kind"] == "nfs"
     return {"storage": storage["mount"] if storage else None, "records": LOCKED_RECORDS if locks else RECORDS, "locks": locks}
@@ -263,7 +263,7 @@ def _command(context: ProbeContext) -> str:
     reduced = [{**part, "nodes": [name for name in part["nodes"] if name in responding]} for part in parts(context)]
     request = {
         "parts": [part for part in reduced if part["nodes"]],
-        **writing(shared(context)),
+        **write_requests(shared(context)),
         "settle_seconds": 3,
         "seconds": _PATIENCE + saving.get("resume_timeout_s", 0),
         "accounting": bool(context.declared.cluster["scheduler"].get("accounting")),
@@ -282,7 +282,7 @@ SMOKE = Probe("smoke", on="@submit", command=_command, parse=parse_smoke, timeou
 
 
 @dataclass(frozen=True)
-class Seen:
+class FileContents:
     """Files of the jobs, as a node reads them."""
 
     files: Mapping[str, str]
@@ -291,12 +291,12 @@ class Seen:
     """Content of the common file."""
 
 
-def parse_seen(text: str) -> Seen:
+def parse_file_contents(text: str) -> FileContents:
     """Return the files from lines `file name: content`, then `==`, then the common file."""
     files, mark, together = text.partition("==\n")
     if not mark:
         raise ValueError("no common file")
-    return Seen(dict(line.split(": ", 1) for line in files.splitlines()), tuple(together.splitlines()))
+    return FileContents(dict(line.split(": ", 1) for line in files.splitlines()), tuple(together.splitlines()))
 
 
 def _files_command(context: ProbeContext) -> str:
@@ -306,4 +306,6 @@ def _files_command(context: ProbeContext) -> str:
     return f'cd {shlex.quote(folder)} && for f in from-*; do echo "$f: $(cat $f)"; done && echo == && cat together'
 
 
-SEEN = Probe("smoke-seen", on="storage_client", command=_files_command, parse=parse_seen, timeout=15, stage=ProbeStage.AFTER_JOBS)
+FILE_CONTENTS = Probe(
+    "smoke-seen", on="storage_client", command=_files_command, parse=parse_file_contents, timeout=15, stage=ProbeStage.AFTER_JOBS
+)

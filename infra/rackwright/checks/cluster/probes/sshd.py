@@ -21,7 +21,7 @@ def parse_settings(text: str) -> dict[str, str]:
 SETTINGS = Probe("sshd-settings", on="nodes", command="sshd -T", parse=parse_settings)
 
 
-def parse_offer(text: str) -> tuple[str, ...]:
+def parse_auth_methods(text: str) -> tuple[str, ...]:
     """Return the authentication methods in ssh's error `root@127.0.0.1: Permission denied (publickey,password).`
 
     >>> parse_offer("nobody@127.0.0.1: Permission denied (publickey,password).")
@@ -50,7 +50,7 @@ OFFER = Probe(
     "sshd-offer",
     on="nodes",
     command=_offer_command,
-    parse=parse_offer,
+    parse=parse_auth_methods,
     statuses=frozenset({255}),
 )
 

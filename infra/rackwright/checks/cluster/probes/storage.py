@@ -83,7 +83,7 @@ def _unescape(text: str) -> str:
 def is_there(mounts: Mapping[str, Mount], one: SimpleNamespace, node: str) -> bool:
     """Return whether a node has the planned storage at its mount point. Its server has the folder itself."""
     if exported_by(one, node):
-        return shows(mounts, one.mount, one.folder)
+        return is_same_folder(mounts, one.mount, one.folder)
     return one.mount in mounts and mounts[one.mount].holds(one)
 
 
@@ -101,7 +101,7 @@ def exported_by(one: SimpleNamespace, node: str) -> bool:
     return one.kind == "nfs" and node in one.servers
 
 
-def shows(mounts: Mapping[str, Mount], point: str, folder: str) -> bool:
+def is_same_folder(mounts: Mapping[str, Mount], point: str, folder: str) -> bool:
     """Return whether the mount at a point is that folder of this node, by whatever path it was mounted."""
     above = max(
         (mount for mount in mounts.values() if PurePosixPath(folder).is_relative_to(mount.point)), key=lambda mount: len(mount.point)
