@@ -64,7 +64,7 @@ class Reporter:
         for line in notes:
             note = json.loads(line)
             phase = self._phases.get(note.pop("play"), "")
-            _emit("changed", **note, phase=phase, detail="what it holds is not shown")
+            _emit("changed", **note, phase=phase, detail="content not shown")
 
     def _keep_error(self, stdout: str) -> None:
         if "ERROR" in stdout or "rror:" in stdout:

@@ -32,8 +32,8 @@ true
 """
 """GPUs are counted on the PCI bus, as vendor 10de (NVIDIA) with a display or 3D controller class: a driver may not be installed yet."""
 _CONFLICTS: Final = {
-    "firewalld": "its rules and the stack's would fight (`systemctl disable --now firewalld`)",
-    "ufw": "its rules and the stack's would fight (`ufw disable`)",
+    "firewalld": "its rules would conflict with the stack's rules (`systemctl disable --now firewalld`)",
+    "ufw": "its rules would conflict with the stack's rules (`ufw disable`)",
     "kubelet": "the machine belongs to a Kubernetes cluster",
 }
 _LEAST_FREE: Final = 4 * 2**20
@@ -120,7 +120,7 @@ def require_root(session: Session) -> None:
     user, why = session.route.user, result.stderr.splitlines()[-1] if result.stderr else "sudo failed"
     raise LoginRefusedError(
         f"{session.route}: {user} has no passwordless sudo ({why})",
-        hint=f"there, as root: echo '{user} ALL=(ALL) NOPASSWD:ALL' > /etc/sudoers.d/{user} && chmod 0440 /etc/sudoers.d/{user}",
+        hint=f"on the machine, as root: echo '{user} ALL=(ALL) NOPASSWD:ALL' > /etc/sudoers.d/{user} && chmod 0440 /etc/sudoers.d/{user}",
     )
 
 
@@ -177,12 +177,12 @@ def authorize_key(session: Session, public_key: str) -> None:
     """Authorise the stack's own key and keep other keys."""
     key = public_key.strip()
     last = f"printf '%s\\n' {shlex.quote(key)} >> \"$file.rackwright\" || exit 1"
-    _run_checked(session, _KEYS.format(mark=_mark(key), last=last), "cannot take the stack's key")
+    _run_checked(session, _KEYS.format(mark=_mark(key), last=last), "cannot add the stack's key")
 
 
 def revoke_key(session: Session, public_key: str) -> None:
     """Remove the stack's key."""
-    _run_checked(session, _KEYS.format(mark=_mark(public_key.strip()), last=""), "cannot give up the stack's key")
+    _run_checked(session, _KEYS.format(mark=_mark(public_key.strip()), last=""), "cannot remove the stack's key")
 
 
 def _mark(key: str) -> str:

@@ -252,11 +252,11 @@ def _last_line(stderr: str) -> str:
 def _hint(stderr: str) -> str:
     if "secret" in stderr and "JSON" in stderr:
         return (
-            "podman's file of secrets was cut short by something that killed podman while it wrote; where `podman secret ls` lists "
-            "none that you need, remove filedriver/secretsdata.json below $(podman info -f '{{.Store.GraphRoot}}')/secrets"
+            "podman's secrets file is truncated: podman was killed while writing it. If `podman secret ls` lists "
+            "no secret that you need, delete filedriver/secretsdata.json below $(podman info -f '{{.Store.GraphRoot}}')/secrets"
         )
     if "rlimit" in stderr:
-        return "this kernel grants fewer open files or processes than asked: see `ulimit -Hn`, `ulimit -Hu`"
+        return "this kernel allows fewer open files or processes than requested: see `ulimit -Hn`, `ulimit -Hu`"
     if "subnet" in stderr and ("used" in stderr or "overlap" in stderr or "conflict" in stderr):
         return "choose another network.cidr in the stack file; `podman network ls` shows those in use"
     return f"`{layout.doctor_command()}` checks what the lab needs"

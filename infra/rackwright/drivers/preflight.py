@@ -101,7 +101,7 @@ def _before_login(met: Handshake) -> PreflightResult:
     """Return the result before a login: the host key and its comparison."""
     result = PreflightResult(met.route.name, reached=True, key_type=met.key.get_name(), fingerprint=fingerprint(met.key))
     if not met.route.host_key:
-        return replace(result, problems=("no host_key is given for it",))
+        return replace(result, problems=("has no host_key in the stack file",))
     try:
         met.check_key()
     except LoginRefusedError as error:

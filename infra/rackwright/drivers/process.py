@@ -45,8 +45,8 @@ class CompletedProcess:
 class OnCancel(Enum):
     """Treatment of a short command when the run is cancelled."""
 
-    ENDS_IT = "it is asked to end, then killed; none is started any more"
-    WAITS = "it finishes what it writes; none is started any more"
+    ENDS_IT = "it receives SIGTERM, then SIGKILL; no further process starts"
+    WAITS = "finishes its writes; no further process starts"
     IGNORED = "it finishes, and is started even then: it cleans up"
 
 

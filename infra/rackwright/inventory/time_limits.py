@@ -17,7 +17,7 @@ MAX_SLOWNESS: Final = 15
 
 
 def slowness() -> int:
-    """Return the factor by which time limits grow on this machine, 1 to MAX_SLOWNESS: the duration of a Python start under the current load.
+    """Return the factor by which time limits grow on this machine, 1 to MAX_SLOWNESS: the duration of a Python start under its load.
 
     RACKWRIGHT_SLOWNESS in the environment overrides the measurement.
     """

@@ -51,7 +51,7 @@ def update_workers(stack: str, workers: Sequence[str], say: Say, on_progress: Sa
         done = asyncio.run(_roll(stack, cluster, chosen, say, on_progress, reboot=reboot))
     except KeyboardInterrupt:
         hint = "run the same command again to continue, or `rackwright up` to resume the drained nodes"
-        raise UndeterminedError("roll interrupted; nodes that it drained stay drained", path=f"stack {stack}", hint=hint) from None
+        raise UndeterminedError("rolling update interrupted; drained nodes stay drained", path=f"stack {stack}", hint=hint) from None
     if done.reasons:
         raise RackwrightError("\n".join(done.reasons))
     return RollingUpdateSummary(tuple(chosen), tuple(done.nodes))

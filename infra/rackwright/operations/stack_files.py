@@ -31,8 +31,8 @@ class PlanVersionError(RackwrightError):
     """The recorded plan was created by another version of rackwright, with other fields."""
 
     def __init__(self, fields: int) -> None:
-        cause = f"its plan on record is of another version of rackwright ({fields} of its fields differ)"
-        super().__init__(cause, hint="`up` plans it anew and applies that")
+        cause = f"the recorded plan was written by another version of rackwright ({fields} of its fields differ)"
+        super().__init__(cause, hint="run `rackwright up` to write a new plan and apply it")
 
 
 @dataclass(frozen=True)

@@ -231,7 +231,7 @@ class TestNodes:
             ({}, READY, [], "idle none"),
             ({"unschedulable": True}, READY, [], "drained cordoned"),
             ({}, {"conditions": [{"type": "Ready", "status": "False", "message": "PLEG"}]}, [], "down not ready: PLEG"),
-            ({}, {}, [], "down not ready: its kubelet says nothing"),
+            ({}, {}, [], "down not ready: its kubelet posts no status"),
             ({"taints": [{"key": "a", "effect": "NoSchedule"}]}, READY, [], "drained tainted a:NoSchedule"),
             ({"taints": [{"key": "a", "effect": "NoSchedule"}]}, READY, ["a=:NoSchedule"], "idle none"),
             ({"taints": [{"key": "a", "effect": "PreferNoSchedule"}]}, READY, [], "idle none"),

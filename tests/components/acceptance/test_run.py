@@ -225,7 +225,7 @@ def test_interrupted_run_cancels_only_its_jobs(bench, ending):
     ("more", "words"),
     [
         (("--phase", "gpu-alocation"), "did you mean `gpu_allocation`?"),
-        (("--user", "a;b"), "is no user name"),
+        (("--user", "a;b"), "is not a user name"),
     ],
 )
 def test_bad_input_is_reported_and_submits_nothing(bench, more, words):

@@ -218,7 +218,7 @@ def test_mismatched_image_is_error(
 def test_missing_image_is_error(account: Account) -> None:
     """moto refuses an unknown id as AWS does."""
     (found,) = account_checks.images(at(account, cluster()))
-    assert (found.level, found.cause) == (Severity.ERROR, f"{_AMI} does not exist in us-east-1, or is not this account's to use")
+    assert (found.level, found.cause) == (Severity.ERROR, f"{_AMI} does not exist in us-east-1, or this account may not use it")
 
 
 def test_unpinned_image_is_undetermined(account: Account) -> None:

@@ -70,7 +70,7 @@ def test_machine_as_declared_fits(route: SshRoute, keys: list[Path]) -> None:
 def test_machine_without_declared_key_is_inspected_and_misfits(route: SshRoute, keys: list[Path]) -> None:
     """A buyer of sixty-four machines wants their facts before copying their keys."""
     seen = preflight_one(replace(route, host_key=""), keys)
-    assert (seen.fits, seen.key_confirmed, seen.problems) == (False, None, ("no host_key is given for it",))
+    assert (seen.fits, seen.key_confirmed, seen.problems) == (False, None, ("has no host_key in the stack file",))
     assert seen.facts is not None and seen.facts.cpus == 8
 
 

@@ -49,9 +49,9 @@ def ask(tmp_path, monkeypatch):
     ("script", "words"),
     [
         (standin.UNREACHABLE, "worker0 is unreachable: ssh: connect to host 10.77.0.16 port 22: Connection timed out"),
-        (standin.OTHER_KEY, "worker0 showed a host key that is not the pinned one"),
-        (standin.NOISE, "worker0 stopped answering: the connection ended"),
-        ("echo 'sh: 1: exec: python3: not found' >&2; exit 127", "worker0 has no python3 to run the questions"),
+        (standin.OTHER_KEY, "worker0 presented a host key that is not the pinned one"),
+        (standin.NOISE, "worker0 stopped responding: the connection ended"),
+        ("echo 'sh: 1: exec: python3: not found' >&2; exit 127", "worker0 has no python3 to run the probes"),
     ],
 )
 def test_every_probe_has_reason(ask, script, words):
@@ -69,7 +69,7 @@ def test_results_before_broken_connection_count(ask):
     answer = '{"name": "one", "rc": 0, "out": "here", "err": "", "error": "", "seconds": 0.1}'
     found = ask(f"echo '{answer}'; echo 'Connection to worker0 closed by remote host.' >&2; exit 255")
     assert found["one"].out == "here"
-    assert found["two"].error == "worker0 stopped answering: Connection to worker0 closed by remote host."
+    assert found["two"].error == "worker0 stopped responding: Connection to worker0 closed by remote host."
 
 
 class Master:

@@ -35,7 +35,7 @@ config:
     users: {{alice: {{uid: 2001}}}}
 """
 FACTS = Facts("debian-13", 8, 16_000, 90 * 2**20, "m", "none", "systemd", "/usr/bin/python3", 0, ())
-NO_KEY = "no host_key is given for it"
+NO_KEY = "has no host_key in the stack file"
 
 
 def seen(name: str, **more: Any) -> PreflightResult:

@@ -75,7 +75,7 @@ def test_unresponsive_submit_node_is_reported(hardware):
 
 def test_failed_job_reports_reason():
     refused = facts_from_output("srun: error: Unable to allocate resources: Requested nodes are busy", ["cpus", "memory"])
-    assert refused.unreachable == "no job looked there: error: Unable to allocate resources: Requested nodes are busy"
+    assert refused.unreachable == "no job ran there: error: Unable to allocate resources: Requested nodes are busy"
 
 
 def test_job_output_is_read():

@@ -44,7 +44,7 @@ def test_different_values_fail_and_print_both():
     ("error", "verdict", "words"),
     [
         (UndeterminedError("worker0 is unreachable"), Verdict.UNKNOWN, "worker0 is unreachable"),
-        (KeyError("gpus"), Verdict.UNKNOWN, "the check itself broke: KeyError('gpus')"),
+        (KeyError("gpus"), Verdict.UNKNOWN, "the check failed with an internal error: KeyError('gpus')"),
         (TimeoutError(), Verdict.UNKNOWN, "the check itself broke"),
         (AssertionError("Unexpected exit code 1"), Verdict.UNKNOWN, "Unexpected exit code 1"),
         (skipped("node-out"), Verdict.SKIPPED, "node-out"),

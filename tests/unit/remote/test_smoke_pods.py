@@ -59,7 +59,7 @@ READY = [{"type": "Ready", "status": "True"}]
     ("node", "said"),
     [
         (None, "not a node"),
-        ({"status": {"conditions": []}, "spec": {}}, "not ready: its kubelet says nothing"),
+        ({"status": {"conditions": []}, "spec": {}}, "not ready: its kubelet posts no status"),
         ({"status": {"conditions": READY}, "spec": {"unschedulable": True}}, "cordoned"),
         ({"status": {"conditions": READY}, "spec": {"taints": [{"key": "disk", "effect": "NoSchedule"}]}}, "tainted disk"),
         ({"status": {"conditions": READY}, "spec": {"taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]}}, ""),

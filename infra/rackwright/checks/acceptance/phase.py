@@ -114,7 +114,7 @@ class Output:
         """Return the only task on a node; raises UndeterminedError if there is none."""
         tasks = self.on(node)
         if not tasks:
-            raise UndeterminedError(f"job {self.job.name} said nothing from {node}: {self.missing_reason(node)}")
+            raise UndeterminedError(f"job {self.job.name} printed nothing on {node}: {self.missing_reason(node)}")
         return tasks[0]
 
     def missing_reason(self, node: str) -> str:

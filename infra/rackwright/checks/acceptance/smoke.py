@@ -47,7 +47,7 @@ def record_on(output: Output, node: str) -> Task:
     line = next((line for line in printed.out.splitlines() if line.startswith("TASK ")), "")
     if not line:
         raise UndeterminedError(
-            f"job {output.job.name} said nothing of itself on {node}: {failure_of(printed) or output.error or 'no reason given'}"
+            f"job {output.job.name} printed no record on {node}: {failure_of(printed) or output.error or 'no reason given'}"
         )
     return parse_task(json.loads(line.removeprefix("TASK ")))
 
@@ -55,7 +55,7 @@ def record_on(output: Output, node: str) -> Task:
 def probe_job(name: str, nodes: tuple[str, ...], question: Probe[Any], **more: Any) -> Job:
     """Return a job that runs a question of the checks on every node, from inside."""
     if not isinstance(question.command, str):
-        raise TypeError(f"{question.name} needs a place to be asked at")
+        raise TypeError(f"{question.name} needs a node to run on")
     return Job(name, nodes, SHELL, (question.command,), **more)
 
 
@@ -65,5 +65,5 @@ def answer(output: Output, node: str, question: Probe[Any]) -> Any:
     try:
         raw = CommandOutput(**json.loads(printed.out))
     except (ValueError, TypeError):
-        raise UndeterminedError(f"job {output.job.name} gave no answer on {node}: {output.error or 'it printed no JSON'}") from None
+        raise UndeterminedError(f"job {output.job.name} printed no result on {node}: {output.error or 'it printed no JSON'}") from None
     return question.read(raw)

@@ -119,9 +119,9 @@ def external(check_plugin: CheckPlugin, node: SimpleNamespace, ask: Ask, cluster
         except UndeterminedError as error:
             answers, why = False, f" ({error})"
         if not answers:
-            raise UndeterminedError(f"the control {entry} did not answer from there either{why}, so a missing answer proves nothing")
+            raise UndeterminedError(f"the control probe of {entry} failed too{why}, so a missing answer proves nothing")
         if not check_plugin.context(node.name).is_reachable(node.name):
-            raise UndeterminedError(f"{node.name} does not answer inside the cluster either, so a missing answer proves nothing")
+            raise UndeterminedError(f"{node.name} is not reachable inside the cluster either, so a missing answer proves nothing")
         return str(ask(external_probe))
 
     return probe

@@ -150,7 +150,7 @@ def test_policies_hold(pods: Pods, expect: Expect) -> None:
     """Tested from both sides: pods of a namespace reach each other and resolve names; traffic from and to other namespaces is blocked."""
     found = pods.data["policies"]
     if not found or "error" in found:
-        raise UndeterminedError((found or {}).get("error") or "no node takes pods")
+        raise UndeterminedError((found or {}).get("error") or "no node accepts pods")
     wrong = [one["said"] for one in found.values() if one["rc"] is None]
     if wrong:
         raise UndeterminedError(f"no command could run in the pod: {wrong[0]}")
@@ -197,7 +197,7 @@ def _devices(part: Mapping[str, Any]) -> Any:
 def _failure_reason(pod: Mapping[str, Any], what: str = "does not run") -> str | Unread:
     """Return why a pod did not run; Unread where it was still starting at the time limit, without a reason."""
     if not pod["why"] and pod["phase"] in ("Pending", "Running"):
-        return NoAnswer("its pod", f"{pod['phase']} after {pod.get('seconds', 0)} s, and nobody gives a reason")
+        return NoAnswer("its pod", f"{pod['phase']} after {pod.get('seconds', 0)} s, no reason reported")
     return f"{what}: {pod['why'] or pod['phase']}"
 
 

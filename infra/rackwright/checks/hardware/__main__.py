@@ -21,9 +21,9 @@ def main() -> int:
     """Query the nodes and write the report. Return 0 if it is written, whatever it contains; any other status means that there is none."""
     parser = argparse.ArgumentParser(prog="python -m rackwright.checks.hardware", description="Report the hardware of a live cluster.")
     parser.add_argument("--inventory", type=Path, required=True, help="Ansible inventory of the stack")
-    parser.add_argument("--ssh-config", type=Path, required=True, help="how the nodes are reached")
+    parser.add_argument("--ssh-config", type=Path, required=True, help="ssh_config(5) file of the stack's nodes")
     parser.add_argument("--section", type=Section, choices=list(Section), default=Section.SUMMARY)
-    parser.add_argument("--in-job", action="store_true", help="look from inside a Slurm job on each worker")
+    parser.add_argument("--in-job", action="store_true", help="query each worker from inside a Slurm job")
     parser.add_argument("--output", type=Path, required=True, help="the report, as JSON")
     chosen = parser.parse_args()
     try:

@@ -48,5 +48,5 @@ def facts_of(answers: Mapping[str, CommandOutput]) -> CollectedFacts:
         except UndeterminedError as error:
             unknown[Part(name)] = str(error)
     if answers and not facts and len({raw.error for raw in answers.values()}) == 1:
-        return CollectedFacts(unreachable=next(iter(answers.values())).error or "it answered no question")
+        return CollectedFacts(unreachable=next(iter(answers.values())).error or "it answered no query")
     return CollectedFacts(Facts(**facts, unknown=unknown))

@@ -83,7 +83,7 @@ def facts_from_output(said: str, questions: Collection[str]) -> CollectedFacts:
             answers[answer["name"]] = CommandOutput(**{key: value for key, value in answer.items() if key != "name"})
         elif not answer:
             rest.append(line)
-    trouble = f"no job looked there: {decisive(chr(10).join(rest)) or 'srun said nothing'}"
+    trouble = f"no job ran there: {decisive(chr(10).join(rest)) or 'srun printed nothing'}"
     return facts_of({name: answers.get(name, CommandOutput(error=trouble)) for name in questions})
 
 

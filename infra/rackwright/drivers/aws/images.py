@@ -21,12 +21,12 @@ def _of_parameter(account: Account, parameter: str, path: str) -> str:
     except AwsRequestError as answer:
         if answer.code != "ParameterNotFound":
             raise
-        hint = f"`aws ssm get-parameters-by-path --path {parameter.rsplit('/', 1)[0]}` lists those beside it"
-        raise InputError(f"there is no public parameter {parameter} in {account.region}", path=f"{path}.ssm_parameter", hint=hint) from None
+        hint = f"`aws ssm get-parameters-by-path --path {parameter.rsplit('/', 1)[0]}` lists the parameters of that path"
+        raise InputError(f"no public parameter {parameter} in {account.region}", path=f"{path}.ssm_parameter", hint=hint) from None
     value = str(response["Parameter"]["Value"])
     if not value.startswith("ami-"):
         raise InputError(
-            f"the parameter holds `{value}`, not an image's id", path=f"{path}.ssm_parameter", hint="choose one that ends in ami-id"
+            f"the parameter is `{value}`, not an image id", path=f"{path}.ssm_parameter", hint="choose a parameter that ends in ami-id"
         )
     return value
 

@@ -36,7 +36,7 @@ def wait_file_systems_deleted(account: Account, ids: list[str]) -> None:
         if not there.intersection(ids):
             return
         time.sleep(_PAUSE)
-    raise RackwrightError("they are still being deleted", hint="run it again later")
+    raise RackwrightError("they are still being deleted", hint="run the command again later")
 
 
 def delete_nat_gateway(account: Account, id_: str) -> None:
@@ -61,7 +61,7 @@ def delete_endpoint(account: Account, id_: str) -> None:
     """Delete a VPC endpoint. Raise an error with AWS's reason if the response lists it as not deleted."""
     refused = account.ask("ec2", "delete_vpc_endpoints", VpcEndpointIds=[id_]).get("Unsuccessful")
     if refused:
-        raise RackwrightError(str(refused[0].get("Error", {}).get("Message", "AWS gives no reason")))
+        raise RackwrightError(str(refused[0].get("Error", {}).get("Message", "AWS reports no reason")))
 
 
 def delete_interface(account: Account, id_: str) -> None:

@@ -84,7 +84,7 @@ class Host(Resource):
         try:
             await asyncio.to_thread(_let_go, operation.stack, state.inputs)
         except (HostUnreachableError, LoginRefusedError) as error:
-            await operation.warn(f"{error.cause}; it keeps what was configured, and the stack's key")
+            await operation.warn(f"{error.cause}; its configuration and the stack's key remain")
 
 
 def _adopt(stack: str, news: Properties) -> LiveResource:
@@ -106,7 +106,7 @@ def _look(stack: str, inputs: Properties, *, adopted: bool) -> Properties:
             serial=inputs.get("serial"),
         )
         if wrong := host_facts.mismatches(found, declared, adopted=adopted):
-            raise LoginRefusedError(f"{session.route}: " + "; ".join(wrong), hint="declare what is there, or change the machine")
+            raise LoginRefusedError(f"{session.route}: " + "; ".join(wrong), hint="declare the actual values, or change the machine")
         if not adopted:
             host_facts.authorize_key(session, inputs["authorized_key"])
         return {"public_key": session.public_key, "incarnation": found.machine_id}

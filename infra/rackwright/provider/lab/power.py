@@ -111,7 +111,7 @@ def _start(stack: str, arguments: list[str]) -> subprocess.Popen[bytes]:
 
 async def _end(stack: str, agent: Agent) -> None:
     if not await asyncio.to_thread(terminate, *agent, (_AGENT, stack), patience=_END):
-        raise RackwrightError(f"the power agent, process {agent.pid}, does not end", path=f"stack {stack}", hint=f"`kill -9 {agent.pid}`")
+        raise RackwrightError(f"power agent (process {agent.pid}) does not exit", path=f"stack {stack}", hint=f"run `kill -9 {agent.pid}`")
 
 
 def _made(properties: Properties, agent: Agent) -> LiveResource:

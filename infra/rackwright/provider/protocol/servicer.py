@@ -154,7 +154,7 @@ class ProviderServicer(provider_pb2_grpc.ResourceProviderServicer):
         token = request.urn.split("::")[2].split("$")[-1]
         resource = registry.resource(token)
         if resource is None:
-            cause = f"{token} is no resource of this version of rackwright"
+            cause = f"{token} is not a resource of this version of rackwright"
             await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"{cause}: run `pulumi destroy` with the version that created the stack")
         assert resource is not None
         return resource

@@ -161,7 +161,7 @@ class Converge(Resource):
             return (await run(phases, lost, operation.status)).applied
         applied = await self._site(operation, files, reached if lost else ())
         if applied.connection_lost:
-            await operation.info("a connection broke in the middle of a task; the phases are applied once more")
+            await operation.info("a connection broke during a task; applying the playbooks again")
             for name in reached:
                 await ssh_connections.close(operation.stack, name)
             await ssh_connections.connect_all(operation.stack, reached, within=within)
@@ -199,7 +199,7 @@ class Converge(Resource):
         try:
             files = stack_files.write_removal_inventory(operation.stack, state.inputs, _settled(state))
         except stack_files.PlanVersionError as error:
-            hint = "declare them again and run `up`, which applies this version's plan; they can leave after that"
+            hint = "declare them again and run `up`, which applies this version's plan; they can be removed after that"
             raise RackwrightError(f"{', '.join(leaving)} cannot be removed yet: {error.cause}", hint=hint) from None
         # Suspended nodes have no job and no daemon.
         asked = [name for name in files.hosts if not paths.suspended_file(operation.stack, name).exists()]

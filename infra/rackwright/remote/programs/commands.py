@@ -105,7 +105,7 @@ def process_state(pid: str) -> str:
 
 def not_run(name: str, unit: str) -> dict[str, Any]:
     """Return the answer of a command that is not run, because a unit that it needs is suspended."""
-    trouble = name + ": not asked, because " + unit + " is suspended on this node"
+    trouble = name + ": not run, because " + unit + " is suspended on this node"
     return {"name": name, "rc": 0, "out": "", "err": "", "error": trouble, "starved_seconds": None, "waits_for": unit, "seconds": 0.0}
 
 

@@ -201,13 +201,13 @@ class JobRun:
     def blocked_reason(self, pod: Object | None, waited: float) -> str:
         """Return why a pod will not run; empty if it runs or still may."""
         if pod is None:
-            return (self.event(self.label) or "no pod was made for it") if waited > PLACED else ""
+            return (self.event(self.label) or "no pod was created for it") if waited > PLACED else ""
         status = pod["status"]
         if status.get("phase") != "Pending":
             return ""
         for condition in status.get("conditions") or []:
             if condition["type"] == "PodScheduled" and condition["status"] == "False":
-                return (condition.get("message") or "no node was found for it") if waited > PLACED else ""
+                return (condition.get("message") or "no node fits it") if waited > PLACED else ""
         for container in status.get("containerStatuses") or []:
             waits = (container.get("state") or {}).get("waiting") or {}
             if waits.get("reason") in HOPELESS:

@@ -190,7 +190,7 @@ def claimed(run: Run) -> str:
     uid = run.api.post(claims, manifests.claim(run.namespace))["metadata"]["uid"]
     run.api.post(volumes, manifests.volume(run.namespace, run.folder, run.namespace, uid))
     if not _becomes_bound(run, volumes + "/" + run.namespace):
-        return "the control plane takes no notice of the volume"
+        return "the control plane does not bind the volume"
     run.api.touch(claims + "/shared")
     return "" if _becomes_bound(run, claims + "/shared") else "the claim is not bound"
 

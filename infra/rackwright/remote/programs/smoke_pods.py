@@ -115,7 +115,7 @@ def unschedulable_reason(node: Object | None, planned: Sequence[str]) -> str:
     conditions = {one["type"]: one for one in node["status"].get("conditions") or []}
     ready = conditions.get("Ready") or {}
     if ready.get("status") != "True":
-        return "not ready: " + (ready.get("message") or "its kubelet says nothing")
+        return "not ready: " + (ready.get("message") or "its kubelet posts no status")
     if node["spec"].get("unschedulable"):
         return "cordoned"
     taints = ["{}={}:{}".format(one["key"], one.get("value") or "", one["effect"]) for one in node["spec"].get("taints") or []]

@@ -11,7 +11,7 @@ import errno
 import socket
 from typing import Any
 
-ACCEPTS = "accepts, and says nothing"
+ACCEPTS = "accepts, but sends nothing"
 """Result for a port that accepts a connection and sends nothing: it is open, even without a banner."""
 PATIENCE = 0.6
 """Seconds within which a kernel on the same machine accepts a connection a hundred times over."""

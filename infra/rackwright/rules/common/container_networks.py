@@ -97,10 +97,10 @@ def _cluster_ranges(case: RuleContext) -> list[_Range]:
     if declared is None:
         return []
     return [
-        _Range(declared.pod_cidr, "the pod network", "set `scheduler.pod_cidr` to a range that nobody connects from, like 10.244.0.0/16"),
+        _Range(declared.pod_cidr, "the pod network", "set `scheduler.pod_cidr` to a range without clients, like 10.244.0.0/16"),
         _Range(
             declared.service_cidr,
             "the service network",
-            "set `scheduler.service_cidr` to a range that nobody connects from, like 10.245.0.0/16",
+            "set `scheduler.service_cidr` to a range without clients, like 10.245.0.0/16",
         ),
     ]

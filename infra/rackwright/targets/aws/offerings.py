@@ -27,7 +27,7 @@ def require_offered(plan: Plan) -> None:
     try:
         zones = zones_by_type(Account(target.region), frozenset(wanted.values()))
     except UndeterminedError as silent:
-        pulumi.log.warn(f"target.zone: AWS was not asked which zones have {', '.join(sorted(set(wanted.values())))}: {silent}")
+        pulumi.log.warn(f"target.zone: the zones that offer these types are unknown: {', '.join(sorted(set(wanted.values())))}: {silent}")
         return
     missing = [found for group, type_ in wanted.items() if (found := offering_finding(group, type_, target.zone, zones[type_]))]
     if missing:

@@ -56,13 +56,13 @@ def results(check: str, run: Run, wanted: ExpectedTopology) -> list[Finding]:
 def transport(check: str, run: Run, wanted: ExpectedTopology) -> list[Finding]:
     """Verify that data between nodes uses the declared network, whatever the bandwidth, and peer to peer inside a node."""
     if not run.connections:
-        return [unknown(check, node, "NCCL said nothing of its connections: NCCL_DEBUG was not INFO") for node in wanted.nodes]
+        return [unknown(check, node, "NCCL printed no connections: NCCL_DEBUG was not INFO") for node in wanted.nodes]
     return [_transport(check, node, _connections_of(run, node), wanted) for node in wanted.nodes]
 
 
 def _transport(check: str, node: str, connections: list[Connection], wanted: ExpectedTopology) -> Finding:
     if not connections:
-        return unknown(check, node, "no rank on this node said how it is connected")
+        return unknown(check, node, "no rank on this node printed its connections")
     inside, between = {each.transport for each in connections} - NETWORKS, {each.transport for each in connections} & NETWORKS
     peer_to_peer = Transport.NVLINK.value if wanted.gpus_per_node > 1 else ""
     planned = sorted(filter(None, (peer_to_peer, _declared(wanted).value if len(wanted.nodes) > 1 else "")))
@@ -138,7 +138,7 @@ def _per_nic(check: str, quantity: Quantity, run: Run, wanted: ExpectedTopology,
 
 def _with_hint(finding: Finding, run: Run, wanted: ExpectedTopology) -> Finding:
     if finding.verdict is Verdict.FAILED and wanted.nvls and run.nvls is False:
-        return replace(finding, reason=f"{finding.reason}; NVLink SHARP is not available: look at the fabric manager")
+        return replace(finding, reason=f"{finding.reason}; NVLink SHARP is not available: check the fabric manager")
     return finding
 
 

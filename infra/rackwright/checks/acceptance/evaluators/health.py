@@ -67,7 +67,7 @@ def _clock(gpu: Health, fastest: int) -> Any:
 def pcie(check: str, node: str, gpus: Gpus, planned: int) -> Finding:
     """Verify that each GPU has as many lanes as card and slot. The generation is left out: it falls when a GPU idles."""
     if any(gpu.pcie_width is None for gpu in gpus):
-        return unknown(check, node, "not every GPU says how wide its link is")
+        return unknown(check, node, "not every GPU reports the width of its PCIe link")
     return _of_all(check, node, gpus, planned, _named(gpus, _lanes))
 
 

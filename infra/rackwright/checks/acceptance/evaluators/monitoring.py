@@ -30,7 +30,7 @@ class Sample:
 def parse(records: Sequence[Mapping[str, Any]]) -> tuple[Sample, ...]:
     """Return the samples that programs write. Raises UndeterminedError if there are too few: no monitoring took place."""
     if len(records) < MIN_SAMPLES:
-        raise UndeterminedError(f"{len(records)} samples were taken, at least {MIN_SAMPLES} are needed: nobody looked while it ran")
+        raise UndeterminedError(f"{len(records)} samples were taken, at least {MIN_SAMPLES} are needed: the job's monitoring did not run")
     try:
         return tuple(
             Sample(float(each["second"]), float(each["cpu_busy"]), tuple(map(float, each["gpu_busy"])), dict(each["sent_bytes"]))

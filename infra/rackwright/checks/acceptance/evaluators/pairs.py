@@ -85,9 +85,9 @@ def _node(
     own = [each for each in meetings if node in (each.one, each.other)]
     silent = [each for each in own if each.value is None]
     if not own:
-        return unknown(check, node, "it met no other node")
+        return unknown(check, node, "it was not paired with another node")
     if silent:
-        return unknown(check, node, f"{len(silent)} of {len(own)} meetings gave no result: {_name(silent[0], node)}: {silent[0].error}")
+        return unknown(check, node, f"{len(silent)} of {len(own)} pairs gave no result: {_name(silent[0], node)}: {silent[0].error}")
     values = [each.value for each in own if each.value is not None]
     worst = max(values) if quantity.lower_is_better else min(values)
     measured = tuple(

@@ -58,7 +58,7 @@ def shown(quantity: Quantity, value: float) -> str:
 def _impossible(quantity: Quantity, value: float, hardware: str, nodes: int) -> str:
     """Return why a value cannot be right: above the specification, or not a positive number."""
     if not 0 < value < float("inf"):
-        return f"{value} {quantity.unit.value} is no measurement"
+        return f"{value} {quantity.unit.value} is not a measurement"
     same = [
         each for each in reference_values().values() if each.quantity is quantity and each.hardware == hardware and each.kind is Kind.SPEC
     ]
@@ -89,7 +89,7 @@ def _reason(quantity: Quantity, value: float, limit: Threshold | None, before: f
     for wanted, words in tests:
         if value > wanted if quantity.lower_is_better else value < wanted:
             return f"{shown(quantity, value)}; expected {words}", words
-    return "", tests[0][1] if tests else "any: nobody has published a figure, and this is its own first"
+    return "", tests[0][1] if tests else "any value: no published figure exists, and this is the node's first measurement"
 
 
 def _allowed(quantity: Quantity, reference: float, margin: float) -> float:

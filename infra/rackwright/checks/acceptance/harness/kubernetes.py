@@ -30,7 +30,7 @@ _NAME: Final = 52
 """Maximum length of a Job's name: the names of its pods are longer, and limited to 63 characters."""
 _TIMED_OUT: Final = 124
 """Exit status of a command that timed out: timeout(1)."""
-_NO_MPI: Final = "its tasks find each other through MPI, and pods of several nodes have nobody who starts them so (the MPI operator does)"
+_NO_MPI: Final = "its tasks use MPI, and starting MPI across pods of several nodes needs the MPI operator, which is not installed"
 
 
 @dataclass(frozen=True)

@@ -55,19 +55,15 @@ class SubmitHost:
 def find_submit_host(declared: Inventory, user: str | None) -> SubmitHost:
     """Return the submission of the plan; raises InputError if an ordinary user cannot submit jobs."""
     if not declared.cluster.get("scheduler"):
-        raise InputError(
-            "has no scheduler that jobs could be sent to", path=f"stack {declared.stack}", hint="declare `scheduler: {kind: slurm}`"
-        )
+        raise InputError("has no scheduler to submit jobs to", path=f"stack {declared.stack}", hint="declare `scheduler: {kind: slurm}`")
     senders = declared.members("@submit")
     if not senders:
-        raise InputError("has no node that jobs are sent from", path=f"stack {declared.stack}", hint="give a group the role `login`")
+        raise InputError("has no node to submit jobs from", path=f"stack {declared.stack}", hint="give a group the role `login`")
     if runs_pods(declared):
         return _in_namespace(declared, senders[0], user)
     name = user or smoke.runner(SubmitHost(declared, senders[0], "", None))
     if name is None:
-        raise InputError(
-            "has no user: jobs of the acceptance run as one", path=f"stack {declared.stack}", hint="declare one, or name one with --user"
-        )
+        raise InputError("has no user to run the acceptance jobs as", path=f"stack {declared.stack}", hint="declare a user, or pass --user")
     storage = smoke.shared(SubmitHost(declared, senders[0], name, None))
     return SubmitHost(declared, senders[0], name, storage["mount"] if storage else None)
 
@@ -80,9 +76,9 @@ def _in_namespace(declared: Inventory, sender: str, user: str | None) -> SubmitH
     if name is None or not his:
         known = ", ".join(sorted({who for one in spaces for who in one["users"]}))
         raise InputError(
-            "works in no namespace: jobs of the acceptance run in one",
+            "belongs to no namespace to run the acceptance jobs in",
             path=f"user {name}" if name else f"stack {declared.stack}",
-            hint=f"name one of {known} with --user" if known else "declare `scheduler.namespaces` with `users`",
+            hint=f"pass --user with one of {known}" if known else "declare `scheduler.namespaces` with `users`",
         )
     space = max(his, key=lambda one: (one["claim_mib"] is not None, one["gpus"] is None, one["gpus"] or 0))
     storage = next(iter(declared.cluster.get("storage") or ()), None)
@@ -113,7 +109,7 @@ def absent(states: Mapping[str, str], node: str, busy: Collection[str]) -> tuple
 
     A node that was idle then and does not end its last job most likely runs a job of this run: it is not excused.
     """
-    state = states.get(node, "the scheduler does not know it")
+    state = states.get(node, "unknown to the scheduler")
     if smoke.at_work(state) and (node in busy or not state.startswith("completing")):
         return Verdict.SKIPPED, SkipReason.NODE_BUSY.value
     return Verdict.UNKNOWN, f"node not usable: {state.removesuffix(' none')}"

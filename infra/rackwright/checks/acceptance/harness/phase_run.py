@@ -89,7 +89,7 @@ def run_phase(context: PhaseContext, number: int, phase: Phase, outcome: PhaseRe
     except UndeterminedError as error:
         outcome.reason = str(error)
     except Exception as error:  # A phase that fails must leave its checks unknown, not the run without a report.
-        outcome.reason = f"the phase itself broke: {error!r}"
+        outcome.reason = f"the phase failed with an internal error: {error!r}"
 
 
 def _scope(context: PhaseContext, number: int, phase: Phase) -> PhaseScope:

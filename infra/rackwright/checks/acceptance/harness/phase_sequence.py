@@ -127,7 +127,7 @@ class PhaseSequence:
         scope = outcome.scope
         if scope is not None and node in scope.compute and node not in scope.nodes:
             return absent(scope.states, node, scope.busy)
-        return Verdict.UNKNOWN, outcome.reason or "the phase did not tell"
+        return Verdict.UNKNOWN, outcome.reason or "the phase returned no finding"
 
     def _keep(self, context: PhaseContext, outcome: PhaseResult, report: PhaseReport, results: list[Result]) -> str:
         """Write the phase's files to the shared file system if its jobs could write there, otherwise to this machine; return the folder."""

@@ -58,16 +58,16 @@ def run_name(now: datetime | None = None) -> str:
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m rackwright.checks.acceptance", description="Prove a live cluster by jobs of an ordinary user."
+        prog="python -m rackwright.checks.acceptance", description="Run the acceptance test: jobs of an unprivileged user, phase by phase."
     )
     parser.add_argument("--inventory", type=Path, required=True, help="Ansible inventory of the stack; the report goes into its folder")
-    parser.add_argument("--ssh-config", type=Path, required=True, help="how the nodes are reached")
-    parser.add_argument("--phase", action="append", default=[], help="only this phase (may be given again): no verdict on the cluster")
-    parser.add_argument("--level", choices=[Level.SMOKE, Level.FULL], default=Level.FULL, help="how far to go (default: all phases)")
-    parser.add_argument("--keep-going", action="store_true", help="go on after a phase that did not pass")
-    parser.add_argument("--user", default=None, help="who sends the jobs (default: the first user of the plan)")
+    parser.add_argument("--ssh-config", type=Path, required=True, help="ssh_config(5) file of the stack's nodes")
+    parser.add_argument("--phase", action="append", default=[], help="run only this phase (repeatable); keep the cluster verdict")
+    parser.add_argument("--level", choices=[Level.SMOKE, Level.FULL], default=Level.FULL, help="acceptance level (default: all phases)")
+    parser.add_argument("--keep-going", action="store_true", help="continue after a phase that did not pass")
+    parser.add_argument("--user", default=None, help="user who submits the jobs (default: first user in the plan)")
     parser.add_argument(
-        "--settle", type=float, default=SETTLE, metavar="SECONDS", help=f"what nodes at work get to become idle (default: {SETTLE})"
+        "--settle", type=float, default=SETTLE, metavar="SECONDS", help=f"time for busy nodes to become idle (default: {SETTLE})"
     )
     return parser.parse_args(argv)
 
@@ -77,7 +77,7 @@ def _wanted(requested: Sequence[str], *, in_pods: bool) -> list[str]:
     names = [phase.name for phase in phases(in_pods=in_pods)]
     for name in requested:
         if _plain(name) not in names:
-            raise InputError("is no phase of the acceptance", path=name, hint=did_you_mean(_plain(name), names))
+            raise InputError("is not a phase of the acceptance test", path=name, hint=did_you_mean(_plain(name), names))
     return [_plain(name) for name in requested] or names
 
 
@@ -135,7 +135,7 @@ def _run(sequence: PhaseSequence, submitters: Sequence[Submitter], settle: float
     except UndeterminedError as error:
         ending = str(error)
     except Exception as error:  # Findings until then must be recorded.
-        ending = f"the run broke: {error!r}"
+        ending = f"the run failed with an internal error: {error!r}"
     return sequence.finish(ending).report.verdict.exit_code
 
 

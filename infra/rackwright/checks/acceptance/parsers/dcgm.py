@@ -57,7 +57,7 @@ def _from_json(text: str) -> Iterator[Test]:
         raise UndeterminedError(f"the JSON of dcgmi diag is cut short: {error}") from None
     body = next((document[name] for name in _NAMES if name in document), None)
     if body is None:
-        raise UndeterminedError(f"this is no output of dcgmi diag: {', '.join(document)}")
+        raise UndeterminedError(f"not output of dcgmi diag: {', '.join(document)}")
     if body.get("runtime_error"):
         raise UndeterminedError(f"dcgmi diag: {body['runtime_error']}")
     for category in _listed(body, "test_categories"):

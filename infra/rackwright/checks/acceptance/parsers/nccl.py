@@ -123,9 +123,7 @@ def parse(text: str) -> Run:
     bounds, average = _BOUNDS.search(text), _AVERAGE.search(text)
     if not rows or bounds is None or average is None:
         trouble = _TROUBLE.findall(text)
-        raise UndeterminedError(
-            f"nccl-tests did not come to its end: {trouble[0].strip() if trouble else f'{len(rows)} sizes, no summary'}"
-        )
+        raise UndeterminedError(f"nccl-tests did not finish: {trouble[0].strip() if trouble else f'{len(rows)} sizes, no summary'}")
     _complete(text, rows)
     versions = re.findall(r"NCCL version (\d[\d.]*\d)", text)
     nvls = re.findall(r"NVLS multicast support is (not )?available", text)

@@ -57,7 +57,7 @@ def evaluate(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
         if node in links:
             yield compared("goes_over_the_declared_link", node, sorted(links[node]), [_LINKS.get(str(fabric.get("kind")), "IB")])
         else:
-            yield unknown("goes_over_the_declared_link", node, "no test said over which link it went")
+            yield unknown("goes_over_the_declared_link", node, "no test printed its link type")
     for node in scope.nodes:
         if node not in nodes:
             yield from (skipped(check, node, SkipReason.NOT_IN_PLAN) for check in (*_CHECKS, "goes_over_the_declared_link"))

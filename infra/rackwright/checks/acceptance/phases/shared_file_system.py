@@ -99,7 +99,7 @@ def evaluate(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
             yield guarded("is_mounted", node, partial(_mounted, scope, outputs[f"mounts-{part.name}"], node))
             yield guarded("size_matches_plan", node, partial(_sized, scope, outputs[f"size-{part.name}"], node))
     if scope.folder is None:
-        raise UndeterminedError(f"nothing was written, because the run's folder could not be made: {scope.error}")
+        raise UndeterminedError(f"nothing was written, because the run's folder could not be created: {scope.error}")
     writers = _writers(scope, outputs)
     for part in scope.parts:
         for node in part.nodes:
@@ -152,7 +152,7 @@ def _view_of(output: Output, node: str) -> VisibleFiles:
     try:
         return parse_visible_files(printed)
     except (ValueError, KeyError, IndexError):
-        raise UndeterminedError(f"job {output.job.name} told nothing of {node}: {output.error or 'it printed no JSON'}") from None
+        raise UndeterminedError(f"job {output.job.name} printed no record of {node}: {output.error or 'it printed no JSON'}") from None
 
 
 def _writers(scope: PhaseScope, outputs: Outputs) -> list[str]:

@@ -54,10 +54,10 @@ def _partitions(scope: PhaseScope) -> Finding:
 
 def _state(scope: PhaseScope, node: str) -> Finding:
     if node not in scope.states:
-        return unknown("node_takes_jobs", node, "the scheduler says nothing of it")
+        return unknown("node_takes_jobs", node, "the scheduler reports no state")
     state = scope.states[node]
     if not re.match(r"[a-z]", state):
-        return unknown("node_takes_jobs", node, f'the scheduler says "{state}"')
+        return unknown("node_takes_jobs", node, f'the scheduler reports "{state}"')
     return compared("node_takes_jobs", node, state.removesuffix(" none"), "idle or at work", holds=works(states_of(state.split()[0])))
 
 

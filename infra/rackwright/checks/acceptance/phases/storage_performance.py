@@ -101,7 +101,7 @@ def _survived(scope: PhaseScope, outputs: Outputs, node: str) -> Finding:
     lookers = [output for name, output in outputs.items() if name.startswith("look-")]
     seen = {each: int(records.record(output, each)["found"][node]) for output in lookers for each in output.job.nodes}
     if set(seen) != set(scope.nodes):
-        raise UndeterminedError(f"{len(seen)} of {len(scope.nodes)} nodes looked")
+        raise UndeterminedError(f"{len(seen)} of {len(scope.nodes)} nodes read the file")
     least = min(seen, key=lambda each: seen[each])
     found = f"{seen[least]} of {safe} records, seen from {least}" if seen[least] < safe else f"all {safe} records"
     return compared("survives_a_killed_writer", node, found, f"all {safe} records")
@@ -114,7 +114,7 @@ def _aggregate(scope: PhaseScope, outputs: Outputs) -> Finding:
     }
     missing = sorted(set(scope.nodes) - set(found))
     if missing or not found:
-        raise UndeterminedError(f"nothing from {', '.join(missing) or 'anybody'}")
+        raise UndeterminedError(f"no record of {', '.join(missing) or 'any node'}")
     sums = {
         quantity: sum(_value(each, quantity) for each in found.values()) for quantity in (Quantity.STORAGE_WRITE, Quantity.STORAGE_READ)
     }

@@ -9,7 +9,7 @@ from typing import Final
 from rackwright.checks.acceptance.phase import Finding, Job, Output, Outputs, Phase, PhaseScope, Program, compared, guarded, skipped
 from rackwright.report.verdict import SkipReason
 
-_NOTHING: Final = Program("nothing.py", '"""The launcher already says who the task is; there is nothing more to say."""\n')
+_NOTHING: Final = Program("nothing.py", '"""Prints nothing: the launcher prints the identity of the task."""\n')
 _PAIRS: Final = 2
 """First round of the pairs; a third round covers the node that an odd number leaves over."""
 

@@ -60,7 +60,7 @@ def probe_published_port(declared: Inventory, names: Sequence[str]) -> dict[str,
 
 
 def _response_at(address: str, port: int, patience: float) -> str | Unread:
-    late = f"no word within {WORDS * patience / PATIENCE:.0f} s of the connection"
+    late = f"no banner within {WORDS * patience / PATIENCE:.0f} s of the connection"
     try:
         response = words(address, port, patience, silent=late)
     except TimeoutError:

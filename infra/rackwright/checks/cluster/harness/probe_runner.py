@@ -40,7 +40,7 @@ class _ExternalRun:
     """The result of one outlook."""
 
     done: threading.Event
-    result: ExternalProbeResult = field(default_factory=lambda: ExternalProbeResult({}, 0.0, "it has not been looked at"))
+    result: ExternalProbeResult = field(default_factory=lambda: ExternalProbeResult({}, 0.0, "it was not probed"))
 
 
 class Suspensions(Protocol):
@@ -153,9 +153,9 @@ class ProbeRunner:
         """Return why a node does not respond, according to its first round."""
         first = self._rounds.get((node, ProbeStage.FIRST))
         return (
-            next((raw.error for raw in first.answers.values() if raw.error), f"{node} does not answer")
+            next((raw.error for raw in first.answers.values() if raw.error), f"{node} does not respond")
             if first
-            else f"{node} was not asked"
+            else f"{node} was not queried"
         )
 
     def _open_entry(self) -> None:
@@ -183,7 +183,7 @@ class ProbeRunner:
         except UndeterminedError as error:
             current.answers |= {probe.name: CommandOutput(error=str(error)) for probe in probes}
         except Exception as error:  # any exception: a check that waits for this round must end
-            current.answers |= {probe.name: CommandOutput(error=f"{name} could not be asked: {error!r}") for probe in probes}
+            current.answers |= {probe.name: CommandOutput(error=f"{name} could not be queried: {error!r}") for probe in probes}
         finally:
             current.done.set()
             if stage is ProbeStage.FIRST and not self._connected[name].is_set():

@@ -65,7 +65,7 @@ class CheckPlugin:
         """Create one result for each node of the check's group. A group without nodes fails to collect (`fail_at_collect`)."""
         key = key_of(Path(metafunc.module.__file__ or ""), metafunc.function.__name__)
         if key not in self._keys:
-            self.broken[key] = f"{key} is no check of the catalogue"
+            self.broken[key] = f"{key} is not a check of the catalogue"
             raise pytest.UsageError(self.broken[key])
         items = [item for item in self.check_plan.expected.values() if item.spec.key == key]
         if key in self.check_plan.empty_groups:
@@ -128,7 +128,7 @@ def verdict_of(error: BaseException | None, expect: Expect) -> tuple[Verdict, st
         return Verdict.UNKNOWN, str(error)
     if isinstance(error, pytest.skip.Exception):
         return Verdict.SKIPPED, str(error.msg)
-    return Verdict.UNKNOWN, f"the check itself broke: {error!r}"
+    return Verdict.UNKNOWN, f"the check failed with an internal error: {error!r}"
 
 
 def key_of(file: Path, function: str) -> str:

@@ -53,11 +53,11 @@ def main(argv: Sequence[str]) -> int:
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m rackwright.checks.cluster", description="Check a live cluster against its plan.")
     parser.add_argument("--inventory", type=Path, required=True, help="Ansible inventory of the stack")
-    parser.add_argument("--ssh-config", type=Path, required=True, help="how the nodes are reached")
+    parser.add_argument("--ssh-config", type=Path, required=True, help="ssh_config(5) file of the stack's nodes")
     parser.add_argument("--results", type=Path, required=True, help="folder for raw results; the report goes into the folder above it")
-    parser.add_argument("--level", choices=list(Level), default=None, help="how far to prove (default: as declared)")
+    parser.add_argument("--level", choices=list(Level), default=None, help="verification level (default: as declared)")
     parser.add_argument("--kinds", choices=list(Kinds), default=Kinds.ALL)
-    parser.add_argument("--nodes", default=None, help="only these nodes, separated by commas: no verdict on the cluster")
+    parser.add_argument("--nodes", default=None, help="check only these nodes, separated by commas; the cluster verdict is left unchanged")
     parser.add_argument("pytest", nargs="*", help="further arguments for pytest, after --")
     return parser.parse_args(argv)
 
@@ -67,7 +67,7 @@ def _plan_checks(declared: Inventory, chosen: argparse.Namespace) -> CheckPlan:
     for name in nodes or ():
         if name not in declared.nodes:
             out = " (it is out)" if name in declared.out else ""
-            raise InputError(f"is no node of {declared.stack}{out}", path=name, hint=f"its nodes are {', '.join(declared.nodes)}")
+            raise InputError(f"is not a node of {declared.stack}{out}", path=name, hint=f"its nodes are {', '.join(declared.nodes)}")
     return plan_checks(declared, checks(), Level(chosen.level or declared.level), Kinds(chosen.kinds), nodes)
 
 

@@ -170,7 +170,7 @@ def ask_node(
     answers = dict(_read(lines, sent))
     for name, _, _ in questions:
         held = known.blocking_unit(name) if lines else ""
-        why = f"{name}: not waited for, because {held} is suspended" if held else _failure_reason(backend.hostname, complaint, bool(lines))
+        why = f"{name}: not completed, because {held} is suspended" if held else _failure_reason(backend.hostname, complaint, bool(lines))
         answers.setdefault(name, CommandOutput(sent=sent, arrived=time.time(), error=why, waits_for=held))
     return answers
 
@@ -236,8 +236,8 @@ def _read(lines: Sequence[tuple[float, str]], sent: float) -> list[tuple[str, Co
 def _failure_reason(name: str, complaint: str, began: bool) -> str:
     """Return why a node did not respond: the decisive words of ssh's error."""
     if "HOST IDENTIFICATION HAS CHANGED" in complaint or "Host key verification failed" in complaint:
-        return f"{name} showed a host key that is not the pinned one"
+        return f"{name} presented a host key that is not the pinned one"
     last = complaint.splitlines()[-1] if complaint else "the connection ended"
     if "python3" in last and "not found" in last:
-        return f"{name} has no python3 to run the questions"
-    return f"{name} stopped answering: {last}" if began else f"{name} is unreachable: {last}"
+        return f"{name} has no python3 to run the probes"
+    return f"{name} stopped responding: {last}" if began else f"{name} is unreachable: {last}"

@@ -68,7 +68,7 @@ def parse_hooks(text: str) -> dict[str, str]:
     """Return, by addon, what its webhooks added to a trial object or why the request was refused."""
     found: dict[str, Any] = json.loads(text)
     if not found:
-        raise ValueError("no hook was tested")
+        raise ValueError("no webhook was tested")
     return {name: _added(name, one) for name, one in found.items()}
 
 
@@ -79,7 +79,7 @@ def _added(name: str, one: dict[str, Any]) -> str:
         return "answers" if "kueue.x-k8s.io/resource-in-use" in one["metadata"].get("finalizers", ()) else "adds no finalizer"
     jobs = one["spec"]["replicatedJobs"]
     modes = {each["template"]["spec"].get("completionMode", "none") for each in jobs}
-    return "answers" if modes == {"Indexed"} else "gives its jobs no index"
+    return "answers" if modes == {"Indexed"} else "does not index its jobs"
 
 
 HOOKS = Probe(

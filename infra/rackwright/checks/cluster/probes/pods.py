@@ -58,7 +58,7 @@ class Pods:
 
     def part(self, node: str, part: str) -> Mapping[str, Any]:
         """Return the result of one part on a node. Raise UndeterminedError where it takes no pods, NodeBusy where its GPUs are in use."""
-        state = self.data["states"].get(node, "it did not answer, so no pod was sent to it")
+        state = self.data["states"].get(node, "it did not respond, so no pod was created on it")
         if state:
             raise UndeterminedError(f"node not usable: {state}")
         if part == "gpus" and node in self.data["busy"]:

@@ -81,7 +81,7 @@ class SmokeResults:
 
     def job(self, name: str, node: str) -> Job:
         """Return the job of that name on the node. Raise NodeBusy where the node runs other jobs, UndeterminedError where it takes none."""
-        state = self.states.get(node, "it did not answer, so no job was sent to it")
+        state = self.states.get(node, "it did not respond, so no job was submitted to it")
         if at_work(state):
             raise NodeBusyError
         if not state.startswith("idle"):
