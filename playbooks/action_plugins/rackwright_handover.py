@@ -109,7 +109,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
     _requires_connection = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Fail with all problems at once."""
+        """Fail with a list of all problems."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         given = task_vars or {}
         groups = {name: list(hosts) for name, hosts in given["groups"].items()}

@@ -52,7 +52,7 @@ def _report_preview(stack: str, described: ClusterPlan) -> None:
     if any(consequence.action is Action.REFUSE for consequence in found):
         raise pulumi.RunError(f"stacks/Pulumi.{stack}.yaml: this edit is refused\n{_lines(found)}")
     if found and pulumi.runtime.is_dry_run():
-        pulumi.log.info(f"what the edit does, what interrupts people first:\n{_lines(found)}")
+        pulumi.log.info(f"what the edit does, the most disruptive first:\n{_lines(found)}")
 
 
 def _lines(found: tuple[PlannedChange, ...]) -> str:

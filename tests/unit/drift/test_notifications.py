@@ -28,8 +28,8 @@ def scan(*differences, unknown=()):
     return DriftReport("lab", "0" * 12, datetime(2026, 11, 23, tzinfo=UTC), 2.0, three)
 
 
-def told(found, *, new=(), healed=(), before=None):
-    return notifications.message(found, HistoryDelta(tuple(new), tuple(healed), before), PAGE)
+def told(found, *, new=(), resolved=(), before=None):
+    return notifications.message(found, HistoryDelta(tuple(new), tuple(resolved), before), PAGE)
 
 
 class TestMessages:

@@ -240,7 +240,7 @@ class TestOutside:
     def test_unread_answer_is_unknown_in_check_and_control(self):
         runner = ProbeRunner(SimpleNamespace(members=lambda _: (), target="lab"), Path("x"), [], [PUBLISHED])
         view = runner._views[PUBLISHED.name]
-        view.looked = external_probes.ExternalProbeResult({"login0": NoAnswer("127.0.0.1:2222", LATE)}, 0.1)
+        view.result = external_probes.ExternalProbeResult({"login0": NoAnswer("127.0.0.1:2222", LATE)}, 0.1)
         view.done.set()
         with pytest.raises(UndeterminedError, match=r"127\.0\.0\.1:2222: no answer within 6 s"):
             runner.external_answer(PUBLISHED, "login0")

@@ -108,14 +108,14 @@ def _script(place: ProbeContext, requested: Collection[Part]) -> str:
     jobs = [f'for one in {" ".join(names)}; do ask "$one" {command} & done' for command, names in alike.items()]
     script = "\n".join(
         [
-            "told=$(mktemp -d)",
+            "results=$(mktemp -d)",
             "slowness=${RACKWRIGHT_SLOWNESS:-1}",
             "ask() { node=$1; shift; timeout -s INT "
             f"$(({_PATIENCE + _ROUND:.0f} * slowness)) srun -Q --immediate=$(({_PATIENCE} * slowness)) --nodes=1 --ntasks=1 --exclusive "
-            '--mem=0 --time=1 -w "$node" "$@" 2>&1 | sed "s/^/$node /" >"$told/$node"; }',
+            '--mem=0 --time=1 -w "$node" "$@" 2>&1 | sed "s/^/$node /" >"$results/$node"; }',
             *jobs,
             "wait",
-            'cat "$told"/*; rm -r "$told"',
+            'cat "$results"/*; rm -r "$results"',
         ]
     )
     user = runner(place)

@@ -143,7 +143,7 @@ class ProbeRunner:
     def record(self, node: str, command: Callable[[ProbeContext], str]) -> None:
         """Run a command on a node and ignore its output."""
         backend = BoundedSsh(node, self._ssh_config, become=self._declared.needs_sudo(node))
-        ask_node(backend, [("told", command(self.context(node)), ROUND_LIMIT)], ROUND_LIMIT)
+        ask_node(backend, [("unread", command(self.context(node)), ROUND_LIMIT)], ROUND_LIMIT)
 
     def is_reachable(self, node: str) -> bool:
         """Wait until the node has sent its first line or its connection has failed. Return whether it responds."""

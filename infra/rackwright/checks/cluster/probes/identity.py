@@ -125,7 +125,7 @@ def parse_resolved(text: str) -> Lines[str | Unread]:
     """Return the address by name from lines `name address`: `none` where the name is not found, Unread after a time-out."""
     found = read_each_line(text, _resolved)
     if not found:
-        raise ValueError("no name was looked up")
+        raise ValueError("no name was resolved")
     return found
 
 

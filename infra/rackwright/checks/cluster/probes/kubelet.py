@@ -100,7 +100,7 @@ def parse_routes(text: str) -> str:
     return "; ".join(line.strip() for line in lines if line.strip()) or f"it ended with status {last[3:]}"
 
 
-POD_ROUTES = Probe("pod-routes", on="kubernetes", command="/etc/rackwright/pod-routes look 2>&1; echo == $?", parse=parse_routes)
+POD_ROUTES = Probe("pod-routes", on="kubernetes", command="/etc/rackwright/pod-routes check 2>&1; echo == $?", parse=parse_routes)
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,7 @@ NCCL = Probe(
 def parse_settings(text: str) -> Mapping[str, str]:
     """Return the settings of /etc/nccl.conf. A line before them reports whether the file could be read."""
     first, *lines = text.splitlines()
-    if first != "looked":
+    if first != "read":
         raise ValueError("the file could not be read")
     settings = [line.strip() for line in lines if line.strip() and not line.strip().startswith("#")]
     return dict(line.split("=", 1) for line in settings)
@@ -132,7 +132,7 @@ def parse_settings(text: str) -> Mapping[str, str]:
 NCCL_SETTINGS = Probe(
     "nccl-settings",
     on="gpu_software",
-    command="[ ! -e /etc/nccl.conf ] && echo looked || { echo looked && cat /etc/nccl.conf; }",
+    command="[ ! -e /etc/nccl.conf ] && echo read || { echo read && cat /etc/nccl.conf; }",
     parse=parse_settings,
 )
 
