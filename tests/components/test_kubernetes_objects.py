@@ -156,7 +156,7 @@ def test_provider_is_own_and_depends_on_converge() -> None:
             "through": "login0",
             "endpoint": "10.80.0.16:6443",
             "port": port("lab-k8s"),
-            "incarnation": "life-1",
+            "instance_uid": "life-1",
         }
     }
     assert "converge" in recording.asked["kubernetes-access"].after

@@ -10,7 +10,7 @@ import typer
 
 from rackwright.operations import expired_stacks
 
-_SCHEMA = "rackwright.reap/1"
+_SCHEMA = "rackwright.destroy-expired/1"
 
 
 def reap(
@@ -36,7 +36,7 @@ def reap(
 def _data(one: expired_stacks.ExpiryResult) -> dict[str, Any]:
     return {
         "stack": one.stack,
-        "fate": one.outcome.value,
+        "outcome": one.outcome.value,
         "expires": one.expires.isoformat() if one.expires else None,
         "reason": one.reason,
     }

@@ -51,7 +51,7 @@ def _sweep_aws(stack: str, region: str, *, yes: bool, as_json: bool) -> NoReturn
     found, where = swept.found, f"account {swept.account}, {region}"
     if as_json:
         things = [{"kind": thing.kind, "id": thing.id} for thing in found.remaining]
-        data = {"stack": stack, "account": swept.account, "region": region, "left": things, "unseen": list(found.not_queried)}
+        data = {"stack": stack, "account": swept.account, "region": region, "remaining": things, "not_queried": list(found.not_queried)}
         print(json.dumps(data, indent=2))
     elif found.remaining or found.not_queried:
         ends = (

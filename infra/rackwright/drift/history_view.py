@@ -1,4 +1,4 @@
-"""`rackwright drift-history` on a terminal and as `rackwright.history/2`: open and resolved differences, and the last scans."""
+"""`rackwright drift-history` on a terminal and as `rackwright.history/3`: open and resolved differences, and the last scans."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rich.text import Text
 from rackwright.drift.difference import where
 from rackwright.drift.history import DriftRecord, ScanRecord
 
-SCHEMA: Final = "rackwright.history/2"
+SCHEMA: Final = "rackwright.history/3"
 
 
 def as_dict(stack: str, scans: Sequence[ScanRecord], seen: Sequence[DriftRecord]) -> dict[str, Any]:
-    """Return the document `rackwright.history/2`."""
+    """Return the document `rackwright.history/3`."""
     return {
         "schema": SCHEMA,
         "stack": stack,
@@ -30,7 +30,7 @@ def as_dict(stack: str, scans: Sequence[ScanRecord], seen: Sequence[DriftRecord]
                 **one.difference.as_dict(),
                 "first": one.first.isoformat(),
                 "last": one.last.isoformat(),
-                "healed": one.resolved.isoformat() if one.resolved else None,
+                "resolved": one.resolved.isoformat() if one.resolved else None,
             }
             for one in seen
         ],

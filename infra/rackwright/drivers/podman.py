@@ -95,7 +95,7 @@ class Container:
         return "running" if self.running else "stopped"
 
     @property
-    def incarnation(self) -> str:
+    def instance_uid(self) -> str:
         """Return a value that changes with every start: a new container, or the same one started again."""
         return f"{self.short_id}@{self.started_at[:23]}"
 

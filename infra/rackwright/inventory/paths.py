@@ -104,7 +104,7 @@ def fabric_picture(stack: str) -> Path:
 
 
 def applied(stack: str) -> Path:
-    """Return the record of what was applied last, `rackwright.applied/1`."""
+    """Return the record of what was applied last, `rackwright.applied/2`."""
     return folder(stack) / "applied.json"
 
 

@@ -21,10 +21,10 @@ _STDERR: Final = 2
 class ExpiryOutcome(StrEnum):
     """Result for one stack."""
 
-    DESTROYED = "ended"
-    WOULD_DESTROY = "would-end"
-    NOT_EXPIRED = "lives"
-    NO_EXPIRY = "no-end"
+    DESTROYED = "destroyed"
+    WOULD_DESTROY = "would-destroy"
+    NOT_EXPIRED = "not-expired"
+    NO_EXPIRY = "no-expiry"
     """No recorded expiry: the budget has no ttl, or the stack was never created."""
     FAILED = "failed"
     UNKNOWN = "unknown"

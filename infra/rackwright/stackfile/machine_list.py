@@ -188,7 +188,7 @@ def _known(rows: Sequence[Row], cluster: Cluster, nodes: Sequence[str], *, by_ad
 
 def _occupied(cluster: Cluster) -> dict[str, Machine]:
     """Return the nodes that have a machine with an address."""
-    machines = cluster.target.each if isinstance(cluster.target, HostsTarget) else {}
+    machines = cluster.target.machine_by_node if isinstance(cluster.target, HostsTarget) else {}
     return {name: machine for name, machine in machines.items() if machine.address is not None}
 
 

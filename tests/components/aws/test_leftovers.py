@@ -303,7 +303,7 @@ def test_down_by_label_removes_only_with_yes(there: Account, groups: dict[str, s
 def test_down_by_label_prints_json(there: Account, run: Run, mine: str) -> None:
     ended = run("down", mine, "--by-label", "--json")
     assert ended.code == 0
-    assert json.loads(ended.out) == {"stack": "mine", "account": "123456789012", "region": "us-east-1", "left": [], "unseen": []}
+    assert json.loads(ended.out) == {"stack": "mine", "account": "123456789012", "region": "us-east-1", "remaining": [], "not_queried": []}
 
 
 def test_region_option_replaces_stack_file(there: Account, run: Run, mine: str) -> None:

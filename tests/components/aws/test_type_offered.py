@@ -60,7 +60,7 @@ def apply(described: Cluster) -> None:
     """Record a cluster as applied."""
     file = paths.applied("mine")
     file.parent.mkdir(parents=True, exist_ok=True)
-    record = applied.document(applied.serialize_cluster(described), program.serialize_plan(expand(described, "mine")), settled=True)
+    record = applied.document(applied.serialize_cluster(described), program.serialize_plan(expand(described, "mine")), converged=True)
     file.write_text(json.dumps(record))
 
 

@@ -110,9 +110,9 @@ def test_drift_reports_and_reconciles_differences_in_each_layer(healthy: Project
     assert (said.status, found["state"]) == (3, "unknown"), "who cannot be asked is not green"
     assert {one["node"] for layer in found["layers"] for one in layer["unknown"]} >= {"worker0"}
     healed = healthy.rackwright("drift", healthy.stack, "--reconcile", "all", timeout=1800)
-    assert healed.status == 0 and "healing all layers" in healed.output and "clean" in healed.output, healed.end
+    assert healed.status == 0 and "reconciling all layers" in healed.output and "clean" in healed.output, healed.end
     past = json.loads(healthy.rackwright("drift-history", healthy.stack, "--json").output)
-    healed_at = {one["subject"]: one["healed"] for one in past["differences"]}
+    healed_at = {one["subject"]: one["resolved"] for one in past["differences"]}
     assert healed_at["munge.service_runs"] and healed_at["node.status"], past
 
 

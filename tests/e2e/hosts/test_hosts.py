@@ -58,7 +58,7 @@ def test_hosts_scan_reports_machines_and_leaves_nothing(hosts: Project, machines
 def test_hosts_scan_writes_confirmed_host_key(hosts: Project, machines: Machines) -> None:
     hosts.edit(lambda cluster: cluster["target"]["machines"]["worker1"].pop("host_key"))
     status, seen = _scanned(hosts)
-    assert status == 1 and seen["worker1"]["wrong"] == ["has no host_key in the stack file"]
+    assert status == 1 and seen["worker1"]["problems"] == ["has no host_key in the stack file"]
     vouched = machines.identity.with_name("fingerprints")
     vouched.write_text(f"worker1 {machines.found['worker0']['host_key']}\n")
     assert hosts.rackwright("hosts", "scan", hosts.stack, "--write", "--fingerprints", str(vouched)).status == 1

@@ -1,4 +1,4 @@
-"""`rackwright destroy-expired` destroys expired stacks, keeps the others, and passes none that it cannot judge. Pulumi is a stand-in."""
+"""`rackwright destroy-expired` destroys expired stacks, keeps others, and reports unknown expiries. Pulumi is a stand-in."""
 
 from __future__ import annotations
 
@@ -138,6 +138,6 @@ def test_the_same_for_programs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
         main.app()
     told = json.loads(capsys.readouterr().out)
     assert told == {
-        "schema": "rackwright.reap/1",
-        "stacks": [{"stack": "old", "fate": "would-end", "expires": "2020-01-01T08:00:00+00:00", "reason": ""}],
+        "schema": "rackwright.destroy-expired/1",
+        "stacks": [{"stack": "old", "outcome": "would-destroy", "expires": "2020-01-01T08:00:00+00:00", "reason": ""}],
     }

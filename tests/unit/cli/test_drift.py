@@ -92,7 +92,7 @@ def test_what_is_kept_is_for_its_owner_alone(night: Night, file: Any) -> None:
 def test_healing_says_what_it_does_then_does_it_and_looks_again(night: Night) -> None:
     night.found = [(STOPPED,), ()]
     said = night("drift", "lab", "--reconcile", "behaviour")
-    assert said.code == 0 and "healing the hosts: apply the playbooks to every existing node" in said.err and "1 resolved" in said.out
+    assert said.code == 0 and "reconciling the hosts: apply the playbooks to every existing node" in said.err and "1 resolved" in said.out
     assert len(night.ran) == 1 and night.ran[0][:4] == ["up", "--stack", "lab", "--refresh"] and "--target" in night.ran[0]
 
 
@@ -120,7 +120,7 @@ def test_history_tells_since_when_and_until_when(night: Night) -> None:
         night("drift", "lab")
     kept = json.loads(night("drift-history", "lab", "--json").out)
     assert [scan["state"] for scan in kept["scans"]] == ["clean", "drifted", "drifted"]
-    assert [(one["subject"], one["first"], one["healed"]) for one in kept["differences"]] == [
+    assert [(one["subject"], one["first"], one["resolved"]) for one in kept["differences"]] == [
         ("munge.service_runs", (BEGAN - timedelta(days=2)).isoformat(), BEGAN.isoformat())
     ]
     assert "resolved" in night("drift-history", "lab").out

@@ -51,7 +51,7 @@ class Rack:
     asked: dict[str, Any]
 
     def __init__(self) -> None:
-        keyless = {"key_confirmed": None, "wrong": (NO_KEY,)}
+        keyless = {"key_confirmed": None, "problems": (NO_KEY,)}
         self.shown = [seen("login0"), seen("worker0", **keyless), seen("worker1", **keyless)]
 
     def survey(self, machines: Any, keys: Any, **how: Any) -> list[PreflightResult]:
@@ -131,7 +131,7 @@ def test_programs_get_everything(scan: Run) -> None:
     told = json.loads(scan("--json").out)
     assert told["totals"] == {"fit": 1, "do_not_fit": 2, "not_reached": 0, "out_and_not_looked_at": 0}
     worker = told["machines"][1]
-    assert (worker["node"], worker["label"], worker["rack"], worker["fits"], worker["wrong"]) == (
+    assert (worker["node"], worker["label"], worker["rack"], worker["fits"], worker["problems"]) == (
         "worker0",
         "node001",
         "r1",

@@ -127,7 +127,7 @@ def test_a_node_that_is_lost_leaves_the_others_to_the_phases_and_nothing_is_kept
     "applied",
     [
         ansible.PlaybookResult(changed=[ansible.TaskResult("worker0", "base", "Write")]),
-        ansible.PlaybookResult(rolls=[ansible.TaskResult("worker0", "gpu", "Leave")]),
+        ansible.PlaybookResult(requires_drain=[ansible.TaskResult("worker0", "gpu", "Leave")]),
         ansible.PlaybookResult(failed=[ansible.TaskResult("worker0", "base", "Look")]),
         ansible.PlaybookResult(status=4),
     ],

@@ -80,7 +80,7 @@ def test_plan_is_reported_before_reconciliation(night: Night) -> None:
     night.found = [(STOPPED,), ()]
     found = check(night, Layer.BEHAVIOUR)
     assert (found.reconciled, found.report.state, found.exit_code) == (True, State.CLEAN, 0)
-    assert [event.split(":")[0] for event in night.events] == ["scan", "healing the hosts", "pulumi", "scan"]
+    assert [event.split(":")[0] for event in night.events] == ["scan", "reconciling the hosts", "pulumi", "scan"]
 
 
 def test_failed_reconciliation_is_not_as_declared(night: Night) -> None:

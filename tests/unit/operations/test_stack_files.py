@@ -21,7 +21,7 @@ def inputs(stack: str) -> dict[str, Any]:
     cluster = load_stack(paths.stack_file(stack)).cluster
     assert cluster is not None
     plan = expand(cluster, "mine")
-    hosts = {node.name: {"address": node.address, "public_key": "ssh-ed25519 AAAA", "incarnation": node.name} for node in plan.nodes}
+    hosts = {node.name: {"address": node.address, "public_key": "ssh-ed25519 AAAA", "instance_uid": node.name} for node in plan.nodes}
     return {"plan": program.serialize_plan(plan), "hosts": hosts, "secrets": {"access_key": "none", "munge_key": "none"}}
 
 

@@ -43,11 +43,11 @@ def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def read() -> tuple[str, str]:
-    """Status and incarnation as a refresh has them."""
-    made = asyncio.run(Node().read(OPERATION, RecordedState("lab-worker0", INPUTS, {**INPUTS, "image": "older", "incarnation": RECORDED})))
+    """Status and instance_uid as a refresh has them."""
+    made = asyncio.run(Node().read(OPERATION, RecordedState("lab-worker0", INPUTS, {**INPUTS, "image": "older", "instance_uid": RECORDED})))
     assert isinstance(made, LiveResource) and made.inputs is not None
     assert made.outputs["status"] == made.inputs["status"]
-    return made.outputs["status"], made.outputs["incarnation"]
+    return made.outputs["status"], made.outputs["instance_uid"]
 
 
 def test_a_node_that_sleeps_is_as_recorded(live: dict[str, Any]) -> None:
@@ -59,7 +59,7 @@ def test_a_node_that_sleeps_is_as_recorded(live: dict[str, Any]) -> None:
 def test_what_it_was_made_from_is_told_by_the_container(live: dict[str, Any]) -> None:
     """The declared image may be a newer one: that is for new nodes."""
     live["started_at"] = AFTER
-    made = asyncio.run(Node().read(OPERATION, RecordedState("lab-worker0", INPUTS, {**INPUTS, "image": "new", "incarnation": RECORDED})))
+    made = asyncio.run(Node().read(OPERATION, RecordedState("lab-worker0", INPUTS, {**INPUTS, "image": "new", "instance_uid": RECORDED})))
     assert made is not None and made.outputs["image"] == "older"
 
 
@@ -135,7 +135,7 @@ def together(live: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[str,
 
 def live_changes() -> list[str]:
     """What an `up` without a refresh changes of a node whose inputs are unchanged."""
-    state = RecordedState("lab-worker0", INPUTS, {**INPUTS, "image": "older", "incarnation": RECORDED})
+    state = RecordedState("lab-worker0", INPUTS, {**INPUTS, "image": "older", "instance_uid": RECORDED})
     return [*asyncio.run(Node().add_live_changes("lab", state, Node().diff(state, INPUTS))).changes]
 
 
@@ -192,7 +192,7 @@ MADE: dict[str, Any] = {**INPUTS, "network": "lab", "address": "10.77.0.11", "ho
 
 def looked() -> LiveResource:
     """A refresh of a node that was made on a network, with a key."""
-    found = asyncio.run(Node().read(OPERATION, RecordedState("lab-worker0", MADE, {**MADE, "incarnation": RECORDED})))
+    found = asyncio.run(Node().read(OPERATION, RecordedState("lab-worker0", MADE, {**MADE, "instance_uid": RECORDED})))
     assert found is not None and found.inputs is not None
     return found
 
@@ -239,7 +239,7 @@ def test_a_stopped_node_is_only_stopped(live: dict[str, Any], shown: Path) -> No
 
 def test_another_image_under_its_name_is_no_node_of_ours(live: dict[str, Any], shown: Path) -> None:
     live.update(id="2" * 64)
-    state = RecordedState("lab-worker0", MADE, {**MADE, "image": "recorded", "incarnation": RECORDED})
+    state = RecordedState("lab-worker0", MADE, {**MADE, "image": "recorded", "instance_uid": RECORDED})
     found = asyncio.run(Node().read(OPERATION, state))
     assert found is not None
     assert differs(found) == {"status": "replaced"}

@@ -260,7 +260,9 @@ class Phase:
         return f"{number:02d}-{self.name.replace('_', '-')}"
 
 
-def compared(check: str, node: str, found: Any, planned: Any, *, holds: bool | None = None, figures: Sequence[Measurement] = ()) -> Finding:
+def compared(
+    check: str, node: str, found: Any, planned: Any, *, holds: bool | None = None, measurements: Sequence[Measurement] = ()
+) -> Finding:
     """Return passed if found is as planned, or if `holds` is true, else failed.
 
     >>> compared("count_matches_plan", "worker0", 7, 8).reason
@@ -272,7 +274,7 @@ def compared(check: str, node: str, found: Any, planned: Any, *, holds: bool | N
     except Mismatch as error:
         reason = str(error)
     verdict = Verdict.FAILED if reason else Verdict.PASSED
-    return Finding(check, node, verdict, reason, expect.planned, expect.found, tuple(figures))
+    return Finding(check, node, verdict, reason, expect.planned, expect.found, tuple(measurements))
 
 
 def unknown(check: str, node: str, reason: str) -> Finding:

@@ -198,7 +198,7 @@ def smoke(ask: Ask, members: Members) -> SmokeResults:
 @pytest.fixture
 def command_output(check_plugin: CheckPlugin, expected_result: Expected) -> Ask:
     """Return a function for the raw result of a probe, with its times."""
-    return lambda question, of=None: check_plugin.runner.command_output(question, of or expected_result.node)
+    return lambda question, of=None: check_plugin.runner.raw(question, of or expected_result.node)
 
 
 @pytest.fixture
@@ -213,7 +213,7 @@ def clocks(check_plugin: CheckPlugin) -> dict[str, Offset]:
     """Return the clock offset of each node from the control machine, for nodes that respond."""
     found = {}
     for name in check_plugin.declared.members("nodes"):
-        answer = check_plugin.runner.command_output(CLOCK, name)
+        answer = check_plugin.runner.raw(CLOCK, name)
         if not answer.error and answer.rc == 0:
             found[name] = sharpened(offset(answer), _reader(check_plugin, name), _SURE)
     return found

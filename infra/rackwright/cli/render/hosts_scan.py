@@ -73,7 +73,7 @@ def _machine(plan: Plan, one: PreflightResult) -> dict[str, Any]:
         "root": one.root,
         "found": asdict(one.facts) if one.facts else None,
         "declared": asdict(declared(plan, node)),
-        "wrong": list(one.problems),
+        "problems": list(one.problems),
         "fits": one.fits if one.reached else None,
     }
 

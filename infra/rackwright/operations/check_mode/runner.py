@@ -94,13 +94,13 @@ async def run(phases: PlaybookRun, lost: Mapping[str, str], say: ProgressCallbac
         )  # If one node of many differs, the phases run on this node and not on all.
         if len(limit) < len(root):
             some = await _run_phases(phases, limit, say)
-            if (some.changed or some.rolls) and not some.reasons:
+            if (some.changed or some.requires_drain) and not some.reasons:
                 return CheckModeResult(some, ScanMethod.CHECK_MODE, f"check mode ran on {compressed(limit)}{why}")
     # The lines contain secrets until they are masked. The next scan deletes the lines of a killed one.
     with private_tempdir(paths.folder(phases.stack)) as folder:
         notes = Path(folder) / "notes"
         applied = await _run_phases(phases, [name for name in root if name not in lost], say, notes)
-        if inputs and not (lost or applied.reasons or applied.changed or applied.rolls):
+        if inputs and not (lost or applied.reasons or applied.changed or applied.requires_drain):
             _save(phases, inputs, root, notes)
     return CheckModeResult(applied, ScanMethod.CHECK_MODE, f"check mode ran{why}")
 

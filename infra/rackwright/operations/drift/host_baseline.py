@@ -92,7 +92,7 @@ def _healthy(found: DriftReport, names: Iterable[str]) -> set[str]:
 def _unexplained(found: DriftReport, further: Iterable[DriftItem]) -> list[DriftItem]:
     """Return the differences without the files that a playbook would rewrite: the configuration layer reports them in more detail."""
     phases = [one for one in found.differences if one.layer is Layer.CONFIGURATION]
-    written = {(one.node, path) for one in phases for path in one.written}
+    written = {(one.node, path) for one in phases for path in one.managed_paths}
     return [one for one in further if (one.node, one.subject.rpartition(" ")[2]) not in written]
 
 

@@ -55,13 +55,13 @@ def reconcile(stack: str, layers: Collection[Layer], found: DriftReport, say: Ca
 def choose_run(layers: Collection[Layer]) -> PulumiRun:
     """Return the smallest run that reconciles these layers. Behaviour is reconciled by configuring the hosts."""
     if set(layers) == {Layer.RESOURCES}:
-        words = "healing resources: recreate missing resources, start stopped ones, then configure and verify recreated nodes"
+        words = "reconciling resources: recreate missing resources, start stopped ones, then configure and verify recreated nodes"
         return PulumiRun(words, environment={pulumi.REFRESH_SCOPE_ENV: Layer.RESOURCES.value})
     if Layer.RESOURCES not in layers:
-        words = "healing the hosts: apply the playbooks to every existing node, then run the checks of the stack's level"
+        words = "reconciling the hosts: apply the playbooks to every existing node, then run the checks of the stack's level"
         return PulumiRun(words, _HOSTS)
     return PulumiRun(
-        "healing all layers: recreate missing resources, start stopped ones, apply the playbooks to nodes that differ, then run the checks"
+        "reconciling all layers: recreate missing resources, start stopped ones, apply the playbooks to changed nodes, then run the checks"
     )
 
 

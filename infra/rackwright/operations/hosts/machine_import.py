@@ -44,7 +44,7 @@ def import_machines(name_or_path: str, file: Path, group: str | None) -> Machine
     if not fields:
         raise InputError("contains no machine", path=str(file), hint="add one line per machine below the line with the column names")
     change = change_machines(stack_file, fields)
-    machines = _target(_require_hosts(stack_file, load_text(stack_file, change.after))).each.values()
+    machines = _target(_require_hosts(stack_file, load_text(stack_file, change.after))).machine_by_node.values()
     new = sum(name not in _target(cluster).machines for name in fields)
     return MachineImport(change, new, len(fields) - new, len(machines), sum(machine.host_key is None for machine in machines))
 

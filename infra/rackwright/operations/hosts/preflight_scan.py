@@ -45,7 +45,7 @@ def scan_machines(name_or_path: str) -> HostScan:
 
 def machine(plan: Plan, name: str) -> Machine:
     """Return a machine as declared in the stack file."""
-    return _target(plan).each[name]
+    return _target(plan).machine_by_node[name]
 
 
 def declared(plan: Plan, node: PlanNode) -> Declared:

@@ -37,7 +37,7 @@ _RUNNING: Final = "running"
 class Node(Resource):
     """Inputs: see `required`, and `gpus` (count), `nests` (runs containers itself), `volumes` {mount: name}, `published` ["ip:port:22"].
 
-    Outputs: the inputs, with `image` as the image that the container was created from, and `incarnation`, which changes with every start of
+    Outputs: the inputs, with `image` as the image that the container was created from, and `instance_uid`, which changes with every start of
     the node except a resume by Slurm: a node that Slurm resumes returns to service without another converge.
     """
 
@@ -77,8 +77,8 @@ class Node(Resource):
         return found.with_change("status")
 
     def preview_outputs(self, news: Properties) -> Properties:
-        """Return the inputs with an unknown incarnation."""
-        return {**news, "incarnation": UNKNOWN}
+        """Return the inputs with an unknown instance_uid."""
+        return {**news, "instance_uid": UNKNOWN}
 
     async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
         """Create and start the container. Adopt a running one of the same shape from a killed run; replace any other."""
@@ -145,14 +145,14 @@ def _is_as_recorded(stack: str, state: RecordedState, found: Container | None, *
     """
     if found is None:
         return False
-    unchanged = found.running and not found.paused and found.incarnation == state.outputs.get("incarnation")
+    unchanged = found.running and not found.paused and found.instance_uid == state.outputs.get("instance_uid")
     wakes = found.running or power.running_agent(stack) is not None
     return unchanged or (wakes and _is_suspended_or_resumed(stack, state, found, slept=slept))
 
 
 def _is_suspended_or_resumed(stack: str, state: RecordedState, found: Container, *, slept: bool) -> bool:
     """Return whether power saving stopped or started the recorded container; `slept`: it was suspended before the inspection."""
-    same = str(state.outputs.get("incarnation", "")).startswith(found.short_id)
+    same = str(state.outputs.get("instance_uid", "")).startswith(found.short_id)
     asleep = slept or paths.suspended_file(stack, state.inputs["hostname"]).exists()
     return same and not found.paused and (asleep or (found.running and _was_resumed(stack, state, found)))
 
@@ -160,7 +160,7 @@ def _is_suspended_or_resumed(stack: str, state: RecordedState, found: Container,
 def _was_resumed(stack: str, state: RecordedState, found: Container) -> bool:
     """Return whether the power agent started the container last."""
     file = paths.resumed_file(stack, state.inputs["hostname"])
-    return file.exists() and file.read_text() == found.incarnation
+    return file.exists() and file.read_text() == found.instance_uid
 
 
 def _clear_power_marks(stack: str, hostname: str) -> None:
@@ -169,7 +169,7 @@ def _clear_power_marks(stack: str, hostname: str) -> None:
 
 
 def _made(found: Container, news: Properties) -> LiveResource:
-    return LiveResource(found.name, {**news, "image": found.image, "status": found.status, "incarnation": found.incarnation})
+    return LiveResource(found.name, {**news, "image": found.image, "status": found.status, "instance_uid": found.instance_uid})
 
 
 def _spec(news: Properties) -> str:

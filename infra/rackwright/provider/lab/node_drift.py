@@ -24,7 +24,7 @@ _WRITE: Final = 'umask 077 && cat >"$1" && echo "$2" >"$1.pub" && systemctl relo
 
 def replaced(found: Container, state: RecordedState) -> bool:
     """Return whether the container under the node's name has another image and another id than the recorded one."""
-    ours = str(state.outputs.get("incarnation", "")).startswith(found.short_id)
+    ours = str(state.outputs.get("instance_uid", "")).startswith(found.short_id)
     return not ours and found.image != state.outputs.get("image")
 
 

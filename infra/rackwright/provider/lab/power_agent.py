@@ -46,7 +46,7 @@ async def fulfil(stack: str, request: Request, found: Container) -> None:
     if not is_met(request, found):
         await run_checked("start", found.name)
     started = await inspect(found.name)
-    woken.write_text(started.incarnation if started else "")
+    woken.write_text(started.instance_uid if started else "")
     asleep.unlink(missing_ok=True)
 
 

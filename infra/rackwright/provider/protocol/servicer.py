@@ -216,7 +216,7 @@ class ProviderServicer(provider_pb2_grpc.ResourceProviderServicer):
             failed = provider_pb2.ErrorResourceInitFailed(
                 id=made.id,
                 properties=outputs,
-                init_errors=[self._redact(reason) for reason in made.init_errors],
+                reasons=[self._redact(reason) for reason in made.init_errors],
                 inputs=encode(inputs or recorded),
             )
             await _abort_with_detail(context, self._redact(made.init_errors[0]), failed)

@@ -49,7 +49,7 @@ def container_network_nodes(case: RuleContext) -> Iterator[Violation]:
     target = case.cluster.target
     if not isinstance(target, HostsTarget):  # Where rackwright creates the network, network-overlap checks its range.
         return
-    addresses = {name: machine.address for name, machine in target.each.items() if machine.address is not None}
+    addresses = {name: machine.address for name, machine in target.machine_by_node.items() if machine.address is not None}
     for taken in _ranges(case, [Use.DEFAULT]):
         inside = [name for name, address in addresses.items() if address in taken.network]
         if inside:

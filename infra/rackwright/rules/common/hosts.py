@@ -23,7 +23,7 @@ def machine_missing(case: RuleContext) -> Iterator[Violation]:
     target = case.cluster.target
     if isinstance(target, HostsTarget):
         for member in case.members:
-            if member.name not in target.each:
+            if member.name not in target.machine_by_node:
                 hint = f"add `{member.name}: {{address: …, host_key: …}}`, or lower groups.{member.group}.count"
                 yield Violation(f"target.machines.{member.name}", "the groups declare the node, but no machine is assigned", hint)
 
@@ -46,7 +46,7 @@ def machine_key_missing(case: RuleContext) -> Iterator[Violation]:
     """Without the key, the first host that answers would be trusted."""
     target = case.cluster.target
     if isinstance(target, HostsTarget):
-        for name, machine in target.each.items():
+        for name, machine in target.machine_by_node.items():
             if machine.host_key is None:
                 hint = (
                     "run `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on its console and enter the value that begins with SHA256:, "
@@ -130,7 +130,7 @@ def machine_address_missing(case: RuleContext) -> Iterator[Violation]:
     """A machine without an address is unreachable."""
     target = case.cluster.target
     if isinstance(target, HostsTarget):
-        for name, machine in target.each.items():
+        for name, machine in target.machine_by_node.items():
             if machine.address is None:
                 hint = "add the address, or the first address of the range (`worker[0-63]: {address: 10.20.0.11}` counts up)"
                 yield Violation(f"target.machines.{name}.address", "is missing", hint)
@@ -142,7 +142,7 @@ def duplicate_machine_address(case: RuleContext) -> Iterator[Violation]:
     target = case.cluster.target
     if isinstance(target, HostsTarget):
         seen: dict[object, str] = {}
-        for name, machine in target.each.items():
+        for name, machine in target.machine_by_node.items():
             first = seen.setdefault(machine.address, name)
             if first != name and machine.address is not None:
                 yield Violation(
@@ -156,7 +156,7 @@ def machine_address_outside_network(case: RuleContext) -> Iterator[Violation]:
     target, cidr = case.cluster.target, case.cluster.network.cidr
     if isinstance(target, HostsTarget):
         complained: set[str] = set()
-        for name, machine in target.each.items():
+        for name, machine in target.machine_by_node.items():
             path = _address(target, name)
             if machine.address is not None and machine.address not in cidr and path not in complained:
                 complained.add(path)

@@ -22,4 +22,4 @@ def clean_up(declared: Inventory, check_plan: CheckPlan, runner: ProbeRunner) ->
     except UndeterminedError:
         return
     if folder:
-        runner.tell(submitter, lambda context: as_user(context, {"remove": folder}))
+        runner.run_command(submitter, lambda context: as_user(context, {"remove": folder}))

@@ -1,4 +1,4 @@
-"""Outlooks: probes from outside the cluster. They run on this machine or in a container that is not a node. A refused connection counts as
+"""Probes from outside the cluster. They run on this machine or in a container that is not a node. A refused connection counts as
 evidence only beside a connection that succeeds.
 """
 
@@ -24,7 +24,7 @@ from rackwright.remote.command import python_arguments
 from rackwright.remote.programs.tcp_banners import PATIENCE, WORDS, banner, is_refusal, words
 
 EPHEMERAL: Final = "rackwright.ephemeral"
-"""Label of the short-lived container of an outlook. A concurrent scan for drift excludes containers with this label (drivers/podman.py)."""
+"""Label of the short-lived container of an external probe. A concurrent drift scan ignores it (drivers/podman.py)."""
 _ENGINE: Final = 30.0
 """Time limit of podman for a short container, in seconds. A machine that checks 64 nodes in parallel needs several."""
 _CONTROL_LIMIT: Final = 3.0
@@ -50,7 +50,7 @@ class ExternalProbe:
 
 
 EXTERNAL_PROBES: dict[str, ExternalProbe] = {}
-"""All outlooks by name."""
+"""All external probes by name."""
 
 
 def probe_published_port(declared: Inventory, names: Sequence[str]) -> dict[str, str | Unread]:
@@ -188,7 +188,7 @@ def _own_address(listen: str) -> str:
 
 
 def _image_of_a_node(stack: str) -> str:
-    """Return the image of any node, so that the outlook needs no image of its own."""
+    """Return the image of any node, so that the probe needs no separate image."""
     images = _podman(["ps", "--filter", f"label=rackwright.stack={stack}", "--format", "{{.ImageID}}"]).split()
     if not images:
         raise UndeterminedError(f"no container of stack {stack} runs on this machine")
@@ -213,7 +213,7 @@ def _podman(arguments: list[str]) -> str:
 
 @dataclass(frozen=True)
 class ExternalProbeResult:
-    """The result of an outlook."""
+    """The result of an external probe."""
 
     answers: Mapping[str, Any]
     seconds: float
@@ -221,7 +221,7 @@ class ExternalProbeResult:
 
 
 def run_external_probe(external_probe: ExternalProbe, declared: Inventory) -> ExternalProbeResult:
-    """Run an outlook. An exception becomes its result."""
+    """Run an external probe. An exception becomes its result."""
     started = time.monotonic()
     try:
         answers = external_probe.probe(declared, declared.members(external_probe.on))

@@ -66,7 +66,7 @@ def scaled(seconds: int) -> str:
 
 
 class ProbeContext(Protocol):
-    """The place where a probe runs: the record of the node, the plan, and the results of earlier stages."""
+    """The context of a probe: the record of the node, the plan, and the results of earlier stages."""
 
     @property
     def node(self) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""Gathering of results: parallel connections to all nodes, on which the probes run. It starts before pytest collects the checks."""
+"""Execution of the probes over parallel connections to all nodes. It starts before pytest collects the checks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Round:
 
 @dataclass
 class _ExternalRun:
-    """The result of one outlook."""
+    """The result of one external probe."""
 
     done: threading.Event
     result: ExternalProbeResult = field(default_factory=lambda: ExternalProbeResult({}, 0.0, "it was not probed"))
@@ -58,7 +58,7 @@ class Suspensions(Protocol):
 
 @dataclass(frozen=True)
 class _NodeContext:
-    """The place where a probe runs: a node, the plan and the results of earlier probes."""
+    """The context of a probe: a node, the plan and the results of earlier probes."""
 
     node: Mapping[str, Any]
     declared: Inventory
@@ -110,7 +110,7 @@ class ProbeRunner:
             threading.Thread(target=self._run, args=(name, stage, probes), daemon=True, name=f"{name}/{stage.name}").start()
 
     def context(self, node: str) -> ProbeContext:
-        """Return the place for the commands of probes on a node."""
+        """Return the context for the commands of probes on a node."""
         return _NodeContext(self._declared.nodes[node], self._declared, self)
 
     def raw(self, probe: Probe[Any], node: str) -> CommandOutput:
@@ -126,7 +126,7 @@ class ProbeRunner:
         return probe.read(self.raw(probe, node))
 
     def external_answer(self, external_probe: ExternalProbe, node: str) -> str:
-        """Return what responded on the node; empty if it refused. Raise UndeterminedError where the outlook failed or timed out."""
+        """Return what responded on the node; empty if it refused. Raise UndeterminedError where the probe failed or timed out."""
         if external_probe.name not in self._views:
             raise UndeterminedError(f"{external_probe.name} was not probed")
         view = self._views[external_probe.name]
@@ -140,7 +140,7 @@ class ProbeRunner:
             raise UndeterminedError(answer.why)
         return str(answer)
 
-    def record(self, node: str, command: Callable[[ProbeContext], str]) -> None:
+    def run_command(self, node: str, command: Callable[[ProbeContext], str]) -> None:
         """Run a command on a node and ignore its output."""
         backend = BoundedSsh(node, self._ssh_config, become=self._declared.needs_sudo(node))
         ask_node(backend, [("unread", command(self.context(node)), ROUND_LIMIT)], ROUND_LIMIT)

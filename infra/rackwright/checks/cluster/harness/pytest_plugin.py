@@ -43,7 +43,7 @@ class CheckPlugin:
         self._keys = {item.spec.key for item in check_plan.expected.values()} | set(check_plan.empty_groups)
 
     def context(self, node: str) -> ProbeContext:
-        """Return the place for the commands of probes on a node."""
+        """Return the context for the commands of probes on a node."""
         return self.runner.context(node)
 
     def reports(self, key: str, node: str) -> bool:

@@ -131,13 +131,13 @@ def _run_pytest(declared: Inventory, check_plan: CheckPlan, runner: ProbeRunner,
 
 
 class _Registration:
-    """Plugin that registers the judge under the name that the fixtures use."""
+    """Plugin that registers the check plugin under the name that the fixtures use."""
 
     def __init__(self, name: str, plugin: object) -> None:
         self._name, self._plugin = name, plugin
 
     def pytest_configure(self, config: Any) -> None:
-        """Register the judge as soon as pytest has a configuration."""
+        """Register the check plugin as soon as pytest has a configuration."""
         config.pluginmanager.register(self._plugin, self._name)
 
 
@@ -148,7 +148,7 @@ def _pytest_arguments(more: Sequence[str]) -> list[str]:
 
 
 def _probes(check_plan: CheckPlan) -> tuple[list[Probe[Any]], list[ExternalProbe]]:
-    """Return the probes and outlooks that the checks of a run need."""
+    """Return the probes and external probes that the checks of a run need."""
     probes.load()
     keys = {item.spec.key for item in check_plan.expected.values()}
     kinds = {item.spec.kind for item in check_plan.expected.values()}

@@ -1,4 +1,4 @@
-"""Outlooks on the published port, the ssh ports and the ports of Kubernetes, from outside the cluster."""
+"""External probes of the published port, the ssh ports and the ports of Kubernetes, from outside the cluster."""
 
 from __future__ import annotations
 
