@@ -44,7 +44,7 @@ class Reporter:
             if not data.get("ignore_errors"):
                 _emit("failed" if kind.endswith("failed") else "unreachable", **self._result(data, failure_lines(data.get("res", {}))))
         elif kind == "runner_on_ok" and ROLL in data.get("res", {}).get("ansible_facts", {}):
-            _emit("rolls", **self._result(data, str(data["res"]["ansible_facts"][ROLL])))
+            _emit("requires_drain", **self._result(data, str(data["res"]["ansible_facts"][ROLL])))
         elif kind == "runner_on_ok" and data.get("res", {}).get("changed"):
             self._changed(data, data["res"])
         elif kind in ("error", "verbose") and event.get("stdout", "").strip():

@@ -52,7 +52,7 @@ def data(found: StackCost) -> dict[str, Any]:
     if found.owned is not None:
         rented = found.rented
         versus = {**asdict(rented), "break_even_months": found.owned.break_even_months(rented)} if rented else None
-        figures["economics"] = {**asdict(found.owned), "against": versus}
+        figures["ownership_cost"] = {**asdict(found.owned), "against": versus}
     return figures
 
 

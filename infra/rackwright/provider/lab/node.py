@@ -37,7 +37,7 @@ _RUNNING: Final = "running"
 class Node(Resource):
     """Inputs: see `required`, and `gpus` (count), `nests` (runs containers itself), `volumes` {mount: name}, `published` ["ip:port:22"].
 
-    Outputs: the inputs, with `image` as the image that the container was created from, and `instance_uid`, which changes with every start of
+    Outputs: the inputs, with `image` as the image of the container, and `instance_uid`, which changes at every start of
     the node except a resume by Slurm: a node that Slurm resumes returns to service without another converge.
     """
 
