@@ -36,7 +36,7 @@ def wait_file_systems_deleted(account: Account, ids: list[str]) -> None:
         if not there.intersection(ids):
             return
         time.sleep(_PAUSE)
-    raise RackwrightError("they are still being deleted", hint="run the command again later")
+    raise RackwrightError("FSx file systems: deletion has not finished", hint="run the command again later")
 
 
 def delete_nat_gateway(account: Account, id_: str) -> None:
