@@ -142,17 +142,17 @@ class Kind(StrEnum):
 class NodeRange:
     """Numbers of nodes that a figure applies to."""
 
-    least: int = 0
-    max_count: int | None = None
+    minimum: int = 0
+    maximum: int | None = None
     """None: any number from `least` up."""
 
     def __contains__(self, nodes: int) -> bool:
-        return self.least <= nodes and (self.max_count is None or nodes <= self.max_count)
+        return self.minimum <= nodes and (self.maximum is None or nodes <= self.maximum)
 
     @property
     def several(self) -> bool:
         """Return whether the network between nodes is part of the measurement."""
-        return self.least > 1
+        return self.minimum > 1
 
     @classmethod
     def parse(cls, text: str) -> NodeRange:

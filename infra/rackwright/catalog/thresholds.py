@@ -131,7 +131,7 @@ def _objections(limit: Limit, known: list[ReferenceValue]) -> Iterator[str]:
 def _comparable(figure: ReferenceValue, limit: Limit) -> bool:
     """Return whether both figures measure the same quantity on the same hardware."""
     same = figure.quantity is limit.quantity and figure.hardware in (limit.hardware, "*")
-    return same and (not limit.nodes.least or not figure.nodes.least or figure.nodes.several == limit.nodes.several)
+    return same and (not limit.nodes.minimum or not figure.nodes.minimum or figure.nodes.several == limit.nodes.several)
 
 
 def _best(limit: Limit, known: list[ReferenceValue]) -> float:

@@ -90,9 +90,9 @@ def _figure(each: ReferenceValue) -> tuple[str, ...]:
 
 
 def _nodes(nodes: NodeRange) -> str:
-    if nodes.max_count is None:
-        return f"{nodes.least} or more" if nodes.least else "any"
-    return str(nodes.least)
+    if nodes.maximum is None:
+        return f"{nodes.minimum} or more" if nodes.minimum else "any"
+    return str(nodes.minimum)
 
 
 def _bytes(count: int | None) -> str:

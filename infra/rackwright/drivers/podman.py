@@ -41,12 +41,12 @@ secret files in place, and a partial one breaks every later `podman secret` on t
 
 async def podman(*arguments: str, stdin: bytes | None = None, timeout: float = 120.0, cleans_up: bool = False) -> CompletedProcess:
     """Run podman; the caller checks the status. Cleanup commands run in a cancelled run, too."""
-    interruption = OnCancel.ENDS_IT if arguments[0] in _LONG else OnCancel.WAITS
+    interruption = OnCancel.TERMINATE if arguments[0] in _LONG else OnCancel.FINISH
     return await run(
         ["podman", *_runtime(), *arguments],
         stdin=stdin,
         timeout=timeout,
-        interruption=OnCancel.IGNORED if cleans_up else interruption,
+        interruption=OnCancel.IGNORE if cleans_up else interruption,
     )
 
 

@@ -15,7 +15,7 @@ from rackwright.errors import InputError
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding, Severity, did_you_mean, has_errors
 from rackwright.stackfile import yaml_reader
-from rackwright.stackfile.field_errors import Place, Problem, explain
+from rackwright.stackfile.field_errors import FieldPath, FieldProblem, explain
 
 CONFIG_KEY: Final = "rackwright:cluster"
 _OWN_PREFIX: Final = "rackwright:"
@@ -31,7 +31,7 @@ class LoadedStack:
     findings: tuple[Finding, ...] = ()
     valid_subset: Cluster | None = None
     """The cluster without its invalid parts, for the rules; None if other parts depend on them."""
-    invalid_paths: tuple[Place, ...] = ()
+    invalid_paths: tuple[FieldPath, ...] = ()
     """The places of the invalid parts, as they were probably meant."""
 
 
@@ -130,7 +130,7 @@ def _section(data: object, name: str) -> tuple[Any, Finding | None]:
     return None, Finding(Severity.ERROR, "missing-key", f"{name}: config", f"has no `{CONFIG_KEY}:`{wrong}", f"add `{CONFIG_KEY}:`")
 
 
-def _without_invalid_parts(described: Mapping[Any, Any], problems: list[Problem]) -> Cluster | None:
+def _without_invalid_parts(described: Mapping[Any, Any], problems: list[FieldProblem]) -> Cluster | None:
     """Return the cluster without its invalid parts, or None if it is invalid without them or other parts would then appear invalid."""
     if any(_affects_other_parts(problem.meant) for problem in problems):
         return None
@@ -143,13 +143,13 @@ def _without_invalid_parts(described: Mapping[Any, Any], problems: list[Problem]
         return None
 
 
-def _affects_other_parts(place: Place) -> bool:
+def _affects_other_parts(place: FieldPath) -> bool:
     """Return whether rules would report other places without this one: a group without its roles, a node without its GPUs."""
     names_something = len(place.keys) <= 2 and bool({"groups", "nodes", "storage"}.intersection(place.keys))
     return names_something or bool({"roles", "gpus", "target"}.intersection(place.keys))
 
 
-def _remove(tree: Any, place: Place) -> None:
+def _remove(tree: Any, place: FieldPath) -> None:
     """Remove a place. The caller removes list indices from last to first."""
     *parents, last = place.keys or (None,)
     for key in parents:

@@ -239,4 +239,4 @@ def test_question_that_a_suspended_daemon_holds_is_not_waited_for(tmp_path, monk
     found = ask_node_in_rounds(BoundedSsh("worker0", tmp_path / "ssh_config"), QUESTIONS, ENDLESS_SECONDS, known=known, rounds=3)
     assert time.monotonic() - started < ENDLESS_SECONDS / 2 and begun(tmp_path) == ["asked"]
     assert (told["one"].out, found["one"].out, found["two"].waits_for) == ("here", "here", "slurmctld.service on login0")
-    assert found["two"].error == "two: not waited for, because slurmctld.service on login0 is suspended"
+    assert found["two"].error == "two: not completed, because slurmctld.service on login0 is suspended"

@@ -59,7 +59,7 @@ def test_174_gb_s_on_eight_h100_fails() -> None:
 
 def test_monitoring_with_only_metadata_is_unknown() -> None:
     """The founding walkthrough accepts such a run."""
-    with pytest.raises(UndeterminedError, match="nobody looked while it ran"):
+    with pytest.raises(UndeterminedError, match="monitoring did not run"):
         monitoring.parse([])
     with pytest.raises(UndeterminedError):
         monitoring.parse([{"second": 0}] * 5)
@@ -113,7 +113,7 @@ def test_nccl_run_is_judged_beyond_bandwidth(
 
 def test_nic_share_limits_only_ring_collectives() -> None:
     """An alltoall of 16 GPUs reaches a fraction of it on a healthy fabric."""
-    for quantity, words in ((Quantity.ALL_GATHER, "busbw-per-nic.ndr"), (Quantity.ALLTOALL, "nobody has published a figure")):
+    for quantity, words in ((Quantity.ALL_GATHER, "busbw-per-nic.ndr"), (Quantity.ALLTOALL, "no published figure exists")):
         found = collectives.bandwidth("bandwidth", quantity, run("good-2-nodes"), TWO)
         assert all(words in each.expected for each in found)
 

@@ -194,7 +194,7 @@ def test_gpus_are_read_in_any_field_order() -> None:
 def test_topology_and_nvlinks_are_read() -> None:
     """Connections, device names, NUMA nodes."""
     good = nvidia_smi.parse_topology(read("topo", "good"))
-    assert good.ways["GPU0", "GPU7"] == "NV18" and good.ways["GPU5", "NIC5"] == "PIX" and good.ways["GPU0", "NIC7"] == "SYS"
+    assert good.paths["GPU0", "GPU7"] == "NV18" and good.paths["GPU5", "NIC5"] == "PIX" and good.paths["GPU0", "NIC7"] == "SYS"
     assert good.nics["NIC3"] == "mlx5_3" and (good.numa["GPU0"], good.numa["GPU7"]) == ("0", "1")
     assert len(good.names("GPU")) == 8
     assert nvidia_smi.parse_nvlinks(read("nvlink", "slow"))[4][11] == 0

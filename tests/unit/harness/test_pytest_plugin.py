@@ -45,7 +45,7 @@ def test_different_values_fail_and_print_both():
     [
         (UndeterminedError("worker0 is unreachable"), Verdict.UNKNOWN, "worker0 is unreachable"),
         (KeyError("gpus"), Verdict.UNKNOWN, "the check failed with an internal error: KeyError('gpus')"),
-        (TimeoutError(), Verdict.UNKNOWN, "the check itself broke"),
+        (TimeoutError(), Verdict.UNKNOWN, "the check failed with an internal error"),
         (AssertionError("Unexpected exit code 1"), Verdict.UNKNOWN, "Unexpected exit code 1"),
         (skipped("node-out"), Verdict.SKIPPED, "node-out"),
         (NodeBusyError(), Verdict.SKIPPED, "node-busy"),

@@ -32,7 +32,7 @@ def test_a_plan_of_another_version_is_told_in_words(tmp_path: Path, monkeypatch:
     plan = json.loads(recorded["plan"])
     del plan["rolling"]
     plan["scheduler"]["haste"] = 3
-    with pytest.raises(stack_files.PlanVersionError, match=r"is of another version of rackwright \(2 of its fields differ\)"):
+    with pytest.raises(stack_files.PlanVersionError, match=r"was written by another version of rackwright \(2 of its fields differ\)"):
         stack_files.write("mine", {**recorded, "plan": json.dumps(plan)})
     assert not paths.inventory("mine").exists()
 

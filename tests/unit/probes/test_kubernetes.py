@@ -14,7 +14,7 @@ from support.verdicts import verdict_of
 
 from rackwright.checks.cluster import test_control_plane, test_etcd, test_kubelet, test_kubernetes, test_namespaces
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
-from rackwright.checks.cluster.harness.tool_output import NoAnswer
+from rackwright.checks.cluster.harness.tool_output import MissingAnswer
 from rackwright.checks.cluster.probes.control import AuditLog, Etcd, SecretEncryption
 from rackwright.checks.cluster.probes.kubelet import ANSWERS, Files, parse_complaints, parse_routes
 from rackwright.checks.cluster.probes.kubernetes import PODS, Pod, parse_nodes, parse_pods, path_of
@@ -22,7 +22,7 @@ from rackwright.remote.programs import kubelet as kubelet_program
 from rackwright.remote.programs import kubernetes_api
 
 FOLDER = Path(__file__).parents[1] / "captured"
-LATE = NoAnswer("one", "no answer within 2 s")
+LATE = MissingAnswer("one", "no answer within 2 s")
 
 
 def captured(probe, case="good"):

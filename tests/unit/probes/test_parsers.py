@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rackwright.checks.cluster.harness.tool_output import Unread
+from rackwright.checks.cluster.harness.tool_output import UnreadableValue
 from rackwright.checks.cluster.probes.accounting import only_local, parse_listening, parse_table
 from rackwright.checks.cluster.probes.accounts import ORDINARY, parse_accounts
 from rackwright.checks.cluster.probes.gpu import is_a_programs, parse_devices, parse_gpus, parse_xids
@@ -168,7 +168,7 @@ class TestMunge:
     def test_second_decoding_and_time_out_are_unknown(self):
         """munged decodes a credential once, and a round without a timely answer sends it again."""
         for text in ("STATUS:           Replayed credential (17)\n", "unmunge: Error: Failed to receive message header: Timed-out\n"):
-            assert isinstance(parse_decoded(text), Unread), text
+            assert isinstance(parse_decoded(text), UnreadableValue), text
 
 
 class TestSlurm:

@@ -29,7 +29,7 @@ from rackwright.checks.cluster import (
 )
 from rackwright.checks.cluster.harness import external_probes
 from rackwright.checks.cluster.harness.probe_runner import ProbeRunner
-from rackwright.checks.cluster.harness.tool_output import NoAnswer, Unread, answer_of
+from rackwright.checks.cluster.harness.tool_output import MissingAnswer, UnreadableValue, answer_of
 from rackwright.checks.cluster.probes.access import FROM_MACHINE, PUBLISHED
 from rackwright.checks.cluster.probes.control import ETCD
 from rackwright.checks.cluster.probes.firewall import METADATA_SERVICE
@@ -226,7 +226,7 @@ class TestOutside:
         monkeypatch.setattr(tcp_banners, "WORDS", 0.02)
         with socket.create_server(("127.0.0.1", 0)) as listening:
             port = listening.getsockname()[1]
-            assert isinstance(self.ask(declared, port), Unread)
+            assert isinstance(self.ask(declared, port), UnreadableValue)
         assert self.ask(declared, port) == ""
 
     @pytest.mark.parametrize("error", [TimeoutError("timed out"), OSError(errno.EMFILE, "Too many open files")])
@@ -235,12 +235,12 @@ class TestOutside:
             raise error
 
         monkeypatch.setattr(external_probes, "words", words)
-        assert isinstance(self.ask(declared, 1), Unread)
+        assert isinstance(self.ask(declared, 1), UnreadableValue)
 
     def test_unread_answer_is_unknown_in_check_and_control(self):
         runner = ProbeRunner(SimpleNamespace(members=lambda _: (), target="lab"), Path("x"), [], [PUBLISHED])
         view = runner._views[PUBLISHED.name]
-        view.result = external_probes.ExternalProbeResult({"login0": NoAnswer("127.0.0.1:2222", LATE)}, 0.1)
+        view.result = external_probes.ExternalProbeResult({"login0": MissingAnswer("127.0.0.1:2222", LATE)}, 0.1)
         view.done.set()
         with pytest.raises(UndeterminedError, match=r"127\.0\.0\.1:2222: no answer within 6 s"):
             runner.external_answer(PUBLISHED, "login0")

@@ -162,11 +162,11 @@ def older(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RecordedState:
 def test_what_another_version_applied_is_found_not_converged(older: RecordedState) -> None:
     made = asyncio.run(Converge().read(OPERATION, older))
     assert made.outputs["converged"] is False
-    assert "of another version of rackwright" in made.init_errors[0] and "`up` plans it anew" in made.reasons[0]
+    assert "by another version of rackwright" in made.init_errors[0] and "`rackwright up` to write a new plan" in made.init_errors[0]
 
 
 def test_nodes_cannot_leave_while_another_version_s_plan_is_on_record(older: RecordedState) -> None:
-    with pytest.raises(RackwrightError, match="worker2 cannot be removed yet: its plan on record is of another version") as refused:
+    with pytest.raises(RackwrightError, match="worker2 cannot be removed yet: the recorded plan was written by another version") as refused:
         asyncio.run(Converge().update(OPERATION, older, inputs("worker0", drain_timeout_s=2)))
     assert "declare them again and run `up`" in str(refused.value)
 

@@ -128,7 +128,7 @@ def test_read_returns_the_recorded_inputs_so_that_the_state_keeps_them(call: Cal
 
 def test_an_unknown_resource_type_is_named(call: Callable[..., Any]) -> None:
     with pytest.raises(
-        grpc.aio.AioRpcError, match=r"rackwright:no:Such is no resource .*run `pulumi destroy` with the version that created the stack"
+        grpc.aio.AioRpcError, match=r"rackwright:no:Such is not a resource .*run `pulumi destroy` with the version that created the stack"
     ):
         call("Create", provider_pb2.CreateRequest(urn=_URN.replace("unit:Thing", "no:Such")))
 

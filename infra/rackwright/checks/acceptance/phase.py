@@ -28,7 +28,7 @@ class Program:
 
     It finds RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, NODE_NAME and JOB_ID in its environment, for every
     launcher; if it has GPUs, their numbers on the node as GPUS_GIVEN, and the numbers that it is to use as GPUS_VISIBLE. It
-    reads no stdin. `Phase.judge` gets what it prints.
+    reads no stdin. `Phase.evaluate` gets what it prints.
     """
 
     name: str
@@ -238,7 +238,7 @@ def _no_files(_scope: PhaseScope) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """One step of the acceptance. `judge` must return a finding for every check on every node: a missing one is unknown."""
+    """One step of the acceptance. `evaluate` must return a finding for every check on every node: a missing one is unknown."""
 
     name: str
     title: str
@@ -254,7 +254,7 @@ class Phase:
     def folder(self, number: int) -> str:
         """Return the name of the phase's folder among the results.
 
-        >>> Phase("task_placement", "Task placement", judge=lambda scope, outputs: ()).folder(3)
+        >>> Phase("task_placement", "Task placement", evaluate=lambda scope, outputs: ()).folder(3)
         '03-task-placement'
         """
         return f"{number:02d}-{self.name.replace('_', '-')}"

@@ -17,7 +17,7 @@ from rackwright.checks.cluster.harness.daemon_dependencies import cause_of
 from rackwright.checks.cluster.harness.external_probes import ExternalProbe
 from rackwright.checks.cluster.harness.probe import Probe
 from rackwright.checks.cluster.harness.pytest_plugin import PLUGIN, CheckPlugin
-from rackwright.checks.cluster.harness.tool_output import Unread
+from rackwright.checks.cluster.harness.tool_output import UnreadableValue
 from rackwright.checks.cluster.harness.transport import local_slowness
 from rackwright.checks.cluster.probes import control, kubernetes
 from rackwright.checks.cluster.probes.access import SSH_BANNER
@@ -143,8 +143,8 @@ def planned(node: SimpleNamespace, cluster: SimpleNamespace) -> SimpleNamespace:
 @pytest.fixture
 def slurm_node(node: SimpleNamespace, cluster: SimpleNamespace, ask: Ask, expect: Expect) -> SlurmNode:
     """Return the controller's record of the checked node."""
-    found: SlurmNode | Unread | None = ask(NODES, of=cluster.scheduler.controllers[0]).at(node.name)
-    if isinstance(found, Unread):
+    found: SlurmNode | UnreadableValue | None = ask(NODES, of=cluster.scheduler.controllers[0]).at(node.name)
+    if isinstance(found, UnreadableValue):
         raise UndeterminedError(found.why)
     if found is None:
         expect("not a node of Slurm", "a node of Slurm")
@@ -182,7 +182,7 @@ def planned_objects(check_plugin: CheckPlugin) -> Callable[..., list[dict[str, A
 def etcd(ask: Ask) -> control.Etcd:
     """Return the etcd member on the checked node. Raise UndeterminedError if it does not respond."""
     found: control.Etcd = ask(control.ETCD)
-    if isinstance(found.error, Unread):
+    if isinstance(found.error, UnreadableValue):
         raise UndeterminedError(found.error.why)
     if found.error:
         raise UndeterminedError(f"etcd: {found.error}")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from rackwright.checks.cluster.harness.arguments import Ask, Record
 from rackwright.checks.cluster.harness.compare import Expect
-from rackwright.checks.cluster.harness.tool_output import Unread
+from rackwright.checks.cluster.harness.tool_output import UnreadableValue
 from rackwright.checks.cluster.probes.control import ETCD, Etcd
 
 
 def test_answers(ask: Ask, expect: Expect) -> None:
     """The read needs the agreement of a majority: without a majority nothing in the cluster can change."""
     trouble = ask(ETCD).error
-    expect(trouble if isinstance(trouble, Unread) or trouble else "answers", "answers")
+    expect(trouble if isinstance(trouble, UnreadableValue) or trouble else "answers", "answers")
 
 
 def test_members_match_plan(etcd: Etcd, cluster: Record, expect: Expect) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rackwright.checks.cluster.harness.arguments import Record
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.harness.pytest_plugin import CheckPlugin
-from rackwright.checks.cluster.harness.tool_output import Unread
+from rackwright.checks.cluster.harness.tool_output import UnreadableValue
 from rackwright.checks.cluster.probes.smoke import MEMORY, SmokeResults, Task, runner
 from rackwright.errors import UndeterminedError
 
@@ -14,7 +14,7 @@ def test_run_on_every_node(node: Record, smoke: SmokeResults, expect: Expect) ->
     """One job over all nodes starts, answers and ends."""
     job, task = smoke.job("plain", node.name), smoke.task("plain", node.name)
     why = job.why
-    expect(f"ran on {task.host}" if task else why if isinstance(why, Unread) else f"did not run: {why}", f"ran on {node.name}")
+    expect(f"ran on {task.host}" if task else why if isinstance(why, UnreadableValue) else f"did not run: {why}", f"ran on {node.name}")
 
 
 def test_run_as_their_user(node: Record, check_plugin: CheckPlugin, cluster: Record, smoke: SmokeResults, expect: Expect) -> None:
@@ -70,12 +70,12 @@ def test_are_recorded_in_accounting(smoke: SmokeResults, expect: Expect) -> None
     smoke.require_jobs_sent()
     if not smoke.accounts or smoke.accounts["rc"]:
         raise UndeterminedError(f"accounting was not queried: {(smoke.accounts or {}).get('said') or 'no job ran'}")
-    found: dict[str, str | Unread] = {}
+    found: dict[str, str | UnreadableValue] = {}
     planned: dict[str, str] = {}
     for job in (job for job in smoke.jobs if job.tasks and not job.rc):
         planned[job.name] = f"COMPLETED, {len(job.nodes)} nodes, {job.requested_gpus * len(job.nodes)} GPUs"
         record = smoke.record(job)
-        if isinstance(record, Unread):
+        if isinstance(record, UnreadableValue):
             found[job.name] = record
             continue
         tres = dict(item.split("=", 1) for item in record.get("AllocTRES", "").split(",") if "=" in item)
@@ -91,7 +91,7 @@ def test_batch_output_is_shared(node: Record, check_plugin: CheckPlugin, smoke: 
     if smoke.batch is None:
         raise UndeterminedError("no batch job was submitted")
     output = smoke.batch_output
-    words = [] if isinstance(output, Unread) else output.split()
+    words = [] if isinstance(output, UnreadableValue) else output.split()
     if len(words) == 4 and words[0] == "BATCH":
         output = f"ran on {words[2]} as {words[3]}"
     first = next(job for job in smoke.jobs if job.name == "plain").nodes[0]

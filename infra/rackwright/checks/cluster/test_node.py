@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rackwright.checks.cluster.harness.arguments import Ask, Members, Record
 from rackwright.checks.cluster.harness.compare import Expect
-from rackwright.checks.cluster.harness.tool_output import Lines, Unread
+from rackwright.checks.cluster.harness.tool_output import Lines, UnreadableValue
 from rackwright.checks.cluster.probes.directories import OWNERSHIP, directories_of
 from rackwright.checks.cluster.probes.identity import (
     CLOCK,
@@ -56,7 +56,7 @@ def test_os_matches_plan(node: Record, ask: Ask, expect: Expect) -> None:
 def test_machine_id_is_unique(node: Record, ask: Ask, members: Members, expect: Expect) -> None:
     """Cloned images share the machine id, and with it DHCP leases and journal names."""
     own, twins = ask(IDENTITY).machine_id, []
-    if isinstance(own, Unread):
+    if isinstance(own, UnreadableValue):
         raise UndeterminedError(own.why)
     for name in members("nodes"):
         try:
@@ -210,14 +210,14 @@ def test_no_reboot_required(ask: Ask, expect: Expect) -> None:
     expect("pending" if ask(REBOOT) else "none", "none")
 
 
-def _above(systems: Iterable[Any], limit: float) -> list[str | Unread]:
+def _above(systems: Iterable[Any], limit: float) -> list[str | UnreadableValue]:
     """Return the file systems above the limit, and those whose usage is unknown."""
-    return [one.used if isinstance(one.used, Unread) else f"{one.mount} {one.used} %" for one in systems if not _fits(one, limit)]
+    return [one.used if isinstance(one.used, UnreadableValue) else f"{one.mount} {one.used} %" for one in systems if not _fits(one, limit)]
 
 
 def _below(systems: Iterable[Any], limit: float) -> bool:
-    return all(isinstance(one.used, Unread) or one.used <= limit for one in systems)
+    return all(isinstance(one.used, UnreadableValue) or one.used <= limit for one in systems)
 
 
 def _fits(one: Any, limit: float) -> bool:
-    return not isinstance(one.used, Unread) and one.used <= limit
+    return not isinstance(one.used, UnreadableValue) and one.used <= limit

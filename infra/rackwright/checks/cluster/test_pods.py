@@ -10,7 +10,7 @@ import pytest
 
 from rackwright.checks.cluster.harness.arguments import Ask, Members, Record
 from rackwright.checks.cluster.harness.compare import Expect
-from rackwright.checks.cluster.harness.tool_output import NoAnswer, Unread, answer_of
+from rackwright.checks.cluster.harness.tool_output import MissingAnswer, UnreadableValue, answer_of
 from rackwright.checks.cluster.probes.pods import PODS, REMAINING_PODS, Pods, parse_devices, pod_output
 from rackwright.errors import UndeterminedError
 
@@ -55,9 +55,9 @@ def test_find_names_outside(node: Record, pods: Pods, expect: Expect) -> None:
         raise UndeterminedError(f"{', '.join(unresponsive)} does not answer for {outside['name']}")
     found = pod_output(pods.network(node.name)["outside"])
     unanswered = pod_output(pods.network(node.name)["unheard"])
-    if isinstance(unanswered.answer, Unread):
+    if isinstance(unanswered.answer, UnreadableValue):
         raise UndeterminedError(unanswered.answer.why)
-    if isinstance(found.answer, Unread):
+    if isinstance(found.answer, UnreadableValue):
         raise UndeterminedError(found.answer.why)
     if unanswered.rc != 0 and "no such host" not in unanswered.output:
         expect(f"an unknown name: {unanswered.output}", "forwarded, and reported as non-existent")
@@ -154,9 +154,9 @@ def test_policies_hold(pods: Pods, expect: Expect) -> None:
     wrong = [one["said"] for one in found.values() if one["rc"] is None]
     if wrong:
         raise UndeterminedError(f"no command could run in the pod: {wrong[0]}")
-    results: dict[str, str | Unread] = {what: "answered" if one["rc"] == 0 else "no answer" for what, one in found.items()}
+    results: dict[str, str | UnreadableValue] = {what: "answered" if one["rc"] == 0 else "no answer" for what, one in found.items()}
     for what in ("inside", "names"):  # for `in` and `out`, a time-out is the refusal of a filter that drops
-        if isinstance(pod_output(found[what]).answer, Unread):
+        if isinstance(pod_output(found[what]).answer, UnreadableValue):
             results[what] = pod_output(found[what]).answer
     expect(results, {"inside": "answered", "names": "answered", "in": "no answer", "out": "no answer"})
 
@@ -189,23 +189,23 @@ def test_cleanup_complete(node: Record, ask: Ask, expect: Expect) -> None:
 def _devices(part: Mapping[str, Any]) -> Any:
     """Return the GPUs that a pod reports."""
     answer = pod_output(part["devices"]).answer
-    if isinstance(answer, Unread):
+    if isinstance(answer, UnreadableValue):
         raise UndeterminedError(answer.why)
     return parse_devices(answer)
 
 
-def _failure_reason(pod: Mapping[str, Any], what: str = "does not run") -> str | Unread:
-    """Return why a pod did not run; Unread where it was still starting at the time limit, without a reason."""
+def _failure_reason(pod: Mapping[str, Any], what: str = "does not run") -> str | UnreadableValue:
+    """Return why a pod did not run; UnreadableValue where it was still starting at the time limit, without a reason."""
     if not pod["why"] and pod["phase"] in ("Pending", "Running"):
-        return NoAnswer("its pod", f"{pod['phase']} after {pod.get('seconds', 0)} s, no reason reported")
+        return MissingAnswer("its pod", f"{pod['phase']} after {pod.get('seconds', 0)} s, no reason reported")
     return f"{what}: {pod['why'] or pod['phase']}"
 
 
-def _missed(calls: Mapping[str, Any]) -> str | Unread:
+def _missed(calls: Mapping[str, Any]) -> str | UnreadableValue:
     """Return which pods responded and the last error, or why that is unknown."""
     found = ", ".join(calls["found"]) or "no pod"
     error = answer_of(f"beside {found}", calls["said"])
-    return error if isinstance(error, Unread) else f"{found}; {error}"
+    return error if isinstance(error, UnreadableValue) else f"{found}; {error}"
 
 
 def _log(part: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from rackwright.checks.cluster.harness.arguments import Ask, Members, Record
 from rackwright.checks.cluster.harness.compare import Expect
-from rackwright.checks.cluster.harness.tool_output import Lines, Unread
+from rackwright.checks.cluster.harness.tool_output import Lines, UnreadableValue
 from rackwright.checks.cluster.probes.smoke import FILE_CONTENTS, SMOKE
 from rackwright.checks.cluster.probes.storage import (
     ANSWERING,
@@ -92,7 +92,7 @@ def test_one_nfs_version_is_served(node: Record, ask: Ask, cluster: Record, expe
         expect({}, {})
         return
     server = ask(NFS_SERVER)
-    threads = server.threads if isinstance(server.threads, Unread) else min(server.threads, 1)
+    threads = server.threads if isinstance(server.threads, UnreadableValue) else min(server.threads, 1)
     expect({"versions": server.versions, "threads": threads}, {"versions": {"4.2"}, "threads": 1})
 
 
@@ -129,7 +129,7 @@ def _mounted(ask: Ask, one: Record, node: Record) -> Any:
     mounts = ask(MOUNTS)
     if not is_there(mounts, one, node.name):
         unread = mounts.at(one.mount)
-        raise UndeterminedError(unread.why if isinstance(unread, Unread) else f"{one.mount} is not mounted")
+        raise UndeterminedError(unread.why if isinstance(unread, UnreadableValue) else f"{one.mount} is not mounted")
     return mounts[one.mount]
 
 
@@ -141,7 +141,7 @@ def _root(ask: Ask, one: Record, node: Record) -> Any:
 def _mount_text(mounts: Any, point: str) -> Any:
     above = [line for line in mounts.unread if f" {point} " in line]
     if above:
-        return Unread(point, above[0], "")
+        return UnreadableValue(point, above[0], "")
     if point in mounts:
         return f"{mounts[point].type} from {mounts[point].source}"
     return mounts.at(point) if mounts.unread else "not mounted"

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from rackwright.checks.cluster.harness.tool_output import Row, Unread, integer, lines_of, quoted, release, whole_lines, words
+from rackwright.checks.cluster.harness.tool_output import Row, UnreadableValue, integer, lines_of, quoted, release, whole_lines, words
 from rackwright.checks.cluster.probes.gpu_topology import read_matrix
 from rackwright.checks.cluster.probes.identity import parse_memory as read_memory
 from rackwright.checks.cluster.probes.nvidia_smi import read_table
@@ -72,7 +72,7 @@ _GPU_FIELDS: Final = ("index", "name", "memory.total", "driver_version", "pci.bu
 
 def parse_gpus(text: str) -> Rows[Gpu]:
     """Return the GPUs from rows `index, name, MiB, driver, bus` (CSV of nvidia-smi). One without a readable index is omitted; see `why`."""
-    unread = list[Unread]()
+    unread = list[UnreadableValue]()
 
     def gpu(row: Row) -> Gpu | None:
         index = without(row.read("index", integer), unread)
@@ -91,7 +91,7 @@ def parse_gpus(text: str) -> Rows[Gpu]:
 
 def parse_gpu_links(text: str) -> GpuLinks | PartialValue[GpuLinks]:
     """Return the matrix of `nvidia-smi topo -m` with its legend of network cards. An unread connection is left out; see `why`."""
-    matrix, unread = read_matrix(text), list[Unread]()
+    matrix, unread = read_matrix(text), list[UnreadableValue]()
     names = {card: without(device, unread) or card for card, device in matrix.devices.items()}
     paths: dict[str, dict[str, str]] = {peer: {} for peer in matrix.peers if peer.startswith("GPU")}
     for (gpu, peer), way in matrix.paths.items():

@@ -21,7 +21,7 @@ class Status(StrEnum):
     WARN = "Warn"
     SKIP = "Skip"
     NOT_RUN = "Not Run"
-    UNREAD = "Unread"
+    UNREAD = "UnreadableValue"
     """The result is missing, or its status is not a known word."""
 
 

@@ -13,7 +13,7 @@ from typing import Final
 from rackwright.catalog.checks import acceptance
 from rackwright.checks.acceptance.phase import AcceptanceProbe, Finding, Job, Output, Outputs, Phase, PhaseScope, compared, guarded, program
 from rackwright.checks.acceptance.smoke import TASK, answer, arguments, failure_of, probe_job, record_on
-from rackwright.checks.cluster.harness.tool_output import Unread
+from rackwright.checks.cluster.harness.tool_output import UnreadableValue
 from rackwright.checks.cluster.probes.smoke import write_requests
 from rackwright.checks.cluster.probes.storage import MOUNTS, is_there
 from rackwright.errors import UndeterminedError
@@ -117,7 +117,7 @@ def _mounted(scope: PhaseScope, output: Output, node: str) -> Finding:
         return compared("is_mounted", node, output.missing_output[node], f"{one['kind']} at {scope.mount}")
     mounts = answer(output, node, MOUNTS)
     right = is_there(mounts, SimpleNamespace(**one), node)
-    if not right and isinstance(unread := mounts.at(scope.mount), Unread):
+    if not right and isinstance(unread := mounts.at(scope.mount), UnreadableValue):
         raise UndeterminedError(unread.why)
     found = one["kind"] if right else mounts[scope.mount].type if scope.mount in mounts else "nothing"
     return compared("is_mounted", node, f"{found} at {scope.mount}", f"{one['kind']} at {scope.mount}", holds=right)

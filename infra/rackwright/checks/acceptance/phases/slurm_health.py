@@ -10,7 +10,7 @@ from typing import Final
 from rackwright.checks.acceptance.phase import Finding, Job, Output, Outputs, Phase, PhaseScope, compared, guarded, job_runs, unknown
 from rackwright.checks.acceptance.smoke import TASK, arguments, record_on
 from rackwright.checks.cluster.probes.slurm import NODES, PARTITIONS, PING
-from rackwright.checks.cluster.probes.slurm_states import states_of, works
+from rackwright.checks.cluster.probes.slurm_states import is_working, states_of
 from rackwright.errors import UndeterminedError
 
 
@@ -58,7 +58,7 @@ def _state(scope: PhaseScope, node: str) -> Finding:
     state = scope.states[node]
     if not re.match(r"[a-z]", state):
         return unknown("node_takes_jobs", node, f'the scheduler reports "{state}"')
-    return compared("node_takes_jobs", node, state.removesuffix(" none"), "idle or at work", holds=works(states_of(state.split()[0])))
+    return compared("node_takes_jobs", node, state.removesuffix(" none"), "idle or at work", holds=is_working(states_of(state.split()[0])))
 
 
 def _user(scope: PhaseScope, output: Output, node: str) -> Finding:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from rackwright.checks.cluster.harness.tool_output import NoAnswer, Unread
+from rackwright.checks.cluster.harness.tool_output import MissingAnswer, UnreadableValue
 from rackwright.checks.cluster.harness.transport import local_slowness
 from rackwright.errors import UndeterminedError
 from rackwright.inventory.reader import Inventory
@@ -41,7 +41,7 @@ class ExternalProbe:
 
     name: str
     on: str
-    probe: Callable[[Inventory, Sequence[str]], Mapping[str, str | Unread]]
+    probe: Callable[[Inventory, Sequence[str]], Mapping[str, str | UnreadableValue]]
     needed_by: tuple[str, ...]
     """Keys of the checks that need it. It runs only if one of them runs."""
 
@@ -53,21 +53,21 @@ EXTERNAL_PROBES: dict[str, ExternalProbe] = {}
 """All external probes by name."""
 
 
-def probe_published_port(declared: Inventory, names: Sequence[str]) -> dict[str, str | Unread]:
-    """Return what responds on the published port of the entry nodes; empty where the connection is refused, Unread after a time-out."""
+def probe_published_port(declared: Inventory, names: Sequence[str]) -> dict[str, str | UnreadableValue]:
+    """Return what responds on the published port of the entry nodes; empty if refused, UnreadableValue after a time-out."""
     access = declared.cluster["access"]
     return {name: _response_at(_own_address(access["listen"]), access["port"], _CONTROL_LIMIT * local_slowness()) for name in names}
 
 
-def _response_at(address: str, port: int, patience: float) -> str | Unread:
+def _response_at(address: str, port: int, patience: float) -> str | UnreadableValue:
     late = f"no banner within {WORDS * patience / PATIENCE:.0f} s of the connection"
     try:
         response = words(address, port, patience, silent=late)
     except TimeoutError:
-        return NoAnswer(f"{address}:{port}", f"no connection within {patience:.0f} s")
+        return MissingAnswer(f"{address}:{port}", f"no connection within {patience:.0f} s")
     except OSError as error:
-        return "" if is_refusal(error) else NoAnswer(f"{address}:{port}", str(error))
-    return NoAnswer(f"{address}:{port}", response) if response == late else response
+        return "" if is_refusal(error) else MissingAnswer(f"{address}:{port}", str(error))
+    return MissingAnswer(f"{address}:{port}", response) if response == late else response
 
 
 def probe_from_this_machine(declared: Inventory, names: Sequence[str]) -> dict[str, str]:

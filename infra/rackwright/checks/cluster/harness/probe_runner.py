@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from rackwright.checks.cluster.harness.external_probes import ExternalProbe, ExternalProbeResult, run_external_probe
 from rackwright.checks.cluster.harness.probe import CommandOutput, Probe, ProbeContext, ProbeStage
-from rackwright.checks.cluster.harness.tool_output import Unread
+from rackwright.checks.cluster.harness.tool_output import UnreadableValue
 from rackwright.checks.cluster.harness.transport import BoundedSsh, UnitWatch, ask_node, ask_node_in_rounds
 from rackwright.errors import UndeterminedError
 from rackwright.inventory.concurrency import max_parallel
@@ -136,7 +136,7 @@ class ProbeRunner:
         if node not in view.result.answers:
             raise UndeterminedError(f"{external_probe.name} has no result for {node}")
         answer = view.result.answers[node]
-        if isinstance(answer, Unread):
+        if isinstance(answer, UnreadableValue):
             raise UndeterminedError(answer.why)
         return str(answer)
 

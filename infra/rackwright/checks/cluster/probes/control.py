@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rackwright.checks.cluster.harness.probe import Probe
-from rackwright.checks.cluster.harness.tool_output import Unread, answer_of
+from rackwright.checks.cluster.harness.tool_output import UnreadableValue, answer_of
 from rackwright.remote.command import python_command
 
 
@@ -20,8 +20,8 @@ def query(topic: str) -> str:
 class Etcd:
     """A member of etcd, as queried on its node."""
 
-    error: str | Unread
-    """Why the member does not respond, Unread for a time-out; all other fields are empty then."""
+    error: str | UnreadableValue
+    """Why the member does not respond, UnreadableValue for a time-out; all other fields are empty then."""
     leader: str = "0"
     """ID of the leader; 0 where there is none."""
     version: str = ""
@@ -31,8 +31,8 @@ class Etcd:
     members: Mapping[str, tuple[list[str], bool]] | None = None
     """Client addresses, and whether the member is a learner, by name."""
     alarms: tuple[str, ...] = ()
-    unauthenticated: str | Unread = ""
-    """Response to a client without a certificate; Unread for a time-out."""
+    unauthenticated: str | UnreadableValue = ""
+    """Response to a client without a certificate; UnreadableValue for a time-out."""
     data: tuple[int, int] = (0, 0)
     """Owner and mode of the data directory."""
 

@@ -14,8 +14,8 @@ class Directory:
     """Owner and mode of a directory as its distribution creates it. A site may add bits up to `most` and remove those not in `least`."""
 
     owners: tuple[str, ...]
-    least: int
-    most: int
+    min_mode: int
+    max_mode: int
     on: str = "nodes"
     """Group of the nodes that have the directory."""
     optional: bool = False
@@ -23,10 +23,10 @@ class Directory:
 
     def allows(self, owner: str, mode: int) -> bool:
         """Return whether owner and mode are within the limits."""
-        return owner in self.owners and mode & self.least == self.least and mode & ~self.most == 0
+        return owner in self.owners and mode & self.min_mode == self.min_mode and mode & ~self.max_mode == 0
 
     def __str__(self) -> str:
-        modes = f"{self.least:04o}" if self.least == self.most else f"{self.least:04o} to {self.most:04o}"
+        modes = f"{self.min_mode:04o}" if self.min_mode == self.max_mode else f"{self.min_mode:04o} to {self.max_mode:04o}"
         return f"{' or '.join(self.owners)} {modes}"
 
 

@@ -7,7 +7,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
-from rackwright.checks.cluster.harness.tool_output import Row, Unread, flag, hexadecimal, integer, is_cut, lines_of, quoted, release, words
+from rackwright.checks.cluster.harness.tool_output import (
+    Row,
+    UnreadableValue,
+    flag,
+    hexadecimal,
+    integer,
+    is_cut,
+    lines_of,
+    quoted,
+    release,
+    words,
+)
 from rackwright.checks.cluster.probes.nvidia_smi import ENDS, GpuList, needs_reset, read_long, read_table
 
 _FIELDS: Final = (
@@ -50,14 +61,14 @@ FAULTY_REASONS: Final = {
 if TYPE_CHECKING:  # Python 3.9 on nodes has no `|` between types
     from typing import TypeAlias
 
-    Whole: TypeAlias = int | Unread
-    Text: TypeAlias = str | Unread
-    YesNo: TypeAlias = bool | Unread
+    Whole: TypeAlias = int | UnreadableValue
+    Text: TypeAlias = str | UnreadableValue
+    YesNo: TypeAlias = bool | UnreadableValue
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU as nvidia-smi lists it. None where the GPU has no such value, Unread where the value was not read."""
+    """One GPU as nvidia-smi lists it. None where the GPU has no such value, UnreadableValue where the value was not read."""
 
     index: Whole
     product: Text
@@ -90,7 +101,7 @@ class Gpu:
     @property
     def label(self) -> str:
         """Return the name of the GPU in results."""
-        return "GPU of unknown index" if isinstance(self.index, Unread) else f"GPU {self.index}"
+        return "GPU of unknown index" if isinstance(self.index, UnreadableValue) else f"GPU {self.index}"
 
 
 def parse_gpus(text: str) -> GpuList[Gpu]:
@@ -167,7 +178,7 @@ def _repair(row: Row) -> Repair:
     status = {path: row.counter(path, flag) for path in _STATUS if path in row.cells}
     wanted = [action] if isinstance(action, str) and action != "None" else []
     wanted += [_STATUS[path] for path, value in status.items() if value is True]
-    unread = [value for value in (action, *status.values()) if isinstance(value, Unread)]
+    unread = [value for value in (action, *status.values()) if isinstance(value, UnreadableValue)]
     if not wanted and not status and _ACTION not in row.cells:
         unread = [row.unread(_ACTION)]
     return Repair(row.subject, ", ".join(wanted) if wanted else unread[0] if unread else "nothing")
@@ -201,7 +212,7 @@ def parse_devices(text: str) -> tuple[Device, ...]:
         raise ValueError(f'stat does not list {_NULL}: "{quoted(text)}"')
     if is_cut(text) and found:
         path, device = found.popitem()
-        found[path] = Device(path, Unread(f"{path} kind", None, lines_of(text)[-1]), device.number)
+        found[path] = Device(path, UnreadableValue(f"{path} kind", None, lines_of(text)[-1]), device.number)
     return tuple(found.values())
 
 

@@ -10,7 +10,7 @@ from ipaddress import ip_network
 from typing import Any
 
 from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
-from rackwright.checks.cluster.harness.tool_output import Unread, answer_of
+from rackwright.checks.cluster.harness.tool_output import UnreadableValue, answer_of
 from rackwright.remote.command import python_command
 
 
@@ -29,17 +29,19 @@ def service_address(services: str) -> str:
     return str(ip_network(services)[1])
 
 
-def parse_answers(text: str) -> dict[str, str | Unread]:
-    """Return the response of each endpoint; Unread for a time-out."""
+def parse_answers(text: str) -> dict[str, str | UnreadableValue]:
+    """Return the response of each endpoint; UnreadableValue for a time-out."""
     found: dict[str, str] = json.loads(text)
     if "kubelet" not in found or "endpoint" not in found:
         raise ValueError("not every query has a result")
     return {endpoint: answer_of(endpoint, response) for endpoint, response in found.items()}
 
 
-def not_refused(answers: Mapping[str, str | Unread], refusals: Collection[str] = ("status 401", "status 403")) -> dict[str, str | Unread]:
-    """Return the responses that are not refusals. A time-out stays Unread: such a server neither refused nor admitted a client."""
-    return {request: answer for request, answer in answers.items() if isinstance(answer, Unread) or answer not in refusals}
+def not_refused(
+    answers: Mapping[str, str | UnreadableValue], refusals: Collection[str] = ("status 401", "status 403")
+) -> dict[str, str | UnreadableValue]:
+    """Return the responses that are not refusals. A time-out stays UnreadableValue: such a server neither refused nor admitted a client."""
+    return {request: answer for request, answer in answers.items() if isinstance(answer, UnreadableValue) or answer not in refusals}
 
 
 ANSWERS = Probe("kubelet-answers", on="kubernetes", command=_answers, parse=parse_answers)

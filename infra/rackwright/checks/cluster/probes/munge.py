@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rackwright.checks.cluster.harness.probe import Probe, ProbeContext, ProbeStage
-from rackwright.checks.cluster.harness.tool_output import NoAnswer, Unread, answer_of
+from rackwright.checks.cluster.harness.tool_output import MissingAnswer, UnreadableValue, answer_of
 from rackwright.errors import UndeterminedError
 
 
@@ -52,8 +52,8 @@ CREDENTIAL = Probe("munge-credential", on="slurm", command="munge --no-input", p
 _REPLAYED: Final = "Replayed credential"
 
 
-def parse_decoded(text: str) -> str | Unread:
-    """Return the status of unmunge, as `Success` of `Success (0)`; Unread for a time-out and for a credential that was already decoded.
+def parse_decoded(text: str) -> str | UnreadableValue:
+    """Return the status of unmunge, as `Success` of `Success (0)`; UnreadableValue for a time-out or a credential already decoded.
 
     munged decodes a credential once, and a further round after a time-out sends the same credential.
 
@@ -63,7 +63,7 @@ def parse_decoded(text: str) -> str | Unread:
     for line in text.splitlines():
         if line.lower().startswith(("status:", "unmunge: error:")):
             status = line.split(":")[-1].rpartition("(")[0].strip() or line.split(":")[-1].strip()
-            return NoAnswer("unmunge", f"{status}: asked twice") if status == _REPLAYED else answer_of("unmunge", status)
+            return MissingAnswer("unmunge", f"{status}: asked twice") if status == _REPLAYED else answer_of("unmunge", status)
     raise ValueError("unmunge printed no status")
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rackwright.checks.cluster.harness.probe import NodeBusyError, Probe, ProbeContext, ProbeStage
-from rackwright.checks.cluster.harness.tool_output import Unread, answer_of
+from rackwright.checks.cluster.harness.tool_output import UnreadableValue, answer_of
 from rackwright.checks.cluster.probes.smoke import gpus_to_ask
 from rackwright.errors import UndeterminedError
 from rackwright.remote.command import python_command
@@ -32,8 +32,8 @@ class PodOutput:
     output: str
 
     @property
-    def answer(self) -> str | Unread:
-        """Return the output, or the error; Unread for a time-out. Raise UndeterminedError where the command did not reach the pod."""
+    def answer(self) -> str | UnreadableValue:
+        """Return the output, or the error; UnreadableValue for a time-out. Raise UndeterminedError if the command did not run."""
         if self.rc is None:
             raise UndeterminedError(f"no command could run in the pod: {self.output}")
         return self.out.strip() if self.rc == 0 else answer_of("from the pod", self.output or f"status {self.rc}")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from rackwright.checks.cluster.harness.probe import NodeBusyError, Probe, ProbeContext, ProbeStage
-from rackwright.checks.cluster.harness.tool_output import NoAnswer, Unread, answer_of
+from rackwright.checks.cluster.harness.tool_output import MissingAnswer, UnreadableValue, answer_of
 from rackwright.errors import UndeterminedError
 
 if TYPE_CHECKING:  # Compute nodes run the health check from this file and have no reports.
@@ -62,8 +62,8 @@ class Job:
     tasks: tuple[Task, ...]
 
     @property
-    def why(self) -> str | Unread:
-        """Return why the job has no output; Unread where its time limit passed before srun reported an error."""
+    def why(self) -> str | UnreadableValue:
+        """Return why the job has no output; UnreadableValue where its time limit passed before srun reported an error."""
         return answer_of(f"job {self.name}", self.output or f"status {self.rc}")
 
 
@@ -91,20 +91,20 @@ class SmokeResults:
             raise UndeterminedError(f"no {name} job ran on {node}")
         return found
 
-    def record(self, job: Job) -> Mapping[str, Any] | Unread:
-        """Return the accounting record of a job; Unread where the run timed out before the job ended or before any record existed."""
+    def record(self, job: Job) -> Mapping[str, Any] | UnreadableValue:
+        """Return the accounting record of a job; UnreadableValue if the run timed out before a record existed."""
         accounts = self.accounts or {"jobs": (), "said": ""}
         found: Mapping[str, Any] = next((one for one in accounts["jobs"] if one["JobID"] == job.tasks[0].job), {})
         late = bool(accounts["said"]) and (found.get("State") in _UNFINISHED if found else not accounts["jobs"])
-        return NoAnswer(f"accounting of job {job.name}", f"{found.get('State', 'no record')}, {accounts['said']}") if late else found
+        return MissingAnswer(f"accounting of job {job.name}", f"{found.get('State', 'no record')}, {accounts['said']}") if late else found
 
     @property
-    def batch_output(self) -> str | Unread:
-        """Return the output of the batch job; Unread where its time limit passed before it ended."""
+    def batch_output(self) -> str | UnreadableValue:
+        """Return the output of the batch job; UnreadableValue where its time limit passed before it ended."""
         batch = self.batch or {"output": "", "said": ""}
         state = batch.get("state", "")
         if not batch["output"] and (state in _UNFINISHED or state.startswith("unknown")):
-            return NoAnswer(f"batch job {batch['job']}", f"{state} after {batch['seconds']} s")
+            return MissingAnswer(f"batch job {batch['job']}", f"{state} after {batch['seconds']} s")
         return str(batch["output"]) or answer_of("batch job", batch["said"] or "no output")
 
     def require_jobs_sent(self) -> None:

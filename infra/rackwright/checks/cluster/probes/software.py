@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rackwright.checks.cluster.harness.probe import Probe
-from rackwright.checks.cluster.harness.tool_output import Row, Unread, words
+from rackwright.checks.cluster.harness.tool_output import Row, UnreadableValue, words
 from rackwright.checks.cluster.probes.nvidia_smi import ENDS, GpuList, read_long, unhealthy
 
 
@@ -51,11 +51,11 @@ class Fabric:
     """The NVLink fabric as one GPU reports it. None where the GPU reports no value, as GPUs before Hopper."""
 
     label: str
-    state: str | Unread | None
+    state: str | UnreadableValue | None
     """Completed, In Progress, Not Started, Not Supported."""
-    status: str | Unread | None
+    status: str | UnreadableValue | None
     """Success, or the error of a completed registration."""
-    health: Mapping[str, str | Unread]
+    health: Mapping[str, str | UnreadableValue]
     """Unhealthy rows of the section Health, by name; empty also where the driver has no such section."""
 
 

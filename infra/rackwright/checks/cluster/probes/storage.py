@@ -10,7 +10,16 @@ from types import SimpleNamespace
 from typing import Final
 
 from rackwright.checks.cluster.harness.probe import Probe, ProbeContext, scaled
-from rackwright.checks.cluster.harness.tool_output import Lines, Row, Unread, answer_of, integer, quoted, read_each_line, whole_lines
+from rackwright.checks.cluster.harness.tool_output import (
+    Lines,
+    Row,
+    UnreadableValue,
+    answer_of,
+    integer,
+    quoted,
+    read_each_line,
+    whole_lines,
+)
 
 TYPES: Final = {"moosefs": ("fuse.mfs", "fuse"), "nfs": ("nfs4",), "fsx-lustre": ("lustre",)}
 """Types in the kernel's mount table by kind of storage."""
@@ -154,8 +163,8 @@ ROOTS = Probe("storage-roots", on="storage_client", command=_roots, parse=parse_
 ANSWERS: Final = "answers"
 
 
-def parse_answering(text: str) -> Lines[str | Unread]:
-    """Return the state by path from lines `path|answers`, or with the error: an exited client, a stale handle. Unread for a time-out.
+def parse_answering(text: str) -> Lines[str | UnreadableValue]:
+    """Return the state by path from lines `path|answers`, or with the error (exited client, stale handle). UnreadableValue: time-out.
 
     >>> parse_answering("/home|stat: cannot read file system information for '/home': Transport endpoint is not connected\\n")
     {'/home': 'Transport endpoint is not connected'}
@@ -166,7 +175,7 @@ def parse_answering(text: str) -> Lines[str | Unread]:
     return found
 
 
-def _answer(line: str) -> tuple[str, str | Unread]:
+def _answer(line: str) -> tuple[str, str | UnreadableValue]:
     path, response = line.split("|", 1)
     if not path.startswith("/") or not response.strip():
         raise ValueError("no mount point")
@@ -189,8 +198,8 @@ ANSWERING = Probe("storage-answering", on="storage_client", command=_statfs_comm
 class NfsServer:
     """The kernel's NFS server: number of threads and supported versions."""
 
-    threads: int | Unread
-    versions: frozenset[str] | Unread
+    threads: int | UnreadableValue
+    versions: frozenset[str] | UnreadableValue
     exports: Mapping[str, Mapping[str, frozenset[str]]]
     """Options of each export, by folder and client."""
     unread: tuple[str, ...] = ()
@@ -219,7 +228,7 @@ def parse_nfs_server(text: str) -> NfsServer:
         else:
             exports.setdefault(found[0], {})[found[1]] = found[2]
     count = row.read("threads", integer)
-    if isinstance(count, Unread) and not sure:
+    if isinstance(count, UnreadableValue) and not sure:
         raise ValueError(f'no NFS server: "{quoted(threads)}"')
     return NfsServer(count, frozenset(spoken) if sure else row.unread("versions"), exports, tuple(unread))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
-from rackwright.checks.cluster.harness.tool_output import Lines, Row, Unread, is_cut, quoted
+from rackwright.checks.cluster.harness.tool_output import Lines, Row, UnreadableValue, is_cut, quoted
 
 MUNGE: Final = "munge.service"
 FIREWALL: Final = "nftables.service"
@@ -44,9 +44,9 @@ SUSPENDED: Final = frozenset({BY_SIGNAL, BY_DEBUGGER, FROZEN})
 class Unit:
     """State of one unit in systemd."""
 
-    state: str | Unread
+    state: str | UnreadableValue
     """`active`, `failed`, `inactive`, `not-found` where there is no such unit, or one of SUSPENDED, which systemd reports as active."""
-    enabled: bool | Unread
+    enabled: bool | UnreadableValue
 
     @property
     def described(self) -> str:
@@ -81,7 +81,7 @@ def parse_units(text: str) -> Lines[Unit]:
 def _unit(row: Row) -> Unit:
     load, state = row.read("LoadState", _word), row.read("ActiveState", _word)
     file_state = row.cells.get("UnitFileState")  # empty for a unit that does not exist
-    enabled: bool | Unread = row.unread("UnitFileState")
+    enabled: bool | UnreadableValue = row.unread("UnitFileState")
     if file_state is not None and re.fullmatch(r"[a-z-]*", file_state):
         enabled = file_state in _ENABLED
     state = _suspension(row.cells) or state
