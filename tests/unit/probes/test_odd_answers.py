@@ -283,7 +283,7 @@ class TestTopology:
 
     def test_row_with_shifted_cells_is_unknown(self):
         matrix = read_matrix(CARDS.replace("GPU1\tNV4\t X ", "GPU1\t X \tNV4"))
-        assert isinstance(matrix.ways["GPU1", "GPU0"], UnreadableValue) and matrix.ways["GPU0", "GPU1"] == "NV4"
+        assert isinstance(matrix.paths["GPU1", "GPU0"], UnreadableValue) and matrix.paths["GPU0", "GPU1"] == "NV4"
 
 
 def diagnosed(status, warnings=(), **more):

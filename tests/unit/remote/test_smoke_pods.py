@@ -67,7 +67,7 @@ READY = [{"type": "Ready", "status": "True"}]
     ],
 )
 def test_unavailable_node_has_reason(node, said):
-    found = smoke_pods.error(node, ["gpu=yes:NoSchedule"])
+    found = smoke_pods.unschedulable_reason(node, ["gpu=yes:NoSchedule"])
     assert found.startswith(said) and bool(found) is bool(said)
 
 
