@@ -71,9 +71,9 @@ def invalidate_report(stack: str) -> None:
 
 def record(stack: str, inputs: Mapping[str, Any], *, converged: bool) -> None:
     """Record the stack that is being applied; do nothing if the inputs have no description."""
-    if inputs.get("described"):
+    if inputs.get("cluster_spec"):
         paths.prepare(stack)
-        _private(paths.applied(stack), json.dumps(applied.document(inputs["described"], inputs["plan"], converged=converged)))
+        _private(paths.applied(stack), json.dumps(applied.document(inputs["cluster_spec"], inputs["plan"], converged=converged)))
 
 
 def remove(stack: str) -> None:

@@ -248,14 +248,14 @@ class Converge(pulumi.CustomResource):
         secrets: Mapping[str, Any],
         digests: Mapping[str, str],
         options: Mapping[str, Any],
-        described: str = "",
+        cluster_spec: str = "",
         bundle: pulumi.Input[str] | None = None,
         addons: Mapping[str, pulumi.Input[str]] | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         inputs = {
             "plan": plan,
-            "described": described,
+            "cluster_spec": cluster_spec,
             "hosts": hosts,
             "sources": sources,
             "secrets": secrets,

@@ -117,7 +117,7 @@ def test_plain_command_ends_in_time(tmp_path, monkeypatch):
 def slow_node(tmp_path, monkeypatch):
     """Treat this machine as a node that runs one probe at a time."""
     monkeypatch.setenv("PATH", standin.install(tmp_path, standin.HERE))
-    monkeypatch.setattr("rackwright.checks.cluster.harness.transport._HANDS", 1)
+    monkeypatch.setattr("rackwright.checks.cluster.harness.transport._WORKERS", 1)
 
     def _ask(*questions, seconds, rounds=3):
         return ask_node_in_rounds(BoundedSsh("worker0", tmp_path / "ssh_config"), questions, seconds, rounds=rounds)
@@ -188,7 +188,7 @@ def test_unstarted_node_is_not_repeated(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("stage", "told"), [(ProbeStage.FIRST, "here"), (ProbeStage.JOBS, "")])
 def test_run_repeats_probes_but_no_jobs(tmp_path, monkeypatch, stage, told):
     monkeypatch.setenv("PATH", standin.install(tmp_path, standin.HERE))
-    monkeypatch.setattr("rackwright.checks.cluster.harness.transport._HANDS", 1)
+    monkeypatch.setattr("rackwright.checks.cluster.harness.transport._WORKERS", 1)
 
     def scene(factor):
         seconds, folder = 0.5 * factor, tmp_path / str(factor)

@@ -81,7 +81,7 @@ def test_second_scan_replays_module_queries_and_detects_changes(healthy: Project
     assert "nodes answer as on" in ways[1], ways
     assert healthy.ssh("worker1", "echo '192.0.2.9 other-host' >> /etc/hosts").ok
     said = healthy.rackwright("drift", healthy.stack, "--json")
-    assert "worker1 answers otherwise to" in said.output, said.end
+    assert "worker1 returns a different result for" in said.output, said.end
     healthy.run_checked("up", "--refresh")
 
 

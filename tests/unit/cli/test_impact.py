@@ -56,7 +56,7 @@ def record(file: Path, *, settled: bool = True) -> None:
     """Put on record what a stack file says, as Converge does."""
     cluster = load_stack(file).cluster
     assert cluster is not None
-    inputs = {"described": applied.serialize_cluster(cluster), "plan": json.dumps(expand(cluster, "lab").to_data())}
+    inputs = {"cluster_spec": applied.serialize_cluster(cluster), "plan": json.dumps(expand(cluster, "lab").to_data())}
     stack_files.record("lab", inputs, converged=settled)
 
 

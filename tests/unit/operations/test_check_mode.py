@@ -81,7 +81,7 @@ def test_the_phases_look_once_and_then_the_nodes_are_asked(stack: Stack) -> None
 def test_one_other_answer_and_the_phases_look(stack: Stack) -> None:
     stack.look()
     stack.answer = "b"
-    assert "answer otherwise to `Look`" in stack.look().message and stack.plays == 2
+    assert "return a different result for `Look`" in stack.look().message and stack.plays == 2
 
 
 def test_a_silent_node_is_no_answer(stack: Stack) -> None:
@@ -98,7 +98,7 @@ def test_where_one_node_answers_otherwise_the_phases_look_at_that_and_at_the_con
     stack.other, stack.limited = "worker1", CHANGED
     found = stack.look()
     assert found.applied is CHANGED and stack.limits == [[], ["login0", "worker1"]]
-    assert found.message == "check mode ran on login0,worker1: worker1 answers otherwise to `Look`"
+    assert found.message == "check mode ran on login0,worker1: worker1 returns a different result for `Look`"
     assert found.method is ScanMethod.CHECK_MODE
     stack.other = ""
     assert "nodes answer as on" in stack.look().message, "what was kept holds still"
@@ -114,7 +114,7 @@ def test_they_look_at_all_nodes_where_some_do_not_tell(stack: Stack, limited: an
     stack.other, stack.limited, stack.applied = "worker1", limited, CHANGED
     found = stack.look()
     assert found.applied is CHANGED and stack.limits[1:] == [["login0", "worker1"], []]
-    assert found.message == "check mode ran: worker1 answers otherwise to `Look`"
+    assert found.message == "check mode ran: worker1 returns a different result for `Look`"
 
 
 def test_a_node_that_is_lost_leaves_the_others_to_the_phases_and_nothing_is_kept(stack: Stack) -> None:
@@ -165,4 +165,7 @@ def test_secrets_stay_in_their_file_and_are_asked_with_all_the_same(stack: Stack
 
 def test_who_answers_otherwise_is_told_once_for_each_thing_asked() -> None:
     others = [("worker1", "a : Look"), ("worker2", "a : Look"), ("login0", "b : See")]
-    assert looking._told(others) == "worker[1-2] answer otherwise to `a : Look`; login0 answers otherwise to `b : See`"
+    assert (
+        looking._describe_mismatches(others)
+        == "worker[1-2] return a different result for `a : Look`; login0 returns a different result for `b : See`"
+    )

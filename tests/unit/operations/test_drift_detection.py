@@ -62,7 +62,7 @@ def test_scan_is_returned_recorded_and_written(night: Night) -> None:
     night.found = [(STOPPED,)]
     found = check(night)
     assert (found.report.state, found.changes.new, found.exit_code) == (State.DRIFTED, (STOPPED,), 1)
-    assert [one.difference for one in History(paths.drift_history("lab")).seen()] == [STOPPED]
+    assert [one.difference for one in History(paths.drift_history("lab")).differences()] == [STOPPED]
     assert all(file("lab").is_file() for file in (paths.drift, paths.drift_junit, paths.drift_page))
 
 

@@ -86,12 +86,12 @@ class TestKubelet:
         def get(path: str):
             paths.append(path)
             if left:
-                raise kubernetes_api.Refused(f"{path}: status 503: {left.pop(0)}")
+                raise kubernetes_api.ApiRefusedError(f"{path}: status 503: {left.pop(0)}")
             return {"kubeletconfig": {"port": 10250}}
 
         try:
             told = kubernetes_api.configuration(SimpleNamespace(get=get), "worker1")
-        except kubernetes_api.Refused:
+        except kubernetes_api.ApiRefusedError:
             told = None
         assert (told is not None) == (len(said) < asked) and paths == ["/api/v1/nodes/worker1/proxy/configz"] * asked
 

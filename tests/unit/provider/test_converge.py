@@ -134,7 +134,7 @@ def test_what_is_applied_is_on_record_and_so_is_how_it_ended(
 ) -> None:
     """Whoever edits the stack file next is told what that changes."""
     applying.status, applying.message = status, "worker0: slurmd does not start"
-    news = {**inputs("worker0", drain_timeout_s=2), "described": '{"level": "smoke"}'}
+    news = {**inputs("worker0", drain_timeout_s=2), "cluster_spec": '{"level": "smoke"}'}
     asyncio.run(Converge().create(OPERATION, news))
     said = json.loads(paths.applied("lab").read_text())
     assert (said["converged"], said["cluster"], said["plan"]) == (settled, {"level": "smoke"}, json.loads(news["plan"]))
@@ -144,7 +144,7 @@ def test_a_node_that_cannot_leave_leaves_the_record_as_it_is(
     asked: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path))
-    news = {**inputs("worker0", drain_timeout_s=2), "described": "{}"}
+    news = {**inputs("worker0", drain_timeout_s=2), "cluster_spec": "{}"}
     with pytest.raises(RackwrightError):
         leave(inputs("worker0", "worker2", drain_timeout_s=2), news)
     assert not paths.applied("lab").exists()
@@ -172,9 +172,9 @@ def test_nodes_cannot_leave_while_another_version_s_plan_is_on_record(older: Rec
 
 
 def test_a_description_that_says_the_same_in_other_words_changes_nothing() -> None:
-    olds = {**inputs("worker0", drain_timeout_s=2), "described": '{"a": null}'}
+    olds = {**inputs("worker0", drain_timeout_s=2), "cluster_spec": '{"a": null}'}
     state = RecordedState("converge", olds, {"converged": True})
-    assert not Converge().diff(state, {**olds, "described": "{}"}).changes
+    assert not Converge().diff(state, {**olds, "cluster_spec": "{}"}).changes
 
 
 class TestSettled:

@@ -15,7 +15,7 @@ from rackwright.checks.cluster.probes.fabric import COUNTERS, LINKS, MANAGER, PO
 from rackwright.errors import UndeterminedError
 from rackwright.report.fabric_diff import NODE_NAME_MAP, Cable, Comparison, compare, ends
 from rackwright.report.fabric_links import DeviceKind, PortId
-from rackwright.report.fabric_names import End
+from rackwright.report.fabric_names import CableEnd
 
 RequireCompared = Callable[[Callable[[Cable], bool]], None]
 
@@ -76,18 +76,18 @@ def require_compared(comparison: Comparison) -> RequireCompared:
 
 
 @pytest.fixture
-def counted(ask: Ask, fabric_node: str, comparison: Comparison) -> dict[End, Any]:
+def counted(ask: Ask, fabric_node: str, comparison: Comparison) -> dict[CableEnd, Any]:
     """Return the error counters by end of a cable."""
     return {comparison.live.end(port): counters for port, counters in ask(COUNTERS, of=fabric_node).errors.items()}
 
 
 @pytest.fixture
-def uncounted(ask: Ask, fabric_node: str, comparison: Comparison) -> dict[End, str]:
+def uncounted(ask: Ask, fabric_node: str, comparison: Comparison) -> dict[CableEnd, str]:
     """Return the ends of cables whose error counters could not be read, with the line that reports it."""
     return {comparison.live.end(port): line for port, line in ask(COUNTERS, of=fabric_node).unread(comparison.live.links).items()}
 
 
-def require_each_counted(uncounted: dict[End, str], concerned: Collection[End]) -> None:
+def require_each_counted(uncounted: dict[CableEnd, str], concerned: Collection[CableEnd]) -> None:
     """Raise UndeterminedError if the counters of one of these ends could not be read."""
     if unread := sorted(end for end in uncounted if end in concerned):
         shown = ", ".join(map(str, unread[:3])) + (f" and {len(unread) - 3} more" if len(unread) > 3 else "")
@@ -137,8 +137,8 @@ def test_no_link_errors(
     planned_ports: list[Port],
     links: Any,
     comparison: Comparison,
-    counted: dict[End, Any],
-    uncounted: dict[End, str],
+    counted: dict[CableEnd, Any],
+    uncounted: dict[CableEnd, str],
     require_compared: RequireCompared,
     expect: Expect,
 ) -> None:
@@ -183,8 +183,8 @@ def test_switch_rates_match_plan(fabric: Mapping[str, Any], comparison: Comparis
 def test_switch_links_count_no_errors(
     fabric: Mapping[str, Any],
     comparison: Comparison,
-    counted: dict[End, Any],
-    uncounted: dict[End, str],
+    counted: dict[CableEnd, Any],
+    uncounted: dict[CableEnd, str],
     require_compared: RequireCompared,
     expect: Expect,
 ) -> None:

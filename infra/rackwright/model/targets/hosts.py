@@ -107,7 +107,7 @@ class HostsTarget(ConfigModel):
     default_cpus: ClassVar[int] = 1
     default_memory: ClassVar[int] = 2**30
     costs_money: ClassVar[bool] = False
-    baked: ClassVar[bool] = False
+    uses_prebuilt_image: ClassVar[bool] = False
     bootstrap_user: ClassVar[str] = "root"
 
     kind: Annotated[Literal["hosts"], UpdatePolicy.FORBIDDEN] = Field(description="Existing machines, reached over SSH.")

@@ -111,7 +111,7 @@ def _describe_mismatches(others: Iterable[tuple[str, str]]) -> str:
     for node, task in others:
         by_task.setdefault(task, []).append(node)
     words = ((task, nodes, "s" if len(nodes) == 1 else "") for task, nodes in by_task.items())
-    return "; ".join(f"{compressed(nodes)} answer{s} otherwise to `{task}`" for task, nodes, s in words)
+    return "; ".join(f"{compressed(nodes)} return{s} a different result for `{task}`" for task, nodes, s in words)
 
 
 async def _changed_calls(phases: PlaybookRun, record: recording.Record, root: Mapping[str, bool]) -> tuple[tuple[str, str], ...]:

@@ -28,7 +28,7 @@ _LOOK: Final = 10.0
 
 
 class Converge(Resource):
-    """Inputs: plan, hosts {name: record}, secrets, digests, options, described (the stack file, for the record).
+    """Inputs: plan, hosts {name: record}, secrets, digests, options, cluster_spec (the stack file, for the record).
 
     Outputs: `converged`, `reasons`, `changes` (number of changed tasks), `members` (nodes that belong to the cluster), `host_key_rotated`
     (instance_uids that have their own host key), `generation` (new with every run that may have changed something, so that an earlier
@@ -40,7 +40,7 @@ class Converge(Resource):
 
     def diff(self, state: RecordedState, news: Properties) -> DiffResult:
         """Return changed inputs, or a record that is not converged."""
-        found = diff_properties(_with_plan_open(state.inputs), _with_plan_open(news), ignore=frozenset({"described"}))
+        found = diff_properties(_with_plan_open(state.inputs), _with_plan_open(news), ignore=frozenset({"cluster_spec"}))
         return found if state.outputs.get("converged") else found.with_change("converged", PropertyDiffKind.UPDATE)
 
     def preview_outputs(self, news: Properties) -> Properties:

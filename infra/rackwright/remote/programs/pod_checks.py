@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rackwright.remote.programs import pod_manifests as manifests
-from rackwright.remote.programs.kubernetes_client import Api, Refused
+from rackwright.remote.programs.kubernetes_client import Api, ApiRefusedError
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -308,6 +308,6 @@ def sent(run: Run, path: str, pod: Object) -> Object:
     """Return whether the API admits a pod, and its message if it does not."""
     try:
         run.api.post(path + "/pods", pod)
-    except Refused as refused:
+    except ApiRefusedError as refused:
         return {"taken": False, "status": refused.status, "said": str(refused)}
     return {"taken": True, "status": 201, "said": ""}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rackwright.remote.programs import pod_checks as checks
 from rackwright.remote.programs import pod_manifests as manifests
-from rackwright.remote.programs.kubernetes_client import Api, Refused
+from rackwright.remote.programs.kubernetes_client import Api, ApiRefusedError
 
 if TYPE_CHECKING:
     from rackwright.remote.programs.smoke_pods import Run
@@ -34,7 +34,7 @@ def policies(run: Run, node: Object, other: Object, planned: Sequence[Object], a
     for pod, where in (("served", node), ("asking", other)):
         try:
             run.api.post(path + "/pods", manifests.pod(pod, ["serve"], run.request, where))
-        except Refused as refused:
+        except ApiRefusedError as refused:
             return {"error": str(refused)}
     at = _addresses(run, path)
     outside = "answers-" + other["name"]

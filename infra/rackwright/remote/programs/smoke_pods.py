@@ -21,7 +21,7 @@ from typing import Any
 from rackwright.remote.programs import dns, pod_policies
 from rackwright.remote.programs import pod_checks as checks
 from rackwright.remote.programs import pod_manifests as manifests
-from rackwright.remote.programs.kubernetes_client import Api, Refused
+from rackwright.remote.programs.kubernetes_client import Api, ApiRefusedError
 
 Object = dict[str, Any]
 
@@ -66,7 +66,7 @@ class Run:
                         elif kind != "BOOKMARK":
                             self.pods[found["metadata"]["name"]] = found
                         self.changed.notify_all()
-            except (OSError, Refused, ValueError):
+            except (OSError, ApiRefusedError, ValueError):
                 pass
             time.sleep(0.2)
 
@@ -79,7 +79,7 @@ class Run:
         """Create a pod of the run; return why the API refuses it."""
         try:
             self.api.post(self.path + "/pods", pod)
-        except Refused as refused:
+        except ApiRefusedError as refused:
             return str(refused)
         return ""
 
@@ -92,7 +92,7 @@ class Run:
         """Return the log of a pod: {"text", "said"}."""
         try:
             return {"text": self.api.call("GET", self.path + "/pods/" + name + "/log"), "said": ""}
-        except (Refused, OSError) as error:  # OSError: the kubelet does not respond to the API, which continues to wait for it.
+        except (ApiRefusedError, OSError) as error:  # OSError: the kubelet does not respond to the API, which continues to wait for it.
             return {"text": "", "said": str(error)}
 
     def drop(self, *names: str) -> Any:
@@ -165,7 +165,7 @@ def account(api: Api, name: str) -> None:
     """Create the service account of a namespace, unless the control plane has created it already."""
     try:
         api.post("/api/v1/namespaces/" + name + "/serviceaccounts", manifests.account())
-    except Refused as refused:
+    except ApiRefusedError as refused:
         if refused.status != 409:
             raise
 
@@ -243,7 +243,7 @@ def take_back(run: Run) -> Object:
     for attempt in attempts:
         try:
             attempt()
-        except (Refused, OSError) as error:
+        except (ApiRefusedError, OSError) as error:
             messages.append(str(error))
     if run.folder:
         shutil.rmtree(run.folder, ignore_errors=True)

@@ -97,15 +97,15 @@ class ProbeRunner:
         self._entry_open = threading.Event()
         self._connected = {name: threading.Event() for name, stage in wanted if stage is ProbeStage.FIRST}
         self._unresponsive: set[str] = set()
-        self._outlooks = {external_probe.name: external_probe for external_probe in external_probes}
-        self._views = {name: _ExternalRun(threading.Event()) for name in self._outlooks}
+        self._external_probes = {external_probe.name: external_probe for external_probe in external_probes}
+        self._views = {name: _ExternalRun(threading.Event()) for name in self._external_probes}
         self._slots = threading.Semaphore(max_parallel(declared.target, _AT_ONCE))
 
     def start(self) -> None:
         """Start all rounds and return at once."""
         threading.Thread(target=self._open_entry, daemon=True, name="entry").start()
-        for external_probe in self._outlooks.values():
-            threading.Thread(target=self._run_outlook, args=(external_probe,), daemon=True, name=external_probe.name).start()
+        for external_probe in self._external_probes.values():
+            threading.Thread(target=self._run_external_probe, args=(external_probe,), daemon=True, name=external_probe.name).start()
         for (name, stage), probes in sorted(self._wanted.items(), key=lambda item: item[0]):
             threading.Thread(target=self._run, args=(name, stage, probes), daemon=True, name=f"{name}/{stage.name}").start()
 
@@ -164,7 +164,7 @@ class ProbeRunner:
         if not entries or BoundedSsh(entries[0], self._ssh_config).connected:
             self._entry_open.set()
 
-    def _run_outlook(self, external_probe: ExternalProbe) -> None:
+    def _run_external_probe(self, external_probe: ExternalProbe) -> None:
         view = self._views[external_probe.name]
         try:
             view.result = run_external_probe(external_probe, self._declared)
