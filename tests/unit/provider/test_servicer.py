@@ -98,7 +98,7 @@ def test_a_resource_that_is_not_good_is_a_partial_failure_with_redacted_reasons(
     status = status_pb2.Status.FromString(detail)  # type: ignore[arg-type]
     failed = provider_pb2.ErrorResourceInitFailed()
     assert status.details[0].Unpack(failed)
-    assert (failed.id, list(failed.init_errors), decode(failed.properties)) == ("id", ["no [secret] here"], {"ok": False})
+    assert (failed.id, list(failed.reasons), decode(failed.properties)) == ("id", ["no [secret] here"], {"ok": False})
     assert decode(failed.inputs) == {"wanted": Secret("swordfish")}
 
 

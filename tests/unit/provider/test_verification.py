@@ -34,7 +34,7 @@ def test_a_silent_node_is_one_line() -> None:
 
 def test_what_failed_comes_before_what_could_not_be_told() -> None:
     lines = _reasons(report(check("slurm.ping", "worker1", "unknown", "it printed nothing"), check("slurm.runs", "worker1", "failed")))
-    assert lines == ["slurm.runs[worker1] failed: expected active, found inactive", "slurm.ping[worker1] unknown: it said nothing"]
+    assert lines == ["slurm.runs[worker1] failed: expected active, found inactive", "slurm.ping[worker1] unknown: it printed nothing"]
 
 
 def test_a_long_list_is_cut_and_says_where_the_rest_is() -> None:

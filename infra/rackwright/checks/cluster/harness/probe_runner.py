@@ -72,7 +72,7 @@ class _NodeContext:
 
 
 class ProbeRunner:
-    """All results of one run. Reading a result waits until the round of its node has ended."""
+    """Runs the probes of one run and holds their results. Reading a result waits until the round of its node has ended."""
 
     def __init__(
         self,
