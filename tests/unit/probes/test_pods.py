@@ -66,10 +66,10 @@ DEVICES = '{"visible": "0,6", "files": ["/dev/nvidia0", "/dev/nvidia6"], "rdma":
 SAME = DEVICES.replace("0,6", "0,1,2,3,6").replace('6"]', '6", "/dev/nvidia1", "/dev/nvidia2", "/dev/nvidia3"]')
 WRONG = {
     "reach_each_other": bad(*FIRST, "network", "reach", worker1=REFUSED),
-    "find_names_inside": bad(*FIRST, "network", "names", answers=dict(REFUSED, output="lookup answers: no such host")),
-    "find_names_outside": bad(*FIRST, "network", unheard=dict(REFUSED, output="lookup kb3-login0.dns.podman.: server misbehaving")),
-    "service_answers": bad(*FIRST, "network", "service", found=["answers-worker0"], output="connection refused"),
-    "node_port_answers": bad("ports", "worker0", found=["answers-worker0"], output="[Errno 111] Connection refused"),
+    "find_names_inside": bad(*FIRST, "network", "names", answers=dict(REFUSED, said="lookup answers: no such host")),
+    "find_names_outside": bad(*FIRST, "network", unheard=dict(REFUSED, said="lookup kb3-login0.dns.podman.: server misbehaving")),
+    "service_answers": bad(*FIRST, "network", "service", found=["answers-worker0"], said="connection refused"),
+    "node_port_answers": bad("ports", "worker0", found=["answers-worker0"], said="[Errno 111] Connection refused"),
     "get_requested_gpus": bad(*FIRST, "gpus", "first", "devices", out=DEVICES),
     "gpus_exclusive": bad(*FIRST, "gpus", "second", "devices", out=SAME),
     "no_gpu_without_request": bad(*FIRST, "plain", "log", text=DEVICES),
@@ -80,7 +80,7 @@ WRONG = {
     "policies_hold": bad("policies", **{"in": ANSWERED}),
     "claim_is_shared": bad(*FIRST, "storage", "read", out="stale\n"),
     "logs_and_exec_work": bad(
-        *FIRST, "network", version=dict(REFUSED, rc=None, output="dial tcp 10.0.0.5:10250: connect: connection refused")
+        *FIRST, "network", version=dict(REFUSED, rc=None, said="dial tcp 10.0.0.5:10250: connect: connection refused")
     ),
 }
 
@@ -94,15 +94,15 @@ def test_wrong_answer_fails_exactly_one_check(name):
 
 TIMED_OUT = {
     "reach_each_other": bad(*FIRST, "network", "reach", worker1=LATE),
-    "find_names_inside": bad(*FIRST, "network", "names", answers=dict(LATE, output="lookup answers on 10.203.0.10:53: i/o timeout")),
-    "find_names_outside": bad(*FIRST, "network", unheard=dict(LATE, output="lookup x. on 10.203.0.10:53: i/o timeout")),
-    "service_answers": bad(*FIRST, "network", "service", found=["answers-worker0"], output="Get: context deadline exceeded"),
-    "node_port_answers": bad("ports", "worker0", found=["answers-worker0"], output="timed out"),
+    "find_names_inside": bad(*FIRST, "network", "names", answers=dict(LATE, said="lookup answers on 10.203.0.10:53: i/o timeout")),
+    "find_names_outside": bad(*FIRST, "network", unheard=dict(LATE, said="lookup x. on 10.203.0.10:53: i/o timeout")),
+    "service_answers": bad(*FIRST, "network", "service", found=["answers-worker0"], said="Get: context deadline exceeded"),
+    "node_port_answers": bad("ports", "worker0", found=["answers-worker0"], said="timed out"),
     "get_requested_gpus": bad(*FIRST, "gpus", first={"asked": 3, "phase": "Pending", "why": "", "uid": "x", "seconds": 45}),
     "whole_node_of_gpus": bad(*FIRST, "gpus", "whole", log=None, why="", phase="Running", seconds=45),
     "policies_hold": bad("policies", inside=LATE),
-    "claim_is_shared": bad(*FIRST, "storage", "wrote", rc=1, output="write /shared/from-worker0: connection timed out"),
-    "logs_and_exec_work": bad(*FIRST, "network", version=dict(LATE, rc=None, output="dial tcp 10.0.0.5:10250: i/o timeout")),
+    "claim_is_shared": bad(*FIRST, "storage", "wrote", rc=1, said="write /shared/from-worker0: connection timed out"),
+    "logs_and_exec_work": bad(*FIRST, "network", version=dict(LATE, rc=None, said="dial tcp 10.0.0.5:10250: i/o timeout")),
     "run_on_every_node": bad(*FIRST, "plain", phase="Pending", why="", seconds=90),
 }
 
@@ -154,7 +154,7 @@ def test_unresponsive_outside_server_is_named():
 def test_unresolvable_outside_name_passes():
     data = bad("outside", servers={"10.83.0.1": []})
     for worker in WORKERS:
-        data["nodes"][worker]["network"]["outside"] = dict(REFUSED, output="lookup x.: no such host")
+        data["nodes"][worker]["network"]["outside"] = dict(REFUSED, said="lookup x.: no such host")
     assert verdicts(data) == {}
 
 

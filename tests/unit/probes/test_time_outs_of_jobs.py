@@ -31,7 +31,7 @@ class TestSlurm:
     def verdict(self, ping, port, seconds=0.1):
         raw = lambda _: SimpleNamespace(seconds=seconds)  # noqa: E731
         answers = answers_of({PING: ping, CONTROLLER_PORTS: f"login0|{port}\n"})
-        return verdict_of(test_slurm.test_controller_answers_here, answers, cluster=CLUSTER, raw=raw)[0]
+        return verdict_of(test_slurm.test_controller_answers_here, answers, cluster=CLUSTER, command_output=raw)[0]
 
     def test_controller_reported_up_passes(self):
         assert self.verdict(self.DOWN.replace("DOWN", "UP"), LATE) is PASSED

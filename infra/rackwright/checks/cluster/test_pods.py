@@ -32,7 +32,7 @@ def test_run_on_every_node(node: Record, pods: Pods, expect: Expect) -> None:
 def test_reach_each_other(node: Record, pods: Pods, expect: Expect) -> None:
     """Pods must reach the pods of every other node by address: a route missing on one node is visible only from that node."""
     found = {other: pod_output(one) for other, one in pods.network(node.name)["reach"].items()}
-    probed = {other: one for other, one in found.items() if one.output != "no pod runs there"}
+    probed = {other: one for other, one in found.items() if one.error != "no pod runs there"}
     if not probed:
         raise UndeterminedError("no pod runs elsewhere")
     expect({other: one.answer for other, one in probed.items()}, {other: f"answers-{other}" for other in probed})
@@ -59,10 +59,10 @@ def test_find_names_outside(node: Record, pods: Pods, expect: Expect) -> None:
         raise UndeterminedError(unanswered.answer.why)
     if isinstance(found.answer, UnreadableValue):
         raise UndeterminedError(found.answer.why)
-    if unanswered.rc != 0 and "no such host" not in unanswered.output:
-        expect(f"an unknown name: {unanswered.output}", "forwarded, and reported as non-existent")
+    if unanswered.rc != 0 and "no such host" not in unanswered.error:
+        expect(f"an unknown name: {unanswered.error}", "forwarded, and reported as non-existent")
     known = [", ".join(addresses) for addresses in outside["servers"].values()]
-    lacks = found.rc != 0 and "no such host" in found.output
+    lacks = found.rc != 0 and "no such host" in found.error
     addresses = "" if lacks else ", ".join(found.answer.split())
     expect(
         f"{outside['name']}: {addresses or 'no such name'}", f"{outside['name']}: {known[0] or 'no such name'}", holds=addresses in known
@@ -176,7 +176,7 @@ def test_logs_and_exec_work(node: Record, pods: Pods, expect: Expect) -> None:
     log, version = pods.part(node.name, "plain")["log"], pod_output(pods.network(node.name)["version"])
     found = {
         "logs": "answered" if log["text"] else answer_of("logs", log["said"] or "empty"),
-        "exec": "answered" if version.rc == 0 else answer_of("exec", version.output),
+        "exec": "answered" if version.rc == 0 else answer_of("exec", version.error),
     }
     expect(found, {"logs": "answered", "exec": "answered"})
 

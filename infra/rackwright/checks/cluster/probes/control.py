@@ -54,7 +54,7 @@ ETCD = Probe("etcd", on="kube_control_plane", command=query("etcd"), parse=parse
 def parse_address_present(text: str) -> bool:
     """Return whether an interface has the address, from `ip -json address show to ADDRESS`.
 
-    >>> parse_held('[{},{"ifname":"eth0","addr_info":[{"local":"10.1.0.10"}]}]')
+    >>> parse_address_present('[{},{"ifname":"eth0","addr_info":[{"local":"10.1.0.10"}]}]')
     True
     """
     return any(one.get("addr_info") for one in json.loads(text))

@@ -29,14 +29,14 @@ class PodOutput:
 
     rc: int | None
     out: str
-    output: str
+    error: str
 
     @property
     def answer(self) -> str | UnreadableValue:
         """Return the output, or the error; UnreadableValue for a time-out. Raise UndeterminedError if the command did not run."""
         if self.rc is None:
-            raise UndeterminedError(f"no command could run in the pod: {self.output}")
-        return self.out.strip() if self.rc == 0 else answer_of("from the pod", self.output or f"status {self.rc}")
+            raise UndeterminedError(f"no command could run in the pod: {self.error}")
+        return self.out.strip() if self.rc == 0 else answer_of("from the pod", self.error or f"status {self.rc}")
 
 
 @dataclass(frozen=True)
