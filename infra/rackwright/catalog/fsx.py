@@ -65,7 +65,7 @@ class SizeSteps:
     def __contains__(self, number: int) -> bool:
         """Return whether the number is allowed.
 
-        >>> 2400 in Steps((1200,), 2400), 3600 in Steps((1200,), 2400)
+        >>> 2400 in SizeSteps((1200,), 2400), 3600 in SizeSteps((1200,), 2400)
         (True, False)
         """
         return number in self.first_sizes or (number > 0 and number == self._multiple(number, up=True))
@@ -78,7 +78,7 @@ class SizeSteps:
     def nearest(self, number: int) -> int:
         """Return the nearest allowed number; of two, the larger one.
 
-        >>> Steps((1200,), 2400).nearest(3600)
+        >>> SizeSteps((1200,), 2400).nearest(3600)
         4800
         """
         near = (*self.first_sizes, self._multiple(number, up=False), self._multiple(number, up=True))

@@ -29,7 +29,7 @@ class PulumiRun:
     def arguments(self, stack: str) -> list[str]:
         """Return the arguments of `pulumi`, without the program.
 
-        >>> Way("", ("a",)).arguments("lab")
+        >>> PulumiRun("", ("a",)).arguments("lab")
         ['up', '--stack', 'lab', '--refresh', '--yes', '--skip-preview', '--target', 'a']
         """
         chosen = [word for target in self.targets for word in ("--target", target)]

@@ -51,7 +51,7 @@ def parse_ping_statistics(text: str) -> tuple[PingStatistics, ...]:
 def ring_neighbours(names: tuple[str, ...], name: str, most: int = 2) -> tuple[str, ...]:
     """Return the next `most` names of a ring, or all others if there are fewer.
 
-    >>> following(("a", "b", "c", "d"), "c"), following(("a", "b"), "b")
+    >>> ring_neighbours(("a", "b", "c", "d"), "c"), ring_neighbours(("a", "b"), "b")
     (('d', 'a'), ('a',))
     """
     at = names.index(name)

@@ -24,7 +24,7 @@ SETTINGS = Probe("sshd-settings", on="nodes", command="sshd -T", parse=parse_set
 def parse_auth_methods(text: str) -> tuple[str, ...]:
     """Return the authentication methods in ssh's error `root@127.0.0.1: Permission denied (publickey,password).`
 
-    >>> parse_offer("nobody@127.0.0.1: Permission denied (publickey,password).")
+    >>> parse_auth_methods("nobody@127.0.0.1: Permission denied (publickey,password).")
     ('password', 'publickey')
     """
     for line in text.splitlines():
