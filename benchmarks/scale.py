@@ -185,7 +185,7 @@ def texts(file: Path) -> dict[str, float]:
 
 def hosts(plan: Any) -> dict[str, dict[str, Any]]:
     """Every node as if it existed."""
-    return {node.name: {"address": node.address, "public_key": "ssh-ed25519 AAAA", "incarnation": node.name} for node in plan.nodes}
+    return {node.name: {"address": node.address, "public_key": "ssh-ed25519 AAAA", "instance_uid": node.name} for node in plan.nodes}
 
 
 def growth(_: Path) -> dict[str, float]:

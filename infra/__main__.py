@@ -15,7 +15,7 @@ built = targets.target(plan.target.kind).build(plan, access.public_key)
 converge = Converge(
     "converge",
     plan=program.serialize_plan(plan),
-    described=applied.serialize_cluster(described.cluster),
+    cluster_spec=applied.serialize_cluster(described.cluster),
     hosts=built.hosts,
     sources=built.sources,
     bundle=built.bundle,

@@ -51,8 +51,8 @@ def cluster_problems(host: Mapping[str, Any]) -> list[str]:
         if entry not in known:
             found.append(f"cluster.access.jump_hosts: {entry} is not a host of the cluster, so logins would fail")
     for filesystem in cluster.get("storage", []):
-        strangers = sorted({*filesystem["servers"], *filesystem["clients"]} - known)
-        found += [f"cluster.storage.{filesystem['name']}: {name} is not a host of the cluster" for name in strangers]
+        unknown_hosts = sorted({*filesystem["servers"], *filesystem["clients"]} - known)
+        found += [f"cluster.storage.{filesystem['name']}: {name} is not a host of the cluster" for name in unknown_hosts]
         if not filesystem["servers"] and not filesystem.get("source"):
             found.append(f"cluster.storage.{filesystem['name']}: no server and no `source`")
     return found
@@ -109,7 +109,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
     _requires_connection = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Fail with all problems at once."""
+        """Fail with a list of all problems."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         given = task_vars or {}
         groups = {name: list(hosts) for name, hosts in given["groups"].items()}

@@ -72,7 +72,7 @@ def described(folder: str, name: str) -> list[dict[str, Any]]:
     return sorted(found, key=lambda one: order.get(one["kind"], order[""]))
 
 
-def trouble(applying: Applying, addon: dict[str, Any], objects: list[dict[str, Any]]) -> str:
+def unavailable_reason(applying: Applying, addon: dict[str, Any], objects: list[dict[str, Any]]) -> str:
     """Return why an add-on is not available yet; empty if it is."""
     wanted = [one for one in objects if one["kind"] in ("Deployment", "APIService")]
     for one in wanted:
@@ -101,7 +101,7 @@ def install(applying: Applying, addon: dict[str, Any], folder: str, timeout: int
         return
     reason = ""
     for _ in ticks(time.monotonic() + timeout):
-        reason = trouble(applying, addon, objects)
+        reason = unavailable_reason(applying, addon, objects)
         if not reason:
             return
     raise ObjectsError(f"{addon['name']}: after {timeout} s {reason} - see `kubectl -n {addon['namespace']} describe pods`")
@@ -113,7 +113,7 @@ def run(module: AnsibleModule, applying: Applying) -> dict[str, Any]:
     names = [one["name"] for one in params["addons"]]
     removal = Removal(applying, params["timeout"])
     if params["state"] == "present":
-        waiting = [line for name in removal.strangers(names) for line in unfinished(applying, name)]
+        waiting = [line for name in removal.undeclared_addons(names) for line in unfinished(applying, name)]
         if waiting:
             raise ObjectsError(
                 f"removed from scheduler.addons with unfinished work: {', '.join(waiting)}"

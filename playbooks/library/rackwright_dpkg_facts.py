@@ -1,6 +1,6 @@
-"""What dpkg has on record of some packages: asked by the action `rackwright_apt`, which installs only what is missing.
+"""Return dpkg's records of packages. The action `rackwright_apt` uses them to install missing packages only.
 
-A module of its own, so that what nodes are asked is all asked by modules. Standard library only, Python 3.9 or newer on the node.
+A separate module, so that the recorder sees every query of a node. Standard library only, Python 3.9 or newer on the node.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-told:
+dpkg_output:
   description: A line for each known package, with its name, its state and its version; empty where there is no dpkg.
   returned: always
   type: str
@@ -39,7 +39,7 @@ FORMAT = "${Package} ${db:Status-Status} ${Version}\n"
 
 
 def recorded(names: list[str]) -> str:
-    """What dpkg-query says; it fails where one was never known, and tells the others all the same."""
+    """Return the output of dpkg-query. It fails for an unknown package, but still lists the others."""
     try:
         asked = ["dpkg-query", "--show", "--showformat", FORMAT, "--", *names]
         return subprocess.run(asked, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False).stdout.decode("utf-8", "replace")
@@ -48,9 +48,9 @@ def recorded(names: list[str]) -> str:
 
 
 def main() -> None:
-    """One question."""
+    """Run the module."""
     module = AnsibleModule({"names": {"type": "list", "elements": "str", "required": True}}, supports_check_mode=True)
-    module.exit_json(changed=False, told=recorded(module.params["names"]))
+    module.exit_json(changed=False, dpkg_output=recorded(module.params["names"]))
 
 
 if __name__ == "__main__":

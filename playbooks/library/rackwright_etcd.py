@@ -35,7 +35,7 @@ options:
       - C(staged) unpacks the snapshot in C(path) beside the data, for the members C(members). Files that are not snapshots, and
         snapshots of another cluster, are refused. No service is stopped, and no data is changed.
       - C(stopped) stops the static pods, C(restored) replaces the data with the unpacked snapshot, C(started) starts the static pods.
-      - C(ready) waits until the API and the other components are ready; if they are not, the module returns C(trouble) and does not fail.
+      - C(ready) waits until the API and the other components are ready; if they are not, the module returns C(error) and does not fail.
       - C(committed) commits the restore, after which it is never rolled back; C(cleaned) then deletes the previous data.
       - C(rolled_back) restores the previous data and starts the static pods.
     choices: [snapshot, queried, staged, stopped, restored, started, ready, committed, cleaned, rolled_back]
@@ -68,7 +68,7 @@ EXAMPLES = r"""
 RETURN = r"""
 snapshot: {description: "Status of the snapshot from etcdutl, with hash, revision, totalKey, totalSize.", returned: success, type: dict}
 stage: {description: "C(staged), C(restored) or C(committed) after an interrupted restore; empty otherwise.", returned: success, type: str}
-trouble: {description: "Component that does not become ready or does not stop; empty on success.", returned: success, type: str}
+error: {description: "Component that does not become ready or does not stop; empty on success.", returned: success, type: str}
 """
 
 DATA = "/var/lib/etcd"
@@ -242,17 +242,17 @@ def done(state: str, params: dict[str, Any], check: bool) -> dict[str, Any]:
     if state == "staged":
         return {"changed": False, "snapshot": restore.staged()}
     if state == "ready":
-        return {"changed": False, "trouble": restore.ready()}
+        return {"changed": False, "error": restore.ready()}
     if state == "stopped":
         try:
             restore.pods.stop()
         except StaticPodsError as error:
-            return {"changed": False, "trouble": str(error)}
+            return {"changed": False, "error": str(error)}
     elif state == "started":
         restore.pods.start()
     else:
         getattr(restore, state)()
-    return {"changed": state in ("restored", "cleaned", "rolled_back"), "trouble": ""}
+    return {"changed": state in ("restored", "cleaned", "rolled_back"), "error": ""}
 
 
 def main() -> None:

@@ -135,7 +135,7 @@ def layer(target: str) -> str:
 
 
 def add(tar: tarfile.TarFile, name: str, content: bytes, mode: int) -> None:
-    """A file of nobody's time and owner."""
+    """A file without a time or an owner."""
     entry = tarfile.TarInfo(name)
     entry.size, entry.mode = len(content), mode
     tar.addfile(entry, io.BytesIO(content))

@@ -48,7 +48,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 actions: {description: "Actions that were, or in check mode would be, executed.", returned: always, type: list}
-trouble: {description: Reason why there is no join token (C(created))., returned: on failure, type: str}
+error: {description: Reason why there is no join token (C(created))., returned: on failure, type: str}
 join_credentials: {description: Token and digest of the CA certificate (C(created)); null if not needed., returned: success, type: dict}
 certificate_key: {description: "Key of the uploaded certificates, if controllers join.", returned: success, type: str}
 """
@@ -133,7 +133,7 @@ def main() -> None:
             module.fail_json(msg=str(error), actions=host.actions)
         message = without_majority(module.params["controllers"]) or str(error)
         # no_log hides the result of the task, and would hide the error as well.
-        module.exit_json(changed=False, actions=host.actions, join_credentials=None, certificate_key=None, trouble=message)
+        module.exit_json(changed=False, actions=host.actions, join_credentials=None, certificate_key=None, error=message)
     changed = bool(host.actions) and state != "created"
     module.exit_json(changed=changed, actions=host.actions, join_credentials=credentials[0], certificate_key=credentials[1])
 

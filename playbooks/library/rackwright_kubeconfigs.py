@@ -114,7 +114,7 @@ def generate(user: str, config: str, days: int, namespace: str) -> str:
     except FileNotFoundError:
         raise KubeconfigError("kubeadm: command not found - check that the install steps ran on this node") from None
     if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
         raise KubeconfigError(f"kubeadm kubeconfig user: {last} - check that the CA key is in /etc/kubernetes/pki")
     text = done.stdout[done.stdout.index("apiVersion:") :]
     return re.sub(r"^(\s*)user: (\S+)\n(?=\s*name:)", rf"\1namespace: {namespace}\n\1user: \2\n", text, count=1, flags=re.MULTILINE)

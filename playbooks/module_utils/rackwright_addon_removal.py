@@ -74,14 +74,14 @@ class Removal:
         self.removed: list[str] = []
         self.kept: list[str] = []
 
-    def strangers(self, names: list[str]) -> list[str]:
+    def undeclared_addons(self, names: list[str]) -> list[str]:
         """Return installed add-ons that are not declared."""
         marked = {one["metadata"]["labels"][LABEL] for kind in (DEPLOYMENT, DEFINITION) for one in _items(self.applying, kind, LABEL)}
         return sorted(marked - set(names))
 
     def run(self, names: list[str], declared: list[dict[str, Any]]) -> None:
         """Delete objects of undeclared add-ons, and objects that declared add-ons no longer contain."""
-        leaving = self.strangers(names)
+        leaving = self.undeclared_addons(names)
         for kind in HOOKS:
             self._delete(kind, declared)
         for name in leaving:

@@ -21,8 +21,8 @@ from rackwright.targets.resources import Converge, SshKeyPair, Verification
 _MADE = {
     "rackwright:secret:SshKeyPair": {"public_key": "ssh-ed25519 AAAA", "private_key": "PRIVATE"},
     "rackwright:lab:Image": {"image": "localhost/node:1"},
-    "rackwright:lab:Node": {"incarnation": "life-1"},
-    "rackwright:hosts:Host": {"incarnation": "life-1", "public_key": "ssh-ed25519 AAAA"},
+    "rackwright:lab:Node": {"instance_uid": "life-1"},
+    "rackwright:hosts:Host": {"instance_uid": "life-1", "public_key": "ssh-ed25519 AAAA"},
     "rackwright:kubernetes:Bundle": {"folder": "/bundle"},
     "rackwright:kubernetes:ApiTunnel": {"kubeconfig": "KUBECONFIG"},
     "rackwright:time:Static": {"at": "2026-12-01T08:00:00+00:00"},

@@ -227,7 +227,7 @@ def test_converge_receives_instance_keys_and_disks() -> None:
     hosts = recording.made["converge"][1]["hosts"]
     assert hosts["login0"]["address"] == "203.0.113.7"
     assert hosts["worker0"]["address"] == committed("aws-budget").node("worker0").address
-    assert {name: (host["incarnation"], host["user"]) for name, host in hosts.items()} == {
+    assert {name: (host["instance_uid"], host["user"]) for name, host in hosts.items()} == {
         name: (f"id-{name}", "ubuntu") for name in ("login0", "worker0", "worker1")
     }
     assert hosts["worker0"]["boot_public_key"] and not hosts["worker0"].get("devices")

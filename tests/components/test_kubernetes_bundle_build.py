@@ -145,7 +145,7 @@ def test_finished_stages_survive_failure(played: BuildMachine, capsys: pytest.Ca
     played.calls()
     played.provide()
     assert played.calls() == ["coredns"]
-    kept = [event["what"] for event in events(capsys) if event.get("detail") == "kept from the build before"]
+    kept = [event["what"] for event in events(capsys) if event.get("detail") == "cached"]
     assert kept == ["Kubernetes 1.34.1", "etcd 3.6.4"]
 
 

@@ -156,7 +156,7 @@ def test_provider_is_own_and_depends_on_converge() -> None:
             "through": "login0",
             "endpoint": "10.80.0.16:6443",
             "port": port("lab-k8s"),
-            "incarnation": "life-1",
+            "instance_uid": "life-1",
         }
     }
     assert "converge" in recording.asked["kubernetes-access"].after
@@ -207,7 +207,8 @@ def test_missing_plugin_selects_role_with_warning(bare: dict[str, str], monkeypa
     assert kubernetes.resolve_object_owner(by(ObjectApplier.PULUMI), bare) == by(ObjectApplier.ANSIBLE)
     (line,) = said
     assert (
-        "3 Node, 1 DaemonSet, 1 Namespace" in line and f"pulumi plugin install resource kubernetes {plugins.wanted('kubernetes')}" in line
+        "3 Node, 1 DaemonSet, 1 Namespace" in line
+        and f"pulumi plugin install resource kubernetes {plugins.required_version('kubernetes')}" in line
     )
 
 
@@ -223,5 +224,5 @@ def test_available_plugin_prints_nothing(bare: dict[str, str], tmp_path: Path, m
     monkeypatch.setattr(pulumi.log, "warn", pytest.fail)
     assert kubernetes.resolve_object_owner(by(ObjectApplier.ANSIBLE), bare) == by(ObjectApplier.ANSIBLE)
     assert kubernetes.resolve_object_owner(committed("lab"), bare) == committed("lab")
-    (tmp_path / "plugins" / f"resource-kubernetes-v{plugins.wanted('kubernetes')}").mkdir(parents=True)
+    (tmp_path / "plugins" / f"resource-kubernetes-v{plugins.required_version('kubernetes')}").mkdir(parents=True)
     assert kubernetes.resolve_object_owner(by(ObjectApplier.PULUMI), bare) == by(ObjectApplier.PULUMI)

@@ -90,14 +90,14 @@ def test_persistent_data_is_on_volumes() -> None:
 def test_converge_receives_incarnation_of_each_host() -> None:
     plan = committed("lab")
     hosts = built(plan).made["converge"][1]["hosts"]
-    assert {name: host["incarnation"] for name, host in hosts.items()} == dict.fromkeys((node.name for node in plan.nodes), "life-1")
+    assert {name: host["instance_uid"] for name, host in hosts.items()} == dict.fromkeys((node.name for node in plan.nodes), "life-1")
     assert {name: host["address"] for name, host in hosts.items()} == {node.name: node.address for node in plan.nodes}
     assert {host["baked"] for host in hosts.values()} == {True}
 
 
 def test_converge_receives_hosts_of_older_image(monkeypatch: pytest.MonkeyPatch) -> None:
     """The older image lacks packages that roles have added since."""
-    monkeypatch.setitem(recording._MADE, "rackwright:lab:Node", {"incarnation": "life-1", "image": "localhost/node:0"})
+    monkeypatch.setitem(recording._MADE, "rackwright:lab:Node", {"instance_uid": "life-1", "image": "localhost/node:0"})
     hosts = built(committed("lab")).made["converge"][1]["hosts"]
     assert {host["baked"] for host in hosts.values()} == {False}
 

@@ -161,5 +161,5 @@ def test_slow_network_fails_no_job(watched: Lab) -> None:
         found = drift(watched)
     finally:
         watched.do("worker1", f'tc qdisc del dev "{device}" root')
-    assert any(one["subject"].startswith("traces.links") and one["node"] == "worker1" for one in found["differences"]), found["layers"]
+    assert any(one["subject"].startswith("baseline.links") and one["node"] == "worker1" for one in found["differences"]), found["layers"]
     assert_clean(watched)

@@ -34,7 +34,7 @@ class Fault:
     undo: str = ""
     also: Mapping[str, str] = field(default_factory=dict)
     cluster: bool = False
-    silent: bool = False
+    unreachable: bool = False
     heal: bool = False
 
 
@@ -87,7 +87,7 @@ def test_drift_reports_only_the_fault(watched: Lab, key: str, record_property: A
     others = [one for one in found["differences"] if not _expected(one, own, names, fault.also)]
     assert not others, f"{key}: drift also names\n{told(others)}"
     silent = {silence["node"] for layer in found["layers"] for silence in layer["unknown"]}
-    assert (node in silent) is fault.silent, found["layers"]
+    assert (node in silent) is fault.unreachable, found["layers"]
     after = drift(watched)
     assert after["state"] == "clean", f"{key} was taken back, and yet:\n{told(after['differences'])}\n{after['layers']}"
 

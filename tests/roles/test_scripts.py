@@ -73,14 +73,14 @@ def test_another_mark_and_another_number_of_functions_are_seen(cards: Cards) -> 
     cards.run("apply")
     for number in range(2):  # As mlx5's traffic_class_show prints it; rules of its own may follow.
         (cards.sys / "infiniband" / f"mlx5_{number}" / "tc/1/traffic_class").write_text("Global tclass=106\nsrc_ip=10.0.0.1 tclass=4\n")
-    assert cards.run("look").returncode == 0
+    assert cards.run("check").returncode == 0
     functions = cards.sys / "infiniband/mlx5_1/device/sriov_numvfs"
     functions.write_text("2")
-    assert "mlx5_1: 2 virtual functions, 4 are declared" in cards.run("look").stderr
+    assert "mlx5_1: 2 virtual functions, 4 are declared" in cards.run("check").stderr
     functions.write_text("4")
     for other in ("Global tclass=0\n", "Global tclass=1060\n", "src_ip=10.0.0.1 tclass=106\n", ""):
         (cards.sys / "infiniband/mlx5_0/tc/1/traffic_class").write_text(other)
-        assert "mlx5_0: packets are not marked with 106" in cards.run("look").stderr
+        assert "mlx5_0: packets are not marked with 106" in cards.run("check").stderr
 
 
 def test_a_device_that_is_not_there_is_an_error(cards: Cards) -> None:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
-from rackwright.checks.cluster.harness.probe import Probe, Raw
+from rackwright.checks.cluster.harness.probe import CommandOutput, Probe
 from rackwright.errors import UndeterminedError
 from rackwright.inventory.reader import Inventory
 
@@ -27,7 +27,7 @@ def verdict(
 
     def ask(probe: Probe[Any]) -> Any:
         ended = run(name, probe.command_at(SimpleNamespace(node=record, declared=declared)))  # type: ignore[arg-type]
-        return probe.read(Raw(ended.returncode, ended.stdout, ended.stderr))
+        return probe.read(CommandOutput(ended.returncode, ended.stdout, ended.stderr))
 
     offered = {
         "node": _plain(record),

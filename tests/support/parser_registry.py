@@ -9,9 +9,9 @@ from typing import Any
 
 from rackwright.checks.acceptance.parsers import dcgm, fio, iblinkinfo, ior, nccl, nvidia_smi, perftest, stream
 from rackwright.checks.cluster import probes
-from rackwright.checks.cluster.harness.probe import PROBES, Probe, Raw
+from rackwright.checks.cluster.harness.probe import PROBES, CommandOutput, Probe
 from rackwright.checks.cluster.harness.tool_output import refusing
-from rackwright.checks.hardware.commands import QUESTIONS
+from rackwright.checks.hardware.commands import HARDWARE_PROBES
 from rackwright.report.fabric_ports import read_node_ports
 
 probes.load()
@@ -41,7 +41,7 @@ def _name(function: Any) -> tuple[str, str]:
 
 
 def _answered(probe: Probe[Any]) -> Callable[[str], Any]:
-    return lambda text: probe.read(Raw(out=text, rc=min(probe.statuses)))
+    return lambda text: probe.read(CommandOutput(out=text, rc=min(probe.statuses)))
 
 
 def _samples(kind: str, folder: str) -> list[tuple[str, str]]:
@@ -75,13 +75,16 @@ PARTS = {
     ("rackwright.checks.cluster.probes.sshd", "parse_known_hosts"): "host-keys",
     ("rackwright.checks.hardware.parsers", "parse_ibstat"): "rdma",
     ("rackwright.checks.hardware.parsers", "parse_sysfs"): "rdma",
-    ("rackwright.checks.acceptance.judges.records", "parse"): "reads answers of the project's own programs, and is tested with each phase",
-    ("rackwright.checks.acceptance.judges.monitoring", "parse"): "reads answers of the project's own programs",
+    (
+        "rackwright.checks.acceptance.evaluators.records",
+        "parse",
+    ): "reads answers of the project's own programs, and is tested with each phase",
+    ("rackwright.checks.acceptance.evaluators.monitoring", "parse"): "reads answers of the project's own programs",
     (
         "rackwright.checks.acceptance.phases.kubernetes_health",
         "parse_claim",
     ): "reads an object of the API server, which its client has read as JSON",
-    ("rackwright.checks.acceptance.phases.shared_file_system", "parse_seen"): "reads what the project's own task printed",
+    ("rackwright.checks.acceptance.phases.shared_file_system", "parse_visible_files"): "reads what the project's own task printed",
     ("rackwright.checks.acceptance.phases.shared_file_system", "parse_size"): "reads one line of stat",
 }
 """Functions that read a part of an output, by the parser or reason for which they are not listed by themselves."""
@@ -89,7 +92,7 @@ PARTS = {
 
 def parsers() -> Iterator[Parser]:
     """Yield every parser once for each output that it reads in order."""
-    for kind, table in (("checks", PROBES), ("hardware", QUESTIONS)):
+    for kind, table in (("checks", PROBES), ("hardware", HARDWARE_PROBES)):
         for name, probe in table.items():
             for label, sample in _samples(kind, str(name)):
                 yield Parser(label, (_name(probe.parse),), _answered(probe), sample)

@@ -142,7 +142,7 @@ class Project:
     def incarnations(self) -> dict[str, str]:
         """Return node -> id of its instance."""
         found = self.resources()
-        return {name: found[name]["outputs"]["incarnation"] for name in found if found[name]["type"] == "rackwright:lab:Node"}
+        return {name: found[name]["outputs"]["instance_uid"] for name in found if found[name]["type"] == "rackwright:lab:Node"}
 
     def leftovers(self) -> list[str]:
         """Return containers, volumes and networks with the stack's label."""

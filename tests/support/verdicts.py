@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rackwright.checks.cluster.harness.compare import Expect
-from rackwright.checks.cluster.harness.probe import Probe, Raw
-from rackwright.checks.cluster.harness.pytest_plugin import judge
+from rackwright.checks.cluster.harness.probe import CommandOutput, Probe
+from rackwright.checks.cluster.harness.pytest_plugin import verdict_of as plugin_verdict
 from rackwright.report.verdict import Verdict
 
 
@@ -19,10 +19,10 @@ def verdict_of(check: Callable[..., None], answers: Mapping[Probe[Any], Callable
     try:
         check(**{name: offered[name] for name in inspect.signature(check).parameters})
     except Exception as error:
-        return judge(error, expect)
-    return judge(None, expect)
+        return plugin_verdict(error, expect)
+    return plugin_verdict(None, expect)
 
 
 def answers_of(texts: Mapping[Probe[Any], str]) -> dict[Probe[Any], Callable[[], Any]]:
     """Return the results of probes whose commands printed these texts."""
-    return {probe: lambda probe=probe, text=text: probe.read(Raw(out=text)) for probe, text in texts.items()}
+    return {probe: lambda probe=probe, text=text: probe.read(CommandOutput(out=text)) for probe, text in texts.items()}

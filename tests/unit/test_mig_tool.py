@@ -143,7 +143,7 @@ def changes(driver: Driver) -> list[tuple[str, ...]]:
 
 def test_instances_are_created_and_linked(driver: Driver, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan = planned({"3g.40gb": 1, "1g.10gb": 2})
-    assert TOOL.main(["look", plan]) == 1
+    assert TOOL.main(["check", plan]) == 1
     assert capsys.readouterr().out == "GPU 0: MIG is disabled\nGPU 1: MIG is disabled\n"
     assert TOOL.main(["apply", plan]) == 0
     for made in driver.made.values():
@@ -157,12 +157,12 @@ def test_second_run_changes_nothing(driver: Driver) -> None:
     plan = planned("3g.40gb")
     assert TOOL.main(["apply", plan]) == 0
     driver.calls.clear()
-    assert TOOL.main(["apply", plan]) == 0 and TOOL.main(["look", plan]) == 0
+    assert TOOL.main(["apply", plan]) == 0 and TOOL.main(["check", plan]) == 0
     assert changes(driver) == []
 
 
 def test_looking_changes_nothing(driver: Driver) -> None:
-    assert TOOL.main(["look", planned("3g.40gb")]) == 1
+    assert TOOL.main(["check", planned("3g.40gb")]) == 1
     assert changes(driver) == []
 
 
@@ -186,7 +186,7 @@ def test_instance_without_compute_instance_is_created_again(driver: Driver) -> N
     plan = planned("3g.40gb")
     TOOL.main(["apply", plan])
     driver.computes = False
-    assert TOOL.main(["look", plan]) == 1
+    assert TOOL.main(["check", plan]) == 1
     assert TOOL.main(["apply", plan]) == 0
 
 
@@ -196,14 +196,14 @@ def test_links_are_renewed_when_numbers_change(driver: Driver, tmp_path: Path, c
     for bus in driver.buses:
         driver.made[bus] = [(profile, start, 0) for profile, start, _ in driver.made[bus]]
         driver.capability(driver.minor(bus), 0)
-    assert TOOL.main(["look", plan]) == 1 and "links" in capsys.readouterr().out
+    assert TOOL.main(["check", plan]) == 1 and "links" in capsys.readouterr().out
     assert TOOL.main(["apply", plan]) == 0
     assert (tmp_path / "links" / "gpu-instance0-0").readlink().name == "nvidia-cap3"
 
 
 def test_mode_that_waits_for_a_reset_is_an_error(driver: Driver, capsys: pytest.CaptureFixture[str]) -> None:
     driver.sticks = True
-    assert TOOL.main(["look", planned("3g.40gb")]) == 1
+    assert TOOL.main(["check", planned("3g.40gb")]) == 1
     assert TOOL.main(["apply", planned("3g.40gb")]) == 3
     assert "reboot the node" in capsys.readouterr().err
 
@@ -215,7 +215,7 @@ def test_mode_that_cannot_be_read_is_an_error(
     driver: Driver, monkeypatch: pytest.MonkeyPatch, answer: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(TOOL, "run", lambda *command: answer if command[1].startswith("--query") else driver(*command))
-    assert TOOL.main(["look", planned("3g.40gb")]) == 3
+    assert TOOL.main(["check", planned("3g.40gb")]) == 3
     assert capsys.readouterr().err
 
 
@@ -226,7 +226,7 @@ def test_table_that_cannot_be_read_is_an_error(text: str) -> None:
 
 
 def test_other_number_of_gpus_is_an_error(driver: Driver) -> None:
-    assert TOOL.main(["look", planned("3g.40gb", count=3)]) == 3
+    assert TOOL.main(["check", planned("3g.40gb", count=3)]) == 3
 
 
 def test_part_of_an_instance_is_no_compute_instance_of_its_size() -> None:

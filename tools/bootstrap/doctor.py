@@ -68,7 +68,7 @@ def _python(machine: Machine, checkout: Path) -> list[str]:
     python = environment.suitable_python(machine)
     if machine.python >= environment.OLDEST and not machine.makes_environments():
         lines.append(
-            "  missing  .venv: would be made by this python3, once python3-venv (above) is there, packages from requirements.lock by digest"
+            "  missing  .venv: would be created by this python3 after python3-venv (above); packages come from requirements.lock by digest"
         )
     elif python:
         lines.append(f"  missing  .venv: would be made by {python} (no sudo), packages from requirements.lock by digest")

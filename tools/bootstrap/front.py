@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
         print(f"\n{failure}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("\nstopped; the next run goes on from here", file=sys.stderr)
+        print("\nstopped; the next run continues here", file=sys.stderr)
         return 130
     return 0
 

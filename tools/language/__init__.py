@@ -21,6 +21,20 @@ WORDS: Final = {
     "whoever": "the user who, the process that",
     "anew": "again",
     "looked": "scanned, queried, read",
+    "stranger": "unmanaged resource, external host, unknown member",
+    "strangers": "unmanaged resources, external hosts, unknown members",
+    "anybody": "name the actor: any user, every client",
+    "everybody": "name the actor: all users, every process",
+    "speaks": "uses the schema or protocol",
+    "says nothing": "prints nothing, does not respond, proves nothing",
+    "said nothing": "printed nothing, did not respond",
+    "came to its end": "finished",
+    "come to its end": "finish",
+    "goes on from": "continues",
+    "put right": "repair",
+    "give back": "return to service, release",
+    "gives back": "returns to service, releases",
+    "given back": "returned to service, released",
 }
 _WORD: Final = re.compile(rf"\b({'|'.join(WORDS)})\b", re.IGNORECASE)
 _CODE: Final = re.compile(r"`[^`]*`|C\([^)]*\)")

@@ -33,7 +33,7 @@ def _section(subject: str, rules: Iterator[Rule]) -> Iterator[str]:
 
 
 def _level(rule: Rule) -> str:
-    return rule.level.value + (f", during `up` {rule.at_up.value}" if rule.at_up else "")
+    return rule.level.value + (f", during `up` {rule.level_on_deploy.value}" if rule.level_on_deploy else "")
 
 
 def _reason(rule: Rule) -> str:

@@ -16,7 +16,7 @@ _FILE: Final = Path(__file__).with_suffix(".yml")
 NEVER: Final = "never"
 
 
-class Installed(ConfigModel):
+class InstalledAddon(ConfigModel):
     """Build and installation of an add-on that the product installs."""
 
     digest: str = Field(pattern=r"^[0-9a-f]{12}$")
@@ -33,7 +33,7 @@ class Addon(ConfigModel):
     read: str = Field(pattern=r"^\d{4}-\d{2}$")
     run: str
     """Where it ran; `never` if it has not been run."""
-    installed: Installed | None = None
+    installed: InstalledAddon | None = None
     """None if only users install it."""
 
 

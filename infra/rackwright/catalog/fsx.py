@@ -54,34 +54,34 @@ class DriveCache(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class SizeSteps:
     """Allowed numbers: some small ones, then the multiples of a step."""
 
-    small: tuple[int, ...]
+    first_sizes: tuple[int, ...]
     step: int | None
     """None if only the small ones are allowed."""
-    most: int | None = None
+    maximum: int | None = None
 
     def __contains__(self, number: int) -> bool:
         """Return whether the number is allowed.
 
-        >>> 2400 in Steps((1200,), 2400), 3600 in Steps((1200,), 2400)
+        >>> 2400 in SizeSteps((1200,), 2400), 3600 in SizeSteps((1200,), 2400)
         (True, False)
         """
-        return number in self.small or (number > 0 and number == self._multiple(number, up=True))
+        return number in self.first_sizes or (number > 0 and number == self._multiple(number, up=True))
 
     def at_least(self, number: int) -> int | None:
         """Return the smallest allowed number that is not less; None above the maximum."""
-        found = [each for each in (*self.small, self._multiple(number, up=True)) if each is not None and each >= number]
+        found = [each for each in (*self.first_sizes, self._multiple(number, up=True)) if each is not None and each >= number]
         return min(found, default=None)
 
     def nearest(self, number: int) -> int:
         """Return the nearest allowed number; of two, the larger one.
 
-        >>> Steps((1200,), 2400).nearest(3600)
+        >>> SizeSteps((1200,), 2400).nearest(3600)
         4800
         """
-        near = (*self.small, self._multiple(number, up=False), self._multiple(number, up=True))
+        near = (*self.first_sizes, self._multiple(number, up=False), self._multiple(number, up=True))
         return max((each for each in near if each is not None), key=lambda each: (-abs(each - number), each))
 
     def _multiple(self, number: int, *, up: bool) -> int | None:
@@ -89,14 +89,14 @@ class Steps:
         if self.step is None:
             return None
         count = max(1, -(-number // self.step) if up else number // self.step)
-        return min(count, self.most // self.step if self.most else count) * self.step
+        return min(count, self.maximum // self.step if self.maximum else count) * self.step
 
     def __str__(self) -> str:
         """Return the numbers for a hint: `1200, 2400, then multiples of 2400`."""
-        small = ", ".join(str(each) for each in self.small)
+        small = ", ".join(str(each) for each in self.first_sizes)
         if self.step is None:
             return small
-        return (f"{small}, then " if small else "") + f"multiples of {self.step}" + (f" up to {self.most}" if self.most else "")
+        return (f"{small}, then " if small else "") + f"multiples of {self.step}" + (f" up to {self.maximum}" if self.maximum else "")
 
 
 _STORAGE: Final[Mapping[DeploymentType, tuple[StorageType, ...]]] = {
@@ -112,11 +112,11 @@ _THROUGHPUTS: Final[Mapping[tuple[DeploymentType, StorageType], tuple[int, ...]]
     (DeploymentType.PERSISTENT_2, StorageType.SSD): (125, 250, 500, 1000),
 }
 
-_HDD_STEPS: Final = {12: Steps((), 6000), 40: Steps((), 1800)}
-_EFA_STEPS: Final = {1000: Steps((), 4800), 500: Steps((), 9600), 250: Steps((), 19200), 125: Steps((), 38400)}
+_HDD_STEPS: Final = {12: SizeSteps((), 6000), 40: SizeSteps((), 1800)}
+_EFA_STEPS: Final = {1000: SizeSteps((), 4800), 500: SizeSteps((), 9600), 250: SizeSteps((), 19200), 125: SizeSteps((), 38400)}
 """Capacity by throughput with EFA. Source: FSx for Lustre guide, increase storage capacity (2026-11-20)."""
 
-TIERING_THROUGHPUT: Final = Steps((), 4000, 2_000_000)
+TIERING_THROUGHPUT: Final = SizeSteps((), 4000, 2_000_000)
 """Throughput of a file system with Intelligent-Tiering, which has no capacity."""
 
 
@@ -132,7 +132,7 @@ def throughputs(deployment: DeploymentType, storage: StorageType = StorageType.S
 
 def capacities(
     deployment: DeploymentType, storage: StorageType = StorageType.SSD, throughput: int | None = None, *, efa: bool = False
-) -> Steps | None:
+) -> SizeSteps | None:
     """Return the allowed capacities; None if there is no choice (Intelligent-Tiering) or the throughput is not allowed."""
     if storage is StorageType.INTELLIGENT_TIERING:
         return None
@@ -141,8 +141,8 @@ def capacities(
     if efa:
         return _EFA_STEPS.get(throughput or 0) if takes_efa(deployment, metadata=True) else None
     if deployment is DeploymentType.SCRATCH_1:
-        return Steps((1200, 2400), 3600)
-    return Steps((1200,), 2400)
+        return SizeSteps((1200, 2400), 3600)
+    return SizeSteps((1200,), 2400)
 
 
 def metadata_modes(storage: StorageType) -> tuple[MetadataMode, ...]:
@@ -150,9 +150,9 @@ def metadata_modes(storage: StorageType) -> tuple[MetadataMode, ...]:
     return tuple(MetadataMode) if storage is StorageType.SSD else (MetadataMode.USER_PROVISIONED,)
 
 
-def metadata_iops(storage: StorageType = StorageType.SSD) -> Steps:
+def metadata_iops(storage: StorageType = StorageType.SSD) -> SizeSteps:
     """Return the metadata IOPS that USER_PROVISIONED allows; with AUTOMATIC none are valid."""
-    return Steps((1500, 3000, 6000), 12000, 192000) if storage is StorageType.SSD else Steps((6000, 12000), None)
+    return SizeSteps((1500, 3000, 6000), 12000, 192000) if storage is StorageType.SSD else SizeSteps((6000, 12000), None)
 
 
 def takes_efa(deployment: DeploymentType, *, metadata: bool) -> bool:

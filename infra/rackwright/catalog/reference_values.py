@@ -142,17 +142,17 @@ class Kind(StrEnum):
 class NodeRange:
     """Numbers of nodes that a figure applies to."""
 
-    least: int = 0
-    most: int | None = None
+    minimum: int = 0
+    maximum: int | None = None
     """None: any number from `least` up."""
 
     def __contains__(self, nodes: int) -> bool:
-        return self.least <= nodes and (self.most is None or nodes <= self.most)
+        return self.minimum <= nodes and (self.maximum is None or nodes <= self.maximum)
 
     @property
     def several(self) -> bool:
         """Return whether the network between nodes is part of the measurement."""
-        return self.least > 1
+        return self.minimum > 1
 
     @classmethod
     def parse(cls, text: str) -> NodeRange:
@@ -210,12 +210,12 @@ def parse_figure(row: Mapping[str, str]) -> ReferenceValue:
         unit=Unit(row["unit"]),
         value=float(row["value"]),
         kind=Kind(row["kind"]),
-        source=stated(row, "source"),
+        source=required_cell(row, "source"),
         date=datetime.date.fromisoformat(row["date"]),
     )
 
 
-def stated(row: Mapping[str, str], column: str) -> str:
+def required_cell(row: Mapping[str, str], column: str) -> str:
     """Return the value of a column that must not be empty."""
     if not row[column].strip():
         raise ValueError(f"{row['id']}: {column} is empty")

@@ -10,11 +10,11 @@ from functools import cache
 from typing import Final
 
 from rackwright.catalog import rows
-from rackwright.catalog.reference_values import Kind, NodeRange, Quantity, ReferenceValue, Unit, reference_values, stated
+from rackwright.catalog.reference_values import Kind, NodeRange, Quantity, ReferenceValue, Unit, reference_values, required_cell
 
-LEAST_SHARE: Final = 0.5
+MIN_SHARE: Final = 0.5
 """Smallest share: a threshold below half of the hardware's known speed would pass broken machines."""
-LEAST_MESSAGE_BYTES: Final = 2**32
+MIN_MESSAGE_BYTES: Final = 2**32
 """Minimum size at which a collective shows the bandwidth of the links: 256 MB is too small (NVIDIA in NVIDIA/nccl-tests#212)."""
 COLLECTIVES: Final = frozenset({Quantity.ALL_REDUCE, Quantity.ALL_GATHER, Quantity.REDUCE_SCATTER, Quantity.ALLTOALL, Quantity.NIC_BUSBW})
 
@@ -74,7 +74,7 @@ def thresholds() -> Mapping[str, Threshold]:
             base=known[row["base"]],
             share=float(row["share"]),
             nodes=NodeRange.parse(row["nodes"]),
-            source=stated(row, "source"),
+            source=required_cell(row, "source"),
             date=datetime.date.fromisoformat(row["date"]),
         )
         for row in rows("thresholds")
@@ -111,7 +111,7 @@ def _objections(limit: Limit, known: list[ReferenceValue]) -> Iterator[str]:
     unit = limit.quantity.unit.value
     if not limit.source.strip():
         yield "it has no source"
-    if limit.quantity in COLLECTIVES and (limit.message_bytes or 0) < LEAST_MESSAGE_BYTES:
+    if limit.quantity in COLLECTIVES and (limit.message_bytes or 0) < MIN_MESSAGE_BYTES:
         yield f"messages of {limit.message_bytes or 0} bytes are too small to show what the links carry"
     if not known:
         yield "no figure is on record that it could be compared with"
@@ -124,14 +124,14 @@ def _objections(limit: Limit, known: list[ReferenceValue]) -> Iterator[str]:
     elif worse(best, value):
         yield f"{value:g} {unit} is above the best on record, {best:g}"
     share = best / value if limit.quantity.lower_is_better else value / best
-    if share < LEAST_SHARE:
-        yield f"{value:g} {unit} is {share:.1%} of {best:g}, what the hardware is known to do: less than {LEAST_SHARE:.0%}"
+    if share < MIN_SHARE:
+        yield f"{value:g} {unit} is {share:.1%} of {best:g}, what the hardware is known to do: less than {MIN_SHARE:.0%}"
 
 
 def _comparable(figure: ReferenceValue, limit: Limit) -> bool:
     """Return whether both figures measure the same quantity on the same hardware."""
     same = figure.quantity is limit.quantity and figure.hardware in (limit.hardware, "*")
-    return same and (not limit.nodes.least or not figure.nodes.least or figure.nodes.several == limit.nodes.several)
+    return same and (not limit.nodes.minimum or not figure.nodes.minimum or figure.nodes.several == limit.nodes.several)
 
 
 def _best(limit: Limit, known: list[ReferenceValue]) -> float:

@@ -7,7 +7,7 @@ from typing import Final
 
 from rackwright.catalog import rows
 from rackwright.catalog.reference_values import NodeRange, ReferenceValue, reference_values
-from rackwright.catalog.thresholds import LEAST_MESSAGE_BYTES, LEAST_SHARE, Threshold, thresholds
+from rackwright.catalog.thresholds import MIN_MESSAGE_BYTES, MIN_SHARE, Threshold, thresholds
 
 _HEAD: Final = f"""# Acceptance thresholds
 
@@ -15,7 +15,7 @@ _HEAD: Final = f"""# Acceptance thresholds
 `infra/rackwright/catalog`. `pytest --update-golden tests/unit/catalog/test_thresholds.py` generates it again.
 
 Evidence: the programs that measure GPUs ran on an H100 and an H200 ([evidence](evidence/README.md#2026-11-26)). No phase ran on a cluster
-with GPUs or a fabric. Parsers and judges are tested on texts; `tests/unit/acceptance/captured/SOURCES.yml` lists which a machine printed.
+with GPUs or a fabric. Parsers and evaluators are tested on text; `tests/unit/acceptance/captured/SOURCES.yml` lists captured texts.
 
 ## How a value is judged
 
@@ -37,9 +37,9 @@ memory directly, and the run must have been sampled. Twice the GPUs must do near
 ## What the catalogue refuses
 
 - a threshold above the specification or above the best figure on record
-- a threshold below {LEAST_SHARE:.0%} of the best figure
+- a threshold below {MIN_SHARE:.0%} of the best figure
 - a threshold in the unit of another quantity
-- a threshold for collectives at messages below {LEAST_MESSAGE_BYTES // 2**30} GiB
+- a threshold for collectives at messages below {MIN_MESSAGE_BYTES // 2**30} GiB
 - a threshold without a figure, and two thresholds for the same quantity
 
 `tests/unit/catalog/published_thresholds.csv` lists published thresholds that are wrong for these reasons.
@@ -90,9 +90,9 @@ def _figure(each: ReferenceValue) -> tuple[str, ...]:
 
 
 def _nodes(nodes: NodeRange) -> str:
-    if nodes.most is None:
-        return f"{nodes.least} or more" if nodes.least else "any"
-    return str(nodes.least)
+    if nodes.maximum is None:
+        return f"{nodes.minimum} or more" if nodes.minimum else "any"
+    return str(nodes.minimum)
 
 
 def _bytes(count: int | None) -> str:

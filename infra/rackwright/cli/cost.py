@@ -9,7 +9,7 @@ import typer
 
 from rackwright.cli.progress import show_warning
 
-_SCHEMA = "rackwright.cost/1"
+_SCHEMA = "rackwright.cost/2"
 
 
 def cost(

@@ -10,7 +10,7 @@ import typer
 
 from rackwright.operations import expired_stacks
 
-_SCHEMA = "rackwright.reap/1"
+_SCHEMA = "rackwright.destroy-expired/1"
 
 
 def reap(
@@ -22,7 +22,7 @@ def reap(
     Exit codes: 0 no expired stack remains, 1 a destroy failed, 3 the expiry of a stack is unknown.
     """
     found = []
-    for one in expired_stacks.reap(expired_stacks.run_pulumi, datetime.now(UTC), dry_run=dry_run):
+    for one in expired_stacks.destroy_expired(expired_stacks.run_pulumi, datetime.now(UTC), dry_run=dry_run):
         found.append(one)
         if not as_json:
             typer.echo(str(one))
@@ -30,13 +30,13 @@ def reap(
         typer.echo(json.dumps({"schema": _SCHEMA, "stacks": [_data(one) for one in found]}, indent=2))
     elif not found:
         typer.echo("the backend has no stack with resources")
-    raise typer.Exit(expired_stacks.exit_code([one.fate for one in found]))
+    raise typer.Exit(expired_stacks.exit_code([one.outcome for one in found]))
 
 
-def _data(one: expired_stacks.Reaped) -> dict[str, Any]:
+def _data(one: expired_stacks.ExpiryResult) -> dict[str, Any]:
     return {
         "stack": one.stack,
-        "fate": one.fate.value,
+        "outcome": one.outcome.value,
         "expires": one.expires.isoformat() if one.expires else None,
         "reason": one.reason,
     }

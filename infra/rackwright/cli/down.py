@@ -50,12 +50,14 @@ def _sweep_aws(stack: str, region: str, *, yes: bool, as_json: bool) -> NoReturn
     swept = destroy_by_label.sweep_aws(stack, region, lambda line: print(line, file=sys.stderr if as_json else sys.stdout), delete=yes)
     found, where = swept.found, f"account {swept.account}, {region}"
     if as_json:
-        things = [{"kind": thing.kind, "id": thing.id} for thing in found.left]
-        data = {"stack": stack, "account": swept.account, "region": region, "left": things, "unseen": list(found.unseen)}
+        things = [{"kind": thing.kind, "id": thing.id} for thing in found.remaining]
+        data = {"stack": stack, "account": swept.account, "region": region, "remaining": things, "not_queried": list(found.not_queried)}
         print(json.dumps(data, indent=2))
-    elif found.left or found.unseen:
-        ends = [f"{len(found.left)} resources of stack {stack} remain in {where}; pass --yes to delete them"] if found.left else []
+    elif found.remaining or found.not_queried:
+        ends = (
+            [f"{len(found.remaining)} resources of stack {stack} remain in {where}; pass --yes to delete them"] if found.remaining else []
+        )
         print("\n".join([*orphans.lines(found), *ends]))
     else:
         print(f"no resource with the tag of stack {stack} in {where}")
-    raise typer.Exit(_COULD_NOT_TELL if found.unseen else _NOT_AS_DECLARED if found.left else 0)
+    raise typer.Exit(_COULD_NOT_TELL if found.not_queried else _NOT_AS_DECLARED if found.remaining else 0)

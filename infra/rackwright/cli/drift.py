@@ -22,7 +22,7 @@ def drift(
         str, typer.Option("--reconcile", help="Reconcile these layers (comma-separated, or `all`); prints the plan first.")
     ] = "",
     update_baseline: Annotated[
-        bool, typer.Option("--update-baseline", help="Take the nodes' current state as the new baseline (`traces.*`).")
+        bool, typer.Option("--update-baseline", help="Take the nodes' current state as the new baseline (`baseline.*`).")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the differences as JSON (schema rackwright.drift/2).")] = False,
 ) -> None:

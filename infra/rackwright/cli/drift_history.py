@@ -15,7 +15,7 @@ def history(
     stack: Annotated[str, typer.Argument(help="Stack name.")],
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of scans to list.")] = 30,
     max_age: Annotated[str, typer.Option(help="Exit 3 and notify if no scan finished within this time (for example 26h).")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON (schema rackwright.history/2).")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON (schema rackwright.history/3).")] = False,
 ) -> None:
     """Show the history of drift: for each difference when it was first seen, whether it is still open, and when it was resolved."""
     from rackwright.drift import history_view

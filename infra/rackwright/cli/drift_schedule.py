@@ -19,7 +19,7 @@ from rackwright.model.units import parse_seconds
 from rackwright.operations.drift import systemd_timer
 
 
-class Way(StrEnum):
+class Backend(StrEnum):
     """Scheduler that starts the scan."""
 
     SYSTEMD = "systemd"
@@ -33,7 +33,7 @@ def schedule(
         str, typer.Option(help="Start time in this machine's time zone (for example 03:00); UTC with `--using github`.")
     ] = "03:00",
     jitter: Annotated[str, typer.Option(help="Maximum random delay, so that the scans of many stacks do not start together.")] = "15m",
-    using: Annotated[Way, typer.Option(help="`systemd` installs a timer; `cron` and `github` print the lines to install.")] = Way.SYSTEMD,
+    using: Annotated[Backend, typer.Option(help="`systemd` installs a timer; `cron`, `github` print lines.")] = Backend.SYSTEMD,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the units instead of installing them.")] = False,
     remove: Annotated[bool, typer.Option("--remove", help="Remove the timer.")] = False,
 ) -> None:
@@ -41,9 +41,9 @@ def schedule(
     if not remove:
         require_up(stack)
     nightly = systemd_timer.nightly_scan(stack, _time(at), _seconds(jitter))
-    if using is Way.CRON:
+    if using is Backend.CRON:
         typer.echo(drift_schedule.crontab(nightly), nl=False)
-    elif using is Way.GITHUB:
+    elif using is Backend.GITHUB:
         typer.echo(drift_schedule.github(nightly), nl=False)
     elif dry_run:
         units = drift_schedule.systemd(nightly).items()

@@ -14,7 +14,7 @@ from rackwright.errors import RackwrightError
 
 _DEFECT_HINT: Final = "this is a bug in rackwright: run the command again with RACKWRIGHT_TRACEBACK=1 and report the output"
 _COULD_NOT_TELL: Final = 3
-"""Exit code "undetermined" (`app`): a defect says nothing about the cluster."""
+"""Exit code "undetermined" (`app`): a defect proves nothing about the cluster."""
 
 
 def _print_version(wanted: bool) -> None:

@@ -21,7 +21,7 @@ def roll(
     from rackwright.operations import rolling_update
 
     workers = [name.strip() for name in nodes.split(",") if name.strip()]
-    done = rolling_update.roll(stack, workers, _say, show_progress, reboot=reboot)
+    done = rolling_update.update_workers(stack, workers, _say, show_progress, reboot=reboot)
     typer.echo(f"rolled {len(done.resumed)} of {len(done.chosen)}: {', '.join(done.resumed)}")
 
 

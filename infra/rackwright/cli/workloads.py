@@ -9,7 +9,7 @@ import typer
 
 from rackwright.cli.progress import show_warning
 from rackwright.cli.render.table import table
-from rackwright.operations.stack import planned
+from rackwright.operations.stack import load_plan
 
 SCHEMA: Final = "rackwright.workloads/1"
 
@@ -24,7 +24,7 @@ def workloads(
     from rackwright.cli.render.workloads import HEADINGS, rows, text
     from rackwright.workloads import WORKLOADS, render
 
-    plan = planned(stack, show_warning)
+    plan = load_plan(stack, show_warning)
     if name is None:
         listed = [dict(zip(HEADINGS, row, strict=True)) for row in rows()]
         print(json.dumps({"schema": SCHEMA, "stack": plan.stack, "workloads": listed}) if as_json else table(HEADINGS, rows()))

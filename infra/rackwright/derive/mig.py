@@ -42,7 +42,7 @@ def _place(left: Sequence[MigProfile], taken: frozenset[int]) -> tuple[MigPlace,
     return None
 
 
-def wanted(declared: Mapping[str, int | None], known: Mapping[str, MigProfile]) -> list[MigProfile]:
+def required_devices(declared: Mapping[str, int | None], known: Mapping[str, MigProfile]) -> list[MigProfile]:
     """Return a profile for each instance; without a number, as many as fit on a GPU alone. Unknown profiles are left out."""
     return [
         profile
@@ -69,4 +69,4 @@ def layout(gpus: Gpus) -> tuple[tuple[MigPlace, ...], ...]:
     if not gpus.mig:
         return ()
     known, divided = mig_profiles(gpus.model), dict(devices_of(gpus))
-    return tuple(place(wanted(divided.get(device, {}), known)) or () for device in range(gpus.count))
+    return tuple(place(required_devices(divided.get(device, {}), known)) or () for device in range(gpus.count))

@@ -17,7 +17,7 @@ NO_RACK = "no rack"
 
 
 @dataclass(frozen=True, slots=True)
-class Rented:
+class RentalPrice:
     """The same GPUs in a cloud."""
 
     name: str
@@ -40,13 +40,13 @@ class OwnershipCost:
     power_usd_per_hour: float
     utilisation: float
 
-    def break_even_months(self, rented: Rented) -> float | None:
+    def break_even_months(self, rented: RentalPrice) -> float | None:
         """Return the months after which buying is cheaper than renting for the hours that jobs use, or None for never."""
         saved = (rented.usd_per_hour * self.utilisation - self.power_usd_per_hour) * HOURS_PER_MONTH
         return self.usd_bought / saved if saved > 0 else None
 
 
-def balance(cluster: Cluster) -> OwnershipCost | None:
+def compute_ownership_cost(cluster: Cluster) -> OwnershipCost | None:
     """Return the ownership cost of a cluster; None where the stack file declares none."""
     inputs = cluster.target.ownership_cost if isinstance(cluster.target, HostsTarget) else None
     if inputs is None:
@@ -75,7 +75,7 @@ def _kilowatts(known: list[DeclaredNode], inputs: OwnershipCostInputs) -> dict[s
     return {rack: drawn / 1000 for rack, drawn in watts.items()}
 
 
-def equivalent_instances(cluster: Cluster) -> Rented | None:
+def equivalent_instances(cluster: Cluster) -> RentalPrice | None:
     """Return the cheapest EC2 types with as many GPUs of the same models, on demand; None where EC2 has no such model."""
     wanted: Counter[str] = Counter()
     for member in members(cluster):
@@ -86,7 +86,7 @@ def equivalent_instances(cluster: Cluster) -> Rented | None:
         return None
     chosen = [one for one in found.values() if one is not None]
     sources = dict.fromkeys(f"{type_.price_source}, {type_.price_date}" for type_, _ in chosen)
-    return Rented(
+    return RentalPrice(
         name=" + ".join(f"{count} x {type_.name}" for type_, count in chosen),
         usd_per_hour=sum(spent(count, type_.usd_per_hour or 0.0) for type_, count in chosen),
         source="; ".join(sources),

@@ -8,13 +8,13 @@ from typing import Any
 from rackwright.drift.categories import categories
 from rackwright.drift.difference import DriftItem, Layer, LayerScan
 
-SPOKEN = "rackwright.report/1"
+REPORT_SCHEMA = "rackwright.report/1"
 
 
 def scan(report: Mapping[str, Any]) -> LayerScan:
     """Return failed checks as differences and unknown ones as unknown. Raise ValueError if this version cannot read the report."""
-    if report.get("schema") != SPOKEN:
-        raise ValueError(f"schema is {report.get('schema')}, expected {SPOKEN}")
+    if report.get("schema") != REPORT_SCHEMA:
+        raise ValueError(f"schema is {report.get('schema')}, expected {REPORT_SCHEMA}")
     failed = [check for check in report["checks"] if check["verdict"] == "failed"]
     unknown = [(check["node"], check["reason"]) for check in report["checks"] if check["verdict"] == "unknown"]
     return LayerScan(Layer.BEHAVIOUR, report["seconds"], tuple(_difference(check) for check in failed), tuple(dict.fromkeys(unknown)))

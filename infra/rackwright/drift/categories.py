@@ -18,7 +18,7 @@ class Categories:
     behaviour: Mapping[str, Category]
     configuration: Mapping[str, Category]
     resources: Mapping[str, Category]
-    traces: Mapping[str, Category]
+    host_baseline: Mapping[str, Category]
 
     def of_check(self, key: str, subject: str) -> Category:
         """Return the category of the check, else that of its subject."""

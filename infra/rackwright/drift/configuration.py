@@ -27,5 +27,5 @@ def _difference(stack: str, task: Mapping[str, str]) -> DriftItem:
         live=task["live"] or task["detail"] or "would be changed",
         category=categories().configuration.get(task["role"], Category.BREAKING),
         remedy=_HEAL.format(stack=stack),
-        written=tuple(task["detail"].split(", ")),
+        managed_paths=tuple(task["detail"].split(", ")),
     )

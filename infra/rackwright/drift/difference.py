@@ -69,7 +69,7 @@ class DriftItem:
     live: str
     category: Category
     remedy: str
-    written: tuple[str, ...] = field(default=(), compare=False)
+    managed_paths: tuple[str, ...] = field(default=(), compare=False)
     """Paths and units that a phase would change; not part of the document, because `live` shows them."""
 
     def __post_init__(self) -> None:

@@ -76,7 +76,7 @@ class DriftReport:
         return tuple((scan.layer, node, why) for scan in self.layers for node, why in scan.unknown)
 
     @property
-    def alike(self) -> tuple[tuple[DriftItem, ...], ...]:
+    def grouped(self) -> tuple[tuple[DriftItem, ...], ...]:
         """Return the differences, grouped if they are the same on several nodes."""
         found: dict[tuple[str, ...], list[DriftItem]] = {}
         for one in self.differences:
@@ -84,7 +84,7 @@ class DriftReport:
         return tuple(map(tuple, found.values()))
 
     @property
-    def silent(self) -> tuple[tuple[Layer, str, tuple[str, ...]], ...]:
+    def unreachable(self) -> tuple[tuple[Layer, str, tuple[str, ...]], ...]:
         """Return (layer, reason, nodes) of every unknown result, nodes with the same reason together."""
         found: dict[tuple[Layer, str], list[str]] = {}
         for layer, node, why in self.unknown:

@@ -35,7 +35,7 @@ class DriftRecord:
     difference: DriftItem
     first: datetime
     last: datetime
-    healed: datetime | None
+    resolved: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class HistoryDelta:
     """Changes that one scan made to the history."""
 
     new: tuple[DriftItem, ...]
-    healed: tuple[DriftItem, ...]
+    resolved: tuple[DriftItem, ...]
     before: State | None
     """State of the previous scan."""
 
@@ -75,12 +75,12 @@ class History:
             now = {one.id: one for one in drift.differences}
             for one in now.values():
                 _write_difference(base, at, one, known=one.id in known)
-            healed = [seen.difference for id_, seen in known.items() if id_ not in now and _was_scanned(drift, seen.difference)]
-            for one in healed:
+            resolved = [seen.difference for id_, seen in known.items() if id_ not in now and _was_scanned(drift, seen.difference)]
+            for one in resolved:
                 where = "healed IS NULL AND layer = ? AND node = ? AND subject = ?"
                 base.execute(f"UPDATE differences SET healed = ? WHERE {where}", (at, one.layer.value, one.node, one.subject))
         new = tuple(one for id_, one in now.items() if id_ not in known)
-        return HistoryDelta(new, tuple(healed), State(past[0]) if past else None)
+        return HistoryDelta(new, tuple(resolved), State(past[0]) if past else None)
 
     def scans(self, most: int) -> list[ScanRecord]:
         """Return the last scans, the newest first."""
@@ -93,12 +93,12 @@ class History:
         with self._open() as base:
             return base.execute("INSERT OR IGNORE INTO notifications VALUES (?)", (what,)).rowcount == 0
 
-    def seen(self) -> list[DriftRecord]:
+    def differences(self) -> list[DriftRecord]:
         """Return every recorded difference: open ones first, then by the time of the last scan that found them."""
         with self._open() as base:
-            return sorted(_seen(base, "1"), key=lambda one: (one.healed is not None, -one.last.timestamp()))
+            return sorted(_seen(base, "1"), key=lambda one: (one.resolved is not None, -one.last.timestamp()))
 
-    def forget(self, older_than: timedelta, now: datetime) -> int:
+    def prune(self, older_than: timedelta, now: datetime) -> int:
         """Delete older scans and resolved differences; return the number of deleted scans."""
         limit = (now - older_than).isoformat()
         with self._open() as base:
@@ -139,10 +139,10 @@ def _write_difference(base: sqlite3.Connection, at: str, one: DriftItem, *, know
 def _seen(base: sqlite3.Connection, where: str) -> list[DriftRecord]:
     fields = "first, last, healed, layer, node, subject, declared, live, class, remedy"
     found = []
-    for first, last, healed, layer, node, subject, declared, live, category, remedy in base.execute(
+    for first, last, resolved, layer, node, subject, declared, live, category, remedy in base.execute(
         f"SELECT {fields} FROM differences WHERE {where}"
     ):
         one = DriftItem(Layer(layer), node, subject, declared, live, Category(category), remedy)
-        ended = datetime.fromisoformat(healed) if healed else None
+        ended = datetime.fromisoformat(resolved) if resolved else None
         found.append(DriftRecord(one, datetime.fromisoformat(first), datetime.fromisoformat(last), ended))
     return found

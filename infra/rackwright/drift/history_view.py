@@ -1,4 +1,4 @@
-"""`rackwright drift-history` on a terminal and as `rackwright.history/2`: open and resolved differences, and the last scans."""
+"""`rackwright drift-history` on a terminal and as `rackwright.history/3`: open and resolved differences, and the last scans."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rich.text import Text
 from rackwright.drift.difference import where
 from rackwright.drift.history import DriftRecord, ScanRecord
 
-SCHEMA: Final = "rackwright.history/2"
+SCHEMA: Final = "rackwright.history/3"
 
 
 def as_dict(stack: str, scans: Sequence[ScanRecord], seen: Sequence[DriftRecord]) -> dict[str, Any]:
-    """Return the document `rackwright.history/2`."""
+    """Return the document `rackwright.history/3`."""
     return {
         "schema": SCHEMA,
         "stack": stack,
@@ -30,7 +30,7 @@ def as_dict(stack: str, scans: Sequence[ScanRecord], seen: Sequence[DriftRecord]
                 **one.difference.as_dict(),
                 "first": one.first.isoformat(),
                 "last": one.last.isoformat(),
-                "healed": one.healed.isoformat() if one.healed else None,
+                "resolved": one.resolved.isoformat() if one.resolved else None,
             }
             for one in seen
         ],
@@ -41,7 +41,7 @@ def render(scans: Sequence[ScanRecord], seen: Sequence[DriftRecord]) -> Renderab
     """Return the differences, then the scans, the newest first."""
     differences = _table("first seen", "until", "category", "difference", "node")
     for one in seen:
-        until = f"resolved {_short(one.healed)}" if one.healed else "open"
+        until = f"resolved {_short(one.resolved)}" if one.resolved else "open"
         found = one.difference
         differences.add_row(_short(one.first), until, found.category.value, found.subject, where(found.node))
     passed = _table("scanned", "took", "differences", "state")

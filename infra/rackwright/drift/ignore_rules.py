@@ -11,7 +11,7 @@ from rackwright.drift.difference import CLUSTER, Category, DriftItem, Layer, Lay
 
 
 @dataclass(frozen=True, slots=True)
-class Allowance:
+class IgnoreRule:
     """A difference that the stack file ignores: subject, node, reason and last day. `subject` and `node` are shell patterns (`fnmatch`)."""
 
     subject: str
@@ -24,7 +24,7 @@ class Allowance:
         return fnmatchcase(one.subject, self.subject) and fnmatchcase(one.node, self.node)
 
 
-def applied(scans: Iterable[LayerScan], allowed: Sequence[Allowance], today: date) -> tuple[LayerScan, ...]:
+def apply_ignore_rules(scans: Iterable[LayerScan], allowed: Sequence[IgnoreRule], today: date) -> tuple[LayerScan, ...]:
     """Return the scans with ignored differences as expected ones, and one more difference for each expired rule."""
     valid = [one for one in allowed if today <= one.until]
     expired = [_expired(one) for one in allowed if one.until < today]
@@ -32,14 +32,14 @@ def applied(scans: Iterable[LayerScan], allowed: Sequence[Allowance], today: dat
     return tuple(replace(scan, differences=(*scan.differences, *expired)) if scan.layer is Layer.CONFIGURATION else scan for scan in found)
 
 
-def _categorize(one: DriftItem, valid: Iterable[Allowance]) -> DriftItem:
+def _categorize(one: DriftItem, valid: Iterable[IgnoreRule]) -> DriftItem:
     for allowance in valid:
         if allowance.covers(one):
             return replace(one, category=Category.EXPECTED, remedy=f"allowed until {allowance.until}: {allowance.reason}")
     return one
 
 
-def _expired(allowance: Allowance) -> DriftItem:
+def _expired(allowance: IgnoreRule) -> DriftItem:
     what = f"{allowance.subject} on {allowance.node}"
     return DriftItem(
         layer=Layer.CONFIGURATION,

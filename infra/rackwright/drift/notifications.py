@@ -61,7 +61,7 @@ def message(found: DriftReport, changes: HistoryDelta, page: Path) -> Message | 
     lines += [f"new, {one.category.value}: {one.subject} on {where(one.node)}{_live(one)}" for one in new[:_LISTED]]
     lines += [f"and {len(new) - _LISTED} more"] if len(new) > _LISTED else []
     lines += [f"unknown: {where(node)}, {layer.value}: {why}" for layer, node, why in found.unknown[:_LISTED]]
-    lines += [f"resolved: {one.subject} on {where(one.node)}" for one in changes.healed[:_LISTED]]
+    lines += [f"resolved: {one.subject} on {where(one.node)}" for one in changes.resolved[:_LISTED]]
     body = "\n".join([*lines, "", f"page: {page}", f"run: rackwright drift {found.stack}"])
     return Message(found.stack, found.state, f"rackwright: {lines[0]}", body)
 

@@ -73,10 +73,10 @@ def unmanaged_resources(there: Iterable[tuple[str, str]], known: frozenset[str])
         DriftItem(
             layer=Layer.RESOURCES,
             node=CLUSTER,
-            subject=f"{kind} {name}.stranger",
+            subject=f"{kind} {name}.unmanaged",
             declared="no resource of this name",
             live="has the stack's label",
-            category=categories().resources["stranger"],
+            category=categories().resources["unmanaged"],
             remedy=f"find out who created it; run `podman {_REMOVED_BY[kind]} {name}` to remove it, or `rackwright down` removes it",
         )
         for kind, name in there

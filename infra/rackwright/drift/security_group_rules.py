@@ -22,14 +22,14 @@ _PEER: Final = ("cidrIpv4", "cidrIpv6", "prefixListId", "referencedSecurityGroup
 """Properties of a rule that is a resource of its own, for the same peers (pulumi-aws, SecurityGroupIngressRule)."""
 _EVERYTHING: Final = "-1"
 """EC2's name for all protocols; such a rule has no ports."""
-_WAYS: Final = {"ingress": "from", "egress": "to"}
+_PREPOSITIONS: Final = {"ingress": "from", "egress": "to"}
 
 
 class FirewallRule(NamedTuple):
     """Traffic that a security group allows, in one direction."""
 
     group: str
-    way: str
+    direction: str
     protocol: str
     first: int | None
     last: int | None
@@ -43,7 +43,7 @@ class FirewallRule(NamedTuple):
         """
         ports = "" if self.first is None else f" {self.first}" if self.first == self.last else f" {self.first}-{self.last}"
         what = "everything" if self.protocol == _EVERYTHING else self.protocol + ports
-        return f"{what} {_WAYS[self.way]} {self.peer}"
+        return f"{what} {_PREPOSITIONS[self.direction]} {self.peer}"
 
 
 def differences(events: Iterable[Mapping[str, Any]]) -> tuple[DriftItem, ...]:
@@ -51,38 +51,43 @@ def differences(events: Iterable[Mapping[str, Any]]) -> tuple[DriftItem, ...]:
     read = [happened["metadata"] for event in events if (happened := event.get("resOutputsEvent"))]
     declared = {_declared(one["old"]["inputs"], _RULES[one["type"]]) for one in read if one["type"] in _RULES and one.get("old")}
     groups = [one for one in read if one["type"] == _GROUP and one.get("new")]
-    return tuple(_difference(one, door) for one in groups for door in sorted(set(_live_rules(one["new"])) - declared, key=str))
+    return tuple(_difference(one, rule) for one in groups for rule in sorted(set(_live_rules(one["new"])) - declared, key=str))
 
 
-def _declared(inputs: Mapping[str, Any], way: str) -> FirewallRule:
+def _declared(inputs: Mapping[str, Any], direction: str) -> FirewallRule:
     peer = next((str(inputs[name]) for name in _PEER if inputs.get(name)), "")
-    return _firewall_rule(str(inputs["securityGroupId"]), way, inputs["ipProtocol"], inputs.get("fromPort"), inputs.get("toPort"), peer)
+    return _firewall_rule(
+        str(inputs["securityGroupId"]), direction, inputs["ipProtocol"], inputs.get("fromPort"), inputs.get("toPort"), peer
+    )
 
 
 def _live_rules(group: Mapping[str, Any]) -> Iterator[FirewallRule]:
     """Yield each rule of a group, as read; EC2 combines several peers in one rule."""
-    for way in _WAYS:
-        for rule in group.get("outputs", {}).get(way) or ():
+    for direction in _PREPOSITIONS:
+        for rule in group.get("outputs", {}).get(direction) or ():
             peers = [
                 str(peer).rpartition("/")[2] if name == "securityGroups" else str(peer) for name in _PEERS for peer in rule.get(name) or ()
             ]
             for peer in [*peers, *([str(group["id"])] if rule.get("self") else [])]:
-                yield _firewall_rule(str(group["id"]), way, rule["protocol"], rule.get("fromPort"), rule.get("toPort"), peer)
+                yield _firewall_rule(str(group["id"]), direction, rule["protocol"], rule.get("fromPort"), rule.get("toPort"), peer)
 
 
-def _firewall_rule(group: str, way: str, protocol: Any, first: Any, last: Any, peer: str) -> FirewallRule:
+def _firewall_rule(group: str, direction: str, protocol: Any, first: Any, last: Any, peer: str) -> FirewallRule:
     if str(protocol) == _EVERYTHING:
-        return FirewallRule(group, way, _EVERYTHING, None, None, peer)
-    return FirewallRule(group, way, str(protocol), None if first is None else int(first), None if last is None else int(last), peer)
+        return FirewallRule(group, direction, _EVERYTHING, None, None, peer)
+    return FirewallRule(group, direction, str(protocol), None if first is None else int(first), None if last is None else int(last), peer)
 
 
-def _difference(group: Mapping[str, Any], door: FirewallRule) -> DriftItem:
+def _difference(group: Mapping[str, Any], rule: FirewallRule) -> DriftItem:
     return DriftItem(
         layer=Layer.RESOURCES,
         node=CLUSTER,
-        subject=f"securitygroup {group['urn'].rpartition('::')[2]}.{door.way} {door}",
+        subject=f"securitygroup {group['urn'].rpartition('::')[2]}.{rule.direction} {rule}",
         declared="no such rule",
         live="open",
-        category=categories().resources["stranger"],
-        remedy=f"find out who added it; run `aws ec2 revoke-security-group-{door.way} --group-id {door.group}` with the rule to remove it",
+        category=categories().resources["unmanaged"],
+        remedy=(
+            "find out which user added it; to remove it, run "
+            f"`aws ec2 revoke-security-group-{rule.direction} --group-id {rule.group}` with the rule"
+        ),
     )

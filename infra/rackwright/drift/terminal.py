@@ -20,8 +20,8 @@ _STATES: Final = {State.CLEAN: ("✓", "green"), State.DRIFTED: ("✗", "red"), 
 
 def render(found: DriftReport, changes: HistoryDelta | None = None) -> RenderableType:
     """Return the document for rich, with the changes since the previous scan if they are known."""
-    parts: list[RenderableType] = [_unknown_result(*unknown) for unknown in found.silent]
-    parts += map(_difference, found.alike)
+    parts: list[RenderableType] = [_unknown_result(*unknown) for unknown in found.unreachable]
+    parts += map(_difference, found.grouped)
     parts += [
         _layers(found),
         *_method_reasons(found),
@@ -35,7 +35,7 @@ def render(found: DriftReport, changes: HistoryDelta | None = None) -> Renderabl
 
 def _since(found: DriftReport, changes: HistoryDelta) -> RenderableType:
     """Return the counts of new and resolved differences since the previous scan."""
-    parts = [f"{len(changes.new)} new since the last scan", f"{len(changes.healed)} resolved"]
+    parts = [f"{len(changes.new)} new since the last scan", f"{len(changes.resolved)} resolved"]
     return Text(f"  {', '.join(parts)}; run `rackwright drift-history {found.stack}` to list all", style="dim")
 
 

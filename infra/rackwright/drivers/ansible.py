@@ -52,7 +52,7 @@ class PlaybookResult:
     failed: list[TaskResult] = field(default_factory=list)
     unreachable: list[TaskResult] = field(default_factory=list)
     changed: list[TaskResult] = field(default_factory=list)
-    rolls: list[TaskResult] = field(default_factory=list)
+    requires_drain: list[TaskResult] = field(default_factory=list)
     """Nodes that must be drained before the declared configuration can be applied, and why."""
     message: str = ""
 

@@ -44,7 +44,7 @@ class Reporter:
             if not data.get("ignore_errors"):
                 _emit("failed" if kind.endswith("failed") else "unreachable", **self._result(data, failure_lines(data.get("res", {}))))
         elif kind == "runner_on_ok" and ROLL in data.get("res", {}).get("ansible_facts", {}):
-            _emit("rolls", **self._result(data, str(data["res"]["ansible_facts"][ROLL])))
+            _emit("requires_drain", **self._result(data, str(data["res"]["ansible_facts"][ROLL])))
         elif kind == "runner_on_ok" and data.get("res", {}).get("changed"):
             self._changed(data, data["res"])
         elif kind in ("error", "verbose") and event.get("stdout", "").strip():
@@ -64,7 +64,7 @@ class Reporter:
         for line in notes:
             note = json.loads(line)
             phase = self._phases.get(note.pop("play"), "")
-            _emit("changed", **note, phase=phase, detail="what it holds is not shown")
+            _emit("changed", **note, phase=phase, detail="content not shown")
 
     def _keep_error(self, stdout: str) -> None:
         if "ERROR" in stdout or "rror:" in stdout:

@@ -101,4 +101,4 @@ async def _bootstrap(suite: str, mirror: str | None, name: str) -> None:
             )
         await run_checked("import", "--quiet", str(archive), name, timeout=600)
     if not (await podman("image", "exists", name)).ok:
-        raise RackwrightError(f"podman import left no image {name}")
+        raise RackwrightError(f"podman import created no image {name}")

@@ -70,6 +70,6 @@ async def _build(words: tuple[str, ...], what: str, info: Say, status: Say) -> s
         by_hand = " ".join(("tools/kubernetes/build", *words))
         raise RackwrightError(
             f"the {what} was not built:\n{ended.stderr.strip() or 'the builder printed nothing'}",
-            hint=f"`{by_hand}` builds it by hand; what was built so far is kept",
+            hint=f"run `{by_hand}` to build it by hand; finished parts are cached",
         )
     return str(folder)

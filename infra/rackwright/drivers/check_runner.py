@@ -28,7 +28,7 @@ class RunOutcome:
     status: int
     report: Path
     """Does not exist if the checks did not start."""
-    said: str
+    stderr: str
     """Text on standard error."""
 
 

@@ -33,7 +33,7 @@ def is_running(pid: int, since: int, words: Sequence[str]) -> bool:
     return False
 
 
-def end(pid: int, since: int, words: Sequence[str], *, patience: float) -> bool:
+def terminate(pid: int, since: int, words: Sequence[str], *, patience: float) -> bool:
     """Terminate a process, and kill it after `patience` seconds. Return whether it has exited. Ignore another process with the same ID."""
     for number, wait in ((signal.SIGTERM, patience), (signal.SIGKILL, patience)):
         if not is_running(pid, since, words):

@@ -32,8 +32,8 @@ true
 """
 """GPUs are counted on the PCI bus, as vendor 10de (NVIDIA) with a display or 3D controller class: a driver may not be installed yet."""
 _CONFLICTS: Final = {
-    "firewalld": "its rules and the stack's would fight (`systemctl disable --now firewalld`)",
-    "ufw": "its rules and the stack's would fight (`ufw disable`)",
+    "firewalld": "its rules would conflict with the stack's rules (`systemctl disable --now firewalld`)",
+    "ufw": "its rules would conflict with the stack's rules (`ufw disable`)",
     "kubelet": "the machine belongs to a Kubernetes cluster",
 }
 _LEAST_FREE: Final = 4 * 2**20
@@ -117,10 +117,10 @@ def require_root(session: Session) -> None:
     result = session.run("id -u", root=True)
     if result.status == 0 and result.output.strip() == "0":
         return
-    user, why = session.route.user, result.complaint.splitlines()[-1] if result.complaint else "sudo failed"
+    user, why = session.route.user, result.stderr.splitlines()[-1] if result.stderr else "sudo failed"
     raise LoginRefusedError(
         f"{session.route}: {user} has no passwordless sudo ({why})",
-        hint=f"there, as root: echo '{user} ALL=(ALL) NOPASSWD:ALL' > /etc/sudoers.d/{user} && chmod 0440 /etc/sudoers.d/{user}",
+        hint=f"on the machine, as root: echo '{user} ALL=(ALL) NOPASSWD:ALL' > /etc/sudoers.d/{user} && chmod 0440 /etc/sudoers.d/{user}",
     )
 
 
@@ -131,7 +131,7 @@ def facts(session: Session) -> Facts:
     found = dict(pairs)
     if result.status != 0 or not found.get("machine_id"):
         raise LoginRefusedError(
-            f"{session.route}: its facts cannot be read: {result.complaint or result.output}", hint="a Linux machine with systemd is needed"
+            f"{session.route}: its facts cannot be read: {result.stderr or result.output}", hint="a Linux machine with systemd is needed"
         )
     return Facts(
         os=_os(found["os"]),
@@ -177,12 +177,12 @@ def authorize_key(session: Session, public_key: str) -> None:
     """Authorise the stack's own key and keep other keys."""
     key = public_key.strip()
     last = f"printf '%s\\n' {shlex.quote(key)} >> \"$file.rackwright\" || exit 1"
-    _run_checked(session, _KEYS.format(mark=_mark(key), last=last), "cannot take the stack's key")
+    _run_checked(session, _KEYS.format(mark=_mark(key), last=last), "cannot add the stack's key")
 
 
 def revoke_key(session: Session, public_key: str) -> None:
     """Remove the stack's key."""
-    _run_checked(session, _KEYS.format(mark=_mark(public_key.strip()), last=""), "cannot give up the stack's key")
+    _run_checked(session, _KEYS.format(mark=_mark(public_key.strip()), last=""), "cannot remove the stack's key")
 
 
 def _mark(key: str) -> str:
@@ -194,15 +194,13 @@ def clean(session: Session) -> None:
     """Stop the stack's services and remove the files of its roles."""
     result = session.run(_CLEAN, root=True)
     if result.status != 0:
-        raise LoginRefusedError(f"{session.route}: cannot be cleaned: {result.complaint}")
+        raise LoginRefusedError(f"{session.route}: cannot be cleaned: {result.stderr}")
 
 
 def _run_checked(session: Session, script: str, what: str) -> None:
     result = session.run(script)
     if result.status != 0:
-        raise LoginRefusedError(
-            f"{session.route}: {what}: {result.complaint}", hint="check ~/.ssh on the machine: owner, modes, free space"
-        )
+        raise LoginRefusedError(f"{session.route}: {what}: {result.stderr}", hint="check ~/.ssh on the machine: owner, modes, free space")
 
 
 def _kind(container: str) -> str:

@@ -20,7 +20,7 @@ from rackwright.errors import RackwrightError
 
 STACK_LABEL: Final = "rackwright.stack"
 EPHEMERAL_LABEL: Final = "rackwright.ephemeral"
-"""Label of a container that is removed when its probe is complete (infra/rackwright/checks/cluster/harness/outside_probes.py)."""
+"""Label of a container that is removed when its probe is complete (infra/rackwright/checks/cluster/harness/external_probes.py)."""
 NODE_LABEL: Final = "rackwright.node"
 SPEC_LABEL: Final = "rackwright.spec"
 SECRET_PREFIX: Final = "rackwright"
@@ -41,12 +41,12 @@ secret files in place, and a partial one breaks every later `podman secret` on t
 
 async def podman(*arguments: str, stdin: bytes | None = None, timeout: float = 120.0, cleans_up: bool = False) -> CompletedProcess:
     """Run podman; the caller checks the status. Cleanup commands run in a cancelled run, too."""
-    interruption = OnCancel.ENDS_IT if arguments[0] in _LONG else OnCancel.WAITS
+    interruption = OnCancel.TERMINATE if arguments[0] in _LONG else OnCancel.FINISH
     return await run(
         ["podman", *_runtime(), *arguments],
         stdin=stdin,
         timeout=timeout,
-        interruption=OnCancel.IGNORED if cleans_up else interruption,
+        interruption=OnCancel.IGNORE if cleans_up else interruption,
     )
 
 
@@ -95,7 +95,7 @@ class Container:
         return "running" if self.running else "stopped"
 
     @property
-    def incarnation(self) -> str:
+    def instance_uid(self) -> str:
         """Return a value that changes with every start: a new container, or the same one started again."""
         return f"{self.short_id}@{self.started_at[:23]}"
 
@@ -252,11 +252,11 @@ def _last_line(stderr: str) -> str:
 def _hint(stderr: str) -> str:
     if "secret" in stderr and "JSON" in stderr:
         return (
-            "podman's file of secrets was cut short by something that killed podman while it wrote; where `podman secret ls` lists "
-            "none that you need, remove filedriver/secretsdata.json below $(podman info -f '{{.Store.GraphRoot}}')/secrets"
+            "podman's secrets file is truncated: podman was killed while writing it. If `podman secret ls` lists "
+            "no secret that you need, delete filedriver/secretsdata.json below $(podman info -f '{{.Store.GraphRoot}}')/secrets"
         )
     if "rlimit" in stderr:
-        return "this kernel grants fewer open files or processes than asked: see `ulimit -Hn`, `ulimit -Hu`"
+        return "this kernel allows fewer open files or processes than requested: see `ulimit -Hn`, `ulimit -Hu`"
     if "subnet" in stderr and ("used" in stderr or "overlap" in stderr or "conflict" in stderr):
         return "choose another network.cidr in the stack file; `podman network ls` shows those in use"
     return f"`{layout.doctor_command()}` checks what the lab needs"

@@ -52,12 +52,12 @@ class PreflightResult:
     logged_in: bool = False
     root: bool = False
     facts: Facts | None = None
-    wrong: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
 
     @property
     def fits(self) -> bool:
         """Return whether the stack could use the machine."""
-        return self.reached and not self.wrong
+        return self.reached and not self.problems
 
 
 def run_preflight(machines: Sequence[PreflightRequest], keys: list[Path], *, via: SshRoute | None, adopted: bool) -> list[PreflightResult]:
@@ -69,7 +69,7 @@ def run_preflight(machines: Sequence[PreflightRequest], keys: list[Path], *, via
             through = via is not None and request.route.name != via.name
             if through and jump is None:
                 return PreflightResult(
-                    request.route.name, wrong=(f"is reached through {via.name if via else ''}, which is not accessible: {reason}",)
+                    request.route.name, problems=(f"is reached through {via.name if via else ''}, which is not accessible: {reason}",)
                 )
             return _inspect(request, keys, jump if through else None, adopted=adopted)
 
@@ -94,18 +94,18 @@ def _inspect(request: PreflightRequest, keys: list[Path], jump: Session | None, 
             result = _before_login(met)
             return result if result.key_confirmed is False else _after_login(result, met, keys, request.declared, adopted=adopted)
     except HostUnreachableError as error:
-        return PreflightResult(route.name, wrong=(_short(error, route),))
+        return PreflightResult(route.name, problems=(_short(error, route),))
 
 
 def _before_login(met: Handshake) -> PreflightResult:
     """Return the result before a login: the host key and its comparison."""
     result = PreflightResult(met.route.name, reached=True, key_type=met.key.get_name(), fingerprint=fingerprint(met.key))
     if not met.route.host_key:
-        return replace(result, wrong=("no host_key is given for it",))
+        return replace(result, problems=("has no host_key in the stack file",))
     try:
         met.check_key()
     except LoginRefusedError as error:
-        return replace(result, key_confirmed=False, wrong=(_short(error, met.route),))
+        return replace(result, key_confirmed=False, problems=(_short(error, met.route),))
     return replace(result, key_confirmed=True)
 
 
@@ -118,10 +118,10 @@ def _after_login(result: PreflightResult, met: Handshake, keys: list[Path], decl
         result = replace(result, root=True)
         found = host_facts.facts(session)
     except LoginRefusedError as error:
-        return replace(result, wrong=(*result.wrong, _short(error, met.route)))
+        return replace(result, problems=(*result.problems, _short(error, met.route)))
     except HostUnreachableError as error:
-        return replace(result, reached=False, wrong=(*result.wrong, _short(error, met.route)))
-    return replace(result, facts=found, wrong=(*result.wrong, *host_facts.mismatches(found, declared, adopted=adopted)))
+        return replace(result, reached=False, problems=(*result.problems, _short(error, met.route)))
+    return replace(result, facts=found, problems=(*result.problems, *host_facts.mismatches(found, declared, adopted=adopted)))
 
 
 def _short(error: HostUnreachableError | LoginRefusedError, route: SshRoute) -> str:

@@ -45,9 +45,9 @@ class CompletedProcess:
 class OnCancel(Enum):
     """Treatment of a short command when the run is cancelled."""
 
-    ENDS_IT = "it is asked to end, then killed; none is started any more"
-    WAITS = "it finishes what it writes; none is started any more"
-    IGNORED = "it finishes, and is started even then: it cleans up"
+    TERMINATE = "it receives SIGTERM, then SIGKILL; no further process starts"
+    FINISH = "finishes its writes; no further process starts"
+    IGNORE = "it finishes, and is started even then: it cleans up"
 
 
 async def run(
@@ -56,7 +56,7 @@ async def run(
     stdin: bytes | None = None,
     timeout: float = 60.0,
     env: Mapping[str, str] | None = None,
-    interruption: OnCancel = OnCancel.ENDS_IT,
+    interruption: OnCancel = OnCancel.TERMINATE,
 ) -> CompletedProcess:
     """Run a short command until it exits. Kill it and raise ProcessTimeoutError after `timeout` seconds.
 
@@ -64,7 +64,7 @@ async def run(
     """
     running = asyncio.ensure_future(_run(argv, stdin=stdin, timeout=timeout, env=env, interruption=interruption))
     try:
-        return await (running if interruption is OnCancel.ENDS_IT else asyncio.shield(running))
+        return await (running if interruption is OnCancel.TERMINATE else asyncio.shield(running))
     except asyncio.CancelledError:
         await asyncio.wait((running,))
         if not running.cancelled():
@@ -136,9 +136,9 @@ async def _child(
     stdin: bool,
     env: Mapping[str, str] | None,
     pass_fds: tuple[int, ...] = (),
-    interruption: OnCancel = OnCancel.ENDS_IT,
+    interruption: OnCancel = OnCancel.TERMINATE,
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    if current.cancelled and interruption is not OnCancel.IGNORED:
+    if current.cancelled and interruption is not OnCancel.IGNORE:
         raise RackwrightError(INTERRUPTED)
     pipe, null = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
     try:
@@ -156,7 +156,7 @@ async def _child(
         raise RackwrightError(
             f"{argv[0]} is not installed", hint=f"`{layout.doctor_command()}` names what is missing and the command that installs it"
         ) from None
-    whole = interruption is not OnCancel.ENDS_IT
+    whole = interruption is not OnCancel.TERMINATE
     current.adopt(child.pid, whole=whole)
     try:
         yield child

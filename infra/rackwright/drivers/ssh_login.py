@@ -64,7 +64,7 @@ class CommandResult:
 
     status: int
     output: str
-    complaint: str
+    stderr: str
 
 
 class Handshake:
@@ -120,8 +120,8 @@ class Session:
         channel.exec_command(command)
         channel.shutdown_write()
         with channel.makefile("rb") as out, channel.makefile_stderr("rb") as err:
-            output, complaint = out.read().decode(errors="replace"), err.read().decode(errors="replace")
-        return CommandResult(channel.recv_exit_status(), output, complaint.strip())
+            output, stderr = out.read().decode(errors="replace"), err.read().decode(errors="replace")
+        return CommandResult(channel.recv_exit_status(), output, stderr.strip())
 
     def tunnel(self, route: SshRoute) -> paramiko.Channel:
         """Return a channel from the machine to another one."""

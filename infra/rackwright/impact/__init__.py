@@ -50,5 +50,5 @@ def _all(step: Transition) -> Iterator[PlannedChange]:
     found = [consequence for subject in _SUBJECTS for consequence in subject(step)]
     yield from found
     yield from settings.remaining(step, frozenset(path for consequence in found for path in consequence.caused_by))
-    if not step.old.settled:
+    if not step.old.converged:
         yield PlannedChange(Action.REAPPLY, (), (), "applies all phases again: the last run did not succeed")

@@ -79,7 +79,7 @@ class ClusterPlan:
 
     cluster: Cluster
     plan: Plan
-    settled: bool = field(default=True, compare=False)
+    converged: bool = field(default=True, compare=False)
     """Whether the run that applied the plan succeeded."""
 
 

@@ -1,4 +1,4 @@
-"""The stack that was applied last, `rackwright.applied/1`: stack file and plan, without secrets, to compare with the current one."""
+"""The stack that was applied last, `rackwright.applied/2`: stack file and plan, without secrets, to compare with the current one."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rackwright.impact import ClusterPlan
 from rackwright.model.cluster import Cluster
 from rackwright.plan import Plan
 
-SCHEMA: Final = "rackwright.applied/1"
+SCHEMA: Final = "rackwright.applied/2"
 
 
-def document(described: str, plan: str, *, settled: bool) -> dict[str, Any]:
-    """Return the record of a run, from its stack file and plan as text; `settled` after all phases succeeded."""
-    return {"schema": SCHEMA, "settled": settled, "cluster": json.loads(described), "plan": json.loads(plan)}
+def document(described: str, plan: str, *, converged: bool) -> dict[str, Any]:
+    """Return the record of a run, from its stack file and plan as text; `converged` after all phases succeeded."""
+    return {"schema": SCHEMA, "converged": converged, "cluster": json.loads(described), "plan": json.loads(plan)}
 
 
 def serialize_cluster(cluster: Cluster) -> str:
@@ -33,7 +33,7 @@ def read(file: Path) -> ClusterPlan | None:
         if data["schema"] != SCHEMA:
             raise ValueError(f"has schema {data['schema']}, expected {SCHEMA}")
         cluster = Cluster.model_validate_json(json.dumps(data["cluster"]), strict=True)
-        return ClusterPlan(cluster, Plan.from_data(data["plan"]), settled=bool(data["settled"]))
+        return ClusterPlan(cluster, Plan.from_data(data["plan"]), converged=bool(data["converged"]))
     except FileNotFoundError:
         return None
     except (ValidationError, ValueError, KeyError, TypeError) as error:

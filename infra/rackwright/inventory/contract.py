@@ -41,7 +41,7 @@ def inventory(
 
     If one node was created from an older image, the roles install on all nodes, which changes nothing on nodes with all packages.
     """
-    whole = plan.target.baked and all(host.baked for host in hosts.values())
+    whole = plan.target.uses_prebuilt_image and all(host.baked for host in hosts.values())
     baked = (BAKED[plan.scheduler.kind] if whole else ()) if preinstalled_roles is None else preinstalled_roles
     present = [node for node in plan.nodes if node.name in hosts]
     known = {node.name for node in present}

@@ -19,7 +19,7 @@ class Host:
     """The plan's address, or another one that the target sets."""
     public_key: str
     """The SSH host key, as in known_hosts: type and base64."""
-    incarnation: str
+    instance_uid: str
     """Container or instance id: a node recreated under the same name has another one."""
     port: int = SSH_PORT
     user: str = "root"

@@ -58,7 +58,7 @@ def known_hosts(stack: str) -> Path:
     return folder(stack) / "known_hosts"
 
 
-def identity(stack: str) -> Path:
+def ssh_private_key_file(stack: str) -> Path:
     """Return the private key of the nodes' logins (0600)."""
     return folder(stack) / "id_ed25519"
 
@@ -104,7 +104,7 @@ def fabric_picture(stack: str) -> Path:
 
 
 def applied(stack: str) -> Path:
-    """Return the record of what was applied last, `rackwright.applied/1`."""
+    """Return the record of what was applied last, `rackwright.applied/2`."""
     return folder(stack) / "applied.json"
 
 
@@ -158,12 +158,12 @@ def lock_file(stack: str) -> Path:
     return folder(stack) / ".lock"
 
 
-def asleep(stack: str, node: str) -> Path:
+def suspended_file(stack: str, node: str) -> Path:
     """Return the mark of a suspended node: the file exists from before the stop until after the start."""
     return folder(stack) / "asleep" / node
 
 
-def woken(stack: str, node: str) -> Path:
+def resumed_file(stack: str, node: str) -> Path:
     """Return the file with the instance that a node was last resumed to: its start is no drift."""
     return folder(stack) / "woken" / node
 

@@ -33,13 +33,13 @@ def ssh_config(plan: Plan, hosts: Mapping[str, Host], *, slowness: int = 1) -> s
     return "\n".join([f"# Stack {plan.stack}; written by rackwright, overwritten by the next run.", *blocks])
 
 
-def known_hosts(plan: Plan, hosts: Mapping[str, Host], *, settled: Collection[str] = ()) -> str:
+def known_hosts(plan: Plan, hosts: Mapping[str, Host], *, rotated: Collection[str] = ()) -> str:
     """Return the expected host keys, under names that no other stack uses: one per node, before its first converge the boot key.
 
-    `settled`: incarnations that have their own key. A node that was out from the start has presented none yet.
+    `rotated`: instances that have their own key. A node that was out from the start has presented none yet.
     """
     known = [hosts[node.name] for node in plan.nodes if node.name in hosts]
-    lines = [f"{alias(plan, host.name)} {_key(key)}" for host in known for key in _keys(host, settled) if key]
+    lines = [f"{alias(plan, host.name)} {_key(key)}" for host in known for key in _keys(host, rotated) if key]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -70,7 +70,7 @@ def _common(stack: str, slowness: int) -> str:
         ("ConnectTimeout", str(_CONNECT * slowness)),
         ("ServerAliveCountMax", str(_SILENCES * slowness)),
         ("UserKnownHostsFile", _quoted(paths.known_hosts(stack))),
-        ("IdentityFile", _quoted(paths.identity(stack))),
+        ("IdentityFile", _quoted(paths.ssh_private_key_file(stack))),
     )
     return "\n".join(["Host *", *(f"  {name} {value}" for name, value in (*own, *_EVERYWHERE)), ""])
 
@@ -83,8 +83,8 @@ def _masters(stack: str, hosts: Sequence[Host]) -> Iterator[str]:
         yield f"Match originalhost {names} user {user}\n  ControlMaster auto\n  ControlPersist 300\n  ControlPath {socket}\n"
 
 
-def _keys(host: Host, settled: Collection[str]) -> tuple[str, ...]:
-    return (host.public_key,) if host.incarnation in settled else (host.public_key, host.boot_public_key)
+def _keys(host: Host, rotated: Collection[str]) -> tuple[str, ...]:
+    return (host.public_key,) if host.instance_uid in rotated else (host.public_key, host.boot_public_key)
 
 
 def _key(public_key: str) -> str:

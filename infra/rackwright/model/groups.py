@@ -11,7 +11,7 @@ from rackwright.model.base import ConfigModel
 from rackwright.model.units import Bytes, Day, Label
 from rackwright.model.update_policy import OnTarget, UpdatePolicy
 
-MOST_NODES: Final = 4096
+MAX_NODES: Final = 4096
 """Maximum number of nodes per group: four times the design target. A larger number is a typing error and would be slow to expand."""
 
 
@@ -101,7 +101,7 @@ class NodeGpus(ConfigModel):
 class Group(ConfigModel):
     """Identical nodes, named `<group><index>`, counting from 0."""
 
-    count: Annotated[int, UpdatePolicy.MEMBERS] = Field(ge=0, le=MOST_NODES, description="Number of nodes.")
+    count: Annotated[int, UpdatePolicy.MEMBERS] = Field(ge=0, le=MAX_NODES, description="Number of nodes.")
     roles: Annotated[tuple[Role, ...], UpdatePolicy.MEMBERS] = Field(
         default=(), description="Roles of the nodes. Default: the group's name, if it is a role."
     )

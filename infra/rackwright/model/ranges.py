@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from rackwright.model.groups import MOST_NODES
+from rackwright.model.groups import MAX_NODES
 from rackwright.model.units import is_label, refuse
 
 _NUMBER: Final = "(0|[1-9][0-9]*)"
@@ -38,8 +38,8 @@ def _machine_name(value: object) -> str:
     found = _RANGE.fullmatch(value)
     if found and int(found["last"]) < int(found["first"]):
         refuse("machine-name", f"`{value}` ends before its start", hint)
-    if found and int(found["last"]) - int(found["first"]) >= MOST_NODES:
-        refuse("machine-name", f"`{value}` has too many machines", f"use a range of at most {MOST_NODES} nodes")
+    if found and int(found["last"]) - int(found["first"]) >= MAX_NODES:
+        refuse("machine-name", f"`{value}` has too many machines", f"use a range of at most {MAX_NODES} nodes")
     if not found and not is_label(value):
         refuse("machine-name", f"`{value}` is neither a node name nor a range", hint)
     return value

@@ -59,7 +59,7 @@ class LabTarget(ConfigModel):
     default_memory: ClassVar[int] = 2**30
     costs_money: ClassVar[bool] = False
     """Whether nodes are billed by the hour."""
-    baked: ClassVar[bool] = True
+    uses_prebuilt_image: ClassVar[bool] = True
     """Whether nodes start from an image that contains the software that the roles install."""
     bootstrap_user: ClassVar[str] = "root"
     """Login user unless the node declares one: root, or a user with passwordless sudo."""

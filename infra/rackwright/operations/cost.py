@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rackwright.derive.cost import Cost
 from rackwright.derive.cost import cost as derive_cost
-from rackwright.derive.ownership_cost import OwnershipCost, Rented, balance, equivalent_instances
+from rackwright.derive.ownership_cost import OwnershipCost, RentalPrice, compute_ownership_cost, equivalent_instances
 from rackwright.model.cluster import Cluster
 from rackwright.operations.stack import OnWarning, require_valid
 
@@ -20,7 +20,7 @@ class StackCost:
     cost: Cost
     owned: OwnershipCost | None
     """Cost of owned machines; None if the stack file declares none."""
-    rented: Rented | None
+    rented: RentalPrice | None
     """Rented machines that owned ones are compared with; None without owned machines, or without a known price."""
 
 
@@ -30,13 +30,15 @@ def stack_cost(name_or_path: str, against: str | None, on_warning: OnWarning) ->
     Raises InputError with all findings if one of the stack files has errors.
     """
     stack, cluster = require_valid(name_or_path, on_warning)
-    cost, owned = derive_cost(cluster), balance(cluster)
+    cost, owned = derive_cost(cluster), compute_ownership_cost(cluster)
     return StackCost(stack, cluster, cost, owned, _rented(cluster, against, on_warning) if owned else None)
 
 
-def _rented(cluster: Cluster, against: str | None, on_warning: OnWarning) -> Rented | None:
+def _rented(cluster: Cluster, against: str | None, on_warning: OnWarning) -> RentalPrice | None:
     if against is None:
         return equivalent_instances(cluster)
     stack, other = require_valid(against, on_warning)
     there = derive_cost(other)
-    return Rented(f"stack {stack}", there.usd_per_hour, "sources: see its lines" if there.complete else "a price is missing: lower bound")
+    return RentalPrice(
+        f"stack {stack}", there.usd_per_hour, "sources: see its lines" if there.complete else "a price is missing: lower bound"
+    )

@@ -25,7 +25,7 @@ class AwsSweep:
     stack: str
     account: str
     region: str
-    found: orphans.Found
+    found: orphans.SearchResult
 
 
 def sweep_lab(stack: str) -> list[str]:

@@ -31,7 +31,7 @@ def save_snapshot(stack: str, file: Path, on_progress: Progress) -> None:
     """
     scheduler = _require_etcd(stack)
     if os.path.lexists(file):
-        raise backup.exists(file)
+        raise backup.file_exists_error(file)
     if not file.parent.is_dir():
         raise InputError("folder does not exist", path=str(file.parent), hint=f"run `mkdir -p {file.parent}`")
     with files.translate_os_errors(str(file), "cannot write the snapshot"):

@@ -21,34 +21,34 @@ _STDERR: Final = 2
 class ExpiryOutcome(StrEnum):
     """Result for one stack."""
 
-    ENDED = "ended"
-    WOULD_END = "would-end"
-    LIVES = "lives"
-    NO_END = "no-end"
+    DESTROYED = "destroyed"
+    WOULD_DESTROY = "would-destroy"
+    NOT_EXPIRED = "not-expired"
+    NO_EXPIRY = "no-expiry"
     """No recorded expiry: the budget has no ttl, or the stack was never created."""
     FAILED = "failed"
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
-class Reaped:
+class ExpiryResult:
     """One stack of the backend, its result and its expiry."""
 
     stack: str
-    fate: ExpiryOutcome
+    outcome: ExpiryOutcome
     expires: datetime | None = None
     reason: str = ""
 
     def __str__(self) -> str:
         texts = {
-            ExpiryOutcome.ENDED: f"destroyed; expired at {self.when}",
-            ExpiryOutcome.WOULD_END: f"would be destroyed; expired at {self.when}",
-            ExpiryOutcome.LIVES: f"expires at {self.when}",
-            ExpiryOutcome.NO_END: "has no recorded expiry",
+            ExpiryOutcome.DESTROYED: f"destroyed; expired at {self.when}",
+            ExpiryOutcome.WOULD_DESTROY: f"would be destroyed; expired at {self.when}",
+            ExpiryOutcome.NOT_EXPIRED: f"expires at {self.when}",
+            ExpiryOutcome.NO_EXPIRY: "has no recorded expiry",
             ExpiryOutcome.FAILED: f"expired at {self.when}, but `pulumi destroy` failed: {self.reason}",
             ExpiryOutcome.UNKNOWN: f"expiry unknown: {self.reason}",
         }
-        return f"{self.stack}: {texts[self.fate]}"
+        return f"{self.stack}: {texts[self.outcome]}"
 
     @property
     def when(self) -> str:
@@ -57,7 +57,7 @@ class Reaped:
 
 
 @dataclass(frozen=True)
-class Said:
+class PulumiOutput:
     """Exit code and output of a `pulumi` process."""
 
     code: int
@@ -65,29 +65,29 @@ class Said:
     err: str
 
 
-PulumiCommand = Callable[..., Said]
+PulumiCommand = Callable[..., PulumiOutput]
 """Runs `pulumi` with arguments; with `shown`, its output goes to standard error."""
 
 
-def run_pulumi(*arguments: str, shown: bool = False) -> Said:
+def run_pulumi(*arguments: str, shown: bool = False) -> PulumiOutput:
     """Run this environment's `pulumi`."""
     command = [str(pulumi.executable()), *arguments, "--non-interactive"]
     out, err = (_STDERR, None) if shown else (subprocess.PIPE, subprocess.PIPE)
     done = subprocess.run(
         command, cwd=paths.project_root(), stdin=subprocess.DEVNULL, stdout=out, stderr=err, text=True, encoding="utf-8", check=False
     )
-    return Said(done.returncode, done.stdout or "", done.stderr or "")
+    return PulumiOutput(done.returncode, done.stdout or "", done.stderr or "")
 
 
-def reap(run: PulumiCommand, now: datetime, *, dry_run: bool) -> Iterator[Reaped]:
+def destroy_expired(run: PulumiCommand, now: datetime, *, dry_run: bool) -> Iterator[ExpiryResult]:
     """Yield the result of every stack of the backend as soon as it is known. Continue after a failure."""
     for stack in _stacks(run):
         yield _one(run, stack, now, dry_run=dry_run)
 
 
-def exit_code(fates: Sequence[ExpiryOutcome]) -> int:
+def exit_code(outcomes: Sequence[ExpiryOutcome]) -> int:
     """Return 3 if an expiry is unknown, 1 if an expired stack was not destroyed, else 0."""
-    return 3 if ExpiryOutcome.UNKNOWN in fates else 1 if ExpiryOutcome.FAILED in fates else 0
+    return 3 if ExpiryOutcome.UNKNOWN in outcomes else 1 if ExpiryOutcome.FAILED in outcomes else 0
 
 
 def _stacks(run: PulumiCommand) -> list[str]:
@@ -96,7 +96,7 @@ def _stacks(run: PulumiCommand) -> list[str]:
     try:
         listed: list[dict[str, Any]] = json.loads(result.out) if result.code == 0 else []
     except ValueError:
-        result = Said(1, "", "its output is not JSON")
+        result = PulumiOutput(1, "", "its output is not JSON")
     if result.code:
         raise UndeterminedError(
             f"`pulumi stack ls`: {_error_message(result)}", hint="run `pulumi login` to choose the backend whose stacks are listed"
@@ -104,24 +104,27 @@ def _stacks(run: PulumiCommand) -> list[str]:
     return [entry["name"].rpartition("/")[2] for entry in listed if entry.get("resourceCount") != 0]
 
 
-def _one(run: PulumiCommand, stack: str, now: datetime, *, dry_run: bool) -> Reaped:
+def _one(run: PulumiCommand, stack: str, now: datetime, *, dry_run: bool) -> ExpiryResult:
     result = run("stack", "output", "--json", "--stack", stack)
     try:
         outputs = json.loads(result.out) if result.code == 0 else None
         expires = _parse_expiry(outputs["expires"]) if outputs and "expires" in outputs else None
     except (ValueError, TypeError) as unreadable:
-        return Reaped(stack, ExpiryOutcome.UNKNOWN, reason=str(unreadable))
+        return ExpiryResult(stack, ExpiryOutcome.UNKNOWN, reason=str(unreadable))
     if outputs is None:
-        return Reaped(stack, ExpiryOutcome.UNKNOWN, reason=_error_message(result))
+        return ExpiryResult(stack, ExpiryOutcome.UNKNOWN, reason=_error_message(result))
     if expires is None:
-        return Reaped(stack, ExpiryOutcome.NO_END)
+        return ExpiryResult(stack, ExpiryOutcome.NO_EXPIRY)
     if expires > now:
-        return Reaped(stack, ExpiryOutcome.LIVES, expires)
+        return ExpiryResult(stack, ExpiryOutcome.NOT_EXPIRED, expires)
     if dry_run:
-        return Reaped(stack, ExpiryOutcome.WOULD_END, expires)
+        return ExpiryResult(stack, ExpiryOutcome.WOULD_DESTROY, expires)
     done = run("destroy", "--stack", stack, "--yes", "--skip-preview", shown=True)
-    return Reaped(
-        stack, ExpiryOutcome.FAILED if done.code else ExpiryOutcome.ENDED, expires, f"exit code {done.code}, see above" if done.code else ""
+    return ExpiryResult(
+        stack,
+        ExpiryOutcome.FAILED if done.code else ExpiryOutcome.DESTROYED,
+        expires,
+        f"exit code {done.code}, see above" if done.code else "",
     )
 
 
@@ -131,7 +134,7 @@ def _parse_expiry(text: str) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _error_message(result: Said) -> str:
+def _error_message(result: PulumiOutput) -> str:
     lines = [line.strip() for line in result.err.splitlines() if line.strip()]
     errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
     return (errors or lines or ["no output"])[-1]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rackwright.errors import InputError, UndeterminedError
-from rackwright.operations.stack import OnWarning, planned
+from rackwright.operations.stack import OnWarning, load_plan
 from rackwright.plan import Plan
 from rackwright.plan.fabric.growth import fabric_of
 from rackwright.plan.fabric.netlist import port_guids
@@ -49,7 +49,7 @@ class FabricComparison:
 
 def plan_with_fabric(name_or_path: str, on_warning: OnWarning) -> Plan:
     """Return the plan of the stack file; raise InputError if the file is invalid or the stack has no fabric."""
-    plan = planned(name_or_path, on_warning)
+    plan = load_plan(name_or_path, on_warning)
     fabric_of(plan)
     return plan
 

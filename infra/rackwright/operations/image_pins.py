@@ -81,7 +81,7 @@ def _can_be_looked_up(image: Image) -> bool:
 
 
 def _pin(account: Account, target: AwsTarget, image: Image, group: str | None, path: str) -> Pin:
-    from rackwright.drivers.aws.images import architectures, newest
+    from rackwright.drivers.aws.images import architectures, newest_image
 
     run = architectures(target, group)
     if len(run) > 1:
@@ -90,7 +90,7 @@ def _pin(account: Account, target: AwsTarget, image: Image, group: str | None, p
             path=path,
             hint="set `image` for the groups of one architecture",
         )
-    return Pin(path, image.id, newest(account, image, next(iter(run), None), path))
+    return Pin(path, image.id, newest_image(account, image, next(iter(run), None), path))
 
 
 def _write(file: Path, pins: tuple[Pin, ...]) -> None:

@@ -22,7 +22,7 @@ _CONNECT_TIMEOUT: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class RollSummary:
+class RollingUpdateSummary:
     """The workers of a rolling update."""
 
     chosen: tuple[str, ...]
@@ -30,7 +30,7 @@ class RollSummary:
     """Workers that are updated and back in service."""
 
 
-def roll(stack: str, workers: Sequence[str], say: Say, on_progress: Say, *, reboot: bool) -> RollSummary:
+def update_workers(stack: str, workers: Sequence[str], say: Say, on_progress: Say, *, reboot: bool) -> RollingUpdateSummary:
     """Update these workers in their order, without names all workers; the first one is the canary.
 
     Raises InputError if the stack is not up, a worker is unknown, or nodes that are containers would reboot; UndeterminedError if a
@@ -51,10 +51,10 @@ def roll(stack: str, workers: Sequence[str], say: Say, on_progress: Say, *, rebo
         done = asyncio.run(_roll(stack, cluster, chosen, say, on_progress, reboot=reboot))
     except KeyboardInterrupt:
         hint = "run the same command again to continue, or `rackwright up` to resume the drained nodes"
-        raise UndeterminedError("roll interrupted; nodes that it drained stay drained", path=f"stack {stack}", hint=hint) from None
+        raise UndeterminedError("rolling update interrupted; drained nodes stay drained", path=f"stack {stack}", hint=hint) from None
     if done.reasons:
         raise RackwrightError("\n".join(done.reasons))
-    return RollSummary(tuple(chosen), tuple(done.nodes))
+    return RollingUpdateSummary(tuple(chosen), tuple(done.nodes))
 
 
 def _choose(names: Sequence[str], workers: Sequence[str]) -> list[str]:

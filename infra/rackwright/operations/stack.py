@@ -13,7 +13,7 @@ from rackwright.errors import InputError
 from rackwright.inventory import paths, site_playbooks
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding, has_errors
-from rackwright.stackfile.load import Loaded, find_stack_file, load_stack, stack_name
+from rackwright.stackfile.load import LoadedStack, find_stack_file, load_stack, stack_name
 
 if TYPE_CHECKING:
     from rackwright.impact import ClusterPlan
@@ -27,7 +27,7 @@ OnWarning = Callable[[Finding], None]
 class ValidatedStack:
     """A loaded stack file with all its findings."""
 
-    loaded: Loaded
+    loaded: LoadedStack
     findings: tuple[Finding, ...]
 
     @property
@@ -42,11 +42,16 @@ def load_and_validate(name_or_path: str) -> ValidatedStack:
     loaded = load_stack(file)
     return ValidatedStack(
         loaded,
-        rules.check(loaded, date.today(), _neighbours(file), absent=site_playbooks.missing_site_files(loaded.cluster or loaded.rest)),
+        rules.check(
+            loaded,
+            date.today(),
+            _other_stacks(file),
+            missing_files=site_playbooks.missing_site_files(loaded.cluster or loaded.valid_subset),
+        ),
     )
 
 
-def planned(name_or_path: str, on_warning: OnWarning) -> Plan:
+def load_plan(name_or_path: str, on_warning: OnWarning) -> Plan:
     """Return the plan of a stack and report its warnings; raise InputError with all findings if it has errors."""
     return cluster_and_plan(name_or_path, on_warning).plan
 
@@ -70,7 +75,7 @@ def require_valid(name_or_path: str, on_warning: OnWarning) -> tuple[str, Cluste
     return judged.loaded.stack, judged.loaded.cluster
 
 
-def _neighbours(file: Path) -> dict[str, Cluster]:
+def _other_stacks(file: Path) -> dict[str, Cluster]:
     """Return the other stacks of the same folder that have no errors."""
     others = {}
     for path in sorted(file.parent.glob("Pulumi.*.yaml")):

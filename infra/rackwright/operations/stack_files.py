@@ -31,8 +31,8 @@ class PlanVersionError(RackwrightError):
     """The recorded plan was created by another version of rackwright, with other fields."""
 
     def __init__(self, fields: int) -> None:
-        cause = f"its plan on record is of another version of rackwright ({fields} of its fields differ)"
-        super().__init__(cause, hint="`up` plans it anew and applies that")
+        cause = f"the recorded plan was written by another version of rackwright ({fields} of its fields differ)"
+        super().__init__(cause, hint="run `rackwright up` to write a new plan and apply it")
 
 
 @dataclass(frozen=True)
@@ -53,14 +53,14 @@ class StackFiles:
     """Target that provides the nodes."""
 
 
-def write(stack: str, inputs: Mapping[str, Any], settled: Collection[str] = ()) -> StackFiles:
-    """Write all files of the stack; raise PlanVersionError. `settled`: incarnations that already present their own host key."""
-    return _write(stack, inputs, paths.inventory(stack), settled)
+def write(stack: str, inputs: Mapping[str, Any], rotated: Collection[str] = ()) -> StackFiles:
+    """Write all files of the stack; raise PlanVersionError. `rotated`: instances that already present their own host key."""
+    return _write(stack, inputs, paths.inventory(stack), rotated)
 
 
-def write_removal_inventory(stack: str, inputs: Mapping[str, Any], settled: Collection[str] = ()) -> StackFiles:
+def write_removal_inventory(stack: str, inputs: Mapping[str, Any], rotated: Collection[str] = ()) -> StackFiles:
     """Write the files from the record, with a separate inventory that still contains the nodes to remove."""
-    return _write(stack, inputs, paths.folder(stack) / "inventory.leaving.yml", settled)
+    return _write(stack, inputs, paths.folder(stack) / "inventory.leaving.yml", rotated)
 
 
 def invalidate_report(stack: str) -> None:
@@ -69,11 +69,11 @@ def invalidate_report(stack: str) -> None:
         file.unlink(missing_ok=True)
 
 
-def record(stack: str, inputs: Mapping[str, Any], *, settled: bool) -> None:
+def record(stack: str, inputs: Mapping[str, Any], *, converged: bool) -> None:
     """Record the stack that is being applied; do nothing if the inputs have no description."""
-    if inputs.get("described"):
+    if inputs.get("cluster_spec"):
         paths.prepare(stack)
-        _private(paths.applied(stack), json.dumps(applied.document(inputs["described"], inputs["plan"], settled=settled)))
+        _private(paths.applied(stack), json.dumps(applied.document(inputs["cluster_spec"], inputs["plan"], converged=converged)))
 
 
 def remove(stack: str) -> None:
@@ -82,7 +82,7 @@ def remove(stack: str) -> None:
     shutil.rmtree(paths.socket_folder(stack), ignore_errors=True)
 
 
-def _write(stack: str, inputs: Mapping[str, Any], inventory: Path, settled: Collection[str]) -> StackFiles:
+def _write(stack: str, inputs: Mapping[str, Any], inventory: Path, rotated: Collection[str]) -> StackFiles:
     try:
         plan = Plan.from_data(json.loads(inputs["plan"]))
     except ValidationError as error:
@@ -90,9 +90,9 @@ def _write(stack: str, inputs: Mapping[str, Any], inventory: Path, settled: Coll
     hosts = {name: rackwright_inventory.Host(name=name, **record) for name, record in inputs["hosts"].items()}
     paths.prepare(stack)
     secrets = {name: value for name, value in inputs["secrets"].items() if name != "access_key"}
-    _private(paths.identity(stack), inputs["secrets"]["access_key"])
+    _private(paths.ssh_private_key_file(stack), inputs["secrets"]["access_key"])
     _private(paths.secrets(stack), yaml.safe_dump({"secrets": secrets}))
-    _private(paths.known_hosts(stack), rackwright_inventory.known_hosts(plan, hosts, settled=settled))
+    _private(paths.known_hosts(stack), rackwright_inventory.known_hosts(plan, hosts, rotated=rotated))
     _private(paths.ssh_config(stack), rackwright_inventory.ssh_config(plan, hosts, slowness=slowness()))
     brought = {key: inputs.get(key) for key in ("sources", "bundle", "addons")}
     handed_over = rackwright_inventory.inventory(plan, hosts, **brought)

@@ -10,7 +10,7 @@ from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding, Severity
 from rackwright.model.targets.aws import AwsTarget
 from rackwright.operations.stack import ValidatedStack, load_and_validate
-from rackwright.stackfile.load import Loaded
+from rackwright.stackfile.load import LoadedStack
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def _load(name_or_path: str) -> ValidatedStack:
         return load_and_validate(name_or_path)
     except InputError as missing:
         finding = Finding(Severity.ERROR, "stack-file", missing.path, missing.cause, missing.hint)
-        return ValidatedStack(Loaded(name_or_path, None, (finding,)), (finding,))
+        return ValidatedStack(LoadedStack(name_or_path, None, (finding,)), (finding,))
 
 
 def _query_account(stack: str, cluster: Cluster) -> tuple[tuple[Finding, ...], bool]:

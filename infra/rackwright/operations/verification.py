@@ -38,7 +38,7 @@ def verify(stack: str, level: Level, nodes: Sequence[str], on_progress: Progress
         outcome = asyncio.run(_run_checks(stack, level, nodes, on_progress))
     except KeyboardInterrupt:
         raise UndeterminedError("interrupted: checks that did not run are recorded as unknown", path=f"stack {stack}") from None
-    output = outcome.said.strip() or "none"
+    output = outcome.stderr.strip() or "none"
     if outcome.status == InputError.exit_code:
         raise InputError(output)
     if not outcome.report.exists():

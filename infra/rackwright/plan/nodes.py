@@ -76,7 +76,7 @@ def _mac(cluster: Cluster, stack: str, name: str) -> str | None:
 
 def _rack(target: Target, name: str) -> str | None:
     """Return the rack that the machine's declaration names."""
-    return target.each[name].rack if isinstance(target, HostsTarget) else None
+    return target.machine_by_node[name].rack if isinstance(target, HostsTarget) else None
 
 
 def _neuron_devices(cluster: Cluster, member: DeclaredNode) -> int:

@@ -45,7 +45,7 @@ class NotRun:
 
 
 @dataclass(frozen=True)
-class Manifest:
+class CheckPlan:
     """The results that a run must provide, and the checks that it excludes with the reasons."""
 
     level: Level
@@ -60,13 +60,13 @@ class Manifest:
         return any(item.reason in PARTIAL for item in self.not_run)
 
 
-def manifest(
+def plan_checks(
     declared: Inventory,
     catalogue: Mapping[str, CheckSpec],
     level: Level,
     kinds: Kinds = Kinds.ALL,
     nodes: Collection[str] | None = None,
-) -> Manifest:
+) -> CheckPlan:
     """Return the manifest of a run at this level. A run with passive checks only has the level `checks`, whatever level is requested."""
     claimed = Level.CHECKS if kinds is Kinds.PASSIVE else level
     expected: dict[str, Expected] = {}
@@ -86,7 +86,7 @@ def manifest(
             evidence = Evidence.SIMULATED if spec.hardware in simulated else Evidence.REAL
             selected = [name for name in members if nodes is None or name in nodes]
             expected |= {spec.id_on(name): Expected(spec.id_on(name), spec, name, evidence) for name in selected}
-    return Manifest(claimed, expected, tuple(not_run + _excluded(declared, nodes)), empty)
+    return CheckPlan(claimed, expected, tuple(not_run + _excluded(declared, nodes)), empty)
 
 
 def _excluded(declared: Inventory, nodes: Collection[str] | None) -> list[NotRun]:

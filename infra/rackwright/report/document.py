@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from rackwright.catalog.checks import Kind
 from rackwright.inventory.reader import Inventory
-from rackwright.report.check_plan import Manifest
+from rackwright.report.check_plan import CheckPlan
 from rackwright.report.result import Result, from_dict, result
 from rackwright.report.verdict import PARTIAL, NotRunReason, SkipReason, Verdict, worst
 
@@ -84,7 +84,7 @@ def report_from_dict(data: Mapping[str, Any]) -> Report:
 
 def build_report(
     declared: Inventory,
-    owed: Manifest,
+    check_plan: CheckPlan,
     results: Mapping[str, Result],
     *,
     started: datetime,
@@ -94,25 +94,25 @@ def build_report(
 ) -> Report:
     """Return the report of a run. Missing results are unknown, with the reason `missing` (a text, or a function of the check key)."""
     why = missing if callable(missing) else lambda _key: missing
-    checks = [results.get(id_) or _absent(item, why(item.spec.key), declared.stack) for id_, item in owed.expected.items()]
+    checks = [results.get(id_) or _absent(item, why(item.spec.key), declared.stack) for id_, item in check_plan.expected.items()]
     checks = _without_unfounded_skips(checks)
     nodes = [_node(name, [check for check in checks if check.node == name]) for name in declared.nodes]
     return Report(
         stack=declared.stack,
         plan=declared.plan,
-        level=owed.level.value,
+        level=check_plan.level.value,
         started=started,
         seconds=seconds,
         nodes=tuple(nodes + [_out(record, today or datetime.now(UTC).date()) for record in declared.out.values()]),
         checks=tuple(checks),
-        not_run=_not_run(owed),
-        verdict=_verdict(owed, checks),
+        not_run=_not_run(check_plan),
+        verdict=_verdict(check_plan, checks),
     )
 
 
-def invalidate(declared: Inventory, owed: Manifest, started: datetime) -> Report:
+def invalidate(declared: Inventory, check_plan: CheckPlan, started: datetime) -> Report:
     """Return the report of a run that has just started: all results are unknown until the run provides them."""
-    return build_report(declared, owed, {}, started=started, seconds=0.0)
+    return build_report(declared, check_plan, {}, started=started, seconds=0.0)
 
 
 def _absent(item: Any, reason: str, stack: str) -> Result:
@@ -131,9 +131,9 @@ def _without_unfounded_skips(checks: list[Result]) -> list[Result]:
     ]
 
 
-def _verdict(owed: Manifest, checks: list[Result]) -> Verdict:
+def _verdict(check_plan: CheckPlan, checks: list[Result]) -> Verdict:
     """Return `passed` only if results were expected, none is missing, and none failed or is unknown."""
-    if owed.empty_groups:
+    if check_plan.empty_groups:
         return Verdict.UNKNOWN
     verdict = worst(check.verdict for check in checks)
     return Verdict.UNKNOWN if verdict is Verdict.SKIPPED else verdict
@@ -152,10 +152,10 @@ def _out(record: Mapping[str, Any], today: date) -> dict[str, Any]:
     return {"name": record["name"], "state": "out", "checks": 0, "verdict": Verdict.SKIPPED.value, "reason": reason, "until": until}
 
 
-def _not_run(owed: Manifest) -> tuple[dict[str, str], ...]:
-    left_out = [{"id": item.id, "reason": item.reason.value, "detail": item.detail} for item in owed.not_run]
+def _not_run(check_plan: CheckPlan) -> tuple[dict[str, str], ...]:
+    left_out = [{"id": item.id, "reason": item.reason.value, "detail": item.detail} for item in check_plan.not_run]
     empty = [
         {"id": key, "reason": NotRunReason.EMPTY_GROUP.value, "detail": f"the plan includes this feature, but group {group} has no node"}
-        for key, group in owed.empty_groups.items()
+        for key, group in check_plan.empty_groups.items()
     ]
     return tuple(left_out + empty)

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from rackwright.report.fabric_links import DeviceKind, FabricLinks
-from rackwright.report.fabric_names import End, Live, assigned, end_of
+from rackwright.report.fabric_names import CableEnd, LiveFabric, assigned, end_of
 
 NODE_NAME_MAP: Final = "/etc/rdma/ib-node-name-map"
 """Path at which the tools of rdma-core read a node-name map (util/node_name_map.c; `IBDIAG_NODENAME_MAP_PATH` of its CMakeLists.txt)."""
@@ -31,10 +31,10 @@ class Difference(NamedTuple):
     """A cable that differs from the plan."""
 
     kind: Kind
-    end: End
+    end: CableEnd
     """The end nearer to the nodes, or the misconnected one."""
-    planned: End | None
-    found: End | None
+    planned: CableEnd | None
+    found: CableEnd | None
     rate: str = ""
     """Width and speed of a slow link."""
 
@@ -66,15 +66,15 @@ class Difference(NamedTuple):
 class Cable(NamedTuple):
     """A planned cable, the end nearer to the nodes first."""
 
-    near: End
-    far: End
+    near: CableEnd
+    far: CableEnd
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
     """Differences that are certain, and the cables that could not be compared."""
 
-    live: Live
+    live: LiveFabric
     differences: tuple[Difference, ...]
     unknown: tuple[Cable, ...]
 
@@ -142,7 +142,7 @@ def compare(
     return Comparison(live, (*differences, *_unplanned(planned, unknown, live)), tuple(unknown))
 
 
-def _unplanned(planned: Iterable[Cable], unknown: Iterable[Cable], live: Live) -> Iterable[Difference]:
+def _unplanned(planned: Iterable[Cable], unknown: Iterable[Cable], live: LiveFabric) -> Iterable[Difference]:
     """Return links between ports that are not in the plan, without links that may be a cable that could not be compared."""
     known = {end for cable in planned for end in cable}
     strays = {_ordered(one, other) for one, other in live.far.items() if one not in known and other not in known}
@@ -156,7 +156,7 @@ _Shape = tuple[DeviceKind, int, str | None, DeviceKind, int, str | None]
 """Kind, port and node of both ends of a link between two devices that could not be identified."""
 
 
-def _possible(live: Live) -> frozenset[_Shape]:
+def _possible(live: LiveFabric) -> frozenset[_Shape]:
     loose = live.unassigned
     return frozenset(
         (one.kind, one.port, loose[one.device], other.kind, other.port, loose[other.device])
@@ -165,7 +165,7 @@ def _possible(live: Live) -> frozenset[_Shape]:
     )
 
 
-def _is_possible(cable: Cable, live: Live, possible: frozenset[_Shape]) -> bool:
+def _is_possible(cable: Cable, live: LiveFabric, possible: frozenset[_Shape]) -> bool:
     """Return whether the cable may be as planned although it is not found, because one end cannot be distinguished from others."""
     near, far = cable
     if near.device in live.unplaced or (far.device in live.unplaced and near.device not in live.identified):
@@ -181,7 +181,7 @@ def _is_possible(cable: Cable, live: Live, possible: frozenset[_Shape]) -> bool:
     )
 
 
-def _compared(near: End, far: End, live: Live, rate: str) -> Difference | None:
+def _compared(near: CableEnd, far: CableEnd, live: LiveFabric, rate: str) -> Difference | None:
     """Return the difference of a planned cable, or None. If only its far end is misconnected, name that end."""
     if live.far.get(near) == far:
         slow = rate and live.rates[near] != rate
@@ -193,7 +193,7 @@ def _compared(near: End, far: End, live: Live, rate: str) -> Difference | None:
     return Difference(Kind.MISSING, near, far, None)
 
 
-def _ordered(one: End, other: End) -> Cable:
+def _ordered(one: CableEnd, other: CableEnd) -> Cable:
     adapters = [end.kind is DeviceKind.ADAPTER for end in (one, other)]
     first = one < other if adapters[0] == adapters[1] else adapters[0]
     return Cable(one, other) if first else Cable(other, one)

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from rackwright.report.fabric_links import DeviceKind, FabricLinks, PortId
 
 
-class End(NamedTuple):
+class CableEnd(NamedTuple):
     """One end of a cable."""
 
     device: str
@@ -25,7 +25,7 @@ class End(NamedTuple):
         return f"{self.device}:{self.port}"
 
 
-def end_of(word: str) -> End:
+def end_of(word: str) -> CableEnd:
     """Return an end of a cable of the inventory, in which `/` is between node and adapter.
 
     >>> end_of("worker0/mlx5_3:1").node, end_of("leaf-su1-r3:1").node
@@ -35,13 +35,13 @@ def end_of(word: str) -> End:
     return _end(name, int(port))
 
 
-def _end(name: str, port: int) -> End:
+def _end(name: str, port: int) -> CableEnd:
     node, slash, _ = name.partition("/")
-    return End(name, port, DeviceKind.ADAPTER, node) if slash else End(name, port, DeviceKind.SWITCH)
+    return CableEnd(name, port, DeviceKind.ADAPTER, node) if slash else CableEnd(name, port, DeviceKind.SWITCH)
 
 
 @dataclass(frozen=True, eq=False)
-class Live:
+class LiveFabric:
     """All links that are up, in the names of the plan."""
 
     links: FabricLinks
@@ -51,9 +51,9 @@ class Live:
     """Label of every device that may be in the plan -> its node, or None if the node is unknown or the device is a switch."""
     identified: frozenset[str]
     """Devices of the plan that have an entry in `names`."""
-    far: Mapping[End, End]
+    far: Mapping[CableEnd, CableEnd]
     """Links between devices, without links between chips of one planned switch."""
-    rates: Mapping[End, str]
+    rates: Mapping[CableEnd, str]
     chips: Mapping[str, str]
     """Chip of a planned switch with several chips -> the switch."""
     line_card: str
@@ -71,11 +71,11 @@ class Live:
         names = (self.names.get(guid, self.links.label(guid)) for guid in found)
         return frozenset(self.chips.get(name, name) for name in names)
 
-    def end(self, port: PortId) -> End:
+    def end(self, port: PortId) -> CableEnd:
         """Return a port in the names of the plan, or with a label."""
         return _placed(_live_end(self.links, port, self.names), self.chips, self.line_card)
 
-    def may_be(self, found: End, planned: End) -> bool:
+    def may_be(self, found: CableEnd, planned: CableEnd) -> bool:
         """Return whether a port that could not be identified may be this port of the plan."""
         if planned.device in self.unplaced:
             return self.chips.get(found.device) == planned.device
@@ -83,7 +83,7 @@ class Live:
             return False
         return (found.kind, found.port) == (planned.kind, planned.port) and self.unassigned[found.device] in (None, planned.node)
 
-    def may_be_unread(self, *ends: End) -> bool:
+    def may_be_unread(self, *ends: CableEnd) -> bool:
         """Return whether a link between ports that are not connected may exist, because a device did not respond."""
         guids = {name: guid for guid, name in self.names.items()}
         ports = (PortId(guids[end.device], end.port) for end in ends if end.device in guids)
@@ -102,8 +102,8 @@ _FACTORY: Final = re.compile(r"Mellanox Technologies|^Infiniscale|^localhost\b",
 
 
 def assigned(
-    links: FabricLinks, planned: Iterable[End], guids: Mapping[str, int], hidden: Collection[str] = (), line_card: str = ""
-) -> Live:
+    links: FabricLinks, planned: Iterable[CableEnd], guids: Mapping[str, int], hidden: Collection[str] = (), line_card: str = ""
+) -> LiveFabric:
     """Return the links in the names of the plan. `guids`: port GUID of devices of the plan or of other adapters of its nodes.
 
     A device with a known GUID is identified by it alone. Any other is identified by its description if it is a name of the plan, and no
@@ -119,7 +119,7 @@ def assigned(
     own = {port: _live_end(links, port, names) for port in links.far}
     between = {port: other for port, other in links.far.items() if not _is_one_switch(own[port], own[other], chips)}
     ends = {port: _placed(end, chips, line_card) for port, end in own.items()}
-    return Live(
+    return LiveFabric(
         links,
         names,
         _unassigned(links, names, nodes),
@@ -134,14 +134,14 @@ def assigned(
 _LINE_CARD: Final = re.compile(r"/L(?P<card>\d+)/U(?P<chip>\d+)$")
 
 
-def _is_one_switch(one: End, other: End, chips: Mapping[str, str]) -> bool:
+def _is_one_switch(one: CableEnd, other: CableEnd, chips: Mapping[str, str]) -> bool:
     return one.device in chips and chips[one.device] == chips.get(other.device)
 
 
-def _placed(end: End, chips: Mapping[str, str], line_card: str) -> End:
+def _placed(end: CableEnd, chips: Mapping[str, str], line_card: str) -> CableEnd:
     """Return a port of a line card as numbered in the plan, by card, chip and port of the chip; return any other port unchanged.
 
-    >>> str(_placed(End("core/L02/U1", 5, DeviceKind.SWITCH), {"core/L02/U1": "core"}, "2x18"))
+    >>> str(_placed(CableEnd("core/L02/U1", 5, DeviceKind.SWITCH), {"core/L02/U1": "core"}, "2x18"))
     'core:41'
     """
     place = _LINE_CARD.search(end.device)
@@ -151,7 +151,7 @@ def _placed(end: End, chips: Mapping[str, str], line_card: str) -> End:
     if end.port > ports:
         return end
     before = (int(place["card"]) - 1) * per_card + int(place["chip"]) - 1
-    return End(chips[end.device], before * ports + end.port, DeviceKind.SWITCH)
+    return CableEnd(chips[end.device], before * ports + end.port, DeviceKind.SWITCH)
 
 
 def _described(links: FabricLinks, wanted: Collection[str], *, excluded: Collection[int], taken: Collection[str]) -> dict[int, str]:
@@ -188,15 +188,15 @@ def _chip_names(links: FabricLinks) -> dict[int, str]:
     }
 
 
-def _live_end(links: FabricLinks, port: PortId, names: Mapping[int, str]) -> End:
+def _live_end(links: FabricLinks, port: PortId, names: Mapping[int, str]) -> CableEnd:
     """Return a port in the names of the plan. Chip names contain `/` as well, so the device type comes from the fabric or from the node."""
     name = names.get(port.guid)
     if name is None:
-        return End(links.label(port.guid), port.number, links.kinds.get(port.guid, DeviceKind.OTHER))
+        return CableEnd(links.label(port.guid), port.number, links.kinds.get(port.guid, DeviceKind.OTHER))
     if port.guid not in links.kinds:
         return _end(name, port.number)
     kind = links.kinds[port.guid]
-    return End(name, port.number, kind, name.partition("/")[0] if kind is DeviceKind.ADAPTER else None)
+    return CableEnd(name, port.number, kind, name.partition("/")[0] if kind is DeviceKind.ADAPTER else None)
 
 
 def _unassigned(links: FabricLinks, names: Mapping[int, str], nodes: Collection[str]) -> dict[str, str | None]:

@@ -9,7 +9,7 @@ from itertools import groupby
 from rackwright.report.document import Report
 from rackwright.report.humanize import headline
 from rackwright.report.result import Result
-from rackwright.report.unreachable import silent
+from rackwright.report.unreachable import unreachable_nodes
 from rackwright.report.verdict import Verdict
 
 _STYLE = """
@@ -28,7 +28,7 @@ _MARKS = {Verdict.PASSED: "✓", Verdict.FAILED: "✗", Verdict.UNKNOWN: "?", Ve
 def as_html(report: Report, fabric: str = "") -> str:
     """Return a complete HTML page with all texts escaped. `fabric`: picture of the fabric (SVG) to embed."""
     wrong = [check for check in report.checks if check.verdict in (Verdict.FAILED, Verdict.UNKNOWN)]
-    nodes = silent(wrong)
+    nodes = unreachable_nodes(wrong)
     rest = [check for check in wrong if (check.node, check.reason) not in nodes]
     return "\n".join(
         [

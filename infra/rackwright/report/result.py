@@ -52,20 +52,29 @@ def from_dict(data: Mapping[str, Any]) -> Result:
 
 
 def result(
-    owed: Expected, verdict: Verdict, *, reason: str = "", expected: str = "", found: str = "", seconds: float = 0.0, stack: str = ""
+    expected_result: Expected,
+    verdict: Verdict,
+    *,
+    reason: str = "",
+    expected: str = "",
+    found: str = "",
+    seconds: float = 0.0,
+    stack: str = "",
 ) -> Result:
     """Return the result for an expected check. Evidence and remedy come from the manifest, never from the check. Make texts printable."""
     if verdict is Verdict.SKIPPED and reason not in list(SkipReason):
         verdict, reason = Verdict.UNKNOWN, f"skipped for an invalid reason: {reason or 'none given'}"
-    remedy = "" if verdict in (Verdict.PASSED, Verdict.SKIPPED) else owed.spec.remedy.format(node=owed.node, stack=stack)
+    remedy = (
+        "" if verdict in (Verdict.PASSED, Verdict.SKIPPED) else expected_result.spec.remedy.format(node=expected_result.node, stack=stack)
+    )
     return Result(
-        id=owed.id,
-        kind=owed.spec.kind.value,
-        node=owed.node,
-        subject=owed.spec.subject,
+        id=expected_result.id,
+        kind=expected_result.spec.kind.value,
+        node=expected_result.node,
+        subject=expected_result.spec.subject,
         verdict=verdict,
         reason=printable(reason),
-        evidence=owed.evidence,
+        evidence=expected_result.evidence,
         expected=printable(expected),
         found=printable(found),
         remedy=remedy,

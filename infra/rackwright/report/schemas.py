@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 
-def breaches(name: str, data: Mapping[str, Any]) -> list[str]:
+def schema_errors(name: str, data: Mapping[str, Any]) -> list[str]:
     """Return a document's violations of a contract as `path: message`; empty for a valid document."""
     from jsonschema import Draft202012Validator, FormatChecker
 

@@ -12,7 +12,7 @@ from rich.text import Text
 from rackwright.report.document import Report
 from rackwright.report.humanize import headline
 from rackwright.report.result import Result
-from rackwright.report.unreachable import silent
+from rackwright.report.unreachable import unreachable_nodes
 from rackwright.report.verdict import Verdict
 
 _COLOURS = {Verdict.PASSED: "green", Verdict.FAILED: "red", Verdict.UNKNOWN: "yellow", Verdict.SKIPPED: "dim"}
@@ -30,7 +30,7 @@ def render(report: Report, *, every: bool = False, table: RenderableType | None 
     """Return the report as a rich renderable for 80 columns; `table` replaces the table of subjects."""
     wrong = [check for check in report.checks if check.verdict in (Verdict.FAILED, Verdict.UNKNOWN)]
     wrong.sort(key=lambda check: (check.verdict is Verdict.UNKNOWN, check.id.split("[")[0]))
-    nodes = silent(wrong)
+    nodes = unreachable_nodes(wrong)
     parts: list[RenderableType] = [_unreachable_node(node, reason, count) for (node, reason), count in nodes.items()]
     rest = [check for check in wrong if (check.node, check.reason) not in nodes]
     parts += [_finding(list(alike)) for _, alike in groupby(rest, key=_group_key)]

@@ -36,7 +36,7 @@ from rackwright.rules.kubernetes import network as kubernetes_network
 from rackwright.rules.registry import RULES, Rule, RuleContext
 from rackwright.rules.slurm import accounts, partitions, scheduler
 from rackwright.rules.software import stack, versions
-from rackwright.stackfile.load import Loaded
+from rackwright.stackfile.load import LoadedStack
 
 __all__ = ["RULES", "Rule", "RuleContext", "check", "run_rules"]
 
@@ -58,28 +58,28 @@ def run_rules(case: RuleContext, *, at_up: bool = False) -> Iterator[Finding]:
 
 
 def check(
-    loaded: Loaded,
+    loaded: LoadedStack,
     today: date,
-    neighbours: Mapping[str, Cluster] | None = None,
+    other_stacks: Mapping[str, Cluster] | None = None,
     *,
     at_up: bool = False,
-    absent: Collection[str] = (),
+    missing_files: Collection[str] = (),
 ) -> tuple[Finding, ...]:
-    """Return all findings about a description: field findings first, then those of the rules. `absent`: files that do not exist.
+    """Return all findings about a description: field findings first, then those of the rules. `missing_files`: files that do not exist.
 
     Some values may be missing while a stack file is written; `at_up` makes them errors.
     If fields are invalid, the rules check the rest, and findings about the invalid parts are omitted.
     """
-    cluster = loaded.cluster or loaded.rest
+    cluster = loaded.cluster or loaded.valid_subset
     if cluster is None:
         return (*loaded.findings, *site_findings())
-    found = run_rules(RuleContext(cluster, loaded.stack, today, dict(neighbours or {}), frozenset(absent)), at_up=at_up)
+    found = run_rules(RuleContext(cluster, loaded.stack, today, dict(other_stacks or {}), frozenset(missing_files)), at_up=at_up)
     return (*loaded.findings, *site_findings(), *(finding for finding in found if not _is_doubtful(finding, loaded)))
 
 
-def _is_doubtful(finding: Finding, loaded: Loaded) -> bool:
+def _is_doubtful(finding: Finding, loaded: LoadedStack) -> bool:
     """Return whether the finding concerns an invalid part, or something inside it."""
-    return any(_holds(str(place), finding.path) for place in loaded.doubtful)
+    return any(_holds(str(place), finding.path) for place in loaded.invalid_paths)
 
 
 def _holds(outer: str, inner: str) -> bool:

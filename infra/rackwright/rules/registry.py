@@ -23,9 +23,9 @@ class RuleContext:
     cluster: Cluster
     stack: str
     today: date
-    neighbours: Mapping[str, Cluster] = field(default_factory=dict)
+    other_stacks: Mapping[str, Cluster] = field(default_factory=dict)
     """Other stacks described beside this one, by name."""
-    absent: frozenset[str] = frozenset()
+    missing_files: frozenset[str] = frozenset()
     """Files that the cluster names and that do not exist; determined by the reader of the stack file."""
 
     @cached_property
@@ -33,7 +33,7 @@ class RuleContext:
         """Return all declared nodes."""
         return members(self.cluster)
 
-    def having(self, role: Role) -> list[DeclaredNode]:
+    def with_role(self, role: Role) -> list[DeclaredNode]:
         """Return all declared nodes with a role, including nodes that are out."""
         return [member for member in self.members if role in member.roles]
 
@@ -74,12 +74,12 @@ class Rule:
     name: str
     level: Severity
     check: Check
-    at_up: Severity | None = None
+    level_on_deploy: Severity | None = None
     """Level during `up`, if it differs."""
 
     def findings(self, case: RuleContext, *, at_up: bool = False) -> Iterator[Finding]:
         """Yield the rule's findings in a case."""
-        level = self.at_up if at_up and self.at_up is not None else self.level
+        level = self.level_on_deploy if at_up and self.level_on_deploy is not None else self.level
         for complaint in self.check(case):
             yield Finding(level, self.name, complaint.path, complaint.cause, complaint.hint)
 
@@ -87,13 +87,13 @@ class Rule:
 RULES: Final[dict[str, Rule]] = {}
 
 
-def rule(name: str, level: Severity = Severity.ERROR, *, at_up: Severity | None = None) -> Callable[[Check], Check]:
-    """Register a rule under a unique name; `at_up` is its level during `up`."""
+def rule(name: str, level: Severity = Severity.ERROR, *, level_on_deploy: Severity | None = None) -> Callable[[Check], Check]:
+    """Register a rule under a unique name; `level_on_deploy` is its level during `up`."""
 
     def register(check: Check) -> Check:
         if name in RULES:
             raise ValueError(f"two rules are named {name}")
-        RULES[name] = Rule(name, level, check, at_up)
+        RULES[name] = Rule(name, level, check, level_on_deploy)
         return check
 
     return register

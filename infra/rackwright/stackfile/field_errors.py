@@ -39,7 +39,7 @@ _DISCRIMINATOR: Final = ("union_tag_invalid", "union_tag_not_found")
 
 
 @dataclass(frozen=True)
-class Place:
+class FieldPath:
     """A location in the stack file."""
 
     keys: tuple[str | int, ...]
@@ -52,15 +52,15 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Problem:
+class FieldProblem:
     """A field error: its place, the place that was probably meant by a misspelt key, and the finding."""
 
-    place: Place
-    meant: Place
+    place: FieldPath
+    meant: FieldPath
     finding: Finding
 
 
-class Described(NamedTuple):
+class FieldHelp(NamedTuple):
     """What the model says of a value."""
 
     description: str
@@ -68,26 +68,26 @@ class Described(NamedTuple):
     """Valid keys of a mapping, separated by commas; empty if any key is valid."""
 
 
-def explain(error: ValidationError, model: type[BaseModel]) -> list[Problem]:
+def explain(error: ValidationError, model: type[BaseModel]) -> list[FieldProblem]:
     """Return each field error as a problem."""
     return [_one(dict(details), model) for details in error.errors(include_url=False)]
 
 
-def _one(details: dict[str, Any], model: type[BaseModel]) -> Problem:
+def _one(details: dict[str, Any], model: type[BaseModel]) -> FieldProblem:
     place, known = walk(details["loc"], model)
     kind: str = details["type"]
     if kind in _DISCRIMINATOR:
-        place = Place((*place.keys, "kind"))
+        place = FieldPath((*place.keys, "kind"))
     context: Mapping[str, Any] = details.get("ctx") or {}
     rule = _RULE_OF.get(kind, kind if "hint" in context else "value")
     cause, hint = _words(kind, details, context, place, known, field_at(details["loc"], model))
     near = nearest(str(place.keys[-1]), known) if kind == "extra_forbidden" else None
-    meant = Place((*place.keys[:-1], near)) if near is not None else place
-    return Problem(place, meant, Finding(Severity.ERROR, rule, str(place) or "rackwright:cluster", cause, hint))
+    meant = FieldPath((*place.keys[:-1], near)) if near is not None else place
+    return FieldProblem(place, meant, Finding(Severity.ERROR, rule, str(place) or "rackwright:cluster", cause, hint))
 
 
 def _words(
-    kind: str, details: Mapping[str, Any], context: Mapping[str, Any], place: Place, known: Sequence[str], field: Described
+    kind: str, details: Mapping[str, Any], context: Mapping[str, Any], place: FieldPath, known: Sequence[str], field: FieldHelp
 ) -> tuple[str, str]:
     value = context["tag"] if kind == "union_tag_invalid" else details.get("input")
     if kind == "extra_forbidden":
@@ -110,7 +110,7 @@ def _choices(context: Mapping[str, Any]) -> list[str]:
     return [word.strip(" '") for word in text.replace(" or ", ",").split(",") if word.strip()]
 
 
-def _plain(kind: str, message: str, value: object, context: Mapping[str, Any], field: Described) -> tuple[str, str]:
+def _plain(kind: str, message: str, value: object, context: Mapping[str, Any], field: FieldHelp) -> tuple[str, str]:
     limit = bound(kind, _quoted(value), context)
     if limit is not None:
         return limit
@@ -134,7 +134,7 @@ def _quoted(value: object) -> str:
     return f"`{text[:60]}…`" if len(text) > 60 else f"`{text}`"
 
 
-def walk(location: Sequence[str | int], model: type[BaseModel]) -> tuple[Place, tuple[str, ...]]:
+def walk(location: Sequence[str | int], model: type[BaseModel]) -> tuple[FieldPath, tuple[str, ...]]:
     """Return the place of a pydantic location in the stack file, and the valid keys of the enclosing mapping."""
     keys: list[str | int] = []
     known: tuple[str, ...] = ()
@@ -149,10 +149,10 @@ def walk(location: Sequence[str | int], model: type[BaseModel]) -> tuple[Place, 
         keys.append(part)
         known = tuple(kind.model_fields) if _is_model(kind) else ()
         kind = _inside(kind, part)
-    return Place(tuple(keys)), known
+    return FieldPath(tuple(keys)), known
 
 
-def field_at(location: Sequence[str | int], model: type[BaseModel]) -> Described:
+def field_at(location: Sequence[str | int], model: type[BaseModel]) -> FieldHelp:
     """Return the description and the valid keys of the value at a pydantic location."""
     kind: Any = model
     description = ""
@@ -167,7 +167,7 @@ def field_at(location: Sequence[str | int], model: type[BaseModel]) -> Described
         description = (field.description if field is not None else None) or description
         kind = _inside(kind, part)
     kind = _bare(kind)
-    return Described(description, ", ".join(kind.model_fields) if _is_model(kind) else "")
+    return FieldHelp(description, ", ".join(kind.model_fields) if _is_model(kind) else "")
 
 
 def _is_model(kind: Any) -> bool:

@@ -15,51 +15,51 @@ from rackwright.errors import InputError
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding, Severity, did_you_mean, has_errors
 from rackwright.stackfile import yaml_reader
-from rackwright.stackfile.field_errors import Place, Problem, explain
+from rackwright.stackfile.field_errors import FieldPath, FieldProblem, explain
 
 CONFIG_KEY: Final = "rackwright:cluster"
 _OWN_PREFIX: Final = "rackwright:"
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedStack:
     """Result of loading a stack file."""
 
     stack: str
     cluster: Cluster | None
     """None if a field is invalid."""
     findings: tuple[Finding, ...] = ()
-    rest: Cluster | None = None
+    valid_subset: Cluster | None = None
     """The cluster without its invalid parts, for the rules; None if other parts depend on them."""
-    doubtful: tuple[Place, ...] = ()
+    invalid_paths: tuple[FieldPath, ...] = ()
     """The places of the invalid parts, as they were probably meant."""
 
 
-def load_cluster(described: object, stack: str = "") -> Loaded:
+def load_cluster(described: object, stack: str = "") -> LoadedStack:
     """Validate the mapping below `rackwright:cluster`."""
     if not isinstance(described, Mapping):
         return _failed(
             stack, Finding(Severity.ERROR, "value", CONFIG_KEY, "expected a mapping", "write a mapping with target, network, groups, …")
         )
     try:
-        return Loaded(stack, _validate(described))
+        return LoadedStack(stack, _validate(described))
     except ValidationError as error:
         problems = explain(error, Cluster)
     findings = tuple(problem.finding for problem in problems)
-    return Loaded(stack, None, findings, _without_invalid_parts(described, problems), tuple(problem.meant for problem in problems))
+    return LoadedStack(stack, None, findings, _without_invalid_parts(described, problems), tuple(problem.meant for problem in problems))
 
 
-def load_stack(file: Path) -> Loaded:
+def load_stack(file: Path) -> LoadedStack:
     """Read and validate a stack file; the stack name follows from the file name."""
     return _loaded(file, *yaml_reader.read(file))
 
 
-def load_text(file: Path, text: str) -> Loaded:
+def load_text(file: Path, text: str) -> LoadedStack:
     """Validate the text of a stack file."""
     return _loaded(file, *yaml_reader.parse(text, file.name))
 
 
-def _loaded(file: Path, data: object, findings: list[Finding]) -> Loaded:
+def _loaded(file: Path, data: object, findings: list[Finding]) -> LoadedStack:
     stack = stack_name(file)
     if data is None:
         empty = Finding(Severity.ERROR, "yaml-empty", file.name, "is empty", f"describe the cluster under config: {CONFIG_KEY}:")
@@ -70,10 +70,10 @@ def _loaded(file: Path, data: object, findings: list[Finding]) -> Loaded:
     loaded = load_cluster(described, stack)
     together = (*findings, *loaded.findings)
     cluster = None if has_errors(together) else loaded.cluster
-    return Loaded(stack, cluster, together, loaded.rest or loaded.cluster, loaded.doubtful)
+    return LoadedStack(stack, cluster, together, loaded.valid_subset or loaded.cluster, loaded.invalid_paths)
 
 
-def load_configured(stack: str, configured: object, file: Path) -> Loaded:
+def load_configured(stack: str, configured: object, file: Path) -> LoadedStack:
     """Validate Pulumi's configuration and return it with its groups in the order of the stack file.
 
     Pulumi sorts mappings by key [tried, 3.259], but addresses follow the declared order. The file therefore determines the order, and
@@ -130,7 +130,7 @@ def _section(data: object, name: str) -> tuple[Any, Finding | None]:
     return None, Finding(Severity.ERROR, "missing-key", f"{name}: config", f"has no `{CONFIG_KEY}:`{wrong}", f"add `{CONFIG_KEY}:`")
 
 
-def _without_invalid_parts(described: Mapping[Any, Any], problems: list[Problem]) -> Cluster | None:
+def _without_invalid_parts(described: Mapping[Any, Any], problems: list[FieldProblem]) -> Cluster | None:
     """Return the cluster without its invalid parts, or None if it is invalid without them or other parts would then appear invalid."""
     if any(_affects_other_parts(problem.meant) for problem in problems):
         return None
@@ -143,13 +143,13 @@ def _without_invalid_parts(described: Mapping[Any, Any], problems: list[Problem]
         return None
 
 
-def _affects_other_parts(place: Place) -> bool:
+def _affects_other_parts(place: FieldPath) -> bool:
     """Return whether rules would report other places without this one: a group without its roles, a node without its GPUs."""
     names_something = len(place.keys) <= 2 and bool({"groups", "nodes", "storage"}.intersection(place.keys))
     return names_something or bool({"roles", "gpus", "target"}.intersection(place.keys))
 
 
-def _remove(tree: Any, place: Place) -> None:
+def _remove(tree: Any, place: FieldPath) -> None:
     """Remove a place. The caller removes list indices from last to first."""
     *parents, last = place.keys or (None,)
     for key in parents:
@@ -167,5 +167,5 @@ def _file_finding(file: Path, cause: str) -> Finding:
     )
 
 
-def _failed(stack: str, *findings: Finding) -> Loaded:
-    return Loaded(stack, None, findings)
+def _failed(stack: str, *findings: Finding) -> LoadedStack:
+    return LoadedStack(stack, None, findings)

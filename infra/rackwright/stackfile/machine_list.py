@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding, Severity, did_you_mean
-from rackwright.model.groups import MOST_NODES
+from rackwright.model.groups import MAX_NODES
 from rackwright.model.targets.hosts import HostsTarget, Machine
 from rackwright.stackfile.field_errors import explain
 
@@ -111,7 +111,7 @@ def _expanded(line: int, name: str, fields: Fields, where: str) -> tuple[list[Ro
         for key in _OF_ONE
         if key in fields
     ]
-    if not 0 <= last - first < MOST_NODES:
+    if not 0 <= last - first < MAX_NODES:
         own.append(
             _finding(
                 "csv-range",
@@ -188,7 +188,7 @@ def _known(rows: Sequence[Row], cluster: Cluster, nodes: Sequence[str], *, by_ad
 
 def _occupied(cluster: Cluster) -> dict[str, Machine]:
     """Return the nodes that have a machine with an address."""
-    machines = cluster.target.each if isinstance(cluster.target, HostsTarget) else {}
+    machines = cluster.target.machine_by_node if isinstance(cluster.target, HostsTarget) else {}
     return {name: machine for name, machine in machines.items() if machine.address is not None}
 
 

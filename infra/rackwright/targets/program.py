@@ -27,7 +27,7 @@ _MONEY: Final[Any] = {"cost": True, "budget": True, "allow_local_state": True, "
 def load(configured: object, stack: str) -> ClusterPlan:
     """Return a stack with its plan. Report every finding; end the program without a traceback for an error or a refused edit."""
     loaded = load_configured(stack, configured, paths.stack_file(stack))
-    findings = rules.check(loaded, datetime.date.today(), at_up=True, absent=site_playbooks.missing_site_files(loaded.cluster))
+    findings = rules.check(loaded, datetime.date.today(), at_up=True, missing_files=site_playbooks.missing_site_files(loaded.cluster))
     for finding in findings:
         if finding.level is Severity.WARNING:
             pulumi.log.warn(str(finding))
@@ -52,7 +52,7 @@ def _report_preview(stack: str, described: ClusterPlan) -> None:
     if any(consequence.action is Action.REFUSE for consequence in found):
         raise pulumi.RunError(f"stacks/Pulumi.{stack}.yaml: this edit is refused\n{_lines(found)}")
     if found and pulumi.runtime.is_dry_run():
-        pulumi.log.info(f"what the edit does, what interrupts people first:\n{_lines(found)}")
+        pulumi.log.info(f"what the edit does, the most disruptive first:\n{_lines(found)}")
 
 
 def _lines(found: tuple[PlannedChange, ...]) -> str:

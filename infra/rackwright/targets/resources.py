@@ -64,10 +64,10 @@ class ApiTunnel(pulumi.CustomResource):
         through: str,
         endpoint: str,
         port: int,
-        incarnation: pulumi.Input[str],
+        instance_uid: pulumi.Input[str],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        inputs = {"controller": controller, "through": through, "endpoint": endpoint, "port": port, "incarnation": incarnation}
+        inputs = {"controller": controller, "through": through, "endpoint": endpoint, "port": port, "instance_uid": instance_uid}
         super().__init__("rackwright:kubernetes:ApiTunnel", name, {**inputs, "kubeconfig": None}, opts)
 
 
@@ -113,7 +113,7 @@ class Node(pulumi.CustomResource):
 
     image: pulumi.Output[str]
     """The image that the node was created from."""
-    incarnation: pulumi.Output[str]
+    instance_uid: pulumi.Output[str]
     host_public_key: pulumi.Output[str]
 
     def __init__(
@@ -147,7 +147,7 @@ class Node(pulumi.CustomResource):
             "host_key": host_key.private_key,
             "host_public_key": host_key.public_key,
             "authorized_key": authorized_key,
-            "incarnation": None,
+            "instance_uid": None,
             **({"nests": True} if nests else {}),  # Left out when false: nodes that are up were recorded without it.
         }
         super().__init__("rackwright:lab:Node", name, inputs, opts)
@@ -156,7 +156,7 @@ class Node(pulumi.CustomResource):
 class Host(pulumi.CustomResource):
     """An existing machine."""
 
-    incarnation: pulumi.Output[str]
+    instance_uid: pulumi.Output[str]
     public_key: pulumi.Output[str]
 
     def __init__(
@@ -181,7 +181,7 @@ class Host(pulumi.CustomResource):
             **declared,
             "leave": leave,
             "public_key": None,
-            "incarnation": None,
+            "instance_uid": None,
         }
         super().__init__("rackwright:hosts:Host", name, inputs, opts)
 
@@ -248,14 +248,14 @@ class Converge(pulumi.CustomResource):
         secrets: Mapping[str, Any],
         digests: Mapping[str, str],
         options: Mapping[str, Any],
-        described: str = "",
+        cluster_spec: str = "",
         bundle: pulumi.Input[str] | None = None,
         addons: Mapping[str, pulumi.Input[str]] | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         inputs = {
             "plan": plan,
-            "described": described,
+            "cluster_spec": cluster_spec,
             "hosts": hosts,
             "sources": sources,
             "secrets": secrets,

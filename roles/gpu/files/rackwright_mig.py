@@ -2,7 +2,7 @@
 """Create the MIG instances of the plan, and link their devices under names that do not change.
 
 rackwright-mig apply [LAYOUT]   create what is missing; destroys the instances of a GPU that differs from the plan
-rackwright-mig look [LAYOUT]    print what differs and exit with status 1; 0 without a difference
+rackwright-mig check [LAYOUT]    print what differs and exit with status 1; 0 without a difference
 
 LAYOUT is a JSON list with a list for each GPU, in the order of the device files: its instances as
 {"profile": …, "start": …}, in the order of their starts, none for a whole GPU.
@@ -75,7 +75,7 @@ def run(*command: str) -> str:
 
 
 def read() -> list[Gpu]:
-    """Return the GPUs in the order of their device files; MigError where one of them is not told."""
+    """Return the GPUs in the order of their device files; MigError if a GPU is missing."""
     rows = [row.split(",") for row in run("nvidia-smi", "--query-gpu=" + FIELDS, "--format=csv,noheader").splitlines() if row.strip()]
     found, there = instances(listed("-lgi")), occupied(listed("-lci"))
     by_bus = {}
@@ -240,7 +240,7 @@ def apply(layout: list[list[Place]]) -> None:
 
 def main(words: list[str]) -> int:
     """Run one of the two verbs; status 3 where the state cannot be read or brought about."""
-    if len(words) not in (1, 2) or words[0] not in ("apply", "look"):
+    if len(words) not in (1, 2) or words[0] not in ("apply", "check"):
         print(__doc__, file=sys.stderr)
         return 2
     try:

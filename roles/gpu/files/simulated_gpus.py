@@ -1,4 +1,4 @@
-"""GPUs that are not there: what the plan says of them, and the faults that were set in them for a test.
+"""Simulated GPUs: their properties from the plan, and the faults that a test injected.
 
 The plan's part is written by Ansible and stays as it is; faults lie in a file of their own: setting one is no change of configuration.
 """

@@ -95,7 +95,7 @@ class Answers:
         from rackwright.remote.programs import commands
 
         self._place, self._until = place, until
-        self._ask, self._raw = commands.ask, probe.Raw
+        self._ask, self._raw = commands.ask, probe.CommandOutput
         self.turns = Turns()
         self._given: dict[str, Any] = {}
         self._locks: dict[str, threading.Lock] = {}

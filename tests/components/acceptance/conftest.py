@@ -14,7 +14,7 @@ import pytest
 import yaml
 from support.hang import HANG_SECONDS
 
-from rackwright.report.schemas import breaches
+from rackwright.report.schemas import schema_errors
 
 from .standin import Standin
 
@@ -70,7 +70,7 @@ class Bench:
         ended = subprocess.run(self.command(*more), capture_output=True, text=True, timeout=HANG_SECONDS, check=False, env=self.environment)
         file = self.home / ("acceptance.partial.json" if "--phase" in more else "acceptance.json")
         report = json.loads(file.read_text()) if file.exists() else {}
-        assert not report or breaches("acceptance", report) == []
+        assert not report or schema_errors("acceptance", report) == []
         return RunResult(ended.returncode, ended.stderr, report)
 
 

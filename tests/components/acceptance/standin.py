@@ -12,7 +12,7 @@ import stat
 import sys
 from pathlib import Path
 
-from rackwright.inventory.time_limits import SLOWEST
+from rackwright.inventory.time_limits import MAX_SLOWNESS
 
 _SRUN = r"""
 import json, os, subprocess, sys, threading, time
@@ -104,7 +104,7 @@ class Standin:
     def environment(self) -> dict[str, str]:
         """Return the environment of a run; its time limits are those of the slowest node, whatever the load of this machine."""
         path = f"{self.tools}{os.pathsep}{os.environ['PATH']}"
-        return {**os.environ, "PATH": path, "STANDIN": str(self.folder), "RACKWRIGHT_SLOWNESS": str(SLOWEST)}
+        return {**os.environ, "PATH": path, "STANDIN": str(self.folder), "RACKWRIGHT_SLOWNESS": str(MAX_SLOWNESS)}
 
     def end_processes(self) -> None:
         """Kill what still runs of it: a tool that hangs outlives its job."""

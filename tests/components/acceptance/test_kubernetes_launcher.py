@@ -127,7 +127,7 @@ class TestOutput:
         }
         told = launcher.output(Job("a", ("worker0",), HELLO), came)
         assert (told.tasks[0].host, told.tasks[0].out, told.id) == ("worker1", "x" * 1024 + "\ny", "accept-x")
-        assert (told.trouble, told.why("worker1"), told.why("worker0")) == ("ValueError: no", "no room", "ValueError: no")
+        assert (told.error, told.why("worker1"), told.why("worker0")) == ("ValueError: no", "no room", "ValueError: no")
 
 
 @pytest.fixture
@@ -165,15 +165,15 @@ class TestSide:
 
     def test_failed_program_reports_its_last_error(self, side, launcher):
         told = ran(side, launcher, Job("a", ("worker0",), Program("dies.py", "raise ValueError('the disk is full')\n")))
-        assert (told.status, told.trouble) == (1, "ValueError: the disk is full")
+        assert (told.status, told.error) == (1, "ValueError: the disk is full")
 
     def test_unschedulable_and_unmounted_pods_report_their_nodes(self, side, launcher):
         side.there.nodes["worker1"] = ("10.0.0.11", 3)
         told = ran(side, launcher, Job("a", ("worker0", "worker1"), HELLO, gpus_per_node=4))
-        assert set(told.silent) == {"worker1"} and "Insufficient nvidia.com/gpu" in told.why("worker1")
+        assert set(told.missing_output) == {"worker1"} and "Insufficient nvidia.com/gpu" in told.why("worker1")
         side.there.unmounted.add("worker0")
         told = ran(side, launcher, Job("b", ("worker0", "worker1"), HELLO, shared=True))
-        assert set(told.silent) == {"worker0"} and "FailedMount" in told.why("worker0")
+        assert set(told.missing_output) == {"worker0"} and "FailedMount" in told.why("worker0")
         assert [task.node for task in told.tasks] == ["worker1"]
 
     def test_job_over_quota_is_not_created_or_blocking(self, side, launcher):
@@ -190,7 +190,7 @@ class TestSide:
 
     def test_mpi_over_several_pods_is_refused_with_reason(self, side, launcher):
         told = ran(side, launcher, Job("all-reduce", ("worker0", "worker1"), HELLO, gpus_per_node=1, mpi=True))
-        assert told.status == 1 and "MPI operator" in told.trouble and side.there.made == []
+        assert told.status == 1 and "MPI operator" in told.error and side.there.made == []
         assert ran(side, launcher, Job("all-reduce", ("worker0",), HELLO, gpus_per_node=1, mpi=True)).status == 0
 
     def test_jobs_of_round_wait_for_quota(self, side, launcher):
@@ -231,7 +231,7 @@ class TestNodes:
             ({}, READY, [], "idle none"),
             ({"unschedulable": True}, READY, [], "drained cordoned"),
             ({}, {"conditions": [{"type": "Ready", "status": "False", "message": "PLEG"}]}, [], "down not ready: PLEG"),
-            ({}, {}, [], "down not ready: its kubelet says nothing"),
+            ({}, {}, [], "down not ready: its kubelet posts no status"),
             ({"taints": [{"key": "a", "effect": "NoSchedule"}]}, READY, [], "drained tainted a:NoSchedule"),
             ({"taints": [{"key": "a", "effect": "NoSchedule"}]}, READY, ["a=:NoSchedule"], "idle none"),
             ({"taints": [{"key": "a", "effect": "PreferNoSchedule"}]}, READY, [], "idle none"),

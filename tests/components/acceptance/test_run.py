@@ -50,7 +50,7 @@ def test_commands_and_output_are_stored(passed):
     assert all(job["status"] == 0 and job["command"][0] == "srun" and job["id"] for job in meta["jobs"])
     assert json.loads((kept / "result.json").read_text())["verdict"] == "passed"
     assert "=== none-gpu-8 (job " in (kept / "stdout").read_text()
-    assert {file.name for file in (folder / "programs").iterdir()} == {"task.py", "shell.py", "seen.py", "nothing.py"}
+    assert {file.name for file in (folder / "programs").iterdir()} == {"task.py", "shell.py", "visible_files.py", "nothing.py"}
     assert not any(file.stat().st_size for file in folder.glob("02-*/part-*/*"))
 
 
@@ -183,7 +183,7 @@ def test_run_waits_longer_for_completing_node(monkeypatch, seen, seconds, comple
     asked = []
     monkeypatch.setattr(smoke_jobs, "states", lambda nodes: asked.append(nodes) or {"worker0": "idle none", "worker1": next(told)})
     monkeypatch.setattr(smoke_jobs.time, "sleep", lambda _: None)
-    assert smoke_jobs.settled(["worker0", "worker1"], seconds, completing)["worker1"] == seen[looks - 1]
+    assert smoke_jobs.wait_for_idle(["worker0", "worker1"], seconds, completing)["worker1"] == seen[looks - 1]
     assert len(asked) == looks
 
 
@@ -225,7 +225,7 @@ def test_interrupted_run_cancels_only_its_jobs(bench, ending):
     ("more", "words"),
     [
         (("--phase", "gpu-alocation"), "did you mean `gpu_allocation`?"),
-        (("--user", "a;b"), "is no user name"),
+        (("--user", "a;b"), "is not a user name"),
     ],
 )
 def test_bad_input_is_reported_and_submits_nothing(bench, more, words):

@@ -33,7 +33,7 @@ def aws_error(code: str) -> exceptions.ClientError:
         (exceptions.ProfileNotFound(profile="work"), AwsCredentialsError, "(work) could not be found\n  log in"),
         (exceptions.EndpointConnectionError(endpoint_url="https://ec2.nowhere"), AwsCredentialsError, "AWS does not respond"),
         (exceptions.NoRegionError(), AwsCredentialsError, "check the AWS settings"),
-        (exceptions.WaiterError("InstanceTerminated", "Max attempts exceeded", {}), AwsRequestError, "run it again later"),
+        (exceptions.WaiterError("InstanceTerminated", "Max attempts exceeded", {}), AwsRequestError, "run the command again later"),
         (ResponseParserError("<html>"), AwsRequestError, "a proxy may stand between"),
     ],
     ids=lambda value: type(value).__name__,

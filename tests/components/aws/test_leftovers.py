@@ -120,10 +120,10 @@ def build(account: Account, stack: str, groups: dict[str, str]) -> None:
     account.client("budgets").create_budget(AccountId=account.identity()[0], Budget=limit)
 
 
-def kinds(found: orphans.Found) -> set[str]:
+def kinds(found: orphans.SearchResult) -> set[str]:
     """Return the kinds of leftovers; all kinds could be queried."""
-    assert found.unseen == ()
-    return {thing.kind for thing in found.left}
+    assert found.not_queried == ()
+    return {thing.kind for thing in found.remaining}
 
 
 EVERY = {kind.name for kind in KINDS} - {"other"}
@@ -131,7 +131,7 @@ EVERY = {kind.name for kind in KINDS} - {"other"}
 
 def test_empty_account_has_no_leftovers(there: Account) -> None:
     """moto's own default network has another owner."""
-    assert orphans.find(there, "mine") == orphans.Found(())
+    assert orphans.find(there, "mine") == orphans.SearchResult(())
 
 
 def test_find_lists_every_kind_of_own_resource(there: Account, groups: dict[str, str]) -> None:
@@ -139,8 +139,8 @@ def test_find_lists_every_kind_of_own_resource(there: Account, groups: dict[str,
     build(there, "other", groups)
     found = orphans.find(there, "mine")
     assert kinds(found) == EVERY
-    assert {thing.id for thing in found.left} & {thing.id for thing in orphans.find(there, "other").left} == set()
-    assert len(found.left) == len(EVERY) + 1, "two security groups, one of all else"
+    assert {thing.id for thing in found.remaining} & {thing.id for thing in orphans.find(there, "other").remaining} == set()
+    assert len(found.remaining) == len(EVERY) + 1, "two security groups, one of all else"
 
 
 def test_remove_deletes_only_own_resources(there: Account, groups: dict[str, str]) -> None:
@@ -149,7 +149,7 @@ def test_remove_deletes_only_own_resources(there: Account, groups: dict[str, str
     before = orphans.find(there, "other")
     said: list[str] = []
     orphans.remove(there, "mine", said.append)
-    assert orphans.find(there, "mine").left == ()
+    assert orphans.find(there, "mine").remaining == ()
     assert orphans.find(there, "other") == before
     assert len(said) == len(EVERY) + 1 and said[0] == "removed schedule mine-end-1"
 
@@ -191,7 +191,7 @@ def test_remaining_resource_is_reported_with_reason(there: Account, groups: dict
     with pytest.raises(RackwrightError) as stuck:
         orphans.remove(there, "mine", lambda _: None)
     assert "1 resources remain" in str(stuck.value) and "do not allow the call" in str(stuck.value)
-    assert {thing.kind for thing in orphans.find(there, "mine").left} == {"volume"}
+    assert {thing.kind for thing in orphans.find(there, "mine").remaining} == {"volume"}
 
 
 def test_denied_query_is_undetermined(there: Account, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,11 +203,11 @@ def test_denied_query_is_undetermined(there: Account, monkeypatch: pytest.Monkey
         return every(service, call, *arguments, **more)
 
     monkeypatch.setattr(there, "every", refusing)
-    assert orphans.find(there, "mine").unseen == (
+    assert orphans.find(there, "mine").not_queried == (
         "could not query file system: fsx:describe_file_systems: these credentials do not allow the call",
     )
     with pytest.raises(UndeterminedError, match="could not query file system"):
-        orphans.prove_empty(there, "mine")
+        orphans.require_empty(there, "mine")
 
 
 def test_unmanaged_tagged_resource_is_reported_and_kept(there: Account) -> None:
@@ -215,7 +215,7 @@ def test_unmanaged_tagged_resource_is_reported_and_kept(there: Account) -> None:
     s3 = there.client("s3")
     s3.create_bucket(Bucket="mine-data")
     s3.put_bucket_tagging(Bucket="mine-data", Tagging={"TagSet": tags("mine")})
-    assert [str(thing) for thing in orphans.find(there, "mine").left] == ["other arn:aws:s3:::mine-data"]
+    assert [str(thing) for thing in orphans.find(there, "mine").remaining] == ["other arn:aws:s3:::mine-data"]
     with pytest.raises(RackwrightError, match="although it has the stack's tag"):
         orphans.remove(there, "mine", lambda _: None)
     assert s3.list_buckets()["Buckets"]
@@ -303,7 +303,7 @@ def test_down_by_label_removes_only_with_yes(there: Account, groups: dict[str, s
 def test_down_by_label_prints_json(there: Account, run: Run, mine: str) -> None:
     ended = run("down", mine, "--by-label", "--json")
     assert ended.code == 0
-    assert json.loads(ended.out) == {"stack": "mine", "account": "123456789012", "region": "us-east-1", "left": [], "unseen": []}
+    assert json.loads(ended.out) == {"stack": "mine", "account": "123456789012", "region": "us-east-1", "remaining": [], "not_queried": []}
 
 
 def test_region_option_replaces_stack_file(there: Account, run: Run, mine: str) -> None:

@@ -218,7 +218,7 @@ def test_mismatched_image_is_error(
 def test_missing_image_is_error(account: Account) -> None:
     """moto refuses an unknown id as AWS does."""
     (found,) = account_checks.images(at(account, cluster()))
-    assert (found.level, found.cause) == (Severity.ERROR, f"{_AMI} does not exist in us-east-1, or is not this account's to use")
+    assert (found.level, found.cause) == (Severity.ERROR, f"{_AMI} does not exist in us-east-1, or this account may not use it")
 
 
 def test_unpinned_image_is_undetermined(account: Account) -> None:
@@ -259,7 +259,7 @@ def test_matching_reservation_gives_no_finding(told: Account, answers: Callable[
         ({"AvailabilityZone": "us-east-1b"}, "error", "it is in us-east-1b"),
         ({"TotalInstanceCount": 2}, "error", "it has 2 instances"),
         ({"State": "expired"}, "error", "its state is expired"),
-        ({"State": "scheduled", "StartDate": NOW}, "warning", "it begins at 2026-12-01"),
+        ({"State": "scheduled", "StartDate": NOW}, "warning", "begins at 2026-12-01"),
         ({"EndDate": datetime(2026, 11, 30, tzinfo=UTC)}, "error", "it ended at 2026-11-30"),
     ],
 )

@@ -91,7 +91,7 @@ def _backend() -> Any:
 def test_missing_parameter_is_reported(account: Account, run: Run, stack: Callable[[str], Path]) -> None:
     ended = run("pin-images", str(stack("{ssm_parameter: /nowhere/ami-id}")))
     assert ended.code == 2
-    assert ended.err.startswith("target.image.ssm_parameter: there is no public parameter /nowhere/ami-id in us-east-1\n  ")
+    assert ended.err.startswith("target.image.ssm_parameter: no public parameter /nowhere/ami-id in us-east-1\n  ")
 
 
 def test_unknown_image_name_is_reported(account: Account, run: Run, stack: Callable[[str], Path]) -> None:

@@ -60,7 +60,7 @@ def apply(described: Cluster) -> None:
     """Record a cluster as applied."""
     file = paths.applied("mine")
     file.parent.mkdir(parents=True, exist_ok=True)
-    record = applied.document(applied.serialize_cluster(described), program.serialize_plan(expand(described, "mine")), settled=True)
+    record = applied.document(applied.serialize_cluster(described), program.serialize_plan(expand(described, "mine")), converged=True)
     file.write_text(json.dumps(record))
 
 
@@ -105,7 +105,7 @@ def test_record_that_cannot_be_read_counts_as_none(account: Account) -> None:
 def test_without_credentials_the_question_is_a_warning(no_account: None, warned: list[str]) -> None:
     require_offered(plan("us-east-1e"))
     (words,) = warned
-    assert words.startswith("target.zone: AWS was not asked which zones have g5.xlarge, p5.48xlarge: ")
+    assert words.startswith("target.zone: the zones that offer these types are unknown: g5.xlarge, p5.48xlarge: ")
     assert "Unable to locate credentials" in words
 
 

@@ -70,39 +70,39 @@ def test_machine_as_declared_fits(route: SshRoute, keys: list[Path]) -> None:
 def test_machine_without_declared_key_is_inspected_and_misfits(route: SshRoute, keys: list[Path]) -> None:
     """A buyer of sixty-four machines wants their facts before copying their keys."""
     seen = preflight_one(replace(route, host_key=""), keys)
-    assert (seen.fits, seen.key_confirmed, seen.wrong) == (False, None, ("no host_key is given for it",))
+    assert (seen.fits, seen.key_confirmed, seen.problems) == (False, None, ("has no host_key in the stack file",))
     assert seen.facts is not None and seen.facts.cpus == 8
 
 
 def test_mismatched_key_prevents_login(route: SshRoute, keys: list[Path], door: SshServer) -> None:
     seen = preflight_one(replace(route, host_key="SHA256:" + "A" * 43), keys)
     assert seen.reached and not seen.fits and seen.key_confirmed is False and door.logins == 0
-    assert "not the one the stack file gives" in seen.wrong[0] and fingerprint(_HOST_KEY) in seen.wrong[0]
+    assert "not the one the stack file gives" in seen.problems[0] and fingerprint(_HOST_KEY) in seen.problems[0]
 
 
 def test_all_mismatches_are_reported(route: SshRoute, keys: list[Path]) -> None:
     seen = preflight_one(route, keys, declared=replace(_DECLARED, cpus=16, gpus=2))
-    assert seen.wrong == ("has 8 CPUs, declared are 16", "has 0 NVIDIA GPUs, declared are 2")
+    assert seen.problems == ("has 8 CPUs, declared are 16", "has 0 NVIDIA GPUs, declared are 2")
 
 
 def test_missing_sudo_is_reported(route: SshRoute, keys: list[Path], door: SshServer) -> None:
     door.answer = lambda command: (1, "", "sudo: a password is required")
     seen = preflight_one(replace(route, user="admin"), keys)
     assert seen.logged_in and not seen.root and seen.facts is None
-    assert seen.wrong == ("admin has no passwordless sudo (sudo: a password is required)",)
+    assert seen.problems == ("admin has no passwordless sudo (sudo: a password is required)",)
 
 
 def test_refused_login_still_reports_key(route: SshRoute, tmp_path: Path) -> None:
     seen = preflight_one(replace(route, host_key=""), [tmp_path / "missing"])
     assert seen.reached and not seen.logged_in and seen.fingerprint == fingerprint(_HOST_KEY)
-    assert len(seen.wrong) == 2 and "accepts none of the 0 keys offered" in seen.wrong[1]
+    assert len(seen.problems) == 2 and "accepts none of the 0 keys offered" in seen.problems[1]
 
 
 def test_unreachable_machine_is_reported(route: SshRoute, keys: list[Path]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     seen = preflight_one(replace(route, port=port), keys)
-    assert not seen.reached and seen.wrong[0].startswith("no SSH server responds")
+    assert not seen.reached and seen.problems[0].startswith("no SSH server responds")
 
 
 def test_jump_host_is_logged_in_once(route: SshRoute, keys: list[Path], door: SshServer) -> None:
@@ -119,4 +119,4 @@ def test_closed_jump_host_reports_its_reason(route: SshRoute, keys: list[Path]) 
     via = replace(route, name="login0", host_key="SHA256:" + "A" * 43)
     login, worker = run_preflight([PreflightRequest(via, _DECLARED), PreflightRequest(route, _DECLARED)], keys, via=via, adopted=False)
     assert login.reached and not login.fits
-    assert not worker.reached and "is reached through login0, which is not accessible: login0" in worker.wrong[0]
+    assert not worker.reached and "is reached through login0, which is not accessible: login0" in worker.problems[0]

@@ -41,13 +41,13 @@ async def _cancelled_while_it_writes(life: Lifetime, file: Path, interruption: O
     await _until(file.with_name(f"{file.name}.begun").exists)
     cancelling = asyncio.create_task(life.cancel())
     await _until(lambda: life.cancelled)
-    if interruption is OnCancel.WAITS:
+    if interruption is OnCancel.FINISH:
         cancelled.touch()
     await cancelling
     return await running
 
 
-@pytest.mark.parametrize(("interruption", "left"), [(OnCancel.ENDS_IT, "half"), (OnCancel.WAITS, "whole")])
+@pytest.mark.parametrize(("interruption", "left"), [(OnCancel.TERMINATE, "half"), (OnCancel.FINISH, "whole")])
 def test_uninterruptible_command_finishes_before_run_ends(life: Lifetime, tmp_path: Path, interruption: OnCancel, left: str) -> None:
     file = tmp_path / "written"
     asyncio.run(_cancelled_while_it_writes(life, file, interruption))
@@ -61,7 +61,7 @@ def test_stopping_server_waits_for_command(life: Lifetime, tmp_path: Path) -> No
     async def scene() -> None:
         cancelled = tmp_path / "cancelled"
         command = ["sh", "-c", f"touch {file}; {_when(cancelled, f'cat > {file}')}"]
-        running = asyncio.create_task(process.run(command, stdin=b"whole", interruption=OnCancel.WAITS))
+        running = asyncio.create_task(process.run(command, stdin=b"whole", interruption=OnCancel.FINISH))
         await _until(file.exists)
         running.cancel()
         await asyncio.sleep(0)
@@ -85,7 +85,9 @@ def test_call_cancelled_at_start_waits_for_command(life: Lifetime, tmp_path: Pat
     monkeypatch.setattr(asyncio, "create_subprocess_exec", slowly)
 
     async def scene() -> None:
-        running = asyncio.create_task(process.run(["sh", "-c", f"touch {file}; cat > {file}"], stdin=b"whole", interruption=OnCancel.WAITS))
+        running = asyncio.create_task(
+            process.run(["sh", "-c", f"touch {file}; cat > {file}"], stdin=b"whole", interruption=OnCancel.FINISH)
+        )
         await _until(file.exists)
         running.cancel()
         asyncio.get_running_loop().call_later(0.05, cancelled.set)
@@ -96,7 +98,7 @@ def test_call_cancelled_at_start_waits_for_command(life: Lifetime, tmp_path: Pat
     assert file.read_text() == "whole"
 
 
-@pytest.mark.parametrize("interruption", [OnCancel.ENDS_IT, OnCancel.WAITS])
+@pytest.mark.parametrize("interruption", [OnCancel.TERMINATE, OnCancel.FINISH])
 def test_cancelled_run_starts_no_command(life: Lifetime, interruption: OnCancel) -> None:
     life.cancelled = True
     with pytest.raises(RackwrightError, match="interrupted before it was finished"):
@@ -105,9 +107,9 @@ def test_cancelled_run_starts_no_command(life: Lifetime, interruption: OnCancel)
 
 def test_cancelled_run_runs_cleanup(life: Lifetime) -> None:
     life.cancelled = True
-    assert asyncio.run(process.run(["true"], interruption=OnCancel.IGNORED)).ok
+    assert asyncio.run(process.run(["true"], interruption=OnCancel.IGNORE)).ok
 
 
 def test_endless_command_is_killed_at_time_limit(life: Lifetime) -> None:
     with pytest.raises(process.ProcessTimeoutError):
-        asyncio.run(process.run(["sleep", str(ENDLESS_SECONDS)], timeout=0.2, interruption=OnCancel.WAITS))
+        asyncio.run(process.run(["sleep", str(ENDLESS_SECONDS)], timeout=0.2, interruption=OnCancel.FINISH))

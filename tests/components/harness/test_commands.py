@@ -14,9 +14,9 @@ from rackwright.drivers.daemon import start_time
 from rackwright.remote import command
 
 
-def answers(*questions, seconds=HANG_SECONDS, hands=4, slowness="1"):
+def answers(*questions, seconds=HANG_SECONDS, workers=4, slowness="1"):
     """Return the results of a round, by name."""
-    request = {"seconds": seconds, "hands": hands, "questions": [list(question) for question in questions]}
+    request = {"seconds": seconds, "workers": workers, "questions": [list(question) for question in questions]}
     ended = subprocess.run(
         [sys.executable, *command.python_arguments("commands", request)[1:]],
         capture_output=True,
@@ -33,7 +33,7 @@ def answers(*questions, seconds=HANG_SECONDS, hands=4, slowness="1"):
 
 def test_status_and_both_outputs_are_returned():
     found = answers(("both", "echo out; echo err >&2; exit 3", HANG_SECONDS))["both"]
-    assert (found["rc"], found["out"], found["err"], found["trouble"]) == (3, "out\n", "err\n", "")
+    assert (found["rc"], found["out"], found["err"], found["error"]) == (3, "out\n", "err\n", "")
 
 
 def test_missing_tool_has_status_127():
@@ -45,7 +45,7 @@ def test_hanging_probe_is_killed_with_its_children(tmp_path):
         note = tmp_path / f"started-{factor}"
         hangs = f"sleep {ENDLESS_SECONDS} & echo $! > {note}; wait"
         found = answers(("hangs", hangs, 0.3 * factor), ("quick", "echo here", HANG_SECONDS))
-        assert "no answer within" in found["hangs"]["trouble"]
+        assert "no answer within" in found["hangs"]["error"]
         assert found["quick"]["out"] == "here\n"
         assert note.read_text().strip()
         wait_until(lambda: start_time(int(note.read_text())) is None)
@@ -54,9 +54,9 @@ def test_hanging_probe_is_killed_with_its_children(tmp_path):
 
 
 def test_round_ends_at_time_limit():
-    found = answers(*((f"q{number}", f"sleep {ENDLESS_SECONDS}", HANG_SECONDS) for number in range(3)), seconds=0.3, hands=1)
+    found = answers(*((f"q{number}", f"sleep {ENDLESS_SECONDS}", HANG_SECONDS) for number in range(3)), seconds=0.3, workers=1)
     assert len(found) == 3
-    assert all(answer["trouble"] for answer in found.values())
+    assert all(answer["error"] for answer in found.values())
 
 
 def test_undecodable_and_endless_output_is_bounded():
@@ -93,7 +93,7 @@ def test_clock_step_takes_no_time_from_round(monkeypatch):
     """The clock steps an hour ahead at each reading."""
     stepping = "import itertools, time\nhours = itertools.count()\ntime.time = lambda: 3600.0 * next(hours)\n"
     edit_program(monkeypatch, "commands", lambda text: text.replace(FUTURE, FUTURE + stepping))
-    request = {"seconds": 600, "hands": 1, "questions": [["quick", "echo here", 600], ["second", "echo too", 600]]}
+    request = {"seconds": 600, "workers": 1, "questions": [["quick", "echo here", 600], ["second", "echo too", 600]]}
     ended = subprocess.run(
         [sys.executable, *command.python_arguments("commands", request)[1:]],
         capture_output=True,

@@ -146,7 +146,7 @@ def test_killed_run_leaves_no_passed_report(home, ending):
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (("--nodes", "worker9"), "is no node of lab"),
+        (("--nodes", "worker9"), "is not a node of lab"),
         (("--level", "bogus"), "invalid choice"),
         (("--inventory", "/none"), "no inventory found"),
     ],

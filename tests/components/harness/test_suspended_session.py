@@ -17,14 +17,14 @@ NODE = """#!{python}
 import json, pathlib, shlex, sys, time
 host, request = sys.argv[-2], json.loads(shlex.split(sys.argv[-1])[-1])
 told = json.loads(pathlib.Path({answers!r}).read_text())
-blank = {{"rc": 0, "out": "", "err": "", "trouble": "", "lacked": None, "seconds": 0.1, "held": ""}}
+blank = {{"rc": 0, "out": "", "err": "", "error": "", "starved_seconds": None, "seconds": 0.1, "waits_for": ""}}
 print(json.dumps({{"begun": True, "slowness": 1}}), flush=True)
 hangs = False
 for name, _, _ in request["questions"]:
     answer = told.get(host, {{}}).get(name, told["*"].get(name, {{}}))
     stopped = [unit for unit in request.get("needs", {{}}).get(name, ()) if unit in told.get(host, {{}}).get("suspended", ())]
     if stopped:
-        answer = {{"trouble": name + ": not asked", "held": stopped[0]}}
+        answer = {{"error": name + ": not asked", "waits_for": stopped[0]}}
     if answer == "hangs":
         hangs = True
     else:

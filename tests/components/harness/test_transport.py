@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from support.hang import ENDLESS_SECONDS, HANG_SECONDS, try_with_longer_limits
 
-from rackwright.checks.cluster.harness.gather import Gathering
-from rackwright.checks.cluster.harness.probe import PROBES, Probe, Stage
-from rackwright.checks.cluster.harness.transport import BoundedSsh, Known, ask_node, ask_node_in_rounds
+from rackwright.checks.cluster.harness.probe import PROBES, Probe, ProbeStage
+from rackwright.checks.cluster.harness.probe_runner import ProbeRunner
+from rackwright.checks.cluster.harness.transport import BoundedSsh, UnitWatch, ask_node, ask_node_in_rounds
 from rackwright.drivers.daemon import start_time
 from rackwright.inventory.reader import load
-from rackwright.inventory.time_limits import SLOWEST
+from rackwright.inventory.time_limits import MAX_SLOWNESS
 
 from . import standin
 
@@ -49,27 +49,27 @@ def ask(tmp_path, monkeypatch):
     ("script", "words"),
     [
         (standin.UNREACHABLE, "worker0 is unreachable: ssh: connect to host 10.77.0.16 port 22: Connection timed out"),
-        (standin.OTHER_KEY, "worker0 showed a host key that is not the pinned one"),
-        (standin.NOISE, "worker0 stopped answering: the connection ended"),
-        ("echo 'sh: 1: exec: python3: not found' >&2; exit 127", "worker0 has no python3 to run the questions"),
+        (standin.OTHER_KEY, "worker0 presented a host key that is not the pinned one"),
+        (standin.NOISE, "worker0 stopped responding: the connection ended"),
+        ("echo 'sh: 1: exec: python3: not found' >&2; exit 127", "worker0 has no python3 to run the probes"),
     ],
 )
 def test_every_probe_has_reason(ask, script, words):
-    assert {name: answer.trouble for name, answer in ask(script).items()} == {"one": words, "two": words}
+    assert {name: answer.error for name, answer in ask(script).items()} == {"one": words, "two": words}
 
 
 def test_unresponsive_node_ends_in_time(ask):
     started = time.monotonic()
     found = ask(standin.SILENT, seconds=0.1, overhead=0.1)
     assert time.monotonic() - started < ENDLESS_SECONDS / 2
-    assert all("no end after 0 s" in answer.trouble for answer in found.values())
+    assert all("no end after 0 s" in answer.error for answer in found.values())
 
 
 def test_results_before_broken_connection_count(ask):
-    answer = '{"name": "one", "rc": 0, "out": "here", "err": "", "trouble": "", "seconds": 0.1}'
+    answer = '{"name": "one", "rc": 0, "out": "here", "err": "", "error": "", "seconds": 0.1}'
     found = ask(f"echo '{answer}'; echo 'Connection to worker0 closed by remote host.' >&2; exit 255")
     assert found["one"].out == "here"
-    assert found["two"].trouble == "worker0 stopped answering: Connection to worker0 closed by remote host."
+    assert found["two"].error == "worker0 stopped responding: Connection to worker0 closed by remote host."
 
 
 class Master:
@@ -96,7 +96,7 @@ def test_ssh_master_with_open_pipe_does_not_block(ask, tmp_path):
     def scene(factor):
         found = ask(master.client, seconds=0.2 * factor)
         assert master.lives()
-        assert all("no end after" in answer.trouble for answer in found.values())
+        assert all("no end after" in answer.error for answer in found.values())
 
     try_with_longer_limits(scene)
 
@@ -117,7 +117,7 @@ def test_plain_command_ends_in_time(tmp_path, monkeypatch):
 def slow_node(tmp_path, monkeypatch):
     """Treat this machine as a node that runs one probe at a time."""
     monkeypatch.setenv("PATH", standin.install(tmp_path, standin.HERE))
-    monkeypatch.setattr("rackwright.checks.cluster.harness.transport._HANDS", 1)
+    monkeypatch.setattr("rackwright.checks.cluster.harness.transport._WORKERS", 1)
 
     def _ask(*questions, seconds, rounds=3):
         return ask_node_in_rounds(BoundedSsh("worker0", tmp_path / "ssh_config"), questions, seconds, rounds=rounds)
@@ -146,7 +146,7 @@ def test_unstarted_probes_are_repeated(slow_node, tmp_path):
         folder = tmp_path / str(factor)
         questions = [(name, begin_slowly_once(folder, name), HANG_SECONDS) for name in ("one", "two")]
         found = slow_node(*questions, seconds=0.5 * factor)
-        assert {name: (answer.out, answer.trouble) for name, answer in found.items()} == {"one": ("here\n", ""), "two": ("here\n", "")}
+        assert {name: (answer.out, answer.error) for name, answer in found.items()} == {"one": ("here\n", ""), "two": ("here\n", "")}
         assert begun(folder) == ["one", "one", "two", "two"]
 
     try_with_longer_limits(scene)
@@ -157,8 +157,8 @@ def test_overloaded_node_is_given_up_after_its_rounds(slow_node, tmp_path):
         folder = tmp_path / str(factor)
         found = slow_node(("one", begin(folder, "one"), HANG_SECONDS), ("two", "true", HANG_SECONDS), seconds=0.5 * factor, rounds=2)
         assert begun(folder) == ["one", "one"]
-        assert found["one"].trouble.startswith("one: no answer within ")
-        assert found["two"].trouble == "two: the node had no time left for it"
+        assert found["one"].error.startswith("one: no answer within ")
+        assert found["two"].error == "two: the node had no time left for it"
 
     try_with_longer_limits(scene)
 
@@ -171,7 +171,7 @@ def test_hanging_probe_is_repeated_once(slow_node, tmp_path, hangs, rounds, told
         questions = (("hangs", command, 0.3 * factor), ("quick", "echo here", HANG_SECONDS))
         found = slow_node(*questions, seconds=HANG_SECONDS, rounds=rounds)
         assert found["hangs"].out.strip() == told
-        assert found["hangs"].trouble.startswith("hangs: no answer within ") is not bool(told)
+        assert found["hangs"].error.startswith("hangs: no answer within ") is not bool(told)
         assert found["quick"].out == "here\n"
         assert begun(folder) == ["hangs"] * min(rounds, 2)
 
@@ -182,29 +182,29 @@ def test_unstarted_node_is_not_repeated(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", standin.install(tmp_path, f"echo asked >> {tmp_path}/begun; {standin.UNREACHABLE}"))
     found = ask_node_in_rounds(BoundedSsh("worker0", tmp_path / "ssh_config"), QUESTIONS, HANG_SECONDS, rounds=3)
     assert begun(tmp_path) == ["asked"]
-    assert all("unreachable" in answer.trouble for answer in found.values())
+    assert all("unreachable" in answer.error for answer in found.values())
 
 
-@pytest.mark.parametrize(("stage", "told"), [(Stage.LOOK, "here"), (Stage.JOBS, "")])
+@pytest.mark.parametrize(("stage", "told"), [(ProbeStage.FIRST, "here"), (ProbeStage.JOBS, "")])
 def test_run_repeats_probes_but_no_jobs(tmp_path, monkeypatch, stage, told):
     monkeypatch.setenv("PATH", standin.install(tmp_path, standin.HERE))
-    monkeypatch.setattr("rackwright.checks.cluster.harness.transport._HANDS", 1)
+    monkeypatch.setattr("rackwright.checks.cluster.harness.transport._WORKERS", 1)
 
     def scene(factor):
         seconds, folder = 0.5 * factor, tmp_path / str(factor)
-        monkeypatch.setattr("rackwright.checks.cluster.harness.gather.ROUND_LIMIT", seconds)
-        first = [Probe("speaks", on="@entry", command="true", parse=str.strip)] if stage is Stage.JOBS else []
+        monkeypatch.setattr("rackwright.checks.cluster.harness.probe_runner.ROUND_LIMIT", seconds)
+        first = [Probe("speaks", on="@entry", command="true", parse=str.strip)] if stage is ProbeStage.JOBS else []
         slow = Probe("slow", on="@entry", command=begin(folder, "slow"), parse=str.strip, timeout=seconds, stage=stage)
-        limit = HANG_SECONDS if stage is Stage.LOOK else seconds  # The time of a round of jobs is that of its longest probe.
+        limit = HANG_SECONDS if stage is ProbeStage.FIRST else seconds  # The time of a round of jobs is that of its longest probe.
         after = Probe("after", on="@entry", command="echo here", parse=str.strip, timeout=limit, stage=stage)
         try:
-            gathering = Gathering(load(INVENTORY), tmp_path / "ssh_config", [*first, slow, after])
-            gathering.start()
-            answer = gathering.raw(after, "login0")
+            runner = ProbeRunner(load(INVENTORY), tmp_path / "ssh_config", [*first, slow, after])
+            runner.start()
+            answer = runner.raw(after, "login0")
         finally:
             for probe in (*first, slow, after):
                 del PROBES[probe.name]
-        assert (answer.out.strip(), bool(answer.trouble)) == (told, not told)
+        assert (answer.out.strip(), bool(answer.error)) == (told, not told)
         assert begun(folder) == ["slow"] * (2 if told else 1)
 
     try_with_longer_limits(scene)
@@ -213,7 +213,7 @@ def test_run_repeats_probes_but_no_jobs(tmp_path, monkeypatch, stage, told):
 @pytest.mark.parametrize(("first", "answered"), [('{"begun": true, "slowness": 9}', True), ('{"begun": true}', False), ("[1, 2]", False)])
 def test_run_waits_for_slow_node(ask, first, answered):
     """Its first line has the factor of its limits."""
-    answer = '{"name": "one", "rc": 0, "out": "here", "err": "", "trouble": "", "seconds": 0.1}'
+    answer = '{"name": "one", "rc": 0, "out": "here", "err": "", "error": "", "seconds": 0.1}'
 
     def scene(factor):
         found = ask(f"echo '{first}'; sleep {0.6 * factor}; echo '{answer}'", seconds=0.1 * factor, overhead=0.1 * factor)
@@ -226,17 +226,17 @@ def test_excessive_slowness_is_capped(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", standin.install(tmp_path, """echo '{"begun": true, "slowness": 1e9}'"""))
     backend = BoundedSsh("worker0", tmp_path / "ssh_config")
     ask_node(backend, QUESTIONS, HANG_SECONDS)
-    assert HANG_SECONDS * SLOWEST <= backend.limit < HANG_SECONDS * (SLOWEST + 1)
+    assert HANG_SECONDS * MAX_SLOWNESS <= backend.limit < HANG_SECONDS * (MAX_SLOWNESS + 1)
 
 
 def test_question_that_a_suspended_daemon_holds_is_not_waited_for(tmp_path, monkeypatch):
-    answer = '{"name": "one", "rc": 0, "out": "here", "err": "", "trouble": "", "seconds": 0.1}'
+    answer = '{"name": "one", "rc": 0, "out": "here", "err": "", "error": "", "seconds": 0.1}'
     script = f"echo asked >> {tmp_path}/begun; echo '{answer}'; exec sleep {ENDLESS_SECONDS}"
     monkeypatch.setenv("PATH", standin.install(tmp_path, script))
     told = {}
-    known = Known(told=told.__setitem__, holds=lambda name: "slurmctld.service on login0" if name == "two" and told else "")
+    known = UnitWatch(record=told.__setitem__, blocking_unit=lambda name: "slurmctld.service on login0" if name == "two" and told else "")
     started = time.monotonic()
     found = ask_node_in_rounds(BoundedSsh("worker0", tmp_path / "ssh_config"), QUESTIONS, ENDLESS_SECONDS, known=known, rounds=3)
     assert time.monotonic() - started < ENDLESS_SECONDS / 2 and begun(tmp_path) == ["asked"]
-    assert (told["one"].out, found["one"].out, found["two"].held) == ("here", "here", "slurmctld.service on login0")
-    assert found["two"].trouble == "two: not waited for, because slurmctld.service on login0 is suspended"
+    assert (told["one"].out, found["one"].out, found["two"].waits_for) == ("here", "here", "slurmctld.service on login0")
+    assert found["two"].error == "two: not completed, because slurmctld.service on login0 is suspended"

@@ -20,7 +20,7 @@ from rackwright.drivers import daemon
 from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
 from rackwright.provider.lab import power, power_agent
-from rackwright.provider.lab.power import Agent, PowerManager, living
+from rackwright.provider.lab.power import Agent, PowerManager, running_agent
 from rackwright.provider.lab.power_agent import Agent as Loop
 from rackwright.provider.protocol.diff import PropertyDiffKind
 from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext
@@ -139,13 +139,13 @@ def test_agent_stops_and_starts_node_with_marks(containers: Path, tmp_path: Path
     request = ask("suspend", "worker0")
     look(tmp_path / "root", lambda _: not request.exists())
     assert calls(containers) == ["stop --time 10 lab-worker0"]
-    assert paths.asleep("lab", "worker0").exists()
+    assert paths.suspended_file("lab", "worker0").exists()
     request = ask("resume", "worker0")
     look(tmp_path / "root", lambda _: not request.exists())
     assert calls(containers)[1:] == ["start lab-worker0"]
-    assert not paths.asleep("lab", "worker0").exists()
+    assert not paths.suspended_file("lab", "worker0").exists()
     started = json.loads((containers / "lab-worker0").read_text())["State"]["StartedAt"][:23]
-    assert paths.woken("lab", "worker0").read_text() == f"worker0worke@{started}"
+    assert paths.resumed_file("lab", "worker0").read_text() == f"worker0worke@{started}"
 
 
 def test_running_node_is_restarted_on_resume(containers: Path, tmp_path: Path, ask: Callable[[str, str], Path]) -> None:
@@ -182,8 +182,8 @@ def started(containers: Path) -> Iterator[LiveResource]:
     """Yield the resource, created; end its process afterwards."""
     made = asyncio.run(PowerManager().create(OPERATION, dict(INPUTS)))
     yield made
-    for agent in {Agent(made.outputs["pid"], made.outputs["born"]), living("lab")} - {None}:
-        assert agent and daemon.end(*agent, ("rackwright.provider.lab.power_agent", "lab"), patience=5)
+    for agent in {Agent(made.outputs["pid"], made.outputs["start_time"]), running_agent("lab")} - {None}:
+        assert agent and daemon.terminate(*agent, ("rackwright.provider.lab.power_agent", "lab"), patience=5)
 
 
 def recorded(made: LiveResource) -> RecordedState:
@@ -192,13 +192,13 @@ def recorded(made: LiveResource) -> RecordedState:
 
 
 def agent_of(made: LiveResource) -> Agent:
-    return Agent(made.outputs["pid"], made.outputs["born"])
+    return Agent(made.outputs["pid"], made.outputs["start_time"])
 
 
 def test_agent_leads_own_session(started: LiveResource) -> None:
     """The provider ends the process groups of its children, and the engine its own."""
     assert os.getsid(started.outputs["pid"]) == started.outputs["pid"]
-    assert living("lab") == agent_of(started)
+    assert running_agent("lab") == agent_of(started)
     assert "started for worker0" in paths.power_log("lab").read_text()
 
 
@@ -208,7 +208,7 @@ def test_second_agent_exits(started: LiveResource) -> None:
         command, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3] / "infra")}, timeout=HANG_SECONDS, check=False
     )
     assert second.returncode == 1
-    assert living("lab") == agent_of(started)
+    assert running_agent("lab") == agent_of(started)
 
 
 def test_refresh_and_up_detect_dead_agent(started: LiveResource) -> None:
@@ -223,7 +223,7 @@ def test_refresh_and_up_detect_dead_agent(started: LiveResource) -> None:
 def test_leftover_agent_is_replaced(started: LiveResource) -> None:
     made = asyncio.run(PowerManager().create(OPERATION, dict(INPUTS)))
     assert made.outputs["pid"] != started.outputs["pid"]
-    assert daemon.start_time(started.outputs["pid"]) != started.outputs["born"]
+    assert daemon.start_time(started.outputs["pid"]) != started.outputs["start_time"]
 
 
 def test_changed_code_restarts_agent(started: LiveResource) -> None:
@@ -240,7 +240,7 @@ def test_deletion_is_complete_and_idempotent(started: LiveResource, with_lock: b
     for _ in range(2):
         asyncio.run(PowerManager().delete(OPERATION, recorded(started)))
         # An exited process keeps its number until its parent has reaped it.
-        wait_until(lambda: daemon.start_time(started.outputs["pid"]) != started.outputs["born"])
+        wait_until(lambda: daemon.start_time(started.outputs["pid"]) != started.outputs["start_time"])
     assert not [file.name for file in paths.folder("lab").iterdir() if file.name.startswith(("power", "asleep", "woken"))]
 
 
@@ -253,7 +253,7 @@ def test_deletion_spares_process_with_reused_pid(containers: Path, words: list[s
     try:
         wait_until(lambda: daemon.start_time(stranger.pid))
         since = (daemon.start_time(stranger.pid) or 0) - later
-        state = RecordedState("lab-power", dict(INPUTS), {**INPUTS, "pid": stranger.pid, "born": since})
+        state = RecordedState("lab-power", dict(INPUTS), {**INPUTS, "pid": stranger.pid, "start_time": since})
         asyncio.run(PowerManager().delete(OPERATION, state))
         assert stranger.poll() is None
     finally:
@@ -264,7 +264,7 @@ def test_deletion_spares_process_with_reused_pid(containers: Path, words: list[s
 def test_agent_exits_with_last_container(started: LiveResource, containers: Path) -> None:
     for file in containers.iterdir():
         file.unlink()
-    wait_until(lambda: living("lab") is None)
+    wait_until(lambda: running_agent("lab") is None)
     assert "no container of the stack is left" in paths.power_log("lab").read_text()
 
 
@@ -278,7 +278,7 @@ def test_agent_exits_when_stack_folder_is_replaced(started: LiveResource, how: s
     if how == "replaced":
         paths.prepare("lab")
         paths.power_lock("lab").touch()
-    wait_until(lambda: daemon.start_time(started.outputs["pid"]) != started.outputs["born"])
+    wait_until(lambda: daemon.start_time(started.outputs["pid"]) != started.outputs["start_time"])
     assert how == "replaced" or not paths.folder("lab").exists()
 
 

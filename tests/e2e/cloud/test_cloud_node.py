@@ -102,7 +102,7 @@ class Cloud:
             "user": USER,
             "public_key": self.public_key,
             "boot_public_key": self.births[-1],
-            "incarnation": podman("inspect", "--format", "{{.Id}}", f"{self.machines.name}-login0").strip(),
+            "instance_uid": podman("inspect", "--format", "{{.Id}}", f"{self.machines.name}-login0").strip(),
             "devices": {"/var/lib/slurm": self.disk},
         }
         secrets = {

@@ -81,7 +81,7 @@ def test_second_scan_replays_module_queries_and_detects_changes(healthy: Project
     assert "nodes answer as on" in ways[1], ways
     assert healthy.ssh("worker1", "echo '192.0.2.9 other-host' >> /etc/hosts").ok
     said = healthy.rackwright("drift", healthy.stack, "--json")
-    assert "worker1 answers otherwise to" in said.output, said.end
+    assert "worker1 returns a different result for" in said.output, said.end
     healthy.run_checked("up", "--refresh")
 
 
@@ -98,21 +98,21 @@ def _message(project: Project) -> str:
 def test_drift_reports_and_reconciles_differences_in_each_layer(healthy: Project) -> None:
     assert healthy.ssh("worker1", "sudo systemctl stop munge").ok
     _podman("stop", "--time", "3", f"{healthy.stack}-worker0")
-    _podman("volume", "create", "--label", f"rackwright.stack={healthy.stack}", f"{healthy.stack}-stranger")
+    _podman("volume", "create", "--label", f"rackwright.stack={healthy.stack}", f"{healthy.stack}-unmanaged")
     said = healthy.rackwright("drift", healthy.stack, "--json")
     found = json.loads(said.output[said.output.index("{") :])
     named = {(one["layer"], one["node"], one["subject"]) for one in found["differences"]}
     assert ("resources", "worker0", "node.status") in named, said.end
-    assert ("resources", "", f"volume {healthy.stack}-stranger.stranger") in named, said.end
-    _podman("volume", "rm", f"{healthy.stack}-stranger")
+    assert ("resources", "", f"volume {healthy.stack}-unmanaged.unmanaged") in named, said.end
+    _podman("volume", "rm", f"{healthy.stack}-unmanaged")
     assert ("configuration", "worker1", "scheduler.Run MUNGE") in named, said.end
     assert ("behaviour", "worker1", "munge.service_runs") in named, said.end
     assert (said.status, found["state"]) == (3, "unknown"), "who cannot be asked is not green"
     assert {one["node"] for layer in found["layers"] for one in layer["unknown"]} >= {"worker0"}
     healed = healthy.rackwright("drift", healthy.stack, "--reconcile", "all", timeout=1800)
-    assert healed.status == 0 and "healing all layers" in healed.output and "clean" in healed.output, healed.end
+    assert healed.status == 0 and "reconciling all layers" in healed.output and "clean" in healed.output, healed.end
     past = json.loads(healthy.rackwright("drift-history", healthy.stack, "--json").output)
-    healed_at = {one["subject"]: one["healed"] for one in past["differences"]}
+    healed_at = {one["subject"]: one["resolved"] for one in past["differences"]}
     assert healed_at["munge.service_runs"] and healed_at["node.status"], past
 
 

@@ -58,7 +58,7 @@ def test_hosts_scan_reports_machines_and_leaves_nothing(hosts: Project, machines
 def test_hosts_scan_writes_confirmed_host_key(hosts: Project, machines: Machines) -> None:
     hosts.edit(lambda cluster: cluster["target"]["machines"]["worker1"].pop("host_key"))
     status, seen = _scanned(hosts)
-    assert status == 1 and seen["worker1"]["wrong"] == ["no host_key is given for it"]
+    assert status == 1 and seen["worker1"]["problems"] == ["has no host_key in the stack file"]
     vouched = machines.identity.with_name("fingerprints")
     vouched.write_text(f"worker1 {machines.found['worker0']['host_key']}\n")
     assert hosts.rackwright("hosts", "scan", hosts.stack, "--write", "--fingerprints", str(vouched)).status == 1
@@ -117,7 +117,7 @@ def test_drift_reports_only_injected_changes(hosts: Project, machines: Machines)
     assert {
         ("configuration", "worker1", "scheduler.Run slurmd"),
         ("behaviour", "worker1", "slurm.node_daemon_runs"),
-        ("behaviour", "worker1", "traces.etc /etc/sudoers.d/other"),
+        ("behaviour", "worker1", "baseline.etc /etc/sudoers.d/other"),
     } <= named, found.end
     healed = hosts.rackwright("drift", hosts.stack, "--reconcile", "configuration")
     assert healed.ok, healed.end

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from rackwright.catalog.checks import Level, acceptance
-from rackwright.checks.acceptance.phase import Finding, Job, Output, Part, Scope, Task
+from rackwright.checks.acceptance.phase import Finding, Job, Output, Part, PhaseScope, Task
 from rackwright.inventory.reader import Inventory
 from rackwright.report.verdict import Verdict
 
@@ -30,7 +30,7 @@ def scope(
     gpus: int = 8,
     target: str = "hosts",
     baseline: Mapping[str, float] | None = None,
-) -> Scope:
+) -> PhaseScope:
     """Return nodes with eight H100 on an NDR fabric, and a shared file system."""
     record = {"gpus": {"model": "h100", "count": gpus}, "rails": RAILS if fabric else (), "group": "worker", "cpus": 128}
     declared = Inventory(
@@ -45,7 +45,7 @@ def scope(
         fabric={"kind": "infiniband", "rate": "NDR"} if fabric else None,
         node_stack={},
     )
-    return Scope(
+    return PhaseScope(
         declared=declared,
         nodes=nodes,
         states={},
@@ -72,10 +72,10 @@ def output(job: Job, said: Callable[[Job, str, int], object]) -> Output:
     return Output(job, "17", 0, "", tasks, "", 1.0)
 
 
-def judged(phase: object, about: Scope, said: Callable[[Job, str, int], object]) -> dict[tuple[str, str], Finding]:
+def judged(phase: object, about: PhaseScope, said: Callable[[Job, str, int], object]) -> dict[tuple[str, str], Finding]:
     """Return all findings, by check and node."""
     outputs = {job.name: output(job, said) for job in phase.PHASE.jobs(about)}
-    return {(each.check, each.node): each for each in phase.PHASE.judge(about, outputs)}
+    return {(each.check, each.node): each for each in phase.PHASE.evaluate(about, outputs)}
 
 
 def verdicts(found: Mapping[tuple[str, str], Finding], *, without: tuple[Verdict, ...] = (PASSED,)) -> dict[str, Verdict]:

@@ -12,9 +12,9 @@ import pytest
 
 from rackwright.catalog.reference_values import Quantity
 from rackwright.catalog.thresholds import threshold
-from rackwright.checks.acceptance.judges import collectives, monitoring, pairs, scaling, speed
-from rackwright.checks.acceptance.judges.collectives import Wanted
-from rackwright.checks.acceptance.judges.pairs import Meeting, tournament
+from rackwright.checks.acceptance.evaluators import collectives, monitoring, pairs, scaling, speed
+from rackwright.checks.acceptance.evaluators.collectives import ExpectedTopology
+from rackwright.checks.acceptance.evaluators.pairs import PairResult, tournament
 from rackwright.checks.acceptance.parsers import nccl
 from rackwright.checks.acceptance.parsers.nccl import Transport
 from rackwright.errors import UndeterminedError
@@ -22,9 +22,9 @@ from rackwright.report.verdict import Verdict
 
 CAPTURED = Path(__file__).with_name("captured")
 PASSED, FAILED, UNKNOWN = Verdict.PASSED, Verdict.FAILED, Verdict.UNKNOWN
-ONE = Wanted(("worker0",), 8, "h100", Transport.INFINIBAND, "ndr", 8, nvls=True)
-TWO = Wanted(("worker0", "worker1"), 8, "h100", Transport.INFINIBAND, "ndr", 8, nvls=True)
-EFA = Wanted(("worker0", "worker1"), 8, "h100", Transport.LIBFABRIC, nics=32, instance="p5.48xlarge")
+ONE = ExpectedTopology(("worker0",), 8, "h100", Transport.INFINIBAND, "ndr", 8, nvls=True)
+TWO = ExpectedTopology(("worker0", "worker1"), 8, "h100", Transport.INFINIBAND, "ndr", 8, nvls=True)
+EFA = ExpectedTopology(("worker0", "worker1"), 8, "h100", Transport.LIBFABRIC, nics=32, instance="p5.48xlarge")
 
 
 def run(name: str) -> nccl.Run:
@@ -59,7 +59,7 @@ def test_174_gb_s_on_eight_h100_fails() -> None:
 
 def test_monitoring_with_only_metadata_is_unknown() -> None:
     """The founding walkthrough accepts such a run."""
-    with pytest.raises(UndeterminedError, match="nobody looked while it ran"):
+    with pytest.raises(UndeterminedError, match="monitoring did not run"):
         monitoring.parse([])
     with pytest.raises(UndeterminedError):
         monitoring.parse([{"second": 0}] * 5)
@@ -98,7 +98,7 @@ def test_monitoring_reports_active_gpus_and_rails() -> None:
     ],
 )
 def test_nccl_run_is_judged_beyond_bandwidth(
-    name: str, wanted: Wanted, results: Verdict, transport: Verdict, gpudirect: Verdict, bandwidth: Verdict
+    name: str, wanted: ExpectedTopology, results: Verdict, transport: Verdict, gpudirect: Verdict, bandwidth: Verdict
 ) -> None:
     """Sockets fail at any bandwidth; a wrong byte fails at any speed."""
     found = run(name)
@@ -108,12 +108,12 @@ def test_nccl_run_is_judged_beyond_bandwidth(
     findings = collectives.bandwidth("bandwidth", Quantity.ALL_REDUCE, found, wanted)
     assert verdicts(findings) == {bandwidth}
     assert [each.node for each in findings] == list(wanted.nodes)
-    assert all(each.figures[0].value == pytest.approx(found.largest.busbw_gb_s) for each in findings)
+    assert all(each.measurements[0].value == pytest.approx(found.largest.busbw_gb_s) for each in findings)
 
 
 def test_nic_share_limits_only_ring_collectives() -> None:
     """An alltoall of 16 GPUs reaches a fraction of it on a healthy fabric."""
-    for quantity, words in ((Quantity.ALL_GATHER, "busbw-per-nic.ndr"), (Quantity.ALLTOALL, "nobody has published a figure")):
+    for quantity, words in ((Quantity.ALL_GATHER, "busbw-per-nic.ndr"), (Quantity.ALLTOALL, "no published figure exists")):
         found = collectives.bandwidth("bandwidth", quantity, run("good-2-nodes"), TWO)
         assert all(words in each.expected for each in found)
 
@@ -166,12 +166,12 @@ def test_tournament_pairs_every_two_nodes_once(count: int) -> None:
     assert len(rounds) == count - 1 + count % 2
 
 
-def _all_meet(slow: dict[tuple[str, str], float], nodes: int = 4, rail: str = "mlx5_3") -> list[Meeting]:
+def _all_meet(slow: dict[tuple[str, str], float], nodes: int = 4, rail: str = "mlx5_3") -> list[PairResult]:
     names = [f"worker{number}" for number in range(nodes)]
-    return [Meeting(one, other, rail, slow.get((one, other), 392.0)) for one, other in combinations(names, 2)]
+    return [PairResult(one, other, rail, slow.get((one, other), 392.0)) for one, other in combinations(names, 2)]
 
 
-def _failed(meetings: list[Meeting], nodes: int = 4) -> list[str]:
+def _failed(meetings: list[PairResult], nodes: int = 4) -> list[str]:
     names = [f"worker{number}" for number in range(nodes)]
     found = pairs.pairs("bandwidth", Quantity.RDMA_WRITE, names, meetings, threshold(Quantity.RDMA_WRITE, "ndr", 2))
     return [each.node for each in found if each.verdict is FAILED]
@@ -182,12 +182,12 @@ def test_node_with_only_slow_links_is_named() -> None:
     assert _failed(_all_meet({})) == []
     assert _failed(_all_meet({("worker0", "worker2"): 196.0, ("worker1", "worker2"): 196.0, ("worker2", "worker3"): 196.0})) == ["worker2"]
     assert _failed(_all_meet({("worker0", "worker2"): 196.0})) == ["worker0", "worker2"]
-    assert _failed([Meeting("worker0", "worker1", "mlx5_0", 196.0)], 2) == ["worker0", "worker1"]
+    assert _failed([PairResult("worker0", "worker1", "mlx5_0", 196.0)], 2) == ["worker0", "worker1"]
 
 
 def test_missing_measurement_is_unknown_for_both_nodes() -> None:
     """The speed of the other measurements does not matter."""
-    meetings = [*_all_meet({}), Meeting("worker0", "worker1", "mlx5_4", None, "Couldn't connect to worker1:18515")]
+    meetings = [*_all_meet({}), PairResult("worker0", "worker1", "mlx5_4", None, "Couldn't connect to worker1:18515")]
     found = pairs.pairs("bandwidth", Quantity.RDMA_WRITE, ["worker0", "worker2", "worker9"], meetings, None)
     assert [each.verdict for each in found] == [UNKNOWN, PASSED, UNKNOWN]
     assert "worker1 on mlx5_4: Couldn't connect" in found[0].reason
@@ -197,9 +197,9 @@ def test_excessive_latency_is_named() -> None:
     """It misses the threshold, and the median of its rail."""
     limit = threshold(Quantity.RDMA_LATENCY, "ndr", 2)
     slow = [
-        Meeting("worker0", "worker1", "mlx5_0", 6.84),
-        Meeting("worker1", "worker2", "mlx5_0", 1.9),
-        Meeting("worker0", "worker2", "mlx5_0", 1.9),
+        PairResult("worker0", "worker1", "mlx5_0", 6.84),
+        PairResult("worker1", "worker2", "mlx5_0", 1.9),
+        PairResult("worker0", "worker2", "mlx5_0", 1.9),
     ]
     found = pairs.pairs("latency", Quantity.RDMA_LATENCY, ["worker0", "worker2"], slow, limit)
     assert [each.verdict for each in found] == [FAILED, PASSED]
@@ -209,4 +209,4 @@ def test_excessive_latency_is_named() -> None:
 def test_docstring_examples_hold() -> None:
     """Run the `>>>` lines of judges."""
     for name in ("speed", "scaling", "pairs"):
-        assert not doctest.testmod(importlib.import_module(f"rackwright.checks.acceptance.judges.{name}")).failed, name
+        assert not doctest.testmod(importlib.import_module(f"rackwright.checks.acceptance.evaluators.{name}")).failed, name

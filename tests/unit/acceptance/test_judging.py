@@ -10,10 +10,10 @@ from types import ModuleType
 import pytest
 import yaml
 
-from rackwright.checks.acceptance.phase import Finding, Output, Part, Scope, Task
+from rackwright.checks.acceptance.phase import Finding, Output, Part, PhaseScope, Task
 from rackwright.checks.acceptance.phases import gpu_allocation, infiniband, shared_file_system, slurm_health, task_placement
-from rackwright.checks.acceptance.smoke import trouble
-from rackwright.checks.cluster.harness.probe import Raw
+from rackwright.checks.acceptance.smoke import failure_of
+from rackwright.checks.cluster.harness.probe import CommandOutput
 from rackwright.errors import UndeterminedError
 from rackwright.inventory.reader import from_inventory
 from rackwright.report.verdict import Verdict
@@ -33,7 +33,7 @@ def scope():
     """Return the lab, idle, with two rails per worker."""
     declared = from_inventory(yaml.safe_load(GOLDEN.read_text()))
     nodes = {name: {**record, "rails": ["mlx5_0", "mlx5_1"] if name in NODES else []} for name, record in declared.nodes.items()}
-    return Scope(
+    return PhaseScope(
         declared=replace(declared, nodes=nodes, fabric=FABRIC),
         nodes=NODES,
         states=dict.fromkeys(NODES, "idle none"),
@@ -48,7 +48,7 @@ def scope():
     )
 
 
-def outputs(module: ModuleType, scope: Scope, says) -> dict[str, Output]:
+def outputs(module: ModuleType, scope: PhaseScope, says) -> dict[str, Output]:
     """Return outputs of jobs that all ended with 0; `says(job, node, rank)` is the text of each task, None for a task without output."""
     found = {}
     for job in module.jobs(scope):
@@ -62,9 +62,9 @@ def outputs(module: ModuleType, scope: Scope, says) -> dict[str, Output]:
     return found
 
 
-def judged(module: ModuleType, scope: Scope, found: dict[str, Output]) -> dict[tuple[str, str], Finding]:
+def judged(module: ModuleType, scope: PhaseScope, found: dict[str, Output]) -> dict[tuple[str, str], Finding]:
     """Return findings by check and node."""
-    return {(finding.check, finding.node): finding for finding in module.judge(scope, found)}
+    return {(finding.check, finding.node): finding for finding in module.evaluate(scope, found)}
 
 
 def bad(findings: dict[tuple[str, str], Finding]) -> dict[tuple[str, str], Verdict]:
@@ -89,19 +89,19 @@ def answered(text: str, rc: int = 0) -> str:
 class TestSlurmHealth:
     @pytest.fixture
     def asked(self, scope):
-        answers = {name: Raw(out=captured(name)) for name in ("slurm-ping", "slurm-partitions", "slurm-nodes")}
+        answers = {name: CommandOutput(out=captured(name)) for name in ("slurm-ping", "slurm-partitions", "slurm-nodes")}
         return replace(scope, answers=answers)
 
     def test_healthy_scheduler_passes(self, asked):
         assert not bad(judged(slurm_health, asked, outputs(slurm_health, asked, lambda job, node, rank: spoken(node))))
 
     def test_closed_partition_and_other_uid_fail(self, asked):
-        closed = replace(asked, answers={**asked.answers, "slurm-partitions": Raw(out=captured("slurm-partitions", "closed"))})
+        closed = replace(asked, answers={**asked.answers, "slurm-partitions": CommandOutput(out=captured("slurm-partitions", "closed"))})
         found = outputs(slurm_health, closed, lambda job, node, rank: spoken(node, uid=2001 if node == "worker0" else 1000))
         assert set(bad(judged(slurm_health, closed, found))) == {("partitions_are_up", "login0"), ("job_runs_as_its_user", "worker1")}
 
     def test_controller_down_and_node_without_jobs_fail(self, asked):
-        down = Raw(out=captured("slurm-ping").replace("UP", "DOWN"), rc=1)
+        down = CommandOutput(out=captured("slurm-ping").replace("UP", "DOWN"), rc=1)
         scope = replace(asked, answers={**asked.answers, "slurm-ping": down})
         found = outputs(slurm_health, scope, lambda job, node, rank: spoken(node) if node == "worker0" else None)
         findings = judged(slurm_health, scope, found)
@@ -113,7 +113,7 @@ class TestSlurmHealth:
         nodes = captured("slurm-nodes").replace("State=IDLE", "State=IDLE+DRAIN", 1)
         first, _, rest = nodes.partition("\n")
         drained = f"{first} Reason=rackwright: gpu.count_matches_plan: expected 8, found 7 [root@2026-11-22T03:37:40]\n{rest}"
-        scope = replace(asked, answers={**asked.answers, "slurm-nodes": Raw(out=drained)})
+        scope = replace(asked, answers={**asked.answers, "slurm-nodes": CommandOutput(out=drained)})
         unfit = drained.partition("NodeName=")[2].split()[0]
         found = outputs(slurm_health, scope, lambda job, node, rank: spoken(node) if node != unfit else None)
         findings = judged(slurm_health, scope, found)
@@ -122,11 +122,11 @@ class TestSlurmHealth:
 
     def test_timed_out_job_is_unknown(self, asked):
         found = outputs(slurm_health, asked, lambda job, node, rank: spoken(node))
-        late = replace(found["hello-worker1"], status=124, trouble="no end after 60 s", tasks=())
-        refused = replace(late, status=1, trouble="error: Unable to allocate resources: Invalid account")
+        late = replace(found["hello-worker1"], status=124, error="no end after 60 s", tasks=())
+        refused = replace(late, status=1, error="error: Unable to allocate resources: Invalid account")
         for output, verdict in ((late, Verdict.UNKNOWN), (refused, Verdict.FAILED)):
             finding = judged(slurm_health, asked, {**found, "hello-worker1": output})["job_runs", "worker1"]
-            assert finding.verdict is verdict and output.trouble in finding.reason
+            assert finding.verdict is verdict and output.error in finding.reason
 
     def test_drained_node_reports_reason(self, asked):
         drained = replace(
@@ -137,7 +137,7 @@ class TestSlurmHealth:
         assert set(bad(found)) == {("node_takes_jobs", "worker1")}
 
     def test_unqueried_controller_is_unknown(self, asked):
-        silent = replace(asked, answers={**asked.answers, "slurm-ping": Raw(trouble="no answer within 8 s")})
+        silent = replace(asked, answers={**asked.answers, "slurm-ping": CommandOutput(error="no answer within 8 s")})
         found = judged(slurm_health, silent, outputs(slurm_health, silent, lambda job, node, rank: spoken(node)))
         assert bad(found) == {("controllers_answer", "login0"): Verdict.UNKNOWN}
 
@@ -147,7 +147,7 @@ class TestSharedFileSystem:
 
     @pytest.fixture
     def asked(self, scope):
-        return replace(scope, answers={"acceptance-seen": Raw(out=json.dumps({"files": self.files, "lines": {}}))})
+        return replace(scope, answers={"acceptance-seen": CommandOutput(out=json.dumps({"files": self.files, "lines": {}}))})
 
     def says(self, job, node, rank, lines=200):
         if job.name.startswith("mounts"):
@@ -179,23 +179,23 @@ class TestSharedFileSystem:
             gone = "[Errno 2] No such file or directory: '/mnt/sharedfs/run'"
             return f"TROUBLE {gone}" if job.name.startswith("write") else json.dumps({"error": gone})
 
-        here = Raw(out=json.dumps({"files": {"from-worker0": "written by a job on worker0"}, "lines": {}}))
+        here = CommandOutput(out=json.dumps({"files": {"from-worker0": "written by a job on worker0"}, "lines": {}}))
         scope = replace(asked, answers={"acceptance-seen": here})
         found = bad(judged(shared_file_system, scope, outputs(shared_file_system, scope, says)))
         assert set(found.values()) == {Verdict.FAILED} and {node for _, node in found} == {"worker1"}
 
     def test_missing_files_on_submitter_fail(self, asked):
-        gone = replace(asked, answers={"acceptance-seen": Raw(out=json.dumps({"error": "[Errno 2] No such file or directory"}))})
+        gone = replace(asked, answers={"acceptance-seen": CommandOutput(out=json.dumps({"error": "[Errno 2] No such file or directory"}))})
         found = bad(judged(shared_file_system, gone, outputs(shared_file_system, gone, self.says)))
         assert found == {("visible_on_submit_hosts", "login0"): Verdict.FAILED}
 
     def test_missing_folder_gives_reason_and_unknown(self, asked):
-        scope = replace(asked, folder=None, trouble="[Errno 28] No space left on device")
+        scope = replace(asked, folder=None, error="[Errno 28] No space left on device")
         found = outputs(shared_file_system, scope, self.says)
         with pytest.raises(UndeterminedError, match="No space left"):
-            list(shared_file_system.judge(scope, found))
-        first = next(iter(shared_file_system.judge(scope, found)))
-        assert (first.check, first.verdict, first.found) == ("directory_created", Verdict.FAILED, scope.trouble)
+            list(shared_file_system.evaluate(scope, found))
+        first = next(iter(shared_file_system.evaluate(scope, found)))
+        assert (first.check, first.verdict, first.found) == ("directory_created", Verdict.FAILED, scope.error)
 
     def test_missing_file_system_leaves_checks_unknown(self, scope):
         with pytest.raises(UndeterminedError):
@@ -220,7 +220,7 @@ class TestTaskPlacement:
 
     def test_job_that_never_ran_is_reported(self, scope):
         found = outputs(task_placement, scope, lambda *_: "")
-        found["one-worker1"] = replace(found["one-worker1"], tasks=(), trouble="error: Unable to create step", status=1)
+        found["one-worker1"] = replace(found["one-worker1"], tasks=(), error="error: Unable to create step", status=1)
         findings = judged(task_placement, scope, found)
         assert findings["one_task_on_one_node", "worker1"].found == "error: Unable to create step"
         assert bad(findings) == {("one_task_on_one_node", "worker1"): Verdict.FAILED}
@@ -330,4 +330,4 @@ def test_task_without_output_leaves_node_unknown(scope):
 
 
 def test_write_error_of_task_is_reported():
-    assert trouble(Task(0, "n", "n", 1, "x\nTROUBLE no space left")) == "no space left"
+    assert failure_of(Task(0, "n", "n", 1, "x\nTROUBLE no space left")) == "no space left"

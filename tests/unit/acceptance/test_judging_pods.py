@@ -11,9 +11,9 @@ import pytest
 
 from rackwright import inventory
 from rackwright.catalog.checks import acceptance
-from rackwright.checks.acceptance.phase import Output, Part, Scope, Task
+from rackwright.checks.acceptance.phase import Output, Part, PhaseScope, Task
 from rackwright.checks.acceptance.phases import gpu_allocation, kubernetes_health, shared_file_system, task_placement
-from rackwright.checks.cluster.harness.probe import Raw
+from rackwright.checks.cluster.harness.probe import CommandOutput
 from rackwright.errors import UndeterminedError
 from rackwright.inventory import Host, paths
 from rackwright.inventory.reader import from_inventory
@@ -25,18 +25,18 @@ from .test_judging import NODES, answered, bad, judged, spoken
 
 FOLDER = "/mnt/sharedfs/kubernetes/research"
 ANSWERS = {
-    "acceptance-ready": Raw(out="ok"),
-    "acceptance-claim": Raw(out=json.dumps({"status": {"phase": "Bound", "capacity": {"storage": "10Gi"}}})),
+    "acceptance-ready": CommandOutput(out="ok"),
+    "acceptance-claim": CommandOutput(out=json.dumps({"status": {"phase": "Bound", "capacity": {"storage": "10Gi"}}})),
 }
 MOUNTED = f"1 0 0:1 / / rw - overlay overlay rw\n2 1 0:2 /kubernetes/research {FOLDER} rw,nosuid,nodev - fuse.mfs mfs#storage0:9421 rw\n"
 
 
 @pytest.fixture
-def scope() -> Scope:
+def scope() -> PhaseScope:
     """Return the lab with Kubernetes, idle."""
     plan = expand(load_stack(paths.stack_file("lab-k8s")).cluster, "lab-k8s")
     hosts = {node.name: Host(node.name, node.address, "ssh-ed25519 AAAA", f"id-{node.name}") for node in plan.nodes}
-    return Scope(
+    return PhaseScope(
         declared=from_inventory(inventory.inventory(plan, hosts)),
         nodes=NODES,
         states=dict.fromkeys(NODES, "idle none"),
@@ -49,12 +49,12 @@ def scope() -> Scope:
         folder=f"{FOLDER}/run/phase",
         parts=(Part("gpu", NODES),),
         namespace="research",
-        most_gpus=12,
+        max_gpus=12,
         answers=ANSWERS,
     )
 
 
-def outputs(module: ModuleType, scope: Scope, says, silent=()) -> dict[str, Output]:
+def outputs(module: ModuleType, scope: PhaseScope, says, silent=()) -> dict[str, Output]:
     """Return the outputs of every job of a phase; a node of `silent` has no pod, for the reason there."""
     why = dict(silent)
     found = {}
@@ -73,10 +73,10 @@ class TestKubernetesHealth:
     @pytest.mark.parametrize(
         ("answers", "named"),
         [
-            ({"acceptance-ready": Raw(rc=1, err="connection refused")}, "api_answers"),
-            ({"acceptance-ready": Raw(out="[-]etcd failed")}, "api_answers"),
-            ({"acceptance-claim": Raw(out='{"status": {"phase": "Pending"}}')}, "claim_is_bound"),
-            ({"acceptance-claim": Raw(out='{"status": {"phase": "Bound", "capacity": {"storage": "9Gi"}}}')}, "claim_is_bound"),
+            ({"acceptance-ready": CommandOutput(rc=1, err="connection refused")}, "api_answers"),
+            ({"acceptance-ready": CommandOutput(out="[-]etcd failed")}, "api_answers"),
+            ({"acceptance-claim": CommandOutput(out='{"status": {"phase": "Pending"}}')}, "claim_is_bound"),
+            ({"acceptance-claim": CommandOutput(out='{"status": {"phase": "Bound", "capacity": {"storage": "9Gi"}}}')}, "claim_is_bound"),
         ],
     )
     def test_unready_api_and_changed_claim_fail(self, scope, answers, named):
@@ -111,7 +111,7 @@ class TestSharedFileSystem:
         asked = replace(scope, folder=None)
         found = {}
         with contextlib.suppress(UndeterminedError):  # the file system is not writable
-            for one in shared_file_system.judge(asked, outputs(shared_file_system, asked, says)):
+            for one in shared_file_system.evaluate(asked, outputs(shared_file_system, asked, says)):
                 found[one.check, one.node] = one
         assert found["is_mounted", "worker0"].verdict is Verdict.PASSED
         assert found["is_mounted", "worker1"].verdict is Verdict.FAILED
@@ -120,7 +120,7 @@ class TestSharedFileSystem:
         silent = {"worker1": "FailedMount: hostPath type check failed"}
         asked = replace(scope, folder=None)
         found = outputs(shared_file_system, asked, lambda job, node: answered(MOUNTED) if "mounts" in job.name else None, silent)
-        finding = next(one for one in shared_file_system.judge(asked, found) if (one.check, one.node) == ("is_mounted", "worker1"))
+        finding = next(one for one in shared_file_system.evaluate(asked, found) if (one.check, one.node) == ("is_mounted", "worker1"))
         assert finding.verdict is Verdict.FAILED and "FailedMount" in finding.found
 
 
@@ -134,7 +134,7 @@ class TestTaskPlacement:
         both = tuple(Task(rank, "worker0", "worker0", 2001, "x") for rank in (0, 1))
         found["pair-worker0"] = replace(found["pair-worker0"], tasks=both)
         assert set(bad(judged(task_placement, scope, found))) == {("two_tasks_on_two_nodes", node) for node in NODES}
-        found["one-worker1"] = replace(found["one-worker1"], tasks=(), silent={"worker1": "0/3 nodes are available"})
+        found["one-worker1"] = replace(found["one-worker1"], tasks=(), missing_output={"worker1": "0/3 nodes are available"})
         findings = judged(task_placement, scope, found)
         assert "0/3 nodes" in findings["one_task_on_one_node", "worker1"].found
 
@@ -157,7 +157,7 @@ class TestGpuAllocation:
     def test_node_lacking_gpu_is_named(self, scope):
         found = outputs(gpu_allocation, scope, self.says)
         name = next(name for name, output in found.items() if name.startswith("all-") and output.job.nodes == ("worker1",))
-        found[name] = replace(found[name], tasks=(), silent={"worker1": "1 Insufficient nvidia.com/gpu"})
+        found[name] = replace(found[name], tasks=(), missing_output={"worker1": "1 Insufficient nvidia.com/gpu"})
         findings = judged(gpu_allocation, scope, found)
         assert set(bad(findings)) == {("all_gpus_answer", "worker1")} and findings["all_gpus_answer", "worker1"].verdict is Verdict.FAILED
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from rackwright.checks.acceptance.judges.records import record
+from rackwright.checks.acceptance.evaluators.records import record
 from rackwright.checks.acceptance.phase import Job
 from rackwright.checks.acceptance.phases import cpu, gpu, nccl, rdma, storage_performance
 from rackwright.report.verdict import Verdict
@@ -112,7 +112,7 @@ def test_healthy_file_system_passes() -> None:
     """No figure is published: the first passed run is the baseline of later ones."""
     found = judged(storage_performance, scope(), storage_said())
     assert {check for check, _ in found} == checks_of("storage_performance") and verdicts(found) == {}
-    assert "nobody has published a figure" in found["writes_are_fast", "worker0"].expected
+    assert "no published figure exists" in found["writes_are_fast", "worker0"].expected
     assert found["all_at_once", "login0"].found.endswith("storage-write 4,000 MB/s, storage-read 6,000 MB/s")
 
 
@@ -146,7 +146,7 @@ def test_slow_client_and_slow_file_system_are_named() -> None:
     past = {"storage_performance.writes_are_fast[worker0] storage-write": 4000.0}
     assert verdicts(judged(storage_performance, scope(baseline=past), storage_said())) == {"writes_are_fast[worker0]": FAILED}
     lab = judged(storage_performance, scope(FOUR, target="lab", baseline=past), storage_said(factor={"worker3": 0.5}))
-    assert verdicts(lab) == {} and lab["writes_are_fast", "worker3"].figures[0].value == 1000.0
+    assert verdicts(lab) == {} and lab["writes_are_fast", "worker3"].measurements[0].value == 1000.0
 
 
 def test_memory_compares_with_peers_and_copies() -> None:
@@ -166,7 +166,7 @@ def test_memory_compares_with_peers_and_copies() -> None:
 def test_missing_output_never_passes(phase: object) -> None:
     """Jobs that were not submitted, jobs without output, jobs with other output."""
     about = scope()
-    assert not [each for each in phase.PHASE.judge(about, {}) if each.verdict is PASSED]
+    assert not [each for each in phase.PHASE.evaluate(about, {}) if each.verdict is PASSED]
     for said in (lambda *_: None, lambda *_: {}, lambda *_: {"unknown": "it could not tell"}):
         found = judged(phase, about, said)
         assert not [each for each in found.values() if each.verdict in (PASSED, FAILED)]

@@ -80,7 +80,7 @@ def test_good_collectives_pass() -> None:
     found = judged(nccl, scope(), nccl_said())
     assert {check for check, _ in found} == checks_of("nccl")
     assert verdicts(found) == {}
-    figures = {figure.name for figure in found["all_reduce_is_fast", "worker0"].figures}
+    figures = {figure.name for figure in found["all_reduce_is_fast", "worker0"].measurements}
     assert figures == {"all_reduce-8", "all_reduce-16"}
 
 
@@ -156,7 +156,9 @@ def test_good_gpus_pass() -> None:
     found = judged(gpu, scope(), gpu_said())
     assert {check for check, _ in found} == checks_of("gpu")
     assert verdicts(found) == {}
-    assert {figure.name for figure in found["matmul_is_fast", "worker0"].figures} == {f"matmul-bf16-GPU {number}" for number in range(8)}
+    assert {figure.name for figure in found["matmul_is_fast", "worker0"].measurements} == {
+        f"matmul-bf16-GPU {number}" for number in range(8)
+    }
 
 
 def _tokens(sixteen: float) -> Callable[[Job, str], object]:

@@ -148,7 +148,7 @@ def test_dcgm_parser_names_failed_gpu() -> None:
     assert failed("failed-v3") == [("GPU Memory", 3)]
     assert failed("failed-table") == [("GPU Memory", 0)]
     assert failed("failed-table-v4") == [("memory", None), ("memory", 1)]
-    (said,) = [test.said for test in dcgm.parse(read("dcgm", "failed-table")) if test.status is dcgm.Status.FAIL]
+    (said,) = [test.message for test in dcgm.parse(read("dcgm", "failed-table")) if test.status is dcgm.Status.FAIL]
     assert said.startswith("GPU 0 Thermal violations totaling 13.3 seconds started at 9.7 seconds into the test for GPU 0 Verify")
     (skipped,) = [test.gpu for test in dcgm.parse(read("dcgm", "failed-v3")) if test.status is dcgm.Status.SKIP]
     assert skipped == 2
@@ -194,7 +194,7 @@ def test_gpus_are_read_in_any_field_order() -> None:
 def test_topology_and_nvlinks_are_read() -> None:
     """Connections, device names, NUMA nodes."""
     good = nvidia_smi.parse_topology(read("topo", "good"))
-    assert good.ways["GPU0", "GPU7"] == "NV18" and good.ways["GPU5", "NIC5"] == "PIX" and good.ways["GPU0", "NIC7"] == "SYS"
+    assert good.paths["GPU0", "GPU7"] == "NV18" and good.paths["GPU5", "NIC5"] == "PIX" and good.paths["GPU0", "NIC7"] == "SYS"
     assert good.nics["NIC3"] == "mlx5_3" and (good.numa["GPU0"], good.numa["GPU7"]) == ("0", "1")
     assert len(good.names("GPU")) == 8
     assert nvidia_smi.parse_nvlinks(read("nvlink", "slow"))[4][11] == 0

@@ -75,7 +75,7 @@ class Connection(apt.ActionModule):  # type: ignore[misc, name-defined]
     def _execute_module(self, **given: Any) -> dict[str, Any]:
         if given["module_name"] == "rackwright_dpkg_facts":
             assert all("=" not in name for name in given["module_args"]["names"])
-            return {"changed": False, "told": self.told}
+            return {"changed": False, "dpkg_output": self.told}
         self.asked.append(given)
         return {"changed": True}
 

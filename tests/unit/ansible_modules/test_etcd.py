@@ -109,7 +109,7 @@ class TestSaved:
 class TestRestored:
     def test_takes_the_place_of_what_is_there(self, run: Any, node: Path) -> None:
         up_to(run, node, "stopped", "restored", "started")
-        assert step(run, "ready") == {"changed": False, "failed": False, "trouble": ""}
+        assert step(run, "ready") == {"changed": False, "failed": False, "error": ""}
         assert not step(run, "committed")["failed"] and step(run, "cleaned")["changed"]
         assert (node / "data" / "member" / "db").read_text().startswith("snapshot of") and has_nothing_but_data(node)
         assert len(list((node / "k" / "manifests").iterdir())) == 4
@@ -137,16 +137,16 @@ class TestRestored:
         (node / "stuck").touch()
         prepared(run, node)
         told = step(run, "stopped")
-        assert "still running after 0 s: etcd - run `journalctl -u kubelet`; nothing was changed" in told["trouble"] and is_as_before(node)
+        assert "still running after 0 s: etcd - run `journalctl -u kubelet`; nothing was changed" in told["error"] and is_as_before(node)
 
     @pytest.mark.parametrize("part", ["kube-apiserver", "kube-controller-manager", "kube-scheduler"])
     def test_it_is_not_ready_before_every_part_is(self, run: Any, node: Path, monkeypatch: pytest.MonkeyPatch, part: str) -> None:
         monkeypatch.setattr(etcd, "is_well", lambda one: f"{one} returns status 500" if one == part else "")
-        assert step(run, "ready")["trouble"] == f"{part} returns status 500"
+        assert step(run, "ready")["error"] == f"{part} returns status 500"
 
     def test_it_is_not_ready_before_the_api_says_so_of_its_pods(self, run: Any, node: Path) -> None:
         (node / "silent").touch()
-        assert "refused" in step(run, "ready")["trouble"]
+        assert "refused" in step(run, "ready")["error"]
 
     def test_check_mode_touches_nothing(self, run: Any, node: Path) -> None:
         assert not prepared(run, node, check=True)["failed"] and is_as_before(node) and has_nothing_but_data(node)

@@ -34,12 +34,12 @@ class TestInviting:
     def test_a_failure_is_told_where_the_answer_is_kept_out_of_logs(self, run: Any, machine: Machine) -> None:
         (machine.folder / "silent").touch()
         told = run(kubeadm_token, {"state": "created", "returning": ["w0"]})
-        assert not told["failed"] and told["join_credentials"] is None and "refused" in told["trouble"]
+        assert not told["failed"] and told["join_credentials"] is None and "refused" in told["error"]
 
     def test_other_output_is_an_error_without_the_token(self, run: Any, machine: Machine) -> None:
         (machine.folder / "join").write_text(f"--token {INVITED['token']}\n")
         told = run(kubeadm_token, {"state": "created", "returning": ["w0"]})
-        assert "no join command in its output - check the kubeadm version" in told["trouble"] and INVITED["token"] not in str(told)
+        assert "no join command in its output - check the kubeadm version" in told["error"] and INVITED["token"] not in str(told)
 
     def test_ansible_is_told_to_keep_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def seen(argument_spec: dict[str, Any], **_: Any) -> None:
@@ -70,15 +70,15 @@ class TestInviting:
     def test_a_key_that_is_not_printed_is_an_error(self, run: Any, machine: Machine) -> None:
         (machine.folder / "key").write_text("none")
         told = run(kubeadm_token, {"state": "created", "returning": ["control1"], "controllers": CONTROLLERS})
-        assert told["join_credentials"] is None and "no certificate key in its output - check the kubeadm version" in told["trouble"]
+        assert told["join_credentials"] is None and "no certificate key in its output - check the kubeadm version" in told["error"]
 
     def test_a_lost_majority_is_said_with_the_way_out(self, run: Any, machine: Machine) -> None:
         (machine.folder / "silent").touch()
         for address in ("10.1.0.16", "10.1.0.17"):
             (machine.folder / f"dead-{address}").touch()
         told = run(kubeadm_token, {"state": "created", "returning": ["control0", "control1"], "controllers": CONTROLLERS})
-        assert told["trouble"].startswith("etcd has lost its majority: of control0, control1, control2 only control2 answers")
-        assert "`rackwright etcd backup`" in told["trouble"] and "`rackwright etcd restore --force`" in told["trouble"]
+        assert told["error"].startswith("etcd has lost its majority: of control0, control1, control2 only control2 answers")
+        assert "`rackwright etcd backup`" in told["error"] and "`rackwright etcd restore --force`" in told["error"]
 
 
 class TestForgotten:

@@ -12,7 +12,7 @@ from rackwright.catalog.fsx import (
     DeploymentType,
     DriveCache,
     MetadataMode,
-    Steps,
+    SizeSteps,
     StorageType,
     capacities,
     default_lustre_version,
@@ -167,7 +167,7 @@ ALL_STEPS = [
 
 
 @given(allowed=st.sampled_from(ALL_STEPS), number=st.integers(-10_000, 3_000_000))
-def test_nearest_and_at_least_are_themselves_allowed(allowed: Steps, number: int) -> None:
+def test_nearest_and_at_least_are_themselves_allowed(allowed: SizeSteps, number: int) -> None:
     """A hint that leads into the next error is worse than none."""
     near, above = allowed.nearest(number), allowed.at_least(number)
     assert near in allowed

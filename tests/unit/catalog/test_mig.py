@@ -6,7 +6,7 @@ import pytest
 
 from rackwright import catalog
 from rackwright.catalog.mig import mig_models, mig_profiles
-from rackwright.derive.mig import layout, place, wanted
+from rackwright.derive.mig import layout, place, required_devices
 from rackwright.model.groups import Gpus
 
 LARGE, SMALL = [7, 4, 3, 2, 1, 1], [4, 2, 1]
@@ -47,7 +47,7 @@ def test_a_profile_of_the_whole_gpu_has_its_memory() -> None:
 )
 def test_combinations(profiles: dict[str, int | None], fit: bool) -> None:
     """The first two are examples of the MIG User Guide, by the names of 80 GB."""
-    placed = place(wanted(profiles, mig_profiles("h100")))
+    placed = place(required_devices(profiles, mig_profiles("h100")))
     assert (placed is not None) is fit
     if placed is not None:
         taken = [start + offset for name, start in placed for offset in range(mig_profiles("h100")[name].memory_slices)]

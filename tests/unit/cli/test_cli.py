@@ -63,7 +63,7 @@ def test_committed_stacks_are_valid_beside_each_other(run: Run, file: Path) -> N
     ended = run("validate", str(file), "--json")
     said = json.loads(ended.out)
     assert (ended.code, said["ok"]) == (0, True)
-    assert all(RULES[finding["rule"]].at_up is Severity.ERROR for finding in said["findings"]), said
+    assert all(RULES[finding["rule"]].level_on_deploy is Severity.ERROR for finding in said["findings"]), said
 
 
 def test_everything_that_is_wrong_comes_at_once(run: Run, bad: Path) -> None:
@@ -197,7 +197,7 @@ def test_the_price(run: Run) -> None:
     """Containers on this machine cost nothing."""
     assert run("cost", "lab").out.endswith("stack lab: 0.00 USD per hour, 0.00 USD per day\n")
     told = json.loads(run("cost", "lab", "--json").out)
-    assert told["schema"] == "rackwright.cost/1"
+    assert told["schema"] == "rackwright.cost/2"
     assert (told["usd_per_hour"], told["usd_per_day"], told["complete"]) == (0, 0, True)
 
 
@@ -239,7 +239,7 @@ def test_machines_of_one_s_own_are_compared_with_rented_ones(run: Run, tmp_path:
     assert ended.code == 0, ended.err
     assert "no rack: 0.88 kW" in ended.out
     assert "compared with 2 x g6.xlarge at 1.61 USD per hour" in ended.out
-    told = json.loads(run("cost", str(file), "--json", "--against", "aws-budget").out)["economics"]
+    told = json.loads(run("cost", str(file), "--json", "--against", "aws-budget").out)["ownership_cost"]
     assert told["against"]["name"] == "stack aws-budget"
     assert told["against"]["break_even_months"] == pytest.approx(6800 / ((told["against"]["usd_per_hour"] - 0.088) * 730))
 

@@ -1,4 +1,4 @@
-"""`rackwright destroy-expired` destroys expired stacks, keeps the others, and passes none that it cannot judge. Pulumi is a stand-in."""
+"""`rackwright destroy-expired` destroys expired stacks, keeps others, and reports unknown expiries. Pulumi is a stand-in."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from rackwright.cli import main
 from rackwright.errors import UndeterminedError
 from rackwright.operations import expired_stacks
-from rackwright.operations.expired_stacks import ExpiryOutcome, Said, reap
+from rackwright.operations.expired_stacks import ExpiryOutcome, PulumiOutput, destroy_expired
 
 NOW = datetime(2026, 12, 1, 12, 0, tzinfo=UTC)
 LONG_AGO = "2020-01-01T08:00:00"
@@ -28,7 +28,7 @@ class Engine:
     broken: frozenset[str] = frozenset()
     destroyed: list[str] = field(default_factory=list)
 
-    def __call__(self, *arguments: str, shown: bool = False) -> Said:
+    def __call__(self, *arguments: str, shown: bool = False) -> PulumiOutput:
         """One `pulumi`."""
         match arguments:
             case ("stack", "ls", "--json"):
@@ -36,27 +36,29 @@ class Engine:
                     {"name": f"organization/rackwright/{name}", "resourceCount": 0 if outputs is None else 7}
                     for name, outputs in self.stacks.items()
                 ]
-                return Said(0, json.dumps(rows), "")
+                return PulumiOutput(0, json.dumps(rows), "")
             case ("stack", "output", "--json", "--stack", name):
                 outputs = self.stacks[name]
                 return (
-                    Said(255, "", "warning: old\nerror: incorrect passphrase\n") if name == "locked" else Said(0, json.dumps(outputs), "")
+                    PulumiOutput(255, "", "warning: old\nerror: incorrect passphrase\n")
+                    if name == "locked"
+                    else PulumiOutput(0, json.dumps(outputs), "")
                 )
             case ("destroy", "--stack", name, "--yes", "--skip-preview"):
                 assert shown, "whoever waits for a destroy wants to see it"
                 self.destroyed.append(name)
-                return Said(255 if name in self.broken else 0, "", "")
+                return PulumiOutput(255 if name in self.broken else 0, "", "")
         raise AssertionError(arguments)
 
 
 def fates(engine: Engine, *, dry_run: bool = False) -> dict[str, ExpiryOutcome]:
     """The result for each stack."""
-    return {one.stack: one.fate for one in reap(engine, NOW, dry_run=dry_run)}
+    return {one.stack: one.outcome for one in destroy_expired(engine, NOW, dry_run=dry_run)}
 
 
 def test_a_stack_whose_time_is_over_ends_and_the_others_stay() -> None:
     engine = Engine({"old": {"expires": PAST}, "young": {"expires": FUTURE}, "lab": {"verdict": "passed"}})
-    assert fates(engine) == {"old": ExpiryOutcome.ENDED, "young": ExpiryOutcome.LIVES, "lab": ExpiryOutcome.NO_END}
+    assert fates(engine) == {"old": ExpiryOutcome.DESTROYED, "young": ExpiryOutcome.NOT_EXPIRED, "lab": ExpiryOutcome.NO_EXPIRY}
     assert engine.destroyed == ["old"]
 
 
@@ -65,7 +67,7 @@ def test_the_end_is_in_utc_whatever_zone_the_machine_is_in(monkeypatch: pytest.M
     time.tzset()
     engine = Engine({"a": {"expires": PAST}, "b": {"expires": "2026-12-01T13:30:00+02:00"}, "c": {"expires": FUTURE}})
     try:
-        assert list(fates(engine).values()) == [ExpiryOutcome.ENDED, ExpiryOutcome.ENDED, ExpiryOutcome.LIVES]
+        assert list(fates(engine).values()) == [ExpiryOutcome.DESTROYED, ExpiryOutcome.DESTROYED, ExpiryOutcome.NOT_EXPIRED]
     finally:
         monkeypatch.undo()
         time.tzset()
@@ -73,7 +75,7 @@ def test_the_end_is_in_utc_whatever_zone_the_machine_is_in(monkeypatch: pytest.M
 
 def test_a_dry_run_ends_nothing() -> None:
     engine = Engine({"old": {"expires": PAST}})
-    assert fates(engine, dry_run=True) == {"old": ExpiryOutcome.WOULD_END}
+    assert fates(engine, dry_run=True) == {"old": ExpiryOutcome.WOULD_DESTROY}
     assert engine.destroyed == []
 
 
@@ -83,7 +85,7 @@ def test_a_stack_without_resources_is_gone_already() -> None:
 
 def test_a_failure_spares_no_other() -> None:
     engine = Engine({"a": {"expires": PAST}, "b": {"expires": PAST}}, broken=frozenset({"a"}))
-    assert fates(engine) == {"a": ExpiryOutcome.FAILED, "b": ExpiryOutcome.ENDED}
+    assert fates(engine) == {"a": ExpiryOutcome.FAILED, "b": ExpiryOutcome.DESTROYED}
 
 
 @pytest.mark.parametrize("expires", ["tomorrow", 17, None])
@@ -92,14 +94,14 @@ def test_an_end_that_cannot_be_read_is_unknown(expires: object) -> None:
 
 
 def test_outputs_that_cannot_be_read_are_unknown_with_the_engine_s_reason() -> None:
-    (one,) = reap(Engine({"locked": {}}), NOW, dry_run=False)
-    assert (one.fate, one.reason) == (ExpiryOutcome.UNKNOWN, "incorrect passphrase")
+    (one,) = destroy_expired(Engine({"locked": {}}), NOW, dry_run=False)
+    assert (one.outcome, one.reason) == (ExpiryOutcome.UNKNOWN, "incorrect passphrase")
 
 
-@pytest.mark.parametrize("said", [Said(255, "", "error: no backend"), Said(0, "not json", "")])
-def test_without_a_list_of_stacks_nothing_can_be_told(said: Said) -> None:
+@pytest.mark.parametrize("said", [PulumiOutput(255, "", "error: no backend"), PulumiOutput(0, "not json", "")])
+def test_without_a_list_of_stacks_nothing_can_be_told(said: PulumiOutput) -> None:
     with pytest.raises(UndeterminedError, match="pulumi stack ls"):
-        list(reap(lambda *_, **__: said, NOW, dry_run=False))
+        list(destroy_expired(lambda *_, **__: said, NOW, dry_run=False))
 
 
 @pytest.mark.parametrize(
@@ -136,6 +138,6 @@ def test_the_same_for_programs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
         main.app()
     told = json.loads(capsys.readouterr().out)
     assert told == {
-        "schema": "rackwright.reap/1",
-        "stacks": [{"stack": "old", "fate": "would-end", "expires": "2020-01-01T08:00:00+00:00", "reason": ""}],
+        "schema": "rackwright.destroy-expired/1",
+        "stacks": [{"stack": "old", "outcome": "would-destroy", "expires": "2020-01-01T08:00:00+00:00", "reason": ""}],
     }

@@ -21,7 +21,7 @@ from rackwright.inventory import paths
 from rackwright.model.drift import DriftPolicy
 from rackwright.operations import stack as judging
 from rackwright.operations.drift import publication, scan
-from rackwright.operations.drift.host_baseline import SIMULATED_FABRIC, Traces, without_transient
+from rackwright.operations.drift.host_baseline import SIMULATED_FABRIC, BaselineStates, without_transient
 
 STOPPED = DriftItem(Layer.BEHAVIOUR, "worker0", "munge.service_runs", "active", "inactive", Category.BREAKING, "start it")
 OPENED = DriftItem(Layer.BEHAVIOUR, "worker1", "sshd.password_auth_disabled", "no", "yes", Category.SECURITY, "close it")
@@ -35,16 +35,16 @@ class Night:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self.monkeypatch, self.capsys = monkeypatch, capsys
         self.found: list[tuple[DriftItem, ...]] = []
-        self.traces: list[Traces] = []
+        self.states: list[BaselineStates] = []
         self.ran: list[list[str]] = []
         self.status = 0
 
-    async def scan(self, stack: str, progress: Any, *, with_traces: bool) -> tuple[DriftReport, Traces]:
+    async def scan(self, stack: str, progress: Any, *, with_baseline: bool) -> tuple[DriftReport, BaselineStates]:
         differences = self.found.pop(0)
         scans = (LayerScan(Layer.RESOURCES, 1.0), LayerScan(Layer.CONFIGURATION, 1.0), LayerScan(Layer.BEHAVIOUR, 1.0, differences))
-        return DriftReport(stack, "0" * 12, BEGAN + timedelta(days=-len(self.found)), 2.0, scans), self.traces.pop(
+        return DriftReport(stack, "0" * 12, BEGAN + timedelta(days=-len(self.found)), 2.0, scans), self.states.pop(
             0
-        ) if self.traces else Traces()
+        ) if self.states else BaselineStates()
 
     def run(self, command: list[str], **_: Any) -> SimpleNamespace:
         self.ran.append(command[1:])
@@ -92,7 +92,7 @@ def test_what_is_kept_is_for_its_owner_alone(night: Night, file: Any) -> None:
 def test_healing_says_what_it_does_then_does_it_and_looks_again(night: Night) -> None:
     night.found = [(STOPPED,), ()]
     said = night("drift", "lab", "--reconcile", "behaviour")
-    assert said.code == 0 and "healing the hosts: apply the playbooks to every existing node" in said.err and "1 resolved" in said.out
+    assert said.code == 0 and "reconciling the hosts: apply the playbooks to every existing node" in said.err and "1 resolved" in said.out
     assert len(night.ran) == 1 and night.ran[0][:4] == ["up", "--stack", "lab", "--refresh"] and "--target" in night.ran[0]
 
 
@@ -120,7 +120,7 @@ def test_history_tells_since_when_and_until_when(night: Night) -> None:
         night("drift", "lab")
     kept = json.loads(night("drift-history", "lab", "--json").out)
     assert [scan["state"] for scan in kept["scans"]] == ["clean", "drifted", "drifted"]
-    assert [(one["subject"], one["first"], one["healed"]) for one in kept["differences"]] == [
+    assert [(one["subject"], one["first"], one["resolved"]) for one in kept["differences"]] == [
         ("munge.service_runs", (BEGAN - timedelta(days=2)).isoformat(), BEGAN.isoformat())
     ]
     assert "resolved" in night("drift-history", "lab").out
@@ -162,9 +162,11 @@ def test_a_look_that_was_in_time_is_told_to_nobody(night: Night, monkeypatch: py
     assert night("drift-history", "lab", "--max-age", "30000d").code == 0
 
 
-def has(**listening: str) -> Traces:
+def has(**listening: str) -> BaselineStates:
     """What one node has."""
-    return Traces({"worker0": {"node": {"life": "a"}, "listening": {name.replace("_", " "): value for name, value in listening.items()}}})
+    return BaselineStates(
+        {"worker0": {"node": {"life": "a"}, "listening": {name.replace("_", " "): value for name, value in listening.items()}}}
+    )
 
 
 def subjects(said: CliResult) -> list[str]:
@@ -173,41 +175,41 @@ def subjects(said: CliResult) -> list[str]:
 
 def test_what_came_since_all_was_well_differs_until_it_goes_or_is_accepted(night: Night) -> None:
     night.found = [()] * 5
-    night.traces = [has(tcp_22="user 0"), has(tcp_22="user 0", tcp_4444="user 0"), has(tcp_22="user 0", tcp_4444="user 0"), has(), has()]
+    night.states = [has(tcp_22="user 0"), has(tcp_22="user 0", tcp_4444="user 0"), has(tcp_22="user 0", tcp_4444="user 0"), has(), has()]
     said = [night("drift", "lab", "--json") for _ in range(2)]
-    assert [subjects(one) for one in said] == [[], ["traces.listening tcp 4444"]] and said[1].code == 1
+    assert [subjects(one) for one in said] == [[], ["baseline.listening tcp 4444"]] and said[1].code == 1
     assert subjects(night("drift", "lab", "--json", "--update-baseline")) == []
-    assert subjects(night("drift", "lab", "--json")) == ["traces.listening tcp 22", "traces.listening tcp 4444"]
+    assert subjects(night("drift", "lab", "--json")) == ["baseline.listening tcp 22", "baseline.listening tcp 4444"]
 
 
 def test_what_a_node_has_while_something_differs_there_is_not_what_it_has_when_all_is_well(night: Night) -> None:
     night.found = [(STOPPED,), (), ()]
-    night.traces = [has(tcp_4444="user 0"), has(), has(tcp_4444="user 0")]
-    assert [subjects(night("drift", "lab", "--json")) for _ in range(3)] == [["munge.service_runs"], [], ["traces.listening tcp 4444"]]
+    night.states = [has(tcp_4444="user 0"), has(), has(tcp_4444="user 0")]
+    assert [subjects(night("drift", "lab", "--json")) for _ in range(3)] == [["munge.service_runs"], [], ["baseline.listening tcp 4444"]]
 
 
 def test_a_file_that_a_phase_would_write_again_is_named_by_the_phase_alone(night: Night) -> None:
-    night.traces = [has(), Traces({"worker0": {**has().nodes["worker0"], "listening": {"/etc/a": "1", "/etc/b": "1"}}})]
+    night.states = [has(), BaselineStates({"worker0": {**has().nodes["worker0"], "listening": {"/etc/a": "1", "/etc/b": "1"}}})]
     task = {"host": "worker0", "phase": "storage", "role": "moosefs_client", "task": "Mount", "detail": "/etc/a, a.mount"}
     written = configuration.scan("lab", 1.0, [{**task, "live": "/etc/a: mine\n… and 3 more lines", "declared": ""}], []).differences
     night.found = [(), written]
     night("drift", "lab", "--json")
-    assert subjects(night("drift", "lab", "--json")) == ["traces.listening /etc/b", "storage.Mount"]
+    assert subjects(night("drift", "lab", "--json")) == ["baseline.listening /etc/b", "storage.Mount"]
 
 
 def test_an_up_makes_nothing_good_that_differed_before_it(night: Night) -> None:
     night.found = [()] * 4
-    night.traces = [has(), has(tcp_4444="user 0"), has(tcp_4444="user 0", tcp_80="user 0"), has(tcp_80="user 0")]
+    night.states = [has(), has(tcp_4444="user 0"), has(tcp_4444="user 0", tcp_80="user 0"), has(tcp_80="user 0")]
     found = [subjects(night("drift", "lab", "--json")) for _ in range(2)]
     paths.applied("lab").write_text("another plan")
     found += [subjects(night("drift", "lab", "--json")) for _ in range(2)]
-    assert found == [[], ["traces.listening tcp 4444"], ["traces.listening tcp 4444"], []]
+    assert found == [[], ["baseline.listening tcp 4444"], ["baseline.listening tcp 4444"], []]
 
 
 def test_a_node_that_was_made_anew_is_compared_with_itself(night: Night) -> None:
     night.found = [()] * 2
     anew = {"worker0": {**has(tcp_80="user 0").nodes["worker0"], "node": {"life": "b"}}}
-    night.traces = [has(), Traces(anew)]
+    night.states = [has(), BaselineStates(anew)]
     found = [subjects(night("drift", "lab", "--json"))]
     paths.applied("lab").write_text("the node was recreated")
     assert [*found, subjects(night("drift", "lab", "--json"))] == [[], []]
@@ -215,18 +217,18 @@ def test_a_node_that_was_made_anew_is_compared_with_itself(night: Night) -> None
 
 def test_machine_id_that_changed_without_an_up_differs_until_it_is_accepted(night: Night) -> None:
     night.found = [()] * 5
-    changed = Traces({"worker0": {**has(tcp_80="user 0").nodes["worker0"], "node": {"life": "bcdefghijk"}}})
-    night.traces = [has(), changed, changed, changed, changed]
+    changed = BaselineStates({"worker0": {**has(tcp_80="user 0").nodes["worker0"], "node": {"life": "bcdefghijk"}}})
+    night.states = [has(), changed, changed, changed, changed]
     found = [subjects(night("drift", "lab", "--json")) for _ in range(2)]
     paths.applied("lab").write_text("another plan")
     found.append(subjects(night("drift", "lab", "--json")))
-    assert found == [[], ["traces.node machine-id"], ["traces.node machine-id"]]
+    assert found == [[], ["baseline.node machine-id"], ["baseline.node machine-id"]]
     assert subjects(night("drift", "lab", "--json", "--update-baseline")) == []
     assert subjects(night("drift", "lab", "--json")) == []
 
 
 def test_a_node_that_does_not_tell_what_it_has_is_unknown(night: Night) -> None:
-    night.found, night.traces = [()], [Traces(silent=(("worker0", "packages could not be read"),))]
+    night.found, night.states = [()], [BaselineStates(unreachable=(("worker0", "packages could not be read"),))]
     assert night("drift", "lab").code == 3
 
 
@@ -267,9 +269,9 @@ def test_what_only_jobs_prove_is_as_old_as_it_is(night: Night) -> None:
 
 
 def test_sockets_of_a_simulated_fabric_open_and_shut_and_are_nobody_elses() -> None:
-    told = {"listening": {"udp 0.0.0.0 7074": "user 0", "udp 0.0.0.0 7070": "user 0"}, "trouble": {"etc": "gone"}}
+    told = {"listening": {"udp 0.0.0.0 7074": "user 0", "udp 0.0.0.0 7070": "user 0"}, "error": {"etc": "gone"}}
     assert without_transient(told, SIMULATED_FABRIC) == {"listening": {"udp 0.0.0.0 7070": "user 0"}}
-    assert without_transient({"trouble": {"listening": "gone"}}, SIMULATED_FABRIC) == {}, "what could not be read says nothing"
+    assert without_transient({"error": {"listening": "gone"}}, SIMULATED_FABRIC) == {}, "what could not be read says nothing"
 
 
 def test_the_simulated_fabrics_ports_are_those_of_its_role() -> None:

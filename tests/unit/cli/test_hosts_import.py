@@ -94,7 +94,7 @@ def test_a_stack_with_nothing_but_its_groups_can_be_filled(take: Run, file: Path
     assert ended.code == 0, ended.err
     cluster = load_stack(file).cluster
     assert cluster is not None and isinstance(cluster.target, HostsTarget)
-    assert list(cluster.target.each) == ["login0", "worker0", "worker1"]
+    assert list(cluster.target.machine_by_node) == ["login0", "worker0", "worker1"]
 
 
 @pytest.mark.parametrize(

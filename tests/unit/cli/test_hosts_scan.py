@@ -35,7 +35,7 @@ config:
     users: {{alice: {{uid: 2001}}}}
 """
 FACTS = Facts("debian-13", 8, 16_000, 90 * 2**20, "m", "none", "systemd", "/usr/bin/python3", 0, ())
-NO_KEY = "no host_key is given for it"
+NO_KEY = "has no host_key in the stack file"
 
 
 def seen(name: str, **more: Any) -> PreflightResult:
@@ -51,7 +51,7 @@ class Rack:
     asked: dict[str, Any]
 
     def __init__(self) -> None:
-        keyless = {"key_confirmed": None, "wrong": (NO_KEY,)}
+        keyless = {"key_confirmed": None, "problems": (NO_KEY,)}
         self.shown = [seen("login0"), seen("worker0", **keyless), seen("worker1", **keyless)]
 
     def survey(self, machines: Any, keys: Any, **how: Any) -> list[PreflightResult]:
@@ -94,7 +94,7 @@ def answered(monkeypatch: pytest.MonkeyPatch, words: str) -> None:
 
 
 def test_each_machine_has_a_row_with_what_it_is_and_all_that_is_wrong_below(scan: Run, rack: Rack, file: Path) -> None:
-    rack.shown[2] = seen("worker1", facts=replace(FACTS, cpus=4, memory_mib=8_000), wrong=("has 4 CPUs, declared are 8", "has 8000 MiB"))
+    rack.shown[2] = seen("worker1", facts=replace(FACTS, cpus=4, memory_mib=8_000), problems=("has 4 CPUs, declared are 8", "has 8000 MiB"))
     ended = scan()
     rows = {line.split()[0]: line.split() for line in ended.out.splitlines() if line}
     assert rows["login0"][2:9] == ["203.0.113.9", "root", "debian-13", "8", "16000", "MiB", "0"] and rows["login0"][-1] == "yes"
@@ -108,8 +108,8 @@ def test_each_machine_has_a_row_with_what_it_is_and_all_that_is_wrong_below(scan
 def test_machines_that_all_fit_are_exit_code_0_and_one_that_was_not_reached_3(scan: Run, rack: Rack) -> None:
     rack.shown = [seen(name) for name in PRINT]
     assert scan().code == 0
-    rack.shown[1] = PreflightResult("worker0", wrong=("no SSH server answers: timed out",))
-    rack.shown[2] = seen("worker1", wrong=("has 4 CPUs, declared are 8",))
+    rack.shown[1] = PreflightResult("worker0", problems=("no SSH server answers: timed out",))
+    rack.shown[2] = seen("worker1", problems=("has 4 CPUs, declared are 8",))
     ended = scan()
     assert ended.code == 3 and "1 match, 1 differ, 1 unreachable" in ended.out
 
@@ -131,7 +131,7 @@ def test_programs_get_everything(scan: Run) -> None:
     told = json.loads(scan("--json").out)
     assert told["totals"] == {"fit": 1, "do_not_fit": 2, "not_reached": 0, "out_and_not_looked_at": 0}
     worker = told["machines"][1]
-    assert (worker["node"], worker["label"], worker["rack"], worker["fits"], worker["wrong"]) == (
+    assert (worker["node"], worker["label"], worker["rack"], worker["fits"], worker["problems"]) == (
         "worker0",
         "node001",
         "r1",

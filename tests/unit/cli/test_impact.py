@@ -56,8 +56,8 @@ def record(file: Path, *, settled: bool = True) -> None:
     """Put on record what a stack file says, as Converge does."""
     cluster = load_stack(file).cluster
     assert cluster is not None
-    inputs = {"described": applied.serialize_cluster(cluster), "plan": json.dumps(expand(cluster, "lab").to_data())}
-    stack_files.record("lab", inputs, settled=settled)
+    inputs = {"cluster_spec": applied.serialize_cluster(cluster), "plan": json.dumps(expand(cluster, "lab").to_data())}
+    stack_files.record("lab", inputs, converged=settled)
 
 
 def edit(file: Path, change: Callable[[dict[str, Any]], object]) -> str:
@@ -133,7 +133,7 @@ def test_a_run_that_did_not_end_well_is_done_again(up: Path, run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "{}", '{"schema": "rackwright.applied/9"}', '{"schema": "rackwright.applied/1", "cluster": {"x": 1}}']
+    "text", ["{", "{}", '{"schema": "rackwright.applied/9"}', '{"schema": "rackwright.applied/2", "cluster": {"x": 1}}']
 )
 def test_a_record_that_cannot_be_read_is_no_record_of_nothing(up: Path, run: Run, text: str) -> None:
     paths.applied("lab").write_text(text)
@@ -149,11 +149,11 @@ def test_the_record_gives_back_what_was_applied(tmp_path: Path, stack: str) -> N
     cluster = load_stack(paths.stack_file(stack)).cluster
     assert cluster is not None
     plan = expand(cluster, stack)
-    said = applied.document(applied.serialize_cluster(cluster), json.dumps(plan.to_data(), sort_keys=True), settled=True)
+    said = applied.document(applied.serialize_cluster(cluster), json.dumps(plan.to_data(), sort_keys=True), converged=True)
     (tmp_path / "applied.json").write_text(json.dumps(said))
     found = applied.read(tmp_path / "applied.json")
     assert found is not None
-    assert (found.cluster, found.plan, found.settled) == (cluster, plan, True)
+    assert (found.cluster, found.plan, found.converged) == (cluster, plan, True)
     assert list(found.cluster.groups) == list(cluster.groups), "addresses follow their order"
 
 

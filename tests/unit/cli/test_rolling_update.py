@@ -128,7 +128,7 @@ def test_an_interrupted_roll_says_what_is_left_drained(stack: Stack) -> None:
 
     stack.monkeypatch.setattr(RollingUpdate, "run", run)
     code, _, err = stack.roll()
-    assert code == 3 and "roll interrupted" in err and "stay drained" in err and "Traceback" not in err
+    assert code == 3 and "rolling update interrupted" in err and "stay drained" in err and "Traceback" not in err
 
 
 def test_a_stack_that_is_not_up_is_no_traceback(stack: Stack) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from rackwright.catalog.instances import instance_types
 from rackwright.derive.cost import cost
-from rackwright.derive.ownership_cost import OwnershipCost, Rented, balance, equivalent_instances
+from rackwright.derive.ownership_cost import OwnershipCost, RentalPrice, compute_ownership_cost, equivalent_instances
 from rackwright.model import Cluster
 from rackwright.stackfile.load import load_cluster
 
@@ -37,7 +37,7 @@ def owned(model: str = "a10g", **inputs: Any) -> Cluster:
 
 def reckoned(cluster: Cluster) -> OwnershipCost:
     """Its balance."""
-    found = balance(cluster)
+    found = compute_ownership_cost(cluster)
     assert found is not None
     return found
 
@@ -71,8 +71,8 @@ def test_cooling_costs_power_but_draws_nothing_in_the_rack() -> None:
 def test_buying_has_paid_off_when_the_rent_saved_is_the_price() -> None:
     """10 USD per hour of rent, 80 % used, less 0.62 for power: 5,387.4 a month."""
     found = reckoned(owned(utilisation=0.8))
-    assert found.break_even_months(Rented("x", 10, "y")) == pytest.approx(25000 / ((8 - 0.62) * 730))
-    assert found.break_even_months(Rented("x", 0.7, "y")) is None, "power alone costs more than the rent"
+    assert found.break_even_months(RentalPrice("x", 10, "y")) == pytest.approx(25000 / ((8 - 0.62) * 730))
+    assert found.break_even_months(RentalPrice("x", 0.7, "y")) is None, "power alone costs more than the rent"
 
 
 def test_the_same_gpus_in_ec2_are_the_cheapest_way_to_as_many() -> None:
@@ -93,7 +93,7 @@ def test_a_gpu_that_ec2_does_not_have_is_compared_with_nothing() -> None:
 def test_without_figures_there_is_no_reckoning_and_the_bill_says_so() -> None:
     """Nothing is invented."""
     bare = owned().model_copy(update={"target": owned().target.model_copy(update={"ownership_cost": None})})
-    assert balance(bare) is None
+    assert compute_ownership_cost(bare) is None
     assert not cost(bare).complete and cost(bare).usd_per_hour == 0
 
 

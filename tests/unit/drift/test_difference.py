@@ -178,6 +178,6 @@ def test_layer_names_method_and_reason_together():
 
 def test_control_characters_of_users_are_escaped():
     """Users choose the names of units, files and accounts."""
-    found = one(subject="traces.units \x1b[2Ja.service", live="a\x07\udcff\nb")
-    assert (found.subject, found.live) == ("traces.units \\x1b[2Ja.service", "a\\x07\\udcff\nb")
+    found = one(subject="baseline.units \x1b[2Ja.service", live="a\x07\udcff\nb")
+    assert (found.subject, found.live) == ("baseline.units \\x1b[2Ja.service", "a\\x07\\udcff\nb")
     assert json.dumps(found.as_dict(), ensure_ascii=False).encode("utf-8")

@@ -38,9 +38,9 @@ def test_difference_is_new_then_known_then_resolved(history: History) -> None:
     assert history.record(night(0, differs())).new == (differs(),)
     assert history.record(night(1, differs(live="failed"))).new == ()
     changes = history.record(night(2))
-    assert [one.id for one in changes.healed] == [differs().id] and changes.before is State.DRIFTED
-    (seen,) = history.seen()
-    assert (seen.first, seen.last, seen.healed) == (NIGHT, NIGHT + timedelta(days=1), NIGHT + timedelta(days=2))
+    assert [one.id for one in changes.resolved] == [differs().id] and changes.before is State.DRIFTED
+    (seen,) = history.differences()
+    assert (seen.first, seen.last, seen.resolved) == (NIGHT, NIGHT + timedelta(days=1), NIGHT + timedelta(days=2))
     assert seen.difference.live == "failed"
 
 
@@ -48,7 +48,7 @@ def test_returning_difference_is_new_again(history: History) -> None:
     history.record(night(0, differs()))
     history.record(night(1))
     assert history.record(night(2, differs())).new == (differs(),)
-    assert [one.healed is None for one in history.seen()] == [True, False]
+    assert [one.resolved is None for one in history.differences()] == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -57,13 +57,13 @@ def test_returning_difference_is_new_again(history: History) -> None:
 )
 def test_unresponsive_node_resolves_nothing(history: History, silence: dict[str, tuple[tuple[str, str], ...]]) -> None:
     history.record(night(0, differs()))
-    assert history.record(night(1, **silence)).healed == ()  # type: ignore[arg-type]
-    assert history.seen()[0].healed is None
+    assert history.record(night(1, **silence)).resolved == ()  # type: ignore[arg-type]
+    assert history.differences()[0].resolved is None
 
 
 def test_unresponsive_node_affects_no_other_node(history: History) -> None:
     history.record(night(0, differs()))
-    assert history.record(night(1, unknown=(("worker1", "unreachable"),))).healed == (differs(),)
+    assert history.record(night(1, unknown=(("worker1", "unreachable"),))).resolved == (differs(),)
 
 
 def test_scans_are_listed_newest_first(history: History) -> None:
@@ -77,8 +77,8 @@ def test_old_scans_are_removed_and_open_differences_kept(history: History) -> No
     history.record(night(0, differs("a.b"), differs("c.d")))
     history.record(night(1, differs("c.d")))
     history.record(night(90, differs("c.d")))
-    assert history.forget(timedelta(days=30), NIGHT + timedelta(days=90)) == 2
-    assert [one.difference.subject for one in history.seen()] == ["c.d"]
+    assert history.prune(timedelta(days=30), NIGHT + timedelta(days=90)) == 2
+    assert [one.difference.subject for one in history.differences()] == ["c.d"]
 
 
 def test_history_is_readable_only_by_owner(history: History, tmp_path: Path) -> None:

@@ -213,7 +213,7 @@ class TestCollection:
         command = [sys.executable, *python_arguments("host_baseline", {})[1:]]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         result = json.loads(done.stdout)
-        assert result["trouble"]["node"].startswith("ZeroDivisionError") and "accounts" in result and "node" not in result
+        assert result["error"]["node"].startswith("ZeroDivisionError") and "accounts" in result and "node" not in result
 
 
 class TestComparison:
@@ -231,13 +231,13 @@ class TestComparison:
     def test_changed_added_and_removed_values_are_explained(self, kind, name, value, category):
         part = {key: one for key, one in {**self.WAS[kind], name: value}.items() if one is not None}
         (only,) = differences("lab", "worker0", self.WAS, {**self.WAS, kind: part})
-        assert (only.node, only.subject, only.live, only.category) == ("worker0", f"traces.{kind} {name}", value or "nothing", category)
+        assert (only.node, only.subject, only.live, only.category) == ("worker0", f"baseline.{kind} {name}", value or "nothing", category)
         assert "rackwright drift lab --update-baseline" in only.remedy
 
     @pytest.mark.parametrize(("before", "after", "named"), [(None, "a", True), ("a", "b", True), ("a", None, False)])
     def test_reservation_counts_only_when_it_appears(self, before, after, named):
         was, now = ({"node": {"life": "1"}, "reservations": {"x": value} if value else {}} for value in (before, after))
-        assert [one.subject for one in differences("lab", "login0", was, now)] == (["traces.reservations x"] if named else [])
+        assert [one.subject for one in differences("lab", "login0", was, now)] == (["baseline.reservations x"] if named else [])
 
     def test_equal_states_have_no_difference(self):
         assert list(differences("lab", "worker0", self.WAS, self.WAS)) == []

@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 
 from rackwright.drift.difference import Category, DriftItem, Layer, LayerScan
-from rackwright.drift.ignore_rules import Allowance, applied
+from rackwright.drift.ignore_rules import IgnoreRule, apply_ignore_rules
 
 TODAY = date(2026, 11, 23)
 OPEN = DriftItem(Layer.BEHAVIOUR, "worker0", "storage.is_mounted", "rw", "ro", Category.BREAKING, "mount it")
@@ -17,12 +17,12 @@ def scans(*differences: DriftItem) -> tuple[LayerScan, ...]:
     return tuple(LayerScan(layer, 1.0, differences if layer is Layer.BEHAVIOUR else ()) for layer in Layer)
 
 
-def allowance(subject: str = "storage.*", node: str = "worker*", until: date = TODAY) -> Allowance:
-    return Allowance(subject, node, "disk on order", until)
+def allowance(subject: str = "storage.*", node: str = "worker*", until: date = TODAY) -> IgnoreRule:
+    return IgnoreRule(subject, node, "disk on order", until)
 
 
-def found(*allowed: Allowance) -> list[DriftItem]:
-    return [one for scan in applied(scans(OPEN), allowed, TODAY) for one in scan.differences]
+def found(*allowed: IgnoreRule) -> list[DriftItem]:
+    return [one for scan in apply_ignore_rules(scans(OPEN), allowed, TODAY) for one in scan.differences]
 
 
 def test_rule_applies_through_last_day_with_reason() -> None:
@@ -42,5 +42,5 @@ def test_expired_rule_is_itself_a_difference() -> None:
 
 
 def test_expired_rule_is_named_without_differences() -> None:
-    quiet = applied(scans(), [allowance(until=date(2026, 1, 1))], TODAY)
+    quiet = apply_ignore_rules(scans(), [allowance(until=date(2026, 1, 1))], TODAY)
     assert sum(len(scan.differences) for scan in quiet) == 1

@@ -28,8 +28,8 @@ def scan(*differences, unknown=()):
     return DriftReport("lab", "0" * 12, datetime(2026, 11, 23, tzinfo=UTC), 2.0, three)
 
 
-def told(found, *, new=(), healed=(), before=None):
-    return notifications.message(found, HistoryDelta(tuple(new), tuple(healed), before), PAGE)
+def told(found, *, new=(), resolved=(), before=None):
+    return notifications.message(found, HistoryDelta(tuple(new), tuple(resolved), before), PAGE)
 
 
 class TestMessages:
@@ -53,7 +53,7 @@ class TestMessages:
         assert "scheduler.Run slurmctld on worker0" in message.body and "a-line" not in message.body
 
     def test_resolved_differences_are_sent(self):
-        message = told(scan(), healed=[STOPPED], before=State.DRIFTED)
+        message = told(scan(), resolved=[STOPPED], before=State.DRIFTED)
         assert message.subject == "rackwright: lab: clean, was drifted" and "resolved: munge.service_runs" in message.body
 
     def test_unknown_state_is_sent(self):

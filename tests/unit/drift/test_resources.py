@@ -77,7 +77,7 @@ def test_unrecorded_labelled_resource_is_reported():
     (only,) = resources.unmanaged_resources(
         [("container", "lab-worker0"), ("container", "lab-miner"), ("secret", "rackwright.lab.key")], known
     )
-    assert (only.subject, only.category) == ("container lab-miner.stranger", Category.SECURITY)
+    assert (only.subject, only.category) == ("container lab-miner.unmanaged", Category.SECURITY)
 
 
 def test_truncated_log_is_unknown():

@@ -46,7 +46,7 @@ def test_what_changed_where_nothing_is_shown_is_told_without_what_it_holds(capsy
         "phase": "scheduler",
         "role": "munge",
         "task": "Write the cluster's MUNGE key",
-        "detail": "what it holds is not shown",
+        "detail": "content not shown",
     }
 
 

@@ -68,7 +68,7 @@ def operation(said: list[str]) -> RequestContext:
 
 def inputs(port: int) -> dict[str, Any]:
     """Of an access."""
-    return {"controller": "control0", "through": "login0", "endpoint": "10.77.0.16:6443", "port": port, "incarnation": "life-1"}
+    return {"controller": "control0", "through": "login0", "endpoint": "10.77.0.16:6443", "port": port, "instance_uid": "life-1"}
 
 
 async def asked(port: int, text: bytes) -> bytes:

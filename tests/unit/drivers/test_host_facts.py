@@ -62,7 +62,7 @@ def test_a_machine_as_declared_has_no_fault() -> None:
         ({"python": ""}, "has no python3"),
         ({"free_kib": 2**20}, "has 1024 MiB free on /, 4096 are needed"),
         ({"serial": "CZ42"}, "has serial number CZ42, declared is CZ17: this is another machine"),
-        ({"conflicts": ("ufw",)}, "ufw runs: its rules and the stack's would fight"),
+        ({"conflicts": ("ufw",)}, "ufw runs: its rules would conflict with the stack's rules"),
     ],
 )
 def test_what_differs_is_said_with_both_sides(change: dict[str, object], said: str) -> None:

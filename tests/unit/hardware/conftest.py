@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rackwright.checks.cluster.harness.probe import Raw
-from rackwright.checks.hardware.commands import QUESTIONS
+from rackwright.checks.cluster.harness.probe import CommandOutput
+from rackwright.checks.hardware.commands import HARDWARE_PROBES
 from rackwright.inventory.reader import from_inventory
 from rackwright.report.hardware.facts import Facts, Part
 
@@ -24,7 +24,7 @@ CASES = {
 
 def captured(part, case="good"):
     """Return one captured answer, parsed."""
-    return QUESTIONS[part].read(Raw(out=(FOLDER / part / f"{case}.txt").read_text(encoding="utf-8")))
+    return HARDWARE_PROBES[part].read(CommandOutput(out=(FOLDER / part / f"{case}.txt").read_text(encoding="utf-8")))
 
 
 @pytest.fixture

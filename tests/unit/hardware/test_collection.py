@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rackwright.checks.hardware.job import told
+from rackwright.checks.hardware.job import facts_from_output
 from rackwright.cli import main
 from rackwright.inventory import paths
 
@@ -74,15 +74,15 @@ def test_unresponsive_submit_node_is_reported(hardware):
 
 
 def test_failed_job_reports_reason():
-    refused = told("srun: error: Unable to allocate resources: Requested nodes are busy", ["cpus", "memory"])
-    assert refused.silent == "no job looked there: error: Unable to allocate resources: Requested nodes are busy"
+    refused = facts_from_output("srun: error: Unable to allocate resources: Requested nodes are busy", ["cpus", "memory"])
+    assert refused.unreachable == "no job ran there: error: Unable to allocate resources: Requested nodes are busy"
 
 
 def test_job_output_is_read():
     lines = [
         {"begun": True},
-        {"name": "memory", "rc": 0, "out": "MemTotal: 2097152 kB", "err": "", "trouble": "", "seconds": 0.1},
+        {"name": "memory", "rc": 0, "out": "MemTotal: 2097152 kB", "err": "", "error": "", "seconds": 0.1},
         {"end": True},
     ]
-    found = told("\n".join(map(json.dumps, lines)), ["memory", "cpus"])
+    found = facts_from_output("\n".join(map(json.dumps, lines)), ["memory", "cpus"])
     assert (found.facts.memory, list(found.facts.unknown)) == (2048, ["cpus"])

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from rackwright.inventory.reader import from_inventory
 from rackwright.report.hardware import document as contract
-from rackwright.report.hardware.document import Section, Seen, document
+from rackwright.report.hardware.document import CollectedFacts, Section, document
 from rackwright.report.hardware.facts import Facts, Part
 from rackwright.report.hardware.terminal import render
 
@@ -59,7 +59,7 @@ def shown(found):
 @pytest.fixture
 def healthy(declared, facts):
     """Return all nodes as planned."""
-    return {name: Seen(login(facts) if name == "login0" else facts) for name in declared.nodes}
+    return {name: CollectedFacts(login(facts) if name == "login0" else facts) for name in declared.nodes}
 
 
 @pytest.fixture
@@ -69,9 +69,9 @@ def sick(healthy, facts):
     untold = replace(facts, gpus=None, gpu_links=None, unknown={Part.GPUS: "gpus: the command ended with status 9: NVIDIA-SMI has failed"})
     return {
         **healthy,
-        "worker0": Seen(lost),
-        "worker1": Seen(untold),
-        "worker2": Seen(silent="worker2 is unreachable: Connection timed out"),
+        "worker0": CollectedFacts(lost),
+        "worker1": CollectedFacts(untold),
+        "worker2": CollectedFacts(unreachable="worker2 is unreachable: Connection timed out"),
     }
 
 
@@ -109,7 +109,7 @@ def test_each_difference_is_reported_alone(declared, healthy, facts, subject):
         changed = (replace(now[0], **change), *now[1:]) if isinstance(now, tuple) else replace(now, **change)
     else:
         changed = change
-    found = report(declared, {**healthy, "worker1": Seen(replace(facts, **{part: changed}))})
+    found = report(declared, {**healthy, "worker1": CollectedFacts(replace(facts, **{part: changed}))})
     assert {node["name"]: [one["subject"] for one in node["differences"]] for node in found["nodes"] if node["differences"]} == {
         "worker1": [subject]
     }
@@ -119,9 +119,9 @@ def test_each_difference_is_reported_alone(declared, healthy, facts, subject):
 def test_gpus_without_mutual_nvlink_are_named(declared, healthy, facts):
     paths = {gpu: dict(others) for gpu, others in facts.gpu_links.paths.items()}
     paths["GPU0"]["GPU3"] = paths["GPU3"]["GPU0"] = "SYS"
-    found = report(declared, {**healthy, "worker0": Seen(replace(facts, gpu_links=replace(facts.gpu_links, paths=paths)))})
+    found = report(declared, {**healthy, "worker0": CollectedFacts(replace(facts, gpu_links=replace(facts.gpu_links, paths=paths)))})
     assert differing(found) == {"worker0": [{"subject": "GPU links", "planned": "NVLink between all pairs", "found": "SYS between 0-3"}]}
-    found = report(declared, {**healthy, "worker0": Seen(replace(facts, gpu_links=captured(Part.GPU_LINKS, "good-pcie")))})
+    found = report(declared, {**healthy, "worker0": CollectedFacts(replace(facts, gpu_links=captured(Part.GPU_LINKS, "good-pcie")))})
     assert [one["found"] for one in differing(found)["worker0"]] == [
         "PIX between 0-1, 2-3, 4-5, 6-7; NODE between 8 pairs; SYS between 16 pairs"
     ]
@@ -129,20 +129,22 @@ def test_gpus_without_mutual_nvlink_are_named(declared, healthy, facts):
 
 def test_gpus_without_nvswitch_may_use_any_link(inventory, healthy, facts):
     inventory["all"]["hosts"]["worker0"]["node"]["gpus"] = {**GPUS, "nvswitch": False}
-    found = report(from_inventory(inventory), {**healthy, "worker0": Seen(replace(facts, gpu_links=captured(Part.GPU_LINKS, "good-pcie")))})
+    found = report(
+        from_inventory(inventory), {**healthy, "worker0": CollectedFacts(replace(facts, gpu_links=captured(Part.GPU_LINKS, "good-pcie")))}
+    )
     assert differing(found) == {}
 
 
 def test_rail_is_first_port_of_card(declared, healthy, facts):
     second = replace(facts.rdma[0], port=2, state="Down", physical="Disabled")
     for ports in ((*facts.rdma, second), (second, *facts.rdma)):
-        assert differing(report(declared, {**healthy, "worker0": Seen(replace(facts, rdma=ports))})) == {}
-    found = report(declared, {**healthy, "worker0": Seen(replace(facts, rdma=(second, *facts.rdma[1:])))})
+        assert differing(report(declared, {**healthy, "worker0": CollectedFacts(replace(facts, rdma=ports))})) == {}
+    found = report(declared, {**healthy, "worker0": CollectedFacts(replace(facts, rdma=(second, *facts.rdma[1:])))})
     assert differing(found) == {"worker0": [{"subject": "mlx5_0", "planned": "port 1", "found": "no such port"}]}
 
 
 def test_unresponsive_node_makes_total_unknown(declared, healthy):
-    found = report(declared, {**healthy, "worker2": Seen(silent="worker2 is unreachable")})
+    found = report(declared, {**healthy, "worker2": CollectedFacts(unreachable="worker2 is unreachable")})
     assert (found["verdict"], found["totals"]["gpus"], found["totals"]["nodes"]) == (
         "unknown",
         {"planned": 24, "found": None},
@@ -178,7 +180,7 @@ def lab(inventory):
 
 def test_shared_hardware_is_skipped_but_simulated_gpus_compared(lab, facts, healthy):
     small = replace(facts, cpus=captured(Part.CPUS, "good-virtual"), memory=1000)
-    found = report(lab, {**healthy, "worker0": Seen(small), "worker1": Seen(replace(facts, gpus=facts.gpus[:7]))})
+    found = report(lab, {**healthy, "worker0": CollectedFacts(small), "worker1": CollectedFacts(replace(facts, gpus=facts.gpus[:7]))})
     assert [(node["name"], [one["subject"] for one in node["differences"]]) for node in found["nodes"] if node["differences"]] == [
         ("worker1", ["GPUs"])
     ]

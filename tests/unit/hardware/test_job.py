@@ -8,7 +8,7 @@ import os
 import pytest
 from support.programs import edit_program
 
-from rackwright.checks.hardware.job import look_in_jobs
+from rackwright.checks.hardware.job import collect_in_jobs
 from rackwright.inventory.reader import from_inventory
 from rackwright.report.hardware.facts import Part
 
@@ -19,7 +19,7 @@ TOOLS = {
 }
 RUNS = 'echo "$*" | head -1 >> "$ASKED"; while [ "$1" != python3 ]; do shift; done; exec "$@"'
 """Simulated srun on this machine."""
-SAYS = "echo '{}'".format(json.dumps({"name": "memory", "rc": 0, "out": "MemTotal: 2097152 kB", "err": "", "trouble": "", "seconds": 0.1}))
+SAYS = "echo '{}'".format(json.dumps({"name": "memory", "rc": 0, "out": "MemTotal: 2097152 kB", "err": "", "error": "", "seconds": 0.1}))
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def cluster(tmp_path, monkeypatch, inventory):
 
 
 def test_every_node_is_queried_in_its_own_job(cluster, tmp_path):
-    found = look_in_jobs(cluster(3, RUNS), tmp_path / "ssh_config", list(Part))
+    found = collect_in_jobs(cluster(3, RUNS), tmp_path / "ssh_config", list(Part))
     assert sorted(found) == ["worker0", "worker1", "worker2"]
     assert {seen.facts.cpus.total for seen in found.values()} == {os.cpu_count()}
     commands = [line.split() for line in (tmp_path / "asked").read_text().splitlines()]
@@ -57,6 +57,6 @@ def test_every_node_is_queried_in_its_own_job(cluster, tmp_path):
 
 
 def test_hundreds_of_nodes_fit_into_one_command(cluster, tmp_path):
-    found = look_in_jobs(cluster(256, SAYS), tmp_path / "ssh_config", list(Part))
+    found = collect_in_jobs(cluster(256, SAYS), tmp_path / "ssh_config", list(Part))
     assert {seen.facts.memory for seen in found.values()} == {2048}
     assert len(found) == 256

@@ -6,9 +6,9 @@ import doctest
 
 import pytest
 
-from rackwright.checks.cluster.harness.probe import PROBES, Raw
+from rackwright.checks.cluster.harness.probe import PROBES, CommandOutput
 from rackwright.checks.hardware import job, parsers
-from rackwright.checks.hardware.commands import QUESTIONS
+from rackwright.checks.hardware.commands import HARDWARE_PROBES
 from rackwright.errors import UndeterminedError
 from rackwright.report.hardware import rows
 from rackwright.report.hardware.facts import Part
@@ -33,12 +33,12 @@ def test_broken_answers_are_refused(part, case):
 
 
 def test_every_part_has_question_and_captured_answers():
-    assert set(QUESTIONS) == set(Part) == {part for part, _ in cases("good")} == {part for part, _ in cases("broken")}
+    assert set(HARDWARE_PROBES) == set(Part) == {part for part, _ in cases("good")} == {part for part, _ in cases("broken")}
 
 
 def test_check_runs_skip_hardware_questions():
     ids = [id(probe) for probe in PROBES.values()]
-    assert not [question for question in QUESTIONS.values() if id(question) in ids]
+    assert not [question for question in HARDWARE_PROBES.values() if id(question) in ids]
 
 
 def test_cpus_of_servers_virtual_machines_and_arm():
@@ -109,8 +109,8 @@ def test_mounts_with_size_are_read():
 
 def test_driver_failure_is_no_answer():
     with pytest.raises(UndeterminedError, match="is not installed"):
-        QUESTIONS[Part.GPUS].read(Raw(rc=127, err="sh: 1: nvidia-smi: not found"))
-    assert QUESTIONS[Part.GPUS].read(Raw(rc=6, out="No devices were found\n")) == ()
+        HARDWARE_PROBES[Part.GPUS].read(CommandOutput(rc=127, err="sh: 1: nvidia-smi: not found"))
+    assert HARDWARE_PROBES[Part.GPUS].read(CommandOutput(rc=6, out="No devices were found\n")) == ()
 
 
 @pytest.mark.parametrize("module", [parsers, rows, job])

@@ -11,7 +11,7 @@ import pytest
 from rackwright.catalog.checks import Kind, Level, checks
 from rackwright.checks import cluster
 from rackwright.checks.cluster import probes
-from rackwright.checks.cluster.harness.outside_probes import OUTLOOKS
+from rackwright.checks.cluster.harness.external_probes import EXTERNAL_PROBES
 from rackwright.checks.cluster.harness.probe import PROBES
 from rackwright.model.cluster import Level as StackLevel
 
@@ -71,7 +71,7 @@ def test_every_question_is_used_by_a_check():
 
 
 def test_outlooks_name_existing_checks():
-    assert {key for outlook in OUTLOOKS.values() for key in outlook.serves} <= set(checks())
+    assert {key for outlook in EXTERNAL_PROBES.values() for key in outlook.needed_by} <= set(checks())
 
 
 def _constants(registered):

@@ -11,21 +11,21 @@ from rackwright.catalog.checks import checks
 from rackwright.checks.cluster import probes
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.harness.daemon_dependencies import CHECKS, ELSEWHERE, SuspendedUnits, cause_of
-from rackwright.checks.cluster.harness.probe import PROBES, Raw
-from rackwright.checks.cluster.harness.pytest_plugin import Judge, judge
+from rackwright.checks.cluster.harness.probe import PROBES, CommandOutput
+from rackwright.checks.cluster.harness.pytest_plugin import CheckPlugin, verdict_of
 from rackwright.checks.cluster.probes.munge import CREDENTIAL
 from rackwright.checks.cluster.probes.slurm import CONFIGURATION, PING
 from rackwright.checks.cluster.probes.units import UNITS
 from rackwright.errors import UndeterminedError
 from rackwright.report.verdict import SkipReason, Verdict
 
-NO_SOURCE = Raw(
+NO_SOURCE = CommandOutput(
     rc=1, err="scontrol: error: fetch_config: DNS SRV lookup failed\nscontrol: fatal: Could not establish a configuration source\n"
 )
-NO_FILES = Raw(rc=0, out="")
+NO_FILES = CommandOutput(rc=0, out="")
 DECLARED = SimpleNamespace(members=lambda group: ("login0",) if group in ("role_controller", "role_accounting") else ())
 REPORTED = {("slurm.node_daemon_runs", "worker1"), ("munge.service_runs", "worker1"), ("slurm.controller_runs", "login0")}
-LATE = Raw(trouble="slurm-ping: no answer within 8 s", lacked=0.0)
+LATE = CommandOutput(error="slurm-ping: no answer within 8 s", starved_seconds=0.0)
 
 
 def unit(name, state="active", process="S", freezer="running"):
@@ -38,11 +38,11 @@ class Answers:
     """Answers of worker1, and of login0 to the question on units, as in a run."""
 
     def __init__(self, state="inactive", login0="", **changed):
-        self.raws = {UNITS: Raw(out=unit("slurmd.service", state)), PING: NO_SOURCE, CONFIGURATION: NO_FILES}
+        self.raws = {UNITS: CommandOutput(out=unit("slurmd.service", state)), PING: NO_SOURCE, CONFIGURATION: NO_FILES}
         self.raws |= {
             {"units": UNITS, "ping": PING, "files": CONFIGURATION, "credential": CREDENTIAL}[name]: raw for name, raw in changed.items()
         }
-        self.login0 = Raw(out=login0) if login0 else Raw(trouble="login0 is unreachable")
+        self.login0 = CommandOutput(out=login0) if login0 else CommandOutput(error="login0 is unreachable")
 
     def raw(self, probe, node):
         if node == "login0":
@@ -66,11 +66,11 @@ def found(probe, answers, reported=REPORTED):
 def test_missing_configuration_follows_from_stopped_slurmd(probe, state):
     cause = found(probe, Answers(state))
     assert str(cause) == f"slurmd.service is {state} on worker1: slurm.node_daemon_runs[worker1]"
-    assert judge(cause, Expect()) == (Verdict.SKIPPED, SkipReason.DAEMON_DOWN)
+    assert verdict_of(cause, Expect()) == (Verdict.SKIPPED, SkipReason.DAEMON_DOWN)
 
 
 def test_slow_dns_search_explains_failed_ping():
-    assert found(PING, Answers(ping=Raw(trouble="slurm-ping: no answer within 8 s", lacked=0.0)))
+    assert found(PING, Answers(ping=CommandOutput(error="slurm-ping: no answer within 8 s", starved_seconds=0.0)))
 
 
 @pytest.mark.parametrize(
@@ -78,38 +78,40 @@ def test_slow_dns_search_explains_failed_ping():
     [
         (PING, Answers("active")),
         (CONFIGURATION, Answers("active")),
-        (PING, Answers(ping=Raw(rc=127, err="sh: 1: scontrol: not found"))),
-        (PING, Answers(ping=Raw(rc=1, err="scontrol: error: Munge encode failed: Failed to access munge.socket"))),
-        (PING, Answers(files=Raw(out=f"{'0' * 64}  /etc/slurm/slurm.conf\n"))),
-        (PING, Answers(files=Raw(trouble="worker1 stopped answering: the connection ended"))),
-        (PING, Answers(ping=Raw(trouble="worker1 is unreachable: Connection timed out"))),
-        (CONFIGURATION, Answers(files=Raw(trouble="worker1 is unreachable: Connection timed out"))),
-        (CONFIGURATION, Answers(files=Raw(out=f"{'0' * 64}  /run/slurm/conf/gres.conf\n"))),
-        (CONFIGURATION, Answers(files=Raw(rc=127, err="sh: 1: sha256sum: not found"))),
-        (PING, Answers(units=Raw(trouble="units: no answer within 8 s", lacked=0.0))),
-        (PING, Answers(units=Raw(out="Id=munge.service\nLoadState=loaded\nActiveState=active\nUnitFileState=enabled\n"))),
+        (PING, Answers(ping=CommandOutput(rc=127, err="sh: 1: scontrol: not found"))),
+        (PING, Answers(ping=CommandOutput(rc=1, err="scontrol: error: Munge encode failed: Failed to access munge.socket"))),
+        (PING, Answers(files=CommandOutput(out=f"{'0' * 64}  /etc/slurm/slurm.conf\n"))),
+        (PING, Answers(files=CommandOutput(error="worker1 stopped responding: the connection ended"))),
+        (PING, Answers(ping=CommandOutput(error="worker1 is unreachable: Connection timed out"))),
+        (CONFIGURATION, Answers(files=CommandOutput(error="worker1 is unreachable: Connection timed out"))),
+        (CONFIGURATION, Answers(files=CommandOutput(out=f"{'0' * 64}  /run/slurm/conf/gres.conf\n"))),
+        (CONFIGURATION, Answers(files=CommandOutput(rc=127, err="sh: 1: sha256sum: not found"))),
+        (PING, Answers(units=CommandOutput(error="units: no answer within 8 s", starved_seconds=0.0))),
+        (PING, Answers(units=CommandOutput(out="Id=munge.service\nLoadState=loaded\nActiveState=active\nUnitFileState=enabled\n"))),
         (PING, Answers("")),
         (PING, Answers("active", unit("slurmctld.service"), ping=LATE)),
         (PING, Answers("active", unit("slurmctld.service", "inactive", process=""), ping=LATE)),
-        (PING, Answers("active", unit("slurmctld.service", process="T"), ping=Raw(rc=127, err="sh: 1: scontrol: not found"))),
-        (PING, Answers("active", unit("slurmctld.service", process="T"), ping=Raw(trouble="worker1 stopped answering: no end"))),
+        (PING, Answers("active", unit("slurmctld.service", process="T"), ping=CommandOutput(rc=127, err="sh: 1: scontrol: not found"))),
+        (PING, Answers("active", unit("slurmctld.service", process="T"), ping=CommandOutput(error="worker1 stopped responding: no end"))),
         (PING, Answers("active", unit("munge.service", process="T"), ping=LATE)),
         (CONFIGURATION, Answers("active", unit("slurmctld.service", process="T"), files=LATE)),
-        (CREDENTIAL, Answers(units=Raw(out=unit("munge.service")), credential=LATE)),
+        (CREDENTIAL, Answers(units=CommandOutput(out=unit("munge.service")), credential=LATE)),
     ],
 )
 def test_other_causes_stay_unknown(probe, answers):
     assert found(probe, answers) is None
 
 
-@pytest.mark.parametrize("raw", [LATE, Raw(trouble="not asked", held="x"), Raw(rc=1, err="Unable to contact slurm controller")])
+@pytest.mark.parametrize(
+    "raw", [LATE, CommandOutput(error="not asked", waits_for="x"), CommandOutput(rc=1, err="Unable to contact slurm controller")]
+)
 @pytest.mark.parametrize(
     ("process", "freezer", "words"),
     [("T", "running", "suspended by a signal"), ("t", "running", "by a debugger"), ("S", "frozen", "frozen")],
 )
 def test_missing_answers_follow_from_suspended_daemons(process, freezer, words, raw):
     raw = replace(raw, rc=2) if raw.rc else raw  # status 1 is a valid answer of `scontrol ping`
-    own = Answers(units=Raw(out=unit("munge.service", process=process, freezer=freezer)), credential=raw)
+    own = Answers(units=CommandOutput(out=unit("munge.service", process=process, freezer=freezer)), credential=raw)
     assert words in str(found(CREDENTIAL, own)) and "munge.service_runs[worker1]" in str(found(CREDENTIAL, own))
     other = Answers("active", unit("slurmctld.service", process=process, freezer=freezer), ping=raw)
     assert str(found(PING, other)).endswith("on login0: slurm.controller_runs[login0]")
@@ -117,12 +119,12 @@ def test_missing_answers_follow_from_suspended_daemons(process, freezer, words, 
 
 def test_suspended_units_hold_dependent_questions():
     units = SuspendedUnits(DECLARED)
-    units.tell("login0", "units", Raw(out=unit("slurmctld.service", process="T") + "\n" + unit("munge.service")))
-    assert units.holding("worker1", "slurm-ping") == units.holding("login0", "slurm-nodes") == "slurmctld.service on login0"
-    assert [units.holding("worker1", name) for name in ("munge-credential", "slurm-configuration", "not-a-question")] == ["", "", ""]
-    units.tell("worker1", "units", Raw(trouble="worker1 is unreachable"))
-    units.tell("worker1", "clock", Raw(out=unit("munge.service", process="T")))
-    assert units.holding("worker1", "munge-credential") == ""
+    units.record("login0", "units", CommandOutput(out=unit("slurmctld.service", process="T") + "\n" + unit("munge.service")))
+    assert units.blocking_unit("worker1", "slurm-ping") == units.blocking_unit("login0", "slurm-nodes") == "slurmctld.service on login0"
+    assert [units.blocking_unit("worker1", name) for name in ("munge-credential", "slurm-configuration", "not-a-question")] == ["", "", ""]
+    units.record("worker1", "units", CommandOutput(error="worker1 is unreachable"))
+    units.record("worker1", "clock", CommandOutput(out=unit("munge.service", process="T")))
+    assert units.blocking_unit("worker1", "munge-credential") == ""
 
 
 def test_every_needed_unit_has_a_check():
@@ -137,11 +139,11 @@ def test_missing_unit_check_leaves_result_unknown(reported):
 
 
 def test_judge_reports_what_the_run_owes():
-    owed = SimpleNamespace(
+    check_plan = SimpleNamespace(
         expected={"slurm.node_daemon_runs[worker1]": SimpleNamespace(spec=SimpleNamespace(key="slurm.node_daemon_runs"), node="worker1")},
         not_run=(),
         empty_groups={},
     )
-    run = Judge(None, owed, None, None, None, None)
+    run = CheckPlugin(None, check_plan, None, None, None, None)
     assert run.reports("slurm.node_daemon_runs", "worker1")
     assert not run.reports("slurm.node_daemon_runs", "worker0") and not run.reports("munge.service_runs", "worker1")

@@ -64,7 +64,7 @@ class TestDriftFaults:
         for name in [*OF_DRIFT[key]["names"], *OF_DRIFT[key].get("also", {})]:
             layer, _, subject = name.partition(" ")
             assert layer in {one.value for one in Layer} and subject
-            if layer == Layer.BEHAVIOUR and not subject.startswith("traces."):
+            if layer == Layer.BEHAVIOUR and not subject.startswith("baseline."):
                 assert any(fnmatchcase(check, subject) for check in checks()), f"no check is called {subject}"
 
     def test_allowed_differences_have_reasons(self, key):

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from support.programs import edit_program
 
-from rackwright.checks.cluster.harness import outside_probes
+from rackwright.checks.cluster.harness import external_probes
 from rackwright.errors import UndeterminedError
 from rackwright.remote.command import python_arguments
 from rackwright.remote.programs import tcp_banners
@@ -23,15 +23,15 @@ BY_GATEWAY6 = '[{"dst":"10.0.0.1","via":{"family":"inet6","host":"fe80::1"},"dev
 def test_refused_connection_counts_as_reached():
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-        assert outside_probes.reached("127.0.0.1", port) == "accepts"
-    assert outside_probes.reached("127.0.0.1", port) == "refuses"
+        assert external_probes.connect_result("127.0.0.1", port) == "accepts"
+    assert external_probes.connect_result("127.0.0.1", port) == "refuses"
 
 
 def test_each_reachable_kubernetes_port_is_named(monkeypatch):
     said = {("10.0.0.1", 6443): "accepts", ("10.0.0.1", 30080): "refuses"}
-    monkeypatch.setattr(outside_probes, "reached", lambda address, port: said.get((address, port), ""))
+    monkeypatch.setattr(external_probes, "connect_result", lambda address, port: said.get((address, port), ""))
     declared = SimpleNamespace(nodes={"login0": {"address": "10.0.0.1"}, "worker0": {"address": "10.0.0.2"}})
-    found = outside_probes.ports_of_kubernetes(declared, ["login0", "worker0"])
+    found = external_probes.probe_kubernetes_ports(declared, ["login0", "worker0"])
     assert found == {"login0": "API (6443) accepts, node port (30080) refuses", "worker0": ""}
 
 
@@ -65,12 +65,12 @@ def outside(monkeypatch):
     """Return the view of this machine: the user, the routes, the responding services; and the attempted connections."""
     connected = []
     declared = SimpleNamespace(nodes={"worker0": {"address": "10.0.0.1"}})
-    monkeypatch.setattr(outside_probes, "banner", lambda address, *_: connected.append(address) or "SSH-2.0-x")
+    monkeypatch.setattr(external_probes, "banner", lambda address, *_: connected.append(address) or "SSH-2.0-x")
 
     def look(user, route):
-        monkeypatch.setattr(outside_probes.os, "geteuid", lambda: user)
-        monkeypatch.setattr(outside_probes, "_route", lambda _: route)
-        return outside_probes.from_this_machine(declared, ["worker0"]), connected
+        monkeypatch.setattr(external_probes.os, "geteuid", lambda: user)
+        monkeypatch.setattr(external_probes, "_route", lambda _: route)
+        return external_probes.probe_from_this_machine(declared, ["worker0"]), connected
 
     return look
 
@@ -92,12 +92,12 @@ def test_silence_on_other_network_proves_nothing(outside, user, route):
 
 def test_missing_route_is_no_error(monkeypatch):
     unreachable = subprocess.CompletedProcess([], 2, "", "RTNETLINK answers: Network is unreachable\n")
-    monkeypatch.setattr(outside_probes.subprocess, "run", lambda *_, **__: unreachable)
-    assert outside_probes._route("10.0.0.1") == ""
+    monkeypatch.setattr(external_probes.subprocess, "run", lambda *_, **__: unreachable)
+    assert external_probes._route("10.0.0.1") == ""
 
 
 def test_failing_ip_command_is_unknown(monkeypatch):
     refused = subprocess.CompletedProcess([], 1, "", 'Object "route" is unknown\n')
-    monkeypatch.setattr(outside_probes.subprocess, "run", lambda *_, **__: refused)
+    monkeypatch.setattr(external_probes.subprocess, "run", lambda *_, **__: refused)
     with pytest.raises(UndeterminedError, match="is unknown"):
-        outside_probes._route("10.0.0.1")
+        external_probes._route("10.0.0.1")

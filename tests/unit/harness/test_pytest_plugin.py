@@ -6,8 +6,8 @@ import pytest
 
 from rackwright.checks.cluster.harness.clock_offsets import Offset, common, narrowed, offset, sharpened
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
-from rackwright.checks.cluster.harness.probe import NodeBusy, Raw
-from rackwright.checks.cluster.harness.pytest_plugin import judge
+from rackwright.checks.cluster.harness.probe import CommandOutput, NodeBusyError
+from rackwright.checks.cluster.harness.pytest_plugin import verdict_of
 from rackwright.errors import UndeterminedError
 from rackwright.report.verdict import Verdict
 
@@ -32,33 +32,33 @@ def skipped(reason):
 
 def test_equal_values_pass():
     expect, error = compared()
-    assert judge(error, expect) == (Verdict.PASSED, "")
+    assert verdict_of(error, expect) == (Verdict.PASSED, "")
 
 
 def test_different_values_fail_and_print_both():
     expect, error = compared(7, 8)
-    assert judge(error, expect) == (Verdict.FAILED, "expected 8, found 7")
+    assert verdict_of(error, expect) == (Verdict.FAILED, "expected 8, found 7")
 
 
 @pytest.mark.parametrize(
     ("error", "verdict", "words"),
     [
         (UndeterminedError("worker0 is unreachable"), Verdict.UNKNOWN, "worker0 is unreachable"),
-        (KeyError("gpus"), Verdict.UNKNOWN, "the check itself broke: KeyError('gpus')"),
-        (TimeoutError(), Verdict.UNKNOWN, "the check itself broke"),
+        (KeyError("gpus"), Verdict.UNKNOWN, "the check failed with an internal error: KeyError('gpus')"),
+        (TimeoutError(), Verdict.UNKNOWN, "the check failed with an internal error"),
         (AssertionError("Unexpected exit code 1"), Verdict.UNKNOWN, "Unexpected exit code 1"),
         (skipped("node-out"), Verdict.SKIPPED, "node-out"),
-        (NodeBusy(), Verdict.SKIPPED, "node-busy"),
+        (NodeBusyError(), Verdict.SKIPPED, "node-busy"),
     ],
 )
 def test_other_outcomes_are_recorded(error, verdict, words):
-    found, reason = judge(error, Expect())
+    found, reason = verdict_of(error, Expect())
     assert found is verdict
     assert words in reason
 
 
 def test_check_without_comparison_does_not_pass():
-    assert judge(None, Expect())[0] is Verdict.UNKNOWN
+    assert verdict_of(None, Expect())[0] is Verdict.UNKNOWN
 
 
 class TestExpect:
@@ -79,13 +79,13 @@ class TestExpect:
 
 class TestClocks:
     def test_offset_uncertainty_follows_response_time(self):
-        found = offset(Raw(out="105.5", sent=100.0, arrived=101.0))
+        found = offset(CommandOutput(out="105.5", sent=100.0, arrived=101.0))
         assert (found.seconds, found.uncertainty) == (5.0, 0.5)
 
     def test_slow_response_is_repeated(self):
         import time
 
-        slow = offset(Raw(out="100", sent=100.0, arrived=110.0))
+        slow = offset(CommandOutput(out="100", sent=100.0, arrived=110.0))
         assert sharpened(slow, time.time, 0.5).uncertainty < 0.5
 
     def test_two_readings_narrow_each_other(self):
@@ -99,5 +99,5 @@ class TestClocks:
         assert common([Offset(8.0, 9.0), Offset(6.0, 9.0), Offset(7.0, 9.0)], 0.5) == 7.0
 
     def test_quick_response_is_not_repeated(self):
-        quick = offset(Raw(out="100", sent=100.0, arrived=100.1))
+        quick = offset(CommandOutput(out="100", sent=100.0, arrived=100.1))
         assert sharpened(quick, lambda: 1 / 0, 0.5) is quick

@@ -298,7 +298,7 @@ def test_a_stack_that_was_never_applied_is_made() -> None:
 
 def test_a_run_that_did_not_end_well_is_done_again() -> None:
     now = described(LAB)
-    [found] = impact(ClusterPlan(now.cluster, now.plan, settled=False), now)
+    [found] = impact(ClusterPlan(now.cluster, now.plan, converged=False), now)
     assert (found.action, found.message) == (Action.REAPPLY, "applies all phases again: the last run did not succeed")
 
 

@@ -189,7 +189,7 @@ class TestKeysOfNodesThatCannotBeGivenThemBeforeTheyStart:
         plan = small()
         known = hosts(plan)
         known["worker0"] = dataclasses.replace(known["worker0"], boot_public_key=f"{self.BORN} until it is converged")
-        lines = rackwright_inventory.known_hosts(plan, known, settled=settled).splitlines()
+        lines = rackwright_inventory.known_hosts(plan, known, rotated=settled).splitlines()
         return [line.removeprefix("small-worker0 ") for line in lines if line.startswith("small-worker0 ")]
 
     def test_until_then_either_is_accepted(self) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
-from rackwright.operations.state.directory import Home
+from rackwright.operations.state.directory import StateDirectory
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_the_home_is_where_the_environment_says(environment: dict[str, str], exp
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert str(paths.home()) == expected
-    shim = Home.of(os.environ)
+    shim = StateDirectory.of(os.environ)
     assert shim.root == expected
     assert (shim.state, shim.passphrase) == (str(paths.engine_state()), str(paths.engine_passphrase()))
     assert shim.stack("lab") == str(paths.folder("lab"))

@@ -41,7 +41,7 @@ def target(machines: dict[str, Any]) -> HostsTarget:
 
 
 def test_a_range_counts_its_addresses_up_and_shares_the_rest() -> None:
-    each = target({"worker[0-2]": {"address": "10.20.0.11", "rack": "r1", "user": "admin"}}).each
+    each = target({"worker[0-2]": {"address": "10.20.0.11", "rack": "r1", "user": "admin"}}).machine_by_node
     assert {name: (str(machine.address), machine.rack, machine.user) for name, machine in each.items() if name != "login0"} == {
         "worker0": ("10.20.0.11", "r1", "admin"),
         "worker1": ("10.20.0.12", "r1", "admin"),
@@ -53,18 +53,18 @@ def test_a_range_counts_its_addresses_up_and_shares_the_rest() -> None:
 def test_a_machine_s_own_entry_adds_to_its_range_in_any_order(order: int) -> None:
     """The engine hands mappings over sorted by key."""
     rows = {"worker[0-2]": {"address": "10.20.0.11", "rack": "r1"}, "worker1": {"host_key": _KEY, "rack": "r2"}}
-    each = target(dict(list(rows.items())[::order])).each
+    each = target(dict(list(rows.items())[::order])).machine_by_node
     assert (str(each["worker1"].address), each["worker1"].rack, each["worker1"].host_key) == ("10.20.0.12", "r2", _KEY)
     assert (each["worker2"].rack, each["worker2"].host_key) == ("r1", None)
 
 
 def test_a_range_may_begin_anywhere() -> None:
-    each = target({"worker0": {"address": "10.20.0.99"}, "worker[1-2]": {"address": "10.20.0.50"}}).each
+    each = target({"worker0": {"address": "10.20.0.99"}, "worker[1-2]": {"address": "10.20.0.50"}}).machine_by_node
     assert [str(each[name].address) for name in ("worker0", "worker1", "worker2")] == ["10.20.0.99", "10.20.0.50", "10.20.0.51"]
 
 
 def test_a_group_whose_name_ends_in_a_digit_counts_from_its_first_index() -> None:
-    assert list(target({"a1[0-1]": {"address": "10.20.0.50"}}).each)[:2] == ["a10", "a11"]
+    assert list(target({"a1[0-1]": {"address": "10.20.0.50"}}).machine_by_node)[:2] == ["a10", "a11"]
 
 
 @pytest.mark.parametrize(

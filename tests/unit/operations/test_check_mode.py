@@ -34,7 +34,7 @@ class Stack:
             file.write_text("x")
         paths.secrets("lab").write_text(f"secrets: {{munge_key: {SECRET}, host_keys: {{}}}}\n")
         self.phases = looking.PlaybookRun("lab", paths.inventory("lab"), paths.secrets("lab"))
-        self.plays, self.answer, self.silent, self.other = 0, "a", "", ""
+        self.plays, self.answer, self.unreachable, self.other = 0, "a", "", ""
         self.limits: list[list[str]] = []
         self.applied, self.limited = ansible.PlaybookResult(), ansible.PlaybookResult()
 
@@ -55,8 +55,8 @@ class Stack:
     ) -> tuple[dict[str, Any], dict[str, str]]:
         assert program == "module_replay"
         self.requests, self.target = requests, target
-        told = {node: {"answers": [self.answer if node != self.other else "b"]} for node in requests if node != self.silent}
-        return told, {self.silent: "no route"} if self.silent else {}
+        told = {node: {"answers": [self.answer if node != self.other else "b"]} for node in requests if node != self.unreachable}
+        return told, {self.unreachable: "no route"} if self.unreachable else {}
 
     def look(self, **lost: str) -> looking.CheckModeResult:
         async def quiet(_: str) -> None:
@@ -81,13 +81,13 @@ def test_the_phases_look_once_and_then_the_nodes_are_asked(stack: Stack) -> None
 def test_one_other_answer_and_the_phases_look(stack: Stack) -> None:
     stack.look()
     stack.answer = "b"
-    assert "answer otherwise to `Look`" in stack.look().message and stack.plays == 2
+    assert "return a different result for `Look`" in stack.look().message and stack.plays == 2
 
 
 def test_a_silent_node_is_no_answer(stack: Stack) -> None:
     stack.look()
-    stack.silent = next(iter(stack.phases.root))
-    assert stack.silent in stack.look().message and stack.limits[-1] == []
+    stack.unreachable = next(iter(stack.phases.root))
+    assert stack.unreachable in stack.look().message and stack.limits[-1] == []
 
 
 CHANGED = ansible.PlaybookResult(changed=[ansible.TaskResult("worker1", "base", "Write")])
@@ -98,7 +98,7 @@ def test_where_one_node_answers_otherwise_the_phases_look_at_that_and_at_the_con
     stack.other, stack.limited = "worker1", CHANGED
     found = stack.look()
     assert found.applied is CHANGED and stack.limits == [[], ["login0", "worker1"]]
-    assert found.message == "check mode ran on login0,worker1: worker1 answers otherwise to `Look`"
+    assert found.message == "check mode ran on login0,worker1: worker1 returns a different result for `Look`"
     assert found.method is ScanMethod.CHECK_MODE
     stack.other = ""
     assert "nodes answer as on" in stack.look().message, "what was kept holds still"
@@ -114,7 +114,7 @@ def test_they_look_at_all_nodes_where_some_do_not_tell(stack: Stack, limited: an
     stack.other, stack.limited, stack.applied = "worker1", limited, CHANGED
     found = stack.look()
     assert found.applied is CHANGED and stack.limits[1:] == [["login0", "worker1"], []]
-    assert found.message == "check mode ran: worker1 answers otherwise to `Look`"
+    assert found.message == "check mode ran: worker1 returns a different result for `Look`"
 
 
 def test_a_node_that_is_lost_leaves_the_others_to_the_phases_and_nothing_is_kept(stack: Stack) -> None:
@@ -127,7 +127,7 @@ def test_a_node_that_is_lost_leaves_the_others_to_the_phases_and_nothing_is_kept
     "applied",
     [
         ansible.PlaybookResult(changed=[ansible.TaskResult("worker0", "base", "Write")]),
-        ansible.PlaybookResult(rolls=[ansible.TaskResult("worker0", "gpu", "Leave")]),
+        ansible.PlaybookResult(requires_drain=[ansible.TaskResult("worker0", "gpu", "Leave")]),
         ansible.PlaybookResult(failed=[ansible.TaskResult("worker0", "base", "Look")]),
         ansible.PlaybookResult(status=4),
     ],
@@ -165,4 +165,7 @@ def test_secrets_stay_in_their_file_and_are_asked_with_all_the_same(stack: Stack
 
 def test_who_answers_otherwise_is_told_once_for_each_thing_asked() -> None:
     others = [("worker1", "a : Look"), ("worker2", "a : Look"), ("login0", "b : See")]
-    assert looking._told(others) == "worker[1-2] answer otherwise to `a : Look`; login0 answers otherwise to `b : See`"
+    assert (
+        looking._describe_mismatches(others)
+        == "worker[1-2] return a different result for `a : Look`; login0 returns a different result for `b : See`"
+    )

@@ -83,7 +83,7 @@ class TestTheRecord:
         ids=["tomorrow", "other inputs", "too old", "a clock that was set back"],
     )
     def test_it_counts_for_the_same_inputs_and_a_week(self, inputs, later, usable):
-        assert both().usable(inputs, NOW + later) is usable
+        assert both().is_valid_for(inputs, NOW + later) is usable
 
     @pytest.mark.parametrize(
         ("answers", "others"),
@@ -97,7 +97,7 @@ class TestTheRecord:
         ids=["alike", "another", "none that can be read", "too few", "a silent node"],
     )
     def test_the_first_answer_that_is_another_is_named(self, answers, others):
-        assert both().others(answers) == others
+        assert both().mismatches(answers) == others
 
 
 DECIDING = (

@@ -15,7 +15,7 @@ from rackwright.inventory import paths
 from rackwright.model.drift import DriftPolicy
 from rackwright.operations.drift import detection, publication, reconcile, scan
 from rackwright.operations.drift.detection import Detection, detect, detect_and_reconcile
-from rackwright.operations.drift.host_baseline import Traces
+from rackwright.operations.drift.host_baseline import BaselineStates
 
 from .conftest import ignore_progress
 
@@ -31,12 +31,12 @@ class Night:
         self.events: list[str] = []
         self.succeeds = True
 
-    async def scan(self, stack: str, progress: object, *, with_traces: bool) -> tuple[DriftReport, Traces]:
+    async def scan(self, stack: str, progress: object, *, with_baseline: bool) -> tuple[DriftReport, BaselineStates]:
         self.events.append("scan")
         scans = (LayerScan(Layer.RESOURCES, 1.0), LayerScan(Layer.CONFIGURATION, 1.0), LayerScan(Layer.BEHAVIOUR, 1.0, self.found.pop(0)))
-        return DriftReport(stack, "0" * 12, BEGAN.replace(minute=len(self.events)), 2.0, scans), Traces()
+        return DriftReport(stack, "0" * 12, BEGAN.replace(minute=len(self.events)), 2.0, scans), BaselineStates()
 
-    def run(self, stack: str, way: reconcile.Way) -> bool:
+    def run(self, stack: str, way: reconcile.PulumiRun) -> bool:
         self.events.append("pulumi")
         return self.succeeds
 
@@ -62,7 +62,7 @@ def test_scan_is_returned_recorded_and_written(night: Night) -> None:
     night.found = [(STOPPED,)]
     found = check(night)
     assert (found.report.state, found.changes.new, found.exit_code) == (State.DRIFTED, (STOPPED,), 1)
-    assert [one.difference for one in History(paths.drift_history("lab")).seen()] == [STOPPED]
+    assert [one.difference for one in History(paths.drift_history("lab")).differences()] == [STOPPED]
     assert all(file("lab").is_file() for file in (paths.drift, paths.drift_junit, paths.drift_page))
 
 
@@ -80,7 +80,7 @@ def test_plan_is_reported_before_reconciliation(night: Night) -> None:
     night.found = [(STOPPED,), ()]
     found = check(night, Layer.BEHAVIOUR)
     assert (found.reconciled, found.report.state, found.exit_code) == (True, State.CLEAN, 0)
-    assert [event.split(":")[0] for event in night.events] == ["scan", "healing the hosts", "pulumi", "scan"]
+    assert [event.split(":")[0] for event in night.events] == ["scan", "reconciling the hosts", "pulumi", "scan"]
 
 
 def test_failed_reconciliation_is_not_as_declared(night: Night) -> None:

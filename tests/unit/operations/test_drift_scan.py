@@ -8,7 +8,7 @@ import pytest
 
 from rackwright.drift.difference import Layer, LayerScan
 from rackwright.operations.drift import scan
-from rackwright.operations.drift.host_baseline import Traces
+from rackwright.operations.drift.host_baseline import BaselineStates
 
 
 @pytest.mark.parametrize(("slowness", "most"), [(1, 4), (scan._SLOW - 1, 4), (scan._SLOW, 1)])
@@ -28,11 +28,11 @@ def test_number_of_scans_in_parallel_follows_slowness(monkeypatch: pytest.Monkey
         await record()
         return LayerScan(name, 0.0)
 
-    async def baseline() -> Traces:
+    async def baseline() -> BaselineStates:
         await record()
-        return Traces()
+        return BaselineStates()
 
-    async def run() -> tuple[list[LayerScan], Traces]:
+    async def run() -> tuple[list[LayerScan], BaselineStates]:
         return await scan._run_scans([layer(name) for name in Layer], baseline())
 
     found, _ = asyncio.run(run())

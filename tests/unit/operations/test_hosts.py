@@ -62,7 +62,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 def result(name: str, *, confirmed: bool | None) -> PreflightResult:
     wrong = () if confirmed else ("no host_key",)
-    return PreflightResult(name, reached=True, key_type="ssh-ed25519", fingerprint=KEYS[name], key_confirmed=confirmed, wrong=wrong)
+    return PreflightResult(name, reached=True, key_type="ssh-ed25519", fingerprint=KEYS[name], key_confirmed=confirmed, problems=wrong)
 
 
 def test_import_returns_edit_and_counts(file: Path, tmp_path: Path) -> None:
@@ -113,9 +113,9 @@ def test_scan_asks_each_machine_for_declared_properties(file: Path, asked: dict[
 def test_scan_tries_key_of_stack_first(file: Path, asked: dict[str, Any]) -> None:
     file.write_text(STACK.replace("      os: debian-13\n", "      os: debian-13\n      ssh_private_key_file: /keys/admin\n"))
     paths.prepare("rack")
-    paths.identity("rack").touch()
+    paths.ssh_private_key_file("rack").touch()
     scan_machines(str(file))
-    assert (asked["keys"], asked["adopted"]) == ([paths.identity("rack"), Path("/keys/admin")], True)
+    assert (asked["keys"], asked["adopted"]) == ([paths.ssh_private_key_file("rack"), Path("/keys/admin")], True)
 
 
 def test_scan_skips_machines_that_are_out(file: Path, asked: dict[str, Any]) -> None:

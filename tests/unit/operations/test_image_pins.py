@@ -17,7 +17,7 @@ OLD, NEW = "ami-00000000000000001", "ami-00000000000000002"
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A stack file on AWS; the newest image of each group is `NEW`."""
-    monkeypatch.setattr(images, "newest", lambda *_: NEW)
+    monkeypatch.setattr(images, "newest_image", lambda *_: NEW)
     return write(tmp_path / "Pulumi.mine.yaml", f"{{id: {OLD}, ssm_parameter: /test/ami-id}}")
 
 

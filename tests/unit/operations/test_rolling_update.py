@@ -39,13 +39,13 @@ def test_roll_returns_workers_and_reports_batches(lost: dict[str, str]) -> None:
     async def say(text: str) -> None:
         said.append(text)
 
-    done = rolling_update.roll("lab", ["worker1", "worker0", "worker1"], say, ignore_progress, reboot=False)
+    done = rolling_update.update_workers("lab", ["worker1", "worker0", "worker1"], say, ignore_progress, reboot=False)
     assert done.chosen == done.resumed == ("worker1", "worker0")
     assert said == ["rolling worker1"]
 
 
 def test_roll_without_names_updates_all_workers(lost: dict[str, str]) -> None:
-    assert rolling_update.roll("lab", (), ignore_progress, ignore_progress, reboot=False).resumed == ("worker0", "worker1")
+    assert rolling_update.update_workers("lab", (), ignore_progress, ignore_progress, reboot=False).resumed == ("worker0", "worker1")
 
 
 def test_roll_that_stopped_raises_its_reasons(lost: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,15 +53,15 @@ def test_roll_that_stopped_raises_its_reasons(lost: dict[str, str], monkeypatch:
     inventory["all"]["vars"]["cluster"]["manage_kernel"] = True
     monkeypatch.setattr(rolling_update, "load_inventory", lambda stack: inventory)
     with pytest.raises(RackwrightError, match="worker1: the roll stopped here"):
-        rolling_update.roll("lab", (), ignore_progress, ignore_progress, reboot=True)
+        rolling_update.update_workers("lab", (), ignore_progress, ignore_progress, reboot=True)
 
 
 def test_roll_with_unreachable_worker_is_undetermined(lost: dict[str, str]) -> None:
     lost["worker1"] = "no route"
     with pytest.raises(UndeterminedError, match="aborted before any change: some nodes are unreachable\nworker1: no route"):
-        rolling_update.roll("lab", (), ignore_progress, ignore_progress, reboot=False)
+        rolling_update.update_workers("lab", (), ignore_progress, ignore_progress, reboot=False)
 
 
 def test_roll_refuses_unknown_worker(lost: dict[str, str]) -> None:
     with pytest.raises(InputError, match="--nodes: unknown worker `login0`"):
-        rolling_update.roll("lab", ["login0"], ignore_progress, ignore_progress, reboot=False)
+        rolling_update.update_workers("lab", ["login0"], ignore_progress, ignore_progress, reboot=False)

@@ -21,7 +21,7 @@ def inputs(stack: str) -> dict[str, Any]:
     cluster = load_stack(paths.stack_file(stack)).cluster
     assert cluster is not None
     plan = expand(cluster, "mine")
-    hosts = {node.name: {"address": node.address, "public_key": "ssh-ed25519 AAAA", "incarnation": node.name} for node in plan.nodes}
+    hosts = {node.name: {"address": node.address, "public_key": "ssh-ed25519 AAAA", "instance_uid": node.name} for node in plan.nodes}
     return {"plan": program.serialize_plan(plan), "hosts": hosts, "secrets": {"access_key": "none", "munge_key": "none"}}
 
 
@@ -32,7 +32,7 @@ def test_a_plan_of_another_version_is_told_in_words(tmp_path: Path, monkeypatch:
     plan = json.loads(recorded["plan"])
     del plan["rolling"]
     plan["scheduler"]["haste"] = 3
-    with pytest.raises(stack_files.PlanVersionError, match=r"is of another version of rackwright \(2 of its fields differ\)"):
+    with pytest.raises(stack_files.PlanVersionError, match=r"was written by another version of rackwright \(2 of its fields differ\)"):
         stack_files.write("mine", {**recorded, "plan": json.dumps(plan)})
     assert not paths.inventory("mine").exists()
 

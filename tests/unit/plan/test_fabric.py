@@ -17,9 +17,9 @@ from rackwright.errors import InputError
 from rackwright.inventory import paths
 from rackwright.model.fabric.switches import FabricTopology
 from rackwright.plan import Plan, expand
-from rackwright.plan.fabric import Level, Wiring, wired, wiring
+from rackwright.plan.fabric import Level, Wiring, wire_placements, wiring
 from rackwright.plan.fabric.expand import expand_fabric
-from rackwright.plan.fabric.growth import at_size, bisection_gbps, room, steps
+from rackwright.plan.fabric.growth import at_size, bisection_gbps, growth_headroom, steps
 from rackwright.plan.fabric.management import management
 from rackwright.plan.fabric.physical import positions
 from rackwright.plan.fabric.schema import FabricPlan
@@ -237,11 +237,11 @@ def test_a_rack_grows_from_64_to_256_nodes_by_adding_alone() -> None:
 
 def test_room_for_growth_has_its_price() -> None:
     """24 switches for 64 nodes alone; 48 where 256 are to come, since leaves to come meet only spines that are there."""
-    space = room(rack())
+    space = growth_headroom(rack())
     assert space is not None
     assert (space.switches, space.alone, space.moved) == (48, 24, 511)
-    assert room(plan(64, max_nodes=64)) is None
-    split = room(plan(64, max_nodes=256, rate="NDR200"))
+    assert growth_headroom(plan(64, max_nodes=64)) is None
+    split = growth_headroom(plan(64, max_nodes=256, rate="NDR200"))
     assert split is not None and split.alone == len(wiring(plan(64, max_nodes=64, rate="NDR200")).switches) == 12
 
 
@@ -391,5 +391,5 @@ def test_two_thousand_ports_take_less_than_a_second() -> None:
 
 def _timed(fabric: FabricPlan, placements: Any) -> float:
     started = time.process_time()
-    assert len(wired(fabric, placements).cables) == 4096
+    assert len(wire_placements(fabric, placements).cables) == 4096
     return time.process_time() - started

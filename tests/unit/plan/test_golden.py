@@ -27,7 +27,7 @@ def planned(stack: str) -> Plan:
     """The plan of a stack file nobody has anything to say about, but for what only its user can fill in and `up` asks for."""
     loaded = load_stack(STACKS[stack])
     found = rules.check(loaded, date(2026, 12, 1))
-    assert all(rules.RULES[finding.rule].at_up is Severity.ERROR for finding in found), "\n".join(map(str, found))
+    assert all(rules.RULES[finding.rule].level_on_deploy is Severity.ERROR for finding in found), "\n".join(map(str, found))
     assert loaded.cluster is not None
     return expand(loaded.cluster, loaded.stack)
 

@@ -11,7 +11,7 @@ from rackwright.catalog.checks import Level, checks
 from rackwright.inventory import Host, inventory, paths
 from rackwright.inventory.reader import from_inventory
 from rackwright.plan import Plan, expand
-from rackwright.report.check_plan import manifest
+from rackwright.report.check_plan import plan_checks
 from rackwright.stackfile.load import load_stack
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJk5tdQFZ8nOuT0aPYQ3mXrGqB7qk8pZVZ3oU5t9WnY"
@@ -43,7 +43,7 @@ def plan_of(stack: str) -> Plan:
 def owed(plan: Plan) -> frozenset[str]:
     """The checks that a run of all levels owes on a plan."""
     hosts = {node.name: Host(node.name, node.address, f"{KEY}{place} x", f"id-{node.name}") for place, node in enumerate(plan.nodes)}
-    expected = manifest(from_inventory(inventory(plan, hosts)), checks(), Level.FULL).expected
+    expected = plan_checks(from_inventory(inventory(plan, hosts)), checks(), Level.FULL).expected
     return frozenset(item.spec.key for item in expected.values())
 
 

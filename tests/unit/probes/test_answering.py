@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
-from rackwright.checks.cluster.harness.probe import Raw
+from rackwright.checks.cluster.harness.probe import CommandOutput
 from rackwright.checks.cluster.test_node import test_ssh_latency as ssh_latency  # another name: pytest must not collect it here
 
 LIMIT = 4.0
@@ -17,8 +17,8 @@ LIMIT = 4.0
 def judged(took: dict[str, float], name: str, target: str = "lab") -> bool:
     """Return whether the node counts as fast enough compared with the others."""
 
-    def raw(_probe: Any, of: str = name) -> Raw:
-        return Raw(sent=100.0, arrived=100.0 + took[of])
+    def raw(_probe: Any, of: str = name) -> CommandOutput:
+        return CommandOutput(sent=100.0, arrived=100.0 + took[of])
 
     try:
         ssh_latency(SimpleNamespace(name=name), SimpleNamespace(target=target), raw, lambda _group: [*took], Expect(), LIMIT)

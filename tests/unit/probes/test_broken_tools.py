@@ -9,14 +9,14 @@ from types import SimpleNamespace
 import pytest
 from support.verdicts import answers_of, verdict_of
 
-from rackwright.checks.acceptance.judges import records
+from rackwright.checks.acceptance.evaluators import records
 from rackwright.checks.cluster import test_accounting, test_gpu, test_software, test_storage
-from rackwright.checks.cluster.harness.probe import Probe, Raw
+from rackwright.checks.cluster.harness.probe import CommandOutput, Probe
 from rackwright.checks.cluster.probes.accounting import ASSOCIATIONS, CLUSTERS, LISTENING
 from rackwright.checks.cluster.probes.accounts import ACCOUNTS
 from rackwright.checks.cluster.probes.gpu import DEVICES, GPUS, XIDS
 from rackwright.checks.cluster.probes.neuron import NEURON_DEVICES
-from rackwright.checks.cluster.probes.pods import LEFT
+from rackwright.checks.cluster.probes.pods import REMAINING_PODS
 from rackwright.checks.cluster.probes.software import DCGM_HEALTH, NCCL
 from rackwright.checks.cluster.probes.sshd import HOST_KEYS
 from rackwright.checks.cluster.probes.storage import ANSWERING, MOUNTS, NFS_SERVER, ROOTS
@@ -28,7 +28,7 @@ NODE = {"name": "w0", "gpus": {"simulated": False}, "address": "10.0.0.1"}
 STORAGE = {"kind": "nfs", "mount": "/home", "clients": ["w0"], "servers": ["w0"]}
 DECLARED = SimpleNamespace(cluster={"storage": [STORAGE], "users": [{"name": "alice"}], "scheduler": {}}, members=lambda _: ("w0",))
 RUN = SimpleNamespace(data={"nodes": {"w0": {"plain": {"uid": "8c03"}}}})
-PLACE = SimpleNamespace(node=NODE, declared=DECLARED, before=lambda *_: RUN)
+PLACE = SimpleNamespace(node=NODE, declared=DECLARED, earlier_result=lambda *_: RUN)
 ASKED = [ACCOUNTS, ASSOCIATIONS, CLUSTERS, DCGM_HEALTH, DEVICES, GPUS, HOST_KEYS, LISTENING, MOUNTS, NCCL]
 ASKED += [NEURON_DEVICES, NFS_SERVER, ROOTS, XIDS]
 TOOLS = ("awk", "cat", "dcgmi", "exportfs", "find", "getent", "grep", "journalctl", "ldconfig", "ls", "nvidia-smi", "readlink", "sacctmgr")
@@ -39,13 +39,13 @@ TOOLS += ("head", "sed", "ss", "ssh-keygen", "stat", "timeout", "xargs")
 def ask(tmp_path):
     """Run a probe on a machine on which this script replaces all tools."""
 
-    def asked(probe: Probe, script: str) -> Raw:
+    def asked(probe: Probe, script: str) -> CommandOutput:
         for tool in TOOLS:
             (tmp_path / tool).write_text(f"#!/bin/sh\n{script}\n")
             (tmp_path / tool).chmod(0o755)
         environment = {"PATH": str(tmp_path), "RACKWRIGHT_SLOWNESS": "1"}
         ended = subprocess.run(["/bin/sh", "-c", probe.command_at(PLACE)], env=environment, capture_output=True, text=True, cwd="/")
-        return Raw(rc=ended.returncode, out=ended.stdout, err=ended.stderr)
+        return CommandOutput(rc=ended.returncode, out=ended.stdout, err=ended.stderr)
 
     return asked
 
@@ -79,7 +79,7 @@ def test_mount_needs_file_system_type_from_stat(ask, script, verdict):
 
 def test_leftover_search_fails_without_tools(tmp_path):
     environment = {"PATH": str(tmp_path)}
-    assert subprocess.run(["/bin/sh", "-c", LEFT.command_at(PLACE)], env=environment, capture_output=True).returncode == 127
+    assert subprocess.run(["/bin/sh", "-c", REMAINING_PODS.command_at(PLACE)], env=environment, capture_output=True).returncode == 127
 
 
 @pytest.mark.parametrize(
@@ -96,13 +96,13 @@ def test_clean_log_must_have_been_read(tmp_path, journal, verdict):
     (tmp_path / "journalctl").chmod(0o755)
     environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     ended = subprocess.run(["/bin/sh", "-c", XIDS.command_at(PLACE)], env=environment, capture_output=True, text=True)
-    raw = Raw(rc=ended.returncode, out=ended.stdout, err=ended.stderr)
+    raw = CommandOutput(rc=ended.returncode, out=ended.stdout, err=ended.stderr)
     assert verdict_of(test_gpu.test_no_xid_errors, {XIDS: lambda: XIDS.read(raw)})[0] is verdict
 
 
 def test_real_stat_lists_devices():
     ended = subprocess.run(["/bin/sh", "-c", NEURON_DEVICES.command_at(PLACE)], capture_output=True, text=True)
-    assert NEURON_DEVICES.read(Raw(rc=ended.returncode, out=ended.stdout)) == ()
+    assert NEURON_DEVICES.read(CommandOutput(rc=ended.returncode, out=ended.stdout)) == ()
 
 
 @pytest.mark.parametrize(
@@ -144,6 +144,6 @@ def test_exited_acceptance_tool_is_read(status):
 
 @pytest.mark.parametrize(("characters", "told"), [(40, True), (41, False)])
 def test_oversized_output_is_not_reported_partially(monkeypatch, characters, told):
-    monkeypatch.setattr(commands, "LONGEST", 40)
+    monkeypatch.setattr(commands, "MAX_OUTPUT", 40)
     answer = commands.ask("long", f"printf %0{characters}d 0", 5, commands.time.monotonic() + 5)
-    assert (answer["trouble"] == "") is told
+    assert (answer["error"] == "") is told

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rackwright.checks.cluster import probes
-from rackwright.checks.cluster.harness.probe import PROBES, Raw
+from rackwright.checks.cluster.harness.probe import PROBES, CommandOutput
 from rackwright.errors import UndeterminedError
 
 probes.load()
@@ -26,7 +26,7 @@ def test_good_answers_are_read(name):
     files = sorted((FOLDER / name).glob("good*.txt"))
     assert files, f"no captured output of {name}"
     for file in files:
-        PROBES[name].read(Raw(out=file.read_text(encoding="utf-8"), rc=min(PROBES[name].statuses)))
+        PROBES[name].read(CommandOutput(out=file.read_text(encoding="utf-8"), rc=min(PROBES[name].statuses)))
 
 
 @pytest.mark.parametrize("name", sorted(set(PROBES) - set(TAKES_ANY_TEXT)))
@@ -36,7 +36,7 @@ def test_broken_answers_are_refused(name):
     assert files, f"no broken output of {name}"
     for file in files:
         with pytest.raises(UndeterminedError):
-            PROBES[name].read(Raw(out=file.read_text(encoding="utf-8"), rc=min(PROBES[name].statuses)))
+            PROBES[name].read(CommandOutput(out=file.read_text(encoding="utf-8"), rc=min(PROBES[name].statuses)))
 
 
 def test_every_captured_answer_has_its_question():
@@ -47,10 +47,10 @@ def test_every_captured_answer_has_its_question():
 @pytest.mark.parametrize(
     ("raw", "words"),
     [
-        (Raw(trouble="worker0 is unreachable: Connection timed out"), "unreachable"),
-        (Raw(rc=127, err="sh: 1: nvidia-smi: not found"), "is not installed"),
-        (Raw(rc=126, err="sh: 1: nvidia-smi: Permission denied"), "cannot be executed"),
-        (Raw(rc=9, out="NVIDIA-SMI has failed"), "ended with status 9: NVIDIA-SMI has failed"),
+        (CommandOutput(error="worker0 is unreachable: Connection timed out"), "unreachable"),
+        (CommandOutput(rc=127, err="sh: 1: nvidia-smi: not found"), "is not installed"),
+        (CommandOutput(rc=126, err="sh: 1: nvidia-smi: Permission denied"), "cannot be executed"),
+        (CommandOutput(rc=9, out="NVIDIA-SMI has failed"), "ended with status 9: NVIDIA-SMI has failed"),
     ],
 )
 def test_missing_answer_leaves_check_unknown(raw, words):

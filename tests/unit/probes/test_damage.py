@@ -14,7 +14,7 @@ from support.parser_registry import PARTS, parsers
 from support.verdicts import answers_of, verdict_of
 
 from rackwright.checks.cluster import test_gpu, test_slurm, test_storage
-from rackwright.checks.cluster.harness.tool_output import Unread
+from rackwright.checks.cluster.harness.tool_output import UnreadableValue
 from rackwright.checks.cluster.probes.gpu import GPUS
 from rackwright.checks.cluster.probes.slurm import NODES
 from rackwright.checks.cluster.probes.storage import MOUNTS
@@ -90,7 +90,7 @@ BY_ROW = [
 
 def subjects(value, path=""):
     """Return the values of an answer by path, as far as they were read: keys of mappings, fields, rows by their first field."""
-    if isinstance(value, Unread):
+    if isinstance(value, UnreadableValue):
         return {path: None}
     found = {}
     if is_dataclass(value) and not isinstance(value, type):

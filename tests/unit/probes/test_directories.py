@@ -9,7 +9,7 @@ import pytest
 
 from rackwright.checks.cluster import test_node
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
-from rackwright.checks.cluster.harness.probe import Raw
+from rackwright.checks.cluster.harness.probe import CommandOutput
 from rackwright.checks.cluster.probes.directories import OWNERSHIP
 from rackwright.errors import UndeterminedError
 
@@ -22,8 +22,8 @@ def judged(text, groups=("nodes", "slurm")):
     """Run the check on an answer of a node of these groups."""
     members = dict.fromkeys(groups, ("worker0",))
     place = SimpleNamespace(node={"name": "worker0"}, declared=SimpleNamespace(members=lambda group: members.get(group, ())))
-    run = SimpleNamespace(place=lambda _: place)
-    test_node.test_directories_match_defaults(run, NODE, lambda probe: probe.read(Raw(out=text)), expect := Expect())
+    run = SimpleNamespace(context=lambda _: place)
+    test_node.test_directories_match_defaults(run, NODE, lambda probe: probe.read(CommandOutput(out=text)), expect := Expect())
     return expect
 
 

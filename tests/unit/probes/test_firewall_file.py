@@ -8,7 +8,7 @@ import pytest
 
 from rackwright.checks.cluster import test_firewall
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
-from rackwright.checks.cluster.harness.probe import Raw
+from rackwright.checks.cluster.harness.probe import CommandOutput
 from rackwright.checks.cluster.probes.firewall_file import COMPARISON, NO_FILE
 from rackwright.errors import UndeterminedError
 
@@ -16,7 +16,7 @@ FOLDER = Path(__file__).parents[1] / "captured" / "firewall-file"
 
 
 def captured(case):
-    return COMPARISON.read(Raw(out=(FOLDER / f"{case}.txt").read_text(encoding="utf-8")))
+    return COMPARISON.read(CommandOutput(out=(FOLDER / f"{case}.txt").read_text(encoding="utf-8")))
 
 
 @pytest.mark.parametrize("case", ["good-counted", "good-docker", "good-strangers"])
@@ -50,7 +50,7 @@ def test_each_missing_rule_is_named(case, lines):
 @pytest.mark.parametrize("second", [NO_FILE, '{"nftables":[{"metainfo":{}}]}'])
 def test_file_without_table_is_reported(second):
     first = (FOLDER / "good-counted.txt").read_text(encoding="utf-8").splitlines()[0]
-    found = COMPARISON.read(Raw(out=f"{first}\n\n{second}\n"))
+    found = COMPARISON.read(CommandOutput(out=f"{first}\n\n{second}\n"))
     with pytest.raises(Mismatch, match="no file that defines a table"):
         test_firewall.test_loaded_rules_match_file(lambda _: found, Expect())
 
@@ -59,12 +59,12 @@ def test_file_without_table_is_reported(second):
     ("raw", "words"),
     [
         (
-            Raw(rc=1, out='{"nftables":[{"metainfo":{}}]}', err="unshare: unshare failed: Operation not permitted"),
+            CommandOutput(rc=1, out='{"nftables":[{"metainfo":{}}]}', err="unshare: unshare failed: Operation not permitted"),
             "Operation not permitted",
         ),
-        (Raw(rc=1, err='/etc/nftables.conf:9:1-4: Error: Interface "ib0" does not exist'), "Interface"),
-        (Raw(out='{"nftables":[{"metainfo":{}}]}\n'), "expected two rulesets, found 1"),
-        (Raw(out='{"nftables":[]}\n{"nftables":[]}\n'), "no ruleset"),
+        (CommandOutput(rc=1, err='/etc/nftables.conf:9:1-4: Error: Interface "ib0" does not exist'), "Interface"),
+        (CommandOutput(out='{"nftables":[{"metainfo":{}}]}\n'), "expected two rulesets, found 1"),
+        (CommandOutput(out='{"nftables":[]}\n{"nftables":[]}\n'), "no ruleset"),
     ],
 )
 def test_unreadable_ruleset_is_unknown(raw, words):

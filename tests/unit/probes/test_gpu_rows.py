@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 from support.verdicts import answers_of, verdict_of
 
-from rackwright.checks.acceptance.judges import health
+from rackwright.checks.acceptance.evaluators import health
 from rackwright.checks.acceptance.parsers import nvidia_smi
-from rackwright.checks.acceptance.phase import told
+from rackwright.checks.acceptance.phase import guarded
 from rackwright.checks.cluster import test_gpu
 from rackwright.checks.cluster.probes.gpu import GPUS, REPAIRS, XIDS, parse_gpus
 from rackwright.checks.cluster.probes.nvidia_smi import lost_gpu
@@ -245,7 +245,7 @@ def accepted(text, planned=8):
     """Return the verdicts of the acceptance's checks on the same tool, without those that pass."""
     found = {}
     for name, check in health.CHECKS.items():
-        finding = told(name, "worker0", lambda check=check, name=name: check(name, "worker0", nvidia_smi.parse_health(text), planned))
+        finding = guarded(name, "worker0", lambda check=check, name=name: check(name, "worker0", nvidia_smi.parse_health(text), planned))
         if finding.verdict is not PASSED:
             found[name] = (finding.verdict, finding.reason)
     return found
@@ -298,7 +298,9 @@ LINKS = "".join(f"GPU {gpu}: NVIDIA H200 (UUID: GPU-{gpu})\n{FOUR}" for gpu in r
 )
 def test_links_are_read_one_by_one(old, new, verdict):
     text = LINKS.replace(old, new, -1 if old == "\n" else 1)
-    assert told("nvlinks_are_up", "w", lambda: health.nvlinks("nvlinks_are_up", "w", nvidia_smi.parse_nvlinks(text), 2)).verdict is verdict
+    assert (
+        guarded("nvlinks_are_up", "w", lambda: health.nvlinks("nvlinks_are_up", "w", nvidia_smi.parse_nvlinks(text), 2)).verdict is verdict
+    )
 
 
 def test_all_parsers_accept_each_list():

@@ -14,15 +14,15 @@ from support.verdicts import verdict_of
 
 from rackwright.checks.cluster import test_control_plane, test_etcd, test_kubelet, test_kubernetes, test_namespaces
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
-from rackwright.checks.cluster.harness.tool_output import NoAnswer
-from rackwright.checks.cluster.probes.control import Audit, Etcd, Secrets
+from rackwright.checks.cluster.harness.tool_output import MissingAnswer
+from rackwright.checks.cluster.probes.control import AuditLog, Etcd, SecretEncryption
 from rackwright.checks.cluster.probes.kubelet import ANSWERS, Files, parse_complaints, parse_routes
 from rackwright.checks.cluster.probes.kubernetes import PODS, Pod, parse_nodes, parse_pods, path_of
 from rackwright.remote.programs import kubelet as kubelet_program
 from rackwright.remote.programs import kubernetes_api
 
 FOLDER = Path(__file__).parents[1] / "captured"
-LATE = NoAnswer("one", "no answer within 2 s")
+LATE = MissingAnswer("one", "no answer within 2 s")
 
 
 def captured(probe, case="good"):
@@ -86,12 +86,12 @@ class TestKubelet:
         def get(path: str):
             paths.append(path)
             if left:
-                raise kubernetes_api.Refused(f"{path}: status 503: {left.pop(0)}")
+                raise kubernetes_api.ApiRefusedError(f"{path}: status 503: {left.pop(0)}")
             return {"kubeletconfig": {"port": 10250}}
 
         try:
             told = kubernetes_api.configuration(SimpleNamespace(get=get), "worker1")
-        except kubernetes_api.Refused:
+        except kubernetes_api.ApiRefusedError:
             told = None
         assert (told is not None) == (len(said) < asked) and paths == ["/api/v1/nodes/worker1/proxy/configz"] * asked
 
@@ -170,17 +170,17 @@ class TestControl:
     @pytest.mark.parametrize(
         ("found", "good"),
         [
-            (Secrets({"secretbox": 3}, (), "secretbox"), True),
-            (Secrets({}, (), "secretbox"), True),
-            (Secrets({"secretbox": 3, "clear": 1}, ("default/x",), "secretbox"), False),
-            (Secrets({"secretbox": 3}, (), "identity"), False),
-            (Secrets({}, (), "none: the API server runs without it"), False),
+            (SecretEncryption({"secretbox": 3}, (), "secretbox"), True),
+            (SecretEncryption({}, (), "secretbox"), True),
+            (SecretEncryption({"secretbox": 3, "clear": 1}, ("default/x",), "secretbox"), False),
+            (SecretEncryption({"secretbox": 3}, (), "identity"), False),
+            (SecretEncryption({}, (), "none: the API server runs without it"), False),
         ],
     )
     def test_existing_and_new_secrets_must_be_encrypted(self, found, good):
         assert (not ends(test_control_plane.test_secrets_are_encrypted, lambda _: found)) is good
 
-    @pytest.mark.parametrize(("found", "good"), [(Audit(True, 1, 5, ()), True), (Audit(False, 1, 5, ()), False)])
+    @pytest.mark.parametrize(("found", "good"), [(AuditLog(True, 1, 5, ()), True), (AuditLog(False, 1, 5, ()), False)])
     def test_current_request_is_in_audit_log(self, found, good):
         assert (not ends(test_control_plane.test_audit_log_enabled, lambda _: found)) is good
 

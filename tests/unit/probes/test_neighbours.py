@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
-from rackwright.checks.cluster.probes.neighbours import Way
+from rackwright.checks.cluster.probes.neighbours import PingStatistics
 from rackwright.checks.cluster.test_node import test_no_packet_loss as no_packet_loss  # another name: pytest must not collect it here
 from rackwright.errors import UndeterminedError
 
@@ -17,8 +17,8 @@ LIMIT = 1.0
 def judged(*answered: int) -> bool:
     """Return whether a node passes that got so many of a hundred ping replies from each neighbour."""
 
-    def ask(_probe: Any) -> tuple[Way, ...]:
-        return tuple(Way(f"192.0.2.{place}", 100, count) for place, count in enumerate(answered, 1))
+    def ask(_probe: Any) -> tuple[PingStatistics, ...]:
+        return tuple(PingStatistics(f"192.0.2.{place}", 100, count) for place, count in enumerate(answered, 1))
 
     try:
         no_packet_loss(ask, Expect(), LIMIT)
@@ -46,7 +46,7 @@ def test_packet_loss_compares_all_responding_neighbours(answered: tuple[int, ...
 
 def test_truncated_pings_are_unknown() -> None:
     with pytest.raises(UndeterminedError, match="could not send all pings in time"):
-        no_packet_loss(lambda _probe: (Way("192.0.2.1", 7, 6), Way("192.0.2.2", 90, 0)), Expect(), LIMIT)
+        no_packet_loss(lambda _probe: (PingStatistics("192.0.2.1", 7, 6), PingStatistics("192.0.2.2", 90, 0)), Expect(), LIMIT)
 
 
 def test_silence_of_all_neighbours_is_unknown() -> None:

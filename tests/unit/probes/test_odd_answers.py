@@ -13,12 +13,12 @@ import pytest
 from support.verdicts import verdict_of
 
 from rackwright.checks import acceptance
-from rackwright.checks.acceptance.judges import collectives, health
+from rackwright.checks.acceptance.evaluators import collectives, health
 from rackwright.checks.acceptance.parsers import dcgm, nccl
-from rackwright.checks.acceptance.phase import told
+from rackwright.checks.acceptance.phase import guarded
 from rackwright.checks.cluster import test_node, test_slurm, test_storage
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
-from rackwright.checks.cluster.harness.tool_output import Lines, Unread, decimal, integer
+from rackwright.checks.cluster.harness.tool_output import Lines, UnreadableValue, decimal, integer
 from rackwright.checks.cluster.probes.gpu_topology import read_matrix
 from rackwright.checks.cluster.probes.identity import (
     IDENTITY,
@@ -30,7 +30,7 @@ from rackwright.checks.cluster.probes.identity import (
     parse_system_state,
 )
 from rackwright.checks.cluster.probes.slurm import parse_nodes
-from rackwright.checks.cluster.probes.slurm_states import STATES, states_of, works
+from rackwright.checks.cluster.probes.slurm_states import STATES, is_working, states_of
 from rackwright.checks.cluster.probes.storage import MOUNTS, parse_mounts, parse_nfs_server
 from rackwright.checks.cluster.probes.units import parse_units
 from rackwright.checks.hardware import parsers as hardware
@@ -43,7 +43,7 @@ PASSED, FAILED, UNKNOWN = Verdict.PASSED, Verdict.FAILED, Verdict.UNKNOWN
 class TestValues:
     def test_unread_value_is_no_value(self):
         """No check passes with such a value."""
-        value = Unread("fan", "ERR!", "0, ERR!")
+        value = UnreadableValue("fan", "ERR!", "0, ERR!")
         for use in (lambda: value == 3, lambda: value == 3, lambda: value < 3, lambda: not value, lambda: value + 1, lambda: int(value)):
             with pytest.raises(UndeterminedError, match='fan is "ERR!" in the line "0, ERR!"'):
                 use()
@@ -59,7 +59,7 @@ class TestValues:
             decimal(cell)
 
     def test_fault_outweighs_unread_value(self):
-        blind = Unread("b", "?", "b ?")
+        blind = UnreadableValue("b", "?", "b ?")
         with pytest.raises(UndeterminedError):
             Expect()({"a": 1, "b": blind}, {"a": 1, "b": 2})
         with pytest.raises(Mismatch, match="expected a: 1, found a: 3"):
@@ -127,7 +127,7 @@ class TestSlurm:
 
     def test_every_state_has_a_meaning(self):
         assert all(state.meaning for state in STATES.values())
-        assert works(states_of("idle")) and not works(states_of("idle*"))
+        assert is_working(states_of("idle")) and not is_working(states_of("idle*"))
 
     @pytest.mark.parametrize("more", [" Comment=see State=DOWN CPUTot=3 ReservationName=course", " ReservationName=course", "", " Extra=x"])
     def test_reason_keeps_its_author(self, more):
@@ -159,7 +159,7 @@ class TestSlurm:
     def test_warning_and_unnamed_record_are_skipped(self):
         text = "slurm_load: a warning\n" + SLURM.format(state="IDLE", more="", number=1) + "\n State=IDLE CPUTot=96\n"
         found = parse_nodes(text)
-        assert list(found) == ["n1"] and isinstance(found.at("n2"), Unread)
+        assert list(found) == ["n1"] and isinstance(found.at("n2"), UnreadableValue)
 
 
 MOUNTINFO = """29 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
@@ -249,7 +249,7 @@ class TestIdentity:
 
 def test_unread_unit_is_unknown_alone():
     found = parse_units("Id=a.service\nLoadState=loaded\nActiveState=\n\nId=b.service\nLoadState=loaded\nActiveState=active\n\nx\n")
-    assert found["b.service"].state == "active" and isinstance(found["a.service"].state, Unread)
+    assert found["b.service"].state == "active" and isinstance(found["a.service"].state, UnreadableValue)
     with pytest.raises(UndeterminedError):
         found["c.service"]
 
@@ -283,7 +283,7 @@ class TestTopology:
 
     def test_row_with_shifted_cells_is_unknown(self):
         matrix = read_matrix(CARDS.replace("GPU1\tNV4\t X ", "GPU1\t X \tNV4"))
-        assert isinstance(matrix.ways["GPU1", "GPU0"], Unread) and matrix.ways["GPU0", "GPU1"] == "NV4"
+        assert isinstance(matrix.paths["GPU1", "GPU0"], UnreadableValue) and matrix.paths["GPU0", "GPU1"] == "NV4"
 
 
 def diagnosed(status, warnings=(), **more):
@@ -292,7 +292,7 @@ def diagnosed(status, warnings=(), **more):
     document = {
         "DCGM Diagnostic": {"test_categories": [{"category": "Hardware", "tests": [{"name": "memory", "results": [good, result]}]}]}
     }
-    return told("dcgm_passes", "w", lambda: health.diagnosis("dcgm_passes", "w", dcgm.parse(json.dumps(document) + "\na warning\n")))
+    return guarded("dcgm_passes", "w", lambda: health.diagnosis("dcgm_passes", "w", dcgm.parse(json.dumps(document) + "\na warning\n")))
 
 
 class TestDiagnosis:
@@ -324,7 +324,7 @@ class TestDiagnosis:
         rows = {("Pass", ""): PASSED, ("Pass", info): PASSED, ("Pass", warning): FAILED, ("Error", ""): FAILED, ("-", ""): UNKNOWN}
         for (word, below), verdict in rows.items():
             text = table.format(f"{word:<46}", below)
-            assert told("d", "w", lambda text=text: health.diagnosis("d", "w", dcgm.parse(text))).verdict is verdict, (word, below)
+            assert guarded("d", "w", lambda text=text: health.diagnosis("d", "w", dcgm.parse(text))).verdict is verdict, (word, below)
 
 
 NCCL = """# nThread 1 nGpus 2 minBytes 16777216 maxBytes 33554432 step: 2(factor)
@@ -336,7 +336,7 @@ NCCL = """# nThread 1 nGpus 2 minBytes 16777216 maxBytes 33554432 step: 2(factor
 # Avg bus bandwidth    : 12.82
 #
 """
-TWO = collectives.Wanted(("w0",), 2, "l4", nccl.Transport.SOCKET)
+TWO = collectives.ExpectedTopology(("w0",), 2, "l4", nccl.Transport.SOCKET)
 
 
 def collective(busbw="12.86", wrong="0", text=NCCL):
@@ -344,7 +344,7 @@ def collective(busbw="12.86", wrong="0", text=NCCL):
         (finding,) = collectives.results("results", nccl.parse(text.format(busbw, wrong)), TWO)
         return finding
 
-    return told("results", "w0", look).verdict
+    return guarded("results", "w0", look).verdict
 
 
 class TestCollective:

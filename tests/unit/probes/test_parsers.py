@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rackwright.checks.cluster.harness.tool_output import Unread
+from rackwright.checks.cluster.harness.tool_output import UnreadableValue
 from rackwright.checks.cluster.probes.accounting import only_local, parse_listening, parse_table
 from rackwright.checks.cluster.probes.accounts import ORDINARY, parse_accounts
 from rackwright.checks.cluster.probes.gpu import is_a_programs, parse_devices, parse_gpus, parse_xids
@@ -33,9 +33,9 @@ from rackwright.checks.cluster.probes.software import (
     parse_nccl,
 )
 from rackwright.checks.cluster.probes.software import parse_settings as parse_nccl_settings
-from rackwright.checks.cluster.probes.sshd import parse_host_keys, parse_known_hosts, parse_offer
+from rackwright.checks.cluster.probes.sshd import parse_auth_methods, parse_host_keys, parse_known_hosts
 from rackwright.checks.cluster.probes.sshd import parse_settings as parse_sshd
-from rackwright.checks.cluster.probes.storage import is_there, options_of, parse_mounts, parse_nfs_server, parse_roots, shows
+from rackwright.checks.cluster.probes.storage import is_same_folder, is_there, options_of, parse_mounts, parse_nfs_server, parse_roots
 from rackwright.checks.cluster.probes.units import parse_units, servers_of
 
 FOLDER = Path(__file__).parents[1] / "captured"
@@ -143,8 +143,8 @@ class TestSshd:
         assert parse_sshd(captured("sshd-settings"))["listenaddress"] == "[::]:22 0.0.0.0:22"
 
     def test_offered_algorithms_are_read(self):
-        assert parse_offer(captured("sshd-offer")) == ("publickey",)
-        assert parse_offer(captured("sshd-offer", "passwords")) == ("keyboard-interactive", "password", "publickey")
+        assert parse_auth_methods(captured("sshd-offer")) == ("publickey",)
+        assert parse_auth_methods(captured("sshd-offer", "passwords")) == ("keyboard-interactive", "password", "publickey")
 
     def test_readable_host_keys_are_reported(self):
         assert parse_host_keys(captured("host-keys")).exposed == ()
@@ -168,7 +168,7 @@ class TestMunge:
     def test_second_decoding_and_time_out_are_unknown(self):
         """munged decodes a credential once, and a round without a timely answer sends it again."""
         for text in ("STATUS:           Replayed credential (17)\n", "unmunge: Error: Failed to receive message header: Timed-out\n"):
-            assert isinstance(parse_decoded(text), Unread), text
+            assert isinstance(parse_decoded(text), UnreadableValue), text
 
 
 class TestSlurm:
@@ -289,9 +289,9 @@ class TestStorage:
         """/srv/rackwright/tools is a disk: the server exports its root instead of the folder below it."""
         before = captured("mounts", "good-nfs")
         disk = "90 29 254:16 / /srv/rackwright/tools rw - ext4 /dev/vdb rw\n"
-        assert not shows(parse_mounts(before + disk), "/mnt/tools", "/srv/rackwright/tools")
+        assert not is_same_folder(parse_mounts(before + disk), "/mnt/tools", "/srv/rackwright/tools")
         after = before.replace("254:0 /srv/rackwright/tools /mnt/tools", "254:16 / /mnt/tools")
-        assert shows(parse_mounts(after + disk), "/mnt/tools", "/srv/rackwright/tools")
+        assert is_same_folder(parse_mounts(after + disk), "/mnt/tools", "/srv/rackwright/tools")
 
     def test_missing_required_nfs_options_are_reported(self):
         soft = parse_mounts(captured("mounts", "good-nfs").replace(",hard,", ",soft,"))["/mnt/da-ta"]

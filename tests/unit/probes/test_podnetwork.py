@@ -108,14 +108,14 @@ def test_missing_tunnel_fails():
 
 
 def test_missing_route_and_wrong_endpoint_fail():
-    ways = {theirs: way for theirs, way in GOOD.ways.items() if theirs != OTHERS["worker1"][1]}
-    assert "no route" in ends(checks.test_reaches_other_nodes, found=dataclasses.replace(GOOD, ways=ways))
+    ways = {theirs: way for theirs, way in GOOD.routes.items() if theirs != OTHERS["worker1"][1]}
+    assert "no route" in ends(checks.test_reaches_other_nodes, found=dataclasses.replace(GOOD, routes=ways))
     assert "no tunnel endpoint" in ends(checks.test_reaches_other_nodes, found=dataclasses.replace(GOOD, ends=frozenset()))
 
 
 def test_direct_routes_lead_to_other_node():
     ways = {theirs: f"via {address} dev eth0" for address, theirs in OTHERS.values()}
-    assert ends(checks.test_reaches_other_nodes, found=dataclasses.replace(GOOD, ways=ways), encapsulation="none") == ""
+    assert ends(checks.test_reaches_other_nodes, found=dataclasses.replace(GOOD, routes=ways), encapsulation="none") == ""
     assert ends(checks.test_reaches_other_nodes, encapsulation="none")
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from rackwright.checks.cluster import test_pods as checks
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
-from rackwright.checks.cluster.harness.probe import NodeBusy
-from rackwright.checks.cluster.probes.pods import LEFT, PODS, Pods, parse_devices, parse_left, parse_pods
+from rackwright.checks.cluster.harness.probe import NodeBusyError
+from rackwright.checks.cluster.probes.pods import PODS, REMAINING_PODS, Pods, parse_devices, parse_pods, parse_remaining_pods
 from rackwright.errors import UndeterminedError
 
 CAPTURED = Path(__file__).parents[1] / "captured" / "pods"
@@ -50,7 +50,7 @@ def verdicts(data, left=()):
             function = getattr(checks, f"test_{name}")
             try:
                 function(**{argument: given[argument] for argument in inspect.signature(function).parameters})
-            except (Mismatch, UndeterminedError, NodeBusy) as error:
+            except (Mismatch, UndeterminedError, NodeBusyError) as error:
                 found[name, worker] = error
             assert given["expect"].compared or (name, worker) in found
     return found
@@ -132,13 +132,13 @@ def test_policies_blocking_too_much_or_little_fail(what):
     assert isinstance(found["policies_hold", "worker0"], Mismatch)
 
 
-@pytest.mark.parametrize("data", [{"trouble": "its pods do not run"}, {**HELD, "in": {"rc": None, "out": "", "said": "no route"}}, None])
+@pytest.mark.parametrize("data", [{"error": "its pods do not run"}, {**HELD, "in": {"rc": None, "out": "", "said": "no route"}}, None])
 def test_untested_policies_are_unknown(data):
     assert isinstance(verdicts({**GOOD, "policies": data})["policies_hold", "worker0"], UndeterminedError)
 
 
 def test_leftover_objects_fail():
-    found = verdicts(GOOD, left=parse_left("/var/lib/kubelet/pods/8c03\n"))
+    found = verdicts(GOOD, left=parse_remaining_pods("/var/lib/kubelet/pods/8c03\n"))
     assert {name for name, _ in found} == {"cleanup_complete"}
 
 
@@ -163,7 +163,7 @@ def test_gpus_in_use_are_skipped():
     del data["nodes"]["worker0"]["gpus"]
     found = verdicts(data)
     assert {name for name, _ in found} == {"get_requested_gpus", "gpus_exclusive", "whole_node_of_gpus", "excess_requests_pending"}
-    assert all(isinstance(error, NodeBusy) and worker == "worker0" for (_, worker), error in found.items())
+    assert all(isinstance(error, NodeBusyError) and worker == "worker0" for (_, worker), error in found.items())
 
 
 def test_unavailable_node_is_unknown():
@@ -204,7 +204,7 @@ def place(*, speaking=("login0", "w0", "w1"), clients=("login0", "w0", "w1"), **
     """Return the controller of an invented plan."""
     cluster = {"scheduler": {**SCHEDULER, **scheduler}, "storage": [{"mount": "/mnt/s", "clients": list(clients)}], "network": {}}
     declared = SimpleNamespace(cluster=cluster, nodes=dict.fromkeys(["login0", "w0", "w1"]), members=lambda _: ("login0",))
-    return SimpleNamespace(node={"name": "login0"}, declared=declared, speaks=lambda name: name in speaking)
+    return SimpleNamespace(node={"name": "login0"}, declared=declared, is_reachable=lambda name: name in speaking)
 
 
 def request(where):
@@ -241,6 +241,6 @@ class TestRequest:
     def test_ended_objects_are_matched_by_name(self):
         where = place()
         where.node = {"name": "worker0"}
-        where.before = lambda *_: Pods(GOOD)
+        where.earlier_result = lambda *_: Pods(GOOD)
         uid = GOOD["nodes"]["worker0"]["plain"]["uid"]
-        assert f"/var/lib/kubelet/pods/{uid}" in LEFT.command_at(where)
+        assert f"/var/lib/kubelet/pods/{uid}" in REMAINING_PODS.command_at(where)

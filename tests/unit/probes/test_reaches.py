@@ -10,8 +10,8 @@ import pytest
 
 from rackwright.checks.cluster import test_node
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
-from rackwright.checks.cluster.harness.probe import Raw
-from rackwright.checks.cluster.probes.neighbours import REACHES, Interface, parse_interfaces
+from rackwright.checks.cluster.harness.probe import CommandOutput
+from rackwright.checks.cluster.probes.neighbours import REACHABILITY, Interface, parse_interfaces
 from rackwright.errors import UndeterminedError
 
 NAMES = ("a", "b", "c", "d")
@@ -31,12 +31,12 @@ def place(name="a", names=NAMES, **networks):
             raise UndeterminedError(f"{one} is unreachable")
         return (primary(names.index(one) + 1), *networks.get(one, ()))
 
-    return SimpleNamespace(node=planned[name], declared=SimpleNamespace(nodes=planned, members=lambda _: names), before=before)
+    return SimpleNamespace(node=planned[name], declared=SimpleNamespace(nodes=planned, members=lambda _: names), earlier_result=before)
 
 
 def pinged(where):
     """Return (interface, address, neighbour) of each ping."""
-    return re.findall(r"-I (\S+) (\S+) >.*?; echo \S+ \S+ (\S+) ", REACHES.command_at(where))
+    return re.findall(r"-I (\S+) (\S+) >.*?; echo \S+ \S+ (\S+) ", REACHABILITY.command_at(where))
 
 
 def rail(at, name="ens5f0", kind=""):
@@ -60,22 +60,22 @@ def test_networks_within_one_machine_are_skipped(other):
 
 def test_planned_address_counts_on_any_link():
     where = place(names=("a", "b"))
-    where.before = lambda _, one: (Interface("br0", f"10.61.0.{' ab'.index(one)}", "10.61.0.0/24", "bridge"),)
+    where.earlier_result = lambda _, one: (Interface("br0", f"10.61.0.{' ab'.index(one)}", "10.61.0.0/24", "bridge"),)
     assert pinged(where) == [("br0", "10.61.0.2", "b")]
 
 
 def test_unresponsive_node_is_replaced_by_next():
     assert [name for _, _, name in pinged(place(b=None))] == ["c", "d"]
     with pytest.raises(UndeterminedError, match="no neighbour listed"):
-        REACHES.command_at(place(b=None, c=None, d=None))
+        REACHABILITY.command_at(place(b=None, c=None, d=None))
 
 
 def test_large_clusters_are_not_read_completely():
     names = tuple(f"n{at}" for at in range(200))
     where = place("n0", names, n0=[rail(1)])
     read = []
-    before = where.before
-    where.before = lambda probe, one: read.append(one) or before(probe, one)
+    before = where.earlier_result
+    where.earlier_result = lambda probe, one: read.append(one) or before(probe, one)
     assert len(pinged(where)) == 2 and len(read) <= 9
 
 
@@ -92,7 +92,7 @@ def judged(**answers):
     def ask(_, of="a"):
         if answers.get(of) is None:
             raise UndeterminedError(f"{of} is unreachable")
-        return REACHES.read(Raw(out=answers[of]))
+        return REACHABILITY.read(CommandOutput(out=answers[of]))
 
     test_node.test_neighbours_reachable(NODE, ask, expect := Expect())
     return expect

@@ -8,7 +8,7 @@ import pytest
 
 from rackwright.checks.cluster import test_slurm
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
-from rackwright.checks.cluster.harness.probe import Raw
+from rackwright.checks.cluster.harness.probe import CommandOutput
 from rackwright.checks.cluster.probes.slurm import SETTINGS
 from rackwright.checks.cluster.probes.slurm_options import FILE, NODE_OPTIONS, PARTITION_OPTIONS, parse_file
 from rackwright.errors import UndeterminedError
@@ -33,7 +33,7 @@ def judged(check, before="", after="", file=None):
     assert before in output
     answers = {FILE: file or text(FILE), PROBES[check]: output.replace(before, after, 1) if before else output}
     expect = Expect()
-    check(lambda probe: probe.read(Raw(out=answers[probe])), expect)
+    check(lambda probe: probe.read(CommandOutput(out=answers[probe])), expect)
     return expect
 
 
@@ -103,7 +103,7 @@ def test_declared_options_are_read_in_every_form(check, file, before, after):
     answers = {FILE: HEAD + file + "\n", PROBES[check]: output}
     if "OverSubscribe" in after:
         answers[PROBES[check]] = output.replace("OverSubscribe=NO ", "")
-    check(lambda probe: probe.read(Raw(out=answers[probe])), expect := Expect())
+    check(lambda probe: probe.read(CommandOutput(out=answers[probe])), expect := Expect())
     assert expect.compared == 1
 
 
@@ -115,7 +115,7 @@ def test_log_level_may_be_numeric():
 def test_unreadable_line_is_unknown(check):
     answers = {FILE: text(FILE), PROBES[check]: text(PROBES[check]) + "garbage without a name\n"}
     with pytest.raises(UndeterminedError, match="a line cannot be read"):
-        check(lambda probe: probe.read(Raw(out=answers[probe])), Expect())
+        check(lambda probe: probe.read(CommandOutput(out=answers[probe])), Expect())
 
 
 def test_file_with_include_is_unknown():

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from rackwright.checks.cluster.harness.probe import NodeBusy
-from rackwright.checks.cluster.probes.smoke import SMOKE, gpus_to_ask, parse_seen, parse_smoke, parts, shared, writing
+from rackwright.checks.cluster.harness.probe import NodeBusyError
+from rackwright.checks.cluster.probes.smoke import SMOKE, gpus_to_ask, parse_file_contents, parse_smoke, parts, shared, write_requests
 from rackwright.errors import UndeterminedError
 
 FOLDER = Path(__file__).parents[1] / "captured"
@@ -35,7 +35,7 @@ def place(node="login0", *, speaking=("w0", "w1", "c0"), **cluster):
         **cluster,
     }
     declared = SimpleNamespace(cluster=plan, nodes=dict.fromkeys(["login0", "w0", "w1", "c0"]), members=lambda _: ("login0", "login1"))
-    return SimpleNamespace(node={"name": node}, declared=declared, speaks=lambda name: name in speaking)
+    return SimpleNamespace(node={"name": node}, declared=declared, is_reachable=lambda name: name in speaking)
 
 
 def request(where):
@@ -85,9 +85,9 @@ class TestRequest:
 
     def test_nfs_writes_fewer_locked_lines(self):
         (everywhere,) = place().declared.cluster["storage"]
-        assert writing(everywhere) == {"storage": "/mnt/s", "records": 200, "locks": False}
-        assert writing({**everywhere, "kind": "nfs"}) == {"storage": "/mnt/s", "records": 20, "locks": True}
-        assert writing(None)["storage"] is None
+        assert write_requests(everywhere) == {"storage": "/mnt/s", "records": 200, "locks": False}
+        assert write_requests({**everywhere, "kind": "nfs"}) == {"storage": "/mnt/s", "records": 20, "locks": True}
+        assert write_requests(None)["storage"] is None
 
     def test_powered_down_nodes_get_start_time(self):
         saving = {**place().declared.cluster["scheduler"], "power_saving": {"resume_timeout_s": 60}}
@@ -106,7 +106,7 @@ class TestVerdicts:
         assert run.task("plain", "worker1").visible is None
 
     def test_busy_node_is_skipped(self):
-        with pytest.raises(NodeBusy):
+        with pytest.raises(NodeBusyError):
             captured("shared-gpus-and-a-busy-node").job("plain", "worker1")
 
     def test_unavailable_node_is_unknown(self):
@@ -116,18 +116,18 @@ class TestVerdicts:
 
     def test_missing_job_needs_busy_nodes_everywhere(self):
         idle = replace(captured("good"), jobs=())
-        with pytest.raises(NodeBusy):
-            replace(idle, states={"worker0": "allocated none", "worker1": "mixed none"}).must_have_sent()
+        with pytest.raises(NodeBusyError):
+            replace(idle, states={"worker0": "allocated none", "worker1": "mixed none"}).require_jobs_sent()
         for states in ({"worker0": "allocated none", "worker1": "down* Not responding"}, {}):
             with pytest.raises(UndeterminedError):
-                replace(idle, states=states).must_have_sent()
-        captured("good").must_have_sent()
+                replace(idle, states=states).require_jobs_sent()
+        captured("good").require_jobs_sent()
 
     def test_shared_gpus_are_read(self):
         run = captured("shared-gpus-and-a-busy-node")
         assert set(run.task("first", "worker0").gpus) & set(run.task("second", "worker0").gpus) == {"3", "4", "5"}
 
     def test_files_seen_by_nodes_are_read(self):
-        seen = parse_seen((FOLDER / "smoke-seen" / "good.txt").read_text(encoding="utf-8"))
+        seen = parse_file_contents((FOLDER / "smoke-seen" / "good.txt").read_text(encoding="utf-8"))
         assert seen.files == {"from-worker0": "written by a job on worker0", "from-worker1": "written by a job on worker1"}
         assert len(seen.lines) == 400

@@ -27,9 +27,9 @@ from rackwright.checks.cluster import (
     test_node,
     test_storage,
 )
-from rackwright.checks.cluster.harness import outside_probes
-from rackwright.checks.cluster.harness.gather import Gathering
-from rackwright.checks.cluster.harness.tool_output import NoAnswer, Unread, answer_of
+from rackwright.checks.cluster.harness import external_probes
+from rackwright.checks.cluster.harness.probe_runner import ProbeRunner
+from rackwright.checks.cluster.harness.tool_output import MissingAnswer, UnreadableValue, answer_of
 from rackwright.checks.cluster.probes.access import FROM_MACHINE, PUBLISHED
 from rackwright.checks.cluster.probes.control import ETCD
 from rackwright.checks.cluster.probes.firewall import METADATA_SERVICE
@@ -155,7 +155,7 @@ def etcd(monkeypatch):
 
         monkeypatch.setattr(control_plane, "etcd_context", ssl._create_unverified_context)
         monkeypatch.setattr(control_plane, "post", post)
-        monkeypatch.setattr(control_plane, "stranger", lambda: "refused")
+        monkeypatch.setattr(control_plane, "query_without_certificate", lambda: "refused")
         monkeypatch.setattr(control_plane.os, "stat", lambda _: SimpleNamespace(st_uid=0, st_mode=0o40700))
         return said(test_etcd.test_answers, {ETCD: json.dumps(control_plane.etcd())})
 
@@ -198,11 +198,11 @@ class TestEtcd:
             raise error
 
         monkeypatch.setattr(control_plane.http.client.HTTPSConnection, "request", request)
-        found = ETCD.parse(json.dumps({**GOOD_ETCD, "stranger": control_plane.stranger()}))
+        found = ETCD.parse(json.dumps({**GOOD_ETCD, "unauthenticated": control_plane.query_without_certificate()}))
         assert verdict_of(test_etcd.test_unauthenticated_clients_refused, {}, etcd=found)[0] is verdict
 
     def test_admitted_unauthenticated_client_fails(self):
-        found = ETCD.parse(json.dumps({**GOOD_ETCD, "stranger": "status 200"}))
+        found = ETCD.parse(json.dumps({**GOOD_ETCD, "unauthenticated": "status 200"}))
         assert verdict_of(test_etcd.test_unauthenticated_clients_refused, {}, etcd=found)[0] is FAILED
 
 
@@ -220,13 +220,13 @@ class TestOutside:
 
     def ask(self, declared, port):
         declared.cluster["access"]["port"] = port
-        return outside_probes.published(declared, ["login0"])["login0"]
+        return external_probes.probe_published_port(declared, ["login0"])["login0"]
 
     def test_unresponsive_published_port_is_unknown(self, monkeypatch, declared):
         monkeypatch.setattr(tcp_banners, "WORDS", 0.02)
         with socket.create_server(("127.0.0.1", 0)) as listening:
             port = listening.getsockname()[1]
-            assert isinstance(self.ask(declared, port), Unread)
+            assert isinstance(self.ask(declared, port), UnreadableValue)
         assert self.ask(declared, port) == ""
 
     @pytest.mark.parametrize("error", [TimeoutError("timed out"), OSError(errno.EMFILE, "Too many open files")])
@@ -234,22 +234,22 @@ class TestOutside:
         def words(*_, **__):
             raise error
 
-        monkeypatch.setattr(outside_probes, "words", words)
-        assert isinstance(self.ask(declared, 1), Unread)
+        monkeypatch.setattr(external_probes, "words", words)
+        assert isinstance(self.ask(declared, 1), UnreadableValue)
 
     def test_unread_answer_is_unknown_in_check_and_control(self):
-        gathering = Gathering(SimpleNamespace(members=lambda _: (), target="lab"), Path("x"), [], [PUBLISHED])
-        view = gathering._views[PUBLISHED.name]
-        view.looked = outside_probes.Looked({"login0": NoAnswer("127.0.0.1:2222", LATE)}, 0.1)
+        runner = ProbeRunner(SimpleNamespace(members=lambda _: (), target="lab"), Path("x"), [], [PUBLISHED])
+        view = runner._views[PUBLISHED.name]
+        view.result = external_probes.ExternalProbeResult({"login0": MissingAnswer("127.0.0.1:2222", LATE)}, 0.1)
         view.done.set()
         with pytest.raises(UndeterminedError, match=r"127\.0\.0\.1:2222: no answer within 6 s"):
-            gathering.seen(PUBLISHED, "login0")
+            runner.external_answer(PUBLISHED, "login0")
 
     @pytest.mark.parametrize(("answer", "verdict"), [("", FAILED), ("SSH-2.0-x", PASSED), (tcp_banners.ACCEPTS, FAILED)])
     def test_refusal_and_foreign_banner_fail(self, answer, verdict):
         assert verdict_of(test_access.test_published_port_answers, {PUBLISHED: lambda: answer})[0] is verdict
 
-    @pytest.mark.parametrize("look", [tcp_banners.banner, outside_probes.reached])
+    @pytest.mark.parametrize("look", [tcp_banners.banner, external_probes.connect_result])
     @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOBUFS, errno.ENOMEM, errno.EPERM])
     def test_failed_request_does_not_prove_isolation(self, monkeypatch, look, number):
         def connect(*_, **__):
@@ -268,7 +268,7 @@ class TestOutside:
         assert tcp_banners.banner("10.0.0.1", 22) == ""
 
     def test_outside_checks_match_the_table(self):
-        assert FROM_MACHINE.serves == ("access.host_is_blocked",)
+        assert FROM_MACHINE.needed_by == ("access.host_is_blocked",)
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,8 @@ def test_unresponsive_metadata_service_proves_no_refusal(root, nobody, verdict):
 def test_credential_verdict_follows_answer(text, verdict):
     place = SimpleNamespace(declared=SimpleNamespace(members=lambda _: ("w0",)), node={"name": "w0"})
     assert (
-        said(test_munge.test_credentials_decode_across_nodes, {DECODED: text}, judge=SimpleNamespace(place=lambda _: place))[0] is verdict
+        said(test_munge.test_credentials_decode_across_nodes, {DECODED: text}, check_plugin=SimpleNamespace(context=lambda _: place))[0]
+        is verdict
     )
 
 

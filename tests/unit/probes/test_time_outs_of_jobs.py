@@ -31,7 +31,7 @@ class TestSlurm:
     def verdict(self, ping, port, seconds=0.1):
         raw = lambda _: SimpleNamespace(seconds=seconds)  # noqa: E731
         answers = answers_of({PING: ping, CONTROLLER_PORTS: f"login0|{port}\n"})
-        return verdict_of(test_slurm.test_controller_answers_here, answers, cluster=CLUSTER, raw=raw)[0]
+        return verdict_of(test_slurm.test_controller_answers_here, answers, cluster=CLUSTER, command_output=raw)[0]
 
     def test_controller_reported_up_passes(self):
         assert self.verdict(self.DOWN.replace("DOWN", "UP"), LATE) is PASSED
@@ -98,8 +98,8 @@ class TestJobs:
     )
     def test_batch_job_without_output_fails_only_after_end(self, state, verdict):
         batch = {"rc": 0, "job": "7", "output": "", "said": "", "state": state, "seconds": 20}
-        judge = SimpleNamespace(place=lambda _: SimpleNamespace(declared=SimpleNamespace(cluster={"users": [{"name": "alice"}]})))
-        found = verdict_of(test_jobs.test_batch_output_is_shared, {}, node=NODE, judge=judge, smoke=self.run(batch=batch))
+        check_plugin = SimpleNamespace(context=lambda _: SimpleNamespace(declared=SimpleNamespace(cluster={"users": [{"name": "alice"}]})))
+        found = verdict_of(test_jobs.test_batch_output_is_shared, {}, node=NODE, check_plugin=check_plugin, smoke=self.run(batch=batch))
         assert found[0] is verdict
 
     def test_timed_out_command_keeps_its_output(self, monkeypatch):

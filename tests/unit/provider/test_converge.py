@@ -75,7 +75,7 @@ def test_the_time_a_leaving_node_is_given_is_the_new_plan_s(asked: dict[str, Any
 
 def test_who_sleeps_is_not_waited_for_when_others_leave(asked: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path))
-    mark = paths.asleep("lab", "worker2")
+    mark = paths.suspended_file("lab", "worker2")
     mark.parent.mkdir(parents=True)
     mark.touch()
     with pytest.raises(RackwrightError):
@@ -87,7 +87,7 @@ def saving(idle_s: int, **lives: str) -> dict[str, Any]:
     """Inputs of a stack that saves power where `idle_s` is not 0; every worker may sleep."""
     power = {"idle_s": idle_s, "suspend_timeout_s": 30, "resume_timeout_s": 60, "nodes": [name for name in lives if name != "login0"]}
     plan = {"scheduler": {"controllers": ["login0"], "power_saving": power if idle_s else None}}
-    return {"plan": json.dumps(plan), "hosts": {name: {"incarnation": life} for name, life in lives.items()}}
+    return {"plan": json.dumps(plan), "hosts": {name: {"instance_uid": life} for name, life in lives.items()}}
 
 
 def test_nodes_that_sleep_by_the_old_plan_are_woken_for_the_new_one() -> None:
@@ -134,17 +134,17 @@ def test_what_is_applied_is_on_record_and_so_is_how_it_ended(
 ) -> None:
     """Whoever edits the stack file next is told what that changes."""
     applying.status, applying.message = status, "worker0: slurmd does not start"
-    news = {**inputs("worker0", drain_timeout_s=2), "described": '{"level": "smoke"}'}
+    news = {**inputs("worker0", drain_timeout_s=2), "cluster_spec": '{"level": "smoke"}'}
     asyncio.run(Converge().create(OPERATION, news))
     said = json.loads(paths.applied("lab").read_text())
-    assert (said["settled"], said["cluster"], said["plan"]) == (settled, {"level": "smoke"}, json.loads(news["plan"]))
+    assert (said["converged"], said["cluster"], said["plan"]) == (settled, {"level": "smoke"}, json.loads(news["plan"]))
 
 
 def test_a_node_that_cannot_leave_leaves_the_record_as_it_is(
     asked: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path))
-    news = {**inputs("worker0", drain_timeout_s=2), "described": "{}"}
+    news = {**inputs("worker0", drain_timeout_s=2), "cluster_spec": "{}"}
     with pytest.raises(RackwrightError):
         leave(inputs("worker0", "worker2", drain_timeout_s=2), news)
     assert not paths.applied("lab").exists()
@@ -162,19 +162,19 @@ def older(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RecordedState:
 def test_what_another_version_applied_is_found_not_converged(older: RecordedState) -> None:
     made = asyncio.run(Converge().read(OPERATION, older))
     assert made.outputs["converged"] is False
-    assert "of another version of rackwright" in made.reasons[0] and "`up` plans it anew" in made.reasons[0]
+    assert "by another version of rackwright" in made.init_errors[0] and "`rackwright up` to write a new plan" in made.init_errors[0]
 
 
 def test_nodes_cannot_leave_while_another_version_s_plan_is_on_record(older: RecordedState) -> None:
-    with pytest.raises(RackwrightError, match="worker2 cannot be removed yet: its plan on record is of another version") as refused:
+    with pytest.raises(RackwrightError, match="worker2 cannot be removed yet: the recorded plan was written by another version") as refused:
         asyncio.run(Converge().update(OPERATION, older, inputs("worker0", drain_timeout_s=2)))
     assert "declare them again and run `up`" in str(refused.value)
 
 
 def test_a_description_that_says_the_same_in_other_words_changes_nothing() -> None:
-    olds = {**inputs("worker0", drain_timeout_s=2), "described": '{"a": null}'}
+    olds = {**inputs("worker0", drain_timeout_s=2), "cluster_spec": '{"a": null}'}
     state = RecordedState("converge", olds, {"converged": True})
-    assert not Converge().diff(state, {**olds, "described": "{}"}).changes
+    assert not Converge().diff(state, {**olds, "cluster_spec": "{}"}).changes
 
 
 class TestSettled:
@@ -220,20 +220,20 @@ class TestSettled:
 
     def test_a_run_that_ends_well_settles_every_life(self, written: list[tuple[str, ...]], ends: list[ansible.PlaybookResult]) -> None:
         made = asyncio.run(Converge().create(OPERATION, saving(0, login0="a", worker0="b")))
-        assert made.outputs["settled"] == ["a", "b"]
+        assert made.outputs["host_key_rotated"] == ["a", "b"]
         assert written == [(), ("a", "b")], "the files that are left accept no key of birth"
 
     def test_a_run_that_fails_settles_nobody(self, written: list[tuple[str, ...]], ends: list[ansible.PlaybookResult]) -> None:
         ends.append(ansible.PlaybookResult(status=2, message="worker0: no space left"))
         made = asyncio.run(Converge().create(OPERATION, saving(0, login0="a", worker0="b")))
-        assert (made.outputs["converged"], made.outputs["settled"], written) == (False, [], [()])
+        assert (made.outputs["converged"], made.outputs["host_key_rotated"], written) == (False, [], [()])
 
     def test_who_was_settled_stays_so_when_another_fails(self, written: list[tuple[str, ...]], ends: list[ansible.PlaybookResult]) -> None:
         ends.append(ansible.PlaybookResult(status=2, message="worker1: no space left"))
         olds = saving(0, login0="a", worker0="b")
-        state = RecordedState("converge", olds, {**olds, "members": ["login0", "worker0"], "settled": ["a", "b"]})
+        state = RecordedState("converge", olds, {**olds, "members": ["login0", "worker0"], "host_key_rotated": ["a", "b"]})
         made = asyncio.run(Converge().update(OPERATION, state, saving(0, login0="a", worker0="b2", worker1="c")))
-        assert (made.outputs["settled"], written) == (["a", "b"], [("a", "b")]), "worker0's new life is not among them"
+        assert (made.outputs["host_key_rotated"], written) == (["a", "b"], [("a", "b")]), "worker0's new life is not among them"
 
     def test_a_node_that_was_out_from_the_start_is_not_settled(
         self, written: list[tuple[str, ...]], ends: list[ansible.PlaybookResult]
@@ -242,7 +242,7 @@ class TestSettled:
         news = saving(0, login0="a", worker0="b")
         nodes = [{"name": "login0", "state": "in"}, {"name": "worker0", "state": "out"}]
         news["plan"] = json.dumps({**json.loads(news["plan"]), "nodes": nodes})
-        assert asyncio.run(Converge().create(OPERATION, news)).outputs["settled"] == ["a"]
+        assert asyncio.run(Converge().create(OPERATION, news)).outputs["host_key_rotated"] == ["a"]
 
     def test_who_is_just_being_born_may_take_as_long_as_its_target_says(
         self, written: list[tuple[str, ...]], ends: list[ansible.PlaybookResult], monkeypatch: pytest.MonkeyPatch
@@ -258,14 +258,16 @@ class TestSettled:
         monkeypatch.setattr(converge.stack_files, "write", lambda *_: files)
         monkeypatch.setattr(converge.ssh_connections, "connect_all", reach)
         olds = saving(0, login0="a", worker0="b")
-        state = RecordedState("converge", olds, {**olds, "members": ["login0", "worker0"], "settled": ["a", "b"]})
+        state = RecordedState("converge", olds, {**olds, "members": ["login0", "worker0"], "host_key_rotated": ["a", "b"]})
         asyncio.run(Converge().update(OPERATION, state, saving(0, login0="a", worker0="b2")))
         assert waited == {"worker0": 900.0, "login0": 45.0}
 
     def test_a_look_accepts_what_the_record_says(self, written: list[tuple[str, ...]], ends: list[ansible.PlaybookResult]) -> None:
         olds = saving(0, login0="a", worker0="b")
-        made = asyncio.run(Converge().read(OPERATION, RecordedState("converge", olds, {**olds, "converged": True, "settled": ["a"]})))
-        assert (made.outputs["settled"], written) == (["a"], [("a",)])
+        made = asyncio.run(
+            Converge().read(OPERATION, RecordedState("converge", olds, {**olds, "converged": True, "host_key_rotated": ["a"]}))
+        )
+        assert (made.outputs["host_key_rotated"], written) == (["a"], [("a",)])
 
 
 @pytest.fixture
@@ -281,7 +283,7 @@ def waiting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     ]
 
     async def site(*_: object, **__: object) -> ansible.PlaybookResult:
-        return ansible.PlaybookResult(rolls=list(waits), failed=list(found["failed"]), status=2 if found["failed"] else 0)
+        return ansible.PlaybookResult(requires_drain=list(waits), failed=list(found["failed"]), status=2 if found["failed"] else 0)
 
     async def look(*_: object) -> CheckModeResult:
         return CheckModeResult(await site(), ScanMethod.CHECK_MODE, "check mode ran")
@@ -321,7 +323,7 @@ def test_a_roll_that_stopped_is_a_failed_converge(waiting: dict[str, Any]) -> No
 
 
 def test_nothing_is_rolled_after_a_failure_or_by_a_look(waiting: dict[str, Any]) -> None:
-    assert played(waiting, check=True).rolls
+    assert played(waiting, check=True).requires_drain
     waiting["failed"] = [ansible.TaskResult("login0", "storage", "mount")]
     played(waiting, check=False)
     assert waiting["rolls"] == []
@@ -330,7 +332,7 @@ def test_nothing_is_rolled_after_a_failure_or_by_a_look(waiting: dict[str, Any])
 def test_a_look_tells_who_waits_to_be_rolled(waiting: dict[str, Any]) -> None:
     state = RecordedState("converge", waiting["inputs"], {**waiting["inputs"], "converged": True})
     made = asyncio.run(Converge().read(OPERATION, state))
-    assert made.reasons[0] == "worker1: waits for a rolling update: driver 550 serves, 580 is declared"
+    assert made.init_errors[0] == "worker1: waits for a rolling update: driver 550 serves, 580 is declared"
     assert not made.outputs["converged"]
 
 
@@ -338,4 +340,10 @@ def test_preview_leaves_the_result_of_converge_unknown() -> None:
     """A preview of a stack that was never up has applied nothing."""
     foreseen = Converge().preview_outputs({"hosts": {"worker1": {}, "worker0": {}}})
     assert foreseen["members"] == ["worker0", "worker1"]
-    assert {key for key, value in foreseen.items() if value == UNKNOWN} == {"converged", "reasons", "changes", "settled", "generation"}
+    assert {key for key, value in foreseen.items() if value == UNKNOWN} == {
+        "converged",
+        "reasons",
+        "changes",
+        "host_key_rotated",
+        "generation",
+    }

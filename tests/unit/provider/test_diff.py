@@ -25,8 +25,8 @@ def test_different_inputs_differ_in_something(old: dict[str, object], new: dict[
 
 
 def test_the_path_leads_to_what_changed() -> None:
-    found = diff_properties({"hosts": {"worker-0": {"incarnation": "a"}}}, {"hosts": {"worker-0": {"incarnation": "b"}}})
-    assert found.changes == {'hosts["worker-0"].incarnation': PropertyDiffKind.UPDATE}
+    found = diff_properties({"hosts": {"worker-0": {"instance_uid": "a"}}}, {"hosts": {"worker-0": {"instance_uid": "b"}}})
+    assert found.changes == {'hosts["worker-0"].instance_uid': PropertyDiffKind.UPDATE}
 
 
 def test_added_and_removed_properties_are_told_apart() -> None:

@@ -15,7 +15,7 @@ from rackwright.provider.hosts.host import Host
 from rackwright.provider.protocol.resource import RecordedState, RequestContext
 
 _INPUTS: dict[str, Any] = {"stack": "rack", "name": "worker0", "out": False, "status": "usable"}
-_KNOWN = {"public_key": "ssh-ed25519 AAAA", "incarnation": "m1"}
+_KNOWN = {"public_key": "ssh-ed25519 AAAA", "instance_uid": "m1"}
 
 
 async def _quiet(text: str) -> None:
@@ -37,7 +37,7 @@ def operation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> RequestContext
 
 def test_a_machine_that_is_out_from_the_start_is_not_looked_at(operation: RequestContext) -> None:
     made = asyncio.run(Host().create(operation, {**_INPUTS, "out": True}))
-    assert (made.outputs["public_key"], made.outputs["incarnation"]) == ("", "")
+    assert (made.outputs["public_key"], made.outputs["instance_uid"]) == ("", "")
 
 
 def test_a_machine_that_goes_out_keeps_what_is_known_of_it(operation: RequestContext) -> None:
@@ -52,7 +52,7 @@ def test_a_machine_that_goes_out_keeps_what_is_known_of_it(operation: RequestCon
 def test_one_that_does_not_answer_differs_and_stays(operation: RequestContext) -> None:
     seen = asyncio.run(Host().read(operation, RecordedState("worker0", _INPUTS, {**_INPUTS, **_KNOWN})))
     assert seen is not None and seen.inputs is not None
-    assert seen.inputs["status"] == "worker0: no SSH server answers" and seen.outputs["incarnation"] == "m1"
+    assert seen.inputs["status"] == "worker0: no SSH server answers" and seen.outputs["instance_uid"] == "m1"
 
 
 def test_one_that_cannot_be_adopted_fails_the_run(operation: RequestContext) -> None:

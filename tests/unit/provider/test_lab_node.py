@@ -31,7 +31,7 @@ INPUTS: dict[str, Any] = {"stack": "lab", "name": "lab-worker0", "hostname": "wo
 def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The container, to be changed; as recorded at first."""
     monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path))
-    for mark in (paths.asleep("lab", "worker0"), paths.woken("lab", "worker0")):
+    for mark in (paths.suspended_file("lab", "worker0"), paths.resumed_file("lab", "worker0")):
         mark.parent.mkdir(parents=True, exist_ok=True)
     found: dict[str, Any] = {"id": "1" * 64, "running": True, "paused": False, "started_at": BEFORE}
 
@@ -43,23 +43,23 @@ def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def read() -> tuple[str, str]:
-    """Status and incarnation as a refresh has them."""
-    made = asyncio.run(Node().read(OPERATION, RecordedState("lab-worker0", INPUTS, {**INPUTS, "image": "older", "incarnation": RECORDED})))
+    """Status and instance_uid as a refresh has them."""
+    made = asyncio.run(Node().read(OPERATION, RecordedState("lab-worker0", INPUTS, {**INPUTS, "image": "older", "instance_uid": RECORDED})))
     assert isinstance(made, LiveResource) and made.inputs is not None
     assert made.outputs["status"] == made.inputs["status"]
-    return made.outputs["status"], made.outputs["incarnation"]
+    return made.outputs["status"], made.outputs["instance_uid"]
 
 
 def test_a_node_that_sleeps_is_as_recorded(live: dict[str, Any]) -> None:
     live["running"] = False
-    paths.asleep("lab", "worker0").touch()
+    paths.suspended_file("lab", "worker0").touch()
     assert read() == ("running", RECORDED)
 
 
 def test_what_it_was_made_from_is_told_by_the_container(live: dict[str, Any]) -> None:
     """The declared image may be a newer one: that is for new nodes."""
     live["started_at"] = AFTER
-    made = asyncio.run(Node().read(OPERATION, RecordedState("lab-worker0", INPUTS, {**INPUTS, "image": "new", "incarnation": RECORDED})))
+    made = asyncio.run(Node().read(OPERATION, RecordedState("lab-worker0", INPUTS, {**INPUTS, "image": "new", "instance_uid": RECORDED})))
     assert made is not None and made.outputs["image"] == "older"
 
 
@@ -70,13 +70,13 @@ def test_a_node_that_was_stopped_by_somebody_is_stopped(live: dict[str, Any]) ->
 
 def test_a_node_that_was_woken_lives_on(live: dict[str, Any]) -> None:
     live["started_at"] = AFTER
-    paths.woken("lab", "worker0").write_text(f"{'1' * 12}@{AFTER[:23]}")
+    paths.resumed_file("lab", "worker0").write_text(f"{'1' * 12}@{AFTER[:23]}")
     assert read() == ("running", RECORDED)
 
 
 def test_a_node_that_is_just_being_woken_lives_on(live: dict[str, Any]) -> None:
     live["started_at"] = AFTER
-    paths.asleep("lab", "worker0").touch()
+    paths.suspended_file("lab", "worker0").touch()
     assert read() == ("running", RECORDED)
 
 
@@ -84,14 +84,14 @@ def test_a_node_that_is_just_being_woken_lives_on(live: dict[str, Any]) -> None:
 def test_a_node_that_somebody_else_started_is_a_new_life(live: dict[str, Any], slept: bool) -> None:
     live["started_at"] = AFTER
     if slept:
-        paths.woken("lab", "worker0").write_text(RECORDED)
+        paths.resumed_file("lab", "worker0").write_text(RECORDED)
     assert read() == ("running", f"{'1' * 12}@{AFTER[:23]}")
 
 
 def test_another_container_is_a_new_life_whatever_the_marks_say(live: dict[str, Any]) -> None:
     live["id"] = "2" * 64
-    paths.asleep("lab", "worker0").touch()
-    paths.woken("lab", "worker0").write_text(f"{'2' * 12}@{BEFORE[:23]}")
+    paths.suspended_file("lab", "worker0").touch()
+    paths.resumed_file("lab", "worker0").write_text(f"{'2' * 12}@{BEFORE[:23]}")
     assert read() == ("running", f"{'2' * 12}@{BEFORE[:23]}")
     live["running"] = False
     assert read()[0] == "stopped"
@@ -99,7 +99,7 @@ def test_another_container_is_a_new_life_whatever_the_marks_say(live: dict[str, 
 
 def test_a_paused_node_does_not_sleep(live: dict[str, Any]) -> None:
     live["paused"] = True
-    paths.asleep("lab", "worker0").touch()
+    paths.suspended_file("lab", "worker0").touch()
     assert read()[0] == "paused"
 
 
@@ -111,7 +111,7 @@ def test_a_node_that_goes_takes_its_marks_along(live: dict[str, Any], monkeypatc
         calls.append(words)
 
     monkeypatch.setattr(node, "podman", podman)
-    marks = (paths.asleep("lab", "worker0"), paths.woken("lab", "worker0"))
+    marks = (paths.suspended_file("lab", "worker0"), paths.resumed_file("lab", "worker0"))
     for mark in marks:
         mark.touch()
     asyncio.run(Node().delete(OPERATION, RecordedState("lab-worker0", INPUTS, {})))
@@ -135,7 +135,7 @@ def together(live: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[str,
 
 def live_changes() -> list[str]:
     """What an `up` without a refresh changes of a node whose inputs are unchanged."""
-    state = RecordedState("lab-worker0", INPUTS, {**INPUTS, "image": "older", "incarnation": RECORDED})
+    state = RecordedState("lab-worker0", INPUTS, {**INPUTS, "image": "older", "instance_uid": RECORDED})
     return [*asyncio.run(Node().add_live_changes("lab", state, Node().diff(state, INPUTS))).changes]
 
 
@@ -155,15 +155,15 @@ def test_up_leaves_node_asleep_while_agent_lives(
     together: dict[str, Any], monkeypatch: pytest.MonkeyPatch, agent: Agent | None, changes: list[str]
 ) -> None:
     """A reboot ends the agent, and slurmctld may not know any more that the node sleeps: nothing would ever wake it."""
-    monkeypatch.setattr(power, "living", lambda stack: agent)
+    monkeypatch.setattr(power, "running_agent", lambda stack: agent)
     together["running"] = False
-    paths.asleep("lab", "worker0").touch()
+    paths.suspended_file("lab", "worker0").touch()
     assert live_changes() == changes
 
 
 def test_up_accepts_node_that_slurm_woke(together: dict[str, Any]) -> None:
     together["started_at"] = AFTER
-    paths.woken("lab", "worker0").write_text(f"{'1' * 12}@{AFTER[:23]}")
+    paths.resumed_file("lab", "worker0").write_text(f"{'1' * 12}@{AFTER[:23]}")
     assert live_changes() == []
 
 
@@ -192,7 +192,7 @@ MADE: dict[str, Any] = {**INPUTS, "network": "lab", "address": "10.77.0.11", "ho
 
 def looked() -> LiveResource:
     """A refresh of a node that was made on a network, with a key."""
-    found = asyncio.run(Node().read(OPERATION, RecordedState("lab-worker0", MADE, {**MADE, "incarnation": RECORDED})))
+    found = asyncio.run(Node().read(OPERATION, RecordedState("lab-worker0", MADE, {**MADE, "instance_uid": RECORDED})))
     assert found is not None and found.inputs is not None
     return found
 
@@ -239,7 +239,7 @@ def test_a_stopped_node_is_only_stopped(live: dict[str, Any], shown: Path) -> No
 
 def test_another_image_under_its_name_is_no_node_of_ours(live: dict[str, Any], shown: Path) -> None:
     live.update(id="2" * 64)
-    state = RecordedState("lab-worker0", MADE, {**MADE, "image": "recorded", "incarnation": RECORDED})
+    state = RecordedState("lab-worker0", MADE, {**MADE, "image": "recorded", "instance_uid": RECORDED})
     found = asyncio.run(Node().read(OPERATION, state))
     assert found is not None
     assert differs(found) == {"status": "replaced"}

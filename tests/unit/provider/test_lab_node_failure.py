@@ -98,7 +98,7 @@ def test_healthy_journal_names_no_refusal(engine: Engine) -> None:
 
 def test_sleeping_node_is_no_failure(engine: Engine) -> None:
     engine.exits()
-    mark = paths.asleep("lab", "worker0")
+    mark = paths.suspended_file("lab", "worker0")
     mark.parent.mkdir(parents=True)
     mark.touch()
     assert failure() is None

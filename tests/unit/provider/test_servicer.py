@@ -90,7 +90,7 @@ def test_a_resource_that_is_not_good_is_a_partial_failure_with_redacted_reasons(
     call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        Thing, "behave", staticmethod(lambda news: LiveResource("id", {"ok": False}, reasons=("no swordfish here",))), raising=False
+        Thing, "behave", staticmethod(lambda news: LiveResource("id", {"ok": False}, init_errors=("no swordfish here",))), raising=False
     )
     with pytest.raises(grpc.aio.AioRpcError) as raised:
         call("Create", _create({"wanted": Secret("swordfish")}))
@@ -128,7 +128,7 @@ def test_read_returns_the_recorded_inputs_so_that_the_state_keeps_them(call: Cal
 
 def test_an_unknown_resource_type_is_named(call: Callable[..., Any]) -> None:
     with pytest.raises(
-        grpc.aio.AioRpcError, match=r"rackwright:no:Such is no resource .*run `pulumi destroy` with the version that created the stack"
+        grpc.aio.AioRpcError, match=r"rackwright:no:Such is not a resource .*run `pulumi destroy` with the version that created the stack"
     ):
         call("Create", provider_pb2.CreateRequest(urn=_URN.replace("unit:Thing", "no:Such")))
 

@@ -33,8 +33,8 @@ def test_a_silent_node_is_one_line() -> None:
 
 
 def test_what_failed_comes_before_what_could_not_be_told() -> None:
-    lines = _reasons(report(check("slurm.ping", "worker1", "unknown", "it said nothing"), check("slurm.runs", "worker1", "failed")))
-    assert lines == ["slurm.runs[worker1] failed: expected active, found inactive", "slurm.ping[worker1] unknown: it said nothing"]
+    lines = _reasons(report(check("slurm.ping", "worker1", "unknown", "it printed nothing"), check("slurm.runs", "worker1", "failed")))
+    assert lines == ["slurm.runs[worker1] failed: expected active, found inactive", "slurm.ping[worker1] unknown: it printed nothing"]
 
 
 def test_a_long_list_is_cut_and_says_where_the_rest_is() -> None:
@@ -69,7 +69,7 @@ def test_checks_that_refuse_the_hand_over_leave_the_verdict_unknown(tmp_path: Pa
     operation = RequestContext("urn", "lab", "verification", preview=False, status=said, info=said, warn=said)
     made = asyncio.run(Verification().read(operation, RecordedState("verification", {}, {"verdict": "passed"})))
     assert made.outputs["verdict"] == "unknown"
-    assert made.reasons == ("handover.schema: speaks rackwright.inventory/1",)
+    assert made.init_errors == ("handover.schema: speaks rackwright.inventory/1",)
 
 
 def test_interrupted_checks_give_one_reason(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +80,7 @@ def test_interrupted_checks_give_one_reason(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(verification.current, "cancelled", True)
     operation = RequestContext("urn", "lab", "verification", preview=False, status=said, info=said, warn=said)
     made = asyncio.run(Verification().create(operation, {"level": "smoke"}))
-    assert made.reasons == (INTERRUPTED,)
+    assert made.init_errors == (INTERRUPTED,)
     assert made.outputs["verdict"] != "passed"
 
 

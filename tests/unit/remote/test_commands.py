@@ -67,10 +67,10 @@ def test_only_questions_that_need_the_unit_are_held(monkeypatch, capsys):
     monkeypatch.setattr(commands, "suspended", lambda units: {"munge.service"} & set(units))
     monkeypatch.setattr(commands.os, "chdir", lambda _: None)
     asked = [["ping", "sleep 60", 60.0], ["clock", "echo 1", 5.0]]
-    commands.main({"seconds": 5.0, "hands": 2, "questions": asked, "needs": {"ping": ["munge.service", "slurmctld.service"]}})
+    commands.main({"seconds": 5.0, "workers": 2, "questions": asked, "needs": {"ping": ["munge.service", "slurmctld.service"]}})
     answers = {line["name"]: line for line in map(json.loads, capsys.readouterr().out.splitlines()) if "name" in line}
-    assert (answers["clock"]["out"], answers["ping"]["held"], answers["ping"]["lacked"]) == ("1\n", "munge.service", None)
-    assert "not asked, because munge.service is suspended" in answers["ping"]["trouble"]
+    assert (answers["clock"]["out"], answers["ping"]["waits_for"], answers["ping"]["starved_seconds"]) == ("1\n", "munge.service", None)
+    assert "not run, because munge.service is suspended" in answers["ping"]["error"]
 
 
 def test_state_of_main_processes_is_added_to_units(process):

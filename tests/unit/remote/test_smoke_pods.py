@@ -59,7 +59,7 @@ READY = [{"type": "Ready", "status": "True"}]
     ("node", "said"),
     [
         (None, "not a node"),
-        ({"status": {"conditions": []}, "spec": {}}, "not ready: its kubelet says nothing"),
+        ({"status": {"conditions": []}, "spec": {}}, "not ready: its kubelet posts no status"),
         ({"status": {"conditions": READY}, "spec": {"unschedulable": True}}, "cordoned"),
         ({"status": {"conditions": READY}, "spec": {"taints": [{"key": "disk", "effect": "NoSchedule"}]}}, "tainted disk"),
         ({"status": {"conditions": READY}, "spec": {"taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]}}, ""),
@@ -67,7 +67,7 @@ READY = [{"type": "Ready", "status": "True"}]
     ],
 )
 def test_unavailable_node_has_reason(node, said):
-    found = smoke_pods.trouble(node, ["gpu=yes:NoSchedule"])
+    found = smoke_pods.unschedulable_reason(node, ["gpu=yes:NoSchedule"])
     assert found.startswith(said) and bool(found) is bool(said)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from rackwright.catalog.checks import checks
 from rackwright.inventory.reader import from_inventory
-from rackwright.report.check_plan import manifest
+from rackwright.report.check_plan import plan_checks
 from rackwright.report.document import build_report
 from rackwright.report.result import result
 from rackwright.report.verdict import Verdict
@@ -146,18 +146,18 @@ def declared(inventory):
 
 
 @pytest.fixture
-def owed(declared):
+def check_plan(declared):
     """Return all results that a run at level smoke owes."""
-    return manifest(declared, checks(), declared.level)
+    return plan_checks(declared, checks(), declared.level)
 
 
 @pytest.fixture
-def green(owed):
+def green(check_plan):
     """Return a passed result for every owed check."""
-    return {id_: result(item, Verdict.PASSED, expected="8", found="8", seconds=0.01) for id_, item in owed.expected.items()}
+    return {id_: result(item, Verdict.PASSED, expected="8", found="8", seconds=0.01) for id_, item in check_plan.expected.items()}
 
 
 @pytest.fixture
-def report(declared, owed):
+def report(declared, check_plan):
     """Return a function that makes a report of given results."""
-    return lambda results, **more: build_report(declared, owed, results, started=STARTED, seconds=2.5, **more)
+    return lambda results, **more: build_report(declared, check_plan, results, started=STARTED, seconds=2.5, **more)

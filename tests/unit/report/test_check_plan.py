@@ -6,24 +6,24 @@ import pytest
 
 from rackwright.catalog.checks import Kind, Level, checks
 from rackwright.inventory.reader import from_inventory
-from rackwright.report.check_plan import Kinds, manifest
+from rackwright.report.check_plan import Kinds, plan_checks
 from rackwright.report.verdict import Evidence, NotRunReason
 
 
-def test_check_is_owed_per_node_of_group(owed):
-    assert {id_ for id_ in owed.expected if id_.startswith("gpu.count_")} == {
+def test_check_is_owed_per_node_of_group(check_plan):
+    assert {id_ for id_ in check_plan.expected if id_.startswith("gpu.count_")} == {
         "gpu.count_matches_plan[worker0]",
         "gpu.count_matches_plan[worker1]",
     }
 
 
-def test_lab_owes_hundred_results_of_forty_checks(owed):
-    assert len(owed.expected) >= 100
-    assert len({item.spec.key for item in owed.expected.values()}) >= 40
+def test_lab_owes_hundred_results_of_forty_checks(check_plan):
+    assert len(check_plan.expected) >= 100
+    assert len({item.spec.key for item in check_plan.expected.values()}) >= 40
 
 
-def test_simulated_hardware_gives_simulated_evidence(owed):
-    evidence = {item.spec.key: item.evidence for item in owed.expected.values()}
+def test_simulated_hardware_gives_simulated_evidence(check_plan):
+    evidence = {item.spec.key: item.evidence for item in check_plan.expected.values()}
     assert evidence["gpu.count_matches_plan"] is Evidence.SIMULATED
     assert evidence["jobs.gpus_exclusive"] is Evidence.SIMULATED
     assert evidence["node.memory_matches_plan"] is Evidence.SIMULATED
@@ -34,11 +34,11 @@ def test_real_hardware_has_no_simulated_evidence(inventory):
     cluster = inventory["all"]["vars"]["cluster"]
     cluster["simulated"], cluster["scheduler"]["config_overrides"] = [], False
     declared = from_inventory(inventory)
-    assert {item.evidence for item in manifest(declared, checks(), Level.FULL).expected.values()} == {Evidence.REAL}
+    assert {item.evidence for item in plan_checks(declared, checks(), Level.FULL).expected.values()} == {Evidence.REAL}
 
 
 def test_lowest_level_lists_jobs_as_left_out(declared):
-    found = manifest(declared, checks(), Level.CHECKS)
+    found = plan_checks(declared, checks(), Level.CHECKS)
     assert {item.spec.kind for item in found.expected.values()} == {Kind.PASSIVE}
     left_out = {item.id for item in found.not_run if item.reason is NotRunReason.LEVEL}
     assert left_out == {key for key, spec in checks().items() if spec.kind is Kind.JOB and set(spec.needs) <= declared.features}
@@ -46,22 +46,22 @@ def test_lowest_level_lists_jobs_as_left_out(declared):
 
 
 def test_passive_checks_claim_only_lowest_level(declared):
-    assert manifest(declared, checks(), Level.FULL, Kinds.PASSIVE).level is Level.CHECKS
+    assert plan_checks(declared, checks(), Level.FULL, Kinds.PASSIVE).level is Level.CHECKS
 
 
 def test_jobs_alone_are_partial(declared):
-    assert manifest(declared, checks(), Level.SMOKE, Kinds.JOB).partial
+    assert plan_checks(declared, checks(), Level.SMOKE, Kinds.JOB).partial
 
 
 def test_some_nodes_are_partial(declared):
-    found = manifest(declared, checks(), Level.SMOKE, nodes=["worker0"])
+    found = plan_checks(declared, checks(), Level.SMOKE, nodes=["worker0"])
     assert {item.node for item in found.expected.values()} == {"worker0"}
     assert found.partial
 
 
 def test_missing_part_of_plan_is_reported(inventory):
     inventory["all"]["vars"]["cluster"]["storage"] = []
-    found = manifest(from_inventory(inventory), checks(), Level.SMOKE)
+    found = plan_checks(from_inventory(inventory), checks(), Level.SMOKE)
     assert not any(item.spec.subject == "storage" for item in found.expected.values())
     assert {item.id for item in found.not_run if item.reason is NotRunReason.NOT_IN_PLAN} >= {"storage.is_mounted", "storage.servers_run"}
 
@@ -78,28 +78,28 @@ def test_missing_part_of_plan_is_reported(inventory):
 def test_unconfined_jobs_have_a_reason(inventory, target, constrains, words):
     shared = inventory["all"]["vars"]
     shared["cluster"]["scheduler"]["constrains"], shared["handover"]["target"] = constrains, target
-    found = {item.id: item.detail for item in manifest(from_inventory(inventory), checks(), Level.SMOKE).not_run if item.detail}
+    found = {item.id: item.detail for item in plan_checks(from_inventory(inventory), checks(), Level.SMOKE).not_run if item.detail}
     assert set(found) == {f"jobs.{name}_{'are' if name != 'memory' else 'is'}_confined" for name in words}
     assert all(words[id_.split(".")[1].split("_")[0]] in detail for id_, detail in found.items())
 
 
 def test_kubernetes_has_no_slurm_confinement_reason(kubernetes_inventory):
-    found = manifest(from_inventory(kubernetes_inventory), checks(), Level.SMOKE).not_run
+    found = plan_checks(from_inventory(kubernetes_inventory), checks(), Level.SMOKE).not_run
     assert {item.detail for item in found if item.id == "jobs.cores_are_confined"} == {""}
 
 
 def test_empty_group_of_planned_part_is_not_excused(inventory):
     inventory["all"]["children"]["gpu"]["hosts"] = {}
-    found = manifest(from_inventory(inventory), checks(), Level.SMOKE)
+    found = plan_checks(from_inventory(inventory), checks(), Level.SMOKE)
     assert found.empty_groups["gpu.count_matches_plan"] == "gpu"
 
 
-def test_every_check_can_be_owed(owed, kubernetes_inventory):
+def test_every_check_can_be_owed(check_plan, kubernetes_inventory):
     """A lab with Slurm or one with Kubernetes, on one network or another, contains each row: every need can be met."""
-    found, scheduler = [owed], kubernetes_inventory["all"]["vars"]["cluster"]["scheduler"]
+    found, scheduler = [check_plan], kubernetes_inventory["all"]["vars"]["cluster"]["scheduler"]
     for cni in ("bridge", "flannel", "calico"):
         scheduler |= {"cni": cni, "network": {"encapsulation": "vxlan", "mtu": 1450, "enforces_network_policy": cni == "calico"}}
-        found.append(manifest(from_inventory(kubernetes_inventory), checks(), Level.SMOKE))
+        found.append(plan_checks(from_inventory(kubernetes_inventory), checks(), Level.SMOKE))
     assert {item.spec.key for one in found for item in one.expected.values()} == set(checks())
 
 

@@ -13,10 +13,10 @@ from rackwright.catalog.checks import Kind, Level, checks
 from rackwright.errors import UndeterminedError
 from rackwright.inventory.reader import from_inventory
 from rackwright.report import humanize
-from rackwright.report.check_plan import Kinds, manifest
+from rackwright.report.check_plan import Kinds, plan_checks
 from rackwright.report.document import build_report, invalidate, report_from_dict
 from rackwright.report.result import read_lines, result
-from rackwright.report.schemas import breaches
+from rackwright.report.schemas import schema_errors
 from rackwright.report.store import read, write, write_json
 from rackwright.report.verdict import SkipReason, Verdict, worst
 
@@ -55,7 +55,7 @@ def test_worst_result_decides(report, green, data):
     assert found.verdict is worst([*changed.values(), Verdict.PASSED])
 
 
-def test_unowed_results_are_ignored(report, green, owed):
+def test_unowed_results_are_ignored(report, green, check_plan):
     unowed = replace(next(iter(green.values())), id="gpu.count_matches_plan[worker9]", verdict=Verdict.FAILED)
     assert report({**green, unowed.id: unowed}).verdict is Verdict.PASSED
 
@@ -68,9 +68,9 @@ def test_all_skipped_is_not_passed(report, green):
 def test_empty_group_is_not_passed(inventory, report):
     inventory["all"]["children"]["gpu"]["hosts"] = {}
     declared = from_inventory(inventory)
-    owed = manifest(declared, checks(), Level.SMOKE)
-    good = {id_: result(item, Verdict.PASSED) for id_, item in owed.expected.items()}
-    found = build_report(declared, owed, good, started=STARTED, seconds=1)
+    check_plan = plan_checks(declared, checks(), Level.SMOKE)
+    good = {id_: result(item, Verdict.PASSED) for id_, item in check_plan.expected.items()}
+    found = build_report(declared, check_plan, good, started=STARTED, seconds=1)
     assert found.verdict is Verdict.UNKNOWN
     assert ("gpu.count_matches_plan", "empty-group") in {(item["id"], item["reason"]) for item in found.not_run}
 
@@ -79,13 +79,13 @@ def test_empty_plan_is_not_passed(inventory):
     for group in inventory["all"]["children"].values():
         group["hosts"] = {}
     declared = from_inventory(inventory)
-    found = build_report(declared, manifest(declared, checks(), Level.SMOKE), {}, started=STARTED, seconds=0)
+    found = build_report(declared, plan_checks(declared, checks(), Level.SMOKE), {}, started=STARTED, seconds=0)
     assert found.verdict is Verdict.UNKNOWN
 
 
 @pytest.mark.parametrize("reason", ["", "no time", "skipped by hand"])
-def test_skip_needs_a_known_reason(owed, reason):
-    one = next(iter(owed.expected.values()))
+def test_skip_needs_a_known_reason(check_plan, reason):
+    one = next(iter(check_plan.expected.values()))
     assert result(one, Verdict.SKIPPED, reason=reason).verdict is Verdict.UNKNOWN
     assert result(one, Verdict.SKIPPED, reason="simulated-hardware").verdict is Verdict.SKIPPED
 
@@ -116,8 +116,8 @@ class TestStoppedDaemon:
         assert unknown.id == skipped.id and "slurmd.service is inactive on worker1" in unknown.reason
 
 
-def test_started_run_invalidates_previous_report(declared, owed):
-    begun = invalidate(declared, owed, STARTED)
+def test_started_run_invalidates_previous_report(declared, check_plan):
+    begun = invalidate(declared, check_plan, STARTED)
     assert begun.verdict is Verdict.UNKNOWN
     assert {check.reason for check in begun.checks} == {"did not run: its run has not finished"}
 
@@ -130,9 +130,9 @@ class TestNodesOut:
         inventory["all"]["children"]["out"]["hosts"]["worker1"] = {}
         inventory["all"]["hosts"]["worker1"]["node"].update(state="out", reason="bad DIMM", until="2026-12-01")
         declared = from_inventory(inventory)
-        owed = manifest(declared, checks(), Level.SMOKE)
-        good = {id_: result(item, Verdict.PASSED) for id_, item in owed.expected.items()}
-        return lambda today: build_report(declared, owed, good, started=STARTED, seconds=1, today=today)
+        check_plan = plan_checks(declared, checks(), Level.SMOKE)
+        good = {id_: result(item, Verdict.PASSED) for id_, item in check_plan.expected.items()}
+        return lambda today: build_report(declared, check_plan, good, started=STARTED, seconds=1, today=today)
 
     def test_nodes_out_are_listed_but_not_owed(self, found):
         report = found(date(2026, 11, 21))
@@ -155,35 +155,35 @@ class TestOnDisk:
     def test_written_report_matches_contract_and_round_trips(self, report, green, tmp_path):
         for results in (green, {}, dict(list(green.items())[:5])):
             one = report(results)
-            assert breaches("report", one.as_dict()) == []
+            assert schema_errors("report", one.as_dict()) == []
             assert read(write(one, tmp_path)).as_dict() == one.as_dict()
 
     def test_invalid_reports_violate_the_contract(self, report, green):
         data = report(green).as_dict()
         for key in data:
-            assert breaches("report", {name: value for name, value in data.items() if name != key}), key
-        assert breaches("report", {**data, "verdict": "green"})
-        assert breaches("report", {**data, "extra": 1})
+            assert schema_errors("report", {name: value for name, value in data.items() if name != key}), key
+        assert schema_errors("report", {**data, "verdict": "green"})
+        assert schema_errors("report", {**data, "extra": 1})
         unknown = {**data["checks"][0], "verdict": "unknown", "reason": ""}
-        assert breaches("report", {**data, "checks": [unknown]})
+        assert schema_errors("report", {**data, "checks": [unknown]})
 
     def test_partial_run_keeps_the_record(self, report, declared, green, tmp_path):
         write(report(green), tmp_path)
-        part = manifest(declared, checks(), Level.SMOKE, Kinds.ALL, ["worker0"])
+        part = plan_checks(declared, checks(), Level.SMOKE, Kinds.ALL, ["worker0"])
         path = write(build_report(declared, part, {}, started=STARTED, seconds=1), tmp_path)
         assert path.name == "partial.json"
         assert read(tmp_path / "report.json").verdict is Verdict.PASSED
 
-    def test_started_run_removes_all_previous_reports(self, report, declared, owed, green, tmp_path):
+    def test_started_run_removes_all_previous_reports(self, report, declared, check_plan, green, tmp_path):
         write(report(green), tmp_path)
-        write_json(invalidate(declared, owed, STARTED), tmp_path)
+        write_json(invalidate(declared, check_plan, STARTED), tmp_path)
         assert read(tmp_path / "report.json").verdict is Verdict.UNKNOWN
         assert sorted(file.name for file in tmp_path.iterdir()) == ["report.jobs.json", "report.json"]
 
     def test_job_results_survive_runs_without_jobs(self, report, declared, green, tmp_path):
         write(report(green), tmp_path)
         looked = {id_: one for id_, one in green.items() if one.kind != Kind.JOB}
-        passive = manifest(declared, checks(), Level.CHECKS, Kinds.ALL)
+        passive = plan_checks(declared, checks(), Level.CHECKS, Kinds.ALL)
         write(build_report(declared, passive, looked, started=STARTED + timedelta(days=1), seconds=1), tmp_path)
         assert read(tmp_path / "report.json").job_verdict is None
         kept = read(tmp_path / "report.jobs.json")

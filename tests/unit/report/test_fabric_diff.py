@@ -11,7 +11,7 @@ from support.fabric_text import adapter, link, switch
 
 from rackwright.report.fabric_diff import Difference, Kind, compare
 from rackwright.report.fabric_links import read_links
-from rackwright.report.fabric_names import End
+from rackwright.report.fabric_names import CableEnd
 
 FOLDER = Path(__file__).parents[1] / "captured" / "fabric-links"
 TEXT = (FOLDER / "good.txt").read_text(encoding="utf-8")
@@ -148,4 +148,4 @@ def test_each_changed_cable_is_named_alone(nodes, rails, data):
     swapped = [f"{row.split()[0]} {rows[other].split()[1]}" for row, other in zip(rows, others, strict=True)]
     moved = differences(rows, discovered(swapped))
     assert [str(one.end) for one in moved] == [row.split()[0] for row, now in zip(rows, swapped, strict=True) if row != now]
-    assert all(isinstance(one, Difference) and one.kind is Kind.MOVED and isinstance(one.found, End) for one in moved)
+    assert all(isinstance(one, Difference) and one.kind is Kind.MOVED and isinstance(one.found, CableEnd) for one in moved)

@@ -58,9 +58,9 @@ def printed(report, **how):
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\u202etxt\udcff\x9b31m\r"
 
 
-def test_control_characters_of_users_are_escaped(owed, report, green):
+def test_control_characters_of_users_are_escaped(check_plan, report, green):
     """Users choose job names, comments and reasons; an unpaired surrogate stops a writer of UTF-8."""
-    item = owed.expected[LOST]
+    item = check_plan.expected[LOST]
     lost = result(item, Verdict.FAILED, reason=f"is {HOSTILE}", expected="8", found=HOSTILE)
     found = report({**green, LOST: lost})
     for text in (

@@ -66,7 +66,7 @@ def find(row: Mapping[str, Any], *, at_up: bool) -> tuple[Finding, ...]:
         TODAY,
         {name: cluster for name, cluster in beside.items() if cluster is not None},
         at_up=at_up,
-        absent=row.get("absent", ()),
+        missing_files=row.get("absent", ()),
     )
 
 

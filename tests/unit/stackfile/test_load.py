@@ -183,10 +183,10 @@ def test_rules_can_judge_what_is_left() -> None:
     whole["access"] = {"allowed_cidrs": ["x", "10.0.0.0/8", "y"]}
     loaded = load_cluster(whole)
     assert loaded.cluster is None
-    assert loaded.rest is not None
-    assert loaded.rest.groups["worker"].memory is None
-    assert [str(network) for network in loaded.rest.access.allowed_cidrs] == ["10.0.0.0/8"]
-    assert {str(place) for place in loaded.doubtful} == {
+    assert loaded.valid_subset is not None
+    assert loaded.valid_subset.groups["worker"].memory is None
+    assert [str(network) for network in loaded.valid_subset.access.allowed_cidrs] == ["10.0.0.0/8"]
+    assert {str(place) for place in loaded.invalid_paths} == {
         "groups.worker.memory",
         "groups.login.memory",
         "access.allowed_cidrs[0]",
@@ -208,7 +208,7 @@ def test_rules_can_judge_what_is_left() -> None:
 )
 def test_nothing_is_judged_when_other_parts_would_look_wrong(path: str, value: object) -> None:
     """A misspelt `roles` is one mistake: that the cluster then has no controller is none."""
-    assert load_cluster(put(path, value)).rest is None
+    assert load_cluster(put(path, value)).valid_subset is None
 
 
 def test_paths_through_a_union_leave_the_tag_out() -> None:

@@ -1,4 +1,4 @@
-"""Where a bundle belongs and whether it is there: asked on every start, so it must be quick."""
+"""Location of a bundle and whether it exists. This runs at every start, so it must be fast."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ ROOMS = Path(__file__).resolve().parent.parent
 
 
 def main(arguments: list[str]) -> int:
-    """Exit code: 0 the bundle is there, 2 it cannot be built and the text says what to do, 130 stopped."""
-    parser = argparse.ArgumentParser(prog="tools/kubernetes/build", description="Builds the Kubernetes bundle, unless it is there.")
+    """Return the exit code: 0 the bundle exists, 2 it cannot be built (the error has a hint), 130 stopped."""
+    parser = argparse.ArgumentParser(prog="tools/kubernetes/build", description="Build the Kubernetes bundle unless it exists.")
     parser.add_argument("--into", type=Path, metavar="FOLDER", help="where it goes instead of the user's cache")
     parser.add_argument("--json", action="store_true", help="one JSON object per line, for a program")
     parser.add_argument("--mirror", metavar="ADDRESS", help="the archive of Debian's packages, where the default one does not answer")
@@ -39,16 +39,16 @@ def main(arguments: list[str]) -> int:
         return 2
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        print(f"\n{where}{error.strerror}; put that right and run this again, it goes on from here", file=sys.stderr)
+        print(f"\n{where}{error.strerror}; repair this and run the command again; it continues here", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("\nstopped; the next run goes on from here", file=sys.stderr)
+        print("\nstopped; the next run continues here", file=sys.stderr)
         return 130
     return 0
 
 
 def provide(machine: Machine, rooms: Path, into: Path | None, mirror: str | None, as_json: bool, extras: Sequence[str] = ()) -> None:
-    """The bundle is there when this returns, with the parts that are asked for, and said where."""
+    """Build the bundle with the requested parts unless it exists, and print its path."""
     sought = _bundle(machine, rooms, into, mirror, as_json)
     if extras:
         from bundle import extras as parts
@@ -59,7 +59,7 @@ def provide(machine: Machine, rooms: Path, into: Path | None, mirror: str | None
 
 
 def provide_addon(machine: Machine, rooms: Path, name: str, into: Path | None, mirror: str | None, as_json: bool) -> None:
-    """An addon's part is there when this returns, and said where; it needs the bundle, which is built first."""
+    """Build the part of an add-on unless it exists, and print its path. The bundle is built first."""
     from bundle import addons
 
     if name not in addons.ADDONS:

@@ -13,7 +13,7 @@ from bundle import recipe
 from bundle.recipe import Module
 
 _DECIDING = ("archive.py", "compiling.py", "images.py", "layer.py", "packet_filter.py", "recipe.py")
-"""Of this package; a change in how progress is told must not build anything again."""
+"""Files of this package. A change of the progress output must not cause a build."""
 
 PROCESSORS = {"x86_64": "amd64", "aarch64": "arm64"}
 

@@ -26,7 +26,7 @@ class Progress:
 
     def kept(self, number: int, what: str) -> None:
         """A stage that an interrupted build had finished."""
-        print(f"==> {number}/{self.of} {what} kept from the build before", flush=True)
+        print(f"==> {number}/{self.of} {what} cached", flush=True)
 
     def waiting(self) -> None:
         """Another process is building the same."""
@@ -46,7 +46,7 @@ class Lines(Progress):
 
     def kept(self, number: int, what: str) -> None:
         """An event."""
-        _tell(stage=number, of=self.of, what=what, detail="kept from the build before")
+        _tell(stage=number, of=self.of, what=what, detail="cached")
 
     def waiting(self) -> None:
         """An event."""

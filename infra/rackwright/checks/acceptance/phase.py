@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final, TypeVar
 
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
-from rackwright.checks.cluster.harness.probe import Probe, Raw
+from rackwright.checks.cluster.harness.probe import CommandOutput, Probe
 from rackwright.errors import UndeterminedError
 from rackwright.inventory.reader import Inventory
 from rackwright.report.verdict import SkipReason, Verdict
@@ -28,7 +28,7 @@ class Program:
 
     It finds RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, NODE_NAME and JOB_ID in its environment, for every
     launcher; if it has GPUs, their numbers on the node as GPUS_GIVEN, and the numbers that it is to use as GPUS_VISIBLE. It
-    reads no stdin. `Phase.judge` gets what it prints.
+    reads no stdin. `Phase.evaluate` gets what it prints.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Job:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-class Question(Probe[T]):
+class AcceptanceProbe(Probe[T]):
     """A question that only the acceptance asks; not one of the checks' questions."""
 
     def __post_init__(self) -> None:
@@ -98,12 +98,12 @@ class Output:
     """Job id of the scheduler; empty if it never accepted the job."""
     status: int
     """Exit status; 124 if the job timed out."""
-    trouble: str
+    error: str
     """The decisive line if the job did not start or did not end with 0; empty otherwise."""
     tasks: tuple[Task, ...]
     stderr: str
     seconds: float
-    silent: Mapping[str, str] = field(default_factory=dict)
+    missing_output: Mapping[str, str] = field(default_factory=dict)
     """Why a node has no output, if the reason is known per node."""
 
     def on(self, node: str) -> tuple[Task, ...]:
@@ -114,12 +114,12 @@ class Output:
         """Return the only task on a node; raises UndeterminedError if there is none."""
         tasks = self.on(node)
         if not tasks:
-            raise UndeterminedError(f"job {self.job.name} said nothing from {node}: {self.why(node)}")
+            raise UndeterminedError(f"job {self.job.name} printed nothing on {node}: {self.missing_reason(node)}")
         return tasks[0]
 
-    def why(self, node: str) -> str:
+    def missing_reason(self, node: str) -> str:
         """Return why a node has no output."""
-        return self.silent.get(node) or self.trouble or "no reason given"
+        return self.missing_output.get(node) or self.error or "no reason given"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def compute_nodes(declared: Inventory) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class PhaseScope:
     """The scope of a phase: the plan, and the nodes that are available to it now."""
 
     declared: Inventory
@@ -161,19 +161,19 @@ class Scope:
     """A shared file system of all compute nodes and the submitter to which the user may write; None if there is none."""
     folder: str | None
     """The phase's folder there; None if it could not be created."""
-    trouble: str = ""
+    error: str = ""
     """Why the folder could not be created."""
     parts: tuple[Part, ...] = ()
     """`nodes`, in parts that one job can span: of one partition each, those with GPUs apart from those without."""
     uid: int = 0
     """User id on the node from which jobs are submitted."""
-    answers: Mapping[str, Raw] = field(default_factory=dict)
+    answers: Mapping[str, CommandOutput] = field(default_factory=dict)
     """Answers to the phase's `questions`, by name."""
     baseline: Mapping[str, float] = field(default_factory=dict)
     """Figures of the first passed run on this cluster, by `phase.check[node] name`."""
     namespace: str | None = None
     """Namespace of Kubernetes in which jobs run."""
-    most_gpus: int | None = None
+    max_gpus: int | None = None
     """GPUs that all jobs of the user may hold together; None if there is no limit."""
 
     @property
@@ -203,7 +203,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Measurement:
     """A measured number, for the record and for later comparison."""
 
     name: str
@@ -221,46 +221,48 @@ class Finding:
     reason: str = ""
     expected: str = ""
     found: str = ""
-    figures: tuple[Figure, ...] = ()
+    measurements: tuple[Measurement, ...] = ()
 
 
 Outputs = Mapping[str, Output]
 """Outputs of a phase's jobs, by name."""
 
 
-def _no_jobs(_scope: Scope) -> Sequence[Job]:
+def _no_jobs(_scope: PhaseScope) -> Sequence[Job]:
     return ()
 
 
-def _no_files(_scope: Scope) -> Mapping[str, str]:
+def _no_files(_scope: PhaseScope) -> Mapping[str, str]:
     return {}
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """One step of the acceptance. `judge` must return a finding for every check on every node: a missing one is unknown."""
+    """One step of the acceptance. `evaluate` must return a finding for every check on every node: a missing one is unknown."""
 
     name: str
     title: str
-    judge: Callable[[Scope, Outputs], Iterable[Finding]]
-    jobs: Callable[[Scope], Sequence[Job]] = _no_jobs
-    questions: tuple[Probe[Any], ...] = ()
+    evaluate: Callable[[PhaseScope, Outputs], Iterable[Finding]]
+    jobs: Callable[[PhaseScope], Sequence[Job]] = _no_jobs
+    probes: tuple[Probe[Any], ...] = ()
     """Shell commands that the user runs on the submitter after the jobs, with $FOLDER, the phase's folder, and $MOUNT."""
-    files: Callable[[Scope], Mapping[str, str]] = _no_files
+    files: Callable[[PhaseScope], Mapping[str, str]] = _no_files
     """Files that the phase's folder needs before its jobs run, by name."""
-    leaves: tuple[str, ...] = ()
+    cleanup_patterns: tuple[str, ...] = ()
     """Patterns of files that its jobs leave there and that are no results: truncated afterwards."""
 
     def folder(self, number: int) -> str:
         """Return the name of the phase's folder among the results.
 
-        >>> Phase("task_placement", "Task placement", judge=lambda scope, outputs: ()).folder(3)
+        >>> Phase("task_placement", "Task placement", evaluate=lambda scope, outputs: ()).folder(3)
         '03-task-placement'
         """
         return f"{number:02d}-{self.name.replace('_', '-')}"
 
 
-def compared(check: str, node: str, found: Any, planned: Any, *, holds: bool | None = None, figures: Sequence[Figure] = ()) -> Finding:
+def compared(
+    check: str, node: str, found: Any, planned: Any, *, holds: bool | None = None, measurements: Sequence[Measurement] = ()
+) -> Finding:
     """Return passed if found is as planned, or if `holds` is true, else failed.
 
     >>> compared("count_matches_plan", "worker0", 7, 8).reason
@@ -272,7 +274,7 @@ def compared(check: str, node: str, found: Any, planned: Any, *, holds: bool | N
     except Mismatch as error:
         reason = str(error)
     verdict = Verdict.FAILED if reason else Verdict.PASSED
-    return Finding(check, node, verdict, reason, expect.planned, expect.found, tuple(figures))
+    return Finding(check, node, verdict, reason, expect.planned, expect.found, tuple(measurements))
 
 
 def unknown(check: str, node: str, reason: str) -> Finding:
@@ -283,9 +285,11 @@ def unknown(check: str, node: str, reason: str) -> Finding:
 def job_runs(output: Output, node: str, why: str = "") -> Finding:
     """Return whether a job ran on a node; unknown if it timed out. `why`: the known reason why it did not run there."""
     ran = output.on(node)
-    if not ran and not why and not output.silent.get(node) and output.status == TIMED_OUT:
-        return unknown("job_runs", node, output.why(node))
-    return compared("job_runs", node, f"ran on {ran[0].host}" if ran else f"did not: {why or output.why(node)}", f"ran on {node}")
+    if not ran and not why and not output.missing_output.get(node) and output.status == TIMED_OUT:
+        return unknown("job_runs", node, output.missing_reason(node))
+    return compared(
+        "job_runs", node, f"ran on {ran[0].host}" if ran else f"did not: {why or output.missing_reason(node)}", f"ran on {node}"
+    )
 
 
 def skipped(check: str, node: str, reason: SkipReason) -> Finding:
@@ -293,7 +297,7 @@ def skipped(check: str, node: str, reason: SkipReason) -> Finding:
     return Finding(check, node, Verdict.SKIPPED, reason.value)
 
 
-def told(check: str, node: str, look: Callable[[], Finding]) -> Finding:
+def guarded(check: str, node: str, look: Callable[[], Finding]) -> Finding:
     """Return the finding of `look`; unknown if it raises UndeterminedError."""
     try:
         return look()

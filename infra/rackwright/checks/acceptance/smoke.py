@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from rackwright.checks.acceptance.phase import Job, Output, Program, program
 from rackwright.checks.acceptance.phase import Task as Printed
-from rackwright.checks.cluster.harness.probe import Probe, Raw
+from rackwright.checks.cluster.harness.probe import CommandOutput, Probe
 from rackwright.checks.cluster.probes.smoke import Task, parse_task
 from rackwright.errors import UndeterminedError
 from rackwright.remote.programs import smoke_jobs
@@ -36,26 +36,26 @@ def arguments(
     return (folder, str(records), "locks" if locks else "", meeting, me, other)
 
 
-def trouble(printed: Printed) -> str:
+def failure_of(printed: Printed) -> str:
     """Return why a task could not write; empty if it could."""
     return next((line.removeprefix("TROUBLE ") for line in printed.out.splitlines() if line.startswith("TROUBLE ")), "")
 
 
-def said(output: Output, node: str) -> Task:
+def record_on(output: Output, node: str) -> Task:
     """Return the report of TASK from a node; raises UndeterminedError if there is none."""
     printed = output.only(node)
     line = next((line for line in printed.out.splitlines() if line.startswith("TASK ")), "")
     if not line:
         raise UndeterminedError(
-            f"job {output.job.name} said nothing of itself on {node}: {trouble(printed) or output.trouble or 'no reason given'}"
+            f"job {output.job.name} printed no record on {node}: {failure_of(printed) or output.error or 'no reason given'}"
         )
     return parse_task(json.loads(line.removeprefix("TASK ")))
 
 
-def asking(name: str, nodes: tuple[str, ...], question: Probe[Any], **more: Any) -> Job:
+def probe_job(name: str, nodes: tuple[str, ...], question: Probe[Any], **more: Any) -> Job:
     """Return a job that runs a question of the checks on every node, from inside."""
     if not isinstance(question.command, str):
-        raise TypeError(f"{question.name} needs a place to be asked at")
+        raise TypeError(f"{question.name} needs a node to run on")
     return Job(name, nodes, SHELL, (question.command,), **more)
 
 
@@ -63,7 +63,7 @@ def answer(output: Output, node: str, question: Probe[Any]) -> Any:
     """Return the answer from a node; raises UndeterminedError if none can be read."""
     printed = output.only(node)
     try:
-        raw = Raw(**json.loads(printed.out))
+        raw = CommandOutput(**json.loads(printed.out))
     except (ValueError, TypeError):
-        raise UndeterminedError(f"job {output.job.name} gave no answer on {node}: {output.trouble or 'it printed no JSON'}") from None
+        raise UndeterminedError(f"job {output.job.name} printed no result on {node}: {output.error or 'it printed no JSON'}") from None
     return question.read(raw)

@@ -14,16 +14,16 @@ from rackwright.checks.cluster.harness.arguments import Ask, Members
 from rackwright.checks.cluster.harness.clock_offsets import Offset, common, offset, sharpened
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.harness.daemon_dependencies import cause_of
-from rackwright.checks.cluster.harness.outside_probes import Outlook
+from rackwright.checks.cluster.harness.external_probes import ExternalProbe
 from rackwright.checks.cluster.harness.probe import Probe
-from rackwright.checks.cluster.harness.pytest_plugin import PLUGIN, Judge
-from rackwright.checks.cluster.harness.tool_output import Unread
+from rackwright.checks.cluster.harness.pytest_plugin import PLUGIN, CheckPlugin
+from rackwright.checks.cluster.harness.tool_output import UnreadableValue
 from rackwright.checks.cluster.harness.transport import local_slowness
 from rackwright.checks.cluster.probes import control, kubernetes
-from rackwright.checks.cluster.probes.access import SSH_SAYS
+from rackwright.checks.cluster.probes.access import SSH_BANNER
 from rackwright.checks.cluster.probes.identity import CLOCK
 from rackwright.checks.cluster.probes.slurm import NODES, SlurmNode
-from rackwright.checks.cluster.probes.smoke import SMOKE, Smoke
+from rackwright.checks.cluster.probes.smoke import SMOKE, SmokeResults
 from rackwright.errors import UndeterminedError
 from rackwright.report.check_plan import Expected
 
@@ -42,95 +42,95 @@ def pytest_collection(session: pytest.Session) -> None:
 
 
 @pytest.fixture(scope="session")
-def judge(request: pytest.FixtureRequest) -> Judge:
+def check_plugin(request: pytest.FixtureRequest) -> CheckPlugin:
     """Return the run."""
     return request.config.pluginmanager.get_plugin(PLUGIN)  # type: ignore[return-value]
 
 
 @pytest.fixture
-def owed(request: pytest.FixtureRequest) -> Expected:
+def expected_result(request: pytest.FixtureRequest) -> Expected:
     """Return the result that this check must deliver."""
     return request.param  # type: ignore[no-any-return]
 
 
 @pytest.fixture(scope="session")
-def cluster(judge: Judge) -> SimpleNamespace:
+def cluster(check_plugin: CheckPlugin) -> SimpleNamespace:
     """Return the plan's record of the cluster."""
-    return _record(judge.declared.cluster)
+    return _record(check_plugin.declared.cluster)
 
 
 @pytest.fixture(scope="session")
-def fabric(judge: Judge) -> Mapping[str, Any]:
+def fabric(check_plugin: CheckPlugin) -> Mapping[str, Any]:
     """Return the plan's record of the fabric, with every cable."""
-    assert judge.declared.fabric is not None
-    return judge.declared.fabric
+    assert check_plugin.declared.fabric is not None
+    return check_plugin.declared.fabric
 
 
 @pytest.fixture
-def observer(members: Members) -> str:
+def fabric_node(members: Members) -> str:
     """Return the node that runs the probes of the whole fabric."""
     return members("@observer")[0]
 
 
 @pytest.fixture
-def node(judge: Judge, owed: Expected) -> SimpleNamespace:
+def node(check_plugin: CheckPlugin, expected_result: Expected) -> SimpleNamespace:
     """Return the plan's record of the checked node."""
-    return _record(judge.declared.nodes[owed.node])
+    return _record(check_plugin.declared.nodes[expected_result.node])
 
 
 @pytest.fixture
-def members(judge: Judge) -> Members:
+def members(check_plugin: CheckPlugin) -> Members:
     """Return a function that lists the nodes of a group."""
-    return judge.declared.members
+    return check_plugin.declared.members
 
 
 @pytest.fixture
-def limit(owed: Expected) -> float:
+def limit(expected_result: Expected) -> float:
     """Return the limit from the catalogue, if the plan has none."""
-    if owed.spec.limit is None:
-        raise LookupError(f"{owed.spec.key} has no limit in the catalogue")
-    return owed.spec.limit
+    if expected_result.spec.limit is None:
+        raise LookupError(f"{expected_result.spec.key} has no limit in the catalogue")
+    return expected_result.spec.limit
 
 
 @pytest.fixture
-def ask(judge: Judge, owed: Expected) -> Ask:
+def ask(check_plugin: CheckPlugin, expected_result: Expected) -> Ask:
     """Return a function for the result of a probe on the checked node, or on the node `of`. It raises UndeterminedError without one."""
 
-    def answer(question: Probe[Any] | Outlook, of: str | None = None) -> Any:
-        name = of or owed.node
-        if isinstance(question, Outlook):
-            return judge.gathering.seen(question, name)
+    def answer(question: Probe[Any] | ExternalProbe, of: str | None = None) -> Any:
+        name = of or expected_result.node
+        if isinstance(question, ExternalProbe):
+            return check_plugin.runner.external_answer(question, name)
         try:
-            return judge.gathering.answer(question, name)
+            return check_plugin.runner.answer(question, name)
         except UndeterminedError as error:
-            raise cause_of(question, name, judge.gathering, judge.declared, judge.reports) or error from None
+            raise cause_of(question, name, check_plugin.runner, check_plugin.declared, check_plugin.reports) or error from None
 
     return answer
 
 
 @pytest.fixture
-def from_outside(judge: Judge, node: SimpleNamespace, ask: Ask, cluster: SimpleNamespace) -> Ask:
+def external(check_plugin: CheckPlugin, node: SimpleNamespace, ask: Ask, cluster: SimpleNamespace) -> Ask:
     """Return a function that probes the checked node from outside. It raises UndeterminedError if a time-out would prove nothing."""
 
-    def probe(outlook: Outlook, beside: Outlook) -> str:
+    def probe(external_probe: ExternalProbe, beside: ExternalProbe) -> str:
         entry = cluster.access.jump_hosts[0]
         try:
-            answers, why = ask(beside, of=entry).startswith(SSH_SAYS), ""
+            answers, why = ask(beside, of=entry).startswith(SSH_BANNER), ""
         except UndeterminedError as error:
             answers, why = False, f" ({error})"
         if not answers:
-            raise UndeterminedError(f"the control {entry} did not answer from there either{why}, so a missing answer proves nothing")
-        if not judge.place(node.name).speaks(node.name):
-            raise UndeterminedError(f"{node.name} does not answer inside the cluster either, so a missing answer proves nothing")
-        return str(ask(outlook))
+            raise UndeterminedError(f"the control probe of {entry} failed too{why}, so a missing answer proves nothing")
+        if not check_plugin.context(node.name).is_reachable(node.name):
+            raise UndeterminedError(f"{node.name} is not reachable inside the cluster either, so a missing answer proves nothing")
+        return str(ask(external_probe))
 
     return probe
 
 
 @pytest.fixture
-def node_stack(judge: Judge) -> SimpleNamespace:
+def node_stack(check_plugin: CheckPlugin) -> SimpleNamespace:
     """Return the planned parts of the nodes of the groups `with_<part>`."""
-    return _record(judge.declared.node_stack)
+    return _record(check_plugin.declared.node_stack)
 
 
 @pytest.fixture
@@ -143,8 +143,8 @@ def planned(node: SimpleNamespace, cluster: SimpleNamespace) -> SimpleNamespace:
 @pytest.fixture
 def slurm_node(node: SimpleNamespace, cluster: SimpleNamespace, ask: Ask, expect: Expect) -> SlurmNode:
     """Return the controller's record of the checked node."""
-    found: SlurmNode | Unread | None = ask(NODES, of=cluster.scheduler.controllers[0]).at(node.name)
-    if isinstance(found, Unread):
+    found: SlurmNode | UnreadableValue | None = ask(NODES, of=cluster.scheduler.controllers[0]).at(node.name)
+    if isinstance(found, UnreadableValue):
         raise UndeterminedError(found.why)
     if found is None:
         expect("not a node of Slurm", "a node of Slurm")
@@ -172,9 +172,9 @@ def kubernetes_pods(node: SimpleNamespace, cluster: SimpleNamespace, ask: Ask) -
 
 
 @pytest.fixture
-def planned_objects(judge: Judge) -> Callable[..., list[dict[str, Any]]]:
+def planned_objects(check_plugin: CheckPlugin) -> Callable[..., list[dict[str, Any]]]:
     """Return a function that lists the planned Kubernetes objects, of the given kinds or all, as plain dictionaries."""
-    planned = judge.declared.cluster["scheduler"]["objects"]
+    planned = check_plugin.declared.cluster["scheduler"]["objects"]
     return lambda *kinds: [one for one in planned if not kinds or one["kind"] in kinds]
 
 
@@ -182,23 +182,23 @@ def planned_objects(judge: Judge) -> Callable[..., list[dict[str, Any]]]:
 def etcd(ask: Ask) -> control.Etcd:
     """Return the etcd member on the checked node. Raise UndeterminedError if it does not respond."""
     found: control.Etcd = ask(control.ETCD)
-    if isinstance(found.trouble, Unread):
-        raise UndeterminedError(found.trouble.why)
-    if found.trouble:
-        raise UndeterminedError(f"etcd: {found.trouble}")
+    if isinstance(found.error, UnreadableValue):
+        raise UndeterminedError(found.error.why)
+    if found.error:
+        raise UndeterminedError(f"etcd: {found.error}")
     return found
 
 
 @pytest.fixture
-def smoke(ask: Ask, members: Members) -> Smoke:
+def smoke(ask: Ask, members: Members) -> SmokeResults:
     """Return the results of the smoke run."""
     return ask(SMOKE, of=members("@submit")[0])  # type: ignore[no-any-return]
 
 
 @pytest.fixture
-def raw(judge: Judge, owed: Expected) -> Ask:
+def command_output(check_plugin: CheckPlugin, expected_result: Expected) -> Ask:
     """Return a function for the raw result of a probe, with its times."""
-    return lambda question, of=None: judge.gathering.raw(question, of or owed.node)
+    return lambda question, of=None: check_plugin.runner.raw(question, of or expected_result.node)
 
 
 @pytest.fixture
@@ -209,13 +209,13 @@ def expect(request: pytest.FixtureRequest) -> Expect:
 
 
 @pytest.fixture(scope="session")
-def clocks(judge: Judge) -> dict[str, Offset]:
+def clocks(check_plugin: CheckPlugin) -> dict[str, Offset]:
     """Return the clock offset of each node from the control machine, for nodes that respond."""
     found = {}
-    for name in judge.declared.members("nodes"):
-        answer = judge.gathering.raw(CLOCK, name)
-        if not answer.trouble and answer.rc == 0:
-            found[name] = sharpened(offset(answer), _reader(judge, name), _SURE)
+    for name in check_plugin.declared.members("nodes"):
+        answer = check_plugin.runner.raw(CLOCK, name)
+        if not answer.error and answer.rc == 0:
+            found[name] = sharpened(offset(answer), _reader(check_plugin, name), _SURE)
     return found
 
 
@@ -225,15 +225,15 @@ def common_clock(clocks: dict[str, Offset]) -> float:
     return common(clocks.values(), _SURE)
 
 
-def _reader(judge: Judge, node: str) -> Callable[[], float]:
+def _reader(check_plugin: CheckPlugin, node: str) -> Callable[[], float]:
     """Return a function that reads the node's clock over the open connection."""
-    return lambda: float(Host(judge.backend(node, 3.0 * local_slowness())).check_output("date +%s.%N"))
+    return lambda: float(Host(check_plugin.backend(node, 3.0 * local_slowness())).check_output("date +%s.%N"))
 
 
 @pytest.fixture
-def host(judge: Judge, owed: Expected) -> Host:
+def host(check_plugin: CheckPlugin, expected_result: Expected) -> Host:
     """Return testinfra's host, for checks that query the node while they run; each query is a separate round trip."""
-    return Host(judge.backend(owed.node, _PATIENCE * local_slowness()))
+    return Host(check_plugin.backend(expected_result.node, _PATIENCE * local_slowness()))
 
 
 def _record(data: Any) -> SimpleNamespace:

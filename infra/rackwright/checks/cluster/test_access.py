@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from rackwright.checks.cluster.harness.arguments import Ask
 from rackwright.checks.cluster.harness.compare import Expect
-from rackwright.checks.cluster.probes.access import FROM_MACHINE, FROM_STRANGER, PUBLISHED, SSH_SAYS
+from rackwright.checks.cluster.probes.access import FROM_EXTERNAL_CONTAINER, FROM_MACHINE, PUBLISHED, SSH_BANNER
 
 
 def test_published_port_answers(ask: Ask, expect: Expect) -> None:
     """The published port is the only route into the cluster."""
     response = ask(PUBLISHED)
-    expect(response or "no answer", f"{SSH_SAYS}…", holds=response.startswith(SSH_SAYS))
+    expect(response or "no answer", f"{SSH_BANNER}…", holds=response.startswith(SSH_BANNER))
 
 
-def test_host_is_blocked(from_outside: Ask, expect: Expect) -> None:
+def test_host_is_blocked(external: Ask, expect: Expect) -> None:
     """The lab's control machine is not a member of the cluster: it may use the published port only."""
-    response = from_outside(FROM_MACHINE, beside=PUBLISHED)
+    response = external(FROM_MACHINE, beside=PUBLISHED)
     expect(response or "no answer", "no answer", holds=not response)
 
 
-def test_blocks_external(from_outside: Ask, expect: Expect) -> None:
+def test_blocks_external(external: Ask, expect: Expect) -> None:
     """A container on another network tries the node's SSH port; the jump host answers the same container, so the probe works."""
-    response = from_outside(FROM_STRANGER, beside=FROM_STRANGER)
+    response = external(FROM_EXTERNAL_CONTAINER, beside=FROM_EXTERNAL_CONTAINER)
     expect(response or "no answer", "no answer", holds=not response)

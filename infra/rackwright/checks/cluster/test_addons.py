@@ -8,7 +8,7 @@ from typing import Any
 from rackwright.checks.cluster.harness.arguments import Ask, Record
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.harness.subset import differences
-from rackwright.checks.cluster.probes.addons import DEPLOYMENTS, HOOKED, HOOKS, MEASUREMENTS, QUEUES, deployment
+from rackwright.checks.cluster.probes.addons import DEPLOYMENTS, HOOKED, HOOKS, METRICS, QUEUES, deployment
 from rackwright.checks.cluster.probes.kubernetes import QUEUED, path_of
 
 WITH_STATUS = ("ClusterQueue", "LocalQueue")
@@ -17,7 +17,7 @@ WITH_STATUS = ("ClusterQueue", "LocalQueue")
 def test_are_available(ask: Ask, cluster: Record, expect: Expect) -> None:
     """An add-on that is down admits no jobs; a release other than the declared one is not verified."""
     live = {one.name: ask(DEPLOYMENTS)[deployment(vars(one))] for one in cluster.scheduler.addons}
-    found = {name: f"{one.available} of {one.asked}, {one.image}" if one else "missing" for name, one in live.items()}
+    found = {name: f"{one.available} of {one.planned}, {one.image}" if one else "missing" for name, one in live.items()}
     expect(found, {one.name: f"1 of 1, {one.image}" for one in cluster.scheduler.addons})
 
 
@@ -35,9 +35,9 @@ def test_queues_match_plan(ask: Ask, planned_objects: Callable[..., list[dict[st
 
 def test_metrics_available(ask: Ask, cluster: Record, expect: Expect, limit: float) -> None:
     """`kubectl top` and every autoscaler need current figures of every node."""
-    found = ask(MEASUREMENTS)
+    found = ask(METRICS)
     planned = [one.name for one in cluster.scheduler.nodes]
-    ages = {name: f"{found.ages[name]:g} s old" if name in found.ages else found.trouble or "no figures" for name in planned}
+    ages = {name: f"{found.ages[name]:g} s old" if name in found.ages else found.error or "no figures" for name in planned}
     expect(ages, f"figures of every node, at most {limit:g} s old", holds=all(found.ages.get(name, limit + 1) <= limit for name in planned))
 
 

@@ -52,12 +52,12 @@ def test_secrets_are_encrypted(ask: Ask, expect: Expect) -> None:
 def test_audit_log_enabled(ask: Ask, expect: Expect) -> None:
     """A request for secrets that was refused a moment ago must be in the audit log."""
     found = ask(AUDIT)
-    expect("logged" if found.noted else f"not in the last {found.lines} lines", "logged")
+    expect("logged" if found.is_recorded else f"not in the last {found.lines} lines", "logged")
 
 
 def test_audit_log_has_no_secrets(ask: Ask, expect: Expect) -> None:
     """An audit log that records the contents of secrets is a second, unencrypted store of them."""
-    expect(ask(AUDIT).told, ())
+    expect(ask(AUDIT).secret_entries, ())
 
 
 def test_bootstrap_tokens_expire(ask: Ask, expect: Expect) -> None:

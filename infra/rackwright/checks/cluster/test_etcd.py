@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from rackwright.checks.cluster.harness.arguments import Ask, Record
 from rackwright.checks.cluster.harness.compare import Expect
-from rackwright.checks.cluster.harness.tool_output import Unread
+from rackwright.checks.cluster.harness.tool_output import UnreadableValue
 from rackwright.checks.cluster.probes.control import ETCD, Etcd
 
 
 def test_answers(ask: Ask, expect: Expect) -> None:
     """The read needs the agreement of a majority: without a majority nothing in the cluster can change."""
-    trouble = ask(ETCD).trouble
-    expect(trouble if isinstance(trouble, Unread) or trouble else "answers", "answers")
+    trouble = ask(ETCD).error
+    expect(trouble if isinstance(trouble, UnreadableValue) or trouble else "answers", "answers")
 
 
 def test_members_match_plan(etcd: Etcd, cluster: Record, expect: Expect) -> None:
@@ -32,7 +32,7 @@ def test_no_alarms(etcd: Etcd, expect: Expect) -> None:
 
 def test_unauthenticated_clients_refused(etcd: Etcd, expect: Expect) -> None:
     """A client that reaches etcd without a certificate bypasses all of Kubernetes' access control."""
-    expect(etcd.stranger, "refused")
+    expect(etcd.unauthenticated, "refused")
 
 
 def test_data_dir_permissions(etcd: Etcd, expect: Expect) -> None:

@@ -15,7 +15,7 @@ from rackwright.checks.cluster.probes.fabric import COUNTERS, LINKS, MANAGER, PO
 from rackwright.errors import UndeterminedError
 from rackwright.report.fabric_diff import NODE_NAME_MAP, Cable, Comparison, compare, ends
 from rackwright.report.fabric_links import DeviceKind, PortId
-from rackwright.report.fabric_names import End
+from rackwright.report.fabric_names import CableEnd
 
 RequireCompared = Callable[[Callable[[Cable], bool]], None]
 
@@ -39,9 +39,9 @@ def up(planned_ports: list[Port]) -> list[Port]:
 
 
 @pytest.fixture
-def links(ask: Ask, observer: str) -> Any:
+def links(ask: Ask, fabric_node: str) -> Any:
     """Return every link that is up."""
-    return ask(LINKS, of=observer)
+    return ask(LINKS, of=fabric_node)
 
 
 @lru_cache(maxsize=4)
@@ -76,18 +76,18 @@ def require_compared(comparison: Comparison) -> RequireCompared:
 
 
 @pytest.fixture
-def counted(ask: Ask, observer: str, comparison: Comparison) -> dict[End, Any]:
+def counted(ask: Ask, fabric_node: str, comparison: Comparison) -> dict[CableEnd, Any]:
     """Return the error counters by end of a cable."""
-    return {comparison.live.end(port): counters for port, counters in ask(COUNTERS, of=observer).errors.items()}
+    return {comparison.live.end(port): counters for port, counters in ask(COUNTERS, of=fabric_node).errors.items()}
 
 
 @pytest.fixture
-def uncounted(ask: Ask, observer: str, comparison: Comparison) -> dict[End, str]:
+def uncounted(ask: Ask, fabric_node: str, comparison: Comparison) -> dict[CableEnd, str]:
     """Return the ends of cables whose error counters could not be read, with the line that reports it."""
-    return {comparison.live.end(port): line for port, line in ask(COUNTERS, of=observer).unread(comparison.live.links).items()}
+    return {comparison.live.end(port): line for port, line in ask(COUNTERS, of=fabric_node).unread(comparison.live.links).items()}
 
 
-def require_each_counted(uncounted: dict[End, str], concerned: Collection[End]) -> None:
+def require_each_counted(uncounted: dict[CableEnd, str], concerned: Collection[CableEnd]) -> None:
     """Raise UndeterminedError if the counters of one of these ends could not be read."""
     if unread := sorted(end for end in uncounted if end in concerned):
         shown = ", ".join(map(str, unread[:3])) + (f" and {len(unread) - 3} more" if len(unread) > 3 else "")
@@ -119,10 +119,10 @@ def test_rate_matches_plan(fabric: Mapping[str, Any], up: list[Port], ask: Ask, 
     expect({adapter: rate for adapter, rate in found.items() if rate != planned} or planned, planned)
 
 
-def test_single_subnet_manager(up: list[Port], ask: Ask, observer: str, expect: Expect) -> None:
+def test_single_subnet_manager(up: list[Port], ask: Ask, fabric_node: str, expect: Expect) -> None:
     """Two subnet managers that do not know each other assign the same addresses."""
     here = {port.manager for port in up}
-    expect({f"LID {lid}" for lid in here}, {f"LID {port.manager}" for port in ask(PORTS, of=observer) if port.up})
+    expect({f"LID {lid}" for lid in here}, {f"LID {port.manager}" for port in ask(PORTS, of=fabric_node) if port.up})
 
 
 def test_cables_match_plan(node: Record, comparison: Comparison, require_compared: RequireCompared, expect: Expect) -> None:
@@ -137,8 +137,8 @@ def test_no_link_errors(
     planned_ports: list[Port],
     links: Any,
     comparison: Comparison,
-    counted: dict[End, Any],
-    uncounted: dict[End, str],
+    counted: dict[CableEnd, Any],
+    uncounted: dict[CableEnd, str],
     require_compared: RequireCompared,
     expect: Expect,
 ) -> None:
@@ -183,8 +183,8 @@ def test_switch_rates_match_plan(fabric: Mapping[str, Any], comparison: Comparis
 def test_switch_links_count_no_errors(
     fabric: Mapping[str, Any],
     comparison: Comparison,
-    counted: dict[End, Any],
-    uncounted: dict[End, str],
+    counted: dict[CableEnd, Any],
+    uncounted: dict[CableEnd, str],
     require_compared: RequireCompared,
     expect: Expect,
 ) -> None:

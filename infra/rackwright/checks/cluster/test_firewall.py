@@ -12,7 +12,7 @@ from rackwright.checks.cluster.probes.firewall_file import COMPARISON
 from rackwright.checks.cluster.probes.units import FIREWALL, UNITS
 from rackwright.errors import UndeterminedError
 
-STRANGER = "203.0.113.9"
+EXTERNAL_ADDRESS = "203.0.113.9"
 """An address of the documentation range (RFC 5737): never assigned to a host."""
 
 POD_PORTS = (53, 80, 443, 6443, 8080, 9153, 10250, 30000, 32767)
@@ -31,7 +31,7 @@ def test_blocks_external(node: Record, cluster: Record, ask: Ask, expect: Expect
     is_entry = node.name in cluster.access.jump_hosts or not cluster.access.jump_hosts
     open_to = [node.ssh_port] if is_entry else []
     tested = [node.ssh_port, 111, 8080, *(port for one in ports() for port in (one.first, one.last))]
-    outside = [STRANGER, cluster.network.gateway or STRANGER]
+    outside = [EXTERNAL_ADDRESS, cluster.network.gateway or EXTERNAL_ADDRESS]
     found = {source: [port for port in tested if ruleset.admits(Packet(source, port, node.address))] for source in outside}
     expect(
         {source: [port for port in admitted if port not in open_to] for source, admitted in found.items()},
@@ -52,7 +52,7 @@ def test_admits_only_allowed_networks(node: Record, cluster: Record, ask: Ask, e
     ruleset = ask(RULESET)
     allowed = {network: _address_in(ip_network(network)) for network in cluster.access.allow}
     if not any(ip_network(network).prefixlen == 0 for network in allowed):
-        allowed["others"] = STRANGER
+        allowed["others"] = EXTERNAL_ADDRESS
     found = [network for network, source in allowed.items() if ruleset.admits(Packet(source, node.ssh_port, node.address))]
     expect(found, cluster.access.allow)
 
@@ -60,7 +60,7 @@ def test_admits_only_allowed_networks(node: Record, cluster: Record, ask: Ask, e
 def test_forwards_only_the_cluster(node: Record, cluster: Record, planned: Record, ask: Ask, expect: Expect) -> None:
     """Traffic from outside to pods and services is forwarded, not delivered locally, and so bypasses the node's input rules."""
     ruleset = ask(RULESET)
-    outside = [STRANGER, *([cluster.network.gateway] if cluster.network.gateway else [])]
+    outside = [EXTERNAL_ADDRESS, *([cluster.network.gateway] if cluster.network.gateway else [])]
     inside = [other.address for other in cluster.hosts if other.name != node.name]
     pod = str(ip_network(planned.pods or cluster.scheduler.pods)[2])
     found = {
@@ -94,4 +94,4 @@ def test_metadata_service_restricted(ask: Ask, expect: Expect) -> None:
 
 def _address_in(network: IPv4Network | IPv6Network) -> str:
     """Return an address of the network; for 0.0.0.0/0, an unassigned one."""
-    return STRANGER if network.prefixlen == 0 else str(network[min(1, network.num_addresses - 1)])
+    return EXTERNAL_ADDRESS if network.prefixlen == 0 else str(network[min(1, network.num_addresses - 1)])

@@ -7,13 +7,13 @@ from typing import Any
 
 from rackwright.checks.cluster.harness.arguments import Ask, Record
 from rackwright.checks.cluster.harness.compare import Expect
-from rackwright.checks.cluster.harness.tool_output import Unread, read_values
+from rackwright.checks.cluster.harness.tool_output import UnreadableValue, read_values
 from rackwright.checks.cluster.probes.gpu import DEVICES, GPUS, REPAIRS, XIDS, clock_faults, is_a_programs, is_of_nvswitch
 from rackwright.checks.cluster.probes.mig import MIG, described
 from rackwright.errors import UndeterminedError
 
 Fault = Any
-"""Fault of a GPU as a text. Unread if a fault is possible but unknown; None or an empty text if there is none."""
+"""Fault of a GPU as a text. UnreadableValue if a fault is possible but unknown; None or an empty text if there is none."""
 
 
 def test_count_matches_plan(node: Record, ask: Ask, expect: Expect) -> None:
@@ -56,7 +56,9 @@ def test_no_reset_is_due(ask: Ask, expect: Expect) -> None:
     found = {gpu.label: "Reset" for gpu in ask(GPUS) if gpu.needs_reset}
     if not found:  # the long form of nvidia-smi is read only if the short form shows no fault
         repairs = ask(REPAIRS)
-        found = {repair.label: repair.needed for repair in repairs if isinstance(repair.needed, Unread) or repair.needed != "nothing"}
+        found = {
+            repair.label: repair.needed for repair in repairs if isinstance(repair.needed, UnreadableValue) or repair.needed != "nothing"
+        }
         found.update({f"GPUs, {number}": unread for number, unread in enumerate(repairs.unsure)})
     expect(found, {})
 
@@ -66,7 +68,7 @@ def test_pcie_links_are_full(ask: Ask, expect: Expect) -> None:
 
     The rate counts for a GPU in performance state P0: below it the driver may lower the rate.
     """
-    found = _faults(ask(GPUS), lambda gpu: _less(gpu.pcie_width, gpu.pcie_width_most, "x{} of x{}"), "lanes")
+    found = _faults(ask(GPUS), lambda gpu: _less(gpu.pcie_width, gpu.pcie_width_max, "x{} of x{}"), "lanes")
     found.update(_faults(ask(GPUS), _slow, "rate"))
     expect(found, {})
 
@@ -114,8 +116,8 @@ def test_devices_are_distinct(node: Record, ask: Ask, expect: Expect) -> None:
     """Slurm assigns device files: each must be a device, and a different one."""
     devices = ask(DEVICES)
     for device in devices:
-        if isinstance(device.character, Unread) or isinstance(device.number, Unread):
-            raise UndeterminedError((device.character if isinstance(device.character, Unread) else device.number).why)
+        if isinstance(device.character, UnreadableValue) or isinstance(device.number, UnreadableValue):
+            raise UndeterminedError((device.character if isinstance(device.character, UnreadableValue) else device.number).why)
     numbers = {device.number for device in devices if device.character}
     expect(f"{len(numbers)} distinct devices in {len(devices)} files", f"{node.gpus.count} distinct devices in {node.gpus.count} files")
 
@@ -125,21 +127,21 @@ def _faults(gpus: Iterable[Any], of: Callable[[Any], Fault], about: str = "") ->
     found = {}
     for gpu in gpus:
         fault = of(gpu)
-        if isinstance(fault, Unread) or fault:
+        if isinstance(fault, UnreadableValue) or fault:
             found[" ".join(filter(None, (gpu.label, about))) if gpu.label not in found else f"{gpu.label} again"] = fault
     return found
 
 
 def _unless(value: Any, fault: str | Callable[[Any], str]) -> Fault:
     """Return the fault that a value means; nothing for one that is false or that the hardware does not have."""
-    if isinstance(value, Unread) or value is None:
+    if isinstance(value, UnreadableValue) or value is None:
         return value
     return fault(value) if callable(fault) else value and fault
 
 
-def _less(value: float | Unread | None, most: float | Unread | None, words: str) -> Fault:
+def _less(value: float | UnreadableValue | None, most: float | UnreadableValue | None, words: str) -> Fault:
     """Return a text if a value is below its maximum; nothing if it is not, or if the hardware has no such value."""
-    unread = [one for one in (value, most) if isinstance(one, Unread)]
+    unread = [one for one in (value, most) if isinstance(one, UnreadableValue)]
     if unread or value is None or most is None:
         return unread[0] if unread else None
     return words.format(value, most) if value < most else None
@@ -147,9 +149,9 @@ def _less(value: float | Unread | None, most: float | Unread | None, words: str)
 
 def _slow(gpu: Any) -> Fault:
     """Return a text if a link is below its rate, for a GPU in the performance state in which the driver does not lower the rate."""
-    if isinstance(gpu.state, Unread):
+    if isinstance(gpu.state, UnreadableValue):
         return gpu.state
-    return _less(gpu.pcie_generation, gpu.pcie_generation_most, "generation {} of {}") if gpu.state == "P0" else None
+    return _less(gpu.pcie_generation, gpu.pcie_generation_max, "generation {} of {}") if gpu.state == "P0" else None
 
 
 _REPAIRS = {

@@ -4,33 +4,33 @@ from __future__ import annotations
 
 from rackwright.checks.cluster.harness.arguments import Record
 from rackwright.checks.cluster.harness.compare import Expect
-from rackwright.checks.cluster.harness.pytest_plugin import Judge
-from rackwright.checks.cluster.harness.tool_output import Unread
-from rackwright.checks.cluster.probes.smoke import MEMORY, Smoke, Task, runner
+from rackwright.checks.cluster.harness.pytest_plugin import CheckPlugin
+from rackwright.checks.cluster.harness.tool_output import UnreadableValue
+from rackwright.checks.cluster.probes.smoke import MEMORY, SmokeResults, Task, runner
 from rackwright.errors import UndeterminedError
 
 
-def test_run_on_every_node(node: Record, smoke: Smoke, expect: Expect) -> None:
+def test_run_on_every_node(node: Record, smoke: SmokeResults, expect: Expect) -> None:
     """One job over all nodes starts, answers and ends."""
     job, task = smoke.job("plain", node.name), smoke.task("plain", node.name)
     why = job.why
-    expect(f"ran on {task.host}" if task else why if isinstance(why, Unread) else f"did not run: {why}", f"ran on {node.name}")
+    expect(f"ran on {task.host}" if task else why if isinstance(why, UnreadableValue) else f"did not run: {why}", f"ran on {node.name}")
 
 
-def test_run_as_their_user(node: Record, judge: Judge, cluster: Record, smoke: Smoke, expect: Expect) -> None:
+def test_run_as_their_user(node: Record, check_plugin: CheckPlugin, cluster: Record, smoke: SmokeResults, expect: Expect) -> None:
     """The job must run as the user who submits it, with the same UID."""
-    name = runner(judge.place(node.name))
+    name = runner(check_plugin.context(node.name))
     expect(_task(smoke, "plain", node).uid, next(user.uid for user in cluster.users if user.name == name))
 
 
-def test_get_requested_gpus(node: Record, smoke: Smoke, expect: Expect) -> None:
+def test_get_requested_gpus(node: Record, smoke: SmokeResults, expect: Expect) -> None:
     """A job must get exactly the requested number of GPUs, and see the same number."""
     job, task = smoke.job("first", node.name), _task(smoke, "first", node)
     visible = len(task.visible or ())
-    expect(f"{len(set(task.gpus))} given, {visible} visible", f"{job.asked} given, {job.asked} visible")
+    expect(f"{len(set(task.gpus))} given, {visible} visible", f"{job.requested_gpus} given, {job.requested_gpus} visible")
 
 
-def test_gpus_exclusive(node: Record, smoke: Smoke, expect: Expect) -> None:
+def test_gpus_exclusive(node: Record, smoke: SmokeResults, expect: Expect) -> None:
     """Two jobs at the same time on the same node must have different GPUs."""
     first, second = _task(smoke, "first", node), _task(smoke, "second", node)
     if first.ended < second.began or second.ended < first.began:
@@ -39,43 +39,43 @@ def test_gpus_exclusive(node: Record, smoke: Smoke, expect: Expect) -> None:
     expect(f"{', '.join(first.gpus)} and {', '.join(second.gpus)}", "none in common", holds=not both and bool(first.gpus and second.gpus))
 
 
-def test_no_gpu_without_request(node: Record, smoke: Smoke, expect: Expect) -> None:
+def test_no_gpu_without_request(node: Record, smoke: SmokeResults, expect: Expect) -> None:
     """A job that requests no GPU must not see any."""
     task = _task(smoke, "plain", node)
     hidden = task.visible in (None, (), ("NoDevFiles",))
     expect(", ".join(task.visible or ()) or "none", "none", holds=hidden and not task.gpus)
 
 
-def test_memory_is_confined(node: Record, smoke: Smoke, expect: Expect) -> None:
+def test_memory_is_confined(node: Record, smoke: SmokeResults, expect: Expect) -> None:
     """A job that exceeds its requested memory must be killed, not the jobs beside it."""
     found = _task(smoke, "plain", node).memory_mib
     expect("no limit" if found is None else f"{found} MiB", f"{MEMORY} MiB")
 
 
-def test_cores_are_confined(node: Record, smoke: Smoke, expect: Expect) -> None:
+def test_cores_are_confined(node: Record, smoke: SmokeResults, expect: Expect) -> None:
     """A job must run only on the cores that it was allocated."""
     task = _task(smoke, "plain", node)
     expect(f"{task.cores} of the node's CPUs", f"{task.cpus} of the node's CPUs", holds=0 < task.cores == task.cpus)
 
 
-def test_gpus_are_confined(node: Record, smoke: Smoke, expect: Expect) -> None:
+def test_gpus_are_confined(node: Record, smoke: SmokeResults, expect: Expect) -> None:
     """A job without GPUs must open none, and a job with GPUs exactly the requested number."""
     plain, first = _task(smoke, "plain", node), smoke.job("first", node.name)
     opened = _task(smoke, "first", node).opened
-    expect(f"{len(plain.opened)} without, {len(opened)} with GPUs", f"0 without, {first.asked} with GPUs")
+    expect(f"{len(plain.opened)} without, {len(opened)} with GPUs", f"0 without, {first.requested_gpus} with GPUs")
 
 
-def test_are_recorded_in_accounting(smoke: Smoke, expect: Expect) -> None:
+def test_are_recorded_in_accounting(smoke: SmokeResults, expect: Expect) -> None:
     """State, user and GPUs of every job of the run must be in the accounting database."""
-    smoke.must_have_sent()
+    smoke.require_jobs_sent()
     if not smoke.accounts or smoke.accounts["rc"]:
         raise UndeterminedError(f"accounting was not queried: {(smoke.accounts or {}).get('said') or 'no job ran'}")
-    found: dict[str, str | Unread] = {}
+    found: dict[str, str | UnreadableValue] = {}
     planned: dict[str, str] = {}
     for job in (job for job in smoke.jobs if job.tasks and not job.rc):
-        planned[job.name] = f"COMPLETED, {len(job.nodes)} nodes, {job.asked * len(job.nodes)} GPUs"
+        planned[job.name] = f"COMPLETED, {len(job.nodes)} nodes, {job.requested_gpus * len(job.nodes)} GPUs"
         record = smoke.record(job)
-        if isinstance(record, Unread):
+        if isinstance(record, UnreadableValue):
             found[job.name] = record
             continue
         tres = dict(item.split("=", 1) for item in record.get("AllocTRES", "").split(",") if "=" in item)
@@ -85,22 +85,22 @@ def test_are_recorded_in_accounting(smoke: Smoke, expect: Expect) -> None:
     expect(found, planned)
 
 
-def test_batch_output_is_shared(node: Record, judge: Judge, smoke: Smoke, expect: Expect) -> None:
+def test_batch_output_is_shared(node: Record, check_plugin: CheckPlugin, smoke: SmokeResults, expect: Expect) -> None:
     """A script that was submitted here ran on another node, and its output must be readable here."""
-    smoke.must_have_sent()
+    smoke.require_jobs_sent()
     if smoke.batch is None:
         raise UndeterminedError("no batch job was submitted")
-    output = smoke.batch_said
-    words = [] if isinstance(output, Unread) else output.split()
+    output = smoke.batch_output
+    words = [] if isinstance(output, UnreadableValue) else output.split()
     if len(words) == 4 and words[0] == "BATCH":
         output = f"ran on {words[2]} as {words[3]}"
     first = next(job for job in smoke.jobs if job.name == "plain").nodes[0]
-    expect(output, f"ran on {first} as {runner(judge.place(node.name)) or 'root'}")
+    expect(output, f"ran on {first} as {runner(check_plugin.context(node.name)) or 'root'}")
 
 
-def _task(smoke: Smoke, name: str, node: Record) -> Task:
+def _task(smoke: SmokeResults, name: str, node: Record) -> Task:
     """Return the job's report from the node; raise UndeterminedError if the job did not run there."""
     task = smoke.task(name, node.name)
     if task is None:
-        raise UndeterminedError(f"no job ran here: {smoke.job(name, node.name).said or 'no output'}")
+        raise UndeterminedError(f"no job ran here: {smoke.job(name, node.name).output or 'no output'}")
     return task

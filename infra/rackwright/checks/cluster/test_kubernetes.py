@@ -115,9 +115,9 @@ def test_names_resolve(ask: Ask, cluster: Record, expect: Expect) -> None:
     expect({"kubernetes.default": found["name inside"], "nothing.default": found["name of nothing"]}, planned)
 
 
-def test_not_reachable_externally(from_outside: Ask, expect: Expect) -> None:
+def test_not_reachable_externally(external: Ask, expect: Expect) -> None:
     """Tested from outside the cluster: API, kubelet and node ports must be reachable through the jump host only."""
-    expect(from_outside(KUBERNETES_FROM_MACHINE, beside=PUBLISHED) or "no port is reachable", "no port is reachable")
+    expect(external(KUBERNETES_FROM_MACHINE, beside=PUBLISHED) or "no port is reachable", "no port is reachable")
 
 
 def _described(pods: Iterable[Pod]) -> list[str]:

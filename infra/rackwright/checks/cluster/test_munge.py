@@ -6,7 +6,7 @@ from collections import Counter
 
 from rackwright.checks.cluster.harness.arguments import Ask, Members, Record
 from rackwright.checks.cluster.harness.compare import Expect
-from rackwright.checks.cluster.harness.pytest_plugin import Judge
+from rackwright.checks.cluster.harness.pytest_plugin import CheckPlugin
 from rackwright.checks.cluster.probes.munge import DECODED, KEY, partner
 from rackwright.checks.cluster.probes.units import MUNGE, UNITS
 from rackwright.errors import UndeterminedError
@@ -36,7 +36,7 @@ def test_key_is_private(ask: Ask, expect: Expect) -> None:
     expect(f"{key.owner} {key.mode}", "munge:munge 400 or 600", holds=key.owner == "munge:munge" and key.mode in ("400", "600"))
 
 
-def test_credentials_decode_across_nodes(node: Record, judge: Judge, ask: Ask, expect: Expect) -> None:
+def test_credentials_decode_across_nodes(node: Record, check_plugin: CheckPlugin, ask: Ask, expect: Expect) -> None:
     """A credential of another node must decode here: this needs the same key, synchronised clocks and both daemons."""
-    made_on = partner(judge.place(node.name))
+    made_on = partner(check_plugin.context(node.name))
     expect({f"from {made_on}": ask(DECODED)}, {f"from {made_on}": "Success"})

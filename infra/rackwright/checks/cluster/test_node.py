@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rackwright.checks.cluster.harness.arguments import Ask, Members, Record
 from rackwright.checks.cluster.harness.compare import Expect
-from rackwright.checks.cluster.harness.tool_output import Lines, Unread
+from rackwright.checks.cluster.harness.tool_output import Lines, UnreadableValue
 from rackwright.checks.cluster.probes.directories import OWNERSHIP, directories_of
 from rackwright.checks.cluster.probes.identity import (
     CLOCK,
@@ -22,19 +22,19 @@ from rackwright.checks.cluster.probes.identity import (
     SYSTEM,
     THREADS,
 )
-from rackwright.checks.cluster.probes.neighbours import REACHES, WAYS, Reach
+from rackwright.checks.cluster.probes.neighbours import PING_STATISTICS, REACHABILITY, Reachability
 from rackwright.errors import UndeterminedError
 
 if TYPE_CHECKING:  # the health check on a node has no such module
     from rackwright.checks.cluster.harness.clock_offsets import Offset
-    from rackwright.checks.cluster.harness.pytest_plugin import Judge
+    from rackwright.checks.cluster.harness.pytest_plugin import CheckPlugin
 
 
-def test_ssh_latency(node: Record, cluster: Record, raw: Ask, members: Members, expect: Expect, limit: float) -> None:
+def test_ssh_latency(node: Record, cluster: Record, command_output: Ask, members: Members, expect: Expect, limit: float) -> None:
     """A node that answers seconds later than the fastest is about to fail; if all nodes are slow, the control machine is the cause."""
-    took = {name: answer.arrived - answer.sent for name in members("nodes") if not (answer := raw(CLOCK, of=name)).trouble}
+    took = {name: answer.arrived - answer.sent for name in members("nodes") if not (answer := command_output(CLOCK, of=name)).error}
     if node.name not in took:
-        raise UndeterminedError(raw(CLOCK).trouble)
+        raise UndeterminedError(command_output(CLOCK).error)
     own = took.pop(node.name)
     others = sorted(took.values()) or [0.0]
     # Nodes of a lab share the control machine's cores, so that many are slow by chance. Separate machines are not.
@@ -56,7 +56,7 @@ def test_os_matches_plan(node: Record, ask: Ask, expect: Expect) -> None:
 def test_machine_id_is_unique(node: Record, ask: Ask, members: Members, expect: Expect) -> None:
     """Cloned images share the machine id, and with it DHCP leases and journal names."""
     own, twins = ask(IDENTITY).machine_id, []
-    if isinstance(own, Unread):
+    if isinstance(own, UnreadableValue):
         raise UndeterminedError(own.why)
     for name in members("nodes"):
         try:
@@ -67,9 +67,9 @@ def test_machine_id_is_unique(node: Record, ask: Ask, members: Members, expect: 
     expect(f"shared with {', '.join(twins)}" if twins else "its own", "its own")
 
 
-def test_directories_match_defaults(judge: Judge, node: Record, ask: Ask, expect: Expect) -> None:
+def test_directories_match_defaults(check_plugin: CheckPlugin, node: Record, ask: Ask, expect: Expect) -> None:
     """Without the sticky bit any user replaces the files of others, and a directory that others write to hands them the programs in it."""
-    found, wanted = ask(OWNERSHIP), directories_of(judge.place(node.name))
+    found, wanted = ask(OWNERSHIP), directories_of(check_plugin.context(node.name))
     needed = {path: one for path, one in wanted.items() if path in found or found.unread or not one.optional}
     shown = {
         path: str(one) if one.allows(*found[path]) else "{} {:04o}".format(*found[path]) for path, one in needed.items() if path in found
@@ -145,7 +145,7 @@ def test_default_route_matches_plan(cluster: Record, ask: Ask, expect: Expect) -
 
 def test_no_packet_loss(ask: Ask, expect: Expect, limit: float) -> None:
     """With one packet in a hundred lost, everything works but slowly. Loss to a single neighbour is a fault of that neighbour."""
-    ways = ask(WAYS)
+    ways = ask(PING_STATISTICS)
     replying = [way for way in ways if way.answered]
     if not replying:
         raise UndeterminedError(
@@ -154,13 +154,13 @@ def test_no_packet_loss(ask: Ask, expect: Expect, limit: float) -> None:
     replying = [way for way in replying if way.is_counted]
     if not replying:
         raise UndeterminedError("the node could not send all pings in time; missing replies may still be in flight")
-    found = ", ".join(f"{way.lost:.0f} % on the round trip to {way.address}" for way in replying)
-    expect(found, f"at most {limit:g} %", holds=min(way.lost for way in replying) <= limit)
+    found = ", ".join(f"{way.loss_percent:.0f} % on the round trip to {way.address}" for way in replying)
+    expect(found, f"at most {limit:g} %", holds=min(way.loss_percent for way in replying) <= limit)
 
 
 def test_neighbours_reachable(node: Record, ask: Ask, expect: Expect) -> None:
     """A cable, a switch port or a rule that separates two nodes is noticed by a job that needs both, hours later."""
-    own = ask(REACHES)
+    own = ask(REACHABILITY)
     if own and not any(reach.answered for reach in own.values()):
         raise UndeterminedError(f"no reply to ping from {', '.join(own)}: ICMP is filtered, or the node is cut off")
     missing = [key for key, reach in own.items() if not reach.answered and not is_neighbours_fault(reach, own, ask)]
@@ -169,7 +169,7 @@ def test_neighbours_reachable(node: Record, ask: Ask, expect: Expect) -> None:
         raise UndeterminedError(f'a ping could not be sent: "{own.unread[0]}"')
 
 
-def is_neighbours_fault(reach: Reach, mine: Mapping[str, Reach], ask: Ask) -> bool:
+def is_neighbours_fault(reach: Reachability, mine: Mapping[str, Reachability], ask: Ask) -> bool:
     """Return whether a neighbour that does not reply has no replies on that network either. Its own check then reports the fault.
 
     If this node has no replies there either, the fault is its own, or one of both nodes.
@@ -177,7 +177,7 @@ def is_neighbours_fault(reach: Reach, mine: Mapping[str, Reach], ask: Ask) -> bo
     if not any(other.answered for other in mine.values() if other.network == reach.network):
         return False
     try:
-        others = [other for other in ask(REACHES, of=reach.neighbour).values() if other.network == reach.network]
+        others = [other for other in ask(REACHABILITY, of=reach.neighbour).values() if other.network == reach.network]
     except UndeterminedError:
         return True
     return not any(other.answered for other in others)
@@ -210,14 +210,14 @@ def test_no_reboot_required(ask: Ask, expect: Expect) -> None:
     expect("pending" if ask(REBOOT) else "none", "none")
 
 
-def _above(systems: Iterable[Any], limit: float) -> list[str | Unread]:
+def _above(systems: Iterable[Any], limit: float) -> list[str | UnreadableValue]:
     """Return the file systems above the limit, and those whose usage is unknown."""
-    return [one.used if isinstance(one.used, Unread) else f"{one.mount} {one.used} %" for one in systems if not _fits(one, limit)]
+    return [one.used if isinstance(one.used, UnreadableValue) else f"{one.mount} {one.used} %" for one in systems if not _fits(one, limit)]
 
 
 def _below(systems: Iterable[Any], limit: float) -> bool:
-    return all(isinstance(one.used, Unread) or one.used <= limit for one in systems)
+    return all(isinstance(one.used, UnreadableValue) or one.used <= limit for one in systems)
 
 
 def _fits(one: Any, limit: float) -> bool:
-    return not isinstance(one.used, Unread) and one.used <= limit
+    return not isinstance(one.used, UnreadableValue) and one.used <= limit

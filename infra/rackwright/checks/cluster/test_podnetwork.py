@@ -72,7 +72,7 @@ def test_reaches_other_nodes(node: Record, cluster: Record, ask: Ask, expect: Ex
     for one in others:
         pod_range = known[one.name].range
         planned[one.name] = _planned_route(pod_range, one.address, None if wrapped else own)
-        routes[one.name] = found.ways.get(pod_range, "no route") + (
+        routes[one.name] = found.routes.get(pod_range, "no route") + (
             "" if not wrapped or one.address in found.ends else ", no tunnel endpoint"
         )
     expect(routes, planned)

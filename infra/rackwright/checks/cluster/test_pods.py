@@ -10,8 +10,8 @@ import pytest
 
 from rackwright.checks.cluster.harness.arguments import Ask, Members, Record
 from rackwright.checks.cluster.harness.compare import Expect
-from rackwright.checks.cluster.harness.tool_output import NoAnswer, Unread, answer_of
-from rackwright.checks.cluster.probes.pods import LEFT, PODS, Pods, parse_devices, told
+from rackwright.checks.cluster.harness.tool_output import MissingAnswer, UnreadableValue, answer_of
+from rackwright.checks.cluster.probes.pods import PODS, REMAINING_PODS, Pods, parse_devices, pod_output
 from rackwright.errors import UndeterminedError
 
 
@@ -31,8 +31,8 @@ def test_run_on_every_node(node: Record, pods: Pods, expect: Expect) -> None:
 
 def test_reach_each_other(node: Record, pods: Pods, expect: Expect) -> None:
     """Pods must reach the pods of every other node by address: a route missing on one node is visible only from that node."""
-    found = {other: told(one) for other, one in pods.network(node.name)["reach"].items()}
-    probed = {other: one for other, one in found.items() if one.said != "no pod runs there"}
+    found = {other: pod_output(one) for other, one in pods.network(node.name)["reach"].items()}
+    probed = {other: one for other, one in found.items() if one.error != "no pod runs there"}
     if not probed:
         raise UndeterminedError("no pod runs elsewhere")
     expect({other: one.answer for other, one in probed.items()}, {other: f"answers-{other}" for other in probed})
@@ -40,7 +40,7 @@ def test_reach_each_other(node: Record, pods: Pods, expect: Expect) -> None:
 
 def test_find_names_inside(node: Record, cluster: Record, pods: Pods, expect: Expect) -> None:
     """Pods must resolve a service of their own namespace, and the API's service in another."""
-    found = {name: told(one).answer for name, one in pods.network(node.name)["names"].items()}
+    found = {name: pod_output(one).answer for name, one in pods.network(node.name)["names"].items()}
     first = str(next(IPv4Network(cluster.scheduler.services).hosts()))
     expect(found, {"answers": pods.data["service"], "kubernetes.default": first})
 
@@ -53,16 +53,16 @@ def test_find_names_outside(node: Record, pods: Pods, expect: Expect) -> None:
     unresponsive = [server for server, addresses in outside["servers"].items() if addresses is None]
     if unresponsive:
         raise UndeterminedError(f"{', '.join(unresponsive)} does not answer for {outside['name']}")
-    found = told(pods.network(node.name)["outside"])
-    unanswered = told(pods.network(node.name)["unheard"])
-    if isinstance(unanswered.answer, Unread):
+    found = pod_output(pods.network(node.name)["outside"])
+    unanswered = pod_output(pods.network(node.name)["unheard"])
+    if isinstance(unanswered.answer, UnreadableValue):
         raise UndeterminedError(unanswered.answer.why)
-    if isinstance(found.answer, Unread):
+    if isinstance(found.answer, UnreadableValue):
         raise UndeterminedError(found.answer.why)
-    if unanswered.rc != 0 and "no such host" not in unanswered.said:
-        expect(f"an unknown name: {unanswered.said}", "forwarded, and reported as non-existent")
+    if unanswered.rc != 0 and "no such host" not in unanswered.error:
+        expect(f"an unknown name: {unanswered.error}", "forwarded, and reported as non-existent")
     known = [", ".join(addresses) for addresses in outside["servers"].values()]
-    lacks = found.rc != 0 and "no such host" in found.said
+    lacks = found.rc != 0 and "no such host" in found.error
     addresses = "" if lacks else ", ".join(found.answer.split())
     expect(
         f"{outside['name']}: {addresses or 'no such name'}", f"{outside['name']}: {known[0] or 'no such name'}", holds=addresses in known
@@ -149,15 +149,15 @@ def test_pod_security_is_enforced(pods: Pods, expect: Expect) -> None:
 def test_policies_hold(pods: Pods, expect: Expect) -> None:
     """Tested from both sides: pods of a namespace reach each other and resolve names; traffic from and to other namespaces is blocked."""
     found = pods.data["policies"]
-    if not found or "trouble" in found:
-        raise UndeterminedError((found or {}).get("trouble") or "no node takes pods")
+    if not found or "error" in found:
+        raise UndeterminedError((found or {}).get("error") or "no node accepts pods")
     wrong = [one["said"] for one in found.values() if one["rc"] is None]
     if wrong:
         raise UndeterminedError(f"no command could run in the pod: {wrong[0]}")
-    results: dict[str, str | Unread] = {what: "answered" if one["rc"] == 0 else "no answer" for what, one in found.items()}
+    results: dict[str, str | UnreadableValue] = {what: "answered" if one["rc"] == 0 else "no answer" for what, one in found.items()}
     for what in ("inside", "names"):  # for `in` and `out`, a time-out is the refusal of a filter that drops
-        if isinstance(told(found[what]).answer, Unread):
-            results[what] = told(found[what]).answer
+        if isinstance(pod_output(found[what]).answer, UnreadableValue):
+            results[what] = pod_output(found[what]).answer
     expect(results, {"inside": "answered", "names": "answered", "in": "no answer", "out": "no answer"})
 
 
@@ -166,46 +166,46 @@ def test_claim_is_shared(node: Record, pods: Pods, expect: Expect) -> None:
     found = pods.storage(node.name)
     if "read" not in found:
         expect(_failure_reason(found["pod"], "its pod does not run"), "runs")
-    if told(found["wrote"]).rc != 0:
-        expect({"cannot write": told(found["wrote"]).answer}, {"cannot write": "writes"})
-    expect(told(found["read"]).answer, found["planned"])
+    if pod_output(found["wrote"]).rc != 0:
+        expect({"cannot write": pod_output(found["wrote"]).answer}, {"cannot write": "writes"})
+    expect(pod_output(found["read"]).answer, found["planned"])
 
 
 def test_logs_and_exec_work(node: Record, pods: Pods, expect: Expect) -> None:
     """Logs and exec both go through the API server to the kubelet, and back."""
-    log, version = pods.part(node.name, "plain")["log"], told(pods.network(node.name)["version"])
+    log, version = pods.part(node.name, "plain")["log"], pod_output(pods.network(node.name)["version"])
     found = {
         "logs": "answered" if log["text"] else answer_of("logs", log["said"] or "empty"),
-        "exec": "answered" if version.rc == 0 else answer_of("exec", version.said),
+        "exec": "answered" if version.rc == 0 else answer_of("exec", version.error),
     }
     expect(found, {"logs": "answered", "exec": "answered"})
 
 
 def test_cleanup_complete(node: Record, ask: Ask, expect: Expect) -> None:
     """A folder or control group that remains occupies memory and keeps mounts."""
-    expect(ask(LEFT), ())
+    expect(ask(REMAINING_PODS), ())
 
 
 def _devices(part: Mapping[str, Any]) -> Any:
     """Return the GPUs that a pod reports."""
-    answer = told(part["devices"]).answer
-    if isinstance(answer, Unread):
+    answer = pod_output(part["devices"]).answer
+    if isinstance(answer, UnreadableValue):
         raise UndeterminedError(answer.why)
     return parse_devices(answer)
 
 
-def _failure_reason(pod: Mapping[str, Any], what: str = "does not run") -> str | Unread:
-    """Return why a pod did not run; Unread where it was still starting at the time limit, without a reason."""
+def _failure_reason(pod: Mapping[str, Any], what: str = "does not run") -> str | UnreadableValue:
+    """Return why a pod did not run; UnreadableValue where it was still starting at the time limit, without a reason."""
     if not pod["why"] and pod["phase"] in ("Pending", "Running"):
-        return NoAnswer("its pod", f"{pod['phase']} after {pod.get('seconds', 0)} s, and nobody gives a reason")
+        return MissingAnswer("its pod", f"{pod['phase']} after {pod.get('seconds', 0)} s, no reason reported")
     return f"{what}: {pod['why'] or pod['phase']}"
 
 
-def _missed(calls: Mapping[str, Any]) -> str | Unread:
+def _missed(calls: Mapping[str, Any]) -> str | UnreadableValue:
     """Return which pods responded and the last error, or why that is unknown."""
     found = ", ".join(calls["found"]) or "no pod"
     error = answer_of(f"beside {found}", calls["said"])
-    return error if isinstance(error, Unread) else f"{found}; {error}"
+    return error if isinstance(error, UnreadableValue) else f"{found}; {error}"
 
 
 def _log(part: Mapping[str, Any]) -> str:

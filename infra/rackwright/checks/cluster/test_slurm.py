@@ -6,7 +6,7 @@ from collections import Counter
 
 from rackwright.checks.cluster.harness.arguments import Ask, Members, Record
 from rackwright.checks.cluster.harness.compare import Expect
-from rackwright.checks.cluster.harness.tool_output import Lines, NoAnswer, Unread
+from rackwright.checks.cluster.harness.tool_output import Lines, MissingAnswer, UnreadableValue
 from rackwright.checks.cluster.probes.slurm import CONFIGURATION, LAST_LOOK, NODES, PARTITIONS, PING, SETTINGS, VERSION, SlurmNode
 from rackwright.checks.cluster.probes.slurm_options import (
     FILE,
@@ -18,7 +18,7 @@ from rackwright.checks.cluster.probes.slurm_options import (
     require_every_line,
 )
 from rackwright.checks.cluster.probes.slurm_ports import CONTROLLER_PORTS
-from rackwright.checks.cluster.probes.slurm_states import works
+from rackwright.checks.cluster.probes.slurm_states import is_working
 from rackwright.checks.cluster.probes.units import CONTROLLER, NODE_DAEMON, UNITS
 from rackwright.errors import UndeterminedError
 
@@ -33,9 +33,9 @@ def test_controller_runs(ask: Ask, expect: Expect) -> None:
     expect(unit.described, "active", holds=unit.state == "active")
 
 
-def test_controller_answers_here(ask: Ask, raw: Ask, cluster: Record, expect: Expect) -> None:
+def test_controller_answers_here(ask: Ask, command_output: Ask, cluster: Record, expect: Expect) -> None:
     """Every Slurm node must reach the controller, through its firewall and with its key."""
-    found = {host: up or _why_down(host, ask, raw) for host, up in ask(PING).items()}
+    found = {host: up or _why_down(host, ask, command_output) for host, up in ask(PING).items()}
     expect(found, dict.fromkeys(cluster.scheduler.controllers, True))
 
 
@@ -66,9 +66,9 @@ def test_node_is_usable(node: Record, slurm_node: SlurmNode, expect: Expect) -> 
     """A node that is drained, down or not responding runs no jobs."""
     states = slurm_node.states
     why = f" ({slurm_node.reason})" if slurm_node.reason else ""
-    if isinstance(states, Unread):
+    if isinstance(states, UnreadableValue):
         raise UndeterminedError(states.why)
-    expect("+".join(sorted(states)).lower() + why, "idle or in use", holds=works(states))
+    expect("+".join(sorted(states)).lower() + why, "idle or in use", holds=is_working(states))
 
 
 def test_node_has_planned_cpus(slurm_node: SlurmNode, planned: Record, expect: Expect) -> None:
@@ -154,10 +154,10 @@ def test_gpu_tres_tracked(ask: Ask, expect: Expect) -> None:
     expect([one for one in tracked if one.startswith("gres/")], "gres/gpu among them", holds="gres/gpu" in tracked)
 
 
-def _why_down(host: str, ask: Ask, raw: Ask) -> bool | Unread:
+def _why_down(host: str, ask: Ask, command_output: Ask) -> bool | UnreadableValue:
     """Return False for a controller that refuses connections. Return why that is unknown where scontrol or its connection timed out."""
     port = ask(CONTROLLER_PORTS).at(host)
-    if isinstance(port, Unread):
+    if isinstance(port, UnreadableValue):
         return port
-    seconds = raw(PING).seconds
-    return NoAnswer(f"slurmctld on {host}", f"no answer within {seconds:.0f} s") if seconds >= MESSAGE_TIMEOUT else False
+    seconds = command_output(PING).seconds
+    return MissingAnswer(f"slurmctld on {host}", f"no answer within {seconds:.0f} s") if seconds >= MESSAGE_TIMEOUT else False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rackwright.checks.cluster.harness.arguments import Ask, Record
 from rackwright.checks.cluster.harness.compare import Expect
-from rackwright.checks.cluster.harness.pytest_plugin import Judge
+from rackwright.checks.cluster.harness.pytest_plugin import CheckPlugin
 from rackwright.checks.cluster.probes.sshd import HOST_KEYS, OFFER, SETTINGS, parse_known_hosts
 from rackwright.checks.cluster.probes.units import SSH_SERVERS, SUSPENDED, UNITS
 from rackwright.errors import UndeterminedError
@@ -29,9 +29,9 @@ def test_running_config_current(ask: Ask, expect: Expect) -> None:
     expect(ask(OFFER), ("publickey",))
 
 
-def test_host_key_matches_pinned_key(node: Record, ask: Ask, judge: Judge, expect: Expect) -> None:
+def test_host_key_matches_pinned_key(node: Record, ask: Ask, check_plugin: CheckPlugin, expect: Expect) -> None:
     """A replaced key makes the next connection fail; the check compares the key on disk, which sshd loads at its next start."""
-    pinned = pinned_keys(judge)[f"{judge.declared.stack}-{node.name}"]  # the alias under which the inventory pins a key
+    pinned = pinned_keys(check_plugin)[f"{check_plugin.declared.stack}-{node.name}"]  # the alias under which the inventory pins a key
     found = ask(HOST_KEYS).public
     expect({kind: found.get(kind) for kind in pinned}, pinned)
 
@@ -56,9 +56,9 @@ def test_login_allows_tcp_forwarding(ask: Ask, expect: Expect) -> None:
     expect(ask(SETTINGS).get("allowtcpforwarding"), "yes")
 
 
-def pinned_keys(judge: Judge) -> dict[str, dict[str, str]]:
+def pinned_keys(check_plugin: CheckPlugin) -> dict[str, dict[str, str]]:
     """Return the keys by node and type, from the known_hosts file beside the SSH configuration."""
-    file = judge.ssh_config.with_name("known_hosts")
+    file = check_plugin.ssh_config.with_name("known_hosts")
     try:
         return parse_known_hosts(file.read_text(encoding="utf-8"))
     except OSError as error:

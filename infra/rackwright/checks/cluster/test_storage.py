@@ -7,8 +7,8 @@ from typing import Any
 
 from rackwright.checks.cluster.harness.arguments import Ask, Members, Record
 from rackwright.checks.cluster.harness.compare import Expect
-from rackwright.checks.cluster.harness.tool_output import Lines, Unread
-from rackwright.checks.cluster.probes.smoke import SEEN, SMOKE
+from rackwright.checks.cluster.harness.tool_output import Lines, UnreadableValue
+from rackwright.checks.cluster.probes.smoke import FILE_CONTENTS, SMOKE
 from rackwright.checks.cluster.probes.storage import (
     ANSWERING,
     ANSWERS,
@@ -92,30 +92,30 @@ def test_one_nfs_version_is_served(node: Record, ask: Ask, cluster: Record, expe
         expect({}, {})
         return
     server = ask(NFS_SERVER)
-    threads = server.threads if isinstance(server.threads, Unread) else min(server.threads, 1)
+    threads = server.threads if isinstance(server.threads, UnreadableValue) else min(server.threads, 1)
     expect({"versions": server.versions, "threads": threads}, {"versions": {"4.2"}, "threads": 1})
 
 
 def test_cross_node_visibility(ask: Ask, members: Members, expect: Expect) -> None:
     """Each node wrote a file in a job; every other node must read it completely."""
     smoke = ask(SMOKE, of=members("@submit")[0])
-    smoke.must_have_sent()
+    smoke.require_jobs_sent()
     wrote = sorted(task.host for job in smoke.jobs if job.name == "plain" for task in job.tasks)
     if not wrote:
         raise UndeterminedError("no job wrote anything")
-    expect(ask(SEEN).files, {f"from-{host}": f"written by a job on {host}" for host in wrote})
+    expect(ask(FILE_CONTENTS).files, {f"from-{host}": f"written by a job on {host}" for host in wrote})
 
 
 def test_no_lost_writes(ask: Ask, members: Members, expect: Expect) -> None:
     """All nodes wrote to one file at the same time, in turns; no line may be lost or torn."""
     smoke = ask(SMOKE, of=members("@submit")[0])
-    smoke.must_have_sent()
+    smoke.require_jobs_sent()
     planned = {}
     for job in (job for job in smoke.jobs if job.name == "plain" and not job.rc):
         planned[len(job.tasks) * smoke.records] = sorted(task.host for task in job.tasks)
     if len(planned) != 1:
         raise UndeterminedError("no completed job in which all nodes wrote to one file")
-    (count, hosts), lines = next(iter(planned.items())), ask(SEEN).lines
+    (count, hosts), lines = next(iter(planned.items())), ask(FILE_CONTENTS).lines
     whole = [line for number, line in enumerate(lines) if line[:6] == f"{number:06d}" and line[7:].strip() in hosts]
     expect(f"{len(whole)} whole lines of {len(lines)}", f"{count} whole lines of {count}")
 
@@ -129,7 +129,7 @@ def _mounted(ask: Ask, one: Record, node: Record) -> Any:
     mounts = ask(MOUNTS)
     if not is_there(mounts, one, node.name):
         unread = mounts.at(one.mount)
-        raise UndeterminedError(unread.why if isinstance(unread, Unread) else f"{one.mount} is not mounted")
+        raise UndeterminedError(unread.why if isinstance(unread, UnreadableValue) else f"{one.mount} is not mounted")
     return mounts[one.mount]
 
 
@@ -141,7 +141,7 @@ def _root(ask: Ask, one: Record, node: Record) -> Any:
 def _mount_text(mounts: Any, point: str) -> Any:
     above = [line for line in mounts.unread if f" {point} " in line]
     if above:
-        return Unread(point, above[0], "")
+        return UnreadableValue(point, above[0], "")
     if point in mounts:
         return f"{mounts[point].type} from {mounts[point].source}"
     return mounts.at(point) if mounts.unread else "not mounted"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rackwright.checks.cluster.harness.arguments import Ask, Members
 from rackwright.checks.cluster.harness.compare import Expect
-from rackwright.checks.cluster.probes.control import HELD
+from rackwright.checks.cluster.probes.control import VIRTUAL_ADDRESS
 from rackwright.checks.cluster.probes.units import KEEPALIVED, UNITS
 
 
@@ -22,5 +22,5 @@ def test_starts_with_the_node(ask: Ask, expect: Expect) -> None:
 
 def test_single_holder(ask: Ask, members: Members, expect: Expect) -> None:
     """If two controllers hold the address, nodes reach either at random; if none does, no worker reaches the API."""
-    holders = [name for name in members("kube_control_plane") if ask(HELD, of=name)]
+    holders = [name for name in members("kube_control_plane") if ask(VIRTUAL_ADDRESS, of=name)]
     expect(", ".join(holders) or "no controller", "one controller", holds=len(holders) == 1)

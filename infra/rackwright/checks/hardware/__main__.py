@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from rackwright.checks.cluster.harness import transport
-from rackwright.checks.hardware.collection import look
-from rackwright.checks.hardware.job import look_in_jobs
+from rackwright.checks.hardware.collection import collect
+from rackwright.checks.hardware.job import collect_in_jobs
 from rackwright.errors import RackwrightError
 from rackwright.inventory.reader import load
 from rackwright.report.hardware.document import Section, document
@@ -21,15 +21,15 @@ def main() -> int:
     """Query the nodes and write the report. Return 0 if it is written, whatever it contains; any other status means that there is none."""
     parser = argparse.ArgumentParser(prog="python -m rackwright.checks.hardware", description="Report the hardware of a live cluster.")
     parser.add_argument("--inventory", type=Path, required=True, help="Ansible inventory of the stack")
-    parser.add_argument("--ssh-config", type=Path, required=True, help="how the nodes are reached")
+    parser.add_argument("--ssh-config", type=Path, required=True, help="ssh_config(5) file of the stack's nodes")
     parser.add_argument("--section", type=Section, choices=list(Section), default=Section.SUMMARY)
-    parser.add_argument("--in-job", action="store_true", help="look from inside a Slurm job on each worker")
+    parser.add_argument("--in-job", action="store_true", help="query each worker from inside a Slurm job")
     parser.add_argument("--output", type=Path, required=True, help="the report, as JSON")
     chosen = parser.parse_args()
     try:
         declared = load(chosen.inventory)
         started, clock = datetime.now(UTC), time.monotonic()
-        seen = (look_in_jobs if chosen.in_job else look)(declared, chosen.ssh_config, chosen.section.parts)
+        seen = (collect_in_jobs if chosen.in_job else collect)(declared, chosen.ssh_config, chosen.section.parts)
     except RackwrightError as error:
         print(error, file=sys.stderr)
         return error.exit_code

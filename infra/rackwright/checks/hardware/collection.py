@@ -6,46 +6,47 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from rackwright.checks.cluster.harness.gather import Gathering
-from rackwright.checks.cluster.harness.probe import Probe, Raw
-from rackwright.checks.hardware.commands import QUESTIONS
-from rackwright.checks.hardware.partial_reading import Partly
+from rackwright.checks.cluster.harness.probe import CommandOutput, Probe
+from rackwright.checks.cluster.harness.probe_runner import ProbeRunner
+from rackwright.checks.hardware.commands import HARDWARE_PROBES
+from rackwright.checks.hardware.partial_reading import PartialValue
 from rackwright.errors import UndeterminedError
 from rackwright.inventory.reader import Inventory
-from rackwright.report.hardware.document import Seen
+from rackwright.report.hardware.document import CollectedFacts
 from rackwright.report.hardware.facts import Facts, Part
 
 
-def wanted(declared: Inventory, name: str, parts: Collection[Part]) -> list[Probe[Any]]:
+def probes_of(declared: Inventory, name: str, parts: Collection[Part]) -> list[Probe[Any]]:
     """Return the questions for a node: about GPUs if it has some, about their links if they are not simulated."""
     gpus = declared.nodes[name].get("gpus")
     left_out = {Part.GPUS, Part.GPU_LINKS} if not gpus else {Part.GPU_LINKS} if gpus["simulated"] else set()
-    return [QUESTIONS[part] for part in parts if part not in left_out]
+    return [HARDWARE_PROBES[part] for part in parts if part not in left_out]
 
 
-def look(declared: Inventory, ssh_config: Path, parts: Collection[Part]) -> dict[str, Seen]:
+def collect(declared: Inventory, ssh_config: Path, parts: Collection[Part]) -> dict[str, CollectedFacts]:
     """Query all nodes at once, and wait."""
-    gathering = Gathering(declared, ssh_config, [QUESTIONS[part] for part in parts])
-    gathering.start()
+    runner = ProbeRunner(declared, ssh_config, [HARDWARE_PROBES[part] for part in parts])
+    runner.start()
     return {
-        name: seen({question.name: gathering.raw(question, name) for question in wanted(declared, name, parts)}) for name in declared.nodes
+        name: facts_of({question.name: runner.raw(question, name) for question in probes_of(declared, name, parts)})
+        for name in declared.nodes
     }
 
 
-def seen(answers: Mapping[str, Raw]) -> Seen:
+def facts_of(answers: Mapping[str, CommandOutput]) -> CollectedFacts:
     """Return a node's answers as facts. A node without any answer does not respond."""
     facts: dict[str, Any] = {}
     unknown: dict[Part, str] = {}
     for name, raw in answers.items():
         try:
-            fact = QUESTIONS[Part(name)].read(raw)
-            facts[name] = fact.value if isinstance(fact, Partly) else fact
+            fact = HARDWARE_PROBES[Part(name)].read(raw)
+            facts[name] = fact.value if isinstance(fact, PartialValue) else fact
             if getattr(fact, "why", ""):
                 unknown[Part(name)] = fact.why
             if getattr(fact, "lost", ()):
                 facts["gpus_lost"] = fact.lost
         except UndeterminedError as error:
             unknown[Part(name)] = str(error)
-    if answers and not facts and len({raw.trouble for raw in answers.values()}) == 1:
-        return Seen(silent=next(iter(answers.values())).trouble or "it answered no question")
-    return Seen(Facts(**facts, unknown=unknown))
+    if answers and not facts and len({raw.error for raw in answers.values()}) == 1:
+        return CollectedFacts(unreachable=next(iter(answers.values())).error or "it answered no query")
+    return CollectedFacts(Facts(**facts, unknown=unknown))

@@ -9,21 +9,21 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
-from rackwright.checks.cluster.harness.gather import Gathering
-from rackwright.checks.cluster.harness.probe import Place, Probe, Raw
+from rackwright.checks.cluster.harness.probe import CommandOutput, Probe, ProbeContext
+from rackwright.checks.cluster.harness.probe_runner import ProbeRunner
 from rackwright.checks.cluster.probes.smoke import decisive, parts, runner
-from rackwright.checks.hardware.collection import seen, wanted
+from rackwright.checks.hardware.collection import facts_of, probes_of
 from rackwright.errors import InputError
 from rackwright.inventory.reader import Inventory
 from rackwright.remote.command import python_command
-from rackwright.report.hardware.document import Seen
+from rackwright.report.hardware.document import CollectedFacts
 from rackwright.report.hardware.facts import Part
 
 _PATIENCE: Final = 10
 """Seconds a job may wait for its node; a node that runs another user's job stays unknown."""
 _ROUND: Final = 15.0
 """Seconds that the commands may take inside a job."""
-_HANDS: Final = 4
+_WORKERS: Final = 4
 """Commands that run at a time on a node, as in a verification (checks/cluster/harness/transport.py)."""
 
 
@@ -34,7 +34,7 @@ class Jobs(Probe[dict[str, str]]):
         """Skip the registration."""
 
 
-def look_in_jobs(declared: Inventory, ssh_config: Path, parts: Collection[Part]) -> dict[str, Seen]:
+def collect_in_jobs(declared: Inventory, ssh_config: Path, parts: Collection[Part]) -> dict[str, CollectedFacts]:
     """Run one job per worker, all at once, as an ordinary user; a node without a job gets the message of srun as its reason."""
     if not declared.members("@submit"):
         raise InputError(
@@ -46,10 +46,13 @@ def look_in_jobs(declared: Inventory, ssh_config: Path, parts: Collection[Part])
     question = Jobs(
         "hardware-jobs", on="@submit", command=lambda place: _script(place, parts), parse=by_node, timeout=_PATIENCE + _ROUND + 10
     )
-    gathering = Gathering(declared, ssh_config, [question])
-    gathering.start()
-    output = gathering.answer(question, submitter)
-    return {name: told(output.get(name, ""), [question.name for question in wanted(declared, name, parts)]) for name in workers(declared)}
+    runner = ProbeRunner(declared, ssh_config, [question])
+    runner.start()
+    output = runner.answer(question, submitter)
+    return {
+        name: facts_from_output(output.get(name, ""), [question.name for question in probes_of(declared, name, parts)])
+        for name in workers(declared)
+    }
 
 
 def workers(declared: Inventory) -> tuple[str, ...]:
@@ -70,18 +73,18 @@ def by_node(text: str) -> dict[str, str]:
     return {node: "\n".join(lines) for node, lines in found.items()}
 
 
-def told(said: str, questions: Collection[str]) -> Seen:
+def facts_from_output(said: str, questions: Collection[str]) -> CollectedFacts:
     """Return a job's lines as facts: JSON lines are answers, all others are messages of srun."""
-    answers: dict[str, Raw] = {}
+    answers: dict[str, CommandOutput] = {}
     rest = []
     for line in said.splitlines():
         answer = _answer(line)
         if "name" in answer:
-            answers[answer["name"]] = Raw(**{key: value for key, value in answer.items() if key != "name"})
+            answers[answer["name"]] = CommandOutput(**{key: value for key, value in answer.items() if key != "name"})
         elif not answer:
             rest.append(line)
-    trouble = f"no job looked there: {decisive(chr(10).join(rest)) or 'srun said nothing'}"
-    return seen({name: answers.get(name, Raw(trouble=trouble)) for name in questions})
+    trouble = f"no job ran there: {decisive(chr(10).join(rest)) or 'srun printed nothing'}"
+    return facts_of({name: answers.get(name, CommandOutput(error=trouble)) for name in questions})
 
 
 def _answer(line: str) -> dict[str, Any]:
@@ -93,7 +96,7 @@ def _answer(line: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _script(place: Place, requested: Collection[Part]) -> str:
+def _script(place: ProbeContext, requested: Collection[Part]) -> str:
     """Return a shell script that starts all jobs. Each writes to a file of its own: on one pipe their long lines would interleave.
 
     Equal nodes share one command: the script is one argument on the submitting node, which Linux limits to 128 KiB.
@@ -105,14 +108,14 @@ def _script(place: Place, requested: Collection[Part]) -> str:
     jobs = [f'for one in {" ".join(names)}; do ask "$one" {command} & done' for command, names in alike.items()]
     script = "\n".join(
         [
-            "told=$(mktemp -d)",
+            "results=$(mktemp -d)",
             "slowness=${RACKWRIGHT_SLOWNESS:-1}",
             "ask() { node=$1; shift; timeout -s INT "
             f"$(({_PATIENCE + _ROUND:.0f} * slowness)) srun -Q --immediate=$(({_PATIENCE} * slowness)) --nodes=1 --ntasks=1 --exclusive "
-            '--mem=0 --time=1 -w "$node" "$@" 2>&1 | sed "s/^/$node /" >"$told/$node"; }',
+            '--mem=0 --time=1 -w "$node" "$@" 2>&1 | sed "s/^/$node /" >"$results/$node"; }',
             *jobs,
             "wait",
-            'cat "$told"/*; rm -r "$told"',
+            'cat "$results"/*; rm -r "$results"',
         ]
     )
     user = runner(place)
@@ -122,8 +125,8 @@ def _script(place: Place, requested: Collection[Part]) -> str:
 def _job(declared: Inventory, partition: str, name: str, parts: Collection[Part]) -> str:
     """Return srun's options for a job, and the command that queries its node."""
     here: Any = SimpleNamespace(declared=declared, node=declared.nodes[name])
-    questions = [[question.name, question.command_at(here), question.timeout] for question in wanted(declared, name, parts)]
-    request = {"seconds": _ROUND, "hands": _HANDS, "questions": questions}
+    questions = [[question.name, question.command_at(here), question.timeout] for question in probes_of(declared, name, parts)]
+    request = {"seconds": _ROUND, "workers": _WORKERS, "questions": questions}
     gpus: Mapping[str, Any] = declared.nodes[name].get("gpus") or {}
     gres = f" --gres=gpu:{gpus['count']}" if gpus.get("count") else ""
     return f"--partition={partition}{gres} {python_command('commands', request)}"

@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from rackwright.checks.cluster.harness.tool_output import Row, Unread, integer, lines_of, quoted, release, whole_lines, words
+from rackwright.checks.cluster.harness.tool_output import Row, UnreadableValue, integer, lines_of, quoted, release, whole_lines, words
 from rackwright.checks.cluster.probes.gpu_topology import read_matrix
 from rackwright.checks.cluster.probes.identity import parse_memory as read_memory
 from rackwright.checks.cluster.probes.nvidia_smi import read_table
-from rackwright.checks.hardware.partial_reading import Partly, Rows, read_each, read_lines, reasons, without
+from rackwright.checks.hardware.partial_reading import PartialValue, Rows, read_each, read_lines, reasons, without
 from rackwright.report.hardware.facts import Cpus, Disk, Gpu, GpuLinks, Interface, Mount, NumaNode, RdmaPort
 
 _LINK_LAYERS: Final = {"1": "ethernet", "32": "infiniband", "772": "loopback"}
@@ -72,7 +72,7 @@ _GPU_FIELDS: Final = ("index", "name", "memory.total", "driver_version", "pci.bu
 
 def parse_gpus(text: str) -> Rows[Gpu]:
     """Return the GPUs from rows `index, name, MiB, driver, bus` (CSV of nvidia-smi). One without a readable index is omitted; see `why`."""
-    unread = list[Unread]()
+    unread = list[UnreadableValue]()
 
     def gpu(row: Row) -> Gpu | None:
         index = without(row.read("index", integer), unread)
@@ -89,17 +89,17 @@ def parse_gpus(text: str) -> Rows[Gpu]:
     return Rows((row for row in found if row is not None), reasons(unread, lost if unread else ""), found.lost)
 
 
-def parse_gpu_links(text: str) -> GpuLinks | Partly[GpuLinks]:
+def parse_gpu_links(text: str) -> GpuLinks | PartialValue[GpuLinks]:
     """Return the matrix of `nvidia-smi topo -m` with its legend of network cards. An unread connection is left out; see `why`."""
-    matrix, unread = read_matrix(text), list[Unread]()
+    matrix, unread = read_matrix(text), list[UnreadableValue]()
     names = {card: without(device, unread) or card for card, device in matrix.devices.items()}
     paths: dict[str, dict[str, str]] = {peer: {} for peer in matrix.peers if peer.startswith("GPU")}
-    for (gpu, peer), way in matrix.ways.items():
+    for (gpu, peer), way in matrix.paths.items():
         if gpu in paths and (path := without(way, unread)) is not None:
             paths[gpu][names.get(peer, peer)] = path
     numa = {gpu: domain for gpu, value in matrix.numa.items() if (domain := without(value, unread)) is not None}
     links = GpuLinks(paths, numa if matrix.numa else dict.fromkeys(paths, "N/A"))
-    return Partly(links, reasons(unread)) if unread else links
+    return PartialValue(links, reasons(unread)) if unread else links
 
 
 def parse_interfaces(text: str) -> Rows[Interface]:

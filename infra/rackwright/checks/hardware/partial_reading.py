@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from rackwright.checks.cluster.harness.tool_output import Unread, first_reasons, quoted, whole_lines
+from rackwright.checks.cluster.harness.tool_output import UnreadableValue, first_reasons, quoted, whole_lines
 
 T = TypeVar("T")
 UNREADABLE = (ValueError, KeyError, IndexError, TypeError, AttributeError)
@@ -28,7 +28,7 @@ class Rows(tuple[T, ...]):
 
 
 @dataclass(frozen=True)
-class Partly(Generic[T]):
+class PartialValue(Generic[T]):
     """A fact that is no list, with the reasons for missing parts."""
 
     value: T
@@ -64,14 +64,14 @@ def read_each(items: Iterable[object], make: Callable[..., T | None], what: str,
     return Rows(rows, "; ".join(dict.fromkeys(bad)))
 
 
-def without(value: T | Unread | None, unread: list[Unread]) -> T | None:
+def without(value: T | UnreadableValue | None, unread: list[UnreadableValue]) -> T | None:
     """Return a value, or None after adding it to those that were not read."""
-    if isinstance(value, Unread):
+    if isinstance(value, UnreadableValue):
         unread.append(value)
         return None
     return value
 
 
-def reasons(unread: Iterable[Unread], *others: str) -> str:
+def reasons(unread: Iterable[UnreadableValue], *others: str) -> str:
     """Return why values are unknown, in one line."""
     return "; ".join(filter(None, (first_reasons(unread), *others)))

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rackwright.derive.cost import Cost, CostLine
-from rackwright.derive.ownership_cost import OwnershipCost, Rented
+from rackwright.derive.ownership_cost import OwnershipCost, RentalPrice
 from rackwright.model.cluster import Cluster
 from rackwright.model.units import format_seconds
 from rackwright.operations.cost import StackCost
@@ -52,7 +52,7 @@ def data(found: StackCost) -> dict[str, Any]:
     if found.owned is not None:
         rented = found.rented
         versus = {**asdict(rented), "break_even_months": found.owned.break_even_months(rented)} if rented else None
-        figures["economics"] = {**asdict(found.owned), "against": versus}
+        figures["ownership_cost"] = {**asdict(found.owned), "against": versus}
     return figures
 
 
@@ -94,7 +94,7 @@ def _sums(stack: str, cluster: Cluster, cost: Cost) -> list[str]:
     return [*said, f"stack {stack}: {least}{hourly:.2f} USD per hour, {least}{hourly * _HOURS:.2f} USD per day"]
 
 
-def _balance(own: OwnershipCost, rented: Rented | None) -> list[str]:
+def _balance(own: OwnershipCost, rented: RentalPrice | None) -> list[str]:
     said = [f"purchase price {own.usd_bought:,.0f} USD; power {own.power_usd_per_hour:.3f} USD per hour"]
     said += [f"{rack}: {kilowatts:.2f} kW" for rack, kilowatts in own.kw_by_rack.items()]
     if own.usd_per_gpu_hour is None:

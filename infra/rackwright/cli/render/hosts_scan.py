@@ -23,7 +23,7 @@ def text(scan: HostScan) -> str:
 
 def _sections(plan: Plan, seen: Sequence[PreflightResult]) -> Iterator[str]:
     yield table(_HEADS, [_row(plan, one) for one in seen])
-    wrong = [f"{one.name}: {words}" for one in seen for words in one.wrong]
+    wrong = [f"{one.name}: {words}" for one in seen for words in one.problems]
     if wrong:
         yield "\n".join(wrong)
     totals = _totals(plan, seen)
@@ -73,7 +73,7 @@ def _machine(plan: Plan, one: PreflightResult) -> dict[str, Any]:
         "root": one.root,
         "found": asdict(one.facts) if one.facts else None,
         "declared": asdict(declared(plan, node)),
-        "wrong": list(one.wrong),
+        "problems": list(one.problems),
         "fits": one.fits if one.reached else None,
     }
 

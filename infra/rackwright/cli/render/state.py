@@ -9,7 +9,7 @@ from typing import Any
 
 from rackwright.inventory import paths
 from rackwright.operations.state import migrate
-from rackwright.operations.state.backup import Kept
+from rackwright.operations.state.backup import StackContents
 from rackwright.operations.state.migrate import MigratedStack
 
 
@@ -34,7 +34,7 @@ class StateOutput:
         return json.dumps({"action": self.action, "place": self.place, "stacks": self.stacks, "next": self.next}, indent=2)
 
 
-def backed_up(place: str, kept: Sequence[Kept]) -> StateOutput:
+def backed_up(place: str, kept: Sequence[StackContents]) -> StateOutput:
     """Return the output of a backup, which names what the file contains in clear text and what it lacks."""
     then = [
         "it contains keys and secrets in clear text: store it as securely as those",
@@ -48,7 +48,7 @@ def backed_up(place: str, kept: Sequence[Kept]) -> StateOutput:
     return StateOutput("backup", place, lines, then, [_data(entry) for entry in kept])
 
 
-def restored(place: str, kept: Sequence[Kept]) -> StateOutput:
+def restored(place: str, kept: Sequence[StackContents]) -> StateOutput:
     """Return the output of a restore."""
     then = [f"run `pulumi refresh -s {entry.stack}` to compare the state with the real resources" for entry in kept if entry.state]
     lines = [f"{place}: restored to {paths.home()}", *map(_line, kept)]
@@ -78,11 +78,11 @@ def _passphrase(url: str) -> str:
     return f"run `{export}`; the passphrase is the same, but pulumi does not find it automatically"
 
 
-def _line(entry: Kept) -> str:
+def _line(entry: StackContents) -> str:
     if not entry.state:
         return f"stack {entry.stack}: keys and reports; its state is on another backend"
     return f"stack {entry.stack}: {'state, keys and reports' if entry.folder else 'state'}"
 
 
-def _data(entry: Kept) -> dict[str, Any]:
+def _data(entry: StackContents) -> dict[str, Any]:
     return {"stack": entry.stack, "state": entry.state, "folder": entry.folder, "files": entry.files}

@@ -41,20 +41,22 @@ def differences(stack: str, node: str, was: Kinds, now: Kinds) -> Iterator[Drift
 def identity_difference(stack: str, node: str, was: str, now: str) -> DriftItem:
     """Return the difference of a node whose machine id changed. An id is confidential: only its beginning is shown (machine-id(5))."""
     before, after = (f"{one[:_SHOWN]}…" for one in (was, now))
-    return DriftItem(Layer.BEHAVIOUR, node, subject("node", "machine-id"), before, after, categories().traces["node"], _remedy(stack, node))
+    return DriftItem(
+        Layer.BEHAVIOUR, node, subject("node", "machine-id"), before, after, categories().host_baseline["node"], _remedy(stack, node)
+    )
 
 
 def subject(kind: str, name: str) -> str:
     """Return the name of a trace, also used in `drift.ignore`.
 
     >>> subject("listening", "tcp 0.0.0.0 4444")
-    'traces.listening tcp 0.0.0.0 4444'
+    'baseline.listening tcp 0.0.0.0 4444'
     """
-    return f"traces.{kind} {name}"
+    return f"baseline.{kind} {name}"
 
 
 def _category(kind: str, name: str) -> Category:
-    return Category.SECURITY if kind == "etc" and name.startswith(_GUARDED) else categories().traces[kind]
+    return Category.SECURITY if kind == "etc" and name.startswith(_GUARDED) else categories().host_baseline[kind]
 
 
 def _remedy(stack: str, node: str) -> str:

@@ -12,7 +12,7 @@ from rackwright.drift.difference import Category, DriftItem, Layer, LayerScan, w
 from rackwright.drift.document import DriftReport, State
 from rackwright.drift.history import DriftRecord, ScanRecord
 from rackwright.drift.page.picture import picture, simulated
-from rackwright.drift.page.state import MARKS, counted
+from rackwright.drift.page.state import MARKS, count_items
 
 _SAID: Final = {State.CLEAN: "as declared", State.DRIFTED: "not as declared", State.UNKNOWN: "partly unknown"}
 _MOST_NODES: Final = 16
@@ -45,7 +45,7 @@ def page(found: DriftReport, cluster: Mapping[str, Any], nodes: Nodes, scans: Se
 
 
 def _head(found: DriftReport, simulated: Sequence[str]) -> list[str]:
-    counts = [f'<span class="{word}">{count} {word}</span>' for word, count in counted(found.differences).items() if count]
+    counts = [f'<span class="{word}">{count} {word}</span>' for word, count in count_items(found.differences).items() if count]
     when = found.started.strftime("%Y-%m-%d %H:%M UTC")
     parts = [
         f'<h1><span class="{found.state.value}">{MARKS[found.state.value]} {escape(found.stack)}: {_SAID[found.state]}</span></h1>',
@@ -62,7 +62,9 @@ def _layers(scans: Iterable[LayerScan]) -> str:
     heads = "".join(f'<th scope="col" class="count">{category.value}</th>' for category in reversed(Category))
     rows = []
     for scan in scans:
-        counts = "".join(f'<td class="count {word if count else "dim"}">{count}</td>' for word, count in counted(scan.differences).items())
+        counts = "".join(
+            f'<td class="count {word if count else "dim"}">{count}</td>' for word, count in count_items(scan.differences).items()
+        )
         unknown = f'<td class="count {"unknown" if scan.unknown else "dim"}">{len(scan.unknown)}</td>'
         rows.append(f'<tr><th scope="row">{scan.layer.value}</th>{counts}{unknown}<td class="count">{scan.seconds:.1f} s</td></tr>')
     head = f'<tr><th scope="col">layer</th>{heads}<th scope="col" class="count">unknown</th><th scope="col" class="count">took</th></tr>'
@@ -74,7 +76,7 @@ def _unknown(found: DriftReport) -> list[str]:
         return []
     items = [
         f'<article class="unknown"><h3>{MARKS["unknown"]} {escape(where_all(nodes))}, {layer.value}</h3><p>{escape(why)}</p></article>'
-        for layer, why, nodes in found.silent
+        for layer, why, nodes in found.unreachable
     ]
     return ["<h2>Unknown</h2>", *items]
 
@@ -82,7 +84,7 @@ def _unknown(found: DriftReport) -> list[str]:
 def _differences(found: DriftReport) -> list[str]:
     if not found.differences:
         return []
-    articles = [_difference(alike) for alike in found.alike]
+    articles = [_difference(alike) for alike in found.grouped]
     return ["<h2>Differences</h2>", "<form>", *_filters(found), "</form>", *articles]
 
 
@@ -170,6 +172,6 @@ def _scan_text(scan: ScanRecord) -> str:
 
 def _row(one: DriftRecord) -> str:
     found = one.difference
-    until = f"resolved {one.healed.strftime('%Y-%m-%d %H:%M')}" if one.healed else "open"
+    until = f"resolved {one.resolved.strftime('%Y-%m-%d %H:%M')}" if one.resolved else "open"
     cells = (one.first.strftime("%Y-%m-%d %H:%M"), until, found.category.value, found.subject, where(found.node))
     return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"

@@ -29,7 +29,7 @@ def of_subject(found: DriftReport, subject: str, nodes: Collection[str]) -> str:
     return _word(max_category(here), incomplete=incomplete)
 
 
-def counted(every: Iterable[DriftItem]) -> dict[str, int]:
+def count_items(every: Iterable[DriftItem]) -> dict[str, int]:
     """Return the number of differences of each category, the most severe first."""
     every = list(every)
     return {category.value: sum(one.category is category for one in every) for category in reversed(Category)}

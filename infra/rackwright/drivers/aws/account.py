@@ -103,7 +103,7 @@ def translate_errors(what: str) -> Iterator[None]:
         hint = "a proxy may stand between here and AWS; check the network and AWS_ENDPOINT_URL"
         raise AwsRequestError("the response is not AWS's: it cannot be parsed", code="Unreadable", path=what, hint=hint) from None
     except exceptions.WaiterError as waited:
-        raise AwsRequestError(str(waited), code="WaiterError", path=what, hint="run it again later") from None
+        raise AwsRequestError(str(waited), code="WaiterError", path=what, hint="run the command again later") from None
     except exceptions.BotoCoreError as unusable:
         hint = (
             _CREDENTIALS
@@ -135,9 +135,7 @@ def _error_of(what: str, answer: Any) -> UndeterminedError:
         return AwsAccessDeniedError(
             "these credentials do not allow the call", path=what, hint=f"allow the action `{_action(what)}`, or use other credentials"
         )
-    return AwsRequestError(
-        f"AWS returned {code}: {message}", code=code, path=what, hint="this is AWS's own message; the call can be repeated"
-    )
+    return AwsRequestError(f"AWS returned {code}: {message}", code=code, path=what, hint="message of AWS; run the command again")
 
 
 _PREFIXES: Final = {"service-quotas": "servicequotas", "resourcegroupstaggingapi": "tag"}

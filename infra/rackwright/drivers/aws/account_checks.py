@@ -15,7 +15,7 @@ from rackwright.catalog.instances import InstanceType, UsageClass, instance_type
 from rackwright.catalog.quotas import Quota, quota
 from rackwright.drivers.aws.account import Account, AwsCredentialsError, AwsRequestError
 from rackwright.drivers.aws.images import architectures
-from rackwright.drivers.aws.offerings import not_offered, zones_by_type
+from rackwright.drivers.aws.offerings import offering_finding, zones_by_type
 from rackwright.errors import UndeterminedError
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding, Severity
@@ -51,7 +51,7 @@ def run_checks(at: AccountCheckContext) -> Iterator[Finding]:
     """Yield every finding, the one with the account's name first. Raise AwsCredentialsError if no query is possible."""
     number, who = at.account.identity()
     yield Finding(
-        Severity.INFO, "online-account", "target", f"account {number} in {at.account.region}, as {who}", "its quotas and offers count"
+        Severity.INFO, "online-account", "target", f"account {number} in {at.account.region}, as {who}", "its quotas and offerings apply"
     )
     for name, path, question in _CHECKS:
         try:
@@ -66,7 +66,7 @@ def offers(at: AccountCheckContext) -> Iterator[Finding]:
     types = {group: at.target.instances[group].type for group in at.counts}
     zones = zones_by_type(at.account, frozenset(types.values()))
     for group, type_ in types.items():
-        found = not_offered(group, type_, at.target.zone, zones[type_])
+        found = offering_finding(group, type_, at.target.zone, zones[type_])
         if found is not None:
             yield found
 
@@ -124,7 +124,7 @@ def _quota_findings(at: AccountCheckContext, kind: Quota, need: int, used: int, 
     if need + used > value:
         cause = f"{need} vCPUs are needed and {used} are in use, of {value} that quota {kind.code} allows ({kind.name})"
         ask = f"aws service-quotas request-service-quota-increase --service-code ec2 --quota-code {kind.code} --desired-value {need + used}"
-        hint = f"ask for more: `{ask}`"
+        hint = f"request an increase: `{ask}`"
         yield Finding(Severity.ERROR, "online-quota", path, cause, hint)
 
 
@@ -142,7 +142,7 @@ def _image(at: AccountCheckContext, declared: Image, group: str | None, path: st
         return
     pin = f"`rackwright pin-images {at.stack}` writes the newest one's id"
     if declared.id is None:
-        yield Finding(Severity.WARNING, "online-image", path, "not checked: no image's id is written", pin)
+        yield Finding(Severity.WARNING, "online-image", path, "not checked: no image id is set", pin)
         return
     try:
         found = at.account.ask("ec2", "describe_images", ImageIds=[declared.id], IncludeDeprecated=True)["Images"]
@@ -151,7 +151,7 @@ def _image(at: AccountCheckContext, declared: Image, group: str | None, path: st
             raise
         found = []
     if not found:
-        cause = f"{declared.id} does not exist in {at.target.region}, or is not this account's to use"
+        cause = f"{declared.id} does not exist in {at.target.region}, or this account may not use it"
         yield Finding(Severity.ERROR, "online-image", path, cause, pin)
         return
     yield from _usable(at, found[0], run, path, pin)
@@ -162,7 +162,7 @@ def _usable(at: AccountCheckContext, found: dict[str, Any], run: frozenset[str],
         yield Finding(Severity.ERROR, "online-image", path, f"{found['ImageId']} is {found.get('State')}, not available", pin)
     if run != {found.get("Architecture")}:
         cause = f"{found['ImageId']} is of {found.get('Architecture')}, but its instances run {' and '.join(sorted(run))}"
-        yield Finding(Severity.ERROR, "online-image", path, cause, "choose an image of that architecture, or give the group one of its own")
+        yield Finding(Severity.ERROR, "online-image", path, cause, "choose an image of that architecture, or set an image for the group")
     deprecated = found.get("DeprecationTime")
     if deprecated and datetime.fromisoformat(deprecated) < at.now:
         yield Finding(Severity.WARNING, "online-image", path, f"{found['ImageId']} is deprecated since {deprecated[:10]}", pin)
@@ -202,7 +202,7 @@ def _fits(at: AccountCheckContext, found: dict[str, Any], declared: Instances, c
             yield Finding(Severity.ERROR, "online-reservation", path, f"{id_}: {cause}", hint)
     if found.get("State") == "scheduled":
         yield Finding(
-            Severity.WARNING, "online-reservation", path, f"{id_}: it begins at {found.get('StartDate')}", "before that nothing starts"
+            Severity.WARNING, "online-reservation", path, f"{id_}: begins at {found.get('StartDate')}", "instances start after that time"
         )
     ends = found.get("EndDate")
     if ends is not None and ends < at.now:
@@ -240,12 +240,12 @@ def _spot_price(declared: Instances, bought: Spot, usd: float, path: str) -> Fin
             "online-spot-price",
             path,
             f"{text}, over max_usd_per_hour {bought.max_usd_per_hour:g}",
-            "nothing would start: raise it",
+            "no instance would start: raise the limit",
         )
     if bought.expected_usd_per_hour is not None and usd > bought.expected_usd_per_hour:
-        hint = f"`cost` and the budget reckon with {bought.expected_usd_per_hour:g}: write {usd:.4f}"
+        hint = f"`cost` and the budget use {bought.expected_usd_per_hour:g}: write {usd:.4f}"
         return Finding(Severity.WARNING, "online-spot-price", path, f"{text}, more than expected_usd_per_hour", hint)
-    return Finding(Severity.INFO, "online-spot-price", path, text, "it changes, and it is no promise of capacity")
+    return Finding(Severity.INFO, "online-spot-price", path, text, "spot prices change; a price does not guarantee capacity")
 
 
 def lustre(at: AccountCheckContext) -> Iterator[Finding]:
@@ -264,7 +264,7 @@ def lustre(at: AccountCheckContext) -> Iterator[Finding]:
         for each in about:
             if gib > each["Value"]:
                 cause = f"{gib} GiB, over the {each['Value']:g} that quota {each.get('QuotaCode', '')} allows ({each['QuotaName']})"
-                yield Finding(Severity.ERROR, "online-fsx-quota", path, cause, "ask for more in Service Quotas, service fsx")
+                yield Finding(Severity.ERROR, "online-fsx-quota", path, cause, "request an increase in Service Quotas, service fsx")
 
 
 def _names(name: str, *words: str) -> bool:

@@ -8,7 +8,7 @@ from rackwright.errors import InputError
 from rackwright.model.targets.aws import AwsTarget, Image
 
 
-def newest(account: Account, image: Image, architecture: str | None, path: str) -> str:
+def newest_image(account: Account, image: Image, architecture: str | None, path: str) -> str:
     """Return the id behind a public SSM parameter, or of the youngest image of a name. Raise InputError if there is none."""
     if image.ssm_parameter is not None:
         return _of_parameter(account, image.ssm_parameter, path)
@@ -21,12 +21,12 @@ def _of_parameter(account: Account, parameter: str, path: str) -> str:
     except AwsRequestError as answer:
         if answer.code != "ParameterNotFound":
             raise
-        hint = f"`aws ssm get-parameters-by-path --path {parameter.rsplit('/', 1)[0]}` lists those beside it"
-        raise InputError(f"there is no public parameter {parameter} in {account.region}", path=f"{path}.ssm_parameter", hint=hint) from None
+        hint = f"`aws ssm get-parameters-by-path --path {parameter.rsplit('/', 1)[0]}` lists the parameters of that path"
+        raise InputError(f"no public parameter {parameter} in {account.region}", path=f"{path}.ssm_parameter", hint=hint) from None
     value = str(response["Parameter"]["Value"])
     if not value.startswith("ami-"):
         raise InputError(
-            f"the parameter holds `{value}`, not an image's id", path=f"{path}.ssm_parameter", hint="choose one that ends in ami-id"
+            f"the parameter is `{value}`, not an image id", path=f"{path}.ssm_parameter", hint="choose a parameter that ends in ami-id"
         )
     return value
 

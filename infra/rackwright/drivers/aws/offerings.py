@@ -22,7 +22,7 @@ def zones_by_type(account: Account, types: Collection[str]) -> Mapping[str, tupl
     return {type_: tuple(sorted(one["Location"] for one in offered if one["InstanceType"] == type_)) for type_ in types}
 
 
-def not_offered(group: str, type_: str, zone: str, zones: Collection[str]) -> Finding | None:
+def offering_finding(group: str, type_: str, zone: str, zones: Collection[str]) -> Finding | None:
     """Return the finding about a group whose type the zone does not offer; None where the zone offers it."""
     if zone in zones:
         return None

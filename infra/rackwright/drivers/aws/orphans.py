@@ -19,7 +19,7 @@ _DYING: Final = frozenset({"terminated", "shutting-down", "deleted", "deleting"}
 
 
 @dataclass(frozen=True)
-class Leftover:
+class OrphanedResource:
     """One resource that is left."""
 
     kind: str
@@ -30,11 +30,11 @@ class Leftover:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """Resources that are left, and kinds that could not be queried."""
 
-    left: tuple[Leftover, ...]
-    unseen: tuple[str, ...] = ()
+    remaining: tuple[OrphanedResource, ...]
+    not_queried: tuple[str, ...] = ()
     """A sentence for each kind that could not be queried."""
 
 
@@ -45,20 +45,20 @@ class Kind:
     name: str
     find: Callable[[Account, str], list[str]]
     remove: Callable[[Account, str], None]
-    settle: Callable[[Account, list[str]], None] = lambda account, ids: None
+    wait: Callable[[Account, list[str]], None] = lambda account, ids: None
     """Waits until all of them are deleted."""
 
 
-def find(account: Account, stack: str) -> Found:
+def find(account: Account, stack: str) -> SearchResult:
     """Return every resource of a stack in the account's region, in the order in which it can be removed."""
-    left: list[Leftover] = []
+    left: list[OrphanedResource] = []
     unseen: list[str] = []
     for kind in KINDS:
         try:
-            left += [Leftover(kind.name, id_) for id_ in kind.find(account, stack)]
+            left += [OrphanedResource(kind.name, id_) for id_ in kind.find(account, stack)]
         except UndeterminedError as silent:
             unseen.append(f"could not query {kind.name}: {silent.path}: {silent.cause}")
-    return Found(tuple(left), tuple(unseen))
+    return SearchResult(tuple(left), tuple(unseen))
 
 
 def remove(account: Account, stack: str, say: Callable[[str], None]) -> None:
@@ -66,15 +66,15 @@ def remove(account: Account, stack: str, say: Callable[[str], None]) -> None:
 
     Raise UndeterminedError if a kind could not be queried.
     """
-    left = find(account, stack).left
+    left = find(account, stack).remaining
     reasons: list[str] = []
     for kind in KINDS:
         of_kind = [thing for thing in left if thing.kind == kind.name]
         going = [thing for thing in of_kind if _succeeds(reasons, str(thing), partial(kind.remove, account, thing.id))]
-        if going and _succeeds(reasons, f"{kind.name}s", partial(kind.settle, account, [thing.id for thing in going])):
+        if going and _succeeds(reasons, f"{kind.name}s", partial(kind.wait, account, [thing.id for thing in going])):
             for thing in going:
                 say(f"removed {thing}")
-    prove_empty(account, stack, reasons)
+    require_empty(account, stack, reasons)
 
 
 def _succeeds(reasons: list[str], what: str, step: Callable[[], None]) -> bool:
@@ -93,18 +93,22 @@ def _is_gone(code: str) -> bool:
     return code.endswith((".NotFound", "NotFoundException")) or code in {"NoSuchEntity", "FileSystemNotFound", "NatGatewayNotFound"}
 
 
-def prove_empty(account: Account, stack: str, reasons: list[str] | None = None) -> None:
+def require_empty(account: Account, stack: str, reasons: list[str] | None = None) -> None:
     """Verify that no resource of the stack is left in the account; raise otherwise."""
     found = find(account, stack)
     where = f"stack {stack} in {account.region}"
-    if found.left:
+    if found.remaining:
         names = "\n".join(
-            [f"  {thing}" for thing in found.left] + [f"  {reason}" for reason in reasons or []] + [f"  {one}" for one in found.unseen]
+            [f"  {thing}" for thing in found.remaining]
+            + [f"  {reason}" for reason in reasons or []]
+            + [f"  {one}" for one in found.not_queried]
         )
         hint = f"it may bill: `rackwright down --by-label {stack} --yes` removes it"
-        raise RackwrightError(f"{len(found.left)} resources remain:\n{names}", path=where, hint=hint)
-    if found.unseen:
-        raise UndeterminedError("\n".join(found.unseen), path=where, hint="allow these calls, or use other credentials, and run it again")
+        raise RackwrightError(f"{len(found.remaining)} resources remain:\n{names}", path=where, hint=hint)
+    if found.not_queried:
+        raise UndeterminedError(
+            "\n".join(found.not_queried), path=where, hint="allow these calls, or use other credentials, and run it again"
+        )
 
 
 def _tagged(stack: str) -> list[dict[str, Any]]:
@@ -207,30 +211,35 @@ def _is_of_stack(tags: list[dict[str, str]], stack: str) -> bool:
 
 
 KINDS: Final = (
-    Kind("schedule", _schedules, removal.schedule),
-    Kind("instance", _instances, removal.instance, removal.instances_gone),
-    Kind("file system", _file_systems, removal.file_system, removal.file_systems_gone),
-    Kind("NAT gateway", _ec2("describe_nat_gateways", "NatGateways", "NatGatewayId"), removal.nat_gateway, removal.nat_gateways_gone),
-    Kind("public address", _ec2("describe_addresses", "Addresses", "AllocationId"), removal.address),
-    Kind("endpoint", _ec2("describe_vpc_endpoints", "VpcEndpoints", "VpcEndpointId"), removal.endpoint),
-    Kind("interface", _ec2("describe_network_interfaces", "NetworkInterfaces", "NetworkInterfaceId"), removal.interface),
-    Kind("volume", _ec2("describe_volumes", "Volumes", "VolumeId"), removal.volume),
-    Kind("launch template", _ec2("describe_launch_templates", "LaunchTemplates", "LaunchTemplateId"), removal.launch_template),
-    Kind("placement group", _ec2("describe_placement_groups", "PlacementGroups", "GroupName"), removal.placement_group),
-    Kind("security group", _ec2("describe_security_groups", "SecurityGroups", "GroupId"), removal.security_group),
-    Kind("subnet", _ec2("describe_subnets", "Subnets", "SubnetId"), removal.subnet),
-    Kind("route table", _ec2("describe_route_tables", "RouteTables", "RouteTableId"), removal.route_table),
-    Kind("internet gateway", _ec2("describe_internet_gateways", "InternetGateways", "InternetGatewayId"), removal.internet_gateway),
-    Kind("network", _ec2("describe_vpcs", "Vpcs", "VpcId"), removal.network),
-    Kind("instance profile", _profiles, removal.profile),
-    Kind("role", _roles, removal.role),
-    Kind("budget", _budgets, removal.budget),
-    Kind("other", _others, removal.other),
+    Kind("schedule", _schedules, removal.delete_schedule),
+    Kind("instance", _instances, removal.delete_instance, removal.wait_instances_deleted),
+    Kind("file system", _file_systems, removal.delete_file_system, removal.wait_file_systems_deleted),
+    Kind(
+        "NAT gateway",
+        _ec2("describe_nat_gateways", "NatGateways", "NatGatewayId"),
+        removal.delete_nat_gateway,
+        removal.wait_nat_gateways_deleted,
+    ),
+    Kind("public address", _ec2("describe_addresses", "Addresses", "AllocationId"), removal.release_address),
+    Kind("endpoint", _ec2("describe_vpc_endpoints", "VpcEndpoints", "VpcEndpointId"), removal.delete_endpoint),
+    Kind("interface", _ec2("describe_network_interfaces", "NetworkInterfaces", "NetworkInterfaceId"), removal.delete_interface),
+    Kind("volume", _ec2("describe_volumes", "Volumes", "VolumeId"), removal.delete_volume),
+    Kind("launch template", _ec2("describe_launch_templates", "LaunchTemplates", "LaunchTemplateId"), removal.delete_launch_template),
+    Kind("placement group", _ec2("describe_placement_groups", "PlacementGroups", "GroupName"), removal.delete_placement_group),
+    Kind("security group", _ec2("describe_security_groups", "SecurityGroups", "GroupId"), removal.delete_security_group),
+    Kind("subnet", _ec2("describe_subnets", "Subnets", "SubnetId"), removal.delete_subnet),
+    Kind("route table", _ec2("describe_route_tables", "RouteTables", "RouteTableId"), removal.delete_route_table),
+    Kind("internet gateway", _ec2("describe_internet_gateways", "InternetGateways", "InternetGatewayId"), removal.delete_internet_gateway),
+    Kind("network", _ec2("describe_vpcs", "Vpcs", "VpcId"), removal.delete_network),
+    Kind("instance profile", _profiles, removal.delete_profile),
+    Kind("role", _roles, removal.delete_role),
+    Kind("budget", _budgets, removal.delete_budget),
+    Kind("other", _others, removal.refuse_unknown),
 )
 """In the order of removal: resources that are billed or that others depend on come first."""
 
 
-def lines(found: Found) -> Iterator[str]:
+def lines(found: SearchResult) -> Iterator[str]:
     """Yield the lines for display."""
-    yield from (str(thing) for thing in found.left)
-    yield from found.unseen
+    yield from (str(thing) for thing in found.remaining)
+    yield from found.not_queried

@@ -14,42 +14,42 @@ _PAUSE: Final = 10.0
 """Seconds between two queries. Chosen: `_PATIENCE` of them are 15 minutes; a deletion takes minutes, so shorter ones only add API calls."""
 
 
-def instance(account: Account, id_: str) -> None:
+def delete_instance(account: Account, id_: str) -> None:
     """Terminate an instance with its root volume and interfaces; an instance with termination protection stays."""
     account.ask("ec2", "terminate_instances", InstanceIds=[id_])
 
 
-def instances_gone(account: Account, ids: list[str]) -> None:
+def wait_instances_deleted(account: Account, ids: list[str]) -> None:
     """Wait until instances are terminated: until then they hold addresses, disks and groups."""
     account.wait("ec2", "instance_terminated", InstanceIds=ids)
 
 
-def file_system(account: Account, id_: str) -> None:
+def delete_file_system(account: Account, id_: str) -> None:
     """Delete a file system without a final backup."""
     account.ask("fsx", "delete_file_system", FileSystemId=id_)
 
 
-def file_systems_gone(account: Account, ids: list[str]) -> None:
+def wait_file_systems_deleted(account: Account, ids: list[str]) -> None:
     """Wait until file systems are deleted, which takes minutes: until then their interfaces hold the subnet. boto3 has no waiter."""
     for _ in range(_PATIENCE):
         there = {each["FileSystemId"] for each in account.every("fsx", "describe_file_systems", "FileSystems")}
         if not there.intersection(ids):
             return
         time.sleep(_PAUSE)
-    raise RackwrightError("they are still being deleted", hint="run it again later")
+    raise RackwrightError("FSx file systems: deletion has not finished", hint="run the command again later")
 
 
-def nat_gateway(account: Account, id_: str) -> None:
+def delete_nat_gateway(account: Account, id_: str) -> None:
     """Delete a NAT gateway, which holds its address until it is deleted."""
     account.ask("ec2", "delete_nat_gateway", NatGatewayId=id_)
 
 
-def nat_gateways_gone(account: Account, ids: list[str]) -> None:
+def wait_nat_gateways_deleted(account: Account, ids: list[str]) -> None:
     """Wait until NAT gateways are deleted, which takes minutes."""
     account.wait("ec2", "nat_gateway_deleted", NatGatewayIds=ids)
 
 
-def address(account: Account, id_: str) -> None:
+def release_address(account: Account, id_: str) -> None:
     """Release a public address."""
     (found,) = account.ask("ec2", "describe_addresses", AllocationIds=[id_])["Addresses"]
     if found.get("AssociationId"):
@@ -57,34 +57,34 @@ def address(account: Account, id_: str) -> None:
     account.ask("ec2", "release_address", AllocationId=id_)
 
 
-def endpoint(account: Account, id_: str) -> None:
+def delete_endpoint(account: Account, id_: str) -> None:
     """Delete a VPC endpoint. Raise an error with AWS's reason if the response lists it as not deleted."""
     refused = account.ask("ec2", "delete_vpc_endpoints", VpcEndpointIds=[id_]).get("Unsuccessful")
     if refused:
-        raise RackwrightError(str(refused[0].get("Error", {}).get("Message", "AWS gives no reason")))
+        raise RackwrightError(str(refused[0].get("Error", {}).get("Message", "AWS reports no reason")))
 
 
-def interface(account: Account, id_: str) -> None:
+def delete_interface(account: Account, id_: str) -> None:
     """Delete a network interface that no instance's termination has deleted."""
     account.ask("ec2", "delete_network_interface", NetworkInterfaceId=id_)
 
 
-def volume(account: Account, id_: str) -> None:
+def delete_volume(account: Account, id_: str) -> None:
     """Delete a disk with its data."""
     account.ask("ec2", "delete_volume", VolumeId=id_)
 
 
-def launch_template(account: Account, id_: str) -> None:
+def delete_launch_template(account: Account, id_: str) -> None:
     """Delete a template with all its versions."""
     account.ask("ec2", "delete_launch_template", LaunchTemplateId=id_)
 
 
-def placement_group(account: Account, name: str) -> None:
+def delete_placement_group(account: Account, name: str) -> None:
     """Delete a placement group."""
     account.ask("ec2", "delete_placement_group", GroupName=name)
 
 
-def security_group(account: Account, id_: str) -> None:
+def delete_security_group(account: Account, id_: str) -> None:
     """Delete a security group after the rules of other groups that name it: groups that admit each other block each other."""
     others = [each for each in account.ask("ec2", "describe_security_groups")["SecurityGroups"] if each["GroupId"] != id_]
     for other in others:
@@ -105,12 +105,12 @@ def _naming(permission: dict[str, Any], group: str) -> dict[str, Any]:
     return {**ports, "UserIdGroupPairs": [pair for pair in permission["UserIdGroupPairs"] if pair.get("GroupId") == group]}
 
 
-def subnet(account: Account, id_: str) -> None:
+def delete_subnet(account: Account, id_: str) -> None:
     """Delete a subnet."""
     account.ask("ec2", "delete_subnet", SubnetId=id_)
 
 
-def route_table(account: Account, id_: str) -> None:
+def delete_route_table(account: Account, id_: str) -> None:
     """Delete a route table with its associations to subnets."""
     (found,) = account.ask("ec2", "describe_route_tables", RouteTableIds=[id_])["RouteTables"]
     for tie in found.get("Associations", []):
@@ -119,7 +119,7 @@ def route_table(account: Account, id_: str) -> None:
     account.ask("ec2", "delete_route_table", RouteTableId=id_)
 
 
-def internet_gateway(account: Account, id_: str) -> None:
+def delete_internet_gateway(account: Account, id_: str) -> None:
     """Detach and delete an internet gateway."""
     (found,) = account.ask("ec2", "describe_internet_gateways", InternetGatewayIds=[id_])["InternetGateways"]
     for tie in found.get("Attachments", []):
@@ -127,17 +127,17 @@ def internet_gateway(account: Account, id_: str) -> None:
     account.ask("ec2", "delete_internet_gateway", InternetGatewayId=id_)
 
 
-def network(account: Account, id_: str) -> None:
+def delete_network(account: Account, id_: str) -> None:
     """Delete the VPC; AWS refuses while it contains other owners' resources."""
     account.ask("ec2", "delete_vpc", VpcId=id_)
 
 
-def schedule(account: Account, name: str) -> None:
+def delete_schedule(account: Account, name: str) -> None:
     """Delete a schedule before its role: without the role its stack cannot be determined."""
     account.ask("scheduler", "delete_schedule", Name=name)
 
 
-def profile(account: Account, name: str) -> None:
+def delete_profile(account: Account, name: str) -> None:
     """Empty and delete an instance profile."""
     found = account.ask("iam", "get_instance_profile", InstanceProfileName=name)["InstanceProfile"]
     for inside in found["Roles"]:
@@ -145,7 +145,7 @@ def profile(account: Account, name: str) -> None:
     account.ask("iam", "delete_instance_profile", InstanceProfileName=name)
 
 
-def role(account: Account, name: str) -> None:
+def delete_role(account: Account, name: str) -> None:
     """Delete a role with its own policies; AWS's policies are detached."""
     for policy in account.every("iam", "list_attached_role_policies", "AttachedPolicies", RoleName=name):
         account.ask("iam", "detach_role_policy", RoleName=name, PolicyArn=policy["PolicyArn"])
@@ -154,12 +154,12 @@ def role(account: Account, name: str) -> None:
     account.ask("iam", "delete_role", RoleName=name)
 
 
-def budget(account: Account, name: str) -> None:
+def delete_budget(account: Account, name: str) -> None:
     """Delete a budget with its alerts."""
     number, _ = account.identity()
     account.ask("budgets", "delete_budget", AccountId=number, BudgetName=name)
 
 
-def other(account: Account, arn: str) -> None:
+def refuse_unknown(account: Account, arn: str) -> None:
     """Refuse a kind that rackwright does not create."""
     raise RackwrightError("not created by rackwright, therefore not deleted, although it has the stack's tag", path=arn)

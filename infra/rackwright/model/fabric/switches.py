@@ -8,11 +8,11 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from rackwright.model.base import ConfigModel
-from rackwright.model.groups import MOST_NODES
+from rackwright.model.groups import MAX_NODES
 from rackwright.model.units import Label, RdmaDevice
 from rackwright.model.update_policy import OnTarget, UpdatePolicy
 
-MOST_RAILS: Final = 16
+MAX_RAILS: Final = 16
 """Maximum number of HCAs per node: one per GPU; no server has more than 16 GPUs."""
 
 
@@ -105,10 +105,10 @@ class Fabric(ConfigModel):
         default=(), description="Groups on the fabric. Default: groups with GPUs."
     )
     rails: Annotated[int | None, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
-        default=None, ge=1, le=MOST_RAILS, description="HCAs per node. Default: one per GPU."
+        default=None, ge=1, le=MAX_RAILS, description="HCAs per node. Default: one per GPU."
     )
     hcas: Annotated[tuple[RdmaDevice, ...], UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
-        default=(), max_length=MOST_RAILS, description="Device names of the HCAs as in the kernel, by rail. Default: mlx5_0, mlx5_1 …."
+        default=(), max_length=MAX_RAILS, description="Device names of the HCAs as in the kernel, by rail. Default: mlx5_0, mlx5_1 …."
     )
     oversubscription: Annotated[int, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
         default=1, ge=1, le=16, description="Maximum number of downlinks per uplink; 1 is non-blocking."
@@ -116,7 +116,7 @@ class Fabric(ConfigModel):
     max_nodes: Annotated[int | None, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
         default=None,
         ge=1,
-        le=MOST_NODES,
+        le=MAX_NODES,
         description="Planned number of nodes; growing up to it moves no cable. Default: the capacity of the groups.",
     )
     subnet_manager: Annotated[Label | None, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(

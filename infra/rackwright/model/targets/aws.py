@@ -163,7 +163,7 @@ class AwsTarget(ConfigModel):
     default_cpus: ClassVar[int] = 2
     default_memory: ClassVar[int] = 2**30
     costs_money: ClassVar[bool] = True
-    baked: ClassVar[bool] = False
+    uses_prebuilt_image: ClassVar[bool] = False
     jump_host: ClassVar[str | None] = None
 
     kind: Annotated[Literal["aws"], UpdatePolicy.FORBIDDEN] = Field(description="Amazon EC2 instances.")

@@ -86,7 +86,7 @@ class Machine(ConfigModel):
         default=None, pattern=r"^[!-~]([ -~]*[!-~])?$", max_length=64, description="Label on the machine, if it differs from the node name."
     )
 
-    def over(self, shared: Machine) -> Machine:
+    def merged_with(self, shared: Machine) -> Machine:
         """Return this machine with missing fields taken from `shared`."""
         own = {name: value for name in type(self).model_fields if (value := getattr(self, name)) is not None}
         return shared.model_copy(update=own)
@@ -107,7 +107,7 @@ class HostsTarget(ConfigModel):
     default_cpus: ClassVar[int] = 1
     default_memory: ClassVar[int] = 2**30
     costs_money: ClassVar[bool] = False
-    baked: ClassVar[bool] = False
+    uses_prebuilt_image: ClassVar[bool] = False
     bootstrap_user: ClassVar[str] = "root"
 
     kind: Annotated[Literal["hosts"], UpdatePolicy.FORBIDDEN] = Field(description="Existing machines, reached over SSH.")
@@ -156,7 +156,7 @@ class HostsTarget(ConfigModel):
         return {name: key for key in self.machines if ranges.is_range(key) for name in ranges.names(key)}
 
     @cached_property
-    def each(self) -> dict[str, Machine]:
+    def machine_by_node(self) -> dict[str, Machine]:
         """Return every machine by name, with the settings of its range and its own entry merged."""
         spoken = {
             name: _counted(machine, place)
@@ -165,11 +165,11 @@ class HostsTarget(ConfigModel):
             for place, name in enumerate(ranges.names(key))
         }
         own = {key: machine for key, machine in self.machines.items() if not ranges.is_range(key)}
-        return spoken | {name: machine.over(spoken[name]) if name in spoken else machine for name, machine in own.items()}
+        return spoken | {name: machine.merged_with(spoken[name]) if name in spoken else machine for name, machine in own.items()}
 
     def location_of(self, name: str) -> NodeLocation:
         """Return the machine's address, login user and SSH port."""
-        machine = self.each[name]
+        machine = self.machine_by_node[name]
         return NodeLocation(str(machine.address), machine.user or self.user, machine.port or self.port)
 
     def instance_type_of(self, group: str) -> None:
@@ -181,7 +181,7 @@ class HostsTarget(ConfigModel):
 
     def os_of(self, name: str) -> str:
         """Return the machine's operating system, by default the target's."""
-        machine = self.each.get(name)
+        machine = self.machine_by_node.get(name)
         return (machine.os if machine and machine.os else self.os).value
 
 

@@ -25,11 +25,11 @@ class Record:
     when: datetime
     calls: Mapping[str, tuple[Mapping[str, Any], ...]]
 
-    def usable(self, inputs: str, now: datetime) -> bool:
+    def is_valid_for(self, inputs: str, now: datetime) -> bool:
         """Return whether the same results would still lead to the same outcome."""
         return self.inputs == inputs and timedelta() <= now - self.when <= MAX_AGE
 
-    def others(self, answers: Mapping[str, Iterable[str]]) -> tuple[tuple[str, str], ...]:
+    def mismatches(self, answers: Mapping[str, Iterable[str]]) -> tuple[tuple[str, str], ...]:
         """Return (node, task) of the first call of each node whose result differs or is missing."""
         found = []
         for node, calls in self.calls.items():

@@ -60,7 +60,7 @@ class PlaybookRun:
         """Return node -> whether the login user of the node needs sudo."""
         return {name: self._all["hosts"][name]["node"]["user"] != "root" for name in self._all["children"]["nodes"]["hosts"]}
 
-    def enough(self, others: Iterable[str]) -> list[str]:
+    def affected_hosts(self, others: Iterable[str]) -> list[str]:
         """Return the nodes for which the phases must run: these nodes and the controllers, whose results tasks on other nodes read."""
         wanted = {*others, *self._all["vars"]["cluster"]["scheduler"]["controllers"]}
         return [name for name in self.root if name in wanted]
@@ -79,7 +79,7 @@ async def run(phases: PlaybookRun, lost: Mapping[str, str], say: ProgressCallbac
     """Scan every reachable node. `lost`: unreachable nodes; the phases then run on the others."""
     record, inputs, root = recording.read(paths.check_mode_cache(phases.stack)), phases.inputs, phases.root
     why = ""
-    if record and inputs and not lost and record.usable(inputs, datetime.now(UTC)):
+    if record and inputs and not lost and record.is_valid_for(inputs, datetime.now(UTC)):
         others = await _changed_calls(phases, record, root)
         if not others:
             when = f"{record.when:%Y-%m-%d %H:%M} UTC"
@@ -88,39 +88,41 @@ async def run(phases: PlaybookRun, lost: Mapping[str, str], say: ProgressCallbac
                 ScanMethod.CACHED,
                 f"nodes answer as on {when}, when check mode ran and would have changed nothing",
             )
-        why = f": {_told(others)}"
-        limit = phases.enough(node for node, _ in others)  # If one node of many differs, the phases run on this node and not on all.
+        why = f": {_describe_mismatches(others)}"
+        limit = phases.affected_hosts(
+            node for node, _ in others
+        )  # If one node of many differs, the phases run on this node and not on all.
         if len(limit) < len(root):
             some = await _run_phases(phases, limit, say)
-            if (some.changed or some.rolls) and not some.reasons:
+            if (some.changed or some.requires_drain) and not some.reasons:
                 return CheckModeResult(some, ScanMethod.CHECK_MODE, f"check mode ran on {compressed(limit)}{why}")
     # The lines contain secrets until they are masked. The next scan deletes the lines of a killed one.
     with private_tempdir(paths.folder(phases.stack)) as folder:
         notes = Path(folder) / "notes"
         applied = await _run_phases(phases, [name for name in root if name not in lost], say, notes)
-        if inputs and not (lost or applied.reasons or applied.changed or applied.rolls):
+        if inputs and not (lost or applied.reasons or applied.changed or applied.requires_drain):
             _save(phases, inputs, root, notes)
     return CheckModeResult(applied, ScanMethod.CHECK_MODE, f"check mode ran{why}")
 
 
-def _told(others: Iterable[tuple[str, str]]) -> str:
+def _describe_mismatches(others: Iterable[tuple[str, str]]) -> str:
     """Return the reason for the method: the nodes whose results differ, by task."""
     by_task: dict[str, list[str]] = {}
     for node, task in others:
         by_task.setdefault(task, []).append(node)
     words = ((task, nodes, "s" if len(nodes) == 1 else "") for task, nodes in by_task.items())
-    return "; ".join(f"{compressed(nodes)} answer{s} otherwise to `{task}`" for task, nodes, s in words)
+    return "; ".join(f"{compressed(nodes)} return{s} a different result for `{task}`" for task, nodes, s in words)
 
 
 async def _changed_calls(phases: PlaybookRun, record: recording.Record, root: Mapping[str, bool]) -> tuple[tuple[str, str], ...]:
     """Return (node, task) of every call whose result differs or is missing."""
     requests = replay.requests(
         layout.product_root(),
-        secret_placeholders.unmask(record.calls, secret_placeholders.named(phases.secrets)),
+        secret_placeholders.unmask(record.calls, secret_placeholders.read_secrets(phases.secrets)),
         recording.modules(record),
     )
     responses, _ = await remote_exec.run_on_nodes(phases.stack, "module_replay", requests, root, target=phases.target)
-    return record.others({node: each["answers"] for node, each in responses.items()})
+    return record.mismatches({node: each["answers"] for node, each in responses.items()})
 
 
 async def _run_phases(phases: PlaybookRun, nodes: list[str], say: ProgressCallback, notes: Path | None = None) -> ansible.PlaybookResult:
@@ -146,7 +148,7 @@ def _save(phases: PlaybookRun, inputs: str, root: Mapping[str, bool], notes: Pat
     found = recording.from_recorder_lines(lines, inputs, datetime.now(UTC), root)
     if found:
         recording.write(
-            replace(found, calls=secret_placeholders.mask(found.calls, secret_placeholders.named(phases.secrets))),
+            replace(found, calls=secret_placeholders.mask(found.calls, secret_placeholders.read_secrets(phases.secrets))),
             paths.check_mode_cache(phases.stack),
         )
     else:

@@ -12,7 +12,7 @@ _SHORTEST: Final = 8
 """Minimum length of a secret in characters: generated secrets are longer, and shorter texts occur in ordinary words."""
 
 
-def named(file: Path) -> dict[str, str]:
+def read_secrets(file: Path) -> dict[str, str]:
     """Return placeholder -> secret, the longest first, because a secret may contain another one."""
     found = sorted(_strings(load_yaml(file.read_text(encoding="utf-8"))), key=lambda text: (-len(text), text))
     return {f"\N{SYMBOL FOR SUBSTITUTE}secret {number}\N{SYMBOL FOR SUBSTITUTE}": text for number, text in enumerate(dict.fromkeys(found))}

@@ -36,7 +36,7 @@ async def scan(stack: str, say: Callable[[str], Awaitable[None]]) -> LayerScan:
 def _read(stack: str, found: CheckModeResult, lost: Mapping[str, str], began: float) -> LayerScan:
     """Return the result of the playbooks as a scan of the configuration layer, with secrets masked."""
     applied, mask = found.applied, redactor(paths.secrets(stack))
-    changed = [_masked(asdict(one), mask) for one in (*applied.changed, *applied.rolls)]
+    changed = [_masked(asdict(one), mask) for one in (*applied.changed, *applied.requires_drain)]
     failed = [asdict(one) for one in (*applied.unreachable, *applied.failed)]
     layer = configuration.scan(stack, time.monotonic() - began, changed, failed)
     unknown = tuple(lost.items()) + (((CLUSTER, applied.message),) if applied.status and applied.message and not failed else ())

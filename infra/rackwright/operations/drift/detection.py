@@ -59,16 +59,16 @@ def detect(stack: str, on_progress: scan.Progress, say: Callable[[str], None], *
             hint="remove `host_baseline: false` from `drift` in the stack file",
         )
     try:
-        found, traces = asyncio.run(scan.scan(stack, on_progress, with_traces=policy.host_baseline))
+        found, states = asyncio.run(scan.scan(stack, on_progress, with_baseline=policy.host_baseline))
     except KeyboardInterrupt:
         raise UndeterminedError("interrupted: some layers were not scanned", path=f"stack {stack}") from None
     history = History(paths.drift_history(stack))
     if policy.host_baseline:
-        found = host_baseline.compared(found, traces, history.seen(), update=update_baseline)
+        found = host_baseline.compare_with_baseline(found, states, history.differences(), update=update_baseline)
     found = replace(found, last_verified=last_verified(stack, found.plan))
-    found = found.with_layers(ignore_rules.applied(found.layers, _allowed(policy), date.today()))
+    found = found.with_layers(ignore_rules.apply_ignore_rules(found.layers, _allowed(policy), date.today()))
     changes = history.record(found)
-    history.forget(_KEPT, found.started)
+    history.prune(_KEPT, found.started)
     _write(found, history)
     for failure in _publish(found, changes, policy):
         say(failure)
@@ -94,7 +94,7 @@ def _write(found: DriftReport, history: History) -> None:
     write(as_junit(found), paths.drift_junit(found.stack))
     planned = {**declared.cluster, "fabric": declared.fabric}
     nodes = {**declared.nodes, **declared.out}
-    write(page(found, planned, nodes, history.scans(_SHOWN), history.seen()), paths.drift_page(found.stack))
+    write(page(found, planned, nodes, history.scans(_SHOWN), history.differences()), paths.drift_page(found.stack))
 
 
 def _publish(found: DriftReport, changes: HistoryDelta, policy: DriftPolicy) -> list[str]:
@@ -104,5 +104,5 @@ def _publish(found: DriftReport, changes: HistoryDelta, policy: DriftPolicy) -> 
     return [*failures, *publication.send(message, policy)]
 
 
-def _allowed(policy: DriftPolicy) -> tuple[ignore_rules.Allowance, ...]:
-    return tuple(ignore_rules.Allowance(one.subject, one.node, one.reason, one.until) for one in policy.ignore)
+def _allowed(policy: DriftPolicy) -> tuple[ignore_rules.IgnoreRule, ...]:
+    return tuple(ignore_rules.IgnoreRule(one.subject, one.node, one.reason, one.until) for one in policy.ignore)

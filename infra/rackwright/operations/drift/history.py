@@ -40,7 +40,7 @@ def read_history(stack: str, limit: int) -> DriftHistory:
         require_up(stack)
         raise InputError("no drift scan has run yet", path=f"stack {stack}", hint=f"run `rackwright drift {stack}`")
     history = History(file)
-    return DriftHistory(tuple(history.scans(limit)), tuple(history.seen()))
+    return DriftHistory(tuple(history.scans(limit)), tuple(history.differences()))
 
 
 def check_age(stack: str, most: str, say: Callable[[str], None]) -> ScanAge:

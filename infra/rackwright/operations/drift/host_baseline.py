@@ -17,7 +17,7 @@ from rackwright.drivers.power import from_inventory, wake_nodes
 from rackwright.inventory import paths
 from rackwright.inventory.reader import Inventory
 
-_TROUBLE = "trouble"
+_TROUBLE = "error"
 _REACH: Final = 10.0
 """Timeout in seconds for connecting to a node."""
 
@@ -26,19 +26,19 @@ SIMULATED_FABRIC: Final = range(7071, 7081)
 
 
 @dataclass(frozen=True, slots=True)
-class Traces:
+class BaselineStates:
     """The collected state of nodes, and the reasons why it is missing or incomplete on others."""
 
     nodes: Mapping[str, Kinds] = field(default_factory=dict)
-    silent: tuple[tuple[str, str], ...] = ()
+    unreachable: tuple[tuple[str, str], ...] = ()
 
 
-async def empty() -> Traces:
+async def empty() -> BaselineStates:
     """Return an empty result, for stacks with `drift.host_baseline: false`."""
-    return Traces()
+    return BaselineStates()
 
 
-async def collect(stack: str, declared: Inventory) -> Traces:
+async def collect(stack: str, declared: Inventory) -> BaselineStates:
     """Collect the state of every node that is `in`, in parallel, over existing SSH connections, with the nodes powered on."""
     async with wake_nodes(stack, from_inventory(paths.inventory(stack)), _no_progress):
         lost = await ssh_connections.connect_all(stack, declared.nodes, within=_REACH)
@@ -48,7 +48,7 @@ async def collect(stack: str, declared: Inventory) -> Traces:
     unknown = [(name, f"cannot collect its state: {why}") for name, why in {**lost, **failed}.items()]
     unknown += [(name, f"cannot read {kind}: {why}") for name, found in states.items() for kind, why in found[_TROUBLE].items()]
     passing = SIMULATED_FABRIC if "fabric" in declared.simulated else range(0)
-    return Traces({name: without_transient(found, passing) for name, found in states.items()}, tuple(unknown))
+    return BaselineStates({name: without_transient(found, passing) for name, found in states.items()}, tuple(unknown))
 
 
 def without_transient(state: Kinds, passing: Collection[int]) -> dict[str, dict[str, str]]:
@@ -61,11 +61,11 @@ async def _no_progress(_text: str) -> None:
     """Print nothing: the other layers report progress."""
 
 
-def compared(found: DriftReport, now: Traces, past: Iterable[DriftRecord], *, update: bool) -> DriftReport:
+def compare_with_baseline(found: DriftReport, now: BaselineStates, past: Iterable[DriftRecord], *, update: bool) -> DriftReport:
     """Return the scan with each node's differences from its baseline added. With `update`, take the current state as the new baseline."""
     file = paths.host_baseline(found.stack)
     saved = baseline.Baseline("") if update else baseline.read(file)
-    still = {(one.difference.node, one.difference.subject) for one in past if one.healed is None}
+    still = {(one.difference.node, one.difference.subject) for one in past if one.resolved is None}
     well = set(now.nodes) if update else _healthy(found, now.nodes)
     applied = _applied(found.stack)
     renamed = {name: ids for name, kinds in now.nodes.items() if (ids := saved.renamed(applied, name, kinds, still))}
@@ -76,7 +76,7 @@ def compared(found: DriftReport, now: Traces, past: Iterable[DriftRecord], *, up
     ]
     further += [identity_difference(found.stack, name, *ids) for name, ids in renamed.items()]
     return found.with_layers(
-        replace(scan, differences=(*scan.differences, *_unexplained(found, further)), unknown=_unique((*scan.unknown, *now.silent)))
+        replace(scan, differences=(*scan.differences, *_unexplained(found, further)), unknown=_unique((*scan.unknown, *now.unreachable)))
         if scan.layer is Layer.BEHAVIOUR
         else scan
         for scan in found.layers
@@ -92,7 +92,7 @@ def _healthy(found: DriftReport, names: Iterable[str]) -> set[str]:
 def _unexplained(found: DriftReport, further: Iterable[DriftItem]) -> list[DriftItem]:
     """Return the differences without the files that a playbook would rewrite: the configuration layer reports them in more detail."""
     phases = [one for one in found.differences if one.layer is Layer.CONFIGURATION]
-    written = {(one.node, path) for one in phases for path in one.written}
+    written = {(one.node, path) for one in phases for path in one.managed_paths}
     return [one for one in further if (one.node, one.subject.rpartition(" ")[2]) not in written]
 
 

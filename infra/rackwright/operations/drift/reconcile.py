@@ -19,17 +19,17 @@ _HOSTS: Final = ("**::rackwright:ansible:Converge::*", "**::rackwright:test:Veri
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class PulumiRun:
     """A `pulumi up` with its targets and environment, and a description for the user."""
 
-    words: str
+    description: str
     targets: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def arguments(self, stack: str) -> list[str]:
         """Return the arguments of `pulumi`, without the program.
 
-        >>> Way("", ("a",)).arguments("lab")
+        >>> PulumiRun("", ("a",)).arguments("lab")
         ['up', '--stack', 'lab', '--refresh', '--yes', '--skip-preview', '--target', 'a']
         """
         chosen = [word for target in self.targets for word in ("--target", target)]
@@ -44,28 +44,28 @@ def reconcile(stack: str, layers: Collection[Layer], found: DriftReport, say: Ca
     if not any(one.layer in layers for one in found.differences) and not any(layer in layers for layer, _, _ in found.unknown):
         say(f"nothing to reconcile in {', '.join(layer.value for layer in layers)}")
         return None
-    chosen = way(layers)
-    say(f"{chosen.words}\n  pulumi {' '.join(chosen.arguments(stack))}")
+    chosen = choose_run(layers)
+    say(f"{chosen.description}\n  pulumi {' '.join(chosen.arguments(stack))}")
     reconciled = run(stack, chosen)
     if not reconciled:
         say(f"stack {stack}: some differences remain; errors above, differences below")
     return reconciled
 
 
-def way(layers: Collection[Layer]) -> Way:
+def choose_run(layers: Collection[Layer]) -> PulumiRun:
     """Return the smallest run that reconciles these layers. Behaviour is reconciled by configuring the hosts."""
     if set(layers) == {Layer.RESOURCES}:
-        words = "healing resources: recreate missing resources, start stopped ones, then configure and verify recreated nodes"
-        return Way(words, environment={pulumi.REFRESH_SCOPE_ENV: Layer.RESOURCES.value})
+        words = "reconciling resources: recreate missing resources, start stopped ones, then configure and verify recreated nodes"
+        return PulumiRun(words, environment={pulumi.REFRESH_SCOPE_ENV: Layer.RESOURCES.value})
     if Layer.RESOURCES not in layers:
-        words = "healing the hosts: apply the playbooks to every existing node, then run the checks of the stack's level"
-        return Way(words, _HOSTS)
-    return Way(
-        "healing all layers: recreate missing resources, start stopped ones, apply the playbooks to nodes that differ, then run the checks"
+        words = "reconciling the hosts: apply the playbooks to every existing node, then run the checks of the stack's level"
+        return PulumiRun(words, _HOSTS)
+    return PulumiRun(
+        "reconciling all layers: recreate missing resources, start stopped ones, apply the playbooks to changed nodes, then run the checks"
     )
 
 
-def run(stack: str, chosen: Way) -> bool:
+def run(stack: str, chosen: PulumiRun) -> bool:
     """Run Pulumi and return whether it succeeded. Its output goes to standard error, because JSON may follow on standard output."""
 
     done = subprocess.run(

@@ -27,7 +27,7 @@ from rackwright.inventory.reader import Inventory, from_inventory
 from rackwright.inventory.running_stack import load_inventory
 from rackwright.inventory.time_limits import slowness
 from rackwright.operations.drift import configuration
-from rackwright.operations.drift.host_baseline import Traces, collect, empty
+from rackwright.operations.drift.host_baseline import BaselineStates, collect, empty
 from rackwright.operations.stack_lock import StackLock
 
 Progress = Callable[[Layer, str], Awaitable[None]]
@@ -40,7 +40,7 @@ _SLOW: Final = 5
 330 s there, and nodes did not answer within 41 s (`pytest tests/newcomer -k debian-13-rootless`)."""
 
 
-async def scan(stack: str, progress: Progress, *, with_traces: bool) -> tuple[DriftReport, Traces]:
+async def scan(stack: str, progress: Progress, *, with_baseline: bool) -> tuple[DriftReport, BaselineStates]:
     """Scan all layers and collect each node's current state; a layer that cannot be scanned has the reason in `unknown`.
 
     Raises UndeterminedError if another run holds the stack's lock.
@@ -52,12 +52,12 @@ async def scan(stack: str, progress: Progress, *, with_traces: bool) -> tuple[Dr
     except RackwrightError as error:
         raise UndeterminedError(error.cause, hint=error.hint) from None
     try:
-        return await _scan_layers(stack, declared, progress, with_traces=with_traces)
+        return await _scan_layers(stack, declared, progress, with_baseline=with_baseline)
     finally:
         lock.release()
 
 
-async def _scan_layers(stack: str, declared: Inventory, progress: Progress, *, with_traces: bool) -> tuple[DriftReport, Traces]:
+async def _scan_layers(stack: str, declared: Inventory, progress: Progress, *, with_baseline: bool) -> tuple[DriftReport, BaselineStates]:
     started, began = datetime.now(UTC), time.monotonic()
     power_saving = PowerSavingNodes.of(declared.cluster["scheduler"])
     scanners: dict[Layer, Callable[[str, Say], Awaitable[LayerScan]]] = {
@@ -66,19 +66,19 @@ async def _scan_layers(stack: str, declared: Inventory, progress: Progress, *, w
         Layer.BEHAVIOUR: partial(_scan_behaviour, power_saving=power_saving),
     }
     scans = [_scan_or_reason(layer, scan_layer, stack, partial(progress, layer)) for layer, scan_layer in scanners.items()]
-    baseline = collect(stack, declared) if with_traces else empty()
-    found, traces = await _run_scans(scans, baseline)
-    return DriftReport(stack, declared.plan, started, time.monotonic() - began, tuple(found)), traces
+    baseline = collect(stack, declared) if with_baseline else empty()
+    found, states = await _run_scans(scans, baseline)
+    return DriftReport(stack, declared.plan, started, time.monotonic() - began, tuple(found)), states
 
 
 async def _run_scans(
-    scans: Sequence[Coroutine[Any, Any, LayerScan]], baseline: Coroutine[Any, Any, Traces]
-) -> tuple[list[LayerScan], Traces]:
+    scans: Sequence[Coroutine[Any, Any, LayerScan]], baseline: Coroutine[Any, Any, BaselineStates]
+) -> tuple[list[LayerScan], BaselineStates]:
     """Run the scans and the baseline in parallel; on a slow machine one after another, because each slows the rest down."""
     if slowness() >= _SLOW:
         return [await scan for scan in scans], await baseline
-    found, traces = await asyncio.gather(asyncio.gather(*scans), baseline)
-    return found, traces
+    found, states = await asyncio.gather(asyncio.gather(*scans), baseline)
+    return found, states
 
 
 Say = Callable[[str], Awaitable[None]]
@@ -131,5 +131,5 @@ async def _scan_behaviour(stack: str, say: Say, *, power_saving: PowerSavingNode
             on_progress=say,
         )
     if not outcome.report.exists():
-        return LayerScan(Layer.BEHAVIOUR, 0.0, unknown=((CLUSTER, outcome.said.strip() or "the checks wrote no report"),))
+        return LayerScan(Layer.BEHAVIOUR, 0.0, unknown=((CLUSTER, outcome.stderr.strip() or "the checks wrote no report"),))
     return behaviour.scan(json.loads(outcome.report.read_text(encoding="utf-8")))

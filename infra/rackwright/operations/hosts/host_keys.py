@@ -40,7 +40,7 @@ def write_keys(scan: HostScan, vouched: Path | None, confirm: Confirm) -> KeyUpd
     if confirmed:
         change_machines(scan.file, {one.name: {"host_key": one.fingerprint} for one in confirmed}).write()
     names = {one.name for one in confirmed}
-    machines = (replace(one, key_confirmed=True, wrong=one.wrong[1:]) if one.name in names else one for one in scan.machines)
+    machines = (replace(one, key_confirmed=True, problems=one.problems[1:]) if one.name in names else one for one in scan.machines)
     return KeyUpdate(replace(scan, machines=tuple(machines)), len(confirmed), len(missing))
 
 

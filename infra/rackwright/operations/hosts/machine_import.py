@@ -12,7 +12,7 @@ from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding, did_you_mean
 from rackwright.model.targets.hosts import HostsTarget
 from rackwright.operations.stack_edit import Change, change_machines
-from rackwright.stackfile.load import Loaded, find_stack_file, load_stack, load_text
+from rackwright.stackfile.load import LoadedStack, find_stack_file, load_stack, load_text
 from rackwright.stackfile.machine_list import as_nodes, read
 
 
@@ -44,12 +44,12 @@ def import_machines(name_or_path: str, file: Path, group: str | None) -> Machine
     if not fields:
         raise InputError("contains no machine", path=str(file), hint="add one line per machine below the line with the column names")
     change = change_machines(stack_file, fields)
-    machines = _target(_require_hosts(stack_file, load_text(stack_file, change.after))).each.values()
+    machines = _target(_require_hosts(stack_file, load_text(stack_file, change.after))).machine_by_node.values()
     new = sum(name not in _target(cluster).machines for name in fields)
     return MachineImport(change, new, len(fields) - new, len(machines), sum(machine.host_key is None for machine in machines))
 
 
-def _require_hosts(file: Path, loaded: Loaded) -> Cluster:
+def _require_hosts(file: Path, loaded: LoadedStack) -> Cluster:
     """Return the file's cluster, even if it is incomplete; raise InputError if a field is invalid or the target is not hosts."""
     if loaded.cluster is None:
         _refuse(loaded.findings)

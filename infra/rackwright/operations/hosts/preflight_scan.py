@@ -34,7 +34,7 @@ def scan_machines(name_or_path: str) -> HostScan:
     Missing host keys and undeclared capacities are accepted. Raises InputError for other errors of the stack file and for another target.
     """
     file, plan = _planned(name_or_path)
-    own = paths.identity(plan.stack)
+    own = paths.ssh_private_key_file(plan.stack)
     target = _target(plan)
     # The stack's own key first, as `up` does.
     keys = [*([own] if own.exists() else []), *([Path(target.ssh_private_key_file)] if target.ssh_private_key_file else [])]
@@ -45,7 +45,7 @@ def scan_machines(name_or_path: str) -> HostScan:
 
 def machine(plan: Plan, name: str) -> Machine:
     """Return a machine as declared in the stack file."""
-    return _target(plan).each[name]
+    return _target(plan).machine_by_node[name]
 
 
 def declared(plan: Plan, node: PlanNode) -> Declared:

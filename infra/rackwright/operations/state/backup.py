@@ -25,7 +25,7 @@ _CONTENTS: Final = PurePosixPath("backup.json")
 
 
 @dataclass(frozen=True)
-class Kept:
+class StackContents:
     """The part of a backup that belongs to one stack."""
 
     stack: str
@@ -38,13 +38,13 @@ class Kept:
     """The stack's folder and its socket folder when the backup was created; the ssh files contain both paths."""
 
 
-def pack(target: Path) -> list[Kept]:
+def pack(target: Path) -> list[StackContents]:
     """Write the backup with mode 0600, completely or not at all, and return its contents by stack.
 
     Raises InputError if the target exists or there is nothing to back up.
     """
     if os.path.lexists(target):
-        raise exists(target)
+        raise file_exists_error(target)
     if not target.parent.is_dir():
         raise InputError("folder does not exist", path=str(target.parent), hint=f"run `mkdir -p {target.parent}`")
     stacks = state_files.stacks()
@@ -59,7 +59,7 @@ def pack(target: Path) -> list[Kept]:
     return contents
 
 
-def unpack(source: Path, *, force: bool) -> list[Kept]:
+def unpack(source: Path, *, force: bool) -> list[StackContents]:
     """Restore a backup into the state directory and return its contents by stack. Replace existing stacks only with `force`."""
     if not source.is_file():
         raise InputError("file does not exist", path=str(source), hint="run `rackwright state backup FILE` to create a backup")
@@ -76,10 +76,10 @@ def unpack(source: Path, *, force: bool) -> list[Kept]:
     return contents
 
 
-def _contents_of(stack: str, files: list[PurePosixPath]) -> Kept:
+def _contents_of(stack: str, files: list[PurePosixPath]) -> StackContents:
     own = [path for path in files if state_files.stack_of(path) == stack]
     places = (str(paths.folder(stack)), str(paths.socket_folder(stack)))
-    return Kept(stack, any(map(state_files.is_state, own)), any(path.parts[0] == stack for path in own), len(own), places)
+    return StackContents(stack, any(map(state_files.is_state, own)), any(path.parts[0] == stack for path in own), len(own), places)
 
 
 def _write(target: Path, files: list[PurePosixPath], contents: bytes) -> None:
@@ -113,15 +113,15 @@ def rename_noreplace(draft: Path, target: Path) -> None:
         target.hardlink_to(draft)
     except OSError:
         if os.path.lexists(target):
-            raise exists(target) from None
+            raise file_exists_error(target) from None
         draft.rename(target)
 
 
-def exists(target: Path) -> InputError:
+def file_exists_error(target: Path) -> InputError:
     return InputError("file exists, and backups are never overwritten", path=str(target), hint="choose another name, or delete the file")
 
 
-def _extract(source: Path, staging: Path) -> list[Kept]:
+def _extract(source: Path, staging: Path) -> list[StackContents]:
     """Unpack into an empty folder and compare the files with the archive's own list. Change nothing else."""
     try:
         with gzip.open(source) as raw:
@@ -151,14 +151,14 @@ def _extract_member(source: Path, archive: tarfile.TarFile, member: tarfile.TarI
         shutil.copyfileobj(content, file)
 
 
-def _contents(staging: Path) -> list[Kept]:
+def _contents(staging: Path) -> list[StackContents]:
     if not (staging / _CONTENTS).is_file():
         raise ValueError(f"{_CONTENTS} is missing")
     listed = json.loads((staging / _CONTENTS).read_bytes())
     (staging / _CONTENTS).unlink()
     if listed["schema"] != SCHEMA:
         raise ValueError(f"unsupported format: expected {SCHEMA}, found {listed['schema']}")
-    return [Kept(**{**entry, "places": (str(entry["places"][0]), str(entry["places"][1]))}) for entry in listed["stacks"]]
+    return [StackContents(**{**entry, "places": (str(entry["places"][0]), str(entry["places"][1]))}) for entry in listed["stacks"]]
 
 
 def _no_backup(source: Path, cause: str) -> InputError:
@@ -177,7 +177,7 @@ def _refuse_to_lose(staging: Path, names: set[str], *, force: bool) -> None:
         raise InputError(cause, path=str(here), hint="set RACKWRIGHT_HOME to restore into another state directory")
 
 
-def _place(staging: Path, entries: list[Kept]) -> None:
+def _place(staging: Path, entries: list[StackContents]) -> None:
     """Move the files into the state directory: passphrase, state, folders.
 
     If the process is killed in between, the same command with `--force` completes the restore.
@@ -196,7 +196,7 @@ def _place(staging: Path, entries: list[Kept]) -> None:
             paths.prepare(entry.stack)
 
 
-def _replace_paths(staging: Path, entry: Kept) -> None:
+def _replace_paths(staging: Path, entry: StackContents) -> None:
     """Replace the folder paths in the ssh files and the inventory: they name the state directory that the backup was created in."""
     here = (str(paths.folder(entry.stack)), str(paths.socket_folder(entry.stack)))
     for name in (paths.ssh_config(entry.stack).name, paths.inventory(entry.stack).name):

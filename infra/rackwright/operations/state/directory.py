@@ -15,14 +15,14 @@ LINK = ".rackwright"
 """Name of the link in the checkout that points to the state directory."""
 
 
-class Home:
+class StateDirectory:
     """Paths of a state directory; `create` creates what Pulumi needs on first use."""
 
     def __init__(self, root: str) -> None:
         self.root = root
 
     @classmethod
-    def of(cls, environ: Mapping[str, str]) -> Home:
+    def of(cls, environ: Mapping[str, str]) -> StateDirectory:
         """Return RACKWRIGHT_HOME, or `rackwright` in the user's state folder (XDG_STATE_HOME)."""
         home = environ.get("RACKWRIGHT_HOME")
         if home:
@@ -62,7 +62,7 @@ class Home:
             _write_passphrase(self.passphrase)
 
 
-def link(checkout: str, home: Home) -> None:
+def link(checkout: str, home: StateDirectory) -> None:
     """Point the checkout's link to the state directory. Keep a folder or file that has the link's name."""
     path = os.path.join(checkout, LINK)
     try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rackwright.derive.fabric_layout import compute_layout
 from rackwright.errors import InputError
 from rackwright.plan.fabric.schema import FabricPlan
-from rackwright.plan.fabric.wiring import Cable, NodePlacement, Wiring, placements, wired, wiring
+from rackwright.plan.fabric.wiring import Cable, NodePlacement, Wiring, placements, wire_placements, wiring
 
 if TYPE_CHECKING:
     from rackwright.plan.schema import Plan
@@ -53,7 +53,7 @@ def at_size(plan: Plan, nodes: int | None) -> Wiring:
             path="fabric.max_nodes",
             hint="increase it, which changes the cabling plan and moves cables",
         )
-    return wired(fabric, (*today, *_coming(plan, fabric, nodes - len(today))))
+    return wire_placements(fabric, (*today, *_coming(plan, fabric, nodes - len(today))))
 
 
 def fabric_of(plan: Plan) -> FabricPlan:
@@ -92,7 +92,7 @@ def steps(plan: Plan) -> tuple[Step, ...]:
     return tuple(found)
 
 
-def room(plan: Plan) -> GrowthHeadroom | None:
+def growth_headroom(plan: Plan) -> GrowthHeadroom | None:
     """Return the cost of space for growth; None where the fabric is full, or laid out for the current size."""
     fabric = fabric_of(plan)
     today = placements(plan)
@@ -100,7 +100,7 @@ def room(plan: Plan) -> GrowthHeadroom | None:
     if last >= fabric.nodes:
         return None
     alone = _alone(fabric, last)
-    small, large = wired(alone, today), wired(fabric, today)
+    small, large = wire_placements(alone, today), wire_placements(fabric, today)
     moved = frozenset(small.cables) - frozenset(large.cables)
     return GrowthHeadroom(len(large.switches), len(small.switches), len(moved))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from rackwright.errors import InputError
-from rackwright.model.fabric.switches import MOST_RAILS, FabricKind
+from rackwright.model.fabric.switches import MAX_RAILS, FabricKind
 from rackwright.plan.fabric.wiring import Cable, Level, Switch, Wiring, wiring
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _hca_guid(cable: Cable, places: Mapping[str, int]) -> int:
     """Return the GUID of an HCA by place and rail, so that it is constant when nodes are added; the subnet manager's is the first."""
     if cable.rail is None:
         return _HCA_GUID + _APART
-    return _HCA_GUID + ((places[cable.device.split("/")[0]] + 1) * MOST_RAILS + cable.rail) * _APART
+    return _HCA_GUID + ((places[cable.device.split("/")[0]] + 1) * MAX_RAILS + cable.rail) * _APART
 
 
 def _switch_guid(switch: Switch) -> int:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rackwright.catalog.switches import switches
-from rackwright.plan.fabric.growth import at_size, bisection_gbps, fabric_of, room, steps
+from rackwright.plan.fabric.growth import at_size, bisection_gbps, fabric_of, growth_headroom, steps
 from rackwright.plan.fabric.labels import nccl, node_labels
 from rackwright.plan.fabric.management import management
 from rackwright.plan.fabric.physical import positions, without_rack
@@ -44,7 +44,7 @@ def counts(plan: Plan, laid: Wiring) -> dict[str, Any]:
 def summary(plan: Plan, nodes: int | None = None) -> dict[str, Any]:
     """Return the summary as JSON-ready data."""
     fabric = fabric_of(plan)
-    space = room(plan)
+    space = growth_headroom(plan)
     return {
         "fabric": fabric.model_dump(mode="json"),
         "now": counts(plan, wiring(plan)),
@@ -127,7 +127,7 @@ def _notes(plan: Plan, fabric: FabricPlan) -> Iterator[str]:
         hcas = fabric.nodes * fabric.rails
         if fabric.subnet_manager is None and fabric.manageable is not None and hcas > fabric.manageable:
             yield f"the switches' subnet manager serves {fabric.manageable} nodes, the full fabric has {hcas} HCAs: use UFM or a node then"
-    space = room(plan)
+    space = growth_headroom(plan)
     if space is not None and space.switches > space.alone:
         yield (
             f"planned for {fabric.nodes} nodes: {space.switches} switches now; {space.alone} suffice for the current nodes, "

@@ -73,7 +73,7 @@ class Wiring:
 
 def wiring(plan: Plan) -> Wiring:
     """Return the wiring of the plan's nodes, nodes that are out included: they remain plugged in. Empty without a fabric."""
-    return wired(plan.fabric, placements(plan)) if plan.fabric else Wiring((), (), ())
+    return wire_placements(plan.fabric, placements(plan)) if plan.fabric else Wiring((), (), ())
 
 
 def placements(plan: Plan) -> tuple[NodePlacement, ...]:
@@ -86,7 +86,7 @@ def placements_of(fabric: FabricPlan, nodes: Iterable[PlanNode]) -> tuple[NodePl
     return tuple(NodePlacement(node.name, fabric.places[node.group] + node.index) for node in nodes if node.group in fabric.places)
 
 
-def wired(fabric: FabricPlan, placements: tuple[NodePlacement, ...]) -> Wiring:
+def wire_placements(fabric: FabricPlan, placements: tuple[NodePlacement, ...]) -> Wiring:
     """Return the wiring of some placements."""
     units = occupied_units(fabric, placements)
     leaves = [leaf for unit in units for leaf in leaves_of(fabric, unit)]

@@ -49,11 +49,11 @@ def _prove_empty(account: Account, stack: str, expected: object) -> None:
     number, _ = account.identity()
     if expected is not None and number != expected:
         raise RackwrightError(
-            f"stack {stack} is in account {expected}, but these credentials open {number}: what they did not see may still be there",
-            hint=f"use the credentials of {expected} and look with `rackwright down --by-label {stack}`",
+            f"stack {stack} is in account {expected}, but these credentials open {number}: resources of the other account may remain",
+            hint=f"use the credentials of {expected} and run `rackwright down --by-label {stack}`",
         )
     for _ in range(_LOOKS - 1):
-        if not orphans.find(account, stack).left:
+        if not orphans.find(account, stack).remaining:
             break
         time.sleep(_PAUSE)
-    orphans.prove_empty(account, stack)
+    orphans.require_empty(account, stack)

@@ -24,7 +24,7 @@ class Host(Resource):
     `out` is true for a machine that takes no part and is not contacted, `identity` is the private key of the first login, `serial` is
     compared with the firmware's where the firmware has one, `via` {name, address, port, user, host_key} is the jump host.
 
-    Outputs: the inputs, the host key (`public_key`), the machine id (`incarnation`), and `status`: `usable`, or the reason why not.
+    Outputs: the inputs, the host key (`public_key`), the machine id (`instance_uid`), and `status`: `usable`, or the reason why not.
     """
 
     token: ClassVar[str] = "rackwright:hosts:Host"
@@ -52,12 +52,12 @@ class Host(Resource):
 
     def preview_outputs(self, news: Properties) -> Properties:
         """Return the inputs, with the values that only the machine has as unknown."""
-        return {**news, "public_key": UNKNOWN, "incarnation": UNKNOWN}
+        return {**news, "public_key": UNKNOWN, "instance_uid": UNKNOWN}
 
     async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
         """Adopt the machine: inspect it, refuse what cannot work, and authorise the stack's own key. Leave running services alone."""
         if news["out"]:
-            return LiveResource(news["name"], {**news, "public_key": "", "incarnation": ""})
+            return LiveResource(news["name"], {**news, "public_key": "", "instance_uid": ""})
         await operation.status("inspecting the machine")
         return await asyncio.to_thread(_adopt, operation.stack, news)
 
@@ -75,7 +75,7 @@ class Host(Resource):
         """Adopt the machine as declared now; a machine that is out now keeps the recorded outputs and is not contacted."""
         await ssh_connections.close(operation.stack, news["name"])
         if news["out"]:
-            return LiveResource(state.id, {**news, **{name: state.outputs.get(name, "") for name in ("public_key", "incarnation")}})
+            return LiveResource(state.id, {**news, **{name: state.outputs.get(name, "") for name in ("public_key", "instance_uid")}})
         return await self.create(operation, news)
 
     async def delete(self, operation: RequestContext, state: RecordedState) -> None:
@@ -84,7 +84,7 @@ class Host(Resource):
         try:
             await asyncio.to_thread(_let_go, operation.stack, state.inputs)
         except (HostUnreachableError, LoginRefusedError) as error:
-            await operation.warn(f"{error.cause}; it keeps what was configured, and the stack's key")
+            await operation.warn(f"{error.cause}; its configuration and the stack's key remain")
 
 
 def _adopt(stack: str, news: Properties) -> LiveResource:
@@ -106,10 +106,10 @@ def _look(stack: str, inputs: Properties, *, adopted: bool) -> Properties:
             serial=inputs.get("serial"),
         )
         if wrong := host_facts.mismatches(found, declared, adopted=adopted):
-            raise LoginRefusedError(f"{session.route}: " + "; ".join(wrong), hint="declare what is there, or change the machine")
+            raise LoginRefusedError(f"{session.route}: " + "; ".join(wrong), hint="declare the actual values, or change the machine")
         if not adopted:
             host_facts.authorize_key(session, inputs["authorized_key"])
-        return {"public_key": session.public_key, "incarnation": found.machine_id}
+        return {"public_key": session.public_key, "instance_uid": found.machine_id}
 
 
 def _let_go(stack: str, inputs: Properties) -> None:
@@ -121,7 +121,7 @@ def _let_go(stack: str, inputs: Properties) -> None:
 
 def _session(stack: str, inputs: Properties) -> AbstractContextManager[Session]:
     identity = inputs.get("identity")
-    own = paths.identity(stack)
+    own = paths.ssh_private_key_file(stack)
     keys = [*([own] if own.exists() else []), *([Path(identity)] if identity else [])]
     return login(_way(inputs), keys, through=_way(inputs["via"]) if inputs.get("via") else None)
 

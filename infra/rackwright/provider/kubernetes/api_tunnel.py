@@ -20,7 +20,7 @@ _NAME_IN_CERTIFICATE: Final = "kubernetes"
 
 
 class ApiTunnel(Resource):
-    """Inputs: controller, through (a login node), endpoint, port (here), incarnation (the controller's). Outputs: `kubeconfig`, secret."""
+    """Inputs: controller, through (a login node), endpoint, port (here), instance_uid (the controller's). Outputs: `kubeconfig`, secret."""
 
     token: ClassVar[str] = "rackwright:kubernetes:ApiTunnel"
     required: ClassVar[tuple[str, ...]] = ("controller", "through", "endpoint", "port")

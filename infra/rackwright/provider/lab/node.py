@@ -37,7 +37,7 @@ _RUNNING: Final = "running"
 class Node(Resource):
     """Inputs: see `required`, and `gpus` (count), `nests` (runs containers itself), `volumes` {mount: name}, `published` ["ip:port:22"].
 
-    Outputs: the inputs, with `image` as the image that the container was created from, and `incarnation`, which changes with every start of
+    Outputs: the inputs, with `image` as the image of the container, and `instance_uid`, which changes at every start of
     the node except a resume by Slurm: a node that Slurm resumes returns to service without another converge.
     """
 
@@ -70,15 +70,15 @@ class Node(Resource):
         """Add `status` for a container that was stopped, removed or restarted since the last run: a reboot stops all of them."""
         if found.changes or _is_as_recorded(stack, state, (await nodes_now(stack)).get(state.id)):
             return found
-        slept = paths.asleep(stack, state.inputs["hostname"]).exists()
+        slept = paths.suspended_file(stack, state.inputs["hostname"]).exists()
         # The containers of a stack are inspected together; one that is just waking up may have started since.
         if _is_as_recorded(stack, state, await inspect(state.id), slept=slept):
             return found
         return found.with_change("status")
 
     def preview_outputs(self, news: Properties) -> Properties:
-        """Return the inputs with an unknown incarnation."""
-        return {**news, "incarnation": UNKNOWN}
+        """Return the inputs with an unknown instance_uid."""
+        return {**news, "instance_uid": UNKNOWN}
 
     async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
         """Create and start the container. Adopt a running one of the same shape from a killed run; replace any other."""
@@ -97,7 +97,7 @@ class Node(Resource):
 
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:
         """Return the container's state. A paused or stopped one differs from its declaration; one that Slurm suspended does not."""
-        slept = paths.asleep(operation.stack, state.inputs["hostname"]).exists()
+        slept = paths.suspended_file(operation.stack, state.inputs["hostname"]).exists()
         found = await inspect(state.id)
         if found is None:
             return None
@@ -145,31 +145,31 @@ def _is_as_recorded(stack: str, state: RecordedState, found: Container | None, *
     """
     if found is None:
         return False
-    unchanged = found.running and not found.paused and found.incarnation == state.outputs.get("incarnation")
-    wakes = found.running or power.living(stack) is not None
+    unchanged = found.running and not found.paused and found.instance_uid == state.outputs.get("instance_uid")
+    wakes = found.running or power.running_agent(stack) is not None
     return unchanged or (wakes and _is_suspended_or_resumed(stack, state, found, slept=slept))
 
 
 def _is_suspended_or_resumed(stack: str, state: RecordedState, found: Container, *, slept: bool) -> bool:
     """Return whether power saving stopped or started the recorded container; `slept`: it was suspended before the inspection."""
-    same = str(state.outputs.get("incarnation", "")).startswith(found.short_id)
-    asleep = slept or paths.asleep(stack, state.inputs["hostname"]).exists()
+    same = str(state.outputs.get("instance_uid", "")).startswith(found.short_id)
+    asleep = slept or paths.suspended_file(stack, state.inputs["hostname"]).exists()
     return same and not found.paused and (asleep or (found.running and _was_resumed(stack, state, found)))
 
 
 def _was_resumed(stack: str, state: RecordedState, found: Container) -> bool:
     """Return whether the power agent started the container last."""
-    file = paths.woken(stack, state.inputs["hostname"])
-    return file.exists() and file.read_text() == found.incarnation
+    file = paths.resumed_file(stack, state.inputs["hostname"])
+    return file.exists() and file.read_text() == found.instance_uid
 
 
 def _clear_power_marks(stack: str, hostname: str) -> None:
-    for mark in (paths.asleep(stack, hostname), paths.woken(stack, hostname)):
+    for mark in (paths.suspended_file(stack, hostname), paths.resumed_file(stack, hostname)):
         mark.unlink(missing_ok=True)
 
 
 def _made(found: Container, news: Properties) -> LiveResource:
-    return LiveResource(found.name, {**news, "image": found.image, "status": found.status, "incarnation": found.incarnation})
+    return LiveResource(found.name, {**news, "image": found.image, "status": found.status, "instance_uid": found.instance_uid})
 
 
 def _spec(news: Properties) -> str:

@@ -24,7 +24,7 @@ _WRITE: Final = 'umask 077 && cat >"$1" && echo "$2" >"$1.pub" && systemctl relo
 
 def replaced(found: Container, state: RecordedState) -> bool:
     """Return whether the container under the node's name has another image and another id than the recorded one."""
-    ours = str(state.outputs.get("incarnation", "")).startswith(found.short_id)
+    ours = str(state.outputs.get("instance_uid", "")).startswith(found.short_id)
     return not ours and found.image != state.outputs.get("image")
 
 
@@ -82,7 +82,7 @@ def public_half(private: str) -> str:
         public, _ = _word(blob, at + 4)
         kind, _ = _word(public, 0)
     except struct.error as error:
-        raise ValueError("a private key that was cut off") from error
+        raise ValueError("a truncated private key") from error
     return f"{kind.decode('ascii')} {base64.b64encode(public).decode('ascii')}"
 
 
@@ -90,7 +90,7 @@ def _word(blob: bytes, at: int) -> tuple[bytes, int]:
     """Return a length-prefixed string and the offset after it."""
     (length,) = struct.unpack_from(">I", blob, at)
     if at + 4 + length > len(blob):
-        raise ValueError("a private key that was cut off")
+        raise ValueError("a truncated private key")
     return blob[at + 4 : at + 4 + length], at + 4 + length
 
 
@@ -110,4 +110,4 @@ async def _write_key(name: str, key: str, public: str) -> None:
     try:
         await run_checked("exec", "--interactive", name, "sh", "-c", _WRITE, "sh", KEY_FILE, public, stdin=key.encode())
     except RackwrightError as error:
-        raise RackwrightError(f"{name}: its host key could not be put back: {error.cause}", hint=error.hint) from None
+        raise RackwrightError(f"{name}: its host key could not be restored: {error.cause}", hint=error.hint) from None

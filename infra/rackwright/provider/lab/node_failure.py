@@ -20,7 +20,7 @@ async def failure_of(stack: str, hostname: str, *, last: bool) -> str | None:
 
     Return None where the container runs and no reason is known, and for a node that is powered down.
     """
-    if paths.asleep(stack, hostname).exists():
+    if paths.suspended_file(stack, hostname).exists():
         return None
     name = f"{stack}-{hostname}"
     try:

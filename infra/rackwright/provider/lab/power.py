@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
 from rackwright import layout
-from rackwright.drivers.daemon import end, is_running
+from rackwright.drivers.daemon import is_running, terminate
 from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
 from rackwright.provider.protocol.diff import DiffResult, PropertyDiffKind
@@ -32,11 +32,11 @@ class Agent(NamedTuple):
     """A process: its number and its start time (clock ticks since the machine's boot)."""
 
     pid: int
-    born: int
+    start_time: int
 
 
 class PowerManager(Resource):
-    """Inputs: stack, controller (its container), nodes (those in power saving), agent (digest of its code). Outputs: also pid and born."""
+    """Inputs: stack, controller (its container), nodes (those in power saving), agent (digest of its code). Outputs: pid, start_time."""
 
     token: ClassVar[str] = "rackwright:lab:PowerManager"
     required: ClassVar[tuple[str, ...]] = ("stack", "controller", "nodes", "agent")
@@ -45,7 +45,7 @@ class PowerManager(Resource):
     def diff(self, state: RecordedState, news: Properties) -> DiffResult:
         """Return changed inputs, or an agent that has exited, without a refresh: jobs would wait for nodes that never start."""
         found = super().diff(state, news)
-        return found if living(state.inputs["stack"]) else found.with_change("pid", PropertyDiffKind.UPDATE)
+        return found if running_agent(state.inputs["stack"]) else found.with_change("pid", PropertyDiffKind.UPDATE)
 
     async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
         """Start the agent; replace one from an earlier run."""
@@ -53,7 +53,7 @@ class PowerManager(Resource):
 
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:
         """Return the recorded state while the agent runs; a restarted machine has none."""
-        agent = living(state.inputs["stack"])
+        agent = running_agent(state.inputs["stack"])
         return _made(state.outputs, agent) if agent else None
 
     async def update(self, operation: RequestContext, state: RecordedState, news: Properties) -> LiveResource:
@@ -62,16 +62,16 @@ class PowerManager(Resource):
 
     async def delete(self, operation: RequestContext, state: RecordedState) -> None:
         """Stop the agent and remove its files."""
-        stack, recorded = state.inputs["stack"], Agent(state.outputs.get("pid", 0), state.outputs.get("born", 0))
-        for agent in {recorded, living(stack) or recorded}:
+        stack, recorded = state.inputs["stack"], Agent(state.outputs.get("pid", 0), state.outputs.get("start_time", 0))
+        for agent in {recorded, running_agent(stack) or recorded}:
             await _end(stack, agent)
-        for folder in (paths.asleep(stack, "any").parent, paths.woken(stack, "any").parent):
+        for folder in (paths.suspended_file(stack, "any").parent, paths.resumed_file(stack, "any").parent):
             shutil.rmtree(folder, ignore_errors=True)
         for file in (paths.power_lock(stack), *paths.folder(stack).glob(f"{paths.power_log(stack).name}*")):
             file.unlink(missing_ok=True)
 
 
-def living(stack: str) -> Agent | None:
+def running_agent(stack: str) -> Agent | None:
     """Return the stack's agent that its lock file names, or None if no such process runs."""
     with suppress(OSError, ValueError):
         pid, since = map(int, paths.power_lock(stack).read_text().split())
@@ -82,12 +82,12 @@ def living(stack: str) -> Agent | None:
 
 async def _restarted(news: Properties) -> LiveResource:
     stack = news["stack"]
-    if before := living(stack):
+    if before := running_agent(stack):
         await _end(stack, before)
     paths.prepare(stack)
     child = _start(stack, [news["controller"], *news["nodes"]])
     deadline = asyncio.get_running_loop().time() + _START
-    while not ((agent := living(stack)) and agent.pid == child.pid):
+    while not ((agent := running_agent(stack)) and agent.pid == child.pid):
         if child.poll() is not None or asyncio.get_running_loop().time() > deadline:
             raise RackwrightError(f"the power agent does not start: {_last_line(paths.power_log(stack))}", path=f"stack {stack}")
         await asyncio.sleep(0.05)
@@ -110,12 +110,12 @@ def _start(stack: str, arguments: list[str]) -> subprocess.Popen[bytes]:
 
 
 async def _end(stack: str, agent: Agent) -> None:
-    if not await asyncio.to_thread(end, *agent, (_AGENT, stack), patience=_END):
-        raise RackwrightError(f"the power agent, process {agent.pid}, does not end", path=f"stack {stack}", hint=f"`kill -9 {agent.pid}`")
+    if not await asyncio.to_thread(terminate, *agent, (_AGENT, stack), patience=_END):
+        raise RackwrightError(f"power agent (process {agent.pid}) does not exit", path=f"stack {stack}", hint=f"run `kill -9 {agent.pid}`")
 
 
 def _made(properties: Properties, agent: Agent) -> LiveResource:
-    return LiveResource(f"{properties['stack']}-power", {**properties, "pid": agent.pid, "born": agent.born})
+    return LiveResource(f"{properties['stack']}-power", {**properties, "pid": agent.pid, "start_time": agent.start_time})
 
 
 def _last_line(file: Path) -> str:

@@ -35,7 +35,7 @@ log = logging.getLogger("rackwright.power")
 
 async def fulfil(stack: str, request: Request, found: Container) -> None:
     """Stop or start the container; the marks make a refresh ignore the change."""
-    asleep, woken = paths.asleep(stack, request.node), paths.woken(stack, request.node)
+    asleep, woken = paths.suspended_file(stack, request.node), paths.resumed_file(stack, request.node)
     for mark in (asleep, woken):
         mark.parent.mkdir(exist_ok=True)
     asleep.touch()
@@ -46,7 +46,7 @@ async def fulfil(stack: str, request: Request, found: Container) -> None:
     if not is_met(request, found):
         await run_checked("start", found.name)
     started = await inspect(found.name)
-    woken.write_text(started.incarnation if started else "")
+    woken.write_text(started.instance_uid if started else "")
     asleep.unlink(missing_ok=True)
 
 

@@ -49,7 +49,7 @@ class LiveResource:
 
     id: str
     outputs: Properties
-    reasons: tuple[str, ...] = ()
+    init_errors: tuple[str, ...] = ()
     inputs: Properties | None = None
     """Inputs as read from the live resource; None where they are as recorded."""
 
@@ -61,7 +61,7 @@ class RecordedState:
     id: str
     inputs: Properties
     outputs: Properties
-    reasons: tuple[str, ...] = field(default=())
+    init_errors: tuple[str, ...] = field(default=())
 
 
 class Resource:

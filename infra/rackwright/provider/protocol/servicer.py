@@ -154,7 +154,7 @@ class ProviderServicer(provider_pb2_grpc.ResourceProviderServicer):
         token = request.urn.split("::")[2].split("$")[-1]
         resource = registry.resource(token)
         if resource is None:
-            cause = f"{token} is no resource of this version of rackwright"
+            cause = f"{token} is not a resource of this version of rackwright"
             await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"{cause}: run `pulumi destroy` with the version that created the stack")
         assert resource is not None
         return resource
@@ -212,11 +212,14 @@ class ProviderServicer(provider_pb2_grpc.ResourceProviderServicer):
     async def _settle(self, context: Any, made: LiveResource, recorded: Properties, inputs: Properties | None = None) -> Any:
         """Return the outputs as a struct; report an unhealthy resource as a partial failure."""
         outputs = encode(self._redact.seal(restore_secret_marks(made.outputs, recorded)))
-        if made.reasons:
+        if made.init_errors:
             failed = provider_pb2.ErrorResourceInitFailed(
-                id=made.id, properties=outputs, reasons=[self._redact(reason) for reason in made.reasons], inputs=encode(inputs or recorded)
+                id=made.id,
+                properties=outputs,
+                reasons=[self._redact(reason) for reason in made.init_errors],
+                inputs=encode(inputs or recorded),
             )
-            await _abort_with_detail(context, self._redact(made.reasons[0]), failed)
+            await _abort_with_detail(context, self._redact(made.init_errors[0]), failed)
         return outputs
 
 

@@ -28,10 +28,10 @@ _LOOK: Final = 10.0
 
 
 class Converge(Resource):
-    """Inputs: plan, hosts {name: record}, secrets, digests, options, described (the stack file, for the record).
+    """Inputs: plan, hosts {name: record}, secrets, digests, options, cluster_spec (the stack file, for the record).
 
-    Outputs: `converged`, `reasons`, `changes` (number of changed tasks), `members` (nodes that belong to the cluster), `settled`
-    (incarnations that have their own host key), `generation` (new with every run that may have changed something, so that an earlier
+    Outputs: `converged`, `reasons`, `changes` (number of changed tasks), `members` (nodes that belong to the cluster), `host_key_rotated`
+    (instance_uids that have their own host key), `generation` (new with every run that may have changed something, so that an earlier
     verification no longer counts).
     """
 
@@ -40,7 +40,7 @@ class Converge(Resource):
 
     def diff(self, state: RecordedState, news: Properties) -> DiffResult:
         """Return changed inputs, or a record that is not converged."""
-        found = diff_properties(_with_plan_open(state.inputs), _with_plan_open(news), ignore=frozenset({"described"}))
+        found = diff_properties(_with_plan_open(state.inputs), _with_plan_open(news), ignore=frozenset({"cluster_spec"}))
         return found if state.outputs.get("converged") else found.with_change("converged", PropertyDiffKind.UPDATE)
 
     def preview_outputs(self, news: Properties) -> Properties:
@@ -51,7 +51,7 @@ class Converge(Resource):
             "reasons": UNKNOWN,
             "changes": UNKNOWN,
             "members": sorted(news["hosts"]),
-            "settled": UNKNOWN,
+            "host_key_rotated": UNKNOWN,
             "generation": UNKNOWN,
         }
 
@@ -65,22 +65,22 @@ class Converge(Resource):
         if leaving:
             await self._leave(operation, state, news, leaving)
         newcomers = [name for name in news["hosts"] if name not in state.outputs.get("members", [])]
-        return await self._apply(operation, news, newcomers, _settled(state), _power_saving_nodes(news, state.inputs))
+        return await self._apply(operation, news, newcomers, _rotated(state), _power_saving_nodes(news, state.inputs))
 
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource:
         """Return what the phases would change now. Where check mode did not run, the record remains, a failure included."""
         if refreshes_resources_only(state.inputs):
-            return LiveResource(state.id, state.outputs, reasons=tuple(state.outputs.get("reasons", [])))
+            return LiveResource(state.id, state.outputs, init_errors=tuple(state.outputs.get("reasons", [])))
         try:
             lost, applied = await self._play(
-                operation, state.inputs, _settled(state), _power_saving_nodes(state.inputs), within=_LOOK, check=True
+                operation, state.inputs, _rotated(state), _power_saving_nodes(state.inputs), within=_LOOK, check=True
             )
         except stack_files.PlanVersionError as error:
-            return LiveResource(state.id, {**state.outputs, "converged": False, "reasons": [str(error)]}, reasons=(str(error),))
+            return LiveResource(state.id, {**state.outputs, "converged": False, "reasons": [str(error)]}, init_errors=(str(error),))
         drift = [f"{result} (would change)" for result in applied.changed]
-        drift += [f"{result.host}: waits for a rolling update: {result.detail}" for result in applied.rolls]
+        drift += [f"{result.host}: waits for a rolling update: {result.detail}" for result in applied.requires_drain]
         reasons = [*lost, *applied.reasons, *drift]
-        return LiveResource(state.id, {**state.outputs, "converged": not reasons, "reasons": reasons}, reasons=tuple(reasons))
+        return LiveResource(state.id, {**state.outputs, "converged": not reasons, "reasons": reasons}, init_errors=tuple(reasons))
 
     async def delete(self, operation: RequestContext, state: RecordedState) -> None:
         """Remove the stack's files; the configuration is deleted with the nodes."""
@@ -91,20 +91,20 @@ class Converge(Resource):
         operation: RequestContext,
         news: Properties,
         newcomers: Sequence[str],
-        settled: Sequence[str],
+        rotated: Sequence[str],
         power_saving: PowerSavingNodes | None,
     ) -> LiveResource:
         started = time.monotonic()
         stack_files.invalidate_report(operation.stack)
-        stack_files.record(operation.stack, news, settled=False)
+        stack_files.record(operation.stack, news, converged=False)
         for name in newcomers:
             await ssh_connections.close(operation.stack, name)
-        lost, applied = await self._play(operation, news, settled, power_saving, within=_BUSY, check=False)
+        lost, applied = await self._play(operation, news, rotated, power_saving, within=_BUSY, check=False)
         reasons = [*lost, *applied.reasons]
         if not reasons:
-            settled = _settled_now(news, settled)
-            stack_files.write(operation.stack, news, settled)
-            stack_files.record(operation.stack, news, settled=True)
+            rotated = _rotated_now(news, rotated)
+            stack_files.write(operation.stack, news, rotated)
+            stack_files.record(operation.stack, news, converged=True)
             await operation.status(f"converged: {len(applied.changed)} changes in {time.monotonic() - started:.1f} s")
         outputs = {
             **news,
@@ -112,27 +112,27 @@ class Converge(Resource):
             "reasons": reasons,
             "changes": len(applied.changed),
             "members": sorted(news["hosts"]),
-            "settled": list(settled),
+            "host_key_rotated": list(rotated),
             "generation": uuid.uuid4().hex,
         }
-        return LiveResource(operation.name, outputs, reasons=tuple(reasons))
+        return LiveResource(operation.name, outputs, init_errors=tuple(reasons))
 
     async def _play(
         self,
         operation: RequestContext,
         inputs: Properties,
-        settled: Sequence[str],
+        rotated: Sequence[str],
         power_saving: PowerSavingNodes | None,
         *,
         within: float,
         check: bool,
     ) -> tuple[list[str], ansible.PlaybookResult]:
         """Wake suspended nodes and run the phases on every reachable host. Return the reasons for unreachable ones, and the result."""
-        files = stack_files.write(operation.stack, inputs, settled)
+        files = stack_files.write(operation.stack, inputs, rotated)
         async with wake_nodes(operation.stack, power_saving, operation.status, within=within) as asleep:
-            lost = await self._reach(operation, files, _new_instances(inputs, files.hosts, settled) if not check else (), within=within)
+            lost = await self._reach(operation, files, _new_instances(inputs, files.hosts, rotated) if not check else (), within=within)
             applied = await self._applied(operation, files, lost, within=within, check=check)
-            if applied.rolls and not applied.reasons and not check:
+            if applied.requires_drain and not applied.reasons and not check:
                 await self._roll(operation, files, inputs, applied)
         told = dict.fromkeys(
             power_saving.nodes if power_saving and asleep else (), f"; it may be suspended, and Slurm did not resume it: {asleep}"
@@ -161,7 +161,7 @@ class Converge(Resource):
             return (await run(phases, lost, operation.status)).applied
         applied = await self._site(operation, files, reached if lost else ())
         if applied.connection_lost:
-            await operation.info("a connection broke in the middle of a task; the phases are applied once more")
+            await operation.info("a connection broke during a task; applying the playbooks again")
             for name in reached:
                 await ssh_connections.close(operation.stack, name)
             await ssh_connections.connect_all(operation.stack, reached, within=within)
@@ -172,7 +172,7 @@ class Converge(Resource):
         self, operation: RequestContext, files: stack_files.StackFiles, inputs: Properties, applied: ansible.PlaybookResult
     ) -> None:
         """Apply the changes that the roles deferred because of possible jobs, on nodes that are drained one batch after the other."""
-        why = {result.host: result.detail for result in applied.rolls}
+        why = {result.host: result.detail for result in applied.requires_drain}
         await operation.info("\n".join(f"rolling update of {name}: {reason}" for name, reason in why.items()))
         batch = json.loads(inputs["plan"])["rolling"]["batch"]
         roll = RollingUpdate(files.root, files.inventory, files.secrets, files.skip_tags, batch, site=files.site)
@@ -197,12 +197,12 @@ class Converge(Resource):
         """Drain removed nodes for as long as the new plan allows and stop their services. Raise an error with the jobs that do not end."""
         await operation.info(f"removing from the cluster: {', '.join(leaving)}")
         try:
-            files = stack_files.write_removal_inventory(operation.stack, state.inputs, _settled(state))
+            files = stack_files.write_removal_inventory(operation.stack, state.inputs, _rotated(state))
         except stack_files.PlanVersionError as error:
-            hint = "declare them again and run `up`, which applies this version's plan; they can leave after that"
+            hint = "declare them again and run `up`, which applies this version's plan; they can be removed after that"
             raise RackwrightError(f"{', '.join(leaving)} cannot be removed yet: {error.cause}", hint=hint) from None
         # Suspended nodes have no job and no daemon.
-        asked = [name for name in files.hosts if not paths.asleep(operation.stack, name).exists()]
+        asked = [name for name in files.hosts if not paths.suspended_file(operation.stack, name).exists()]
         lost = await ssh_connections.connect_all(operation.stack, asked, within=_LOOK)
         applied = await ansible.play(
             files.root,
@@ -229,21 +229,21 @@ def _cause(stack: str) -> ssh_connections.Cause:
     return cause
 
 
-def _new_instances(inputs: Properties, names: Sequence[str], settled: Sequence[str]) -> list[str]:
+def _new_instances(inputs: Properties, names: Sequence[str], rotated: Sequence[str]) -> list[str]:
     """Return the nodes whose instance was never converged: they may still be starting."""
-    return [name for name in names if inputs["hosts"].get(name, {}).get("incarnation") not in settled]
+    return [name for name in names if inputs["hosts"].get(name, {}).get("instance_uid") not in rotated]
 
 
-def _settled_now(news: Properties, before: Sequence[str]) -> list[str]:
+def _rotated_now(news: Properties, before: Sequence[str]) -> list[str]:
     """Return every instance of a successful run. A node that is out was not part of it and keeps its earlier state."""
     out = {node["name"] for node in json.loads(news["plan"]).get("nodes", ()) if node["state"] == "out"}
-    lives = {name: host.get("incarnation", "") for name, host in news["hosts"].items()}
+    lives = {name: host.get("instance_uid", "") for name, host in news["hosts"].items()}
     return sorted(life for name, life in lives.items() if name not in out or life in before)
 
 
-def _settled(state: RecordedState) -> tuple[str, ...]:
-    """Return the incarnations that have their own host key."""
-    return tuple(state.outputs.get("settled", ()))
+def _rotated(state: RecordedState) -> tuple[str, ...]:
+    """Return the instance_uids that have their own host key."""
+    return tuple(state.outputs.get("host_key_rotated", ()))
 
 
 def _power_saving_nodes(*inputs: Properties) -> PowerSavingNodes | None:
@@ -253,7 +253,7 @@ def _power_saving_nodes(*inputs: Properties) -> PowerSavingNodes | None:
     converged.
     """
     found = [power_saving for one in inputs if (power_saving := PowerSavingNodes.of(json.loads(one["plan"])["scheduler"]))]
-    lives = [{name: host.get("incarnation") for name, host in one["hosts"].items()} for one in inputs]
+    lives = [{name: host.get("instance_uid") for name, host in one["hosts"].items()} for one in inputs]
     old = {name for name in lives[0] if all(name in others and others[name] == lives[0][name] for others in lives)}
     nodes = dict.fromkeys(name for power_saving in found for name in power_saving.nodes if name in old)
     return replace(found[0], nodes=tuple(nodes)) if nodes else None

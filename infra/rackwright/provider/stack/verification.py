@@ -49,16 +49,16 @@ class Verification(Resource):
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource:
         """Run the passive checks. A refresh of resources only keeps the recorded verdict."""
         if refreshes_resources_only(state.inputs):
-            return LiveResource(state.id, state.outputs, reasons=tuple(state.outputs.get("reasons", [])))
+            return LiveResource(state.id, state.outputs, init_errors=tuple(state.outputs.get("reasons", [])))
         try:
             report = await _run(operation, "checks", paths.refresh_results(operation.stack))
         except InputError as error:
-            return LiveResource(state.id, {**state.outputs, "verdict": "unknown", "reasons": [str(error)]}, reasons=(str(error),))
+            return LiveResource(state.id, {**state.outputs, "verdict": "unknown", "reasons": [str(error)]}, init_errors=(str(error),))
         if report["verdict"] == _PASSED and state.outputs.get("verdict") == _PASSED:
             return LiveResource(state.id, state.outputs)
         reasons = _reasons(report) or list(state.outputs.get("reasons", []))
         outputs = {**state.outputs, "verdict": report["verdict"] if report["verdict"] != _PASSED else "unknown", "reasons": reasons}
-        return LiveResource(state.id, outputs, reasons=tuple(reasons))
+        return LiveResource(state.id, outputs, init_errors=tuple(reasons))
 
     async def delete(self, operation: RequestContext, state: RecordedState) -> None:
         """Invalidate the report: its nodes are being deleted."""
@@ -75,7 +75,7 @@ class Verification(Resource):
             "finished": report["started"],
             "run": uuid.uuid4().hex,
         }
-        return LiveResource(operation.name, outputs, reasons=tuple(reasons))
+        return LiveResource(operation.name, outputs, init_errors=tuple(reasons))
 
 
 async def _run(operation: RequestContext, level: str, results: Path) -> dict[str, Any]:
@@ -90,9 +90,9 @@ async def _run(operation: RequestContext, level: str, results: Path) -> dict[str
             on_progress=operation.status,
         )
     if outcome.status == InputError.exit_code:
-        raise InputError(outcome.said.strip())
+        raise InputError(outcome.stderr.strip())
     if not outcome.report.exists():
-        raise UndeterminedError(f"the checks wrote no report; their output: {outcome.said.strip() or 'nothing'}")
+        raise UndeterminedError(f"the checks wrote no report; their output: {outcome.stderr.strip() or 'nothing'}")
     report: dict[str, Any] = json.loads(outcome.report.read_text())
     return report
 

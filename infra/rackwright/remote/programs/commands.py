@@ -1,7 +1,7 @@
 """Run on the node: run all commands of a round, a few at a time, each under its own time limit.
 
 The health check of compute nodes imports `ask` and `slowness` (roles/slurm_worker).
-Input: {"seconds": total limit, "hands": how many at a time, "questions": [[name, shell command, seconds]]}.
+Input: {"seconds": total limit, "workers": how many at a time, "questions": [[name, shell command, seconds]]}.
 Output: {"begun": true, "slowness": factor}, then a line of JSON for each command as it ends, then {"end": true}.
 Python 3.9, standard library only.
 """
@@ -21,11 +21,11 @@ TYPE_CHECKING = False  # typing.TYPE_CHECKING without the import of typing, whic
 if TYPE_CHECKING:
     from typing import Any
 
-LONGEST = 1000000
+MAX_OUTPUT = 1000000
 """Characters of output that are kept."""
 REFERENCE = 0.03
 """Seconds in which a node for which the time limits were chosen starts Python; a fast node takes 0.009 (benchmarks/slowness.py)."""
-SLOWEST = 15
+MAX_SLOWNESS = 15
 """Factor beyond which limits no longer grow. A slower node is reported as one that does not respond."""
 SHOWN = 5
 """Seconds within which systemd must list its units. The command that lists them has a limit of its own."""
@@ -34,23 +34,23 @@ SLOWNESS = "RACKWRIGHT_SLOWNESS"
 
 
 def slowness() -> int:
-    """Return the integer factor by which the time limits of this machine grow, 1 to SLOWEST: the time to start Python, load included."""
+    """Return the integer factor for the time limits of this machine, 1 to MAX_SLOWNESS: the time to start Python under the current load."""
     given = os.environ.get(SLOWNESS, "")
     if given.isdigit():
-        return min(max(int(given), 1), SLOWEST)
+        return min(max(int(given), 1), MAX_SLOWNESS)
     started = time.monotonic()
     subprocess.call([sys.executable, "-I", "-S", "-c", "pass"], stdin=subprocess.DEVNULL)
-    return min(max(math.ceil((time.monotonic() - started) / REFERENCE), 1), SLOWEST)
+    return min(max(math.ceil((time.monotonic() - started) / REFERENCE), 1), MAX_SLOWNESS)
 
 
 def ask(name: str, command: str, timeout: float, deadline: float) -> dict[str, Any]:
     """Run one command in its own process group and kill the whole group when its time is up."""
     started = time.monotonic()
     patience = min(timeout, deadline - started)
-    answer: dict[str, Any] = {"name": name, "rc": 0, "out": "", "err": "", "trouble": "", "lacked": None}
+    answer: dict[str, Any] = {"name": name, "rc": 0, "out": "", "err": "", "error": "", "starved_seconds": None}
     if patience <= 0:
-        answer["lacked"] = timeout
-        answer["trouble"] = name + ": the node had no time left for it"
+        answer["starved_seconds"] = timeout
+        answer["error"] = name + ": the node had no time left for it"
     else:
         child = subprocess.Popen(
             ["/bin/sh", "-c", command],
@@ -62,14 +62,14 @@ def ask(name: str, command: str, timeout: float, deadline: float) -> dict[str, A
         try:
             out, err = child.communicate(timeout=patience)
             answer["rc"] = child.returncode
-            answer["out"] = out.decode("utf-8", "replace")[:LONGEST]
-            if len(out) > LONGEST and len(out.decode("utf-8", "replace")) > LONGEST:
-                answer["trouble"] = name + ": it printed more than " + str(LONGEST) + " characters"
+            answer["out"] = out.decode("utf-8", "replace")[:MAX_OUTPUT]
+            if len(out) > MAX_OUTPUT and len(out.decode("utf-8", "replace")) > MAX_OUTPUT:
+                answer["error"] = name + ": it printed more than " + str(MAX_OUTPUT) + " characters"
             answer["err"] = err.decode("utf-8", "replace")[:2000]
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)
-            answer["lacked"] = timeout - patience
-            answer["trouble"] = name + ": no answer within " + format(patience, ".0f") + " s"
+            answer["starved_seconds"] = timeout - patience
+            answer["error"] = name + ": no answer within " + format(patience, ".0f") + " s"
     answer["seconds"] = round(time.monotonic() - started, 4)
     return answer
 
@@ -103,10 +103,10 @@ def process_state(pid: str) -> str:
         return ""
 
 
-def held(name: str, unit: str) -> dict[str, Any]:
+def not_run(name: str, unit: str) -> dict[str, Any]:
     """Return the answer of a command that is not run, because a unit that it needs is suspended."""
-    trouble = name + ": not asked, because " + unit + " is suspended on this node"
-    return {"name": name, "rc": 0, "out": "", "err": "", "trouble": trouble, "lacked": None, "held": unit, "seconds": 0.0}
+    trouble = name + ": not run, because " + unit + " is suspended on this node"
+    return {"name": name, "rc": 0, "out": "", "err": "", "error": trouble, "starved_seconds": None, "waits_for": unit, "seconds": 0.0}
 
 
 def work(questions: list[tuple[str, str, float]], deadline: float, lock: threading.Lock) -> None:
@@ -123,7 +123,7 @@ def work(questions: list[tuple[str, str, float]], deadline: float, lock: threadi
 
 
 def main(request: dict[str, Any]) -> None:
-    """Run a round: {"seconds": limit, "hands": how many at a time, "questions": [[name, command, timeout]], "needs": {name: [unit]}}.
+    """Run a round: {"seconds": limit, "workers": how many at a time, "questions": [[name, command, timeout]], "needs": {name: [unit]}}.
 
     The first line reports the factor by which all limits grow on this node, so that the caller waits as long.
     """
@@ -139,13 +139,13 @@ def main(request: dict[str, Any]) -> None:
     needs = request.get("needs", {})
     stopped = suspended(sorted({unit for units in needs.values() for unit in units})) if needs else set()
     for name in [name for name, _, _ in questions if stopped.intersection(needs.get(name, ()))]:
-        sys.stdout.write(json.dumps(held(name, sorted(stopped.intersection(needs[name]))[0])) + "\n")
+        sys.stdout.write(json.dumps(not_run(name, sorted(stopped.intersection(needs[name]))[0])) + "\n")
         sys.stdout.flush()
         questions = [question for question in questions if question[0] != name]
     arguments = (questions, deadline, lock)
-    hands = [threading.Thread(target=work, args=arguments) for _ in range(request["hands"])]
-    for hand in hands:
+    workers = [threading.Thread(target=work, args=arguments) for _ in range(request["workers"])]
+    for hand in workers:
         hand.start()
-    for hand in hands:
+    for hand in workers:
         hand.join()
     sys.stdout.write('{"end": true}\n')

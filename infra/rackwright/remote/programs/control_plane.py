@@ -57,7 +57,7 @@ def post(connection: http.client.HTTPSConnection, path: str, **body: Any) -> Any
     return json.loads(text)
 
 
-def stranger() -> str:
+def query_without_certificate() -> str:
     """Return `refused` if etcd ends the handshake of a client without a certificate, or the reason why that is unknown."""
     connection = http.client.HTTPSConnection("127.0.0.1", 2379, context=ssl._create_unverified_context(), timeout=PATIENCE)
     try:
@@ -79,27 +79,27 @@ def etcd() -> dict[str, Any]:
     try:
         status = post(connection, "/v3/maintenance/status")
         if status.get("leader", "0") == "0":  # After the majority is lost, a member knows no leader (etcd, raft).
-            return {"trouble": "; ".join(["no member leads", *status.get("errors", ())])}
+            return {"error": "; ".join(["no member leads", *status.get("errors", ())])}
         members = post(connection, "/v3/cluster/member/list")["members"]
         alarms = post(connection, "/v3/maintenance/alarm", action="GET").get("alarms", ())
         # Such a read needs a majority; without one it fails.
         post(connection, "/v3/kv/range", key=base64.b64encode(b"health").decode())
     except ConnectionRefusedError:
-        return {"trouble": "refuses connections"}
+        return {"error": "refuses connections"}
     except WrongAnswer as error:
-        return {"trouble": str(error)}
+        return {"error": str(error)}
     except socket.timeout:
-        return {"trouble": f"no answer within {PATIENCE} s"}
+        return {"error": f"no answer within {PATIENCE} s"}
     data = os.stat("/var/lib/etcd")
     return {
-        "trouble": "",
+        "error": "",
         "leader": status.get("leader", "0"),
         "version": status["version"],
         "bytes": int(status["dbSize"]),
         "quota": int(status.get("dbSizeQuota", 0)),
         "members": {one.get("name", "not started"): [one.get("clientURLs", []), bool(one.get("isLearner"))] for one in members},
         "alarms": sorted({one["alarm"] for one in alarms}),
-        "stranger": stranger(),
+        "unauthenticated": query_without_certificate(),
         "data": [data.st_uid, data.st_mode & 0o777],
     }
 
@@ -202,7 +202,7 @@ def audit() -> dict[str, Any]:
             event = json.loads(line)
             if event.get("requestObject") or event.get("responseObject"):
                 recorded.append(event["verb"] + " " + event.get("requestURI", ""))
-    return {"noted": noted, "size": size, "lines": len(lines), "told": recorded[-5:]}
+    return {"is_recorded": noted, "size": size, "lines": len(lines), "secret_entries": recorded[-5:]}
 
 
 TOPICS = {"etcd": etcd, "secrets": secrets, "manifests": manifests, "audit": audit}

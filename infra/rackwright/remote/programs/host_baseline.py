@@ -1,6 +1,6 @@
 """Run on the node, as root: read its state by kind.
 
-Input: {}. Output: one JSON object {kind: {name: value}}; what could not be read is listed under `trouble`. Nothing is changed, and
+Input: {}. Output: one JSON object {kind: {name: value}}; what could not be read is listed under `error`. Nothing is changed, and
 no value holds a secret: passwords are reduced to whether one is set, files to a digest. Python 3.9, standard library only.
 """
 
@@ -37,7 +37,7 @@ PLACES = (
     "/var/lib/slurm/slurmctld", "/var/lib/slurm/slurmd", "/var/log/kubernetes", "/var/log/munge", "/var/log/slurm",
 )  # fmt: skip
 """Single directories that are compared: the system's, and those that the roles or their packages create outside of /etc."""
-LARGEST = 4 * 1024 * 1024
+MAX_FILE_BYTES = 4 * 1024 * 1024
 """Largest file under /etc, in bytes, whose contents are compared; of a larger file only the size is."""
 UID_MIN = 1000
 """First user id of people and jobs: sockets of these users are work, not state. login.defs(5), UID_MIN."""
@@ -106,7 +106,7 @@ def digest(path: str) -> str:
     text = format(stat.S_IMODE(found.st_mode), "04o") + " " + str(found.st_uid) + ":" + str(found.st_gid)
     if not stat.S_ISREG(found.st_mode):
         return text
-    if found.st_size > LARGEST:
+    if found.st_size > MAX_FILE_BYTES:
         return text + " " + str(found.st_size) + " bytes"
     with open(path, "rb") as file:
         return text + " " + hashlib.sha256(file.read()).hexdigest()[:16]
@@ -378,10 +378,10 @@ KINDS = {
 def main(_request: dict[str, Any]) -> dict[str, dict[str, str]]:
     """Return all kinds. A kind that cannot be read is named and does not affect the others."""
     os.environ.update(LC_ALL="C.UTF-8", PATH="/usr/sbin:/usr/bin:/sbin:/bin")
-    result: dict[str, dict[str, str]] = {"trouble": {}}
+    result: dict[str, dict[str, str]] = {"error": {}}
     for name, read in KINDS.items():
         try:
             result[name] = read()
         except Exception as error:
-            result["trouble"][name] = type(error).__name__ + ": " + str(error)
+            result["error"][name] = type(error).__name__ + ": " + str(error)
     return result

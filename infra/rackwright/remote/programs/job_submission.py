@@ -108,7 +108,7 @@ def questions(commands: Sequence[tuple[str, str, float]]) -> dict[str, Any]:
     found = {}
     for name, command, seconds in commands:
         status, out, err = smoke_jobs.run(["sh", "-c", command], seconds)
-        found[name] = {"rc": status, "out": out, "err": err, "trouble": f"no answer within {seconds:.0f} s" if status == 124 else ""}
+        found[name] = {"rc": status, "out": out, "err": err, "error": f"no answer within {seconds:.0f} s" if status == 124 else ""}
     return found
 
 
@@ -125,12 +125,12 @@ def answer(system: Jobs, request: dict[str, Any]) -> dict[str, Any]:
             "states": system.states(request) if "nodes" in request else {},
             "jobs": jobs(system, request.get("rounds", ()), request.get("at_once", 1)),
             "answers": questions(request.get("questions", ())),
-            "trouble": "",
+            "error": "",
         }
         empty(request.get("empty", ()))
         return result
     except (OSError, RuntimeError) as error:
-        return {"identity": None, "states": {}, "answers": {}, "jobs": [], "trouble": str(error)}
+        return {"identity": None, "states": {}, "answers": {}, "jobs": [], "error": str(error)}
 
 
 def listen(system: Jobs, requests: queue.Queue[Any]) -> None:

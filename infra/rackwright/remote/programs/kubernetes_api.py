@@ -28,7 +28,7 @@ DEVICES = "nvidia.com/"
 DEAD = "http2: client connection lost"  # golang.org/x/net/http2: a connection whose peer no longer responds to pings
 
 
-class Refused(Exception):
+class ApiRefusedError(Exception):
     """A request that the API server refused: path and status."""
 
 
@@ -62,7 +62,7 @@ class Api:
         status, text = self.ask(path)
         if status != 200:
             excerpt = " ".join(text.split())[:200]
-            raise Refused(f"{path}: status {status}: {excerpt}")
+            raise ApiRefusedError(f"{path}: status {status}: {excerpt}")
         return json.loads(text)
 
 
@@ -135,7 +135,7 @@ def configuration(api: Api, name: str) -> Any:
     path = f"/api/v1/nodes/{name}/proxy/configz"
     try:
         return api.get(path)["kubeletconfig"]
-    except Refused as error:
+    except ApiRefusedError as error:
         if DEAD not in str(error):
             raise
         return api.get(path)["kubeletconfig"]
@@ -148,7 +148,7 @@ def kubelets(_: Api, names: Sequence[str]) -> dict[str, Any]:
     def ask(name: str) -> tuple[str, Any]:
         try:
             return name, configuration(Api(tls), name)
-        except (OSError, ValueError, KeyError, Refused, http.client.HTTPException) as error:
+        except (OSError, ValueError, KeyError, ApiRefusedError, http.client.HTTPException) as error:
             return name, str(error) or repr(error)
 
     with concurrent.futures.ThreadPoolExecutor(max_workers=8) as pool:
@@ -161,7 +161,7 @@ def objects(api: Api, paths: Sequence[str]) -> dict[str, Any]:
     for path in paths:
         status, text = api.ask(path)
         if status not in (200, 404):
-            raise Refused(f"{path}: status {status}")
+            raise ApiRefusedError(f"{path}: status {status}")
         found[path] = json.loads(text) if status == 200 else None
         if found[path]:
             found[path]["metadata"].pop("managedFields", None)
@@ -199,13 +199,13 @@ def measurements(api: Api, _: Sequence[str]) -> dict[str, Any]:
     """Return the age in seconds and the usage that metrics report for each node, or the reason why there are none."""
     status, text = api.ask("/apis/metrics.k8s.io/v1beta1/nodes")
     if status != 200:
-        return {"trouble": f"status {status}: {' '.join(text.split())[:200]}", "nodes": {}}
+        return {"error": f"status {status}: {' '.join(text.split())[:200]}", "nodes": {}}
     now = time.time()
     found: dict[str, Any] = {}
     for one in json.loads(text)["items"]:
         taken = calendar.timegm(time.strptime(one["timestamp"], "%Y-%m-%dT%H:%M:%SZ"))
         found[one["metadata"]["name"]] = {"age": round(now - taken, 1), **one["usage"]}
-    return {"trouble": "", "nodes": found}
+    return {"error": "", "nodes": found}
 
 
 def tokens(api: Api, _: Sequence[str]) -> dict[str, str]:
@@ -240,5 +240,5 @@ def main(request: dict[str, Any]) -> Any:
     """Query one topic; exit with the reason if the API server does not respond."""
     try:
         return TOPICS[request["topic"]](Api(context()), request.get("arguments", ()))
-    except (OSError, ValueError, KeyError, Refused, http.client.HTTPException) as trouble:
+    except (OSError, ValueError, KeyError, ApiRefusedError, http.client.HTTPException) as trouble:
         sys.exit(f"{HERE[0]}: {trouble or repr(trouble)}")

@@ -22,7 +22,7 @@ from typing import IO, Any
 ADMIN = "/etc/kubernetes/admin.conf"
 
 
-class Refused(Exception):
+class ApiRefusedError(Exception):
     """A request that the API refused."""
 
     def __init__(self, status: int, message: str, reason: str = "") -> None:
@@ -60,7 +60,7 @@ class Api:
         return http.client.HTTPSConnection(self.where.hostname or "", self.where.port or 443, context=self.context, timeout=patience)
 
     def call(self, method: str, path: str, body: Any = None, kind: str = "application/json") -> Any:
-        """Send a request; return the response: an object, or text if it is no JSON. Raises Refused."""
+        """Send a request; return the response: an object, or text if it is no JSON. Raises ApiRefusedError."""
         headers = {"Accept": "application/json, */*", "Content-Type": kind}
         sent = None if body is None else json.dumps(body)
         try:
@@ -81,11 +81,11 @@ class Api:
     def _read(self, answer: http.client.HTTPResponse, text: str) -> Any:
         if "json" not in (answer.getheader("Content-Type") or ""):
             if answer.status >= 400:
-                raise Refused(answer.status, text.strip()[:400])
+                raise ApiRefusedError(answer.status, text.strip()[:400])
             return text
         data = json.loads(text)
         if answer.status >= 400:
-            raise Refused(answer.status, data.get("message") or str(answer.status), data.get("reason") or "")
+            raise ApiRefusedError(answer.status, data.get("message") or str(answer.status), data.get("reason") or "")
         return data
 
     def get(self, path: str) -> Any:
@@ -106,7 +106,7 @@ class Api:
         options = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
         try:
             return self.call("DELETE", path, options if grace is None else dict(options, gracePeriodSeconds=grace))
-        except Refused as refused:
+        except ApiRefusedError as refused:
             if refused.status != 404:
                 raise
             return None
@@ -118,7 +118,7 @@ class Api:
             connection.request("GET", path + "?watch=1&resourceVersion=" + version, headers={"Accept": "application/json"})
             answer = connection.getresponse()
             if answer.status != 200:
-                raise Refused(answer.status, answer.read().decode("utf-8", "replace")[:400])
+                raise ApiRefusedError(answer.status, answer.read().decode("utf-8", "replace")[:400])
             for line in answer:
                 event = json.loads(line)
                 yield event["type"], event["object"]
@@ -132,7 +132,7 @@ class Api:
         try:
             answer = _upgraded(connection, pod + "/exec?" + query)
             return _conversation(answer.fp, time.monotonic() + patience, connection.sock)
-        except Refused as refused:
+        except ApiRefusedError as refused:
             return {"rc": None, "out": "", "said": str(refused)}
         except (OSError, http.client.HTTPException, ValueError) as error:
             return {
@@ -159,7 +159,7 @@ def _upgraded(connection: http.client.HTTPSConnection, path: str) -> http.client
         text = answer.read().decode("utf-8", "replace")
         with contextlib.suppress(ValueError, KeyError):
             text = json.loads(text)["message"]
-        raise Refused(answer.status, text.strip()[:400])
+        raise ApiRefusedError(answer.status, text.strip()[:400])
     return answer
 
 

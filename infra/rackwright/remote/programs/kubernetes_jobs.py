@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rackwright.remote.programs.kubernetes_client import Api, Refused
+from rackwright.remote.programs.kubernetes_client import Api, ApiRefusedError
 
 Object = dict[str, Any]
 
@@ -55,7 +55,7 @@ def version() -> dict[str, str]:
     """Return the name and the release of the scheduler."""
     try:
         return {"kubernetes": api().get("/version")["gitVersion"]}
-    except Refused as refused:
+    except ApiRefusedError as refused:
         raise RuntimeError("the API refuses this user: " + str(refused)) from None
 
 
@@ -144,7 +144,7 @@ def run(job: Object, gone: threading.Event) -> Object:
             return JobRun(job, gone).run()
         finally:
             ROOM.leave(job["wants"])
-    except (Refused, OSError) as error:
+    except (ApiRefusedError, OSError) as error:
         return {"status": 1, "out": "", "err": str(error), "silent": {}}
 
 
@@ -201,13 +201,13 @@ class JobRun:
     def blocked_reason(self, pod: Object | None, waited: float) -> str:
         """Return why a pod will not run; empty if it runs or still may."""
         if pod is None:
-            return (self.event(self.label) or "no pod was made for it") if waited > PLACED else ""
+            return (self.event(self.label) or "no pod was created for it") if waited > PLACED else ""
         status = pod["status"]
         if status.get("phase") != "Pending":
             return ""
         for condition in status.get("conditions") or []:
             if condition["type"] == "PodScheduled" and condition["status"] == "False":
-                return (condition.get("message") or "no node was found for it") if waited > PLACED else ""
+                return (condition.get("message") or "no node fits it") if waited > PLACED else ""
         for container in status.get("containerStatuses") or []:
             waits = (container.get("state") or {}).get("waiting") or {}
             if waits.get("reason") in HOPELESS:
@@ -245,7 +245,7 @@ class JobRun:
 
     def log(self, pod: Object) -> str:
         """Return the log of a pod."""
-        with contextlib.suppress(Refused, OSError):
+        with contextlib.suppress(ApiRefusedError, OSError):
             return str(api().call("GET", objects(self.namespace, "Pod") + "/" + pod["metadata"]["name"] + "/log"))
         return ""
 
@@ -276,7 +276,7 @@ def ending(pod: Object) -> tuple[int, str]:
 def remove(namespace: str, label: str) -> None:
     """Delete a job with its pods, and its service."""
     for kind in ("Job", "Service"):
-        with contextlib.suppress(Refused, OSError):
+        with contextlib.suppress(ApiRefusedError, OSError):
             api().delete(objects(namespace, kind) + "/" + label, grace=0 if kind == "Job" else None)
 
 
@@ -289,7 +289,7 @@ def end() -> None:
     for namespace, name in made:
         query = "?labelSelector=" + RUN + "%3D" + name
         ends = time.time() + 10
-        with contextlib.suppress(Refused, OSError):
+        with contextlib.suppress(ApiRefusedError, OSError):
             for kind in ("Job", "Service"):
                 for one in api().get(objects(namespace, kind) + query)["items"]:
                     api().delete(objects(namespace, kind) + "/" + one["metadata"]["name"])

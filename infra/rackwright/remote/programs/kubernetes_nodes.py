@@ -44,7 +44,7 @@ def state(node: Object, planned: Sequence[str], pods: Sequence[Object]) -> str:
     name, conditions = node["metadata"]["name"], {one["type"]: one for one in node["status"].get("conditions") or []}
     ready = conditions.get("Ready") or {}
     if ready.get("status") != "True":
-        return "down not ready: " + (ready.get("message") or "its kubelet says nothing")
+        return "down not ready: " + (ready.get("message") or "its kubelet posts no status")
     if node["spec"].get("unschedulable"):
         return "drained cordoned"
     known = {one.replace("=:", ":") for one in planned}

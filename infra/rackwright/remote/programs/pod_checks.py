@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rackwright.remote.programs import pod_manifests as manifests
-from rackwright.remote.programs.kubernetes_client import Api, Refused
+from rackwright.remote.programs.kubernetes_client import Api, ApiRefusedError
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -25,7 +25,7 @@ BEHIND = 3
 """Pods behind the service: each additional pod makes it less likely that a few calls reach all of them."""
 CALLS = 30
 """Calls of the service from one pod until all pods have responded: of three, one is missed by chance once in 60 000 times."""
-AT_MOST = 45
+POD_START_TIMEOUT = 45
 """Seconds a pod may take to run: ten at once on two busy cores took up to 16 (measured 2026-11-22), and a kubelet whose API server was away
 retries after pauses that grow to 30 (client-go, tools/cache/reflector.go)."""
 KNOWN = 45
@@ -34,7 +34,7 @@ LATEST = ("--timeout", f"{3 * manifests.SLOWNESS}s")
 """Seconds that the probe in a pod waits for a single response; less than a command in a pod may take (Run.inside)."""
 SOON = ("--timeout", f"{2 * manifests.SLOWNESS}s")
 """The same for requests that are repeated, or that must not be answered."""
-MOST_PODS = 64
+MAX_PODS = 64
 """Number of pods up to which a quota that counts only pods is filled for the test."""
 _ALL = 8
 """Number of nodes up to which each node queries every other."""
@@ -63,7 +63,7 @@ def seen(pod: Object | None) -> Object:
         "phase": status.get("phase"),
         "why": why(status),
         "uid": pod["metadata"]["uid"],
-        "seconds": AT_MOST * manifests.SLOWNESS,
+        "seconds": POD_START_TIMEOUT * manifests.SLOWNESS,
     }
 
 
@@ -94,7 +94,7 @@ def plain(run: Run, node: Object) -> Object:
     """Run a pod without resource requests to its end; return its environment, its node and its log."""
     name = "plain-" + node["name"]
     refused = run.make(manifests.pod(name, ["devices"], run.request, node))
-    run.until(lambda pods: phase(pods, name) in ("Succeeded", "Failed"), 0 if refused else AT_MOST)
+    run.until(lambda pods: phase(pods, name) in ("Succeeded", "Failed"), 0 if refused else POD_START_TIMEOUT)
     result = seen(run.pods.get(name))
     log = run.log(name) if result["phase"] in ("Running", "Succeeded", "Failed") else {"text": "", "said": "it never ran"}
     run.drop(name)
@@ -106,7 +106,7 @@ def network(run: Run, node: Object, others: Sequence[str], behind: set[str], ser
     name = "answers-" + node["name"]
     labels = {"answers": "yes"} if name in behind else None
     refused = run.make(manifests.pod(name, ["serve"], run.request, node, labels=labels))
-    if refused or not run.until(lambda pods: address(pods, name), AT_MOST):
+    if refused or not run.until(lambda pods: address(pods, name), POD_START_TIMEOUT):
         return {"pod": dict(seen(run.pods.get(name)), **({"why": refused} if refused else {}))}
     result = {"pod": seen(run.pods.get(name)), "version": run.inside(name, ["version"])}
     result["reach"] = {other: reach(run, name, "answers-" + other) for other in others}
@@ -137,14 +137,14 @@ def address(pods: dict[str, Object], name: str) -> Any:
 
 def reach(run: Run, name: str, other: str) -> Object:
     """Request one pod from another by its address; rc is None if the other pod does not run."""
-    if not run.until(lambda pods: address(pods, other), AT_MOST):
+    if not run.until(lambda pods: address(pods, other), POD_START_TIMEOUT):
         return {"rc": None, "out": "", "said": "no pod runs there"}
     return run.inside(name, ["get", *LATEST, f"http://{address(run.pods, other)}:{manifests.PORT}/"])
 
 
 def calls(run: Run, name: str, where: str, behind: set[str]) -> Object:
     """Call the service's address until all pods behind it have responded, or often enough."""
-    run.until(lambda pods: all(address(pods, one) for one in behind), AT_MOST)
+    run.until(lambda pods: all(address(pods, one) for one in behind), POD_START_TIMEOUT)
     message, attempts, knows = "", 0, time.monotonic() + run.left(KNOWN)
     found: set[str] = set()
     while attempts < CALLS or time.monotonic() < knows:
@@ -161,7 +161,7 @@ def calls(run: Run, name: str, where: str, behind: set[str]) -> Object:
 
 def port(run: Run, where: str, number: int, behind: set[str]) -> Object:
     """Return which pods responded on the service's port of a node, called from here; and the errors after kube-proxy knew the service."""
-    run.until(lambda pods: all(address(pods, one) for one in behind), AT_MOST)
+    run.until(lambda pods: all(address(pods, one) for one in behind), POD_START_TIMEOUT)
     running = {one for one in behind if address(run.pods, one)}
     message, calls, knows = "", 0, time.monotonic() + run.left(KNOWN)
     found: set[str] = set()
@@ -190,7 +190,7 @@ def claimed(run: Run) -> str:
     uid = run.api.post(claims, manifests.claim(run.namespace))["metadata"]["uid"]
     run.api.post(volumes, manifests.volume(run.namespace, run.folder, run.namespace, uid))
     if not _becomes_bound(run, volumes + "/" + run.namespace):
-        return "the control plane takes no notice of the volume"
+        return "the control plane does not bind the volume"
     run.api.touch(claims + "/shared")
     return "" if _becomes_bound(run, claims + "/shared") else "the claim is not bound"
 
@@ -210,11 +210,11 @@ def storage(run: Run, node: Object, neighbour: str, claim: Future[str]) -> Objec
     name, text = "shared-" + node["name"], "written on "
     planned = text + neighbour
     refused = claim.result() or run.make(manifests.pod(name, ["sleep", "60"], run.request, node, claim="shared"))
-    if refused or not run.until(lambda pods: phase(pods, name) == "Running", AT_MOST):
+    if refused or not run.until(lambda pods: phase(pods, name) == "Running", POD_START_TIMEOUT):
         return {"pod": dict(seen(run.pods.get(name)), **({"why": refused} if refused else {}))}
     wrote = run.inside(name, ["write", "/shared/from-" + node["name"], text + node["name"]])
     result: Object = {"rc": None, "out": "", "said": "its neighbour wrote nothing"}
-    run.until(lambda pods: phase(pods, "shared-" + neighbour) == "Running", AT_MOST)
+    run.until(lambda pods: phase(pods, "shared-" + neighbour) == "Running", POD_START_TIMEOUT)
     ends = time.monotonic() + run.left(8)
     while wrote["rc"] == 0 and time.monotonic() < ends:
         result = run.inside(name, ["read", "/shared/from-" + neighbour])
@@ -230,7 +230,7 @@ def gpus(run: Run, node: Object) -> Object:
     names = {part: part + "-" + node["name"] for part in (*requested, "excess", "whole") if requested.get(part, 1)}
     held = [names[part] for part in requested if part in names]
     refused = {part: run.make(_gpu_pod(run, node, names[part], requested[part])) for part in requested if part in names}
-    run.until(lambda pods: all(phase(pods, one) not in (None, "Pending") or waiting(pods, one) for one in held), AT_MOST)
+    run.until(lambda pods: all(phase(pods, one) not in (None, "Pending") or waiting(pods, one) for one in held), POD_START_TIMEOUT)
     # The scheduler may not know yet of a device that was just released.
     run.until(lambda pods: all(phase(pods, one) == "Running" for one in held), 4)
     result = {part: _given(run, names[part], requested[part], refused[part]) for part in requested if part in names}
@@ -267,7 +267,7 @@ def _start_excess(run: Run, node: Object, name: str, held: Sequence[str]) -> Obj
 def _run_with_all(run: Run, node: Object, name: str) -> Object:
     """Run one pod with all GPUs of the node to its end."""
     refused = run.make(manifests.pod(name, ["devices"], run.request, node, gpus=node["gpus"]))
-    run.until(lambda pods: phase(pods, name) in ("Succeeded", "Failed"), 0 if refused else AT_MOST)
+    run.until(lambda pods: phase(pods, name) in ("Succeeded", "Failed"), 0 if refused else POD_START_TIMEOUT)
     result = seen(run.pods.get(name))
     return dict(result, asked=node["gpus"], why=refused or result["why"], log=run.log(name) if result["phase"] == "Succeeded" else None)
 
@@ -291,7 +291,7 @@ def namespace(run: Run, planned: Object, account: Callable[[Api, str], None]) ->
         for key, requests in manifests.beyond(planned["hard"]).items():
             result["over"][key] = sent(run, path, manifests.admitted("over-{}".format(len(result["over"])), run.request, requests))
         if not result["over"]:
-            result["over"] = {key: _fill(run, path, int(value)) for key, value in planned["hard"].items() if int(value) <= MOST_PODS}
+            result["over"] = {key: _fill(run, path, int(value)) for key, value in planned["hard"].items() if int(value) <= MAX_PODS}
     return result
 
 
@@ -308,6 +308,6 @@ def sent(run: Run, path: str, pod: Object) -> Object:
     """Return whether the API admits a pod, and its message if it does not."""
     try:
         run.api.post(path + "/pods", pod)
-    except Refused as refused:
+    except ApiRefusedError as refused:
         return {"taken": False, "status": refused.status, "said": str(refused)}
     return {"taken": True, "status": 201, "said": ""}

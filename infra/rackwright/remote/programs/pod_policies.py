@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rackwright.remote.programs import pod_checks as checks
 from rackwright.remote.programs import pod_manifests as manifests
-from rackwright.remote.programs.kubernetes_client import Api, Refused
+from rackwright.remote.programs.kubernetes_client import Api, ApiRefusedError
 
 if TYPE_CHECKING:
     from rackwright.remote.programs.smoke_pods import Run
@@ -34,12 +34,12 @@ def policies(run: Run, node: Object, other: Object, planned: Sequence[Object], a
     for pod, where in (("served", node), ("asking", other)):
         try:
             run.api.post(path + "/pods", manifests.pod(pod, ["serve"], run.request, where))
-        except Refused as refused:
-            return {"trouble": str(refused)}
+        except ApiRefusedError as refused:
+            return {"error": str(refused)}
     at = _addresses(run, path)
     outside = "answers-" + other["name"]
-    if len(at) < 2 or not run.until(lambda pods: checks.address(pods, outside), checks.AT_MOST):
-        return {"trouble": "its pods do not run"}
+    if len(at) < 2 or not run.until(lambda pods: checks.address(pods, outside), checks.POD_START_TIMEOUT):
+        return {"error": "its pods do not run"}
     outside_address = checks.address(run.pods, outside)
 
     def within(words: Sequence[str]) -> Object:
@@ -70,7 +70,7 @@ def _get(address: str) -> list[str]:
 
 def _addresses(run: Run, path: str) -> dict[str, str]:
     """Return the addresses of the namespace's pods by name, after they run."""
-    ends = time.monotonic() + run.left(checks.AT_MOST)
+    ends = time.monotonic() + run.left(checks.POD_START_TIMEOUT)
     found: dict[str, str] = {}
     while len(found) < 2 and time.monotonic() < ends:
         pods = {one["metadata"]["name"]: one for one in run.api.get(path + "/pods")["items"]}

@@ -32,7 +32,7 @@ def cancel(label: str) -> None:
 
 def states(request: dict[str, Any]) -> dict[str, str]:
     """Return the states of the nodes after their work has ended or the time limit has passed."""
-    return smoke_jobs.settled(request["nodes"], request["settle_seconds"], request.get("completing_seconds", 0))
+    return smoke_jobs.wait_for_idle(request["nodes"], request["settle_seconds"], request.get("completing_seconds", 0))
 
 
 def begin(_asked: Sequence[dict[str, Any]]) -> None:

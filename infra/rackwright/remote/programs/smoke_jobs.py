@@ -155,7 +155,7 @@ def jobs_of(node: str, state: str) -> list[str]:
     return [line.split()[0] for line in out.splitlines() if line.split()[1:] and line.split()[1] in ON_NODES]
 
 
-def settled(nodes: Sequence[str], seconds: float, completing: float = 0) -> dict[str, str]:
+def wait_for_idle(nodes: Sequence[str], seconds: float, completing: float = 0) -> dict[str, str]:
     """Return the states after all nodes are idle, or when the time is up: a node stays allocated for a moment after its job.
 
     `completing`: seconds to wait while a node does nothing but complete a job.
@@ -254,7 +254,7 @@ def idle_parts(request: dict[str, Any], found: dict[str, str]) -> list[dict[str,
 
 def smoke(request: dict[str, Any]) -> dict[str, Any]:
     """Run all jobs of one smoke run."""
-    found = settled([name for part in request["parts"] for name in part["nodes"]], request["settle_seconds"])
+    found = wait_for_idle([name for part in request["parts"] for name in part["nodes"]], request["settle_seconds"])
     parts = idle_parts(request, found)
     folder = None
     if request["storage"] and parts:

@@ -21,7 +21,7 @@ from typing import Any
 from rackwright.remote.programs import dns, pod_policies
 from rackwright.remote.programs import pod_checks as checks
 from rackwright.remote.programs import pod_manifests as manifests
-from rackwright.remote.programs.kubernetes_client import Api, Refused
+from rackwright.remote.programs.kubernetes_client import Api, ApiRefusedError
 
 Object = dict[str, Any]
 
@@ -66,7 +66,7 @@ class Run:
                         elif kind != "BOOKMARK":
                             self.pods[found["metadata"]["name"]] = found
                         self.changed.notify_all()
-            except (OSError, Refused, ValueError):
+            except (OSError, ApiRefusedError, ValueError):
                 pass
             time.sleep(0.2)
 
@@ -79,7 +79,7 @@ class Run:
         """Create a pod of the run; return why the API refuses it."""
         try:
             self.api.post(self.path + "/pods", pod)
-        except Refused as refused:
+        except ApiRefusedError as refused:
             return str(refused)
         return ""
 
@@ -92,7 +92,7 @@ class Run:
         """Return the log of a pod: {"text", "said"}."""
         try:
             return {"text": self.api.call("GET", self.path + "/pods/" + name + "/log"), "said": ""}
-        except (Refused, OSError) as error:  # OSError: the kubelet does not respond to the API, which continues to wait for it.
+        except (ApiRefusedError, OSError) as error:  # OSError: the kubelet does not respond to the API, which continues to wait for it.
             return {"text": "", "said": str(error)}
 
     def drop(self, *names: str) -> Any:
@@ -105,17 +105,17 @@ class Run:
 def usable(nodes: Sequence[Object], found: Sequence[Object]) -> dict[str, str]:
     """Return for each node of the plan why it accepts no pods; empty if it accepts them."""
     known = {node["metadata"]["name"]: node for node in found}
-    return {node["name"]: trouble(known.get(node["name"]), node["taints"]) for node in nodes}
+    return {node["name"]: unschedulable_reason(known.get(node["name"]), node["taints"]) for node in nodes}
 
 
-def trouble(node: Object | None, planned: Sequence[str]) -> str:
+def unschedulable_reason(node: Object | None, planned: Sequence[str]) -> str:
     """Return why a node accepts no pods; empty if it accepts them."""
     if node is None:
         return "not a node of the cluster"
     conditions = {one["type"]: one for one in node["status"].get("conditions") or []}
     ready = conditions.get("Ready") or {}
     if ready.get("status") != "True":
-        return "not ready: " + (ready.get("message") or "its kubelet says nothing")
+        return "not ready: " + (ready.get("message") or "its kubelet posts no status")
     if node["spec"].get("unschedulable"):
         return "cordoned"
     taints = ["{}={}:{}".format(one["key"], one.get("value") or "", one["effect"]) for one in node["spec"].get("taints") or []]
@@ -165,7 +165,7 @@ def account(api: Api, name: str) -> None:
     """Create the service account of a namespace, unless the control plane has created it already."""
     try:
         api.post("/api/v1/namespaces/" + name + "/serviceaccounts", manifests.account())
-    except Refused as refused:
+    except ApiRefusedError as refused:
         if refused.status != 409:
             raise
 
@@ -243,7 +243,7 @@ def take_back(run: Run) -> Object:
     for attempt in attempts:
         try:
             attempt()
-        except (Refused, OSError) as error:
+        except (ApiRefusedError, OSError) as error:
             messages.append(str(error))
     if run.folder:
         shutil.rmtree(run.folder, ignore_errors=True)

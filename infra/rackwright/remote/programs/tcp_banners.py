@@ -11,7 +11,7 @@ import errno
 import socket
 from typing import Any
 
-ACCEPTS = "accepts, and says nothing"
+ACCEPTS = "accepts, but sends nothing"
 """Result for a port that accepts a connection and sends nothing: it is open, even without a banner."""
 PATIENCE = 0.6
 """Seconds within which a kernel on the same machine accepts a connection a hundred times over."""
@@ -19,13 +19,13 @@ WORDS = 3.0
 """Seconds for the banner: it comes from a process, which a busy machine may delay. The connection is known to be accepted by then."""
 
 
-KEPT_OUT = (errno.ETIMEDOUT, errno.ECONNREFUSED, errno.ECONNRESET, errno.EHOSTUNREACH, errno.ENETUNREACH)
+REFUSALS = (errno.ETIMEDOUT, errno.ECONNREFUSED, errno.ECONNRESET, errno.EHOSTUNREACH, errno.ENETUNREACH)
 """Errors of a connection that a packet filter or a kernel without a listener refuses (tcp(7); nft(8), reject)."""
 
 
-def keeps_out(error: OSError) -> bool:
+def is_refusal(error: OSError) -> bool:
     """Return whether an error shows that the server accepted no connection. All other errors show that this client could not connect."""
-    return isinstance(error, socket.timeout) or error.errno in KEPT_OUT
+    return isinstance(error, socket.timeout) or error.errno in REFUSALS
 
 
 def banner(address: str, port: int, patience: float = PATIENCE) -> str:
@@ -36,7 +36,7 @@ def banner(address: str, port: int, patience: float = PATIENCE) -> str:
     try:
         return words(address, port, patience)
     except OSError as error:
-        if not keeps_out(error):
+        if not is_refusal(error):
             raise
         return ""
 

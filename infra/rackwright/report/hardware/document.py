@@ -39,15 +39,15 @@ _PARTS: Final = {
 
 
 @dataclass(frozen=True)
-class Seen:
+class CollectedFacts:
     """Result of a query of a node: its facts, or the reason why there are none."""
 
     facts: Facts = field(default_factory=Facts)
-    silent: str = ""
+    unreachable: str = ""
 
 
 def document(
-    declared: Inventory, section: Section, seen: Mapping[str, Seen], *, started: datetime, seconds: float, collected_via: str
+    declared: Inventory, section: Section, seen: Mapping[str, CollectedFacts], *, started: datetime, seconds: float, collected_via: str
 ) -> dict[str, Any]:
     """Return the report of the queried nodes. A node that is unreachable or has an unreadable part is unknown."""
     simulated = simulated_parts(declared)
@@ -69,14 +69,14 @@ def document(
     }
 
 
-def _node(declared: Inventory, name: str, section: Section, seen: Seen, simulated: frozenset[Part]) -> dict[str, Any]:
+def _node(declared: Inventory, name: str, section: Section, seen: CollectedFacts, simulated: frozenset[Part]) -> dict[str, Any]:
     plan = planned(declared, name)
-    found = () if seen.silent else differences(plan, seen.facts, simulated)
+    found = () if seen.unreachable else differences(plan, seen.facts, simulated)
     facts = asdict(seen.facts)
     return {
         "name": name,
         "verdict": _verdict(seen, found).value,
-        "reason": seen.silent,
+        "reason": seen.unreachable,
         "planned": plan,
         "facts": {part.value: facts[part] for part in section.parts},
         "unknown": {part.value: why for part, why in seen.facts.unknown.items()},
@@ -84,8 +84,8 @@ def _node(declared: Inventory, name: str, section: Section, seen: Seen, simulate
     }
 
 
-def _verdict(seen: Seen, found: Collection[Difference]) -> Verdict:
-    if seen.silent or seen.facts.unknown:
+def _verdict(seen: CollectedFacts, found: Collection[Difference]) -> Verdict:
+    if seen.unreachable or seen.facts.unknown:
         return Verdict.UNKNOWN
     return Verdict.FAILED if found else Verdict.PASSED
 

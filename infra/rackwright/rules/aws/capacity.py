@@ -42,7 +42,7 @@ def capacity_block_unsupported(case: RuleContext) -> Iterator[Violation]:
 
 
 @rule("spot-on-head-node", Severity.WARNING)
-def spot_head(case: RuleContext) -> Iterator[Violation]:
+def spot_on_head_node(case: RuleContext) -> Iterator[Violation]:
     """AWS reclaims spot instances with two minutes' notice (EC2 user guide: Spot Instance interruptions)."""
     for fleet in fleets(case):
         heads = [role.value for role in fleet.roles if role in _HEADS]
@@ -64,7 +64,7 @@ def spot_prices(case: RuleContext) -> Iterator[Violation]:
 
 
 @rule("spot-price-above-list", Severity.WARNING)
-def spot_expected(case: RuleContext) -> Iterator[Violation]:
+def spot_price_above_list(case: RuleContext) -> Iterator[Violation]:
     """Spot never costs more than the list price (EC2 user guide: Spot Instance pricing)."""
     for fleet in fleets(case):
         spot, price = fleet.declared.capacity_type, fleet.type.price
@@ -132,7 +132,7 @@ def capacity_block_empty(case: RuleContext) -> Iterator[Violation]:
             )
 
 
-@rule("reservation-placeholder", Severity.WARNING, at_up=Severity.ERROR)
+@rule("reservation-placeholder", Severity.WARNING, level_on_deploy=Severity.ERROR)
 def reservation_placeholder(case: RuleContext) -> Iterator[Violation]:
     """An id of zeros is the placeholder of an example."""
     for path, id_ in _ids(case):
@@ -163,7 +163,7 @@ def reservation_types(case: RuleContext) -> Iterator[Violation]:
 
 
 @rule("duplicate-capacity-offering")
-def offering_twice(case: RuleContext) -> Iterator[Violation]:
+def duplicate_capacity_offering(case: RuleContext) -> Iterator[Violation]:
     """An offering can be bought only once."""
     first: dict[str, str] = {}
     for name, block in _blocks(case):

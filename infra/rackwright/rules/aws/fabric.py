@@ -25,7 +25,7 @@ def efa_unsupported(case: RuleContext) -> Iterator[Violation]:
 
 
 @rule("efa-not-enabled", Severity.WARNING)
-def efa_off(case: RuleContext) -> Iterator[Violation]:
+def efa_not_enabled(case: RuleContext) -> Iterator[Violation]:
     """Without EFA, multi-node jobs use TCP without a warning (AWS ParallelCluster v3.11.1: EfaValidator)."""
     for fleet in fleets(case):
         if fleet.type.efa_interfaces and not fleet.declared.efa and Role.WORKER in fleet.roles and fleet.group.count > 1:
@@ -43,7 +43,7 @@ def efa_login(case: RuleContext) -> Iterator[Violation]:
 
 
 @rule("efa-unused", Severity.WARNING)
-def efa_idle(case: RuleContext) -> Iterator[Violation]:
+def efa_unused(case: RuleContext) -> Iterator[Violation]:
     """Only jobs, and clients of file systems with EFA, use EFA."""
     for fleet in fleets(case):
         if fleet.declared.efa and fleet.type.efa_interfaces and Role.WORKER not in fleet.roles:
@@ -52,7 +52,7 @@ def efa_idle(case: RuleContext) -> Iterator[Violation]:
 
 
 @rule("efa-without-placement-group", Severity.WARNING)
-def efa_scattered(case: RuleContext) -> Iterator[Violation]:
+def efa_without_placement_group(case: RuleContext) -> Iterator[Violation]:
     """Instances without a placement group may be far apart, which slows EFA (AWS ParallelCluster v3.11.1: EfaPlacementGroupValidator)."""
     for fleet in fleets(case):
         if fleet.declared.efa and fleet.declared.placement_group is False and fleet.group.count > 1 and _can_be_placed(fleet):
@@ -81,7 +81,7 @@ def placement_capacity_block(case: RuleContext) -> Iterator[Violation]:
 
 
 @rule("placement-group-single-instance", Severity.WARNING)
-def placement_alone(case: RuleContext) -> Iterator[Violation]:
+def placement_group_single_instance(case: RuleContext) -> Iterator[Violation]:
     """A placement group has no effect on one instance."""
     for fleet in fleets(case):
         if fleet.declared.placement_group and fleet.group.count == 1 and _can_be_placed(fleet):

@@ -50,7 +50,7 @@ def repository_folders(case: RuleContext) -> Iterator[Violation]:
 
 
 @rule("duplicate-data-repository")
-def repository_twice(case: RuleContext) -> Iterator[Violation]:
+def duplicate_data_repository(case: RuleContext) -> Iterator[Violation]:
     """A bucket, or a part of it, can be only one folder."""
     for path, declared in lustres(case):
         for (_, one), (index, other) in combinations(enumerate(declared.data_repositories), 2):

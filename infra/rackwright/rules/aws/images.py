@@ -65,7 +65,7 @@ def image_owner(case: RuleContext) -> Iterator[Violation]:
             yield Violation(f"{used.path}.owner", "`owner` without `name` names no image", "add `name:`, or remove `owner`")
 
 
-@rule("image-unpinned", Severity.WARNING, at_up=Severity.ERROR)
+@rule("image-unpinned", Severity.WARNING, level_on_deploy=Severity.ERROR)
 def image_unpinned(case: RuleContext) -> Iterator[Violation]:
     """The newest image changes over time: nodes created later would differ from earlier ones, without a record of the difference."""
     for used in _images(case):

@@ -79,7 +79,7 @@ def network_kubernetes(case: RuleContext) -> Iterator[Violation]:
 
 
 @rule("access-open-to-internet", Severity.WARNING)
-def allow_anywhere(case: RuleContext) -> Iterator[Violation]:
+def access_open_to_internet(case: RuleContext) -> Iterator[Violation]:
     """A login node with a public address receives login attempts from the whole internet within minutes."""
     if target(case) and _ANYBODY in case.cluster.access.allowed_cidrs:
         yield Violation("access.allowed_cidrs", "permits the whole internet to reach the login nodes", _ALLOW_HINT)
@@ -94,7 +94,7 @@ def allow_private(case: RuleContext) -> Iterator[Violation]:
         yield Violation("access.allowed_cidrs", cause, _ALLOW_HINT)
 
 
-@rule("allow-placeholder", Severity.WARNING, at_up=Severity.ERROR)
+@rule("allow-placeholder", Severity.WARNING, level_on_deploy=Severity.ERROR)
 def allow_placeholder(case: RuleContext) -> Iterator[Violation]:
     """A documentation range permits no connection: instances would be billed until provisioning times out."""
     for network in case.cluster.access.allowed_cidrs if target(case) else ():

@@ -34,7 +34,7 @@ def port_privileged(case: RuleContext) -> Iterator[Violation]:
 
 
 @rule("port-in-use-by-service")
-def port_taken(case: RuleContext) -> Iterator[Violation]:
+def port_in_use_by_service(case: RuleContext) -> Iterator[Violation]:
     """A port of one of the cluster's services is misleading, and blocks the service if login is the only node."""
     for port in _published(case):
         for known in catalog.ports():
@@ -73,7 +73,7 @@ def allow_overlap(case: RuleContext) -> Iterator[Violation]:
 
 
 @rule("listen-wildcard", Severity.WARNING)
-def listen_everywhere(case: RuleContext) -> Iterator[Violation]:
+def listen_wildcard(case: RuleContext) -> Iterator[Violation]:
     """The login node is then reachable from every network of this machine."""
     access = case.cluster.access
     if case.cluster.target.publishes_ports and access.bind_address.is_unspecified:
@@ -85,7 +85,7 @@ def listen_everywhere(case: RuleContext) -> Iterator[Violation]:
 
 
 @rule("listen-on-cluster-address")
-def listen_inside(case: RuleContext) -> Iterator[Violation]:
+def listen_on_cluster_address(case: RuleContext) -> Iterator[Violation]:
     """The cluster's own addresses belong to its nodes."""
     access, cidr = case.cluster.access, case.cluster.network.cidr
     if access.bind_address in cidr:

@@ -49,7 +49,7 @@ def container_network_nodes(case: RuleContext) -> Iterator[Violation]:
     target = case.cluster.target
     if not isinstance(target, HostsTarget):  # Where rackwright creates the network, network-overlap checks its range.
         return
-    addresses = {name: machine.address for name, machine in target.each.items() if machine.address is not None}
+    addresses = {name: machine.address for name, machine in target.machine_by_node.items() if machine.address is not None}
     for taken in _ranges(case, [Use.DEFAULT]):
         inside = [name for name, address in addresses.items() if address in taken.network]
         if inside:
@@ -97,10 +97,10 @@ def _cluster_ranges(case: RuleContext) -> list[_Range]:
     if declared is None:
         return []
     return [
-        _Range(declared.pod_cidr, "the pod network", "set `scheduler.pod_cidr` to a range that nobody connects from, like 10.244.0.0/16"),
+        _Range(declared.pod_cidr, "the pod network", "set `scheduler.pod_cidr` to a range without clients, like 10.244.0.0/16"),
         _Range(
             declared.service_cidr,
             "the service network",
-            "set `scheduler.service_cidr` to a range that nobody connects from, like 10.245.0.0/16",
+            "set `scheduler.service_cidr` to a range without clients, like 10.245.0.0/16",
         ),
     ]

@@ -11,7 +11,7 @@ from rackwright.model.finding import Severity, did_you_mean_model
 from rackwright.model.groups import Role, roles_of
 from rackwright.rules.registry import RuleContext, Violation, rule
 
-MOST_PER_NODE: Final = 16
+MAX_PER_NODE: Final = 16
 """HGX-2 and EC2's p2.16xlarge had 16; no server since has more that its driver shows as whole GPUs."""
 
 
@@ -47,8 +47,8 @@ def _models(case: RuleContext) -> Iterator[tuple[str, str]]:
 def gpu_count(case: RuleContext) -> Iterator[Violation]:
     """More GPUs than any server holds is a typing error."""
     for path, count in _counts(case):
-        if count > MOST_PER_NODE:
-            yield Violation(path, f"{count} GPUs in one node", f"use at most {MOST_PER_NODE}; the number of nodes is the group's `count`")
+        if count > MAX_PER_NODE:
+            yield Violation(path, f"{count} GPUs in one node", f"use at most {MAX_PER_NODE}; the number of nodes is the group's `count`")
 
 
 def _counts(case: RuleContext) -> Iterator[tuple[str, int]]:
@@ -79,7 +79,7 @@ def gpu_without_worker(case: RuleContext) -> Iterator[Violation]:
 
 
 @rule("gpu-model-missing")
-def gpu_model_unsaid(case: RuleContext) -> Iterator[Violation]:
+def gpu_model_missing(case: RuleContext) -> Iterator[Violation]:
     """A node's GPU count needs a model, its own or its group's."""
     for member in case.members:
         own = case.cluster.nodes.get(member.name)

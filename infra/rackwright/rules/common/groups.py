@@ -46,7 +46,7 @@ def _is_empty(group: Group) -> bool:
 
 
 @rule("duplicate-role")
-def roles_repeated(case: RuleContext) -> Iterator[Violation]:
+def duplicate_role(case: RuleContext) -> Iterator[Violation]:
     """A repeated role has no effect, and may be a typing error for another one."""
     for name, group in case.cluster.groups.items():
         for role in sorted({role for role in group.roles if group.roles.count(role) > 1}):
@@ -54,7 +54,7 @@ def roles_repeated(case: RuleContext) -> Iterator[Violation]:
 
 
 @rule("duplicate-entry")
-def listed_twice(case: RuleContext) -> Iterator[Violation]:
+def duplicate_entry(case: RuleContext) -> Iterator[Violation]:
     """A repeated entry has no effect, and may be a typing error for another one (AWS ParallelCluster: DuplicateNameValidator)."""
     for path, names in _lists(case):
         for name in sorted({name for name in names if names.count(name) > 1}):
@@ -89,26 +89,26 @@ def group_capacity(case: RuleContext) -> Iterator[Violation]:
 @rule("login-missing")
 def login_missing(case: RuleContext) -> Iterator[Violation]:
     """All other nodes are reached through login."""
-    if not case.having(Role.LOGIN):
+    if not case.with_role(Role.LOGIN):
         yield Violation("groups", "no node has the role login, so no other node is reachable", "add `login: {count: 1}`")
 
 
 @rule("controller-missing")
 def controller_missing(case: RuleContext) -> Iterator[Violation]:
     """Without slurmctld no job is scheduled."""
-    if not case.having(Role.CONTROLLER):
+    if not case.with_role(Role.CONTROLLER):
         yield Violation("groups", "no node has the role controller", "add it to the login group: `roles: [login, controller, accounting]`")
 
 
 @rule("worker-missing")
 def worker_missing(case: RuleContext) -> Iterator[Violation]:
     """A cluster without workers runs no job."""
-    if not case.having(Role.WORKER):
+    if not case.with_role(Role.WORKER):
         yield Violation("groups", "no node has the role worker", "add `worker: {count: 1}`")
 
 
 @rule("controller-is-worker", Severity.WARNING)
-def controller_works(case: RuleContext) -> Iterator[Violation]:
+def controller_is_worker(case: RuleContext) -> Iterator[Violation]:
     """Jobs take the CPUs and the memory that slurmctld needs; when it is slow, every user waits."""
     for name, group in case.cluster.groups.items():
         if {Role.CONTROLLER, Role.WORKER} <= set(roles_of(name, group)):
@@ -169,7 +169,7 @@ def lab_size(case: RuleContext) -> Iterator[Violation]:
 @rule("rolling-batch", Severity.WARNING)
 def rolling_batch(case: RuleContext) -> Iterator[Violation]:
     """A batch of all workers is no rolling update."""
-    workers = len(case.having(Role.WORKER))
+    workers = len(case.with_role(Role.WORKER))
     if workers > 1 and case.cluster.rolling.max_unavailable >= workers:
         yield Violation(
             "rolling.max_unavailable",

@@ -23,7 +23,7 @@ def machine_missing(case: RuleContext) -> Iterator[Violation]:
     target = case.cluster.target
     if isinstance(target, HostsTarget):
         for member in case.members:
-            if member.name not in target.each:
+            if member.name not in target.machine_by_node:
                 hint = f"add `{member.name}: {{address: …, host_key: …}}`, or lower groups.{member.group}.count"
                 yield Violation(f"target.machines.{member.name}", "the groups declare the node, but no machine is assigned", hint)
 
@@ -46,7 +46,7 @@ def machine_key_missing(case: RuleContext) -> Iterator[Violation]:
     """Without the key, the first host that answers would be trusted."""
     target = case.cluster.target
     if isinstance(target, HostsTarget):
-        for name, machine in target.each.items():
+        for name, machine in target.machine_by_node.items():
             if machine.host_key is None:
                 hint = (
                     "run `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on its console and enter the value that begins with SHA256:, "
@@ -55,7 +55,7 @@ def machine_key_missing(case: RuleContext) -> Iterator[Violation]:
                 yield Violation(f"target.machines.{name}.host_key", "is missing", hint)
 
 
-@rule("machine-key-placeholder", Severity.WARNING, at_up=Severity.ERROR)
+@rule("machine-key-placeholder", Severity.WARNING, level_on_deploy=Severity.ERROR)
 def machine_key_placeholder(case: RuleContext) -> Iterator[Violation]:
     """A fingerprint of one repeated letter, or named PLACEHOLDER, is the placeholder of an example."""
     target = case.cluster.target
@@ -101,7 +101,7 @@ def _is_fingerprint(host_key: str) -> bool:
 
 
 @rule("per-machine-field-in-range")
-def machine_range_own(case: RuleContext) -> Iterator[Violation]:
+def per_machine_field_in_range(case: RuleContext) -> Iterator[Violation]:
     """The machines of a range share settings, but each has its own key, name and number."""
     target = case.cluster.target
     if isinstance(target, HostsTarget):
@@ -130,19 +130,19 @@ def machine_address_missing(case: RuleContext) -> Iterator[Violation]:
     """A machine without an address is unreachable."""
     target = case.cluster.target
     if isinstance(target, HostsTarget):
-        for name, machine in target.each.items():
+        for name, machine in target.machine_by_node.items():
             if machine.address is None:
                 hint = "add the address, or the first address of the range (`worker[0-63]: {address: 10.20.0.11}` counts up)"
                 yield Violation(f"target.machines.{name}.address", "is missing", hint)
 
 
 @rule("duplicate-machine-address")
-def machine_address_twice(case: RuleContext) -> Iterator[Violation]:
+def duplicate_machine_address(case: RuleContext) -> Iterator[Violation]:
     """Two names for one machine would be converged twice, each undoing the other."""
     target = case.cluster.target
     if isinstance(target, HostsTarget):
         seen: dict[object, str] = {}
-        for name, machine in target.each.items():
+        for name, machine in target.machine_by_node.items():
             first = seen.setdefault(machine.address, name)
             if first != name and machine.address is not None:
                 yield Violation(
@@ -151,12 +151,12 @@ def machine_address_twice(case: RuleContext) -> Iterator[Violation]:
 
 
 @rule("machine-address-outside-network")
-def machine_address_outside(case: RuleContext) -> Iterator[Violation]:
+def machine_address_outside_network(case: RuleContext) -> Iterator[Violation]:
     """The nodes reach each other at these addresses; their firewalls reject addresses outside the network."""
     target, cidr = case.cluster.target, case.cluster.network.cidr
     if isinstance(target, HostsTarget):
         complained: set[str] = set()
-        for name, machine in target.each.items():
+        for name, machine in target.machine_by_node.items():
             path = _address(target, name)
             if machine.address is not None and machine.address not in cidr and path not in complained:
                 complained.add(path)
@@ -174,7 +174,7 @@ def _address(target: HostsTarget, name: str) -> str:
 
 
 @rule("jump-host-unknown")
-def via_unknown(case: RuleContext) -> Iterator[Violation]:
+def jump_host_unknown(case: RuleContext) -> Iterator[Violation]:
     """The jump host of all machines must be one of them."""
     target = case.cluster.target
     if isinstance(target, HostsTarget) and target.jump_host is not None and target.jump_host not in case.node_names:

@@ -18,7 +18,7 @@ def _login_users(case: RuleContext) -> dict[tuple[str, str], str]:
     """Map operating system and login user, without root, to the first node that has the pair."""
     target, found = case.cluster.target, dict[tuple[str, str], str]()
     for member in case.members:
-        machine = target.each.get(member.name) if isinstance(target, HostsTarget) else None
+        machine = target.machine_by_node.get(member.name) if isinstance(target, HostsTarget) else None
         declared = target.user if isinstance(target, HostsTarget) else target.bootstrap_user
         name = (machine.user if machine else None) or declared
         if name != _ROOT:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from rackwright.catalog import gpus
 from rackwright.catalog.mig import MigProfile, mig_models, mig_profiles
-from rackwright.derive.mig import devices_of, place, wanted
+from rackwright.derive.mig import devices_of, place, required_devices
 from rackwright.derive.nodes import DeclaredNode
 from rackwright.model.finding import did_you_mean
 from rackwright.model.groups import Gpus, mig_devices
@@ -76,13 +76,13 @@ def mig_placement(case: RuleContext) -> Iterator[Violation]:
         known = mig_profiles(declared.model)
         reported: list[Mapping[str, int | None]] = []
         for _, profiles in devices_of(declared):
-            if profiles not in reported and place(wanted(profiles, known)) is None:
+            if profiles not in reported and place(required_devices(profiles, known)) is None:
                 reported.append(profiles)
                 yield Violation(path, f"{_listed(profiles, known)} do not fit on one {declared.model}", _capacity(known))
 
 
 def _listed(profiles: Mapping[str, int | None], known: Mapping[str, MigProfile]) -> str:
-    counts = Counter(one.name for one in wanted(profiles, known))
+    counts = Counter(one.name for one in required_devices(profiles, known))
     return " and ".join(f"{count} × {name}" for name, count in counts.items())
 
 

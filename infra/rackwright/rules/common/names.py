@@ -104,7 +104,7 @@ def group_named_like_role(case: RuleContext) -> Iterator[Violation]:
 
 
 @rule("domain-dot-local", Severity.WARNING)
-def domain_local(case: RuleContext) -> Iterator[Violation]:
+def domain_dot_local(case: RuleContext) -> Iterator[Violation]:
     """`.local` belongs to multicast DNS (RFC 6762): look-ups may hang or fail."""
     domain = case.cluster.network.domain
     if domain is not None and domain.split(".")[-1] == "local":

@@ -52,7 +52,7 @@ def network_too_wide(case: RuleContext) -> Iterator[Violation]:
 
 
 @rule("network-reserved-range")
-def network_unusable(case: RuleContext) -> Iterator[Violation]:
+def network_reserved_range(case: RuleContext) -> Iterator[Violation]:
     """Some ranges have a special meaning."""
     for taken, meaning in _UNUSABLE.items():
         if case.cluster.network.cidr.overlaps(taken):
@@ -83,7 +83,7 @@ def network_public(case: RuleContext) -> Iterator[Violation]:
 @rule("stacks-overlap", Severity.WARNING)
 def stacks_overlap(case: RuleContext) -> Iterator[Violation]:
     """Two stacks with overlapping networks cannot be up on one machine at once."""
-    for name, other in case.neighbours.items():
+    for name, other in case.other_stacks.items():
         here = case.cluster.target.publishes_ports and other.target.publishes_ports
         if here and case.cluster.network.cidr.overlaps(other.network.cidr):
             cause = f"{case.cluster.network.cidr} overlaps {other.network.cidr} of stack {name}: they cannot be up at once"
@@ -94,7 +94,7 @@ def stacks_overlap(case: RuleContext) -> Iterator[Violation]:
 def stacks_port(case: RuleContext) -> Iterator[Violation]:
     """Two stacks with one port cannot be up on one machine at once."""
     mine = set(login_ports(case.cluster).values())
-    for name, other in case.neighbours.items():
+    for name, other in case.other_stacks.items():
         shared = mine & set(login_ports(other).values())
         if shared and other.access.bind_address == case.cluster.access.bind_address:
             yield Violation(

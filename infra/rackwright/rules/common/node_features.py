@@ -14,7 +14,7 @@ from rackwright.rules.registry import RuleContext, Violation, rule
 
 
 @rule("feature-group-unknown")
-def part_group_unknown(case: RuleContext) -> Iterator[Violation]:
+def feature_group_unknown(case: RuleContext) -> Iterator[Violation]:
     """Nodes are selected by group."""
     for part in ("tuning", "scratch", "rdma"):
         declared = getattr(case.cluster, part)
@@ -24,7 +24,7 @@ def part_group_unknown(case: RuleContext) -> Iterator[Violation]:
 
 
 @rule("feature-needs-own-kernel", Severity.WARNING)
-def part_kernel(case: RuleContext) -> Iterator[Violation]:
+def feature_needs_own_kernel(case: RuleContext) -> Iterator[Violation]:
     """A container shares the machine's kernel, and thereby its settings, disks and network cards."""
     for part in ("tuning", "scratch", "rdma"):
         if getattr(case.cluster, part) and not case.cluster.target.manage_kernel:
@@ -120,7 +120,7 @@ def pytorch_storage(case: RuleContext) -> Iterator[Violation]:
         yield Violation("software.pytorch.storage", f"there is no file system `{wanted.storage}`", hint)
     elif not case.cluster.storage:
         yield Violation("software.pytorch", "there is no shared file system on which to install it", "declare one under `storage`")
-    elif not case.having(Role.WORKER):
+    elif not case.with_role(Role.WORKER):
         yield Violation("software.pytorch", "no worker is declared to install it", "declare a group with the role worker")
     if wanted.index and wanted.wheelhouse:
         yield Violation("software.pytorch.index", "the index is not used with a wheelhouse", "remove one of the two")

@@ -36,7 +36,7 @@ def out_overdue(case: RuleContext) -> Iterator[Violation]:
 
 
 @rule("reason-without-out", Severity.WARNING)
-def out_words_unused(case: RuleContext) -> Iterator[Violation]:
+def reason_without_out(case: RuleContext) -> Iterator[Violation]:
     """`reason` and `until` belong to a node that is out."""
     for name, node in case.cluster.nodes.items():
         if node.state is State.IN and (node.reason is not None or node.until is not None):
@@ -47,7 +47,7 @@ def out_words_unused(case: RuleContext) -> Iterator[Violation]:
 def role_all_out(case: RuleContext) -> Iterator[Violation]:
     """A cluster needs a controller, a login node and a worker that are not out."""
     for role in _NEEDED:
-        having = case.having(role)
+        having = case.with_role(role)
         if having and not any(member.is_in for member in having):
             yield Violation(
                 "nodes",
@@ -70,7 +70,7 @@ def storage_all_out(case: RuleContext) -> Iterator[Violation]:
 @rule("accounting-out", Severity.WARNING)
 def accounting_out(case: RuleContext) -> Iterator[Violation]:
     """Without its database, the scheduler continues but records nothing."""
-    having = case.having(Role.ACCOUNTING)
+    having = case.with_role(Role.ACCOUNTING)
     if having and not any(member.is_in for member in having):
         yield Violation(
             "nodes", f"{having[0].name} is out: jobs will not be recorded", "set it to `state: in`, or move the role accounting"

@@ -16,13 +16,13 @@ def site_playbook_missing(case: RuleContext) -> Iterator[Violation]:
     """The first converge would fail midway, at the phase that the playbook follows."""
     for after, files in case.cluster.hooks.items():
         for index, file in enumerate(files):
-            if file in case.absent:
+            if file in case.missing_files:
                 hint = "create it, or correct the path, which is relative to the project's root and inside the project"
                 yield Violation(f"hooks.{after}[{index}]", f"{file} is not a file of the project", hint)
 
 
 @rule("site-playbook-in-project-folder")
-def site_playbook_among_ours(case: RuleContext) -> Iterator[Violation]:
+def site_playbook_in_project_folder(case: RuleContext) -> Iterator[Violation]:
     """The next version of the project would delete a file in one of its folders, or run it twice."""
     for after, files in case.cluster.hooks.items():
         for index, file in enumerate(files):

@@ -36,7 +36,7 @@ def _servers(case: RuleContext, declared: Storage) -> list[DeclaredNode]:
         return []
     if declared.servers:
         return [member for member in case.members if member.group in declared.servers]
-    return case.having(Role.STORAGE)
+    return case.with_role(Role.STORAGE)
 
 
 def _unknown(case: RuleContext, groups: tuple[str, ...]) -> list[str]:
@@ -63,7 +63,7 @@ def storage_server_role(case: RuleContext) -> Iterator[Violation]:
 
 
 @rule("storage-server-conflict")
-def storage_server_shared(case: RuleContext) -> Iterator[Violation]:
+def storage_server_conflict(case: RuleContext) -> Iterator[Violation]:
     """A node runs one metadata server and one chunk server, for one file system. NFS exports as many folders as there are."""
     serving: dict[str, str] = {}
     for name, declared in case.cluster.storage.items():
@@ -85,7 +85,7 @@ def nfs_servers(case: RuleContext) -> Iterator[Violation]:
 
 
 @rule("nfs-needs-own-kernel")
-def nfs_kernel(case: RuleContext) -> Iterator[Violation]:
+def nfs_needs_own_kernel(case: RuleContext) -> Iterator[Violation]:
     """NFS is served and mounted by the kernel, and a container has none of its own."""
     for name, declared in case.cluster.storage.items():
         if isinstance(declared, Nfs) and not case.cluster.target.manage_kernel:
@@ -103,14 +103,14 @@ def nfs_home(case: RuleContext) -> Iterator[Violation]:
 
 
 @rule("storage-node-without-filesystem", Severity.WARNING)
-def storage_unused(case: RuleContext) -> Iterator[Violation]:
+def storage_node_without_filesystem(case: RuleContext) -> Iterator[Violation]:
     """A storage node without a file system is unused, or a file system is missing."""
-    if case.having(Role.STORAGE) and not case.cluster.storage:
+    if case.with_role(Role.STORAGE) and not case.cluster.storage:
         yield Violation("storage", "nodes have the role storage, but no file system is declared", "add one, or remove the role")
 
 
 @rule("duplicate-mount")
-def mount_repeated(case: RuleContext) -> Iterator[Violation]:
+def duplicate_mount(case: RuleContext) -> Iterator[Violation]:
     """The second mount hides the first."""
     first: dict[PurePosixPath, str] = {}
     for name, declared in case.cluster.storage.items():

@@ -25,7 +25,7 @@ def uid_range(case: RuleContext) -> Iterator[Violation]:
 
 
 @rule("duplicate-uid")
-def uid_repeated(case: RuleContext) -> Iterator[Violation]:
+def duplicate_uid(case: RuleContext) -> Iterator[Violation]:
     """File systems treat two users with one id as one user."""
     first: dict[int, str] = {}
     for name, user in case.cluster.users.items():
@@ -43,7 +43,7 @@ def user_reserved(case: RuleContext) -> Iterator[Violation]:
 
 
 @rule("privileged-user-group")
-def user_group_strong(case: RuleContext) -> Iterator[Violation]:
+def privileged_user_group(case: RuleContext) -> Iterator[Violation]:
     """Members of these groups can become root without the setting `admin`."""
     for name, user in case.cluster.users.items():
         for group in user.groups:
@@ -62,7 +62,7 @@ def user_group_unknown(case: RuleContext) -> Iterator[Violation]:
 
 
 @rule("user-group-gid")
-def user_group_number(case: RuleContext) -> Iterator[Violation]:
+def user_group_gid(case: RuleContext) -> Iterator[Violation]:
     """A user's own group has the user's id; file systems treat two groups with one id as one group."""
     first = {user.uid: f"user {name}" for name, user in case.cluster.users.items()}
     for name, group in case.cluster.user_groups.items():

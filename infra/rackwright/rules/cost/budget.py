@@ -20,7 +20,7 @@ _LONGEST: Final = 366 * 86400
 
 
 @rule("budget-total-without-ttl")
-def budget_total_endless(case: RuleContext) -> Iterator[Violation]:
+def budget_total_without_ttl(case: RuleContext) -> Iterator[Violation]:
     """The total cost of a stack depends on its lifetime."""
     budget = case.cluster.budget
     if budget is not None and budget.max_usd_total is not None and budget.ttl is None:
@@ -75,7 +75,7 @@ def budget_empty(case: RuleContext) -> Iterator[Violation]:
 
 
 @rule("budget-not-applicable", Severity.WARNING)
-def budget_pointless(case: RuleContext) -> Iterator[Violation]:
+def budget_not_applicable(case: RuleContext) -> Iterator[Violation]:
     """On targets without cost, limits have no effect, and give a false sense of safety when the file is copied."""
     if case.cluster.budget is not None and case.cluster.target.kind == "lab":
         yield Violation("budget", "containers on this machine cost nothing", "remove it")
@@ -106,7 +106,7 @@ def _states_price(purchase: object) -> bool:
 
 
 @rule("state-not-applicable", Severity.WARNING)
-def state_pointless(case: RuleContext) -> Iterator[Violation]:
+def state_not_applicable(case: RuleContext) -> Iterator[Violation]:
     """Only stacks that bill refuse a state on this machine."""
     if case.cluster.allow_local_state and not case.cluster.target.costs_money:
         yield Violation(

@@ -18,7 +18,7 @@ from rackwright.rules.registry import RuleContext, Violation, rule
 def _rack(case: RuleContext, member: DeclaredNode) -> str | None:
     """Return the rack of a node, from its group, its override or its machine."""
     target = case.cluster.target
-    machine = target.each.get(member.name) if isinstance(target, HostsTarget) else None
+    machine = target.machine_by_node.get(member.name) if isinstance(target, HostsTarget) else None
     return member.rack or (machine.rack if machine else None)
 
 

@@ -11,7 +11,7 @@ from rackwright.derive.fabric import gpus_of, groups_of, hcas_of, manages_apart,
 from rackwright.derive.fabric_layout import compute_layout
 from rackwright.model.fabric.switches import DEFAULT_SWITCH, Fabric, FabricKind
 from rackwright.model.finding import Severity, did_you_mean, did_you_mean_model
-from rackwright.model.groups import MOST_NODES, Role
+from rackwright.model.groups import MAX_NODES, Role
 from rackwright.model.target import LabOs, LabTarget
 from rackwright.rules.registry import RuleContext, Violation, rule
 
@@ -115,7 +115,7 @@ def fabric_hca_description(case: RuleContext) -> Iterator[Violation]:
 
 
 @rule("fabric-rails-missing", Severity.WARNING)
-def fabric_rails_unsaid(case: RuleContext) -> Iterator[Violation]:
+def fabric_rails_missing(case: RuleContext) -> Iterator[Violation]:
     """The number of HCAs follows from the GPUs; without GPUs, the number of HCAs to buy would be a guess."""
     gpus = _gpus_with_hcas(case)
     if gpus and not any(gpus.values()):
@@ -124,7 +124,7 @@ def fabric_rails_unsaid(case: RuleContext) -> Iterator[Violation]:
 
 
 @rule("fabric-rails-mismatch")
-def fabric_rails_differ(case: RuleContext) -> Iterator[Violation]:
+def fabric_rails_mismatch(case: RuleContext) -> Iterator[Violation]:
     """All nodes of a fabric have the same rails, and the largest number would be an assumption for the others."""
     gpus = _gpus_with_hcas(case)
     if any(gpus.values()) and len(set(gpus.values())) > 1:
@@ -161,7 +161,7 @@ def _most_nodes(case: RuleContext, fabric: Fabric) -> int:
     switch = switch_of(fabric)
     assert switch is not None
     split = switch.links_per_port(fabric.rate) or 1
-    low, high = 0, min(MOST_NODES, switch.ports**2 * split)
+    low, high = 0, min(MAX_NODES, switch.ports**2 * split)
     while low < high:
         middle = (low + high + 1) // 2
         fits = compute_layout(
@@ -178,7 +178,7 @@ def _most_nodes(case: RuleContext, fabric: Fabric) -> int:
 
 
 @rule("fabric-node-out-of-range")
-def fabric_room(case: RuleContext) -> Iterator[Violation]:
+def fabric_node_out_of_range(case: RuleContext) -> Iterator[Violation]:
     """A node beyond the planned size has no port."""
     fabric = case.cluster.fabric
     if fabric is None:
@@ -266,7 +266,7 @@ def fabric_nvlink_domain(case: RuleContext) -> Iterator[Violation]:
     fabric = case.cluster.fabric
     if fabric is None or fabric.nvlink_domain is None:
         return
-    for member in case.having(Role.CONTROLLER):
+    for member in case.with_role(Role.CONTROLLER):
         release = case.cluster.target.os_of(member.name)
         if release in _WITHOUT_BLOCKS:
             cause = f"Slurm of {release} on {member.name} has no topology/block"

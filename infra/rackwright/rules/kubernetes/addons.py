@@ -24,7 +24,7 @@ def addon_source(case: RuleContext) -> Iterator[Violation]:
 @rule("addon-kueue-gpus")
 def addon_kueue_gpus(case: RuleContext) -> Iterator[Violation]:
     """Kueue's queues distribute GPUs; without GPUs, no queue can be created."""
-    if case.kubernetes is not None and Addon.KUEUE in case.kubernetes.addons and not any(one.gpus for one in case.having(Role.WORKER)):
+    if case.kubernetes is not None and Addon.KUEUE in case.kubernetes.addons and not any(one.gpus for one in case.with_role(Role.WORKER)):
         yield Violation(
             "scheduler.addons", "kueue allocates GPUs, but no worker has any", "add `gpus` to a group of workers, or remove kueue"
         )
@@ -51,7 +51,7 @@ def addon_namespace(case: RuleContext) -> Iterator[Violation]:
 
 
 @rule("duplicate-addon")
-def addon_twice(case: RuleContext) -> Iterator[Violation]:
+def duplicate_addon(case: RuleContext) -> Iterator[Violation]:
     """A repeated entry may be a typing error for another add-on."""
     listed = case.kubernetes.addons if case.kubernetes else ()
     for name in sorted({name for name in listed if listed.count(name) > 1}):

@@ -24,7 +24,7 @@ _OLDEST_CONTAINERD: Final = (1, 7)
 @rule("kubernetes-controllers-even")
 def kubernetes_controllers_even(case: RuleContext) -> Iterator[Violation]:
     """Of two etcd members both must run: one more that can fail, without a benefit."""
-    names = [member.name for member in case.having(Role.CONTROLLER)]
+    names = [member.name for member in case.with_role(Role.CONTROLLER)]
     if case.kubernetes is not None and names and len(names) % 2 == 0:
         cause = f"{len(names)} controllers ({', '.join(names)}) survive the loss of no more members than {len(names) - 1} controllers"
         yield Violation("groups", cause, f"use {len(names) - 1} or {len(names) + 1}")
@@ -33,7 +33,7 @@ def kubernetes_controllers_even(case: RuleContext) -> Iterator[Violation]:
 @rule("kubernetes-endpoint-missing")
 def kubernetes_endpoint_missing(case: RuleContext) -> Iterator[Violation]:
     """Nodes would connect to one controller's own address, and lose the cluster with this controller."""
-    names = [member.name for member in case.having(Role.CONTROLLER)]
+    names = [member.name for member in case.with_role(Role.CONTROLLER)]
     if case.kubernetes is not None and len(names) > 1 and case.kubernetes.control_plane_vip is None:
         cause = f"{len(names)} controllers require a common address"
         hint = "set a free address of network.cidr below the groups' addresses; it cannot be added later, because every node stores it"
@@ -102,7 +102,7 @@ def kubernetes_source_lab(case: RuleContext) -> Iterator[Violation]:
 @rule("kubernetes-accounting", Severity.WARNING)
 def kubernetes_accounting(case: RuleContext) -> Iterator[Violation]:
     """Accounting is Slurm's database of jobs."""
-    names = [member.name for member in case.having(Role.ACCOUNTING)]
+    names = [member.name for member in case.with_role(Role.ACCOUNTING)]
     if case.kubernetes is not None and names:
         yield Violation("groups", f"{', '.join(names)} has the role accounting, which Kubernetes does not use", "remove the role")
 
@@ -132,7 +132,7 @@ def namespace_user(case: RuleContext) -> Iterator[Violation]:
 @rule("namespace-gpus", Severity.WARNING)
 def namespace_gpus(case: RuleContext) -> Iterator[Violation]:
     """A quota above the number of GPUs in the cluster has no effect."""
-    there = sum(member.gpus.count for member in case.having(Role.WORKER) if member.gpus)
+    there = sum(member.gpus.count for member in case.with_role(Role.WORKER) if member.gpus)
     for name, namespace in case.kubernetes.namespaces.items() if case.kubernetes else ():
         if namespace.gpus is not None and namespace.gpus > there:
             cause = f"{namespace.gpus} GPUs are more than the cluster's {there}"

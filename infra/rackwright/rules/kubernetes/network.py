@@ -103,7 +103,9 @@ def _owner(case: RuleContext, endpoint: IPv4Address) -> str | None:
     """Return the owner of an address: a machine that has it, or the group whose block contains it."""
     cluster = case.cluster
     if isinstance(cluster.target, HostsTarget):
-        return next((f"the address of {name}" for name, machine in cluster.target.each.items() if machine.address == endpoint), None)
+        return next(
+            (f"the address of {name}" for name, machine in cluster.target.machine_by_node.items() if machine.address == endpoint), None
+        )
     offset = int(endpoint) - int(cluster.network.cidr.network_address)
     return next(
         (f"reserved for group {name}" for name, first in blocks(cluster).items() if first <= offset < first + _size(case, name)), None

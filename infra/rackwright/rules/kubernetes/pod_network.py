@@ -57,7 +57,7 @@ def pod_network_mtu_small(case: RuleContext) -> Iterator[Violation]:
         yield Violation("scheduler.node_mtu", cause, f"use {_SMALLEST + takes} or more")
 
 
-@rule("pod-network-manifests", Severity.WARNING, at_up=Severity.ERROR)
+@rule("pod-network-manifests", Severity.WARNING, level_on_deploy=Severity.ERROR)
 def pod_network_manifests(case: RuleContext) -> Iterator[Violation]:
     """The digests of these files are unknown, and only pinned files are applied."""
     cni = _cni(case)
@@ -80,7 +80,7 @@ def pod_network_manifests_unused(case: RuleContext) -> Iterator[Violation]:
 def pod_network_manifest_absent(case: RuleContext) -> Iterator[Violation]:
     """Otherwise the error would occur after the creation of nodes."""
     for index, manifest in enumerate(case.kubernetes.cni_manifests if case.kubernetes else ()):
-        if manifest.file in case.absent:
+        if manifest.file in case.missing_files:
             yield Violation(
                 f"scheduler.cni_manifests[{index}].file",
                 f"{manifest.file} is not a file of the project",

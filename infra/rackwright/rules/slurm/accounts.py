@@ -18,7 +18,7 @@ _ORDINARY: Final = "normal"
 def accounts_without_accounting(case: RuleContext) -> Iterator[Violation]:
     """The accounting database stores limits and shares."""
     for field, declared in (("accounts", case.slurm.accounts), ("qos", case.slurm.qos)):
-        if declared and not case.having(Role.ACCOUNTING):
+        if declared and not case.with_role(Role.ACCOUNTING):
             yield Violation(f"scheduler.{field}", "no node has the role accounting", "add the role to the controller's group")
 
 
@@ -51,7 +51,7 @@ def account_parent_unknown(case: RuleContext) -> Iterator[Violation]:
 
 
 @rule("account-cycle")
-def account_below_itself(case: RuleContext) -> Iterator[Violation]:
+def account_cycle(case: RuleContext) -> Iterator[Violation]:
     """A cycle of accounts has no path to the root."""
     accounts = case.slurm.accounts
     for name in accounts:
@@ -99,7 +99,7 @@ def qos_preempts_unknown(case: RuleContext) -> Iterator[Violation]:
 @rule("gpu-limit-without-gpus")
 def gpu_limit_without_gpus(case: RuleContext) -> Iterator[Violation]:
     """A GPU limit has no effect without GPUs."""
-    if any(member.gpus for member in case.having(Role.WORKER)):
+    if any(member.gpus for member in case.with_role(Role.WORKER)):
         return
     scheduler = case.slurm
     limits = [(f"scheduler.accounts.{name}.grp_gpus", account.grp_gpus) for name, account in scheduler.accounts.items()]

@@ -47,10 +47,10 @@ def partition_node_unknown(case: RuleContext) -> Iterator[Violation]:
 def partition_not_worker(case: RuleContext) -> Iterator[Violation]:
     """Only workers run jobs."""
     for name, partition in case.slurm.partitions.items():
-        strangers = [member.name for member in _inside(case, partition) if Role.WORKER not in member.roles]
-        strangers += [group for group in partition.groups if _is_empty_non_worker_group(case, group)]
-        if strangers:
-            cause = f"has members without the role worker: {', '.join(strangers)}"
+        other_members = [member.name for member in _inside(case, partition) if Role.WORKER not in member.roles]
+        other_members += [group for group in partition.groups if _is_empty_non_worker_group(case, group)]
+        if other_members:
+            cause = f"has members without the role worker: {', '.join(other_members)}"
             yield Violation(f"scheduler.partitions.{name}", cause, "add the role worker, or remove them from the partition")
 
 
@@ -101,6 +101,6 @@ def worker_unreachable(case: RuleContext) -> Iterator[Violation]:
     partitions = case.slurm.partitions
     if partitions:
         served = {member.name for partition in partitions.values() for member in _inside(case, partition)}
-        idle = [member.name for member in case.having(Role.WORKER) if member.name not in served]
+        idle = [member.name for member in case.with_role(Role.WORKER) if member.name not in served]
         if idle:
             yield Violation("scheduler.partitions", f"workers in no partition: {', '.join(idle)}", "add their group to a partition")

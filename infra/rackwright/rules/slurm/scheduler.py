@@ -21,7 +21,7 @@ _SHORT_IDLE: Final = 60
 @rule("controller-backup-undeclared")
 def controller_backup_undeclared(case: RuleContext) -> Iterator[Violation]:
     """Two controllers that both act as primary lose jobs."""
-    names = [member.name for member in case.having(Role.CONTROLLER)]
+    names = [member.name for member in case.with_role(Role.CONTROLLER)]
     first = [name for name in names if name not in case.slurm.backup_controllers]
     if len(first) > 1 and case.kubernetes is None:
         cause = f"{', '.join(first)} are all controllers, but none is declared a backup"
@@ -33,7 +33,7 @@ def controller_backup_undeclared(case: RuleContext) -> Iterator[Violation]:
 @rule("controller-all-backup")
 def controller_all_backup(case: RuleContext) -> Iterator[Violation]:
     """A backup needs a primary controller."""
-    names = [member.name for member in case.having(Role.CONTROLLER)]
+    names = [member.name for member in case.with_role(Role.CONTROLLER)]
     if names and all(name in case.slurm.backup_controllers for name in names):
         yield Violation("scheduler.backup_controllers", "every controller is declared a backup", "remove the first one from the list")
 
@@ -41,7 +41,7 @@ def controller_all_backup(case: RuleContext) -> Iterator[Violation]:
 @rule("backup-unknown")
 def backup_unknown(case: RuleContext) -> Iterator[Violation]:
     """Backups are controller nodes."""
-    controllers = {member.name for member in case.having(Role.CONTROLLER)}
+    controllers = {member.name for member in case.with_role(Role.CONTROLLER)}
     for index, name in enumerate(case.slurm.backup_controllers):
         path = f"scheduler.backup_controllers[{index}]"
         if name not in case.node_names:
@@ -69,9 +69,9 @@ def health_interval_range(case: RuleContext) -> Iterator[Violation]:
 
 
 @rule("multiple-accounting-nodes")
-def accounting_repeated(case: RuleContext) -> Iterator[Violation]:
+def multiple_accounting_nodes(case: RuleContext) -> Iterator[Violation]:
     """Each of two databases would have half of the jobs."""
-    names = [member.name for member in case.having(Role.ACCOUNTING)]
+    names = [member.name for member in case.with_role(Role.ACCOUNTING)]
     if len(names) > 1:
         yield Violation("groups", f"{len(names)} nodes have the role accounting: {', '.join(names)}", "keep it on one node")
 
@@ -79,7 +79,7 @@ def accounting_repeated(case: RuleContext) -> Iterator[Violation]:
 @rule("accounting-missing", Severity.WARNING)
 def accounting_missing(case: RuleContext) -> Iterator[Violation]:
     """sacct, limits and fair share need the database."""
-    if not case.having(Role.ACCOUNTING) and case.kubernetes is None:
+    if not case.with_role(Role.ACCOUNTING) and case.kubernetes is None:
         yield Violation(
             "groups", "no node has the role accounting: sacct, limits and fair share will not work", "add it to the login group's roles"
         )
@@ -131,7 +131,7 @@ def drain_timeout_zero(case: RuleContext) -> Iterator[Violation]:
 
 
 @rule("drain-timeout-too-long", Severity.WARNING)
-def drain_timeout_long(case: RuleContext) -> Iterator[Violation]:
+def drain_timeout_too_long(case: RuleContext) -> Iterator[Violation]:
     """`up` waits that long before it fails."""
     timeout = case.cluster.scheduler.drain_timeout
     if timeout > _LONG_DRAIN:

@@ -58,14 +58,14 @@ _NCCL_NEEDS_NEWER_EFA: Final = (2, 28, 9)
 """First NCCL for which aws-ofi-nccl#1055 reports deadlocks; 2.27.7 ran there."""
 Conflict = tuple[str, str]
 """Path and cause of a conflict."""
-Judge = Callable[[VersionSelection], Iterator[Conflict]]
-JUDGES: Final[list[Judge]] = []
+ConflictCheck = Callable[[VersionSelection], Iterator[Conflict]]
+CONFLICT_CHECKS: Final[list[ConflictCheck]] = []
 
 
-def version_rule(name: str) -> Callable[[Judge], Judge]:
+def version_rule(name: str) -> Callable[[ConflictCheck], ConflictCheck]:
     """Register a rule that finds conflicts; its hint is the nearest set without any."""
 
-    def register(conflicts: Judge) -> Judge:
+    def register(conflicts: ConflictCheck) -> ConflictCheck:
         def check(case: RuleContext) -> Iterator[Violation]:
             choice = _choice(case)
             for path, cause in conflicts(choice) if choice else ():
@@ -73,7 +73,7 @@ def version_rule(name: str) -> Callable[[Judge], Judge]:
 
         check.__module__, check.__doc__ = conflicts.__module__, conflicts.__doc__
         rule(name)(check)
-        JUDGES.append(conflicts)
+        CONFLICT_CHECKS.append(conflicts)
         return conflicts
 
     return register
@@ -98,7 +98,7 @@ def nearest(choice: VersionSelection) -> str:
     """Return the first compatible set of the catalogue for these GPUs and systems, as text."""
     for profile in compatibility.profiles().values():
         candidate = replace(choice, profile=profile, software=Software(profile=profile.name))
-        if not any(True for conflicts in JUDGES for _ in conflicts(candidate)):
+        if not any(True for conflicts in CONFLICT_CHECKS for _ in conflicts(candidate)):
             versions = candidate.versions
             fits = f"driver {versions['driver']}, CUDA {versions['cuda']}, NCCL {versions['nccl']}"
             return f"use `software: {{profile: {profile.name}}}` without `versions`: {fits}"
@@ -130,7 +130,7 @@ def _is_archive(choice: VersionSelection) -> bool:
 
 
 @rule("software-archive-branch", Severity.WARNING)
-def archive_branch(case: RuleContext) -> Iterator[Violation]:
+def software_archive_branch(case: RuleContext) -> Iterator[Violation]:
     """Debian keeps a branch in its archive after NVIDIA ended it."""
     choice = _choice(case)
     known = choice.known_branch if choice else None
@@ -246,7 +246,7 @@ def pyxis(choice: VersionSelection) -> Iterator[Conflict]:
 
 
 @rule("software-nccl-efa", Severity.WARNING)
-def nccl_efa(case: RuleContext) -> Iterator[Violation]:
+def software_nccl_efa(case: RuleContext) -> Iterator[Violation]:
     """NCCL 2.28.9 deadlocks with plugins for EFA that were not tested with it (aws-ofi-nccl#1055)."""
     choice = _choice(case)
     efa = case.cluster.rdma.efa if case.cluster.rdma else None

@@ -14,7 +14,7 @@ from rackwright.model.budget import Budget
 from rackwright.targets.aws.account import STACK_TAG, StackContext
 from rackwright.targets.aws.identity import assumed_by
 from rackwright.targets.aws.nodes import NodeInstance
-from rackwright.targets.aws.storage import Shared
+from rackwright.targets.aws.storage import SharedStorage
 from rackwright.targets.resources import StaticTime
 
 _TOLD_AT: Final = 80
@@ -23,7 +23,7 @@ _SDK: Final = "arn:aws:scheduler:::aws-sdk"
 """EventBridge Scheduler's universal target: any API call (EventBridge Scheduler user guide: Using universal targets)."""
 
 
-def limits(site: StackContext, made: Mapping[str, NodeInstance], shared: Mapping[str, Shared]) -> None:
+def limits(site: StackContext, made: Mapping[str, NodeInstance], shared: Mapping[str, SharedStorage]) -> None:
     """Create a budget with its alert, and a schedule that deletes the costliest resources.
 
     `rackwright destroy-expired` deletes the rest.
@@ -59,7 +59,7 @@ def _watch(site: StackContext, budget: Budget, most: float) -> None:
     )
 
 
-def _end(site: StackContext, ttl: int, made: Mapping[str, NodeInstance], shared: Mapping[str, Shared]) -> None:
+def _end(site: StackContext, ttl: int, made: Mapping[str, NodeInstance], shared: Mapping[str, SharedStorage]) -> None:
     """Create the calls that AWS makes at the end of the time to live, also if the machine that runs rackwright is off."""
     born = StaticTime("born")
     ends = born.at.apply(lambda at: (datetime.fromisoformat(at) + timedelta(seconds=ttl)).strftime("%Y-%m-%dT%H:%M:%S"))

@@ -40,7 +40,7 @@ class NodeInstance:
             "user": self.planned.user,
             "public_key": self.host_key.public_key,
             "boot_public_key": self.boot_key.public_key,
-            "incarnation": self.instance.id,
+            "instance_uid": self.instance.id,
             "devices": dict(devices),
         }
 

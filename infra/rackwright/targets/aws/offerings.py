@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pulumi
 
 from rackwright.drivers.aws.account import Account
-from rackwright.drivers.aws.offerings import not_offered, zones_by_type
+from rackwright.drivers.aws.offerings import offering_finding, zones_by_type
 from rackwright.errors import UndeterminedError
 from rackwright.inventory import applied, paths
 from rackwright.model.targets.aws import AwsTarget
@@ -27,9 +27,9 @@ def require_offered(plan: Plan) -> None:
     try:
         zones = zones_by_type(Account(target.region), frozenset(wanted.values()))
     except UndeterminedError as silent:
-        pulumi.log.warn(f"target.zone: AWS was not asked which zones have {', '.join(sorted(set(wanted.values())))}: {silent}")
+        pulumi.log.warn(f"target.zone: the zones that offer these types are unknown: {', '.join(sorted(set(wanted.values())))}: {silent}")
         return
-    missing = [found for group, type_ in wanted.items() if (found := not_offered(group, type_, target.zone, zones[type_]))]
+    missing = [found for group, type_ in wanted.items() if (found := offering_finding(group, type_, target.zone, zones[type_]))]
     if missing:
         raise pulumi.RunError(f"stacks/Pulumi.{plan.stack}.yaml: {len(missing)} finding(s)\n" + "\n".join(map(str, missing)))
 

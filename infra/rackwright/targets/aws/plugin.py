@@ -11,8 +11,8 @@ from rackwright.targets import plugins
 
 def require_installed(environ: Mapping[str, str]) -> None:
     """Raise an error with the command that installs the plugin, where the engine would only report it as missing."""
-    if not plugins.is_there("aws", environ):
+    if not plugins.is_installed("aws", environ):
         raise pulumi.RunError(
-            f"the aws plugin {plugins.wanted('aws')} is not installed: target aws is built by it\n"
+            f"the aws plugin {plugins.required_version('aws')} is not installed: target aws is built by it\n"
             f"  run `{plugins.command('aws')}`; it is downloaded from Pulumi (docs/targets/aws.md)"
         )

@@ -21,7 +21,7 @@ _DEVICE: Final = "/dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_"
 
 
 @dataclass(frozen=True)
-class Shared:
+class SharedStorage:
     """A file system that no node serves."""
 
     made: aws.fsx.LustreFileSystem
@@ -29,12 +29,12 @@ class Shared:
     """Mount source of the clients."""
 
 
-def file_systems(site: StackContext, wires: NetworkResources) -> dict[str, Shared]:
+def file_systems(site: StackContext, wires: NetworkResources) -> dict[str, SharedStorage]:
     """Create every FSx file system of the plan; return them by name."""
     return {planned.name: _file_system(site, wires, planned.name, planned.fsx) for planned in site.plan.storage if planned.fsx is not None}
 
 
-def _file_system(site: StackContext, wires: NetworkResources, name: str, declared: FsxLustre) -> Shared:
+def _file_system(site: StackContext, wires: NetworkResources, name: str, declared: FsxLustre) -> SharedStorage:
     assert wires.storage is not None
     persistent = declared.deployment_type is not Deployment.SCRATCH_2
     iops = declared.metadata_iops
@@ -60,7 +60,7 @@ def _file_system(site: StackContext, wires: NetworkResources, name: str, declare
     for index, repository in enumerate(declared.data_repositories):
         _repository(site, f"{name}-repository-{index}", made, repository)
     source = pulumi.Output.concat(made.dns_name, "@tcp:/", made.mount_name)
-    return Shared(made, source)
+    return SharedStorage(made, source)
 
 
 def _repository(site: StackContext, name: str, made: aws.fsx.LustreFileSystem, declared: DataRepository) -> None:

@@ -28,6 +28,6 @@ def build(plan: Plan, access_key: pulumi.Input[str]) -> TargetResult:
             "port": reached["port"],
             "user": reached["user"],
             "public_key": found.public_key,
-            "incarnation": found.incarnation,
+            "instance_uid": found.instance_uid,
         }
     return TargetResult(records, bundle=kubernetes.folder(plan))

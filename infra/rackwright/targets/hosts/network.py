@@ -10,7 +10,7 @@ from rackwright.plan import PlanNode
 
 def ssh_route(target: HostsTarget, node: PlanNode) -> dict[str, Any]:
     """Return the address of a machine's SSH server as seen from the start of the connection, the login user and the expected host key."""
-    machine = target.each[node.name]
+    machine = target.machine_by_node[node.name]
     return {
         "name": node.name,
         "address": machine.ssh_address or node.address,

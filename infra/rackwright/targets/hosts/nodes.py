@@ -26,7 +26,7 @@ def host(plan: Plan, target: HostsTarget, node: PlanNode, access_key: pulumi.Inp
             "memory_mib": node.memory_mib,
             "gpus": node.gpus.count if node.gpus else 0,
             "container": target.machine_type is MachineType.SYSTEM_CONTAINER,
-            "serial": target.each[node.name].serial,
+            "serial": target.machine_by_node[node.name].serial,
             "out": not node.is_in,
         },
         leave=target.on_removal.value,

@@ -49,9 +49,9 @@ def addons(plan: Plan) -> dict[str, pulumi.Output[str]]:
 def resolve_object_owner(plan: Plan, environ: Mapping[str, str]) -> Plan:
     """Return the plan with the applier of its objects. If Pulumi is to apply them and has no plugin, choose the role, with a warning."""
     cluster = _by_pulumi(plan)
-    if cluster is None or plugins.is_there("kubernetes", environ):
+    if cluster is None or plugins.is_installed("kubernetes", environ):
         return plan
-    missing = f"the kubernetes plugin {plugins.wanted('kubernetes')} is not installed"
+    missing = f"the kubernetes plugin {plugins.required_version('kubernetes')} is not installed"
     if paths.api_tunnel(plan.stack).exists():
         raise pulumi.RunError(
             f"stacks/Pulumi.{plan.stack}.yaml: scheduler.apply_with: pulumi: {missing}, and it created the objects of this cluster\n"

@@ -81,7 +81,7 @@ def _access(
         through=cluster.submit_hosts[0],
         endpoint=cluster.endpoint,
         port=port(stack),
-        incarnation=hosts[controller]["incarnation"],
+        instance_uid=hosts[controller]["instance_uid"],
         opts=pulumi.ResourceOptions(parent=parent, depends_on=[converge]),
     )
 

@@ -32,7 +32,7 @@ def build(plan: Plan, access_key: pulumi.Input[str]) -> TargetResult:
         planned.name: {
             "address": planned.address if agent is None else depends_on_value(agent, planned.address),
             "public_key": made[planned.name].host_public_key,
-            "incarnation": made[planned.name].incarnation,
+            "instance_uid": made[planned.name].instance_uid,
             "baked": pulumi.Output.all(made[planned.name].image, baked.image).apply(lambda images: images[0] == images[1]),
         }
         for planned in plan.nodes

@@ -17,8 +17,21 @@ from language import Use, chosen, uses
         ("a.yml", "- name: Look anew\n  told: 1\n", [1, 2]),
         ("a.py", "x = 'retold, Nobodyness'\n", []),
         ("a.yml", "description: runs as C(nobody) or `nobody`\n", []),
+        ("a.py", "x = 'the tool said nothing'\ny = 'nothing was said'\n", [1]),
+        ("a.md", "HPL came to its end\nStrangers connect\nthe unmanaged node\nthe node is given\nback, or given back\n", [1, 2, 5]),
     ],
-    ids=["string", "docstring", "identifier and comment", "f-string", "Markdown", "YAML", "part of a word", "code"],
+    ids=[
+        "string",
+        "docstring",
+        "identifier and comment",
+        "f-string",
+        "Markdown",
+        "YAML",
+        "part of a word",
+        "code",
+        "phrase",
+        "phrases of Markdown",
+    ],
 )
 def test_words_are_found_in_text_for_users(file: str, text: str, found: list[int]) -> None:
     assert [use.line for use in uses(file, text)] == found

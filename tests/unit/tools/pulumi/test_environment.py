@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from rackwright.operations.state.directory import Home
+from rackwright.operations.state.directory import StateDirectory
 from shim import environment, login
 
-HOME = Home("/home/a/state/rackwright")
+HOME = StateDirectory("/home/a/state/rackwright")
 
 
 def defaults(environ: dict[str, str]) -> dict[str, str]:

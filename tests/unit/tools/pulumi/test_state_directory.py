@@ -9,7 +9,7 @@ import pytest
 
 from rackwright.inventory import paths
 from rackwright.operations.state import directory
-from rackwright.operations.state.directory import Home
+from rackwright.operations.state.directory import StateDirectory
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from rackwright.operations.state.directory import Home
     ],
 )
 def test_root(environ: dict[str, str], root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Home.of(environ).root == root
+    assert StateDirectory.of(environ).root == root
     for name in ("RACKWRIGHT_HOME", "XDG_STATE_HOME", "HOME"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environ.items():
@@ -31,7 +31,7 @@ def test_root(environ: dict[str, str], root: str, monkeypatch: pytest.MonkeyPatc
 
 
 def test_first_use_makes_private_folders_and_one_passphrase(tmp_path: Path) -> None:
-    made = Home(str(tmp_path / "a" / "rackwright"))
+    made = StateDirectory(str(tmp_path / "a" / "rackwright"))
     made.create()
     first = Path(made.passphrase).read_text()
     made.create()
@@ -45,11 +45,11 @@ def test_first_use_makes_private_folders_and_one_passphrase(tmp_path: Path) -> N
 
 def test_the_checkouts_link_follows_the_home_but_replaces_nothing_of_the_users(tmp_path: Path) -> None:
     link = tmp_path / directory.LINK
-    directory.link(str(tmp_path), Home("/one"))
-    directory.link(str(tmp_path), Home("/two"))
+    directory.link(str(tmp_path), StateDirectory("/one"))
+    directory.link(str(tmp_path), StateDirectory("/two"))
     assert link.readlink() == Path("/two")
     link.unlink()
     link.mkdir()
-    directory.link(str(tmp_path), Home("/three"))
+    directory.link(str(tmp_path), StateDirectory("/three"))
     assert os.listdir(tmp_path) == [directory.LINK]
     assert link.is_dir()

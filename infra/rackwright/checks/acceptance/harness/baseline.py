@@ -19,17 +19,17 @@ def load(home: Path) -> Mapping[str, float]:
     try:
         data: dict[str, Any] = json.loads((home / _FILE).read_text(encoding="utf-8"))
         if data["schema"] != _SCHEMA:
-            raise ValueError(f"speaks {data['schema']}, not {_SCHEMA}")
+            raise ValueError(f"schema is {data['schema']}, expected {_SCHEMA}")
         return {str(key): float(value) for key, value in data["figures"].items()}
     except FileNotFoundError:
         return {}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UndeterminedError(
-            f"is no baseline: {error}", path=str(home / _FILE), hint="remove it: the next good run writes it anew"
+            f"is not a baseline: {error}", path=str(home / _FILE), hint="delete the file; the next passed run writes a new baseline"
         ) from None
 
 
-def keep(home: Path, acceptance: Acceptance) -> None:
+def save(home: Path, acceptance: Acceptance) -> None:
     """Write the figures of a passed run, unless figures are stored already or there are none. Remove the file to start over."""
     figures = {
         f"{phase.name}.{measured['check']}[{measured['node']}] {measured['name']}": measured["value"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from rackwright.checks.acceptance.harness import labelled
+from rackwright.checks.acceptance.harness import rank_prefixed_output
 from rackwright.checks.acceptance.phase import Job, Output, Program, Task
 from rackwright.inventory.reader import Inventory
 
@@ -30,7 +30,7 @@ _NAME: Final = 52
 """Maximum length of a Job's name: the names of its pods are longer, and limited to 63 characters."""
 _TIMED_OUT: Final = 124
 """Exit status of a command that timed out: timeout(1)."""
-_NO_MPI: Final = "its tasks find each other through MPI, and pods of several nodes have nobody who starts them so (the MPI operator does)"
+_NO_MPI: Final = "its tasks use MPI, and starting MPI across pods of several nodes needs the MPI operator, which is not installed"
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Kubernetes:
 
     def sent(self, program: Program) -> str:
         """Return the text that python3 gets on its command line."""
-        return labelled.preceded(program, _PRELUDE)
+        return rank_prefixed_output.preceded(program, _PRELUDE)
 
     def request(self, job: Job, run: str, phase: str) -> dict[str, Any]:
         """Return a Job, and a service if its pods must find each other."""
@@ -80,7 +80,7 @@ class Kubernetes:
     def output(self, job: Job, result: Mapping[str, Any]) -> Output:
         """Return the output of a job; a pod's host is the node that has the address which the kubelet reports."""
         addresses = {node["address"]: name for name, node in self.declared.nodes.items()}
-        found = labelled.tasks(self.whole_lines(result["out"]))
+        found = rank_prefixed_output.tasks(self.whole_lines(result["out"]))
         status, trouble = int(result["status"]), ""
         if status:
             late = f"no end after {result['ended'] - result['began']:.0f} s" if status == _TIMED_OUT else ""
@@ -94,11 +94,11 @@ class Kubernetes:
 
     def heads(self, text: str) -> list[dict[str, Any]]:
         """Return the headers that the tasks of a job printed, by rank."""
-        return [head for head, _ in labelled.tasks(self.whole_lines(text))]
+        return [head for head, _ in rank_prefixed_output.tasks(self.whole_lines(text))]
 
     def whole_lines(self, text: str) -> list[tuple[int, str]]:
         """Return the lines as they are: Kubernetes does not cut them."""
-        return labelled.whole_lines(text)
+        return rank_prefixed_output.whole_lines(text)
 
     def _job(self, job: Job, label: str, run: str) -> Object:
         pods, local = layout(job)
@@ -253,4 +253,4 @@ def _toleration(taint: str) -> Object:
 
 def _last(text: str) -> str:
     """Return the last line: of a traceback, the error."""
-    return labelled.unlabelled(text).strip().rpartition("\n")[2]
+    return rank_prefixed_output.unlabelled(text).strip().rpartition("\n")[2]

@@ -14,7 +14,7 @@ from rackwright.report.verdict import SkipReason, Verdict
 
 
 @dataclass(frozen=True)
-class Submission:
+class SubmitHost:
     """The node and the user that submit jobs, and the shared file system to which the user may write."""
 
     declared: Inventory
@@ -35,7 +35,7 @@ class Submission:
         return compute_nodes(self.declared)
 
     @property
-    def most_gpus(self) -> int | None:
+    def max_gpus(self) -> int | None:
         """Return the number of GPUs that the namespace's quota allows all jobs together."""
         found = next((one for one in self.declared.cluster["scheduler"].get("namespaces", ()) if one["name"] == self.namespace), None)
         return found["gpus"] if found else None
@@ -52,27 +52,23 @@ class Submission:
         return tuple(found)
 
 
-def submission(declared: Inventory, user: str | None) -> Submission:
+def find_submit_host(declared: Inventory, user: str | None) -> SubmitHost:
     """Return the submission of the plan; raises InputError if an ordinary user cannot submit jobs."""
     if not declared.cluster.get("scheduler"):
-        raise InputError(
-            "has no scheduler that jobs could be sent to", path=f"stack {declared.stack}", hint="declare `scheduler: {kind: slurm}`"
-        )
+        raise InputError("has no scheduler to submit jobs to", path=f"stack {declared.stack}", hint="declare `scheduler: {kind: slurm}`")
     senders = declared.members("@submit")
     if not senders:
-        raise InputError("has no node that jobs are sent from", path=f"stack {declared.stack}", hint="give a group the role `login`")
+        raise InputError("has no node to submit jobs from", path=f"stack {declared.stack}", hint="give a group the role `login`")
     if runs_pods(declared):
         return _in_namespace(declared, senders[0], user)
-    name = user or smoke.runner(Submission(declared, senders[0], "", None))
+    name = user or smoke.runner(SubmitHost(declared, senders[0], "", None))
     if name is None:
-        raise InputError(
-            "has no user: jobs of the acceptance run as one", path=f"stack {declared.stack}", hint="declare one, or name one with --user"
-        )
-    storage = smoke.shared(Submission(declared, senders[0], name, None))
-    return Submission(declared, senders[0], name, storage["mount"] if storage else None)
+        raise InputError("has no user to run the acceptance jobs as", path=f"stack {declared.stack}", hint="declare a user, or pass --user")
+    storage = smoke.shared(SubmitHost(declared, senders[0], name, None))
+    return SubmitHost(declared, senders[0], name, storage["mount"] if storage else None)
 
 
-def _in_namespace(declared: Inventory, sender: str, user: str | None) -> Submission:
+def _in_namespace(declared: Inventory, sender: str, user: str | None) -> SubmitHost:
     """Return the submission of a user of Kubernetes: of his namespaces the one with a claim, then the one with most GPUs."""
     spaces = [one for one in declared.cluster["scheduler"]["namespaces"] if one["users"]]
     name = user or next((who for one in spaces for who in one["users"]), None)
@@ -80,16 +76,16 @@ def _in_namespace(declared: Inventory, sender: str, user: str | None) -> Submiss
     if name is None or not his:
         known = ", ".join(sorted({who for one in spaces for who in one["users"]}))
         raise InputError(
-            "works in no namespace: jobs of the acceptance run in one",
+            "belongs to no namespace to run the acceptance jobs in",
             path=f"user {name}" if name else f"stack {declared.stack}",
-            hint=f"name one of {known} with --user" if known else "declare `scheduler.namespaces` with `users`",
+            hint=f"pass --user with one of {known}" if known else "declare `scheduler.namespaces` with `users`",
         )
     space = max(his, key=lambda one: (one["claim_mib"] is not None, one["gpus"] is None, one["gpus"] or 0))
     storage = next(iter(declared.cluster.get("storage") or ()), None)
     folders = [one["path"] for one in declared.cluster["scheduler"]["folders"] if one["path"].endswith(f"/{space['name']}")]
     reached = storage is not None and {sender, *compute_nodes(declared)} <= set(storage["clients"])
     mount = folders[0] if folders and reached and space["claim_mib"] is not None else None
-    return Submission(declared, sender, name, mount, str(space["name"]))
+    return SubmitHost(declared, sender, name, mount, str(space["name"]))
 
 
 def _alike(declared: Inventory, idle: tuple[str, ...]) -> tuple[Part, ...]:
@@ -113,7 +109,7 @@ def absent(states: Mapping[str, str], node: str, busy: Collection[str]) -> tuple
 
     A node that was idle then and does not end its last job most likely runs a job of this run: it is not excused.
     """
-    state = states.get(node, "the scheduler does not know it")
+    state = states.get(node, "unknown to the scheduler")
     if smoke.at_work(state) and (node in busy or not state.startswith("completing")):
         return Verdict.SKIPPED, SkipReason.NODE_BUSY.value
     return Verdict.UNKNOWN, f"node not usable: {state.removesuffix(' none')}"

@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from rackwright.checks.acceptance.harness import baseline, files
-from rackwright.checks.acceptance.harness.node_scope import Submission, absent
-from rackwright.checks.acceptance.harness.phase_run import Played, Stage, play
+from rackwright.checks.acceptance.harness.node_scope import SubmitHost, absent
+from rackwright.checks.acceptance.harness.phase_run import PhaseContext, PhaseResult, run_phase
 from rackwright.checks.acceptance.phase import Finding, Phase
 from rackwright.inventory.reader import Inventory
 from rackwright.report.acceptance import Acceptance, PhaseReport, PhaseState
-from rackwright.report.check_plan import Expected, Manifest, NotRun
+from rackwright.report.check_plan import CheckPlan, Expected, NotRun
 from rackwright.report.document import NOT_ENDED, build_report
 from rackwright.report.redact import Redactor
 from rackwright.report.result import Result, result
@@ -27,8 +27,8 @@ class PhaseSequence:
     """The results that one run owes, and those that it has so far."""
 
     declared: Inventory
-    owed: Manifest
-    sender: Submission
+    check_plan: CheckPlan
+    sender: SubmitHost
     run: str
     home: Path
     """The stack's folder on this machine."""
@@ -43,24 +43,24 @@ class PhaseSequence:
     stopped: str = ""
     """Name of the phase that did not pass, so that later phases do not run."""
 
-    def take(self, stage: Stage, number: int, phase: Phase) -> None:
+    def run_phase(self, context: PhaseContext, number: int, phase: Phase) -> None:
         """Run one phase, or record why it does not run."""
-        owed = {id_: item for id_, item in self.owed.expected.items() if item.spec.subject == phase.name}
-        if self.stopped and owed:
-            self._leave(number, phase, owed)
+        expected = {id_: item for id_, item in self.check_plan.expected.items() if item.spec.subject == phase.name}
+        if self.stopped and expected:
+            self._leave(number, phase, expected)
             return
-        measured = {id_: item for id_, item in owed.items() if not self._stands_in(item)}
+        measured = {id_: item for id_, item in expected.items() if not self._stands_in(item)}
         if not measured:
             state, reason = self._why_not(phase)
             self.phases.append(PhaseReport(number, phase.name, phase.title, state, _skipped(state), reason, 0.0, ""))
             return
-        began, played = time.monotonic(), Played()
-        play(stage, number, phase, played)
-        self._settle(measured, played)
-        verdict = worst(self.results[id_].verdict for id_ in owed)
+        began, outcome = time.monotonic(), PhaseResult()
+        run_phase(context, number, phase, outcome)
+        self._settle(measured, outcome)
+        verdict = worst(self.results[id_].verdict for id_ in expected)
         report = PhaseReport(number, phase.name, phase.title, PhaseState.RAN, verdict, "", time.monotonic() - began, "")
-        report = replace(report, jobs=files.jobs_of(played, self.redact), measurements=files.measurements_of(played))
-        self.phases.append(replace(report, artifacts=self._keep(stage, played, report, [self.results[id_] for id_ in owed])))
+        report = replace(report, jobs=files.jobs_of(outcome, self.redact), measurements=files.measurements_of(outcome))
+        self.phases.append(replace(report, artifacts=self._keep(context, outcome, report, [self.results[id_] for id_ in expected])))
         if verdict in (Verdict.FAILED, Verdict.UNKNOWN) and not self.keep_going:
             self.stopped = f"phase {number} ({phase.title})"
         self.record(ended=False)
@@ -68,7 +68,7 @@ class PhaseSequence:
     def record(self, *, ended: bool, missing: str = NOT_ENDED) -> Acceptance:
         """Record the results so far; every other result is unknown, for the reason `missing`."""
         seconds = time.monotonic() - self.clock
-        report = build_report(self.declared, self.owed, self.results, started=self.started, seconds=seconds, missing=missing)
+        report = build_report(self.declared, self.check_plan, self.results, started=self.started, seconds=seconds, missing=missing)
         about = tuple(node for node in report.nodes if node["checks"] or node["state"] == "out")  # Jobs give no results for storage nodes.
         acceptance = Acceptance(replace(report, nodes=about), self.run, self.sender.user, self.where, tuple(self.phases))
         write_acceptance(acceptance, self.home, ended=ended)
@@ -78,16 +78,16 @@ class PhaseSequence:
         """Record the final report. The figures of a complete and passed run become the baseline of later runs."""
         acceptance = self.record(ended=True, missing=f"did not run: {ending}" if ending else NOT_ENDED)
         if acceptance.report.verdict is Verdict.PASSED and not acceptance.report.partial:
-            baseline.keep(self.home, acceptance)
+            baseline.save(self.home, acceptance)
         return acceptance
 
-    def _leave(self, number: int, phase: Phase, owed: Mapping[str, Expected]) -> None:
+    def _leave(self, number: int, phase: Phase, expected: Mapping[str, Expected]) -> None:
         """Leave out a phase because an earlier one did not pass: its checks are no longer part of the run, which the report states."""
         why = f"{self.stopped} did not pass"
-        keys = dict.fromkeys(item.spec.key for item in owed.values())
-        kept = {id_: item for id_, item in self.owed.expected.items() if id_ not in owed}
+        keys = dict.fromkeys(item.spec.key for item in expected.values())
+        kept = {id_: item for id_, item in self.check_plan.expected.items() if id_ not in expected}
         left = tuple(NotRun(key, NotRunReason.STOPPED, why) for key in keys)
-        self.owed = Manifest(self.owed.level, kept, (*self.owed.not_run, *left), self.owed.empty_groups)
+        self.check_plan = CheckPlan(self.check_plan.level, kept, (*self.check_plan.not_run, *left), self.check_plan.empty_groups)
         self.phases.append(PhaseReport(number, phase.name, phase.title, PhaseState.NOT_RUN, None, why, 0.0, ""))
 
     def _stands_in(self, item: Expected) -> bool:
@@ -99,20 +99,20 @@ class PhaseSequence:
 
     def _why_not(self, phase: Phase) -> tuple[PhaseState, str]:
         """Return why a phase is not run."""
-        if any(item.spec.subject == phase.name for item in self.owed.expected.values()):
+        if any(item.spec.subject == phase.name for item in self.check_plan.expected.values()):
             return PhaseState.SKIPPED, SkipReason.SIMULATED_HARDWARE
-        reasons = [item for item in self.owed.not_run if item.id.startswith(f"{phase.name}.")]
+        reasons = [item for item in self.check_plan.not_run if item.id.startswith(f"{phase.name}.")]
         if all(item.reason is NotRunReason.NOT_IN_PLAN for item in reasons):
             return PhaseState.SKIPPED, SkipReason.NOT_IN_PLAN
         return PhaseState.NOT_RUN, next(item.detail for item in reasons if item.reason is not NotRunReason.NOT_IN_PLAN)
 
-    def _settle(self, measured: Mapping[str, Expected], played: Played) -> None:
+    def _settle(self, measured: Mapping[str, Expected], outcome: PhaseResult) -> None:
         """Turn findings into results; a check without a finding is skipped if the node is at work, otherwise unknown."""
-        found = {(finding.check, finding.node): finding for finding in played.findings}
+        found = {(finding.check, finding.node): finding for finding in outcome.findings}
         for id_, item in measured.items():
             told = found.get((item.spec.name, item.node))
             if told is None:
-                verdict, reason = self._missing_verdict(item.node, played)
+                verdict, reason = self._missing_verdict(item.node, outcome)
                 told = Finding(item.spec.name, item.node, verdict, reason)
             self.results[id_] = result(
                 item,
@@ -123,19 +123,19 @@ class PhaseSequence:
                 stack=self.declared.stack,
             )
 
-    def _missing_verdict(self, node: str, played: Played) -> tuple[Verdict, str]:
-        scope = played.scope
+    def _missing_verdict(self, node: str, outcome: PhaseResult) -> tuple[Verdict, str]:
+        scope = outcome.scope
         if scope is not None and node in scope.compute and node not in scope.nodes:
             return absent(scope.states, node, scope.busy)
-        return Verdict.UNKNOWN, played.why or "the phase did not tell"
+        return Verdict.UNKNOWN, outcome.reason or "the phase returned no finding"
 
-    def _keep(self, stage: Stage, played: Played, report: PhaseReport, results: list[Result]) -> str:
+    def _keep(self, context: PhaseContext, outcome: PhaseResult, report: PhaseReport, results: list[Result]) -> str:
         """Write the phase's files to the shared file system if its jobs could write there, otherwise to this machine; return the folder."""
         name = f"{report.number:02d}-{report.name.replace('_', '-')}"
-        texts = files.texts(stage, played, report, results, self.redact)
-        if stage.folder is not None:
-            folder = f"{stage.folder}/{name}"
-            if not stage.ask({"write": folder, "files": texts})["trouble"]:
+        texts = files.texts(context, outcome, report, results, self.redact)
+        if context.folder is not None:
+            folder = f"{context.folder}/{name}"
+            if not context.ask({"write": folder, "files": texts})["error"]:
                 return folder
         here = self.home / "acceptance" / f"infra-smoke-{self.run}" / name
         here.mkdir(parents=True, exist_ok=True)

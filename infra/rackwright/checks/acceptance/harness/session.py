@@ -17,16 +17,16 @@ from typing import Final
 
 from rackwright.catalog.checks import Level, acceptance
 from rackwright.checks.acceptance.harness import baseline, launchers
-from rackwright.checks.acceptance.harness.node_scope import submission
-from rackwright.checks.acceptance.harness.phase_run import SETTLE, open_stage
+from rackwright.checks.acceptance.harness.node_scope import find_submit_host
+from rackwright.checks.acceptance.harness.phase_run import SETTLE, open_context
 from rackwright.checks.acceptance.harness.phase_sequence import PhaseSequence
-from rackwright.checks.acceptance.harness.submitter import Asking, Submitter, shared_out
+from rackwright.checks.acceptance.harness.submitter import SendRequest, Submitter, split_by_role
 from rackwright.checks.acceptance.phase import Phase, runs_pods
 from rackwright.checks.acceptance.phases import phases
 from rackwright.errors import InputError, UndeterminedError
 from rackwright.inventory.reader import Inventory, load
 from rackwright.model.finding import did_you_mean
-from rackwright.report.check_plan import Manifest, NotRun, manifest
+from rackwright.report.check_plan import CheckPlan, NotRun, plan_checks
 from rackwright.report.redact import redactor
 from rackwright.report.verdict import NotRunReason
 
@@ -40,11 +40,11 @@ def main(argv: Sequence[str]) -> int:
     try:
         declared = load(chosen.inventory)
         wanted = _wanted(chosen.phase, in_pods=runs_pods(declared))
-        sender = submission(declared, chosen.user)
-        owed = _owed(declared, wanted, Level(chosen.level))
+        sender = find_submit_host(declared, chosen.user)
+        check_plan = _plan_checks(declared, wanted, Level(chosen.level))
         home = chosen.inventory.parent
         redact = redactor(home / "secrets.yml", home / "id_ed25519")
-        sequence = PhaseSequence(declared, owed, sender, run_name(), home, redact, keep_going=chosen.keep_going)
+        sequence = PhaseSequence(declared, check_plan, sender, run_name(), home, redact, keep_going=chosen.keep_going)
         return _run(sequence, _submitters(sequence, chosen.ssh_config), chosen.settle)
     except InputError as error:
         print(error, file=sys.stderr)
@@ -58,16 +58,16 @@ def run_name(now: datetime | None = None) -> str:
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m rackwright.checks.acceptance", description="Prove a live cluster by jobs of an ordinary user."
+        prog="python -m rackwright.checks.acceptance", description="Run the acceptance test: jobs of an unprivileged user, phase by phase."
     )
     parser.add_argument("--inventory", type=Path, required=True, help="Ansible inventory of the stack; the report goes into its folder")
-    parser.add_argument("--ssh-config", type=Path, required=True, help="how the nodes are reached")
-    parser.add_argument("--phase", action="append", default=[], help="only this phase (may be given again): no verdict on the cluster")
-    parser.add_argument("--level", choices=[Level.SMOKE, Level.FULL], default=Level.FULL, help="how far to go (default: all phases)")
-    parser.add_argument("--keep-going", action="store_true", help="go on after a phase that did not pass")
-    parser.add_argument("--user", default=None, help="who sends the jobs (default: the first user of the plan)")
+    parser.add_argument("--ssh-config", type=Path, required=True, help="ssh_config(5) file of the stack's nodes")
+    parser.add_argument("--phase", action="append", default=[], help="run only this phase (repeatable); keep the cluster verdict")
+    parser.add_argument("--level", choices=[Level.SMOKE, Level.FULL], default=Level.FULL, help="acceptance level (default: all phases)")
+    parser.add_argument("--keep-going", action="store_true", help="continue after a phase that did not pass")
+    parser.add_argument("--user", default=None, help="user who submits the jobs (default: first user in the plan)")
     parser.add_argument(
-        "--settle", type=float, default=SETTLE, metavar="SECONDS", help=f"what nodes at work get to become idle (default: {SETTLE})"
+        "--settle", type=float, default=SETTLE, metavar="SECONDS", help=f"time for busy nodes to become idle (default: {SETTLE})"
     )
     return parser.parse_args(argv)
 
@@ -77,7 +77,7 @@ def _wanted(requested: Sequence[str], *, in_pods: bool) -> list[str]:
     names = [phase.name for phase in phases(in_pods=in_pods)]
     for name in requested:
         if _plain(name) not in names:
-            raise InputError("is no phase of the acceptance", path=name, hint=did_you_mean(_plain(name), names))
+            raise InputError("is not a phase of the acceptance test", path=name, hint=did_you_mean(_plain(name), names))
     return [_plain(name) for name in requested] or names
 
 
@@ -85,36 +85,36 @@ def _plain(name: str) -> str:
     return name.replace("-", "_")
 
 
-def _owed(declared: Inventory, wanted: Sequence[str], level: Level) -> Manifest:
+def _plan_checks(declared: Inventory, wanted: Sequence[str], level: Level) -> CheckPlan:
     """Return the results that the requested phases owe; the manifest lists the others as left out."""
     in_pods = runs_pods(declared)
     known = {phase.name for phase in phases(in_pods=in_pods)}
     rows = {key: spec.in_pods() if in_pods else spec for key, spec in acceptance().items() if spec.subject in known}
-    owed = manifest(declared, {key: spec for key, spec in rows.items() if spec.subject in wanted}, level)
+    check_plan = plan_checks(declared, {key: spec for key, spec in rows.items() if spec.subject in wanted}, level)
     others = [
         NotRun(key, NotRunReason.PHASE, "only other phases were requested") for key, spec in rows.items() if spec.subject not in wanted
     ]
-    return Manifest(owed.level, owed.expected, (*owed.not_run, *others), owed.empty_groups)
+    return CheckPlan(check_plan.level, check_plan.expected, (*check_plan.not_run, *others), check_plan.empty_groups)
 
 
 def _submitters(sequence: PhaseSequence, ssh_config: Path) -> list[Submitter]:
     """Return the submitter of the node from which jobs are submitted; for Kubernetes also of a controller: users cannot list nodes."""
     declared, sender = sequence.declared, sequence.sender
-    found = [Submitter(declared, ssh_config, sender.name, sender.user, launchers.submitting(declared))]
+    found = [Submitter(declared, ssh_config, sender.name, sender.user, launchers.job_program(declared))]
     if runs_pods(declared):
-        found.append(Submitter(declared, ssh_config, declared.members("@control")[0], "root", launchers.looking()))
+        found.append(Submitter(declared, ssh_config, declared.members("@control")[0], "root", launchers.node_query_program()))
     return found
 
 
 @contextlib.contextmanager
-def _conversation(declared: Inventory, submitters: Sequence[Submitter]) -> Iterator[Asking]:
+def _conversation(declared: Inventory, submitters: Sequence[Submitter]) -> Iterator[SendRequest]:
     """Connect to all submitters; yield one function that reaches them all."""
     with contextlib.ExitStack() as stack:
         first, *others = [stack.enter_context(one).ask for one in submitters]
         if not others:
             yield first
             return
-        yield shared_out(first, others[0], {one["name"]: one["taints"] for one in declared.cluster["scheduler"]["nodes"]})
+        yield split_by_role(first, others[0], {one["name"]: one["taints"] for one in declared.cluster["scheduler"]["nodes"]})
 
 
 def _run(sequence: PhaseSequence, submitters: Sequence[Submitter], settle: float) -> int:
@@ -125,17 +125,17 @@ def _run(sequence: PhaseSequence, submitters: Sequence[Submitter], settle: float
     ending = ""
     try:
         with _conversation(sequence.declared, submitters) as ask:
-            stage = open_stage(ask, sequence.sender, sequence.run, baseline.load(sequence.home), settle)
-            sequence.where = stage.folder or ""
+            context = open_context(ask, sequence.sender, sequence.run, baseline.load(sequence.home), settle)
+            sequence.where = context.folder or ""
             for number, phase in enumerate(phases(in_pods=runs_pods(sequence.declared)), start=1):
                 _announce(number, phase)
-                sequence.take(stage, number, phase)
+                sequence.run_phase(context, number, phase)
     except KeyboardInterrupt:
         ending = "the run was interrupted; its jobs were cancelled"
     except UndeterminedError as error:
         ending = str(error)
     except Exception as error:  # Findings until then must be recorded.
-        ending = f"the run broke: {error!r}"
+        ending = f"the run failed with an internal error: {error!r}"
     return sequence.finish(ending).report.verdict.exit_code
 
 

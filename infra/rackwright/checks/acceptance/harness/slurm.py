@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from rackwright.checks.acceptance.harness import labelled
-from rackwright.checks.acceptance.harness.labelled import HEAD, unlabelled
+from rackwright.checks.acceptance.harness import rank_prefixed_output
+from rackwright.checks.acceptance.harness.rank_prefixed_output import HEAD, unlabelled
 from rackwright.checks.acceptance.phase import Job, Output, Program, Task
 from rackwright.checks.cluster.probes.smoke import decisive
 from rackwright.errors import InputError
@@ -59,7 +59,7 @@ class Slurm:
 
 def sent(program: Program) -> str:
     """Return the text that a job's tasks run."""
-    return labelled.preceded(program, _PRELUDE)
+    return rank_prefixed_output.preceded(program, _PRELUDE)
 
 
 def command(job: Job, label: str, declared: Inventory) -> list[str]:
@@ -119,8 +119,8 @@ def heads(text: str) -> list[dict[str, Any]]:
 
 def whole_lines(text: str) -> list[tuple[int, str]]:
     """Return the lines of tasks with their ranks; lines that srun cut are joined again."""
-    return labelled.whole_lines(text, _CUT)
+    return rank_prefixed_output.whole_lines(text, _CUT)
 
 
 def _tasks(text: str) -> list[tuple[dict[str, Any], list[str]]]:
-    return labelled.tasks(whole_lines(text))
+    return rank_prefixed_output.tasks(whole_lines(text))

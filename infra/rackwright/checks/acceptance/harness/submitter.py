@@ -31,7 +31,7 @@ class Submitter:
 
     def __init__(self, declared: Inventory, ssh_config: Path, node: str, user: str, jobs: str) -> None:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9._-]*", user):
-            raise InputError("is no user name", path=user)
+            raise InputError("is not a user name", path=user)
         become = ["sudo", "-n"] if declared.needs_sudo(node) else []
         program = python_command("job_submission", {"jobs": jobs}, libraries=[jobs])
         there = f"{shlex.join([*become, 'runuser', '-u', user, '--'])} {program}"
@@ -68,10 +68,10 @@ class Submitter:
             line = self._said.get(timeout=seconds + _ANSWER)
         except queue.Empty:
             # A late answer would be mistaken for the answer to the next request.
-            self._silent = f"{self.node} gave no answer within {seconds + _ANSWER:.0f} s"
+            self._silent = f"{self.node} did not respond within {seconds + _ANSWER:.0f} s"
             raise UndeterminedError(self._silent) from None
         if not line:
-            raise UndeterminedError(f"{self.node} stopped answering: {self._why()}")
+            raise UndeterminedError(f"{self.node} stopped responding: {self._why()}")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
@@ -81,7 +81,7 @@ class Submitter:
             self._child.stdin.write(json.dumps(what) + "\n")
             self._child.stdin.flush()
         except BrokenPipeError:
-            raise UndeterminedError(f"{self.node} takes no requests: {self._why()}") from None
+            raise UndeterminedError(f"{self.node} accepts no requests: {self._why()}") from None
 
     def _listen(self) -> None:
         assert self._child.stdout is not None
@@ -103,11 +103,11 @@ class Submitter:
         return self._complaints[-1] if self._complaints else f"ssh ended with status {self._child.returncode}"
 
 
-Asking = Callable[..., dict[str, Any]]
+SendRequest = Callable[..., dict[str, Any]]
 """`Submitter.ask`, or its replacement in a test."""
 
 
-def shared_out(submitter: Asking, controller: Asking, taints: Mapping[str, Sequence[str]]) -> Asking:
+def split_by_role(submitter: SendRequest, controller: SendRequest, taints: Mapping[str, Sequence[str]]) -> SendRequest:
     """Combine two nodes: the states of nodes are read from a controller, everything else from the submitting node. `taints`: the plan's."""
 
     def ask(request: dict[str, Any], *, seconds: float = 0.0) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def shared_out(submitter: Asking, controller: Asking, taints: Mapping[str, Seque
             return submitter(request, seconds=seconds)
         states = controller({**{key: request[key] for key in about}, "taints": taints}, seconds=seconds)
         rest = {key: value for key, value in request.items() if key not in about}
-        if states["trouble"] or not rest:
+        if states["error"] or not rest:
             return states
         return {**submitter(rest, seconds=seconds), "states": states["states"]}
 

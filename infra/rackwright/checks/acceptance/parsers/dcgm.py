@@ -21,7 +21,7 @@ class Status(StrEnum):
     WARN = "Warn"
     SKIP = "Skip"
     NOT_RUN = "Not Run"
-    UNREAD = "Unread"
+    UNREAD = "UnreadableValue"
     """The result is missing, or its status is not a known word."""
 
 
@@ -32,7 +32,7 @@ class Test:
     name: str
     gpu: int | None
     status: Status
-    said: str
+    message: str
     """Warnings and errors in one line; the status as DCGM prints it if it is none of those above."""
 
 
@@ -57,7 +57,7 @@ def _from_json(text: str) -> Iterator[Test]:
         raise UndeterminedError(f"the JSON of dcgmi diag is cut short: {error}") from None
     body = next((document[name] for name in _NAMES if name in document), None)
     if body is None:
-        raise UndeterminedError(f"this is no output of dcgmi diag: {', '.join(document)}")
+        raise UndeterminedError(f"not output of dcgmi diag: {', '.join(document)}")
     if body.get("runtime_error"):
         raise UndeterminedError(f"dcgmi diag: {body['runtime_error']}")
     for category in _listed(body, "test_categories"):
@@ -174,7 +174,9 @@ def _from_table(text: str) -> Iterator[Test]:
             tests = [Test(name, gpu, status, more or other) for gpu in _numbers(one or several or "")]
         elif said in _REMARKS or not title:
             remark = said or remark
-            tests = [each if remark == "Info" else Test(each.name, each.gpu, _warned(each.status), f"{each.said}{cell}") for each in tests]
+            tests = [
+                each if remark == "Info" else Test(each.name, each.gpu, _warned(each.status), f"{each.message}{cell}") for each in tests
+            ]
         elif section:
             yield from _tidy(tests)
             tests = [Test(title, None, Status.UNREAD, cell.strip())]
@@ -191,4 +193,4 @@ def _warned(status: Status) -> Status:
 
 
 def _tidy(tests: list[Test]) -> list[Test]:
-    return [Test(each.name, each.gpu, each.status, each.said.strip()) for each in tests]
+    return [Test(each.name, each.gpu, each.status, each.message.strip()) for each in tests]

@@ -75,7 +75,7 @@ def parse(text: str) -> tuple[Link, ...]:
                 )
             )
         elif "==(" in line or ("==" in line and ">" in line) or line is lines[-1]:
-            raise UndeterminedError(f"iblinkinfo printed a line that is none of its own: {line.strip()[:120]}")
+            raise UndeterminedError(f"iblinkinfo printed an unexpected line: {line.strip()[:120]}")
     if not links:
         raise UndeterminedError("iblinkinfo listed no link")
     return tuple(links)

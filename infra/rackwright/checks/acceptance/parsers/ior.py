@@ -25,7 +25,7 @@ def parse_ior(text: str) -> Throughput:
         direction: float(mb) for direction, mb in re.findall(r"^Max (Write|Read):\s+[\d.]+ MiB/sec \(([\d.]+) MB/sec\)", text, re.MULTILINE)
     }
     if not found or not re.search(r"^Finished\s*:", text, re.MULTILINE):
-        raise UndeterminedError(f"IOR did not come to its end: {_trouble(text)}")
+        raise UndeterminedError(f"IOR did not finish: {_trouble(text)}")
     if re.search(r"WARNING: .*(incorrect data|Data check failed)", text) or "ERROR" in text:
         raise UndeterminedError(f"IOR: {_trouble(text)}")
     return Throughput(found.get("Write"), found.get("Read"))
@@ -37,7 +37,7 @@ def parse_mdtest(text: str) -> Mapping[str, float]:
     _, found, table = text.partition("SUMMARY")
     rows = re.findall(r"^\s+((?:Directory|File|Tree) \w+)\s*:?\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s*$", table, re.MULTILINE)
     if not found or not rows or "-- finished at" not in table:
-        raise UndeterminedError(f"mdtest did not come to its end: {_trouble(text)}")
+        raise UndeterminedError(f"mdtest did not finish: {_trouble(text)}")
     return {what: float(mean) for what, _, _, mean, _ in rows}
 
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 from rackwright.checks.cluster.harness.tool_output import Row as Cells
-from rackwright.checks.cluster.harness.tool_output import Unread, decimal, integer, quoted, refusing
+from rackwright.checks.cluster.harness.tool_output import UnreadableValue, decimal, integer, quoted, refusing
 from rackwright.errors import UndeterminedError
 
 
@@ -42,8 +42,8 @@ class Row:
     """One message size. Seconds and bandwidth are the better of out of place and in place."""
 
     size_bytes: int
-    busbw_gb_s: float | Unread
-    wrong: int | Unread | None
+    busbw_gb_s: float | UnreadableValue
+    wrong: int | UnreadableValue | None
     """Wrong elements, out of place and in place; None if results were not checked."""
 
 
@@ -85,8 +85,8 @@ class Run:
         Raises UndeterminedError if no wrong element was counted and a count was not read.
         """
         counts = [row.wrong for row in self.rows]
-        unread = [count for count in counts if isinstance(count, Unread)]
-        found = sum(count for count in counts if not isinstance(count, Unread) and count)
+        unread = [count for count in counts if isinstance(count, UnreadableValue)]
+        found = sum(count for count in counts if not isinstance(count, UnreadableValue) and count)
         if unread and not found:
             raise UndeterminedError(unread[0].why)
         return None if not found and any(count is None for count in counts) else found
@@ -95,7 +95,7 @@ class Run:
     def bandwidth_gb_s(self) -> float:
         """Return the bus bandwidth of the largest message; raises UndeterminedError if it was not read."""
         found = self.largest.busbw_gb_s
-        if isinstance(found, Unread):
+        if isinstance(found, UnreadableValue):
             raise UndeterminedError(found.why)
         return found
 
@@ -123,9 +123,7 @@ def parse(text: str) -> Run:
     bounds, average = _BOUNDS.search(text), _AVERAGE.search(text)
     if not rows or bounds is None or average is None:
         trouble = _TROUBLE.findall(text)
-        raise UndeterminedError(
-            f"nccl-tests did not come to its end: {trouble[0].strip() if trouble else f'{len(rows)} sizes, no summary'}"
-        )
+        raise UndeterminedError(f"nccl-tests did not finish: {trouble[0].strip() if trouble else f'{len(rows)} sizes, no summary'}")
     _complete(text, rows)
     versions = re.findall(r"NCCL version (\d[\d.]*\d)", text)
     nvls = re.findall(r"NVLS multicast support is (not )?available", text)
@@ -153,22 +151,22 @@ def _rows(text: str) -> Iterator[Row]:
 
 
 def _row(size: int, cells: list[str], line: str) -> Row:
-    """Return one row; a number that was not read is Unread. In a row with other columns only the size is certain."""
+    """Return one row; a number that was not read is UnreadableValue. In a row with other columns only the size is certain."""
     whole = len(cells) == _COLUMNS
     row = Cells(f"{size} B", {name: cells[place] for name, place in _PLACES.items()} if whole else {}, line)
     speeds = [row.read(name, decimal) for name in ("busbw", "busbw in place")]
     counts = [row.counter(name, integer) for name in ("#wrong", "#wrong in place")]
-    unread = next((value for value in speeds if isinstance(value, Unread)), None)
-    return Row(size, max(value for value in speeds if not isinstance(value, Unread)) if unread is None else unread, _wrong(counts))
+    unread = next((value for value in speeds if isinstance(value, UnreadableValue)), None)
+    return Row(size, max(value for value in speeds if not isinstance(value, UnreadableValue)) if unread is None else unread, _wrong(counts))
 
 
 _PLACES: Final = {"busbw": 7, "#wrong": 8, "busbw in place": 11, "#wrong in place": 12}
 
 
-def _wrong(counts: list[int | Unread | None]) -> int | Unread | None:
+def _wrong(counts: list[int | UnreadableValue | None]) -> int | UnreadableValue | None:
     """Return the sum; an unread count matters only if no other is above 0."""
-    found = [count for count in counts if not isinstance(count, Unread) and count is not None]
-    unread = next((count for count in counts if isinstance(count, Unread)), None)
+    found = [count for count in counts if not isinstance(count, UnreadableValue) and count is not None]
+    unread = next((count for count in counts if isinstance(count, UnreadableValue)), None)
     return unread if unread is not None and not sum(found) else sum(found) if found else None
 
 

@@ -49,7 +49,7 @@ def parse_bandwidth(text: str) -> Bandwidth:
     unit = re.search(r"BW average\[([A-Za-z/]+)\]", text)
     rows = _rows(text, "BW average", 5)
     if unit is None or unit.group(1) not in _TO_GBIT:
-        raise UndeterminedError(f"ib_write_bw says no unit that is known: {unit.group(1) if unit else 'none'}")
+        raise UndeterminedError(f"ib_write_bw printed no known unit: {unit.group(1) if unit else 'none'}")
     size, _, _, average, _ = max(rows, key=lambda row: row[0])[:5]
     both = "Bidirectional" in text
     return Bandwidth(

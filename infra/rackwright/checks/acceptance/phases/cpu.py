@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any, Final
 
 from rackwright.catalog.reference_values import Quantity
-from rackwright.checks.acceptance.judges import records
-from rackwright.checks.acceptance.judges.speed import speed
-from rackwright.checks.acceptance.phase import Finding, Job, Outputs, Phase, Scope, compared, program, told, unknown
+from rackwright.checks.acceptance.evaluators import records
+from rackwright.checks.acceptance.evaluators.speed import speed
+from rackwright.checks.acceptance.phase import Finding, Job, Outputs, Phase, PhaseScope, compared, guarded, program, unknown
 from rackwright.errors import UndeterminedError
 
 _COPY: Final = program("memory_copy.py")
@@ -18,7 +18,7 @@ _SMALL: Final = ("--mib", "8", "--seconds", "1")
 """If CPUs and memory are simulated, the machine is a developer's."""
 
 
-def jobs(scope: Scope) -> Sequence[Job]:
+def jobs(scope: PhaseScope) -> Sequence[Job]:
     """Return one job per node, all at once: nodes share no memory."""
     sizes = _SMALL if _simulated(scope) else _REAL
     return [
@@ -26,21 +26,21 @@ def jobs(scope: Scope) -> Sequence[Job]:
     ]
 
 
-def _simulated(scope: Scope) -> bool:
+def _simulated(scope: PhaseScope) -> bool:
     return "capacity" in scope.declared.simulated
 
 
-def _cpus(scope: Scope, node: str) -> int:
+def _cpus(scope: PhaseScope, node: str) -> int:
     """Return all CPUs that the scheduler has."""
     return 1 if _simulated(scope) else int(scope.declared.nodes[node].get("cpus") or 1)
 
 
-def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
+def evaluate(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
     """Yield the findings. A copy that differs is worse than a slow one. A simulated capacity has no baseline."""
     values = dict[str, float]()
     for node in scope.nodes:
         read = partial(records.record, outputs.get(f"copy-{node}"), node)
-        yield told("memory_copies_are_right", node, partial(_right, node, read))
+        yield guarded("memory_copies_are_right", node, partial(_right, node, read))
         try:
             values[node] = float(read()["value"])
         except UndeterminedError as error:
@@ -64,10 +64,10 @@ def _right(node: str, read: Any) -> Finding:
     )
 
 
-def _kind(scope: Scope, node: str) -> str:
+def _kind(scope: PhaseScope, node: str) -> str:
     """Return the key of a node's peers: nodes of one group with as many CPUs; a node with simulated capacity has no peers."""
     record = scope.declared.nodes[node]
     return node if _simulated(scope) else f"{record.get('group')}-{record.get('cpus')}"
 
 
-PHASE: Final = Phase("cpu", "Memory bandwidth", judge=judge, jobs=jobs)
+PHASE: Final = Phase("cpu", "Memory bandwidth", evaluate=evaluate, jobs=jobs)

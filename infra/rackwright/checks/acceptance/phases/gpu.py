@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from rackwright import catalog
 from rackwright.catalog.reference_values import Quantity
-from rackwright.checks.acceptance.judges import health, records
-from rackwright.checks.acceptance.judges.scaling import scaling
-from rackwright.checks.acceptance.judges.speed import speed
+from rackwright.checks.acceptance.evaluators import health, records
+from rackwright.checks.acceptance.evaluators.scaling import scaling
+from rackwright.checks.acceptance.evaluators.speed import speed
 from rackwright.checks.acceptance.parsers import dcgm, nvidia_smi
-from rackwright.checks.acceptance.phase import Finding, Job, Outputs, Phase, Scope, program, skipped, told, unknown
+from rackwright.checks.acceptance.phase import Finding, Job, Outputs, Phase, PhaseScope, guarded, program, skipped, unknown
 from rackwright.checks.acceptance.phases.nccl import gpu_model, gpu_parts, node_counts
 from rackwright.errors import UndeterminedError
 from rackwright.report.verdict import SkipReason, Verdict
@@ -38,7 +38,7 @@ _TOOLS: Final = (
 )
 
 
-def jobs(scope: Scope) -> Sequence[Job]:
+def jobs(scope: PhaseScope) -> Sequence[Job]:
     """Return the jobs for health and diagnosis, then speeds, on all nodes at once; then training on one node, on two, four … and all."""
     queries = tuple(json.dumps(each) for each in _TOOLS)
     found = []
@@ -76,7 +76,9 @@ def jobs(scope: Scope) -> Sequence[Job]:
     return found
 
 
-def _job(scope: Scope, name: str, nodes: tuple[str, ...], file: str, words: tuple[str, ...], gpus: int, round: int, *, tasks: int) -> Job:
+def _job(
+    scope: PhaseScope, name: str, nodes: tuple[str, ...], file: str, words: tuple[str, ...], gpus: int, round: int, *, tasks: int
+) -> Job:
     pytorch = scope.declared.node_stack.get("pytorch")
     return Job(
         name,
@@ -92,7 +94,7 @@ def _job(scope: Scope, name: str, nodes: tuple[str, ...], file: str, words: tupl
     )
 
 
-def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
+def evaluate(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
     """Yield the findings: health from the tools, speeds per GPU, training per node and its scaling."""
     nodes = [node for part in gpu_parts(scope) for node in part.nodes]
     for node in nodes:
@@ -109,7 +111,7 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
             yield (
                 skipped("training_scales", node, SkipReason.NOT_IN_PLAN)
                 if alone
-                else told("training_scales", node, partial(_scaling, node, points))
+                else guarded("training_scales", node, partial(_scaling, node, points))
             )
 
 
@@ -121,23 +123,23 @@ def _judged(test: Callable[..., Finding], check: str, node: str, read: Callable[
     return test(check, node, nvidia_smi.parse_health(records.tool(read(), "health", both=True)), gpus)
 
 
-def _health(scope: Scope, node: str, read: Callable[[], dict[str, Any]]) -> Iterator[Finding]:
+def _health(scope: PhaseScope, node: str, read: Callable[[], dict[str, Any]]) -> Iterator[Finding]:
     gpus = scope.gpus(node)
     for check, test in health.CHECKS.items():
-        yield told(
+        yield guarded(
             check,
             node,
             partial(_judged, test, check, node, read, gpus),
         )
     if gpus > 1 and catalog.gpus()[gpu_model(scope, node)].nvlink:
         links = "nvlinks_are_up"
-        yield told(links, node, lambda: health.nvlinks(links, node, nvidia_smi.parse_nvlinks(records.tool(read(), "nvlink")), gpus))
+        yield guarded(links, node, lambda: health.nvlinks(links, node, nvidia_smi.parse_nvlinks(records.tool(read(), "nvlink")), gpus))
     else:
         yield skipped("nvlinks_are_up", node, SkipReason.NOT_IN_PLAN)
-    yield told("dcgm_passes", node, lambda: health.diagnosis("dcgm_passes", node, dcgm.parse(records.tool(read(), "dcgm"))))
+    yield guarded("dcgm_passes", node, lambda: health.diagnosis("dcgm_passes", node, dcgm.parse(records.tool(read(), "dcgm"))))
 
 
-def _fast(scope: Scope, outputs: Outputs, nodes: Sequence[str], check: str, quantities: Sequence[Quantity]) -> Iterator[Finding]:
+def _fast(scope: PhaseScope, outputs: Outputs, nodes: Sequence[str], check: str, quantities: Sequence[Quantity]) -> Iterator[Finding]:
     """Yield the speed of each node, which is that of its slowest GPU, by name; peers are all GPUs of the model."""
     silent, found = set[str](), dict[str, list[Finding]]()
     for quantity in quantities:
@@ -178,9 +180,11 @@ def _by_gpu(outputs: Outputs, node: str, quantity: Quantity, gpus: int) -> dict[
 
 def _slowest(check: str, node: str, findings: Sequence[Finding]) -> Finding:
     order = list(Verdict)
-    worst = max(findings, key=lambda each: (order.index(each.verdict), -each.figures[0].value if each.figures else 0))
+    worst = max(findings, key=lambda each: (order.index(each.verdict), -each.measurements[0].value if each.measurements else 0))
     figures = tuple(
-        type(figure)(f"{figure.name}-{each.node.split('/')[1]}", figure.value, figure.unit) for each in findings for figure in each.figures
+        type(figure)(f"{figure.name}-{each.node.split('/')[1]}", figure.value, figure.unit)
+        for each in findings
+        for figure in each.measurements
     )
     gpu = worst.node.split("/")[1]
     return Finding(
@@ -188,7 +192,7 @@ def _slowest(check: str, node: str, findings: Sequence[Finding]) -> Finding:
     )
 
 
-def _training(scope: Scope, outputs: Outputs, nodes: Sequence[str], mode: str, quantity: Quantity) -> Iterator[Finding]:
+def _training(scope: PhaseScope, outputs: Outputs, nodes: Sequence[str], mode: str, quantity: Quantity) -> Iterator[Finding]:
     """Yield the training speed of each node alone; the loss must fall: repeated random tokens can be memorised."""
     check, values = f"training_{mode}_is_fast", dict[str, float]()
     for node in nodes:
@@ -227,4 +231,4 @@ def _points(outputs: Outputs, nodes: Sequence[str], mode: str) -> Callable[[], M
     return look
 
 
-PHASE: Final = Phase("gpu", "GPUs", judge=judge, jobs=jobs)
+PHASE: Final = Phase("gpu", "GPUs", evaluate=evaluate, jobs=jobs)

@@ -6,35 +6,35 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
-from rackwright.checks.acceptance.phase import Finding, Job, Output, Outputs, Phase, Scope, compared, skipped, told
-from rackwright.checks.acceptance.smoke import answer, asking
+from rackwright.checks.acceptance.phase import Finding, Job, Output, Outputs, Phase, PhaseScope, compared, guarded, skipped
+from rackwright.checks.acceptance.smoke import answer, probe_job
 from rackwright.checks.cluster.probes.fabric import PORTS, Port
 from rackwright.report.verdict import SkipReason
 
 _CHECKS: Final = ("adapters_match_plan", "ports_are_active", "links_are_up", "rate_matches_plan", "link_layer_matches_plan")
 
 
-def jobs(scope: Scope) -> Sequence[Job]:
+def jobs(scope: PhaseScope) -> Sequence[Job]:
     """Return one job over all nodes of a part that have rails. Adapters are only read: no traffic is disturbed."""
     found = []
     for part in scope.parts:
         nodes = tuple(node for node in part.nodes if _rails(scope, node))
         if nodes:
-            found.append(asking(f"ibstat-{part.name}", nodes, PORTS))
+            found.append(probe_job(f"ibstat-{part.name}", nodes, PORTS))
     return found
 
 
-def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
+def evaluate(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
     """Yield the findings for the planned ports of each node; other ports, for example of a storage network, are not part of the fabric."""
     for output in outputs.values():
         for node in output.job.nodes:
-            yield from (told(check, node, partial(_judged, check, scope, output, node)) for check in _CHECKS)
+            yield from (guarded(check, node, partial(_judged, check, scope, output, node)) for check in _CHECKS)
     for node in scope.nodes:
         if not _rails(scope, node):
             yield from (skipped(check, node, SkipReason.NOT_IN_PLAN) for check in _CHECKS)
 
 
-def _judged(check: str, scope: Scope, output: Output, node: str) -> Finding:
+def _judged(check: str, scope: PhaseScope, output: Output, node: str) -> Finding:
     rails, fabric = _rails(scope, node), scope.declared.fabric or {}
     ports = {port.adapter: port for port in answer(output, node, PORTS)}
     own = {name: ports[name] for name in rails if name in ports}
@@ -62,8 +62,8 @@ def _port_value(check: str, port: Port) -> str:
     }[check]
 
 
-def _rails(scope: Scope, node: str) -> tuple[str, ...]:
+def _rails(scope: PhaseScope, node: str) -> tuple[str, ...]:
     return tuple(scope.declared.nodes[node].get("rails") or ())
 
 
-PHASE: Final = Phase("infiniband", "InfiniBand presence", judge, jobs)
+PHASE: Final = Phase("infiniband", "InfiniBand presence", evaluate, jobs)

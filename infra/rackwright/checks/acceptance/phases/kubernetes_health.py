@@ -7,8 +7,19 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
-from rackwright.checks.acceptance.phase import Finding, Job, Output, Outputs, Phase, Question, Scope, compared, job_runs, told
-from rackwright.checks.acceptance.smoke import TASK, arguments, said
+from rackwright.checks.acceptance.phase import (
+    AcceptanceProbe,
+    Finding,
+    Job,
+    Output,
+    Outputs,
+    Phase,
+    PhaseScope,
+    compared,
+    guarded,
+    job_runs,
+)
+from rackwright.checks.acceptance.smoke import TASK, arguments, record_on
 from rackwright.checks.cluster.probes.smoke import at_work
 
 
@@ -29,8 +40,8 @@ def _mebibytes(quantity: str) -> int:
     return round(float(number) * unit)
 
 
-READY: Final = Question("acceptance-ready", on="@submit", command="kubectl get --raw /readyz", parse=str.strip, timeout=15)
-CLAIM: Final = Question(
+READY: Final = AcceptanceProbe("acceptance-ready", on="@submit", command="kubectl get --raw /readyz", parse=str.strip, timeout=15)
+CLAIM: Final = AcceptanceProbe(
     "acceptance-claim",
     on="@submit",
     command='kubectl --namespace "$NAMESPACE" get persistentvolumeclaim shared --output=json',
@@ -39,36 +50,36 @@ CLAIM: Final = Question(
 )
 
 
-def jobs(scope: Scope) -> Sequence[Job]:
+def jobs(scope: PhaseScope) -> Sequence[Job]:
     """Return one job per node."""
     return [Job(f"hello-{node}", (node,), TASK, arguments()) for node in scope.nodes]
 
 
-def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
+def evaluate(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
     """Yield the API's state for every node of the plan, and the result of a Job for those that were idle."""
     here = scope.submitter
-    yield told("api_answers", here, lambda: compared("api_answers", here, scope.answer(READY), "ok"))
+    yield guarded("api_answers", here, lambda: compared("api_answers", here, scope.answer(READY), "ok"))
     if any(one["claim_mib"] is not None for one in _spaces(scope)):
-        yield told("claim_is_bound", here, lambda: _claim(scope))
+        yield guarded("claim_is_bound", here, lambda: _claim(scope))
     for node in scope.compute:
         yield _state(scope, node)
     for node in scope.nodes:
         output = outputs[f"hello-{node}"]
         yield job_runs(output, node)
-        yield told("job_runs_as_its_user", node, partial(_user, scope, output, node))
+        yield guarded("job_runs_as_its_user", node, partial(_user, scope, output, node))
 
 
-def _claim(scope: Scope) -> Finding:
+def _claim(scope: PhaseScope) -> Finding:
     planned = next(one["claim_mib"] for one in _spaces(scope) if one["claim_mib"] is not None)
     claim = scope.answer(CLAIM)
     return compared("claim_is_bound", scope.submitter, f"{claim['phase']}, {claim['mib']} MiB", f"Bound, {planned} MiB")
 
 
-def _spaces(scope: Scope) -> list[dict[str, Any]]:
+def _spaces(scope: PhaseScope) -> list[dict[str, Any]]:
     return [one for one in scope.declared.cluster["scheduler"]["namespaces"] if one["name"] == scope.namespace]
 
 
-def _state(scope: Scope, node: str) -> Finding:
+def _state(scope: PhaseScope, node: str) -> Finding:
     if node not in scope.states:
         return compared("node_schedulable", node, "no node of the cluster", "Ready and schedulable")
     state = scope.states[node]
@@ -77,8 +88,8 @@ def _state(scope: Scope, node: str) -> Finding:
     )
 
 
-def _user(scope: Scope, output: Output, node: str) -> Finding:
-    return compared("job_runs_as_its_user", node, f"uid {said(output, node).uid}", f"uid {scope.uid}")
+def _user(scope: PhaseScope, output: Output, node: str) -> Finding:
+    return compared("job_runs_as_its_user", node, f"uid {record_on(output, node).uid}", f"uid {scope.uid}")
 
 
-PHASE: Final = Phase("kubernetes_health", "Kubernetes health", judge, jobs, questions=(READY, CLAIM))
+PHASE: Final = Phase("kubernetes_health", "Kubernetes health", evaluate, jobs, probes=(READY, CLAIM))

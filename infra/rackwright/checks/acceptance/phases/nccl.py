@@ -8,11 +8,11 @@ from itertools import groupby
 from typing import Any, Final
 
 from rackwright.catalog.reference_values import Quantity
-from rackwright.checks.acceptance.judges import collectives, monitoring, records
-from rackwright.checks.acceptance.judges.collectives import Wanted
+from rackwright.checks.acceptance.evaluators import collectives, monitoring, records
+from rackwright.checks.acceptance.evaluators.collectives import ExpectedTopology
 from rackwright.checks.acceptance.parsers import nccl
 from rackwright.checks.acceptance.parsers.nccl import Run, Transport
-from rackwright.checks.acceptance.phase import Finding, Job, Output, Outputs, Part, Phase, Scope, program, skipped, told, unknown
+from rackwright.checks.acceptance.phase import Finding, Job, Output, Outputs, Part, Phase, PhaseScope, guarded, program, skipped, unknown
 from rackwright.errors import UndeterminedError
 from rackwright.report.verdict import SkipReason, Verdict
 
@@ -29,7 +29,7 @@ _FAST: Final = tuple(f"{each.value}_is_fast" for each in COLLECTIVES)
 _CHECKS: Final = ("results_are_right", "data_goes_over_the_declared_network", "gpudirect_is_on", "gpu_activity_seen", "rails_carried_data")
 
 
-def jobs(scope: Scope) -> Sequence[Job]:
+def jobs(scope: PhaseScope) -> Sequence[Job]:
     """Return the jobs on one GPU of each node, on each node, then on 2, 4, 8 … nodes, and all. Jobs that share links run one by one."""
     found: list[Job] = []
     for part in gpu_parts(scope):
@@ -50,7 +50,7 @@ def jobs(scope: Scope) -> Sequence[Job]:
     return found
 
 
-def _job(scope: Scope, name: str, nodes: tuple[str, ...], gpus: int, quantity: Quantity, round: int) -> Job:
+def _job(scope: PhaseScope, name: str, nodes: tuple[str, ...], gpus: int, quantity: Quantity, round: int) -> Job:
     """Return a job: inside a node one task drives all its GPUs; over several nodes there is one task per GPU."""
     several = len(nodes) > 1
     options = ("--folder", _built(scope), "--seconds", str(SECONDS), f"{quantity.value}_perf", *SIZES, "-g", "1" if several else str(gpus))
@@ -69,7 +69,7 @@ def _job(scope: Scope, name: str, nodes: tuple[str, ...], gpus: int, quantity: Q
     )
 
 
-def _built(scope: Scope) -> str:
+def _built(scope: PhaseScope) -> str:
     """Return the folder of the programs that were built for the stack's versions."""
     versions = (scope.declared.cluster.get("software") or {}).get("versions") or {}
     if "nccl-tests" not in versions:
@@ -91,7 +91,7 @@ def node_counts(count: int) -> Sequence[int]:
     return (*doubled, count) if count > 1 else ()
 
 
-def gpu_parts(scope: Scope) -> Iterator[Part]:
+def gpu_parts(scope: PhaseScope) -> Iterator[Part]:
     """Yield nodes with GPUs that one job can span, grouped by number and model of GPUs."""
     for part in scope.parts:
         nodes = sorted((node for node in part.nodes if scope.gpus(node)), key=lambda node: (gpu_model(scope, node), scope.gpus(node)))
@@ -99,11 +99,11 @@ def gpu_parts(scope: Scope) -> Iterator[Part]:
             yield Part(f"{part.name}-{number}", tuple(sorted(alike)))
 
 
-def gpu_model(scope: Scope, node: str) -> str:
+def gpu_model(scope: PhaseScope, node: str) -> str:
     return str(scope.declared.nodes[node]["gpus"]["model"])
 
 
-def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
+def evaluate(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
     """Yield for each check the worst finding of all runs in which a node took part."""
     found: dict[tuple[str, str], list[Finding]] = {}
     for output in outputs.values():
@@ -120,11 +120,11 @@ def _together(check: str, node: str, findings: Sequence[Finding]) -> Finding:
     """Return the worst finding, with the figures of all."""
     order = list(Verdict)
     worst = max(findings, key=lambda each: order.index(each.verdict))
-    figures = tuple(figure for each in findings for figure in each.figures)
+    figures = tuple(figure for each in findings for figure in each.measurements)
     return Finding(check, node, worst.verdict, worst.reason, worst.expected, worst.found, figures)
 
 
-def _of(scope: Scope, output: Output) -> Iterator[Finding]:
+def _of(scope: PhaseScope, output: Output) -> Iterator[Finding]:
     """Yield the findings of one run. If its output cannot be read, all its checks are unknown."""
     job = output.job
     quantity = Quantity(job.arguments[4].removesuffix("_perf"))
@@ -151,34 +151,34 @@ def _all_said(output: Output) -> Iterator[dict[str, Any]]:
     return (records.parse(task, output) for task in output.tasks)
 
 
-def _fast(scope: Scope, output: Output, quantity: Quantity, run: Run, wanted: Wanted, check: str) -> Iterator[Finding]:
+def _fast(scope: PhaseScope, output: Output, quantity: Quantity, run: Run, wanted: ExpectedTopology, check: str) -> Iterator[Finding]:
     """Yield the bandwidth. The figure's name contains the number of GPUs: a result of 16 is not compared with one of 8."""
     name = f"{quantity.value}-{wanted.ranks}"
     before = {node: value for node in wanted.nodes if (value := scope.baseline.get(f"nccl.{check}[{node}] {name}")) is not None}
     for finding in collectives.bandwidth(check, quantity, run, wanted, before):
-        figures = tuple(type(figure)(name, figure.value, figure.unit) for figure in finding.figures)
+        figures = tuple(type(figure)(name, figure.value, figure.unit) for figure in finding.measurements)
         reason = f"{output.job.name}: {finding.reason}" if finding.reason else ""
         yield Finding(check, finding.node, finding.verdict, reason, finding.expected, finding.found, figures)
 
 
-def _watched(output: Output, node: str, report: Mapping[str, Any], wanted: Wanted) -> Iterator[Finding]:
+def _watched(output: Output, node: str, report: Mapping[str, Any], wanted: ExpectedTopology) -> Iterator[Finding]:
     """Yield the findings of the monitoring during the run."""
     samples = partial(monitoring.parse, report.get("samples", ()))
-    yield told("gpu_activity_seen", node, lambda: monitoring.gpus_worked("gpu_activity_seen", node, samples(), output.job.gpus_per_node))
+    yield guarded("gpu_activity_seen", node, lambda: monitoring.gpus_worked("gpu_activity_seen", node, samples(), output.job.gpus_per_node))
     rails = tuple(wanted.rails.get(node, ()))
     if len(wanted.nodes) > 1 and rails:
-        yield told("rails_carried_data", node, lambda: monitoring.rails_carried("rails_carried_data", node, samples(), rails))
+        yield guarded("rails_carried_data", node, lambda: monitoring.rails_carried("rails_carried_data", node, samples(), rails))
     elif len(wanted.nodes) > 1:
         yield skipped("rails_carried_data", node, SkipReason.NOT_IN_PLAN)
 
 
-def _wanted(scope: Scope, output: Output, reports: Mapping[str, Mapping[str, Any]]) -> Wanted:
+def _wanted(scope: PhaseScope, output: Output, reports: Mapping[str, Mapping[str, Any]]) -> ExpectedTopology:
     """Return the plan's values: InfiniBand or RoCE if the plan has a fabric; EFA if a machine has such adapters, which AWS connects."""
     job, first = output.job, output.job.nodes[0]
     fabric: Mapping[str, Any] = scope.declared.fabric or {}
     efa = any(each.get("efa") for each in reports.values())
     rails = {node: tuple(scope.declared.nodes[node].get("rails") or ()) for node in job.nodes} if fabric else {}
-    return Wanted(
+    return ExpectedTopology(
         nodes=job.nodes,
         gpus_per_node=job.gpus_per_node,
         gpu=gpu_model(scope, first),
@@ -191,4 +191,4 @@ def _wanted(scope: Scope, output: Output, reports: Mapping[str, Mapping[str, Any
     )
 
 
-PHASE: Final = Phase("nccl", "NCCL collectives", judge=judge, jobs=jobs)
+PHASE: Final = Phase("nccl", "NCCL collectives", evaluate=evaluate, jobs=jobs)

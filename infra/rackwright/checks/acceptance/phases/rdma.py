@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from rackwright.catalog.reference_values import Quantity
 from rackwright.catalog.thresholds import threshold
-from rackwright.checks.acceptance.judges import records
-from rackwright.checks.acceptance.judges.pairs import Meeting, pairs, tournament
+from rackwright.checks.acceptance.evaluators import records
+from rackwright.checks.acceptance.evaluators.pairs import PairResult, pairs, tournament
 from rackwright.checks.acceptance.parsers.perftest import parse_bandwidth, parse_latency
-from rackwright.checks.acceptance.phase import Finding, Job, Output, Outputs, Phase, Scope, compared, program, skipped, unknown
+from rackwright.checks.acceptance.phase import Finding, Job, Output, Outputs, Phase, PhaseScope, compared, program, skipped, unknown
 from rackwright.errors import UndeterminedError
 from rackwright.report.verdict import SkipReason
 
@@ -22,7 +22,7 @@ _LINKS: Final = {"infiniband": "IB", "roce": "Ethernet"}
 _CHECKS: Final = {"bandwidth_of_all_pairs": Quantity.RDMA_WRITE, "latency_of_all_pairs": Quantity.RDMA_LATENCY}
 
 
-def jobs(scope: Scope) -> Sequence[Job]:
+def jobs(scope: PhaseScope) -> Sequence[Job]:
     """Return one job per round, over all nodes; pairs of a round are disjoint, so no two tests share a NIC."""
     found = []
     for part in scope.parts:
@@ -35,14 +35,14 @@ def jobs(scope: Scope) -> Sequence[Job]:
     return found
 
 
-def _rails(scope: Scope, node: str) -> tuple[str, ...]:
+def _rails(scope: PhaseScope, node: str) -> tuple[str, ...]:
     return tuple(scope.declared.nodes[node].get("rails") or ())
 
 
-def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
+def evaluate(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
     """Yield the bandwidth, latency and type of each node's links."""
     fabric: Mapping[str, Any] = scope.declared.fabric or {}
-    measured = {quantity: list[Meeting]() for quantity in _CHECKS.values()}
+    measured = {quantity: list[PairResult]() for quantity in _CHECKS.values()}
     links: dict[str, set[str]] = {}
     for output in outputs.values():
         for quantity, meeting, link in _meetings(output):
@@ -57,13 +57,13 @@ def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
         if node in links:
             yield compared("goes_over_the_declared_link", node, sorted(links[node]), [_LINKS.get(str(fabric.get("kind")), "IB")])
         else:
-            yield unknown("goes_over_the_declared_link", node, "no test said over which link it went")
+            yield unknown("goes_over_the_declared_link", node, "no test printed its link type")
     for node in scope.nodes:
         if node not in nodes:
             yield from (skipped(check, node, SkipReason.NOT_IN_PLAN) for check in (*_CHECKS, "goes_over_the_declared_link"))
 
 
-def _meetings(output: Output) -> Iterator[tuple[Quantity, Meeting, str]]:
+def _meetings(output: Output) -> Iterator[tuple[Quantity, PairResult, str]]:
     """Yield all measurements that a round should contain; a pair without output yields a measurement without a value."""
     words = output.job.arguments
     rails = words[1 : words.index("--pairs")]
@@ -80,18 +80,18 @@ def _meetings(output: Output) -> Iterator[tuple[Quantity, Meeting, str]]:
 
 def _meeting(
     quantity: Quantity, one: str, other: str, rail: str, printed: Mapping[str, Any] | None, trouble: str
-) -> tuple[Quantity, Meeting, str]:
+) -> tuple[Quantity, PairResult, str]:
     if printed is None:
-        return quantity, Meeting(one, other, rail, None, trouble or "it was not tested"), ""
+        return quantity, PairResult(one, other, rail, None, trouble or "it was not tested"), ""
     text = str(printed["out"]) + str(printed["err"])
     try:
         if quantity is Quantity.RDMA_WRITE:
             bandwidth = parse_bandwidth(text)
-            return quantity, Meeting(one, other, rail, bandwidth.average_gbit_s), bandwidth.link
+            return quantity, PairResult(one, other, rail, bandwidth.average_gbit_s), bandwidth.link
         latency = parse_latency(text)
-        return quantity, Meeting(one, other, rail, latency.typical_us), latency.link
+        return quantity, PairResult(one, other, rail, latency.typical_us), latency.link
     except UndeterminedError as error:
-        return quantity, Meeting(one, other, rail, None, str(error)), ""
+        return quantity, PairResult(one, other, rail, None, str(error)), ""
 
 
-PHASE: Final = Phase("rdma", "RDMA by pair, rail", judge=judge, jobs=jobs)
+PHASE: Final = Phase("rdma", "RDMA by pair, rail", evaluate=evaluate, jobs=jobs)

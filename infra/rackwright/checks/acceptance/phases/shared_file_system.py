@@ -11,14 +11,14 @@ from types import SimpleNamespace
 from typing import Final
 
 from rackwright.catalog.checks import acceptance
-from rackwright.checks.acceptance.phase import Finding, Job, Output, Outputs, Phase, Question, Scope, compared, program, told
-from rackwright.checks.acceptance.smoke import TASK, answer, arguments, asking, said, trouble
-from rackwright.checks.cluster.harness.tool_output import Unread
-from rackwright.checks.cluster.probes.smoke import writing
+from rackwright.checks.acceptance.phase import AcceptanceProbe, Finding, Job, Output, Outputs, Phase, PhaseScope, compared, guarded, program
+from rackwright.checks.acceptance.smoke import TASK, answer, arguments, failure_of, probe_job, record_on
+from rackwright.checks.cluster.harness.tool_output import UnreadableValue
+from rackwright.checks.cluster.probes.smoke import write_requests
 from rackwright.checks.cluster.probes.storage import MOUNTS, is_there
 from rackwright.errors import UndeterminedError
 
-_LOOK: Final = program("seen.py")
+_LOOK: Final = program("visible_files.py")
 _NAME: Final = 24
 """Characters of a host's name in the lines of the common file."""
 _LAST: Final = 100
@@ -26,7 +26,7 @@ _LAST: Final = 100
 
 
 @dataclass(frozen=True)
-class Seen:
+class VisibleFiles:
     """What a node sees of the files that jobs wrote."""
 
     files: Mapping[str, str]
@@ -37,10 +37,10 @@ class Seen:
     """Why nothing can be read; empty otherwise."""
 
 
-def parse_seen(text: str) -> Seen:
-    """Return the output of programs/seen.py."""
+def parse_visible_files(text: str) -> VisibleFiles:
+    """Return the output of programs/visible_files.py."""
     data = json.loads(text.strip().splitlines()[-1])
-    return Seen({}, {}, data["error"]) if "error" in data else Seen(data["files"], data["lines"], "")
+    return VisibleFiles({}, {}, data["error"]) if "error" in data else VisibleFiles(data["files"], data["lines"], "")
 
 
 def parse_size(text: str) -> int:
@@ -53,28 +53,28 @@ def parse_size(text: str) -> int:
     return int(blocks) * int(size) // 2**20
 
 
-SIZE: Final = Question("acceptance-size", on="storage_client", command="stat -f -c '%b %S' \"$MOUNT\"", parse=parse_size)
-HERE: Final = Question(
+SIZE: Final = AcceptanceProbe("acceptance-size", on="storage_client", command="stat -f -c '%b %S' \"$MOUNT\"", parse=parse_size)
+HERE: Final = AcceptanceProbe(
     "acceptance-seen",
     on="@submit",
     command=f'python3 -I -S -c {shlex.quote(_LOOK.text)} "$FOLDER"/part-*',
-    parse=parse_seen,
+    parse=parse_visible_files,
     timeout=30,
 )
 """The same reading on the node where results are read."""
 
 
-def jobs(scope: Scope) -> Sequence[Job]:
+def jobs(scope: PhaseScope) -> Sequence[Job]:
     """Return the jobs that query the mount, then write at once, then read everywhere."""
     if scope.mount is None:
         return ()
-    found = [asking(f"mounts-{part.name}", part.nodes, MOUNTS, shared=True) for part in scope.parts]
+    found = [probe_job(f"mounts-{part.name}", part.nodes, MOUNTS, shared=True) for part in scope.parts]
     found += [
-        asking(f"size-{part.name}", part.nodes, SIZE, environment={"MOUNT": scope.mount}, round=1, shared=True) for part in scope.parts
+        probe_job(f"size-{part.name}", part.nodes, SIZE, environment={"MOUNT": scope.mount}, round=1, shared=True) for part in scope.parts
     ]
     if scope.folder is None:
         return found
-    how, folders = writing(scope.storage), tuple(_folder(scope, part.name) for part in scope.parts)
+    how, folders = write_requests(scope.storage), tuple(_folder(scope, part.name) for part in scope.parts)
     for number, (part, folder) in enumerate(zip(scope.parts, folders, strict=True)):
         words = arguments(folder=folder, records=how["records"], locks=how["locks"])
         found.append(Job(f"write-{part.name}", part.nodes, TASK, words, round=2 + number, shared=True))
@@ -82,48 +82,48 @@ def jobs(scope: Scope) -> Sequence[Job]:
     return found
 
 
-def files(scope: Scope) -> Mapping[str, str]:
+def files(scope: PhaseScope) -> Mapping[str, str]:
     """Return files that must exist before: if two nodes create the same file at once, both may get the error that it exists (FUSE)."""
     return {f"part-{part.name}/together": "" for part in scope.parts}
 
 
-def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
+def evaluate(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
     """Yield the view of each node, and that of the node where results are read."""
     if scope.mount is None:
         raise UndeterminedError(
             "the plan has no file system that its users may write to and that all compute nodes and the submitting one mount"
         )
-    yield compared("directory_created", scope.submitter, scope.trouble or "made", "made")
+    yield compared("directory_created", scope.submitter, scope.error or "made", "made")
     for part in scope.parts:
         for node in part.nodes:
-            yield told("is_mounted", node, partial(_mounted, scope, outputs[f"mounts-{part.name}"], node))
-            yield told("size_matches_plan", node, partial(_sized, scope, outputs[f"size-{part.name}"], node))
+            yield guarded("is_mounted", node, partial(_mounted, scope, outputs[f"mounts-{part.name}"], node))
+            yield guarded("size_matches_plan", node, partial(_sized, scope, outputs[f"size-{part.name}"], node))
     if scope.folder is None:
-        raise UndeterminedError(f"nothing was written, because the run's folder could not be made: {scope.trouble}")
+        raise UndeterminedError(f"nothing was written, because the run's folder could not be created: {scope.error}")
     writers = _writers(scope, outputs)
     for part in scope.parts:
         for node in part.nodes:
-            yield told("writable", node, partial(_wrote, outputs[f"write-{part.name}"], node))
+            yield guarded("writable", node, partial(_wrote, outputs[f"write-{part.name}"], node))
             read = partial(_view_of, outputs[f"look-{part.name}"], node)
-            yield told("cross_node_visibility", node, partial(_shown, "cross_node_visibility", node, read, writers))
-            yield told("no_lost_writes", node, partial(_kept, scope, node, read, writers))
+            yield guarded("cross_node_visibility", node, partial(_shown, "cross_node_visibility", node, read, writers))
+            yield guarded("no_lost_writes", node, partial(_kept, scope, node, read, writers))
     here = partial(scope.answer, HERE)
-    yield told("visible_on_submit_hosts", scope.submitter, partial(_shown, "visible_on_submit_hosts", scope.submitter, here, writers))
+    yield guarded("visible_on_submit_hosts", scope.submitter, partial(_shown, "visible_on_submit_hosts", scope.submitter, here, writers))
 
 
-def _mounted(scope: Scope, output: Output, node: str) -> Finding:
+def _mounted(scope: PhaseScope, output: Output, node: str) -> Finding:
     one = {**scope.storage, "mount": scope.mount}
-    if scope.in_pods and "FailedMount" in output.silent.get(node, ""):  # A pod without its volume never starts.
-        return compared("is_mounted", node, output.silent[node], f"{one['kind']} at {scope.mount}")
+    if scope.in_pods and "FailedMount" in output.missing_output.get(node, ""):  # A pod without its volume never starts.
+        return compared("is_mounted", node, output.missing_output[node], f"{one['kind']} at {scope.mount}")
     mounts = answer(output, node, MOUNTS)
     right = is_there(mounts, SimpleNamespace(**one), node)
-    if not right and isinstance(unread := mounts.at(scope.mount), Unread):
+    if not right and isinstance(unread := mounts.at(scope.mount), UnreadableValue):
         raise UndeterminedError(unread.why)
     found = one["kind"] if right else mounts[scope.mount].type if scope.mount in mounts else "nothing"
     return compared("is_mounted", node, f"{found} at {scope.mount}", f"{one['kind']} at {scope.mount}", holds=right)
 
 
-def _sized(scope: Scope, output: Output, node: str) -> Finding:
+def _sized(scope: PhaseScope, output: Output, node: str) -> Finding:
     size, planned = answer(output, node, SIZE), scope.storage["size_mib"]
     share = acceptance()["shared_file_system.size_matches_plan"].limit or 0.0
     near = abs(size - planned) <= share * planned
@@ -131,41 +131,43 @@ def _sized(scope: Scope, output: Output, node: str) -> Finding:
 
 
 def _wrote(output: Output, node: str) -> Finding:
-    failed = trouble(output.only(node))
-    return compared("writable", node, failed or f"written by {said(output, node).host}", "written", holds=not failed)
+    failed = failure_of(output.only(node))
+    return compared("writable", node, failed or f"written by {record_on(output, node).host}", "written", holds=not failed)
 
 
-def _shown(check: str, node: str, read: Callable[[], Seen], writers: Sequence[str]) -> Finding:
+def _shown(check: str, node: str, read: Callable[[], VisibleFiles], writers: Sequence[str]) -> Finding:
     seen = read()
     planned = {f"from-{host}": f"written by a job on {host}" for host in writers}
     return compared(check, node, seen.error or seen.files, planned)
 
 
-def _kept(scope: Scope, node: str, read: Callable[[], Seen], writers: Sequence[str]) -> Finding:
-    seen, records = read(), writing(scope.storage)["records"]
+def _kept(scope: PhaseScope, node: str, read: Callable[[], VisibleFiles], writers: Sequence[str]) -> Finding:
+    seen, records = read(), write_requests(scope.storage)["records"]
     return compared("no_lost_writes", node, seen.error or seen.lines, {host[:_NAME]: records for host in writers})
 
 
-def _view_of(output: Output, node: str) -> Seen:
+def _view_of(output: Output, node: str) -> VisibleFiles:
     """Return what a node saw; raises UndeterminedError if its job did not read."""
     printed = output.only(node).out
     try:
-        return parse_seen(printed)
+        return parse_visible_files(printed)
     except (ValueError, KeyError, IndexError):
-        raise UndeterminedError(f"job {output.job.name} told nothing of {node}: {output.trouble or 'it printed no JSON'}") from None
+        raise UndeterminedError(f"job {output.job.name} printed no record of {node}: {output.error or 'it printed no JSON'}") from None
 
 
-def _writers(scope: Scope, outputs: Outputs) -> list[str]:
+def _writers(scope: PhaseScope, outputs: Outputs) -> list[str]:
     """Return the hosts that report a write, which the others must see; raise UndeterminedError if none does."""
     tasks = [task for part in scope.parts for task in outputs[f"write-{part.name}"].tasks]
-    found = sorted(task.host for task in tasks if not trouble(task) and "TASK " in task.out)
+    found = sorted(task.host for task in tasks if not failure_of(task) and "TASK " in task.out)
     if not found:
         raise UndeterminedError("no job wrote anything")
     return found
 
 
-def _folder(scope: Scope, part: str) -> str:
+def _folder(scope: PhaseScope, part: str) -> str:
     return f"{scope.folder}/part-{part}"
 
 
-PHASE: Final = Phase("shared_file_system", "Shared file system", judge, jobs, questions=(HERE,), files=files, leaves=("part-*/*",))
+PHASE: Final = Phase(
+    "shared_file_system", "Shared file system", evaluate, jobs, probes=(HERE,), files=files, cleanup_patterns=("part-*/*",)
+)

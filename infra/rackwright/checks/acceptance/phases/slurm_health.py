@@ -7,32 +7,32 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from rackwright.checks.acceptance.phase import Finding, Job, Output, Outputs, Phase, Scope, compared, job_runs, told, unknown
-from rackwright.checks.acceptance.smoke import TASK, arguments, said
+from rackwright.checks.acceptance.phase import Finding, Job, Output, Outputs, Phase, PhaseScope, compared, guarded, job_runs, unknown
+from rackwright.checks.acceptance.smoke import TASK, arguments, record_on
 from rackwright.checks.cluster.probes.slurm import NODES, PARTITIONS, PING
-from rackwright.checks.cluster.probes.slurm_states import states_of, works
+from rackwright.checks.cluster.probes.slurm_states import is_working, states_of
 from rackwright.errors import UndeterminedError
 
 
-def jobs(scope: Scope) -> Sequence[Job]:
+def jobs(scope: PhaseScope) -> Sequence[Job]:
     """Return one job per node: a node that is drained when its job starts (Prolog) does not stop other jobs."""
     return [Job(f"hello-{node}", (node,), TASK, arguments()) for node in scope.nodes]
 
 
-def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
+def evaluate(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
     """Yield the scheduler's state for every node of the plan, and the result of a job for those that were idle."""
     here = scope.submitter
-    yield told("controllers_answer", here, lambda: _controllers(scope))
-    yield told("partitions_are_up", here, lambda: _partitions(scope))
+    yield guarded("controllers_answer", here, lambda: _controllers(scope))
+    yield guarded("partitions_are_up", here, lambda: _partitions(scope))
     for node in scope.compute:
-        yield told("node_takes_jobs", node, partial(_state, scope, node))
+        yield guarded("node_takes_jobs", node, partial(_state, scope, node))
     for node in scope.nodes:
         output = outputs[f"hello-{node}"]
         yield job_runs(output, node, "" if output.on(node) else _since(scope, node))
-        yield told("job_runs_as_its_user", node, partial(_user, scope, output, node))
+        yield guarded("job_runs_as_its_user", node, partial(_user, scope, output, node))
 
 
-def _since(scope: Scope, node: str) -> str:
+def _since(scope: PhaseScope, node: str) -> str:
     """Return why the controller has drained the node since, as unhealthy nodes request; empty if it has not."""
     try:
         now = scope.answer(NODES).get(node)
@@ -41,28 +41,28 @@ def _since(scope: Scope, node: str) -> str:
     return f"{'+'.join(sorted(now.states)).lower()}: {now.reason}" if now and now.reason else ""
 
 
-def _controllers(scope: Scope) -> Finding:
+def _controllers(scope: PhaseScope) -> Finding:
     planned = dict.fromkeys(scope.declared.cluster["scheduler"]["controllers"], True)
     return compared("controllers_answer", scope.submitter, scope.answer(PING), planned)
 
 
-def _partitions(scope: Scope) -> Finding:
+def _partitions(scope: PhaseScope) -> Finding:
     found = {name: one.state for name, one in scope.answer(PARTITIONS).items()}
     planned = {one["name"]: "UP" for one in scope.declared.cluster["scheduler"]["partitions"]}
     return compared("partitions_are_up", scope.submitter, {name: found.get(name, "missing") for name in planned}, planned)
 
 
-def _state(scope: Scope, node: str) -> Finding:
+def _state(scope: PhaseScope, node: str) -> Finding:
     if node not in scope.states:
-        return unknown("node_takes_jobs", node, "the scheduler says nothing of it")
+        return unknown("node_takes_jobs", node, "the scheduler reports no state")
     state = scope.states[node]
     if not re.match(r"[a-z]", state):
-        return unknown("node_takes_jobs", node, f'the scheduler says "{state}"')
-    return compared("node_takes_jobs", node, state.removesuffix(" none"), "idle or at work", holds=works(states_of(state.split()[0])))
+        return unknown("node_takes_jobs", node, f'the scheduler reports "{state}"')
+    return compared("node_takes_jobs", node, state.removesuffix(" none"), "idle or at work", holds=is_working(states_of(state.split()[0])))
 
 
-def _user(scope: Scope, output: Output, node: str) -> Finding:
-    return compared("job_runs_as_its_user", node, f"uid {said(output, node).uid}", f"uid {scope.uid}")
+def _user(scope: PhaseScope, output: Output, node: str) -> Finding:
+    return compared("job_runs_as_its_user", node, f"uid {record_on(output, node).uid}", f"uid {scope.uid}")
 
 
-PHASE: Final = Phase("slurm_health", "Slurm health", judge, jobs, questions=(PING, PARTITIONS, NODES))
+PHASE: Final = Phase("slurm_health", "Slurm health", evaluate, jobs, probes=(PING, PARTITIONS, NODES))

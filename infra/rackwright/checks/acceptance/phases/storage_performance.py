@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any, Final
 
 from rackwright.catalog.reference_values import Quantity
-from rackwright.checks.acceptance.judges import records
-from rackwright.checks.acceptance.judges.speed import shown, speed
-from rackwright.checks.acceptance.phase import Figure, Finding, Job, Outputs, Phase, Scope, compared, program, told, unknown
+from rackwright.checks.acceptance.evaluators import records
+from rackwright.checks.acceptance.evaluators.speed import shown, speed
+from rackwright.checks.acceptance.phase import Finding, Job, Measurement, Outputs, Phase, PhaseScope, compared, guarded, program, unknown
 from rackwright.errors import UndeterminedError
 
 QUANTITIES: Final = {
@@ -26,7 +26,7 @@ _SMALL: Final = ("--mib", "4", "--files", "8", "--fsyncs", "10")
 """Limits for the lab: containers on one disk."""
 
 
-def jobs(scope: Scope) -> Sequence[Job]:
+def jobs(scope: PhaseScope) -> Sequence[Job]:
     """Return the jobs on all nodes at once, then on each alone; then jobs whose writers are killed, and jobs that read what is left."""
     if scope.folder is None:
         return ()
@@ -47,22 +47,22 @@ def jobs(scope: Scope) -> Sequence[Job]:
     return found
 
 
-def _lab(scope: Scope) -> bool:
+def _lab(scope: PhaseScope) -> bool:
     return scope.declared.target == "lab"
 
 
-def judge(scope: Scope, outputs: Outputs) -> Iterator[Finding]:
+def evaluate(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
     """Yield the speed of a node alone, against baseline and peers; of all together, on the submitting node; integrity; surviving data."""
     alone = {node: partial(records.record, outputs.get(f"alone-{node}"), node) for node in scope.nodes}
     for check, quantity in QUANTITIES.items():
         yield from _fast(scope, check, quantity, alone)
     for node in scope.nodes:
-        yield told("bytes_come_back", node, partial(_integrity, node, alone[node]))
-        yield told("survives_a_killed_writer", node, partial(_survived, scope, outputs, node))
-    yield told("all_at_once", scope.submitter, partial(_aggregate, scope, outputs))
+        yield guarded("bytes_come_back", node, partial(_integrity, node, alone[node]))
+        yield guarded("survives_a_killed_writer", node, partial(_survived, scope, outputs, node))
+    yield guarded("all_at_once", scope.submitter, partial(_aggregate, scope, outputs))
 
 
-def _fast(scope: Scope, check: str, quantity: Quantity, alone: dict[str, Any]) -> Iterator[Finding]:
+def _fast(scope: PhaseScope, check: str, quantity: Quantity, alone: dict[str, Any]) -> Iterator[Finding]:
     values = dict[str, float]()
     for node, read in alone.items():
         try:
@@ -94,34 +94,34 @@ def _integrity(node: str, read: Any) -> Finding:
     return compared("bytes_come_back", node, f"{read()['wrong']} files changed", "0 files changed")
 
 
-def _survived(scope: Scope, outputs: Outputs, node: str) -> Finding:
+def _survived(scope: PhaseScope, outputs: Outputs, node: str) -> Finding:
     """Return the finding on killed writers: every node must see at least as many whole records as fsync had confirmed."""
     written = next((output for name, output in outputs.items() if name.startswith("kill-") and node in output.job.nodes), None)
     safe = int(records.record(written, node)["acknowledged"])
     lookers = [output for name, output in outputs.items() if name.startswith("look-")]
     seen = {each: int(records.record(output, each)["found"][node]) for output in lookers for each in output.job.nodes}
     if set(seen) != set(scope.nodes):
-        raise UndeterminedError(f"{len(seen)} of {len(scope.nodes)} nodes looked")
+        raise UndeterminedError(f"{len(seen)} of {len(scope.nodes)} nodes read the file")
     least = min(seen, key=lambda each: seen[each])
     found = f"{seen[least]} of {safe} records, seen from {least}" if seen[least] < safe else f"all {safe} records"
     return compared("survives_a_killed_writer", node, found, f"all {safe} records")
 
 
-def _aggregate(scope: Scope, outputs: Outputs) -> Finding:
+def _aggregate(scope: PhaseScope, outputs: Outputs) -> Finding:
     """Return the finding on all nodes at once: their total bytes per second, written and read, and changed files."""
     found = {
         each: records.record(output, each) for name, output in outputs.items() if name.startswith("together-") for each in output.job.nodes
     }
     missing = sorted(set(scope.nodes) - set(found))
     if missing or not found:
-        raise UndeterminedError(f"nothing from {', '.join(missing) or 'anybody'}")
+        raise UndeterminedError(f"no record of {', '.join(missing) or 'any node'}")
     sums = {
         quantity: sum(_value(each, quantity) for each in found.values()) for quantity in (Quantity.STORAGE_WRITE, Quantity.STORAGE_READ)
     }
     wrong = sum(int(each["wrong"]) for each in found.values())
     words = f"{wrong} files changed; " + ", ".join(f"{quantity.value} {shown(quantity, value)}" for quantity, value in sums.items())
-    figures = [Figure(f"{quantity.value}-all", value, quantity.unit.value) for quantity, value in sums.items()]
-    return compared("all_at_once", scope.submitter, words, "0 files changed", holds=wrong == 0, figures=figures)
+    figures = [Measurement(f"{quantity.value}-all", value, quantity.unit.value) for quantity, value in sums.items()]
+    return compared("all_at_once", scope.submitter, words, "0 files changed", holds=wrong == 0, measurements=figures)
 
 
-PHASE: Final = Phase("storage_performance", "Storage performance", judge=judge, jobs=jobs)
+PHASE: Final = Phase("storage_performance", "Storage performance", evaluate=evaluate, jobs=jobs)

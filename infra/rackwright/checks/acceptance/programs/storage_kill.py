@@ -15,7 +15,7 @@ import time
 from typing import Any
 
 RECORD = 4096
-LEAST = 20
+MIN_RECORDS = 20
 """Records that must be confirmed before the child is killed."""
 SECONDS = 60
 """Seconds for the records. Chosen: a file system that needs longer for them is unknown."""
@@ -53,7 +53,7 @@ def kill_a_writer(folder: str, node: str) -> dict[str, Any]:
     os.close(writing)
     received, limit = b"", time.monotonic() + SECONDS
     with os.fdopen(reading, "rb", buffering=0) as pipe:
-        while received.count(b"\n") < LEAST and time.monotonic() < limit:
+        while received.count(b"\n") < MIN_RECORDS and time.monotonic() < limit:
             more = pipe.read(4096)
             if not more:
                 break
@@ -62,7 +62,7 @@ def kill_a_writer(folder: str, node: str) -> dict[str, Any]:
         received += pipe.read() or b""
     os.waitpid(child, 0)
     lines = received.decode().split("\n")[:-1]
-    if not lines or not lines[-1].isdecimal() or int(lines[-1]) < LEAST:
+    if not lines or not lines[-1].isdecimal() or int(lines[-1]) < MIN_RECORDS:
         return {"unknown": lines[-1] if lines and not lines[-1].isdecimal() else f"{len(lines)} records within {SECONDS} s"}
     return {"acknowledged": int(lines[-1])}
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from rackwright.checks.cluster.harness.probe import Raw
+from rackwright.checks.cluster.harness.probe import CommandOutput
 
 _TRIES: Final = 15
 """Maximum number of readings of a clock. Each narrows the offset. Five left 1.2 s on two emulated cores with a load of 22."""
@@ -22,7 +22,7 @@ class Offset:
     uncertainty: float
 
 
-def offset(answer: Raw) -> Offset:
+def offset(answer: CommandOutput) -> Offset:
     """Return the offset of an answer that is a time. The node read the clock after the command was sent and before its output arrived."""
     return Offset(float(answer.out) - (answer.sent + answer.arrived) / 2, (answer.arrived - answer.sent) / 2)
 
@@ -48,7 +48,7 @@ def sharpened(first: Offset, read: Callable[[], float], enough: float) -> Offset
             break
         sent = time.time()
         try:
-            answer = Raw(out=str(read()), sent=sent, arrived=time.time())
+            answer = CommandOutput(out=str(read()), sent=sent, arrived=time.time())
         except (RuntimeError, AssertionError, ValueError):  # testinfra's: no connection, a non-zero status; and an output that is no number
             break
         best = narrowed(best, offset(answer))

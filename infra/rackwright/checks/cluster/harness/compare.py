@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from rackwright.checks.cluster.harness.tool_output import Lines, Unread, first_reasons, unread_values
+from rackwright.checks.cluster.harness.tool_output import Lines, UnreadableValue, first_reasons, unread_values
 from rackwright.errors import UndeterminedError
 
 _LONGEST: Final = 300
@@ -31,7 +31,7 @@ class Expect:
         """
         unread = tuple(unread_values(found))
         if isinstance(found, Lines) and set(planned) - set(found):
-            unread += tuple(Unread("a line", line, "") for line in found.unread)
+            unread += tuple(UnreadableValue("a line", line, "") for line in found.unread)
         if unread:
             found, planned = _read_part(found, planned)
             if holds is None and not isinstance(found, Mapping):
@@ -54,7 +54,7 @@ def _read_part(found: Any, planned: Any) -> tuple[Any, Any]:
         blind = missing | {key for key, item in found.items() if any(True for _ in unread_values(item))}
         kept = {key: item for key, item in planned.items() if key not in blind} if isinstance(planned, Mapping) else planned
         return {key: item for key, item in found.items() if key not in blind}, kept
-    items = [] if isinstance(found, Unread) else [item for item in found if not any(True for _ in unread_values(item))]
+    items = [] if isinstance(found, UnreadableValue) else [item for item in found if not any(True for _ in unread_values(item))]
     return items, planned
 
 
@@ -73,7 +73,7 @@ def brief(value: Any) -> str:
     >>> brief({"b": 1, "a": ["x", "y"]}), brief([]), brief(True)
     ('b: 1; a: x, y', 'none', 'yes')
     """
-    if isinstance(value, Unread):
+    if isinstance(value, UnreadableValue):
         text = str(value)
     elif isinstance(value, bool):
         text = "yes" if value else "no"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from rackwright.checks.cluster.harness.probe import PROBES, DaemonDown, Probe, Raw
+from rackwright.checks.cluster.harness.probe import PROBES, CommandOutput, DaemonDownError, Probe
 from rackwright.checks.cluster.probes.accounting import CLUSTERS
 from rackwright.checks.cluster.probes.slurm import CONFIGURATION, PING
 from rackwright.checks.cluster.probes.units import ACCOUNTING, CONTROLLER, DATABASE, MUNGE, NODE_DAEMON, SUSPENDED, UNITS
@@ -33,7 +33,7 @@ _CANNOT_RUN: Final = (126, 127)
 class Answers(Protocol):
     """Results of the probes of a run: raw and parsed."""
 
-    def raw(self, probe: Probe[Any], node: str) -> Raw:
+    def raw(self, probe: Probe[Any], node: str) -> CommandOutput:
         """Return the raw result."""
 
     def answer(self, probe: Probe[Any], node: str) -> Any:
@@ -52,7 +52,7 @@ class Dependency:
 def _lacks_configuration(answers: Answers, node: str) -> bool:
     """Return whether a node has no slurm.conf: the command ran and found no file. A single missing or unreadable file has another cause."""
     raw = answers.raw(CONFIGURATION, node)
-    return not raw.trouble and raw.rc == 0 and not raw.out.strip()
+    return not raw.error and raw.rc == 0 and not raw.out.strip()
 
 
 def _finds_no_controller(answers: Answers, node: str) -> bool:
@@ -62,7 +62,7 @@ def _finds_no_controller(answers: Answers, node: str) -> bool:
     """
     raw = answers.raw(PING, node)
     refused = raw.rc == 1 and "Could not establish a configuration source" in raw.err + raw.out
-    return _lacks_configuration(answers, node) and (refused or raw.lacked is not None)
+    return _lacks_configuration(answers, node) and (refused or raw.starved_seconds is not None)
 
 
 DEPENDENCIES: Final[Mapping[Probe[Any], Dependency]] = {
@@ -72,7 +72,9 @@ DEPENDENCIES: Final[Mapping[Probe[Any], Dependency]] = {
 }
 
 
-def cause_of(probe: Probe[Any], node: str, answers: Answers, declared: Inventory, reports: Callable[[str, str], bool]) -> DaemonDown | None:
+def cause_of(
+    probe: Probe[Any], node: str, answers: Answers, declared: Inventory, reports: Callable[[str, str], bool]
+) -> DaemonDownError | None:
     """Return the daemon that is known to be down and explains why a probe has no result on a node; None for every other cause.
 
     `reports` returns whether the run includes the result of a check on a node. Without the check on the daemon, the result stays unknown.
@@ -89,10 +91,10 @@ def cause_of(probe: Probe[Any], node: str, answers: Answers, declared: Inventory
     return _down(one.unit, state, node) if state not in ("", "active") and one.follows(answers, node) else None
 
 
-def _waits(raw: Raw, probe: Probe[Any]) -> bool:
+def _waits(raw: CommandOutput, probe: Probe[Any]) -> bool:
     """Return whether a command was not run, exceeded its time limit, or gave up. A suspended daemon causes all three."""
-    gave_up = not raw.trouble and raw.rc not in (*probe.statuses, *_CANNOT_RUN)
-    return bool(raw.held) or raw.lacked is not None or gave_up
+    gave_up = not raw.error and raw.rc not in (*probe.statuses, *_CANNOT_RUN)
+    return bool(raw.waits_for) or raw.starved_seconds is not None or gave_up
 
 
 def needed(probe: Probe[Any], node: str, declared: Inventory) -> Iterator[tuple[str, str]]:
@@ -110,9 +112,9 @@ def _state(answers: Answers, node: str, unit: str) -> str:
     return state if isinstance(state, str) else ""
 
 
-def _down(unit: str, state: str, node: str) -> DaemonDown:
+def _down(unit: str, state: str, node: str) -> DaemonDownError:
     """Return the cause; its text names the result that reports it, so that the report can require that result."""
-    return DaemonDown(f"{unit} is {state} on {node}: {CHECKS[unit]}[{node}]")
+    return DaemonDownError(f"{unit} is {state} on {node}: {CHECKS[unit]}[{node}]")
 
 
 class SuspendedUnits:
@@ -124,7 +126,7 @@ class SuspendedUnits:
         self._declared = declared
         self._found: set[tuple[str, str]] = set()
 
-    def tell(self, node: str, question: str, answer: Raw) -> None:
+    def record(self, node: str, question: str, answer: CommandOutput) -> None:
         """Record the suspended units in a result of the probe of units."""
         if question != self.source:
             return
@@ -134,7 +136,7 @@ class SuspendedUnits:
             return
         self._found |= {(name, node) for name, unit in units.items() if isinstance(unit.state, str) and unit.state in SUSPENDED}
 
-    def holding(self, node: str, question: str) -> str:
+    def blocking_unit(self, node: str, question: str) -> str:
         """Return the suspended unit, with its node, that a probe on a node waits for; empty where there is none."""
         if question not in PROBES:
             return ""

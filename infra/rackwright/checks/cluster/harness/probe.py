@@ -19,25 +19,25 @@ T = TypeVar("T")
 _MISSING = {126: "cannot be executed", 127: "is not installed"}
 
 
-class NodeBusy(Exception):
+class NodeBusyError(Exception):
     """The nodes of a job check run jobs of users, so that no test job was sent to them."""
 
 
-class DaemonDown(UndeterminedError):
+class DaemonDownError(UndeterminedError):
     """A probe has no result because a daemon of its node is down, which another check of the run reports."""
 
 
-class Stage(IntEnum):
+class ProbeStage(IntEnum):
     """When a probe runs. Commands of a later stage may use earlier results. Job stages start together with the passive stages."""
 
-    LOOK = 0
-    LOOK_AGAIN = 1
+    FIRST = 0
+    SECOND = 1
     JOBS = 2
     AFTER_JOBS = 3
 
 
 @dataclass(frozen=True)
-class Raw:
+class CommandOutput:
     """Raw result of a command on a node."""
 
     rc: int = 0
@@ -48,11 +48,11 @@ class Raw:
     """Time at which the round was sent, in seconds of this machine's clock."""
     arrived: float = 0.0
     """Time at which the output arrived, in seconds of this machine's clock."""
-    trouble: str = ""
+    error: str = ""
     """The reason why there is no output; empty when there is one."""
-    lacked: float | None = None
+    starved_seconds: float | None = None
     """After a time-out: seconds of its time limit that the command did not get, because other commands of the round used them."""
-    held: str = ""
+    waits_for: str = ""
     """The suspended unit that the command needs, where the node did not run it or the run stopped waiting for it."""
 
 
@@ -65,8 +65,8 @@ def scaled(seconds: int) -> str:
     return f"$(({seconds} * ${{RACKWRIGHT_SLOWNESS:-1}}))"
 
 
-class Place(Protocol):
-    """The place where a probe runs: the record of the node, the plan, and the results of earlier stages."""
+class ProbeContext(Protocol):
+    """The context of a probe: the record of the node, the plan, and the results of earlier stages."""
 
     @property
     def node(self) -> Mapping[str, Any]:
@@ -76,10 +76,10 @@ class Place(Protocol):
     def declared(self) -> Inventory:
         """The plan."""
 
-    def before(self, probe: Probe[Any], node: str) -> Any:
+    def earlier_result(self, probe: Probe[Any], node: str) -> Any:
         """Return the parsed result of an earlier probe. Raise UndeterminedError where there is none."""
 
-    def speaks(self, node: str) -> bool:
+    def is_reachable(self, node: str) -> bool:
         """Return whether a node responds."""
 
 
@@ -89,11 +89,11 @@ class Probe(Generic[T]):
 
     name: str
     on: str
-    command: str | Callable[[Place], str]
+    command: str | Callable[[ProbeContext], str]
     parse: Callable[[str], T]
     timeout: float = 8.0
     """Time limit of the command, in seconds. Beyond it, the result is unknown."""
-    stage: Stage = Stage.LOOK
+    stage: ProbeStage = ProbeStage.FIRST
     needs: tuple[str, ...] = ()
     """Units of the same node without which the command would not return. If one is suspended, the command is not run."""
     statuses: frozenset[int] = frozenset({0})
@@ -104,14 +104,14 @@ class Probe(Generic[T]):
             raise ValueError(f"two probes are named {self.name}")
         PROBES[self.name] = self
 
-    def command_at(self, place: Place) -> str:
+    def command_at(self, context: ProbeContext) -> str:
         """Return the shell command for one node."""
-        return self.command if isinstance(self.command, str) else self.command(place)
+        return self.command if isinstance(self.command, str) else self.command(context)
 
-    def read(self, raw: Raw) -> T:
+    def read(self, raw: CommandOutput) -> T:
         """Return the parsed output. Raise UndeterminedError where there is no output or it cannot be parsed."""
-        if raw.trouble:
-            raise UndeterminedError(raw.trouble)
+        if raw.error:
+            raise UndeterminedError(raw.error)
         if raw.rc not in self.statuses:
             what = _MISSING.get(raw.rc, f"ended with status {raw.rc}")
             raise UndeterminedError(f"{self.name}: the command {what}: {_last_line(raw.err or raw.out)}")

@@ -11,44 +11,44 @@ from typing import IO, Any, Final
 import pytest
 
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
-from rackwright.checks.cluster.harness.gather import Gathering
-from rackwright.checks.cluster.harness.probe import DaemonDown, NodeBusy, Place
+from rackwright.checks.cluster.harness.probe import DaemonDownError, NodeBusyError, ProbeContext
+from rackwright.checks.cluster.harness.probe_runner import ProbeRunner
 from rackwright.checks.cluster.harness.transport import BoundedSsh
 from rackwright.errors import UndeterminedError
 from rackwright.inventory.reader import Inventory
-from rackwright.report.check_plan import Manifest
+from rackwright.report.check_plan import CheckPlan
 from rackwright.report.redact import Redactor
 from rackwright.report.result import Result, result
 from rackwright.report.verdict import SkipReason, Verdict
 
-PLUGIN: Final = "rackwright-judge"
+PLUGIN: Final = "rackwright-checks"
 
 
-class Judge:
+class CheckPlugin:
     """The pytest plugin of one run, with all that the run needs."""
 
     def __init__(
-        self, declared: Inventory, owed: Manifest, gathering: Gathering, lines: IO[str], redact: Redactor, ssh_config: Path
+        self, declared: Inventory, check_plan: CheckPlan, runner: ProbeRunner, lines: IO[str], redact: Redactor, ssh_config: Path
     ) -> None:
         self.declared = declared
-        self.owed = owed
-        self.gathering = gathering
+        self.check_plan = check_plan
+        self.runner = runner
         self.ssh_config = ssh_config
         self.results: dict[str, Result] = {}
         self.broken: dict[str, str] = {}
         """Reason why a file of checks, by subject, or a check, by key, could not be collected."""
         self._lines = lines
         self._redact = redact
-        self._left_out = {item.id for item in owed.not_run}
-        self._keys = {item.spec.key for item in owed.expected.values()} | set(owed.empty_groups)
+        self._left_out = {item.id for item in check_plan.not_run}
+        self._keys = {item.spec.key for item in check_plan.expected.values()} | set(check_plan.empty_groups)
 
-    def place(self, node: str) -> Place:
-        """Return the place for the commands of probes on a node."""
-        return self.gathering.place(node)
+    def context(self, node: str) -> ProbeContext:
+        """Return the context for the commands of probes on a node."""
+        return self.runner.context(node)
 
     def reports(self, key: str, node: str) -> bool:
         """Return whether this run includes the result of a check on a node."""
-        return any(item.spec.key == key and item.node == node for item in self.owed.expected.values())
+        return any(item.spec.key == key and item.node == node for item in self.check_plan.expected.values())
 
     def backend(self, node: str, limit: float) -> BoundedSsh:
         """Return testinfra's backend for a node, with a time limit in seconds."""
@@ -65,12 +65,12 @@ class Judge:
         """Create one result for each node of the check's group. A group without nodes fails to collect (`fail_at_collect`)."""
         key = key_of(Path(metafunc.module.__file__ or ""), metafunc.function.__name__)
         if key not in self._keys:
-            self.broken[key] = f"{key} is no check of the catalogue"
+            self.broken[key] = f"{key} is not a check of the catalogue"
             raise pytest.UsageError(self.broken[key])
-        items = [item for item in self.owed.expected.values() if item.spec.key == key]
-        if key in self.owed.empty_groups:
-            self.broken[key] = f"group {self.owed.empty_groups[key]} has no node"
-        metafunc.parametrize("owed", items, ids=[item.node for item in items], indirect=True)
+        items = [item for item in self.check_plan.expected.values() if item.spec.key == key]
+        if key in self.check_plan.empty_groups:
+            self.broken[key] = f"group {self.check_plan.empty_groups[key]} has no node"
+        metafunc.parametrize("expected_result", items, ids=[item.node for item in items], indirect=True)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Record why a file could not be collected."""
@@ -94,41 +94,41 @@ class Judge:
         return report
 
     def _record(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-        owed = item.callspec.params["owed"]  # type: ignore[attr-defined]
+        expected_result = item.callspec.params["expected_result"]  # type: ignore[attr-defined]
         expect: Expect = getattr(item, "expect", None) or Expect()
         error = call.excinfo.value if call.excinfo else None
-        verdict, reason = judge(error, expect)
+        verdict, reason = verdict_of(error, expect)
         outcome = result(
-            owed,
+            expected_result,
             verdict,
             reason=self._redact(reason),
             expected=self._redact(expect.planned),
-            found=self._redact(str(error) if isinstance(error, DaemonDown) else expect.found),
+            found=self._redact(str(error) if isinstance(error, DaemonDownError) else expect.found),
             seconds=call.duration,
             stack=self.declared.stack,
         )
         self.results[outcome.id] = outcome
         self._lines.write(json.dumps(outcome.as_dict(), ensure_ascii=False) + "\n")
         self._lines.flush()
-        progress = {"done": len(self.results), "of": len(self.owed.expected), "id": outcome.id, "verdict": outcome.verdict}
+        progress = {"done": len(self.results), "of": len(self.check_plan.expected), "id": outcome.id, "verdict": outcome.verdict}
         print(json.dumps(progress), file=sys.stdout)
 
 
-def judge(error: BaseException | None, expect: Expect) -> tuple[Verdict, str]:
+def verdict_of(error: BaseException | None, expect: Expect) -> tuple[Verdict, str]:
     """Return the verdict and the reason of the outcome of a check."""
     if error is None:
         return (Verdict.PASSED, "") if expect.compared else (Verdict.UNKNOWN, "compared nothing with the plan")
     if isinstance(error, Mismatch):
         return Verdict.FAILED, f"expected {expect.planned}, found {expect.found}"
-    if isinstance(error, NodeBusy):
+    if isinstance(error, NodeBusyError):
         return Verdict.SKIPPED, SkipReason.NODE_BUSY
-    if isinstance(error, DaemonDown):
+    if isinstance(error, DaemonDownError):
         return Verdict.SKIPPED, SkipReason.DAEMON_DOWN
     if isinstance(error, UndeterminedError):
         return Verdict.UNKNOWN, str(error)
     if isinstance(error, pytest.skip.Exception):
         return Verdict.SKIPPED, str(error.msg)
-    return Verdict.UNKNOWN, f"the check itself broke: {error!r}"
+    return Verdict.UNKNOWN, f"the check failed with an internal error: {error!r}"
 
 
 def key_of(file: Path, function: str) -> str:

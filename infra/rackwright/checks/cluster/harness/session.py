@@ -18,13 +18,13 @@ from rackwright.catalog.checks import Kind, Level, checks
 from rackwright.checks.cluster import probes
 from rackwright.checks.cluster.harness import transport
 from rackwright.checks.cluster.harness.daemon_dependencies import SuspendedUnits
-from rackwright.checks.cluster.harness.gather import Gathering
-from rackwright.checks.cluster.harness.outside_probes import OUTLOOKS, Outlook
-from rackwright.checks.cluster.harness.probe import PROBES, Probe, Stage
+from rackwright.checks.cluster.harness.external_probes import EXTERNAL_PROBES, ExternalProbe
+from rackwright.checks.cluster.harness.probe import PROBES, Probe, ProbeStage
+from rackwright.checks.cluster.harness.probe_runner import ProbeRunner
 from rackwright.checks.cluster.probes.identity import CLOCK
 from rackwright.errors import InputError
 from rackwright.inventory.reader import Inventory, load
-from rackwright.report.check_plan import Kinds, Manifest, manifest
+from rackwright.report.check_plan import CheckPlan, Kinds, plan_checks
 from rackwright.report.document import Report, build_report, invalidate
 from rackwright.report.redact import redactor
 from rackwright.report.result import Result
@@ -43,50 +43,52 @@ def main(argv: Sequence[str]) -> int:
     chosen = _arguments(argv)
     try:
         declared = load(chosen.inventory)
-        owed = _owed(declared, chosen)
+        check_plan = _plan_checks(declared, chosen)
     except InputError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    return run(declared, owed, chosen).verdict.exit_code
+    return run(declared, check_plan, chosen).verdict.exit_code
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m rackwright.checks.cluster", description="Check a live cluster against its plan.")
     parser.add_argument("--inventory", type=Path, required=True, help="Ansible inventory of the stack")
-    parser.add_argument("--ssh-config", type=Path, required=True, help="how the nodes are reached")
+    parser.add_argument("--ssh-config", type=Path, required=True, help="ssh_config(5) file of the stack's nodes")
     parser.add_argument("--results", type=Path, required=True, help="folder for raw results; the report goes into the folder above it")
-    parser.add_argument("--level", choices=list(Level), default=None, help="how far to prove (default: as declared)")
+    parser.add_argument("--level", choices=list(Level), default=None, help="verification level (default: as declared)")
     parser.add_argument("--kinds", choices=list(Kinds), default=Kinds.ALL)
-    parser.add_argument("--nodes", default=None, help="only these nodes, separated by commas: no verdict on the cluster")
+    parser.add_argument("--nodes", default=None, help="check only these nodes, separated by commas; the cluster verdict is left unchanged")
     parser.add_argument("pytest", nargs="*", help="further arguments for pytest, after --")
     return parser.parse_args(argv)
 
 
-def _owed(declared: Inventory, chosen: argparse.Namespace) -> Manifest:
+def _plan_checks(declared: Inventory, chosen: argparse.Namespace) -> CheckPlan:
     nodes = chosen.nodes.split(",") if chosen.nodes else None
     for name in nodes or ():
         if name not in declared.nodes:
             out = " (it is out)" if name in declared.out else ""
-            raise InputError(f"is no node of {declared.stack}{out}", path=name, hint=f"its nodes are {', '.join(declared.nodes)}")
-    return manifest(declared, checks(), Level(chosen.level or declared.level), Kinds(chosen.kinds), nodes)
+            raise InputError(f"is not a node of {declared.stack}{out}", path=name, hint=f"its nodes are {', '.join(declared.nodes)}")
+    return plan_checks(declared, checks(), Level(chosen.level or declared.level), Kinds(chosen.kinds), nodes)
 
 
-def run(declared: Inventory, owed: Manifest, chosen: argparse.Namespace) -> Report:
+def run(declared: Inventory, check_plan: CheckPlan, chosen: argparse.Namespace) -> Report:
     """Run the owed checks. Write the report at the start, with all results unknown, and at the end."""
     started, clock = datetime.now(UTC), time.monotonic()
     folder = chosen.results.parent
-    write_json(invalidate(declared, owed, started), folder)
+    write_json(invalidate(declared, check_plan, started), folder)
     signal.signal(signal.SIGTERM, _interrupt)
-    gathering = Gathering(declared, chosen.ssh_config, *_probes(owed), suspensions=SuspendedUnits(declared))
-    gathering.start()
+    runner = ProbeRunner(declared, chosen.ssh_config, *_probes(check_plan), suspensions=SuspendedUnits(declared))
+    runner.start()
     judged = _Results()
     try:
-        _judge(declared, owed, gathering, chosen, judged)
+        _run_pytest(declared, check_plan, runner, chosen, judged)
     except (Exception, SystemExit, KeyboardInterrupt) as error:
         judged.ending = repr(error)
     finally:
         transport.stop()
-    report = build_report(declared, owed, judged.results, started=started, seconds=time.monotonic() - clock, missing=judged.why_missing)
+    report = build_report(
+        declared, check_plan, judged.results, started=started, seconds=time.monotonic() - clock, missing=judged.why_missing
+    )
     write(report, folder)
     return report
 
@@ -107,12 +109,12 @@ class _Results:
         )
 
 
-def _judge(declared: Inventory, owed: Manifest, gathering: Gathering, chosen: argparse.Namespace, judged: _Results) -> None:
+def _run_pytest(declared: Inventory, check_plan: CheckPlan, runner: ProbeRunner, chosen: argparse.Namespace, judged: _Results) -> None:
     """Collect and run the checks. Importing pytest takes a third of a second, during which the probes already run on the nodes."""
     import pytest
 
-    from rackwright.checks.cluster.harness.pytest_plugin import PLUGIN, Judge
-    from rackwright.checks.cluster.harness.tidy import tidy
+    from rackwright.checks.cluster.harness.cleanup import clean_up
+    from rackwright.checks.cluster.harness.pytest_plugin import PLUGIN, CheckPlugin
 
     for name in [name for name in os.environ if name.startswith("PYTEST_")]:
         del os.environ[name]  # PYTEST_ADDOPTS of the user's shell must not select the checks
@@ -121,21 +123,21 @@ def _judge(declared: Inventory, owed: Manifest, gathering: Gathering, chosen: ar
     redact = redactor(home / "secrets.yml", home / "id_ed25519")
     chosen.results.mkdir(parents=True, exist_ok=True)
     with (chosen.results / "checks.jsonl").open("w", encoding="utf-8") as lines:
-        judge = Judge(declared, owed, gathering, lines, redact, chosen.ssh_config)
-        judged.results, judged.broken = judge.results, judge.broken
-        ended = pytest.main(_pytest_arguments(chosen.pytest), plugins=[_Registration(PLUGIN, judge)])
+        plugin = CheckPlugin(declared, check_plan, runner, lines, redact, chosen.ssh_config)
+        judged.results, judged.broken = plugin.results, plugin.broken
+        ended = pytest.main(_pytest_arguments(chosen.pytest), plugins=[_Registration(PLUGIN, plugin)])
     judged.ending = ended.name if isinstance(ended, pytest.ExitCode) else str(ended)
-    tidy(declared, owed, gathering)
+    clean_up(declared, check_plan, runner)
 
 
 class _Registration:
-    """Plugin that registers the judge under the name that the fixtures use."""
+    """Plugin that registers the check plugin under the name that the fixtures use."""
 
     def __init__(self, name: str, plugin: object) -> None:
         self._name, self._plugin = name, plugin
 
     def pytest_configure(self, config: Any) -> None:
-        """Register the judge as soon as pytest has a configuration."""
+        """Register the check plugin as soon as pytest has a configuration."""
         config.pluginmanager.register(self._plugin, self._name)
 
 
@@ -145,16 +147,16 @@ def _pytest_arguments(more: Sequence[str]) -> list[str]:
     return [*where, "--continue-on-collection-errors", "--assert=plain", *without, *more, str(HERE)]
 
 
-def _probes(owed: Manifest) -> tuple[list[Probe[Any]], list[Outlook]]:
-    """Return the probes and outlooks that the checks of a run need."""
+def _probes(check_plan: CheckPlan) -> tuple[list[Probe[Any]], list[ExternalProbe]]:
+    """Return the probes and external probes that the checks of a run need."""
     probes.load()
-    keys = {item.spec.key for item in owed.expected.values()}
-    kinds = {item.spec.kind for item in owed.expected.values()}
-    stages = {Kind.PASSIVE: {Stage.LOOK, Stage.LOOK_AGAIN}, Kind.JOB: {Stage.JOBS, Stage.AFTER_JOBS}}
+    keys = {item.spec.key for item in check_plan.expected.values()}
+    kinds = {item.spec.kind for item in check_plan.expected.values()}
+    stages = {Kind.PASSIVE: {ProbeStage.FIRST, ProbeStage.SECOND}, Kind.JOB: {ProbeStage.JOBS, ProbeStage.AFTER_JOBS}}
     wanted = {stage for kind in kinds for stage in stages[kind]}
     # The probe of the clock shows which nodes respond. Jobs are sent only to these.
     needed = [probe for probe in PROBES.values() if probe.stage in wanted or probe is CLOCK]
-    return needed, [one for one in OUTLOOKS.values() if keys.intersection(one.serves)]
+    return needed, [one for one in EXTERNAL_PROBES.values() if keys.intersection(one.needed_by)]
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:

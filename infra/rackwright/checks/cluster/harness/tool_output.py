@@ -1,4 +1,4 @@
-"""Rows and cells of the output of a tool. A value that cannot be read is `Unread`, with its line. The other values of the output are kept.
+"""Rows and cells of the output of a tool. A value that cannot be read is an `UnreadableValue`, with its line. Other values are kept.
 
 Runs on the nodes, too (roles/slurm_worker, health): Python 3.9, standard library only.
 """
@@ -24,7 +24,7 @@ _TROUBLE: Final = re.compile(
 """Words that the tool prints in place of a value that it could not read (nvml.h, nvmlErrorString; `ERR!` of nvidia-smi)."""
 
 
-class Unread:
+class UnreadableValue:
     """A value that could not be read. Any use as a value raises UndeterminedError, so that no check passes because of it."""
 
     def __init__(self, subject: str, said: str | None, line: str) -> None:
@@ -36,7 +36,7 @@ class Unread:
         return f'unknown ("{self.said}")' if self.said else "unknown"
 
     def __repr__(self) -> str:
-        return f"<Unread: {self.why}>"
+        return f"<UnreadableValue: {self.why}>"
 
     def _refuse(self, *_: object) -> Any:
         raise UndeterminedError(self.why)
@@ -61,7 +61,7 @@ _WITHOUT_ANSWER: Final = re.compile(
 EMFILE, ENFILE, ENOBUFS, ENOMEM; Go: `i/o timeout`; munge: `Timed-out`)."""
 
 
-class NoAnswer(Unread):
+class MissingAnswer(UnreadableValue):
     """The result of a request to a peer that did not respond in time, or that could not be sent."""
 
     def __init__(self, subject: str, said: str) -> None:
@@ -69,7 +69,7 @@ class NoAnswer(Unread):
         self.why = f"{subject}: {quoted(said)}"
 
 
-def answer_of(subject: str, said: str) -> str | Unread:
+def answer_of(subject: str, said: str) -> str | UnreadableValue:
     """Return the answer of a peer, or why it is unknown. A time-out is neither a refusal nor a fault.
 
     A refused connection, an HTTP status (also of a time-out behind the peer) and an unexpected word are answers.
@@ -77,7 +77,7 @@ def answer_of(subject: str, said: str) -> str | Unread:
     >>> answer_of("API", "status 504: timeout"), answer_of("API", "refused"), str(answer_of("API", "no answer within 6 s"))
     ('status 504: timeout', 'refused', 'unknown ("no answer within 6 s")')
     """
-    return NoAnswer(subject, said) if _WITHOUT_ANSWER.search(said) and not said.startswith("status ") else said
+    return MissingAnswer(subject, said) if _WITHOUT_ANSWER.search(said) and not said.startswith("status ") else said
 
 
 def quoted(line: str) -> str:
@@ -195,7 +195,7 @@ class Row:
     cut: str | None = None
     """Name of the cell at which the output ends without a line end."""
 
-    def read(self, name: str, form: Callable[[str], T]) -> T | Unread:
+    def read(self, name: str, form: Callable[[str], T]) -> T | UnreadableValue:
         """Return a value, or why it is unknown."""
         cell = self.cells.get(name)
         if cell is None or name in self.doubtful:
@@ -205,17 +205,17 @@ class Row:
         except (ValueError, OverflowError):
             return self.unread(name)
         if name == self.cut and not isinstance(value, bool):
-            return Unread(f"{self.subject} {name}", f"{cell}…", self.line)
+            return UnreadableValue(f"{self.subject} {name}", f"{cell}…", self.line)
         return value
 
-    def counter(self, name: str, form: Callable[[str], T]) -> T | Unread | None:
+    def counter(self, name: str, form: Callable[[str], T]) -> T | UnreadableValue | None:
         """Return a value, why it is unknown, or None where the hardware has none."""
         cell = self.cells.get(name)
         return None if cell is not None and name not in self.doubtful and is_absent(cell) else self.read(name, form)
 
-    def unread(self, name: str) -> Unread:
+    def unread(self, name: str) -> UnreadableValue:
         """Return the value as one that was not read."""
-        return Unread(f"{self.subject} {name}", self.cells.get(name), self.line)
+        return UnreadableValue(f"{self.subject} {name}", self.cells.get(name), self.line)
 
 
 class Lines(dict[str, T]):
@@ -226,9 +226,9 @@ class Lines(dict[str, T]):
         self.unread = tuple(unread)
         """Lines that were not read."""
 
-    def at(self, name: str) -> T | Unread | None:
+    def at(self, name: str) -> T | UnreadableValue | None:
         """Return a value; None where it is missing and all lines were read."""
-        return self[name] if name in self else Unread(name, self.unread[0], "") if self.unread else None
+        return self[name] if name in self else UnreadableValue(name, self.unread[0], "") if self.unread else None
 
     def __missing__(self, name: str) -> T:
         """Raise UndeterminedError: a value that the tool did not print is unknown."""
@@ -271,14 +271,14 @@ def refusing(tool: str) -> Callable[[Callable[..., T]], Callable[..., T]]:
     return decorate
 
 
-def read_values(values: Iterable[T | Unread]) -> list[T]:
+def read_values(values: Iterable[T | UnreadableValue]) -> list[T]:
     """Return the values that were read."""
-    return [value for value in values if not isinstance(value, Unread)]
+    return [value for value in values if not isinstance(value, UnreadableValue)]
 
 
-def unread_values(value: object) -> Iterator[Unread]:
+def unread_values(value: object) -> Iterator[UnreadableValue]:
     """Yield every unread value of a value and of the collections in it."""
-    if isinstance(value, Unread):
+    if isinstance(value, UnreadableValue):
         yield value
     elif isinstance(value, Mapping):
         for item in value.values():
@@ -288,7 +288,7 @@ def unread_values(value: object) -> Iterator[Unread]:
             yield from unread_values(item)
 
 
-def first_reasons(found: Iterable[Unread], most: int = 3) -> str:
+def first_reasons(found: Iterable[UnreadableValue], most: int = 3) -> str:
     """Return the reasons why values are unknown, in one line. Reasons beyond the first `most` are counted."""
     reasons = list(dict.fromkeys(value.why for value in found))
     more = f"; and {len(reasons) - most} more" if len(reasons) > most else ""

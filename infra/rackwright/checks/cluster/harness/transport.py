@@ -19,11 +19,11 @@ from typing import Any, Final
 from testinfra.backend.base import CommandResult
 from testinfra.backend.ssh import SshBackend
 
-from rackwright.checks.cluster.harness.probe import Raw
-from rackwright.inventory.time_limits import SLOWEST, slowness
+from rackwright.checks.cluster.harness.probe import CommandOutput
+from rackwright.inventory.time_limits import MAX_SLOWNESS, slowness
 from rackwright.remote.command import python_command
 
-_HANDS: Final = 4
+_WORKERS: Final = 4
 """Number of commands that a node runs in parallel. One slow tool then does not delay the rest."""
 _OVERHEAD: Final = 3.0
 """Seconds beyond the node's own limit before the connection is closed. The connect time-outs of two hops fit into it."""
@@ -120,14 +120,14 @@ def _abandon(child: subprocess.Popen[bytes]) -> None:
 
 
 @dataclass(frozen=True)
-class Known:
+class UnitWatch:
     """What is known of units during a round."""
 
     needs: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Units of the node that each probe needs, by name of the probe."""
-    told: Callable[[str, Raw], None] = lambda name, answer: None
+    record: Callable[[str, CommandOutput], None] = lambda name, answer: None
     """Called with each result as it arrives."""
-    holds: Callable[[str], str] = lambda name: ""
+    blocking_unit: Callable[[str], str] = lambda name: ""
     """Return the suspended unit that a probe waits for, with its node; empty where there is none."""
 
 
@@ -136,8 +136,8 @@ def ask_node(
     questions: Sequence[tuple[str, str, float]],
     seconds: float,
     began: Callable[[], None] = lambda: None,
-    known: Known | None = None,
-) -> dict[str, Raw]:
+    known: UnitWatch | None = None,
+) -> dict[str, CommandOutput]:
     """Send all commands in one round. Return a result for each; a command without output has the reason why there is none.
 
     The limits apply to a node of usual speed. The first line of a node reports the factor by which its own limits are longer. Until then, a
@@ -146,21 +146,21 @@ def ask_node(
     backend.limit = (seconds + _OVERHEAD) * max(1.0, local_slowness() / _STEADY)
 
     left = {name for name, _, _ in questions}
-    known = known or Known()
+    known = known or UnitWatch()
 
     def on_line(line: str) -> None:
         began()
         backend.limit = max(backend.limit, seconds * _factor(line) + _OVERHEAD * local_slowness())
         for name, answer in _read([(time.time(), line)], sent):
             left.discard(name)
-            known.told(name, answer)
+            known.record(name, answer)
 
     def over() -> bool:
-        return bool(left) and all(known.holds(name) for name in left)
+        return bool(left) and all(known.blocking_unit(name) for name in left)
 
     request = {
         "seconds": seconds,
-        "hands": _HANDS,
+        "workers": _WORKERS,
         "questions": list(questions),
         "needs": {name: known.needs[name] for name in left & set(known.needs)},
     }
@@ -169,9 +169,9 @@ def ask_node(
     lines, complaint = backend.lines(command, on_line, over)
     answers = dict(_read(lines, sent))
     for name, _, _ in questions:
-        held = known.holds(name) if lines else ""
-        why = f"{name}: not waited for, because {held} is suspended" if held else _failure_reason(backend.hostname, complaint, bool(lines))
-        answers.setdefault(name, Raw(sent=sent, arrived=time.time(), trouble=why, held=held))
+        held = known.blocking_unit(name) if lines else ""
+        why = f"{name}: not completed, because {held} is suspended" if held else _failure_reason(backend.hostname, complaint, bool(lines))
+        answers.setdefault(name, CommandOutput(sent=sent, arrived=time.time(), error=why, waits_for=held))
     return answers
 
 
@@ -180,16 +180,16 @@ def ask_node_in_rounds(
     questions: Sequence[tuple[str, str, float]],
     seconds: float,
     began: Callable[[], None] = lambda: None,
-    known: Known | None = None,
+    known: UnitWatch | None = None,
     *,
     rounds: int,
-) -> dict[str, Raw]:
+) -> dict[str, CommandOutput]:
     """Send commands again that lacked time, in at most `rounds` rounds; once, those that exceeded their own limit.
 
     A node that does not respond gets one round.
     """
     left = list(questions)
-    answers: dict[str, Raw] = {}
+    answers: dict[str, CommandOutput] = {}
     for number in range(rounds):
         answers |= ask_node(backend, left, seconds, began, known)
         left = [one for one in left if _is_repeated(answers[one[0]], first=number == 0)]
@@ -198,9 +198,9 @@ def ask_node_in_rounds(
     return answers
 
 
-def _is_repeated(answer: Raw, *, first: bool) -> bool:
+def _is_repeated(answer: CommandOutput, *, first: bool) -> bool:
     """Return whether to send a command again: while rounds are left if its time was cut short; once if it exceeded its own limit."""
-    return answer.lacked is not None and (first or answer.lacked > _MARGIN)
+    return answer.starved_seconds is not None and (first or answer.starved_seconds > _MARGIN)
 
 
 def stop() -> None:
@@ -217,27 +217,27 @@ def local_slowness() -> int:
 
 
 def _factor(line: str) -> int:
-    """Return the factor in the first line of a round, at most SLOWEST; 1 for any other line."""
+    """Return the factor in the first line of a round, at most MAX_SLOWNESS; 1 for any other line."""
     with contextlib.suppress(ValueError, AttributeError, TypeError):
-        return min(max(int(json.loads(line).get("slowness", 1)), 1), SLOWEST)
+        return min(max(int(json.loads(line).get("slowness", 1)), 1), MAX_SLOWNESS)
     return 1
 
 
-def _read(lines: Sequence[tuple[float, str]], sent: float) -> list[tuple[str, Raw]]:
+def _read(lines: Sequence[tuple[float, str]], sent: float) -> list[tuple[str, CommandOutput]]:
     found = []
     for arrived, line in lines:
         with contextlib.suppress(ValueError):  # a login message is not a result
             answer: Any = json.loads(line)
             if isinstance(answer, dict) and "name" in answer:
-                found.append((answer.pop("name"), Raw(sent=sent, arrived=arrived, **answer)))
+                found.append((answer.pop("name"), CommandOutput(sent=sent, arrived=arrived, **answer)))
     return found
 
 
 def _failure_reason(name: str, complaint: str, began: bool) -> str:
     """Return why a node did not respond: the decisive words of ssh's error."""
     if "HOST IDENTIFICATION HAS CHANGED" in complaint or "Host key verification failed" in complaint:
-        return f"{name} showed a host key that is not the pinned one"
+        return f"{name} presented a host key that is not the pinned one"
     last = complaint.splitlines()[-1] if complaint else "the connection ended"
     if "python3" in last and "not found" in last:
-        return f"{name} has no python3 to run the questions"
-    return f"{name} stopped answering: {last}" if began else f"{name} is unreachable: {last}"
+        return f"{name} has no python3 to run the probes"
+    return f"{name} stopped responding: {last}" if began else f"{name} is unreachable: {last}"

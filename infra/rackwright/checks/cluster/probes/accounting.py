@@ -93,9 +93,9 @@ def number(text: str) -> int | None:
 SHARES = Probe(
     "accounting-shares",
     on="role_accounting",
-    command=lambda place: (
+    command=lambda context: (
         "sacctmgr --parsable2 show associations"
-        f" where cluster={place.declared.cluster['scheduler']['cluster_name']}"
+        f" where cluster={context.declared.cluster['scheduler']['cluster_name']}"
         " format=account,user,parentname,fairshare,grptres,grpjobs,qos,defaultqos"
     ),
     parse=parse_shares,

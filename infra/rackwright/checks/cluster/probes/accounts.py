@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rackwright.checks.cluster.harness.probe import Place, Probe
+from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
 
 ORDINARY = range(1000, 60000)
 """Range of the user IDs of people (UID_MIN and UID_MAX of login.defs; 65534 is nobody)."""
@@ -102,8 +102,8 @@ def _home(line: str) -> Home:
     return Home(path, kind, int(uid), int(mode, 8))
 
 
-def _command(place: Place) -> str:
-    names = " ".join(user["name"] for user in place.declared.cluster.get("users") or ())
+def _command(context: ProbeContext) -> str:
+    names = " ".join(user["name"] for user in context.declared.cluster.get("users") or ())
     return (
         "echo '== passwd'; getent passwd; echo '== empty'; awk -F: '$2 == \"\" {print $1} END {print \"== shadow \" NR}' /etc/shadow; "
         "echo '== group'; getent group; echo '== homes'; "

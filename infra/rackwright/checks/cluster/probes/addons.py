@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from rackwright.checks.cluster.harness.probe import Place, Probe
+from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
 from rackwright.checks.cluster.probes.kubernetes import QUEUED, parse_objects, path_of, query
 
 HOOKED = ("jobset", "kueue")
@@ -19,21 +19,21 @@ def deployment(addon: dict[str, Any]) -> str:
     return f"/apis/apps/v1/namespaces/{addon['namespace']}/deployments/{addon['deployment']}"
 
 
-def _planned(place: Place) -> list[dict[str, Any]]:
-    planned: list[dict[str, Any]] = place.declared.cluster["scheduler"]["addons"]
+def _planned(context: ProbeContext) -> list[dict[str, Any]]:
+    planned: list[dict[str, Any]] = context.declared.cluster["scheduler"]["addons"]
     return planned
 
 
 @dataclass(frozen=True)
-class Running:
+class DeploymentStatus:
     """A Deployment: number of planned and of available replicas, and image."""
 
-    asked: int
+    planned: int
     available: int
     image: str
 
 
-def parse_deployments(text: str) -> dict[str, Running | None]:
+def parse_deployments(text: str) -> dict[str, DeploymentStatus | None]:
     """Return Deployments by path; None for one that does not exist."""
     found: dict[str, Any] = json.loads(text)
     if not found:
@@ -41,21 +41,23 @@ def parse_deployments(text: str) -> dict[str, Running | None]:
     return {path: _running(one) if one else None for path, one in found.items()}
 
 
-def _running(one: dict[str, Any]) -> Running:
+def _running(one: dict[str, Any]) -> DeploymentStatus:
     spec = one["spec"]
-    return Running(spec["replicas"], one.get("status", {}).get("availableReplicas", 0), spec["template"]["spec"]["containers"][0]["image"])
+    return DeploymentStatus(
+        spec["replicas"], one.get("status", {}).get("availableReplicas", 0), spec["template"]["spec"]["containers"][0]["image"]
+    )
 
 
 DEPLOYMENTS = Probe(
     "addon-deployments",
     on="kube_control_plane",
-    command=lambda place: query("objects", *map(deployment, _planned(place))),
+    command=lambda context: query("objects", *map(deployment, _planned(context))),
     parse=cache(parse_deployments),
 )
 
 
-def _queues(place: Place) -> str:
-    planned = [one for one in place.declared.cluster["scheduler"]["objects"] if one["kind"] in QUEUED]
+def _queues(context: ProbeContext) -> str:
+    planned = [one for one in context.declared.cluster["scheduler"]["objects"] if one["kind"] in QUEUED]
     return query("objects", *map(path_of, planned))
 
 
@@ -66,7 +68,7 @@ def parse_hooks(text: str) -> dict[str, str]:
     """Return, by addon, what its webhooks added to a trial object or why the request was refused."""
     found: dict[str, Any] = json.loads(text)
     if not found:
-        raise ValueError("no hook was tested")
+        raise ValueError("no webhook was tested")
     return {name: _added(name, one) for name, one in found.items()}
 
 
@@ -77,30 +79,30 @@ def _added(name: str, one: dict[str, Any]) -> str:
         return "answers" if "kueue.x-k8s.io/resource-in-use" in one["metadata"].get("finalizers", ()) else "adds no finalizer"
     jobs = one["spec"]["replicatedJobs"]
     modes = {each["template"]["spec"].get("completionMode", "none") for each in jobs}
-    return "answers" if modes == {"Indexed"} else "gives its jobs no index"
+    return "answers" if modes == {"Indexed"} else "does not index its jobs"
 
 
 HOOKS = Probe(
     "addon-hooks",
     on="kube_control_plane",
-    command=lambda place: query("hooks", *(one["name"] for one in _planned(place) if one["name"] in HOOKED)),
+    command=lambda context: query("hooks", *(one["name"] for one in _planned(context) if one["name"] in HOOKED)),
     parse=cache(parse_hooks),
 )
 
 
 @dataclass(frozen=True)
-class Measured:
+class MetricsStatus:
     """Metrics of metrics-server: the age of each node's metrics in seconds, or why there are none."""
 
-    trouble: str
+    error: str
     ages: dict[str, float]
 
 
-def parse_measurements(text: str) -> Measured:
+def parse_metrics(text: str) -> MetricsStatus:
     """Return the nodes with metrics of CPU and memory."""
     found: dict[str, Any] = json.loads(text)
     complete = {name: one["age"] for name, one in found["nodes"].items() if one["cpu"] and one["memory"]}
-    return Measured(found["trouble"], complete)
+    return MetricsStatus(found["error"], complete)
 
 
-MEASUREMENTS = Probe("addon-measurements", on="kube_control_plane", command=query("measurements"), parse=cache(parse_measurements))
+METRICS = Probe("addon-measurements", on="kube_control_plane", command=query("measurements"), parse=cache(parse_metrics))

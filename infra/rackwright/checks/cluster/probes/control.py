@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rackwright.checks.cluster.harness.probe import Probe
-from rackwright.checks.cluster.harness.tool_output import Unread, answer_of
+from rackwright.checks.cluster.harness.tool_output import UnreadableValue, answer_of
 from rackwright.remote.command import python_command
 
 
@@ -20,8 +20,8 @@ def query(topic: str) -> str:
 class Etcd:
     """A member of etcd, as queried on its node."""
 
-    trouble: str | Unread
-    """Why the member does not respond, Unread for a time-out; all other fields are empty then."""
+    error: str | UnreadableValue
+    """Why the member does not respond, UnreadableValue for a time-out; all other fields are empty then."""
     leader: str = "0"
     """ID of the leader; 0 where there is none."""
     version: str = ""
@@ -31,8 +31,8 @@ class Etcd:
     members: Mapping[str, tuple[list[str], bool]] | None = None
     """Client addresses, and whether the member is a learner, by name."""
     alarms: tuple[str, ...] = ()
-    stranger: str | Unread = ""
-    """Response to a client without a certificate; Unread for a time-out."""
+    unauthenticated: str | UnreadableValue = ""
+    """Response to a client without a certificate; UnreadableValue for a time-out."""
     data: tuple[int, int] = (0, 0)
     """Owner and mode of the data directory."""
 
@@ -40,36 +40,36 @@ class Etcd:
 def parse_etcd(text: str) -> Etcd:
     """Return the member from one line of JSON."""
     found = json.loads(text)
-    if found["trouble"]:
-        return Etcd(answer_of("etcd", found["trouble"]))
+    if found["error"]:
+        return Etcd(answer_of("etcd", found["error"]))
     if not found["members"] or not found["version"]:
         raise ValueError("no members or no version")
-    stranger = answer_of("etcd without a certificate", found["stranger"])
-    return Etcd(**{**found, "stranger": stranger, "alarms": tuple(found["alarms"]), "data": tuple(found["data"])})
+    unauthenticated = answer_of("etcd without a certificate", found["unauthenticated"])
+    return Etcd(**{**found, "unauthenticated": unauthenticated, "alarms": tuple(found["alarms"]), "data": tuple(found["data"])})
 
 
 ETCD = Probe("etcd", on="kube_control_plane", command=query("etcd"), parse=parse_etcd)
 
 
-def parse_held(text: str) -> bool:
+def parse_address_present(text: str) -> bool:
     """Return whether an interface has the address, from `ip -json address show to ADDRESS`.
 
-    >>> parse_held('[{},{"ifname":"eth0","addr_info":[{"local":"10.1.0.10"}]}]')
+    >>> parse_address_present('[{},{"ifname":"eth0","addr_info":[{"local":"10.1.0.10"}]}]')
     True
     """
     return any(one.get("addr_info") for one in json.loads(text))
 
 
-HELD = Probe(
+VIRTUAL_ADDRESS = Probe(
     "virtual-address",
     on="kube_control_plane",
-    command=lambda place: f"ip -json -4 address show to {place.declared.cluster['scheduler']['virtual_address'] or '0.0.0.0'}/32",
-    parse=parse_held,
+    command=lambda context: f"ip -json -4 address show to {context.declared.cluster['scheduler']['virtual_address'] or '0.0.0.0'}/32",
+    parse=parse_address_present,
 )
 
 
 @dataclass(frozen=True)
-class Secrets:
+class SecretEncryption:
     """Encryption of secrets in etcd."""
 
     kinds: Mapping[str, int]
@@ -80,10 +80,10 @@ class Secrets:
     """The provider that encrypts the next secret."""
 
 
-def parse_secrets(text: str) -> Secrets:
+def parse_secrets(text: str) -> SecretEncryption:
     """Return the secrets from one line of JSON."""
     found = json.loads(text)
-    return Secrets(dict(found["kinds"]), tuple(found["clear"]), str(found["next"]))
+    return SecretEncryption(dict(found["kinds"]), tuple(found["clear"]), str(found["next"]))
 
 
 SECRETS = Probe("kubernetes-secrets", on="kube_control_plane", command=query("secrets"), parse=parse_secrets)
@@ -101,21 +101,21 @@ MANIFESTS = Probe("kubernetes-manifests", on="kube_control_plane", command=query
 
 
 @dataclass(frozen=True)
-class Audit:
+class AuditLog:
     """The end of the audit log."""
 
-    noted: bool
+    is_recorded: bool
     """Whether the log has the request for secrets that was just sent and refused."""
     size: int
     lines: int
-    told: tuple[str, ...]
+    secret_entries: tuple[str, ...]
     """Requests whose entries contain data of a secret."""
 
 
-def parse_audit(text: str) -> Audit:
+def parse_audit(text: str) -> AuditLog:
     """Return the audit log from one line of JSON."""
     found = json.loads(text)
-    return Audit(**{**found, "told": tuple(found["told"])})
+    return AuditLog(**{**found, "secret_entries": tuple(found["secret_entries"])})
 
 
 AUDIT = Probe("kubernetes-audit", on="kube_control_plane", command=query("audit"), parse=parse_audit)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from rackwright.checks.cluster.harness.probe import Place, Probe
+from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
 from rackwright.checks.cluster.harness.tool_output import Lines, read_each_line
 
 
@@ -14,8 +14,8 @@ class Directory:
     """Owner and mode of a directory as its distribution creates it. A site may add bits up to `most` and remove those not in `least`."""
 
     owners: tuple[str, ...]
-    least: int
-    most: int
+    min_mode: int
+    max_mode: int
     on: str = "nodes"
     """Group of the nodes that have the directory."""
     optional: bool = False
@@ -23,10 +23,10 @@ class Directory:
 
     def allows(self, owner: str, mode: int) -> bool:
         """Return whether owner and mode are within the limits."""
-        return owner in self.owners and mode & self.least == self.least and mode & ~self.most == 0
+        return owner in self.owners and mode & self.min_mode == self.min_mode and mode & ~self.max_mode == 0
 
     def __str__(self) -> str:
-        modes = f"{self.least:04o}" if self.least == self.most else f"{self.least:04o} to {self.most:04o}"
+        modes = f"{self.min_mode:04o}" if self.min_mode == self.max_mode else f"{self.min_mode:04o} to {self.max_mode:04o}"
         return f"{' or '.join(self.owners)} {modes}"
 
 
@@ -54,9 +54,9 @@ rsyslog of Ubuntu 24.04 (/var/log 0775, group syslog); slurm.conf(5), which ever
 the installation guide of munge 0.5 (0700, 0711, 0700), whose daemon refuses a key that others can replace: munged(8), --key-file."""
 
 
-def directories_of(place: Place) -> dict[str, Directory]:
+def directories_of(context: ProbeContext) -> dict[str, Directory]:
     """Return the directories that a node has for its roles."""
-    return {path: one for path, one in DIRECTORIES.items() if place.node["name"] in place.declared.members(one.on)}
+    return {path: one for path, one in DIRECTORIES.items() if context.node["name"] in context.declared.members(one.on)}
 
 
 def parse_directories(text: str) -> Lines[tuple[str, int]]:
@@ -77,6 +77,6 @@ def _directory(line: str) -> tuple[str, tuple[str, int]]:
 OWNERSHIP = Probe(
     "directories",
     on="nodes",
-    command=lambda place: f"stat --dereference --format='%a %U %n' {' '.join(directories_of(place))} 2>/dev/null; true",
+    command=lambda context: f"stat --dereference --format='%a %U %n' {' '.join(directories_of(context))} 2>/dev/null; true",
     parse=parse_directories,
 )

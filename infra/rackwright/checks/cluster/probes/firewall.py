@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any, Final
 
-from rackwright.checks.cluster.harness.probe import Place, Probe
+from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
 from rackwright.errors import UndeterminedError
 
 
@@ -229,9 +229,9 @@ def parse_metadata_service(text: str) -> dict[str, str]:
     return found
 
 
-def _metadata_service(place: Place) -> str:
+def _metadata_service(context: ProbeContext) -> str:
     """Return the command. If the plan has no metadata service, no connection is made: the address may be another host's in that network."""
-    return f"python3 -I -S -c '{_CONNECT}'" if place.declared.cluster.get("metadata_service") else "true"
+    return f"python3 -I -S -c '{_CONNECT}'" if context.declared.cluster.get("metadata_service") else "true"
 
 
 METADATA_SERVICE = Probe("metadata-service", on="nodes", command=_metadata_service, parse=parse_metadata_service)

@@ -6,8 +6,19 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rackwright.checks.cluster.harness.probe import Place, Probe
-from rackwright.checks.cluster.harness.tool_output import Row, Unread, flag, hexadecimal, integer, is_cut, lines_of, quoted, release, words
+from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
+from rackwright.checks.cluster.harness.tool_output import (
+    Row,
+    UnreadableValue,
+    flag,
+    hexadecimal,
+    integer,
+    is_cut,
+    lines_of,
+    quoted,
+    release,
+    words,
+)
 from rackwright.checks.cluster.probes.nvidia_smi import ENDS, GpuList, needs_reset, read_long, read_table
 
 _FIELDS: Final = (
@@ -50,14 +61,14 @@ FAULTY_REASONS: Final = {
 if TYPE_CHECKING:  # Python 3.9 on nodes has no `|` between types
     from typing import TypeAlias
 
-    Whole: TypeAlias = int | Unread
-    Text: TypeAlias = str | Unread
-    YesNo: TypeAlias = bool | Unread
+    Whole: TypeAlias = int | UnreadableValue
+    Text: TypeAlias = str | UnreadableValue
+    YesNo: TypeAlias = bool | UnreadableValue
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU as nvidia-smi lists it. None where the GPU has no such value, Unread where the value was not read."""
+    """One GPU as nvidia-smi lists it. None where the GPU has no such value, UnreadableValue where the value was not read."""
 
     index: Whole
     product: Text
@@ -78,10 +89,10 @@ class Gpu:
     retire_pending: YesNo | None
     """Whether memory pages are pending a reset to be retired; None from Ampere on."""
     pcie_width: Whole | None
-    pcie_width_most: Whole | None
+    pcie_width_max: Whole | None
     """Number of PCIe lanes of the GPU in its slot; None for a virtual GPU."""
     pcie_generation: Whole | None
-    pcie_generation_most: Whole | None
+    pcie_generation_max: Whole | None
     state: Text | None
     """Performance state, P0 (maximum) to P12. Below P0 the driver may lower the generation of the PCIe link."""
     needs_reset: bool
@@ -90,7 +101,7 @@ class Gpu:
     @property
     def label(self) -> str:
         """Return the name of the GPU in results."""
-        return "GPU of unknown index" if isinstance(self.index, Unread) else f"GPU {self.index}"
+        return "GPU of unknown index" if isinstance(self.index, UnreadableValue) else f"GPU {self.index}"
 
 
 def parse_gpus(text: str) -> GpuList[Gpu]:
@@ -125,9 +136,9 @@ def _gpu(row: Row) -> Gpu:
         remap_failed=row.counter("remapped_rows.failure", flag),
         retire_pending=row.counter("retired_pages.pending", flag),
         pcie_width=row.counter("pcie.link.width.current", integer),
-        pcie_width_most=row.counter("pcie.link.width.max", integer),
+        pcie_width_max=row.counter("pcie.link.width.max", integer),
         pcie_generation=row.counter("pcie.link.gen.current", integer),
-        pcie_generation_most=row.counter("pcie.link.gen.max", integer),
+        pcie_generation_max=row.counter("pcie.link.gen.max", integer),
         state=row.counter("pstate", words),
         needs_reset=needs_reset(row),
     )
@@ -167,7 +178,7 @@ def _repair(row: Row) -> Repair:
     status = {path: row.counter(path, flag) for path in _STATUS if path in row.cells}
     wanted = [action] if isinstance(action, str) and action != "None" else []
     wanted += [_STATUS[path] for path, value in status.items() if value is True]
-    unread = [value for value in (action, *status.values()) if isinstance(value, Unread)]
+    unread = [value for value in (action, *status.values()) if isinstance(value, UnreadableValue)]
     if not wanted and not status and _ACTION not in row.cells:
         unread = [row.unread(_ACTION)]
     return Repair(row.subject, ", ".join(wanted) if wanted else unread[0] if unread else "nothing")
@@ -201,7 +212,7 @@ def parse_devices(text: str) -> tuple[Device, ...]:
         raise ValueError(f'stat does not list {_NULL}: "{quoted(text)}"')
     if is_cut(text) and found:
         path, device = found.popitem()
-        found[path] = Device(path, Unread(f"{path} kind", None, lines_of(text)[-1]), device.number)
+        found[path] = Device(path, UnreadableValue(f"{path} kind", None, lines_of(text)[-1]), device.number)
     return tuple(found.values())
 
 
@@ -258,9 +269,9 @@ def is_of_nvswitch(error: str, *, fatal: bool = False) -> bool:
     return error.startswith("SXid") and not (fatal and "non-fatal" in error.lower())
 
 
-def _xids(place: Place) -> str:
+def _xids(context: ProbeContext) -> str:
     """Return the command that reads the kernel log. Simulated GPUs have a log of their own, because a container reads that of its host."""
-    if place.node["gpus"]["simulated"]:
+    if context.node["gpus"]["simulated"]:
         return "cat /var/lib/rackwright/gpu-kernel.log 2>/dev/null; true"
     command = "journalctl --quiet --dmesg --boot --no-pager --output=cat"
     found = f'x=$({command} --grep=\'NVRM: Xid|SXid\') && [ -n "$x" ] && {{ echo "$x"; exit; }}'

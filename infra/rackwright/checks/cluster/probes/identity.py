@@ -10,8 +10,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from rackwright.checks.cluster.harness.probe import Place, Probe
-from rackwright.checks.cluster.harness.tool_output import Lines, NoAnswer, Row, Unread, lines_of, quoted, read_each_line, whole_lines, words
+from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
+from rackwright.checks.cluster.harness.tool_output import (
+    Lines,
+    MissingAnswer,
+    Row,
+    UnreadableValue,
+    lines_of,
+    quoted,
+    read_each_line,
+    whole_lines,
+    words,
+)
 
 _MAJOR: Final = frozenset({"rocky", "almalinux", "rhel", "centos", "ol"})
 """Distributions whose minor releases replace each other with updates, so that a plan names only the major release."""
@@ -19,13 +29,13 @@ _MAJOR: Final = frozenset({"rocky", "almalinux", "rhel", "centos", "ol"})
 
 @dataclass(frozen=True)
 class Identity:
-    """Name and system of a node; Unread for a value that was not read."""
+    """Name and system of a node; UnreadableValue for a value that was not read."""
 
-    hostname: str | Unread
-    machine_id: str | Unread
-    os: str | Unread
+    hostname: str | UnreadableValue
+    machine_id: str | UnreadableValue
+    os: str | UnreadableValue
     """Distribution and release in the notation of plans: debian-13, ubuntu-24.04, rocky-9."""
-    time_zone: str | Unread
+    time_zone: str | UnreadableValue
 
 
 def parse_identity(text: str) -> Identity:
@@ -49,12 +59,12 @@ def parse_identity(text: str) -> Identity:
     return Identity(row.read("hostname", words), row.read("machine_id", words), _system(row), zone)
 
 
-def _system(row: Row) -> str | Unread:
+def _system(row: Row) -> str | UnreadableValue:
     """Return distribution and release. A rolling distribution has no release."""
     name = row.read("ID", words)
     release = row.read("VERSION_ID", _release) if "VERSION_ID" in row.cells else ""
-    if isinstance(name, Unread) or isinstance(release, Unread):
-        return name if isinstance(name, Unread) else release
+    if isinstance(name, UnreadableValue) or isinstance(release, UnreadableValue):
+        return name if isinstance(name, UnreadableValue) else release
     if name in _MAJOR:
         release = release.partition(".")[0]
     return f"{name}-{release}" if release else name
@@ -121,18 +131,18 @@ def parse_hosts(text: str) -> dict[str, tuple[str, ...]]:
 HOSTS = Probe("hosts", on="nodes", command="cat /etc/hosts", parse=parse_hosts)
 
 
-def parse_resolved(text: str) -> Lines[str | Unread]:
-    """Return the address by name from lines `name address`: `none` where the name is not found, Unread after a time-out."""
+def parse_resolved(text: str) -> Lines[str | UnreadableValue]:
+    """Return the address by name from lines `name address`: `none` where the name is not found, UnreadableValue after a time-out."""
     found = read_each_line(text, _resolved)
     if not found:
-        raise ValueError("no name was looked up")
+        raise ValueError("no name was resolved")
     return found
 
 
-def _resolved(line: str) -> tuple[str, str | Unread]:
+def _resolved(line: str) -> tuple[str, str | UnreadableValue]:
     name, address, *seconds = line.split()
     if address == "late":
-        return words(name), NoAnswer(name, f"no answer within {int(seconds[0])} s")
+        return words(name), MissingAnswer(name, f"no answer within {int(seconds[0])} s")
     if seconds or not re.fullmatch(r"[\d.]+|none", address):
         raise ValueError(f'"{address}" is no address')
     return words(name), address
@@ -152,8 +162,8 @@ for name in sys.argv[1:]:
 a second to respond (resolv.conf(5), timeout). If none responds, or at once if one refuses, the result is EAI_AGAIN (getaddrinfo(3))."""
 
 
-def _resolve(place: Place) -> str:
-    names = " ".join(host["name"] for host in place.declared.cluster["hosts"])
+def _resolve(context: ProbeContext) -> str:
+    names = " ".join(host["name"] for host in context.declared.cluster["hosts"])
     return f"python3 -I -S -c {shlex.quote(_LOOK_UP)} {names}"
 
 
@@ -199,22 +209,22 @@ NETWORK = Probe("network", on="nodes", command="ip -j address; ip -j -4 route sh
 
 @dataclass(frozen=True)
 class FileSystem:
-    """Usage of a local file system, in percent of blocks or inodes; Unread where the line was not read."""
+    """Usage of a local file system, in percent of blocks or inodes; UnreadableValue where the line was not read."""
 
     mount: str
-    used: int | Unread
+    used: int | UnreadableValue
 
 
 def parse_df(text: str) -> tuple[FileSystem, ...]:
     """Return the file systems from `df -P` or `df -Pi`. File systems without a size (`-`) cannot be full and are left out."""
     lines, partial = whole_lines(text)
     head = next((number for number, line in enumerate(lines) if line.startswith("Filesystem")), 0)
-    found = {line: FileSystem(f'"{quoted(line)}"', Unread("a file system", None, line)) for line in partial}
+    found = {line: FileSystem(f'"{quoted(line)}"', UnreadableValue("a file system", None, line)) for line in partial}
     for line in lines[head + 1 :]:
         key, system = _file_system(line)
         if system is not None:
             found.setdefault(key, system)
-    if not [one for one in found.values() if not isinstance(one.used, Unread)]:
+    if not [one for one in found.values() if not isinstance(one.used, UnreadableValue)]:
         raise ValueError("no file system is listed")
     return tuple(found.values())
 
@@ -226,13 +236,13 @@ def _file_system(line: str) -> tuple[str, FileSystem | None]:
     if not line.startswith("/") and sum(re.fullmatch(r"\d+%?", cell) is not None for cell in cells) < 2:
         return line, None  # a warning
     if len(rest) < 2 or not rest[1].startswith("/") or not all(re.fullmatch(r"\d+|-", cell) for cell in numbers):
-        return line, FileSystem(f'"{quoted(line)}"', Unread("a file system", None, line))
+        return line, FileSystem(f'"{quoted(line)}"', UnreadableValue("a file system", None, line))
     percent, mount = rest
     key = cells[0] if cells[0].startswith("/dev/") else mount
     if percent == "-" or not any(cell.isdigit() and int(cell) for cell in numbers[1:]):
         return key, None
     sure = re.fullmatch(r"\d{1,3}%", percent)
-    return key, FileSystem(mount, int(percent[:-1]) if sure else Unread(f"{mount} use", percent, line))
+    return key, FileSystem(mount, int(percent[:-1]) if sure else UnreadableValue(f"{mount} use", percent, line))
 
 
 _LOCAL = "df -P -l -x squashfs -x iso9660 -x devtmpfs"

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import Any
 
-from rackwright.checks.cluster.harness.probe import Place, Probe
-from rackwright.checks.cluster.harness.tool_output import Unread, answer_of
+from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
+from rackwright.checks.cluster.harness.tool_output import UnreadableValue, answer_of
 from rackwright.remote.command import python_command
 
 
-def _answers(place: Place) -> str:
-    cluster = place.declared.cluster["scheduler"]
-    arguments = (cluster["endpoint"], service_address(cluster["services"]), cluster["dns_address"], place.node["address"])
+def _answers(context: ProbeContext) -> str:
+    cluster = context.declared.cluster["scheduler"]
+    arguments = (cluster["endpoint"], service_address(cluster["services"]), cluster["dns_address"], context.node["address"])
     return python_command("kubelet", {"topic": "answers", "arguments": arguments})
 
 
@@ -29,17 +29,19 @@ def service_address(services: str) -> str:
     return str(ip_network(services)[1])
 
 
-def parse_answers(text: str) -> dict[str, str | Unread]:
-    """Return the response of each endpoint; Unread for a time-out."""
+def parse_answers(text: str) -> dict[str, str | UnreadableValue]:
+    """Return the response of each endpoint; UnreadableValue for a time-out."""
     found: dict[str, str] = json.loads(text)
     if "kubelet" not in found or "endpoint" not in found:
         raise ValueError("not every query has a result")
     return {endpoint: answer_of(endpoint, response) for endpoint, response in found.items()}
 
 
-def not_refused(answers: Mapping[str, str | Unread], refusals: Collection[str] = ("status 401", "status 403")) -> dict[str, str | Unread]:
-    """Return the responses that are not refusals. A time-out stays Unread: such a server neither refused nor admitted a client."""
-    return {request: answer for request, answer in answers.items() if isinstance(answer, Unread) or answer not in refusals}
+def not_refused(
+    answers: Mapping[str, str | UnreadableValue], refusals: Collection[str] = ("status 401", "status 403")
+) -> dict[str, str | UnreadableValue]:
+    """Return the responses that are not refusals. A time-out stays UnreadableValue: such a server neither refused nor admitted a client."""
+    return {request: answer for request, answer in answers.items() if isinstance(answer, UnreadableValue) or answer not in refusals}
 
 
 ANSWERS = Probe("kubelet-answers", on="kubernetes", command=_answers, parse=parse_answers)
@@ -100,7 +102,7 @@ def parse_routes(text: str) -> str:
     return "; ".join(line.strip() for line in lines if line.strip()) or f"it ended with status {last[3:]}"
 
 
-POD_ROUTES = Probe("pod-routes", on="kubernetes", command="/etc/rackwright/pod-routes look 2>&1; echo == $?", parse=parse_routes)
+POD_ROUTES = Probe("pod-routes", on="kubernetes", command="/etc/rackwright/pod-routes check 2>&1; echo == $?", parse=parse_routes)
 
 
 @dataclass(frozen=True)
@@ -141,8 +143,8 @@ def parse_free(text: str) -> dict[str, int]:
     return found
 
 
-def _free(place: Place) -> str:
-    etcd = " /var/lib/etcd" if place.node["name"] in place.declared.groups["kube_control_plane"] else ""
+def _free(context: ProbeContext) -> str:
+    etcd = " /var/lib/etcd" if context.node["name"] in context.declared.groups["kube_control_plane"] else ""
     return f'for d in {_FOLDERS}{etcd}; do echo "$d $(df --output=pcent $d | tail -n 1)"; done'
 
 

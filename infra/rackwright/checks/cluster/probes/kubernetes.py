@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from rackwright.checks.cluster.harness.probe import Place, Probe
+from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
 from rackwright.remote.command import python_command
 
 
@@ -96,7 +96,7 @@ def parse_kubelets(text: str) -> dict[str, Any]:
 KUBELETS = Probe(
     "kubernetes-kubelets",
     on="kube_control_plane",
-    command=lambda place: query("kubelets", *place.declared.groups["kubernetes"]),
+    command=lambda context: query("kubelets", *context.declared.groups["kubernetes"]),
     parse=cache(parse_kubelets),
 )
 
@@ -128,8 +128,8 @@ QUEUED = ("Topology", "ResourceFlavor", "ClusterQueue", "LocalQueue")
 """Kinds of Kueue. They are queried separately: if Kueue does not respond, the API server does not respond to requests for them."""
 
 
-def _objects(place: Place) -> str:
-    planned = [one for one in place.declared.cluster["scheduler"]["objects"] if one["kind"] not in QUEUED]
+def _objects(context: ProbeContext) -> str:
+    planned = [one for one in context.declared.cluster["scheduler"]["objects"] if one["kind"] not in QUEUED]
     return query("objects", *map(path_of, planned), DNS)
 
 

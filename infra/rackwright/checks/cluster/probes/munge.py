@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from rackwright.checks.cluster.harness.probe import Place, Probe, Stage
-from rackwright.checks.cluster.harness.tool_output import NoAnswer, Unread, answer_of
+from rackwright.checks.cluster.harness.probe import Probe, ProbeContext, ProbeStage
+from rackwright.checks.cluster.harness.tool_output import MissingAnswer, UnreadableValue, answer_of
 from rackwright.errors import UndeterminedError
 
 
@@ -52,8 +52,8 @@ CREDENTIAL = Probe("munge-credential", on="slurm", command="munge --no-input", p
 _REPLAYED: Final = "Replayed credential"
 
 
-def parse_decoded(text: str) -> str | Unread:
-    """Return the status of unmunge, as `Success` of `Success (0)`; Unread for a time-out and for a credential that was already decoded.
+def parse_decoded(text: str) -> str | UnreadableValue:
+    """Return the status of unmunge, as `Success` of `Success (0)`; UnreadableValue for a time-out or a credential already decoded.
 
     munged decodes a credential once, and a further round after a time-out sends the same credential.
 
@@ -63,17 +63,17 @@ def parse_decoded(text: str) -> str | Unread:
     for line in text.splitlines():
         if line.lower().startswith(("status:", "unmunge: error:")):
             status = line.split(":")[-1].rpartition("(")[0].strip() or line.split(":")[-1].strip()
-            return NoAnswer("unmunge", f"{status}: asked twice") if status == _REPLAYED else answer_of("unmunge", status)
+            return MissingAnswer("unmunge", f"{status}: asked twice") if status == _REPLAYED else answer_of("unmunge", status)
     raise ValueError("unmunge printed no status")
 
 
-def partner(place: Place) -> str:
+def partner(context: ProbeContext) -> str:
     """Return the node whose credential this node decodes: the first other Slurm node with a credential. A single node decodes its own."""
-    members = place.declared.members("slurm")
-    others = [name for name in members if name != place.node["name"]] or list(members)
+    members = context.declared.members("slurm")
+    others = [name for name in members if name != context.node["name"]] or list(members)
     for name in others[:-1]:
         try:
-            place.before(CREDENTIAL, name)
+            context.earlier_result(CREDENTIAL, name)
         except UndeterminedError:
             continue
         return name
@@ -83,9 +83,11 @@ def partner(place: Place) -> str:
 DECODED = Probe(
     "munge-decoded",
     on="slurm",
-    command=lambda place: f"printf %s '{place.before(CREDENTIAL, partner(place))}' | unmunge --no-output --metadata=/dev/stdout 2>&1",
+    command=lambda context: (
+        f"printf %s '{context.earlier_result(CREDENTIAL, partner(context))}' | unmunge --no-output --metadata=/dev/stdout 2>&1"
+    ),
     parse=parse_decoded,
     needs=("munge.service",),
-    stage=Stage.LOOK_AGAIN,
+    stage=ProbeStage.SECOND,
     statuses=frozenset(range(126)),
 )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Interface
 from typing import Any, Final
 
-from rackwright.checks.cluster.harness.probe import Place, Probe, Stage, scaled
+from rackwright.checks.cluster.harness.probe import Probe, ProbeContext, ProbeStage, scaled
 from rackwright.checks.cluster.harness.tool_output import Lines, read_each_line
 from rackwright.errors import UndeterminedError
 
@@ -22,7 +22,7 @@ _COUNTED: Final = re.compile(r"^--- (\S+) ping statistics ---\n(\d+) packets tra
 
 
 @dataclass(frozen=True)
-class Way:
+class PingStatistics:
     """Echo requests to an address, sent and answered."""
 
     address: str
@@ -35,38 +35,38 @@ class Way:
         return self.sent >= _SENT
 
     @property
-    def lost(self) -> float:
+    def loss_percent(self) -> float:
         """Return the loss in percent."""
         return 100 * (self.sent - self.answered) / self.sent
 
 
-def parse_ways(text: str) -> tuple[Way, ...]:
+def parse_ping_statistics(text: str) -> tuple[PingStatistics, ...]:
     """Return the statistics of `ping -q` for each address (iputils)."""
-    ways = tuple(Way(address, int(sent), int(answered)) for address, sent, answered in _COUNTED.findall(text))
+    ways = tuple(PingStatistics(address, int(sent), int(answered)) for address, sent, answered in _COUNTED.findall(text))
     if not ways or len(ways) != text.count("PING ") or not all(way.sent for way in ways):
         raise ValueError("not every ping was counted")
     return ways
 
 
-def following(names: tuple[str, ...], name: str, most: int = 2) -> tuple[str, ...]:
+def ring_neighbours(names: tuple[str, ...], name: str, most: int = 2) -> tuple[str, ...]:
     """Return the next `most` names of a ring, or all others if there are fewer.
 
-    >>> following(("a", "b", "c", "d"), "c"), following(("a", "b"), "b")
+    >>> ring_neighbours(("a", "b", "c", "d"), "c"), ring_neighbours(("a", "b"), "b")
     (('d', 'a'), ('a',))
     """
     at = names.index(name)
     return (names[at + 1 :] + names[:at])[:most]
 
 
-def _ping(place: Place) -> str:
-    nodes = place.declared.nodes
-    addresses = " ".join(nodes[name]["address"] for name in following(place.declared.members("nodes"), place.node["name"]))
+def _ping(context: ProbeContext) -> str:
+    nodes = context.declared.nodes
+    addresses = " ".join(nodes[name]["address"] for name in ring_neighbours(context.declared.members("nodes"), context.node["name"]))
     # For an address without a host, ping would run 46 s (iputils 20240905). Status 1 means no reply, which is a result.
     ping = f"timeout --preserve-status --signal INT {scaled(_PATIENCE)} ping -n -q -c {_SENT} -i 0.002 -W {scaled(1)}"
     return f"for a in {addresses}; do {ping} $a; r=$?; [ $r -le 1 ] || exit $r; done"
 
 
-WAYS = Probe("ways", on="nodes", command=_ping, parse=parse_ways)
+PING_STATISTICS = Probe("ways", on="nodes", command=_ping, parse=parse_ping_statistics)
 
 
 _KINDS: Final = frozenset({"", "bond", "ipoib", "team", "veth", "vlan"})
@@ -107,7 +107,7 @@ INTERFACES = Probe("interfaces", on="nodes", command="ip -json -details -4 addre
 
 
 @dataclass(frozen=True)
-class Reach:
+class Reachability:
     """Whether a neighbour responded on a network."""
 
     neighbour: str
@@ -116,28 +116,28 @@ class Reach:
     answered: bool
 
 
-def parse_reaches(text: str) -> Lines[Reach]:
+def parse_reachability(text: str) -> Lines[Reachability]:
     """Return the results of lines `interface network neighbour status`: 0 for a reply, 1 for none (ping(8), exit status)."""
     if not text.strip():
         raise ValueError("no ping ended")
     return read_each_line(text, _reach)
 
 
-def _reach(line: str) -> tuple[str, Reach] | None:
+def _reach(line: str) -> tuple[str, Reachability] | None:
     if line == _NO_SHARED_NETWORK:
         return None
     interface, network, neighbour, status = line.split()
-    return f"{neighbour} on {interface}", Reach(neighbour, interface, network, {"0": True, "1": False}[status])
+    return f"{neighbour} on {interface}", Reachability(neighbour, interface, network, {"0": True, "1": False}[status])
 
 
-def _reach_command(place: Place) -> str:
+def _reach_command(context: ProbeContext) -> str:
     """Return the command: on each network, ping the next two nodes that have an address there, preferably on the same interface."""
-    mine = {one.network: one for one in _networks(place, place.node["name"])}
+    mine = {one.network: one for one in _networks(context, context.node["name"])}
     found: dict[str, list[tuple[str, Interface]]] = {network: [] for network in mine}
     count = 0
-    for name in following(place.declared.members("nodes"), place.node["name"], _FARTHEST):
+    for name in ring_neighbours(context.declared.members("nodes"), context.node["name"], _FARTHEST):
         try:
-            shared = _networks(place, name)
+            shared = _networks(context, name)
         except UndeterminedError:  # the checks of that node report the error
             continue
         count += 1
@@ -153,10 +153,10 @@ def _reach_command(place: Place) -> str:
     return f"{' '.join(pings)} wait" if pings else f"echo {_NO_SHARED_NETWORK}"
 
 
-def _networks(place: Place, name: str) -> list[Interface]:
+def _networks(context: ProbeContext, name: str) -> list[Interface]:
     """Return a node's links to other machines, and the link of any kind with its planned address."""
-    planned = place.declared.nodes[name]["address"]
-    return [one for one in place.before(INTERFACES, name) if one.kind in _KINDS or one.address == planned]
+    planned = context.declared.nodes[name]["address"]
+    return [one for one in context.earlier_result(INTERFACES, name) if one.kind in _KINDS or one.address == planned]
 
 
 def _ping_one(own: Interface, name: str, one: Interface) -> str:
@@ -165,4 +165,4 @@ def _ping_one(own: Interface, name: str, one: Interface) -> str:
     return f"{{ {ping} > /dev/null 2>&1; echo {interface} {own.network} {shlex.quote(name)} $?; }} &"
 
 
-REACHES = Probe("reaches", on="nodes", command=_reach_command, parse=parse_reaches, stage=Stage.LOOK_AGAIN)
+REACHABILITY = Probe("reaches", on="nodes", command=_reach_command, parse=parse_reachability, stage=ProbeStage.SECOND)

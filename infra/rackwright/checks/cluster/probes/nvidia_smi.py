@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Generic, TypeVar
 
-from rackwright.checks.cluster.harness.tool_output import Row, Unread, is_absent, is_cut, lines_of, quoted
+from rackwright.checks.cluster.harness.tool_output import Row, UnreadableValue, is_absent, is_cut, lines_of, quoted
 
 T = TypeVar("T")
 NONE_FOUND: Final = "No devices were found"
@@ -32,9 +32,9 @@ class GpuList(Generic[T]):
     """Location of each GPU that does not respond: its PCI address, or `GPU 2` where the driver prints no address."""
     others: tuple[str, ...] = field(default=(), compare=False)
     """Lines that are not rows: warnings of the driver, or damaged rows."""
-    unsure: tuple[Unread, ...] = ()
+    unsure: tuple[UnreadableValue, ...] = ()
     """Indices of rows that were not read, so that another row may be a duplicate."""
-    cut: Unread | None = None
+    cut: UnreadableValue | None = None
     """Set if the output ends without a line end, so that rows may be missing."""
 
     def __iter__(self) -> Iterator[T]:
@@ -76,8 +76,8 @@ def read_table(text: str, fields: Sequence[str], make: Callable[[Row], T]) -> Gp
     return GpuList(tuple(make(row) for row in kept), tuple(dict.fromkeys(unresponsive)), tuple(others), unsure, _end(text))
 
 
-def _end(text: str) -> Unread | None:
-    return Unread("the end of the list", None, lines_of(text)[-1]) if is_cut(text) else None
+def _end(text: str) -> UnreadableValue | None:
+    return UnreadableValue("the end of the list", None, lines_of(text)[-1]) if is_cut(text) else None
 
 
 def needs_reset(row: Row) -> bool:
@@ -190,7 +190,7 @@ def read_long(text: str, make: Callable[[Row], T]) -> GpuList[T]:
     unsure = [row.unread("block") for number, row in enumerate(rows) if row.subject in [one.subject for one in rows[:number]]]
     attached = [line for line in others if line.startswith("Attached GPUs")]
     if attached and attached[0].rpartition(":")[2].strip() != str(len(blocks) + len(lost)):
-        unsure.append(Unread("the number of GPUs described", str(len(blocks)), attached[0]))
+        unsure.append(UnreadableValue("the number of GPUs described", str(len(blocks)), attached[0]))
     made = tuple(make(row) for row in _uneven(rows, "Product Name"))
     return GpuList(made, tuple(dict.fromkeys(lost)), tuple(others), tuple(unsure), _end(text))
 
@@ -223,18 +223,18 @@ HEALTHY: Final[Mapping[str, frozenset[str]]] = {
 `Partition Assigned` is left out: both of its words are healthy."""
 
 
-def unhealthy(row: Row, section: str = "Fabric/Health") -> dict[str, str | Unread]:
+def unhealthy(row: Row, section: str = "Fabric/Health") -> dict[str, str | UnreadableValue]:
     """Return the unhealthy rows of a section by name. A driver without such rows reports none.
 
-    A row that the driver could not read is `Unread`.
+    A row that the driver could not read is `UnreadableValue`.
     """
-    found: dict[str, str | Unread] = {}
+    found: dict[str, str | UnreadableValue] = {}
     for path, cell in row.cells.items():
         name = path.rpartition("/")[2]
         if path.rpartition("/")[0] != section or name == "Partition Assigned" or (is_absent(cell) and path not in row.doubtful):
             continue
         value = row.read(path, _words_of_health)
-        if isinstance(value, Unread) or value.lower() not in HEALTHY.get(name, ("none", "false", "no", "healthy", "full")):
+        if isinstance(value, UnreadableValue) or value.lower() not in HEALTHY.get(name, ("none", "false", "no", "healthy", "full")):
             found[name] = value
     return found
 

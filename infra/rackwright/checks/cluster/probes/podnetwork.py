@@ -38,7 +38,7 @@ class PodNetwork:
     """Tunnels by interface."""
     addresses: Mapping[str, str]
     """Interface by IPv4 address."""
-    ways: Mapping[str, str]
+    routes: Mapping[str, str]
     """`via ADDRESS dev INTERFACE` by address range."""
     ends: frozenset[str]
     """Addresses of nodes to which the tunnel sends."""
@@ -58,7 +58,7 @@ def parse_podnetwork(text: str) -> PodNetwork:
         tunnel=next((_tunnel(one) for one in shown if one["ifname"] == TUNNEL), None),
         mtus={one["ifname"]: one["mtu"] for one in shown},
         addresses={own["local"]: one["ifname"] for one in shown for own in one.get("addr_info", ()) if own["family"] == "inet"},
-        ways={one["dst"]: f"via {one.get('gateway', 'nobody')} dev {one.get('dev', 'none')}" for one in json.loads(routes)},
+        routes={one["dst"]: f"via {one.get('gateway', 'nobody')} dev {one.get('dev', 'none')}" for one in json.loads(routes)},
         ends=frozenset(one["dst"] for one in json.loads(ends or "[]") if "dst" in one),
     )
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from rackwright.checks.cluster.harness.probe import NodeBusy, Place, Probe, Stage
-from rackwright.checks.cluster.harness.tool_output import Unread, answer_of
+from rackwright.checks.cluster.harness.probe import NodeBusyError, Probe, ProbeContext, ProbeStage
+from rackwright.checks.cluster.harness.tool_output import UnreadableValue, answer_of
 from rackwright.checks.cluster.probes.smoke import gpus_to_ask
 from rackwright.errors import UndeterminedError
 from rackwright.remote.command import python_command
@@ -24,19 +24,19 @@ _NONE_VISIBLE: Final = (None, "", "none", "void")
 
 
 @dataclass(frozen=True)
-class Told:
+class PodOutput:
     """Result of a command in a pod: exit status and output; None where the command did not start."""
 
     rc: int | None
     out: str
-    said: str
+    error: str
 
     @property
-    def answer(self) -> str | Unread:
-        """Return the output, or the error; Unread for a time-out. Raise UndeterminedError where the command did not reach the pod."""
+    def answer(self) -> str | UnreadableValue:
+        """Return the output, or the error; UnreadableValue for a time-out. Raise UndeterminedError if the command did not run."""
         if self.rc is None:
-            raise UndeterminedError(f"no command could run in the pod: {self.said}")
-        return self.out.strip() if self.rc == 0 else answer_of("from the pod", self.said or f"status {self.rc}")
+            raise UndeterminedError(f"no command could run in the pod: {self.error}")
+        return self.out.strip() if self.rc == 0 else answer_of("from the pod", self.error or f"status {self.rc}")
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,11 @@ class Pods:
 
     def part(self, node: str, part: str) -> Mapping[str, Any]:
         """Return the result of one part on a node. Raise UndeterminedError where it takes no pods, NodeBusy where its GPUs are in use."""
-        state = self.data["states"].get(node, "it did not answer, so no pod was sent to it")
+        state = self.data["states"].get(node, "it did not respond, so no pod was created on it")
         if state:
             raise UndeterminedError(f"node not usable: {state}")
         if part == "gpus" and node in self.data["busy"]:
-            raise NodeBusy
+            raise NodeBusyError
         found = self.data["nodes"].get(node, {})
         if part not in found:
             raise UndeterminedError(f"the run has no {part} of {node}")
@@ -92,9 +92,9 @@ def _running(part: Mapping[str, Any], proof: str) -> Mapping[str, Any]:
     return part
 
 
-def told(data: Mapping[str, Any]) -> Told:
+def pod_output(data: Mapping[str, Any]) -> PodOutput:
     """Return the result of a command in a pod."""
-    return Told(data["rc"], data["out"], data["said"])
+    return PodOutput(data["rc"], data["out"], data["said"])
 
 
 def parse_devices(text: str) -> Devices:
@@ -116,13 +116,15 @@ def parse_pods(text: str) -> Pods:
     return Pods(data)
 
 
-def _request(place: Place) -> dict[str, Any]:
-    scheduler = place.declared.cluster["scheduler"]
+def _request(context: ProbeContext) -> dict[str, Any]:
+    scheduler = context.declared.cluster["scheduler"]
     workers = [
-        one for one in scheduler["nodes"] if one["runs_workloads"] and one["name"] in place.declared.nodes and place.speaks(one["name"])
+        one
+        for one in scheduler["nodes"]
+        if one["runs_workloads"] and one["name"] in context.declared.nodes and context.is_reachable(one["name"])
     ]
-    inside = [one for one in scheduler["nodes"] if one["name"] in place.declared.nodes]
-    mount = _shared(place, {one["name"] for one in workers} | {place.node["name"]})
+    inside = [one for one in scheduler["nodes"] if one["name"] in context.declared.nodes]
+    mount = _shared(context, {one["name"] for one in workers} | {context.node["name"]})
     return {
         "token": os.urandom(4).hex(),
         "image": scheduler["probe_image"],
@@ -134,15 +136,15 @@ def _request(place: Place) -> dict[str, Any]:
         "namespaces": _namespaces(scheduler),
         "policies": _policies(scheduler),
         "storage": mount,
-        "outside": _outside(place) if place.declared.cluster["network"].get("gateway") else [],
+        "outside": _outside(context) if context.declared.cluster["network"].get("gateway") else [],
         "seconds": _SECONDS,
     }
 
 
-def _outside(place: Place) -> list[str]:
+def _outside(context: ProbeContext) -> list[str]:
     """Return names for name servers outside the cluster: podman's resolve names of containers, those of a site names of machines."""
-    name = place.node["name"]
-    return [f"{place.declared.stack}-{name}.dns.podman", f"{place.declared.stack}-{name}", place.node["fqdn"]]
+    name = context.node["name"]
+    return [f"{context.declared.stack}-{name}.dns.podman", f"{context.declared.stack}-{name}", context.node["fqdn"]]
 
 
 def _namespaces(scheduler: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -166,24 +168,24 @@ def _policies(scheduler: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"name": one["metadata"]["name"], "spec": one["spec"]} for one in made if one["metadata"]["namespace"] == first]
 
 
-def _shared(place: Place, needed: set[str]) -> str | None:
+def _shared(context: ProbeContext, needed: set[str]) -> str | None:
     """Return the mount point of the file system of claims; None where a node of the run does not have it."""
-    first = next(iter(place.declared.cluster.get("storage") or ()), None)
-    return str(first["mount"]) if first and place.declared.cluster["scheduler"]["folders"] and needed <= set(first["clients"]) else None
+    first = next(iter(context.declared.cluster.get("storage") or ()), None)
+    return str(first["mount"]) if first and context.declared.cluster["scheduler"]["folders"] and needed <= set(first["clients"]) else None
 
 
-def _command(place: Place) -> str:
-    if place.declared.cluster["scheduler"]["kind"] != "kubernetes":
+def _command(context: ProbeContext) -> str:
+    if context.declared.cluster["scheduler"]["kind"] != "kubernetes":
         raise UndeterminedError("the cluster does not run Kubernetes")
-    if not place.declared.cluster["scheduler"]["probe_image"]:
+    if not context.declared.cluster["scheduler"]["probe_image"]:
         raise UndeterminedError("no image for the checks: only the bundle contains it")
-    return python_command("smoke_pods", _request(place))
+    return python_command("smoke_pods", _request(context))
 
 
-PODS: Final = Probe("pods", on="@control", command=_command, parse=parse_pods, timeout=115, stage=Stage.JOBS)
+PODS: Final = Probe("pods", on="@control", command=_command, parse=parse_pods, timeout=115, stage=ProbeStage.JOBS)
 
 
-def parse_left(text: str) -> tuple[str, ...]:
+def parse_remaining_pods(text: str) -> tuple[str, ...]:
     """Return the paths that pods did not remove."""
     found = text.split()
     if not text or not all(path.startswith("/") for path in found):  # echo prints a line end even without paths
@@ -191,8 +193,8 @@ def parse_left(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _leftovers_command(place: Place) -> str:
-    found = place.before(PODS, place.declared.members("@control")[0]).data["nodes"].get(place.node["name"], {})
+def _leftovers_command(context: ProbeContext) -> str:
+    found = context.earlier_result(PODS, context.declared.members("@control")[0]).data["nodes"].get(context.node["name"], {})
     pods = [found.get("plain"), *(found.get("gpus", {}).get(part) for part in ("first", "second"))]
     uids = [pod["uid"] for pod in pods if pod and pod["uid"]]
     if not uids:
@@ -204,4 +206,6 @@ def _leftovers_command(place: Place) -> str:
     return f"command -v find >/dev/null || exit 127; {wait}"
 
 
-LEFT: Final = Probe("pods-left", on="kubernetes_worker", command=_leftovers_command, parse=parse_left, timeout=15, stage=Stage.AFTER_JOBS)
+REMAINING_PODS: Final = Probe(
+    "pods-left", on="kubernetes_worker", command=_leftovers_command, parse=parse_remaining_pods, timeout=15, stage=ProbeStage.AFTER_JOBS
+)

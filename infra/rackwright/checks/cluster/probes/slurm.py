@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from rackwright.checks.cluster.harness.probe import Place, Probe
-from rackwright.checks.cluster.harness.tool_output import Lines, Row, Unread, flag, integer, read_each_line, words
+from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
+from rackwright.checks.cluster.harness.tool_output import Lines, Row, UnreadableValue, flag, integer, read_each_line, words
 from rackwright.checks.cluster.probes.slurm_states import states_of
 
 
@@ -38,8 +38,8 @@ def parse_version(text: str) -> str:
     return found[1]
 
 
-def _version_command(place: Place) -> str:
-    roles = place.node["roles"]
+def _version_command(context: ProbeContext) -> str:
+    roles = context.node["roles"]
     daemon = (
         "slurmctld" if "controller" in roles else "slurmd" if "worker" in roles else "slurmdbd" if "accounting" in roles else "scontrol"
     )
@@ -76,15 +76,15 @@ CONFIGURATION = Probe(
 
 @dataclass(frozen=True)
 class SlurmNode:
-    """A node as the controller reports it; Unread for a value that was not read."""
+    """A node as the controller reports it; UnreadableValue for a value that was not read."""
 
     name: str
-    states: frozenset[str] | Unread
+    states: frozenset[str] | UnreadableValue
     reason: str
     """Reason with its author and time, `bad DIMM [root@2026-11-21T04:00:00]`."""
-    cpus: int | Unread
-    memory_mib: int | Unread
-    gpus: dict[str, int] | Unread
+    cpus: int | UnreadableValue
+    memory_mib: int | UnreadableValue
+    gpus: dict[str, int] | UnreadableValue
     """Number of GPUs by type; the type is empty where the configuration has none."""
 
 
@@ -152,12 +152,12 @@ NODES = Probe("slurm-nodes", on="role_controller", command="scontrol --oneliner 
 
 @dataclass(frozen=True)
 class Partition:
-    """A partition as the controller reports it; Unread for a value that was not read."""
+    """A partition as the controller reports it; UnreadableValue for a value that was not read."""
 
-    state: str | Unread
-    default: bool | Unread
-    nodes: tuple[str, ...] | Unread
-    max_time: str | Unread
+    state: str | UnreadableValue
+    default: bool | UnreadableValue
+    nodes: tuple[str, ...] | UnreadableValue
+    max_time: str | UnreadableValue
 
 
 def parse_partitions(text: str) -> Lines[Partition]:

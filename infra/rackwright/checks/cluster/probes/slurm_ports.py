@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import Final
 
-from rackwright.checks.cluster.harness.probe import Place, Probe
-from rackwright.checks.cluster.harness.tool_output import Lines, Unread, answer_of, read_each_line
+from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
+from rackwright.checks.cluster.harness.tool_output import Lines, UnreadableValue, answer_of, read_each_line
 
 _PORT: Final = 6817
 """SlurmctldPort of every stack (slurm.conf(5), default)."""
@@ -29,8 +29,8 @@ for controller in controllers:
 """
 
 
-def parse_controller_ports(text: str) -> Lines[str | Unread]:
-    """Return whether the port of each controller accepts connections, by controller; Unread for a time-out.
+def parse_controller_ports(text: str) -> Lines[str | UnreadableValue]:
+    """Return whether the port of each controller accepts connections, by controller; UnreadableValue for a time-out.
 
     >>> parse_controller_ports("login0|accepts\\nlogin1|refused\\n")
     {'login0': 'accepts', 'login1': 'refused'}
@@ -41,16 +41,16 @@ def parse_controller_ports(text: str) -> Lines[str | Unread]:
     return found
 
 
-def _controller(line: str) -> tuple[str, str | Unread]:
+def _controller(line: str) -> tuple[str, str | UnreadableValue]:
     name, response = line.split("|", 1)
     if not name.strip() or not response.strip():
         raise ValueError("no controller")
     return name, answer_of(f"slurmctld's port on {name}", response.strip())
 
 
-def _connect_command(place: Place) -> str:
-    nodes = place.declared.nodes
-    controllers = [f"{name}={nodes[name]['address']}" for name in place.declared.cluster["scheduler"]["controllers"] if name in nodes]
+def _connect_command(context: ProbeContext) -> str:
+    nodes = context.declared.nodes
+    controllers = [f"{name}={nodes[name]['address']}" for name in context.declared.cluster["scheduler"]["controllers"] if name in nodes]
     return f"python3 -I -S -c {shlex.quote(_CONNECT)} {_PORT} {' '.join(controllers)}"
 
 

@@ -12,7 +12,7 @@ from rackwright.errors import UndeterminedError
 class State(NamedTuple):
     """One state."""
 
-    works: bool
+    is_working: bool
     meaning: str
 
 
@@ -91,9 +91,9 @@ def states_of(text: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def works(states: Collection[str]) -> bool:
+def is_working(states: Collection[str]) -> bool:
     """Return whether a node works in these states. Raise UndeterminedError for a state that is not listed, unless another one is bad."""
-    if any(not STATES[state].works for state in states if state in STATES):
+    if any(not STATES[state].is_working for state in states if state in STATES):
         return False
     unlisted = sorted(set(states) - set(STATES))
     if unlisted:

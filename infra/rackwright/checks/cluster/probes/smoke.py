@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from rackwright.checks.cluster.harness.probe import NodeBusy, Place, Probe, Stage
-from rackwright.checks.cluster.harness.tool_output import NoAnswer, Unread, answer_of
+from rackwright.checks.cluster.harness.probe import NodeBusyError, Probe, ProbeContext, ProbeStage
+from rackwright.checks.cluster.harness.tool_output import MissingAnswer, UnreadableValue, answer_of
 from rackwright.errors import UndeterminedError
 
 if TYPE_CHECKING:  # Compute nodes run the health check from this file and have no reports.
@@ -55,20 +55,20 @@ class Job:
     """One job of the run."""
 
     name: str
-    asked: int
+    requested_gpus: int
     nodes: tuple[str, ...]
     rc: int
-    said: str
+    output: str
     tasks: tuple[Task, ...]
 
     @property
-    def why(self) -> str | Unread:
-        """Return why the job has no output; Unread where its time limit passed before srun reported an error."""
-        return answer_of(f"job {self.name}", self.said or f"status {self.rc}")
+    def why(self) -> str | UnreadableValue:
+        """Return why the job has no output; UnreadableValue where its time limit passed before srun reported an error."""
+        return answer_of(f"job {self.name}", self.output or f"status {self.rc}")
 
 
 @dataclass(frozen=True)
-class Smoke:
+class SmokeResults:
     """Results of the whole run."""
 
     states: Mapping[str, str]
@@ -81,9 +81,9 @@ class Smoke:
 
     def job(self, name: str, node: str) -> Job:
         """Return the job of that name on the node. Raise NodeBusy where the node runs other jobs, UndeterminedError where it takes none."""
-        state = self.states.get(node, "it did not answer, so no job was sent to it")
+        state = self.states.get(node, "it did not respond, so no job was submitted to it")
         if at_work(state):
-            raise NodeBusy
+            raise NodeBusyError
         if not state.startswith("idle"):
             raise UndeterminedError(f"node not usable: {state}")
         found = next((job for job in self.jobs if job.name == name and node in job.nodes), None)
@@ -91,28 +91,28 @@ class Smoke:
             raise UndeterminedError(f"no {name} job ran on {node}")
         return found
 
-    def record(self, job: Job) -> Mapping[str, Any] | Unread:
-        """Return the accounting record of a job; Unread where the run timed out before the job ended or before any record existed."""
+    def record(self, job: Job) -> Mapping[str, Any] | UnreadableValue:
+        """Return the accounting record of a job; UnreadableValue if the run timed out before a record existed."""
         accounts = self.accounts or {"jobs": (), "said": ""}
         found: Mapping[str, Any] = next((one for one in accounts["jobs"] if one["JobID"] == job.tasks[0].job), {})
         late = bool(accounts["said"]) and (found.get("State") in _UNFINISHED if found else not accounts["jobs"])
-        return NoAnswer(f"accounting of job {job.name}", f"{found.get('State', 'no record')}, {accounts['said']}") if late else found
+        return MissingAnswer(f"accounting of job {job.name}", f"{found.get('State', 'no record')}, {accounts['said']}") if late else found
 
     @property
-    def batch_said(self) -> str | Unread:
-        """Return the output of the batch job; Unread where its time limit passed before it ended."""
+    def batch_output(self) -> str | UnreadableValue:
+        """Return the output of the batch job; UnreadableValue where its time limit passed before it ended."""
         batch = self.batch or {"output": "", "said": ""}
         state = batch.get("state", "")
         if not batch["output"] and (state in _UNFINISHED or state.startswith("unknown")):
-            return NoAnswer(f"batch job {batch['job']}", f"{state} after {batch['seconds']} s")
+            return MissingAnswer(f"batch job {batch['job']}", f"{state} after {batch['seconds']} s")
         return str(batch["output"]) or answer_of("batch job", batch["said"] or "no output")
 
-    def must_have_sent(self) -> None:
+    def require_jobs_sent(self) -> None:
         """Raise where no job was sent: NodeBusy if all nodes run jobs, UndeterminedError for any other reason."""
         if self.jobs:
             return
         if self.states and all(map(at_work, self.states.values())):
-            raise NodeBusy
+            raise NodeBusyError
         raise UndeterminedError("no node was idle")
 
     def task(self, name: str, node: str) -> Task | None:
@@ -139,11 +139,11 @@ _AT_WORK: Final = frozenset(
 """States of `man sinfo`, NODE STATE CODES; `-` is planned for a job, `+` is completing one. A reservation excludes other jobs."""
 
 
-def parse_smoke(text: str) -> Smoke:
+def parse_smoke(text: str) -> SmokeResults:
     """Return the results from the JSON document that the run prints last."""
     data = json.loads(text.strip().splitlines()[-1])
     jobs = tuple(_job(job) for job in data["jobs"])
-    return Smoke(data["states"], jobs, data["batch"], data["accounts"], data["folder"], data["records"])
+    return SmokeResults(data["states"], jobs, data["batch"], data["accounts"], data["folder"], data["records"])
 
 
 def _job(data: Mapping[str, Any]) -> Job:
@@ -208,10 +208,12 @@ class Sender(Protocol):
         """Return the plan."""
 
 
-def parts(place: Sender) -> list[dict[str, Any]]:
+def parts(context: Sender) -> list[dict[str, Any]]:
     """Return the planned compute nodes, each in one partition. Nodes with whole GPUs are separate from those without."""
-    scheduler = place.declared.cluster["scheduler"]
-    inside = {node["name"]: 0 if node.get("gres") else node["gpus"] for node in scheduler["nodes"] if node["name"] in place.declared.nodes}
+    scheduler = context.declared.cluster["scheduler"]
+    inside = {
+        node["name"]: 0 if node.get("gres") else node["gpus"] for node in scheduler["nodes"] if node["name"] in context.declared.nodes
+    }
     found: list[dict[str, Any]] = []
     for partition in scheduler["partitions"]:
         for with_gpus in (True, False):
@@ -223,64 +225,64 @@ def parts(place: Sender) -> list[dict[str, Any]]:
     return found
 
 
-def runner(place: Sender) -> str | None:
+def runner(context: Sender) -> str | None:
     """Return the user of the plan that runs the jobs; None where the plan has none, so that root runs them."""
-    users = place.declared.cluster.get("users") or ()
+    users = context.declared.cluster.get("users") or ()
     return users[0]["name"] if users else None
 
 
-def shared(place: Sender) -> Mapping[str, Any] | None:
+def shared(context: Sender) -> Mapping[str, Any] | None:
     """Return a shared file system that all compute nodes and the submitting node mount, and to which users may write."""
-    needed = {name for part in parts(place) for name in part["nodes"]} | {place.node["name"]}
-    everywhere = (one for one in place.declared.cluster.get("storage") or () if needed <= set(one["clients"]))
+    needed = {name for part in parts(context) for name in part["nodes"]} | {context.node["name"]}
+    everywhere = (one for one in context.declared.cluster.get("storage") or () if needed <= set(one["clients"]))
     return next((one for one in everywhere if int(one["mode"], 8) & 0o002), None)
 
 
-def writing(storage: Mapping[str, Any] | None) -> dict[str, Any]:
+def write_requests(storage: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return where and how nodes write concurrently. NFS keeps concurrent writes to a page only if each writer locks its part (nfs(5))."""
     locks = storage is not None and storage["kind"] == "nfs"
     return {"storage": storage["mount"] if storage else None, "records": LOCKED_RECORDS if locks else RECORDS, "locks": locks}
 
 
-def as_user(place: Place, request: Mapping[str, Any]) -> str:
+def as_user(context: ProbeContext, request: Mapping[str, Any]) -> str:
     """Return the command that runs the node's part of the smoke run as the plan's user."""
     from rackwright.remote.command import python_command  # compute nodes have this file, and no programs to send
 
-    user = runner(place)
+    user = runner(context)
     change = f"runuser -u {user} -- " if user else ""
     return f"{change}{python_command('smoke_jobs', request)}"
 
 
-def _command(place: Place) -> str:
-    if "partitions" not in place.declared.cluster["scheduler"]:
+def _command(context: ProbeContext) -> str:
+    if "partitions" not in context.declared.cluster["scheduler"]:
         raise UndeterminedError("the cluster does not run Slurm")
-    if place.node["name"] != submitter(place):
+    if context.node["name"] != submitter(context):
         return "true"
-    saving = place.declared.cluster["scheduler"].get("power_saving") or {}
-    responding = {name for part in parts(place) for name in part["nodes"] if place.speaks(name)}
-    reduced = [{**part, "nodes": [name for name in part["nodes"] if name in responding]} for part in parts(place)]
+    saving = context.declared.cluster["scheduler"].get("power_saving") or {}
+    responding = {name for part in parts(context) for name in part["nodes"] if context.is_reachable(name)}
+    reduced = [{**part, "nodes": [name for name in part["nodes"] if name in responding]} for part in parts(context)]
     request = {
         "parts": [part for part in reduced if part["nodes"]],
-        **writing(shared(place)),
+        **write_requests(shared(context)),
         "settle_seconds": 3,
         "seconds": _PATIENCE + saving.get("resume_timeout_s", 0),
-        "accounting": bool(place.declared.cluster["scheduler"].get("accounting")),
+        "accounting": bool(context.declared.cluster["scheduler"].get("accounting")),
         "accounting_seconds": 10,
         "token": os.urandom(4).hex(),
     }
-    return as_user(place, request)
+    return as_user(context, request)
 
 
-def submitter(place: Place) -> str:
+def submitter(context: ProbeContext) -> str:
     """Return the node that submits the smoke run."""
-    return place.declared.members("@submit")[0]
+    return context.declared.members("@submit")[0]
 
 
-SMOKE = Probe("smoke", on="@submit", command=_command, parse=parse_smoke, timeout=60, stage=Stage.JOBS)
+SMOKE = Probe("smoke", on="@submit", command=_command, parse=parse_smoke, timeout=60, stage=ProbeStage.JOBS)
 
 
 @dataclass(frozen=True)
-class Seen:
+class FileContents:
     """Files of the jobs, as a node reads them."""
 
     files: Mapping[str, str]
@@ -289,19 +291,21 @@ class Seen:
     """Content of the common file."""
 
 
-def parse_seen(text: str) -> Seen:
+def parse_file_contents(text: str) -> FileContents:
     """Return the files from lines `file name: content`, then `==`, then the common file."""
     files, mark, together = text.partition("==\n")
     if not mark:
         raise ValueError("no common file")
-    return Seen(dict(line.split(": ", 1) for line in files.splitlines()), tuple(together.splitlines()))
+    return FileContents(dict(line.split(": ", 1) for line in files.splitlines()), tuple(together.splitlines()))
 
 
-def _files_command(place: Place) -> str:
-    folder = place.before(SMOKE, submitter(place)).folder
+def _files_command(context: ProbeContext) -> str:
+    folder = context.earlier_result(SMOKE, submitter(context)).folder
     if not folder:
         raise UndeterminedError("no job ran that could have written anything")
     return f'cd {shlex.quote(folder)} && for f in from-*; do echo "$f: $(cat $f)"; done && echo == && cat together'
 
 
-SEEN = Probe("smoke-seen", on="storage_client", command=_files_command, parse=parse_seen, timeout=15, stage=Stage.AFTER_JOBS)
+FILE_CONTENTS = Probe(
+    "smoke-seen", on="storage_client", command=_files_command, parse=parse_file_contents, timeout=15, stage=ProbeStage.AFTER_JOBS
+)

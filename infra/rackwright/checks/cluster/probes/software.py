@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rackwright.checks.cluster.harness.probe import Probe
-from rackwright.checks.cluster.harness.tool_output import Row, Unread, words
+from rackwright.checks.cluster.harness.tool_output import Row, UnreadableValue, words
 from rackwright.checks.cluster.probes.nvidia_smi import ENDS, GpuList, read_long, unhealthy
 
 
@@ -51,11 +51,11 @@ class Fabric:
     """The NVLink fabric as one GPU reports it. None where the GPU reports no value, as GPUs before Hopper."""
 
     label: str
-    state: str | Unread | None
+    state: str | UnreadableValue | None
     """Completed, In Progress, Not Started, Not Supported."""
-    status: str | Unread | None
+    status: str | UnreadableValue | None
     """Success, or the error of a completed registration."""
-    health: Mapping[str, str | Unread]
+    health: Mapping[str, str | UnreadableValue]
     """Unhealthy rows of the section Health, by name; empty also where the driver has no such section."""
 
 
@@ -123,7 +123,7 @@ NCCL = Probe(
 def parse_settings(text: str) -> Mapping[str, str]:
     """Return the settings of /etc/nccl.conf. A line before them reports whether the file could be read."""
     first, *lines = text.splitlines()
-    if first != "looked":
+    if first != "read":
         raise ValueError("the file could not be read")
     settings = [line.strip() for line in lines if line.strip() and not line.strip().startswith("#")]
     return dict(line.split("=", 1) for line in settings)
@@ -132,7 +132,7 @@ def parse_settings(text: str) -> Mapping[str, str]:
 NCCL_SETTINGS = Probe(
     "nccl-settings",
     on="gpu_software",
-    command="[ ! -e /etc/nccl.conf ] && echo looked || { echo looked && cat /etc/nccl.conf; }",
+    command="[ ! -e /etc/nccl.conf ] && echo read || { echo read && cat /etc/nccl.conf; }",
     parse=parse_settings,
 )
 

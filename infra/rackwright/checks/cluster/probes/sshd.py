@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rackwright.checks.cluster.harness.probe import Place, Probe, scaled
+from rackwright.checks.cluster.harness.probe import Probe, ProbeContext, scaled
 
 
 def parse_settings(text: str) -> dict[str, str]:
@@ -21,10 +21,10 @@ def parse_settings(text: str) -> dict[str, str]:
 SETTINGS = Probe("sshd-settings", on="nodes", command="sshd -T", parse=parse_settings)
 
 
-def parse_offer(text: str) -> tuple[str, ...]:
+def parse_auth_methods(text: str) -> tuple[str, ...]:
     """Return the authentication methods in ssh's error `root@127.0.0.1: Permission denied (publickey,password).`
 
-    >>> parse_offer("nobody@127.0.0.1: Permission denied (publickey,password).")
+    >>> parse_auth_methods("nobody@127.0.0.1: Permission denied (publickey,password).")
     ('password', 'publickey')
     """
     for line in text.splitlines():
@@ -33,7 +33,7 @@ def parse_offer(text: str) -> tuple[str, ...]:
     raise ValueError("sshd did not list its authentication methods")
 
 
-def _offer_command(place: Place) -> str:
+def _offer_command(context: ProbeContext) -> str:
     """Return a command that connects without a key to the node's own address. sshd imposes no penalty on the cluster's network."""
     options = (
         "BatchMode=yes",
@@ -42,7 +42,7 @@ def _offer_command(place: Place) -> str:
         "UserKnownHostsFile=/dev/null",
         "LogLevel=ERROR",
     )
-    where = f"-p {place.node['ssh_port']} root@{place.node['address']}"
+    where = f"-p {context.node['ssh_port']} root@{context.node['address']}"
     return f"ssh -F none {' '.join(f'-o {option}' for option in options)} -o ConnectTimeout={scaled(3)} {where} true 2>&1"
 
 
@@ -50,7 +50,7 @@ OFFER = Probe(
     "sshd-offer",
     on="nodes",
     command=_offer_command,
-    parse=parse_offer,
+    parse=parse_auth_methods,
     statuses=frozenset({255}),
 )
 

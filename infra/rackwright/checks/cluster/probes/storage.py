@@ -9,8 +9,17 @@ from pathlib import PurePosixPath
 from types import SimpleNamespace
 from typing import Final
 
-from rackwright.checks.cluster.harness.probe import Place, Probe, scaled
-from rackwright.checks.cluster.harness.tool_output import Lines, Row, Unread, answer_of, integer, quoted, read_each_line, whole_lines
+from rackwright.checks.cluster.harness.probe import Probe, ProbeContext, scaled
+from rackwright.checks.cluster.harness.tool_output import (
+    Lines,
+    Row,
+    UnreadableValue,
+    answer_of,
+    integer,
+    quoted,
+    read_each_line,
+    whole_lines,
+)
 
 TYPES: Final = {"moosefs": ("fuse.mfs", "fuse"), "nfs": ("nfs4",), "fsx-lustre": ("lustre",)}
 """Types in the kernel's mount table by kind of storage."""
@@ -83,7 +92,7 @@ def _unescape(text: str) -> str:
 def is_there(mounts: Mapping[str, Mount], one: SimpleNamespace, node: str) -> bool:
     """Return whether a node has the planned storage at its mount point. Its server has the folder itself."""
     if exported_by(one, node):
-        return shows(mounts, one.mount, one.folder)
+        return is_same_folder(mounts, one.mount, one.folder)
     return one.mount in mounts and mounts[one.mount].holds(one)
 
 
@@ -101,7 +110,7 @@ def exported_by(one: SimpleNamespace, node: str) -> bool:
     return one.kind == "nfs" and node in one.servers
 
 
-def shows(mounts: Mapping[str, Mount], point: str, folder: str) -> bool:
+def is_same_folder(mounts: Mapping[str, Mount], point: str, folder: str) -> bool:
     """Return whether the mount at a point is that folder of this node, by whatever path it was mounted."""
     above = max(
         (mount for mount in mounts.values() if PurePosixPath(folder).is_relative_to(mount.point)), key=lambda mount: len(mount.point)
@@ -139,13 +148,13 @@ def _root(line: str) -> tuple[str, Root]:
     return path, Root(path, owner, mode, int(blocks) * int(size) // 2**20)
 
 
-def mounts_of(place: Place) -> list[str]:
+def mounts_of(context: ProbeContext) -> list[str]:
     """Return the mount points of the node's shared file systems."""
-    return [one["mount"] for one in place.declared.cluster["storage"] if place.node["name"] in one["clients"]]
+    return [one["mount"] for one in context.declared.cluster["storage"] if context.node["name"] in one["clients"]]
 
 
-def _roots(place: Place) -> str:
-    return f"for m in {' '.join(mounts_of(place))}; do echo $(stat -c '%n|%U:%G|%a' $m)'|'$(stat -f -c '%b|%S' $m); done"
+def _roots(context: ProbeContext) -> str:
+    return f"for m in {' '.join(mounts_of(context))}; do echo $(stat -c '%n|%U:%G|%a' $m)'|'$(stat -f -c '%b|%S' $m); done"
 
 
 ROOTS = Probe("storage-roots", on="storage_client", command=_roots, parse=parse_roots)
@@ -154,8 +163,8 @@ ROOTS = Probe("storage-roots", on="storage_client", command=_roots, parse=parse_
 ANSWERS: Final = "answers"
 
 
-def parse_answering(text: str) -> Lines[str | Unread]:
-    """Return the state by path from lines `path|answers`, or with the error: an exited client, a stale handle. Unread for a time-out.
+def parse_answering(text: str) -> Lines[str | UnreadableValue]:
+    """Return the state by path from lines `path|answers`, or with the error (exited client, stale handle). UnreadableValue: time-out.
 
     >>> parse_answering("/home|stat: cannot read file system information for '/home': Transport endpoint is not connected\\n")
     {'/home': 'Transport endpoint is not connected'}
@@ -166,20 +175,20 @@ def parse_answering(text: str) -> Lines[str | Unread]:
     return found
 
 
-def _answer(line: str) -> tuple[str, str | Unread]:
+def _answer(line: str) -> tuple[str, str | UnreadableValue]:
     path, response = line.split("|", 1)
     if not path.startswith("/") or not response.strip():
         raise ValueError("no mount point")
     return path, answer_of(path, response.rpartition(": ")[2].strip())
 
 
-def _statfs_command(place: Place) -> str:
+def _statfs_command(context: ProbeContext) -> str:
     query = f"s=$(timeout -k 1 {scaled(5)} stat -f -c %T $m 2>&1); r=$?"
     report = (
         f'case "$r|$s" in "0|") echo "stat prints nothing" >&2; exit 3;; "0|"*) s={ANSWERS};; '
         f'124*|137*) s="no answer within {scaled(5)} s";; 126*|127*) echo "$s" >&2; exit $r;; esac'
     )
-    return f'for m in {" ".join(mounts_of(place))}; do {query}; {report}; echo "$m|$s"; done'
+    return f'for m in {" ".join(mounts_of(context))}; do {query}; {report}; echo "$m|$s"; done'
 
 
 ANSWERING = Probe("storage-answering", on="storage_client", command=_statfs_command, parse=parse_answering)
@@ -189,8 +198,8 @@ ANSWERING = Probe("storage-answering", on="storage_client", command=_statfs_comm
 class NfsServer:
     """The kernel's NFS server: number of threads and supported versions."""
 
-    threads: int | Unread
-    versions: frozenset[str] | Unread
+    threads: int | UnreadableValue
+    versions: frozenset[str] | UnreadableValue
     exports: Mapping[str, Mapping[str, frozenset[str]]]
     """Options of each export, by folder and client."""
     unread: tuple[str, ...] = ()
@@ -219,7 +228,7 @@ def parse_nfs_server(text: str) -> NfsServer:
         else:
             exports.setdefault(found[0], {})[found[1]] = found[2]
     count = row.read("threads", integer)
-    if isinstance(count, Unread) and not sure:
+    if isinstance(count, UnreadableValue) and not sure:
         raise ValueError(f'no NFS server: "{quoted(threads)}"')
     return NfsServer(count, frozenset(spoken) if sure else row.unread("versions"), exports, tuple(unread))
 
@@ -231,8 +240,8 @@ def _exports(lines: list[str]) -> Iterator[tuple[str, str, frozenset[str]] | str
         yield (_unescape(found[1]), found[2], frozenset(found[3].split(","))) if found else line
 
 
-def _server_command(place: Place) -> str:
-    if any(exported_by(SimpleNamespace(**one), place.node["name"]) for one in place.declared.cluster["storage"]):
+def _server_command(context: ProbeContext) -> str:
+    if any(exported_by(SimpleNamespace(**one), context.node["name"]) for one in context.declared.cluster["storage"]):
         return "cat /proc/fs/nfsd/threads /proc/fs/nfsd/versions && exportfs -s"
     return f"echo {_NOTHING}"
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from rackwright.checks.cluster.harness.probe import Place, Probe
+from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
 
 _SIZES = {"2048": "2MiB", "1048576": "1GiB"}
 
@@ -74,8 +74,8 @@ def parse_settings(text: str) -> dict[str, str]:
     return {name: " ".join(value.split()) for name, _, value in rows}
 
 
-def _settings(place: Place) -> str:
-    names = " ".join(place.declared.node_stack["tuning"]["sysctl"])
+def _settings(context: ProbeContext) -> str:
+    names = " ".join(context.declared.node_stack["tuning"]["sysctl"])
     return f"sysctl {names}" if names else f"echo {_NONE}"
 
 

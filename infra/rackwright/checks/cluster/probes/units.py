@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from rackwright.checks.cluster.harness.probe import Place, Probe
-from rackwright.checks.cluster.harness.tool_output import Lines, Row, Unread, is_cut, quoted
+from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
+from rackwright.checks.cluster.harness.tool_output import Lines, Row, UnreadableValue, is_cut, quoted
 
 MUNGE: Final = "munge.service"
 FIREWALL: Final = "nftables.service"
@@ -44,9 +44,9 @@ SUSPENDED: Final = frozenset({BY_SIGNAL, BY_DEBUGGER, FROZEN})
 class Unit:
     """State of one unit in systemd."""
 
-    state: str | Unread
+    state: str | UnreadableValue
     """`active`, `failed`, `inactive`, `not-found` where there is no such unit, or one of SUSPENDED, which systemd reports as active."""
-    enabled: bool | Unread
+    enabled: bool | UnreadableValue
 
     @property
     def described(self) -> str:
@@ -81,7 +81,7 @@ def parse_units(text: str) -> Lines[Unit]:
 def _unit(row: Row) -> Unit:
     load, state = row.read("LoadState", _word), row.read("ActiveState", _word)
     file_state = row.cells.get("UnitFileState")  # empty for a unit that does not exist
-    enabled: bool | Unread = row.unread("UnitFileState")
+    enabled: bool | UnreadableValue = row.unread("UnitFileState")
     if file_state is not None and re.fullmatch(r"[a-z-]*", file_state):
         enabled = file_state in _ENABLED
     state = _suspension(row.cells) or state
@@ -101,9 +101,9 @@ def _word(cell: str) -> str:
     return cell
 
 
-def units_of(place: Place) -> list[str]:
+def units_of(context: ProbeContext) -> list[str]:
     """Return the units that a node needs for its roles."""
-    node, members = place.node, place.declared.groups
+    node, members = context.node, context.declared.groups
     name = node["name"]
     by_group = {
         "slurm": (MUNGE,),
@@ -113,10 +113,10 @@ def units_of(place: Place) -> list[str]:
         "nvswitch": (FABRIC_MANAGER,),
         "kubernetes": (CONTAINERD, KUBELET),
     }
-    if (place.declared.cluster.get("scheduler") or {}).get("virtual_address"):
+    if (context.declared.cluster.get("scheduler") or {}).get("virtual_address"):
         by_group["kube_control_plane"] = (KEEPALIVED,)
     needed = [unit for group, units in by_group.items() if name in members.get(group, ()) for unit in units]
-    servers = [unit for one in place.declared.cluster.get("storage") or () for unit in servers_of(one, name)]
+    servers = [unit for one in context.declared.cluster.get("storage") or () for unit in servers_of(one, name)]
     return [FIREWALL, *SSH_SERVERS, *needed, *servers]
 
 
@@ -131,9 +131,9 @@ done || true
 """Adds the state of each unit's main process, the first word after its name in parentheses: proc(5), /proc/pid/stat."""
 
 
-def _units_command(place: Place) -> str:
+def _units_command(context: ProbeContext) -> str:
     properties = "Id,LoadState,ActiveState,UnitFileState,MainPID,FreezerState"
-    return f"units=$(systemctl show --property={properties} {' '.join(units_of(place))}) || exit{_PROCESS_STATES}"
+    return f"units=$(systemctl show --property={properties} {' '.join(units_of(context))}) || exit{_PROCESS_STATES}"
 
 
 UNITS = Probe("units", on="nodes", command=_units_command, parse=parse_units)

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from rackwright.catalog.checks import Kind
-from rackwright.checks.cluster.harness.gather import Gathering
+from rackwright.checks.cluster.harness.probe_runner import ProbeRunner
 from rackwright.checks.cluster.probes.smoke import SMOKE, as_user
 from rackwright.errors import UndeterminedError
 from rackwright.inventory.reader import Inventory
-from rackwright.report.check_plan import Manifest
+from rackwright.report.check_plan import CheckPlan
 
 
-def tidy(declared: Inventory, owed: Manifest, gathering: Gathering) -> None:
+def clean_up(declared: Inventory, check_plan: CheckPlan, runner: ProbeRunner) -> None:
     """Remove the folder of the run after all nodes have read it."""
-    if not any(item.spec.kind is Kind.JOB for item in owed.expected.values()):
+    if not any(item.spec.kind is Kind.JOB for item in check_plan.expected.values()):
         return
     if (declared.cluster.get("scheduler") or {}).get("kind") != "slurm":
         return  # The pods remove their own files.
     submitter = declared.members("@submit")[0]
     try:
-        folder = gathering.answer(SMOKE, submitter).folder
+        folder = runner.answer(SMOKE, submitter).folder
     except UndeterminedError:
         return
     if folder:
-        gathering.tell(submitter, lambda place: as_user(place, {"remove": folder}))
+        runner.run_command(submitter, lambda context: as_user(context, {"remove": folder}))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rackwright.catalog.reference_values import Quantity
 from rackwright.catalog.thresholds import threshold
-from rackwright.checks.acceptance.phase import Figure, Finding, unknown
+from rackwright.checks.acceptance.phase import Finding, Measurement, unknown
 from rackwright.report.verdict import Verdict
 
 
@@ -42,8 +42,8 @@ def scaling(check: str, node: str, points: Mapping[int, float], unit: str) -> Fi
     """Return the verdict over all steps: unknown with fewer than two points, failed at the first step that does not reach the threshold."""
     limit = threshold(Quantity.SCALING, "*")
     if limit is None or len(points) < 2 or not all(value > 0 for value in points.values()):
-        return unknown(check, node, f"{len(points)} of at least 2 numbers of GPUs were run: there is nothing to compare")
-    measured = tuple(Figure(f"efficiency-{each.gpus}", each.efficiency, "share") for each in steps(points))
+        return unknown(check, node, f"{len(points)} of at least 2 numbers of GPUs were measured, so there is nothing to compare")
+    measured = tuple(Measurement(f"efficiency-{each.gpus}", each.efficiency, "share") for each in steps(points))
     expected = f"at least {limit.value:.0%} of linear (threshold {limit.id})"
     found = ", ".join(f"{each.gpus} GPUs {each.efficiency:.0%}" for each in steps(points))
     for each in steps(points):

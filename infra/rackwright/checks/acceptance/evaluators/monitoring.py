@@ -9,7 +9,7 @@ from typing import Any, Final
 from rackwright.checks.acceptance.phase import Finding, compared, unknown
 from rackwright.errors import UndeterminedError
 
-LEAST_SAMPLES: Final = 3
+MIN_SAMPLES: Final = 3
 """Minimum number of utilization samples for a verdict. Chosen: fewer show no trend."""
 
 
@@ -29,8 +29,8 @@ class Sample:
 
 def parse(records: Sequence[Mapping[str, Any]]) -> tuple[Sample, ...]:
     """Return the samples that programs write. Raises UndeterminedError if there are too few: no monitoring took place."""
-    if len(records) < LEAST_SAMPLES:
-        raise UndeterminedError(f"{len(records)} samples were taken, at least {LEAST_SAMPLES} are needed: nobody looked while it ran")
+    if len(records) < MIN_SAMPLES:
+        raise UndeterminedError(f"{len(records)} samples were taken, at least {MIN_SAMPLES} are needed: the job's monitoring did not run")
     try:
         return tuple(
             Sample(float(each["second"]), float(each["cpu_busy"]), tuple(map(float, each["gpu_busy"])), dict(each["sent_bytes"]))

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from rackwright.catalog.reference_values import Quantity
-from rackwright.catalog.thresholds import LEAST_MESSAGE_BYTES, threshold
-from rackwright.checks.acceptance.judges.speed import speed
+from rackwright.catalog.thresholds import MIN_MESSAGE_BYTES, threshold
+from rackwright.checks.acceptance.evaluators.speed import speed
 from rackwright.checks.acceptance.parsers.nccl import Connection, Run, Transport
 from rackwright.checks.acceptance.phase import Finding, compared, unknown
 from rackwright.report.verdict import Verdict
@@ -18,7 +18,7 @@ NETWORKS = frozenset({Transport.INFINIBAND, Transport.LIBFABRIC, Transport.SOCKE
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ExpectedTopology:
     """The plan's values for the nodes of a run."""
 
     nodes: tuple[str, ...]
@@ -42,7 +42,7 @@ class Wanted:
         return len(self.nodes) * self.gpus_per_node
 
 
-def results(check: str, run: Run, wanted: Wanted) -> list[Finding]:
+def results(check: str, run: Run, wanted: ExpectedTopology) -> list[Finding]:
     """Verify that every rank took part and every element was right. A run without checking is unknown."""
     if len(run.devices) != wanted.ranks:
         reason = f"ran with {len(run.devices)} ranks, not {wanted.ranks}: was nccl-tests built with MPI, and does srun speak its PMI?"
@@ -53,27 +53,27 @@ def results(check: str, run: Run, wanted: Wanted) -> list[Finding]:
     return [compared(check, node, found, "0 wrong elements") for node in wanted.nodes]
 
 
-def transport(check: str, run: Run, wanted: Wanted) -> list[Finding]:
+def transport(check: str, run: Run, wanted: ExpectedTopology) -> list[Finding]:
     """Verify that data between nodes uses the declared network, whatever the bandwidth, and peer to peer inside a node."""
     if not run.connections:
-        return [unknown(check, node, "NCCL said nothing of its connections: NCCL_DEBUG was not INFO") for node in wanted.nodes]
+        return [unknown(check, node, "NCCL printed no connections: NCCL_DEBUG was not INFO") for node in wanted.nodes]
     return [_transport(check, node, _connections_of(run, node), wanted) for node in wanted.nodes]
 
 
-def _transport(check: str, node: str, connections: list[Connection], wanted: Wanted) -> Finding:
+def _transport(check: str, node: str, connections: list[Connection], wanted: ExpectedTopology) -> Finding:
     if not connections:
-        return unknown(check, node, "no rank on this node said how it is connected")
+        return unknown(check, node, "no rank on this node printed its connections")
     inside, between = {each.transport for each in connections} - NETWORKS, {each.transport for each in connections} & NETWORKS
     peer_to_peer = Transport.NVLINK.value if wanted.gpus_per_node > 1 else ""
     planned = sorted(filter(None, (peer_to_peer, _declared(wanted).value if len(wanted.nodes) > 1 else "")))
     return compared(check, node, sorted(each.value for each in inside | between), planned)
 
 
-def _declared(wanted: Wanted) -> Transport:
+def _declared(wanted: ExpectedTopology) -> Transport:
     return wanted.network or Transport.SOCKET
 
 
-def gpudirect(check: str, run: Run, wanted: Wanted) -> list[Finding]:
+def gpudirect(check: str, run: Run, wanted: ExpectedTopology) -> list[Finding]:
     """Verify that NICs access GPU memory directly; otherwise every byte passes through main memory."""
     return [_gpudirect(check, node, _connections_of(run, node)) for node in wanted.nodes]
 
@@ -86,10 +86,12 @@ def _gpudirect(check: str, node: str, connections: list[Connection]) -> Finding:
     return compared(check, node, f"{direct} of {len(over)} connections", f"{len(over)} of {len(over)} connections")
 
 
-def bandwidth(check: str, quantity: Quantity, run: Run, wanted: Wanted, baseline: Mapping[str, float] | None = None) -> list[Finding]:
+def bandwidth(
+    check: str, quantity: Quantity, run: Run, wanted: ExpectedTopology, baseline: Mapping[str, float] | None = None
+) -> list[Finding]:
     """Compare the bus bandwidth of the largest message, per node of the run. All nodes share one number: the pairs find a slow node."""
     largest = run.largest
-    if largest.size_bytes < LEAST_MESSAGE_BYTES:
+    if largest.size_bytes < MIN_MESSAGE_BYTES:
         return [
             unknown(check, node, f"the largest message had {largest.size_bytes} bytes: too small to show what the links carry")
             for node in wanted.nodes
@@ -113,7 +115,7 @@ def bandwidth(check: str, quantity: Quantity, run: Run, wanted: Wanted, baseline
     return [_with_hint(each, run, wanted) for each in found]
 
 
-def _per_nic(check: str, quantity: Quantity, run: Run, wanted: Wanted, baseline: Mapping[str, float] | None) -> list[Finding]:
+def _per_nic(check: str, quantity: Quantity, run: Run, wanted: ExpectedTopology, baseline: Mapping[str, float] | None) -> list[Finding]:
     """Compare the bandwidth per NIC of a node, if only a figure per NIC is known."""
     values = dict.fromkeys(wanted.nodes, run.bandwidth_gb_s / wanted.nics)
     before = {node: value / wanted.nics for node, value in (baseline or {}).items()}
@@ -128,14 +130,15 @@ def _per_nic(check: str, quantity: Quantity, run: Run, wanted: Wanted, baseline:
         wanted=limit,
     )
     whole = {
-        node: replace(found[0].figures[0], name=quantity.value, value=run.bandwidth_gb_s) if found[0].figures else None for node in values
+        node: replace(found[0].measurements[0], name=quantity.value, value=run.bandwidth_gb_s) if found[0].measurements else None
+        for node in values
     }
-    return [replace(each, figures=(figure,) if (figure := whole[each.node]) else ()) for each in found]
+    return [replace(each, measurements=(figure,) if (figure := whole[each.node]) else ()) for each in found]
 
 
-def _with_hint(finding: Finding, run: Run, wanted: Wanted) -> Finding:
+def _with_hint(finding: Finding, run: Run, wanted: ExpectedTopology) -> Finding:
     if finding.verdict is Verdict.FAILED and wanted.nvls and run.nvls is False:
-        return replace(finding, reason=f"{finding.reason}; NVLink SHARP is not available: look at the fabric manager")
+        return replace(finding, reason=f"{finding.reason}; NVLink SHARP is not available: check the fabric manager")
     return finding
 
 

@@ -23,7 +23,7 @@ class Answer(dict[str, Any]):
 def record(output: Output | None, node: str) -> Answer:
     """Return the output of the first task on a node; raises UndeterminedError if it is missing, incomplete or unknown."""
     if output is None:
-        raise UndeterminedError("its job was not sent")
+        raise UndeterminedError("its job was not submitted")
     return parse(output.only(node), output)
 
 
@@ -34,7 +34,7 @@ def parse(task: Task, output: Output) -> Answer:
         found = json.loads(text[text.index("{") :])
     except ValueError:
         raise UndeterminedError(
-            f"job {output.job.name} printed no whole answer on {task.node}: {output.trouble or text[:120] or 'nothing'}"
+            f"job {output.job.name} printed no complete record on {task.node}: {output.error or text[:120] or 'nothing'}"
         ) from None
     if "unknown" in found:
         raise UndeterminedError(str(found["unknown"]))
@@ -47,7 +47,7 @@ def tool(found: dict[str, Any], name: str, *, both: bool = False) -> str:
     `both`: include stderr, for tools that name there what they did not list.
     """
     if name not in found:
-        raise UndeterminedError(f"{name} was not asked")
+        raise UndeterminedError(f"{name} was not queried")
     result = found[name]
     if result["rc"] in (124, 126, 127):
         raise UndeterminedError(result["err"].strip() or f"{name} ended with status {result['rc']}")

@@ -1,4 +1,4 @@
-"""Gathering of results: parallel connections to all nodes, on which the probes run. It starts before pytest collects the checks."""
+"""Execution of the probes over parallel connections to all nodes. It starts before pytest collects the checks."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from rackwright.checks.cluster.harness.outside_probes import Looked, Outlook, look
-from rackwright.checks.cluster.harness.probe import Place, Probe, Raw, Stage
-from rackwright.checks.cluster.harness.tool_output import Unread
-from rackwright.checks.cluster.harness.transport import BoundedSsh, Known, ask_node, ask_node_in_rounds
+from rackwright.checks.cluster.harness.external_probes import ExternalProbe, ExternalProbeResult, run_external_probe
+from rackwright.checks.cluster.harness.probe import CommandOutput, Probe, ProbeContext, ProbeStage
+from rackwright.checks.cluster.harness.tool_output import UnreadableValue
+from rackwright.checks.cluster.harness.transport import BoundedSsh, UnitWatch, ask_node, ask_node_in_rounds
 from rackwright.errors import UndeterminedError
 from rackwright.inventory.concurrency import max_parallel
 from rackwright.inventory.reader import Inventory
@@ -32,15 +32,15 @@ class _Round:
     """One round: the probes of one stage on one node, sent over one connection."""
 
     done: threading.Event
-    answers: dict[str, Raw]
+    answers: dict[str, CommandOutput]
 
 
 @dataclass
-class _OutlookRun:
-    """The result of one outlook."""
+class _ExternalRun:
+    """The result of one external probe."""
 
     done: threading.Event
-    looked: Looked = field(default_factory=lambda: Looked({}, 0.0, "it has not been looked at"))
+    result: ExternalProbeResult = field(default_factory=lambda: ExternalProbeResult({}, 0.0, "it was not probed"))
 
 
 class Suspensions(Protocol):
@@ -49,45 +49,45 @@ class Suspensions(Protocol):
     source: str
     """Name of the probe of units. It is the first in each round."""
 
-    def tell(self, node: str, question: str, answer: Raw) -> None:
+    def record(self, node: str, question: str, answer: CommandOutput) -> None:
         """Record the suspended units of a result."""
 
-    def holding(self, node: str, question: str) -> str:
+    def blocking_unit(self, node: str, question: str) -> str:
         """Return the suspended unit, with its node, that a probe on a node waits for; empty where there is none."""
 
 
 @dataclass(frozen=True)
-class _NodePlace:
-    """The place where a probe runs: a node, the plan and the results of earlier probes."""
+class _NodeContext:
+    """The context of a probe: a node, the plan and the results of earlier probes."""
 
     node: Mapping[str, Any]
     declared: Inventory
-    gathering: Gathering
+    runner: ProbeRunner
 
-    def before(self, probe: Probe[Any], node: str) -> Any:
-        return self.gathering.answer(probe, node)
+    def earlier_result(self, probe: Probe[Any], node: str) -> Any:
+        return self.runner.answer(probe, node)
 
-    def speaks(self, node: str) -> bool:
-        return self.gathering.speaks(node)
+    def is_reachable(self, node: str) -> bool:
+        return self.runner.is_reachable(node)
 
 
-class Gathering:
-    """All results of one run. Reading a result waits until the round of its node has ended."""
+class ProbeRunner:
+    """Runs the probes of one run and holds their results. Reading a result waits until the round of its node has ended."""
 
     def __init__(
         self,
         declared: Inventory,
         ssh_config: Path,
         probes: Iterable[Probe[Any]],
-        outlooks: Iterable[Outlook] = (),
+        external_probes: Iterable[ExternalProbe] = (),
         suspensions: Suspensions | None = None,
     ) -> None:
         self._declared = declared
         self._suspensions = suspensions
         self._first = suspensions.source if suspensions else ""
         self._ssh_config = ssh_config
-        self._rounds: dict[tuple[str, Stage], _Round] = {}
-        wanted: dict[tuple[str, Stage], list[Probe[Any]]] = {}
+        self._rounds: dict[tuple[str, ProbeStage], _Round] = {}
+        wanted: dict[tuple[str, ProbeStage], list[Probe[Any]]] = {}
         for probe in probes:
             for name in declared.members(probe.on):
                 wanted.setdefault((name, probe.stage), []).append(probe)
@@ -95,25 +95,25 @@ class Gathering:
         for key in wanted:
             self._rounds[key] = _Round(threading.Event(), {})
         self._entry_open = threading.Event()
-        self._connected = {name: threading.Event() for name, stage in wanted if stage is Stage.LOOK}
+        self._connected = {name: threading.Event() for name, stage in wanted if stage is ProbeStage.FIRST}
         self._unresponsive: set[str] = set()
-        self._outlooks = {outlook.name: outlook for outlook in outlooks}
-        self._views = {name: _OutlookRun(threading.Event()) for name in self._outlooks}
+        self._external_probes = {external_probe.name: external_probe for external_probe in external_probes}
+        self._views = {name: _ExternalRun(threading.Event()) for name in self._external_probes}
         self._slots = threading.Semaphore(max_parallel(declared.target, _AT_ONCE))
 
     def start(self) -> None:
         """Start all rounds and return at once."""
         threading.Thread(target=self._open_entry, daemon=True, name="entry").start()
-        for outlook in self._outlooks.values():
-            threading.Thread(target=self._run_outlook, args=(outlook,), daemon=True, name=outlook.name).start()
+        for external_probe in self._external_probes.values():
+            threading.Thread(target=self._run_external_probe, args=(external_probe,), daemon=True, name=external_probe.name).start()
         for (name, stage), probes in sorted(self._wanted.items(), key=lambda item: item[0]):
             threading.Thread(target=self._run, args=(name, stage, probes), daemon=True, name=f"{name}/{stage.name}").start()
 
-    def place(self, node: str) -> Place:
-        """Return the place for the commands of probes on a node."""
-        return _NodePlace(self._declared.nodes[node], self._declared, self)
+    def context(self, node: str) -> ProbeContext:
+        """Return the context for the commands of probes on a node."""
+        return _NodeContext(self._declared.nodes[node], self._declared, self)
 
-    def raw(self, probe: Probe[Any], node: str) -> Raw:
+    def raw(self, probe: Probe[Any], node: str) -> CommandOutput:
         """Wait for the round and return the raw result."""
         sent = self._rounds.get((node, probe.stage))
         if sent is None:
@@ -125,37 +125,37 @@ class Gathering:
         """Wait for the round and return the parsed result. Raise UndeterminedError where there is none."""
         return probe.read(self.raw(probe, node))
 
-    def seen(self, outlook: Outlook, node: str) -> str:
-        """Return what responded on the node; empty if it refused. Raise UndeterminedError where the outlook failed or timed out."""
-        if outlook.name not in self._views:
-            raise UndeterminedError(f"{outlook.name} was not probed")
-        view = self._views[outlook.name]
+    def external_answer(self, external_probe: ExternalProbe, node: str) -> str:
+        """Return what responded on the node; empty if it refused. Raise UndeterminedError where the probe failed or timed out."""
+        if external_probe.name not in self._views:
+            raise UndeterminedError(f"{external_probe.name} was not probed")
+        view = self._views[external_probe.name]
         view.done.wait()
-        if view.looked.trouble:
-            raise UndeterminedError(view.looked.trouble)
-        if node not in view.looked.answers:
-            raise UndeterminedError(f"{outlook.name} has no result for {node}")
-        answer = view.looked.answers[node]
-        if isinstance(answer, Unread):
+        if view.result.error:
+            raise UndeterminedError(view.result.error)
+        if node not in view.result.answers:
+            raise UndeterminedError(f"{external_probe.name} has no result for {node}")
+        answer = view.result.answers[node]
+        if isinstance(answer, UnreadableValue):
             raise UndeterminedError(answer.why)
         return str(answer)
 
-    def tell(self, node: str, command: Callable[[Place], str]) -> None:
+    def run_command(self, node: str, command: Callable[[ProbeContext], str]) -> None:
         """Run a command on a node and ignore its output."""
         backend = BoundedSsh(node, self._ssh_config, become=self._declared.needs_sudo(node))
-        ask_node(backend, [("told", command(self.place(node)), ROUND_LIMIT)], ROUND_LIMIT)
+        ask_node(backend, [("unread", command(self.context(node)), ROUND_LIMIT)], ROUND_LIMIT)
 
-    def speaks(self, node: str) -> bool:
+    def is_reachable(self, node: str) -> bool:
         """Wait until the node has sent its first line or its connection has failed. Return whether it responds."""
         return node in self._connected and self._connected[node].wait() and node not in self._unresponsive
 
     def _failure_reason(self, node: str) -> str:
         """Return why a node does not respond, according to its first round."""
-        first = self._rounds.get((node, Stage.LOOK))
+        first = self._rounds.get((node, ProbeStage.FIRST))
         return (
-            next((raw.trouble for raw in first.answers.values() if raw.trouble), f"{node} does not answer")
+            next((raw.error for raw in first.answers.values() if raw.error), f"{node} does not respond")
             if first
-            else f"{node} was not asked"
+            else f"{node} was not queried"
         )
 
     def _open_entry(self) -> None:
@@ -164,29 +164,29 @@ class Gathering:
         if not entries or BoundedSsh(entries[0], self._ssh_config).connected:
             self._entry_open.set()
 
-    def _run_outlook(self, outlook: Outlook) -> None:
-        view = self._views[outlook.name]
+    def _run_external_probe(self, external_probe: ExternalProbe) -> None:
+        view = self._views[external_probe.name]
         try:
-            view.looked = look(outlook, self._declared)
+            view.result = run_external_probe(external_probe, self._declared)
         finally:
             view.done.set()
 
-    def _run(self, name: str, stage: Stage, probes: Sequence[Probe[Any]]) -> None:
+    def _run(self, name: str, stage: ProbeStage, probes: Sequence[Probe[Any]]) -> None:
         current = self._rounds[name, stage]
-        opens = stage is Stage.LOOK and name in self._declared.members("@entry")[:1]
+        opens = stage is ProbeStage.FIRST and name in self._declared.members("@entry")[:1]
         try:
-            if stage is Stage.LOOK and not opens:
+            if stage is ProbeStage.FIRST and not opens:
                 self._entry_open.wait(_FIRST)
-            if stage is not Stage.LOOK and not self.speaks(name):
+            if stage is not ProbeStage.FIRST and not self.is_reachable(name):
                 raise UndeterminedError(self._failure_reason(name))
-            current.answers |= self._send(name, probes, 1 if stage is Stage.JOBS else _ROUNDS)
+            current.answers |= self._send(name, probes, 1 if stage is ProbeStage.JOBS else _ROUNDS)
         except UndeterminedError as error:
-            current.answers |= {probe.name: Raw(trouble=str(error)) for probe in probes}
+            current.answers |= {probe.name: CommandOutput(error=str(error)) for probe in probes}
         except Exception as error:  # any exception: a check that waits for this round must end
-            current.answers |= {probe.name: Raw(trouble=f"{name} could not be asked: {error!r}") for probe in probes}
+            current.answers |= {probe.name: CommandOutput(error=f"{name} could not be queried: {error!r}") for probe in probes}
         finally:
             current.done.set()
-            if stage is Stage.LOOK and not self._connected[name].is_set():
+            if stage is ProbeStage.FIRST and not self._connected[name].is_set():
                 self._unresponsive.add(name)
                 self._mark_connected(name)
 
@@ -197,22 +197,22 @@ class Gathering:
         if name in self._declared.members("@entry")[:1]:
             self._entry_open.set()
 
-    def _known(self, name: str, probes: Sequence[Probe[Any]]) -> Known:
+    def _known(self, name: str, probes: Sequence[Probe[Any]]) -> UnitWatch:
         """Return what is known of units during a round: units of the node from its own results, units of other nodes from theirs."""
         needs = {probe.name: probe.needs for probe in probes if probe.needs}
         if self._suspensions is None:
-            return Known(needs)
-        return Known(needs, partial(self._suspensions.tell, name), partial(self._suspensions.holding, name))
+            return UnitWatch(needs)
+        return UnitWatch(needs, partial(self._suspensions.record, name), partial(self._suspensions.blocking_unit, name))
 
-    def _send(self, name: str, probes: Sequence[Probe[Any]], rounds: int) -> dict[str, Raw]:
-        answers: dict[str, Raw] = {}
+    def _send(self, name: str, probes: Sequence[Probe[Any]], rounds: int) -> dict[str, CommandOutput]:
+        answers: dict[str, CommandOutput] = {}
         questions: list[tuple[str, str, float]] = []
-        where = self.place(name)
+        where = self.context(name)
         for probe in probes:
             try:
                 questions.append((probe.name, probe.command_at(where), probe.timeout))
             except UndeterminedError as error:
-                answers[probe.name] = Raw(trouble=str(error))
+                answers[probe.name] = CommandOutput(error=str(error))
         if questions:
             questions.sort(key=lambda one: one[0] != self._first)
             longest = max(timeout for _, _, timeout in questions)

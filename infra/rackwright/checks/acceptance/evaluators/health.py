@@ -8,7 +8,7 @@ from typing import Any, Final
 from rackwright.checks.acceptance.parsers.dcgm import BAD, Status, Test
 from rackwright.checks.acceptance.parsers.nvidia_smi import Health
 from rackwright.checks.acceptance.phase import Finding, compared, unknown
-from rackwright.checks.cluster.harness.tool_output import Unread, read_values
+from rackwright.checks.cluster.harness.tool_output import UnreadableValue, read_values
 from rackwright.checks.cluster.probes.nvidia_smi import GpuList
 from rackwright.report.verdict import Verdict
 
@@ -18,7 +18,7 @@ Gpus = GpuList[Health]
 def _named(gpus: Gpus, of: Callable[[Health], Any]) -> dict[str, Any]:
     """Return the fault of each GPU, or why it is unknown; GPUs without a fault are left out."""
     found = {gpu.label: of(gpu) for gpu in gpus}
-    return {label: value for label, value in found.items() if isinstance(value, Unread) or value}
+    return {label: value for label, value in found.items() if isinstance(value, UnreadableValue) or value}
 
 
 def _of_all(check: str, node: str, gpus: Gpus, planned: int, found: Mapping[str, Any]) -> Finding:
@@ -46,8 +46,8 @@ def memory_errors(check: str, node: str, gpus: Gpus, planned: int) -> Finding:
 def _memory(gpu: Health) -> Any:
     """Return the faults of a GPU's memory, or why they are unknown."""
     states = {"uncorrected": gpu.uncorrected, "pending": gpu.remap_pending, "failed": gpu.remap_failed, "requires a reset": gpu.needs_reset}
-    faults = [word for word, value in states.items() if not isinstance(value, Unread) and value]
-    return faults or next((value for value in states.values() if isinstance(value, Unread)), None)
+    faults = [word for word, value in states.items() if not isinstance(value, UnreadableValue) and value]
+    return faults or next((value for value in states.values() if isinstance(value, UnreadableValue)), None)
 
 
 def clocks(check: str, node: str, gpus: Gpus, planned: int) -> Finding:
@@ -57,25 +57,25 @@ def clocks(check: str, node: str, gpus: Gpus, planned: int) -> Finding:
 
 
 def _clock(gpu: Health, fastest: int) -> Any:
-    if not isinstance(gpu.clock_faults, Unread) and gpu.clock_faults:
+    if not isinstance(gpu.clock_faults, UnreadableValue) and gpu.clock_faults:
         return ", ".join(gpu.clock_faults)
-    if not isinstance(gpu.max_clock_mhz, Unread) and gpu.max_clock_mhz < fastest:
+    if not isinstance(gpu.max_clock_mhz, UnreadableValue) and gpu.max_clock_mhz < fastest:
         return f"{gpu.max_clock_mhz} MHz"
-    return next((value for value in (gpu.clock_faults, gpu.max_clock_mhz) if isinstance(value, Unread)), None)
+    return next((value for value in (gpu.clock_faults, gpu.max_clock_mhz) if isinstance(value, UnreadableValue)), None)
 
 
 def pcie(check: str, node: str, gpus: Gpus, planned: int) -> Finding:
     """Verify that each GPU has as many lanes as card and slot. The generation is left out: it falls when a GPU idles."""
     if any(gpu.pcie_width is None for gpu in gpus):
-        return unknown(check, node, "not every GPU says how wide its link is")
+        return unknown(check, node, "not every GPU reports the width of its PCIe link")
     return _of_all(check, node, gpus, planned, _named(gpus, _lanes))
 
 
 def _lanes(gpu: Health) -> Any:
-    for value in (gpu.pcie_width, gpu.pcie_width_most):
-        if isinstance(value, Unread):
+    for value in (gpu.pcie_width, gpu.pcie_width_max):
+        if isinstance(value, UnreadableValue):
             return value
-    return f"x{gpu.pcie_width} of x{gpu.pcie_width_most}" if gpu.pcie_width != gpu.pcie_width_most else ""
+    return f"x{gpu.pcie_width} of x{gpu.pcie_width_max}" if gpu.pcie_width != gpu.pcie_width_max else ""
 
 
 CHECKS: Final = {
@@ -86,7 +86,7 @@ CHECKS: Final = {
 }
 
 
-def nvlinks(check: str, node: str, links: Mapping[int, tuple[float | Unread, ...]], planned: int) -> Finding:
+def nvlinks(check: str, node: str, links: Mapping[int, tuple[float | UnreadableValue, ...]], planned: int) -> Finding:
     """Verify that every link of every GPU is up, and that all GPUs have as many."""
     most = max((len(each) for each in links.values()), default=0)
     found = {f"GPU {gpu}": value for gpu, each in links.items() if (value := _down(each, most)) != ""}
@@ -96,19 +96,19 @@ def nvlinks(check: str, node: str, links: Mapping[int, tuple[float | Unread, ...
     return finding
 
 
-def _down(links: tuple[float | Unread, ...], most: int) -> Any:
+def _down(links: tuple[float | UnreadableValue, ...], most: int) -> Any:
     """Return how many links of a GPU are up, or why that is unknown; empty if all are."""
     known = read_values(links)
     if len(links) < most or not all(known) or not most:
         return f"{sum(map(bool, known))} of {most}"
-    return next((link for link in links if isinstance(link, Unread)), "")
+    return next((link for link in links if isinstance(link, UnreadableValue)), "")
 
 
 def diagnosis(check: str, node: str, tests: Sequence[Test]) -> Finding:
     """Verify that no test failed or warned. A skipped test proves nothing: unknown, unless another failed."""
     bad = sorted(
         {
-            f"{test.name} GPU {test.gpu if test.gpu is not None else '?'}: {test.said or test.status.value}"
+            f"{test.name} GPU {test.gpu if test.gpu is not None else '?'}: {test.message or test.status.value}"
             for test in tests
             if test.status in BAD
         }

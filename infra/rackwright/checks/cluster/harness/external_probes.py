@@ -1,4 +1,4 @@
-"""Outlooks: probes from outside the cluster. They run on this machine or in a container that is not a node. A refused connection counts as
+"""Probes from outside the cluster. They run on this machine or in a container that is not a node. A refused connection counts as
 evidence only beside a connection that succeeds.
 """
 
@@ -16,15 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from rackwright.checks.cluster.harness.tool_output import NoAnswer, Unread
+from rackwright.checks.cluster.harness.tool_output import MissingAnswer, UnreadableValue
 from rackwright.checks.cluster.harness.transport import local_slowness
 from rackwright.errors import UndeterminedError
 from rackwright.inventory.reader import Inventory
 from rackwright.remote.command import python_arguments
-from rackwright.remote.programs.tcp_banners import PATIENCE, WORDS, banner, keeps_out, words
+from rackwright.remote.programs.tcp_banners import PATIENCE, WORDS, banner, is_refusal, words
 
 EPHEMERAL: Final = "rackwright.ephemeral"
-"""Label of the short-lived container of an outlook. A concurrent scan for drift excludes containers with this label (drivers/podman.py)."""
+"""Label of the short-lived container of an external probe. A concurrent drift scan ignores it (drivers/podman.py)."""
 _ENGINE: Final = 30.0
 """Time limit of podman for a short container, in seconds. A machine that checks 64 nodes in parallel needs several."""
 _CONTROL_LIMIT: Final = 3.0
@@ -36,41 +36,41 @@ KUBERNETES: Final = {6443: "API", 10250: "kubelet", 30080: "node port"}
 
 
 @dataclass(frozen=True, eq=False)
-class Outlook:
+class ExternalProbe:
     """One probe from outside of all nodes of a group. Its result is what responded, by node."""
 
     name: str
     on: str
-    look: Callable[[Inventory, Sequence[str]], Mapping[str, str | Unread]]
-    serves: tuple[str, ...]
+    probe: Callable[[Inventory, Sequence[str]], Mapping[str, str | UnreadableValue]]
+    needed_by: tuple[str, ...]
     """Keys of the checks that need it. It runs only if one of them runs."""
 
     def __post_init__(self) -> None:
-        OUTLOOKS[self.name] = self
+        EXTERNAL_PROBES[self.name] = self
 
 
-OUTLOOKS: dict[str, Outlook] = {}
-"""All outlooks by name."""
+EXTERNAL_PROBES: dict[str, ExternalProbe] = {}
+"""All external probes by name."""
 
 
-def published(declared: Inventory, names: Sequence[str]) -> dict[str, str | Unread]:
-    """Return what responds on the published port of the entry nodes; empty where the connection is refused, Unread after a time-out."""
+def probe_published_port(declared: Inventory, names: Sequence[str]) -> dict[str, str | UnreadableValue]:
+    """Return what responds on the published port of the entry nodes; empty if refused, UnreadableValue after a time-out."""
     access = declared.cluster["access"]
     return {name: _response_at(_own_address(access["listen"]), access["port"], _CONTROL_LIMIT * local_slowness()) for name in names}
 
 
-def _response_at(address: str, port: int, patience: float) -> str | Unread:
-    late = f"no word within {WORDS * patience / PATIENCE:.0f} s of the connection"
+def _response_at(address: str, port: int, patience: float) -> str | UnreadableValue:
+    late = f"no banner within {WORDS * patience / PATIENCE:.0f} s of the connection"
     try:
         response = words(address, port, patience, silent=late)
     except TimeoutError:
-        return NoAnswer(f"{address}:{port}", f"no connection within {patience:.0f} s")
+        return MissingAnswer(f"{address}:{port}", f"no connection within {patience:.0f} s")
     except OSError as error:
-        return "" if keeps_out(error) else NoAnswer(f"{address}:{port}", str(error))
-    return NoAnswer(f"{address}:{port}", response) if response == late else response
+        return "" if is_refusal(error) else MissingAnswer(f"{address}:{port}", str(error))
+    return MissingAnswer(f"{address}:{port}", response) if response == late else response
 
 
-def from_this_machine(declared: Inventory, names: Sequence[str]) -> dict[str, str]:
+def probe_from_this_machine(declared: Inventory, names: Sequence[str]) -> dict[str, str]:
     """Return what responds to this machine on the ssh ports of the nodes.
 
     Rootless networks are in a network namespace of their own. No packet is sent, because it would leave through the gateway of the default
@@ -117,18 +117,18 @@ def _refuse_foreign_route(address: str, local: bool, *, rootless: bool) -> None:
         raise UndeterminedError(f"this machine has no interface on the network of {address}: `podman network ls` lists the networks")
 
 
-def ports_of_kubernetes(declared: Inventory, names: Sequence[str]) -> dict[str, str]:
+def probe_kubernetes_ports(declared: Inventory, names: Sequence[str]) -> dict[str, str]:
     """Return the ports of Kubernetes that this machine reaches on the nodes, with what responds; empty where none is reached."""
     targets = [(name, port) for name in names for port in KUBERNETES]
     found: dict[str, list[str]] = {name: [] for name in names}
     with ThreadPoolExecutor(max_workers=32) as pool:
-        responses = pool.map(lambda one: reached(declared.nodes[one[0]]["address"], one[1]), targets)
+        responses = pool.map(lambda one: connect_result(declared.nodes[one[0]]["address"], one[1]), targets)
         for (name, port), what in zip(targets, responses, strict=True):
             found[name] += [f"{KUBERNETES[port]} ({port}) {what}"] if what else []
     return {name: ", ".join(words) for name, words in found.items()}
 
 
-def reached(address: str, port: int) -> str:
+def connect_result(address: str, port: int) -> str:
     """Return the result of a connection to a port; empty after a time-out. A refusal passed the firewall, which drops packets silently."""
     try:
         with socket.create_connection((address, port), timeout=PATIENCE * local_slowness()):
@@ -136,12 +136,12 @@ def reached(address: str, port: int) -> str:
     except ConnectionRefusedError:
         return "refuses"
     except OSError as error:
-        if not keeps_out(error):
+        if not is_refusal(error):
             raise
         return ""
 
 
-def from_a_stranger(declared: Inventory, names: Sequence[str]) -> dict[str, str]:
+def probe_from_external_container(declared: Inventory, names: Sequence[str]) -> dict[str, str]:
     """Return what responds to a container on the engine's default network, which is not a network of the cluster."""
     found = _responses_to_stranger(declared, names, PATIENCE * local_slowness())
     answered = any(found.get(name) for name in declared.members("@entry"))
@@ -188,7 +188,7 @@ def _own_address(listen: str) -> str:
 
 
 def _image_of_a_node(stack: str) -> str:
-    """Return the image of any node, so that the outlook needs no image of its own."""
+    """Return the image of any node, so that the probe needs no separate image."""
     images = _podman(["ps", "--filter", f"label=rackwright.stack={stack}", "--format", "{{.ImageID}}"]).split()
     if not images:
         raise UndeterminedError(f"no container of stack {stack} runs on this machine")
@@ -212,19 +212,19 @@ def _podman(arguments: list[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Looked:
-    """The result of an outlook."""
+class ExternalProbeResult:
+    """The result of an external probe."""
 
     answers: Mapping[str, Any]
     seconds: float
-    trouble: str = ""
+    error: str = ""
 
 
-def look(outlook: Outlook, declared: Inventory) -> Looked:
-    """Run an outlook. An exception becomes its result."""
+def run_external_probe(external_probe: ExternalProbe, declared: Inventory) -> ExternalProbeResult:
+    """Run an external probe. An exception becomes its result."""
     started = time.monotonic()
     try:
-        answers = outlook.look(declared, declared.members(outlook.on))
+        answers = external_probe.probe(declared, declared.members(external_probe.on))
     except Exception as error:  # any exception: its checks become unknown and do not wait
-        return Looked({}, time.monotonic() - started, str(error) if isinstance(error, UndeterminedError) else repr(error))
-    return Looked(answers, time.monotonic() - started)
+        return ExternalProbeResult({}, time.monotonic() - started, str(error) if isinstance(error, UndeterminedError) else repr(error))
+    return ExternalProbeResult(answers, time.monotonic() - started)

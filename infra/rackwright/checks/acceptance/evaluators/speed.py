@@ -8,10 +8,10 @@ from typing import Final
 
 from rackwright.catalog.reference_values import Kind, Quantity, reference_values
 from rackwright.catalog.thresholds import Threshold, threshold, tolerance
-from rackwright.checks.acceptance.phase import Figure, Finding, unknown
+from rackwright.checks.acceptance.phase import Finding, Measurement, unknown
 from rackwright.report.verdict import Verdict
 
-LEAST_PEERS: Final = 3
+MIN_PEERS: Final = 3
 """Minimum number of peers: of two that differ, the slow one is undecidable."""
 
 
@@ -39,7 +39,7 @@ def speed(
         if impossible:
             found.append(unknown(check, node, impossible))
             continue
-        measured = Figure(name or quantity.value, value, quantity.unit.value)
+        measured = Measurement(name or quantity.value, value, quantity.unit.value)
         verdict = Verdict.FAILED if reason else Verdict.PASSED
         found.append(Finding(check, node, verdict, reason, expected, shown(quantity, value), (measured,)))
     return found
@@ -58,7 +58,7 @@ def shown(quantity: Quantity, value: float) -> str:
 def _impossible(quantity: Quantity, value: float, hardware: str, nodes: int) -> str:
     """Return why a value cannot be right: above the specification, or not a positive number."""
     if not 0 < value < float("inf"):
-        return f"{value} {quantity.unit.value} is no measurement"
+        return f"{value} {quantity.unit.value} is not a measurement"
     same = [
         each for each in reference_values().values() if each.quantity is quantity and each.hardware == hardware and each.kind is Kind.SPEC
     ]
@@ -77,7 +77,7 @@ def _reason(quantity: Quantity, value: float, limit: Threshold | None, before: f
     if before is not None:
         wanted = _allowed(quantity, before, margin)
         tests.append((wanted, f"{least} {shown(quantity, wanted)} ({margin:.0%} from its own baseline, {shown(quantity, before)})"))
-    if len(peers) >= LEAST_PEERS - 1:
+    if len(peers) >= MIN_PEERS - 1:
         middle = median([*peers, value])
         wanted = _allowed(quantity, middle, margin)
         tests.append(
@@ -89,7 +89,7 @@ def _reason(quantity: Quantity, value: float, limit: Threshold | None, before: f
     for wanted, words in tests:
         if value > wanted if quantity.lower_is_better else value < wanted:
             return f"{shown(quantity, value)}; expected {words}", words
-    return "", tests[0][1] if tests else "any: nobody has published a figure, and this is its own first"
+    return "", tests[0][1] if tests else "any value: no published figure exists, and this is the node's first measurement"
 
 
 def _allowed(quantity: Quantity, reference: float, margin: float) -> float:

@@ -9,8 +9,8 @@ from typing import Final
 
 from rackwright.catalog.reference_values import Quantity
 from rackwright.catalog.thresholds import Threshold, tolerance
-from rackwright.checks.acceptance.judges.speed import shown
-from rackwright.checks.acceptance.phase import Figure, Finding, unknown
+from rackwright.checks.acceptance.evaluators.speed import shown
+from rackwright.checks.acceptance.phase import Finding, Measurement, unknown
 from rackwright.report.verdict import Verdict
 
 _LEAST_MET: Final = 2
@@ -34,23 +34,23 @@ def tournament(nodes: Sequence[str]) -> tuple[tuple[tuple[str, str], ...], ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Meeting:
+class PairResult:
     """The measurement of one pair on one rail; `value` is None if it could not be measured."""
 
     one: str
     other: str
     rail: str
     value: float | None
-    trouble: str = ""
+    error: str = ""
 
 
-def pairs(check: str, quantity: Quantity, nodes: Iterable[str], meetings: Sequence[Meeting], limit: Threshold | None) -> list[Finding]:
+def pairs(check: str, quantity: Quantity, nodes: Iterable[str], meetings: Sequence[PairResult], limit: Threshold | None) -> list[Finding]:
     """Return one finding per node: unknown if a pair gave no result, failed if slow links are its own and not its partners'."""
     slow = [each for each in meetings if each.value is not None and _slow(quantity, each, meetings, limit)]
     return [_node(check, quantity, node, meetings, _charged(slow, meetings), limit) for node in nodes]
 
 
-def _slow(quantity: Quantity, meeting: Meeting, meetings: Sequence[Meeting], limit: Threshold | None) -> bool:
+def _slow(quantity: Quantity, meeting: PairResult, meetings: Sequence[PairResult], limit: Threshold | None) -> bool:
     """Return whether a measurement misses the threshold, or what the median of its rail allows."""
     value, margin = meeting.value or 0, tolerance(quantity)
     middle = median([each.value for each in meetings if each.rail == meeting.rail and each.value is not None])
@@ -59,9 +59,9 @@ def _slow(quantity: Quantity, meeting: Meeting, meetings: Sequence[Meeting], lim
     return value < middle * (1 - margin) or (limit is not None and value < limit.value)
 
 
-def _charged(slow: Sequence[Meeting], meetings: Sequence[Meeting]) -> dict[str, list[Meeting]]:
+def _charged(slow: Sequence[PairResult], meetings: Sequence[PairResult]) -> dict[str, list[PairResult]]:
     """Return slow pairs by the node that causes them: the node that is slow with all partners on that rail; both if undecided."""
-    charged: dict[str, list[Meeting]] = {}
+    charged: dict[str, list[PairResult]] = {}
     for meeting in slow:
         guilty = [node for node in (meeting.one, meeting.other) if _always_slow(node, meeting.rail, slow, meetings)]
         for node in guilty if len(guilty) == 1 else (meeting.one, meeting.other):
@@ -69,24 +69,30 @@ def _charged(slow: Sequence[Meeting], meetings: Sequence[Meeting]) -> dict[str, 
     return charged
 
 
-def _always_slow(node: str, rail: str, slow: Sequence[Meeting], meetings: Sequence[Meeting]) -> bool:
+def _always_slow(node: str, rail: str, slow: Sequence[PairResult], meetings: Sequence[PairResult]) -> bool:
     measured = [each for each in meetings if each.rail == rail and node in (each.one, each.other)]
     return len(measured) >= _LEAST_MET and all(each in slow for each in measured)
 
 
 def _node(
-    check: str, quantity: Quantity, node: str, meetings: Sequence[Meeting], charged: Mapping[str, list[Meeting]], limit: Threshold | None
+    check: str,
+    quantity: Quantity,
+    node: str,
+    meetings: Sequence[PairResult],
+    charged: Mapping[str, list[PairResult]],
+    limit: Threshold | None,
 ) -> Finding:
     own = [each for each in meetings if node in (each.one, each.other)]
     silent = [each for each in own if each.value is None]
     if not own:
-        return unknown(check, node, "it met no other node")
+        return unknown(check, node, "it was not paired with another node")
     if silent:
-        return unknown(check, node, f"{len(silent)} of {len(own)} meetings gave no result: {_name(silent[0], node)}: {silent[0].trouble}")
+        return unknown(check, node, f"{len(silent)} of {len(own)} pairs gave no result: {_name(silent[0], node)}: {silent[0].error}")
     values = [each.value for each in own if each.value is not None]
     worst = max(values) if quantity.lower_is_better else min(values)
     measured = tuple(
-        Figure(f"{quantity.value}-{name}", value, quantity.unit.value) for name, value in (("median", median(values)), ("worst", worst))
+        Measurement(f"{quantity.value}-{name}", value, quantity.unit.value)
+        for name, value in (("median", median(values)), ("worst", worst))
     )
     rail = f"within {tolerance(quantity):.0%} of the median of its rail"
     least = "at most" if quantity.lower_is_better else "at least"
@@ -96,7 +102,7 @@ def _node(
     return Finding(check, node, Verdict.FAILED if reason else Verdict.PASSED, reason, expected, found, measured)
 
 
-def _named(quantity: Quantity, node: str, slow: Sequence[Meeting], measured: int) -> str:
+def _named(quantity: Quantity, node: str, slow: Sequence[PairResult], measured: int) -> str:
     """Return the slow links, the first four by name."""
     if not slow:
         return ""
@@ -104,5 +110,5 @@ def _named(quantity: Quantity, node: str, slow: Sequence[Meeting], measured: int
     return f"{len(slow)} of {measured} links too slow: {named}" + (", …" if len(slow) > 4 else "")
 
 
-def _name(meeting: Meeting, node: str) -> str:
+def _name(meeting: PairResult, node: str) -> str:
     return f"{meeting.other if meeting.one == node else meeting.one} on {meeting.rail}"
