@@ -72,9 +72,17 @@ def from_inventory(inventory: Path, only: Collection[str] = ()) -> PowerSavingNo
     return PowerSavingNodes.of(found["all"]["vars"]["cluster"]["scheduler"], only) if found else None
 
 
+async def ignore_progress(_text: str) -> None:
+    """Report nothing: the caller takes about a second, or others report at the same time."""
+
+
 @contextlib.asynccontextmanager
 async def wake_nodes(
-    stack: str, power_saving: PowerSavingNodes | None, on_progress: Callable[[str], Awaitable[None]], *, within: float = _ANSWER
+    stack: str,
+    power_saving: PowerSavingNodes | None,
+    on_progress: Callable[[str], Awaitable[None]] = ignore_progress,
+    *,
+    within: float = _ANSWER,
 ) -> AsyncIterator[str]:
     """Keep the nodes running inside the context, as far as Slurm can resume them. Yield the reason why not, or an empty text.
 

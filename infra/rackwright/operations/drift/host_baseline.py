@@ -41,7 +41,7 @@ async def empty() -> Traces:
 async def collect(running: RunningStack) -> Traces:
     """Collect the state of every node that is `in`, in parallel, over existing SSH connections, with the nodes powered on."""
     stack, declared = running.name, running.inventory
-    async with wake_nodes(stack, PowerSavingNodes.of(declared.cluster["scheduler"]), _no_progress):
+    async with wake_nodes(stack, PowerSavingNodes.of(declared.cluster["scheduler"])):
         lost = await ssh_connections.connect_all(stack, declared.nodes, within=_REACH)
         there = [name for name in declared.nodes if name not in lost]
         sudo = {name: declared.needs_sudo(name) for name in there}
@@ -56,10 +56,6 @@ def without_transient(state: Kinds, passing: Collection[int]) -> dict[str, dict[
     """Return a node's state by kind, without UDP sockets on ports that open and close during normal operation."""
     ports = {f"udp 0.0.0.0 {port}" for port in passing}
     return {kind: {name: what for name, what in part.items() if name not in ports} for kind, part in state.items() if kind != _TROUBLE}
-
-
-async def _no_progress(_text: str) -> None:
-    """Print nothing: the other layers report progress."""
 
 
 def compared(found: DriftReport, now: Traces, past: Iterable[DriftRecord], *, update: bool) -> DriftReport:
