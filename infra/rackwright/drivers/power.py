@@ -15,9 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rackwright.drivers import ssh_connections
-from rackwright.drivers.process import run
 from rackwright.errors import RackwrightError
-from rackwright.inventory import paths
 from rackwright.yaml_loader import load_yaml
 
 _POLLS: Final = 4.0
@@ -74,9 +72,17 @@ def from_inventory(inventory: Path, only: Collection[str] = ()) -> PowerSavingNo
     return PowerSavingNodes.of(found["all"]["vars"]["cluster"]["scheduler"], only) if found else None
 
 
+async def ignore_progress(_text: str) -> None:
+    """Report nothing: the caller takes about a second, or others report at the same time."""
+
+
 @contextlib.asynccontextmanager
 async def wake_nodes(
-    stack: str, power_saving: PowerSavingNodes | None, on_progress: Callable[[str], Awaitable[None]], *, within: float = _ANSWER
+    stack: str,
+    power_saving: PowerSavingNodes | None,
+    on_progress: Callable[[str], Awaitable[None]] = ignore_progress,
+    *,
+    within: float = _ANSWER,
 ) -> AsyncIterator[str]:
     """Keep the nodes running inside the context, as far as Slurm can resume them. Yield the reason why not, or an empty text.
 
@@ -85,32 +91,31 @@ async def wake_nodes(
     if power_saving is None:
         yield ""
         return
+
+    async def wake(patience: float) -> str:
+        """Resume all nodes. Return the reason why some may still be suspended, in Slurm's words."""
+        command = f"sh -c {shlex.quote(_WAKE)} wake {','.join(power_saving.nodes)} {patience:.0f}"
+        try:
+            ended = await ssh_connections.run_ssh(stack, power_saving.controller, command, timeout=patience + _ANSWER)
+        except RackwrightError as error:
+            return str(error)
+        lines = ended.stdout.splitlines()
+        for name in {name for line in lines if line.startswith("resumed ") for name in line.removeprefix("resumed ").split(",")}:
+            await ssh_connections.close(stack, name)  # a connection from before the suspension would hang
+        return "" if ended.ok else ([*lines, *ended.stderr.splitlines()] or [f"ssh ended with status {ended.status}"])[-1]
+
+    async def keep() -> None:
+        while True:
+            await asyncio.sleep(power_saving.idle_s / 3)
+            await wake(0)
+
     await on_progress("resuming suspended nodes")
     lost = await ssh_connections.connect_all(stack, [power_saving.controller], within=within)
-    reason = lost.get(power_saving.controller) or await _wake(stack, power_saving, power_saving.cycle_s + _POLLS)
-    keeping = asyncio.create_task(_keep(stack, power_saving))
+    reason = lost.get(power_saving.controller) or await wake(power_saving.cycle_s + _POLLS)
+    keeping = asyncio.create_task(keep())
     try:
         yield reason
     finally:
         keeping.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await keeping
-
-
-async def _wake(stack: str, power_saving: PowerSavingNodes, patience: float) -> str:
-    """Resume all nodes. Return the reason why some may still be suspended, in Slurm's words."""
-    command = f"sh -c {shlex.quote(_WAKE)} wake {','.join(power_saving.nodes)} {patience:.0f}"
-    try:
-        ended = await run(["ssh", "-F", str(paths.ssh_config(stack)), power_saving.controller, command], timeout=patience + _ANSWER)
-    except RackwrightError as error:
-        return str(error)
-    lines = ended.stdout.splitlines()
-    for name in {name for line in lines if line.startswith("resumed ") for name in line.removeprefix("resumed ").split(",")}:
-        await ssh_connections.close(stack, name)  # a connection from before the suspension would hang
-    return "" if ended.ok else ([*lines, *ended.stderr.splitlines()] or [f"ssh ended with status {ended.status}"])[-1]
-
-
-async def _keep(stack: str, power_saving: PowerSavingNodes) -> None:
-    while True:
-        await asyncio.sleep(power_saving.idle_s / 3)
-        await _wake(stack, power_saving, 0)

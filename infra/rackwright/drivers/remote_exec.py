@@ -7,8 +7,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from rackwright.drivers.process import ProcessTimeoutError, run
-from rackwright.inventory import paths
+from rackwright.drivers import ssh_connections
+from rackwright.drivers.process import ProcessTimeoutError
 from rackwright.inventory.concurrency import max_parallel
 from rackwright.remote.command import encode_request, python_command
 
@@ -43,9 +43,9 @@ async def run_on_nodes(
 
 async def _run_on_node(stack: str, program: str, request: Mapping[str, Any], name: str, *, sudo: bool) -> Any:
     """Return the node's result, or the reason why there is none."""
-    command = ["ssh", "-F", str(paths.ssh_config(stack)), name, *(["sudo", "-n"] if sudo else []), python_command(program, None)]
+    command = [*(["sudo", "-n"] if sudo else []), python_command(program, None)]
     try:
-        ended = await run(command, stdin=encode_request(request), timeout=_LONGEST)
+        ended = await ssh_connections.run_ssh(stack, name, *command, stdin=encode_request(request), timeout=_LONGEST)
     except ProcessTimeoutError as error:
         return str(error)
     if not ended.ok:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -80,13 +80,24 @@ def _through(stack: str) -> dict[str, str]:
     return through
 
 
+async def run_ssh(
+    stack: str, name: str, *command: str, timeout: float, stdin: bytes | None = None, options: Sequence[str] = ()
+) -> CompletedProcess:
+    """Run a command on a node over its master connection; raise ProcessTimeoutError after the time-out in seconds."""
+    return await _ssh("-F", str(paths.ssh_config(stack)), *options, name, *command, timeout=timeout, stdin=stdin)
+
+
+async def _ssh(*words: str, timeout: float, stdin: bytes | None = None) -> CompletedProcess:
+    return await run(["ssh", *words], timeout=timeout, stdin=stdin)
+
+
 async def close(stack: str, name: str) -> None:
     """Close the node's master connection, so that the next one is new; a stale one hangs for 20 s and more."""
     socket = paths.socket_folder(stack) / name
     if not socket.exists():
         return
     with contextlib.suppress(Exception):
-        await run(["ssh", "-F", "none", "-o", f"ControlPath={socket}", "-O", "exit", name], timeout=3)
+        await _ssh("-F", "none", "-o", f"ControlPath={socket}", "-O", "exit", name, timeout=3)
     with contextlib.suppress(FileNotFoundError):
         socket.unlink()
 
@@ -114,7 +125,7 @@ async def _reach_one(stack: str, name: str, waiting: _Waiting) -> str | None:
 async def _attempt(stack: str, name: str, patience: float) -> str | None:
     """Open a connection; return why there is none. Close one whose session was refused, since it would refuse every later session."""
     try:
-        ended = await run(["ssh", "-F", str(paths.ssh_config(stack)), *_PATIENT, name, "true"], timeout=patience)
+        ended = await run_ssh(stack, name, "true", timeout=patience, options=_PATIENT)
     except ProcessTimeoutError:
         await close(stack, name)
         return "no response over SSH"

@@ -7,8 +7,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rackwright.inventory.contract import BAKED, SCHEMA, inventory, is_baked, schema, schema_errors
+    from rackwright.inventory.contract import BAKED, inventory, is_baked, schema, schema_errors
     from rackwright.inventory.host import Host, SshEndpoint, ssh_endpoint
+    from rackwright.inventory.reader import SCHEMA
     from rackwright.inventory.ssh_files import alias, known_hosts, ssh_config
 
 __all__ = [
@@ -28,7 +29,8 @@ __all__ = [
 
 _MODULE_OF = {
     **dict.fromkeys(("Host", "SshEndpoint", "ssh_endpoint"), "host"),
-    **dict.fromkeys(("BAKED", "SCHEMA", "schema_errors", "inventory", "is_baked", "schema"), "contract"),
+    **dict.fromkeys(("BAKED", "schema_errors", "inventory", "is_baked", "schema"), "contract"),
+    "SCHEMA": "reader",
     **dict.fromkeys(("alias", "known_hosts", "ssh_config"), "ssh_files"),
 }
 

@@ -12,12 +12,12 @@ from typing import Any, Final
 from rackwright.catalog.checks import checks
 from rackwright.inventory import paths
 from rackwright.inventory.host import Host
+from rackwright.inventory.reader import SCHEMA
 from rackwright.plan import Plan
 from rackwright.plan.fabric import netlist, wiring
 from rackwright.plan.kubernetes.schema import Kubernetes
 from rackwright.plan.schema import PlanNode, Slurm
 
-SCHEMA: Final = "rackwright.inventory/7"
 _ALWAYS: Final = ("base", "volumes", "sshd", "firewall", "gpu", "fabric", "moosefs_server", "moosefs_client")
 BAKED: Final[Mapping[str, tuple[str, ...]]] = {
     "slurm": (*_ALWAYS, "munge", "slurm_controller", "slurmdbd", "slurm_worker", "slurm_login"),

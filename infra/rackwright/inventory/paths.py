@@ -185,8 +185,7 @@ def api_tunnel(stack: str) -> Path:
 
 def socket_folder(stack: str) -> Path:
     """Return the folder of ssh's control sockets: short and outside the state directory, whose path might exceed SOCKET_PATH_LIMIT."""
-    digest = hashlib.sha256(os.fsencode(folder(stack))).hexdigest()[:8]
-    return Path(os.environ.get("XDG_RUNTIME_DIR") or "/tmp") / f"rw-{digest}"
+    return Path(os.environ.get("XDG_RUNTIME_DIR") or "/tmp") / f"rw-{hashlib.sha256(os.fsencode(folder(stack))).hexdigest()[:8]}"
 
 
 def prepare(stack: str) -> Path:

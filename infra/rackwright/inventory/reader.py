@@ -15,7 +15,8 @@ from rackwright.catalog.checks import Feature, Level
 from rackwright.errors import InputError
 from rackwright.yaml_loader import load_yaml
 
-HANDOVER: Final = "rackwright.inventory/7"
+SCHEMA: Final = "rackwright.inventory/7"
+"""Version of the contract: written by `contract`, and the only one that readers accept."""
 
 
 @dataclass(frozen=True)
@@ -158,8 +159,8 @@ def from_inventory(inventory: Mapping[str, Any]) -> Inventory:
     everything = inventory["all"]
     variables, children = everything["vars"], everything["children"]
     handover, cluster, fabric = variables["handover"], variables["cluster"], variables.get("fabric")
-    if handover["schema"] != HANDOVER:
-        cause = f"unsupported schema: expected {HANDOVER}, found {handover['schema']}"
+    if handover["schema"] != SCHEMA:
+        cause = f"unsupported schema: expected {SCHEMA}, found {handover['schema']}"
         raise InputError(cause, path="handover.schema", hint="run `rackwright up STACK` to write the inventory again")
     node_stack = variables.get("node_stack") or {}
     records = {name: host["node"] for name, host in everything["hosts"].items()}

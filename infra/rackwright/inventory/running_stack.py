@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rackwright.errors import InputError
 from rackwright.inventory import paths
+from rackwright.inventory.reader import Inventory, from_inventory
 from rackwright.stackfile.load import find_stack_file, stack_name
 from rackwright.yaml_loader import load_yaml
+
+
+@dataclass(frozen=True, slots=True)
+class RunningStack:
+    """A stack that is up, with its inventory: read once, and handed to everything that queries the stack."""
+
+    name: str
+    inventory: Inventory
+
+    @classmethod
+    def of(cls, name: str) -> RunningStack:
+        """Return the stack of this name; raise InputError if it is not up, or was applied by a version with another inventory."""
+        return cls(name, from_inventory(load_inventory(name)))
 
 
 def require_up(stack: str) -> Path:

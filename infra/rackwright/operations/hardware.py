@@ -54,9 +54,5 @@ def query_hardware(stack: str, section: Section, *, in_jobs: bool) -> HardwareRe
 async def _run(stack: str, section: Section, *, in_jobs: bool) -> tuple[int, Path, str]:
     """Query the nodes while they are powered on; return exit status, report path and output."""
     paths.prepare(stack)
-    async with power.wake_nodes(stack, power.from_inventory(paths.inventory(stack)), _no_progress):
+    async with power.wake_nodes(stack, power.from_inventory(paths.inventory(stack))):
         return await run_hardware(stack, section.value, in_jobs=in_jobs)
-
-
-async def _no_progress(_text: str) -> None:
-    """Report no progress: a query takes about a second."""

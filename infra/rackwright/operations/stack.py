@@ -38,7 +38,11 @@ class ValidatedStack:
 
 def load_and_validate(name_or_path: str) -> ValidatedStack:
     """Load and validate a stack by name or path; raise InputError if the file does not exist."""
-    file = find_stack_file(name_or_path, paths.stacks())
+    return validate(find_stack_file(name_or_path, paths.stacks()))
+
+
+def validate(file: Path) -> ValidatedStack:
+    """Load and validate a stack file."""
     loaded = load_stack(file)
     return ValidatedStack(
         loaded,

@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import os
+from collections.abc import AsyncIterator
 from typing import Final
 
-from rackwright.errors import RackwrightError
+from rackwright.errors import RackwrightError, UndeterminedError
 from rackwright.inventory import paths
 
 _PATIENCE: Final = 10.0
 """Seconds: an orphaned provider detects its engine's death within half a second and ends its children within two more."""
+
+
+@contextlib.asynccontextmanager
+async def locked(stack: str) -> AsyncIterator[None]:
+    """Hold the stack's lock inside the context, for a command that only reads; raise UndeterminedError if another run holds it."""
+    lock = StackLock(stack)
+    try:
+        await lock.hold()
+    except RackwrightError as error:
+        raise UndeterminedError(error.cause, hint=error.hint) from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 class StackLock:

@@ -14,7 +14,7 @@ from rackwright.errors import InputError, RackwrightError, UndeterminedError
 from rackwright.inventory import paths
 from rackwright.inventory.reader import load
 from rackwright.inventory.running_stack import not_up, require_up
-from rackwright.report import store
+from rackwright.report import document
 from rackwright.report.document import Report
 
 
@@ -89,4 +89,4 @@ def _plan_changed(stack: str, report: Report) -> bool:
 
 
 def _read(file: Path) -> RecordedReport:
-    return RecordedReport(store.read(file), file.read_text(encoding="utf-8"))
+    return RecordedReport(document.read(file), file.read_text(encoding="utf-8"))

@@ -9,7 +9,7 @@ from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Role
 from rackwright.plan.fabric.expand import expand_fabric
 from rackwright.plan.groups import expand_groups
-from rackwright.plan.node_features import expand_node_stack
+from rackwright.plan.node_features import expand_node_stack, nodes_by_feature
 from rackwright.plan.nodes import expand_nodes
 from rackwright.plan.scheduler import expand_scheduler, with_role
 from rackwright.plan.schema import Access, Network, Plan, PlanNode, Rolling, User, UserGroup
@@ -20,8 +20,8 @@ from rackwright.plan.storage import expand_storage, expand_volumes
 def expand(cluster: Cluster, stack: str) -> Plan:
     """Return the plan of a cluster without rule errors."""
     domain = cluster.network.domain or f"{stack}.internal"
-    fabric = expand_fabric(cluster)
-    nodes = expand_nodes(cluster, stack, domain, fabric)
+    fabric, declared, node_stack = expand_fabric(cluster), members(cluster), expand_node_stack(cluster)
+    nodes = expand_nodes(cluster, stack, domain, declared, nodes_by_feature(cluster, node_stack, declared), fabric)
     storage = expand_storage(cluster, nodes)
     return Plan(
         stack=stack,
@@ -41,8 +41,8 @@ def expand(cluster: Cluster, stack: str) -> Plan:
         storage=storage,
         scheduler=expand_scheduler(cluster, stack, nodes, fabric, storage),
         volumes=expand_volumes(cluster, nodes),
-        node_stack=expand_node_stack(cluster),
-        software=expand_software(cluster, members(cluster)),
+        node_stack=node_stack,
+        software=expand_software(cluster, declared),
         fabric=fabric,
         cost=cost(cluster),
         budget=cluster.budget,

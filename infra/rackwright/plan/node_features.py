@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from rackwright.derive.nodes import DeclaredNode, members
+from rackwright.derive.nodes import DeclaredNode
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Role, State
 from rackwright.plan.schema import NodeStack, PlannedPytorch
@@ -37,9 +37,8 @@ def _pytorch(cluster: Cluster) -> PlannedPytorch | None:
     return PlannedPytorch(version=wanted.version, folder=folder, index=wanted.index, wheelhouse=wanted.wheelhouse, packages=wanted.packages)
 
 
-def nodes_by_feature(cluster: Cluster) -> Mapping[str, frozenset[str]]:
-    """Return the names of the nodes that have each feature."""
-    stack, everybody = expand_node_stack(cluster), members(cluster)
+def nodes_by_feature(cluster: Cluster, stack: NodeStack, everybody: Sequence[DeclaredNode]) -> Mapping[str, frozenset[str]]:
+    """Return the names of the declared nodes that have each requested feature."""
     rdma = _of(everybody, stack.rdma.groups) if stack.rdma else frozenset()
     used = _of(everybody, (), Role.WORKER, Role.LOGIN)
     return {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rackwright import catalog
@@ -10,7 +10,7 @@ from rackwright.catalog.compatibility import has_nvswitch
 from rackwright.catalog.instances import instance_types
 from rackwright.derive.layout import blocks
 from rackwright.derive.mig import layout
-from rackwright.derive.nodes import DeclaredNode, members
+from rackwright.derive.nodes import DeclaredNode
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Gpus
 from rackwright.model.target import Target
@@ -18,15 +18,22 @@ from rackwright.model.targets.hosts import SSH_PORT, HostsTarget
 from rackwright.model.units import mebibytes
 from rackwright.plan.addresses import address, mac
 from rackwright.plan.fabric.schema import FabricPlan
-from rackwright.plan.node_features import PARTS, nodes_by_feature
+from rackwright.plan.node_features import PARTS
 from rackwright.plan.schema import MigInstance, NodeGpu, PlanNode
 from rackwright.plan.software import driver_version, modules
 
 
-def expand_nodes(cluster: Cluster, stack: str, domain: str, fabric: FabricPlan | None) -> tuple[PlanNode, ...]:
-    """Return every declared node, in declared order."""
-    offsets, carrying = blocks(cluster), nodes_by_feature(cluster)
-    return tuple(_node(cluster, stack, domain, member, offsets[member.group], fabric, carrying) for member in members(cluster))
+def expand_nodes(
+    cluster: Cluster,
+    stack: str,
+    domain: str,
+    declared: Sequence[DeclaredNode],
+    by_feature: Mapping[str, frozenset[str]],
+    fabric: FabricPlan | None,
+) -> tuple[PlanNode, ...]:
+    """Return every declared node, in declared order. `by_feature`: feature -> names of the nodes that have it."""
+    offsets = blocks(cluster)
+    return tuple(_node(cluster, stack, domain, member, offsets[member.group], fabric, by_feature) for member in declared)
 
 
 def _node(
@@ -36,7 +43,7 @@ def _node(
     member: DeclaredNode,
     block: int,
     fabric: FabricPlan | None,
-    carrying: Mapping[str, frozenset[str]],
+    by_feature: Mapping[str, frozenset[str]],
 ) -> PlanNode:
     return PlanNode(
         name=member.name,
@@ -51,7 +58,7 @@ def _node(
         gpus=_gpus(cluster, member.gpus),
         neuron_devices=_neuron_devices(cluster, member),
         os=cluster.target.os_of(member.name),
-        features=tuple(part for part in PARTS if member.name in carrying[part]),
+        features=tuple(part for part in PARTS if member.name in by_feature[part]),
         rack=member.rack or _rack(cluster.target, member.name),
         rails=fabric.rails_of(member.name, member.group) if fabric else (),
         state=member.state,

@@ -81,13 +81,9 @@ def acceptance_from_dict(data: Mapping[str, Any]) -> Acceptance:
     """Return an acceptance from its data; raise KeyError or ValueError if the data is invalid."""
     if data["schema"] != SCHEMA:
         raise ValueError(f"unsupported schema: expected {SCHEMA}, found {data['schema']}")
-    return Acceptance(
-        report=report_from_dict({**data, "schema": REPORT_SCHEMA}),
-        run=data["run"],
-        user=data["user"],
-        results=data["results"],
-        phases=tuple(_phase(phase) for phase in data["phases"]),
-    )
+    phases = tuple(_phase(phase) for phase in data["phases"])
+    report = report_from_dict({**data, "schema": REPORT_SCHEMA})
+    return Acceptance(report, data["run"], data["user"], data["results"], phases)
 
 
 def _phase(data: Mapping[str, Any]) -> PhaseReport:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Any, Final
 
 from rackwright.catalog.checks import Kind
+from rackwright.errors import UndeterminedError
 from rackwright.inventory.reader import Inventory
 from rackwright.report.check_plan import CheckPlan
 from rackwright.report.result import Result, from_dict, result
@@ -63,6 +66,18 @@ class Report:
             "totals": self.totals,
             "verdict": self.verdict.value,
         }
+
+
+def read(file: Path) -> Report:
+    """Read the recorded report; raise UndeterminedError if it is missing or unreadable."""
+    try:
+        return report_from_dict(json.loads(file.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise UndeterminedError("no verdict recorded", path=str(file), hint="run `rackwright verify STACK`") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise UndeterminedError(
+            f"invalid report: {error}", path=str(file), hint="run `rackwright verify STACK` to write it again"
+        ) from None
 
 
 def report_from_dict(data: Mapping[str, Any]) -> Report:

@@ -6,10 +6,9 @@ import json
 from pathlib import Path
 from typing import Final
 
-from rackwright.errors import UndeterminedError
 from rackwright.files import write_atomic
 from rackwright.report.acceptance import Acceptance
-from rackwright.report.document import Report, report_from_dict
+from rackwright.report.document import Report
 from rackwright.report.html import as_html
 from rackwright.report.junit import as_junit
 from rackwright.report.verdict import Verdict
@@ -65,18 +64,6 @@ def write_acceptance(acceptance: Acceptance, folder: Path, *, ended: bool = True
     else:
         (folder / ACCEPTANCE_JUNIT).unlink(missing_ok=True)
     return _replace(folder / ACCEPTANCE, text)
-
-
-def read(file: Path) -> Report:
-    """Read the recorded report; raise UndeterminedError if it is missing or unreadable."""
-    try:
-        return report_from_dict(json.loads(file.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        raise UndeterminedError("no verdict recorded", path=str(file), hint="run `rackwright verify STACK`") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise UndeterminedError(
-            f"invalid report: {error}", path=str(file), hint="run `rackwright verify STACK` to write it again"
-        ) from None
 
 
 def _json(report: Report) -> str:

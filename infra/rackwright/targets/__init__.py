@@ -1,4 +1,8 @@
-"""Targets: the sources of a plan's nodes. Each turns a plan into hosts, as Pulumi resources."""
+"""Targets: the Pulumi program's side. A target declares which resources a plan's nodes are made of, and returns their hosts.
+
+Runs in the Pulumi program, for each `pulumi up` and preview. Declares resources and touches nothing: what a resource does when it is
+created, read or deleted is in `rackwright.provider`.
+"""
 
 from __future__ import annotations
 

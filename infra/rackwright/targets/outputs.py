@@ -8,7 +8,7 @@ import pulumi
 
 from rackwright.inventory import paths
 from rackwright.plan import Plan
-from rackwright.report import humanize, store
+from rackwright.report import document, humanize
 from rackwright.report.document import Report
 from rackwright.targets.resources import Converge, Verification
 
@@ -30,7 +30,7 @@ def _last_words(stack: str) -> str:
     file = paths.report(stack)
     if not file.exists():
         return f"no verdict recorded: run `rackwright verify {stack}`"
-    report = store.read(file)
+    report = document.read(file)
     ended = report.started + timedelta(seconds=report.seconds)
     return _table(report) if ended > _BEGAN else f"no changes. {stack}: {humanize.verdict_line(report)}"
 

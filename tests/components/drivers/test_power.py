@@ -15,6 +15,7 @@ from support.hang import HANG_SECONDS
 
 from rackwright.drivers import power as driver
 from rackwright.drivers.power import PowerSavingNodes, wake_nodes
+from rackwright.drivers.process import CompletedProcess
 
 SAVING = {"idle_s": 300, "suspend_timeout_s": 30, "resume_timeout_s": 60, "nodes": ["worker0", "worker1"]}
 SCHEDULER: dict[str, Any] = {"controllers": ["ctl0", "ctl1"], "power_saving": SAVING}
@@ -134,9 +135,9 @@ def test_unresponsive_slurmctld_is_reported(wake: Wake) -> None:
 def test_idle_time_is_refreshed_during_use(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[float] = []
 
-    async def wake_(stack: str, power_saving: PowerSavingNodes, patience: float) -> str:
-        asked.append(patience)
-        return "why not"
+    async def refuse(stack: str, name: str, command: str, *, timeout: float) -> CompletedProcess:
+        asked.append(float(command.rpartition(" ")[2]))
+        return CompletedProcess((), 1, "why not\n", "")
 
     async def reach(*_: object, **__: object) -> dict[str, str]:
         return {}
@@ -144,7 +145,7 @@ def test_idle_time_is_refreshed_during_use(monkeypatch: pytest.MonkeyPatch) -> N
     async def said(_: str) -> None:
         pass
 
-    monkeypatch.setattr(driver, "_wake", wake_)
+    monkeypatch.setattr(driver.ssh_connections, "run_ssh", refuse)
     monkeypatch.setattr(driver.ssh_connections, "connect_all", reach)
 
     async def need() -> str:

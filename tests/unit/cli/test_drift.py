@@ -18,6 +18,7 @@ from rackwright.drift import configuration
 from rackwright.drift.difference import Category, DriftItem, Layer, LayerScan
 from rackwright.drift.document import DriftReport
 from rackwright.inventory import paths
+from rackwright.inventory.running_stack import RunningStack
 from rackwright.model.drift import DriftPolicy
 from rackwright.operations import stack as judging
 from rackwright.operations.drift import publication, scan
@@ -39,10 +40,10 @@ class Night:
         self.ran: list[list[str]] = []
         self.status = 0
 
-    async def scan(self, stack: str, progress: Any, *, with_baseline: bool) -> tuple[DriftReport, BaselineStates]:
+    async def scan(self, running: RunningStack, progress: Any, *, with_baseline: bool) -> tuple[DriftReport, BaselineStates]:
         differences = self.found.pop(0)
         scans = (LayerScan(Layer.RESOURCES, 1.0), LayerScan(Layer.CONFIGURATION, 1.0), LayerScan(Layer.BEHAVIOUR, 1.0, differences))
-        return DriftReport(stack, "0" * 12, BEGAN + timedelta(days=-len(self.found)), 2.0, scans), self.states.pop(
+        return DriftReport(running.name, "0" * 12, BEGAN + timedelta(days=-len(self.found)), 2.0, scans), self.states.pop(
             0
         ) if self.states else BaselineStates()
 
@@ -151,7 +152,7 @@ def test_a_timer_that_never_ran_is_told_from_when_the_stack_came_up(night: Night
 
 def test_a_stack_file_that_cannot_be_read_is_no_empty_one(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = SimpleNamespace(loaded=SimpleNamespace(cluster=None), findings=("drift.alow: is not known",))
-    monkeypatch.setattr(judging, "load_and_validate", lambda stack: wrong)
+    monkeypatch.setattr(judging, "validate", lambda file: wrong)
     said = night("drift", "lab")
     assert said.code == 2 and "drift.alow" in said.err
 
@@ -233,7 +234,7 @@ def test_a_node_that_does_not_tell_what_it_has_is_unknown(night: Night) -> None:
 
 
 def test_where_nobody_wants_it_compared_there_is_nothing_to_accept(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publication, "policy", lambda stack: DriftPolicy(host_baseline=False))
+    monkeypatch.setattr(publication, "policy", lambda file: DriftPolicy(host_baseline=False))
     said = night("drift", "lab", "--update-baseline")
     assert said.code == 2 and "host_baseline: false" in said.err
 
@@ -241,7 +242,7 @@ def test_where_nobody_wants_it_compared_there_is_nothing_to_accept(night: Night,
 @pytest.mark.parametrize(("folder", "said"), [("metrics", ""), ("nowhere", "nowhere/rackwright-lab.prom: cannot write the metrics")])
 def test_prometheus_reads_it_where_the_stack_file_says(night: Night, tmp_path: Path, monkeypatch: Any, folder: str, said: str) -> None:
     (tmp_path / "metrics").mkdir()
-    monkeypatch.setattr(publication, "policy", lambda stack: DriftPolicy(textfile_directory=str(tmp_path / folder)))
+    monkeypatch.setattr(publication, "policy", lambda file: DriftPolicy(textfile_directory=str(tmp_path / folder)))
     night.found = [(STOPPED,)]
     ended = night("drift", "lab")
     assert ended.code == 1 and said in ended.err

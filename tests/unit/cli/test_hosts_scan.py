@@ -5,67 +5,23 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.cli import CliResult, Run, run_cli
+from support.rack import FACTS, FINGERPRINTS, NO_KEY, Preflight, fitting, stack_text
 
-from rackwright.drivers.host_facts import Facts
 from rackwright.drivers.preflight import PreflightResult
 from rackwright.operations.hosts import preflight_scan
 
-PRINT = {"login0": "SHA256:" + "L" * 43, "worker0": "SHA256:" + "W" * 43, "worker1": "SHA256:" + "X" * 43}
-STACK = f"""\
-# My rack.
-config:
-  rackwright:cluster:
-    target:
-      kind: hosts
-      os: debian-13
-      jump_host: login0
-      machines:
-        login0: {{address: 10.20.0.2, ssh_address: 203.0.113.9, host_key: "{PRINT["login0"]}"}}
-        worker[0-1]: {{address: 10.20.0.11, rack: r1}}
-        worker0: {{label: node001}}
-    verify_level: smoke
-    network: {{cidr: 10.20.0.0/24}}
-    groups:
-      login: {{count: 1, roles: [login, controller, accounting], cpus: 2, memory: 2GiB}}
-      worker: {{count: 2, cpus: 8, memory: 16GiB}}
-    users: {{alice: {{uid: 2001}}}}
-"""
-FACTS = Facts("debian-13", 8, 16_000, 90 * 2**20, "m", "none", "systemd", "/usr/bin/python3", 0, ())
-NO_KEY = "has no host_key in the stack file"
-
-
-def seen(name: str, **more: Any) -> PreflightResult:
-    """A machine that fits."""
-    found = {"reached": True, "key_type": "ssh-ed25519", "fingerprint": PRINT[name], "key_confirmed": True, "logged_in": True, "root": True}
-    return PreflightResult(name, **{**found, "facts": FACTS, **more})
-
-
-class Rack:
-    """What the machines show, and what they were asked with."""
-
-    shown: list[PreflightResult]
-    asked: dict[str, Any]
-
-    def __init__(self) -> None:
-        keyless = {"key_confirmed": None, "problems": (NO_KEY,)}
-        self.shown = [seen("login0"), seen("worker0", **keyless), seen("worker1", **keyless)]
-
-    def survey(self, machines: Any, keys: Any, **how: Any) -> list[PreflightResult]:
-        """Answer as told."""
-        self.asked = {"machines": machines, "keys": keys, **how}
-        return self.shown
+STACK = stack_text("worker[0-1]: {address: 10.20.0.11, rack: r1}", "worker0: {label: node001}")
 
 
 @pytest.fixture
-def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Rack:
-    """Three machines; the workers' keys are not in the stack file yet."""
-    rack = Rack()
+def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Preflight:
+    """The preflight of three machines; the workers' keys are not in the stack file yet."""
+    rack = Preflight()
     monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(preflight_scan, "run_preflight", rack.survey)
+    monkeypatch.setattr(preflight_scan, "run_preflight", rack)
     return rack
 
 
@@ -78,7 +34,7 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def scan(rack: Rack, file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def scan(rack: Preflight, file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Look at them."""
 
     def once(*more: str) -> CliResult:
@@ -93,34 +49,36 @@ def answered(monkeypatch: pytest.MonkeyPatch, words: str) -> None:
     monkeypatch.setattr("typer.prompt", lambda *_, **__: words)
 
 
-def test_each_machine_has_a_row_with_what_it_is_and_all_that_is_wrong_below(scan: Run, rack: Rack, file: Path) -> None:
-    rack.shown[2] = seen("worker1", facts=replace(FACTS, cpus=4, memory_mib=8_000), problems=("has 4 CPUs, declared are 8", "has 8000 MiB"))
+def test_each_machine_has_a_row_with_what_it_is_and_all_that_is_wrong_below(scan: Run, rack: Preflight, file: Path) -> None:
+    rack.shown["worker1"] = fitting(
+        "worker1", facts=replace(FACTS, cpus=4, memory_mib=8_000), problems=("has 4 CPUs, declared are 8", "has 8000 MiB")
+    )
     ended = scan()
     rows = {line.split()[0]: line.split() for line in ended.out.splitlines() if line}
     assert rows["login0"][2:9] == ["203.0.113.9", "root", "debian-13", "8", "16000", "MiB", "0"] and rows["login0"][-1] == "yes"
-    assert rows["worker0"][1:3] == ["node001,", "r1"] and PRINT["worker0"] in rows["worker0"] and rows["worker0"][-1] == "no"
+    assert rows["worker0"][1:3] == ["node001,", "r1"] and FINGERPRINTS["worker0"] in rows["worker0"] and rows["worker0"][-1] == "no"
     assert "4 (8)" in ended.out and "8000 (16384) MiB" in ended.out
     assert f"worker0: {NO_KEY}\nworker1: has 4 CPUs, declared are 8\nworker1: has 8000 MiB\n" in ended.out
     assert ended.out.endswith("stack rack: 1 match, 2 differ\n")
     assert (ended.code, file.read_text()) == (1, STACK)
 
 
-def test_machines_that_all_fit_are_exit_code_0_and_one_that_was_not_reached_3(scan: Run, rack: Rack) -> None:
-    rack.shown = [seen(name) for name in PRINT]
+def test_machines_that_all_fit_are_exit_code_0_and_one_that_was_not_reached_3(scan: Run, rack: Preflight) -> None:
+    rack.shown = {name: fitting(name) for name in FINGERPRINTS}
     assert scan().code == 0
-    rack.shown[1] = PreflightResult("worker0", problems=("no SSH server answers: timed out",))
-    rack.shown[2] = seen("worker1", problems=("has 4 CPUs, declared are 8",))
+    rack.shown["worker0"] = PreflightResult("worker0", problems=("no SSH server answers: timed out",))
+    rack.shown["worker1"] = fitting("worker1", problems=("has 4 CPUs, declared are 8",))
     ended = scan()
     assert ended.code == 3 and "1 match, 1 differ, 1 unreachable" in ended.out
 
 
-def test_they_are_asked_the_way_up_asks_them(scan: Run, rack: Rack) -> None:
+def test_they_are_asked_the_way_up_asks_them(scan: Run, rack: Preflight) -> None:
     scan()
-    login, worker, _ = [asked.route for asked in rack.asked["machines"]]
+    login, worker, _ = [asked.route for asked in rack.asked["requests"]]
     assert (login.address, login.user, login.host_key, worker.address, worker.host_key) == (
         "203.0.113.9",
         "root",
-        PRINT["login0"],
+        FINGERPRINTS["login0"],
         "10.20.0.11",
         "",
     )
@@ -138,7 +96,7 @@ def test_programs_get_everything(scan: Run) -> None:
         False,
         [NO_KEY],
     )
-    assert worker["host_key"] == {"type": "ssh-ed25519", "fingerprint": PRINT["worker0"], "confirmed": None}
+    assert worker["host_key"] == {"type": "ssh-ed25519", "fingerprint": FINGERPRINTS["worker0"], "confirmed": None}
     assert (worker["found"]["cpus"], worker["declared"]["cpus"]) == (8, 8)
 
 
@@ -146,9 +104,9 @@ def test_keys_that_a_person_compared_are_written_each_to_its_machine(scan: Run, 
     answered(monkeypatch, "yes")
     ended = scan("--write")
     assert ended.code == 0, ended.err
-    assert f"  worker0: {PRINT['worker0']} (ssh-ed25519)" in ended.err
-    written = STACK.replace("{label: node001}", f'{{label: node001, host_key: "{PRINT["worker0"]}"}}')
-    line = f'        worker1: {{host_key: "{PRINT["worker1"]}"}}\n'
+    assert f"  worker0: {FINGERPRINTS['worker0']} (ssh-ed25519)" in ended.err
+    written = STACK.replace("{label: node001}", f'{{label: node001, host_key: "{FINGERPRINTS["worker0"]}"}}')
+    line = f'        worker1: {{host_key: "{FINGERPRINTS["worker1"]}"}}\n'
     assert file.read_text() == written.replace("    verify_level:", f"{line}    verify_level:")
 
 
@@ -169,33 +127,32 @@ def test_yes_to_all_is_refused(scan: Run, file: Path) -> None:
 
 
 def test_a_file_of_fingerprints_vouches_by_node_label_or_address(scan: Run, file: Path, tmp_path: Path) -> None:
-    (tmp_path / "f").write_text(f"node001 {PRINT['worker0']}\n10.20.0.12 {PRINT['worker1']}\n")
+    (tmp_path / "f").write_text(f"node001 {FINGERPRINTS['worker0']}\n10.20.0.12 {FINGERPRINTS['worker1']}\n")
     assert scan("--write", "--fingerprints", str(tmp_path / "f")).code == 0
-    assert PRINT["worker0"] in file.read_text() and PRINT["worker1"] in file.read_text()
+    assert FINGERPRINTS["worker0"] in file.read_text() and FINGERPRINTS["worker1"] in file.read_text()
 
 
 def test_a_machine_that_the_file_does_not_know_stays_without(scan: Run, file: Path, tmp_path: Path) -> None:
-    (tmp_path / "f").write_text(f"worker0 {PRINT['worker0']}\n")
+    (tmp_path / "f").write_text(f"worker0 {FINGERPRINTS['worker0']}\n")
     assert scan("--write", "--fingerprints", str(tmp_path / "f")).code == 1
-    assert PRINT["worker0"] in file.read_text() and PRINT["worker1"] not in file.read_text()
+    assert FINGERPRINTS["worker0"] in file.read_text() and FINGERPRINTS["worker1"] not in file.read_text()
 
 
 def test_one_key_that_is_another_stops_them_all(scan: Run, file: Path, tmp_path: Path) -> None:
     """Somebody is in between, or the list is of other machines: neither is a reason to go on."""
-    (tmp_path / "f").write_text(f"worker0 {PRINT['worker0']}\nworker1 {PRINT['login0']}\n")
+    (tmp_path / "f").write_text(f"worker0 {FINGERPRINTS['worker0']}\nworker1 {FINGERPRINTS['login0']}\n")
     ended = scan("--write", "--fingerprints", str(tmp_path / "f"))
-    assert ended.code == 1 and f"worker1: presents {PRINT['worker1']}, which is not in f for this machine" in ended.err
+    assert ended.code == 1 and f"worker1: presents {FINGERPRINTS['worker1']}, which is not in f for this machine" in ended.err
     assert file.read_text() == STACK
 
 
-def test_a_stack_with_other_errors_is_not_looked_at(scan: Run, file: Path, rack: Rack) -> None:
+def test_a_stack_with_other_errors_is_not_looked_at(scan: Run, file: Path, rack: Preflight) -> None:
     file.write_text(STACK.replace("jump_host: login0", "jump_host: login1"))
     ended = scan()
-    assert ended.code == 2 and "there is no node `login1`" in ended.err and not hasattr(rack, "asked")
+    assert ended.code == 2 and "there is no node `login1`" in ended.err and rack.asked == {}
 
 
-def test_a_machine_that_is_out_is_left_alone(scan: Run, file: Path, rack: Rack) -> None:
+def test_a_machine_that_is_out_is_left_alone(scan: Run, file: Path, rack: Preflight) -> None:
     file.write_text(STACK + "    nodes: {worker1: {state: out, reason: fan}}\n")
-    rack.shown.pop()
     assert "1 out (not scanned)" in scan().out
-    assert [asked.route.name for asked in rack.asked["machines"]] == ["login0", "worker0"]
+    assert [asked.route.name for asked in rack.asked["requests"]] == ["login0", "worker0"]

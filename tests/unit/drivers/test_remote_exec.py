@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rackwright.drivers import remote_exec
+from rackwright.drivers import remote_exec, ssh_connections
 from rackwright.drivers.process import CompletedProcess, ProcessTimeoutError
 
 SECRET = "a-secret-that-ps-must-not-show"
@@ -34,7 +34,7 @@ def sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, tuple[lis
             raise ProcessTimeoutError(f"ssh timed out after {timeout:.0f} s")
         return ENDINGS[name]
 
-    monkeypatch.setattr(remote_exec, "run", run)
+    monkeypatch.setattr(ssh_connections, "run", run)
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import json
 import os
 import subprocess
 import sys
@@ -251,3 +252,10 @@ def test_contract_takes_the_kernels_names_of_devices() -> None:
     inventory = rackwright_inventory.inventory(plan, hosts(plan))
     assert any("worker0/ibP2p1s0f0:1 " in cable for cable in inventory["all"]["vars"]["fabric"]["cables"])
     assert rackwright_inventory.schema_errors(inventory) == []
+
+
+def test_playbooks_and_json_schema_name_the_version_that_is_written() -> None:
+    version = rackwright_inventory.SCHEMA
+    playbook = (Path(__file__).parents[3] / "playbooks/validate.yml").read_text(encoding="utf-8")
+    assert f"        schema: {version}\n" in playbook
+    assert rackwright_inventory.schema()["$id"] == version and f'{{"const": "{version}"}}' in json.dumps(rackwright_inventory.schema())

@@ -12,6 +12,7 @@ from rackwright.drift.document import DriftReport, State
 from rackwright.drift.history import History
 from rackwright.errors import InputError, UndeterminedError
 from rackwright.inventory import paths
+from rackwright.inventory.running_stack import RunningStack
 from rackwright.model.drift import DriftPolicy
 from rackwright.operations.drift import detection, publication, reconcile, scan
 from rackwright.operations.drift.detection import Detection, detect, detect_and_reconcile
@@ -31,10 +32,10 @@ class Night:
         self.events: list[str] = []
         self.succeeds = True
 
-    async def scan(self, stack: str, progress: object, *, with_baseline: bool) -> tuple[DriftReport, BaselineStates]:
+    async def scan(self, running: RunningStack, progress: object, *, with_baseline: bool) -> tuple[DriftReport, BaselineStates]:
         self.events.append("scan")
         scans = (LayerScan(Layer.RESOURCES, 1.0), LayerScan(Layer.CONFIGURATION, 1.0), LayerScan(Layer.BEHAVIOUR, 1.0, self.found.pop(0)))
-        return DriftReport(stack, "0" * 12, BEGAN.replace(minute=len(self.events)), 2.0, scans), BaselineStates()
+        return DriftReport(running.name, "0" * 12, BEGAN.replace(minute=len(self.events)), 2.0, scans), BaselineStates()
 
     def run(self, stack: str, way: reconcile.PulumiRun) -> bool:
         self.events.append("pulumi")
@@ -67,7 +68,7 @@ def test_scan_is_returned_recorded_and_written(night: Night) -> None:
 
 
 def test_failures_to_notify_are_reported(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publication, "policy", lambda stack: DriftPolicy(textfile_directory="/no/such/folder"))
+    monkeypatch.setattr(publication, "policy", lambda file: DriftPolicy(textfile_directory="/no/such/folder"))
     monkeypatch.setattr(publication, "send", lambda message, policy: ["mail notification failed: no route"])
     night.found = [(STOPPED,)]
     check(night)
@@ -98,7 +99,7 @@ def test_nothing_is_reconciled_in_layers_without_difference(night: Night) -> Non
 
 
 def test_baseline_that_is_off_cannot_be_updated(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publication, "policy", lambda stack: DriftPolicy(host_baseline=False))
+    monkeypatch.setattr(publication, "policy", lambda file: DriftPolicy(host_baseline=False))
     with pytest.raises(InputError, match="--update-baseline: no baseline to replace"):
         check(night, update_baseline=True)
     assert night.events == []

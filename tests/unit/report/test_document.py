@@ -14,10 +14,10 @@ from rackwright.errors import UndeterminedError
 from rackwright.inventory.reader import from_inventory
 from rackwright.report import humanize
 from rackwright.report.check_plan import Kinds, plan_checks
-from rackwright.report.document import build_report, invalidate, report_from_dict
+from rackwright.report.document import build_report, invalidate, read, report_from_dict
 from rackwright.report.result import read_lines, result
 from rackwright.report.schemas import schema_errors
-from rackwright.report.store import read, write, write_json
+from rackwright.report.store import write, write_json
 from rackwright.report.verdict import SkipReason, Verdict, worst
 
 from .conftest import STARTED

@@ -10,10 +10,10 @@ from typing import Final
 from rackwright.drift import configuration
 from rackwright.drift.difference import CLUSTER, Layer, LayerScan
 from rackwright.drivers import ssh_connections
-from rackwright.drivers.power import from_inventory, wake_nodes
+from rackwright.drivers.power import PowerSavingNodes, wake_nodes
 from rackwright.drivers.task_diff import truncate_lines
 from rackwright.inventory import is_baked, paths
-from rackwright.inventory.running_stack import load_inventory
+from rackwright.inventory.running_stack import RunningStack
 from rackwright.operations.check_mode.runner import DEFAULT_SITE, CheckModeResult, PlaybookRun
 from rackwright.operations.check_mode.runner import run as run_check_mode
 from rackwright.report.redact import Redactor, redactor
@@ -22,13 +22,13 @@ _REACH: Final = 10.0
 """Timeout in seconds for connecting to a node during a scan."""
 
 
-async def scan(stack: str, say: Callable[[str], Awaitable[None]]) -> LayerScan:
+async def scan(running: RunningStack, say: Callable[[str], Awaitable[None]]) -> LayerScan:
     """Run the playbooks in check mode, or reuse the cached result, and return their changes as differences."""
     began = time.monotonic()
-    cluster, inventory, own = load_inventory(stack)["all"]["vars"]["cluster"], paths.inventory(stack), paths.site(stack)
+    stack, cluster, own = running.name, running.inventory.cluster, paths.site(running.name)
     skipped = ("install",) if is_baked(cluster) else ()
-    phases = PlaybookRun(stack, inventory, paths.secrets(stack), str(own) if own.exists() else DEFAULT_SITE, skipped)
-    async with wake_nodes(stack, from_inventory(inventory), say):
+    phases = PlaybookRun(stack, paths.inventory(stack), paths.secrets(stack), str(own) if own.exists() else DEFAULT_SITE, skipped)
+    async with wake_nodes(stack, PowerSavingNodes.of(cluster["scheduler"]), say):
         lost = await ssh_connections.connect_all(stack, list(phases.root), within=_REACH)
         return _read(stack, await run_check_mode(phases, lost, say), lost, began)
 

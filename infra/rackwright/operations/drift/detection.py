@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Final
@@ -11,17 +11,18 @@ from typing import Final
 from rackwright.drift import ignore_rules, notifications
 from rackwright.drift.difference import Layer
 from rackwright.drift.document import DriftReport
-from rackwright.drift.history import History, HistoryDelta
+from rackwright.drift.history import DriftRecord, History, HistoryDelta, ScanRecord
 from rackwright.drift.junit import as_junit
 from rackwright.drift.page.document import page
 from rackwright.drift.store import as_json, write
 from rackwright.errors import InputError, UndeterminedError
 from rackwright.inventory import paths
-from rackwright.inventory.reader import from_inventory
-from rackwright.inventory.running_stack import load_inventory, require_up
+from rackwright.inventory.reader import Inventory
+from rackwright.inventory.running_stack import RunningStack
 from rackwright.model.drift import DriftPolicy
 from rackwright.operations.drift import host_baseline, publication, reconcile, scan
 from rackwright.operations.drift.last_verified import last_verified
+from rackwright.stackfile.load import find_stack_file
 
 _KEPT: Final = timedelta(days=400)
 """Retention of scans and resolved differences: a year and a month, so that a year can be compared with the one before."""
@@ -50,8 +51,9 @@ def detect(stack: str, on_progress: scan.Progress, say: Callable[[str], None], *
     Raises InputError if the stack is not up, its file has errors or `update_baseline` is used without a baseline; UndeterminedError at
     Ctrl-C and if another run holds the stack's lock.
     """
-    require_up(stack)
-    policy = publication.policy(stack)
+    file = find_stack_file(stack, paths.stacks())
+    running = RunningStack.of(stack)
+    policy = publication.policy(file)
     if update_baseline and not policy.host_baseline:
         raise InputError(
             "no baseline to replace: `drift.host_baseline` is false in the stack file",
@@ -59,17 +61,17 @@ def detect(stack: str, on_progress: scan.Progress, say: Callable[[str], None], *
             hint="remove `host_baseline: false` from `drift` in the stack file",
         )
     try:
-        found, states = asyncio.run(scan.scan(stack, on_progress, with_baseline=policy.host_baseline))
+        found, states = asyncio.run(scan.scan(running, on_progress, with_baseline=policy.host_baseline))
     except KeyboardInterrupt:
         raise UndeterminedError("interrupted: some layers were not scanned", path=f"stack {stack}") from None
+    found = replace(found, last_verified=last_verified(stack, found.plan))
     history = History(paths.drift_history(stack))
     if policy.host_baseline:
         found = host_baseline.compare_with_baseline(found, states, history.differences(), update=update_baseline)
-    found = replace(found, last_verified=last_verified(stack, found.plan))
     found = found.with_layers(ignore_rules.apply_ignore_rules(found.layers, _allowed(policy), date.today()))
     changes = history.record(found)
     history.prune(_KEPT, found.started)
-    _write(found, history)
+    _write(found, running.inventory, history.scans(_SHOWN), history.differences())
     for failure in _publish(found, changes, policy):
         say(failure)
     return Detection(found, changes)
@@ -87,14 +89,13 @@ def detect_and_reconcile(
     return before if reconciled is None else replace(detect(stack, on_progress, say), reconciled=reconciled)
 
 
-def _write(found: DriftReport, history: History) -> None:
+def _write(found: DriftReport, declared: Inventory, scans: Sequence[ScanRecord], seen: Sequence[DriftRecord]) -> None:
     """Write the scan as JSON, as JUnit XML for CI systems, and as an HTML page."""
-    declared = from_inventory(load_inventory(found.stack))
     write(as_json(found), paths.drift(found.stack))
     write(as_junit(found), paths.drift_junit(found.stack))
     planned = {**declared.cluster, "fabric": declared.fabric}
     nodes = {**declared.nodes, **declared.out}
-    write(page(found, planned, nodes, history.scans(_SHOWN), history.differences()), paths.drift_page(found.stack))
+    write(page(found, planned, nodes, scans, seen), paths.drift_page(found.stack))
 
 
 def _publish(found: DriftReport, changes: HistoryDelta, policy: DriftPolicy) -> list[str]:

@@ -13,6 +13,7 @@ from rackwright.inventory import paths
 from rackwright.inventory.running_stack import require_up
 from rackwright.model.units import parse_seconds
 from rackwright.operations.drift import publication
+from rackwright.stackfile.load import find_stack_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def check_age(stack: str, most: str, say: Callable[[str], None]) -> ScanAge:
         message = notifications.overdue(stack, age, limit)
         say(message.body)
         if not history.already_notified(f"no scan since {last.isoformat()}"):
-            for failure in publication.send(message, publication.policy(stack)):
+            for failure in publication.send(message, publication.policy(find_stack_file(stack, paths.stacks()))):
                 say(failure)
     return ScanAge(age, bool(scans), overdue=age > limit)
 

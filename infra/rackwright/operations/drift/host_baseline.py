@@ -13,9 +13,9 @@ from rackwright.drift.history import DriftRecord
 from rackwright.drift.host_baseline import baseline
 from rackwright.drift.host_baseline.compare import Kinds, differences, identity_difference
 from rackwright.drivers import remote_exec, ssh_connections
-from rackwright.drivers.power import from_inventory, wake_nodes
+from rackwright.drivers.power import PowerSavingNodes, wake_nodes
 from rackwright.inventory import paths
-from rackwright.inventory.reader import Inventory
+from rackwright.inventory.running_stack import RunningStack
 
 _TROUBLE = "error"
 _REACH: Final = 10.0
@@ -38,9 +38,10 @@ async def empty() -> BaselineStates:
     return BaselineStates()
 
 
-async def collect(stack: str, declared: Inventory) -> BaselineStates:
+async def collect(running: RunningStack) -> BaselineStates:
     """Collect the state of every node that is `in`, in parallel, over existing SSH connections, with the nodes powered on."""
-    async with wake_nodes(stack, from_inventory(paths.inventory(stack)), _no_progress):
+    stack, declared = running.name, running.inventory
+    async with wake_nodes(stack, PowerSavingNodes.of(declared.cluster["scheduler"])):
         lost = await ssh_connections.connect_all(stack, declared.nodes, within=_REACH)
         there = [name for name in declared.nodes if name not in lost]
         sudo = {name: declared.needs_sudo(name) for name in there}
@@ -55,10 +56,6 @@ def without_transient(state: Kinds, passing: Collection[int]) -> dict[str, dict[
     """Return a node's state by kind, without UDP sockets on ports that open and close during normal operation."""
     ports = {f"udp 0.0.0.0 {port}" for port in passing}
     return {kind: {name: what for name, what in part.items() if name not in ports} for kind, part in state.items() if kind != _TROUBLE}
-
-
-async def _no_progress(_text: str) -> None:
-    """Print nothing: the other layers report progress."""
 
 
 def compare_with_baseline(found: DriftReport, now: BaselineStates, past: Iterable[DriftRecord], *, update: bool) -> DriftReport:

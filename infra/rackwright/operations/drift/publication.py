@@ -10,14 +10,14 @@ from rackwright.errors import InputError
 from rackwright.model.drift import DriftPolicy, Notify
 
 
-def policy(stack: str) -> DriftPolicy:
-    """Return the `drift` section of the stack file.
+def policy(file: Path) -> DriftPolicy:
+    """Return the `drift` section of a stack file.
 
     Raises InputError with all findings if the file has errors: it may contain ignore rules or recipients.
     """
-    from rackwright.operations.stack import load_and_validate
+    from rackwright.operations.stack import validate
 
-    judged = load_and_validate(stack)
+    judged = validate(file)
     if judged.loaded.cluster is None:
         raise InputError("\n".join(str(finding) for finding in judged.findings))
     return judged.loaded.cluster.drift

@@ -21,14 +21,13 @@ from rackwright.drivers import podman, pulumi
 from rackwright.drivers.check_runner import run_checks
 from rackwright.drivers.power import PowerSavingNodes, wake_nodes
 from rackwright.drivers.process import run
-from rackwright.errors import RackwrightError, UndeterminedError
+from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
-from rackwright.inventory.reader import Inventory, from_inventory
-from rackwright.inventory.running_stack import load_inventory
+from rackwright.inventory.running_stack import RunningStack
 from rackwright.inventory.time_limits import slowness
 from rackwright.operations.drift import configuration
 from rackwright.operations.drift.host_baseline import BaselineStates, collect, empty
-from rackwright.operations.stack_lock import StackLock
+from rackwright.operations.stack_lock import locked
 
 Progress = Callable[[Layer, str], Awaitable[None]]
 _LAB: Final = "rackwright:lab:StackMarker"
@@ -40,35 +39,21 @@ _SLOW: Final = 5
 330 s there, and nodes did not answer within 41 s (`pytest tests/newcomer -k debian-13-rootless`)."""
 
 
-async def scan(stack: str, progress: Progress, *, with_baseline: bool) -> tuple[DriftReport, BaselineStates]:
+async def scan(running: RunningStack, progress: Progress, *, with_baseline: bool) -> tuple[DriftReport, BaselineStates]:
     """Scan all layers and collect each node's current state; a layer that cannot be scanned has the reason in `unknown`.
 
     Raises UndeterminedError if another run holds the stack's lock.
     """
-    declared = from_inventory(load_inventory(stack))
-    lock = StackLock(stack)
-    try:
-        await lock.hold()
-    except RackwrightError as error:
-        raise UndeterminedError(error.cause, hint=error.hint) from None
-    try:
-        return await _scan_layers(stack, declared, progress, with_baseline=with_baseline)
-    finally:
-        lock.release()
-
-
-async def _scan_layers(stack: str, declared: Inventory, progress: Progress, *, with_baseline: bool) -> tuple[DriftReport, BaselineStates]:
-    started, began = datetime.now(UTC), time.monotonic()
-    power_saving = PowerSavingNodes.of(declared.cluster["scheduler"])
-    scanners: dict[Layer, Callable[[str, Say], Awaitable[LayerScan]]] = {
-        Layer.RESOURCES: partial(_scan_resources, power_saving=power_saving),
+    scanners: dict[Layer, Callable[[RunningStack, Say], Awaitable[LayerScan]]] = {
+        Layer.RESOURCES: _scan_resources,
         Layer.CONFIGURATION: configuration.scan,
-        Layer.BEHAVIOUR: partial(_scan_behaviour, power_saving=power_saving),
+        Layer.BEHAVIOUR: _scan_behaviour,
     }
-    scans = [_scan_or_reason(layer, scan_layer, stack, partial(progress, layer)) for layer, scan_layer in scanners.items()]
-    baseline = collect(stack, declared) if with_baseline else empty()
-    found, states = await _run_scans(scans, baseline)
-    return DriftReport(stack, declared.plan, started, time.monotonic() - began, tuple(found)), states
+    async with locked(running.name):
+        started, began = datetime.now(UTC), time.monotonic()
+        scans = [_scan_or_reason(layer, scan_layer(running, partial(progress, layer))) for layer, scan_layer in scanners.items()]
+        found, states = await _run_scans(scans, collect(running) if with_baseline else empty())
+        return DriftReport(running.name, running.inventory.plan, started, time.monotonic() - began, tuple(found)), states
 
 
 async def _run_scans(
@@ -84,19 +69,19 @@ async def _run_scans(
 Say = Callable[[str], Awaitable[None]]
 
 
-async def _scan_or_reason(layer: Layer, scan_layer: Callable[[str, Say], Awaitable[LayerScan]], stack: str, say: Say) -> LayerScan:
+async def _scan_or_reason(layer: Layer, scanning: Awaitable[LayerScan]) -> LayerScan:
     """Scan a layer; if that fails, return a scan that holds the reason as unknown."""
     began = time.monotonic()
     try:
-        return await scan_layer(stack, say)
+        return await scanning
     except RackwrightError as error:
         return LayerScan(layer, time.monotonic() - began, unknown=((CLUSTER, str(error)),))
 
 
-async def _scan_resources(stack: str, say: Say, *, power_saving: PowerSavingNodes | None) -> LayerScan:
+async def _scan_resources(running: RunningStack, say: Say) -> LayerScan:
     """Preview a Pulumi refresh that reads resources only. If it fails, the layer is unknown, even without differences."""
-
-    began = time.monotonic()
+    stack, began = running.name, time.monotonic()
+    power_saving = PowerSavingNodes.of(running.inventory.cluster["scheduler"])
     await say("reading containers, networks, keys")
     with tempfile.TemporaryDirectory(prefix=".drift-", dir=paths.folder(stack)) as folder:
         log = Path(folder) / "events"
@@ -120,9 +105,10 @@ async def _unmanaged_containers(stack: str, events: Sequence[Mapping[str, Any]])
     return resources.unmanaged_resources(kinds, resources.recorded(events))
 
 
-async def _scan_behaviour(stack: str, say: Say, *, power_saving: PowerSavingNodes | None) -> LayerScan:
+async def _scan_behaviour(running: RunningStack, say: Say) -> LayerScan:
     """Run the passive checks and return their failures as differences."""
-    async with wake_nodes(stack, power_saving, say):
+    stack = running.name
+    async with wake_nodes(stack, PowerSavingNodes.of(running.inventory.cluster["scheduler"]), say):
         outcome = await run_checks(
             inventory=paths.inventory(stack),
             ssh_config=paths.ssh_config(stack),
