@@ -95,6 +95,12 @@ def test_edited_file_changes_its_digests_and_no_other(project: Path, before: dic
     assert changed == EDITS[file]
 
 
+def test_images_of_two_releases_differ(before: dict[str, object]) -> None:
+    """The programs of the release are in the image: nodes of another one must not start from it."""
+    assert before["bake kubernetes"] != before["bake kubernetes 1.35"]
+    assert before["bundle"] != before["bundle 1.35"]
+
+
 @pytest.mark.parametrize("folder", GONE)
 def test_folder_that_moved_away_raises(project: Path, before: dict[str, object], folder: str) -> None:
     (project / folder).rename(project / "moved")

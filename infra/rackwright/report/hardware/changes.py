@@ -1,6 +1,6 @@
 """Changes between two hardware reports. GPUs are joined by UUID, adapters by node GUID, disks by their by-id names, interfaces by MAC.
 
-Names (`GPU0`, `mlx5_0`, `nvme0n1`, `ens1f0`) never join: drivers number devices anew at each start.
+Names (`GPU0`, `mlx5_0`, `nvme0n1`, `ens1f0`) never join: drivers number devices again at each start.
 """
 
 from __future__ import annotations
