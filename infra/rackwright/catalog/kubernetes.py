@@ -25,6 +25,11 @@ def releases() -> tuple[str, ...]:
     return tuple(_read()["releases"])
 
 
+def bundled_releases() -> tuple[str, ...]:
+    """Return the releases of which tools/kubernetes builds a bundle."""
+    return tuple(version for version, row in _read()["releases"].items() if row["bundle"])
+
+
 def support_ends(version: str) -> date:
     """Return the last day of a known release's support (kubernetes.io/releases)."""
     found: date = _read()["support_ends"][version.rpartition(".")[0]]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from rackwright.catalog import rows
+from rackwright.catalog import rows, site
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,23 @@ class MigProfile:
     starts: tuple[int, ...]
     """Memory slices at which an instance can begin (`nvidia-smi mig -lgipp`)."""
 
+    def gres_type(self, model: str) -> str:
+        """Return the type under which Slurm allocates the instances of a GPU model.
+
+        >>> MigProfile("3g.40gb", 3, 4, (0, 4)).gres_type("h100")
+        'h100_3g.40gb'
+        """
+        return f"{model}_{self.name}"
+
+    @property
+    def kubernetes_resource(self) -> str:
+        """Return the resource of the instances (k8s-device-plugin, MIG_STRATEGY=mixed).
+
+        >>> MigProfile("3g.40gb", 3, 4, (0, 4)).kubernetes_resource
+        'nvidia.com/mig-3g.40gb'
+        """
+        return f"nvidia.com/mig-{self.name}"
+
     @property
     def maximum(self) -> int:
         """Return the maximum number of instances of this profile on a GPU: one at each start, because its instances never overlap."""
@@ -28,7 +45,7 @@ class MigProfile:
 
 
 @cache
-def _by_model() -> Mapping[str, Mapping[str, MigProfile]]:
+def _of_product() -> Mapping[str, Mapping[str, MigProfile]]:
     found: dict[str, dict[str, MigProfile]] = {}
     for row in rows("mig"):
         starts = tuple(int(start) for start in row["starts"].split())
@@ -38,8 +55,23 @@ def _by_model() -> Mapping[str, Mapping[str, MigProfile]]:
     return found
 
 
+def _of_site() -> dict[str, Mapping[str, MigProfile]]:
+    return {
+        model: {name: MigProfile(name, one.compute_slices, one.memory_slices, one.starts) for name, one in row.mig.profiles.items()}
+        for model, row in site.catalog().rows.gpus.items()
+        if row.mig is not None
+    }
+
+
+def _by_model() -> Mapping[str, Mapping[str, MigProfile]]:
+    return {**_of_site(), **_of_product()}
+
+
 def mig_profiles(model: str) -> Mapping[str, MigProfile]:
-    """Return the profiles of a GPU model by name, the smallest first; empty for a model without MIG or without a source."""
+    """Return the profiles of a GPU model by name, the smallest first; empty for a model without MIG or without a source.
+
+    The rows are the product's and the site's.
+    """
     return _by_model().get(model, {})
 
 

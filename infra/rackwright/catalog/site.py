@@ -32,6 +32,27 @@ class SiteRow(ConfigModel):
     date: Day = Field(description="Day on which the source was read, for example 2026-11-26.")
 
 
+MigName = Annotated[str, Field(pattern=r"^[1-9]g\.[1-9][0-9]*gb$")]
+Slice = Annotated[int, Field(ge=0, le=15)]
+
+
+class SiteMigProfile(ConfigModel):
+    """A profile of GPU instances, with the figures of `nvidia-smi mig -lgip` and `nvidia-smi mig -lgipp`."""
+
+    memory_gib: float = Field(gt=0, description="Memory of an instance in GiB, as `nvidia-smi mig -lgip` prints it.")
+    compute_slices: int = Field(ge=1, le=9, description="Compute slices: the number before the g of the name.")
+    memory_slices: int = Field(ge=1, le=16, description="Memory slices: the size in `nvidia-smi mig -lgipp`.")
+    starts: tuple[Slice, ...] = Field(min_length=1, description="Memory slices at which an instance can begin, for example [0, 4].")
+
+
+class SiteMig(SiteRow):
+    """MIG (Multi-Instance GPU) of a GPU model."""
+
+    compute_slices: int = Field(default=7, ge=1, le=9, description="Compute slices of a GPU. Default: 7.")
+    memory_slices: int = Field(default=8, ge=1, le=16, description="Memory slices of a GPU. Default: 8.")
+    profiles: dict[MigName, SiteMigProfile] = Field(min_length=1, description="Profiles by name, for example 3g.40gb, the smallest first.")
+
+
 class SiteGpu(SiteRow):
     """A GPU model."""
 
@@ -48,6 +69,7 @@ class SiteGpu(SiteRow):
     driver_minimum: str | None = Field(
         default=None, pattern=r"^[0-9]+(\.[0-9]+)*$", description="Oldest driver that supports the GPU, in quotes. Default: unknown."
     )
+    mig: SiteMig | None = Field(default=None, description="MIG profiles of the GPU. Default: the GPU cannot be divided.")
 
 
 class SiteSwitch(SiteRow):
@@ -138,6 +160,13 @@ def catalog() -> SiteCatalog:
 def hint_to_add(kind: str, name: str) -> str:
     """Return the hint that says how to add a row of this kind: gpus, switches or instances."""
     return f"add a row `{kind}: {{{name}: {{…, source: …, date: …}}}}` to {layout.SITE_CATALOG}/{kind}.yml (docs/catalog.md)"
+
+
+def hint_to_add_mig(model: str) -> str:
+    """Return the hint that says how to add MIG profiles. A model of the product needs a row of another name: its own cannot be changed."""
+    own = model in catalog().rows.gpus
+    row = f"the row `gpus: {model}`" if own else f"a GPU row of another name than {model}"
+    return f"add `mig: {{profiles: {{…}}, source: …, date: …}}` to {row} in {layout.SITE_CATALOG}/gpus.yml (docs/catalog.md)"
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,15 +14,20 @@ def hardware(
     stack: Annotated[str, typer.Argument(help="Stack name.")],
     section: Annotated[Section, typer.Argument(help="Section to show.")] = Section.SUMMARY,
     job: Annotated[bool, typer.Option("--in-job", help="Query each worker from inside a Slurm job, as a user's program sees it.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON (schema rackwright.hardware/3).")] = False,
+    since: Annotated[
+        Path | None, typer.Option("--since", metavar="FILE", help="Compare with an earlier report, which `--json` printed.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON (schema rackwright.hardware/4).")] = False,
 ) -> None:
     """Show each node's CPUs, memory, GPUs, fabric and storage, and compare them with the plan.
+
+    `--since` joins GPUs by UUID, adapters by node GUID, disks by their by-id names and interfaces by MAC address, never by name.
 
     Exit codes: 0 as planned, 1 not as planned, 2 invalid input, 3 undetermined.
     """
     from rackwright.operations.hardware import query_hardware
 
-    found = query_hardware(stack, section, in_jobs=job)
+    found = query_hardware(stack, section, in_jobs=job, since=since)
     if as_json:
         typer.echo(found.text, nl=False)
     else:

@@ -18,19 +18,20 @@ CONTENTS: Final = "bundle.json"
 
 async def ensure_bundle(version: str, extras: Sequence[str], info: Say, status: Say) -> str:
     """Return the folder of a complete bundle of a release with these parts. Build it if necessary."""
-    folder = await _build(tuple(f"--with={extra}" for extra in extras), "Kubernetes bundle", info, status)
+    words = (f"--release={version}", *(f"--with={extra}" for extra in extras))
+    folder = await _build(words, "Kubernetes bundle", info, status)
     built = _contents(folder)["kubernetes"]
     if built != version:
         raise RackwrightError(
-            f"scheduler.version: the bundle is of Kubernetes {built}, the stack requires {version}",
-            hint=f"use version {built}, or `source: packages` where the vendor's repository is reachable",
+            f"scheduler.version: the bundle in {folder} is of Kubernetes {built}, the stack requires {version}",
+            hint=f"remove {folder} and run `tools/kubernetes/build --release={version}`",
         )
     return folder
 
 
-async def ensure_addon(name: str, version: str, info: Say, status: Say) -> str:
-    """Return the folder of an addon's complete part of the bundle. Build it if necessary."""
-    folder = await _build(("--addon", name), f"part of the Kubernetes bundle with {name}", info, status)
+async def ensure_addon(name: str, version: str, release: str, info: Say, status: Say) -> str:
+    """Return the folder of an addon's complete part of the bundle of a release. Build it if necessary."""
+    folder = await _build((f"--release={release}", "--addon", name), f"part of the Kubernetes bundle with {name}", info, status)
     built = _contents(folder)["version"]
     if built != version:
         raise RackwrightError(

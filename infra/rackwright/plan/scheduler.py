@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rackwright.catalog.mig import mig_profiles
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Role
 from rackwright.model.scheduler.kubernetes import Kubernetes as DeclaredKubernetes
@@ -94,8 +95,9 @@ def _gres(node: PlanNode) -> tuple[GpuGres, ...]:
     gpus = node.gpus
     if gpus is None or not any(gpus.mig):
         return ()
+    profiles = mig_profiles(gpus.model)
     return tuple(
-        GpuGres(type=gpus.model if one is None else f"{gpus.model}_{one.profile}", gpu=gpu, instance=number)
+        GpuGres(type=gpus.model if one is None else profiles[one.profile].gres_type(gpus.model), gpu=gpu, instance=number)
         for gpu, instances in enumerate(gpus.mig)
         for number, one in (enumerate(instances) if instances else ((None, None),))
     )

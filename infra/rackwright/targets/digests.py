@@ -41,8 +41,11 @@ def power_agent(root: Path) -> str:
     return _digest(root, [f"{layout.PACKAGE}/{part}" for part in ("provider/lab/power*.py", "drivers/*.py", "inventory/*.py")])
 
 
-def bake(root: Path, scheduler: str) -> str:
-    """Return the digest of the node image's contents for a scheduler: base, install steps and their facts, without configuration."""
+def bake(root: Path, scheduler: str, release: str = "") -> str:
+    """Return the digest of the node image's contents for a scheduler: base, install steps and their facts, without configuration.
+
+    `release`: of Kubernetes, whose bundle is installed in the image.
+    """
     installs = [f"{layout.ROLES}/{role}/tasks/install*.yml" for role in BAKED[scheduler]]
     facts = [f"{layout.ROLES}/{role}/vars/*.yml" for role in BAKED[scheduler] if (root / layout.ROLES / role / "vars").is_dir()]
     steps = [
@@ -50,13 +53,13 @@ def bake(root: Path, scheduler: str) -> str:
         f"{layout.ACTION_PLUGINS}/rackwright_apt.py",
         f"{layout.MODULES}/rackwright_dpkg_facts.py",
     ]
-    built = _bundle(root) if scheduler == "kubernetes" else []
+    built = _bundle(root, release) if scheduler == "kubernetes" else []
     return _digest(root, [*installs, *facts, *steps, f"{layout.PACKAGE}/drivers/base_image.py", *built])
 
 
-def kubernetes_bundle(root: Path) -> str:
-    """Return the digest of what the bundle of binaries and images is built from."""
-    return _digest(root, _bundle(root))
+def kubernetes_bundle(root: Path, release: str) -> str:
+    """Return the digest of what the bundle of binaries and images of a release of Kubernetes is built from."""
+    return _digest(root, _bundle(root, release))
 
 
 def kubernetes_addon(root: Path, name: str) -> str:
@@ -64,11 +67,13 @@ def kubernetes_addon(root: Path, name: str) -> str:
     return _digest(root, [f"{layout.KUBERNETES_BUNDLE}/addons/{name}", f"{layout.KUBERNETES_BUNDLE}/bundle"])
 
 
-def _bundle(root: Path) -> list[str]:
-    """Return every file except the addons, each of which is a part of its own."""
+def _bundle(root: Path, release: str) -> list[str]:
+    """Return every file except the addons, each of which is a part of its own, and the modules of other minor releases."""
+    tools = root / layout.KUBERNETES_BUNDLE
+    own = tools / "releases" / release.rpartition(".")[0]
+    others = {tools / "addons", *(folder for folder in (tools / "releases").glob("*") if folder != own)}
     found = layout.files(root, [layout.KUBERNETES_BUNDLE])
-    addons = root / layout.KUBERNETES_BUNDLE / "addons"
-    return [str(file.relative_to(root)) for file in found if addons not in file.parents]
+    return [str(file.relative_to(root)) for file in found if not others.intersection(file.parents)]
 
 
 def _digest(root: Path, parts: Iterable[str], *, may_be_empty: bool = False) -> str:

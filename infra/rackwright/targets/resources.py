@@ -46,8 +46,10 @@ class Addon(pulumi.CustomResource):
 
     folder: pulumi.Output[str]
 
-    def __init__(self, name: str, *, addon: str, version: str, digest: str, opts: pulumi.ResourceOptions | None = None) -> None:
-        inputs = {"addon": addon, "version": version, "digest": digest, "folder": None}
+    def __init__(
+        self, name: str, *, addon: str, version: str, release: str, digest: str, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        inputs = {"addon": addon, "version": version, "release": release, "digest": digest, "folder": None}
         super().__init__("rackwright:kubernetes:Addon", name, inputs, opts)
 
 

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from rackwright.catalog import version_key
-from rackwright.catalog.kubernetes import releases, support_ends
+from rackwright.catalog.kubernetes import bundled_releases, releases, support_ends
+from rackwright.model.scheduler.kubernetes import DEFAULT_VERSION
 
 
 def test_each_release_has_end_of_support() -> None:
     """A later minor release is supported for longer."""
-    ends = [support_ends(version) for version in sorted(releases(), key=version_key)]
-    assert ends == sorted(set(ends)) and ends
+    minors = {version_key(version)[:2]: support_ends(version) for version in sorted(releases(), key=version_key)}
+    assert list(minors.values()) == sorted(set(minors.values())) and minors
+
+
+def test_default_release_has_a_bundle() -> None:
+    """The lab has no other source."""
+    assert DEFAULT_VERSION in bundled_releases()
+
+
+def test_every_supported_minor_release_has_a_bundle() -> None:
+    minors = {version_key(version)[:2] for version in releases()}
+    assert {version_key(version)[:2] for version in bundled_releases()} == minors

@@ -12,6 +12,7 @@ from rackwright import catalog, rules
 from rackwright.catalog import site
 from rackwright.catalog.compatibility import architectures
 from rackwright.catalog.instances import instance_types
+from rackwright.catalog.mig import mig_profiles
 from rackwright.catalog.site_findings import site_findings
 from rackwright.catalog.switches import switches
 from rackwright.inventory import paths
@@ -29,6 +30,14 @@ INSTANCE = (
     " price: {usd_per_hour: 3.5, region: us-east-1, source: price list, date: 2026-11-20}, source: aws ec2, date: 2026-11-20}"
 )
 LAB: dict[str, Any] = yaml_reader.read(Path(__file__).parent.parent / "rules/good.yml")[0][0]["cluster"]
+
+
+MIG = (
+    "{profiles: {1g.24gb: {memory_gib: 23.6, compute_slices: 1, memory_slices: 1, starts: [0, 1, 2, 3]},"
+    " 2g.48gb: {memory_gib: 47.4, compute_slices: 2, memory_slices: 2, starts: [0, 2]}},"
+    " compute_slices: 4, memory_slices: 4, source: nvidia-smi mig -lgipp, date: 2026-11-20}"
+)
+GPU_MIG = GPU.replace("24564", "97887").replace("ampere", f"blackwell, mig: {MIG}")
 
 
 @pytest.fixture
@@ -93,6 +102,66 @@ def test_wrong_row_is_a_finding_of_every_stack(folder: Path, text: str, where: s
     assert where in finding and cause in finding
     loaded = load_cluster(LAB, "lab")
     assert [one.rule for one in rules.check(loaded, date(2026, 12, 1))] in (["site-catalog"], ["yaml-syntax"])
+
+
+GOOD: list[dict[str, Any]] = yaml_reader.read(Path(__file__).parent.parent / "rules/good.yml")[0]
+
+
+def machines(**gpus: Any) -> Any:
+    """Return a cluster of existing machines whose workers have these GPUs."""
+    (own,) = [row["change"] for row in GOOD if row["name"] == "machines that exist"]
+    groups = {name: {**LAB["groups"].get(name, {}), **group} for name, group in own["groups"].items()}
+    return load_cluster({**LAB, **own, "groups": {**LAB["groups"], **groups, "worker": {**groups["worker"], "gpus": gpus}}}, "rack")
+
+
+def test_gpu_of_a_site_can_be_divided(folder: Path) -> None:
+    """The plan has the places of the instances, and Slurm the types."""
+    (folder / "gpus.yml").write_text(f"gpus: {{a5500: {GPU_MIG}}}\n")
+    assert said() == []
+    loaded = machines(model="a5500", count=1, mig={"2g.48gb": 1, "1g.24gb": 2})
+    assert [(one.rule, one.cause) for one in rules.check(loaded, date(2026, 12, 1)) if one.rule.startswith("mig")] == []
+    assert loaded.cluster is not None
+    plan = expand(loaded.cluster, "rack")
+    node = next(node for node in plan.nodes if node.gpus and node.gpus.mig)
+    assert node.gpus is not None
+    assert [[(one.profile, one.start) for one in gpu] for gpu in node.gpus.mig] == [[("2g.48gb", 0), ("1g.24gb", 2), ("1g.24gb", 3)]]
+    types = {gres.type for row in plan.scheduler.nodes for gres in row.gres if row.name == node.name}
+    assert types == {"a5500_2g.48gb", "a5500_1g.24gb"}
+    assert mig_profiles("a5500")["2g.48gb"].kubernetes_resource == "nvidia.com/mig-2g.48gb"
+
+
+def test_unknown_profile_says_how_to_add_it(folder: Path) -> None:
+    (folder / "gpus.yml").write_text(f"gpus: {{a5500: {GPU_MIG}, a6500: {GPU}}}\n")
+    for model, profile, rule, says in (
+        ("a5500", "4g.96gb", "mig-profile", "to the row `gpus: a5500` in site/catalog/gpus.yml"),
+        ("a6500", "4g.96gb", "mig-model", "to the row `gpus: a6500` in site/catalog/gpus.yml"),
+        ("b300", "7g.279gb", "mig-model", "to a GPU row of another name than b300 in site/catalog/gpus.yml"),
+    ):
+        found = [one for one in rules.check(machines(model=model, count=1, mig=profile), date(2026, 12, 1)) if one.rule == rule]
+        assert [says in one.hint for one in found] == [True], (model, found)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "where", "cause"),
+    [
+        ("blackwell", "ada", "gpus.a5500.mig", "GPUs of architecture ada have no MIG"),
+        ("compute_slices: 2, m", "compute_slices: 3, m", "profiles.2g.48gb.compute_slices", "contradicts the name, which begins with 2g"),
+        ("}}, compute_slices: 4", "}}, compute_slices: 1", "profiles.2g.48gb.compute_slices", "2 are more than the 1 of the GPU"),
+        ("47.4", "23.6", "profiles.2g.48gb.memory_gib", "23.6 GiB contradict the name, which ends with 48gb"),
+        ("97887", "40960", "profiles.2g.48gb.memory_gib", "47.4 GiB are more than the 40.0 GiB of the GPU"),
+        ("starts: [0, 2]", "starts: [0, 3]", "profiles.2g.48gb.starts", "at 3 ends beyond the 4 of the GPU"),
+        ("starts: [0, 2]", "starts: [0, 1]", "profiles.2g.48gb.starts", "instances of 2 memory slices overlap"),
+        ("starts: [0, 2]", "starts: [2, 0]", "profiles.2g.48gb.starts", "the starts are not ascending"),
+        ("starts: [0, 2]", "starts: []", "profiles.2g.48gb.starts", ""),
+        (", source: nvidia-smi mig -lgipp", "", "gpus.a5500.mig.source", "is missing"),
+        ("2g.48gb", "2g48", "gpus.a5500.mig.profiles", ""),
+    ],
+)
+def test_wrong_mig_profile_is_a_finding(folder: Path, old: str, new: str, where: str, cause: str) -> None:
+    assert old in GPU_MIG
+    (folder / "gpus.yml").write_text(f"gpus: {{a5500: {GPU_MIG.replace(old, new)}}}\n")
+    (finding,) = said()
+    assert where in finding and cause in finding
 
 
 def test_example_of_the_documentation_is_valid(folder: Path) -> None:

@@ -52,7 +52,7 @@ def test_reachable_node_reports_its_hardware(hardware):
     code, out, _ = hardware(ONE_ANSWERS, "lab", "--json")
     report = json.loads(out)
     nodes = {node["name"]: node for node in report["nodes"]}
-    assert (code, report["schema"], report["verdict"]) == (3, "rackwright.hardware/3", "unknown")
+    assert (code, report["schema"], report["verdict"]) == (3, "rackwright.hardware/4", "unknown")
     assert nodes["login0"]["facts"]["cpus"]["total"] == os.cpu_count()
     assert nodes["login0"]["facts"]["memory"] > 0
     assert nodes["login0"]["differences"] == [{"subject": "/mnt/sharedfs", "planned": "mounted", "found": "not mounted"}]

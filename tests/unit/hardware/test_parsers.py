@@ -7,7 +7,7 @@ import doctest
 import pytest
 
 from rackwright.checks.cluster.harness.probe import PROBES, CommandOutput
-from rackwright.checks.hardware import job, parsers
+from rackwright.checks.hardware import identity, job, parsers
 from rackwright.checks.hardware.commands import HARDWARE_PROBES
 from rackwright.errors import UndeterminedError
 from rackwright.report.hardware import rows
@@ -103,6 +103,51 @@ def test_empty_readers_and_zero_size_disks_are_skipped():
     assert captured(Part.DISKS, "good-older")[0].rotational
 
 
+def test_identities_are_read():
+    assert captured(Part.GPUS)[0].uuid.startswith("GPU-")
+    port = captured(Part.RDMA)[0]
+    assert (port.node_guid, port.guid, port.bus) == (port.guid, port.node_guid, "0000:1a:00.0")
+    assert port.guid.startswith("0x946dae0300f0")
+    simulated = captured(Part.RDMA, "good-simulated")[1]
+    assert (simulated.node_guid, simulated.guid) == ("0xa088c20300001100", "0xa088c20300001101")
+    found = {one.name: (one.mac, one.bus) for one in captured(Part.INTERFACES)}
+    assert found["ens1f0np0"] == ("94:6d:ae:f0:20:01", "0000:4b:00.0")
+    assert found["ib0"][0].endswith("94:6d:ae:03:00:f0:a6:10")
+    assert captured(Part.DISKS)[1].ids == ("ata-INTEL_SSDSC2KB480G8_PHYF9391007V480BGN", "wwn-0x55cd2e4151a30177")
+    assert captured(Part.DISKS, "good-without-names")[0].ids == ()
+
+
+def test_virtual_function_and_efa_have_no_node_guid():
+    bond, virtual, efa = captured(Part.RDMA, "good-roce")
+    assert (bond.node_guid, bond.guid) == ("0xc470bd03007251ee", "0x0a259dfffe7903b8")
+    assert (virtual.node_guid, virtual.guid, efa.node_guid) == (None, None, None)
+    assert captured(Part.RDMA, "good-roce").why == ""
+
+
+@pytest.mark.parametrize(
+    ("part", "case", "cell", "subject"),
+    [
+        (Part.GPUS, "good", "GPU-", "GPU 0: uuid"),
+        (Part.RDMA, "good", "946d:ae03:00f0:", "the node GUID of mlx5_0"),
+        (Part.RDMA, "good-simulated", "Node GUID: 0x", "the node GUID of mlx5_0"),
+        (Part.INTERFACES, "good", "|94:6d:ae:f0:20:01|0000:4b", "the MAC address of ens1f0np0"),
+    ],
+)
+def test_unreadable_identity_is_unknown_with_reason(part, case, cell, subject):
+    """The device is still listed, and the line is quoted."""
+    text = (FOLDER / part / f"{case}.txt").read_text(encoding="utf-8")
+    whole = captured(part, case)
+    found = HARDWARE_PROBES[part].read(CommandOutput(out=text.replace(cell, cell.replace(cell.strip("|")[:2], "ERR"), 1)))
+    assert len(found) == len(whole)
+    assert subject.split(":")[0] in found.why, found.why
+
+
+def test_names_of_disks_cut_short_are_unknown():
+    text = (FOLDER / Part.DISKS / "good.txt").read_text(encoding="utf-8")
+    found = HARDWARE_PROBES[Part.DISKS].read(CommandOutput(out=text.removesuffix("end|\n")))
+    assert "cut short" in found.why
+
+
 def test_mounts_with_size_are_read():
     assert [(mount.point, mount.type) for mount in captured(Part.MOUNTS)] == [("/", "ext4"), ("/mnt/sharedfs", "fuse.mfs")]
 
@@ -113,7 +158,7 @@ def test_driver_failure_is_no_answer():
     assert HARDWARE_PROBES[Part.GPUS].read(CommandOutput(rc=6, out="No devices were found\n")) == ()
 
 
-@pytest.mark.parametrize("module", [parsers, rows, job])
+@pytest.mark.parametrize("module", [identity, parsers, rows, job])
 def test_docstring_examples_hold(module):
     failed, tried = doctest.testmod(module)
     assert (failed, bool(tried)) == (0, True)

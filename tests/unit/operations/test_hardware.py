@@ -45,6 +45,35 @@ def test_hardware_report_is_returned_with_its_text(query: Query) -> None:
     assert (found.verdict, found.text) == (Verdict.FAILED, query.text)
 
 
+def _report(**gpu: str | int) -> dict[str, object]:
+    """Return a report of one node with one GPU, as far as the comparison reads it."""
+    node = {"name": "worker0", "reason": "", "unknown": {}, "facts": {"gpus": [gpu]}}
+    return {
+        "schema": hardware.SCHEMA,
+        "stack": "lab",
+        "started": "2026-11-27T04:00:00+00:00",
+        "simulated": [],
+        "nodes": [node],
+        "compared": None,
+        "verdict": "passed",
+    }
+
+
+def test_query_compares_with_an_earlier_report(query: Query, tmp_path: Path) -> None:
+    """The text has the comparison, too, and a replaced GPU fails the query."""
+    before = tmp_path / "before.json"
+    before.write_text(json.dumps(_report(index=0, uuid="GPU-a", bus="00000000:1B:00.0")))
+    query.text = json.dumps(_report(index=0, uuid="GPU-b", bus="00000000:1B:00.0"))
+    found = hardware.query_hardware("lab", Section.GPU, in_jobs=False, since=before)
+    assert found.verdict is Verdict.FAILED and json.loads(found.text) == found.report
+    assert [one["change"] for one in found.report["compared"]["changes"]] == ["replaced"]
+    before.write_text("{}")
+    query.asked.clear()
+    with pytest.raises(InputError, match="is no hardware report with identities"):
+        hardware.query_hardware("lab", Section.GPU, in_jobs=False, since=before)
+    assert query.asked == []
+
+
 def test_query_without_report_is_undetermined(query: Query) -> None:
     query.text, query.said = "", "killed\n"
     with pytest.raises(UndeterminedError, match=r"^stack lab: the hardware query wrote no report; output: killed\Z"):

@@ -24,20 +24,23 @@ DIGESTS: dict[str, Callable[[Path], object]] = {
     "converge": digests.converge,
     "verification": digests.verification,
     "bake slurm": lambda root: digests.bake(root, "slurm"),
-    "bake kubernetes": lambda root: digests.bake(root, "kubernetes"),
+    "bake kubernetes": lambda root: digests.bake(root, "kubernetes", "1.34.1"),
+    "bake kubernetes 1.35": lambda root: digests.bake(root, "kubernetes", "1.35.3"),
     "power agent": digests.power_agent,
-    "bundle": digests.kubernetes_bundle,
+    "bundle": lambda root: digests.kubernetes_bundle(root, "1.34.1"),
+    "bundle 1.35": lambda root: digests.kubernetes_bundle(root, "1.35.3"),
     "addon": lambda root: digests.kubernetes_addon(root, "kueue"),
     "check mode": lambda root: replay.inputs(root, [], []),
 }
+BAKED = {"bake slurm", "bake kubernetes", "bake kubernetes 1.35"}
 EDITS = {
     "roles/base/tasks/main.yml": {"converge", "check mode"},
-    "roles/base/tasks/install.yml": {"converge", "bake slurm", "bake kubernetes", "check mode"},
+    "roles/base/tasks/install.yml": {"converge", *BAKED, "check mode"},
     "roles/sshd/defaults/main.yml": {"converge", "check mode"},
     "roles/slurm_worker/files/rackwright_node_health.py": {"converge", "check mode"},
     "roles/slurm_worker/vars/main.yml": {"converge", "bake slurm", "check mode"},
     "playbooks/site.yml": {"converge", "check mode"},
-    "playbooks/library/rackwright_dpkg_facts.py": {"converge", "bake slurm", "bake kubernetes", "check mode"},
+    "playbooks/library/rackwright_dpkg_facts.py": {"converge", *BAKED, "check mode"},
     "playbooks/callback_plugins/rackwright_module_recorder.py": {"converge", "check mode"},
     "ansible.cfg": {"converge", "check mode"},
     "infra/rackwright/checks/cluster/test_slurm.py": {"verification", "check mode"},
@@ -46,18 +49,19 @@ EDITS = {
     "infra/rackwright/remote/command.py": {"verification", "check mode"},
     "infra/rackwright/errors.py": {"converge", "check mode"},
     "infra/rackwright/provider/lab/power.py": {"power agent"},
-    "infra/rackwright/drivers/base_image.py": {"power agent", "bake slurm", "bake kubernetes"},
-    "tools/kubernetes/build": {"bundle", "bake kubernetes"},
+    "infra/rackwright/drivers/base_image.py": {"power agent", *BAKED},
+    "tools/kubernetes/build": {"bundle", "bundle 1.35", "bake kubernetes", "bake kubernetes 1.35"},
+    "tools/kubernetes/releases/1.35/etcd/go.mod": {"bundle 1.35", "bake kubernetes 1.35"},
     "tools/kubernetes/addons/kueue/kustomization.yaml": {"addon"},
 }
 GONE = {
-    layout.ROLES: {"converge", "bake slurm", "bake kubernetes", "check mode"},
-    layout.PLAYBOOKS: {"converge", "bake slurm", "bake kubernetes", "check mode"},
+    layout.ROLES: {"converge", *BAKED, "check mode"},
+    layout.PLAYBOOKS: {"converge", *BAKED, "check mode"},
     layout.CLUSTER_CHECKS: {"converge", "verification", "check mode"},
     layout.REMOTE: {"converge", "verification", "check mode"},
     f"{layout.PACKAGE}/provider": {"power agent"},
-    f"{layout.PACKAGE}/drivers": {"power agent", "bake slurm", "bake kubernetes"},
-    layout.KUBERNETES_BUNDLE: {"bundle", "addon", "bake kubernetes"},
+    f"{layout.PACKAGE}/drivers": {"power agent", *BAKED},
+    layout.KUBERNETES_BUNDLE: {"bundle", "bundle 1.35", "addon", "bake kubernetes", "bake kubernetes 1.35"},
 }
 
 
@@ -89,6 +93,12 @@ def test_edited_file_changes_its_digests_and_no_other(project: Path, before: dic
     finally:
         (project / file).write_bytes(text)
     assert changed == EDITS[file]
+
+
+def test_images_of_two_releases_differ(before: dict[str, object]) -> None:
+    """The programs of the release are in the image: nodes of another one must not start from it."""
+    assert before["bake kubernetes"] != before["bake kubernetes 1.35"]
+    assert before["bundle"] != before["bundle 1.35"]
 
 
 @pytest.mark.parametrize("folder", GONE)

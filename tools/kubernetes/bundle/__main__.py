@@ -1,4 +1,4 @@
-"""`tools/kubernetes/build [--into FOLDER] [--json] [--mirror ADDRESS]`."""
+"""`tools/kubernetes/build [--release VERSION] [--into FOLDER] [--json] [--mirror ADDRESS]`."""
 
 import os
 import sys

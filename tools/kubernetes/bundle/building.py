@@ -38,11 +38,15 @@ def build(wanted: Wanted, progress: Progress, run: Callable[[], None]) -> None:
 class Building:
     """One build, in the folder that becomes the bundle when all of it is there."""
 
-    def __init__(self, machine: Machine, rooms: Path, wanted: Wanted, mirror: str | None, progress: Progress) -> None:
+    def __init__(
+        self, machine: Machine, rooms: Path, wanted: Wanted, mirror: str | None, progress: Progress, modules: Path | None = None
+    ) -> None:
+        """`modules`: folder of the modules of the release; default: `rooms`, which has those of the default release."""
         self._machine, self._rooms, self._wanted, self._mirror, self._progress = machine, rooms, wanted, mirror, progress
+        self._modules = modules or rooms
         self._part = wanted.folder.with_name(wanted.folder.name + ".part")
         self._work = self._part / "work"
-        self._versions = {module.folder: inputs.version(rooms, module) for module in recipe.MODULES}
+        self._versions = {module.folder: inputs.version(self._modules, module) for module in recipe.MODULES}
         self._stage = 0
         self._chain: Toolchain | None = None
 
@@ -83,11 +87,11 @@ class Building:
 
     def _compile(self, module: recipe.Module) -> Job:
         def job(into: Path, stage: Stage) -> None:
-            folders = [self._rooms / each.folder for each in recipe.MODULES]
+            folders = [base / each.folder for base in sorted({self._rooms, self._modules}) for each in recipe.MODULES]
             self._chain = self._chain or go_build.toolchain(self._machine, folders, self._work / "go", stage)
             if module is recipe.KUBERNETES:
                 compiling.own(self._chain, self._rooms, into, stage)
-            compiling.module(self._chain, self._rooms, module, into, stage)
+            compiling.module(self._chain, self._modules, module, into, stage)
             (into / "go-version").write_text(compiling.go_version(self._chain), encoding="utf-8")
 
         return job
@@ -97,7 +101,8 @@ class Building:
 
     def _ask_names(self, into: Path, stage: Stage) -> None:
         told = names.listed(self._programs()["kubeadm"], self._versions["kubernetes"])
-        called = images.names(self._rooms, names.matched(told, self._versions))
+        where = "/".join(("tools/kubernetes", *self._modules.relative_to(self._rooms).parts))
+        called = images.names(self._rooms, names.matched(told, self._versions, where))
         (into / "names.json").write_text(json.dumps(called), encoding="utf-8")
 
     def _write(self, name: str) -> Job:

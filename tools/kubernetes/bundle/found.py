@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from bootstrap.failure import Failure
 from bootstrap.machine import Machine
-from bundle import inputs, recipe
+from bundle import inputs, recipe, releases
 
 SCHEMA = "rackwright.kubernetes-bundle/1"
 LABEL = "bundle.json"
@@ -22,12 +22,20 @@ class Wanted(NamedTuple):
     processor: str
 
 
-def wanted(machine: Machine, rooms: Path, into: Path | None) -> Wanted:
-    """The bundle of these sources for this machine's processor."""
+def wanted(machine: Machine, rooms: Path, into: Path | None, release: str | None = None) -> Wanted:
+    """The bundle of these sources for this machine's processor, of a release or of the default."""
     processor = inputs.processor(machine)
-    digest = inputs.digest(rooms, processor)
-    version = inputs.version(rooms, recipe.KUBERNETES).lstrip("v")
+    digest = releases.digest(rooms, release, processor)
+    version = inputs.version(releases.modules(rooms, release), recipe.KUBERNETES).lstrip("v")
     return Wanted(into.absolute() if into else machine.cache() / f"kubernetes-{version}-{digest}", digest, processor)
+
+
+def of_release(part: Wanted, rooms: Path, release: str | None) -> Wanted:
+    """Return the same part rendered by the kubectl of a release. The default's part has the digest that addons.py computes."""
+    if releases.modules(rooms, release) == rooms:
+        return part
+    digest = inputs.digest_of(f"{part.inputs} {release}", [])
+    return part._replace(inputs=digest, folder=part.folder.with_name(part.folder.name.replace(part.inputs, digest)))
 
 
 def is_there(sought: Wanted) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bootstrap.failure import Failure
 from bootstrap.machine import Machine
-from bundle import found
+from bundle import found, releases
 
 ROOMS = Path(__file__).resolve().parent.parent
 
@@ -24,6 +24,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="one JSON object per line, for a program")
     parser.add_argument("--mirror", metavar="ADDRESS", help="the archive of Debian's packages, where the default one does not answer")
     parser.add_argument("--with", dest="extras", action="append", default=[], choices=["flannel"], help="what only some clusters need")
+    parser.add_argument("--release", metavar="VERSION", help="release of Kubernetes, for example 1.35.3 (default: 1.34.1)")
     parser.add_argument("--addon", metavar="NAME", help="a part of its own: kueue, jobset or metrics-server")
     asked = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -31,9 +32,9 @@ def main(arguments: list[str]) -> int:
     try:
         machine.must_be_linux()
         if asked.addon:
-            provide_addon(machine, ROOMS, asked.addon, asked.into, asked.mirror, asked.json)
+            provide_addon(machine, ROOMS, asked.addon, asked.into, asked.mirror, asked.json, asked.release)
         else:
-            provide(machine, ROOMS, asked.into, asked.mirror, asked.json, asked.extras)
+            provide(machine, ROOMS, asked.into, asked.mirror, asked.json, asked.extras, asked.release)
     except Failure as failure:
         print(f"\n{failure}", file=sys.stderr)
         return 2
@@ -47,9 +48,17 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def provide(machine: Machine, rooms: Path, into: Path | None, mirror: str | None, as_json: bool, extras: Sequence[str] = ()) -> None:
-    """Build the bundle with the requested parts unless it exists, and print its path."""
-    sought = _bundle(machine, rooms, into, mirror, as_json)
+def provide(
+    machine: Machine,
+    rooms: Path,
+    into: Path | None,
+    mirror: str | None,
+    as_json: bool,
+    extras: Sequence[str] = (),
+    release: str | None = None,
+) -> None:
+    """Build the bundle of a release with the requested parts unless it exists, and print its path."""
+    sought = _bundle(machine, rooms, into, mirror, as_json, release)
     if extras:
         from bundle import extras as parts
         from bundle.progress import Lines, Progress
@@ -58,32 +67,35 @@ def provide(machine: Machine, rooms: Path, into: Path | None, mirror: str | None
     _tell(sought.folder, as_json)
 
 
-def provide_addon(machine: Machine, rooms: Path, name: str, into: Path | None, mirror: str | None, as_json: bool) -> None:
-    """Build the part of an add-on unless it exists, and print its path. The bundle is built first."""
+def provide_addon(
+    machine: Machine, rooms: Path, name: str, into: Path | None, mirror: str | None, as_json: bool, release: str | None = None
+) -> None:
+    """Build the part of an add-on unless it exists, and print its path. The bundle of the release that it needs is built first."""
     from bundle import addons
 
     if name not in addons.ADDONS:
         raise Failure(f"there is no addon `{name}`; one of {', '.join(addons.ADDONS)}")
     addon = addons.ADDONS[name]
-    sought = addons.wanted(machine, rooms, addon, into)
+    sought = found.of_release(addons.wanted(machine, rooms, addon, into), rooms, release)
     if not found.is_there(sought):
         from bundle.building import build
         from bundle.progress import Lines, Progress
 
-        kubectl = _bundle(machine, rooms, None, mirror, as_json).folder / "bin" / "kubectl"
+        kubectl = _bundle(machine, rooms, None, mirror, as_json, release).folder / "bin" / "kubectl"
         progress = (Lines if as_json else Progress)(addons.STAGES)
         build(sought, progress, addons.AddonBuilding(machine, rooms, (addon, sought), kubectl, progress).run)
     _tell(sought.folder, as_json)
 
 
-def _bundle(machine: Machine, rooms: Path, into: Path | None, mirror: str | None, as_json: bool) -> found.Wanted:
-    sought = found.wanted(machine, rooms, into)
+def _bundle(machine: Machine, rooms: Path, into: Path | None, mirror: str | None, as_json: bool, release: str | None) -> found.Wanted:
+    sought = found.wanted(machine, rooms, into, release)
     if not found.is_there(sought):
         from bundle.building import Building, build  # what only building needs takes longer to load than looking takes
         from bundle.progress import Lines, Progress
 
         progress = Lines() if as_json else Progress()
-        build(sought, progress, Building(machine, rooms, sought, mirror, progress).run)
+        modules = releases.modules(rooms, release)
+        build(sought, progress, Building(machine, rooms, sought, mirror, progress, modules).run)
     return sought
 
 

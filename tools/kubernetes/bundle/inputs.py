@@ -20,9 +20,14 @@ PROCESSORS = {"x86_64": "amd64", "aarch64": "arm64"}
 
 def digest(rooms: Path, processor: str) -> str:
     """Twelve hex digits that change with anything that goes into the result. `rooms`: tools/kubernetes."""
-    here = Path(__file__).resolve().parent
     files = [path for module in recipe.MODULES for path in sources(rooms / module.folder)]
-    return digest_of(processor, [(str(path.relative_to(rooms)), path) for path in files] + [(name, here / name) for name in _DECIDING])
+    return digest_of(processor, [(str(path.relative_to(rooms)), path) for path in files] + deciding())
+
+
+def deciding() -> list[tuple[str, Path]]:
+    """Return the files of this package that decide a bundle's content, by name."""
+    here = Path(__file__).resolve().parent
+    return [(name, here / name) for name in _DECIDING]
 
 
 def processor(machine: Machine) -> str:
@@ -42,8 +47,13 @@ def sources(module: Path) -> list[Path]:
 def own_version(rooms: Path, program: str) -> str:
     """The version of one of our programs: of its sources and of the modules it may use."""
     module = rooms / recipe.KUBERNETES.folder
-    files = sorted([module / "go.mod", module / "go.sum", *(module / program).rglob("*.go")])
-    return digest_of(program, [(str(path.relative_to(module)), path) for path in files])
+    return digest_of(program, [(str(path.relative_to(module)), path) for path in own_sources(rooms, program)])
+
+
+def own_sources(rooms: Path, program: str) -> list[Path]:
+    """Return the files that one of our programs is built from, for every release with the modules of the default."""
+    module = rooms / recipe.KUBERNETES.folder
+    return sorted([module / "go.mod", module / "go.sum", *(module / program).rglob("*.go")])
 
 
 def module_digest(rooms: Path, module: Module) -> str:

@@ -23,8 +23,8 @@ def listed(kubeadm: Path, version: str) -> list[str]:
     return told.stdout.split()
 
 
-def matched(names: Sequence[str], versions: Mapping[str, str]) -> dict[str, str]:
-    """The full name of each image that the recipe has under its last part. `versions`: of the modules, by folder."""
+def matched(names: Sequence[str], versions: Mapping[str, str], where: str = "tools/kubernetes") -> dict[str, str]:
+    """The full name of each image that the recipe has under its last part. `versions`: of the modules in `where`, by folder."""
     found = {name.rpartition("/")[2].partition(":")[0]: name for name in names}
     built = {image.name: image for image in recipe.IMAGES if not image.own}
     reasons = [f"{found[name]}: kubeadm asks for it, the recipe has no image {name}" for name in sorted(set(found) - set(built))]
@@ -32,7 +32,7 @@ def matched(names: Sequence[str], versions: Mapping[str, str]) -> dict[str, str]
     for name in sorted(set(built) & set(found)):
         folder = built[name].module
         if folder and _numbers(found[name].rpartition(":")[2]) != _numbers(versions[folder]):
-            reasons.append(f"{found[name]}: kubeadm asks for it, tools/kubernetes/{folder}/go.mod builds {versions[folder]}")
+            reasons.append(f"{found[name]}: kubeadm asks for it, {where}/{folder}/go.mod builds {versions[folder]}")
     if reasons:
         told = "\n".join("  " + reason for reason in reasons)
         raise Failure(

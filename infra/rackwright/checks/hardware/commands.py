@@ -36,23 +36,34 @@ NUMA = HardwareProbe(
 GPUS = HardwareProbe(
     Part.GPUS,
     on="gpu",
-    command="nvidia-smi --query-gpu=index,name,memory.total,driver_version,pci.bus_id --format=csv,noheader,nounits 2>&1",
+    command=f"nvidia-smi --query-gpu={','.join(parsers.GPU_FIELDS)} --format=csv,noheader,nounits 2>&1",
     parse=parsers.parse_gpus,
     statuses=ENDS,
 )
 GPU_LINKS = HardwareProbe(Part.GPU_LINKS, on="gpu", command="nvidia-smi topo -m", parse=parsers.parse_gpu_links)
+# A member of a bond has the bond's address. An address that was set or drawn at random (addr_assign_type) does not identify the card.
+_MAC: Final = (
+    "if [ -e $n/device/physfn ]; then :; elif [ -e $n/bonding_slave/perm_hwaddr ]; then cat $n/bonding_slave/perm_hwaddr; "
+    'elif [ "$(cat $n/addr_assign_type 2>/dev/null)" = 0 ]; then cat $n/address; '
+    "else ethtool -P $n 2>/dev/null | sed -n 's/^Permanent address: \\([0-9a-f:]*\\)$/\\1/p'; fi"
+)
 INTERFACES = HardwareProbe(
     Part.INTERFACES,
     on="nodes",
     command="cd /sys/class/net && for n in *; do [ -e $n/operstate ] || continue; "
     f'echo "$n|$(cat $n/operstate)|$(cat $n/speed 2>/dev/null)|$(cat $n/type)|$({_LINK.format("$n/device/driver")})'
-    '|$(cat $n/device/numa_node 2>/dev/null)"; done',
+    f'|$(cat $n/device/numa_node 2>/dev/null)|$({_MAC})|$({_LINK.format("$n/device")})"; done',
     parse=parsers.parse_interfaces,
 )
 _SYSFS: Final = (
     "for p in /sys/class/infiniband/*/ports/*; do [ -e $p/state ] || continue; d=${p%/ports/*}; "
     'echo "${d##*/}|${p##*/}|$(cat $p/state)|$(cat $p/phys_state)|$(cat $p/rate)|$(cat $p/link_layer)'
-    '|$(cat $d/device/numa_node 2>/dev/null)|$(cat $d/fw_ver 2>/dev/null)"; done'
+    "|$(cat $d/device/numa_node 2>/dev/null)|$(cat $d/fw_ver 2>/dev/null)|$(cat $d/node_guid)|$(cat $p/gids/0)"
+    f'|$({_LINK.format("$d/device")})"; done'
+)
+_LSBLK: Final = "lsblk -J -b -d -o NAME,TYPE,SIZE,MODEL,ROTA,TRAN"
+_BY_ID: Final = (
+    'for l in /dev/disk/by-id/*; do [ -e "$l" ] || continue; d=$(readlink -f "$l"); echo "${d#/dev/}|${l##*/}"; done; echo "end|"'
 )
 
 
@@ -63,7 +74,7 @@ def _ports(place: ProbeContext) -> str:
 
 
 RDMA = HardwareProbe(Part.RDMA, on="nodes", command=_ports, parse=parsers.parse_rdma)
-DISKS = HardwareProbe(Part.DISKS, on="nodes", command="lsblk -J -b -d -o NAME,TYPE,SIZE,MODEL,ROTA,TRAN", parse=parsers.parse_disks)
+DISKS = HardwareProbe(Part.DISKS, on="nodes", command=f"{_LSBLK} && {{ {_BY_ID}; }}", parse=parsers.parse_disks)
 MOUNTS = HardwareProbe(
     Part.MOUNTS,
     on="nodes",

@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from rackwright.checks.cluster.harness.tool_output import Row, UnreadableValue, integer, lines_of, quoted, release, whole_lines, words
 from rackwright.checks.cluster.probes.gpu_topology import read_matrix
 from rackwright.checks.cluster.probes.identity import parse_memory as read_memory
 from rackwright.checks.cluster.probes.nvidia_smi import read_table
+from rackwright.checks.hardware import identity
 from rackwright.checks.hardware.partial_reading import PartialValue, Rows, read_each, read_lines, reasons, without
 from rackwright.report.hardware.facts import Cpus, Disk, Gpu, GpuLinks, Interface, Mount, NumaNode, RdmaPort
 
@@ -67,11 +69,12 @@ def _numa_node(line: str) -> NumaNode:
     return NumaNode(int(index), cpus, int(kib) // 1024)
 
 
-_GPU_FIELDS: Final = ("index", "name", "memory.total", "driver_version", "pci.bus_id")
+GPU_FIELDS: Final = ("index", "name", "memory.total", "driver_version", "pci.bus_id", "uuid")
+"""Fields of `nvidia-smi --query-gpu`, in this order."""
 
 
 def parse_gpus(text: str) -> Rows[Gpu]:
-    """Return the GPUs from rows `index, name, MiB, driver, bus` (CSV of nvidia-smi). One without a readable index is omitted; see `why`."""
+    """Return the GPUs from rows of GPU_FIELDS (CSV of nvidia-smi). One without a readable index is omitted; see `why`."""
     unread = list[UnreadableValue]()
 
     def gpu(row: Row) -> Gpu | None:
@@ -80,9 +83,10 @@ def parse_gpus(text: str) -> Rows[Gpu]:
         memory = without(row.read("memory.total", integer), unread)
         driver = without(row.read("driver_version", release), unread)
         bus = without(row.read("pci.bus_id", words), unread)
-        return None if index is None else Gpu(index, product, memory, driver, bus)
+        uuid = without(row.read("uuid", identity.gpu_uuid), unread)
+        return None if index is None else Gpu(index, product, memory, driver, bus, uuid)
 
-    found = read_table(text, _GPU_FIELDS, gpu)
+    found = read_table(text, GPU_FIELDS, gpu)
     if found.cut is not None:
         unread.append(found.cut)
     lost = f"{', '.join(found.lost)} {'does' if len(found.lost) == 1 else 'do'} not respond" if found.lost else ""
@@ -103,24 +107,30 @@ def parse_gpu_links(text: str) -> GpuLinks | PartialValue[GpuLinks]:
 
 
 def parse_interfaces(text: str) -> Rows[Interface]:
-    """Return the interfaces from lines `name|operstate|Mb/s|type|driver|node` of the kernel's network folders, without loopback.
+    """Return the interfaces from lines `name|operstate|Mb/s|type|driver|node|MAC|PCI` of the kernel's network folders, without loopback.
 
-    >>> parse_interfaces("eth0|up|100000|1|mlx5_core|0\\n")
-    (Interface(name='eth0', state='up', rate_gbps=100.0, link_layer='ethernet', driver='mlx5_core', numa=0),)
+    >>> parse_interfaces("eth0|up|100000|1|mlx5_core|0|94:6d:ae:f0:12:34|0000:1a:00.0\\n")[0].mac
+    '94:6d:ae:f0:12:34'
     """
-    found = read_lines(text, _interface)
+    unread = list[UnreadableValue]()
+    found = read_lines(text, lambda line: _interface(line, unread))
     if not found and "loopback" not in {_LINK_LAYERS.get((line.split("|") + [""] * 4)[3]) for line in lines_of(text)}:
         raise ValueError("no interface is listed, not even loopback")
-    return found
+    return Rows(found, _both(found.why, reasons(unread)))
 
 
-def _interface(line: str) -> Interface | None:
-    name, state, speed, layer, driver, node = line.split("|")
+def _interface(line: str, unread: list[UnreadableValue]) -> Interface | None:
+    name, state, speed, layer, driver, node, address, bus = line.split("|")
     known = _LINK_LAYERS.get(layer, layer)
     if known == "loopback":
         return None
     rate = int(speed) / 1000 if speed.isdigit() and int(speed) else None
-    return Interface(words(name), words(state), rate, words(known), driver, _domain(node))
+    mac = without(identity.read(f"the MAC address of {name}", address, identity.mac, line) if address else None, unread)
+    return Interface(words(name), words(state), rate, words(known), driver, _domain(node), mac, identity.pci(bus))
+
+
+def _both(*whys: str) -> str:
+    return "; ".join(filter(None, whys))
 
 
 def parse_rdma(text: str) -> tuple[RdmaPort, ...]:
@@ -130,22 +140,23 @@ def parse_rdma(text: str) -> tuple[RdmaPort, ...]:
 
 def parse_ibstat(text: str) -> tuple[RdmaPort, ...]:
     """Return the ports of each adapter. A simulated adapter prints `IB`, and the same rate for every link, which is ignored."""
-    found, bad = list[RdmaPort](), list[str]()
+    found, bad, unread = list[RdmaPort](), list[str](), list[UnreadableValue]()
     lines, _ = whole_lines(text)
     for device, block in re.findall(r"^CA '([^']+)'\n(.*?)(?=^CA '|\Z)", "".join(f"{line}\n" for line in lines), re.MULTILINE | re.DOTALL):
         ports = re.findall(r"^\s+Port (\d+):\n(.*?)(?=^\s+Port \d+:|\Z)", block, re.MULTILINE | re.DOTALL)
         try:
             if len(ports) != int(re.findall(r"Number of ports: (\d+)", block)[0]):
                 raise ValueError(f"{device} is cut short")
-            found += [_ibstat_port(device, port, lines) for port, lines in ports]
+            card = without(identity.of_ibstat(f"the node GUID of {device}", "Node GUID", block), unread)
+            found += [replace(_ibstat_port(device, port, lines, unread), node_guid=card) for port, lines in ports]
         except (ValueError, KeyError, IndexError) as error:
             bad.append(f"{device}: {error}")
     if bad and not found:
         raise ValueError(bad[0])
-    return Rows(found, "; ".join(bad))
+    return Rows(found, _both(*bad, reasons(unread)))
 
 
-def _ibstat_port(device: str, port: str, lines: str) -> RdmaPort:
+def _ibstat_port(device: str, port: str, lines: str, unread: list[UnreadableValue]) -> RdmaPort:
     fields = dict(re.findall(r"^\s+([A-Z][\w ]+): (.*?)\s*$", lines, re.MULTILINE))
     simulated = fields["Link layer"] == "IB"
     layer = "InfiniBand" if simulated else words(fields["Link layer"])
@@ -158,23 +169,33 @@ def _ibstat_port(device: str, port: str, lines: str) -> RdmaPort:
         layer,
         None,
         "",
+        guid=without(identity.of_ibstat(f"the GUID of {device} port {port}", "Port GUID", lines), unread),
     )
 
 
 def parse_sysfs(text: str) -> Rows[RdmaPort]:
-    """Return the ports from lines `device|port|state|physical|rate|layer|node|firmware` of the kernel's InfiniBand folders; may be none.
+    """Return the ports from lines of the kernel's InfiniBand folders; there may be none.
 
-    >>> parse_sysfs("mlx5_0|1|4: ACTIVE|5: LinkUp|400 Gb/sec (4X NDR)|InfiniBand|0|28.39.1002\\n")[0].rate_gbps
-    400.0
+    A line is `device|port|state|physical|rate|layer|NUMA node|firmware|node GUID|GID 0|PCI`.
+
+    >>> fe80, guid = "fe80:0000:0000:0000:", "946d:ae03:00f0:1234"
+    >>> line = f"mlx5_0|1|4: ACTIVE|5: LinkUp|400 Gb/sec (4X NDR)|InfiniBand|0|28.39.1002|{guid}|{fe80}{guid}|0000:1a:00.0\\n"
+    >>> parse_sysfs(line)[0].guid
+    '0x946dae0300f01234'
     """
-    return read_lines(text, _sysfs_port)
+    unread = list[UnreadableValue]()
+    found = read_lines(text, lambda line: _sysfs_port(line, unread))
+    return Rows(found, _both(found.why, reasons(unread)))
 
 
-def _sysfs_port(line: str) -> RdmaPort:
-    device, port, state, physical, rate, layer, node, firmware = line.split("|")
+def _sysfs_port(line: str, unread: list[UnreadableValue]) -> RdmaPort:
+    device, port, state, physical, rate, layer, node, firmware, card, gid, bus = line.split("|")
     logical = words(state).partition(": ")[2].capitalize() or state
     physical = words(physical).partition(": ")[2] or physical
-    return RdmaPort(words(device), int(port), logical, physical, _gbps(rate), words(layer), _domain(node), firmware)
+    node_guid = without(identity.read(f"the node GUID of {device}", card, identity.guid, line), unread)
+    guid = without(identity.read(f"the GUID of {device} port {port}", gid, identity.guid_of_gid, line), unread)
+    plain = RdmaPort(words(device), int(port), logical, physical, _gbps(rate), words(layer), _domain(node), firmware)
+    return replace(plain, node_guid=node_guid, guid=guid, bus=identity.pci(bus))
 
 
 def _gbps(rate: str) -> float | None:
@@ -188,14 +209,22 @@ def _domain(node: str) -> int | None:
 
 
 def parse_disks(text: str) -> Rows[Disk]:
-    """Return the disks of `lsblk -J -b -d`; disks of size 0 (an empty reader, zram that is off) are left out."""
-    return read_each(json.loads(text)["blockdevices"], _disk, "disk", lambda row: quoted(json.dumps(row)))
+    """Return the disks of `lsblk -J -b -d`, followed by lines `device|name` of /dev/disk/by-id and by `end|`.
+
+    Disks of size 0 (an empty reader, zram that is off) are left out.
+    """
+    start = re.search(r"^\{", text, re.MULTILINE)
+    table, end = json.JSONDecoder().raw_decode(text, start.start() if start else 0)
+    links, why = identity.disk_links(text[end:])
+    rows = read_each(table["blockdevices"], lambda row: _disk(row, links), "disk", lambda row: quoted(json.dumps(row)))
+    return Rows(rows, _both(rows.why, why))
 
 
-def _disk(row: Mapping[str, Any]) -> Disk | None:
+def _disk(row: Mapping[str, Any], links: Mapping[str, tuple[str, ...]]) -> Disk | None:
     if row["type"] != "disk" or not int(row["size"]):
         return None
-    return Disk(row["name"], (row["model"] or "").strip(), int(row["size"]), row["rota"] in (True, "1"), row["tran"] or "")
+    spins, names = row["rota"] in (True, "1"), links.get(row["name"], ())
+    return Disk(row["name"], (row["model"] or "").strip(), int(row["size"]), spins, row["tran"] or "", names)
 
 
 def parse_mounts(text: str) -> Rows[Mount]:

@@ -7,7 +7,7 @@ from ipaddress import IPv4Address, IPv4Network
 from typing import Final
 
 from rackwright.catalog.addons import addons, image
-from rackwright.catalog.kubernetes import own_image
+from rackwright.catalog.kubernetes import own_image, pause
 from rackwright.catalog.networks import default_cni
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Role
@@ -49,6 +49,7 @@ def expand_kubernetes(
     expanded = Kubernetes(
         cluster_name=stack,
         version=declared.version,
+        pause_image=pause(declared.version),
         bundled=bundled,
         controllers=tuple(node.name for node in controllers),
         submit_hosts=tuple(node.name for node in nodes if node.is_in and Role.LOGIN in node.roles),

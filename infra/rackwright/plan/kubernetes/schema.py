@@ -89,6 +89,8 @@ class Kubernetes(ConfigModel):
     kind: Literal["kubernetes"] = "kubernetes"
     cluster_name: str
     version: str
+    pause_image: str
+    """Image that holds a pod's namespaces, which containerd must name."""
     bundled: bool
     """Whether binaries and images come from the bundle rather than from the vendor's repository and registry."""
     controllers: tuple[str, ...]

@@ -14,10 +14,10 @@ from rackwright.provider.protocol.resource import LiveResource, RecordedState, R
 
 
 class Addon(Resource):
-    """Inputs: addon, version, digest (of what it is built from). Outputs: `folder`."""
+    """Inputs: addon, version, release (of Kubernetes), digest (of what it is built from). Outputs: `folder`."""
 
     token: ClassVar[str] = "rackwright:kubernetes:Addon"
-    required: ClassVar[tuple[str, ...]] = ("addon", "version", "digest")
+    required: ClassVar[tuple[str, ...]] = ("addon", "version", "release", "digest")
 
     def preview_outputs(self, news: Properties) -> Properties:
         """Return the inputs with an unknown path; the builder chooses it."""
@@ -25,7 +25,7 @@ class Addon(Resource):
 
     async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
         """Build the add-on unless it is in the cache."""
-        folder = await bundle.ensure_addon(news["addon"], news["version"], operation.info, operation.status)
+        folder = await bundle.ensure_addon(news["addon"], news["version"], news["release"], operation.info, operation.status)
         return LiveResource(operation.name, {**news, "folder": folder})
 
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:

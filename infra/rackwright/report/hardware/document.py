@@ -1,4 +1,4 @@
-"""The hardware report as data in the format of the contract `rackwright.hardware/3` (hardware.schema.json)."""
+"""The hardware report as data in the format of the contract `rackwright.hardware/4` (hardware.schema.json)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from enum import StrEnum
 from typing import Any, Final
 
 from rackwright.inventory.reader import Inventory
+from rackwright.report.hardware.changes import Comparison
 from rackwright.report.hardware.compare import Difference, differences, planned, simulated_parts
 from rackwright.report.hardware.facts import Facts, Part
 from rackwright.report.verdict import Verdict, worst
 
-SCHEMA: Final = "rackwright.hardware/3"
+SCHEMA: Final = "rackwright.hardware/4"
 
 
 class Section(StrEnum):
@@ -65,8 +66,15 @@ def document(
         "nodes": nodes,
         "out": [{"name": name, "reason": str(record.get("reason") or "")} for name, record in declared.out.items()],
         "totals": _totals(nodes, simulated),
+        "compared": None,
         "verdict": worst(Verdict(node["verdict"]) for node in nodes).value,
     }
+
+
+def with_changes(report: dict[str, Any], comparison: Comparison) -> dict[str, Any]:
+    """Return a report with its comparison with an earlier one; the verdict is the worse of both."""
+    verdict = worst((Verdict(report["verdict"]), comparison.verdict))
+    return {**report, "compared": comparison.data(), "verdict": verdict.value}
 
 
 def _node(declared: Inventory, name: str, section: Section, seen: CollectedFacts, simulated: frozenset[Part]) -> dict[str, Any]:

@@ -50,6 +50,8 @@ class Gpu:
     driver: str | None
     bus: str | None
     """PCI address as printed by nvidia-smi."""
+    uuid: str | None = None
+    """Identity of the GPU, `GPU-…`, wherever it is installed."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,10 @@ class Interface:
     driver: str
     """Empty for an interface without a device."""
     numa: int | None
+    mac: str | None = None
+    """Permanent hardware address: 6 bytes, of IP over InfiniBand 20 bytes whose last 8 are the port's GUID. None without one."""
+    bus: str = ""
+    """PCI address; empty for an interface that is not on PCI."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +97,12 @@ class RdmaPort:
     link_layer: str
     numa: int | None
     firmware: str
+    node_guid: str | None = None
+    """Identity of the card, as `0x946dae0300f01234`; None for a virtual function without one."""
+    guid: str | None = None
+    """GUID of the port. With Ethernet it follows from the interface's MAC address, and changes with a bond."""
+    bus: str = ""
+    """PCI address; empty for a card that is not on PCI."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +114,8 @@ class Disk:
     size_bytes: int
     rotational: bool
     transport: str
+    ids: tuple[str, ...] = ()
+    """Names of the disk in /dev/disk/by-id. Releases of udev name a disk differently; any common name identifies the disk."""
 
 
 @dataclass(frozen=True)

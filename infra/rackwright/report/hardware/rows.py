@@ -186,6 +186,31 @@ def _domain(numa: int | None) -> str:
     return NONE if numa is None else str(numa)
 
 
+def gpu_identities(node: Mapping[str, Any]) -> list[Row]:
+    """Return one row per GPU: index, PCI address, UUID."""
+    return [(f"GPU{one['index']}", one["bus"] or UNKNOWN_CELL, one["uuid"] or UNKNOWN_CELL) for one in node["facts"]["gpus"] or ()]
+
+
+def rdma_identities(node: Mapping[str, Any]) -> list[Row]:
+    """Return one row per port: device, PCI address, node GUID, port GUID."""
+    return [
+        (f"{one['device']}/{one['port']}", one["bus"] or NONE, one["node_guid"] or NONE, one["guid"] or NONE)
+        for one in node["facts"]["rdma"] or ()
+    ]
+
+
+def interface_identities(node: Mapping[str, Any]) -> list[Row]:
+    """Return one row per interface that has a device: name, PCI address, MAC address."""
+    return [
+        (one["name"], one["bus"] or NONE, one["mac"] or NONE) for one in node["facts"]["interfaces"] or () if one["driver"] or one["bus"]
+    ]
+
+
+def disk_identities(node: Mapping[str, Any]) -> list[Row]:
+    """Return one row per name of a disk."""
+    return [(one["name"], name) for one in node["facts"]["disks"] or () for name in one["ids"] or (NONE,)]
+
+
 def mounts(node: Mapping[str, Any]) -> list[Row]:
     """Return one row per mounted file system."""
     return [

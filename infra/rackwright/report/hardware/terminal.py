@@ -34,14 +34,18 @@ _TABLES: Final[dict[Section, _Tables]] = {
     Section.GPU: (
         ("GPUs", ("which", "product", "memory", "driver", "NUMA", "nearest cards"), rows.gpus, "gpus"),
         ("between GPUs", ("path", "pairs"), rows.links, "gpu_links"),
+        ("identities", ("GPU", "PCI", "UUID"), rows.gpu_identities, "gpus"),
     ),
     Section.IB: (
         ("fabric", ("port", "state", "rate", "link layer", "NUMA", "firmware"), rows.rdma, "rdma"),
         ("interfaces", ("name", "state", "rate", "link layer", "driver", "NUMA"), rows.interfaces, ""),
+        ("identities", ("port", "PCI", "node GUID", "port GUID"), rows.rdma_identities, "rdma"),
+        ("identities", ("interface", "PCI", "MAC"), rows.interface_identities, ""),
     ),
     Section.STORAGE: (
         ("mounts", ("mount", "type", "source", "size", "free"), rows.mounts, ""),
         ("disks", ("disk", "model", "size", "kind", "bus"), rows.disks, "disks"),
+        ("identities", ("disk", "name in /dev/disk/by-id"), rows.disk_identities, "disks"),
     ),
 }
 
@@ -49,7 +53,7 @@ _TABLES: Final[dict[Section, _Tables]] = {
 def render(report: Mapping[str, Any]) -> RenderableType:
     """Return the report as a rich renderable for 100 columns."""
     section = Section(report["section"])
-    parts: list[RenderableType] = [*_problems(report["nodes"])]
+    parts: list[RenderableType] = [*_problems(report["nodes"]), *_changes(report["compared"])]
     if section is Section.SUMMARY:
         parts += [_totals(report), *_models(report)]
     parts += [_table(report, *table) for table in _TABLES[section]]
@@ -78,6 +82,20 @@ def _problems(nodes: Iterable[Mapping[str, Any]]) -> list[RenderableType]:
         for (subject, planned, found), names in differing.items()
     ]
     return [*lines, Text("")] if lines else []
+
+
+def _changes(compared: Mapping[str, Any] | None) -> list[RenderableType]:
+    """Return the comparison with an earlier report: what is unknown, what changed, what has no identity."""
+    if compared is None:
+        return []
+    lines = [Text.assemble(("? ", "yellow"), f"since {compared['since']}: {why}") for why in compared["unknown"]]
+    for one in compared["changes"]:
+        places = " → ".join(filter(None, (one["before"], one["after"])))
+        lines.append(Text.assemble(("✗ ", "red"), (f"{one['kind']} {one['identity']}", "bold red"), f"  {one['change']}: {places}"))
+    lines += [Text(f"not compared: {why}", style="dim") for why in compared["not_compared"]]
+    if not compared["changes"] and not compared["unknown"]:
+        lines.append(Text(f"no device changed since {compared['since']}"))
+    return [*lines, Text("")]
 
 
 def _totals(report: Mapping[str, Any]) -> RenderableType:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from rackwright.catalog import gpus
 from rackwright.catalog.mig import MigProfile, mig_models, mig_profiles
+from rackwright.catalog.site import hint_to_add_mig
 from rackwright.derive.mig import devices_of, place, required_devices
 from rackwright.derive.nodes import DeclaredNode
 from rackwright.model.finding import did_you_mean
@@ -37,7 +38,7 @@ def mig_model(case: RuleContext) -> Iterator[Violation]:
     """Only some GPUs can be divided (NVIDIA MIG User Guide: Supported GPUs). Of others the placements have no source."""
     for path, declared in _divided(case):
         if declared.model in gpus() and not mig_profiles(declared.model):
-            hint = f"omit `mig`, or use one of: {', '.join(mig_models())}"
+            hint = f"omit `mig`, use one of: {', '.join(mig_models())}, or {hint_to_add_mig(declared.model)}"
             yield Violation(path, f"no MIG profiles are known for GPU model {declared.model}", hint)
 
 
@@ -52,7 +53,8 @@ def mig_profile(case: RuleContext) -> Iterator[Violation]:
             if name not in known:
                 near = did_you_mean(name, known)
                 listed = "" if near.startswith("use one of") else f"; {declared.model} has {', '.join(known)}"
-                yield Violation(path, f"GPU model {declared.model} has no MIG profile `{name}`", near + listed)
+                hint = f"{near}{listed}; or {hint_to_add_mig(declared.model)}"
+                yield Violation(path, f"GPU model {declared.model} has no MIG profile `{name}`", hint)
 
 
 @rule("mig-devices")

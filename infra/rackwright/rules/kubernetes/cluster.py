@@ -6,17 +6,18 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from rackwright.catalog.kubernetes import containerd, releases, support_ends
+from rackwright.catalog.kubernetes import bundled_releases, containerd, releases, support_ends
 from rackwright.model.finding import Severity, did_you_mean
 from rackwright.model.groups import Role
-from rackwright.model.scheduler.kubernetes import Source
+from rackwright.model.scheduler.kubernetes import DEFAULT_VERSION, Source
 from rackwright.rules.registry import RuleContext, Violation, rule
 
 _RESERVED: Final = re.compile(r"default|kube-.*")
 _CGROUP_V2: Final = (1, 35)
-"""The first release whose kubelet does not start on cgroup v1 by default (KEP-5573)."""
-_CONTAINERD_2: Final = (1, 36)
-"""The first release without support for containerd 1.x (KEP-4033: 1.35 is the last with it)."""
+"""The first release whose kubelet does not start on cgroup v1 by default, and whose kubeadm refuses it (KEP-5573)."""
+_CONTAINERD_2: Final = (1, 38)
+"""The first release without support for containerd 1.x: its kubelet requires RuntimeConfig of the CRI (KEP-4033; kubelet/app/server.go
+of 1.35.3, 1.36.2 and 1.37.1 still use the cgroupDriver of their configuration)."""
 _OLDEST_CONTAINERD: Final = (1, 7)
 """The oldest supported release: older ones have ended, and their static pods were never run here."""
 
@@ -45,22 +46,36 @@ def kubernetes_version(case: RuleContext) -> Iterator[Violation]:
     """The catalogue lists the images of each release."""
     declared = case.kubernetes
     if declared is not None and declared.version not in releases():
-        hint = did_you_mean(declared.version, releases()) or f"use one of {', '.join(releases())}"
+        near = [version for version in releases() if _minor(version) == _minor(declared.version)]
+        hint = f"use {' or '.join(near)}" if near else f"use one of {', '.join(releases())}"
         yield Violation("scheduler.version", f"`{declared.version}` is not in the catalogue of releases", hint)
 
 
 @rule("kubernetes-end-of-life", Severity.WARNING)
 def kubernetes_end_of_life(case: RuleContext) -> Iterator[Violation]:
-    """A release out of support gets no security fixes. The lab is exempt: its bundle has one release, and it runs no production jobs."""
+    """A release out of support gets no security fixes. The lab's default is exempt: it runs no production jobs."""
     declared = case.kubernetes
-    if declared is None or declared.version not in releases() or case.cluster.target.publishes_ports:
+    if declared is None or declared.version not in releases():
+        return
+    if case.cluster.target.publishes_ports and declared.version == DEFAULT_VERSION:
         return
     ended = support_ends(declared.version)
     if ended < case.today:
-        supported = [version for version in releases() if support_ends(version) >= case.today]
+        supported = [version for version in _available(case) if support_ends(version) >= case.today]
         cause = f"support of Kubernetes {declared.version} ended on {ended:%Y-%m-%d} (kubernetes.io/releases)"
         hint = f"use one of {', '.join(supported)} (only 1.34.1 was run)" if supported else "update the catalogue of releases"
         yield Violation("scheduler.version", cause, hint)
+
+
+@rule("kubernetes-bundle-release")
+def kubernetes_bundle_release(case: RuleContext) -> Iterator[Violation]:
+    """The bundle is built from pinned modules, which tools/kubernetes has of some releases."""
+    declared = case.kubernetes
+    if declared is None or declared.version not in releases() or not _from_bundle(case) or declared.version in bundled_releases():
+        return
+    cause = f"tools/kubernetes has no modules of Kubernetes {declared.version}, and this stack installs it from the bundle"
+    hint = f"use one of {', '.join(bundled_releases())}"
+    yield Violation("scheduler.version", cause, hint if case.cluster.target.publishes_ports else f"{hint}, or `install_from: packages`")
 
 
 @rule("kubernetes-cgroups", Severity.WARNING)
@@ -68,7 +83,10 @@ def kubernetes_cgroups(case: RuleContext) -> Iterator[Violation]:
     """The lab's nodes use this machine's cgroups."""
     declared = case.kubernetes
     if declared is not None and case.cluster.target.publishes_ports and _minor(declared.version) >= _CGROUP_V2:
-        cause = f"the kubelet of {declared.version} does not start with cgroup v1, and lab nodes use this machine's cgroups"
+        cause = (
+            f"the kubelet of {declared.version} supports cgroup v1 only with failCgroupV1: false. Lab nodes set it, because they use this "
+            "machine's cgroups; no lab with it was ever run"
+        )
         yield Violation("scheduler.version", cause, "check that `stat -fc %T /sys/fs/cgroup` prints cgroup2fs, or use 1.34.1")
 
 
@@ -86,8 +104,8 @@ def kubernetes_containerd(case: RuleContext) -> Iterator[Violation]:
         if _minor(found) < _OLDEST_CONTAINERD:
             yield Violation("target.os", f"{os} has containerd {found}, whose support has ended", "use debian-13")
         elif _minor(found) < (2, 0) and _minor(declared.version) >= _CONTAINERD_2:
-            cause = f"{declared.version} needs containerd 2, but {os} has {found}"
-            yield Violation("scheduler.version", cause, "use 1.35 or older, or a system with containerd 2")
+            cause = f"{declared.version} requires containerd 2, and {os} has {found}"
+            yield Violation("scheduler.version", cause, "use 1.37 or older, or a system with containerd 2")
 
 
 @rule("kubernetes-source-lab", Severity.WARNING)
@@ -145,6 +163,17 @@ def namespace_claim(case: RuleContext) -> Iterator[Violation]:
     for name, namespace in case.kubernetes.namespaces.items() if case.kubernetes else ():
         if namespace.shared_volume is not None and not case.cluster.storage:
             yield Violation(f"scheduler.namespaces.{name}.shared_volume", "there is no shared file system", "declare one under storage")
+
+
+def _from_bundle(case: RuleContext) -> bool:
+    assert case.kubernetes is not None
+    source = case.kubernetes.install_from
+    return source is Source.BUNDLE or (source is Source.AUTO and case.cluster.target.publishes_ports)
+
+
+def _available(case: RuleContext) -> tuple[str, ...]:
+    """Return the releases that this stack can select."""
+    return bundled_releases() if _from_bundle(case) else releases()
 
 
 def _minor(version: str) -> tuple[int, int]:

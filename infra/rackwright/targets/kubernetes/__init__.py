@@ -27,7 +27,7 @@ def bundle(plan: Plan) -> resources.Bundle | None:
     """Create the bundle of binaries and images, where the plan uses no repository and no registry."""
     if plan.scheduler.kind != "kubernetes" or not plan.scheduler.bundled:
         return None
-    digest = digests.kubernetes_bundle(layout.product_root())
+    digest = digests.kubernetes_bundle(layout.product_root(), plan.scheduler.version)
     extras = ["flannel"] if plan.scheduler.cni is Cni.FLANNEL else []
     return resources.Bundle("kubernetes-bundle", version=plan.scheduler.version, digest=digest, extras=extras)
 
@@ -40,7 +40,11 @@ def addons(plan: Plan) -> dict[str, pulumi.Output[str]]:
     root = layout.product_root()
     return {
         one.name: resources.Addon(
-            f"kubernetes-{one.name}", addon=one.name, version=one.version, digest=digests.kubernetes_addon(root, one.name)
+            f"kubernetes-{one.name}",
+            addon=one.name,
+            version=one.version,
+            release=cluster.version,
+            digest=digests.kubernetes_addon(root, one.name),
         ).folder
         for one in cluster.addons
     }

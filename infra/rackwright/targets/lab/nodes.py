@@ -31,8 +31,13 @@ def image(plan: Plan, bundle: resources.Bundle | None) -> resources.Image:
         mirror=target.mirror,
         scheduler=plan.scheduler.kind,
         bundle=bundle.folder if bundle else None,
-        digest=digests.bake(layout.product_root(), plan.scheduler.kind),
+        digest=digests.bake(layout.product_root(), plan.scheduler.kind, kubernetes_release(plan)),
     )
+
+
+def kubernetes_release(plan: Plan) -> str:
+    """Return the release of Kubernetes, whose programs are in the image; empty for another scheduler."""
+    return plan.scheduler.version if plan.scheduler.kind == "kubernetes" else ""
 
 
 def limits(plan: Plan, label: resources.StackMarker) -> resources.InotifyLimits | None:
