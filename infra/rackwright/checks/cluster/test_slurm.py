@@ -19,7 +19,7 @@ from rackwright.checks.cluster.probes.slurm_options import (
 )
 from rackwright.checks.cluster.probes.slurm_ports import CONTROLLER_PORTS
 from rackwright.checks.cluster.probes.slurm_states import works
-from rackwright.checks.cluster.probes.units import CONTROLLER, NODE_DAEMON, UNITS
+from rackwright.checks.cluster.probes.units import CONTROLLER, LOGIN_DAEMON, NODE_DAEMON, UNITS
 from rackwright.errors import UndeterminedError
 
 HEALTH = "/usr/local/sbin/rackwright-node-health"
@@ -42,6 +42,12 @@ def test_controller_answers_here(ask: Ask, raw: Ask, cluster: Record, expect: Ex
 def test_node_daemon_runs(ask: Ask, expect: Expect) -> None:
     """State of the daemon in systemd: the controller notices a failure minutes later."""
     unit = ask(UNITS)[NODE_DAEMON]
+    expect(unit.described, "active", holds=unit.state == "active")
+
+
+def test_login_daemon_runs(ask: Ask, expect: Expect) -> None:
+    """Slurm's commands on a login node read the configuration that sackd fetches."""
+    unit = ask(UNITS)[LOGIN_DAEMON]
     expect(unit.described, "active", holds=unit.state == "active")
 
 

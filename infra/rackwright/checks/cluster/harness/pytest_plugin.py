@@ -11,12 +11,13 @@ from typing import IO, Any, Final
 import pytest
 
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
+from rackwright.checks.cluster.harness.daemon_dependencies import cause_of_timeout
 from rackwright.checks.cluster.harness.gather import Gathering
 from rackwright.checks.cluster.harness.probe import DaemonDown, NodeBusy, Place
 from rackwright.checks.cluster.harness.transport import BoundedSsh
 from rackwright.errors import UndeterminedError
 from rackwright.inventory.reader import Inventory
-from rackwright.report.check_plan import Manifest
+from rackwright.report.check_plan import Expected, Manifest
 from rackwright.report.redact import Redactor
 from rackwright.report.result import Result, result
 from rackwright.report.verdict import SkipReason, Verdict
@@ -96,7 +97,7 @@ class Judge:
     def _record(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
         owed = item.callspec.params["owed"]  # type: ignore[attr-defined]
         expect: Expect = getattr(item, "expect", None) or Expect()
-        error = call.excinfo.value if call.excinfo else None
+        error = self._explained(owed, call.excinfo.value if call.excinfo else None)
         verdict, reason = judge(error, expect)
         outcome = result(
             owed,
@@ -112,6 +113,12 @@ class Judge:
         self._lines.flush()
         progress = {"done": len(self.results), "of": len(self.owed.expected), "id": outcome.id, "verdict": outcome.verdict}
         print(json.dumps(progress), file=sys.stdout)
+
+    def _explained(self, owed: Expected, error: BaseException | None) -> BaseException | None:
+        """Return the suspended daemon in place of the time-out that it causes; every other outcome unchanged."""
+        if not isinstance(error, UndeterminedError) or isinstance(error, DaemonDown):
+            return error
+        return cause_of_timeout(owed.spec.key, owed.node, error, self.gathering, self.declared, self.reports) or error
 
 
 def judge(error: BaseException | None, expect: Expect) -> tuple[Verdict, str]:

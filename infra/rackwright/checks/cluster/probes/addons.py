@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from rackwright.checks.cluster.harness.probe import Place, Probe
-from rackwright.checks.cluster.probes.kubernetes import QUEUED, parse_objects, path_of, query
+from rackwright.checks.cluster.probes.kubernetes import OF_API, QUEUED, parse_objects, path_of, query
 
 HOOKED = ("jobset", "kueue")
 """Addons with admission webhooks."""
@@ -51,6 +51,7 @@ DEPLOYMENTS = Probe(
     on="kube_control_plane",
     command=lambda place: query("objects", *map(deployment, _planned(place))),
     parse=cache(parse_deployments),
+    needs=OF_API,
 )
 
 
@@ -59,7 +60,7 @@ def _queues(place: Place) -> str:
     return query("objects", *map(path_of, planned))
 
 
-QUEUES = Probe("addon-queues", on="kube_control_plane", command=_queues, parse=cache(parse_objects))
+QUEUES = Probe("addon-queues", on="kube_control_plane", command=_queues, parse=cache(parse_objects), needs=OF_API)
 
 
 def parse_hooks(text: str) -> dict[str, str]:
@@ -85,6 +86,7 @@ HOOKS = Probe(
     on="kube_control_plane",
     command=lambda place: query("hooks", *(one["name"] for one in _planned(place) if one["name"] in HOOKED)),
     parse=cache(parse_hooks),
+    needs=OF_API,
 )
 
 
@@ -103,4 +105,6 @@ def parse_measurements(text: str) -> Measured:
     return Measured(found["trouble"], complete)
 
 
-MEASUREMENTS = Probe("addon-measurements", on="kube_control_plane", command=query("measurements"), parse=cache(parse_measurements))
+MEASUREMENTS = Probe(
+    "addon-measurements", on="kube_control_plane", command=query("measurements"), parse=cache(parse_measurements), needs=OF_API
+)
