@@ -154,7 +154,9 @@ def shown(monkeypatch):
 
 def test_suspended_and_frozen_units_are_reported(shown, process):
     own = os.getpid()
-    shown(("munge.service", f"MainPID={process.pid}"), ("a.service", f"MainPID={own}\nFreezerState=frozen"), ("b.service", f"MainPID={own}"))
+    shown(
+        ("munge.service", f"MainPID={process.pid}"), ("a.service", f"MainPID={own}\nFreezerState=frozen"), ("b.service", f"MainPID={own}")
+    )
     found = {"munge.service": "suspended by a signal", "a.service": "frozen"}
     assert daemon_states.suspended(["any"]) == found
     answer = daemon_states.main({"units": ["*.service"], "report": "suspended"})

@@ -85,7 +85,8 @@ def compared(found: DriftReport, now: Traces, past: Iterable[DriftRecord], *, up
 
 def _healthy(found: DriftReport, names: Iterable[str]) -> set[str]:
     """Return the nodes that were scanned completely and have no unexpected differences."""
-    bad = {node for _, node, _ in found.unknown} | {one.node for one in found.differences if one.category is not Category.EXPECTED}
+    bad = {node for _, node, _ in found.unknown} | {node for scan in found.layers for node, _ in scan.held}
+    bad |= {one.node for one in found.differences if one.category is not Category.EXPECTED}
     return set() if found.missing or any(node == CLUSTER for _, node, _ in found.unknown) else set(names) - bad
 
 

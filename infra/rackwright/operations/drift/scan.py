@@ -68,7 +68,7 @@ async def _scan_layers(stack: str, declared: Inventory, progress: Progress, *, w
     scans = [_scan_or_reason(layer, scan_layer, stack, partial(progress, layer)) for layer, scan_layer in scanners.items()]
     baseline = collect(stack, declared) if with_traces else empty()
     found, traces = await _run_scans(scans, baseline)
-    return DriftReport(stack, declared.plan, started, time.monotonic() - began, tuple(found)), traces
+    return DriftReport(stack, declared.plan, started, time.monotonic() - began, tuple(found)).with_held_named(), traces
 
 
 async def _run_scans(
