@@ -68,10 +68,15 @@ class DriftReport:
 
     def with_held_named(self) -> DriftReport:
         """Return the result with incomplete scans as unknown, unless the checks report a suspended daemon, which explains them."""
-        found = [one for scan in self.layers if scan.layer is Layer.BEHAVIOUR for one in scan.differences]
-        if any(_SUSPENDED.search(one.live) for one in found):
+        if self.names_suspended_daemon:
             return self
         return self.with_layers(replace(scan, unknown=(*scan.unknown, *scan.held)) for scan in self.layers)
+
+    @property
+    def names_suspended_daemon(self) -> bool:
+        """Return whether a check reports a daemon that exists and does not run."""
+        found = [one for scan in self.layers if scan.layer is Layer.BEHAVIOUR for one in scan.differences]
+        return any(_SUSPENDED.search(one.live) for one in found)
 
     @property
     def differences(self) -> tuple[DriftItem, ...]:

@@ -7,7 +7,17 @@ from collections import Counter
 from rackwright.checks.cluster.harness.arguments import Ask, Members, Record
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.harness.tool_output import Lines, NoAnswer, Unread
-from rackwright.checks.cluster.probes.slurm import CONFIGURATION, LAST_LOOK, NODES, PARTITIONS, PING, SETTINGS, VERSION, SlurmNode
+from rackwright.checks.cluster.probes.slurm import (
+    CONFIGURATION,
+    LAST_LOOK,
+    MESSAGE_TIMEOUT,
+    NODES,
+    PARTITIONS,
+    PING,
+    SETTINGS,
+    VERSION,
+    SlurmNode,
+)
 from rackwright.checks.cluster.probes.slurm_options import (
     FILE,
     NODE_OPTIONS,
@@ -23,8 +33,6 @@ from rackwright.checks.cluster.probes.units import CONTROLLER, LOGIN_DAEMON, NOD
 from rackwright.errors import UndeterminedError
 
 HEALTH = "/usr/local/sbin/rackwright-node-health"
-MESSAGE_TIMEOUT = 10
-"""Seconds after which scontrol times out (slurm.conf(5), MessageTimeout, default). A controller that refuses is DOWN at once."""
 
 
 def test_controller_runs(ask: Ask, expect: Expect) -> None:

@@ -18,6 +18,8 @@ from rackwright.inventory import paths
 from rackwright.inventory.reader import Inventory
 
 _TROUBLE = "trouble"
+_NO_ANSWER: Final = "TimeoutError: no answer within"
+"""Words of a node for a file system that did not respond (rackwright.remote.programs.limited_reader)."""
 _REACH: Final = 10.0
 """Timeout in seconds for connecting to a node."""
 
@@ -75,8 +77,15 @@ def compared(found: DriftReport, now: Traces, past: Iterable[DriftRecord], *, up
         one for name, kinds in now.nodes.items() if (was := saved.of(name, kinds)) for one in differences(found.stack, name, was, kinds)
     ]
     further += [identity_difference(found.stack, name, *ids) for name, ids in renamed.items()]
+    late = tuple(one for one in now.silent if found.names_suspended_daemon and _NO_ANSWER in one[1])
+    silent = tuple(one for one in now.silent if one not in late)
     return found.with_layers(
-        replace(scan, differences=(*scan.differences, *_unexplained(found, further)), unknown=_unique((*scan.unknown, *now.silent)))
+        replace(
+            scan,
+            differences=(*scan.differences, *_unexplained(found, further)),
+            unknown=_unique((*scan.unknown, *silent)),
+            held=_unique((*scan.held, *late)),
+        )
         if scan.layer is Layer.BEHAVIOUR
         else scan
         for scan in found.layers
