@@ -55,6 +55,7 @@ _OF_KUBELET: Final[Mapping[str, str]] = {KUBELET: "", CONTAINERD: ""}
 TIMED_OUT: Final[Mapping[str, Mapping[str, str]]] = {
     **dict.fromkeys(("kubernetes.api_reachable", "kubernetes.services_reachable", "control_plane.anonymous_requests_refused"), _OF_API),
     **dict.fromkeys(("kubelet.healthy", "kubelet.anonymous_requests_refused", "kubelet.runs_its_configuration"), _OF_KUBELET),
+    "storage.answers": {METADATA_SERVER: "role_storage"},
     **dict.fromkeys(("kubelet.authentication_enabled", "containerd.cgroup_driver_is_the_kubelets"), _OF_KUBELET),
 }
 """Checks that one of several requests of a probe decides: the daemons that do not respond to it, with their group; empty: the same node."""
