@@ -1,6 +1,5 @@
 """Run on the node, imported by host_baseline: read in a child process, and stop waiting for it after a time limit.
 
-Input: none of its own. Output: what the function reads, as JSON can hold it.
 A file system whose server does not respond blocks its readers in the kernel, where no exception and no thread ends the wait.
 Python 3.9, standard library only.
 """
