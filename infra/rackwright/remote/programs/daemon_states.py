@@ -50,7 +50,7 @@ def show(units: Sequence[str]) -> list[dict[str, str]]:
         lines = shown.stderr.decode("utf-8", "replace").strip().splitlines()
         raise OSError("systemctl show: " + (lines[-1] if lines else "ended with status " + str(shown.returncode)))
     found = [dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in text.split("\n\n")]
-    return [{**values, "ProcessState": letter} if letter else values for values in found for letter in [unit_state(values)]]
+    return [{**values, "ProcessState": unit_state(values)} for values in found]
 
 
 def unit_state(values: dict[str, str]) -> str:
@@ -132,7 +132,8 @@ def pods(names: Iterable[str]) -> list[dict[str, str]]:
     wanted = set(names)
     if not wanted:
         return []
-    network, found = link(PROC + "/1/ns/net"), {name: [] for name in wanted}  # type: dict[str, list[str]]
+    network = link(PROC + "/1/ns/net")
+    found: dict[str, list[str]] = {name: [] for name in wanted}
     for path in glob.glob(PROC + "/[0-9]*/cmdline"):
         pid = path.split("/")[-2]
         try:
@@ -150,11 +151,11 @@ def pod(name: str, pids: list[str]) -> dict[str, str]:
     letters = [process_state(pid) for pid in pids]
     main = next((pid for pid, state in zip(pids, letters) if state not in STOPPED), pids[0] if pids else "0")
     return {
+        "MainPID": main,
         "Id": name + POD,
         "LoadState": "loaded" if pids or os.path.exists(MANIFESTS + "/" + name + ".yaml") else "not-found",
         "ActiveState": "active" if pids else "inactive",
         "UnitFileState": "static",
-        "MainPID": main,
         "FreezerState": FROZEN if is_frozen(main) else "running",
         "ProcessState": process_state(main),
     }

@@ -79,9 +79,10 @@ def parse_units(text: str) -> Lines[Unit]:
     units: dict[str, Unit] = {}
     unread: list[str] = []
     plain = text.replace("\r\n", "\n")
-    if is_cut(plain) and "\n" in plain:
-        plain = plain[: plain.rindex("\n")]  # the last line may be truncated
-    for block in re.split(r"\n\s*\n", plain.strip()):
+    blocks = re.split(r"\n\s*\n", plain.strip())
+    if is_cut(plain):
+        unread.append(blocks.pop())  # the state of the process is the last line of a block
+    for block in blocks:
         pairs = [line.split("=", 1) for line in block.splitlines() if "=" in line]
         values = dict(pairs)
         if any(values[key] != value for key, value in pairs):
@@ -102,6 +103,8 @@ def _unit(row: Row) -> Unit:
     if file_state is not None and re.fullmatch(r"[a-z-]*", file_state):
         enabled = file_state in _ENABLED
     state = _suspension(row.cells) or state
+    if row.cells.get("MainPID", "0") != "0" and "ProcessState" not in row.cells:
+        state = row.unread("ProcessState")  # the last line of a block; without it, a suspended process would count as running
     return Unit("not-found" if load == "not-found" else state, enabled) if isinstance(load, str) else Unit(load, enabled)
 
 
