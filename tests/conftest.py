@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Final
 
 import pytest
@@ -70,7 +71,11 @@ class _Failures:
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Name failures as they come, where there is a terminal; workers of `-n` have none."""
+    """Name failures as they come, where there is a terminal; workers of `-n` have none.
+
+    Programs of nodes run as root, whose PATH has the folders of mkfs and wipefs. An ordinary user of Debian lacks them.
+    """
+    os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if terminal is not None and not hasattr(config, "workerinput"):
         config.pluginmanager.register(_Failures(terminal))

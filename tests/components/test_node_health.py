@@ -48,6 +48,14 @@ def test_healthy_node_queries_slurm_once(node: Node) -> None:
     assert (node.folder / "asked").read_text() == ""
 
 
+def test_suspended_munged_is_not_waited_for(node: Node) -> None:
+    shown = "Id=munge.service\\nLoadState=loaded\\nActiveState=active\\nMainPID=0\\nFreezerState=frozen\\n"
+    node.tool("systemctl", f"#!/bin/sh\nprintf '{shown}'\n")
+    said = node.look()
+    assert said.returncode == 0 and "scontrol: not called, because munge.service is frozen" in said.stderr
+    assert not (node.folder / "asked").exists() or not (node.folder / "asked").read_text()
+
+
 def test_lost_gpu_drains_node_until_repair(node: Node) -> None:
     node.gpus(7)
     assert node.look().returncode == 1

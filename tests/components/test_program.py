@@ -15,6 +15,7 @@ from recording import committed
 from rackwright.inventory import paths
 from rackwright.plan import Plan
 from rackwright.targets import program
+from rackwright.targets.lab import machine
 
 
 @pytest.fixture
@@ -41,7 +42,8 @@ def warned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def load(stack: str, *, preview: bool, backend: str | None, monkeypatch: pytest.MonkeyPatch) -> Plan:
-    """Run the program with its state in a given place."""
+    """Run the program as root, with its state in a given place."""
+    monkeypatch.setattr(machine, "rootless", lambda: False)
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: preview)
     if backend is None:
         monkeypatch.delenv("PULUMI_BACKEND_URL", raising=False)

@@ -54,7 +54,8 @@ def test_complete_stack_file_becomes_plan(described: dict[str, Any]) -> None:
 
 
 def test_several_controllers_become_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With their shared address."""
+    """With their shared address; root's Podman runs them."""
+    monkeypatch.setattr(machine, "rootless", lambda: False)
     data: dict[str, Any] = yaml.safe_load(paths.stack_file("lab-k8s").read_text())["config"][CONFIG_KEY]
     data["groups"]["login"]["count"] = 3
     data["scheduler"] |= {"control_plane_vip": "10.80.0.5"}
@@ -75,7 +76,8 @@ def test_unpinned_network_files_are_refused(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_flannel_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The committed lab with flannel."""
+    """The committed lab with flannel, with root's Podman."""
+    monkeypatch.setattr(machine, "rootless", lambda: False)
     data: dict[str, Any] = yaml.safe_load(paths.stack_file("lab-k8s-flannel").read_text())["config"][CONFIG_KEY]
     assert program.load(data, "lab-k8s-flannel").plan.scheduler.cni == "flannel"  # type: ignore[union-attr]
 

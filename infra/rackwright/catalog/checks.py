@@ -53,6 +53,7 @@ class Feature(StrEnum):
     SLURM = "slurm"
     HEALTH = "health"
     SUBMIT = "submit"
+    SACKD = "sackd"
     CONSTRAINED_MEMORY = "constrained-memory"
     CONSTRAINED_CORES = "constrained-cores"
     CONSTRAINED_DEVICES = "constrained-devices"

@@ -121,6 +121,8 @@ class LayerScan:
     """Method of the scan, if there is more than one."""
     message: str = ""
     """Reason for the method, and the nodes that it covers."""
+    incomplete: tuple[tuple[str, str], ...] = ()
+    """(node, reason) of each node that was not scanned completely, because a daemon is suspended that another layer reports."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the scan in the format of the contract `rackwright.drift/2`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -11,6 +12,8 @@ from typing import Any, Final
 from rackwright.drift.difference import Category, DriftItem, Layer, LayerScan, max_category
 
 SCHEMA: Final = "rackwright.drift/2"
+_SUSPENDED: Final = re.compile(r"suspended by a (signal|debugger)|\bfrozen\b")
+"""States of a suspended daemon in the result of its check."""
 
 
 class State(StrEnum):
@@ -62,6 +65,18 @@ class DriftReport:
     def with_layers(self, layers: Iterable[LayerScan]) -> DriftReport:
         """Return the result with other layer results."""
         return replace(self, layers=tuple(layers))
+
+    def with_incomplete_named(self) -> DriftReport:
+        """Return the result with incomplete scans as unknown, unless the checks report a suspended daemon, which explains them."""
+        if self.names_suspended_daemon:
+            return self
+        return self.with_layers(replace(scan, unknown=(*scan.unknown, *scan.incomplete)) for scan in self.layers)
+
+    @property
+    def names_suspended_daemon(self) -> bool:
+        """Return whether a check reports a daemon that exists and does not run."""
+        found = [one for scan in self.layers if scan.layer is Layer.BEHAVIOUR for one in scan.differences]
+        return any(_SUSPENDED.search(one.live) for one in found)
 
     @property
     def differences(self) -> tuple[DriftItem, ...]:

@@ -121,8 +121,10 @@ class History:
 
 
 def _was_scanned(drift: DriftReport, one: DriftItem) -> bool:
-    """Return whether the layer and the node were scanned: an unreachable node resolves nothing."""
-    unknown = {(layer, node) for layer, node, _ in drift.unknown}
+    """Return whether the layer and the node were scanned: a node that was unreachable or not waited for resolves nothing."""
+    unknown = {(layer, node) for layer, node, _ in drift.unknown} | {
+        (scan.layer, node) for scan in drift.layers for node, _ in scan.incomplete
+    }
     return one.layer not in drift.missing and not unknown & {(one.layer, one.node), (one.layer, CLUSTER)}
 
 

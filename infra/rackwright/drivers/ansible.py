@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from rackwright import layout
-from rackwright.drivers.process import stream
+from rackwright.drivers.process import ProcessTimeoutError, stream
 from rackwright.drivers.supervision import INTERRUPTED, current
 from rackwright.inventory.time_limits import slowness
 
 _INHERITED: Final = ("PATH", "HOME", "USER", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "RACKWRIGHT_HOME", "SSH_AUTH_SOCK")
+_LONGEST: Final = 3600.0
+"""Seconds of a run without a limit of its own: the first `up` installs packages on every node."""
 _CUT_OFF: Final = ("Context has disconnected", "EOF on stream", "Connection timed out")
 """Messages of Mitogen about a broken connection (mitogen/core.py, mitogen/parent.py)."""
 _CONNECT: Final = 30
@@ -55,6 +57,8 @@ class PlaybookResult:
     requires_drain: list[TaskResult] = field(default_factory=list)
     """Nodes that must be drained before the declared configuration can be applied, and why."""
     message: str = ""
+    cut_after: float | None = None
+    """Seconds after which a run with a limit was ended; its results are those until then. None for a run that ended by itself."""
 
     @property
     def connection_lost(self) -> bool:
@@ -79,9 +83,13 @@ async def play(
     skip_tags: Sequence[str] = (),
     check: bool = False,
     answers: Path | None = None,
+    limit_s: float | None = None,
     on_progress: Callable[[str], Awaitable[None]],
 ) -> PlaybookResult:
-    """Run one playbook of the project. `check` runs check mode; `answers` is a file that records the modules' arguments and results."""
+    """Run one playbook of the project. `check` runs check mode; `answers` is a file that records the modules' arguments and results.
+
+    `limit_s`: seconds after which check mode is ended, because its tasks may wait for a daemon.
+    """
     applied = PlaybookResult()
     request = {
         "root": str(root),
@@ -99,7 +107,14 @@ async def play(
             await _handle(json.loads(line), applied, on_progress)
 
     command = [sys.executable, "-m", "rackwright.drivers.ansible_child"]
-    ended = await stream(command, on_line, stdin=json.dumps(request).encode(), env={**environment(root), **_recorder_environment(answers)})
+    variables = {**environment(root), **_recorder_environment(answers)}
+    try:
+        ended = await stream(command, on_line, stdin=json.dumps(request).encode(), env=variables, timeout=limit_s or _LONGEST)
+    except ProcessTimeoutError:
+        if limit_s is None:
+            raise
+        applied.cut_after = limit_s
+        return applied
     applied.status = applied.status or ended.status
     if ended.status and current.cancelled:
         return PlaybookResult(applied.status, changed=applied.changed, message=INTERRUPTED)

@@ -26,6 +26,10 @@ _WAKE: Final = r"""
 exec 2>&1 9>/run/rackwright-wake
 until=$(($(date +%s) + $2)) nodes=$1
 flock -w "$2" 9 || { echo "another process has been resuming nodes for $2 s"; exit 1; }
+for unit in munge slurmctld; do
+    pid=$(systemctl show --value --property=MainPID "$unit" 2>/dev/null) || continue
+    case $(sed 's/.*) //' "/proc/${pid:-0}/stat" 2>/dev/null) in [Tt]*) echo "$unit.service is suspended by a signal"; exit 1 ;; esac
+done
 chosen() {
     scontrol --oneliner show nodes | awk -v nodes=",$nodes," -v is="$1" -v but="$2" '{
         name = substr($1, 10); state = ""

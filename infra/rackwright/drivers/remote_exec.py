@@ -22,17 +22,17 @@ Chosen: half of the attempts to connect (`ssh_connections._AT_ONCE`), because ea
 
 
 async def run_on_nodes(
-    stack: str, program: str, requests: Mapping[str, Mapping[str, Any]], sudo: Mapping[str, bool], *, target: str
+    stack: str, program: str, requests: Mapping[str, Mapping[str, Any]], sudo: Mapping[str, bool], *, target: str, limit: float = _LONGEST
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the result of each node, and the reason for each node without one.
 
-    `requests`: by node, sent on standard input. `sudo`: node -> whether it is needed.
+    `requests`: by node, sent on standard input. `sudo`: node -> whether it is needed. `limit`: seconds for each node.
     """
     slots = asyncio.Semaphore(max_parallel(target, _AT_ONCE))
 
     async def one(name: str) -> Any:
         async with slots:
-            return await _run_on_node(stack, program, requests[name], name, sudo=sudo[name])
+            return await _run_on_node(stack, program, requests[name], name, sudo=sudo[name], limit=limit)
 
     found = dict(zip(requests, await asyncio.gather(*map(one, requests)), strict=True))
     return (
@@ -41,11 +41,11 @@ async def run_on_nodes(
     )
 
 
-async def _run_on_node(stack: str, program: str, request: Mapping[str, Any], name: str, *, sudo: bool) -> Any:
+async def _run_on_node(stack: str, program: str, request: Mapping[str, Any], name: str, *, sudo: bool, limit: float) -> Any:
     """Return the node's result, or the reason why there is none."""
     command = [*(["sudo", "-n"] if sudo else []), python_command(program, None)]
     try:
-        ended = await ssh_connections.run_ssh(stack, name, *command, stdin=encode_request(request), timeout=_LONGEST)
+        ended = await ssh_connections.run_ssh(stack, name, *command, stdin=encode_request(request), timeout=limit)
     except ProcessTimeoutError as error:
         return str(error)
     if not ended.ok:

@@ -17,6 +17,8 @@ from rackwright.yaml_loader import load_yaml
 
 SCHEMA: Final = "rackwright.inventory/7"
 """Version of the contract: written by `contract`, and the only one that readers accept."""
+WITHOUT_SACKD: Final = frozenset({"debian-12", "ubuntu-22.04", "ubuntu-24.04", "rocky-9"})
+"""Operating systems whose packages of Slurm have no sackd (23.11 and later): roles/slurm_login/vars/main.yml."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,7 @@ class Inventory:
             Feature.SLURM: slurm,
             Feature.HEALTH: slurm and bool(scheduler.get("health_interval_s")),
             Feature.SUBMIT: slurm and bool(scheduler.get("submit_hosts")),
+            Feature.SACKD: bool(self.groups["@sackd"]),
             Feature.CONSTRAINED_MEMORY: slurm and "memory" in (scheduler.get("constrains") or ()),
             Feature.CONSTRAINED_CORES: slurm and "cores" in (scheduler.get("constrains") or ()),
             Feature.CONSTRAINED_DEVICES: slurm and "devices" in (scheduler.get("constrains") or ()),
@@ -172,6 +175,7 @@ def from_inventory(inventory: Mapping[str, Any]) -> Inventory:
     groups["@insiders"] = tuple(name for name in nodes if name not in entry)
     groups["@submit"] = tuple(name for name in (cluster.get("scheduler") or {}).get("submit_hosts") or () if name in nodes)
     groups["@control"] = tuple(name for name in (cluster.get("scheduler") or {}).get("controllers") or () if name in nodes)[:1]
+    groups["@sackd"] = _with_sackd(nodes, groups)
     groups["@observer"] = _observer(fabric, groups.get("fabric", ()))
     return Inventory(
         stack=handover["stack"],
@@ -185,6 +189,13 @@ def from_inventory(inventory: Mapping[str, Any]) -> Inventory:
         fabric=fabric,
         plan=_digest(cluster, node_stack, records, children, *([fabric] if fabric else [])),
     )
+
+
+def _with_sackd(nodes: Mapping[str, Mapping[str, Any]], groups: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the nodes on which sackd fetches the configuration for Slurm's commands: login nodes without another daemon of Slurm."""
+    others = {*groups.get("role_controller", ()), *groups.get("role_worker", ())}
+    logins = [name for name in groups.get("role_login", ()) if name in groups.get("slurm", ()) and name not in others]
+    return tuple(name for name in logins if nodes[name]["os"] not in WITHOUT_SACKD)
 
 
 def _observer(fabric: Mapping[str, Any] | None, members: tuple[str, ...]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ NODE_CHECKS = (
     *(f"{layout.CLUSTER_CHECKS}/probes/{name}.py" for name in ("directories", "gpu", "identity", "mig", "neighbours")),
     *(f"{layout.CLUSTER_CHECKS}/probes/{name}.py" for name in ("nvidia_smi", "smoke", "storage", "units")),
     *(f"{layout.CLUSTER_CHECKS}/test_{name}.py" for name in ("gpu", "node", "storage")),
-    f"{layout.REMOTE}/programs/commands.py",
+    *(f"{layout.REMOTE}/programs/{name}.py" for name in ("commands", "daemon_states")),
 )
 """Files of the checks that compute nodes run on themselves (roles/slurm_worker)."""
 

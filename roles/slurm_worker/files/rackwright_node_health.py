@@ -52,6 +52,7 @@ ROLLING = "rackwright: rolling"
 BY_PROLOG = "Prolog error"  # Slurm's drain reason after a failed prolog, which is this program
 ASKED_EVERY = 300.0  # seconds between queries of slurmctld for a drain of a healthy node
 HELD = {"DRAIN", "DOWN", "FAIL"}
+MUNGE = "munge.service"
 GOES_ON = {"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED"}
 
 sys.path.insert(0, LIBRARY)
@@ -174,7 +175,11 @@ class Slurm:
             self.call("update", f"NodeName={self.node}", *words)
 
     def call(self, *words: str) -> str:
-        """Return the output of scontrol. Raise OSError if it fails."""
+        """Return the output of scontrol. Raise OSError if it fails, and at once if munged is suspended: scontrol would wait for it."""
+        from rackwright.remote.programs import daemon_states
+
+        if state := daemon_states.suspended([MUNGE]).get(MUNGE):
+            raise OSError(f"scontrol: not called, because {MUNGE} is {state}")
         try:
             done = subprocess.run(
                 ["scontrol", *words],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -79,6 +80,22 @@ def test_stack_without_power_saving_has_no_nodes() -> None:
 def test_power_saving_selects_requested_nodes() -> None:
     assert PowerSavingNodes.of(SCHEDULER) == PowerSavingNodes("ctl0", ("worker0", "worker1"), idle_s=300, cycle_s=90)
     assert PowerSavingNodes.of(SCHEDULER, only=["login0", "worker1"]) == PowerSavingNodes("ctl0", ("worker1",), idle_s=300, cycle_s=90)
+
+
+def test_suspended_controller_is_not_queried(wake: Wake, tmp_path: Path) -> None:
+    """scontrol would wait for slurmctld, for MessageTimeout at each call."""
+    child = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    os.kill(child.pid, signal.SIGSTOP)
+    os.waitpid(child.pid, os.WUNTRACED)
+    (tmp_path / "systemctl").write_text(f"#!/bin/sh\ncase $4 in slurmctld) echo {child.pid};; *) echo 0;; esac\n")
+    (tmp_path / "systemctl").chmod(0o755)
+    try:
+        status, said, told = wake({"worker0": "IDLE+POWERED_DOWN"})
+    finally:
+        child.kill()
+        child.wait()
+    assert (status, said, told) == (1, ["slurmctld.service is suspended by a signal"], [])
+    assert not (tmp_path / "looks").read_text()
 
 
 def test_powered_down_node_is_resumed_once(wake: Wake) -> None:

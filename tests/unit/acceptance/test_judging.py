@@ -141,6 +141,14 @@ class TestSlurmHealth:
         found = judged(slurm_health, silent, outputs(slurm_health, silent, lambda job, node, rank: spoken(node)))
         assert bad(found) == {("controllers_answer", "login0"): Verdict.UNKNOWN}
 
+    def test_controller_that_does_not_respond_is_unknown_with_its_name(self, asked):
+        """scontrol prints DOWN after its own time-out, for a suspended slurmctld as well."""
+        late = CommandOutput(out=captured("slurm-ping").replace("UP", "DOWN"), rc=1, seconds=20.2)
+        scope = replace(asked, answers={**asked.answers, "slurm-ping": late})
+        found = judged(slurm_health, scope, outputs(slurm_health, scope, lambda job, node, rank: spoken(node)))
+        assert bad(found) == {("controllers_answer", "login0"): Verdict.UNKNOWN}
+        assert found["controllers_answer", "login0"].reason == "slurmctld on login0: no answer within 20 s"
+
 
 class TestSharedFileSystem:
     files = {f"from-{node}": f"written by a job on {node}" for node in NODES}

@@ -83,7 +83,7 @@ def test_check_mode_does_not_wait_for_a_suspended_daemon(run: Any, sacctmgr: Pat
     (sacctmgr / "sacctmgr").write_text(f"#!/bin/sh\ntouch {sacctmgr}/called\n")
     monkeypatch.setattr(accounting, "suspended_units", lambda *names: [f"{names[1]} is suspended by a signal"])
     told = run(accounting, ASKED, check=True)
-    assert told["changed"] and "slurmdbd.service is suspended by a signal" in told["msg"] and not (sacctmgr / "called").exists()
+    assert not told["changed"] and "slurmdbd.service is suspended by a signal" in told["msg"] and not (sacctmgr / "called").exists()
     run(accounting, ASKED)
     assert (sacctmgr / "called").exists()
 

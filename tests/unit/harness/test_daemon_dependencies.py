@@ -10,11 +10,12 @@ import pytest
 from rackwright.catalog.checks import checks
 from rackwright.checks.cluster import probes
 from rackwright.checks.cluster.harness.compare import Expect
-from rackwright.checks.cluster.harness.daemon_dependencies import CHECKS, ELSEWHERE, SuspendedUnits, cause_of
+from rackwright.checks.cluster.harness.daemon_dependencies import CHECKS, ELSEWHERE, TIMED_OUT, SuspendedUnits, cause_of, cause_of_timeout
 from rackwright.checks.cluster.harness.probe import PROBES, CommandOutput
 from rackwright.checks.cluster.harness.pytest_plugin import CheckPlugin, verdict_of
 from rackwright.checks.cluster.probes.munge import CREDENTIAL
 from rackwright.checks.cluster.probes.slurm import CONFIGURATION, PING
+from rackwright.checks.cluster.probes.storage import ROOTS
 from rackwright.checks.cluster.probes.units import UNITS
 from rackwright.errors import UndeterminedError
 from rackwright.report.verdict import SkipReason, Verdict
@@ -23,7 +24,9 @@ NO_SOURCE = CommandOutput(
     rc=1, err="scontrol: error: fetch_config: DNS SRV lookup failed\nscontrol: fatal: Could not establish a configuration source\n"
 )
 NO_FILES = CommandOutput(rc=0, out="")
-DECLARED = SimpleNamespace(members=lambda group: ("login0",) if group in ("role_controller", "role_accounting") else ())
+ON_LOGIN0 = ("role_controller", "role_accounting", "kube_control_plane")
+STORAGE = {"kind": "moosefs", "clients": ["worker1"], "servers": ["login0"]}
+DECLARED = SimpleNamespace(members=lambda group: ("login0",) if group in ON_LOGIN0 else (), cluster={"storage": [STORAGE]})
 REPORTED = {("slurm.node_daemon_runs", "worker1"), ("munge.service_runs", "worker1"), ("slurm.controller_runs", "login0")}
 LATE = CommandOutput(error="slurm-ping: no answer within 8 s", starved_seconds=0.0)
 
@@ -40,7 +43,8 @@ class Answers:
     def __init__(self, state="inactive", login0="", **changed):
         self.raws = {UNITS: CommandOutput(out=unit("slurmd.service", state)), PING: NO_SOURCE, CONFIGURATION: NO_FILES}
         self.raws |= {
-            {"units": UNITS, "ping": PING, "files": CONFIGURATION, "credential": CREDENTIAL}[name]: raw for name, raw in changed.items()
+            {"units": UNITS, "ping": PING, "files": CONFIGURATION, "credential": CREDENTIAL, "roots": ROOTS}[name]: raw
+            for name, raw in changed.items()
         }
         self.login0 = CommandOutput(out=login0) if login0 else CommandOutput(error="login0 is unreachable")
 
@@ -96,6 +100,12 @@ def test_slow_dns_search_explains_failed_ping():
         (PING, Answers("active", unit("munge.service", process="T"), ping=LATE)),
         (CONFIGURATION, Answers("active", unit("slurmctld.service", process="T"), files=LATE)),
         (CREDENTIAL, Answers(units=CommandOutput(out=unit("munge.service")), credential=LATE)),
+        (CREDENTIAL, Answers(units=CommandOutput(out=unit("munge.service", "inactive", process="")), credential=LATE)),
+        (
+            CREDENTIAL,
+            Answers(units=CommandOutput(out=unit("munge.service", "activating")), credential=CommandOutput(rc=6, err="munge: Error")),
+        ),
+        (ROOTS, Answers("active", unit("moosefs-master.service"), roots=LATE)),
     ],
 )
 def test_other_causes_stay_unknown(probe, answers):
@@ -117,11 +127,74 @@ def test_missing_answers_follow_from_suspended_daemons(process, freezer, words, 
     assert str(found(PING, other)).endswith("on login0: slurm.controller_runs[login0]")
 
 
+def test_missing_answer_follows_from_stopped_daemon():
+    own = Answers(
+        units=CommandOutput(out=unit("munge.service", "failed", process="")), credential=CommandOutput(rc=6, err="munge: Error: no socket")
+    )
+    assert str(found(CREDENTIAL, own)) == "munge.service is failed on worker1: munge.service_runs[worker1]"
+
+
+@pytest.mark.parametrize("name", ["munge.service", "slurmctld.service"])
+def test_ping_follows_from_daemons_of_the_controller(name):
+    reported = {*REPORTED, ("munge.service_runs", "login0")}
+    assert f"{name} is suspended by a signal on login0" in str(found(PING, Answers("active", unit(name, process="T"), ping=LATE), reported))
+
+
+def test_missing_files_follow_from_suspended_metadata_server():
+    answers = Answers("active", unit("moosefs-master.service", process="T"), roots=LATE)
+    assert str(found(ROOTS, answers, {("storage.servers_run", "login0")})).endswith("on login0: storage.servers_run[login0]")
+
+
+class TestTimeOuts:
+    LATE = UndeterminedError("kubelet: no answer within 2 s")
+    REPORTED = {("kubelet.runs", "worker1"), ("control_plane.static_pods_run", "login0")}
+
+    def cause(self, key, error, own, login0=""):
+        answers = Answers(login0=login0, units=CommandOutput(out=own))
+        return cause_of_timeout(key, "worker1", error, answers, DECLARED, lambda check, node: (check, node) in self.REPORTED)
+
+    def test_suspended_kubelet_explains_its_time_out(self):
+        cause = self.cause("kubelet.healthy", self.LATE, unit("kubelet.service", process="T"))
+        assert str(cause) == "kubelet.service is suspended by a signal on worker1: kubelet.runs[worker1]"
+
+    @pytest.mark.parametrize("name", ["etcd", "kube-apiserver"])
+    def test_suspended_static_pod_explains_time_outs_of_the_api(self, name):
+        cause = self.cause("kubernetes.api_reachable", self.LATE, unit("kubelet.service"), unit(f"{name}.pod", process="T"))
+        assert str(cause) == f"static pod {name} is suspended by a signal on login0: control_plane.static_pods_run[login0]"
+
+    @pytest.mark.parametrize(
+        ("key", "error", "process"),
+        [
+            ("kubelet.healthy", LATE, "S"),
+            ("kubelet.healthy", UndeterminedError("kubelet-answers: the command is not installed: no output"), "T"),
+            ("kubelet.disk_space", LATE, "T"),
+        ],
+        ids=["it runs", "another error", "a check that does not ask it"],
+    )
+    def test_other_results_stay(self, key, error, process):
+        assert self.cause(key, error, unit("kubelet.service", process=process)) is None
+
+    def test_kubelet_that_no_check_reports_explains_nothing(self):
+        answers = Answers(units=CommandOutput(out=unit("kubelet.service", process="T")))
+        assert cause_of_timeout("kubelet.healthy", "worker1", self.LATE, answers, DECLARED, lambda *_: False) is None
+
+    def test_every_check_and_daemon_is_known(self):
+        assert set(TIMED_OUT) <= set(checks())
+        assert {unit for units in TIMED_OUT.values() for unit in units} <= set(CHECKS)
+
+
 def test_suspended_units_hold_dependent_questions():
+    probes.load()
     units = SuspendedUnits(DECLARED)
     units.record("login0", "units", CommandOutput(out=unit("slurmctld.service", process="T") + "\n" + unit("munge.service")))
     assert units.blocking_unit("worker1", "slurm-ping") == units.blocking_unit("login0", "slurm-nodes") == "slurmctld.service on login0"
     assert [units.blocking_unit("worker1", name) for name in ("munge-credential", "slurm-configuration", "not-a-question")] == ["", "", ""]
+    units.record("login0", "units", CommandOutput(out=unit("moosefs-master.service", process="T") + "\n" + unit("etcd.pod", process="T")))
+    assert (
+        units.blocking_unit("worker1", "storage-roots") == units.blocking_unit("worker1", "accounts") == "moosefs-master.service on login0"
+    )
+    assert units.blocking_unit("login0", "kubernetes-nodes") == "static pod etcd on login0"
+    assert units.blocking_unit("worker2", "storage-roots") == ""
     units.record("worker1", "units", CommandOutput(error="worker1 is unreachable"))
     units.record("worker1", "clock", CommandOutput(out=unit("munge.service", process="T")))
     assert units.blocking_unit("worker1", "munge-credential") == ""

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from rackwright.catalog.checks import checks
+from rackwright.checks.cluster.harness import daemon_dependencies
 from rackwright.drift.difference import Layer
 
 FOLDER = Path(__file__).parents[2] / "faults"
@@ -20,7 +21,8 @@ def rows(*names: str) -> dict[str, Any]:
 
 
 ROWS = rows("faults.yml", "kubernetes.yml")
-OF_DRIFT = rows("drift.yml")
+OF_DRIFT = rows("drift.yml", "suspended.yml")
+SUSPENDED = rows("suspended.yml")
 KEYS = {"where", "red", "first", "everywhere", "apply", "undo", "also"}
 
 
@@ -48,14 +50,14 @@ def test_no_two_checks_share_a_fault():
 
 
 def test_every_table_is_loaded():
-    assert {file.name for file in FOLDER.glob("*.yml")} == {"faults.yml", "kubernetes.yml", "drift.yml"}
+    assert {file.name for file in FOLDER.glob("*.yml")} == {"faults.yml", "kubernetes.yml", "drift.yml", "suspended.yml"}
 
 
 @pytest.mark.parametrize("key", OF_DRIFT)
 class TestDriftFaults:
     def test_rows_are_complete_and_valid(self, key):
         row = OF_DRIFT[key]
-        assert set(row) <= {"where", "here", "apply", "names", "also", "cluster", "silent", "undo", "heal"}
+        assert set(row) <= {"where", "here", "apply", "names", "also", "cluster", "unknown", "undo", "heal", "stack", "limit_s"}
         assert ("here" in row) is not ("apply" in row), "done here, or on the node"
         assert "undo" in row or row.get("heal"), "taken back, or healed"
         assert row["names"]
@@ -69,6 +71,18 @@ class TestDriftFaults:
 
     def test_allowed_differences_have_reasons(self, key):
         assert all(why.strip() for why in OF_DRIFT[key].get("also", {}).values())
+
+
+@pytest.mark.parametrize("key", SUSPENDED)
+def test_suspended_daemon_is_named_by_one_check_within_the_limit(key):
+    row = SUSPENDED[key]
+    assert row["limit_s"] == 15 and [name.partition(" ")[0] for name in row["names"]] == [Layer.BEHAVIOUR]
+    assert (FOLDER.parents[1] / "stacks" / f"Pulumi.{row.get('stack', 'lab')}.yaml").is_file()
+
+
+def test_every_daemon_that_others_wait_for_has_a_row():
+    named = {name.partition(" ")[2] for row in SUSPENDED.values() for name in row["names"]}
+    assert set(daemon_dependencies.CHECKS.values()) | {"sshd.daemon_responds", "slurm.login_daemon_runs"} <= named
 
 
 def test_drift_faults_are_unique():

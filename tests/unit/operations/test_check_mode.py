@@ -14,6 +14,7 @@ from rackwright.drift.difference import ScanMethod
 from rackwright.drivers import ansible
 from rackwright.inventory import paths
 from rackwright.operations.check_mode import runner as looking
+from rackwright.operations.check_mode import suspended_daemons
 
 INVENTORY = Path(__file__).parents[2] / "golden" / "inventory" / "inventory.yml"
 
@@ -36,10 +37,12 @@ class Stack:
         self.phases = looking.PlaybookRun("lab", paths.inventory("lab"), paths.secrets("lab"))
         self.plays, self.answer, self.unreachable, self.other = 0, "a", "", ""
         self.limits: list[list[str]] = []
+        self.suspended: dict[str, dict[str, str]] = {}
+        self.late = ""
         self.applied, self.limited = ansible.PlaybookResult(), ansible.PlaybookResult()
 
-    async def play(self, *_: Any, answers: Path | None, limit: list[str], **__: Any) -> ansible.PlaybookResult:
-        self.plays, self.limit = self.plays + 1, limit
+    async def play(self, *_: Any, answers: Path | None, limit: list[str], limit_s: float | None, **__: Any) -> ansible.PlaybookResult:
+        self.plays, self.limit, self.limit_s = self.plays + 1, limit, limit_s
         self.limits.append([*limit])
         if answers is None:
             return self.limited
@@ -51,11 +54,17 @@ class Stack:
         return self.applied
 
     async def ask(
-        self, _stack: str, program: str, requests: dict[str, Any], _root: Any, *, target: str
+        self, _stack: str, program: str, requests: dict[str, Any], _root: Any, *, target: str, limit: float = 40
     ) -> tuple[dict[str, Any], dict[str, str]]:
+        if program == "daemon_states":
+            return {node: {"suspended": self.suspended.get(node, {})} for node in requests if node != self.unreachable}, {}
         assert program == "module_replay"
-        self.requests, self.target = requests, target
-        told = {node: {"answers": [self.answer if node != self.other else "b"]} for node in requests if node != self.unreachable}
+        self.requests, self.target, self.replay_limit = requests, target, limit
+        told = {
+            node: {"answers": [] if node == self.late else [self.answer if node != self.other else "b"], "late": node == self.late}
+            for node in requests
+            if node != self.unreachable
+        }
         return told, {self.unreachable: "no route"} if self.unreachable else {}
 
     def look(self, **lost: str) -> looking.CheckModeResult:
@@ -169,3 +178,69 @@ def test_who_answers_otherwise_is_told_once_for_each_thing_asked() -> None:
         looking._describe_mismatches(others)
         == "worker[1-2] return a different result for `a : Look`; login0 returns a different result for `b : See`"
     )
+
+
+class TestSuspendedDaemons:
+    """The phases run for a limited time on the node whose daemon is suspended; the other nodes are compared as far as they answer."""
+
+    MUNGE = {"worker1": {"munge.service": "suspended by a signal"}}
+
+    @pytest.fixture
+    def held(self, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Stack:
+        monkeypatch.setenv("RACKWRIGHT_SLOWNESS", "1")
+        stack.look()
+        stack.suspended, stack.limited, stack.limits = self.MUNGE, CHANGED, []
+        return stack
+
+    def test_phases_run_on_the_node_alone(self, held: Stack) -> None:
+        found = held.look()
+        assert (held.limits, found.incomplete, found.applied.changed) == ([["worker1"]], (), CHANGED.changed)
+        assert found.message == "check mode ran on worker1, because munge.service is suspended by a signal on worker1"
+        assert set(held.requests) == set(held.phases.root) - {"worker1"}, "its modules would wait for munged"
+        assert held.limit_s == suspended_daemons.PHASES_S and held.replay_limit < 15
+        assert "nodes answer as on" in self.after(held).message, "the record holds still"
+
+    def after(self, held: Stack) -> looking.CheckModeResult:
+        held.suspended = {}
+        return held.look()
+
+    def test_limits_grow_with_slowness(self, held: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("RACKWRIGHT_SLOWNESS", "3")
+        held.look()
+        assert held.limit_s == 3 * suspended_daemons.PHASES_S
+
+    def test_other_node_that_differs_is_compared_as_well(self, held: Stack) -> None:
+        held.other = "worker0"
+        assert held.look().incomplete == () and held.limits == [["worker1"], ["worker0"]]
+
+    def test_node_that_waits_is_not_compared_completely(self, held: Stack) -> None:
+        held.late = "worker0"
+        found = held.look()
+        assert held.limits == [["worker1"]]
+        assert found.incomplete == (("worker0", "not compared completely, because munge.service is suspended by a signal on worker1"),)
+        assert found.message.endswith("; not compared completely: worker0")
+
+    @pytest.mark.parametrize(
+        "limited",
+        [
+            ansible.PlaybookResult(changed=CHANGED.changed, cut_after=9.0),
+            ansible.PlaybookResult(changed=CHANGED.changed, status=2, failed=[ansible.TaskResult("worker1", "scheduler", "Look")]),
+            ansible.PlaybookResult(changed=CHANGED.changed, status=4, message="ansible broke"),
+        ],
+        ids=["cut", "a task without result", "ended badly"],
+    )
+    def test_incomplete_phases_leave_the_node_held(self, held: Stack, limited: ansible.PlaybookResult) -> None:
+        held.limited = limited
+        found = held.look()
+        assert [node for node, _ in found.incomplete] == ["worker1"] and found.applied.changed == CHANGED.changed
+        assert not found.applied.reasons, "the daemon is the cause"
+
+    def test_phases_do_not_run_for_a_static_pod(self, held: Stack) -> None:
+        held.suspended = {"login0": {"etcd.pod": "frozen"}}
+        found = held.look()
+        assert held.limits == [] and found.message == "check mode ran on no node, because static pod etcd is frozen on login0"
+
+    def test_without_record_the_phases_run_everywhere_for_a_limited_time(self, stack: Stack) -> None:
+        stack.suspended, stack.limited = self.MUNGE, CHANGED
+        stack.look()
+        assert stack.limits == [[]] and stack.limit_s is not None and not paths.check_mode_cache("lab").exists()

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
 import subprocess
 import sys
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.hang import HANG_SECONDS, try_with_longer_limits
 
 from rackwright import layout
 from rackwright.inventory import paths
@@ -22,6 +25,8 @@ from rackwright.remote.command import encode_request, python_arguments
 from rackwright.remote.programs import module_replay
 
 NOW = datetime(2026, 11, 23, 3, 0, tzinfo=UTC)
+LIMIT = 1.0
+"""Seconds of a replay with a limit."""
 ROOT = {"worker0": False, "worker1": True}
 
 
@@ -100,6 +105,12 @@ class TestTheRecord:
         assert both().mismatches(answers) == others
 
 
+def test_nodes_that_were_not_waited_for_differ_only_by_what_they_answered():
+    assert both().mismatches({"worker0": ["a"]}, late={"worker0", "worker1"}) == ()
+    assert both().mismatches({"worker0": ["b"]}, late={"worker0", "worker1"}) == (("worker0", "Look at worker0"),)
+    assert both().only(["worker1"]).calls.keys() == {"worker1"}
+
+
 DECIDING = (
     "ansible.cfg",
     "playbooks/site.yml",
@@ -113,12 +124,36 @@ DECIDING = (
 
 class TestOnTheNode:
     def ask(self, *calls: dict[str, Any], root: Path | None = None) -> list[str]:
+        """The answer of each call, whatever the others are."""
+        return [answer for call in calls for answer in self.replay(call, root=root)["answers"]]
+
+    def replay(self, *calls: dict[str, Any], root: Path | None = None, seconds: float | None = None) -> dict[str, Any]:
         """The whole way: packed, sent by stdin, run by a bare Python."""
         modules = {call["module"] for call in calls}
-        request = encode_request(answers.requests(root or paths.project_root(), {"here": calls}, modules)["here"])
+        request = encode_request(answers.requests(root or paths.project_root(), {"here": calls}, modules, seconds)["here"])
         program = python_arguments("module_replay", None)[1:]
         ended = subprocess.run([sys.executable, *program], input=request, capture_output=True, check=True)
-        return json.loads(ended.stdout)["answers"]
+        found: dict[str, Any] = json.loads(ended.stdout)
+        return found
+
+    def test_first_other_answer_ends_the_replay(self, tmp_path):
+        """The phases run then, and a later module may wait for the daemon that caused the difference."""
+        touch = line(arguments={"_raw_params": f"touch {tmp_path}/ran"})
+        assert self.replay(line(answer="another"), touch)["late"] is False and not (tmp_path / "ran").exists()
+        (same,) = self.ask(line())
+        assert self.replay(line(answer=same), touch)["answers"][0] == same and (tmp_path / "ran").exists()
+
+    def test_module_that_waits_ends_the_replay_at_its_limit(self, tmp_path):
+        os.mkfifo(tmp_path / "never")
+        (same,) = self.ask(line())
+        wait = line(arguments={"_raw_params": f"cat {tmp_path}/never"})
+
+        def within(factor: int) -> None:
+            started = time.monotonic()
+            assert self.replay(line(answer=same), wait, seconds=factor * LIMIT) == {"answers": [same], "late": True}
+            assert factor * LIMIT <= time.monotonic() - started < HANG_SECONDS
+
+        try_with_longer_limits(within)
 
     def test_a_module_answers_what_it_answers_under_ansible(self, tmp_path):
         (tmp_path / "file").write_text("x")

@@ -218,6 +218,19 @@ class TestSettled:
         monkeypatch.setattr(converge, "run", look)
         return found
 
+    def test_refresh_that_a_suspended_daemon_cut_is_not_converged(
+        self, written: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        held = (("worker0", "not compared completely, because munge.service is frozen on worker0"),)
+
+        async def look(*_: object) -> CheckModeResult:
+            return CheckModeResult(ansible.PlaybookResult(), ScanMethod.CHECK_MODE, "check mode ran", held)
+
+        monkeypatch.setattr(converge, "run", look)
+        olds = saving(0, login0="a", worker0="b")
+        state = RecordedState("converge", olds, {**olds, "members": ["login0", "worker0"], "settled": ["a", "b"]})
+        assert asyncio.run(Converge().read(OPERATION, state)).init_errors == (": ".join(held[0]),)
+
     def test_a_run_that_ends_well_settles_every_life(self, written: list[tuple[str, ...]], ends: list[ansible.PlaybookResult]) -> None:
         made = asyncio.run(Converge().create(OPERATION, saving(0, login0="a", worker0="b")))
         assert made.outputs["host_key_rotated"] == ["a", "b"]

@@ -3,68 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from rackwright.checks.cluster import test_slurm, test_sshd
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
-from rackwright.checks.cluster.probes.units import _PROCESS_STATES, parse_units
+from rackwright.checks.cluster.probes.units import parse_units
 from rackwright.errors import UndeterminedError
 from rackwright.remote.programs import commands
 
 CAPTURED = Path(__file__).parents[1] / "captured" / "units"
 
 
-@pytest.fixture
-def process():
-    """Return a child process that is stopped by a signal."""
-    child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
-    os.kill(child.pid, signal.SIGSTOP)
-    os.waitpid(child.pid, os.WUNTRACED)
-    yield child
-    child.kill()
-    child.wait()
-
-
-def test_process_state_is_read(process):
-    assert (commands.process_state(str(process.pid)), commands.process_state("0")) == ("T", "")
-    assert commands.process_state(str(os.getpid())) in ("R", "S")
-
-
-@pytest.fixture
-def shown(monkeypatch):
-    """Replace the units that systemd lists."""
-
-    def show(*blocks):
-        text = "\n\n".join(f"Id={name}\nMainPID={pid}\nFreezerState={freezer}" for name, pid, freezer in blocks)
-        monkeypatch.setattr(commands.subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=text.encode()))
-
-    return show
-
-
-def test_suspended_and_frozen_units_are_found(shown, process):
-    shown(("munge.service", process.pid, "running"), ("slurmctld.service", os.getpid(), "frozen"), ("a.service", os.getpid(), "running"))
-    assert commands.suspended(["any"]) == {"munge.service", "slurmctld.service"}
-
-
-@pytest.mark.parametrize("error", [FileNotFoundError("systemctl"), subprocess.TimeoutExpired("systemctl", 5)])
-def test_unresponsive_systemd_means_nothing_suspended(monkeypatch, error):
-    def refuse(*_, **__):
-        raise error
-
-    monkeypatch.setattr(commands.subprocess, "run", refuse)
-    assert commands.suspended(["munge.service"]) == set()
-
-
 def test_only_questions_that_need_the_unit_are_held(monkeypatch, capsys):
     monkeypatch.setenv(commands.SLOWNESS, "1")
-    monkeypatch.setattr(commands, "suspended", lambda units: {"munge.service"} & set(units))
+    monkeypatch.setattr(commands, "suspended", lambda units: {"munge.service": "frozen"} if "munge.service" in units else {})
     monkeypatch.setattr(commands.os, "chdir", lambda _: None)
     asked = [["ping", "sleep 60", 60.0], ["clock", "echo 1", 5.0]]
     commands.main({"seconds": 5.0, "workers": 2, "questions": asked, "needs": {"ping": ["munge.service", "slurmctld.service"]}})
@@ -73,12 +27,8 @@ def test_only_questions_that_need_the_unit_are_held(monkeypatch, capsys):
     assert "not run, because munge.service is suspended" in answers["ping"]["error"]
 
 
-def test_state_of_main_processes_is_added_to_units(process):
-    units = f"Id=a.service\nLoadState=loaded\nActiveState=active\nUnitFileState=enabled\nMainPID={process.pid}\n\n"
-    units += "Id=b.service\nLoadState=loaded\nActiveState=inactive\nUnitFileState=static\nMainPID=0"
-    done = subprocess.run(["sh", "-c", f"units='{units}'{_PROCESS_STATES}"], capture_output=True, text=True, check=True)
-    found = parse_units(done.stdout)
-    assert {name: unit.state for name, unit in found.items()} == {"a.service": "suspended by a signal", "b.service": "inactive"}
+def test_static_pod_is_named_as_such():
+    assert commands.not_run("kubernetes-nodes", "etcd.pod")["error"].endswith("because static pod etcd is suspended on this node")
 
 
 def judged(check, case):

@@ -106,6 +106,14 @@ def inventory():
     return copy.deepcopy(_inventory())
 
 
+@pytest.fixture
+def inventory_with_separate_controller():
+    """Return the inventory of a lab whose login node runs no daemon of Slurm but sackd."""
+    made = copy.deepcopy(_inventory())
+    made["all"]["children"]["role_controller"]["hosts"] = {"storage0": {}}
+    return made
+
+
 _KUBERNETES = {
     "kind": "kubernetes", "cluster_name": "lab", "version": "1.34.1", "bundled": True, "controllers": ["login0"],
     "submit_hosts": ["login0"], "endpoint": "10.77.0.10:6443", "virtual_address": "10.77.0.10",

@@ -94,9 +94,10 @@ def test_empty_group_of_planned_part_is_not_excused(inventory):
     assert found.empty_groups["gpu.count_matches_plan"] == "gpu"
 
 
-def test_every_check_can_be_owed(check_plan, kubernetes_inventory):
+def test_every_check_can_be_owed(check_plan, inventory_with_separate_controller, kubernetes_inventory):
     """A lab with Slurm or one with Kubernetes, on one network or another, contains each row: every need can be met."""
     found, scheduler = [check_plan], kubernetes_inventory["all"]["vars"]["cluster"]["scheduler"]
+    found.append(plan_checks(from_inventory(inventory_with_separate_controller), checks(), Level.SMOKE))
     for cni in ("bridge", "flannel", "calico"):
         scheduler |= {"cni": cni, "network": {"encapsulation": "vxlan", "mtu": 1450, "enforces_network_policy": cni == "calico"}}
         found.append(plan_checks(from_inventory(kubernetes_inventory), checks(), Level.SMOKE))

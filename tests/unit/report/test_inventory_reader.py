@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 import yaml
 
 from rackwright.catalog.checks import Feature
 from rackwright.errors import InputError
-from rackwright.inventory.reader import from_inventory, load
+from rackwright.inventory.reader import WITHOUT_SACKD, from_inventory, load
 
+PROJECT = Path(__file__).parents[3]
 JOBS = {Feature.JOBS, Feature.JOBS_SHARE}
 CONSTRAINED = {Feature.CONSTRAINED_MEMORY, Feature.CONSTRAINED_CORES, Feature.CONSTRAINED_DEVICES}
 SLURMS = CONSTRAINED | {Feature.HEALTH, Feature.ACCOUNTING, Feature.ACCOUNTS, Feature.QOS, Feature.JOBS_ON_STORAGE, Feature.JOBS_ON_FABRIC}
@@ -17,7 +21,9 @@ KUBERNETESES = ADDONS | {
     *(Feature.KUBERNETES, Feature.KUBERNETES_GPUS, Feature.NAMESPACES, Feature.QUOTAS, Feature.CLAIMS, Feature.POD_ROUTES),
     *(Feature.VIRTUAL_ADDRESS, Feature.POD_NEIGHBOURS),
 }
-NETWORKS = {Feature.POD_NETWORK, Feature.FLANNEL, Feature.VXLAN, Feature.POLICIES}
+LOGINS = {Feature.SACKD}
+"""Parts of a plan whose login nodes are no controllers."""
+NETWORKS = LOGINS | {Feature.POD_NETWORK, Feature.FLANNEL, Feature.VXLAN, Feature.POLICIES}
 """Parts of a plan that replace plain routes."""
 
 
@@ -32,6 +38,21 @@ def without(inventory, *path):
 
 def test_lab_has_every_part(declared):
     assert declared.features == frozenset(Feature) - KUBERNETESES - NETWORKS
+
+
+@pytest.mark.parametrize(
+    ("os", "controller", "sackd"), [("debian-13", "storage0", ("login0",)), ("debian-12", "storage0", ()), ("debian-13", "login0", ())]
+)
+def test_login_node_without_controller_has_sackd(inventory, os, controller, sackd):
+    inventory["all"]["children"]["role_controller"]["hosts"] = {controller: None}
+    inventory["all"]["hosts"]["login0"]["node"]["os"] = os
+    declared = from_inventory(inventory)
+    assert (declared.members("@sackd"), Feature.SACKD in declared.features) == (sackd, bool(sackd))
+
+
+def test_systems_without_sackd_are_those_of_the_role():
+    role = yaml.safe_load((PROJECT / "roles" / "slurm_login" / "vars" / "main.yml").read_text(encoding="utf-8"))
+    assert set(re.findall(r"'([a-z]+-[0-9.]+)'", role["_slurm_login_has_sackd"])) == WITHOUT_SACKD
 
 
 @pytest.mark.parametrize(
@@ -89,7 +110,7 @@ def test_single_worker_has_no_peers(kubernetes_inventory):
 @pytest.mark.parametrize(
     ("cni", "encapsulation", "enforces", "has"),
     [
-        ("flannel", "vxlan", False, NETWORKS - {Feature.POLICIES}),
+        ("flannel", "vxlan", False, NETWORKS - LOGINS - {Feature.POLICIES}),
         ("flannel", "none", False, {Feature.POD_NETWORK, Feature.FLANNEL}),
         ("calico", "vxlan", True, {Feature.POD_NETWORK, Feature.POLICIES}),
     ],

@@ -42,7 +42,7 @@ class Front:
         self._project = of
         self._environ = environ
         self._homes = _state_directory_module()
-        self._home = self._homes.Home.of(environ)
+        self._home = self._homes.StateDirectory.of(environ)
 
     def go(self) -> NoReturn:
         """Prepare and start the engine."""

@@ -9,16 +9,23 @@ from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.probes.control import AUDIT, MANIFESTS, SECRETS
 from rackwright.checks.cluster.probes.kubelet import ANSWERS, FILES, not_refused
 from rackwright.checks.cluster.probes.kubernetes import DNS, HEALTH, OBJECTS, PODS, TOKENS
+from rackwright.checks.cluster.probes.units import STATIC_PODS, UNITS
 from rackwright.errors import UndeterminedError
 
 DAY = 86400
 """Seconds of a day."""
-PARTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+PARTS = STATIC_PODS
 
 
 def test_api_is_ready(ask: Ask, expect: Expect) -> None:
     """The API server names the component that is not ready: etcd, an unfinished hook, an informer."""
     expect(ask(HEALTH), {})
+
+
+def test_static_pods_run(ask: Ask, expect: Expect) -> None:
+    """State of the processes on the node, read without the API: the API reports a suspended one as running, and requests wait for it."""
+    units = ask(UNITS)
+    expect({part: units[f"{part}.pod"].state for part in PARTS}, dict.fromkeys(PARTS, "active"))
 
 
 def test_components_running(node: Record, ask: Ask, expect: Expect) -> None:

@@ -23,6 +23,7 @@ from rackwright.checks.cluster.probes.identity import (
     THREADS,
 )
 from rackwright.checks.cluster.probes.neighbours import PING_STATISTICS, REACHABILITY, Reachability
+from rackwright.checks.cluster.probes.units import SUSPENDED_UNITS, UNITS
 from rackwright.errors import UndeterminedError
 
 if TYPE_CHECKING:  # the health check on a node has no such module
@@ -96,6 +97,12 @@ def test_no_failed_units(ask: Ask, expect: Expect) -> None:
     if system.state == "degraded" and not system.failed:
         raise UndeterminedError("systemctl reports failed units and lists none")
     expect(system.failed, ())
+
+
+def test_no_suspended_units(ask: Ask, expect: Expect) -> None:
+    """systemd reports a suspended daemon as active, and its clients wait for it. Daemons with a check of their own are left out."""
+    judged = ask(UNITS)
+    expect({unit: state for unit, state in ask(SUSPENDED_UNITS).items() if unit not in judged}, {})
 
 
 def test_clock_synchronized(

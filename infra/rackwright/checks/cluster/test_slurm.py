@@ -7,7 +7,17 @@ from collections import Counter
 from rackwright.checks.cluster.harness.arguments import Ask, Members, Record
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.harness.tool_output import Lines, MissingAnswer, UnreadableValue
-from rackwright.checks.cluster.probes.slurm import CONFIGURATION, LAST_LOOK, NODES, PARTITIONS, PING, SETTINGS, VERSION, SlurmNode
+from rackwright.checks.cluster.probes.slurm import (
+    CONFIGURATION,
+    LAST_LOOK,
+    MESSAGE_TIMEOUT,
+    NODES,
+    PARTITIONS,
+    PING,
+    SETTINGS,
+    VERSION,
+    SlurmNode,
+)
 from rackwright.checks.cluster.probes.slurm_options import (
     FILE,
     NODE_OPTIONS,
@@ -19,12 +29,10 @@ from rackwright.checks.cluster.probes.slurm_options import (
 )
 from rackwright.checks.cluster.probes.slurm_ports import CONTROLLER_PORTS
 from rackwright.checks.cluster.probes.slurm_states import is_working
-from rackwright.checks.cluster.probes.units import CONTROLLER, NODE_DAEMON, UNITS
+from rackwright.checks.cluster.probes.units import CONTROLLER, LOGIN_DAEMON, NODE_DAEMON, UNITS
 from rackwright.errors import UndeterminedError
 
 HEALTH = "/usr/local/sbin/rackwright-node-health"
-MESSAGE_TIMEOUT = 10
-"""Seconds after which scontrol times out (slurm.conf(5), MessageTimeout, default). A controller that refuses is DOWN at once."""
 
 
 def test_controller_runs(ask: Ask, expect: Expect) -> None:
@@ -42,6 +50,12 @@ def test_controller_answers_here(ask: Ask, command_output: Ask, cluster: Record,
 def test_node_daemon_runs(ask: Ask, expect: Expect) -> None:
     """State of the daemon in systemd: the controller notices a failure minutes later."""
     unit = ask(UNITS)[NODE_DAEMON]
+    expect(unit.described, "active", holds=unit.state == "active")
+
+
+def test_login_daemon_runs(ask: Ask, expect: Expect) -> None:
+    """Slurm's commands on a login node read the configuration that sackd fetches."""
+    unit = ask(UNITS)[LOGIN_DAEMON]
     expect(unit.described, "active", holds=unit.state == "active")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -29,16 +29,19 @@ class Record:
         """Return whether the same results would still lead to the same outcome."""
         return self.inputs == inputs and timedelta() <= now - self.when <= MAX_AGE
 
-    def mismatches(self, answers: Mapping[str, Iterable[str]]) -> tuple[tuple[str, str], ...]:
-        """Return (node, task) of the first call of each node whose result differs or is missing."""
+    def mismatches(self, answers: Mapping[str, Iterable[str]], late: Collection[str] = ()) -> tuple[tuple[str, str], ...]:
+        """Return (node, task) of the first call of each node whose result differs or is missing. `late`: nodes that were not waited for."""
         found = []
         for node, calls in self.calls.items():
             results = [*answers.get(node, ())]
-            differs = [
-                call["task"] for call, answer in zip(calls, [*results, *[""] * len(calls)], strict=False) if call["answer"] != answer
-            ]
+            filled = results if node in late else [*results, *[""] * len(calls)]
+            differs = [call["task"] for call, answer in zip(calls, filled, strict=False) if call["answer"] != answer]
             found += [(node, differs[0])] if differs else []
         return tuple(found)
+
+    def only(self, nodes: Collection[str]) -> Record:
+        """Return the record of some nodes."""
+        return replace(self, calls={name: calls for name, calls in self.calls.items() if name in nodes})
 
 
 def from_recorder_lines(lines: Iterable[str], inputs: str, when: datetime, root: Mapping[str, bool]) -> Record | None:

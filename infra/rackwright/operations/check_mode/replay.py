@@ -34,11 +34,16 @@ def _texts(root: Path) -> list[Path]:
     return [*layout.named_files(root, parts).values()]
 
 
-def requests(root: Path, calls: Mapping[str, Iterable[Mapping[str, Any]]], modules: Collection[str]) -> dict[str, dict[str, Any]]:
-    """Return the requests that repeat each node's calls (rackwright.remote.programs.module_replay)."""
+def requests(
+    root: Path, calls: Mapping[str, Iterable[Mapping[str, Any]]], modules: Collection[str], seconds: float | None = None
+) -> dict[str, dict[str, Any]]:
+    """Return the requests that repeat each node's calls within so many seconds (rackwright.remote.programs.module_replay)."""
     packed = base64.b64encode(_archive(root, modules)).decode()
-    keys = ("module", "arguments", "environment")
-    return {node: {"modules": packed, "calls": [{key: call[key] for key in keys} for call in some]} for node, some in calls.items()}
+    keys = ("module", "arguments", "environment", "answer")
+    return {
+        node: {"modules": packed, "calls": [{key: call[key] for key in keys} for call in some], "seconds": seconds}
+        for node, some in calls.items()
+    }
 
 
 def _archive(root: Path, modules: Collection[str]) -> bytes:

@@ -6,6 +6,7 @@ without changes, the phases would change nothing now. If one of them differs, th
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -18,12 +19,16 @@ from rackwright.drift.difference import ScanMethod
 from rackwright.drivers import ansible, remote_exec
 from rackwright.drivers.ansible_child import private_tempdir
 from rackwright.inventory import paths
+from rackwright.inventory.time_limits import slowness
 from rackwright.model.ranges import compressed
-from rackwright.operations.check_mode import recording, replay, secret_placeholders
+from rackwright.operations.check_mode import recording, replay, secret_placeholders, suspended_daemons
+from rackwright.operations.check_mode.suspended_daemons import Suspended
 from rackwright.yaml_loader import load_yaml
 
 ProgressCallback = Callable[[str], Awaitable[None]]
 DEFAULT_SITE: Final = "site.yml"
+_ANSWER: Final = 2.0
+"""Seconds for the answer of a node, beyond the time of its calls, on a machine of slowness 1."""
 
 
 @dataclass(frozen=True)
@@ -73,16 +78,23 @@ class CheckModeResult:
     applied: ansible.PlaybookResult
     method: ScanMethod
     message: str
+    incomplete: tuple[tuple[str, str], ...] = ()
+    """(node, reason) of each node that was not compared completely, because a daemon is suspended."""
 
 
 async def run(phases: PlaybookRun, lost: Mapping[str, str], say: ProgressCallback) -> CheckModeResult:
     """Scan every reachable node. `lost`: unreachable nodes; the phases then run on the others."""
     record, inputs, root = recording.read(paths.check_mode_cache(phases.stack)), phases.inputs, phases.root
+    usable = record if record and inputs and not lost and record.is_valid_for(inputs, datetime.now(UTC)) else None
+    reached = {name: sudo for name, sudo in root.items() if name not in lost}
+    suspended = await suspended_daemons.read(phases.stack, reached, target=phases.target)
+    if suspended:
+        return await _run_around(phases, usable, suspended, list(reached), say)
     why = ""
-    if record and inputs and not lost and record.is_valid_for(inputs, datetime.now(UTC)):
-        others = await _changed_calls(phases, record, root)
+    if usable:
+        others, _ = await _changed_calls(phases, usable, root)
         if not others:
-            when = f"{record.when:%Y-%m-%d %H:%M} UTC"
+            when = f"{usable.when:%Y-%m-%d %H:%M} UTC"
             return CheckModeResult(
                 ansible.PlaybookResult(),
                 ScanMethod.CACHED,
@@ -99,10 +111,52 @@ async def run(phases: PlaybookRun, lost: Mapping[str, str], say: ProgressCallbac
     # The lines contain secrets until they are masked. The next scan deletes the lines of a killed one.
     with private_tempdir(paths.folder(phases.stack)) as folder:
         notes = Path(folder) / "notes"
-        applied = await _run_phases(phases, [name for name in root if name not in lost], say, notes)
+        applied = await _run_phases(phases, list(reached), say, notes)
         if inputs and not (lost or applied.reasons or applied.changed or applied.requires_drain):
             _save(phases, inputs, root, notes)
     return CheckModeResult(applied, ScanMethod.CHECK_MODE, f"check mode ran{why}")
+
+
+async def _run_around(
+    phases: PlaybookRun, record: recording.Record | None, suspended: Suspended, reached: list[str], say: ProgressCallback
+) -> CheckModeResult:
+    """Run the phases where a unit is suspended, and compare the other nodes, both for a limited time: some tasks wait for the daemon.
+
+    A task without a result counts as not compared, and not as unknown: the checks report the daemon.
+    """
+    factor = slowness()
+    first = suspended_daemons.with_units(suspended)
+    rest = [name for name in reached if name not in first]
+    if record is None:  # Without a record of the other nodes, only the phases can compare them.
+        first, rest = list(reached), []
+    phases_s = suspended_daemons.PHASES_S * factor
+    if rest and record is not None:
+        replayed = _changed_calls(phases, record.only(rest), phases.root, seconds=suspended_daemons.REPLAY_S * factor)
+        applied, (others, late) = await asyncio.gather(_run_phases(phases, first, say, limit_s=phases_s), replayed)
+        if more := [name for name, _ in others]:
+            applied = _joined(applied, await _run_phases(phases, more, say, limit_s=phases_s))
+            first = [*first, *more]
+    else:
+        applied, late = await _run_phases(phases, first, say, limit_s=phases_s), ()
+    without = {result.host for result in (*applied.failed, *applied.unreachable)}
+    cut = applied.cut_after is not None or bool(applied.status and not without)
+    incomplete = [name for name in reached if name in late or name in without or (cut and name in first)]
+    kept = ansible.PlaybookResult(changed=applied.changed, requires_drain=applied.requires_drain)
+    message = f"check mode ran on {compressed(first) or 'no node'}, because {suspended_daemons.described(suspended)}"
+    message += f"; not compared completely: {compressed(incomplete)}" if incomplete else ""
+    return CheckModeResult(kept, ScanMethod.CHECK_MODE, message, suspended_daemons.not_compared(incomplete, suspended))
+
+
+def _joined(one: ansible.PlaybookResult, other: ansible.PlaybookResult) -> ansible.PlaybookResult:
+    """Return the results of two runs on different nodes."""
+    return ansible.PlaybookResult(
+        status=one.status or other.status,
+        failed=[*one.failed, *other.failed],
+        unreachable=[*one.unreachable, *other.unreachable],
+        changed=[*one.changed, *other.changed],
+        requires_drain=[*one.requires_drain, *other.requires_drain],
+        cut_after=one.cut_after or other.cut_after,
+    )
 
 
 def _describe_mismatches(others: Iterable[tuple[str, str]]) -> str:
@@ -114,18 +168,25 @@ def _describe_mismatches(others: Iterable[tuple[str, str]]) -> str:
     return "; ".join(f"{compressed(nodes)} return{s} a different result for `{task}`" for task, nodes, s in words)
 
 
-async def _changed_calls(phases: PlaybookRun, record: recording.Record, root: Mapping[str, bool]) -> tuple[tuple[str, str], ...]:
-    """Return (node, task) of every call whose result differs or is missing."""
+async def _changed_calls(
+    phases: PlaybookRun, record: recording.Record, root: Mapping[str, bool], seconds: float | None = None
+) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
+    """Return (node, task) of every call whose result differs or is missing, and the nodes that took longer than `seconds`."""
     requests = replay.requests(
         layout.product_root(),
         secret_placeholders.unmask(record.calls, secret_placeholders.read_secrets(phases.secrets)),
         recording.modules(record),
+        seconds,
     )
-    responses, _ = await remote_exec.run_on_nodes(phases.stack, "module_replay", requests, root, target=phases.target)
-    return record.mismatches({node: each["answers"] for node, each in responses.items()})
+    limit = {} if seconds is None else {"limit": seconds + _ANSWER * slowness()}
+    responses, _ = await remote_exec.run_on_nodes(phases.stack, "module_replay", requests, root, target=phases.target, **limit)
+    late = () if seconds is None else tuple(name for name in requests if name not in responses or responses[name]["late"])
+    return record.mismatches({node: each["answers"] for node, each in responses.items()}, late), late
 
 
-async def _run_phases(phases: PlaybookRun, nodes: list[str], say: ProgressCallback, notes: Path | None = None) -> ansible.PlaybookResult:
+async def _run_phases(
+    phases: PlaybookRun, nodes: list[str], say: ProgressCallback, notes: Path | None = None, limit_s: float | None = None
+) -> ansible.PlaybookResult:
     """Run the phases in check mode on these nodes."""
     if not nodes:
         return ansible.PlaybookResult()
@@ -138,6 +199,7 @@ async def _run_phases(phases: PlaybookRun, nodes: list[str], say: ProgressCallba
         skip_tags=phases.skip_tags,
         check=True,
         answers=notes,
+        limit_s=limit_s,
         on_progress=say,
     )
 

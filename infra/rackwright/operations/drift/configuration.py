@@ -40,7 +40,9 @@ def _read(stack: str, found: CheckModeResult, lost: Mapping[str, str], began: fl
     failed = [asdict(one) for one in (*applied.unreachable, *applied.failed)]
     layer = configuration.scan(stack, time.monotonic() - began, changed, failed)
     unknown = tuple(lost.items()) + (((CLUSTER, applied.message),) if applied.status and applied.message and not failed else ())
-    return LayerScan(Layer.CONFIGURATION, layer.seconds, layer.differences, (*unknown, *layer.unknown), found.method, found.message)
+    return LayerScan(
+        Layer.CONFIGURATION, layer.seconds, layer.differences, (*unknown, *layer.unknown), found.method, found.message, found.incomplete
+    )
 
 
 def _masked(item: Mapping[str, str], mask: Redactor) -> dict[str, str]:

@@ -18,6 +18,8 @@ from rackwright.inventory import paths
 from rackwright.inventory.running_stack import RunningStack
 
 _TROUBLE = "error"
+_NO_ANSWER: Final = "TimeoutError: no answer within"
+"""Words of a node for a file system that did not respond (rackwright.remote.programs.limited_reader)."""
 _REACH: Final = 10.0
 """Timeout in seconds for connecting to a node."""
 
@@ -72,8 +74,15 @@ def compare_with_baseline(found: DriftReport, now: BaselineStates, past: Iterabl
         one for name, kinds in now.nodes.items() if (was := saved.of(name, kinds)) for one in differences(found.stack, name, was, kinds)
     ]
     further += [identity_difference(found.stack, name, *ids) for name, ids in renamed.items()]
+    late = tuple(one for one in now.unreachable if found.names_suspended_daemon and _NO_ANSWER in one[1])
+    unreachable = tuple(one for one in now.unreachable if one not in late)
     return found.with_layers(
-        replace(scan, differences=(*scan.differences, *_unexplained(found, further)), unknown=_unique((*scan.unknown, *now.unreachable)))
+        replace(
+            scan,
+            differences=(*scan.differences, *_unexplained(found, further)),
+            unknown=_unique((*scan.unknown, *unreachable)),
+            incomplete=_unique((*scan.incomplete, *late)),
+        )
         if scan.layer is Layer.BEHAVIOUR
         else scan
         for scan in found.layers
@@ -82,7 +91,8 @@ def compare_with_baseline(found: DriftReport, now: BaselineStates, past: Iterabl
 
 def _healthy(found: DriftReport, names: Iterable[str]) -> set[str]:
     """Return the nodes that were scanned completely and have no unexpected differences."""
-    bad = {node for _, node, _ in found.unknown} | {one.node for one in found.differences if one.category is not Category.EXPECTED}
+    bad = {node for _, node, _ in found.unknown} | {node for scan in found.layers for node, _ in scan.incomplete}
+    bad |= {one.node for one in found.differences if one.category is not Category.EXPECTED}
     return set() if found.missing or any(node == CLUSTER for _, node, _ in found.unknown) else set(names) - bad
 
 

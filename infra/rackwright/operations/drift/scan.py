@@ -53,7 +53,8 @@ async def scan(running: RunningStack, progress: Progress, *, with_baseline: bool
         started, began = datetime.now(UTC), time.monotonic()
         scans = [_scan_or_reason(layer, scan_layer(running, partial(progress, layer))) for layer, scan_layer in scanners.items()]
         found, states = await _run_scans(scans, collect(running) if with_baseline else empty())
-        return DriftReport(running.name, running.inventory.plan, started, time.monotonic() - began, tuple(found)), states
+        report = DriftReport(running.name, running.inventory.plan, started, time.monotonic() - began, tuple(found))
+        return report.with_incomplete_named(), states
 
 
 async def _run_scans(

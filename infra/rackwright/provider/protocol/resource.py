@@ -45,7 +45,7 @@ class CheckFailure:
 
 @dataclass(frozen=True)
 class LiveResource:
-    """A resource that exists; with `reasons`, it exists but is not healthy (a partial failure, which the engine records)."""
+    """A resource that exists; with `init_errors`, it exists but is not healthy (a partial failure, which the engine records)."""
 
     id: str
     outputs: Properties

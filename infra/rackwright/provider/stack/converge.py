@@ -158,7 +158,10 @@ class Converge(Resource):
             return ansible.PlaybookResult()
         if check:
             phases = PlaybookRun(operation.stack, files.inventory, files.secrets, files.site, files.skip_tags)
-            return (await run(phases, lost, operation.status)).applied
+            found = await run(phases, lost, operation.status)
+            # A refresh has no check that reports the daemon: the incomplete comparison is its reason.
+            lost |= {name: reason for name, reason in found.incomplete if name not in lost}
+            return found.applied
         applied = await self._site(operation, files, reached if lost else ())
         if applied.connection_lost:
             await operation.info("a connection broke during a task; applying the playbooks again")

@@ -17,6 +17,8 @@ import sys
 import threading
 import time
 
+from rackwright.remote.programs.daemon_states import POD, suspended
+
 TYPE_CHECKING = False  # typing.TYPE_CHECKING without the import of typing, which each round would repeat on every node.
 if TYPE_CHECKING:
     from typing import Any
@@ -27,8 +29,6 @@ REFERENCE = 0.03
 """Seconds in which a node for which the time limits were chosen starts Python; a fast node takes 0.009 (benchmarks/slowness.py)."""
 MAX_SLOWNESS = 15
 """Factor beyond which limits no longer grow. A slower node is reported as one that does not respond."""
-SHOWN = 5
-"""Seconds within which systemd must list its units. The command that lists them has a limit of its own."""
 SLOWNESS = "RACKWRIGHT_SLOWNESS"
 """The environment variable that holds the factor, for commands that have time limits of their own. If it is set, nothing is measured."""
 
@@ -74,39 +74,11 @@ def ask(name: str, command: str, timeout: float, deadline: float) -> dict[str, A
     return answer
 
 
-def suspended(units: list[str]) -> set[str]:
-    """Return the units whose main process is stopped by a signal or a debugger, or whose processes are frozen: proc(5), systemctl(1).
-
-    Clients of such units would wait for a response. If systemd does not respond, no unit counts as suspended.
-    """
-    command = ["systemctl", "show", "--property=Id,MainPID,FreezerState", "--", *units]
-    try:
-        shown = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=SHOWN, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return set()
-    found = set()
-    for block in shown.stdout.decode("utf-8", "replace").split("\n\n"):
-        values = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
-        if values.get("FreezerState") == "frozen" or process_state(values.get("MainPID", "0")) in ("T", "t"):
-            found.add(values.get("Id", ""))
-    return found
-
-
-def process_state(pid: str) -> str:
-    """Return the state of a process as one letter; empty if there is no such process."""
-    try:
-        with open("/proc/" + pid + "/stat", encoding="utf-8", errors="replace") as file:
-            return file.read().rpartition(") ")[2][:1]
-    except OSError:
-        return ""
-
-
 def not_run(name: str, unit: str) -> dict[str, Any]:
     """Return the answer of a command that is not run, because a unit that it needs is suspended."""
-    trouble = name + ": not run, because " + unit + " is suspended on this node"
-    return {"name": name, "rc": 0, "out": "", "err": "", "error": trouble, "starved_seconds": None, "waits_for": unit, "seconds": 0.0}
+    shown = "static pod " + unit[: -len(POD)] if unit.endswith(POD) else unit
+    error = name + ": not run, because " + shown + " is suspended on this node"
+    return {"name": name, "rc": 0, "out": "", "err": "", "error": error, "starved_seconds": None, "waits_for": unit, "seconds": 0.0}
 
 
 def work(questions: list[tuple[str, str, float]], deadline: float, lock: threading.Lock) -> None:
@@ -137,7 +109,7 @@ def main(request: dict[str, Any]) -> None:
     lock = threading.Lock()
     questions = [(name, command, timeout * factor) for name, command, timeout in request["questions"]]
     needs = request.get("needs", {})
-    stopped = suspended(sorted({unit for units in needs.values() for unit in units})) if needs else set()
+    stopped = set(suspended(sorted({unit for units in needs.values() for unit in units})) if needs else ())
     for name in [name for name, _, _ in questions if stopped.intersection(needs.get(name, ()))]:
         sys.stdout.write(json.dumps(not_run(name, sorted(stopped.intersection(needs[name]))[0])) + "\n")
         sys.stdout.flush()

@@ -17,6 +17,9 @@ import struct
 import subprocess
 from typing import Any
 
+from rackwright.remote.programs.commands import slowness
+from rackwright.remote.programs.limited_reader import read_within
+
 CHANGING = {
     "/etc/ld.so.cache", "/etc/machine-id", "/etc/mtab", "/etc/adjtime", "/etc/.updated", "/etc/.pwd.lock", "/etc/resolv.conf.tmp",
     "/etc/passwd", "/etc/group", "/etc/shadow", "/etc/gshadow", "/etc/passwd-", "/etc/group-", "/etc/shadow-", "/etc/gshadow-",
@@ -367,6 +370,9 @@ def node() -> dict[str, str]:
     }
 
 
+HOMES_S = 5.0
+"""Seconds for the files in home directories, which may be on a shared file system, times the slowness of the node."""
+
 KINDS = {
     "accounts": accounts, "groups": groups, "keys": keys, "etc": etc, "directories": directories, "cron": cron, "setuid": setuid,
     "packages": packages,
@@ -381,7 +387,7 @@ def main(_request: dict[str, Any]) -> dict[str, dict[str, str]]:
     result: dict[str, dict[str, str]] = {"error": {}}
     for name, read in KINDS.items():
         try:
-            result[name] = read()
+            result[name] = read_within(HOMES_S * slowness(), read) if name == "keys" else read()
         except Exception as error:
             result["error"][name] = type(error).__name__ + ": " + str(error)
     return result

@@ -107,8 +107,11 @@ def questions(commands: Sequence[tuple[str, str, float]]) -> dict[str, Any]:
     """Return the answers to shell commands, by name, in the shape of a probe's answers."""
     found = {}
     for name, command, seconds in commands:
+        began = time.monotonic()
         status, out, err = smoke_jobs.run(["sh", "-c", command], seconds)
-        found[name] = {"rc": status, "out": out, "err": err, "error": f"no answer within {seconds:.0f} s" if status == 124 else ""}
+        took = time.monotonic() - began
+        trouble = f"{name}: no answer within {took:.0f} s" if status == 124 else ""
+        found[name] = {"rc": status, "out": out, "err": err, "error": trouble, "seconds": took}
     return found
 
 

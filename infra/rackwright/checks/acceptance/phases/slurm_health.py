@@ -9,7 +9,7 @@ from typing import Final
 
 from rackwright.checks.acceptance.phase import Finding, Job, Output, Outputs, Phase, PhaseScope, compared, guarded, job_runs, unknown
 from rackwright.checks.acceptance.smoke import TASK, arguments, record_on
-from rackwright.checks.cluster.probes.slurm import NODES, PARTITIONS, PING
+from rackwright.checks.cluster.probes.slurm import MESSAGE_TIMEOUT, NODES, PARTITIONS, PING
 from rackwright.checks.cluster.probes.slurm_states import is_working, states_of
 from rackwright.errors import UndeterminedError
 
@@ -42,8 +42,12 @@ def _since(scope: PhaseScope, node: str) -> str:
 
 
 def _controllers(scope: PhaseScope) -> Finding:
+    """Return whether the controllers respond; unknown after a time-out of scontrol, which prints DOWN for that as well."""
     planned = dict.fromkeys(scope.declared.cluster["scheduler"]["controllers"], True)
-    return compared("controllers_answer", scope.submitter, scope.answer(PING), planned)
+    found, seconds = scope.answer(PING), scope.answers[PING.name].seconds
+    if seconds >= MESSAGE_TIMEOUT and (late := [host for host, up in found.items() if not up]):
+        return unknown("controllers_answer", scope.submitter, f"slurmctld on {', '.join(late)}: no answer within {seconds:.0f} s")
+    return compared("controllers_answer", scope.submitter, found, planned)
 
 
 def _partitions(scope: PhaseScope) -> Finding:

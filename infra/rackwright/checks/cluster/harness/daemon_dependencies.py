@@ -7,9 +7,26 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from rackwright.checks.cluster.harness.probe import PROBES, CommandOutput, DaemonDownError, Probe
+from rackwright.checks.cluster.harness.tool_output import is_without_answer
 from rackwright.checks.cluster.probes.accounting import CLUSTERS
+from rackwright.checks.cluster.probes.accounts import ACCOUNTS
 from rackwright.checks.cluster.probes.slurm import CONFIGURATION, PING
-from rackwright.checks.cluster.probes.units import ACCOUNTING, CONTROLLER, DATABASE, MUNGE, NODE_DAEMON, SUSPENDED, UNITS
+from rackwright.checks.cluster.probes.storage import ANSWERING, ROOTS
+from rackwright.checks.cluster.probes.units import (
+    ACCOUNTING,
+    API_SERVER,
+    CONTAINERD,
+    CONTROLLER,
+    DATABASE,
+    ETCD,
+    KUBELET,
+    METADATA_SERVER,
+    MUNGE,
+    NODE_DAEMON,
+    SUSPENDED,
+    UNITS,
+    name_of,
+)
 from rackwright.errors import UndeterminedError
 from rackwright.inventory.reader import Inventory
 
@@ -19,13 +36,31 @@ CHECKS: Final[Mapping[str, str]] = {
     NODE_DAEMON: "slurm.node_daemon_runs",
     ACCOUNTING: "accounting.daemon_runs",
     DATABASE: "accounting.database_runs",
+    METADATA_SERVER: "storage.servers_run",
+    KUBELET: "kubelet.runs",
+    CONTAINERD: "containerd.runs",
+    ETCD: "control_plane.static_pods_run",
+    API_SERVER: "control_plane.static_pods_run",
 }
-"""Key of the check that reports a unit on its node."""
+"""Key of the check that reports a daemon on its node."""
 ELSEWHERE: Final[Mapping[Probe[Any], Mapping[str, str]]] = {
-    PING: {CONTROLLER: "role_controller"},
-    CLUSTERS: {ACCOUNTING: "role_accounting", DATABASE: "role_accounting"},
+    PING: {CONTROLLER: "role_controller", MUNGE: "role_controller"},
+    CLUSTERS: {ACCOUNTING: "role_accounting", DATABASE: "role_accounting", MUNGE: "role_accounting"},
 }
 """Units of other nodes that a command waits for, with the group of those nodes."""
+ON_STORAGE: Final[frozenset[Probe[Any]]] = frozenset({ROOTS, ANSWERING, ACCOUNTS})
+"""Probes whose commands read files of a shared file system; that of accounts reads the owners of homes."""
+_OF_API: Final[Mapping[str, str]] = {API_SERVER: "kube_control_plane", ETCD: "kube_control_plane"}
+_OF_KUBELET: Final[Mapping[str, str]] = {KUBELET: "", CONTAINERD: ""}
+TIMED_OUT: Final[Mapping[str, Mapping[str, str]]] = {
+    **dict.fromkeys(("kubernetes.api_reachable", "kubernetes.services_reachable", "control_plane.anonymous_requests_refused"), _OF_API),
+    **dict.fromkeys(("kubelet.healthy", "kubelet.anonymous_requests_refused", "kubelet.runs_its_configuration"), _OF_KUBELET),
+    "storage.answers": {METADATA_SERVER: "role_storage"},
+    **dict.fromkeys(("kubelet.authentication_enabled", "containerd.cgroup_driver_is_the_kubelets"), _OF_KUBELET),
+}
+"""Checks that one of several requests of a probe decides: the daemons that do not respond to it, with their group; empty: the same node."""
+DOWN: Final = frozenset({"inactive", "failed", "not-found"})
+"""States of a unit without a process, in which its clients fail at once."""
 _CANNOT_RUN: Final = (126, 127)
 """Exit statuses of a shell whose command cannot be executed or is not installed. Both have another cause than a daemon."""
 
@@ -79,11 +114,11 @@ def cause_of(
 
     `reports` returns whether the run includes the result of a check on a node. Without the check on the daemon, the result stays unknown.
     """
-    if _waits(answers.raw(probe, node), probe):
-        for unit, where in needed(probe, node, declared):
-            state = _state(answers, where, unit)
-            if state in SUSPENDED and reports(CHECKS[unit], where):
-                return _down(unit, state, where)
+    raw = answers.raw(probe, node)
+    for unit, where in needed(probe, node, declared):
+        state = _state(answers, where, unit) if _waits(raw, probe) else ""
+        if (state in SUSPENDED or (state in DOWN and _gave_up(raw, probe))) and reports(CHECKS[unit], where):
+            return _down(unit, state, where)
     one = DEPENDENCIES.get(probe)
     if one is None or not reports(CHECKS[one.unit], node):
         return None
@@ -91,16 +126,38 @@ def cause_of(
     return _down(one.unit, state, node) if state not in ("", "active") and one.follows(answers, node) else None
 
 
+def cause_of_timeout(
+    key: str, node: str, error: Exception, answers: Answers, declared: Inventory, reports: Callable[[str, str], bool]
+) -> DaemonDownError | None:
+    """Return the suspended daemon to which a check's own request timed out; None for every other error."""
+    if not is_without_answer(str(error)):
+        return None
+    for unit, group in TIMED_OUT.get(key, {}).items():
+        for where in declared.members(group) if group else (node,):
+            state = _state(answers, where, unit)
+            if state in SUSPENDED and reports(CHECKS[unit], where):
+                return _down(unit, state, where)
+    return None
+
+
 def _waits(raw: CommandOutput, probe: Probe[Any]) -> bool:
     """Return whether a command was not run, exceeded its time limit, or gave up. A suspended daemon causes all three."""
-    gave_up = not raw.error and raw.rc not in (*probe.statuses, *_CANNOT_RUN)
-    return bool(raw.waits_for) or raw.starved_seconds is not None or gave_up
+    return bool(raw.waits_for) or raw.starved_seconds is not None or _gave_up(raw, probe)
+
+
+def _gave_up(raw: CommandOutput, probe: Probe[Any]) -> bool:
+    """Return whether a command ran and ended with an error, as it does at once where the daemon does not exist."""
+    return not raw.error and raw.rc not in (*probe.statuses, *_CANNOT_RUN)
 
 
 def needed(probe: Probe[Any], node: str, declared: Inventory) -> Iterator[tuple[str, str]]:
     """Yield the units that a probe needs, with their nodes."""
     yield from ((unit, node) for unit in probe.needs)
     yield from ((unit, where) for unit, group in ELSEWHERE.get(probe, {}).items() for where in declared.members(group))
+    if probe in ON_STORAGE:
+        for one in declared.cluster.get("storage") or ():
+            if one["kind"] == "moosefs" and node in one["clients"]:
+                yield METADATA_SERVER, one["servers"][0]
 
 
 def _state(answers: Answers, node: str, unit: str) -> str:
@@ -114,7 +171,7 @@ def _state(answers: Answers, node: str, unit: str) -> str:
 
 def _down(unit: str, state: str, node: str) -> DaemonDownError:
     """Return the cause; its text names the result that reports it, so that the report can require that result."""
-    return DaemonDownError(f"{unit} is {state} on {node}: {CHECKS[unit]}[{node}]")
+    return DaemonDownError(f"{name_of(unit)} is {state} on {node}: {CHECKS[unit]}[{node}]")
 
 
 class SuspendedUnits:
@@ -140,6 +197,5 @@ class SuspendedUnits:
         """Return the suspended unit, with its node, that a probe on a node waits for; empty where there is none."""
         if question not in PROBES:
             return ""
-        return next(
-            (f"{unit} on {where}" for unit, where in needed(PROBES[question], node, self._declared) if (unit, where) in self._found), ""
-        )
+        units = needed(PROBES[question], node, self._declared)
+        return next((f"{name_of(unit)} on {where}" for unit, where in units if (unit, where) in self._found), "")

@@ -11,12 +11,13 @@ from typing import IO, Any, Final
 import pytest
 
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
+from rackwright.checks.cluster.harness.daemon_dependencies import cause_of_timeout
 from rackwright.checks.cluster.harness.probe import DaemonDownError, NodeBusyError, ProbeContext
 from rackwright.checks.cluster.harness.probe_runner import ProbeRunner
 from rackwright.checks.cluster.harness.transport import BoundedSsh
 from rackwright.errors import UndeterminedError
 from rackwright.inventory.reader import Inventory
-from rackwright.report.check_plan import CheckPlan
+from rackwright.report.check_plan import CheckPlan, Expected
 from rackwright.report.redact import Redactor
 from rackwright.report.result import Result, result
 from rackwright.report.verdict import SkipReason, Verdict
@@ -96,7 +97,7 @@ class CheckPlugin:
     def _record(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
         expected_result = item.callspec.params["expected_result"]  # type: ignore[attr-defined]
         expect: Expect = getattr(item, "expect", None) or Expect()
-        error = call.excinfo.value if call.excinfo else None
+        error = self._explained(expected_result, call.excinfo.value if call.excinfo else None)
         verdict, reason = verdict_of(error, expect)
         outcome = result(
             expected_result,
@@ -112,6 +113,12 @@ class CheckPlugin:
         self._lines.flush()
         progress = {"done": len(self.results), "of": len(self.check_plan.expected), "id": outcome.id, "verdict": outcome.verdict}
         print(json.dumps(progress), file=sys.stdout)
+
+    def _explained(self, expected_result: Expected, error: BaseException | None) -> BaseException | None:
+        """Return the suspended daemon in place of the time-out that it causes; every other outcome unchanged."""
+        if not isinstance(error, UndeterminedError) or isinstance(error, DaemonDownError):
+            return error
+        return cause_of_timeout(expected_result.spec.key, expected_result.node, error, self.runner, self.declared, self.reports) or error
 
 
 def verdict_of(error: BaseException | None, expect: Expect) -> tuple[Verdict, str]:

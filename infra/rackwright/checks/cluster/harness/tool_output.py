@@ -77,7 +77,12 @@ def answer_of(subject: str, said: str) -> str | UnreadableValue:
     >>> answer_of("API", "status 504: timeout"), answer_of("API", "refused"), str(answer_of("API", "no answer within 6 s"))
     ('status 504: timeout', 'refused', 'unknown ("no answer within 6 s")')
     """
-    return MissingAnswer(subject, said) if _WITHOUT_ANSWER.search(said) and not said.startswith("status ") else said
+    return MissingAnswer(subject, said) if is_without_answer(said) and not said.startswith("status ") else said
+
+
+def is_without_answer(said: str) -> bool:
+    """Return whether these are the words of a request that timed out."""
+    return bool(_WITHOUT_ANSWER.search(said))
 
 
 def quoted(line: str) -> str:

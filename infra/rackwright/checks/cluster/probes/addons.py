@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
-from rackwright.checks.cluster.probes.kubernetes import QUEUED, parse_objects, path_of, query
+from rackwright.checks.cluster.probes.kubernetes import OF_API, QUEUED, parse_objects, path_of, query
 
 HOOKED = ("jobset", "kueue")
 """Addons with admission webhooks."""
@@ -53,6 +53,7 @@ DEPLOYMENTS = Probe(
     on="kube_control_plane",
     command=lambda context: query("objects", *map(deployment, _planned(context))),
     parse=cache(parse_deployments),
+    needs=OF_API,
 )
 
 
@@ -61,7 +62,7 @@ def _queues(context: ProbeContext) -> str:
     return query("objects", *map(path_of, planned))
 
 
-QUEUES = Probe("addon-queues", on="kube_control_plane", command=_queues, parse=cache(parse_objects))
+QUEUES = Probe("addon-queues", on="kube_control_plane", command=_queues, parse=cache(parse_objects), needs=OF_API)
 
 
 def parse_hooks(text: str) -> dict[str, str]:
@@ -87,6 +88,7 @@ HOOKS = Probe(
     on="kube_control_plane",
     command=lambda context: query("hooks", *(one["name"] for one in _planned(context) if one["name"] in HOOKED)),
     parse=cache(parse_hooks),
+    needs=OF_API,
 )
 
 
@@ -105,4 +107,4 @@ def parse_metrics(text: str) -> MetricsStatus:
     return MetricsStatus(found["error"], complete)
 
 
-METRICS = Probe("addon-measurements", on="kube_control_plane", command=query("measurements"), parse=cache(parse_metrics))
+METRICS = Probe("addon-measurements", on="kube_control_plane", command=query("measurements"), parse=cache(parse_metrics), needs=OF_API)

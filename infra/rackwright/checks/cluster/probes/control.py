@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from rackwright.checks.cluster.harness.probe import Probe
 from rackwright.checks.cluster.harness.tool_output import UnreadableValue, answer_of
+from rackwright.checks.cluster.probes import units
 from rackwright.remote.command import python_command
 
 
@@ -48,7 +49,7 @@ def parse_etcd(text: str) -> Etcd:
     return Etcd(**{**found, "unauthenticated": unauthenticated, "alarms": tuple(found["alarms"]), "data": tuple(found["data"])})
 
 
-ETCD = Probe("etcd", on="kube_control_plane", command=query("etcd"), parse=parse_etcd)
+ETCD = Probe("etcd", on="kube_control_plane", command=query("etcd"), parse=parse_etcd, needs=(units.ETCD,))
 
 
 def parse_address_present(text: str) -> bool:
@@ -86,7 +87,7 @@ def parse_secrets(text: str) -> SecretEncryption:
     return SecretEncryption(dict(found["kinds"]), tuple(found["clear"]), str(found["next"]))
 
 
-SECRETS = Probe("kubernetes-secrets", on="kube_control_plane", command=query("secrets"), parse=parse_secrets)
+SECRETS = Probe("kubernetes-secrets", on="kube_control_plane", command=query("secrets"), parse=parse_secrets, needs=(units.ETCD,))
 
 
 def parse_manifests(text: str) -> dict[str, str]:
@@ -118,4 +119,4 @@ def parse_audit(text: str) -> AuditLog:
     return AuditLog(**{**found, "secret_entries": tuple(found["secret_entries"])})
 
 
-AUDIT = Probe("kubernetes-audit", on="kube_control_plane", command=query("audit"), parse=parse_audit)
+AUDIT = Probe("kubernetes-audit", on="kube_control_plane", command=query("audit"), parse=parse_audit, needs=(units.API_SERVER,))

@@ -6,10 +6,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
+from rackwright.checks.cluster.probes.units import API_SERVER, ETCD
 from rackwright.remote.command import python_command
+
+OF_API: Final = (API_SERVER, ETCD)
+"""Static pods that a request to a controller's own API server waits for."""
 
 
 def query(topic: str, *arguments: str) -> str:
@@ -50,7 +54,7 @@ def _node(one: Mapping[str, Any]) -> Node:
     return Node(**{**one, "taints": tuple(one["taints"]), "addresses": tuple(one["addresses"]), "conditions": conditions})
 
 
-NODES = Probe("kubernetes-nodes", on="kube_control_plane", command=query("nodes"), parse=cache(parse_nodes))
+NODES = Probe("kubernetes-nodes", on="kube_control_plane", command=query("nodes"), parse=cache(parse_nodes), needs=OF_API)
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,7 @@ def parse_pods(text: str) -> tuple[Pod, ...]:
     return found
 
 
-PODS = Probe("kubernetes-pods", on="kube_control_plane", command=query("pods"), parse=cache(parse_pods))
+PODS = Probe("kubernetes-pods", on="kube_control_plane", command=query("pods"), parse=cache(parse_pods), needs=OF_API)
 
 
 def parse_kubelets(text: str) -> dict[str, Any]:
@@ -98,6 +102,7 @@ KUBELETS = Probe(
     on="kube_control_plane",
     command=lambda context: query("kubelets", *context.declared.groups["kubernetes"]),
     parse=cache(parse_kubelets),
+    needs=OF_API,
 )
 
 
@@ -141,7 +146,7 @@ def parse_objects(text: str) -> dict[str, Any]:
     return found
 
 
-OBJECTS = Probe("kubernetes-objects", on="kube_control_plane", command=_objects, parse=cache(parse_objects))
+OBJECTS = Probe("kubernetes-objects", on="kube_control_plane", command=_objects, parse=cache(parse_objects), needs=OF_API)
 
 
 def parse_tokens(text: str) -> dict[str, str]:
@@ -152,7 +157,7 @@ def parse_tokens(text: str) -> dict[str, str]:
     return found
 
 
-TOKENS = Probe("kubernetes-tokens", on="kube_control_plane", command=query("tokens"), parse=parse_tokens)
+TOKENS = Probe("kubernetes-tokens", on="kube_control_plane", command=query("tokens"), parse=parse_tokens, needs=OF_API)
 
 
 def parse_health(text: str) -> dict[str, str]:
@@ -167,4 +172,4 @@ def parse_health(text: str) -> dict[str, str]:
     return {name: words for name, _, words in (line[3:].partition(" ") for line in lines if line.startswith("[-]"))}
 
 
-HEALTH = Probe("kubernetes-health", on="kube_control_plane", command=query("health"), parse=parse_health)
+HEALTH = Probe("kubernetes-health", on="kube_control_plane", command=query("health"), parse=parse_health, needs=OF_API)

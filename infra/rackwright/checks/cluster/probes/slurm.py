@@ -27,6 +27,8 @@ CLIENT: Final = ("munge.service",)
 """Units that Slurm's commands need on their own node."""
 OF_CONTROLLER: Final = (*CLIENT, "slurmctld.service")
 """Units that Slurm's commands need on a controller, and that PING needs there. A backup that takes over has a slurmctld of its own."""
+MESSAGE_TIMEOUT: Final = 10
+"""Seconds after which scontrol times out (slurm.conf(5), MessageTimeout, default). A controller that refuses is DOWN at once."""
 PING = Probe("slurm-ping", on="slurm", command="scontrol ping", parse=parse_ping, needs=OF_CONTROLLER, statuses=frozenset({0, 1}))
 
 

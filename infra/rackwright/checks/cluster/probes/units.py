@@ -1,7 +1,8 @@
-"""Probe of the systemd units that a node needs, all in one call."""
+"""Probe of the daemons that a node needs, all in one call: systemd units and static pods."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,8 +21,24 @@ FABRIC_MANAGER: Final = "nvidia-fabricmanager.service"
 KUBELET: Final = "kubelet.service"
 CONTAINERD: Final = "containerd.service"
 KEEPALIVED: Final = "keepalived.service"
+LOGIN_DAEMON: Final = "sackd.service"
+STATIC_PODS: Final = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+"""Static pods of a controller, by the names of their programs and manifests (kubeadm)."""
+ETCD: Final = "etcd.pod"
+API_SERVER: Final = "kube-apiserver.pod"
+"""Static pods have the form of units in the answer of a node, and names that end in `.pod`."""
+METADATA_SERVER: Final = "moosefs-master.service"
 SSH_SERVERS: Final = ("ssh.service", "sshd.service")
 """Names of sshd's unit on Debian and on Rocky Linux. On Debian the second may be an alias."""
+
+
+def name_of(unit: str) -> str:
+    """Return the name of a unit or static pod in a message.
+
+    >>> name_of("etcd.pod"), name_of("munge.service")
+    ('static pod etcd', 'munge.service')
+    """
+    return f"static pod {unit[:-4]}" if unit.endswith(".pod") else unit
 
 
 def servers_of(storage: Mapping[str, Any], node: str) -> tuple[str, ...]:
@@ -30,7 +47,7 @@ def servers_of(storage: Mapping[str, Any], node: str) -> tuple[str, ...]:
         return ()
     if storage["kind"] == "nfs":
         return ("nfs-server.service",)
-    return (*(("moosefs-master.service",) if node == storage["servers"][0] else ()), "moosefs-chunkserver.service")
+    return (*((METADATA_SERVER,) if node == storage["servers"][0] else ()), "moosefs-chunkserver.service")
 
 
 BY_SIGNAL: Final = "suspended by a signal"
@@ -62,9 +79,10 @@ def parse_units(text: str) -> Lines[Unit]:
     units: dict[str, Unit] = {}
     unread: list[str] = []
     plain = text.replace("\r\n", "\n")
-    if is_cut(plain) and "\n" in plain:
-        plain = plain[: plain.rindex("\n")]  # the last line may be truncated
-    for block in re.split(r"\n\s*\n", plain.strip()):
+    blocks = re.split(r"\n\s*\n", plain.strip())
+    if is_cut(plain):
+        unread.append(blocks.pop())  # the state of the process is the last line of a block
+    for block in blocks:
         pairs = [line.split("=", 1) for line in block.splitlines() if "=" in line]
         values = dict(pairs)
         if any(values[key] != value for key, value in pairs):
@@ -85,6 +103,8 @@ def _unit(row: Row) -> Unit:
     if file_state is not None and re.fullmatch(r"[a-z-]*", file_state):
         enabled = file_state in _ENABLED
     state = _suspension(row.cells) or state
+    if row.cells.get("MainPID", "0") != "0" and "ProcessState" not in row.cells:
+        state = row.unread("ProcessState")  # the last line of a block; without it, a suspended process would count as running
     return Unit("not-found" if load == "not-found" else state, enabled) if isinstance(load, str) else Unit(load, enabled)
 
 
@@ -109,6 +129,7 @@ def units_of(context: ProbeContext) -> list[str]:
         "slurm": (MUNGE,),
         "role_controller": (CONTROLLER,),
         "role_worker": (NODE_DAEMON,),
+        "@sackd": (LOGIN_DAEMON,),
         "role_accounting": (ACCOUNTING, DATABASE),
         "nvswitch": (FABRIC_MANAGER,),
         "kubernetes": (CONTAINERD, KUBELET),
@@ -120,20 +141,36 @@ def units_of(context: ProbeContext) -> list[str]:
     return [FIREWALL, *SSH_SERVERS, *needed, *servers]
 
 
-_PROCESS_STATES: Final = r"""
-printf '%s\n' "$units" | while IFS= read -r line; do
-  printf '%s\n' "$line"
-  case $line in MainPID=0) ;; MainPID=*)
-    stat=$(sed 's/.*) //' "/proc/${line#MainPID=}/stat" 2> /dev/null) && printf 'ProcessState=%s\n' "${stat%% *}" ;;
-  esac
-done || true
-"""
-"""Adds the state of each unit's main process, the first word after its name in parentheses: proc(5), /proc/pid/stat."""
+def pods_of(context: ProbeContext) -> list[str]:
+    """Return the static pods that a node runs: those of kubeadm on a controller, which have no unit."""
+    return list(STATIC_PODS) if context.node["name"] in context.declared.groups.get("kube_control_plane", ()) else []
 
 
 def _units_command(context: ProbeContext) -> str:
-    properties = "Id,LoadState,ActiveState,UnitFileState,MainPID,FreezerState"
-    return f"units=$(systemctl show --property={properties} {' '.join(units_of(context))}) || exit{_PROCESS_STATES}"
+    from rackwright.remote.command import python_command  # the health check on a node has no such module, and no such question
+
+    return python_command("daemon_states", {"units": units_of(context), "pods": pods_of(context), "report": "blocks"})
 
 
 UNITS = Probe("units", on="nodes", command=_units_command, parse=parse_units)
+
+
+def parse_suspended(text: str) -> dict[str, str]:
+    """Return the state of each suspended unit from one line of JSON.
+
+    >>> parse_suspended('{"suspended": {"chrony.service": "frozen"}}')
+    {'chrony.service': 'frozen'}
+    """
+    found: dict[str, str] = json.loads(text)["suspended"]
+    if not set(found.values()) <= SUSPENDED:
+        raise ValueError("an unknown state")
+    return found
+
+
+def _suspended_command(context: ProbeContext) -> str:
+    from rackwright.remote.command import python_command  # as above
+
+    return python_command("daemon_states", {"units": ["*.service"], "report": "suspended"})
+
+
+SUSPENDED_UNITS = Probe("suspended-units", on="nodes", command=_suspended_command, parse=parse_suspended)
