@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from textwrap import wrap
 
 from slurm_suite.comparison import Difference, by_number
 from slurm_suite.expectations import Table
@@ -37,7 +38,7 @@ class Run:
 def render(run: Run) -> str:
     """Return the report as text."""
     lines = [f"Slurm's test suite {run.table.slurm}: {_totals(run.outcomes)}", ""]
-    lines += _section("differences from the table", (f"{d.test:8} expected {d.expected}; found {d.found}" for d in run.differences))
+    lines += _section("differences from the table", _differences(run.differences))
     lines += _section("not restored", run.damage)
     lines += _section("the stack's Slurm differs from the one of the recorded run", run.setup_changes)
     lines += _section("gave another result beside other tests (the result alone counts)", _repeated(run))
@@ -56,8 +57,17 @@ def _totals(outcomes: Mapping[str, Outcome]) -> str:
 
 
 def _section(title: str, rows: Iterable[str]) -> list[str]:
-    listed = [f"  {row}"[:_WIDTH] for row in rows]
-    return [f"{title} ({len(listed)})", *listed, ""] if listed else []
+    listed = list(rows)
+    wrapped = [line for row in listed for line in wrap(row, _WIDTH, initial_indent="  ", subsequent_indent=" " * 11)]
+    return [f"{title} ({len(listed)})", *wrapped, ""] if listed else []
+
+
+def _differences(found: Sequence[Difference]) -> list[str]:
+    """Return a row for each difference; equal ones, such as those of a new release of the suite, share a row."""
+    tests: dict[tuple[str, str], list[str]] = {}
+    for one in found:
+        tests.setdefault((one.expected, one.found), []).append(one.test)
+    return [f"{' '.join(same):8} expected {expected}; found {seen}" for (expected, seen), same in tests.items()]
 
 
 def _repeated(run: Run) -> list[str]:

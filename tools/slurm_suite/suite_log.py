@@ -38,6 +38,9 @@ _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 _ENTRY: Final = re.compile(r"^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}\] (\w+) +", re.MULTILINE)
 _TRACED: Final = re.compile(r"(.*?) \((\w+)@globals:", re.DOTALL)
 """The message of an entry, and the procedure that wrote it: the backtrace starts with that procedure's frame."""
+_IS_EXCEPTION: Final = "An Expect/TCL exception occurred"
+_EXCEPTION: Final = re.compile(r"^(\S.*)\n    while executing$", re.MULTILINE)
+"""The message of a Tcl exception, which precedes its stack."""
 _DECISIVE: Final = {
     Result.FAILED: (("Fatal", "fail"), ("Error", "subfail")),
     Result.SKIPPED: (("Warning", "skip"), ("Warning", "subskip")),
@@ -67,7 +70,7 @@ def _reason(text: str, result: Result) -> str:
     for level, procedure in _DECISIVE.get(result, ()):
         messages = [message for found, writer, message in _entries(text) if (found, writer) == (level, procedure)]
         if messages:
-            return "; ".join(dict.fromkeys(messages))
+            return "; ".join(dict.fromkeys([*messages, *_EXCEPTION.findall(text)[:1]] if _IS_EXCEPTION in messages else messages))
     return "" if result is Result.PASSED else "no reason in the log"
 
 

@@ -5,6 +5,8 @@ Output: `arguments` (daemon -> its words, null: does not run), `files` (pattern 
 Nothing is written, and no key is read.
 """
 
+from __future__ import annotations
+
 import glob
 import grp
 import json
@@ -12,9 +14,11 @@ import os
 import pwd
 import stat
 import sys
+from collections.abc import Callable
+from typing import Any
 
 
-def arguments_of(daemon):
+def arguments_of(daemon: str) -> list[str] | None:
     """Return the words of the first process whose program has this name; None without one."""
     for path in glob.glob("/proc/[0-9]*/cmdline"):
         try:
@@ -27,32 +31,32 @@ def arguments_of(daemon):
     return None
 
 
-def described(path):
+def described(path: str) -> list[str]:
     """Return path, user, group and permission bits in octal; numbers stand for unknown users and groups."""
     found = os.stat(path)
     return [path, name_of(pwd.getpwuid, found.st_uid), name_of(grp.getgrgid, found.st_gid), f"{stat.S_IMODE(found.st_mode):o}"]
 
 
-def name_of(look_up, number):
+def name_of(look_up: Callable[[int], Any], number: int) -> str:
     """Return the name of a user or group, or the number as text."""
     try:
-        return look_up(number)[0]
+        return str(look_up(number)[0])
     except KeyError:
         return str(number)
 
 
-def matching(pattern):
+def matching(pattern: str) -> list[str]:
     """Return the paths of a pattern, in which `**` matches folders too."""
     return sorted(set(glob.glob(pattern, recursive=True)))
 
 
-def text_of(path):
+def text_of(path: str) -> str:
     """Return the content of a file."""
     with open(path, encoding="utf-8", errors="replace") as file:
         return file.read()
 
 
-def main():
+def main() -> None:
     """Answer the order of standard input."""
     order = json.load(sys.stdin)
     found = {

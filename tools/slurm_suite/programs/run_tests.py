@@ -7,6 +7,8 @@ Each test that ends gives one JSON line: `test`, `status` (null: ended at its li
 When standard input ends, because the other side was stopped, the running tests are ended and no other starts.
 """
 
+from __future__ import annotations
+
 import concurrent.futures
 import json
 import os
@@ -15,6 +17,7 @@ import subprocess
 import sys
 import threading
 import time
+from typing import Any
 
 LOG_END = 65536
 """Bytes of a log that are sent. The reason of a result is logged last; the whole log is in the folder."""
@@ -28,13 +31,13 @@ GRACE = 10
 class Runner:
     """The running tests; `stop` ends them all."""
 
-    def __init__(self, order):
+    def __init__(self, order: dict[str, Any]) -> None:
         self.order = order
-        self.children = set()
+        self.children: set[subprocess.Popen[bytes]] = set()
         self.stopped = False
         self.lock = threading.Lock()
 
-    def run(self, test, limit):
+    def run(self, test: str, limit: float) -> dict[str, Any] | None:
         """Run one test as soon as a node is idle; return its row, or None if the runner was stopped first."""
         deadline = time.monotonic() + self.order["patience"]
         while True:
@@ -44,7 +47,7 @@ class Runner:
             if row is None or NO_IDLE_NODE not in row["log"] or time.monotonic() >= deadline:
                 return row
 
-    def attempt(self, test, limit):
+    def attempt(self, test: str, limit: float) -> dict[str, Any] | None:
         """Run one test; return its row, or None if the runner was stopped first."""
         log = os.path.join(self.order["logs"], test + ".log")
         started = time.monotonic()
@@ -64,7 +67,7 @@ class Runner:
             status = self.wait(child, limit)
         return {"test": test, "status": status, "seconds": time.monotonic() - started, "log": end_of(log)}
 
-    def wait(self, child, limit):
+    def wait(self, child: subprocess.Popen[bytes], limit: float) -> int | None:
         """Return the exit status; None after the limit."""
         try:
             return child.wait(timeout=limit)
@@ -75,7 +78,7 @@ class Runner:
             with self.lock:
                 self.children.discard(child)
 
-    def stop(self):
+    def stop(self) -> None:
         """End every running test and start no other."""
         with self.lock:
             self.stopped = True
@@ -84,12 +87,12 @@ class Runner:
             end(child)
 
 
-def has_idle_node():
+def has_idle_node() -> bool:
     """Return whether a node has no jobs."""
     return bool(subprocess.run(IDLE_NODES, stdout=subprocess.PIPE, check=False).stdout.strip())
 
 
-def end(child):
+def end(child: subprocess.Popen[bytes]) -> None:
     """End a test and what it started in its session."""
     for number, patience in ((signal.SIGTERM, GRACE), (signal.SIGKILL, None)):
         try:
@@ -102,7 +105,7 @@ def end(child):
             continue
 
 
-def end_of(log):
+def end_of(log: str) -> str:
     """Return the end of a log as text."""
     with open(log, "rb") as file:
         file.seek(0, os.SEEK_END)
@@ -110,10 +113,16 @@ def end_of(log):
         return file.read().decode("utf-8", "replace")
 
 
-def main():
+def stop_at_end_of_input(runner: Runner) -> None:
+    """Stop the runner when standard input ends."""
+    sys.stdin.read()
+    runner.stop()
+
+
+def main() -> None:
     """Run the order of standard input."""
     runner = Runner(json.loads(sys.stdin.readline()))
-    threading.Thread(target=lambda: (sys.stdin.read(), runner.stop()), daemon=True).start()
+    threading.Thread(target=stop_at_end_of_input, args=(runner,), daemon=True).start()
     with concurrent.futures.ThreadPoolExecutor(runner.order["workers"]) as pool:
         runs = [pool.submit(runner.run, test, limit) for test, limit in runner.order["tests"].items()]
         for run in concurrent.futures.as_completed(runs):

@@ -47,3 +47,8 @@ def test_result_that_came_only_alone_is_listed() -> None:
     first = Outcome("1.1", Result.FAILED, "no response", 1.0)
     assert "1.1      failed: no response" in render(run_of(EXPECTED, repeated={"1.1": first}))
     assert "another result" not in render(run_of(EXPECTED, repeated={"1.1": EXPECTED["1.1"]}))
+
+
+def test_equal_differences_share_a_row() -> None:
+    run = Run(TABLE, EXPECTED, differences(TABLE, [*SUITE, "2.1", "2.2", "2.3"], list(TABLE.selected), EXPECTED))
+    assert "differences from the table (1)\n  2.1 2.2 2.3 expected a row in the table" in render(run)

@@ -79,3 +79,9 @@ def test_coloured_log_reads_the_same() -> None:
 
 def test_skip_without_entry_says_so() -> None:
     assert read_log("3.4", 255, log("nothing", summary="SKIPPED"), 0.1).reason == "no reason in the log"
+
+
+def test_exception_is_named() -> None:
+    lines = ('couldn\'t execute "gcc": no such file or directory', "    while executing", '"exec gcc"', '    (file "test3.4" line 5)')
+    text = log(*lines, f"{STAMP} Fatal   An Expect/TCL exception occurred (fail@globals:431,exit@globals:7314)", summary="FAILURE")
+    assert read_log("3.4", 1, text, 0.1).reason == f"An Expect/TCL exception occurred; {lines[0]}"
