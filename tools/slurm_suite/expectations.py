@@ -51,11 +51,12 @@ def read_table(file: Path = TABLE) -> Table:
     if not isinstance(rows, dict) or set(rows) - _KEYS or not {"slurm", "selected"} <= set(rows):
         raise InputError(f"unknown or missing keys (expected {', '.join(sorted(_KEYS))})", path=str(file))
     try:
-        selected = {test: expectation for row in rows["selected"] for test, expectation in _selected(row)}
-        not_selected = {test: _text(row, "reason") for row in rows.get("not_selected", ()) for test in _tests(row)}
-        waiting = _tests({"tests": rows["not_run_yet"]}) if rows.get("not_run_yet") else []
+        pairs = [pair for row in rows["selected"] for pair in _selected(row)]
+        not_selected = {test: _text(row, "reason") for row in rows.get("not_selected", ()) for test in _tests(row["tests"])}
+        waiting = _tests(rows["not_run_yet"]) if rows.get("not_run_yet") else []
         limits = {str(test): int(seconds) for test, seconds in rows.get("limits", {}).items()}
-        _reject_repeated(rows, waiting)
+        selected = dict(pairs)
+        _reject_repeated([*(test for test, _ in pairs), *_not_selected(rows), *waiting])
         _reject_unselected(limits, selected)
     except (ValueError, TypeError, KeyError) as error:
         raise InputError(str(error), path=str(file), hint="Correct the row; tools/README.md describes the table.") from None
@@ -63,12 +64,18 @@ def read_table(file: Path = TABLE) -> Table:
 
 
 def _selected(row: Mapping[str, Any]) -> Iterable[tuple[str, Expectation]]:
+    """Yield the tests of a row. A pass has only numbers; a skip and a failure have numbers by what the tests must log."""
     result = Result(row["expect"])
     if result is Result.UNKNOWN:
-        raise ValueError(f"{row['tests']}: unknown is no expectation (expected passed, skipped or failed)")
-    explained = result is not Result.PASSED
-    expectation = Expectation(result, _text(row, "says") if explained else "", _text(row, "reason") if explained else "")
-    return [(test, expectation) for test in _tests(row)]
+        raise ValueError("unknown is no expectation (expected passed, skipped or failed)")
+    if result is Result.PASSED:
+        yield from ((test, Expectation(result)) for test in _tests(row["tests"]))
+        return
+    reason, by_message = _text(row, "reason"), row["tests"]
+    if not isinstance(by_message, dict) or not all(isinstance(says, str) and says.strip() for says in by_message):
+        raise ValueError(f"{reason}: tests: {by_message!r} (expected a mapping of what the tests log to their numbers)")
+    for says, tests in by_message.items():
+        yield from ((test, Expectation(result, says, reason)) for test in _tests(tests))
 
 
 def _text(row: Mapping[str, Any], key: str) -> str:
@@ -78,18 +85,20 @@ def _text(row: Mapping[str, Any], key: str) -> str:
     return value
 
 
-def _tests(row: Mapping[str, Any]) -> list[str]:
-    """Return the numbers of a row: a string, because YAML reads 1.10 as the number 1.1."""
-    value = row["tests"]
+def _tests(value: object) -> list[str]:
+    """Return numbers from a string; a string, because YAML reads 1.10 as the number 1.1."""
     if not isinstance(value, str) or not all(_NUMBER.fullmatch(test) for test in value.split()):
         raise ValueError(f'tests: {value!r} (expected a quoted string of numbers such as "1.10 2.3")')
     return value.split()
 
 
-def _reject_repeated(rows: Mapping[str, Any], waiting: Sequence[str]) -> None:
-    listed = [test for part in ("selected", "not_selected") for row in rows.get(part, ()) for test in _tests(row)]
+def _not_selected(rows: Mapping[str, Any]) -> list[str]:
+    return [test for row in rows.get("not_selected", ()) for test in _tests(row["tests"])]
+
+
+def _reject_repeated(tests: Sequence[str]) -> None:
     seen: set[str] = set()
-    for test in [*listed, *waiting]:
+    for test in tests:
         if test in seen:
             raise ValueError(f"{test}: listed twice")
         seen.add(test)

@@ -15,7 +15,7 @@ slurm: 1.2.3
 recorded_with: {TaskPlugin: task/none}
 selected:
   - {expect: passed, tests: "1.1 1.10"}
-  - {expect: skipped, says: needs lua, reason: The lab has no lua., tests: "2.1"}
+  - {expect: skipped, reason: The lab has no lua., tests: {needs lua: "2.1"}}
 not_selected:
   - {reason: Needs headers., tests: "3.1 3.2"}
 not_run_yet: "9.9"
@@ -42,13 +42,16 @@ def test_table_is_read(tmp_path: Path) -> None:
     ("old", "new", "cause"),
     [
         ('tests: "1.1 1.10"', "tests: 1.10", "quoted string"),
-        ('tests: "2.1"', 'tests: "1.1"', "1.1: listed twice"),
+        ('{needs lua: "2.1"}', '{needs lua: "1.1"}', "1.1: listed twice"),
+        ('{needs lua: "2.1"}', "{needs lua: 2.1}", "quoted string"),
+        ('{needs lua: "2.1"}', '{"": "2.1"}', "expected a mapping"),
         ('not_run_yet: "9.9"', 'not_run_yet: "3.2"', "3.2: listed twice"),
-        ("says: needs lua, ", "", "says is missing"),
+        ('{needs lua: "2.1"}', '"2.1"', "expected a mapping"),
         ("reason: The lab has no lua., ", "", "reason is missing"),
         ("{reason: Needs headers., ", "{", "reason is missing"),
         ("expect: passed", "expect: unknown", "no expectation"),
         ("expect: passed", "expect: good", "good"),
+        ("expect: passed", "expect: failed", "reason is missing"),
         ('limits: {"1.1": 40}', 'limits: {"3.1": 40}', "3.1: not selected"),
         ("not_run_yet", "never", "unknown or missing keys"),
         ("slurm: 1.2.3", "", "unknown or missing keys"),
