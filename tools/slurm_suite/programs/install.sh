@@ -11,7 +11,9 @@ tar -xz -C "$own"
 cp -r "$own/expect" "$own/testsuite.conf" "$shared"
 mkdir "$own/logs" "$own/tools"
 for package in "$own"/packages/*.deb; do dpkg-deb -x "$package" "$own/tools"; done
-loader=$(ls /lib64/ld-linux-*.so.* /lib/ld-linux-*.so.* 2> /dev/null | head -n 1)
+for loader in /lib64/ld-linux-*.so.* /lib/ld-linux-*.so.*; do
+  if [ -e "$loader" ]; then break; fi
+done
 libraries=$(find "$own/tools/usr/lib" -name '*.so*' -exec dirname {} + | sort -u | paste -sd: -)
 # A wrapper and not LD_LIBRARY_PATH, which srun would hand on to jobs.
 cat > "$own/expect.sh" << END
