@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from cis.items import read_table
+from support.hang import wait_until
 
 PROGRAM = Path(__file__).parents[4] / "tools/cis/programs/read_node.py"
 
@@ -22,8 +23,9 @@ def test_program_reports_daemon_files_and_texts(tmp_path: Path) -> None:
     daemon = ["bash", "-c", "exec -a cis-daemon sleep 600"]
     with subprocess.Popen(daemon) as running:
         try:
-            while b"cis-daemon" not in Path(f"/proc/{running.pid}/cmdline").read_bytes().split(b"\0")[0]:
-                pass
+            wait_until(
+                lambda: Path(f"/proc/{running.pid}/cmdline").read_bytes().startswith(b"cis-daemon"), lambda: "the daemon did not start"
+            )
             ended = subprocess.run([sys.executable, str(PROGRAM)], input=json.dumps(order), capture_output=True, text=True, check=True)
         finally:
             running.terminate()

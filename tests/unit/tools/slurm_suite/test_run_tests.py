@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from slurm_suite.source import PROGRAMS
+from support.hang import ENDLESS_SECONDS, HANG_SECONDS, wait_until
 
-LONG = 600
-"""Seconds; no test of this file waits so long."""
+LONG = ENDLESS_SECONDS
 IDLE = "echo n1"
 
 
@@ -49,7 +48,7 @@ def rows(child: subprocess.Popen[str]) -> dict[str, dict[str, object]]:
     assert child.stdout and child.stdin
     found = {row["test"]: row for row in map(json.loads, child.stdout)}
     child.stdin.close()
-    assert child.wait() == 0
+    assert child.wait(timeout=HANG_SECONDS) == 0
     return found
 
 
@@ -69,11 +68,10 @@ def test_test_is_ended_at_its_limit(place: Path) -> None:
 
 def test_running_tests_end_with_standard_input(place: Path) -> None:
     child = start(place, {"1.1": f"echo $$ > {place}/pid; exec sleep {LONG}", "1.2": f"sleep {LONG}", "1.3": "echo never"})
-    while not (place / "pid").exists() or not (place / "pid").read_text():
-        time.sleep(0.05)
+    wait_until(lambda: (place / "pid").exists() and bool((place / "pid").read_text()), lambda: "the test did not start")
     assert child.stdin
     child.stdin.close()
-    assert child.wait() == 0
+    assert child.wait(timeout=HANG_SECONDS) == 0
     assert not Path("/proc", (place / "pid").read_text().strip()).exists()
     assert not (place / "logs/1.3.log").exists() or (place / "logs/1.3.log").read_text() == ""
 
@@ -81,8 +79,7 @@ def test_running_tests_end_with_standard_input(place: Path) -> None:
 def test_test_waits_for_an_idle_node(place: Path) -> None:
     (place / "sinfo").write_text(f"#!/bin/sh\necho asked >> {place}/asked\nif [ -e {place}/free ]; then {IDLE}; fi\n", encoding="utf-8")
     child = start(place, {"1.1": "echo good"})
-    while not (place / "asked").exists():
-        time.sleep(0.05)
+    wait_until((place / "asked").exists, lambda: "the program did not ask for idle nodes")
     assert not (place / "logs/1.1.log").exists()
     (place / "free").touch()
     assert rows(child)["1.1"]["status"] == 0
