@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
@@ -17,10 +19,14 @@ from slurm_suite.suite_run import Options, patterns, run_suite
 WORKERS = 2
 """Tests side by side. Chosen: the lab has two workers, and the suite starts no test without an idle node."""
 
+_TERMINATED: Final = 128 + signal.SIGTERM
+"""Exit status after SIGTERM, as a shell reports it. As an exception, SIGTERM does not leave jobs and files behind."""
+
 
 def main(arguments: Sequence[str]) -> int:
     """Print the report. Exit code: 0 all results are as expected, 1 a difference or damage, 2 usage, 3 the node does not answer."""
     options = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
     try:
         config = paths.ssh_config(options.stack)
         if not config.is_file():

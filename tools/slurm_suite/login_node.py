@@ -6,7 +6,7 @@ import json
 import shlex
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -62,8 +62,8 @@ class LoginNode:
         """Return the lines that a command of root prints, without empty ones."""
         return [line for line in self.run(f"export LC_ALL=C; {command}").decode().splitlines() if line.strip()]
 
-    def stream(self, command: str, order: Mapping[str, object]) -> Iterator[str]:
-        """Yield the lines of a command that reads a JSON order and ends when its standard input is closed; end it if the caller stops."""
+    def stream(self, command: str, order: Mapping[str, object]) -> Generator[str, None, None]:
+        """Yield the lines of a command that reads a JSON order. Closing the generator ends the command (its input ends)."""
         with subprocess.Popen(self._ssh(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
             assert child.stdin and child.stdout
             child.stdin.write(json.dumps(order) + "\n")

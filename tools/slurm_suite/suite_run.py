@@ -6,7 +6,7 @@ import json
 import secrets
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
@@ -107,11 +107,12 @@ class Place:
             "tests": {test: table.limit(test) * slowness for test in tests},
         }
         outcomes: dict[str, Outcome] = {}
-        for line in self.node.stream(self.node.as_user(f"python3 {self.own}/run_tests.py"), order):
-            row = json.loads(line)
-            outcome = read_log(row["test"], row["status"], row["log"], row["seconds"])
-            outcomes[outcome.test] = outcome
-            progress(f"{len(outcomes)} of {len(tests)}: {outcome.test} {outcome.result}, {outcome.seconds:.0f} s")
+        with closing(self.node.stream(self.node.as_user(f"python3 {self.own}/run_tests.py"), order)) as lines:
+            for line in lines:
+                row = json.loads(line)
+                outcome = read_log(row["test"], row["status"], row["log"], row["seconds"])
+                outcomes[outcome.test] = outcome
+                progress(f"{len(outcomes)} of {len(tests)}: {outcome.test} {outcome.result}, {outcome.seconds:.0f} s")
         return outcomes
 
     def save_logs(self, folder: Path | None) -> None:

@@ -7,9 +7,8 @@ import subprocess
 import sys
 
 import pytest
-from support.project import ROOT, Project
-
 from slurm_suite.expectations import read_table
+from support.project import ROOT, Project
 
 TESTS = os.environ.get("RACKWRIGHT_SLURM_SUITE", "").split()
 """Tests to run, such as `1.10` or `17.*`; all selected ones if empty."""

@@ -86,3 +86,16 @@ def test_failed_command_is_an_error_with_its_message(node: LocalNode) -> None:
 def test_command_without_an_answer_is_undetermined(node: LocalNode) -> None:
     with pytest.raises(UndeterminedError, match="no answer"):
         node.run("sleep 60", timeout=0.2)
+
+
+def test_closed_stream_ends_the_command(node: LocalNode) -> None:
+    lines = node.stream("read order; echo $order; cat > rest; echo ended > ended", {"a": 1})
+    assert next(lines) == '{"a": 1}\n'
+    assert not Path("ended").exists()
+    lines.close()
+    assert Path("ended").exists()
+
+
+def test_stream_that_fails_is_an_error(node: LocalNode) -> None:
+    with pytest.raises(RackwrightError, match="exit status 3"):
+        list(node.stream("read order; exit 3", {}))
