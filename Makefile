@@ -11,10 +11,10 @@ FAST := tests/engine tests/roles tests/components tests/unit
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url --upgrade
 
 # Tests and benchmarks bring up stacks of their own: the port of STACK may be in use.
-test test-full faults soak newcomer bench bench-scale bench-hosts: SETUP := --without-ports
+test test-full faults soak slurm-suite cis newcomer bench bench-scale bench-hosts: SETUP := --without-ports
 
 .DEFAULT_GOAL := venv
-.PHONY: help venv dev setup setup-dev up down doctor check unit test test-full areas faults soak newcomer bench bench-scale bench-hosts docs docs-site docs-serve docs-screenshots lock update-catalog
+.PHONY: help venv dev setup setup-dev up down doctor check unit test test-full areas faults soak slurm-suite cis newcomer bench bench-scale bench-hosts docs docs-site docs-serve docs-screenshots lock update-catalog
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1\t/' | expand -t 20
@@ -62,6 +62,12 @@ faults: setup-dev ## every check against the fault that must turn it red
 
 soak: setup-dev ## long runs: kills at random moments, many ups and downs
 	@$(AREA) run soak
+
+slurm-suite: setup-dev ## Slurm's own test suite in a lab, compared with tools/slurm_suite/expectations.yml; RACKWRIGHT_SLURM_SUITE="1.1 17.*" chooses
+	@$(AREA) run slurm-suite --pytest=-v
+
+cis: dev ## items of the CIS Kubernetes Benchmark on STACK, which is up: differences from the listed deviations
+	@PYTHONPATH=tools:infra $(BIN)/python -m cis $(STACK)
 
 newcomer: setup-dev ## the README's commands on plain Debian 13 and 12 in virtual machines; tens of minutes each without KVM
 	@$(AREA) run newcomer --pytest=-v
