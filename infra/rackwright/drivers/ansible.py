@@ -19,6 +19,7 @@ from rackwright.drivers.process import stream
 from rackwright.drivers.supervision import INTERRUPTED, current
 
 _INHERITED: Final = ("PATH", "HOME", "USER", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "RACKWRIGHT_HOME", "SSH_AUTH_SOCK")
+_CALLBACKS: Final = ("module_recorder", "no_log_changes")
 _CUT_OFF: Final = ("Context has disconnected", "EOF on stream", "Connection timed out")
 """Messages of Mitogen about a broken connection (mitogen/core.py, mitogen/parent.py)."""
 
@@ -135,6 +136,5 @@ def _environment(root: Path) -> dict[str, str]:
         "ANSIBLE_CONFIG": str(root / layout.ANSIBLE_CFG),
         "ANSIBLE_STRATEGY_PLUGINS": str(strategies),
         "ANSIBLE_STRATEGY": "mitogen_linear",
-        "ANSIBLE_CALLBACK_PLUGINS": str(root / layout.CALLBACK_PLUGINS),
-        "ANSIBLE_CALLBACKS_ENABLED": "rackwright_module_recorder,rackwright_no_log_changes",
+        "ANSIBLE_CALLBACKS_ENABLED": ",".join(f"{layout.COLLECTION_NAME}.{name}" for name in _CALLBACKS),
     }

@@ -25,7 +25,7 @@ from typing import Any
 PASSING = ("invocation", "start", "end", "delta", "stdout_lines", "stderr_lines", "warnings", "deprecations", "exception")
 """Keys of an answer that differ between runs or repeat another key: times of a command, and its output as lines."""
 
-IMPORTED = re.compile(r"^(?:from|import) (ansible\.module_utils\.[\w.]+)", re.MULTILINE)
+IMPORTED = re.compile(r"^(?:from|import) (ansible(?:\.module_utils|_collections)\.[\w.]+)", re.MULTILINE)
 """Imports of a module from Ansible's and the project's module code."""
 
 
