@@ -1,6 +1,7 @@
 """Where the product and the user's project lie (docs/adr/0029-project-folder-and-product-data.md).
 
-The product is the package, and playbooks, roles and tools: in the checkout, or in an installed wheel in the folder `_data` of the package.
+The product is the package, the Ansible collection, playbooks and tools: in the checkout, or in an installed wheel in the folder `_data` of
+the package.
 The project is the user's: Pulumi.yaml, stack files, site playbooks, site catalogue. In a checkout both are one folder.
 
 Digests decide whether `up` applies a role or runs a check again. They are made of these paths, so a path that matches no file raises
@@ -30,13 +31,22 @@ PROGRAM: Final = "infra/__main__.py"
 STACKS: Final = "stacks"
 SITE_CATALOG: Final = "site/catalog"
 ANSIBLE_CFG: Final = "ansible.cfg"
-ROLES: Final = "roles"
+COLLECTION_NAME: Final = "rackwright.cluster"
+"""Namespace and name of the Ansible collection, the prefix of its modules, plugins and roles."""
+COLLECTIONS: Final = "ansible_collections"
+COLLECTION: Final = f"{COLLECTIONS}/rackwright/cluster"
+"""In a checkout its `roles` is a link to the top-level folder; an installed wheel has the roles here only
+(docs/adr/0033-ansible-collection.md)."""
+ROLES: Final = f"{COLLECTION}/roles"
 PLAYBOOKS: Final = "playbooks"
+"""Not in the collection: Ansible would look in it first for the short names of site playbooks that follow."""
 SITE_PLAYBOOK: Final = f"{PLAYBOOKS}/site.yml"
-MODULES: Final = f"{PLAYBOOKS}/library"
-MODULE_UTILS: Final = f"{PLAYBOOKS}/module_utils"
-ACTION_PLUGINS: Final = f"{PLAYBOOKS}/action_plugins"
-CALLBACK_PLUGINS: Final = f"{PLAYBOOKS}/callback_plugins"
+PLUGINS: Final = f"{COLLECTION}/plugins"
+COLLECTION_META: Final = f"{COLLECTION}/meta"
+MODULES: Final = f"{PLUGINS}/modules"
+MODULE_UTILS: Final = f"{PLUGINS}/module_utils"
+ACTION_PLUGINS: Final = f"{PLUGINS}/action"
+CALLBACK_PLUGINS: Final = f"{PLUGINS}/callback"
 CLUSTER_CHECKS: Final = f"{PACKAGE}/checks/cluster"
 REMOTE: Final = f"{PACKAGE}/remote"
 KUBERNETES_BUNDLE: Final = "tools/kubernetes"

@@ -6,6 +6,7 @@ Every file that its Python opens is recorded, so that a path of the checkout is 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import sysconfig
@@ -15,9 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from rackwright import layout
 from rackwright.targets import digests
 
 ROOT = Path(__file__).resolve().parents[2]
+OWN = [f"{layout.COLLECTION_NAME}.{file.stem}" for file in sorted((ROOT / layout.MODULES).glob("*.py"))]
 _SHARED = sysconfig.get_path("purelib")
 _RECORDER = """
 import os, sys
@@ -153,6 +156,27 @@ def test_digests_of_wheel_are_those_of_checkout(installed: Installation) -> None
     here |= {"bake": digests.bake(ROOT, "kubernetes"), "power": digests.power_agent(ROOT)}
     assert json.loads(found.stdout) == here, found.stderr
     assert installed.of_checkout() == []
+
+
+def test_phases_of_wheel_find_roles_and_modules_of_collection(installed: Installation) -> None:
+    data = installed.run("python", "-c", "from rackwright import layout; print(layout.product_root())").stdout.strip()
+    playbook = ("-m", "ansible.cli.playbook", "--syntax-check", "-i", "node0,", f"{data}/playbooks/site.yml")
+    checked = installed.run("python", *playbook, ANSIBLE_CONFIG=f"{data}/ansible.cfg")
+    assert checked.returncode == 0, checked.stderr
+    documented = installed.run("python", "-m", "ansible.cli.doc", "--json", *OWN, ANSIBLE_CONFIG=f"{data}/ansible.cfg")
+    assert documented.returncode == 0, documented.stderr
+    assert {Path(found["doc"]["filename"]).parent for found in json.loads(documented.stdout).values()} == {Path(data) / layout.MODULES}
+    assert installed.of_checkout() == []
+
+
+def test_health_check_finds_package_in_wheel(installed: Installation) -> None:
+    """The role reads the checks by a path from its own folder, which Ansible gives without links."""
+    code = "from rackwright import layout; print((layout.product_root() / layout.ROLES / 'slurm_worker').resolve())"
+    role = installed.run("python", "-c", code).stdout.strip()
+    parts = re.findall(r"_role ~ '([^']+)'", (ROOT / "roles/slurm_worker/tasks/health.yml").read_text(encoding="utf-8"))
+    of_wheel, of_checkout = ([Path(f"{folder}{part}") for part in parts] for folder in (role, ROOT / "roles/slurm_worker"))
+    assert [place.resolve() for place in of_wheel if place.is_file()] == [Path(role).parents[5] / "errors.py"]
+    assert [place.resolve() for place in of_checkout if place.is_file()] == [ROOT / layout.PACKAGE / "errors.py"]
 
 
 def test_program_of_new_project_registers_resources(installed: Installation, project: Path) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 import ansible_runner
 import pytest
 
+from rackwright import layout
+
 from .written import Step
 
 HERE = Path(__file__).parent
@@ -28,7 +30,19 @@ class Ran:
     told: dict[str, str]
     """By name of a task: changed, ok, skipped or failed."""
     recorded: list[dict[str, Any]]
-    """What the modules with a stand-in under action_plugins were asked."""
+    """What the modules of the collection were asked."""
+
+
+def stand_ins(folder: Path) -> str:
+    """Write the project's collection with `stand_in.py` in place of each module, and return the folder in which Ansible finds it."""
+    product, own = layout.product_root(), folder / "stand-ins" / layout.COLLECTION
+    if not own.exists():
+        (own / "plugins" / "action").mkdir(parents=True)
+        for name in ("roles", "meta", "plugins/filter", "plugins/modules", "plugins/module_utils"):
+            (own / name).symlink_to(product / layout.COLLECTION / name)
+        for module in (product / layout.MODULES).glob("*.py"):
+            (own / "plugins" / "action" / module.name).symlink_to(HERE / "stand_in.py")
+    return str(folder / "stand-ins")
 
 
 def play(
@@ -47,6 +61,7 @@ def play(
         cmdline=f"--check {words}",
         envvars={
             "ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg"),
+            "ANSIBLE_COLLECTIONS_PATH": stand_ins(folder),
             "ANSIBLE_STRATEGY": "unforked",
             "ANSIBLE_STRATEGY_PLUGINS": str(HERE / "strategy_plugins"),
             "PATH": os.environ["PATH"],
@@ -59,7 +74,7 @@ def play(
 
 
 def recorded_steps(events: list[dict[str, Any]]) -> list[Step]:
-    """What the modules with a stand-in under action_plugins were asked; other tasks check arguments against their specs."""
+    """What the modules of the collection were asked; other tasks check arguments against their specs."""
     return [
         Step(event["host"], f"{event['play_uuid']} {event['task_path']}", event["res"]["recorded"])
         for event in events
@@ -78,7 +93,10 @@ def steps(tmp_path: Path) -> Callable[..., Ran]:
             (tmp_path / "tools" / name).write_text(f"#!/bin/sh\n{body}\n")
             (tmp_path / "tools" / name).chmod(0o755)
         local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-        tasks = [{"ansible.builtin.include_role": {"name": role, "tasks_from": file, "rolespec_validate": False}} for file in files]
+        tasks = [
+            {"ansible.builtin.include_role": {"name": f"{layout.COLLECTION_NAME}.{role}", "tasks_from": file, "rolespec_validate": False}}
+            for file in files
+        ]
         play = [{"hosts": "all", "gather_facts": False, "vars": {**local, **variables}, "tasks": tasks}]
         (tmp_path / "play.yml").write_text(json.dumps(play))
         done = ansible_runner.run(
@@ -88,7 +106,7 @@ def steps(tmp_path: Path) -> Callable[..., Ran]:
             cmdline=words,
             envvars={
                 "ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg"),
-                "ANSIBLE_ACTION_PLUGINS": str(HERE / "action_plugins"),
+                "ANSIBLE_COLLECTIONS_PATH": stand_ins(tmp_path),
                 "ANSIBLE_STRATEGY": "unforked",
                 "ANSIBLE_STRATEGY_PLUGINS": str(HERE / "strategy_plugins"),
                 "PATH": f"{tmp_path / 'tools'}{os.pathsep}{os.environ['PATH']}",

@@ -15,7 +15,7 @@ from ansible.template import Templar, trust_as_template
 from rackwright.catalog import compatibility
 
 ROLES = Path(__file__).parents[2] / "roles"
-PACKAGERS = {"debian": ("rackwright_apt", "ansible.builtin.apt"), "rocky": ("ansible.builtin.dnf",)}
+PACKAGERS = {"debian": ("rackwright.cluster.apt", "ansible.builtin.apt"), "rocky": ("ansible.builtin.dnf",)}
 
 
 def tasks(role: str, step: str = "install") -> Iterator[dict[str, Any]]:

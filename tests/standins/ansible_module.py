@@ -1,20 +1,18 @@
-"""The project's own Ansible modules, importable from `ansible.modules` as under Ansible, and a way to run one without Ansible."""
+"""The project's Ansible collection, importable from `ansible_collections` as under Ansible, and a way to run a module without Ansible."""
 
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
+import sys
 from types import ModuleType
 from typing import Any
 
-import ansible.module_utils
-import ansible.modules
 import pytest
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
-PLAYBOOKS = Path(__file__).parents[2] / "playbooks"
-ansible.modules.__path__.append(str(PLAYBOOKS / "library"))
-ansible.module_utils.__path__.append(str(PLAYBOOKS / "module_utils"))
+from rackwright import layout
+
+sys.path.append(str(layout.product_root()))
 
 
 class ModuleEndError(Exception):

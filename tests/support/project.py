@@ -29,8 +29,9 @@ from rackwright.drivers import inotify_limits
 ROOT = Path(__file__).resolve().parents[2]
 _PARTS = (
     "infra",
+    layout.COLLECTIONS,
     layout.PLAYBOOKS,
-    layout.ROLES,
+    "roles",
     layout.KUBERNETES_BUNDLE,
     "tools/pulumi",
     "tools/bootstrap",
@@ -169,7 +170,7 @@ def clone(folder: Path, *, like: str = "lab", number: int | None = None) -> Proj
     for part in _PARTS:
         source = ROOT / part
         (folder / part).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(source, folder / part, ignore=_SKIPPED) if source.is_dir() else shutil.copy(source, folder / part)
+        shutil.copytree(source, folder / part, ignore=_SKIPPED, symlinks=True) if source.is_dir() else shutil.copy(source, folder / part)
     described = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{like}.yaml").read_text())
     cluster = described["config"]["rackwright:cluster"]
     cluster["network"] = {"cidr": f"10.{number}.0.0/24"}

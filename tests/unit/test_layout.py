@@ -63,14 +63,14 @@ def test_wheel_without_project_uses_working_directory(installed: Path, tmp_path:
 
 
 def test_files_of_wheel_have_names_of_checkout(installed: Path) -> None:
-    for name in ("_data/roles/base/tasks/main.yml", "drivers/ssh_connections.py", "errors.py"):
+    for name in (f"_data/{layout.ROLES}/base/tasks/main.yml", "drivers/ssh_connections.py", "errors.py"):
         (installed.parent / name).parent.mkdir(parents=True, exist_ok=True)
         (installed.parent / name).touch()
-    found = layout.named_files(installed, ["roles", "infra/rackwright/drivers/*.py", "infra/rackwright/errors.py"])
+    found = layout.named_files(installed, [layout.ROLES, "infra/rackwright/drivers/*.py", "infra/rackwright/errors.py"])
     assert dict(found) == {
         "infra/rackwright/drivers/ssh_connections.py": installed.parent / "drivers/ssh_connections.py",
         "infra/rackwright/errors.py": installed.parent / "errors.py",
-        "roles/base/tasks/main.yml": installed / "roles/base/tasks/main.yml",
+        f"{layout.ROLES}/base/tasks/main.yml": installed / layout.ROLES / "base/tasks/main.yml",
     }
     assert list(found) == sorted(found)
 

@@ -12,14 +12,18 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+import yaml
 from hatchling.metadata.core import ProjectMetadata
 from hatchling.plugin.manager import PluginManager
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 import rackwright
+from rackwright import layout
 
 ROOT = Path(__file__).parents[2]
 HOME = "infra/rackwright/__init__.py"
-PROGRAMS = ("infra", "tools", "playbooks", "roles")
+PROGRAMS = ("infra", "tools", "ansible_collections", "playbooks", "roles")
 HEADINGS = ("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security")
 """Kinds of changes of Keep a Changelog 1.1."""
 
@@ -33,6 +37,22 @@ def test_no_program_repeats_the_version():
     files = [file for folder in PROGRAMS for file in (ROOT / folder).rglob("*.py")]
     named = [str(file.relative_to(ROOT)) for file in files if rackwright.__version__ in strings(file)]
     assert named == [HOME]
+
+
+def test_collection_has_the_version_of_the_package():
+    """Ansible reads the version from a file of its own."""
+    collection = ROOT / layout.COLLECTION
+    galaxy = yaml.safe_load((collection / "galaxy.yml").read_text(encoding="utf-8"))
+    assert (f"{galaxy['namespace']}.{galaxy['name']}", galaxy["version"]) == (layout.COLLECTION_NAME, rackwright.__version__)
+
+
+def test_collection_requires_the_ansible_of_the_package():
+    pins = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    (pinned,) = (Requirement(pin) for pin in pins if pin.startswith("ansible-core"))
+    runtime = yaml.safe_load((ROOT / layout.COLLECTION_META / "runtime.yml").read_text(encoding="utf-8"))
+    required = SpecifierSet(runtime["requires_ansible"])
+    for release in ("2.18.9", "2.19.0", "2.19.99", "2.20.0", "3.0.0"):
+        assert required.contains(release) is pinned.specifier.contains(release), release
 
 
 def test_package_metadata_read_the_version_from_the_module():
@@ -92,7 +112,12 @@ def test_released_versions_have_a_date_and_descend():
 def test_schema_of_the_inventory_is_the_same_in_every_reader():
     """Roles and checks cannot import the writer, so they name the schema themselves."""
     schema = re.compile(r"rackwright\.inventory/(\d+)")
-    files = [file for folder in ("infra", "playbooks") for kind in ("py", "json", "yml") for file in (ROOT / folder).rglob(f"*.{kind}")]
+    files = [
+        file
+        for folder in ("infra", "ansible_collections", "playbooks")
+        for kind in ("py", "json", "yml")
+        for file in (ROOT / folder).rglob(f"*.{kind}")
+    ]
     found = {str(file.relative_to(ROOT)): set(schema.findall(file.read_text(encoding="utf-8"))) for file in files}
     named = {file: numbers for file, numbers in found.items() if numbers}
     assert len(named) >= 4, "the writer, its JSON schema, the checks and the playbooks name it"

@@ -12,7 +12,7 @@ from rackwright import layout
 
 ROOT = Path(__file__).resolve().parents[2]
 _OF_USERS = {layout.STACKS, layout.SITE_CATALOG}
-_NO_PATHS = {layout.PROJECT_ENV, layout.PROJECT_NAME, layout.PULUMI_FILE, layout._DATA}
+_NO_PATHS = {layout.PROJECT_ENV, layout.PROJECT_NAME, layout.COLLECTION_NAME, layout.PULUMI_FILE, layout._DATA}
 _NAMED = {value for name, value in vars(layout).items() if name.isupper() and isinstance(value, str)} - _OF_USERS - _NO_PATHS
 PARTS = sorted(part for part in _NAMED if not part.startswith(layout.PACKAGE))
 """The product's files outside the package."""
@@ -41,7 +41,7 @@ def test_wheel_holds_package_with_its_data(contents: dict[str, Path]) -> None:
 def test_wheel_holds_nothing_else(contents: dict[str, Path]) -> None:
     assert {path.split("/")[0] for path in contents} == {"rackwright"}
     data = {path.split("/")[2] for path in contents if path.startswith("rackwright/_data/")}
-    assert data == {"ansible.cfg", "infra", "playbooks", "roles", "stacks", "tools"}
+    assert data == {"ansible.cfg", "ansible_collections", "infra", "playbooks", "stacks", "tools"}
     assert not [path for path in contents if "__pycache__" in path]
 
 

@@ -13,7 +13,7 @@ import yaml
 from reference.markdown import cell, head, table
 
 ROOT: Final = Path(__file__).parents[2]
-FOLDERS: Final = ("infra", "playbooks", "roles", "tools", "tests", "benchmarks")
+FOLDERS: Final = ("ansible_collections", "infra", "playbooks", "roles", "tools", "tests", "benchmarks")
 _FILE: Final = Path(__file__).with_name("environment.yml")
 _NAME: Final = re.compile(r"\bRACKWRIGHT_[A-Z][A-Z_]*[A-Z]\b")
 _TEXT: Final = """Users set the variables of the first table. The others pass values between the project's own programs and are not

@@ -9,10 +9,11 @@ from typing import Any, Final
 
 import yaml
 
-from rackwright import layout
 from reference.markdown import cell, code, head, table
 
-_ROLES: Final = Path(__file__).parents[2] / layout.ROLES
+_FOLDER: Final = "roles"
+"""The folder that readers of the repository browse; that of the collection is a link to it."""
+_ROLES: Final = Path(__file__).parents[2] / _FOLDER
 _TEXT: Final = """
 The playbooks apply these roles. The defaults read the inventory, which rackwright writes from the stack file.
 """
@@ -33,7 +34,7 @@ def page() -> str:
 
 def _section(name: str, spec: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"## {name}", "")
-    more = f" [More](../../{layout.ROLES}/{name}/README.md)." if (_ROLES / name / "README.md").exists() else ""
+    more = f" [More](../../{_FOLDER}/{name}/README.md)." if (_ROLES / name / "README.md").exists() else ""
     yield from (f"{_ansible(spec['short_description'])}.{more}", "")
     options: Mapping[str, Mapping[str, Any]] = spec.get("options", {})
     yield from table(

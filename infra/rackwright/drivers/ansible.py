@@ -22,6 +22,7 @@ from rackwright.inventory.time_limits import slowness
 _INHERITED: Final = ("PATH", "HOME", "USER", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "RACKWRIGHT_HOME", "SSH_AUTH_SOCK")
 _LONGEST: Final = 3600.0
 """Seconds of a run without a limit of its own: the first `up` installs packages on every node."""
+_CALLBACKS: Final = ("module_recorder", "no_log_changes")
 _CUT_OFF: Final = ("Context has disconnected", "EOF on stream", "Connection timed out")
 """Messages of Mitogen about a broken connection (mitogen/core.py, mitogen/parent.py)."""
 _CONNECT: Final = 30
@@ -154,6 +155,5 @@ def environment(root: Path) -> dict[str, str]:
         "ANSIBLE_STRATEGY_PLUGINS": str(strategies),
         "ANSIBLE_STRATEGY": "mitogen_linear",
         "ANSIBLE_TIMEOUT": str(_CONNECT * slowness()),
-        "ANSIBLE_CALLBACK_PLUGINS": str(root / layout.CALLBACK_PLUGINS),
-        "ANSIBLE_CALLBACKS_ENABLED": "rackwright_module_recorder,rackwright_no_log_changes",
+        "ANSIBLE_CALLBACKS_ENABLED": ",".join(f"{layout.COLLECTION_NAME}.{name}" for name in _CALLBACKS),
     }

@@ -25,6 +25,7 @@ def converge(root: Path, site: Collection[str] = (), project: Path | None = None
     ours = {
         "playbooks": _digest(root, [layout.PLAYBOOKS]),
         "roles": _digest(root, [layout.ROLES]),
+        "plugins": _digest(root, [layout.PLUGINS, layout.COLLECTION_META]),
         "ansible_cfg": _digest(root, [layout.ANSIBLE_CFG]),
         "node_checks": _digest(root, NODE_CHECKS),
     }
@@ -50,8 +51,8 @@ def bake(root: Path, scheduler: str, release: str = "") -> str:
     facts = [f"{layout.ROLES}/{role}/vars/*.yml" for role in BAKED[scheduler] if (root / layout.ROLES / role / "vars").is_dir()]
     steps = [
         f"{layout.PLAYBOOKS}/build-image.yml",
-        f"{layout.ACTION_PLUGINS}/rackwright_apt.py",
-        f"{layout.MODULES}/rackwright_dpkg_facts.py",
+        f"{layout.ACTION_PLUGINS}/apt.py",
+        f"{layout.MODULES}/dpkg_facts.py",
     ]
     built = _bundle(root, release) if scheduler == "kubernetes" else []
     return _digest(root, [*installs, *facts, *steps, f"{layout.PACKAGE}/drivers/base_image.py", *built])

@@ -1,4 +1,4 @@
-"""rackwright_data_disks, on files in place of disks: wipefs and mkfs.ext4 are the real ones."""
+"""rackwright.cluster.data_disks, on files in place of disks: wipefs and mkfs.ext4 are the real ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.modules import rackwright_data_disks as disks
+
+from ansible_collections.rackwright.cluster.plugins.modules import data_disks as disks
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""rackwright_raid, on files in place of disks: wipefs and mkfs are the real ones, mdadm's array is a file of its own."""
+"""rackwright.cluster.raid, on files in place of disks: wipefs and mkfs are the real ones, mdadm's array is a file of its own."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.module_utils import rackwright_block_device as block
-from ansible.modules import rackwright_raid as array
+
+from ansible_collections.rackwright.cluster.plugins.module_utils import block_device as block
+from ansible_collections.rackwright.cluster.plugins.modules import raid as array
 
 SIZE = 16 * 2**20
 

@@ -68,6 +68,16 @@ def test_site_playbooks_run_after_their_phase(project: Path) -> None:
     assert applied(project, {"storage": ["site/archive.yml"]}, check=True).changed == []
 
 
+def test_site_playbook_finds_its_own_role_before_the_collection(project: Path) -> None:
+    """Ansible prefers the collection of an imported playbook for short names: the phases must not lie in it."""
+    (project / layout.COLLECTIONS).symlink_to(OURS / layout.COLLECTIONS)
+    (project / "site" / "roles" / "archive").rename(project / "site" / "roles" / "base")
+    (project / "site" / "archive.yml").write_text(yaml.safe_dump(play("The archive", roles=["base"])))
+    found = applied(project, {"storage": ["site/archive.yml"]})
+    assert found.reasons == []
+    assert (project.parent / "notes").read_text().split() == ["storage", "archive", "gpu"]
+
+
 def test_failed_site_playbook_ends_run_and_is_named(project: Path) -> None:
     broken = play("The licences", {"name": "Ask the licence server", "ansible.builtin.fail": {"msg": "it does not answer"}})
     (project / "site" / "licences.yml").write_text(yaml.safe_dump(broken))

@@ -116,7 +116,7 @@ class Node:
         }
         options = OPTIONS.format(key=self.folder / "id")
         inventory = {"all": {"vars": {**shared, "ansible_ssh_common_args": options}, "hosts": {"node0": host}}}
-        play = [{"hosts": "all", "gather_facts": False, "tasks": [{"ansible.builtin.import_role": {"name": role}}]}]
+        play = [{"hosts": "all", "gather_facts": False, "tasks": [{"ansible.builtin.import_role": {"name": f"rackwright.cluster.{role}"}}]}]
         (self.folder / "play.yml").write_text(json.dumps(play))
         (self.folder / "inventory.yml").write_text(yaml.safe_dump(inventory))
         runner = self.folder / uuid.uuid4().hex

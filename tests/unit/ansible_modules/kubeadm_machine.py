@@ -6,10 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from ansible.module_utils import rackwright_etcd_members, rackwright_kubeadm_commands
-from ansible.module_utils import rackwright_static_pods as static_pods
-from ansible.modules import rackwright_kubeadm as kubeadm
-from ansible.modules import rackwright_kubeadm_token
+
+from ansible_collections.rackwright.cluster.plugins.module_utils import etcd_members, kubeadm_commands, static_pods
+from ansible_collections.rackwright.cluster.plugins.modules import kubeadm, kubeadm_token
 
 INVITED = {"token": "abcdef.0123456789abcdef", "authority": "sha256:12"}
 KEY = "0a" * 32
@@ -95,7 +94,7 @@ class Machine:
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     """A node whose kubeadm, kubectl and etcdctl are stand-ins."""
     made = Machine(tmp_path)
-    for module in (kubeadm, rackwright_kubeadm_commands, rackwright_kubeadm_token):
+    for module in (kubeadm, kubeadm_commands, kubeadm_token):
         monkeypatch.setattr(module, "FOLDER", str(made.kubernetes))
     monkeypatch.setattr(kubeadm, "KUBELET", str(made.folder / "kubelet"))
     monkeypatch.setattr(kubeadm, "MANIFESTS", str(made.kubernetes / "manifests"))
@@ -103,6 +102,6 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setattr(kubeadm, "ETCD", str(tmp_path / "etcd"))
     monkeypatch.setattr(static_pods, "is_open", lambda port: False)
     monkeypatch.setattr(static_pods, "PODS", str(tmp_path / "pods"))
-    monkeypatch.setattr(rackwright_etcd_members, "answers", lambda address: not (tmp_path / f"dead-{address}").exists())
+    monkeypatch.setattr(etcd_members, "answers", lambda address: not (tmp_path / f"dead-{address}").exists())
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     return made

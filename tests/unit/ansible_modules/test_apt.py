@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
-from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.modules import rackwright_dpkg_facts
+
+from ansible_collections.rackwright.cluster.plugins.action import apt
+from ansible_collections.rackwright.cluster.plugins.modules import dpkg_facts
 
 NAMES = ["munge", "chrony", "slurmd"]
-
-
-def load() -> Any:
-    """The action plugin; Ansible finds it beside the playbooks."""
-    path = Path(__file__).parents[3] / "playbooks" / "action_plugins" / "rackwright_apt.py"
-    spec = importlib.util.spec_from_file_location("rackwright_apt", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-apt = load()
 
 
 @pytest.mark.parametrize(
@@ -61,7 +48,7 @@ def test_another_version_is_missing(name: str, found: bool) -> None:
 def test_dpkg_answers_the_question() -> None:
     """As it is, here."""
     names = ["dpkg=1.*", "dpkg=0.*", "no-such-package"]
-    told = rackwright_dpkg_facts.recorded([name.partition("=")[0] for name in names])
+    told = dpkg_facts.recorded([name.partition("=")[0] for name in names])
     assert apt.missing(names, told) == ["dpkg=0.*", "no-such-package"]
 
 
@@ -73,7 +60,7 @@ class Connection(apt.ActionModule):  # type: ignore[misc, name-defined]
         self.told, self.asked = told, []
 
     def _execute_module(self, **given: Any) -> dict[str, Any]:
-        if given["module_name"] == "rackwright_dpkg_facts":
+        if given["module_name"] == "rackwright.cluster.dpkg_facts":
             assert all("=" not in name for name in given["module_args"]["names"])
             return {"changed": False, "dpkg_output": self.told}
         self.asked.append(given)

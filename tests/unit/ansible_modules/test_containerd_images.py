@@ -1,4 +1,4 @@
-"""rackwright_containerd_images: what it imports, against a ctr that notes what it is told."""
+"""rackwright.cluster.containerd_images: what it imports, against a ctr that notes what it is told."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.modules import rackwright_containerd_images as images
+
+from ansible_collections.rackwright.cluster.plugins.modules import containerd_images as images
 
 LISTED = {
     "control-plane": {"file": "control-plane.tar", "images": [{"name": "r/etcd:3.6"}, {"name": "r/kube-apiserver:v1"}]},

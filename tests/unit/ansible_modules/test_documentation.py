@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import re
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,7 +14,10 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from rackwright import layout
 
 LIBRARY = layout.product_root() / layout.MODULES
-MODULES = sorted(file.stem for file in LIBRARY.glob("*.py"))
+NAMES = sorted(file.stem for file in LIBRARY.glob("*.py"))
+ACTIONS = sorted(file.stem for file in (layout.product_root() / layout.ACTION_PLUGINS).glob("*.py"))
+"""Actions run on the control machine. The module of the same name holds the documentation, as those of ansible.builtin do."""
+MODULES = [name for name in NAMES if name not in ACTIONS]
 STAND_INS: dict[str, Any] = {"dict": {"key": "value"}, "list": ["item"], "bool": True, "int": 1}
 """Values by type, in place of a template."""
 
@@ -25,12 +27,14 @@ class Started(Exception):
 
 
 @pytest.fixture
-def module(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+def module(request: pytest.FixtureRequest) -> Any:
     """The module as Python imports it."""
-    monkeypatch.syspath_prepend(str(LIBRARY))
-    monkeypatch.syspath_prepend(str(layout.product_root() / layout.PLAYBOOKS))
-    yield importlib.import_module(request.param)
-    sys.modules.pop(request.param, None)
+    return importlib.import_module(f"{layout.MODULES.replace('/', '.')}.{request.param}")
+
+
+def name_of(module: Any) -> str:
+    """Return the name of a module in the collection."""
+    return str(module.__name__).rpartition(".")[2]
 
 
 def arguments_of(module: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
@@ -66,9 +70,9 @@ def filled(value: Any, kind: str) -> Any:
 @pytest.mark.parametrize("module", MODULES, indirect=True)
 def test_documented_options_are_those_of_the_module(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     documented = yaml.safe_load(module.DOCUMENTATION)
-    assert documented["module"] == module.__name__
+    assert documented["module"] == name_of(module)
     spec = arguments_of(module, monkeypatch)["argument_spec"]
-    named = re.findall(r"M\((\w+)\)", str(documented.get("description")))
+    named = re.findall(r"M\(rackwright\.cluster\.(\w+)\)", str(documented.get("description")))
     elsewhere = set().union(*map(options_of, named))
     assert set(documented["options"]) <= set(spec) <= set(documented["options"]) | elsewhere
     declared = {name: described(option) for name, option in spec.items() if name in documented["options"]}
@@ -86,12 +90,44 @@ def test_examples_are_accepted_by_the_module(module: Any, monkeypatch: pytest.Mo
     tasks = yaml.safe_load(module.EXAMPLES)
     assert tasks
     for task in tasks:
-        given = task[module.__name__]
+        given = task[f"{layout.COLLECTION_NAME}.{name_of(module)}"]
         result = validator.validate({key: filled(value, spec.get(key, {}).get("type", "str")) for key, value in given.items()})
         assert result.error_messages == [], task["name"]
 
 
-@pytest.mark.parametrize("module", MODULES, indirect=True)
+def uses_of(name: str) -> list[Mapping[str, Any]]:
+    """Return the arguments of every task of the playbooks and roles that calls a module."""
+    root = layout.product_root()
+    files = [*(root / layout.PLAYBOOKS).glob("*.yml"), *(root / layout.ROLES).glob("*/tasks/*.yml")]
+    listed = [entry for file in files for entry in yaml.safe_load(file.read_text(encoding="utf-8")) or []]
+    tasks = [task for entry in listed for task in (*_tasks(entry), entry)]
+    return [task[f"{layout.COLLECTION_NAME}.{name}"] for task in tasks if f"{layout.COLLECTION_NAME}.{name}" in task]
+
+
+def _tasks(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the tasks inside a play or a block."""
+    inner = [task for key in ("tasks", "pre_tasks", "block", "rescue", "always") for task in entry.get(key) or []]
+    return [*inner, *(deeper for task in inner for deeper in _tasks(task))]
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_every_option_that_tasks_give_an_action_is_documented(name: str) -> None:
+    documented = set(options_of(name))
+    uses = uses_of(name)
+    assert uses
+    assert set().union(*uses) <= documented
+    module = importlib.import_module(f"{layout.MODULES.replace('/', '.')}.{name}")
+    assert yaml.safe_load(module.DOCUMENTATION)["module"] == name
+    (example,) = yaml.safe_load(module.EXAMPLES)
+    assert set(example[f"{layout.COLLECTION_NAME}.{name}"]) <= documented
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "dpkg_facts"])
+def test_every_module_is_called_by_a_task(name: str) -> None:
+    assert uses_of(name)
+
+
+@pytest.mark.parametrize("module", NAMES, indirect=True)
 def test_documentation_says_why_no_other_module_serves(module: Any) -> None:
     assert yaml.safe_load(module.DOCUMENTATION)["notes"]
     assert yaml.safe_load(module.RETURN)

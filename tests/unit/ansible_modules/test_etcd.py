@@ -1,4 +1,4 @@
-"""rackwright_etcd: snapshots made, refused and put back, against stand-ins for etcd's commands and kubectl."""
+"""rackwright.cluster.etcd: snapshots made, refused and put back, against stand-ins for etcd's commands and kubectl."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.module_utils import rackwright_kubeadm_commands as commands
-from ansible.module_utils import rackwright_static_pods as static_pods
-from ansible.modules import rackwright_etcd as etcd
+
+from ansible_collections.rackwright.cluster.plugins.module_utils import kubeadm_commands as commands
+from ansible_collections.rackwright.cluster.plugins.module_utils import static_pods
+from ansible_collections.rackwright.cluster.plugins.modules import etcd
 
 AUTHORITY = "-----BEGIN CERTIFICATE-----\nours\n-----END CERTIFICATE-----\n"
 ETCDUTL = """#!/bin/sh

@@ -1,4 +1,4 @@
-"""rackwright_files: what it writes, what it leaves, and that check mode tells the truth."""
+"""rackwright.cluster.files: what it writes, what it leaves, and that check mode tells the truth."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.modules import rackwright_files as files
+
+from ansible_collections.rackwright.cluster.plugins.modules import files
 
 
 def mode_of(path: Path) -> int:
@@ -168,7 +169,7 @@ def test_a_mount_point_that_cannot_be_renamed_over_is_rewritten(run: Any, tmp_pa
     def busy(source: str, destination: str) -> None:
         raise OSError(16, "Device or resource busy", destination)
 
-    monkeypatch.setattr("ansible.module_utils.rackwright_file_tree.os.replace", busy)
+    monkeypatch.setattr("ansible_collections.rackwright.cluster.plugins.module_utils.file_tree.os.replace", busy)
     before = target.stat().st_ino
     assert run(files, {"files": [{"path": str(target), "content": "short\n", "mode": "0600"}]})["changed"]
     assert target.read_text() == "short\n"

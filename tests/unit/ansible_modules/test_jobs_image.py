@@ -1,4 +1,4 @@
-"""rackwright_jobs_image: what goes into the image, when it is made, and that its tag is the digest of what makes it."""
+"""rackwright.cluster.jobs_image: what goes into the image, when it is made, and that its tag is the digest of what makes it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible.modules import rackwright_jobs_image as image
 
+from ansible_collections.rackwright.cluster.plugins.modules import jobs_image as image
+from rackwright import layout
 from rackwright.catalog.kubernetes import own_image
 
 NAME = "rackwright.local/jobs:1"
@@ -67,6 +68,6 @@ def test_a_containerd_that_refuses_is_heard(run: Any, ctr: Path) -> None:
 
 
 def test_only_workers_make_it_and_only_where_nobody_names_another() -> None:
-    tasks = yaml.safe_load((Path(image.__file__).parents[2] / "roles/kubernetes/tasks/images.yml").read_text())
-    task = next(one for one in tasks if "rackwright_jobs_image" in one)
+    tasks = yaml.safe_load((layout.product_root() / layout.ROLES / "kubernetes/tasks/images.yml").read_text())
+    task = next(one for one in tasks if "rackwright.cluster.jobs_image" in one)
     assert task["when"] == ["kubernetes_cluster.builds_acceptance_image", "'worker' in kubernetes_node.roles"]

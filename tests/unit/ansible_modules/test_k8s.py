@@ -1,4 +1,4 @@
-"""rackwright_k8s: what it applies and deletes, against a stand-in for the official client and its server."""
+"""rackwright.cluster.k8s: what it applies and deletes, against a stand-in for the official client and its server."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible.module_utils import rackwright_server_side_apply as applying
-from ansible.modules import rackwright_k8s as objects
+
+from ansible_collections.rackwright.cluster.plugins.module_utils import server_side_apply as applying
+from ansible_collections.rackwright.cluster.plugins.modules import k8s as objects
 
 
 class NotFoundError(Exception):

@@ -1,4 +1,4 @@
-"""rackwright_k8s_drain: what it does to nodes and pods, against a cluster that is told in a few lines how it is."""
+"""rackwright.cluster.k8s_drain: what it does to nodes and pods, against a cluster that is told in a few lines how it is."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.modules import rackwright_k8s_drain as drain
+
+from ansible_collections.rackwright.cluster.plugins.modules import k8s_drain as drain
 
 Pod = drain.Pod
 TRAIN = Pod("research", "train-0", "w1", "Job", False)

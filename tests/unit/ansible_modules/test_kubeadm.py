@@ -1,4 +1,4 @@
-"""rackwright_kubeadm: what it has kubeadm do, against a kubeadm that notes its words and leaves the files the real one leaves."""
+"""rackwright.cluster.kubeadm: what it has kubeadm do, against a kubeadm that notes its words and leaves the files the real one leaves."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.module_utils import rackwright_static_pods as static_pods
-from ansible.modules import rackwright_kubeadm as kubeadm
+
+from ansible_collections.rackwright.cluster.plugins.module_utils import static_pods
+from ansible_collections.rackwright.cluster.plugins.modules import kubeadm
 
 from .kubeadm_machine import INVITED, KEY, KUBEADM, Machine, machine
 

@@ -1,12 +1,12 @@
-"""rackwright_kubeadm_token: what a controller does for others, against stand-ins for kubeadm, kubectl and etcdctl."""
+"""rackwright.cluster.kubeadm_token: what a controller does for others, against stand-ins for kubeadm, kubectl and etcdctl."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from ansible.modules import rackwright_kubeadm as kubeadm
-from ansible.modules import rackwright_kubeadm_token as kubeadm_token
+
+from ansible_collections.rackwright.cluster.plugins.modules import kubeadm, kubeadm_token
 
 from .kubeadm_machine import INVITED, KEY, Machine, machine
 

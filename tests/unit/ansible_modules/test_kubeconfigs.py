@@ -1,4 +1,4 @@
-"""rackwright_kubeconfigs: who needs one, what is drawn and where it is put, with real certificates and a stand-in for kubeadm."""
+"""rackwright.cluster.kubeconfigs: who needs one, what is drawn and where it is put, with real certificates and a stand-in for kubeadm."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible.modules import rackwright_kubeconfigs as kubeconfigs
+
+from ansible_collections.rackwright.cluster.plugins.modules import kubeconfigs
 
 ENDPOINT = "10.1.0.16:6443"
 AUTHORITY = "-----BEGIN CERTIFICATE-----\nours\n-----END CERTIFICATE-----\n"

@@ -1,4 +1,4 @@
-"""rackwright_kubelet_certificates: which requests it approves, and when a node counts as certified. openssl is real, kubectl is played."""
+"""kubelet_certificates: which requests it approves, and when a node counts as certified. openssl is real, kubectl is played."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.modules import rackwright_kubelet_certificates as certificates
+
+from ansible_collections.rackwright.cluster.plugins.modules import kubelet_certificates as certificates
 
 NODES = [{"name": "worker0", "address": "10.0.0.3"}]
 SANS = "DNS:worker0,IP:10.0.0.3"

@@ -1,4 +1,4 @@
-"""rackwright_slurm_accounting: what it adds, against a sacctmgr that answers from a file."""
+"""rackwright.cluster.slurm_accounting: what it adds, against a sacctmgr that answers from a file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.modules import rackwright_slurm_accounting as accounting
+
+from ansible_collections.rackwright.cluster.plugins.modules import slurm_accounting as accounting
 
 # As printed by 24.11.5.
 EMPTY = ""

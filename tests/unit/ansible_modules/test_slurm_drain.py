@@ -1,4 +1,4 @@
-"""rackwright_slurm_drain: what it does to nodes, against a controller that is told in a few lines how its nodes are."""
+"""rackwright.cluster.slurm_drain: what it does to nodes, against a controller that is told in a few lines how its nodes are."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from ansible.modules import rackwright_slurm_drain as drain
+
+from ansible_collections.rackwright.cluster.plugins.modules import slurm_drain as drain
 
 # As printed by 24.11.5; the middle of each line is left out.
 IDLE = "NodeName=w0 Arch=x86_64 Gres=gpu:h100:8 NodeAddr=10.92.0.25 State=IDLE ThreadsPerCore=1 AveWatts=0 "

@@ -1,4 +1,4 @@
-"""rackwright_systemd_units: what it does to units, against a service manager that is told in a few lines how its units are."""
+"""rackwright.cluster.systemd_units: what it does to units, against a service manager that is told in a few lines how its units are."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.module_utils import rackwright_systemd
-from ansible.modules import rackwright_systemd_units as units
+
+from ansible_collections.rackwright.cluster.plugins.module_utils import systemd
+from ansible_collections.rackwright.cluster.plugins.modules import systemd_units as units
 
 DEFAULTS: dict[str, Any] = {
     "enabled": None, "state": "started", "missing_ok": False, "config": [], "reload": False,
@@ -155,8 +156,8 @@ class TestSuspended:
 
     def test_suspended_units_are_named(self, monkeypatch: pytest.MonkeyPatch, stopped: str) -> None:
         manager = Manager(a_service={**UP, "MainPID": stopped}, b_service=UP)
-        monkeypatch.setattr(rackwright_systemd, "Systemd", lambda: manager)
-        assert rackwright_systemd.suspended_units("a.service", "b.service", "c.service") == ["a.service is suspended by a signal"]
+        monkeypatch.setattr(systemd, "Systemd", lambda: manager)
+        assert systemd.suspended_units("a.service", "b.service", "c.service") == ["a.service is suspended by a signal"]
 
 
 def test_check_mode_calls_nothing_that_alters(node: Any) -> None:
@@ -320,7 +321,7 @@ def test_a_unit_that_runs_but_is_dead_is_restarted_one_that_hangs_is_an_error(no
     lab, dead = node(d_service=UP), unit(liveness=command("sh", "-c", "echo no >&2; exit 1"))
     assert lab.converge(dead, check=True) == [("d.service", "restart")] == lab.converge(dead)
     assert "no" in lab.last.actions[0]["reason"]
-    monkeypatch.setattr("ansible.module_utils.rackwright_probe.ANSWER_TIMEOUT", 0.05)
+    monkeypatch.setattr("ansible_collections.rackwright.cluster.plugins.module_utils.probe.ANSWER_TIMEOUT", 0.05)
     with pytest.raises(units.UnitError, match="did not answer within"):
         lab.converge(unit(liveness=command("sleep", "5")), check=True)
 
@@ -368,7 +369,7 @@ def test_a_start_that_waits_for_ever_is_an_error_and_shows_what_it_waits_for(
     systemctl.write_text("#!/bin/sh\n[ \"$1\" = list-jobs ] && { echo '80 remote-fs.target start waiting'; exit; }\nexec sleep 60\n")
     systemctl.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    monkeypatch.setattr(rackwright_systemd, "LONGEST_CALL", 0.3)
+    monkeypatch.setattr(systemd, "LONGEST_CALL", 0.3)
     with pytest.raises(
         units.UnitError, match=r"start -- slurmd\.service: not finished after 0 s; systemd.s queue: 80 remote-fs\.target start waiting"
     ):
@@ -381,5 +382,5 @@ def test_unit_start_is_by_clock_of_files_after_suspend() -> None:
     started = now - uptime / 2 - 3600
     recorded = time.strftime("%a %Y-%m-%d %H:%M:%S UTC", time.gmtime(started))
     monotonic = str(int(uptime / 2 * 1e6))
-    assert rackwright_systemd.started_at(monotonic, recorded) == pytest.approx(started, abs=1.5)
-    assert rackwright_systemd.started_at(monotonic, "n/a") == pytest.approx(started + 3600, abs=1.5)
+    assert systemd.started_at(monotonic, recorded) == pytest.approx(started, abs=1.5)
+    assert systemd.started_at(monotonic, "n/a") == pytest.approx(started + 3600, abs=1.5)

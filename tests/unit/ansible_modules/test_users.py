@@ -1,4 +1,4 @@
-"""rackwright_users: the commands that bring a node's users to the declared state, and no others."""
+"""rackwright.cluster.users: the commands that bring a node's users to the declared state, and no others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.modules import rackwright_users as users
+
+from ansible_collections.rackwright.cluster.plugins.modules import users
 
 ALICE = {"name": "alice", "uid": 2001, "gid": 2001, "shell": "/bin/bash", "admin": False}
 ADMINS = ["sudo", "wheel"]

@@ -82,7 +82,8 @@ def test_a_phase_that_does_not_exist_is_refused() -> None:
 @pytest.fixture
 def with_product(project: Path) -> Path:
     """The project with a file of each kind that is converged."""
-    for name in (layout.SITE_PLAYBOOK, f"{layout.ROLES}/base/tasks/main.yml", layout.ANSIBLE_CFG, *digests.NODE_CHECKS):
+    collection = (f"{layout.ROLES}/base/tasks/main.yml", f"{layout.MODULES}/files.py", f"{layout.COLLECTION_META}/runtime.yml")
+    for name in (layout.SITE_PLAYBOOK, *collection, layout.ANSIBLE_CFG, *digests.NODE_CHECKS):
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).touch()
     return project
@@ -106,4 +107,4 @@ def test_their_digest_follows_them_and_what_lies_beside_them(with_product: Path)
 
 
 def test_without_any_the_digests_are_what_they_were(with_product: Path) -> None:
-    assert set(digests.converge(with_product, site_playbooks.parts([]))) == {"playbooks", "roles", "ansible_cfg", "node_checks"}
+    assert set(digests.converge(with_product, site_playbooks.parts([]))) == {"playbooks", "roles", "plugins", "ansible_cfg", "node_checks"}

@@ -114,7 +114,9 @@ def test_nodes_that_were_not_waited_for_differ_only_by_what_they_answered():
 DECIDING = (
     "ansible.cfg",
     "playbooks/site.yml",
-    "roles/base/main.yml",
+    f"{layout.ROLES}/base/main.yml",
+    f"{layout.MODULES}/files.py",
+    f"{layout.COLLECTION_META}/runtime.yml",
     "infra/rackwright/checks/cluster/test_gpu.py",
     "infra/rackwright/errors.py",
     "infra/rackwright/remote/programs/commands.py",
@@ -170,7 +172,7 @@ class TestOnTheNode:
 
     def test_the_projects_own_modules_go_along(self, tmp_path):
         call = line(
-            module="ansible.modules.rackwright_files",
+            module="ansible_collections.rackwright.cluster.plugins.modules.files",
             arguments={"files": [{"path": str(tmp_path / "x"), "content": "x"}], "_ansible_check_mode": True},
         )
         assert self.ask(call)[0] and not (tmp_path / "x").exists()
@@ -179,8 +181,8 @@ class TestOnTheNode:
         """As under Ansible: python3-apt and dnf lie in site-packages, which a bare Python leaves out."""
         library = tmp_path / layout.MODULES
         library.mkdir(parents=True)
-        (library / "rackwright_packages.py").write_text('import json, yaml\nprint(json.dumps({"package": yaml.__name__}))\n')
-        found = self.ask(line(module="ansible.modules.rackwright_packages"), root=tmp_path)
+        (library / "packages.py").write_text('import json, yaml\nprint(json.dumps({"package": yaml.__name__}))\n')
+        found = self.ask(line(module="ansible_collections.rackwright.cluster.plugins.modules.packages"), root=tmp_path)
         assert found == [module_replay.digest({"package": "yaml"})]
 
     def test_a_module_that_breaks_has_no_answer(self):
@@ -200,7 +202,7 @@ class TestInputs:
         root = paths.project_root()
         texts = [file.read_text() for file in root.glob("roles/*/tasks/*.yml")]
         found = {f"infra/rackwright/{name}" for text in texts for name in re.findall(r"_package ~ '/([^']+)'", text)}
-        found |= {name for text in texts for name in re.findall(r"role_path ~ '/\.\./\.\./([^']+)'", text) if not name.startswith("../")}
+        found |= {name for text in texts for name in re.findall(r"_role ~ '/\.\./\.\./([^']+)'", text) if not name.startswith("../")}
         counted = {str(file.relative_to(root)) for file in answers._texts(root)}
         assert "infra/rackwright/checks/cluster/test_gpu.py" in found <= counted
 
@@ -218,8 +220,8 @@ class TestInputs:
 class TestNotes:
     @pytest.fixture
     def plugin(self) -> Any:
-        file = paths.project_root() / layout.CALLBACK_PLUGINS / "rackwright_module_recorder.py"
-        spec = importlib.util.spec_from_file_location("rackwright_module_recorder", file)
+        file = paths.project_root() / layout.CALLBACK_PLUGINS / "module_recorder.py"
+        spec = importlib.util.spec_from_file_location("module_recorder", file)
         assert spec and spec.loader
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
@@ -228,7 +230,7 @@ class TestNotes:
     def call(self, **more: Any) -> Any:
         play = SimpleNamespace(become=True, become_user=None)
         connection = SimpleNamespace(delegate_to_hostname=None, transport="mitogen_ssh", _play_context=play)
-        action = SimpleNamespace(_task=SimpleNamespace(get_name=lambda: "base : Look"))
+        action = SimpleNamespace(_task=SimpleNamespace(get_name=lambda include_role_fqcn: "base : Look"))
         told = {"connection": connection, "action": action, "task_vars": {"inventory_hostname": "worker0"}, "wrap_async": False, "env": {}}
         return SimpleNamespace(
             **{**told, "module_path": "/x/ansible/modules/stat.py", "module_args": {"_ansible_tmpdir": "/t", "path": "/"}, **more}
@@ -237,7 +239,9 @@ class TestNotes:
     def test_each_module_of_the_project_is_noted_by_its_name(self, plugin):
         modules = sorted((paths.project_root() / layout.MODULES).glob("*.py"))
         assert modules
-        assert [plugin.module_name(str(module)) for module in modules] == [f"ansible.modules.{module.stem}" for module in modules]
+        assert [plugin.module_name(str(module)) for module in modules] == [
+            f"ansible_collections.rackwright.cluster.plugins.modules.{module.stem}" for module in modules
+        ]
 
     def test_a_call_is_noted_with_what_is_asked_again(self, plugin):
         noted = plugin.called(self.call(), {"stat": {}})

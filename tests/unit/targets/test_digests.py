@@ -17,6 +17,8 @@ PARTS = (
     layout.PACKAGE,
     layout.ROLES,
     layout.PLAYBOOKS,
+    layout.PLUGINS,
+    layout.COLLECTION_META,
     layout.ANSIBLE_CFG,
     layout.KUBERNETES_BUNDLE,
 )
@@ -34,14 +36,19 @@ DIGESTS: dict[str, Callable[[Path], object]] = {
 }
 BAKED = {"bake slurm", "bake kubernetes", "bake kubernetes 1.35"}
 EDITS = {
-    "roles/base/tasks/main.yml": {"converge", "check mode"},
-    "roles/base/tasks/install.yml": {"converge", *BAKED, "check mode"},
-    "roles/sshd/defaults/main.yml": {"converge", "check mode"},
-    "roles/slurm_worker/files/rackwright_node_health.py": {"converge", "check mode"},
-    "roles/slurm_worker/vars/main.yml": {"converge", "bake slurm", "check mode"},
+    f"{layout.ROLES}/base/tasks/main.yml": {"converge", "check mode"},
+    f"{layout.ROLES}/base/tasks/install.yml": {"converge", *BAKED, "check mode"},
+    f"{layout.ROLES}/sshd/defaults/main.yml": {"converge", "check mode"},
+    f"{layout.ROLES}/slurm_worker/files/rackwright_node_health.py": {"converge", "check mode"},
+    f"{layout.ROLES}/slurm_worker/vars/main.yml": {"converge", "bake slurm", "check mode"},
     "playbooks/site.yml": {"converge", "check mode"},
-    "playbooks/library/rackwright_dpkg_facts.py": {"converge", *BAKED, "check mode"},
-    "playbooks/callback_plugins/rackwright_module_recorder.py": {"converge", "check mode"},
+    f"{layout.MODULES}/dpkg_facts.py": {"converge", "bake slurm", "bake kubernetes", "check mode"},
+    f"{layout.MODULES}/files.py": {"converge", "check mode"},
+    f"{layout.MODULE_UTILS}/probe.py": {"converge", "check mode"},
+    f"{layout.ACTION_PLUGINS}/apt.py": {"converge", *BAKED, "check mode"},
+    f"{layout.CALLBACK_PLUGINS}/module_recorder.py": {"converge", "check mode"},
+    f"{layout.PLUGINS}/filter/openssh_public_key.py": {"converge", "check mode"},
+    f"{layout.COLLECTION_META}/runtime.yml": {"converge", "check mode"},
     "ansible.cfg": {"converge", "check mode"},
     "infra/rackwright/checks/cluster/test_slurm.py": {"verification", "check mode"},
     "infra/rackwright/checks/cluster/test_gpu.py": {"converge", "verification", "check mode"},
@@ -57,6 +64,8 @@ EDITS = {
 GONE = {
     layout.ROLES: {"converge", *BAKED, "check mode"},
     layout.PLAYBOOKS: {"converge", *BAKED, "check mode"},
+    layout.PLUGINS: {"converge", "bake slurm", "bake kubernetes", "check mode"},
+    layout.COLLECTION_META: {"converge", "check mode"},
     layout.CLUSTER_CHECKS: {"converge", "verification", "check mode"},
     layout.REMOTE: {"converge", "verification", "check mode"},
     f"{layout.PACKAGE}/provider": {"power agent"},
@@ -123,7 +132,7 @@ def test_empty_folder_of_the_users_own_playbooks_is_no_error(project: Path) -> N
 
 def test_paths_of_the_layout_exist() -> None:
     of_users = {layout.SITE_CATALOG}
-    names = {layout.PROJECT_ENV, layout.PROJECT_NAME, layout._DATA}
+    names = {layout.PROJECT_ENV, layout.PROJECT_NAME, layout.COLLECTION_NAME, layout._DATA}
     paths = [value for name, value in vars(layout).items() if name.isupper() and isinstance(value, str) and value not in of_users | names]
     assert len(paths) > 10
     assert not [path for path in paths if not (project_root() / path).exists()]

@@ -16,6 +16,12 @@ from rackwright import layout
 
 _LEFT_OUT: Final = frozenset({"csharp", "powershell", "facts"})
 """Parts of Ansible's module code that no module here needs: half of it."""
+_PACKAGES: Final = (
+    *("ansible", "ansible/modules"),
+    *(str(folder) for folder in reversed(Path(layout.MODULES).parents) if folder.name),
+    *(layout.MODULES, layout.MODULE_UTILS),
+)
+"""Folders of the archive that need a file to be packages: zipimport has no namespace packages."""
 _DECIDE: Final = ("ansible-core", "mitogen")
 """Packages whose versions affect the phases as well."""
 
@@ -30,7 +36,8 @@ def inputs(root: Path, files: Iterable[Path], words: Iterable[str]) -> str:
 
 def _texts(root: Path) -> list[Path]:
     """Return every file of the phases and roles, of the checks and of the programs for nodes; the roles install some of these programs."""
-    parts = (layout.ANSIBLE_CFG, layout.PLAYBOOKS, layout.ROLES, layout.CLUSTER_CHECKS, layout.REMOTE, f"{layout.PACKAGE}/errors.py")
+    collection = (layout.ROLES, layout.PLUGINS, layout.COLLECTION_META)
+    parts = (layout.ANSIBLE_CFG, layout.PLAYBOOKS, *collection, layout.CLUSTER_CHECKS, layout.REMOTE, f"{layout.PACKAGE}/errors.py")
     return [*layout.named_files(root, parts).values()]
 
 
@@ -47,23 +54,22 @@ def requests(
 
 
 def _archive(root: Path, modules: Collection[str]) -> bytes:
-    """Return the modules and their imports, as `ansible.modules` and `ansible.module_utils`, in an archive that Python can import."""
+    """Return the modules and their imports, of Ansible and of the collection, in an archive that Python can import."""
     found = find_spec("ansible")
     if found is None or not found.submodule_search_locations:
         raise RuntimeError("ansible-core is not installed beside rackwright")
     core = Path(next(iter(found.submodule_search_locations)))
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for package in ("ansible", "ansible/modules"):
+        for package in _PACKAGES:
             archive.writestr(f"{package}/__init__.py", "")
         for file in sorted((core / "module_utils").rglob("*.py")):
             below = file.relative_to(core)
             if not _LEFT_OUT.intersection(below.parts):
                 archive.write(file, f"ansible/{below}")
         for file in sorted((root / layout.MODULE_UTILS).glob("*.py")):
-            archive.write(file, f"ansible/module_utils/{file.name}")
+            archive.write(file, f"{layout.MODULE_UTILS}/{file.name}")
         for name in sorted(modules):
-            stem = f"{name.rpartition('.')[2]}.py"
-            own = root / layout.MODULES / stem
-            archive.write(own if own.is_file() else core / "modules" / stem, f"ansible/modules/{stem}")
+            path = f"{name.replace('.', '/')}.py"
+            archive.write(root / path if path.startswith(f"{layout.MODULES}/") else core.parent / path, path)
     return packed.getvalue()

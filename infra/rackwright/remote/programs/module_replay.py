@@ -31,7 +31,7 @@ PASSING = ("invocation", "start", "end", "delta", "stdout_lines", "stderr_lines"
 POLL = 0.02
 """Seconds between two checks of whether a call has ended, where the calls have a limit."""
 
-IMPORTED = re.compile(r"^(?:from|import) (ansible\.module_utils\.[\w.]+)", re.MULTILINE)
+IMPORTED = re.compile(r"^(?:from|import) (ansible(?:\.module_utils|_collections)\.[\w.]+)", re.MULTILINE)
 """Imports of a module from Ansible's and the project's module code."""
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from rackwright.rules.registry import RuleContext, Violation, rule
 
-_OURS: Final = ("benchmarks", "docs", "infra", "playbooks", "roles", "stacks", "tests", "tools")
+_OURS: Final = ("ansible_collections", "benchmarks", "docs", "infra", "playbooks", "roles", "stacks", "tests", "tools")
 """Folders whose content changes with the project's versions."""
 
 

@@ -19,7 +19,7 @@ _SMALLEST: Final = 512 * 2**20
 
 
 _HOME: Final = PurePosixPath("/home")
-"""Folder of the users' homes (rackwright_users, `home`)."""
+"""Folder of the users' homes (rackwright.cluster.users, `home`)."""
 
 
 @rule("storage-no-server")

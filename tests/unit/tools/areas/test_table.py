@@ -10,7 +10,7 @@ from areas import table
 from areas.table import Area, Pass, read_areas, read_passes, write_passes
 
 AREAS = read_areas()
-PRODUCT = ("infra/", "playbooks/", "roles/", "stacks/", "tools/bootstrap/",
+PRODUCT = ("infra/", "ansible_collections/", "playbooks/", "roles/", "stacks/", "tools/bootstrap/",
            "tools/kubernetes/", "tools/pulumi/", "Pulumi.yaml", "ansible.cfg", "requirements.lock")  # fmt: skip
 
 

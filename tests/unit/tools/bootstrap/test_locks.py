@@ -21,7 +21,7 @@ RUNTIME = (
     "tools/kubernetes",
     "tools/pulumi",
     "tools/troubleshooting",
-    *(f"playbooks/{kind}_plugins" for kind in ("action", "callback", "filter")),
+    *(f"ansible_collections/rackwright/cluster/plugins/{kind}" for kind in ("action", "callback", "filter", "plugin_utils")),
 )
 """Folders whose modules run on the operator's machine in a runtime environment."""
 
@@ -69,10 +69,15 @@ def imported(module: Path) -> Iterator[str]:
 
 @cache
 def own_names() -> frozenset[str]:
-    """Return the packages of this checkout, as pytest's `pythonpath` makes them importable, and `home`, which the shim loads by path."""
+    """Return the packages of this checkout, as pytest's `pythonpath` makes them importable.
+
+    `home` is loaded by path in the shim, and Ansible makes `ansible_collections` importable.
+    """
     settings = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
     folders = settings["tool"]["pytest"]["ini_options"]["pythonpath"]
-    return frozenset({"home"}) | {path.parent.name for folder in folders for path in (CHECKOUT / folder).glob("*/__init__.py")}
+    return frozenset({"home", "ansible_collections"}) | {
+        path.parent.name for folder in folders for path in (CHECKOUT / folder).glob("*/__init__.py")
+    }
 
 
 @pytest.mark.parametrize("folder", RUNTIME)

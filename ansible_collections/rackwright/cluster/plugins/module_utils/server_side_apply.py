@@ -1,0 +1,146 @@
+"""Apply objects to a Kubernetes cluster with server-side apply: rackwright owns the declared fields only, fields of others stay.
+
+Needs python3-kubernetes on the controller where it runs.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from ansible_collections.rackwright.cluster.plugins.module_utils.probe import ticks
+
+MANAGER = "rackwright"
+OURS = "app.kubernetes.io/managed-by=rackwright"
+
+
+class ObjectsError(Exception):
+    """A cluster error: place, problem, hint."""
+
+
+def told(found: dict[str, Any]) -> str:
+    """Return kind, namespace and name of an object."""
+    metadata = found["metadata"]
+    return f"{found['kind']} {metadata['namespace'] + '/' if metadata.get('namespace') else ''}{metadata['name']}"
+
+
+def bare(found: dict[str, Any]) -> dict[str, Any]:
+    """Return an object without fields that change at every read."""
+    metadata = {
+        key: value for key, value in found.get("metadata", {}).items() if key not in ("managedFields", "resourceVersion", "generation")
+    }
+    return {**{key: value for key, value in found.items() if key != "status"}, "metadata": metadata}
+
+
+class Applying:
+    """Server-side apply of one task's objects."""
+
+    def __init__(self, client: Any, check: bool, timeout: int) -> None:
+        self.client = client
+        self.check = check
+        self.timeout = timeout
+        self.applied: list[str] = []
+        self.pruned: list[str] = []
+        self.absent: list[str] = []
+
+    def apply(self, wanted: dict[str, Any]) -> None:
+        """Apply one object."""
+        kind = self._kind(wanted)
+        if kind is None:  # an earlier object defines its kind, which check mode did not apply
+            self.applied.append(told(wanted))
+            return
+        metadata = wanted["metadata"]
+        before = (
+            self._registered(kind, metadata["name"])
+            if wanted["kind"] == "Node"
+            else self._get(kind, metadata["name"], metadata.get("namespace"))
+        )
+        if before is None and wanted["kind"] == "Node":
+            self.absent.append(metadata["name"])
+            return
+        if before is None and self.check:
+            self.applied.append(told(wanted))
+            return
+        after = self._send(kind, wanted, dry=self.check)
+        if before is None or bare(before) != bare(after):
+            self.applied.append(told(wanted))
+
+    def prune(self, kind: dict[str, str], wanted: list[dict[str, Any]]) -> None:
+        """Delete rackwright's objects of a kind that are no longer declared. An unknown kind has none."""
+        resource = self.known(kind)
+        if resource is None:
+            return
+        named = {(one["metadata"].get("namespace"), one["metadata"]["name"]) for one in wanted if one["kind"] == kind["kind"]}
+        for found in resource.get(label_selector=OURS).to_dict()["items"]:
+            metadata = found["metadata"]
+            if (metadata.get("namespace"), metadata["name"]) in named or metadata.get("deletionTimestamp"):
+                continue
+            self.pruned.append(told({"kind": kind["kind"], **found}))
+            if not self.check:
+                resource.delete(name=metadata["name"], namespace=metadata.get("namespace"))
+
+    def found(self, wanted: dict[str, Any]) -> dict[str, Any] | None:
+        """Return an object of the cluster; None if it does not exist."""
+        kind = self.known(wanted)
+        return None if kind is None else self._get(kind, wanted["metadata"]["name"], wanted["metadata"].get("namespace"))
+
+    def known(self, wanted: dict[str, Any]) -> Any:
+        """Return the resource of a kind; None if the cluster does not have it."""
+        from kubernetes.dynamic.exceptions import ResourceNotFoundError
+
+        try:
+            return self.client.resources.get(api_version=wanted["apiVersion"], kind=wanted["kind"])
+        except ResourceNotFoundError:
+            return None
+
+    def _kind(self, wanted: dict[str, Any]) -> Any:
+        """Return the resource of a kind as `known` does, but wait for a new definition. Raise ObjectsError after the timeout."""
+        for _ in ticks(time.monotonic() + (0 if self.check else self.timeout)):
+            found = self.known(wanted)
+            if found is not None or self.check:
+                return found
+        raise ObjectsError(f"{wanted['apiVersion']} {wanted['kind']}: unknown kind in this cluster")
+
+    def _registered(self, kind: Any, name: str) -> dict[str, Any] | None:
+        """Return a node, and wait for its registration; None after the timeout."""
+        found = self._get(kind, name, None)
+        for _ in ticks(time.monotonic() + (0 if self.check else self.timeout)):
+            if found is not None:
+                break
+            found = self._get(kind, name, None)
+        return found
+
+    def _get(self, kind: Any, name: str, namespace: str | None) -> dict[str, Any] | None:
+        from kubernetes.dynamic.exceptions import NotFoundError
+
+        try:
+            found: dict[str, Any] = kind.get(name=name, namespace=namespace).to_dict()
+        except NotFoundError:
+            return None
+        return found
+
+    def _send(self, kind: Any, wanted: dict[str, Any], *, dry: bool) -> dict[str, Any]:
+        """Apply the object, or dry-run it; return the result of the server."""
+        from kubernetes.dynamic.exceptions import DynamicApiError
+
+        refused = ""
+        for _ in ticks(time.monotonic() + self.timeout):
+            try:
+                done = self.client.patch(
+                    kind,
+                    body=wanted,
+                    name=wanted["metadata"]["name"],
+                    namespace=wanted["metadata"].get("namespace"),
+                    content_type="application/apply-patch+yaml",
+                    field_manager=MANAGER,
+                    force=True,
+                    query_params=[("fieldManager", MANAGER), ("force", "true"), *([("dryRun", "All")] if dry else [])],
+                )
+            except DynamicApiError as error:
+                refused = f"{error.status} {error.reason}: {error.summary()}"
+                if error.status < 500:
+                    break
+                continue
+            found: dict[str, Any] = done.to_dict()
+            return found
+        raise ObjectsError(f"{told(wanted)}: {refused}")
