@@ -42,7 +42,7 @@ EDITS = {
     f"{layout.ROLES}/slurm_worker/files/rackwright_node_health.py": {"converge", "check mode"},
     f"{layout.ROLES}/slurm_worker/vars/main.yml": {"converge", "bake slurm", "check mode"},
     "playbooks/site.yml": {"converge", "check mode"},
-    f"{layout.MODULES}/dpkg_facts.py": {"converge", "bake slurm", "bake kubernetes", "check mode"},
+    f"{layout.MODULES}/dpkg_facts.py": {"converge", *BAKED, "check mode"},
     f"{layout.MODULES}/files.py": {"converge", "check mode"},
     f"{layout.MODULE_UTILS}/probe.py": {"converge", "check mode"},
     f"{layout.ACTION_PLUGINS}/apt.py": {"converge", *BAKED, "check mode"},
@@ -64,7 +64,7 @@ EDITS = {
 GONE = {
     layout.ROLES: {"converge", *BAKED, "check mode"},
     layout.PLAYBOOKS: {"converge", *BAKED, "check mode"},
-    layout.PLUGINS: {"converge", "bake slurm", "bake kubernetes", "check mode"},
+    layout.PLUGINS: {"converge", *BAKED, "check mode"},
     layout.COLLECTION_META: {"converge", "check mode"},
     layout.CLUSTER_CHECKS: {"converge", "verification", "check mode"},
     layout.REMOTE: {"converge", "verification", "check mode"},
