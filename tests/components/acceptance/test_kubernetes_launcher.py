@@ -127,7 +127,7 @@ class TestOutput:
         }
         told = launcher.output(Job("a", ("worker0",), HELLO), came)
         assert (told.tasks[0].host, told.tasks[0].out, told.id) == ("worker1", "x" * 1024 + "\ny", "accept-x")
-        assert (told.error, told.why("worker1"), told.why("worker0")) == ("ValueError: no", "no room", "ValueError: no")
+        assert (told.error, told.missing_reason("worker1"), told.missing_reason("worker0")) == ("ValueError: no", "no room", "ValueError: no")
 
 
 @pytest.fixture
@@ -170,10 +170,10 @@ class TestSide:
     def test_unschedulable_and_unmounted_pods_report_their_nodes(self, side, launcher):
         side.there.nodes["worker1"] = ("10.0.0.11", 3)
         told = ran(side, launcher, Job("a", ("worker0", "worker1"), HELLO, gpus_per_node=4))
-        assert set(told.missing_output) == {"worker1"} and "Insufficient nvidia.com/gpu" in told.why("worker1")
+        assert set(told.missing_output) == {"worker1"} and "Insufficient nvidia.com/gpu" in told.missing_reason("worker1")
         side.there.unmounted.add("worker0")
         told = ran(side, launcher, Job("b", ("worker0", "worker1"), HELLO, shared=True))
-        assert set(told.missing_output) == {"worker0"} and "FailedMount" in told.why("worker0")
+        assert set(told.missing_output) == {"worker0"} and "FailedMount" in told.missing_reason("worker0")
         assert [task.node for task in told.tasks] == ["worker1"]
 
     def test_job_over_quota_is_not_created_or_blocking(self, side, launcher):

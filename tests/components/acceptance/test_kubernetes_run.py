@@ -141,7 +141,7 @@ def test_interrupted_run_removes_its_jobs(bench, ending):
     assert report["verdict"] == "unknown" and report["totals"]["passed"] == 0
 
 
-@pytest.mark.parametrize(("more", "words"), [(("--user", "bob"), "works in no namespace"), (("--phase", "slurm_health"), "did you mean")])
+@pytest.mark.parametrize(("more", "words"), [(("--user", "bob"), "belongs to no namespace"), (("--phase", "slurm_health"), "did you mean")])
 def test_bad_input_is_reported_and_creates_nothing(bench, more, words):
     ended = bench.run(*more)
     assert ended.status == 2 and words in ended.said and bench.cluster.made == []
