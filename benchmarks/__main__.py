@@ -25,8 +25,8 @@ from support.project import Project, clone  # noqa: E402
 from support.simulated_fabric import discover, plan_for  # noqa: E402
 
 from rackwright.plan.fabric import netlist, wiring  # noqa: E402
-from rackwright.report.fabric_diff import compare  # noqa: E402
-from rackwright.report.fabric_links import read_links  # noqa: E402
+from rackwright.report.fabric.comparison import compare  # noqa: E402
+from rackwright.report.fabric.ibnetdiscover import read_links  # noqa: E402
 
 _PAGE = HERE.parent / "docs" / "performance.md"
 _MARK = "<!-- measured -->"

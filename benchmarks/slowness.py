@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "infra"))
 
-from rackwright.inventory.time_limits import factor
+from rackwright.time_limits import factor
 
 
 def main(times: int) -> None:

@@ -15,7 +15,7 @@ from recording import committed
 from rackwright.inventory import paths
 from rackwright.plan import Plan
 from rackwright.targets import program
-from rackwright.targets.lab import machine
+from rackwright.targets.lab import host_requirements
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def warned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def load(stack: str, *, preview: bool, backend: str | None, monkeypatch: pytest.MonkeyPatch) -> Plan:
     """Run the program as root, with its state in a given place."""
-    monkeypatch.setattr(machine, "rootless", lambda: False)
+    monkeypatch.setattr(host_requirements, "rootless", lambda: False)
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: preview)
     if backend is None:
         monkeypatch.delenv("PULUMI_BACKEND_URL", raising=False)

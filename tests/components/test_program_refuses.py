@@ -12,7 +12,7 @@ import yaml
 from rackwright.inventory import paths
 from rackwright.stackfile.load import CONFIG_KEY
 from rackwright.targets import program
-from rackwright.targets.lab import machine
+from rackwright.targets.lab import host_requirements
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_complete_stack_file_becomes_plan(described: dict[str, Any]) -> None:
 
 def test_several_controllers_become_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With their shared address; root's Podman runs them."""
-    monkeypatch.setattr(machine, "rootless", lambda: False)
+    monkeypatch.setattr(host_requirements, "rootless", lambda: False)
     data: dict[str, Any] = yaml.safe_load(paths.stack_file("lab-k8s").read_text())["config"][CONFIG_KEY]
     data["groups"]["login"]["count"] = 3
     data["scheduler"] |= {"control_plane_vip": "10.80.0.5"}
@@ -77,7 +77,7 @@ def test_unpinned_network_files_are_refused(tmp_path: Path, monkeypatch: pytest.
 
 def test_flannel_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The committed lab with flannel, with root's Podman."""
-    monkeypatch.setattr(machine, "rootless", lambda: False)
+    monkeypatch.setattr(host_requirements, "rootless", lambda: False)
     data: dict[str, Any] = yaml.safe_load(paths.stack_file("lab-k8s-flannel").read_text())["config"][CONFIG_KEY]
     assert program.load(data, "lab-k8s-flannel").plan.scheduler.cni == "flannel"  # type: ignore[union-attr]
 
@@ -88,8 +88,8 @@ class TestRootlessLab:
     @pytest.fixture(autouse=True)
     def user(self, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
         """Run as an ordinary user on a machine with cgroup v2."""
-        monkeypatch.setattr(machine, "rootless", lambda: True)
-        monkeypatch.setattr(machine.cgroups, "is_cgroup_v2", lambda: True)
+        monkeypatch.setattr(host_requirements, "rootless", lambda: True)
+        monkeypatch.setattr(host_requirements.cgroups, "is_cgroup_v2", lambda: True)
         return monkeypatch
 
     def plan(self, stack: str) -> Any:
@@ -105,11 +105,11 @@ class TestRootlessLab:
             self.plan("lab-k8s")
 
     def test_cgroup_v1_is_refused_with_the_kernel_parameter(self, user: pytest.MonkeyPatch) -> None:
-        user.setattr(machine.cgroups, "is_cgroup_v2", lambda: False)
+        user.setattr(host_requirements.cgroups, "is_cgroup_v2", lambda: False)
         with pytest.raises(pulumi.RunError, match=r"needs cgroup v2 alone(.|\n)*systemd\.unified_cgroup_hierarchy=1"):
             self.plan("lab")
 
     def test_root_runs_both(self, user: pytest.MonkeyPatch) -> None:
-        user.setattr(machine, "rootless", lambda: False)
-        user.setattr(machine.cgroups, "is_cgroup_v2", lambda: False)
+        user.setattr(host_requirements, "rootless", lambda: False)
+        user.setattr(host_requirements.cgroups, "is_cgroup_v2", lambda: False)
         assert self.plan("lab").nodes and self.plan("lab-k8s").nodes

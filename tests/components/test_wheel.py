@@ -43,8 +43,8 @@ print(json.dumps(found | {"bake": digests.bake(root, "kubernetes"), "power": dig
 """
 _PROGRAM = """
 import json, runpy, sys, pulumi, yaml
-from rackwright.targets.lab import machine
-machine.rootless = lambda: False
+from rackwright.targets.lab import host_requirements
+host_requirements.rootless = lambda: False
 class Mocks(pulumi.runtime.Mocks):
     def new_resource(self, args):
         print(args.typ, args.name)

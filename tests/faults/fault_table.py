@@ -15,7 +15,7 @@ from rackwright.catalog.checks import CheckSpec, Feature, Level, checks
 from rackwright.inventory.reader import Inventory
 from rackwright.remote import command
 
-_FILES: Final = tuple(Path(__file__).with_name(name) for name in ("faults.yml", "kubernetes.yml"))
+_FILES: Final = tuple(Path(__file__).with_name(name) for name in ("checks.yml", "kubernetes.yml"))
 _STACKS: Final = {
     "lab-k8s-flannel": frozenset({Feature.POD_NETWORK, Feature.FLANNEL, Feature.VXLAN}),
     "lab-k8s-ha": frozenset({Feature.VIRTUAL_ADDRESS}),

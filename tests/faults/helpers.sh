@@ -1,4 +1,4 @@
-# Helpers of the commands in faults.yml: fake_tool installs a tool at the front of PATH that replaces some results of the real one.
+# Helpers of the commands in checks.yml: fake_tool installs a tool at the front of PATH that replaces some results of the real one.
 fakes=/usr/local/sbin
 
 fake_tool() {

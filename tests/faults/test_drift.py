@@ -15,7 +15,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from rackwright.inventory.time_limits import slowness
+from rackwright.time_limits import slowness
 
 from .conftest import chosen, drift
 from .lab import Lab

@@ -12,7 +12,7 @@ from rackwright.checks.cluster import probes
 from rackwright.checks.cluster.harness.probe import PROBES, CommandOutput, Probe
 from rackwright.checks.cluster.harness.tool_output import refusing
 from rackwright.checks.hardware.commands import HARDWARE_PROBES
-from rackwright.report.fabric_ports import read_node_ports
+from rackwright.report.fabric.adapter_ports import read_node_ports
 
 probes.load()
 UNIT = Path(__file__).parents[1] / "unit"

@@ -102,7 +102,7 @@ def software(name: str) -> str:
 @cache
 def ports() -> tuple[PortRange, ...]:
     """Return the ports that services of the cluster occupy."""
-    return tuple(PortRange(int(row["first"]), int(row["last"]), row["service"]) for row in rows("ports"))
+    return tuple(PortRange(int(row["first"]), int(row["last"]), row["service"]) for row in rows("service_ports"))
 
 
 @cache

@@ -17,7 +17,7 @@ from typing import Any, Final
 from rackwright import layout
 from rackwright.drivers.process import ProcessTimeoutError, stream
 from rackwright.drivers.supervision import INTERRUPTED, current
-from rackwright.inventory.time_limits import slowness
+from rackwright.time_limits import slowness
 
 _INHERITED: Final = ("PATH", "HOME", "USER", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "RACKWRIGHT_HOME", "SSH_AUTH_SOCK")
 _LONGEST: Final = 3600.0

@@ -18,7 +18,7 @@ from rackwright.drivers.process import run
 from rackwright.drivers.ssh_key_pair import generate
 from rackwright.errors import RackwrightError
 from rackwright.inventory import BAKED
-from rackwright.inventory.time_limits import slowness
+from rackwright.time_limits import slowness
 
 Say = Callable[[str], Awaitable[None]]
 _STACK = ".bake"

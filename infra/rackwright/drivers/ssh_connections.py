@@ -10,7 +10,7 @@ from typing import Final
 
 from rackwright.drivers.process import CompletedProcess, ProcessTimeoutError, run
 from rackwright.inventory import paths
-from rackwright.inventory.time_limits import slowness
+from rackwright.time_limits import slowness
 
 _PAUSE: Final = 0.15
 """Seconds between attempts while a node boots."""

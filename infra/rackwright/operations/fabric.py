@@ -12,9 +12,9 @@ from rackwright.plan import Plan
 from rackwright.plan.fabric.growth import fabric_of
 from rackwright.plan.fabric.netlist import port_guids
 from rackwright.plan.fabric.wiring import wiring
-from rackwright.report.fabric_diff import Comparison, Difference, compare
-from rackwright.report.fabric_links import FabricLinks, read_links, read_node_names
-from rackwright.report.fabric_ports import NodePorts, read_node_ports
+from rackwright.report.fabric.adapter_ports import NodePorts, read_node_ports
+from rackwright.report.fabric.comparison import Comparison, Difference, compare
+from rackwright.report.fabric.ibnetdiscover import FabricLinks, read_links, read_node_names
 
 
 @dataclass(frozen=True, slots=True)

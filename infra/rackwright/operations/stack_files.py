@@ -18,9 +18,9 @@ from rackwright.errors import RackwrightError
 from rackwright.files import write_atomic
 from rackwright.inventory import applied, paths
 from rackwright.inventory.site_playbooks import table_of_contents
-from rackwright.inventory.time_limits import slowness
 from rackwright.plan import Plan
 from rackwright.plan.fabric.svg import picture
+from rackwright.time_limits import slowness
 from rackwright.yaml_loader import load_yaml
 
 _DUMPER: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)

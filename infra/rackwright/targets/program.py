@@ -18,7 +18,7 @@ from rackwright.model import Severity, has_errors
 from rackwright.plan import Plan, expand
 from rackwright.stackfile.load import load_configured
 from rackwright.targets import digests, kubernetes
-from rackwright.targets.lab import machine
+from rackwright.targets.lab import host_requirements
 
 _FILES: Final = "file://"
 _MONEY: Final[Any] = {"cost": True, "budget": True, "allow_local_state": True, "target": {"ownership_cost": True}}
@@ -34,9 +34,9 @@ def load(configured: object, stack: str) -> ClusterPlan:
     if has_errors(findings) or loaded.cluster is None:
         errors = [str(finding) for finding in findings if finding.level is Severity.ERROR]
         raise pulumi.RunError(f"stacks/Pulumi.{stack}.yaml: {len(errors)} finding(s)\n" + "\n".join(errors))
-    plan = machine.with_constraints(kubernetes.resolve_object_owner(expand(loaded.cluster, stack), os.environ))
+    plan = host_requirements.with_constraints(kubernetes.resolve_object_owner(expand(loaded.cluster, stack), os.environ))
     described = ClusterPlan(loaded.cluster, plan)
-    machine.refuse_unfit(described.plan)
+    host_requirements.refuse_unfit(described.plan)
     _refuse_local_state(described.plan)
     _report_preview(stack, described)
     return described

@@ -12,7 +12,7 @@ import stat
 import sys
 from pathlib import Path
 
-from rackwright.inventory.time_limits import MAX_SLOWNESS
+from rackwright.time_limits import MAX_SLOWNESS
 
 _SRUN = r"""
 import json, os, subprocess, sys, threading, time

@@ -127,7 +127,11 @@ class TestOutput:
         }
         told = launcher.output(Job("a", ("worker0",), HELLO), came)
         assert (told.tasks[0].host, told.tasks[0].out, told.id) == ("worker1", "x" * 1024 + "\ny", "accept-x")
-        assert (told.error, told.missing_reason("worker1"), told.missing_reason("worker0")) == ("ValueError: no", "no room", "ValueError: no")
+        assert (told.error, told.missing_reason("worker1"), told.missing_reason("worker0")) == (
+            "ValueError: no",
+            "no room",
+            "ValueError: no",
+        )
 
 
 @pytest.fixture

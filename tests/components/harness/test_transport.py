@@ -18,7 +18,7 @@ from rackwright.checks.cluster.harness.probe_runner import ProbeRunner
 from rackwright.checks.cluster.harness.transport import BoundedSsh, UnitWatch, ask_node, ask_node_in_rounds
 from rackwright.drivers.daemon import start_time
 from rackwright.inventory.reader import load
-from rackwright.inventory.time_limits import MAX_SLOWNESS
+from rackwright.time_limits import MAX_SLOWNESS
 
 from . import standin
 

@@ -18,7 +18,7 @@ from support.kubernetes import verify_until_passed
 from support.project import Project
 
 from rackwright.catalog.kubernetes import own_image
-from rackwright.inventory.time_limits import slowness
+from rackwright.time_limits import slowness
 
 STACK = "lab-k8s-ha"
 CONTROLLERS = ("controller0", "controller1", "controller2")

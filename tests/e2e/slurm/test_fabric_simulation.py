@@ -8,8 +8,8 @@ from support.simulated_fabric import discover, plan_for
 
 from rackwright.plan.fabric import netlist, wiring
 from rackwright.plan.fabric.netlist import port_guids
-from rackwright.report.fabric_diff import compare
-from rackwright.report.fabric_links import guid_text, read_links
+from rackwright.report.fabric.comparison import compare
+from rackwright.report.fabric.ibnetdiscover import guid_text, read_links
 
 pytestmark = pytest.mark.podman
 NDR = "4x NDR"

@@ -12,7 +12,7 @@ from support.verdicts import verdict_of
 
 from rackwright.checks.cluster import test_fabric as checks
 from rackwright.checks.cluster.probes.fabric import COUNTERS, LINKS, Counters, Manager, parse_errors, parse_manager, parse_ports
-from rackwright.report.fabric_links import PortId, read_links
+from rackwright.report.fabric.ibnetdiscover import PortId, read_links
 from rackwright.report.verdict import Verdict
 
 FOLDER = Path(__file__).parents[1] / "captured"

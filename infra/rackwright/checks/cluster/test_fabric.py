@@ -13,9 +13,9 @@ from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.harness.tool_output import quoted
 from rackwright.checks.cluster.probes.fabric import COUNTERS, LINKS, MANAGER, PORTS, Port
 from rackwright.errors import UndeterminedError
-from rackwright.report.fabric_diff import NODE_NAME_MAP, Cable, Comparison, compare, ends
-from rackwright.report.fabric_links import DeviceKind, PortId
-from rackwright.report.fabric_names import CableEnd
+from rackwright.report.fabric.comparison import NODE_NAME_MAP, Cable, Comparison, compare, ends
+from rackwright.report.fabric.device_names import CableEnd
+from rackwright.report.fabric.ibnetdiscover import DeviceKind, PortId
 
 RequireCompared = Callable[[Callable[[Cable], bool]], None]
 

@@ -19,10 +19,10 @@ from rackwright.drift.difference import ScanMethod
 from rackwright.drivers import ansible, remote_exec
 from rackwright.drivers.ansible_child import private_tempdir
 from rackwright.inventory import paths
-from rackwright.inventory.time_limits import slowness
 from rackwright.model.ranges import compressed
 from rackwright.operations.check_mode import recording, replay, secret_placeholders, suspended_daemons
 from rackwright.operations.check_mode.suspended_daemons import Suspended
+from rackwright.time_limits import slowness
 from rackwright.yaml_loader import load_yaml
 
 ProgressCallback = Callable[[str], Awaitable[None]]

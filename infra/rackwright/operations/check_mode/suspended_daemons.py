@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from rackwright.drivers import remote_exec
-from rackwright.inventory.time_limits import slowness
+from rackwright.time_limits import slowness
 
 _LIFE: Final = 4.0
 """Seconds for the answer of a node, over an open connection, on a machine of slowness 1; 0.1 are usual. A node that does not answer

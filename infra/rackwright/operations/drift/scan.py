@@ -24,10 +24,10 @@ from rackwright.drivers.process import run
 from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
 from rackwright.inventory.running_stack import RunningStack
-from rackwright.inventory.time_limits import slowness
 from rackwright.operations.drift import configuration
 from rackwright.operations.drift.host_baseline import BaselineStates, collect, empty
 from rackwright.operations.stack_lock import locked
+from rackwright.time_limits import slowness
 
 Progress = Callable[[Layer, str], Awaitable[None]]
 _LAB: Final = "rackwright:lab:StackMarker"

@@ -10,10 +10,10 @@ import pulumi
 from rackwright.plan import Plan
 from rackwright.targets import TargetResult, kubernetes
 from rackwright.targets.aws.account import account
-from rackwright.targets.aws.groups import group
 from rackwright.targets.aws.identity import profiles
 from rackwright.targets.aws.limits import limits
 from rackwright.targets.aws.network import network
+from rackwright.targets.aws.node_groups import group
 from rackwright.targets.aws.nodes import node
 from rackwright.targets.aws.offerings import require_offered
 from rackwright.targets.aws.storage import file_systems, volumes

@@ -15,9 +15,9 @@ from rackwright.model.groups import Role
 from rackwright.model.tier import Tier
 from rackwright.plan import PlanNode
 from rackwright.targets.aws.account import StackContext
-from rackwright.targets.aws.groups import InstanceGroup
 from rackwright.targets.aws.interfaces import InterfaceKind, interfaces
 from rackwright.targets.aws.network import NetworkResources
+from rackwright.targets.aws.node_groups import InstanceGroup
 from rackwright.targets.resources import SshKeyPair
 
 

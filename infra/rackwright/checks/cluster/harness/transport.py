@@ -20,8 +20,8 @@ from testinfra.backend.base import CommandResult
 from testinfra.backend.ssh import SshBackend
 
 from rackwright.checks.cluster.harness.probe import CommandOutput
-from rackwright.inventory.time_limits import MAX_SLOWNESS, slowness
 from rackwright.remote.command import python_command
+from rackwright.time_limits import MAX_SLOWNESS, slowness
 
 _WORKERS: Final = 4
 """Number of commands that a node runs in parallel. One slow tool then does not delay the rest."""

@@ -9,8 +9,8 @@ from functools import cache
 from typing import Final
 
 from rackwright.checks.cluster.harness.probe import Probe
-from rackwright.report.fabric_links import FabricLinks, PortId, read_links, unanswered_queries
-from rackwright.report.fabric_ports import VIRTUAL_TYPES
+from rackwright.report.fabric.adapter_ports import VIRTUAL_TYPES
+from rackwright.report.fabric.ibnetdiscover import FabricLinks, PortId, read_links, unanswered_queries
 
 LINK_LAYERS: Final = {"IB": "InfiniBand", "InfiniBand": "InfiniBand", "Ethernet": "Ethernet"}
 """Link layers as ibstat prints them, with their names in results. Simulated adapters print IB."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from rackwright.report.fabric_links import DeviceKind, FabricLinks
-from rackwright.report.fabric_names import CableEnd, LiveFabric, assigned, end_of
+from rackwright.report.fabric.device_names import CableEnd, LiveFabric, assigned, end_of
+from rackwright.report.fabric.ibnetdiscover import DeviceKind, FabricLinks
 
 NODE_NAME_MAP: Final = "/etc/rdma/ib-node-name-map"
 """Path at which the tools of rdma-core read a node-name map (util/node_name_map.c; `IBDIAG_NODENAME_MAP_PATH` of its CMakeLists.txt)."""

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from rackwright.report.fabric_links import DeviceKind, FabricLinks, PortId
+from rackwright.report.fabric.ibnetdiscover import DeviceKind, FabricLinks, PortId
 
 
 class CableEnd(NamedTuple):

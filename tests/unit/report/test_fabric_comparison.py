@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.fabric_text import adapter, link, switch
 
-from rackwright.report.fabric_diff import Difference, Kind, compare
-from rackwright.report.fabric_links import read_links
-from rackwright.report.fabric_names import CableEnd
+from rackwright.report.fabric.comparison import Difference, Kind, compare
+from rackwright.report.fabric.device_names import CableEnd
+from rackwright.report.fabric.ibnetdiscover import read_links
 
 FOLDER = Path(__file__).parents[1] / "captured" / "fabric-links"
 TEXT = (FOLDER / "good.txt").read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rackwright.report.fabric_ports import read_node_ports
+from rackwright.report.fabric.adapter_ports import read_node_ports
 
 TEXT = (Path(__file__).parent / "captured" / "node-ports" / "good.txt").read_text(encoding="utf-8")
 GUIDS = {"worker0/mlx5_0": 0x946DAE0300F01234, "worker1/mlx5_0": 0x946DAE0300F05678}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from support.fabric_text import adapter, link, switch, unused
 
-from rackwright.report.fabric_diff import compare
-from rackwright.report.fabric_links import DeviceKind, read_links, read_node_names
+from rackwright.report.fabric.comparison import compare
+from rackwright.report.fabric.ibnetdiscover import DeviceKind, read_links, read_node_names
 
 ROWS = ("worker0/mlx5_0:1 leaf-01:1", "worker1/mlx5_0:1 leaf-02:1", "leaf-01:40 leaf-02:40")
 GUIDS = {"worker0/mlx5_0": 0x946DAE0300000B94, "worker1/mlx5_0": 0x946DAE0300000B74}

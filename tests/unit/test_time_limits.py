@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rackwright.inventory import time_limits
+from rackwright import time_limits
 
 
 @pytest.mark.parametrize(("times", "found"), [((5.0, 5.009), 1), ((5.0, 5.2), 7), ((5.0, 65.0), time_limits.MAX_SLOWNESS)])

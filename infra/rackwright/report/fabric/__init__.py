@@ -1,0 +1,1 @@
+"""The real fabric: what the tools of InfiniBand print, and its comparison with the planned cables."""
