@@ -85,7 +85,7 @@ class Cloud:
         if self.record is None:
             self.record = asyncio.run(Converge().create(OPERATION, inputs))
         else:
-            state = RecordedState(self.record.id, self.record.outputs, self.record.outputs, self.record.reasons)
+            state = RecordedState(self.record.id, self.record.outputs, self.record.outputs, self.record.init_errors)
             self.record = asyncio.run(Converge().update(OPERATION, state, inputs))
         return self.record
 
@@ -183,7 +183,7 @@ def run_over_new_connection(command: str) -> subprocess.CompletedProcess[str]:
 def test_first_converge_replaces_boot_host_key(cloud: Cloud) -> None:
     assert cloud.births[0] in presented_keys(cloud) and cloud.public_key not in presented_keys(cloud)
     made = cloud.up()
-    assert made.reasons == ()
+    assert made.init_errors == ()
     assert presented_keys(cloud) == [cloud.public_key]
     assert accepted_keys(cloud) == [cloud.public_key]
     assert run_over_new_connection("true").returncode == 0, "and it is believed"
@@ -209,14 +209,14 @@ def test_empty_disk_is_mounted_for_its_owner(cloud: Cloud) -> None:
 
 
 def test_second_run_and_refresh_change_nothing(cloud: Cloud) -> None:
-    assert (cloud.up().outputs["changes"], cloud.up().reasons) == (0, ())
-    assert cloud.look().reasons == ()
+    assert (cloud.up().outputs["changes"], cloud.up().init_errors) == (0, ())
+    assert cloud.look().init_errors == ()
 
 
 def test_refresh_reports_and_up_remounts_unmounted_disk(cloud: Cloud) -> None:
     cloud.console("systemctl stop slurmctld slurmd && umount /var/lib/slurm")
-    assert any("Mount the disks" in reason for reason in cloud.look().reasons)
-    assert cloud.up().reasons == ()
+    assert any("Mount the disks" in reason for reason in cloud.look().init_errors)
+    assert cloud.up().init_errors == ()
     assert cloud.console("systemctl is-active slurmctld; mountpoint -q /var/lib/slurm && echo mounted").split() == ["active", "mounted"]
 
 
@@ -240,7 +240,7 @@ def test_recreated_node_keeps_data_and_host_key(cloud: Cloud) -> None:
     cloud.console("touch /var/lib/slurm/slurmctld/of-the-first-life && chown -R 4711:4711 /var/lib/slurm; sync")
     cloud.launch()
     assert cloud.births[0] != cloud.births[1]
-    assert cloud.up().reasons == ()
+    assert cloud.up().init_errors == ()
     assert cloud.console("stat -c %U /var/lib/slurm/slurmctld/of-the-first-life").strip() == "slurm"
     assert (presented_keys(cloud), accepted_keys(cloud)) == ([cloud.public_key], [cloud.public_key])
 
@@ -249,6 +249,6 @@ def test_disk_with_foreign_data_is_refused_with_reason(cloud: Cloud) -> None:
     cloud.console("systemctl stop slurmctld slurmd && umount /var/lib/slurm")
     subprocess.run(["wipefs", "--quiet", "--all", cloud.disk], check=True)
     subprocess.run(["mkswap", cloud.disk], check=True, capture_output=True)
-    reasons = "\n".join(cloud.up().reasons)
+    reasons = "\n".join(cloud.up().init_errors)
     assert "found swap - nothing was written" in reasons, reasons
     assert cloud.console("systemctl start slurmctld 2>/dev/null || systemctl is-active slurmctld || true").strip() != "active"

@@ -18,6 +18,8 @@ NAMES = sorted(file.stem for file in LIBRARY.glob("*.py"))
 ACTIONS = sorted(file.stem for file in (layout.product_root() / layout.ACTION_PLUGINS).glob("*.py"))
 """Actions run on the control machine. The module of the same name holds the documentation, as those of ansible.builtin do."""
 MODULES = [name for name in NAMES if name not in ACTIONS]
+IMPORTED: dict[str, Any] = {name: importlib.import_module(f"{layout.MODULES.replace('/', '.')}.{name}") for name in NAMES}
+"""Imported before any test runs: after Ansible's init_plugin_loader(), which other tests call, its import hook replaces Python's."""
 STAND_INS: dict[str, Any] = {"dict": {"key": "value"}, "list": ["item"], "bool": True, "int": 1}
 """Values by type, in place of a template."""
 
@@ -29,7 +31,7 @@ class Started(Exception):
 @pytest.fixture
 def module(request: pytest.FixtureRequest) -> Any:
     """The module as Python imports it."""
-    return importlib.import_module(f"{layout.MODULES.replace('/', '.')}.{request.param}")
+    return IMPORTED[request.param]
 
 
 def name_of(module: Any) -> str:
@@ -116,7 +118,7 @@ def test_every_option_that_tasks_give_an_action_is_documented(name: str) -> None
     uses = uses_of(name)
     assert uses
     assert set().union(*uses) <= documented
-    module = importlib.import_module(f"{layout.MODULES.replace('/', '.')}.{name}")
+    module = IMPORTED[name]
     assert yaml.safe_load(module.DOCUMENTATION)["module"] == name
     (example,) = yaml.safe_load(module.EXAMPLES)
     assert set(example[f"{layout.COLLECTION_NAME}.{name}"]) <= documented
