@@ -15,6 +15,7 @@ from rackwright.checks.cluster.harness.probe import PROBES, CommandOutput
 from rackwright.checks.cluster.harness.pytest_plugin import CheckPlugin, verdict_of
 from rackwright.checks.cluster.probes.munge import CREDENTIAL
 from rackwright.checks.cluster.probes.slurm import CONFIGURATION, PING
+from rackwright.checks.cluster.probes.sshd import OFFER
 from rackwright.checks.cluster.probes.storage import ROOTS
 from rackwright.checks.cluster.probes.units import UNITS
 from rackwright.errors import UndeterminedError
@@ -43,7 +44,7 @@ class Answers:
     def __init__(self, state="inactive", login0="", **changed):
         self.raws = {UNITS: CommandOutput(out=unit("slurmd.service", state)), PING: NO_SOURCE, CONFIGURATION: NO_FILES}
         self.raws |= {
-            {"units": UNITS, "ping": PING, "files": CONFIGURATION, "credential": CREDENTIAL, "roots": ROOTS}[name]: raw
+            {"units": UNITS, "ping": PING, "files": CONFIGURATION, "credential": CREDENTIAL, "roots": ROOTS, "offer": OFFER}[name]: raw
             for name, raw in changed.items()
         }
         self.login0 = CommandOutput(out=login0) if login0 else CommandOutput(error="login0 is unreachable")
@@ -132,6 +133,16 @@ def test_missing_answer_follows_from_stopped_daemon():
         units=CommandOutput(out=unit("munge.service", "failed", process="")), credential=CommandOutput(rc=6, err="munge: Error: no socket")
     )
     assert str(found(CREDENTIAL, own)) == "munge.service is failed on worker1: munge.service_runs[worker1]"
+
+
+def test_missing_methods_follow_from_suspended_sshd_only():
+    """The other name of its unit is never found, which explains nothing."""
+    reported = {("sshd.daemon_responds", "worker1")}
+    not_asked = CommandOutput(error="not run", waits_for="ssh.service")
+    suspended = Answers(units=CommandOutput(out=unit("ssh.service", process="T")), offer=not_asked)
+    assert str(found(OFFER, suspended, reported)) == "ssh.service is suspended by a signal on worker1: sshd.daemon_responds[worker1]"
+    one_name = CommandOutput(out=unit("ssh.service") + "\n" + unit("sshd.service", "not-found", process=""))
+    assert found(OFFER, Answers(units=one_name, offer=CommandOutput(rc=1, err="exec request failed")), reported) is None
 
 
 @pytest.mark.parametrize("name", ["munge.service", "slurmctld.service"])

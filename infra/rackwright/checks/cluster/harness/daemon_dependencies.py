@@ -23,6 +23,7 @@ from rackwright.checks.cluster.probes.units import (
     METADATA_SERVER,
     MUNGE,
     NODE_DAEMON,
+    SSH_SERVERS,
     SUSPENDED,
     UNITS,
     name_of,
@@ -36,6 +37,7 @@ CHECKS: Final[Mapping[str, str]] = {
     NODE_DAEMON: "slurm.node_daemon_runs",
     ACCOUNTING: "accounting.daemon_runs",
     DATABASE: "accounting.database_runs",
+    **dict.fromkeys(SSH_SERVERS, "sshd.daemon_responds"),
     METADATA_SERVER: "storage.servers_run",
     KUBELET: "kubelet.runs",
     CONTAINERD: "containerd.runs",
@@ -60,7 +62,7 @@ TIMED_OUT: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """Checks that one of several requests of a probe decides: the daemons that do not respond to it, with their group; empty: the same node."""
 DOWN: Final = frozenset({"inactive", "failed", "not-found"})
-"""States of a unit without a process, in which its clients fail at once."""
+"""States of a unit without a process, in which its clients fail at once. One of the two names of sshd's unit is always `not-found`."""
 _CANNOT_RUN: Final = (126, 127)
 """Exit statuses of a shell whose command cannot be executed or is not installed. Both have another cause than a daemon."""
 
@@ -117,7 +119,8 @@ def cause_of(
     raw = answers.raw(probe, node)
     for unit, where in needed(probe, node, declared):
         state = _state(answers, where, unit) if _waits(raw, probe) else ""
-        if (state in SUSPENDED or (state in DOWN and _gave_up(raw, probe))) and reports(CHECKS[unit], where):
+        is_down = state in DOWN and unit not in SSH_SERVERS and _gave_up(raw, probe)
+        if (state in SUSPENDED or is_down) and reports(CHECKS[unit], where):
             return _down(unit, state, where)
     one = DEPENDENCIES.get(probe)
     if one is None or not reports(CHECKS[one.unit], node):

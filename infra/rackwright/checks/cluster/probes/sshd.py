@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rackwright.checks.cluster.harness.probe import Probe, ProbeContext, scaled
+from rackwright.checks.cluster.probes.units import SSH_SERVERS
 
 
 def parse_settings(text: str) -> dict[str, str]:
@@ -51,6 +52,7 @@ OFFER = Probe(
     on="nodes",
     command=_offer_command,
     parse=parse_auth_methods,
+    needs=SSH_SERVERS,
     statuses=frozenset({255}),
 )
 
