@@ -96,6 +96,9 @@ def _setting(name: str, facts: NodeFacts) -> str | None:
     """Return a setting of the kubelet: drop-ins in their order over kubeadm's file. Raises ValueError if it cannot be read."""
     if not facts.texts:
         raise ValueError("the kubelet's configuration was not found")
+    main = argument(facts.arguments.get("kubelet") or (), "config")
+    if main is not None and main not in facts.texts:
+        raise ValueError(f"{main}: no such file")
     value: Any = None
     for path, text in facts.texts.items():
         try:

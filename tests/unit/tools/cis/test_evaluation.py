@@ -92,10 +92,10 @@ def test_setting_of_the_kubelet(name: str, condition: str, operand: str, expecte
     assert verdict(ValueRule("kubelet", [name], condition, operand, setting=True)) is expected
 
 
-@pytest.mark.parametrize("texts", [{}, {"/var/config.yaml": "a: [b"}])
+@pytest.mark.parametrize("texts", [{}, {"/var/config.yaml": "a: [b"}, {"/etc/drop-in.conf": DROP_IN}])
 def test_unreadable_settings_are_unknown(texts: dict[str, str]) -> None:
     rule = ValueRule("kubelet", ["readOnlyPort"], "is", "0", absent=True, setting=True)
-    assert verdict(rule, NodeFacts({"kubelet": []}, {}, texts)) is Verdict.UNKNOWN
+    assert verdict(rule, NodeFacts({"kubelet": ["--config=/var/config.yaml"]}, {}, texts)) is Verdict.UNKNOWN
 
 
 def test_deviation_that_no_longer_exists_is_a_difference() -> None:
