@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import zip_longest
 from typing import Any
 
 import yaml
@@ -83,9 +84,11 @@ def argument(words: Sequence[str], name: str) -> str | None:
 
     >>> argument(["--a=1", "--b", "2", "--c", "--a=3"], "a"), argument(["--b", "2", "--c"], "b"), argument(["--c"], "c")
     ('3', '2', 'true')
+    >>> argument([], "a") is None
+    True
     """
     value = None
-    for word, following in zip(words, [*words[1:], "--"], strict=True):
+    for word, following in zip_longest(words, words[1:], fillvalue="--"):
         key, separator, given = word.partition("=")
         if key == f"--{name}":
             value = given if separator else "true" if following.startswith("--") else following
