@@ -69,6 +69,8 @@ def test_busy_worker_is_not_removed(grown: Project) -> None:
     assert "worker2" in grown.incarnations()
     assert grown.as_user(f"squeue -h -j {job} -o %T").output.strip() == "RUNNING"
     grown.as_user(f"scancel {job}")
+    # Later tests use the same lab, and their jobs end by themselves.
+    grown.edit(lambda cluster: cluster["scheduler"].pop("drain_timeout"))
     grown.run_checked("up")
     assert "worker2" not in grown.incarnations()
     report = grown.report()
