@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from newcomer.image import require_tools
+from newcomer.journey import CASES, Journey
 from newcomer.machine import Machine
 from newcomer.runs import Run, remove_orphans
 
@@ -60,6 +61,21 @@ def boot(run: Run, log: Callable[[str], None]) -> Callable[[str, str], Machine]:
 def checkout() -> Path:
     """The checkout under test; machines clone what it has committed."""
     return CHECKOUT
+
+
+@pytest.fixture(scope="module", params=CASES, ids="-".join)
+def prepared(
+    request: pytest.FixtureRequest, boot: Callable[[str, str], Machine], log: Callable[[str], None], checkout: Path, with_caches: bool
+) -> Iterator[Journey]:
+    """A machine with a clone, and with what saves time."""
+    os_name, mode = request.param
+    machine = boot(os_name, f"{os_name}-{mode}")
+    try:
+        journey = Journey(machine, mode == "rootful", log)
+        journey.prepare(checkout, with_caches=with_caches)
+        yield journey
+    finally:
+        machine.destroy()
 
 
 @pytest.fixture(scope="session")

@@ -6,32 +6,22 @@ The tests are the steps of one journey, in the order in which they stand here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
-from newcomer.journey import CASES, FIRST_UP_SECONDS, STACK, Journey, Log
-from newcomer.machine import ADMINISTRATOR, Machine
+from newcomer.journey import FIRST_UP_SECONDS, STACK, Journey
+from newcomer.machine import ADMINISTRATOR
 
 pytestmark = pytest.mark.newcomer
 
 
-@pytest.fixture(scope="module", params=CASES, ids="-".join)
-def first_up(
-    request: pytest.FixtureRequest, boot: Callable[[str, str], Machine], log: Log, checkout: Path, with_caches: bool
-) -> Iterator[Journey]:
+@pytest.fixture(scope="module")
+def first_up(prepared: Journey) -> Journey:
     """A machine on which the first `make up` has ended with a passed verdict."""
-    os_name, mode = request.param
-    machine = boot(os_name, f"{os_name}-{mode}")
-    try:
-        journey = Journey(machine, mode == "rootful", log)
-        journey.prepare(checkout, with_caches=with_caches)
-        result = journey.require("make up", FIRST_UP_SECONDS)
-        assert f"{STACK}: passed" in result.output, result.end
-        log(f"Podman: {journey.describe_podman()}")
-        yield journey
-    finally:
-        machine.destroy()
+    result = prepared.require("make up", FIRST_UP_SECONDS)
+    assert f"{STACK}: passed" in result.output, result.end
+    prepared.log(f"Podman: {prepared.describe_podman()}")
+    return prepared
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ from typing import Final
 from cis.evaluation import Finding, NodeFacts, evaluate
 from cis.items import ALL_NODES, CONTROL_PLANE, FileRule, Table, ValueRule, read_table
 from rackwright.errors import InputError, RackwrightError, UndeterminedError
-from rackwright.inventory import paths, reader
+from rackwright.inventory import paths
+from rackwright.inventory.running_stack import RunningStack
 
 _PROGRAM: Final = Path(__file__).parent / "programs/read_node.py"
 _KUBELET_FILES: Final = ("/var/lib/kubelet/config.yaml", "/etc/kubernetes/kubelet.conf.d/*.conf")
@@ -40,9 +41,12 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _groups(stack: str) -> dict[str, Sequence[str]]:
-    if not paths.inventory(stack).is_file():
-        raise InputError("the stack is not up", path=stack, hint=f"Run `make up STACK={stack}`.")
-    inventory = reader.load(paths.inventory(stack))
+    """Return the nodes by group. Raises InputError if the stack is not up or does not run Kubernetes."""
+    inventory = RunningStack.of(stack).inventory
+    if not inventory.groups.get(CONTROL_PLANE):
+        raise InputError(
+            "has no control plane of Kubernetes", path=f"stack {stack}", hint="name a stack with `scheduler: {kind: kubernetes}`"
+        )
     return {group: inventory.members(group) for group in (ALL_NODES, CONTROL_PLANE)}
 
 

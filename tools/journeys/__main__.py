@@ -20,10 +20,13 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("name", nargs="?", default="", help="count only journeys whose name contains this text")
     parser.add_argument("--stops", action="store_true", help="list the stops, and the calls that cannot be followed")
     options = parser.parse_args(arguments)
+    routes = [one for one in read_routes() if options.name in one.name]
+    if not routes:
+        parser.error(f"no journey has `{options.name}` in its name; known: {', '.join(one.name for one in read_routes())}")
     package, layers = Package(ROOT / "infra", "rackwright"), Layers(ROOT / "pyproject.toml")
     print(f"{'journey':52} stops  files  climbs  returns")
     too_long = 0
-    for route in (one for one in read_routes() if options.name in one.name):
+    for route in routes:
         journey = walk(package, *route.start, route.value, route.via)
         print(f"{route.name:52} {len(journey.stops):5} {journey.files:6} {journey.climbs(layers):7} {journey.returns:8}")
         if route.most is not None and len(journey.stops) > route.most:

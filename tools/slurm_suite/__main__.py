@@ -11,6 +11,7 @@ from typing import Final
 
 from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
+from rackwright.inventory.running_stack import require_slurm
 from slurm_suite.expectations import read_table
 from slurm_suite.login_node import LoginNode
 from slurm_suite.report import render
@@ -28,12 +29,10 @@ def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
     try:
-        config = paths.ssh_config(options.stack)
-        if not config.is_file():
-            raise RackwrightError("the stack is not up", path=str(config), hint=f"Run `make up STACK={options.stack}`.")
+        require_slurm(options.stack, "Slurm's test suite")
         table = read_table()
         tests = patterns(options.tests, table.selected)
-        node = LoginNode(config, options.node, options.user)
+        node = LoginNode(paths.ssh_config(options.stack), options.node, options.user)
         run = run_suite(node, table, Options(options.shared, options.workers, tests, options.logs), _print_progress)
     except RackwrightError as error:
         print(error, file=sys.stderr)

@@ -17,7 +17,7 @@ def test_slow_machine_has_longer_to_connect(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_ansible_cfg_has_the_same_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever runs ansible-playbook by hand has it."""
+    """A user who runs ansible-playbook by hand gets the limit from this file."""
     monkeypatch.setenv("RACKWRIGHT_SLOWNESS", "1")
     settings = configparser.ConfigParser()
     settings.read(layout.product_root() / layout.ANSIBLE_CFG)

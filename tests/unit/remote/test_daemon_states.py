@@ -1,4 +1,4 @@
-"""A daemon is suspended if its process does not run: the kernel says so at once, however slow the node is."""
+"""The states of daemons are read from the kernel, without a time-out that depends on the speed of the node."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def members_of(group: str) -> list[str]:
 def process_state(pid: str) -> str:
     """Return the state of a process as one letter; empty if there is no such process.
 
-    A process counts as suspended if it is so at two readings: a trace ends between them.
+    A debugger stops a process for a moment only. Suspended is a process that two readings find stopped.
     """
     state = status_of(pid)[0]
     if state in STOPPED:

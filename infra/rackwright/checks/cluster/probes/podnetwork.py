@@ -58,7 +58,7 @@ def parse_podnetwork(text: str) -> PodNetwork:
         tunnel=next((_tunnel(one) for one in shown if one["ifname"] == TUNNEL), None),
         mtus={one["ifname"]: one["mtu"] for one in shown},
         addresses={own["local"]: one["ifname"] for one in shown for own in one.get("addr_info", ()) if own["family"] == "inet"},
-        routes={one["dst"]: f"via {one.get('gateway', 'nobody')} dev {one.get('dev', 'none')}" for one in json.loads(routes)},
+        routes={one["dst"]: f"via {one.get('gateway', 'no gateway')} dev {one.get('dev', 'none')}" for one in json.loads(routes)},
         ends=frozenset(one["dst"] for one in json.loads(ends or "[]") if "dst" in one),
     )
 
