@@ -20,7 +20,7 @@ from rackwright.errors import RackwrightError
 
 STACK_LABEL: Final = "rackwright.stack"
 EPHEMERAL_LABEL: Final = "rackwright.ephemeral"
-"""Label of a container that is removed when its probe is complete (infra/rackwright/checks/cluster/harness/external_probes.py)."""
+"""Label of a container that is removed when its probe is complete (infra/rackwright/checks/cluster/harness/probe_container.py)."""
 NODE_LABEL: Final = "rackwright.node"
 SPEC_LABEL: Final = "rackwright.spec"
 SECRET_PREFIX: Final = "rackwright"

@@ -21,6 +21,9 @@ from support.hang import HANG_SECONDS, wait_until
 from support.processes import list_processes
 from support.project import ROOT, Project, clone
 
+from rackwright.checks.cluster.harness.probe_container import EPHEMERAL, OWNER
+from rackwright.drivers.cgroups import is_cgroup_v2
+from rackwright.drivers.podman import limits
 from rackwright.inventory import paths
 
 _CTRL_C = b"\x03"
@@ -80,6 +83,14 @@ def _nodes(project: Project, *arguments: str) -> list[str]:
     return subprocess.run(listing, capture_output=True, text=True, check=True).stdout.split()
 
 
+def _describe_containers(project: Project) -> str:
+    """Return what podman and the kernel say of each container of the stack."""
+    form = "{{.Name}} {{.State.Status}} conmon={{.State.ConmonPid}} pid={{.State.Pid}} {{.State.StartedAt}} {{.Config.Labels}} {{.Config.Cmd}}"
+    listing = ["podman", "container", "inspect", "--format", form, *_nodes(project, "--all")]
+    found = subprocess.run(listing, capture_output=True, text=True, check=False)
+    return f"{found.stdout}{found.stderr}"
+
+
 def _reboot(project: Project) -> None:
     """Simulate a reboot: stopped containers, no sockets, and no process of a run."""
     subprocess.run(["podman", "stop", "--time", "0", *_nodes(project, "--all")], capture_output=True, check=True)
@@ -101,8 +112,8 @@ def _repair(project: Project) -> str:
     """Run a plain `up`; it has to end with a verdict that passed."""
     said = project.run_checked("up")
     assert project.report()["verdict"] == "passed"
-    # A probe's container may outlive its result by a moment.
-    wait_until(lambda: len(_nodes(project)) == 2, lambda: f"containers: {_nodes(project)}")
+    # Podman removes a probe's container a moment after its result.
+    wait_until(lambda: len(_nodes(project)) == 2, lambda: f"not two containers:\n{_describe_containers(project)}")
     assert "warning" not in said.output.lower() and "Traceback" not in said.output, said.end
     return said.output
 
@@ -126,6 +137,20 @@ def test_ctrl_c_ends_with_next_command(small: Project, moment: str) -> None:
 
 def test_up_repairs_after_ctrl_c(small: Project) -> None:
     _repair(small)
+
+
+def test_check_removes_container_of_killed_check(small: Project) -> None:
+    listing = ["podman", "ps", "--format", "{{.ImageID}}", "--filter", f"label=rackwright.stack={small.stack}"]
+    image = subprocess.run(listing, capture_output=True, text=True, check=True).stdout.split()[0]
+    labels = {"rackwright.stack": small.stack, EPHEMERAL: "check", OWNER: "1@1"}
+    options = [option for name, value in labels.items() for option in ("--label", f"{name}={value}")]
+    runtime = [] if is_cgroup_v2() else ["--runtime", "runc"]
+    command = ["podman", *runtime, "run", "--detach", *options, *limits(), "--entrypoint", "sleep", image, "infinity"]
+    subprocess.run(command, capture_output=True, text=True, check=True)
+    assert len(_nodes(small)) == 3
+    verified = small.rackwright("verify", small.stack)
+    assert verified.status == 0, verified.end
+    wait_until(lambda: len(_nodes(small)) == 2, lambda: f"not two containers:\n{_describe_containers(small)}")
 
 
 def test_up_repairs_after_reboot(small: Project) -> None:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from rackwright.checks.cluster.harness import external_probes
+from rackwright.checks.cluster.harness import probe_container
 from rackwright.drivers import podman
 from rackwright.drivers.process import CompletedProcess
 from rackwright.errors import RackwrightError
@@ -80,4 +80,4 @@ def test_a_container_of_a_check_is_the_stacks_and_no_stranger(monkeypatch: pytes
 
 
 def test_checks_mark_their_containers_as_drift_knows_them() -> None:
-    assert external_probes.EPHEMERAL == podman.EPHEMERAL_LABEL
+    assert probe_container.EPHEMERAL == podman.EPHEMERAL_LABEL

@@ -6,16 +6,15 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
+from rackwright.checks.cluster.harness.probe_container import run_in_container
 from rackwright.checks.cluster.harness.tool_output import MissingAnswer, UnreadableValue
 from rackwright.checks.cluster.harness.transport import local_slowness
 from rackwright.errors import UndeterminedError
@@ -23,10 +22,8 @@ from rackwright.inventory.reader import Inventory
 from rackwright.remote.command import python_arguments
 from rackwright.remote.programs.tcp_banners import PATIENCE, WORDS, banner, is_refusal, words
 
-EPHEMERAL: Final = "rackwright.ephemeral"
-"""Label of the short-lived container of an external probe. A concurrent drift scan ignores it (drivers/podman.py)."""
-_ENGINE: Final = 30.0
-"""Time limit of podman for a short container, in seconds. A machine that checks 64 nodes in parallel needs several."""
+_QUERY: Final = 30.0
+"""Time limit in seconds for a query of this machine's routes."""
 _CONTROL_LIMIT: Final = 3.0
 """Time limit in seconds for a connection that must succeed. On a busy machine, a shorter limit would report a fault of the cluster."""
 SSH: Final = 22
@@ -89,7 +86,7 @@ def _route(address: str) -> str:
     """Return the kernel's choice for an address, as JSON (ip-route(8)); empty where it has no route."""
     try:
         ended = subprocess.run(
-            ["ip", "-json", "route", "get", address], capture_output=True, text=True, timeout=_ENGINE, check=False, stdin=subprocess.DEVNULL
+            ["ip", "-json", "route", "get", address], capture_output=True, text=True, timeout=_QUERY, check=False, stdin=subprocess.DEVNULL
         )
     except FileNotFoundError:
         raise UndeterminedError("ip is not installed on this machine (package iproute2)") from None
@@ -150,65 +147,13 @@ def probe_from_external_container(declared: Inventory, names: Sequence[str]) -> 
 
 def _responses_to_stranger(declared: Inventory, names: Sequence[str], patience: float) -> dict[str, str]:
     addresses = {declared.nodes[name]["address"]: name for name in names}
-    image = _image_of_a_node(declared.stack)
-    limits = [argument for name, kind in _LIMITS for argument in ("--ulimit", f"{name}={_hard_limit(kind)}")]
-    label = f"rackwright.stack={declared.stack}"  # the clean-up of the stack removes the container by its label if this process is killed
     program = python_arguments("tcp_banners", {"port": SSH, "patience": patience, "addresses": [*addresses]})
-    command = [
-        "run",
-        "--rm",
-        "--network",
-        "podman",
-        "--label",
-        label,
-        "--label",
-        f"{EPHEMERAL}=check",
-        *limits,
-        "--entrypoint",
-        "/usr/bin/python3",
-        image,
-        *program[1:],
-    ]
-    answered = dict(line.split(" ", 1) for line in _podman(command).splitlines() if " " in line)
+    answered = dict(line.split(" ", 1) for line in run_in_container(declared.stack, program[1:]).splitlines() if " " in line)
     return {addresses[address]: said.strip() for address, said in answered.items() if address in addresses}
-
-
-_LIMITS: Final = (("nofile", resource.RLIMIT_NOFILE), ("nproc", resource.RLIMIT_NPROC))
-
-
-def _hard_limit(kind: int) -> str:
-    """Return a limit for the container. The engine's default limits may exceed the limits of this machine's kernel."""
-    hard = resource.getrlimit(kind)[1]
-    granted = 32768 if hard == resource.RLIM_INFINITY else min(hard, 32768)
-    return f"{granted}:{granted}"
 
 
 def _own_address(listen: str) -> str:
     return "127.0.0.1" if listen in ("0.0.0.0", "::") else listen
-
-
-def _image_of_a_node(stack: str) -> str:
-    """Return the image of any node, so that the probe needs no separate image."""
-    images = _podman(["ps", "--filter", f"label=rackwright.stack={stack}", "--format", "{{.ImageID}}"]).split()
-    if not images:
-        raise UndeterminedError(f"no container of stack {stack} runs on this machine")
-    return images[0]
-
-
-def _podman(arguments: list[str]) -> str:
-    unified = Path("/sys/fs/cgroup/cgroup.controllers").exists()
-    command = ["podman", *([] if unified else ["--runtime", "runc"]), *arguments]
-    limit = _ENGINE * local_slowness()
-    try:
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False, stdin=subprocess.DEVNULL)
-    except FileNotFoundError:
-        raise UndeterminedError("podman is not installed on this machine") from None
-    except subprocess.TimeoutExpired:
-        raise UndeterminedError(f"podman {arguments[0]}: timed out after {limit:.0f} s") from None
-    if ended.returncode:
-        reason = (ended.stderr.strip() or "no reason given").splitlines()[-1]
-        raise UndeterminedError(f"podman {arguments[0]}: {reason}")
-    return ended.stdout
 
 
 @dataclass(frozen=True)
