@@ -85,7 +85,7 @@ def _nodes(project: Project, *arguments: str) -> list[str]:
 
 def _describe_containers(project: Project) -> str:
     """Return what podman and the kernel say of each container of the stack."""
-    form = "{{.Name}} {{.State.Status}} conmon={{.State.ConmonPid}} pid={{.State.Pid}} {{.State.StartedAt}} {{.Config.Labels}} {{.Config.Cmd}}"
+    form = "{{.Name}} {{.State.Status}} conmon={{.State.ConmonPid}} pid={{.State.Pid}} {{.Config.Labels}} {{.Config.Cmd}}"
     listing = ["podman", "container", "inspect", "--format", form, *_nodes(project, "--all")]
     found = subprocess.run(listing, capture_output=True, text=True, check=False)
     return f"{found.stdout}{found.stderr}"
