@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support.hang import HANG_SECONDS, wait_until
 
-from rackwright.drivers.daemon import start_time
+from rackwright.processes import start_time
 from shim import interruption
 
 CHECKOUT = Path(__file__).resolve().parents[2]

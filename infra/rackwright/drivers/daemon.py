@@ -1,4 +1,4 @@
-"""Processes that outlive their parent. Process ID and start time together identify a process, because the kernel reuses IDs."""
+"""Processes that outlive their parent, identified by process ID and start time."""
 
 from __future__ import annotations
 
@@ -10,17 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from rackwright.processes import start_time
+
 _PAUSE: Final = 0.05
 """Seconds between two reads of a process that is stopping. Chosen: short against the time-out in seconds, long against a read of /proc."""
-
-
-def start_time(pid: int) -> int | None:
-    """Return the start time in clock ticks since boot (`man 5 proc`, stat field 22), or None for a process that has exited."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] in "ZX" else int(fields[19])
 
 
 def is_running(pid: int, since: int, words: Sequence[str]) -> bool:

@@ -39,7 +39,9 @@ def verification(root: Path) -> dict[str, str]:
 
 def power_agent(root: Path) -> str:
     """Return the digest of the process that outlives the run that starts it, and of the code it uses."""
-    return _digest(root, [f"{layout.PACKAGE}/{part}" for part in ("provider/lab/power*.py", "drivers/*.py", "inventory/*.py")])
+    return _digest(
+        root, [f"{layout.PACKAGE}/{part}" for part in ("provider/lab/power*.py", "drivers/*.py", "inventory/*.py", "processes.py")]
+    )
 
 
 def bake(root: Path, scheduler: str, release: str = "") -> str:

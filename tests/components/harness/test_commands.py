@@ -10,7 +10,7 @@ import sys
 from support.hang import ENDLESS_SECONDS, HANG_SECONDS, try_with_longer_limits, wait_until
 from support.programs import FUTURE, edit_program
 
-from rackwright.drivers.daemon import start_time
+from rackwright.processes import start_time
 from rackwright.remote import command
 
 

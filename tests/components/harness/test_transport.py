@@ -16,8 +16,8 @@ from support.hang import ENDLESS_SECONDS, HANG_SECONDS, try_with_longer_limits
 from rackwright.checks.cluster.harness.probe import PROBES, Probe, ProbeStage
 from rackwright.checks.cluster.harness.probe_runner import ProbeRunner
 from rackwright.checks.cluster.harness.transport import BoundedSsh, UnitWatch, ask_node, ask_node_in_rounds
-from rackwright.drivers.daemon import start_time
 from rackwright.inventory.reader import load
+from rackwright.processes import start_time
 from rackwright.time_limits import MAX_SLOWNESS
 
 from . import standin

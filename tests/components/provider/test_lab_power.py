@@ -19,6 +19,7 @@ from support.hang import ENDLESS_SECONDS, HANG_SECONDS, wait_until
 from rackwright.drivers import daemon
 from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
+from rackwright.processes import start_time
 from rackwright.provider.lab import power, power_agent
 from rackwright.provider.lab.power import Agent, PowerManager, running_agent
 from rackwright.provider.lab.power_agent import Agent as Loop
@@ -223,7 +224,7 @@ def test_refresh_and_up_detect_dead_agent(started: LiveResource) -> None:
 def test_leftover_agent_is_replaced(started: LiveResource) -> None:
     made = asyncio.run(PowerManager().create(OPERATION, dict(INPUTS)))
     assert made.outputs["pid"] != started.outputs["pid"]
-    assert daemon.start_time(started.outputs["pid"]) != started.outputs["start_time"]
+    assert start_time(started.outputs["pid"]) != started.outputs["start_time"]
 
 
 def test_changed_code_restarts_agent(started: LiveResource) -> None:
@@ -240,7 +241,7 @@ def test_deletion_is_complete_and_idempotent(started: LiveResource, with_lock: b
     for _ in range(2):
         asyncio.run(PowerManager().delete(OPERATION, recorded(started)))
         # An exited process keeps its number until its parent has reaped it.
-        wait_until(lambda: daemon.start_time(started.outputs["pid"]) != started.outputs["start_time"])
+        wait_until(lambda: start_time(started.outputs["pid"]) != started.outputs["start_time"])
     assert not [file.name for file in paths.folder("lab").iterdir() if file.name.startswith(("power", "asleep", "woken"))]
 
 
@@ -251,8 +252,8 @@ def test_deletion_spares_process_with_reused_pid(containers: Path, words: list[s
     """Another program, another stack's agent, an agent that was started later."""
     stranger = subprocess.Popen([sys.executable, "-c", f"import time; time.sleep({ENDLESS_SECONDS})", *words])
     try:
-        wait_until(lambda: daemon.start_time(stranger.pid))
-        since = (daemon.start_time(stranger.pid) or 0) - later
+        wait_until(lambda: start_time(stranger.pid))
+        since = (start_time(stranger.pid) or 0) - later
         state = RecordedState("lab-power", dict(INPUTS), {**INPUTS, "pid": stranger.pid, "start_time": since})
         asyncio.run(PowerManager().delete(OPERATION, state))
         assert stranger.poll() is None
@@ -278,7 +279,7 @@ def test_agent_exits_when_stack_folder_is_replaced(started: LiveResource, how: s
     if how == "replaced":
         paths.prepare("lab")
         paths.power_lock("lab").touch()
-    wait_until(lambda: daemon.start_time(started.outputs["pid"]) != started.outputs["start_time"])
+    wait_until(lambda: start_time(started.outputs["pid"]) != started.outputs["start_time"])
     assert how == "replaced" or not paths.folder("lab").exists()
 
 

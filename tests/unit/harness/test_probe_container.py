@@ -42,7 +42,7 @@ def removed(engine):
 
 def ended_process():
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    identity = probe_container.process_id(child.pid)
+    identity = probe_container.identify(child.pid)
     child.communicate(b"\n")
     return identity
 
@@ -51,7 +51,7 @@ def test_container_has_label_of_owner_and_time_limit(engine):
     assert probe_container.run_in_container("lab", ["-c", "pass"]) == "10.0.0.1 SSH-2.0-x\n"
     run = engine["commands"][-1]
     assert run[0] == "run" and run[-3:] == ["image-lab-login0", "-c", "pass"]
-    assert f"{probe_container.OWNER}={probe_container.process_id(os.getpid())}" in run and "rackwright.stack=lab" in run
+    assert f"{probe_container.OWNER}={probe_container.identify(os.getpid())}" in run and "rackwright.stack=lab" in run
     assert float(run[run.index("--timeout") + 1]) >= 30
     assert removed(engine) == []
 
@@ -64,7 +64,7 @@ def test_next_check_removes_container_of_killed_check(engine, state):
 
 
 def test_container_of_running_check_remains(engine):
-    engine["containers"].append(owned("lab-check-1", probe_container.process_id(os.getpid())))
+    engine["containers"].append(owned("lab-check-1", probe_container.identify(os.getpid())))
     probe_container.run_in_container("lab", [])
     assert removed(engine) == []
 
@@ -91,6 +91,6 @@ def test_interrupted_probe_removes_its_container(engine, error):
 
 
 def test_stack_without_running_node_is_unknown(engine):
-    engine["containers"] = [row("lab-login0", "exited")]
+    engine["containers"] = [row("lab-login0", "exited"), owned("lab-check-1", "1@1")]
     with pytest.raises(UndeterminedError, match="no container of stack lab runs"):
         probe_container.run_in_container("lab", [])

@@ -57,6 +57,7 @@ EDITS = {
     "infra/rackwright/errors.py": {"converge", "check mode"},
     "infra/rackwright/provider/lab/power.py": {"power agent"},
     "infra/rackwright/drivers/base_image.py": {"power agent", *BAKED},
+    "infra/rackwright/processes.py": {"power agent"},
     "tools/kubernetes/build": {"bundle", "bundle 1.35", "bake kubernetes", "bake kubernetes 1.35"},
     "tools/kubernetes/releases/1.35/etcd/go.mod": {"bundle 1.35", "bake kubernetes 1.35"},
     "tools/kubernetes/addons/kueue/kustomization.yaml": {"addon"},

@@ -16,10 +16,10 @@ from contextlib import suppress
 from logging.handlers import RotatingFileHandler
 from typing import Final
 
-from rackwright.drivers.daemon import start_time
 from rackwright.drivers.podman import STACK_LABEL, Container, inspect, run_checked
 from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
+from rackwright.processes import start_time
 from rackwright.provider.lab.power_requests import Request, is_met, refusal, requests, settle
 
 _POLL_SECONDS: Final = 1.0

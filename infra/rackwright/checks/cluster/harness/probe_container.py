@@ -14,11 +14,12 @@ from typing import Any, Final
 
 from rackwright.checks.cluster.harness.transport import local_slowness
 from rackwright.errors import UndeterminedError
+from rackwright.processes import start_time
 
 EPHEMERAL: Final = "rackwright.ephemeral"
 """Label of the container. A concurrent drift scan ignores it (drivers/podman.py)."""
 OWNER: Final = "rackwright.owner"
-"""Label with the process that started the container, as `process_id` writes it."""
+"""Label with the process that started the container, as `identify` writes it."""
 _LIMIT: Final = 30.0
 """Time limit of podman for a short container, in seconds. A machine that checks 64 nodes in parallel needs several."""
 _LIMITS: Final = (("nofile", resource.RLIMIT_NOFILE), ("nproc", resource.RLIMIT_NPROC))
@@ -31,18 +32,15 @@ def run_in_container(stack: str, arguments: Sequence[str]) -> str:
     """
     containers = _containers(stack)
     _remove([one["Id"] for one in containers if is_abandoned(one)])
-    images = [one["ImageID"] for one in containers if one["State"] == "running"]
+    images = [one["ImageID"] for one in containers if one["State"] == "running" and not _is_ephemeral(one)]
     if not images:
         raise UndeterminedError(f"no container of stack {stack} runs on this machine")
     name = f"{stack}-check-{uuid.uuid4().hex[:12]}"
-    ended = False
     try:
-        output = _podman(["run", *_options(stack, name), "--entrypoint", "/usr/bin/python3", images[0], *arguments])
-        ended = True
-    finally:
-        if not ended:
-            _remove([name])
-    return output
+        return _podman(["run", *_options(stack, name), "--entrypoint", "/usr/bin/python3", images[0], *arguments])
+    except BaseException:
+        _remove([name])
+        raise
 
 
 def is_abandoned(container: Mapping[str, Any]) -> bool:
@@ -50,25 +48,25 @@ def is_abandoned(container: Mapping[str, Any]) -> bool:
 
     A killed podman leaves its container in any state: created, initialized, or running without the conmon that would report its end.
     """
-    labels = container["Labels"] or {}
-    if EPHEMERAL not in labels:
+    if not _is_ephemeral(container):
         return False
-    pid = labels.get(OWNER, "").partition("@")[0]
-    return not pid.isdigit() or process_id(int(pid)) != labels[OWNER]
+    owner = container["Labels"].get(OWNER, "")
+    pid = owner.partition("@")[0]
+    return not pid.isdigit() or identify(int(pid)) != owner
 
 
-def process_id(pid: int) -> str:
-    """Return a process as PID@START, with its start in clock ticks since the boot (proc_pid_stat(5), field 22); empty if there is none."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return ""
-    return f"{pid}@{stat.rpartition(')')[2].split()[19]}"
+def _is_ephemeral(container: Mapping[str, Any]) -> bool:
+    return EPHEMERAL in (container["Labels"] or {})
+
+
+def identify(pid: int) -> str:
+    """Return a process as PID@START; START is None for one that has exited."""
+    return f"{pid}@{start_time(pid)}"
 
 
 def _options(stack: str, name: str) -> list[str]:
     """Return the options of `podman run`; conmon kills the container at its time limit, also when podman was killed (podman-run(1))."""
-    labels = {"rackwright.stack": stack, EPHEMERAL: "check", OWNER: process_id(os.getpid())}
+    labels = {"rackwright.stack": stack, EPHEMERAL: "check", OWNER: identify(os.getpid())}
     return [
         *("--rm", "--name", name, "--network", "podman", "--timeout", f"{_limit():.0f}"),
         *(argument for label, value in labels.items() for argument in ("--label", f"{label}={value}")),
