@@ -1,4 +1,4 @@
-"""The state directory, outside the checkout: Pulumi state, passphrase, keys, ssh files and reports (docs/adr/0005-home.md).
+"""The state directory, outside the checkout: Pulumi state, passphrase, keys, ssh files and reports (docs/adr/0005-state-directory.md).
 
 Standard library only and no pathlib: the `pulumi` shim loads this file on every call, before the environment exists.
 """
