@@ -16,7 +16,7 @@ from rackwright.checks.acceptance.evaluators import collectives, monitoring, pai
 from rackwright.checks.acceptance.evaluators.collectives import ExpectedTopology
 from rackwright.checks.acceptance.evaluators.pairs import PairResult, tournament
 from rackwright.checks.acceptance.parsers import nccl
-from rackwright.checks.acceptance.parsers.nccl import Transport
+from rackwright.checks.acceptance.parsers.nccl_log import Transport
 from rackwright.errors import UndeterminedError
 from rackwright.report.verdict import Verdict
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rackwright.checks.acceptance.parsers import dcgm, fio, iblinkinfo, ior, nccl, nvidia_smi, perftest, stream
+from rackwright.checks.acceptance.parsers import dcgm, fio, iblinkinfo, ior, nccl, nccl_log, nvidia_smi, perftest, stream
 from rackwright.errors import UndeterminedError
 
 CAPTURED = Path(__file__).with_name("captured")
@@ -104,11 +104,11 @@ def test_nccl_parser_reads_transports() -> None:
     one = nccl.parse(read("nccl", "good-1-node"))
     assert (len(one.devices), one.largest.size_bytes, one.wrong, one.nvls, one.version) == (8, 2**34, 0, True, "2.27.7")
     assert one.largest.busbw_gb_s == pytest.approx(480, abs=1)
-    assert {each.transport for each in one.connections} == {nccl.Transport.NVLINK}
+    assert {each.transport for each in one.connections} == {nccl_log.Transport.NVLINK}
     two = nccl.parse(read("nccl", "good-2-nodes"))
     assert {device.host for device in two.devices} == {"worker0", "worker1"}
     assert two.networks == {"IB"}
-    assert all(each.direct for each in two.connections if each.transport is nccl.Transport.INFINIBAND)
+    assert all(each.direct for each in two.connections if each.transport is nccl_log.Transport.INFINIBAND)
     assert nccl.parse(read("nccl", "sockets-2-nodes")).networks == {"Socket"}
     assert not any(each.direct for each in nccl.parse(read("nccl", "host-memory-2-nodes")).connections)
     assert nccl.parse(read("nccl", "good-2-nodes-efa")).networks == {"Libfabric"}

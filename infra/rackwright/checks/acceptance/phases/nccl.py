@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any, Final
 
+from rackwright import catalog
 from rackwright.catalog.reference_values import Quantity
 from rackwright.checks.acceptance.evaluators import collectives, monitoring, records
-from rackwright.checks.acceptance.evaluators.collectives import ExpectedTopology
+from rackwright.checks.acceptance.evaluators.collectives import ExpectedTopology, PeerLinks
 from rackwright.checks.acceptance.parsers import nccl
-from rackwright.checks.acceptance.parsers.nccl import Run, Transport
+from rackwright.checks.acceptance.parsers.nccl import Run
+from rackwright.checks.acceptance.parsers.nccl_log import Transport
 from rackwright.checks.acceptance.phase import Finding, Job, Output, Outputs, Part, Phase, PhaseScope, guarded, program, skipped, unknown
 from rackwright.errors import UndeterminedError
 from rackwright.report.verdict import SkipReason, Verdict
@@ -25,6 +28,11 @@ SECONDS: Final = 600
 _RUN: Final = program("collective.py")
 _NVLS: Final = frozenset({"h100", "h200", "b200", "b300"})
 """GPUs whose NVSwitch supports reductions (NCCL 2.17 release notes: Hopper and later)."""
+_NVLINK_DOMAINS: Final = frozenset({"gb200", "gb300"})
+"""GPUs whose NVSwitches connect the nodes of a rack."""
+_BEFORE_AMPERE: Final = frozenset({"pascal", "volta", "turing"})
+_EFA_WITHOUT_GPUDIRECT: Final = re.compile(r"(g\d|p3)\w*\.")
+"""Instance types on which aws-ofi-nccl does not require GPUDirect (src/platform-aws: gdr_required is false, or no row)."""
 _FAST: Final = tuple(f"{each.value}_is_fast" for each in COLLECTIVES)
 _CHECKS: Final = ("results_are_right", "data_goes_over_the_declared_network", "gpudirect_is_on", "gpu_activity_seen", "rails_carried_data")
 
@@ -138,13 +146,21 @@ def _of(scope: PhaseScope, output: Output) -> Iterator[Finding]:
         yield from (unknown(check, node, f"{job.name}: {error}") for node in job.nodes for check in (*checks, bandwidth) if check)
         return
     wanted = _wanted(scope, output, reports)
-    yield from collectives.results("results_are_right", run, wanted)
+    yield from _each("results_are_right", job, lambda: collectives.results("results_are_right", run, wanted))
     if gpus > 1 or several:
         yield from collectives.transport("data_goes_over_the_declared_network", run, wanted)
-        yield from _fast(scope, output, quantity, run, wanted, bandwidth)
+        yield from _each(bandwidth, job, lambda: _fast(scope, output, quantity, run, wanted, bandwidth))
     if several and wanted.network:
         yield from collectives.gpudirect("gpudirect_is_on", run, wanted)
     yield from (finding for node in job.nodes for finding in _watched(output, node, reports[node], wanted))
+
+
+def _each(check: str, job: Job, look: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
+    """Yield the findings of one check; unknown on every node of the run if a value was not read. Other checks are not affected."""
+    try:
+        yield from tuple(look())
+    except UndeterminedError as error:
+        yield from (unknown(check, node, f"{job.name}: {error}") for node in job.nodes)
 
 
 def _all_said(output: Output) -> Iterator[dict[str, Any]]:
@@ -176,6 +192,8 @@ def _wanted(scope: PhaseScope, output: Output, reports: Mapping[str, Mapping[str
     """Return the plan's values: InfiniBand or RoCE if the plan has a fabric; EFA if a machine has such adapters, which AWS connects."""
     job, first = output.job, output.job.nodes[0]
     fabric: Mapping[str, Any] = scope.declared.fabric or {}
+    gpu, instance = catalog.gpus().get(gpu_model(scope, first)), str(reports[first].get("machine", ""))
+    old = gpu is not None and gpu.architecture in _BEFORE_AMPERE
     efa = any(each.get("efa") for each in reports.values())
     rails = {node: tuple(scope.declared.nodes[node].get("rails") or ()) for node in job.nodes} if fabric else {}
     return ExpectedTopology(
@@ -185,9 +203,13 @@ def _wanted(scope: PhaseScope, output: Output, reports: Mapping[str, Mapping[str
         network=Transport.INFINIBAND if fabric else Transport.LIBFABRIC if efa else None,
         link=str(fabric.get("rate", "")).lower(),
         nics=len(rails.get(first, ())),
-        instance=str(reports[first].get("machine", "")),
+        instance=instance,
         nvls=gpu_model(scope, first) in _NVLS and job.gpus_per_node > 1,
         rails=rails,
+        links=PeerLinks.ALL if gpu is None else PeerLinks.NONE if not gpu.nvlink else PeerLinks.SOME if old else PeerLinks.ALL,
+        nvlink_domain=gpu_model(scope, first) in _NVLINK_DOMAINS,
+        gpudirect=not (gpu is not None and "GeForce" in gpu.product) and not _EFA_WITHOUT_GPUDIRECT.match(instance),
+        gpudirect_sends=not old or (gpu is not None and gpu.nvlink) or job.gpus_per_node == 1,
     )
 
 
