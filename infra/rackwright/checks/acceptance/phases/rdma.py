@@ -83,15 +83,22 @@ def _meeting(
 ) -> tuple[Quantity, PairResult, str]:
     if printed is None:
         return quantity, PairResult(one, other, rail, None, trouble or "it was not tested"), ""
-    text = str(printed["out"]) + str(printed["err"])
     try:
-        if quantity is Quantity.RDMA_WRITE:
-            bandwidth = parse_bandwidth(text)
-            return quantity, PairResult(one, other, rail, bandwidth.average_gbit_s), bandwidth.link
-        latency = parse_latency(text)
-        return quantity, PairResult(one, other, rail, latency.typical_us), latency.link
+        value, link = _measured(quantity, str(printed["out"]) + str(printed["err"]))
+        if printed["rc"]:  # The value may be that of the time before the test failed.
+            raise UndeterminedError(f"{printed['tool']} ended with status {printed['rc']}")
+        return quantity, PairResult(one, other, rail, value), link
     except UndeterminedError as error:
         return quantity, PairResult(one, other, rail, None, str(error)), ""
+
+
+def _measured(quantity: Quantity, text: str) -> tuple[float, str]:
+    """Return value and link type."""
+    if quantity is Quantity.RDMA_WRITE:
+        bandwidth = parse_bandwidth(text)
+        return bandwidth.average_gbit_s, bandwidth.link
+    latency = parse_latency(text)
+    return latency.typical_us, latency.link
 
 
 PHASE: Final = Phase("rdma", "RDMA by pair, rail", evaluate=evaluate, jobs=jobs)
