@@ -194,8 +194,9 @@ def test_file_io_measures_and_removes_its_files(tmp_path: Path) -> None:
 def test_file_io_reports_missing_tool_and_folder(tmp_path: Path) -> None:
     assert printed(started("file_io.py", str(tmp_path), PATH="/nonexistent")) == {"unknown": "fio is not installed"}
     played(tmp_path, "fio", "exit 1")
-    answer = printed(started("file_io.py", str(tmp_path / "absent"), PATH=str(tmp_path)))
-    assert "No such file" in answer["unknown"]
+    answer = printed(started("file_io.py", str(tmp_path / "fio" / "absent"), PATH=str(tmp_path)))
+    assert "Not a directory" in answer["unknown"]
+    assert "is not a mount point" in printed(started("file_io.py", str(tmp_path), "--mounted", PATH=str(tmp_path)))["unknown"]
 
 
 @pytest.mark.skipif(shutil.which("hpcc") is None or os.getuid() == 0, reason="hpcc is not installed (Debian), or mpirun refuses root")

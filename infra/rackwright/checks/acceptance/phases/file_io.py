@@ -36,6 +36,8 @@ class Place:
     """Direction and quantity by check."""
     folder: Callable[[PhaseScope, str], str | None]
     """Folder of a node; None if the plan has none there."""
+    options: tuple[str, ...] = ()
+    """More options of the program."""
 
 
 def _shared(scope: PhaseScope, _node: str) -> str | None:
@@ -65,6 +67,7 @@ PLACES: Final = (
             "scratch_reads_are_fast": ("read", Quantity.SCRATCH_RANDOM_READ),
         },
         _scratch,
+        ("--mounted",),
     ),
 )
 
@@ -77,7 +80,7 @@ def jobs(scope: PhaseScope) -> Sequence[Job]:
             f"{place.job}-{node}",
             (node,),
             _FIO,
-            (folder, *sizes),
+            (folder, *sizes, *place.options),
             whole_nodes=True,
             limit_s=420,
             round=number,

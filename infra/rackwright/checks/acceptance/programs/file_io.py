@@ -24,6 +24,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--mib", type=int, default=16)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--seconds", type=int, default=2)
+    parser.add_argument("--mounted", action="store_true", help="the folder must be a mount point")
     return parser.parse_args()
 
 
@@ -44,7 +45,10 @@ def main() -> dict[str, Any]:
     options = arguments()
     if shutil.which("fio") is None:
         return {"unknown": "fio is not installed"}
+    if options.mounted and not os.path.ismount(options.folder):
+        return {"unknown": f"{options.folder} is not a mount point: fio would measure the disk of the system"}
     try:
+        os.makedirs(options.folder, exist_ok=True)
         folder = tempfile.mkdtemp(prefix="rackwright-io-{}-".format(os.environ.get("NODE_NAME", "node")), dir=options.folder)
     except OSError as error:
         return {"unknown": str(error)}
