@@ -13,6 +13,7 @@ from rackwright.checks.acceptance.phases import nccl as phase
 from rackwright.errors import UndeterminedError
 
 from .played import FAILED, NODES, PASSED, RAILS, SKIPPED, UNKNOWN, judged, scope
+from .played import text as captured
 
 ANNOUNCED = (
     "# nThread 1 nGpus 1 minBytes 4294967296 maxBytes 17179869184 step: 2(factor) warmup iters: 1 iters: 20 agg iters: 1 validation: 1\n"
@@ -57,7 +58,15 @@ TWO = ANNOUNCED + devices(NODES) + paths(hosts=NODES, between="NET/IB/0/GDRDMA")
 
 
 def found_in(
-    single: str = ONE, several: str = TWO, *, gpu: str = "h100", fabric: bool = True, machine: str = "", efa: int = 0, on_all: bool = False
+    single: str = ONE,
+    several: str = TWO,
+    *,
+    gpu: str = "h100",
+    fabric: bool = True,
+    machine: str = "",
+    efa: int = 0,
+    on_all: bool = False,
+    matrix: str = "",
 ) -> dict[tuple[str, str], Finding]:
     """Return the findings of two nodes whose runs printed the texts; `on_all`: as many times as there are tasks."""
     about = scope(fabric=fabric)
@@ -66,6 +75,8 @@ def found_in(
     samples = [{"second": n, "cpu_busy": 0.1, "gpu_busy": [99.0] * 8, "sent_bytes": dict.fromkeys(RAILS, n * 10**9)} for n in range(5)]
 
     def answer(job: Job, node: str, rank: int) -> object:
+        if job.name.startswith("topo-"):
+            return {"topo": {"rc": 0, "out": matrix or captured("topo", "good"), "err": ""}}
         text = several if len(job.nodes) > 1 else single.replace("worker0", node)
         if job.gpus_per_node == 1:
             text = ANNOUNCED + devices().partition("#  Rank  1")[0] + HEADER + rows("0.00") + END
@@ -198,6 +209,32 @@ def test_path_inside_a_node_follows_the_model(gpu: str, inside: str, expected: o
     """GPUs without NVLink exchange data through main memory by design; others do not."""
     text = ANNOUNCED + devices() + paths(inside) + HEADER + rows() + END
     assert verdict("data_goes_over_the_declared_network", single=text, several=TWO, gpu=gpu) is expected
+
+
+MATRIX = captured("topo", "good")
+MATRICES = {
+    "all connected": (MATRIX, PASSED),
+    "a pair over PCIe": (captured("topo", "slow"), FAILED),
+    "a pair with fewer links": (MATRIX.replace("NV18", "NV17", 1), FAILED),
+    "no links": (MATRIX.replace("NV18", "SYS"), FAILED),
+    "links of an A100": (MATRIX.replace("NV18", "NV12"), PASSED),
+    "an unread pair": (MATRIX.replace("NV18", "ERR!", 1), UNKNOWN),
+    "an unread pair beside a bad one": (MATRIX.replace("NV18", "ERR!", 1).replace("NV18", "PHB", 1), FAILED),
+    "a GPU missing": ("".join(line for line in MATRIX.splitlines(keepends=True) if not line.startswith("GPU7")), UNKNOWN),
+    "driver does not answer": (captured("topo", "failed"), UNKNOWN),
+}
+
+
+@pytest.mark.parametrize("case", MATRICES)
+def test_links_between_gpus_are_judged(case: str) -> None:
+    matrix, expected = MATRICES[case]
+    assert verdict("gpus_are_connected", matrix=matrix) is expected
+
+
+@pytest.mark.parametrize("gpu", ["l40s", "rtx4090", "h100-pcie", "v100"])
+def test_models_without_links_between_all_are_skipped(gpu: str) -> None:
+    """A V100 has links to some of its peers only."""
+    assert verdict("gpus_are_connected", gpu=gpu, matrix=captured("topo", "slow")) is SKIPPED
 
 
 @pytest.mark.parametrize(

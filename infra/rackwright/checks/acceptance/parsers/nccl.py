@@ -107,7 +107,7 @@ class Run:
 
 
 _DEVICE: Final = re.compile(r"#\s+Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?Pid\s+\d+ on\s+(\S+)\s+device\s+(\d+) \[[^]]+\] (.+)")
-_COLUMNS: Final = ("size", "count", "type", "redop", "root", *("time", "algbw", "busbw", "#wrong") * 2)
+_COLUMNS: Final[tuple[str, ...]] = ("size", "count", "type", "redop", "root", *("time", "algbw", "busbw", "#wrong") * 2)
 """Columns since 2.13 (nccl-tests, src/util.cu). Earlier releases print `error`, the largest deviation, and no `root` if there is none."""
 _TYPE: Final = re.compile(r"(u?int\d+|float|half|double|bfloat16|fp8_?\w*|f8\w*|char)\S*")
 _NUMBER: Final = re.compile(r"-?\d+([.,]\d+)?(e[+-]?\d+)?|N/A")
