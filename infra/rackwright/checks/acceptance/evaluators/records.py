@@ -30,15 +30,28 @@ def record(output: Output | None, node: str) -> Answer:
 def parse(task: Task, output: Output) -> Answer:
     """Return the parsed output of one task."""
     text = "".join(task.out.splitlines())
-    try:
-        found = json.loads(text[text.index("{") :])
-    except ValueError:
+    found = _record_in(text)
+    if found is None:
         raise UndeterminedError(
             f"job {output.job.name} printed no complete record on {task.node}: {output.error or text[:120] or 'nothing'}"
-        ) from None
+        )
     if "unknown" in found:
         raise UndeterminedError(str(found["unknown"]))
     return Answer(found)
+
+
+def _record_in(text: str) -> dict[str, Any] | None:
+    """Return the longest JSON object in a text; None if there is none or one is cut. Users' profiles and libraries print beside it."""
+    longest, length, place = None, 0, text.find('{"')
+    while place >= 0:
+        try:
+            found, end = json.JSONDecoder().raw_decode(text, place)
+        except ValueError:
+            return None
+        if end - place > length:
+            longest, length = found, end - place
+        place = text.find('{"', end)
+    return longest
 
 
 def tool(found: dict[str, Any], name: str, *, both: bool = False) -> str:
