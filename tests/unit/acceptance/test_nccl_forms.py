@@ -114,6 +114,16 @@ GOOD_FORMS = {
     "CRLF": ONE.replace("\n", "\r\n"),
     "warning between rows": changed(ONE, old=f" {2**34} ", new=f"{WARN} {2**34} "),
     "warning inside a row": ONE.replace(" float sum -1 ", f" float sum -1{WARN} "),
+    "warning of a plugin": changed(
+        ONE,
+        old=HEADER,
+        new="[2026-01-01 10:00:00] worker0:4:5 [0] int create(plugin_t**):352 NCCL WARN NET/OFI initialization failed\n" + HEADER,
+    ),
+    "matrix of algorithms": changed(
+        ONE,
+        old=HEADER,
+        new=said("Enabled NCCL Func/Proto/Algo Matrix:") + "     Function |  LL  Simple  |  Tree\n  Reduce |  0  1  |  1\n" + HEADER,
+    ),
     "log inside a row": ONE.replace(" float sum -1 ", f" float sum -1{GLUED} "),
     "log between the halves of a row": ONE.replace(" 476.2 0 ", f" 476.2 0{GLUED} ", 2),
     "host that begins with a digit": ONE.replace(" float sum -1 ", " float sum -18gpu-2:41:42 [0] NCCL INFO Connected all trees\n "),
@@ -318,6 +328,11 @@ def test_small_gpu_is_judged_by_its_largest_message() -> None:
         (
             "all_reduce_perf: error while loading shared libraries: libnccl.so.2: cannot open shared object file",
             "libnccl.so.2: cannot open",
+        ),
+        (
+            "worker0:4:5 [0] ras/client_support.cc:159 NCCL WARN Call to bind failed: Address already in use\n"
+            "worker0:4:5 [0] net_ib.cc:9 NCCL WARN NET/IB : Unable to open device mlx5_3",
+            "Unable to open device mlx5_3",
         ),
         ("Invalid number of GPUs: 8 requested but only 7 were found.", "8 requested but only 7"),
         ("worker0: Test CUDA failure common.cu:1200 'out of memory'", "out of memory"),

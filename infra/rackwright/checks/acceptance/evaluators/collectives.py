@@ -18,6 +18,8 @@ RINGS = frozenset({Quantity.ALL_REDUCE, Quantity.ALL_GATHER, Quantity.REDUCE_SCA
 """Collectives whose bus bandwidth over several nodes is that of all NICs of a node; alltoall sends each rank's share over its own NIC."""
 NETWORKS = frozenset({Transport.INFINIBAND, Transport.LIBFABRIC, Transport.SOCKET, Transport.OTHER_NETWORK})
 PEER_TO_PEER = frozenset({Transport.NVLINK, Transport.MULTI_NODE_NVLINK})
+_GPUS = 8
+"""GPUs of the nodes on which the figures inside a node were measured (figures.csv); fewer reach another bus bandwidth."""
 _EFA = frozenset({"efa", "efa-direct"})
 """Providers of libfabric that use EFA; with others, aws-ofi-nccl sends over TCP and is called Libfabric all the same."""
 
@@ -164,7 +166,7 @@ def bandwidth(
             for node in wanted.nodes
         ]
     count = len(wanted.nodes)
-    hardware = wanted.gpu if count == 1 else wanted.instance
+    hardware = wanted.instance if count > 1 else wanted.gpu if wanted.gpus_per_node == _GPUS else f"{wanted.gpus_per_node} {wanted.gpu}"
     values = dict.fromkeys(wanted.nodes, run.bandwidth_gb_s)
     limit = threshold(quantity, hardware, count)
     if limit is None and count > 1 and wanted.nics and quantity in RINGS and threshold(Quantity.NIC_BUSBW, wanted.link, count):
@@ -184,8 +186,9 @@ def bandwidth(
 
 def _per_nic(check: str, quantity: Quantity, run: Run, wanted: ExpectedTopology, baseline: Mapping[str, float] | None) -> list[Finding]:
     """Compare the bandwidth per NIC of a node, if only a figure per NIC is known."""
-    values = dict.fromkeys(wanted.nodes, run.bandwidth_gb_s / wanted.nics)
-    before = {node: value / wanted.nics for node, value in (baseline or {}).items()}
+    nics = min(wanted.nics, wanted.gpus_per_node)  # NCCL may leave the others to the GPUs that this node does not have.
+    values = dict.fromkeys(wanted.nodes, run.bandwidth_gb_s / nics)
+    before = {node: value / nics for node, value in (baseline or {}).items()}
     limit = threshold(Quantity.NIC_BUSBW, wanted.link, len(wanted.nodes))
     found = speed(
         check,

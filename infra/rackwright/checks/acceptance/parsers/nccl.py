@@ -123,6 +123,10 @@ _TROUBLE: Final = re.compile(
 )
 
 
+_HARMLESS: Final = re.compile(r"\bras/|NET/Plugin|NET/OFI")
+"""Warnings of a run that goes on without the service or the plugin."""
+
+
 @refusing("nccl-tests")
 def parse(text: str) -> Run:
     """Return one run from its whole output. Raises UndeterminedError if the run did not end."""
@@ -131,8 +135,11 @@ def parse(text: str) -> Run:
     rows = tuple(_rows([(before, part is not None) for before, part in parts]))
     bounds = [*_BOUNDS.finditer(table)]
     if not rows or not bounds or not _AVERAGE.search(table):
-        trouble = next((line for line in _said(parts) if _TROUBLE.search(line)), f"{len(rows)} sizes, no summary")
-        raise UndeterminedError(f"nccl-tests did not finish: {quoted(trouble)}")
+        trouble = [line for line in _said(parts) if _TROUBLE.search(line)]
+        decisive = next(
+            (line for line in trouble if not _HARMLESS.search(line)), trouble[0] if trouble else f"{len(rows)} sizes, no summary"
+        )
+        raise UndeterminedError(f"nccl-tests did not finish: {quoted(decisive)}")
     versions = re.findall(r"[NR]CCL version :? ?(\d[\d.]*\d)", text)
     nvls = re.findall(r"NVLS multicast support is (not )?available", text)
     return Run(

@@ -52,7 +52,7 @@ class LogLine:
 
 _LABEL: Final = re.compile(r"^\s*(?:[^\[\]<>]*\[[^\[\]<>]+\]<std(?:out|err)>:|\[(?:rank)?\d+\]:?\s|\d+:\s)")
 """Prefix of a line by `mpirun --tag-output`, other launchers and `srun --label`."""
-_LOG: Final = re.compile(r"(?:\[\d{4}-[^\]]*\] )?([\w.-]+):\d+:\d+ \[\d+\] ((?:\S+ )?[NR]CCL (?:INFO|WARN|TRACE|ABORT|CALL|VERSION) .*)$")
+_LOG: Final = re.compile(r"(?:\[\d{4}-[^\]]*\] )?([\w.-]+):\d+:\d+ \[\d+\] (.*?[NR]CCL (?:INFO|WARN|TRACE|ABORT|CALL|VERSION) .*)$")
 _CELL_AND_HOST: Final = re.compile(r"(-1|0|[1-9]\d*(?:\.\d+)?(?:e\+\d+)?|N/A)?(.*)$")
 _CHANNEL: Final = re.compile(
     r"[NR]CCL INFO (?:Channel|Ring) [\d/]+ : \d+\S* -> \d+\S* (?:\[(send|receive)\] )?via (\S+.*?)(?: comm 0x\S+.*)?\s*$"
