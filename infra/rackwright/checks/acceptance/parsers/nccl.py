@@ -112,6 +112,7 @@ _COLUMNS: Final[tuple[str, ...]] = ("size", "count", "type", "redop", "root", *(
 _TYPE: Final = re.compile(r"(u?int\d+|float|half|double|bfloat16|fp8_?\w*|f8\w*|char)\S*")
 _NUMBER: Final = re.compile(r"-?\d+([.,]\d+)?(e[+-]?\d+)?|N/A")
 _PREAMBLE: Final = 5
+"""Columns before the measurements: size to root."""
 _BOUNDS: Final = re.compile(r"# Out of bounds values : (\S+) (OK|FAILED)")
 _AVERAGE: Final = re.compile(r"# Avg bus bandwidth\s+: \S+")
 _SIZES: Final = re.compile(r"minBytes (\d+) maxBytes (\d+) step: (\d+)\((factor|bytes)\)")

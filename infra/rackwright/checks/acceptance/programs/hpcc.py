@@ -54,6 +54,7 @@ HPL.out      output file name (if any)
 """
 """hpccinf.txt: HPL's input, of which HPCC derives the sizes of the other tests."""
 NB = 128
+"""Rows and columns of a block (HPL, TUNING: 32 to 256)."""
 
 
 def arguments() -> argparse.Namespace:
