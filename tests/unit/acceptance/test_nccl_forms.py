@@ -137,6 +137,7 @@ GOOD_FORMS = {
         " 476.2 0", " 476.2 0 1.0 2.0 2.0 0.1"
     ),
     "average without a number": ONE.replace("470.1 ", "-nan "),
+    "in place not checked": ONE.replace(" 0\n", " N/A\n"),
     "rounded sizes of 6 ranks": ONE.replace(f" {2**34} ", f" {2**34 - 64} "),
     "log of a run without rank 0 first": paths() + ONE,
     "RCCL": ONE.replace("NCCL INFO", "RCCL INFO").replace(
@@ -176,6 +177,7 @@ def test_form_of_a_wrong_run_fails(form: str) -> None:
 
 UNCHECKED_FORMS = {
     "not checked": ONE.replace("476.2 0", "476.2 N/A"),
+    "out of place not checked": changed(ONE, old="476.2 0", new="476.2 N/A"),
     "one row lost": ONE.replace(f" {2**33} ", " # "),
     "row cut by the log and never continued": ONE.replace(" float sum -1 ", f" float sum -1{GLUED}# "),
     "groups": ONE.replace("Rank  7 Group  0", "Rank  7 Group  1"),

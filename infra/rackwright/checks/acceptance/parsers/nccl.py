@@ -240,7 +240,9 @@ def _row(cells: list[str], columns: tuple[str, ...], line: str) -> Row:
 
 
 def _wrong(counts: list[int | UnreadableValue | None]) -> int | UnreadableValue | None:
-    """Return the sum; an unread count matters only if no other is above 0."""
-    found = [count for count in counts if not isinstance(count, UnreadableValue) and count is not None]
+    """Return the sum; an unread count matters only if no other is above 0. Results in place are not checked by all programs (alltoall)."""
+    found = sum(count for count in counts if not isinstance(count, UnreadableValue) and count is not None)
     unread = next((count for count in counts if isinstance(count, UnreadableValue)), None)
-    return unread if unread is not None and not sum(found) else sum(found) if found else None
+    if found or (unread is None and counts[0] is not None):
+        return found
+    return unread
