@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import ModuleType
 
 import pytest
+import yaml
 
 from rackwright import inventory
-from rackwright.catalog.checks import Feature
+from rackwright.catalog.checks import Feature, Level, acceptance
 from rackwright.checks.acceptance.parsers import fio
 from rackwright.checks.acceptance.parsers import hpcc as hpcc_parser
 from rackwright.checks.acceptance.phase import Job, PhaseScope
@@ -19,6 +21,8 @@ from rackwright.errors import UndeterminedError
 from rackwright.inventory import Host, paths
 from rackwright.inventory.reader import from_inventory
 from rackwright.plan import expand
+from rackwright.report.check_plan import plan_checks
+from rackwright.report.verdict import Evidence
 from rackwright.stackfile.load import load_stack
 
 from .played import FAILED, FOUR, NODES, SKIPPED, UNKNOWN, checks_of, judged, scope, text, verdicts
@@ -236,3 +240,20 @@ def test_declared_tools_are_features_of_slurm_only(stack: str, expected: set[Fea
     for tools in ([], ["fio", "hpcc"]):
         features = dataclasses.replace(declared, node_stack={**declared.node_stack, "tools": tools}).features
         assert features & {Feature.FIO, Feature.HPCC} == (expected if tools else set())
+
+
+def test_lab_with_tools_owes_their_checks(tmp_path: Path) -> None:
+    """The lab has no scratch; its CPUs are simulated, its shared file system is not."""
+    declared = yaml.safe_load(paths.stack_file("lab").read_text(encoding="utf-8"))
+    declared["config"]["rackwright:cluster"]["software"] = {"tools": ["fio", "hpcc"]}
+    file = tmp_path / "Pulumi.benchmarks.yaml"
+    file.write_text(yaml.safe_dump(declared), encoding="utf-8")
+    plan = expand(load_stack(file).cluster, "benchmarks")
+    hosts = {node.name: Host(node.name, node.address, "ssh-ed25519 AAAA", f"id-{node.name}") for node in plan.nodes}
+    expected = plan_checks(from_inventory(inventory.inventory(plan, hosts)), acceptance(), Level.FULL).expected.values()
+    owed = {(item.spec.key, item.node): item.evidence for item in expected if item.spec.subject in ("file_io", "hpcc")}
+    shared = ("blocks_are_right", "random_writes_are_fast", "random_reads_are_fast")
+    assert owed == {
+        **{(f"file_io.{check}", node): Evidence.REAL for check in shared for node in NODES},
+        **{(f"hpcc.{check}", node): Evidence.SIMULATED for check in CPU for node in NODES},
+    }

@@ -12,7 +12,7 @@ from rackwright.checks.acceptance.phase import Finding, Job
 from rackwright.checks.acceptance.phases import nccl as phase
 from rackwright.errors import UndeterminedError
 
-from .played import FAILED, NODES, PASSED, RAILS, SKIPPED, UNKNOWN, judged, scope
+from .played import FAILED, NODES, PASSED, RAILS, SKIPPED, UNKNOWN, judged, output, scope
 from .played import text as captured
 
 ANNOUNCED = (
@@ -188,6 +188,21 @@ UNCHECKED_FORMS = {
 @pytest.mark.parametrize("form", UNCHECKED_FORMS)
 def test_unchecked_results_are_unknown(form: str) -> None:
     assert verdict("results_are_right", single=UNCHECKED_FORMS[form]) is UNKNOWN
+
+
+def test_output_without_line_end_is_not_joined_with_the_next() -> None:
+    """A task that ends without a line end must not spoil the first line of the next task."""
+    own = paths(hosts=("worker0",), between="NET/IB/0/GDRDMA")
+    other = said("Channel 00/0 : 15[7] -> 0[0] [send] via NET/IB/0/GDRDMA", "worker1") + paths(hosts=("worker1",))
+    texts = {0: ANNOUNCED + devices(NODES) + own + HEADER + rows("385.0") + END, 8: other}
+
+    def answer(job: Job, node: str, rank: int) -> object:
+        return {"rc": 0, "out": texts.get(rank, "library loaded").removesuffix("\n"), "err": "", "efa": 0, "samples": []}
+
+    about = scope()
+    outputs = {job.name: output(job, answer) for job in phase.PHASE.jobs(about) if len(job.nodes) > 1}
+    found = [each for each in phase.PHASE.evaluate(about, outputs) if each.check == "data_goes_over_the_declared_network"]
+    assert {each.verdict for each in found} == {PASSED}
 
 
 def test_tasks_without_mpi_are_unknown() -> None:

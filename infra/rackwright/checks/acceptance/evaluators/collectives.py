@@ -85,7 +85,9 @@ def results(check: str, run: Run, wanted: ExpectedTopology) -> list[Finding]:
 def transport(check: str, run: Run, wanted: ExpectedTopology) -> list[Finding]:
     """Verify that data between nodes uses the declared network, whatever the bandwidth, and peer to peer inside a node."""
     if not run.connections:
-        return [unknown(check, node, "NCCL printed no connections: NCCL_DEBUG was not INFO") for node in wanted.nodes]
+        return [
+            unknown(check, node, "NCCL printed no connections: NCCL_DEBUG was not INFO, or NCCL_DEBUG_FILE is set") for node in wanted.nodes
+        ]
     return [_transport(check, node, run, wanted) for node in wanted.nodes]
 
 

@@ -177,7 +177,7 @@ def _of(scope: PhaseScope, output: Output) -> Iterator[Finding]:
     bandwidth = f"{quantity.value}_is_fast" if gpus > 1 or several else ""
     try:
         reports = {node: records.record(output, node) for node in job.nodes}
-        run = nccl.parse("".join(str(task_said["out"]) + str(task_said["err"]) for task_said in _all_said(output)))
+        run = nccl.parse("\n".join(f"{task_said['out']}\n{task_said['err']}" for task_said in _all_said(output)))
     except UndeterminedError as error:
         yield from (unknown(check, node, f"{job.name}: {error}") for node in job.nodes for check in (*checks, bandwidth) if check)
         return

@@ -86,7 +86,7 @@ def _meeting(
     if printed is None:
         return quantity, PairResult(one, other, rail, None, trouble or "it was not tested"), ""
     try:
-        value, link = _measured(quantity, str(printed["out"]) + str(printed["err"]))
+        value, link = _measured(quantity, f"{printed['out']}\n{printed['err']}")
         wrong = impossible(quantity, value, rate, 2)  # perftest counts cycles of the CPU, whose frequency it may read wrong.
         if wrong:
             raise UndeterminedError(wrong)
