@@ -14,6 +14,8 @@ from rackwright.checks.acceptance.evaluators import monitoring
 from rackwright.checks.acceptance.evaluators.records import record
 from rackwright.checks.acceptance.phase import PROGRAMS
 from rackwright.checks.acceptance.phases import cpu
+from rackwright.checks.acceptance.phases.shared_file_system import SIZE
+from rackwright.checks.acceptance.smoke import answer
 from rackwright.errors import UndeterminedError
 from rackwright.report.verdict import Verdict
 
@@ -32,6 +34,19 @@ BESIDE = {
 @pytest.mark.parametrize("form", BESIDE)
 def test_record_is_found_beside_other_text(form: str) -> None:
     assert _said(BESIDE[form] % json.dumps(ANSWER)) == ANSWER
+
+
+def test_answer_of_a_probe_is_found_beside_other_text() -> None:
+    """A task prolog of the site may print into the output of a task (slurm.conf, TaskProlog)."""
+    raw = {"out": "0 0\n", "rc": 0}
+    for said, found in ((f"prolog {{ok}}\n{json.dumps(raw)}\n", True), ("prolog\n", False), (json.dumps(raw)[:-4], False)):
+        whole = output(cpu.PHASE.jobs(scope())[0], lambda *_: {})
+        changed = dataclasses.replace(whole, tasks=(dataclasses.replace(whole.tasks[0], out=said),))
+        if found:
+            assert answer(changed, "worker0", SIZE) == 0
+        else:
+            with pytest.raises(UndeterminedError, match="printed no result"):
+                answer(changed, "worker0", SIZE)
 
 
 @pytest.mark.parametrize("said", ["", "Killed", json.dumps({"figures": [ANSWER]})[:-3], '{"a": {"value": 1}, "b'])

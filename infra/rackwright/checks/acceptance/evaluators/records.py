@@ -30,7 +30,7 @@ def record(output: Output | None, node: str) -> Answer:
 def parse(task: Task, output: Output) -> Answer:
     """Return the parsed output of one task."""
     text = "".join(task.out.splitlines())
-    found = _record_in(text)
+    found = find_record(text)
     if found is None:
         raise UndeterminedError(
             f"job {output.job.name} printed no complete record on {task.node}: {output.error or text[:120] or 'nothing'}"
@@ -40,7 +40,7 @@ def parse(task: Task, output: Output) -> Answer:
     return Answer(found)
 
 
-def _record_in(text: str) -> dict[str, Any] | None:
+def find_record(text: str) -> dict[str, Any] | None:
     """Return the longest JSON object in a text; None if there is none or one is cut. Users' profiles and libraries print beside it."""
     longest, length, place = None, 0, text.find('{"')
     while place >= 0:
