@@ -6,8 +6,7 @@ import json
 import textwrap
 from typing import Any, Final
 
-from rackwright.checks.acceptance.evaluators.records import find_record
-from rackwright.checks.acceptance.phase import Job, Output, Program, program
+from rackwright.checks.acceptance.phase import Job, Output, Program, find_record, program
 from rackwright.checks.acceptance.phase import Task as Printed
 from rackwright.checks.cluster.harness.probe import CommandOutput, Probe
 from rackwright.checks.cluster.probes.smoke import Task, parse_task

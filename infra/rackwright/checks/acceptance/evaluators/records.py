@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
 
-from rackwright.checks.acceptance.phase import Output, Task
+from rackwright.checks.acceptance.phase import Output, Task, find_record
 from rackwright.checks.cluster.harness.tool_output import quoted
 from rackwright.errors import UndeterminedError
 
@@ -38,20 +37,6 @@ def parse(task: Task, output: Output) -> Answer:
     if "unknown" in found:
         raise UndeterminedError(str(found["unknown"]))
     return Answer(found)
-
-
-def find_record(text: str) -> dict[str, Any] | None:
-    """Return the longest JSON object in a text; None if there is none or one is cut. Users' profiles and libraries print beside it."""
-    longest, length, place = None, 0, text.find('{"')
-    while place >= 0:
-        try:
-            found, end = json.JSONDecoder().raw_decode(text, place)
-        except ValueError:
-            return None
-        if end - place > length:
-            longest, length = found, end - place
-        place = text.find('{"', end)
-    return longest
 
 
 def tool(found: dict[str, Any], name: str, *, both: bool = False) -> str:
