@@ -82,5 +82,5 @@ def rails_carried(check: str, node: str, samples: Sequence[Sample], rails: Seque
 
 
 def _grows(counts: Sequence[int]) -> bool:
-    """Return whether a counter grew at any time; somebody may reset it meanwhile (`perfquery -R`)."""
+    """Return whether a counter grew at any time; an administrator may reset it meanwhile (`perfquery -R`)."""
     return any(after > before for before, after in pairwise(counts))
