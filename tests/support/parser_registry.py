@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rackwright.checks.acceptance.parsers import dcgm, fio, iblinkinfo, ior, nccl, nvidia_smi, perftest, stream
+from rackwright.checks.acceptance.parsers import dcgm, fio, hpcc, nccl, nvidia_smi, perftest
 from rackwright.checks.cluster import probes
 from rackwright.checks.cluster.harness.probe import PROBES, CommandOutput, Probe
 from rackwright.checks.cluster.harness.tool_output import refusing
@@ -53,16 +53,11 @@ _ACCEPTANCE: dict[str, tuple[Callable[[str], Any], ...]] = {
     "nccl": (nccl.parse,),
     "perftest": (perftest.parse_bandwidth, perftest.parse_latency),
     "dcgm": (dcgm.parse,),
-    "iblinkinfo": (iblinkinfo.parse,),
     "nvidia-smi": (nvidia_smi.parse_health,),
     "nvlink": (nvidia_smi.parse_nvlinks,),
     "topo": (nvidia_smi.parse_topology,),
     "fio": (fio.parse,),
-    "ior": (ior.parse_ior,),
-    "mdtest": (ior.parse_mdtest,),
-    "stream": (stream.parse_stream,),
-    "hpl": (stream.parse_hpl,),
-    "hpcc": (stream.parse_hpcc,),
+    "hpcc": (hpcc.parse,),
 }
 
 _REPORT: dict[str, tuple[Callable[[str], Any], ...]] = {"node-ports": (refusing("ibstat")(read_node_ports),)}

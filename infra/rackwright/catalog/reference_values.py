@@ -96,9 +96,18 @@ class Quantity(StrEnum):
     STORAGE_METADATA = "storage-metadata"
     STORAGE_SMALL_FILES = "storage-small-files"
     STORAGE_FSYNC = "storage-fsync"
+    STORAGE_RANDOM_WRITE = "storage-random-write"
+    """Operations of 4 KiB per second on the shared file system, from one node while all nodes work (fio)."""
+    STORAGE_RANDOM_READ = "storage-random-read"
+    SCRATCH_RANDOM_WRITE = "scratch-random-write"
+    """Operations of 4 KiB per second on the scratch of a node (fio)."""
+    SCRATCH_RANDOM_READ = "scratch-random-read"
     MEMORY_COPY = "memory-copy"
     """A copy in the main memory of a node by all its CPUs; read and written bytes are counted, as in STREAM Copy."""
+    MEMORY_TRIAD = "memory-triad"
+    """STREAM Triad of all cores of a node at once (HPCC, StarSTREAM)."""
     HPL = "hpl"
+    """LINPACK on all cores of a node (HPCC, with the BLAS of the distribution)."""
 
     @property
     def unit(self) -> Unit:
@@ -123,6 +132,10 @@ _UNITS: Final[Mapping[Quantity, Unit]] = {
     Quantity.STORAGE_METADATA: Unit.PER_SECOND,
     Quantity.STORAGE_SMALL_FILES: Unit.PER_SECOND,
     Quantity.STORAGE_FSYNC: Unit.MILLISECONDS,
+    Quantity.STORAGE_RANDOM_WRITE: Unit.PER_SECOND,
+    Quantity.STORAGE_RANDOM_READ: Unit.PER_SECOND,
+    Quantity.SCRATCH_RANDOM_WRITE: Unit.PER_SECOND,
+    Quantity.SCRATCH_RANDOM_READ: Unit.PER_SECOND,
     Quantity.HPL: Unit.GFLOPS,
 }
 

@@ -136,6 +136,10 @@ class Inventory:
             Feature.MEASUREMENTS: "metrics-server" in addons,
             Feature.THREADS: any(node.get("threads_per_core") for node in nodes),
             Feature.TUNING: any("tuning" in node.get("features", ()) for node in nodes),
+            # Jobs of Kubernetes run in an image that has none of the nodes' tools.
+            Feature.FIO: slurm and "fio" in (self.node_stack.get("tools") or ()),
+            Feature.HPCC: slurm and "hpcc" in (self.node_stack.get("tools") or ()),
+            Feature.SCRATCH: any("scratch" in node.get("features", ()) for node in nodes),
         }
         return frozenset(feature for feature, present in has.items() if present)
 

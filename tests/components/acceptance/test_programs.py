@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from support.hang import ENDLESS_SECONDS, HANG_SECONDS
 
+from rackwright.checks.acceptance.parsers import fio, hpcc
 from rackwright.checks.acceptance.phase import PROGRAMS
 
 PYTHON = os.environ.get("RACKWRIGHT_PYTORCH") or sys.executable
@@ -180,3 +181,38 @@ def test_two_nodes_connect_on_every_rail(tmp_path: Path) -> None:
     ].strip().endswith("-p 18515 worker0")
     missing = printed(started("rdma_pairs.py", *words, NODE_NAME="worker1"))
     assert {each["rc"] for each in missing["meetings"]} == {127} or shutil.which("ib_write_bw")
+
+
+@pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed (Debian: apt install fio)")
+def test_file_io_measures_and_removes_its_files(tmp_path: Path) -> None:
+    answer = printed(started("file_io.py", str(tmp_path), "--mib", "1", "--seconds", "1"))
+    written, read = (fio.parse(answer[name]["out"]) for name in ("write", "read"))
+    assert written.operations_s("write") > 0 and read.operations_s("read") > 0 and written.errors == read.errors == {}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_file_io_reports_missing_tool_and_folder(tmp_path: Path) -> None:
+    assert printed(started("file_io.py", str(tmp_path), PATH="/nonexistent")) == {"unknown": "fio is not installed"}
+    played(tmp_path, "fio", "exit 1")
+    answer = printed(started("file_io.py", str(tmp_path / "fio" / "absent"), PATH=str(tmp_path)))
+    assert "Not a directory" in answer["unknown"]
+    assert "is not a mount point" in printed(started("file_io.py", str(tmp_path), "--mounted", PATH=str(tmp_path)))["unknown"]
+
+
+@pytest.mark.skipif(shutil.which("hpcc") is None or os.getuid() == 0, reason="hpcc is not installed (Debian), or mpirun refuses root")
+def test_hpcc_runs_on_one_process() -> None:
+    assert hpcc.parse(printed(started("hpcc.py", "--processes", "1"))["summary"]).right
+
+
+def test_hpcc_starts_one_process_per_core_outside_slurm(tmp_path: Path) -> None:
+    """Within a job, mpirun would start its processes through srun."""
+    played(tmp_path, "hpcc", "exit 1")
+    played(tmp_path, "mpirun", 'env > "$HOME/hpccoutf.txt"; echo "$@"; cat hpccinf.txt')
+    answer = printed(started("hpcc.py", "--processes", "6", PATH=f"{tmp_path}:{os.environ['PATH']}", SLURM_JOB_ID="7", PMIX_RANK="0"))
+    assert answer["out"].splitlines()[0] == "-np 6 --host localhost:6 hpcc" and answer["processes"] == 6
+    assert [line.split()[0] for line in answer["out"].splitlines() if line.endswith((" Ns", " Ps", " Qs"))] == ["979", "2", "3"]
+    assert "SLURM" not in answer["summary"] and "PMIX" not in answer["summary"]
+
+
+def test_hpcc_reports_missing_tool() -> None:
+    assert printed(started("hpcc.py", PATH="/nonexistent")) == {"unknown": "hpcc is not installed"}

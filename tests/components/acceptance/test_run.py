@@ -6,6 +6,7 @@ import io
 import json
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 import yaml
@@ -20,6 +21,7 @@ from rackwright.report.acceptance_terminal import show_acceptance
 from .conftest import Bench
 from .standin import captured
 
+CAPTURED = Path(__file__).parents[2] / "unit" / "acceptance" / "captured"
 SMOKE = ("slurm_health", "shared_file_system", "task_placement", "gpu_allocation", "infiniband")
 
 
@@ -219,6 +221,60 @@ def test_interrupted_run_cancels_only_its_jobs(bench, ending):
     assert report["verdict"] == "unknown" and report["totals"]["passed"] == 0
     if ending == signal.SIGINT:
         assert status == 3 and any("interrupted" in check["reason"] for check in report["checks"])
+
+
+FIO = """#!/bin/sh
+case "$*" in *randread*) moved='"read": {"io_bytes": 4096, "iops": 900.5}';;
+*) moved='"write": {"io_bytes": 4096, "iops": 500.5}, "read": {"io_bytes": 4096, "iops": 700}';; esac
+cat << END
+fio: a message
+{
+"fio version": "fio-3.33", "jobs": [{"jobname": "io", "error": ${FAULT:-0}, $moved}]}
+END
+"""
+MPIRUN = '#!/bin/sh\ncp "$STANDIN/hpccoutf" hpccoutf.txt\n'
+
+
+@pytest.fixture
+def declared(bench):
+    """Return a bench whose plan has fio and HPCC, with stand-ins for both."""
+    file = bench.home / "inventory.yml"
+    plan = yaml.safe_load(file.read_text())
+    plan["all"]["vars"]["node_stack"]["tools"] = ["fio", "hpcc"]
+    for host in plan["all"]["hosts"].values():
+        host["node"]["features"] = ["tools"]
+    file.write_text(yaml.safe_dump(plan))
+    for name, text in (("fio", FIO), ("mpirun", MPIRUN), ("hpcc", "#!/bin/sh\n")):
+        (bench.node.tools / name).write_text(text)
+        (bench.node.tools / name).chmod(0o755)
+    bench.node.answer("hpccoutf", (CAPTURED / "hpcc" / "good.txt").read_text())
+    return bench
+
+
+def test_declared_benchmarks_run_and_are_recorded(declared):
+    """HPCC's output is longer than a line of srun."""
+    ended = declared.run("--phase", "file-io", "--phase", "hpcc")
+    assert (ended.status, set(ended.verdicts("file_io").values()), set(ended.verdicts("hpcc").values())) == (0, {"passed"}, {"passed"}), (
+        ended.said
+    )
+    measured = {one["name"]: one["value"] for one in ended.phase("file_io")["measurements"] if one["node"] == "worker1"}
+    assert measured == {"storage-random-write": 500.5, "storage-random-read": 900.5}
+    evidence = {check["subject"]: check["evidence"] for check in ended.report["checks"]}
+    assert evidence == {"file_io": "real", "hpcc": "simulated"}
+    assert not any(part.name.startswith("rackwright-io-") for part in declared.node.mount.rglob("*"))
+
+
+def test_declared_benchmarks_report_faults(declared):
+    (declared.node.tools / "fio").write_text(FIO.replace("${FAULT:-0}", "84"))
+    declared.node.answer("hpccoutf", (CAPTURED / "hpcc" / "good.txt").read_text().replace("Success=1", "Success=0"))
+    ended = declared.run("--keep-going", "--phase", "file-io", "--phase", "hpcc")
+    assert ended.verdicts("file_io")["blocks_are_right[worker0]"] == "failed" and ended.status == 3
+    assert ended.verdicts("hpcc")["results_are_right[worker1]"] == "failed"
+
+
+def test_undeclared_benchmarks_are_skipped(bench):
+    ended = bench.run("--phase", "file-io", "--phase", "hpcc")
+    assert {ended.phase(name)["reason"] for name in ("file_io", "hpcc")} == {"not-in-plan"} and bench.node.jobs == []
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,18 @@ def scope(
     gpus: int = 8,
     target: str = "hosts",
     baseline: Mapping[str, float] | None = None,
+    tools: tuple[str, ...] = (),
+    scratch: str = "",
 ) -> PhaseScope:
-    """Return nodes with eight H100 on an NDR fabric, and a shared file system."""
-    record = {"gpus": {"model": "h100", "count": gpus}, "rails": RAILS if fabric else (), "group": "worker", "cpus": 128}
+    """Return nodes with eight H100 on an NDR fabric, and a shared file system; `scratch`: where it is mounted."""
+    features = [name for name, wanted in (("tools", tools), ("scratch", scratch)) if wanted]
+    record = {
+        "gpus": {"model": "h100", "count": gpus},
+        "rails": RAILS if fabric else (),
+        "group": "worker",
+        "cpus": 128,
+        "features": features,
+    }
     declared = Inventory(
         stack="test",
         target=target,
@@ -43,7 +52,7 @@ def scope(
         groups={},
         plan="0",
         fabric={"kind": "infiniband", "rate": "NDR"} if fabric else None,
-        node_stack={},
+        node_stack={"tools": list(tools), "scratch": {"mount": scratch} if scratch else None},
     )
     return PhaseScope(
         declared=declared,

@@ -45,6 +45,21 @@ def test_smoke_phases_precede_measurements_in_dependency_order():
     ]
 
 
+def test_every_parser_has_a_caller():
+    """In a phase or an evaluator: tests alone are no use of a parser."""
+    folder = PROGRAMS.parent
+    callers = "".join(file.read_text() for part in ("phases", "evaluators") for file in (folder / part).glob("*.py"))
+    parsers = [
+        (file.stem, node.name)
+        for file in (folder / "parsers").glob("*.py")
+        for node in ast.parse(file.read_text()).body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("parse")
+    ]
+    assert len(parsers) > 5
+    unused = [f"{module}.{name}" for module, name in parsers if f"{module}.{name}(" not in callers and f" {name}(" not in callers]
+    assert unused == []
+
+
 def test_titles_leave_room_for_figures():
     """80 columns, less 36 for the four counts and 22 for the longest skip reason."""
     assert {phase.title for phase in phases() if len(f"{len(phases())} {phase.title}") > 22} == set()

@@ -16,7 +16,7 @@ from rackwright.checks.acceptance.evaluators import collectives, monitoring, pai
 from rackwright.checks.acceptance.evaluators.collectives import ExpectedTopology
 from rackwright.checks.acceptance.evaluators.pairs import PairResult, tournament
 from rackwright.checks.acceptance.parsers import nccl
-from rackwright.checks.acceptance.parsers.nccl import Transport
+from rackwright.checks.acceptance.parsers.nccl_log import Transport
 from rackwright.errors import UndeterminedError
 from rackwright.report.verdict import Verdict
 
@@ -116,6 +116,21 @@ def test_nic_share_limits_only_ring_collectives() -> None:
     for quantity, words in ((Quantity.ALL_GATHER, "busbw-per-nic.ndr"), (Quantity.ALLTOALL, "no published figure exists")):
         found = collectives.bandwidth("bandwidth", quantity, run("good-2-nodes"), TWO)
         assert all(words in each.expected for each in found)
+
+
+def test_figures_of_eight_gpus_limit_no_other_number() -> None:
+    """Four H100 reach less on a healthy node; one GPU does not use eight NICs."""
+    slow = run("slow-1-node")
+    four = dataclasses.replace(ONE, gpus_per_node=4)
+    assert verdicts(collectives.bandwidth("bandwidth", Quantity.ALL_REDUCE, slow, ONE)) == {FAILED}
+    (found,) = collectives.bandwidth("bandwidth", Quantity.ALL_REDUCE, slow, four)
+    assert (found.verdict, "no published figure exists" in found.expected) == (PASSED, True)
+    (found,) = collectives.bandwidth("bandwidth", Quantity.ALL_REDUCE, slow, four, {"worker0": 340.0})
+    assert found.verdict is FAILED and "its own baseline" in found.reason
+    for gpus, expected in ((1, PASSED), (8, FAILED)):
+        few = dataclasses.replace(TWO, gpus_per_node=gpus)
+        bandwidth = dataclasses.replace(run("good-2-nodes"), rows=(nccl.Row(2**34, 47.5, 0),))
+        assert verdicts(collectives.bandwidth("bandwidth", Quantity.ALL_REDUCE, bandwidth, few)) == {expected}
 
 
 def test_small_messages_prove_no_bandwidth() -> None:

@@ -14,7 +14,7 @@ from support.verdicts import verdict_of
 
 from rackwright.checks import acceptance
 from rackwright.checks.acceptance.evaluators import collectives, health
-from rackwright.checks.acceptance.parsers import dcgm, nccl
+from rackwright.checks.acceptance.parsers import dcgm, nccl, nccl_log
 from rackwright.checks.acceptance.phase import guarded
 from rackwright.checks.cluster import test_node, test_slurm, test_storage
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
@@ -336,7 +336,7 @@ NCCL = """# nThread 1 nGpus 2 minBytes 16777216 maxBytes 33554432 step: 2(factor
 # Avg bus bandwidth    : 12.82
 #
 """
-TWO = collectives.ExpectedTopology(("w0",), 2, "l4", nccl.Transport.SOCKET)
+TWO = collectives.ExpectedTopology(("w0",), 2, "l4", nccl_log.Transport.SOCKET)
 
 
 def collective(busbw="12.86", wrong="0", text=NCCL):
@@ -365,5 +365,11 @@ class TestCollective:
 
     def test_missing_row_of_largest_message_is_detected(self):
         lines = NCCL.format("12.86", 0).splitlines(keepends=True)
+        cut = "".join(line for line in lines if not line.startswith("    33554432"))
         with pytest.raises(UndeterminedError, match="the row of 33554432 B is missing"):
-            nccl.parse("".join(line for line in lines if not line.startswith("    33554432")))
+            _ = nccl.parse(cut).bandwidth_gb_s
+        assert collective(text=cut) is UNKNOWN
+
+    def test_missing_row_leaves_results_unknown(self):
+        lines = NCCL.format("12.86", 0).splitlines(keepends=True)
+        assert collective(text="".join(line for line in lines if not line.startswith("    16777216"))) is UNKNOWN

@@ -35,7 +35,7 @@ def _inventory():
             "worker",
             gpus={**gpus, "simulated": False, "nvswitch": True, "mig": [[{"profile": "7g.80gb", "start": 0}]] * 8},
             neuron_devices=1,
-            features=["tuning"],
+            features=["scratch", "tools", "tuning"],
             threads_per_core=1,
         ),
         _node("storage0", "storage"),
@@ -93,6 +93,7 @@ def _inventory():
 
 
 _NODE_STACK = {
+    "tools": ["fio", "hpcc"],
     "tuning": {
         "profile": "hpc-compute", "transparent_hugepages": "madvise", "hugepages": {"2MiB": 4}, "limits": {"memlock": "unlimited"},
         "sysctl": {"vm.swappiness": 10},

@@ -5,6 +5,7 @@ A phase is a module of `phases` with a constant `PHASE`; its checks are rows of 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -280,6 +281,20 @@ def compared(
 def unknown(check: str, node: str, reason: str) -> Finding:
     """Return a finding that is unknown, with its reason."""
     return Finding(check, node, Verdict.UNKNOWN, reason)
+
+
+def find_record(text: str) -> dict[str, Any] | None:
+    """Return the longest JSON object in a text; None if there is none or one is cut. Users' profiles and libraries print beside it."""
+    longest, length, place = None, 0, text.find('{"')
+    while place >= 0:
+        try:
+            found, end = json.JSONDecoder().raw_decode(text, place)
+        except ValueError:
+            return None
+        if end - place > length:
+            longest, length = found, end - place
+        place = text.find('{"', end)
+    return longest
 
 
 def job_runs(output: Output, node: str, why: str = "") -> Finding:

@@ -6,7 +6,7 @@ import json
 import textwrap
 from typing import Any, Final
 
-from rackwright.checks.acceptance.phase import Job, Output, Program, program
+from rackwright.checks.acceptance.phase import Job, Output, Program, find_record, program
 from rackwright.checks.acceptance.phase import Task as Printed
 from rackwright.checks.cluster.harness.probe import CommandOutput, Probe
 from rackwright.checks.cluster.probes.smoke import Task, parse_task
@@ -61,9 +61,11 @@ def probe_job(name: str, nodes: tuple[str, ...], question: Probe[Any], **more: A
 
 def answer(output: Output, node: str, question: Probe[Any]) -> Any:
     """Return the answer from a node; raises UndeterminedError if none can be read."""
-    printed = output.only(node)
+    found = find_record(output.only(node).out)
     try:
-        raw = CommandOutput(**json.loads(printed.out))
-    except (ValueError, TypeError):
-        raise UndeterminedError(f"job {output.job.name} printed no result on {node}: {output.error or 'it printed no JSON'}") from None
+        raw = CommandOutput(**found) if found is not None else None
+    except TypeError:
+        raw = None
+    if raw is None:
+        raise UndeterminedError(f"job {output.job.name} printed no result on {node}: {output.error or 'it printed no JSON'}")
     return question.read(raw)

@@ -69,7 +69,8 @@ class Software(ConfigModel):
         default=(), description="Container tools for users, on login nodes and nodes that run jobs. enroot includes pyxis."
     )
     tools: Annotated[tuple[Tool, ...], UpdatePolicy.LIVE] = Field(
-        default=(), description="Diagnostic tools, on login nodes and nodes that run jobs."
+        default=(),
+        description="Diagnostic tools and benchmarks, on login nodes and nodes that run jobs. `rackwright acceptance` runs fio and hpcc.",
     )
     pytorch: Annotated[Pytorch | None, UpdatePolicy.LIVE] = Field(
         default=None, description="PyTorch, installed once for all nodes on a shared file system."

@@ -1,4 +1,4 @@
-"""Diagnostic tools."""
+"""Diagnostic tools and benchmarks."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from enum import StrEnum
 
 
 class Tool(StrEnum):
-    """Diagnostic tools that distributions or NVIDIA package."""
+    """Diagnostic tools and benchmarks that distributions or NVIDIA package. The acceptance test runs fio and HPCC if declared."""
 
     NVTOP = "nvtop"
     PERFTEST = "perftest"
     INFINIBAND_DIAGS = "infiniband-diags"
     NSIGHT_SYSTEMS = "nsight-systems"
+    FIO = "fio"
+    HPCC = "hpcc"

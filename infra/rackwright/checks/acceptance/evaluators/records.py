@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
 
-from rackwright.checks.acceptance.phase import Output, Task
+from rackwright.checks.acceptance.phase import Output, Task, find_record
 from rackwright.checks.cluster.harness.tool_output import quoted
 from rackwright.errors import UndeterminedError
 
@@ -30,12 +29,11 @@ def record(output: Output | None, node: str) -> Answer:
 def parse(task: Task, output: Output) -> Answer:
     """Return the parsed output of one task."""
     text = "".join(task.out.splitlines())
-    try:
-        found = json.loads(text[text.index("{") :])
-    except ValueError:
+    found = find_record(text)
+    if found is None:
         raise UndeterminedError(
             f"job {output.job.name} printed no complete record on {task.node}: {output.error or text[:120] or 'nothing'}"
-        ) from None
+        )
     if "unknown" in found:
         raise UndeterminedError(str(found["unknown"]))
     return Answer(found)

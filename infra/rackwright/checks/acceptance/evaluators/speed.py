@@ -35,9 +35,9 @@ def speed(
         limit = wanted or threshold(quantity, hardware.get(node, ""), nodes)
         peers = [other for each, other in values.items() if each != node and hardware.get(each) == hardware.get(node)]
         reason, expected = _reason(quantity, value, limit, (baseline or {}).get(node), peers)
-        impossible = _impossible(quantity, value, hardware.get(node, ""), nodes)
-        if impossible:
-            found.append(unknown(check, node, impossible))
+        wrong = impossible(quantity, value, hardware.get(node, ""), nodes)
+        if wrong:
+            found.append(unknown(check, node, wrong))
             continue
         measured = Measurement(name or quantity.value, value, quantity.unit.value)
         verdict = Verdict.FAILED if reason else Verdict.PASSED
@@ -55,7 +55,7 @@ def shown(quantity: Quantity, value: float) -> str:
     return f"{value:,.{digits}f} {quantity.unit.value}"
 
 
-def _impossible(quantity: Quantity, value: float, hardware: str, nodes: int) -> str:
+def impossible(quantity: Quantity, value: float, hardware: str, nodes: int) -> str:
     """Return why a value cannot be right: above the specification, or not a positive number."""
     if not 0 < value < float("inf"):
         return f"{value} {quantity.unit.value} is not a measurement"

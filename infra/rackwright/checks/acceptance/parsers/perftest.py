@@ -6,16 +6,25 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from rackwright.checks.cluster.harness.tool_output import refusing
+from rackwright.checks.cluster.harness.tool_output import decimal, lines_of, quoted, refusing
 from rackwright.errors import UndeterminedError
 
 _TO_GBIT: Final = {"Gb/sec": 1.0, "MB/sec": 8 * 2**20 / 1e9, "MiB/sec": 8 * 2**20 / 1e9}
 """perftest counts 2^20 bytes as MB (perftest_parameters.h: format without --report_gbits)."""
 _FIELD: Final = re.compile(r"(Device|Transport type|Connection type|Link type|Mtu)\s*:\s*(\S+)")
-_TROUBLE: Final = re.compile(
-    r"(Couldn't [^\n]+|Could not [^\n]+|Unable to [^\n]+|Failed to [^\n]+|[^\n]*Completion with error[^\n]*"
-    r"|IB device [^\n]+ not found|Did not detect devices|[^\n]*ommand not found)"
+_TITLE: Final = re.compile(
+    r"#\w+|BW[ _](?:peak|average)\[[^\]]+\]|BW Port\d\[[^\]]+\]|MsgRate(?: Port\d)?\[\w+\]|t_\w+\[usec\]|[\d.]+% percentile\[usec\]"
 )
+"""Titles of columns (perftest_parameters.h, RESULT_FMT…). Releases and options differ in number and order."""
+_TROUBLE: Final = re.compile(
+    r"Couldn't .+|Could not .+|Unable to .+|Failed to .+|.*[Cc]ompletion with error.*|Failed status .*|IB device .+ not found"
+    r"|No IB devices found|Did not detect devices|.*ommand not found|.*not installed|.* did not end within .*"
+)
+_ABORTED: Final = re.compile(
+    r"completion with error|Failed status \d|Failed to complete|Failed to exchange data|poll CQ failed|Couldn't p(ost|oll) |Couldn't read",
+    re.IGNORECASE,
+)
+"""Messages of a test that ended early. Rows of a test by duration are printed before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,30 +48,36 @@ class Latency:
     link: str
     message_bytes: int
     typical_us: float
-    p99_us: float
+    p99_us: float | None
+    """None for releases that print no percentile."""
 
 
 @refusing("perftest")
 def parse_bandwidth(text: str) -> Bandwidth:
-    """Return the result of ib_write_bw, from server or client. Raises UndeterminedError if there is no result line."""
+    """Return the result of ib_write_bw, from server or client. Of several rows of one size, the slowest counts.
+
+    Raises UndeterminedError if there is no result line, or the test ended early.
+    """
     fields = _fields(text)
-    unit = re.search(r"BW average\[([A-Za-z/]+)\]", text)
-    rows = _rows(text, "BW average", 5)
-    if unit is None or unit.group(1) not in _TO_GBIT:
-        raise UndeterminedError(f"ib_write_bw printed no known unit: {unit.group(1) if unit else 'none'}")
-    size, _, _, average, _ = max(rows, key=lambda row: row[0])[:5]
-    both = "Bidirectional" in text
-    return Bandwidth(
-        fields["Device"], fields["Link type"], int(fields["Mtu"].split("[")[0]), int(size), average * _TO_GBIT[unit.group(1)], both
-    )
+    rows = _rows(text, "BW average")
+    title = next(name for name in rows[0] if name.startswith("BW average"))
+    unit = title[len("BW average[") : -1]
+    if unit not in _TO_GBIT:
+        raise UndeterminedError(f"ib_write_bw printed no known unit: {unit}")
+    largest = max(row["#bytes"] for row in rows)
+    average = min(row[title] for row in rows if row["#bytes"] == largest)
+    mtu = int(fields["Mtu"].split("[")[0])
+    return Bandwidth(fields["Device"], fields["Link type"], mtu, int(largest), average * _TO_GBIT[unit], "Bidirectional" in text)
 
 
 @refusing("perftest")
 def parse_latency(text: str) -> Latency:
-    """Return the result of ib_write_lat. Raises UndeterminedError if there is no result line."""
+    """Return the result of ib_write_lat. Raises UndeterminedError if there is no result line, or the test ended early."""
     fields = _fields(text)
-    size, _, _, _, typical, _, _, p99 = min(_rows(text, "t_typical", 9), key=lambda row: row[0])[:8]
-    return Latency(fields["Device"], fields["Link type"], int(size), typical, p99)
+    rows = _rows(text, "t_typical")
+    smallest = min(row["#bytes"] for row in rows)
+    row = max((row for row in rows if row["#bytes"] == smallest), key=lambda row: row["t_typical[usec]"])
+    return Latency(fields["Device"], fields["Link type"], int(smallest), row["t_typical[usec]"], row.get("99% percentile[usec]"))
 
 
 def _fields(text: str) -> dict[str, str]:
@@ -73,18 +88,27 @@ def _fields(text: str) -> dict[str, str]:
     return found
 
 
-def _rows(text: str, title: str, columns: int) -> list[list[float]]:
-    """Return the lines of numbers below the header line."""
-    _, _, table = text.partition(title)
-    rows = [line.split() for line in table.splitlines()[1:]]
-    numbers = [
-        [float(cell) for cell in row] for row in rows if len(row) >= columns and all(re.fullmatch(r"\d+(\.\d+)?", cell) for cell in row)
-    ]
-    if not numbers:
+def _rows(text: str, title: str) -> list[dict[str, float]]:
+    """Return the rows of the table with that title, by column. Lines that are no rows, for example warnings, are skipped."""
+    titles, found = list[str](), list[dict[str, float]]()
+    for line in lines_of(text):
+        if "#bytes" in line:
+            titles = [name.replace("_", " ") if name.startswith("BW") else name for name in _TITLE.findall(line)]
+        elif any(name.startswith(title) for name in titles) and re.match(r"\s*\d+\s+\d+\s", line):
+            found.append(_row(line, titles))
+    aborted = _ABORTED.search(text)
+    if aborted or not found:
         raise UndeterminedError(f"perftest gave no result: {_trouble(text) or 'its output is cut short'}")
-    return numbers
+    return found
+
+
+def _row(line: str, titles: list[str]) -> dict[str, float]:
+    cells = line.split()
+    if len(cells) != len(titles):
+        raise UndeterminedError(f'perftest printed {len(cells)} values under {len(titles)} titles: "{quoted(line)}"')
+    return {name: decimal(cell) for name, cell in zip(titles, cells, strict=True)}
 
 
 def _trouble(text: str) -> str:
     found = _TROUBLE.search(text)
-    return found.group(1).strip() if found else ""
+    return quoted(found.group()) if found else ""

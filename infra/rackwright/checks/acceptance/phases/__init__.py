@@ -18,6 +18,8 @@ ORDER: Final = (
     "rdma",
     "storage_performance",
     "cpu",
+    "file_io",
+    "hpcc",
 )
 """Modules of this package; a phase's name is that of its module."""
 

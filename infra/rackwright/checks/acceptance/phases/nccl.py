@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any, Final
 
+from rackwright import catalog
 from rackwright.catalog.reference_values import Quantity
 from rackwright.checks.acceptance.evaluators import collectives, monitoring, records
-from rackwright.checks.acceptance.evaluators.collectives import ExpectedTopology
-from rackwright.checks.acceptance.parsers import nccl
-from rackwright.checks.acceptance.parsers.nccl import Run, Transport
+from rackwright.checks.acceptance.evaluators.collectives import ExpectedTopology, PeerLinks
+from rackwright.checks.acceptance.evaluators.topology import gpus_connected
+from rackwright.checks.acceptance.parsers import nccl, nvidia_smi
+from rackwright.checks.acceptance.parsers.nccl import Run
+from rackwright.checks.acceptance.parsers.nccl_log import Transport
 from rackwright.checks.acceptance.phase import Finding, Job, Output, Outputs, Part, Phase, PhaseScope, guarded, program, skipped, unknown
 from rackwright.errors import UndeterminedError
 from rackwright.report.verdict import SkipReason, Verdict
@@ -23,10 +28,23 @@ SIZES: Final = ("-b", "8", "-e", "16G", "-f", "2", "-c", "1")
 SECONDS: Final = 600
 """For one run: 32 sizes, 16 GiB at the end. A run that hangs ends then."""
 _RUN: Final = program("collective.py")
+_TOOLS: Final = program("tools.py")
 _NVLS: Final = frozenset({"h100", "h200", "b200", "b300"})
 """GPUs whose NVSwitch supports reductions (NCCL 2.17 release notes: Hopper and later)."""
+_NVLINK_DOMAINS: Final = frozenset({"gb200", "gb300"})
+"""GPUs whose NVSwitches connect the nodes of a rack."""
+_BEFORE_AMPERE: Final = frozenset({"pascal", "volta", "turing"})
+_EFA_WITHOUT_GPUDIRECT: Final = re.compile(r"(g\d|p3)\w*\.")
+"""Instance types on which aws-ofi-nccl does not require GPUDirect (src/platform-aws: gdr_required is false, or no row)."""
 _FAST: Final = tuple(f"{each.value}_is_fast" for each in COLLECTIVES)
-_CHECKS: Final = ("results_are_right", "data_goes_over_the_declared_network", "gpudirect_is_on", "gpu_activity_seen", "rails_carried_data")
+_CHECKS: Final = (
+    "results_are_right",
+    "gpus_are_connected",
+    "data_goes_over_the_declared_network",
+    "gpudirect_is_on",
+    "gpu_activity_seen",
+    "rails_carried_data",
+)
 
 
 def jobs(scope: PhaseScope) -> Sequence[Job]:
@@ -41,6 +59,8 @@ def jobs(scope: PhaseScope) -> Sequence[Job]:
                 for number, each in enumerate(COLLECTIVES)
                 for node in part.nodes
             )
+        if gpus > 1 and _links(gpu_model(scope, part.nodes[0])) is PeerLinks.ALL:
+            found.extend(_topology_job(node, gpus) for node in part.nodes)
         sizes = enumerate(node_counts(len(part.nodes)))
         found.extend(
             _job(scope, f"{_word(each)}-{size}-{part.name}", part.nodes[:size], gpus, each, 10 + 4 * step + number)
@@ -67,6 +87,19 @@ def _job(scope: PhaseScope, name: str, nodes: tuple[str, ...], gpus: int, quanti
         mpi=True,
         environment={"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET,GRAPH,P2P,SHM"},
     )
+
+
+def _topology_job(node: str, gpus: int) -> Job:
+    words = (json.dumps(["topo", ["nvidia-smi", "topo", "-m"], 60]),)
+    return Job(f"topo-{node}", (node,), _TOOLS, words, gpus_per_node=gpus, whole_nodes=True, limit_s=120, round=5)
+
+
+def _links(model: str) -> PeerLinks:
+    """Return the links between the GPUs of a node; a model that the catalogue does not have is taken to have NVLink."""
+    gpu = catalog.gpus().get(model)
+    if gpu is None or (gpu.nvlink and gpu.architecture not in _BEFORE_AMPERE):
+        return PeerLinks.ALL
+    return PeerLinks.SOME if gpu.nvlink else PeerLinks.NONE
 
 
 def _built(scope: PhaseScope) -> str:
@@ -107,13 +140,22 @@ def evaluate(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
     """Yield for each check the worst finding of all runs in which a node took part."""
     found: dict[tuple[str, str], list[Finding]] = {}
     for output in outputs.values():
-        for finding in _of(scope, output):
+        for finding in _connected(scope, output) if output.job.program is _TOOLS else _of(scope, output):
             found.setdefault((finding.check, finding.node), []).append(finding)
     for (check, node), all_of_it in found.items():
         yield _together(check, node, all_of_it)
     for node in dict.fromkeys(node for output in outputs.values() for node in output.job.nodes):
         # One GPU or one node alone: no run could measure it.
         yield from (skipped(check, node, SkipReason.NOT_IN_PLAN) for check in (*_CHECKS, *_FAST) if (check, node) not in found)
+
+
+def _connected(scope: PhaseScope, output: Output) -> Iterator[Finding]:
+    """Yield the finding on the links between the GPUs of a node."""
+    node, check = output.job.nodes[0], "gpus_are_connected"
+    read = partial(records.record, output, node)
+    yield guarded(
+        check, node, lambda: gpus_connected(check, node, nvidia_smi.parse_topology(records.tool(read(), "topo")), scope.gpus(node))
+    )
 
 
 def _together(check: str, node: str, findings: Sequence[Finding]) -> Finding:
@@ -129,22 +171,32 @@ def _of(scope: PhaseScope, output: Output) -> Iterator[Finding]:
     job = output.job
     quantity = Quantity(job.arguments[4].removesuffix("_perf"))
     several, gpus = len(job.nodes) > 1, job.gpus_per_node
-    checks = [each for each in _CHECKS if several or each not in ("gpudirect_is_on", "rails_carried_data")]
+    checks = [
+        each for each in _CHECKS if each != "gpus_are_connected" and (several or each not in ("gpudirect_is_on", "rails_carried_data"))
+    ]
     bandwidth = f"{quantity.value}_is_fast" if gpus > 1 or several else ""
     try:
         reports = {node: records.record(output, node) for node in job.nodes}
-        run = nccl.parse("".join(str(task_said["out"]) + str(task_said["err"]) for task_said in _all_said(output)))
+        run = nccl.parse("\n".join(f"{task_said['out']}\n{task_said['err']}" for task_said in _all_said(output)))
     except UndeterminedError as error:
         yield from (unknown(check, node, f"{job.name}: {error}") for node in job.nodes for check in (*checks, bandwidth) if check)
         return
     wanted = _wanted(scope, output, reports)
-    yield from collectives.results("results_are_right", run, wanted)
+    yield from _each("results_are_right", job, lambda: collectives.results("results_are_right", run, wanted))
     if gpus > 1 or several:
         yield from collectives.transport("data_goes_over_the_declared_network", run, wanted)
-        yield from _fast(scope, output, quantity, run, wanted, bandwidth)
+        yield from _each(bandwidth, job, lambda: _fast(scope, output, quantity, run, wanted, bandwidth))
     if several and wanted.network:
         yield from collectives.gpudirect("gpudirect_is_on", run, wanted)
     yield from (finding for node in job.nodes for finding in _watched(output, node, reports[node], wanted))
+
+
+def _each(check: str, job: Job, look: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
+    """Yield the findings of one check; unknown on every node of the run if a value was not read. Other checks are not affected."""
+    try:
+        yield from tuple(look())
+    except UndeterminedError as error:
+        yield from (unknown(check, node, f"{job.name}: {error}") for node in job.nodes)
 
 
 def _all_said(output: Output) -> Iterator[dict[str, Any]]:
@@ -176,6 +228,8 @@ def _wanted(scope: PhaseScope, output: Output, reports: Mapping[str, Mapping[str
     """Return the plan's values: InfiniBand or RoCE if the plan has a fabric; EFA if a machine has such adapters, which AWS connects."""
     job, first = output.job, output.job.nodes[0]
     fabric: Mapping[str, Any] = scope.declared.fabric or {}
+    gpu, instance = catalog.gpus().get(gpu_model(scope, first)), str(reports[first].get("machine", ""))
+    old = gpu is not None and gpu.architecture in _BEFORE_AMPERE
     efa = any(each.get("efa") for each in reports.values())
     rails = {node: tuple(scope.declared.nodes[node].get("rails") or ()) for node in job.nodes} if fabric else {}
     return ExpectedTopology(
@@ -185,9 +239,13 @@ def _wanted(scope: PhaseScope, output: Output, reports: Mapping[str, Mapping[str
         network=Transport.INFINIBAND if fabric else Transport.LIBFABRIC if efa else None,
         link=str(fabric.get("rate", "")).lower(),
         nics=len(rails.get(first, ())),
-        instance=str(reports[first].get("machine", "")),
+        instance=instance,
         nvls=gpu_model(scope, first) in _NVLS and job.gpus_per_node > 1,
         rails=rails,
+        links=_links(gpu_model(scope, first)),
+        nvlink_domain=gpu_model(scope, first) in _NVLINK_DOMAINS,
+        gpudirect=not (gpu is not None and "GeForce" in gpu.product) and not _EFA_WITHOUT_GPUDIRECT.match(instance),
+        gpudirect_sends=not old or (gpu is not None and gpu.nvlink) or job.gpus_per_node == 1,
     )
 
 

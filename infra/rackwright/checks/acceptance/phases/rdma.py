@@ -10,6 +10,7 @@ from rackwright.catalog.reference_values import Quantity
 from rackwright.catalog.thresholds import threshold
 from rackwright.checks.acceptance.evaluators import records
 from rackwright.checks.acceptance.evaluators.pairs import PairResult, pairs, tournament
+from rackwright.checks.acceptance.evaluators.speed import impossible
 from rackwright.checks.acceptance.parsers.perftest import parse_bandwidth, parse_latency
 from rackwright.checks.acceptance.phase import Finding, Job, Output, Outputs, Phase, PhaseScope, compared, program, skipped, unknown
 from rackwright.errors import UndeterminedError
@@ -42,17 +43,18 @@ def _rails(scope: PhaseScope, node: str) -> tuple[str, ...]:
 def evaluate(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
     """Yield the bandwidth, latency and type of each node's links."""
     fabric: Mapping[str, Any] = scope.declared.fabric or {}
+    rate = str(fabric.get("rate", "")).lower()
     measured = {quantity: list[PairResult]() for quantity in _CHECKS.values()}
     links: dict[str, set[str]] = {}
     for output in outputs.values():
-        for quantity, meeting, link in _meetings(output):
+        for quantity, meeting, link in _meetings(output, rate):
             measured[quantity].append(meeting)
             if link:
                 for node in (meeting.one, meeting.other):
                     links.setdefault(node, set()).add(link)
     nodes = [node for node in scope.nodes if _rails(scope, node)]
     for check, quantity in _CHECKS.items():
-        yield from pairs(check, quantity, nodes, measured[quantity], threshold(quantity, str(fabric.get("rate", "")).lower(), 2))
+        yield from pairs(check, quantity, nodes, measured[quantity], threshold(quantity, rate, 2))
     for node in nodes:
         if node in links:
             yield compared("goes_over_the_declared_link", node, sorted(links[node]), [_LINKS.get(str(fabric.get("kind")), "IB")])
@@ -63,7 +65,7 @@ def evaluate(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
             yield from (skipped(check, node, SkipReason.NOT_IN_PLAN) for check in (*_CHECKS, "goes_over_the_declared_link"))
 
 
-def _meetings(output: Output) -> Iterator[tuple[Quantity, PairResult, str]]:
+def _meetings(output: Output, rate: str) -> Iterator[tuple[Quantity, PairResult, str]]:
     """Yield all measurements that a round should contain; a pair without output yields a measurement without a value."""
     words = output.job.arguments
     rails = words[1 : words.index("--pairs")]
@@ -74,24 +76,34 @@ def _meetings(output: Output) -> Iterator[tuple[Quantity, PairResult, str]]:
         except UndeterminedError as error:
             trouble = str(error)
         for rail in rails:
-            yield _meeting(Quantity.RDMA_WRITE, one, other, rail, printed.get((rail, "ib_write_bw")), trouble)
-            yield _meeting(Quantity.RDMA_LATENCY, one, other, rail, printed.get((rail, "ib_write_lat")), trouble)
+            yield _meeting(Quantity.RDMA_WRITE, one, other, rail, rate, printed.get((rail, "ib_write_bw")), trouble)
+            yield _meeting(Quantity.RDMA_LATENCY, one, other, rail, rate, printed.get((rail, "ib_write_lat")), trouble)
 
 
 def _meeting(
-    quantity: Quantity, one: str, other: str, rail: str, printed: Mapping[str, Any] | None, trouble: str
+    quantity: Quantity, one: str, other: str, rail: str, rate: str, printed: Mapping[str, Any] | None, trouble: str
 ) -> tuple[Quantity, PairResult, str]:
     if printed is None:
         return quantity, PairResult(one, other, rail, None, trouble or "it was not tested"), ""
-    text = str(printed["out"]) + str(printed["err"])
     try:
-        if quantity is Quantity.RDMA_WRITE:
-            bandwidth = parse_bandwidth(text)
-            return quantity, PairResult(one, other, rail, bandwidth.average_gbit_s), bandwidth.link
-        latency = parse_latency(text)
-        return quantity, PairResult(one, other, rail, latency.typical_us), latency.link
+        value, link = _measured(quantity, f"{printed['out']}\n{printed['err']}")
+        wrong = impossible(quantity, value, rate, 2)  # perftest counts cycles of the CPU, whose frequency it may read wrong.
+        if wrong:
+            raise UndeterminedError(wrong)
+        if printed["rc"]:  # The value may be that of the time before the test failed.
+            raise UndeterminedError(f"{printed['tool']} ended with status {printed['rc']}")
+        return quantity, PairResult(one, other, rail, value), link
     except UndeterminedError as error:
         return quantity, PairResult(one, other, rail, None, str(error)), ""
+
+
+def _measured(quantity: Quantity, text: str) -> tuple[float, str]:
+    """Return value and link type."""
+    if quantity is Quantity.RDMA_WRITE:
+        bandwidth = parse_bandwidth(text)
+        return bandwidth.average_gbit_s, bandwidth.link
+    latency = parse_latency(text)
+    return latency.typical_us, latency.link
 
 
 PHASE: Final = Phase("rdma", "RDMA by pair, rail", evaluate=evaluate, jobs=jobs)

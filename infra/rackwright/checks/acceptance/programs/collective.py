@@ -11,6 +11,7 @@ import argparse
 import glob
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -21,6 +22,10 @@ from typing import Any
 COUNTER = "/sys/class/infiniband/*/ports/*/counters/port_xmit_data"
 WORD = 4
 """Bytes per step of that counter (InfiniBand specification, PortXmitData)."""
+
+
+ROW = re.compile(r"\s*(\d+(\.\d+)?|\[.*\]|N/A|ERR!)\s*$")
+"""A row of `nvidia-smi --format=csv,noheader,nounits`: a number, or what the driver prints in its place."""
 
 
 def arguments() -> argparse.Namespace:
@@ -34,12 +39,17 @@ def arguments() -> argparse.Namespace:
 
 
 def sent_bytes() -> dict[str, int]:
-    """Return the sent bytes per device, summed over its ports."""
+    """Return the sent bytes per device, summed over its ports. A device with a counter that cannot be read is left out."""
     sent: dict[str, int] = {}
+    unread = set()
     for path in glob.glob(COUNTER):
-        with open(path) as file:
-            sent[path.split("/")[4]] = sent.get(path.split("/")[4], 0) + WORD * int(file.read())
-    return sent
+        device = path.split("/")[4]
+        try:
+            with open(path) as file:
+                sent[device] = sent.get(device, 0) + WORD * int(file.read())
+        except (OSError, ValueError):
+            unread.add(device)
+    return {device: count for device, count in sent.items() if device not in unread}
 
 
 def here() -> dict[str, Any]:
@@ -60,14 +70,23 @@ def cpu_times() -> tuple[int, int]:
     return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
 
 
-def gpu_busy() -> list[float]:
-    """Return the load per GPU in per cent; empty if there is no source."""
+def load(cell: str) -> float | None:
+    """Return the load of one GPU; None if the driver does not tell it, for example of a virtual GPU."""
+    try:
+        return float(cell)
+    except ValueError:
+        return None
+
+
+def gpu_busy() -> list[float | None]:
+    """Return the load per GPU in per cent, None for one that is not known; empty if there is no source."""
     command = ["nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits"]
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=10, check=False)
-        return [float(line) for line in done.stdout.decode().split()] if done.returncode == 0 else []
-    except (OSError, ValueError, subprocess.TimeoutExpired):
+    except (OSError, subprocess.TimeoutExpired):
         return []
+    # The driver names a GPU that does not respond in a line of its own, and ends with an error.
+    return [load(line.strip()) for line in done.stdout.decode(errors="replace").splitlines() if ROW.match(line)]
 
 
 def watch(samples: list[Any], every: float, ended: threading.Event) -> None:
