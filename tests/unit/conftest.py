@@ -1,6 +1,6 @@
 """Tests of this folder need Python and a shell: no podman, no root, no network, and no wall clock.
 
-A test that sleeps, or that takes more than 2 s of CPU with its set-up, fails. Such tests belong in tests/components.
+A test that sleeps fails. So does a test that takes far more than 2 s of CPU with its set-up. Such tests belong in tests/components.
 
 Property tests run 20 examples each, in `make test-full` 300 (`RACKWRIGHT_EXAMPLES=full`, without the limit of CPU).
 They have no deadline: how busy a machine is says nothing of code.
@@ -20,10 +20,11 @@ from hypothesis import settings
 MAX_SLEEP = 0.05
 """Seconds that a test may sleep at a time."""
 MAX_CPU = 2.0
-"""Seconds of CPU that a test may take in this process, with its set-up, where the baseline takes BASELINE_CPU. Children may be of earlier
-tests."""
-BASELINE_CPU = 0.05
-"""Seconds of CPU of the baseline on the machine for which MAX_CPU was chosen; a machine at rest needs half of it."""
+"""Seconds of CPU that a test should take at most in this process, with its set-up; `make unit` lists the tests that took more. Children
+may be of earlier tests."""
+FAR_TOO_MUCH = 5
+"""Factor of MAX_CPU from which a test fails. Beside a load of 9 on two cores, tests of 0.4 to 0.8 s took 2.2 to 3.3 s of CPU, and a
+piece of work measured after them did not show it: the load had changed."""
 EXAMPLES = os.environ.get("RACKWRIGHT_EXAMPLES", "fast")
 
 settings.register_profile("fast", deadline=None, max_examples=20)
@@ -40,14 +41,6 @@ def sleep_briefly(seconds: float) -> None:
     _sleep(seconds)
 
 
-def measure_baseline() -> float:
-    """Seconds of CPU of a fixed piece of work, now: a process that shares its core with others needs more CPU for the same work."""
-    started = time.process_time()
-    words = [str(number) for number in range(100_000)]
-    assert len({word: len(word) for word in sorted(words)}) == len(words)
-    return time.process_time() - started
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Note the CPU time before fixtures."""
@@ -56,14 +49,24 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
-    """Fail a test that takes too much CPU, once it has ended; 300 examples may."""
+    """Record a test that takes too much CPU, once it has ended, and fail one that takes far too much; 300 examples may."""
     report = yield
-    if call.when == "teardown" and report.passed and EXAMPLES == "fast" and (took := time.process_time() - item.stash[_started]) > MAX_CPU:
-        if took < (limit := MAX_CPU * max(1.0, measure_baseline() / BASELINE_CPU)):
-            return report
+    if call.when != "teardown" or not report.passed or EXAMPLES != "fast":
+        return report
+    if (took := time.process_time() - item.stash[_started]) > MAX_CPU:
+        report.user_properties.append(("cpu_seconds", round(took, 1)))
+    if took > MAX_CPU * FAR_TOO_MUCH:
         report.outcome = "failed"
-        report.longrepr = f"{item.nodeid}: {took:.1f} s of CPU, more than {limit:.1f} s: cache its set-up, or move it to tests/components"
+        report.longrepr = f"{item.nodeid}: {took:.1f} s of CPU: cache its set-up, or move it to tests/components"
     return report
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """List the tests that took more than MAX_CPU; on a busy machine some of them do so for the load alone."""
+    reports = [report for kind in ("", "passed") for report in terminalreporter.stats.get(kind, []) if hasattr(report, "user_properties")]
+    slow = {report.nodeid: seconds for report in reports for name, seconds in report.user_properties if name == "cpu_seconds"}
+    for test, seconds in sorted(slow.items(), key=lambda one: -one[1]):
+        terminalreporter.write_line(f"{test}: {seconds} s of CPU (more than {MAX_CPU} s; load of the machine, or a slow set-up)")
 
 
 @pytest.fixture(autouse=True)
