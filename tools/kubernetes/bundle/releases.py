@@ -7,12 +7,14 @@ from pathlib import Path
 from bootstrap.failure import Failure
 from bundle import inputs, recipe
 
+DEFAULT = "1.36.2"
+"""Release that is built where none is named: the default of new stacks (rackwright.model.scheduler.kubernetes)."""
 FOLDER = "releases"
 """Folder of the modules of all releases but the one that the modules beside this package build. Its folders are minor releases."""
 
 
 def known(rooms: Path) -> dict[str, Path]:
-    """Return each release, such as 1.35.3, with the folder of its modules. `rooms`: tools/kubernetes. The first one is the default."""
+    """Return each release, such as 1.35.3, with the folder of its modules. `rooms`: tools/kubernetes."""
     folders = [rooms, *sorted(path for path in (rooms / FOLDER).glob("*") if (path / recipe.KUBERNETES.folder / "go.mod").exists())]
     return {inputs.version(folder, recipe.KUBERNETES).lstrip("v"): folder for folder in folders}
 

@@ -13,8 +13,6 @@ from rackwright.model.scheduler.kubernetes import DEFAULT_VERSION, Source
 from rackwright.rules.registry import RuleContext, Violation, rule
 
 _RESERVED: Final = re.compile(r"default|kube-.*")
-_CGROUP_V2: Final = (1, 35)
-"""The first release whose kubelet does not start on cgroup v1 by default, and whose kubeadm refuses it (KEP-5573)."""
 _CONTAINERD_2: Final = (1, 38)
 """The first release without support for containerd 1.x: its kubelet requires RuntimeConfig of the CRI (KEP-4033; kubelet/app/server.go
 of 1.35.3, 1.36.2 and 1.37.1 still use the cgroupDriver of their configuration)."""
@@ -53,17 +51,15 @@ def kubernetes_version(case: RuleContext) -> Iterator[Violation]:
 
 @rule("kubernetes-end-of-life", Severity.WARNING)
 def kubernetes_end_of_life(case: RuleContext) -> Iterator[Violation]:
-    """A release out of support gets no security fixes. The lab's default is exempt: it runs no production jobs."""
+    """A release out of support gets no security fixes."""
     declared = case.kubernetes
     if declared is None or declared.version not in releases():
-        return
-    if case.cluster.target.publishes_ports and declared.version == DEFAULT_VERSION:
         return
     ended = support_ends(declared.version)
     if ended < case.today:
         supported = [version for version in _available(case) if support_ends(version) >= case.today]
         cause = f"support of Kubernetes {declared.version} ended on {ended:%Y-%m-%d} (kubernetes.io/releases)"
-        hint = f"use one of {', '.join(supported)} (only 1.34.1 was run)" if supported else "update the catalogue of releases"
+        hint = f"use one of {', '.join(supported)} (of these, only {DEFAULT_VERSION} was run)" if supported else "update the catalogue of releases"
         yield Violation("scheduler.version", cause, hint)
 
 
@@ -76,18 +72,6 @@ def kubernetes_bundle_release(case: RuleContext) -> Iterator[Violation]:
     cause = f"tools/kubernetes has no modules of Kubernetes {declared.version}, and this stack installs it from the bundle"
     hint = f"use one of {', '.join(bundled_releases())}"
     yield Violation("scheduler.version", cause, hint if case.cluster.target.publishes_ports else f"{hint}, or `install_from: packages`")
-
-
-@rule("kubernetes-cgroups", Severity.WARNING)
-def kubernetes_cgroups(case: RuleContext) -> Iterator[Violation]:
-    """The lab's nodes use this machine's cgroups."""
-    declared = case.kubernetes
-    if declared is not None and case.cluster.target.publishes_ports and _minor(declared.version) >= _CGROUP_V2:
-        cause = (
-            f"the kubelet of {declared.version} supports cgroup v1 only with failCgroupV1: false. Lab nodes set it, because they use this "
-            "machine's cgroups; no lab with it was ever run"
-        )
-        yield Violation("scheduler.version", cause, "check that `stat -fc %T /sys/fs/cgroup` prints cgroup2fs, or use 1.34.1")
 
 
 @rule("kubernetes-containerd")
