@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from rackwright.checks.cluster.harness.tool_output import unread_values
-from rackwright.checks.cluster.probes.gpu import GPUS, is_of_nvswitch, parse_gpus, parse_repairs, parse_xids
+from rackwright.checks.cluster.probes.driver_errors import Severity, parse_xids
+from rackwright.checks.cluster.probes.gpu import GPUS, parse_gpus, parse_repairs
 
 FILES = Path(__file__).parents[2] / "roles" / "gpu" / "files"
 
@@ -166,7 +167,7 @@ def test_checks_find_nothing_wrong_with_simulated_gpus(node: Node) -> None:
 def test_error_of_an_nvswitch_stands_in_the_simulated_kernel_log(node: Node) -> None:
     node.fault("sxid", "1")
     (error,) = parse_xids((node.folder / "gpu-kernel.log").read_text())
-    assert is_of_nvswitch(error) and not is_of_nvswitch(error, fatal=True)
+    assert (error.of_nvswitch, error.severity) == (True, Severity.WARNING)
     node.fault("clear")
     assert not (node.folder / "gpu-kernel.log").exists()
 

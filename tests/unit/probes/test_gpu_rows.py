@@ -11,7 +11,8 @@ from rackwright.checks.acceptance.evaluators import health
 from rackwright.checks.acceptance.parsers import nvidia_smi
 from rackwright.checks.acceptance.phase import guarded
 from rackwright.checks.cluster import test_gpu
-from rackwright.checks.cluster.probes.gpu import GPUS, REPAIRS, XIDS, parse_gpus
+from rackwright.checks.cluster.probes.driver_errors import XIDS
+from rackwright.checks.cluster.probes.gpu import GPUS, REPAIRS, parse_gpus
 from rackwright.checks.cluster.probes.nvidia_smi import lost_gpu
 from rackwright.checks.hardware import parsers as hardware
 from rackwright.report.verdict import Verdict

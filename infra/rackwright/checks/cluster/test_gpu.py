@@ -8,7 +8,8 @@ from typing import Any
 from rackwright.checks.cluster.harness.arguments import Ask, Record
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.harness.tool_output import UnreadableValue, read_values
-from rackwright.checks.cluster.probes.gpu import DEVICES, GPUS, REPAIRS, XIDS, clock_faults, is_a_programs, is_of_nvswitch
+from rackwright.checks.cluster.probes.driver_errors import XIDS, Severity, errors_of
+from rackwright.checks.cluster.probes.gpu import DEVICES, GPUS, REPAIRS, clock_faults
 from rackwright.checks.cluster.probes.mig import MIG, described
 from rackwright.errors import UndeterminedError
 
@@ -74,17 +75,19 @@ def test_pcie_links_are_full(ask: Ask, expect: Expect) -> None:
 
 
 def test_no_xid_errors(ask: Ask, expect: Expect) -> None:
-    """XID errors since boot: most of them need a reset, some a new GPU. XIDs that a user's program causes are ignored.
+    """XID and SXid errors since boot that need a reset, a reboot or a replacement. XIDs that a user's program causes are ignored."""
+    expect(errors_of(ask(XIDS), Severity.FAULT), [])
 
-    An SXid error of an NVSwitch counts if it ends the jobs on its links.
-    """
-    found = [error for error in ask(XIDS) if is_of_nvswitch(error, fatal=True) or not (is_of_nvswitch(error) or is_a_programs(error))]
-    expect(found, [])
+
+def test_no_xid_warnings(ask: Ask, expect: Expect) -> None:
+    """XID errors since boot that jobs survive, and that precede worse ones: contained memory errors, many corrected errors, slow links."""
+    expect(errors_of(ask(XIDS), Severity.WARNING, of_nvswitch=False), [])
 
 
 def test_no_nvswitch_errors(ask: Ask, expect: Expect) -> None:
     """SXid errors since boot, also those that jobs survive: a link that replays packets is slow, and fails later."""
-    expect([error for error in ask(XIDS) if is_of_nvswitch(error)], [])
+    errors = ask(XIDS)
+    expect([text for severity in (Severity.FAULT, Severity.WARNING) for text in errors_of(errors, severity, of_nvswitch=True)], [])
 
 
 def test_max_clocks_match(ask: Ask, expect: Expect) -> None:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
+from rackwright.checks.cluster.harness.probe import Probe
 from rackwright.checks.cluster.harness.tool_output import (
     Row,
     UnreadableValue,
@@ -238,45 +238,3 @@ def _device_number(cell: str) -> str:
 
 
 DEVICES = Probe("gpu-devices", on="gpu", command=list_devices("/dev/nvidia[0-9]*"), parse=parse_devices, statuses=frozenset({0, 1}))
-
-
-def parse_xids(text: str) -> tuple[str, ...]:
-    """Return the XID errors of GPUs and the SXid errors of NVSwitches in the kernel log, without time and host."""
-    return tuple(found[0].strip() for line in text.splitlines() if (found := re.search(r"(?:(?<=NVRM: )Xid|\bSXid)\b.*", line)))
-
-
-_OF_PROGRAMS: Final = frozenset({13, 31, 43, 45})
-"""XIDs of a failed program that was terminated while its GPU continues to work (NVIDIA, XID Errors: restart the application; 2025)."""
-
-
-def is_a_programs(error: str) -> bool:
-    """Return whether a user's program caused an XID.
-
-    >>> is_a_programs("Xid (PCI:0000:10:00): 31, pid=1234, name=python"), is_a_programs("Xid (PCI:0000:10:00): 79, pid=1234")
-    (True, False)
-    """
-    found = re.match(r"Xid \(.*?\): (\d+)", error)
-    return found is not None and int(found[1]) in _OF_PROGRAMS
-
-
-def is_of_nvswitch(error: str, *, fatal: bool = False) -> bool:
-    """Return whether an error is one of an NVSwitch; with `fatal`, whether it also terminates jobs: all that are not `Non-fatal`.
-
-    >>> noted = "SXid (PCI:0000:c3:00.0): 20009, Non-fatal, Link 28 RX Short Error Rate"
-    >>> is_of_nvswitch(noted), is_of_nvswitch(noted, fatal=True), is_of_nvswitch("Xid (PCI:0000:10:00): 79")
-    (True, False, False)
-    """
-    return error.startswith("SXid") and not (fatal and "non-fatal" in error.lower())
-
-
-def _xids(context: ProbeContext) -> str:
-    """Return the command that reads the kernel log. Simulated GPUs have a log of their own, because a container reads that of its host."""
-    if context.node["gpus"]["simulated"]:
-        return "cat /var/lib/rackwright/gpu-kernel.log 2>/dev/null; true"
-    command = "journalctl --quiet --dmesg --boot --no-pager --output=cat"
-    found = f'x=$({command} --grep=\'NVRM: Xid|SXid\') && [ -n "$x" ] && {{ echo "$x"; exit; }}'
-    # Status 1 means no match, no journal, or no support for --grep (journalctl(1)). A line of the kernel must then be found.
-    return f"{found}; [ -n \"$({command} --lines=1 --grep=.)\" ] || {{ echo 'no log of the kernel' >&2; exit 3; }}"
-
-
-XIDS = Probe("gpu-xids", on="gpu", command=_xids, parse=parse_xids)
