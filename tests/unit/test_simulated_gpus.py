@@ -159,7 +159,7 @@ def test_reset_that_is_due_is_shown_in_the_long_form(node: Node) -> None:
 
 def test_checks_find_nothing_wrong_with_simulated_gpus(node: Node) -> None:
     """The list with all fields that the checks ask for."""
-    command = str(GPUS.command).removesuffix(" 2>&1").split()
+    command = str(GPUS.command).partition(" 2>&1")[0].split()
     found = parse_gpus("".join(f"{line}\n" for line in node.smi(*command[1:])))
     assert len(found) == 8 and not list(unread_values([vars(gpu) for gpu in found]))
 

@@ -9,8 +9,9 @@ from rackwright.checks.cluster.harness.arguments import Ask, Record
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.harness.tool_output import UnreadableValue, read_values
 from rackwright.checks.cluster.probes.driver_errors import XIDS, Severity, errors_of
-from rackwright.checks.cluster.probes.gpu import DEVICES, GPUS, REPAIRS, clock_faults
+from rackwright.checks.cluster.probes.gpu import DEVICES, GPUS, REPAIRS, Gpu, clock_faults
 from rackwright.checks.cluster.probes.mig import MIG, described
+from rackwright.checks.cluster.probes.nvidia_smi import GpuList
 from rackwright.errors import UndeterminedError
 
 Fault = Any
@@ -24,37 +25,40 @@ def test_count_matches_plan(node: Record, ask: Ask, expect: Expect) -> None:
 
 def test_product_matches_plan(node: Record, ask: Ask, expect: Expect) -> None:
     """Second-hand machines can contain a mix of GPU models."""
-    expect({gpu.product for gpu in ask(GPUS)}, {node.gpus.product})
+    expect({gpu.product for gpu in _listed(ask)}, {node.gpus.product})
 
 
 def test_memory_matches_plan(node: Record, ask: Ask, expect: Expect, limit: float) -> None:
     """The same model is sold with more than one memory size."""
-    sizes = {gpu.memory_mib for gpu in ask(GPUS)}
+    sizes = {gpu.memory_mib for gpu in _listed(ask)}
     near = all(abs(size - node.gpus.memory_mib) <= limit * node.gpus.memory_mib for size in read_values(sizes))
     expect(sizes, f"{node.gpus.memory_mib} within {limit:.0%}", holds=near)
 
 
 def test_driver_matches_plan(node: Record, ask: Ask, expect: Expect) -> None:
     """A node with another driver breaks programs that were built for the other nodes."""
-    expect({gpu.driver for gpu in ask(GPUS)}, {node.gpus.driver})
+    expect({gpu.driver for gpu in _listed(ask)}, {node.gpus.driver})
 
 
 def test_no_ecc_errors(ask: Ask, expect: Expect) -> None:
     """An uncorrected error has already killed a job; a part that had one has more."""
-    expect(_faults(ask(GPUS), lambda gpu: _unless(gpu.uncorrected, gpu.uncorrected)), {})
+    expect(_faults(_listed(ask), lambda gpu: _unless(gpu.uncorrected, gpu.uncorrected)), {})
 
 
 def test_no_memory_repair_is_due(ask: Ask, expect: Expect) -> None:
-    """Rows or pages with uncorrectable errors stay in use until a reset; a GPU whose rows cannot be remapped is replaced."""
-    found = {}
+    """Rows or pages with uncorrectable errors stay in use until a reset; a GPU whose rows cannot be remapped is replaced.
+
+    A corrupted infoROM keeps no record of such repairs.
+    """
+    found: dict[str, Fault] = {f"GPU {place} infoROM": "corrupted" for place in ask(GPUS).corrupted}
     for about, of in _REPAIRS.items():
-        found.update(_faults(ask(GPUS), of, about))
+        found.update(_faults(_listed(ask), of, about))
     expect(found, {})
 
 
 def test_no_reset_is_due(ask: Ask, expect: Expect) -> None:
     """A GPU that needs a reset refuses programs or gives wrong values, and the driver logs no XID error for all such states."""
-    found = {gpu.label: "Reset" for gpu in ask(GPUS) if gpu.needs_reset}
+    found = {gpu.label: "Reset" for gpu in _listed(ask) if gpu.needs_reset}
     if not found:  # the long form of nvidia-smi is read only if the short form shows no fault
         repairs = ask(REPAIRS)
         found = {
@@ -69,8 +73,8 @@ def test_pcie_links_are_full(ask: Ask, expect: Expect) -> None:
 
     The rate counts for a GPU in performance state P0: below it the driver may lower the rate.
     """
-    found = _faults(ask(GPUS), lambda gpu: _less(gpu.pcie_width, gpu.pcie_width_max, "x{} of x{}"), "lanes")
-    found.update(_faults(ask(GPUS), _slow, "rate"))
+    found = _faults(_listed(ask), lambda gpu: _less(gpu.pcie_width, gpu.pcie_width_max, "x{} of x{}"), "lanes")
+    found.update(_faults(_listed(ask), _slow, "rate"))
     expect(found, {})
 
 
@@ -92,18 +96,18 @@ def test_no_nvswitch_errors(ask: Ask, expect: Expect) -> None:
 
 def test_max_clocks_match(ask: Ask, expect: Expect) -> None:
     """One GPU with a lower clock limit slows every job that uses all GPUs of the node to its speed."""
-    fastest = max(read_values(gpu.max_clock_mhz for gpu in ask(GPUS)), default=0)
-    expect(_faults(ask(GPUS), lambda gpu: _less(gpu.max_clock_mhz, fastest, "{} MHz")), {})
+    fastest = max(read_values(gpu.max_clock_mhz for gpu in _listed(ask)), default=0)
+    expect(_faults(_listed(ask), lambda gpu: _less(gpu.max_clock_mhz, fastest, "{} MHz")), {})
 
 
 def test_not_throttled(ask: Ask, expect: Expect) -> None:
     """Heat or the power supply's brake signal makes a GPU slow. A healthy GPU at its power limit runs as fast as it can."""
-    expect(_faults(ask(GPUS), lambda gpu: _unless(gpu.clock_reasons, lambda reasons: ", ".join(clock_faults(reasons)))), {})
+    expect(_faults(_listed(ask), lambda gpu: _unless(gpu.clock_reasons, lambda reasons: ", ".join(clock_faults(reasons)))), {})
 
 
 def test_persistence_mode_enabled(ask: Ask, expect: Expect) -> None:
     """Without persistence mode the first program of each job waits for GPU initialisation, and settings are lost between jobs."""
-    expect(_faults(ask(GPUS), lambda gpu: _unless(gpu.persistent, lambda persistent: "" if persistent else "off")), {})
+    expect(_faults(_listed(ask), lambda gpu: _unless(gpu.persistent, lambda persistent: "" if persistent else "off")), {})
 
 
 def test_mig_matches_plan(node: Record, ask: Ask, expect: Expect) -> None:
@@ -123,6 +127,14 @@ def test_devices_are_distinct(node: Record, ask: Ask, expect: Expect) -> None:
             raise UndeterminedError((device.character if isinstance(device.character, UnreadableValue) else device.number).why)
     numbers = {device.number for device in devices if device.character}
     expect(f"{len(numbers)} distinct devices in {len(devices)} files", f"{node.gpus.count} distinct devices in {node.gpus.count} files")
+
+
+def _listed(ask: Ask) -> GpuList[Gpu]:
+    """Return the GPUs of the node. Raise UndeterminedError where none is listed: a check of none would pass."""
+    gpus: GpuList[Gpu] = ask(GPUS)
+    if not len(gpus):
+        raise UndeterminedError("nvidia-smi lists no GPU")
+    return gpus
 
 
 def _faults(gpus: Iterable[Any], of: Callable[[Any], Fault], about: str = "") -> dict[str, Fault]:

@@ -19,7 +19,7 @@ from rackwright.checks.cluster.harness.tool_output import (
     release,
     words,
 )
-from rackwright.checks.cluster.probes.nvidia_smi import ENDS, GpuList, needs_reset, read_long, read_table
+from rackwright.checks.cluster.probes.nvidia_smi import ENDS, GpuList, needs_reset, query, read_long, read_table
 
 _FIELDS: Final = (
     "index",
@@ -147,8 +147,7 @@ def _gpu(row: Row) -> Gpu:
 GPUS = Probe(
     "gpus",
     on="gpu",
-    # The driver names a GPU that does not respond on stdout or stderr, depending on its release.
-    command=f"nvidia-smi --query-gpu={','.join(_FIELDS)} --format=csv,noheader,nounits 2>&1",
+    command=query(_FIELDS),
     parse=parse_gpus,
     statuses=ENDS,
 )
