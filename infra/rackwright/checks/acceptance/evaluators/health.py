@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -104,8 +105,15 @@ def _down(links: tuple[float | UnreadableValue, ...], most: int) -> Any:
     return next((link for link in links if isinstance(link, UnreadableValue)), "")
 
 
+_CATEGORIES: Final = frozenset({"Deployment", "Integration", "Hardware", "Stress"})
+"""Categories of level 3, in the JSON and in the table of DCGM 3 and 4."""
+_OF_OTHER_LEVELS: Final = re.compile(r"(memtest|eud|cpu eud|pulse|nvbandwidth|context create|nccl)( tests?)?", re.IGNORECASE)
+"""Tests that level 3 lists as skipped on a healthy node: those of level 4, and those that DCGM has for some products only (docs.nvidia.com,
+dcgmi diag and Diagnostic Plugins, 2026)."""
+
+
 def diagnosis(check: str, node: str, tests: Sequence[Test]) -> Finding:
-    """Verify that no test failed or warned. A skipped test proves nothing: unknown, unless another failed."""
+    """Verify that no test failed or warned. A skipped test of level 3 proves nothing: unknown, unless another failed."""
     bad = sorted(
         {
             f"{test.name} GPU {test.gpu if test.gpu is not None else '?'}: {test.message or test.status.value}"
@@ -113,7 +121,27 @@ def diagnosis(check: str, node: str, tests: Sequence[Test]) -> Finding:
             if test.status in BAD
         }
     )
-    left = sorted({test.name for test in tests if test.status in (Status.SKIP, Status.NOT_RUN, Status.UNREAD)})
+    left = sorted({_left_out(test) for test in tests if test.status in (Status.SKIP, Status.NOT_RUN, Status.UNREAD)} - {""})
     if left and not bad:
         return unknown(check, node, f"left out by dcgmi diag: {', '.join(left)}")
     return compared(check, node, bad, [])
+
+
+def _left_out(test: Test) -> str:
+    """Return the name of a test that did not run, with the reason; empty if it does not belong to level 3."""
+    by_design = test.status is not Status.UNREAD and not test.message and _OF_OTHER_LEVELS.fullmatch(test.name.replace("_", " ").strip())
+    return "" if by_design else f"{test.name} ({test.message})" if test.message else test.name
+
+
+def whole_diagnosis(check: str, node: str, tests: Sequence[Test], planned: int, status: int) -> Finding:
+    """Verify a run of level 3 on all GPUs of a node: one that skipped a category or a GPU, or ended with an error, passes for unknown."""
+    finding = diagnosis(check, node, tests)
+    if finding.verdict is not Verdict.PASSED:
+        return finding
+    if missing := sorted(_CATEGORIES - {test.category for test in tests}):
+        return unknown(check, node, f"dcgmi diag has no tests of the categories {', '.join(missing)}")
+    for name in sorted({test.name for test in tests if test.category != "Deployment"}):
+        gpus = {test.gpu for test in tests if test.name == name and test.status is Status.PASS}
+        if gpus and None not in gpus and len(gpus) < planned:
+            return unknown(check, node, f"dcgmi diag ran {name} on {len(gpus)} of {planned} GPUs")
+    return unknown(check, node, f"dcgmi diag ended with status {status}, and no test reports why") if status else finding

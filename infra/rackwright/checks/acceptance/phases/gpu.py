@@ -136,7 +136,13 @@ def _health(scope: PhaseScope, node: str, read: Callable[[], dict[str, Any]]) ->
         yield guarded(links, node, lambda: health.nvlinks(links, node, nvidia_smi.parse_nvlinks(records.tool(read(), "nvlink")), gpus))
     else:
         yield skipped("nvlinks_are_up", node, SkipReason.NOT_IN_PLAN)
-    yield guarded("dcgm_passes", node, lambda: health.diagnosis("dcgm_passes", node, dcgm.parse(records.tool(read(), "dcgm"))))
+    yield guarded("dcgm_passes", node, partial(_diagnosis, node, read, gpus))
+
+
+def _diagnosis(node: str, read: Callable[[], dict[str, Any]], gpus: int) -> Finding:
+    found = read()
+    tests = dcgm.parse(records.tool(found, "dcgm"))
+    return health.whole_diagnosis("dcgm_passes", node, tests, gpus, int(found["dcgm"]["rc"]))
 
 
 def _fast(scope: PhaseScope, outputs: Outputs, nodes: Sequence[str], check: str, quantities: Sequence[Quantity]) -> Iterator[Finding]:
