@@ -68,6 +68,7 @@ class Feature(StrEnum):
     MIG = "mig"
     GPU_SOFTWARE = "gpu-software"
     NVSWITCH = "nvswitch"
+    NVLINK_RACK = "nvlink-rack"
     DCGM = "dcgm"
     FABRIC = "fabric"
     INFINIBAND = "infiniband"

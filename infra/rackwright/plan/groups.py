@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from rackwright.catalog import gpus
+from rackwright.catalog.compatibility import has_nvlink_rack
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Role
 from rackwright.plan.kubernetes.cluster import CARRIES
@@ -29,6 +31,7 @@ def expand_groups(cluster: Cluster, nodes: Sequence[PlanNode], storage: Sequence
         "mig": lambda node: node.gpus is not None and any(node.gpus.mig),
         "gpu_software": lambda node: _gets_software(cluster, node),
         "nvswitch": lambda node: _gets_software(cluster, node) and node.gpus is not None and node.gpus.nvswitch,
+        "nvlink_rack": lambda node: _gets_software(cluster, node) and node.gpus is not None and has_nvlink_rack(gpus()[node.gpus.model]),
         "fabric": lambda node: bool(node.rails),
         "neuron": lambda node: node.neuron_devices > 0,
         "storage_client": lambda node: node.name in clients,

@@ -366,5 +366,5 @@ class TestSoftware:
         assert parse_nccl_settings(captured("nccl-settings", "good-none")) == {}
 
     def test_health_is_one_word(self):
-        assert parse_health(captured("dcgm-health")) == "Healthy"
-        assert parse_health(captured("dcgm-health", "warning")) == "Warning"
+        assert parse_health(captured("dcgm-health")).overall == "Healthy"
+        assert parse_health(captured("dcgm-health", "warning")).overall == "Warning"

@@ -1,0 +1,170 @@
+"""Software of real GPUs: the NVLink fabric of a rack, IMEX, DCGM's health monitor, the driver's libraries."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from types import SimpleNamespace
+
+import pytest
+from support.verdicts import answers_of, verdict_of
+
+from rackwright import catalog
+from rackwright.catalog.compatibility import has_nvlink_rack
+from rackwright.checks.cluster import test_software
+from rackwright.checks.cluster.probes.software import DCGM_HEALTH, DRIVER_LIBRARIES, RACK_FABRIC, RACK_UNITS
+from rackwright.report.verdict import Verdict
+
+PASSED, FAILED, UNKNOWN = Verdict.PASSED, Verdict.FAILED, Verdict.UNKNOWN
+DOMAIN = "5c1e0a77-90d2-4f3b-8b1d-2f6e41c09a35"
+GPU = """GPU 000{}:01:00.0
+    Product Name : NVIDIA GB200
+    Fabric
+        State                             : Completed
+        Status                            : Success
+        CliqueId                          : 1
+        ClusterUUID                       : {}
+        Health
+            Summary                       : Healthy
+            Bandwidth                     : Full
+            Route Recovery in progress    : False
+            Route Unhealthy               : False
+            Access Timeout Recovery       : False
+            Incorrect Configuration       : None
+"""
+RACK = "Attached GPUs : 4\n" + "".join(GPU.format(number, DOMAIN) for number in (8, 9, "A", "B"))
+UNIT = "Id=nvidia-imex.service\nLoadState={}\nActiveState={}\nUnitFileState={}\n"
+RUNS = UNIT.format("loaded", "active", "enabled")
+
+
+def rack(text=RACK, unit=RUNS, kind="slurm"):
+    """Return verdict and reason of the check of a rack's fabric."""
+    node = SimpleNamespace(gpus=SimpleNamespace(count=4))
+    cluster = SimpleNamespace(scheduler=SimpleNamespace(kind=kind))
+    return verdict_of(
+        test_software.test_rack_fabric_is_ready, answers_of({RACK_FABRIC: text, RACK_UNITS: unit}), node=node, cluster=cluster
+    )
+
+
+def test_healthy_rack_passes():
+    assert rack()[0] is PASSED
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "verdict", "word"),
+    [
+        ("State                             : Completed", "State : In Progress", FAILED, "In Progress"),
+        ("Status                            : Success", "Status : Insufficient Resources", FAILED, "Insufficient Resources"),
+        ("Summary                       : Healthy", "Summary : Limited Capacity", FAILED, "Limited Capacity"),
+        ("Summary                       : Healthy", "Summary : Unhealthy", FAILED, "Unhealthy"),
+        ("Incorrect Configuration       : None", "Incorrect Configuration : Insufficient Nvlinks", FAILED, "Insufficient Nvlinks"),
+        (f"ClusterUUID                       : {DOMAIN}", f"ClusterUUID : {'0' * 8}-0000-0000-0000-{'0' * 12}", FAILED, "domain: none"),
+        (f"ClusterUUID                       : {DOMAIN}", "ClusterUUID : ERR!", UNKNOWN, "ClusterUUID"),
+        (f"        ClusterUUID                       : {DOMAIN}\n", "", PASSED, ""),
+        ("State                             : Completed", "State : N/A", UNKNOWN, "Fabric/State"),
+    ],
+)
+def test_fabric_of_a_rack_is_judged(old, new, verdict, word):
+    found = rack(RACK.replace(old, new) if verdict is PASSED else RACK.replace(old, new, 1))
+    assert (found[0], word in found[1]) == (verdict, True)
+
+
+def test_rack_whose_gpus_report_no_fabric_fails():
+    assert rack(RACK.replace(": Completed", ": N/A").replace(": Success", ": N/A"))[0] is FAILED
+
+
+@pytest.mark.parametrize(
+    ("unit", "kind", "verdict"),
+    [
+        (UNIT.format("loaded", "inactive", "enabled"), "slurm", FAILED),
+        (UNIT.format("loaded", "failed", "enabled"), "slurm", FAILED),
+        (UNIT.format("loaded", "failed", "disabled"), "slurm", FAILED),
+        (UNIT.format("not-found", "inactive", ""), "slurm", FAILED),
+        (UNIT.format("loaded", "inactive", "disabled"), "slurm", UNKNOWN),
+        (UNIT.format("masked", "inactive", "masked"), "kubernetes", PASSED),
+        (UNIT.format("not-found", "inactive", ""), "kubernetes", PASSED),
+    ],
+)
+def test_imex_runs_where_slurm_starts_jobs(unit, kind, verdict):
+    """In a pod NVIDIA's DRA driver starts it; a prolog may start it with each job."""
+    assert rack(unit=unit, kind=kind)[0] is verdict
+
+
+def test_catalogue_knows_which_gpus_have_switch_trays():
+    found = {model for model, gpu in catalog.gpus().items() if has_nvlink_rack(gpu)}
+    assert found == {"gb200", "gb300"}
+
+
+HEAD = "Health Monitor Report\n+---------------------------+----------+\n| Overall Health            | {} |\n"
+DOWN = "GPU 0's NvLink link {} is currently down Run a field diagnostic on the GPU."
+IMEX = (
+    "GPU 0 IMEX daemon status is -3 (not READY) Check IMEX installation, configuration, domain and daemon status, and network connectivity."
+)
+
+
+def report(word, *texts):
+    """Return the table of `dcgmi health --check` with one incident per text, in rows of 30 characters."""
+    rows = ""
+    for text in texts:
+        rows += f"|    -> NVLINK system       | {word:<30} |\n"
+        words, line = text.split(" "), ""
+        for one in words:
+            if len(line) + len(one) > 29:
+                rows, line = rows + f"|                           | {line:<30} |\n", ""
+            line += f"{one} "
+        rows += f"|                           | {line:<30} |\n"
+    return f"{HEAD.format(word)}| GPU |  |\n| -> 0 | {word} |\n{rows}+---------------------------+----------+\n"
+
+
+def dcgm(text, model="h100"):
+    node = SimpleNamespace(gpus=SimpleNamespace(model=model))
+    return verdict_of(test_software.test_dcgm_health_passes, answers_of({DCGM_HEALTH: text}), node=node)
+
+
+@pytest.mark.parametrize(
+    ("text", "model", "verdict"),
+    [
+        (HEAD.format("Healthy"), "h100", PASSED),
+        ("| Overall Health:    Healthy                                 |\n", "h100", PASSED),
+        ("| Group 1          | Overall Health: Warning                  |\n", "h100", FAILED),
+        (HEAD.format("Failure"), "h100", FAILED),
+        (report("Failure", " ".join(DOWN.format(link) for link in range(12))), "a100-pcie", PASSED),
+        (report("Failure", " ".join(DOWN.format(link) for link in range(18))), "h100", FAILED),
+        (report("Failure", DOWN.format(4)), "a100-pcie", FAILED),
+        (report("Warning", IMEX), "h100", PASSED),
+        (report("Warning", IMEX), "gb300", PASSED),
+        (report("Warning", IMEX, "Detected 13 PCIe replays per minute"), "h100", FAILED),
+        (report("Warning", IMEX + " GPU 3 has 7 uncorrectable errors"), "h100", FAILED),
+        ("no table\n", "h100", UNKNOWN),
+    ],
+)
+def test_dcgm_incidents_are_judged(text, model, verdict):
+    """DCGM reports the missing IMEX daemon of a node without rack, and the links of a card without a bridge."""
+    assert dcgm(text, model)[0] is verdict
+
+
+def test_dcgm_incident_is_quoted():
+    assert "13 PCIe replays per minute" in dcgm(report("Warning", "Detected 13 PCIe replays per minute for GPU 0"))[1]
+
+
+def libraries(text):
+    return verdict_of(test_software.test_driver_libraries_load, answers_of({DRIVER_LIBRARIES: text}))
+
+
+def test_empty_library_fails():
+    good = "libcuda.so.1|loads\nlibnvidia-ml.so.1|loads\n"
+    assert libraries(good)[0] is PASSED
+    verdict, reason = libraries(good.replace("libcuda.so.1|loads", "libcuda.so.1|libcuda.so.1: file too short"))
+    assert (verdict, "file too short" in reason) == (FAILED, True)
+    assert libraries("libcuda.so.1|loads\n")[0] is FAILED
+    assert libraries("libcuda.so.1|loads\nlibnvidia-ml.so.1|lo")[0] is UNKNOWN
+
+
+def test_command_loads_libraries(tmp_path):
+    """An empty file is no library, and one that is missing is named."""
+    (tmp_path / "libcuda.so.1").touch()
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
+    ended = subprocess.run(["/bin/sh", "-c", DRIVER_LIBRARIES.command], env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0
+    verdict, reason = libraries(ended.stdout)
+    assert (verdict, "file too short" in reason, "libnvidia-ml.so.1: cannot open shared object file" in reason) == (FAILED, True, True)
