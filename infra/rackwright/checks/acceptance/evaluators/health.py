@@ -79,6 +79,14 @@ def _lanes(gpu: Health) -> Any:
     return f"x{gpu.pcie_width} of x{gpu.pcie_width_max}" if gpu.pcie_width != gpu.pcie_width_max else ""
 
 
+def provided_pcie(check: str, node: str, gpus: Gpus, planned: int) -> Finding:
+    """Verify the lanes of GPUs in a virtual machine, whose driver does not see the slots: a GPU has as many as the others of the node."""
+    known = read_values(gpu.pcie_width for gpu in gpus)
+    if len(known) == len(gpus) == planned and len(set(known)) == 1 and known[0]:
+        return compared(check, node, f"x{known[0]} on every GPU of the virtual machine", "as many lanes on every GPU", holds=True)
+    return pcie(check, node, gpus, planned)
+
+
 CHECKS: Final = {
     "count_matches_plan": count,
     "no_ecc_errors": memory_errors,

@@ -160,6 +160,8 @@ class Repair:
     label: str
     needed: Text
     """`nothing`, or the driver's word: Reset, Reboot, Drain P2P, Drain and Reset."""
+    is_in_guest: YesNo
+    """Whether a virtual machine has the GPU: its driver does not see the slot."""
 
 
 _STATUS: Final = {"GPU Reset Status/Reset Required": "Reset", "GPU Reset Status/Drain and Reset Recommended": "Drain and Reset"}
@@ -180,7 +182,15 @@ def _repair(row: Row) -> Repair:
     unread = [value for value in (action, *status.values()) if isinstance(value, UnreadableValue)]
     if not wanted and not status and _ACTION not in row.cells:
         unread = [row.unread(_ACTION)]
-    return Repair(row.subject, ", ".join(wanted) if wanted else unread[0] if unread else "nothing")
+    return Repair(row.subject, ", ".join(wanted) if wanted else unread[0] if unread else "nothing", row.read(_VIRTUALIZATION, _is_guest))
+
+
+_VIRTUALIZATION: Final = "GPU Virtualization Mode/Virtualization Mode"
+
+
+def _is_guest(cell: str) -> bool:
+    """Return whether a mode is that of a guest (nvidia-smi(1): Pass-Through, VGPU; None and Host VGPU on the machine itself)."""
+    return cell.strip().lower() in ("pass-through", "vgpu")
 
 
 REPAIRS = Probe("gpu-repairs", on="gpu", command="nvidia-smi -q 2>&1", parse=parse_repairs, statuses=ENDS)
