@@ -110,6 +110,7 @@ class Inventory:
             Feature.GPU_SOFTWARE: bool(supplied),
             Feature.NVSWITCH: any(gpus["nvswitch"] for gpus in supplied),
             Feature.NVLINK_RACK: any(_has_nvlink_rack(gpus["model"]) for gpus in supplied),
+            Feature.NVLINK: any(_has_nvlinks(gpus) for gpus in supplied),
             Feature.DCGM: bool(supplied) and bool(software["versions"].get("dcgm")),
             Feature.FABRIC: self.fabric is not None,
             Feature.INFINIBAND: self.infiniband,
@@ -147,6 +148,12 @@ def _has_nvlink_rack(model: str) -> bool:
     """Return whether the NVSwitches of a GPU model are in trays of the rack; False for a model that the catalogue does not have."""
     known = catalog.gpus().get(model)
     return known is not None and has_nvlink_rack(known)
+
+
+def _has_nvlinks(gpus: Mapping[str, Any]) -> bool:
+    """Return whether all NVLinks of GPUs are in use, as in the group `nvlink`."""
+    divided = gpus["architecture"] == "ampere" and any(gpus.get("mig", ()))
+    return bool(gpus["nvswitch"] or _has_nvlink_rack(gpus["model"])) and not divided
 
 
 def _is_limited(namespace: Mapping[str, Any]) -> bool:

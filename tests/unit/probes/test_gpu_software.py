@@ -10,9 +10,12 @@ import pytest
 from support.verdicts import answers_of, verdict_of
 
 from rackwright import catalog
-from rackwright.catalog.compatibility import has_nvlink_rack
+from rackwright.catalog.compatibility import has_nvlink_rack, has_nvswitch
 from rackwright.checks.cluster import test_software
+from rackwright.checks.cluster.probes.nvlink import NVLINKS
 from rackwright.checks.cluster.probes.software import DCGM_HEALTH, DRIVER_LIBRARIES, RACK_FABRIC, RACK_UNITS
+from rackwright.inventory import reader
+from rackwright.plan.groups import _has_nvlinks
 from rackwright.report.verdict import Verdict
 
 PASSED, FAILED, UNKNOWN = Verdict.PASSED, Verdict.FAILED, Verdict.UNKNOWN
@@ -145,6 +148,55 @@ def test_dcgm_incidents_are_judged(text, model, verdict):
 
 def test_dcgm_incident_is_quoted():
     assert "13 PCIe replays per minute" in dcgm(report("Warning", "Detected 13 PCIe replays per minute for GPU 0"))[1]
+
+
+NONE_UP = "NVML: Unable to retrieve NVLink information as all links are inActive\n"
+UP = "".join(f"\t Link {number}: 53.125 GB/s\n" for number in range(18))
+NVLINK = "".join(f"GPU {gpu}: NVIDIA B200 (UUID: GPU-{gpu})\n{UP}" for gpu in range(8))
+ONE = NVLINK.partition("GPU 3")[0], NVLINK[NVLINK.index("GPU 3") : NVLINK.index("GPU 4")], NVLINK[NVLINK.index("GPU 4") :]
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict", "word"),
+    [
+        (NVLINK, PASSED, ""),
+        (NVLINK.replace("\t", "         "), PASSED, ""),
+        (f"{ONE[0]}GPU 3: NVIDIA B200 (UUID: GPU-3)\n{NONE_UP}{ONE[2]}", FAILED, "GPU 3: 0 of 18"),
+        (f"{ONE[0]}GPU 3: NVIDIA B200 (UUID: GPU-3)\n\t {NONE_UP[6:]}{ONE[2]}", FAILED, "GPU 3: 0 of 18"),
+        (f"{ONE[0]}{ONE[1].replace('Link 17: 53.125 GB/s', 'Link 17: <inactive>')}{ONE[2]}", FAILED, "GPU 3: 17 of 18"),
+        (f"{ONE[0]}{ONE[1].replace('Link 17: 53.125 GB/s', 'Link 17: ERR!')}{ONE[2]}", UNKNOWN, "GPU 3 link 17"),
+        (f"{ONE[0]}{ONE[2]}", FAILED, "GPUs that list links: 7"),
+        (f"Unable to determine the device handle for GPU3: 0000:4d:00.0: Unknown Error\n{ONE[0]}{ONE[2]}", FAILED, "7"),
+        ("".join(f"GPU {gpu}: NVIDIA B200 (UUID: GPU-{gpu})\n{NONE_UP}" for gpu in range(8)), FAILED, "0 of 0"),
+        (NONE_UP, UNKNOWN, "listed no links"),
+    ],
+)
+def test_links_to_switches_must_be_up(text, verdict, word):
+    node = SimpleNamespace(gpus=SimpleNamespace(count=8))
+    found = verdict_of(test_software.test_nvlinks_are_up, answers_of({NVLINKS: text}), node=node)
+    assert (found[0], word in found[1]) == (verdict, True)
+
+
+@pytest.mark.parametrize(
+    ("model", "count", "mig", "member"),
+    [
+        ("h100", 8, False, True),
+        ("h100", 4, False, False),
+        ("a100", 8, False, True),
+        ("a100", 8, True, False),
+        ("h100", 8, True, True),
+        ("gb200", 4, False, True),
+        ("v100", 8, False, False),
+        ("h100-nvl", 8, False, False),
+    ],
+)
+def test_links_are_checked_where_all_are_in_use(model, count, mig, member):
+    known = catalog.gpus()[model]
+    declared = SimpleNamespace(
+        model=model, architecture=known.architecture, nvswitch=has_nvswitch(known, count), mig=(("1g.10gb",),) if mig else ()
+    )
+    assert _has_nvlinks(declared) is member
+    assert reader._has_nvlinks(vars(declared)) is member
 
 
 def libraries(text):

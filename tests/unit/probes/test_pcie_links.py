@@ -11,7 +11,7 @@ from support.verdicts import answers_of, verdict_of
 from rackwright.checks.acceptance.evaluators import health
 from rackwright.checks.acceptance.parsers import nvidia_smi
 from rackwright.checks.acceptance.phase import guarded
-from rackwright.checks.acceptance.phases.gpu import _TOOLS, _lanes
+from rackwright.checks.acceptance.phases.gpu import _TOOLS, _lanes, _nvlinks
 from rackwright.checks.cluster import test_gpu
 from rackwright.checks.cluster.probes.gpu import GPUS, REPAIRS
 from rackwright.report.verdict import Verdict
@@ -87,3 +87,13 @@ def test_acceptance_judges_lanes_by_machine(widths, status, verdict):
     assert finding.verdict is verdict
     assert "machine" in [json.loads(json.dumps(tool))[0] for tool in _TOOLS]
     assert health.CHECKS["pcie_links_are_wide"] is health.pcie
+
+
+@pytest.mark.parametrize(("status", "partitioned", "verdict"), [(0, True, UNKNOWN), (1, True, FAILED), (0, False, FAILED)])
+def test_links_of_a_part_of_a_board_are_unknown_in_a_guest(status, partitioned, verdict):
+    """The hypervisor switches links to the other GPUs off (Fabric Manager User Guide, Full Passthrough)."""
+    links = "".join(f"GPU {gpu}: NVIDIA H100\n\t Link 0: 26.562 GB/s\n\t Link 1: <inactive>\n" for gpu in range(4))
+    for text, expected in ((links, verdict), (links.replace("<inactive>", "26.562 GB/s"), PASSED)):
+        found = {"machine": {"rc": status}, "nvlink": {"rc": 0, "out": text, "err": ""}}
+        finding = guarded("nvlinks_are_up", "w", lambda found=found: _nvlinks("w", lambda: found, 4, partitioned))
+        assert finding.verdict is expected

@@ -7,6 +7,7 @@ from rackwright.checks.cluster.harness.arguments import Ask, Record
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.harness.tool_output import UnreadableValue
 from rackwright.checks.cluster.probes.nvidia_smi import GpuList
+from rackwright.checks.cluster.probes.nvlink import NVLINKS, down_links
 from rackwright.checks.cluster.probes.software import (
     CUDA,
     DCGM_HEALTH,
@@ -89,6 +90,13 @@ def _fabrics(fabrics: GpuList[Fabric], count: int) -> tuple[dict[str, object], d
         found |= {f"{gpu.label} {name}": said for name, said in gpu.health.items()}
         planned |= {f"{gpu.label} state": "Completed", f"{gpu.label} status": "Success"}
     return found, planned
+
+
+def test_nvlinks_are_up(node: Record, ask: Ask, expect: Expect) -> None:
+    """A GPU with links that are down slows every collective, also where the fabric is complete."""
+    links = ask(NVLINKS)
+    found: dict[str, object] = {"GPUs that list links": len(links), **down_links(links)}
+    expect(found, {"GPUs that list links": node.gpus.count})
 
 
 def test_driver_libraries_load(ask: Ask, expect: Expect) -> None:

@@ -11,6 +11,7 @@ from rackwright.checks.acceptance.parsers.nvidia_smi import Health
 from rackwright.checks.acceptance.phase import Finding, compared, unknown
 from rackwright.checks.cluster.harness.tool_output import UnreadableValue, read_values
 from rackwright.checks.cluster.probes.nvidia_smi import GpuList
+from rackwright.checks.cluster.probes.nvlink import down_links
 from rackwright.report.verdict import Verdict
 
 Gpus = GpuList[Health]
@@ -97,20 +98,11 @@ CHECKS: Final = {
 
 def nvlinks(check: str, node: str, links: Mapping[int, tuple[float | UnreadableValue, ...]], planned: int) -> Finding:
     """Verify that every link of every GPU is up, and that all GPUs have as many."""
-    most = max((len(each) for each in links.values()), default=0)
-    found = {f"GPU {gpu}": value for gpu, each in links.items() if (value := _down(each, most)) != ""}
+    found = down_links(links)
     finding = compared(check, node, found, {})
     if finding.verdict is Verdict.PASSED and len(links) != planned:
         return unknown(check, node, f"{len(links)} of {planned} GPUs listed their links")
     return finding
-
-
-def _down(links: tuple[float | UnreadableValue, ...], most: int) -> Any:
-    """Return how many links of a GPU are up, or why that is unknown; empty if all are."""
-    known = read_values(links)
-    if len(links) < most or not all(known) or not most:
-        return f"{sum(map(bool, known))} of {most}"
-    return next((link for link in links if isinstance(link, UnreadableValue)), "")
 
 
 _CATEGORIES: Final = frozenset({"Deployment", "Integration", "Hardware", "Stress"})

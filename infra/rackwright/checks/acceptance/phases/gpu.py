@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from rackwright import catalog
+from rackwright.catalog.compatibility import NVSWITCH_GPUS
 from rackwright.catalog.reference_values import Quantity
 from rackwright.checks.acceptance.evaluators import health, records
 from rackwright.checks.acceptance.evaluators.scaling import scaling
@@ -135,17 +136,31 @@ def _health(scope: PhaseScope, node: str, read: Callable[[], dict[str, Any]]) ->
             partial(_judged, test, check, node, read, gpus),
         )
     if gpus > 1 and catalog.gpus()[gpu_model(scope, node)].nvlink:
-        links = "nvlinks_are_up"
-        yield guarded(links, node, lambda: health.nvlinks(links, node, nvidia_smi.parse_nvlinks(records.tool(read(), "nvlink")), gpus))
+        partitioned = catalog.gpus()[gpu_model(scope, node)].nvswitch and gpus < NVSWITCH_GPUS
+        yield guarded("nvlinks_are_up", node, partial(_nvlinks, node, read, gpus, partitioned))
     else:
         yield skipped("nvlinks_are_up", node, SkipReason.NOT_IN_PLAN)
     yield guarded("dcgm_passes", node, partial(_diagnosis, node, read, gpus))
 
 
+def _nvlinks(node: str, read: Callable[[], dict[str, Any]], gpus: int, partitioned: bool) -> Finding:
+    """Return the finding on the links. In a virtual machine with a part of a board, the hypervisor switches links to other parts off."""
+    found = read()
+    finding = health.nvlinks("nvlinks_are_up", node, nvidia_smi.parse_nvlinks(records.tool(found, "nvlink")), gpus)
+    if finding.verdict is Verdict.FAILED and partitioned and _is_guest(found):
+        reason = f"the virtual machine has {gpus} GPUs of a board with NVSwitch, whose other links are off ({finding.found})"
+        return unknown("nvlinks_are_up", node, reason)
+    return finding
+
+
+def _is_guest(found: Mapping[str, Any]) -> bool:
+    """Return whether the node is a virtual machine: systemd-detect-virt then ends with 0."""
+    return bool(found.get("machine", {"rc": 1})["rc"] == 0)
+
+
 def _lanes(read: Callable[[], dict[str, Any]], check: str, node: str, gpus: health.Gpus, planned: int) -> Finding:
-    """Return the finding on the lanes, by the kind of machine: systemd-detect-virt ends with 0 in a virtual machine."""
-    machine = read().get("machine", {"rc": 1})
-    return (health.provided_pcie if machine["rc"] == 0 else health.pcie)(check, node, gpus, planned)
+    """Return the finding on the lanes, by the kind of machine."""
+    return (health.provided_pcie if _is_guest(read()) else health.pcie)(check, node, gpus, planned)
 
 
 def _diagnosis(node: str, read: Callable[[], dict[str, Any]], gpus: int) -> Finding:
