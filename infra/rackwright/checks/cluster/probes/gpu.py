@@ -79,8 +79,8 @@ class Gpu:
     max_clock_mhz: Whole
     clock_reasons: Whole
     """Bits of the reasons for a reduced clock; `NORMAL_REASONS` and `FAULTY_REASONS` name them."""
-    persistent: YesNo
-    """Whether the driver keeps the GPU initialised while no process uses it (persistence mode)."""
+    persistent: YesNo | None
+    """Whether the driver keeps the GPU initialised while no process uses it (persistence mode); None where it has no such mode."""
     bus: Text
     """PCI address."""
     remap_pending: YesNo | None
@@ -130,7 +130,7 @@ def _gpu(row: Row) -> Gpu:
         uncorrected=row.counter("ecc.errors.uncorrected.volatile.total", integer),
         max_clock_mhz=row.read("clocks.max.sm", integer),
         clock_reasons=row.read("clocks_event_reasons.active", hexadecimal),
-        persistent=row.read("persistence_mode", flag),
+        persistent=row.counter("persistence_mode", flag),
         bus=row.read("pci.bus_id", words),
         remap_pending=row.counter("remapped_rows.pending", flag),
         remap_failed=row.counter("remapped_rows.failure", flag),

@@ -81,7 +81,7 @@ def read_table(text: str, fields: Sequence[str], make: Callable[[Row], T]) -> Gp
     rows, lost, others = _rows(text, fields)
     kept, unresponsive = [], list(lost)
     for row in _uneven(_merged(rows), "name"):
-        if any(_IS_LOST.match(cell) for cell in row.cells.values()):
+        if _is_lost(row):
             unresponsive.append(_where(row))
         else:
             kept.append(row)
@@ -119,6 +119,11 @@ def _corrupted(lines: Sequence[str]) -> tuple[str, ...]:
 
 def _end(text: str) -> UnreadableValue | None:
     return UnreadableValue("the end of the list", None, lines_of(text)[-1]) if is_cut(text) else None
+
+
+def _is_lost(row: Row) -> bool:
+    """Return whether the driver reports that a GPU is lost, in place of a value."""
+    return any(_IS_LOST.match(cell) for cell in row.cells.values())
 
 
 def needs_reset(row: Row) -> bool:
@@ -226,10 +231,13 @@ def read_long(text: str, make: Callable[[Row], T]) -> GpuList[T]:
             others.append(line)
     if not blocks and not lost:
         raise ValueError(f'no GPU is described: "{quoted(others[0])}"' if others else "no GPU is described")
-    rows = [_block(address, lines, cut=is_cut(text) and number == len(blocks) - 1) for number, (address, lines) in enumerate(blocks)]
+    described = [_block(address, lines, cut=is_cut(text) and number == len(blocks) - 1) for number, (address, lines) in enumerate(blocks)]
+    lost += [row.subject.removeprefix("GPU ") for row in described if _is_lost(row)]
+    rows = [row for row in described if not _is_lost(row)]
     unsure = [row.unread("block") for number, row in enumerate(rows) if row.subject in [one.subject for one in rows[:number]]]
     attached = [line for line in others if line.startswith("Attached GPUs")]
-    if attached and attached[0].rpartition(":")[2].strip() != str(len(blocks) + len(lost)):
+    named = {address for address, _ in blocks} | set(lost)
+    if attached and attached[0].rpartition(":")[2].strip() not in (str(len(blocks)), str(len(named))):
         unsure.append(UnreadableValue("the number of GPUs described", str(len(blocks)), attached[0]))
     made = tuple(make(row) for row in _uneven(rows, "Product Name"))
     return GpuList(made, tuple(dict.fromkeys(lost)), tuple(others), tuple(unsure), _end(text))

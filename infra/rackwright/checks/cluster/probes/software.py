@@ -38,12 +38,19 @@ def parse_driver(text: str) -> KernelDriver:
 KERNEL_DRIVER = Probe("driver-modules", on="gpu_software", command="cat /proc/driver/nvidia/version", parse=parse_driver)
 
 
-def parse_loaded(text: str) -> frozenset[str]:
-    """Return the names of /proc/modules, which is never empty on a supported kernel."""
-    names = frozenset(line.split()[0] for line in text.splitlines() if line.split()[1].isdigit())
-    if not names:
+def parse_loaded(text: str) -> Lines[str]:
+    """Return the size of each loaded module by name from /proc/modules, which is never empty on a supported kernel."""
+    modules = read_each_line(text, _module)
+    if not modules:
         raise ValueError("no module is loaded")
-    return names
+    return modules
+
+
+def _module(line: str) -> tuple[str, str]:
+    name, size = line.split()[:2]
+    if not size.isdigit():
+        raise ValueError(line)
+    return name, size
 
 
 LOADED = Probe("kernel-modules", on="gpu_software", command="cat /proc/modules", parse=parse_loaded)
