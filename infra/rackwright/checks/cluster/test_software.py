@@ -52,10 +52,11 @@ def test_nvlink_fabric_is_ready(node: Record, ask: Ask, expect: Expect) -> None:
 
     GPUs before Hopper report no fabric: for them Fabric Manager alone counts.
     """
-    found, planned = {"Fabric Manager": ask(UNITS)[FABRIC_MANAGER_UNIT].state}, {"Fabric Manager": "active"}
+    found: dict[str, object] = {"Fabric Manager": ask(UNITS)[FABRIC_MANAGER_UNIT].state}
+    planned: dict[str, object] = {"Fabric Manager": "active"}
     if node.gpus.architecture not in ("volta", "ampere"):
         reported, ready = _fabrics(ask(FABRIC), node.gpus.count)
-        found, planned = {**found, **reported}, {**planned, **ready}
+        found, planned = found | reported, planned | ready
     expect(found, planned)
 
 

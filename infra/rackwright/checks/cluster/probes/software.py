@@ -227,7 +227,10 @@ LOADS: Final = "loads"
 
 def parse_libraries(text: str) -> Lines[str]:
     """Return `loads`, or the error of the dynamic linker, by library from lines `name|text`."""
-    return read_each_line(text, _library)
+    found = read_each_line(text, _library)
+    if not found:
+        raise ValueError("no library is listed")
+    return found
 
 
 def _library(line: str) -> tuple[str, str]:
