@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -162,6 +163,8 @@ class Repair:
     """`nothing`, or the driver's word: Reset, Reboot, Drain P2P, Drain and Reset."""
     is_in_guest: YesNo
     """Whether a virtual machine has the GPU: its driver does not see the slot."""
+    memory: Mapping[str, YesNo]
+    """States of memory repair that are due or exhausted, by name, and those that were not read; empty where the driver has none."""
 
 
 _STATUS: Final = {"GPU Reset Status/Reset Required": "Reset", "GPU Reset Status/Drain and Reset Recommended": "Drain and Reset"}
@@ -179,10 +182,28 @@ def _repair(row: Row) -> Repair:
     status = {path: row.counter(path, flag) for path in _STATUS if path in row.cells}
     wanted = [action] if isinstance(action, str) and action != "None" else []
     wanted += [_STATUS[path] for path, value in status.items() if value is True]
+    wanted += ["Reset"] if needs_reset(row) and not wanted else []
     unread = [value for value in (action, *status.values()) if isinstance(value, UnreadableValue)]
     if not wanted and not status and _ACTION not in row.cells:
         unread = [row.unread(_ACTION)]
-    return Repair(row.subject, ", ".join(wanted) if wanted else unread[0] if unread else "nothing", row.read(_VIRTUALIZATION, _is_guest))
+    needed: Text = ", ".join(wanted) if wanted else unread[0] if unread else "nothing"
+    return Repair(row.subject, needed, row.read(_VIRTUALIZATION, _is_guest), _memory(row))
+
+
+_MEMORY: Final = ("SRAM Threshold Exceeded", "Channel Repair Pending", "TPC Repair Pending", "Unrepairable Memory")
+"""Rows of the section ECC Errors that are `Yes` where a GPU is replaced or reset (drivers from 550, 570 and 590 on). The threshold of
+uncorrected SRAM errors is NVIDIA's criterion for a replacement (Xid Catalog, WORKFLOW_XID_48)."""
+
+
+def _memory(row: Row) -> dict[str, YesNo]:
+    found = {}
+    for path in row.cells:
+        section, _, name = path.rpartition("/")
+        if name in _MEMORY and section.startswith("ECC Errors"):
+            value = row.counter(path, flag)
+            if isinstance(value, UnreadableValue) or value:
+                found[name] = value
+    return found
 
 
 _VIRTUALIZATION: Final = "GPU Virtualization Mode/Virtualization Mode"
