@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from rackwright.checks.acceptance.parsers.dcgm import BAD, Status, Test
 from rackwright.checks.acceptance.parsers.nvidia_smi import Health
-from rackwright.checks.acceptance.phase import Finding, compared, unknown
+from rackwright.checks.acceptance.phase import Finding, compared, skipped, unknown
 from rackwright.checks.cluster.harness.tool_output import UnreadableValue, read_values
 from rackwright.checks.cluster.probes.nvidia_smi import GpuList
 from rackwright.checks.cluster.probes.nvlink import down_links
-from rackwright.report.verdict import Verdict
+from rackwright.report.verdict import SkipReason, Verdict
 
 Gpus = GpuList[Health]
 
@@ -37,8 +37,13 @@ def count(check: str, node: str, gpus: Gpus, planned: int) -> Finding:
 
 
 def memory_errors(check: str, node: str, gpus: Gpus, planned: int) -> Finding:
-    """Report uncorrected errors, rows that wait for a reset to be remapped, rows that could not be. Unknown if there is no such counter."""
-    found = _named(gpus, _memory)
+    """Report uncorrected errors, rows that wait for a reset to be remapped, rows that could not be, and a corrupted infoROM.
+
+    Unknown where ECC is off, or not every GPU is listed. Skipped for a model without ECC, as GeForce cards.
+    """
+    found = _named(gpus, _memory) | {f"GPU {place} infoROM": "corrupted" for place in gpus.corrupted}
+    if len(gpus) == planned and not found and not any(gpu.has_ecc for gpu in gpus):
+        return skipped(check, node, SkipReason.NOT_IN_PLAN)
     blind = [gpu.label for gpu in gpus if gpu.uncorrected is None]
     if (blind or not gpus) and not read_values(found.values()):
         return unknown(check, node, f"ECC is off on {len(blind)} of {planned} GPUs, or they have none")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from rackwright.checks.cluster.harness.tool_output import (
     Row,
@@ -34,6 +35,8 @@ class Health:
     product: str | UnreadableValue
     memory_mib: int | UnreadableValue
     driver: str | UnreadableValue
+    has_ecc: bool | UnreadableValue
+    """Whether the memory has ECC, switched on or off; True also where the driver does not report the mode."""
     uncorrected: int | UnreadableValue | None
     """Uncorrected ECC errors since the driver was loaded."""
     remap_pending: bool | UnreadableValue | None
@@ -60,12 +63,23 @@ def parse_health(text: str) -> GpuList[Health]:
         raise UndeterminedError(f"nvidia-smi did not list GPUs: {error}") from None
 
 
+def _has_ecc(row: Row) -> bool | UnreadableValue:
+    if _ECC not in row.cells:
+        return True
+    mode = row.counter(_ECC, flag)
+    return mode if isinstance(mode, UnreadableValue) else mode is not None
+
+
+_ECC: Final = "ecc.mode.current"
+
+
 def _health(row: Row) -> Health:
     return Health(
         label=row.subject,
         product=row.read("name", words),
         memory_mib=row.read("memory.total", integer),
         driver=row.read("driver_version", release),
+        has_ecc=_has_ecc(row),
         uncorrected=row.counter("ecc.errors.uncorrected.volatile.total", integer),
         remap_pending=row.counter("remapped_rows.pending", flag),
         remap_failed=row.counter("remapped_rows.failure", flag),

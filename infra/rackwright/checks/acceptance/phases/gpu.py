@@ -16,6 +16,7 @@ from rackwright.checks.acceptance.evaluators.speed import speed
 from rackwright.checks.acceptance.parsers import dcgm, nvidia_smi
 from rackwright.checks.acceptance.phase import Finding, Job, Outputs, Phase, PhaseScope, guarded, program, skipped, unknown
 from rackwright.checks.acceptance.phases.nccl import gpu_model, gpu_parts, node_counts
+from rackwright.checks.cluster.probes.nvidia_smi import query
 from rackwright.errors import UndeterminedError
 from rackwright.report.verdict import SkipReason, Verdict
 
@@ -27,13 +28,25 @@ SPEEDS: Final = {
 }
 MODES: Final = {"ddp": Quantity.TRAINING_DDP, "fsdp": Quantity.TRAINING_FSDP}
 QUERY: Final = (
-    "index,name,memory.total,driver_version,ecc.errors.uncorrected.volatile.total,remapped_rows.pending,remapped_rows.failure,clocks.max.sm,"
-    "clocks_event_reasons.active,pcie.link.gen.current,pcie.link.gen.max,pcie.link.width.current,pcie.link.width.max"
+    "index",
+    "name",
+    "memory.total",
+    "driver_version",
+    "ecc.mode.current",
+    "ecc.errors.uncorrected.volatile.total",
+    "remapped_rows.pending",
+    "remapped_rows.failure",
+    "clocks.max.sm",
+    "clocks_event_reasons.active",
+    "pcie.link.gen.current",
+    "pcie.link.gen.max",
+    "pcie.link.width.current",
+    "pcie.link.width.max",
 )
 DCGM_SECONDS: Final = 2700
 """Level 3 takes about 15 minutes (docs.nvidia.com, dcgmi diag); the limit is three times that."""
 _TOOLS: Final = (
-    ("health", ("nvidia-smi", f"--query-gpu={QUERY}", "--format=csv,nounits"), 60),
+    ("health", ("sh", "-c", query(QUERY, titles=True)), 60),
     ("nvlink", ("nvidia-smi", "nvlink", "--status"), 60),
     ("machine", ("systemd-detect-virt", "--vm"), 10),
     ("dcgm", ("dcgmi", "diag", "-r", "3", "-j"), DCGM_SECONDS),

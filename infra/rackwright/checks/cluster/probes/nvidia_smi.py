@@ -93,13 +93,13 @@ def read_table(text: str, fields: Sequence[str], make: Callable[[Row], T]) -> Gp
     return GpuList(made, dead, tuple(others), unsure, _end(text), failure, _corrupted(others))
 
 
-def query(fields: Sequence[str]) -> str:
-    """Return the shell command that lists fields of all GPUs.
+def query(fields: Sequence[str], *, titles: bool = False) -> str:
+    """Return the shell command that lists fields of all GPUs, with or without a line of titles.
 
     A driver that does not know a field rejects all of them with status 2 and names it. The command then continues without that field, or
     with its older name, and lists the titles.
     """
-    first = f"nvidia-smi --query-gpu={','.join(fields)} --format=csv,noheader,nounits 2>&1"
+    first = f"nvidia-smi --query-gpu={','.join(fields)} --format=csv,{'' if titles else 'noheader,'}nounits 2>&1"
     rejected = "sed -n 's/.*Field \"\\([a-z0-9_.]*\\)\" is not a valid field.*/\\1/p' | head -n 1"
     older = "".join(f"{new}) n={old};; " for old, new in _RENAMED.items())
     again = "nvidia-smi --query-gpu=$f --format=csv,nounits 2>&1"
