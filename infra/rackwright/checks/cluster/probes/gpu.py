@@ -79,7 +79,7 @@ class Gpu:
     """Uncorrected ECC errors since the driver was loaded; None where ECC is off or not supported."""
     max_clock_mhz: Whole
     clock_reasons: Whole
-    """Bits of the reasons for a reduced clock; `NORMAL_REASONS` and `FAULTY_REASONS` name them."""
+    """Bits of the reasons for a reduced clock; `NORMAL_REASONS` and `FAULTY_REASONS` name them. A newer driver may define others."""
     persistent: YesNo | None
     """Whether the driver keeps the GPU initialised while no process uses it (persistence mode); None where it has no such mode."""
     bus: Text
@@ -111,15 +111,17 @@ def parse_gpus(text: str) -> GpuList[Gpu]:
 
 
 def clock_faults(reasons: int) -> tuple[str, ...]:
-    """Return the faults among the reasons, lowest bit first; a bit that nvml.h does not define counts as one.
+    """Return the faults among the reasons, lowest bit first. Raise ValueError for a reason that nvml.h does not define, beside no fault.
 
-    >>> clock_faults(0x4 | 0x1)
-    ()
-    >>> clock_faults(0x48), clock_faults(0x200)
-    (('hardware slowdown', 'hardware thermal slowdown'), ('undefined reason 0x200',))
+    >>> clock_faults(0x4 | 0x1), clock_faults(0x248)
+    ((), ('hardware slowdown', 'hardware thermal slowdown'))
     """
-    bits = (1 << number for number in range(reasons.bit_length()) if reasons >> number & 1)
-    return tuple(FAULTY_REASONS.get(bit, f"undefined reason {bit:#x}") for bit in bits if bit not in NORMAL_REASONS)
+    bits = [1 << number for number in range(reasons.bit_length()) if reasons >> number & 1]
+    faults = tuple(FAULTY_REASONS[bit] for bit in bits if bit in FAULTY_REASONS)
+    undefined = [bit for bit in bits if bit not in NORMAL_REASONS and bit not in FAULTY_REASONS]
+    if undefined and not faults:
+        raise ValueError(f"undefined reason {undefined[0]:#x}")
+    return faults
 
 
 def _gpu(row: Row) -> Gpu:
