@@ -135,7 +135,16 @@ def test_warning_is_ignored(warning, position):
     assert judged("\n".join([*ROWS[:position], warning, *ROWS[position:]]) + "\n") == {}
 
 
-@pytest.mark.parametrize("text", [GOOD.replace("\n", "\r\n"), "\ufeff" + GOOD, GOOD.replace(", ", ","), GOOD.replace("\n", "\n\n")])
+@pytest.mark.parametrize(
+    "text",
+    [
+        GOOD.replace("81559", "81559 MiB").replace("1980", "1980 MHz"),
+        GOOD.replace("\n", "\r\n"),
+        "\ufeff" + GOOD,
+        GOOD.replace(", ", ","),
+        GOOD.replace("\n", "\n\n"),
+    ],
+)
 def test_line_ends_and_blanks_are_ignored(text):
     assert judged(text) == {}
 
@@ -189,6 +198,7 @@ def test_corrupted_inforom_is_reported(position):
         "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 580.126\n",
         "Failed to initialize NVML: Driver Not Loaded\n",
         "Failed to initialize NVML: Unknown Error\n",
+        "GPU access blocked by the operating system\nFailed to properly shut down NVML\n",
         "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the driver is installed.\n\n",
         "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system. Please make sure that the driver is properly installed.\n",
     ],

@@ -22,7 +22,8 @@ _HANDLE: Final = re.compile(r"unable to determine the device handle for\s+(?:gpu
 _ADDRESS: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-9a-f])?", re.IGNORECASE)
 _IS_LOST: Final = re.compile(r"\[?gpu is lost", re.IGNORECASE)
 _NO_DRIVER: Final = re.compile(
-    r"failed to initialize nvml: (?!insufficient permissions)|couldn't (communicate with the nvidia driver|find libnvidia-ml)",
+    r"failed to initialize nvml: (?!insufficient perm)|couldn't (communicate with the nvidia driver|find libnvidia-ml)"
+    r"|gpu access blocked by the operating system",
     re.IGNORECASE,
 )
 """Messages with which nvidia-smi reports that no program can use a GPU of this node."""
@@ -174,7 +175,8 @@ def _cells(line: str, expected: int) -> list[str]:
 
 
 def _row(line: str, cells: list[str], names: Sequence[str], *, cut: bool) -> Row:
-    found = dict(zip(names, cells))  # noqa: B905 - a row may have fewer cells than names, or more
+    plain = (re.sub(r"(?<=\d) (MiB|MHz|W|%)$", "", cell) for cell in cells)  # some releases print units all the same
+    found = dict(zip(names, plain))  # noqa: B905 - a row may have fewer cells than names, or more
     index = found.get("index", "")
     subject = f"GPU {index}" if index.isdigit() else "GPU of unknown index"
     last = names[min(len(cells), len(names)) - 1]
