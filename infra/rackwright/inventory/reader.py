@@ -109,7 +109,7 @@ class Inventory:
             Feature.MIG: len(whole) < len(gpus),
             Feature.GPU_SOFTWARE: bool(supplied),
             Feature.NVSWITCH: any(gpus["nvswitch"] for gpus in supplied),
-            Feature.NVLINK_RACK: any(_has_nvlink_rack(gpus["model"]) for gpus in supplied),
+            Feature.NVLINK_RACK: any(_has_nvlink_rack(gpus.get("model", "")) for gpus in supplied),
             Feature.NVLINK: any(_has_nvlinks(gpus) for gpus in supplied),
             Feature.DCGM: bool(supplied) and bool(software["versions"].get("dcgm")),
             Feature.FABRIC: self.fabric is not None,
@@ -152,8 +152,8 @@ def _has_nvlink_rack(model: str) -> bool:
 
 def _has_nvlinks(gpus: Mapping[str, Any]) -> bool:
     """Return whether all NVLinks of GPUs are in use, as in the group `nvlink`."""
-    divided = gpus["architecture"] == "ampere" and any(gpus.get("mig", ()))
-    return bool(gpus["nvswitch"] or _has_nvlink_rack(gpus["model"])) and not divided
+    divided = gpus.get("architecture") == "ampere" and any(gpus.get("mig", ()))
+    return bool(gpus["nvswitch"] or _has_nvlink_rack(gpus.get("model", ""))) and not divided
 
 
 def _is_limited(namespace: Mapping[str, Any]) -> bool:

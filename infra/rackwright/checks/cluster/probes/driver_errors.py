@@ -57,6 +57,7 @@ _NOTES: Final = frozenset({63, 93, 106, 107, 121, 160, 162, 163})
 """XIDs without an action: a recorded repair (it is due until a reset, which nvidia-smi reports), a limit of writes, test messages,
 corrected errors of the link to a Grace CPU, power smoothing."""
 _RECOVERY: Final = 154
+"""XID whose line has the new recovery action of a GPU (drivers from 565 on)."""
 _NVLINK: Final = range(144, 151)
 """XIDs of NVLink 5: the line has the unit and its severity, `149, NETIR_LINK_EVT Fatal XC0 i0 Link 01 (0x021425c6 0x00000000 …)`."""
 _NVLINK_FAULTS: Final[Mapping[str, frozenset[int]]] = {
