@@ -105,6 +105,9 @@ IMEX = (
 )
 
 
+XID = "Detected XID {} for GPU 4 Please consult the documentation for details of this XID."
+
+
 def report(word, *texts):
     """Return the table of `dcgmi health --check` with one incident per text, in rows of 30 characters."""
     rows = ""
@@ -137,6 +140,9 @@ def dcgm(text, model="h100"):
         (report("Warning", IMEX), "h100", PASSED),
         (report("Warning", IMEX), "gb300", PASSED),
         (report("Warning", IMEX, "Detected 13 PCIe replays per minute"), "h100", FAILED),
+        (report("Failure", XID.format(31)), "h100", PASSED),
+        (report("Failure", XID.format(31) + " " + XID.format(79)), "h100", FAILED),
+        (report("Failure", XID.format(94)), "h100", FAILED),
         (report("Warning", IMEX + " GPU 3 has 7 uncorrectable errors"), "h100", FAILED),
         ("no table\n", "h100", UNKNOWN),
     ],

@@ -123,10 +123,15 @@ def _error(line: str, number: int, words: str) -> DriverError:
         return DriverError(line, _of_recovery(words, line))
     if number in _NVLINK:
         return DriverError(line, _of_nvlink(number, words))
-    return DriverError(line, _of_gpu(number))
+    return DriverError(line, severity_of(number))
 
 
-def _of_gpu(number: int) -> Severity:
+def severity_of(number: int) -> Severity:
+    """Return the severity of an XID by its number alone.
+
+    >>> severity_of(31).name, severity_of(79).name
+    ('PROGRAM', 'FAULT')
+    """
     for numbers, severity in ((_PROGRAM, Severity.PROGRAM), (_WARNINGS, Severity.WARNING), (_NOTES, Severity.NOTE)):
         if number in numbers:
             return severity

@@ -198,7 +198,7 @@ uncorrected SRAM errors is NVIDIA's criterion for a replacement (Xid Catalog, WO
 
 
 def _memory(row: Row) -> dict[str, YesNo]:
-    found = {}
+    found: dict[str, YesNo] = {}
     for path in row.cells:
         section, _, name = path.rpartition("/")
         if name in _MEMORY and section.startswith("ECC Errors"):

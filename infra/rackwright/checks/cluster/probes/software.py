@@ -10,6 +10,7 @@ from typing import Final
 
 from rackwright.checks.cluster.harness.probe import Probe
 from rackwright.checks.cluster.harness.tool_output import Lines, Row, UnreadableValue, read_each_line, words
+from rackwright.checks.cluster.probes.driver_errors import Severity, severity_of
 from rackwright.checks.cluster.probes.nvidia_smi import ENDS, GpuList, read_long, unhealthy
 from rackwright.checks.cluster.probes.units import parse_units
 
@@ -195,10 +196,11 @@ DCGM_HEALTH = Probe("dcgm-health", on="gpu_software", command="dcgmi health --gr
 _IMEX_NOT_READY: Final = re.compile(r"(GPU \d+ )?IMEX daemon status is -?\d+ \(not READY\)", re.IGNORECASE)
 _LINK_DOWN: Final = re.compile(r"(?:GPU )?(\d+)'s NvLink link (\d+) is currently down", re.IGNORECASE)
 _REMEDIES: Final = re.compile(
-    r"run a field diagnostic on the GPU|check IMEX installation, configuration, domain and daemon status, and network connectivity|"
+    r"run a field diagnostic on the GPU|please consult the documentation for details of this XID|check IMEX installation, configuration, domain and daemon status, and network connectivity|"
     r"check the IMEX daemon[^.]*|check DCGM and system logs[^.]*|\bGPU\b",
     re.IGNORECASE,
 )
+_XID: Final = re.compile(r"Detected XID (\d+) for GPU \d+", re.IGNORECASE)
 _NUMBERS_OF_LINKS: Final = frozenset({2, 4, 6, 12, 18})
 """NVLinks of a GPU, by generation (NVIDIA, data sheets: 2 or 4 of RTX cards and P100, 6 of V100, 12 of A100, 18 from H100 on)."""
 
@@ -206,9 +208,13 @@ _NUMBERS_OF_LINKS: Final = frozenset({2, 4, 6, 12, 18})
 def faults_of(health: DcgmHealth, *, has_nvlink: bool) -> tuple[str, ...]:
     """Return the incidents that are faults of this node.
 
-    DCGM reports a missing IMEX daemon also where none belongs, and the links of cards without a bridge as down (DCGM 4.4).
+    DCGM reports a missing IMEX daemon also where none belongs, the links of cards without a bridge as down, and XIDs of users' programs
+    (DCGM 4.4).
     """
     return tuple(text for text in health.incidents if not _is_by_design(text, has_nvlink))
+
+
+_HARMLESS: Final = (Severity.PROGRAM, Severity.NOTE)
 
 
 def _is_by_design(text: str, has_nvlink: bool) -> bool:
@@ -216,6 +222,7 @@ def _is_by_design(text: str, has_nvlink: bool) -> bool:
     for gpu, link in _LINK_DOWN.findall(text):
         links.setdefault(gpu, set()).add(int(link))
     unbridged = all(found == set(range(len(found))) and len(found) in _NUMBERS_OF_LINKS for found in links.values())
+    text = _XID.sub(lambda found: "" if severity_of(int(found[1])) in _HARMLESS else found[0], text)
     rest = _IMEX_NOT_READY.sub("", _LINK_DOWN.sub("", text) if not has_nvlink and unbridged else text)
     return not re.search(r"[A-Za-z0-9]", _REMEDIES.sub("", rest))
 
