@@ -196,7 +196,8 @@ DCGM_HEALTH = Probe("dcgm-health", on="gpu_software", command="dcgmi health --gr
 _IMEX_NOT_READY: Final = re.compile(r"(GPU \d+ )?IMEX daemon status is -?\d+ \(not READY\)", re.IGNORECASE)
 _LINK_DOWN: Final = re.compile(r"(?:GPU )?(\d+)'s NvLink link (\d+) is currently down", re.IGNORECASE)
 _REMEDIES: Final = re.compile(
-    r"run a field diagnostic on the GPU|please consult the documentation for details of this XID|check IMEX installation, configuration, domain and daemon status, and network connectivity|"
+    r"run a field diagnostic on the GPU|please consult the documentation for details of this XID|"
+    r"check IMEX installation, configuration, domain and daemon status, and network connectivity|"
     r"check the IMEX daemon[^.]*|check DCGM and system logs[^.]*|\bGPU\b",
     re.IGNORECASE,
 )
