@@ -103,7 +103,7 @@ class Node:
         (self.folder / "node").write_text(f"NodeName=w0 {says}\n")
 
     def expect(self, rows: list[dict[str, Any]], **cluster: Any) -> None:
-        record = {"name": "w0", "memory_mib": 1, "gpus": {"count": 8, "simulated": True}}
+        record = {"name": "w0", "memory_mib": 1, "gpus": {"count": 8, "memory_mib": 81559, "simulated": True}}
         told = {"node": record, "cluster": {"storage": [], **cluster}, "checks": rows}
         (self.folder / "etc/rackwright/health.json").write_text(json.dumps(told))
 

@@ -293,6 +293,66 @@ def test_rolled_node_with_unknown_result_is_reported(node: Node) -> None:
     assert (said.returncode, said.stderr) == (3, "gpu.count_matches_plan: unknown\n")
 
 
+GPU_WITHOUT_MEMORY = "0, NVIDIA GB10, [N/A], 580.173.02, {ecc}, 3003, 0x0, Enabled"
+MEMORY = {"check": "gpu.memory_matches_plan", "limit": 0.05}
+ECC = {"check": "gpu.no_ecc_errors", "limit": None}
+
+
+def _says(node: Node, line: str) -> None:
+    node.tool("nvidia-smi", f"#!/bin/sh\necho '{line}'\n")
+
+
+def test_missing_value_never_drains(node: Node) -> None:
+    """A GPU with unified memory has no size: unknown, however long."""
+    node.expect([MEMORY])
+    _says(node, GPU_WITHOUT_MEMORY.format(ecc="[N/A]"))
+    for later in (0, 31, 3600, 86400):
+        node.set_clock(node.now + later)
+        assert node.look().returncode == 3
+        assert node.look(name="rackwright-node-health-prolog").returncode == 0
+    assert node.updates() == []
+    assert node.look("--report").stdout.startswith("unknown gpu.memory_matches_plan: GPU 0 memory.total is")
+
+
+def test_missing_value_lifts_no_drain_for_a_fault(node: Node) -> None:
+    node.expect([ECC])
+    _says(node, GPU_WITHOUT_MEMORY.format(ecc="3"))
+    assert node.look().returncode == 1
+    assert len(node.updates()) == 1
+    _says(node, GPU_WITHOUT_MEMORY.format(ecc="ERR!"))
+    for _ in range(2):
+        assert node.look().returncode == 3
+        assert node.updates() == []
+    _says(node, GPU_WITHOUT_MEMORY.format(ecc="0"))
+    assert node.look().returncode == 0
+    assert node.updates() == ["State=RESUME"]
+
+
+def test_answer_without_a_value_lifts_the_drain_of_a_silent_tool(node: Node) -> None:
+    node.expect([MEMORY])
+    node.tool("nvidia-smi", "#!/bin/sh\nexit 9\n")
+    assert node.look().returncode == 3
+    node.set_clock(node.now + 31)
+    assert node.look().returncode == 1
+    assert len(node.updates()) == 1
+    _says(node, GPU_WITHOUT_MEMORY.format(ecc="0"))
+    assert node.look().returncode == 3
+    assert node.updates() == ["State=RESUME"]
+
+
+def test_file_system_without_answer_drains(node: Node) -> None:
+    """The tool answers, and reports that the mount does not."""
+    storage = {"name": "s", "kind": "nfs", "mount": "/mnt/x", "servers": ["s0"], "clients": ["w0"], "folder": None, "mode": "1777"}
+    node.expect([{"check": "storage.answers", "limit": None}], storage=[storage])
+    probe = node.folder / "usr/local/lib/rackwright/health/rackwright/checks/cluster/test_storage.py"
+    node.edit(probe, "    expect(ask(ANSWERING), ", '    from rackwright.checks.cluster.harness.tool_output import MissingAnswer\n\n'
+              '    expect({"/mnt/x": MissingAnswer("/mnt/x", "no answer within 6 s")}, ')  # fmt: skip
+    assert node.look().returncode == 3
+    node.set_clock(node.now + 31)
+    assert node.look().returncode == 1
+    assert node.updates() == ["State=DRAIN Reason=rackwright: storage.answers: /mnt/x: no answer within 6 s"]
+
+
 class TestRest:
     """A slow node rests between Slurm's checks."""
 

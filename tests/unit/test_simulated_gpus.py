@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from rackwright.checks.cluster.harness.tool_output import unread_values
-from rackwright.checks.cluster.probes.gpu import GPUS, is_of_nvswitch, parse_gpus, parse_repairs, parse_xids
+from rackwright.checks.cluster.probes.driver_errors import Severity, parse_xids
+from rackwright.checks.cluster.probes.gpu import GPUS, parse_gpus, parse_repairs
 
 FILES = Path(__file__).parents[2] / "roles" / "gpu" / "files"
 
@@ -158,7 +159,7 @@ def test_reset_that_is_due_is_shown_in_the_long_form(node: Node) -> None:
 
 def test_checks_find_nothing_wrong_with_simulated_gpus(node: Node) -> None:
     """The list with all fields that the checks ask for."""
-    command = str(GPUS.command).removesuffix(" 2>&1").split()
+    command = str(GPUS.command).partition(" 2>&1")[0].split()
     found = parse_gpus("".join(f"{line}\n" for line in node.smi(*command[1:])))
     assert len(found) == 8 and not list(unread_values([vars(gpu) for gpu in found]))
 
@@ -166,7 +167,7 @@ def test_checks_find_nothing_wrong_with_simulated_gpus(node: Node) -> None:
 def test_error_of_an_nvswitch_stands_in_the_simulated_kernel_log(node: Node) -> None:
     node.fault("sxid", "1")
     (error,) = parse_xids((node.folder / "gpu-kernel.log").read_text())
-    assert is_of_nvswitch(error) and not is_of_nvswitch(error, fatal=True)
+    assert (error.of_nvswitch, error.severity) == (True, Severity.WARNING)
     node.fault("clear")
     assert not (node.folder / "gpu-kernel.log").exists()
 

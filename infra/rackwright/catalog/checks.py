@@ -68,6 +68,8 @@ class Feature(StrEnum):
     MIG = "mig"
     GPU_SOFTWARE = "gpu-software"
     NVSWITCH = "nvswitch"
+    NVLINK_RACK = "nvlink-rack"
+    NVLINK = "nvlink"
     DCGM = "dcgm"
     FABRIC = "fabric"
     INFINIBAND = "infiniband"

@@ -173,6 +173,14 @@ def has_nvswitch(gpu: GpuModel, count: int) -> bool:
     return gpu.nvswitch and count >= NVSWITCH_GPUS
 
 
+def has_nvlink_rack(gpu: GpuModel) -> bool:
+    """Return whether the GPU's NVSwitches are in trays of its rack (GB200 and GB300 NVL72): NVLink without NVSwitch, from Blackwell on.
+
+    Pascal and Volta have NVLink without NVSwitch, too: from GPU to GPU.
+    """
+    return gpu.nvlink and not gpu.nvswitch and gpu.architecture not in ("pascal", "volta")
+
+
 def resolve(profile: Profile, pins: Mapping[str, str]) -> dict[str, str]:
     """Return the version of every component: the pinned one, else the profile's.
 

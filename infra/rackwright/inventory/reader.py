@@ -11,7 +11,9 @@ from typing import Any, Final
 
 import yaml
 
+from rackwright import catalog
 from rackwright.catalog.checks import Feature, Level
+from rackwright.catalog.compatibility import has_nvlink_rack
 from rackwright.errors import InputError
 from rackwright.yaml_loader import load_yaml
 
@@ -107,6 +109,8 @@ class Inventory:
             Feature.MIG: len(whole) < len(gpus),
             Feature.GPU_SOFTWARE: bool(supplied),
             Feature.NVSWITCH: any(gpus["nvswitch"] for gpus in supplied),
+            Feature.NVLINK_RACK: any(_has_nvlink_rack(gpus.get("model", "")) for gpus in supplied),
+            Feature.NVLINK: any(_has_nvlinks(gpus) for gpus in supplied),
             Feature.DCGM: bool(supplied) and bool(software["versions"].get("dcgm")),
             Feature.FABRIC: self.fabric is not None,
             Feature.INFINIBAND: self.infiniband,
@@ -142,6 +146,18 @@ class Inventory:
             Feature.SCRATCH: any("scratch" in node.get("features", ()) for node in nodes),
         }
         return frozenset(feature for feature, present in has.items() if present)
+
+
+def _has_nvlink_rack(model: str) -> bool:
+    """Return whether the NVSwitches of a GPU model are in trays of the rack; False for a model that the catalogue does not have."""
+    known = catalog.gpus().get(model)
+    return known is not None and has_nvlink_rack(known)
+
+
+def _has_nvlinks(gpus: Mapping[str, Any]) -> bool:
+    """Return whether all NVLinks of GPUs are in use, as in the group `nvlink`."""
+    divided = gpus.get("architecture") == "ampere" and any(gpus.get("mig", ()))
+    return bool(gpus["nvswitch"] or _has_nvlink_rack(gpus.get("model", ""))) and not divided
 
 
 def _is_limited(namespace: Mapping[str, Any]) -> bool:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from rackwright.catalog import gpus
+from rackwright.catalog.compatibility import has_nvlink_rack
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Role
 from rackwright.plan.kubernetes.cluster import CARRIES
 from rackwright.plan.node_features import PARTS
-from rackwright.plan.schema import PlanNode, Storage
+from rackwright.plan.schema import NodeGpu, PlanNode, Storage
 
 SCHEDULED: Final = frozenset({Role.LOGIN, Role.CONTROLLER, Role.ACCOUNTING, Role.WORKER})
 """Roles whose nodes run munge and Slurm."""
@@ -29,6 +31,8 @@ def expand_groups(cluster: Cluster, nodes: Sequence[PlanNode], storage: Sequence
         "mig": lambda node: node.gpus is not None and any(node.gpus.mig),
         "gpu_software": lambda node: _gets_software(cluster, node),
         "nvswitch": lambda node: _gets_software(cluster, node) and node.gpus is not None and node.gpus.nvswitch,
+        "nvlink_rack": lambda node: _gets_software(cluster, node) and node.gpus is not None and has_nvlink_rack(gpus()[node.gpus.model]),
+        "nvlink": lambda node: _gets_software(cluster, node) and node.gpus is not None and _has_nvlinks(node.gpus),
         "fabric": lambda node: bool(node.rails),
         "neuron": lambda node: node.neuron_devices > 0,
         "storage_client": lambda node: node.name in clients,
@@ -41,6 +45,16 @@ def expand_groups(cluster: Cluster, nodes: Sequence[PlanNode], storage: Sequence
     members |= {f"with_{part}": lambda node, part=part: part in node.features for part in PARTS}  # type: ignore[misc]
     groups = {group: tuple(node.name for node in nodes if node.is_in and belongs(node)) for group, belongs in members.items()}
     return groups | {"out": tuple(node.name for node in nodes if not node.is_in)}
+
+
+def _has_nvlinks(declared: NodeGpu) -> bool:
+    """Return whether all NVLinks of the node's GPUs are in use: those to NVSwitches are, except on A100 with MIG.
+
+    Source: NVIDIA, Fabric Manager User Guide, Interoperability With Multi-Instance GPUs (2026).
+    Links between GPUs depend on the board, and links of a part of a board on the hypervisor.
+    """
+    switched = declared.nvswitch or has_nvlink_rack(gpus()[declared.model])
+    return switched and not (declared.architecture == "ampere" and any(declared.mig))
 
 
 def _gets_software(cluster: Cluster, node: PlanNode) -> bool:

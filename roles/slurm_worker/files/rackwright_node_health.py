@@ -12,8 +12,9 @@ usage: rackwright-node-health            check; drain the node if a check fails,
        rackwright-node-health --check    report what a health check would do to the node, `drained` or `back in service`; change nothing
 
 Exit codes: 0 as declared, 1 not as declared, 2 usage or configuration error, 3 unknown; of --check 0 or 2.
-An unknown check drains the node after 30 s without an answer, because a hanging tool indicates a broken GPU. If this program itself waits
-for a processor, the missing answer does not indicate a broken GPU, and the limit is 10 min. On a slow node all limits are longer.
+A tool or a file system that gives no answer for 30 s drains the node, because a hanging tool indicates a broken GPU. If this program itself
+waits for a processor, the missing answer does not indicate a broken GPU, and the limit is 10 min. On a slow node all limits are longer.
+A single value that was not read makes its check unknown and drains nothing; it does not lift the drain for a fault of the same check.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ LOCK = "/run/rackwright-node-health.lock"
 BEGAN = "/run/rackwright-node-health.prolog"  # its mtime is the time of the last check before a job
 ECHO = 300.0  # seconds after that during which each check queries slurmctld for such a drain: slurmd repeats a failed prolog every 15 s
 BUDGET = 1.8  # seconds for all tools together: with the start of Python, a health check ends within 2
-PATIENCE = 30.0  # seconds without an answer until a check counts as failed
+PATIENCE = 30.0  # seconds without an answer of its tool until a check counts as failed
 PATIENCE_IN_A_CROWD = 600.0  # the same on an overloaded node
 CROWD = 5.0  # ratio of waiting for a processor to running on one: up to 3 on an idle node, answers are missing from 28 on (2 cores)
 TURNS = "/proc/thread-self/schedstat"  # nanoseconds running, nanoseconds waiting, timeslices (Documentation/scheduler/sched-stats.rst)
@@ -63,8 +64,12 @@ class Finding(NamedTuple):
 
     check: str
     verdict: str
-    """`passed`, `failed` or `unknown`."""
+    """`passed`, `failed`, `silent` if a tool or a file system gave no answer, or `unknown` if it did and a value was not read."""
     why: str
+
+
+class NoAnswer(Exception):
+    """A tool gave no answer, or none that could be parsed."""
 
 
 class Turns:
@@ -103,14 +108,17 @@ class Answers:
         self._lock = threading.Lock()
 
     def __call__(self, question: Any) -> Any:
-        """Return the parsed output. Raise UndeterminedError if there is none."""
+        """Return the parsed output. Raise NoAnswer if there is none."""
         with self._lock:
             lock = self._locks.setdefault(question.name, threading.Lock())
         with lock:
             if question.name not in self._given:
                 told = self._ask(question.name, question.command_at(self._place), question.timeout, self._until)
                 self._given[question.name] = self._raw(**{key: value for key, value in told.items() if key != "name"})
-        return question.read(self._given[question.name])
+        try:
+            return question.read(self._given[question.name])
+        except Exception as error:
+            raise NoAnswer(str(error) or repr(error)) from error
 
 
 def look(expected: dict[str, Any]) -> tuple[tuple[Finding, ...], float]:
@@ -143,9 +151,19 @@ def look(expected: dict[str, Any]) -> tuple[tuple[Finding, ...], float]:
 def judged(row: dict[str, Any], expected: dict[str, Any], answers: Callable[[Any], Any]) -> Finding:
     """Call one check function with the arguments that it declares; return its finding."""
     from rackwright.checks.cluster.harness.compare import Expect, Mismatch
+    from rackwright.checks.cluster.harness.tool_output import MissingAnswer, unread_values
+
+    class Comparison(Expect):
+        """The comparison, and whether a value is missing because a peer or a file system did not respond."""
+
+        silent = False
+
+        def __call__(self, found: Any, planned: Any, **options: Any) -> None:
+            self.silent |= any(isinstance(value, MissingAnswer) for value in unread_values(found))
+            super().__call__(found, planned, **options)
 
     subject, _, name = row["check"].partition(".")
-    expect = Expect()
+    expect = Comparison()
     given = {"node": record(expected["node"]), "cluster": record(expected["cluster"]), "limit": row["limit"]}
     offered = {**given, "ask": answers, "expect": expect}
     try:
@@ -153,8 +171,10 @@ def judged(row: dict[str, Any], expected: dict[str, Any], answers: Callable[[Any
         check(**{wanted: offered[wanted] for wanted in check.__code__.co_varnames[: check.__code__.co_argcount]})
     except Mismatch as mismatch:
         return Finding(row["check"], "failed", str(mismatch))
+    except NoAnswer as error:
+        return Finding(row["check"], "silent", str(error))
     except Exception as error:  # an exception in a check is an unknown result
-        return Finding(row["check"], "unknown", str(error) or repr(error))
+        return Finding(row["check"], "silent" if expect.silent else "unknown", str(error) or repr(error))
     return Finding(row["check"], "passed", "") if expect.compared else Finding(row["check"], "unknown", "the check compared nothing")
 
 
@@ -235,8 +255,12 @@ class Slurm:
 
 
 def remembered() -> dict[str, Any]:
-    """Return the last health check: time, duration, failures, start of unknowns, whether Slurm may hold the node, last query."""
-    nothing: dict[str, Any] = {"at": 0.0, "took": 0.0, "wrong": [], "unsure": {}, "held": True, "asked": 0.0}
+    """Return the last health check.
+
+    `wrong` has the failures, `unsure` since when a check had no answer, `unread` the checks with values that were not read, `faulty` the
+    checks that failed and have not passed since, `held` whether Slurm may hold the node, `asked` the time of the last query.
+    """
+    nothing: dict[str, Any] = {"at": 0.0, "took": 0.0, "wrong": [], "unsure": {}, "unread": [], "faulty": [], "held": True, "asked": 0.0}
     try:
         with open(RECORD, encoding="utf-8") as stream:
             return nothing | dict(json.load(stream))
@@ -251,13 +275,32 @@ def remember(told: dict[str, Any]) -> None:
     os.replace(f"{RECORD}.new", RECORD)
 
 
-def weighed(
-    findings: tuple[Finding, ...], patience: float, unsure: dict[str, float], now: float
-) -> tuple[list[list[str]], dict[str, float]]:
-    """Return the failures as [check, reason], and for each unknown check since when it is unknown."""
-    since = {one.check: unsure.get(one.check, now) for one in findings if one.verdict == "unknown"}
+class Judgement(NamedTuple):
+    """What the findings mean for the node."""
+
+    wrong: list[list[str]]
+    """Failures as [check, reason]: faults, then tools without an answer for too long."""
+    unsure: dict[str, float]
+    """Checks whose tool gave no answer, and since when."""
+    unread: list[str]
+    """Checks with values that were not read."""
+    faulty: list[str]
+    """Checks that failed and have not passed since."""
+
+    @property
+    def lifts(self) -> bool:
+        """Return whether a drain may be lifted: no check failed, and each that had failed has passed since."""
+        return not self.wrong and not self.faulty
+
+
+def weighed(findings: tuple[Finding, ...], patience: float, last: dict[str, Any], now: float) -> Judgement:
+    """Return what the findings mean for the node, after the last health check."""
+    since = {one.check: last["unsure"].get(one.check, now) for one in findings if one.verdict == "silent"}
     silent = [[one.check, one.why] for one in findings if one.check in since and now - since[one.check] >= patience]
-    return [[one.check, one.why] for one in findings if one.verdict == "failed"] + silent, since
+    failed = [[one.check, one.why] for one in findings if one.verdict == "failed"]
+    unread = [one.check for one in findings if one.verdict == "unknown"]
+    faulty = [one.check for one in findings if one.verdict == "failed" or (one.verdict != "passed" and one.check in last["faulty"])]
+    return Judgement(failed + silent, since, unread, faulty)
 
 
 def may_be_held(last: dict[str, Any], now: float) -> bool:
@@ -269,16 +312,17 @@ def may_be_held(last: dict[str, Any], now: float) -> bool:
     return bool(last["held"]) or now - began < ECHO or not 0 <= now - last["asked"] < ASKED_EVERY
 
 
-def act(slurm: Slurm, wrong: list[list[str]], held: bool, rolled: bool) -> bool:
+def act(slurm: Slurm, judgement: Judgement, held: bool, rolled: bool) -> bool:
     """Drain or resume the node as needed; return whether it may be drained for a check afterwards."""
+    wrong = judgement.wrong
     try:
         if wrong:
             if slurm.drain(*wrong[0], rolled):
                 print(f"drained: {wrong[0][0]}: {wrong[0][1]}")
             return True
-        if held and not rolled and slurm.lift():
+        if held and not rolled and judgement.lifts and slurm.lift():
             print("back in service")
-        return held and rolled
+        return held and (rolled or not judgement.lifts)
     except OSError as error:
         print(f"rackwright-node-health: {error} - the next health check retries", file=sys.stderr)
         return True
@@ -298,43 +342,35 @@ def run(expected: dict[str, Any], before_a_job: bool, rolled: bool, rests: bool)
         fcntl.flock(lock, fcntl.LOCK_EX)
         last, now = remembered(), time.time()
         if 0 <= now - last["at"] < (FRESH if before_a_job else rest(last["took"]) if rests else 0.0):
-            wrong, unsure = last["wrong"], last["unsure"]
+            judgement = Judgement(last["wrong"], last["unsure"], last["unread"], last["faulty"])
         else:
-            wrong, unsure = weighed(*look(expected), last["unsure"], now)
+            judgement = weighed(*look(expected), last, now)
             asks = not before_a_job and may_be_held(last, now)
-            held = act(Slurm(expected["node"]["name"]), wrong, asks, rolled) or (before_a_job and last["held"])
-            remember(
-                {
-                    "at": now,
-                    "took": time.time() - now,
-                    "wrong": wrong,
-                    "unsure": unsure,
-                    "held": held,
-                    "asked": now if asks else last["asked"],
-                }
-            )
-    for check, why in wrong or [[check, "unknown"] for check in unsure if rolled]:
+            held = act(Slurm(expected["node"]["name"]), judgement, asks, rolled) or (before_a_job and last["held"])
+            times = {"at": now, "took": time.time() - now, "asked": now if asks else last["asked"]}
+            remember({**judgement._asdict(), **times, "held": held})
+    wrong, unknown = judgement.wrong, [*judgement.unsure, *judgement.unread]
+    for check, why in wrong or [[check, "unknown"] for check in unknown if rolled]:
         print(f"{check}: {why}", file=sys.stderr)
     # slurmd repeats a prolog's failure, with a drain each time, until slurmctld accepts it, which never happens for a job that has ended.
     job = os.environ.get("SLURM_JOB_ID") if before_a_job and wrong else None
     if job and Slurm(expected["node"]["name"]).is_over(job):
         return 0
-    return 1 if wrong else 3 if unsure and not before_a_job else 0
+    return 1 if wrong else 3 if unknown and not before_a_job else 0
 
 
 def check_only(expected: dict[str, Any]) -> int:
     """Report what a health check would do now; unknown results do nothing."""
-    now = time.time()
-    wrong, _ = weighed(*look(expected), remembered()["unsure"], now)
-    act(Slurm(expected["node"]["name"], only_looks=True), wrong, held=True, rolled=False)
+    judgement = weighed(*look(expected), remembered(), time.time())
+    act(Slurm(expected["node"]["name"], only_looks=True), judgement, held=True, rolled=False)
     return 0
 
 
 def tell(findings: tuple[Finding, ...]) -> int:
     """Print all findings, one per line; return the exit code."""
-    for one in findings:
-        print(f"{one.verdict:<7} {one.check}" + (f": {one.why}" if one.why else ""))
-    verdicts = {one.verdict for one in findings}
+    verdicts = ["unknown" if one.verdict == "silent" else one.verdict for one in findings]
+    for verdict, one in zip(verdicts, findings):
+        print(f"{verdict:<7} {one.check}" + (f": {one.why}" if one.why else ""))
     return 1 if "failed" in verdicts else 3 if "unknown" in verdicts else 0
 
 

@@ -184,7 +184,7 @@ def _tokens(sixteen: float) -> Callable[[Job, str], object]:
         (gpu_said(health="slow"), {"not_throttled": FAILED, "pcie_links_are_wide": FAILED}),
         (
             gpu_said(health="failed"),
-            dict.fromkeys(("count_matches_plan", "no_ecc_errors", "not_throttled", "pcie_links_are_wide"), UNKNOWN),
+            {"count_matches_plan": FAILED, **dict.fromkeys(("no_ecc_errors", "not_throttled", "pcie_links_are_wide"), UNKNOWN)},
         ),
         (gpu_said(nvlink="slow"), {"nvlinks_are_up": FAILED}),
         (gpu_said(diagnosis="failed-v4"), {"dcgm_passes": FAILED}),

@@ -15,6 +15,7 @@ from rackwright.errors import UndeterminedError
 CAPTURED = Path(__file__).with_name("captured")
 BROKEN = ("failed", "truncated", "reset", "joined")
 SPEAKING = {
+    ("nvidia-smi", "failed"),
     ("dcgm", "failed-v4"),
     ("dcgm", "failed-v3"),
     ("dcgm", "failed-table"),

@@ -28,6 +28,7 @@ NOWHERE = {
     "storage.one_nfs_version_is_served": NFS,
     "node.threads_match_plan": ("no committed stack declares threads per core", "tests/unit/probes/test_threads.py"),
     "gpu.mig_matches_plan": ("no committed stack divides its GPUs", "tests/unit/probes/test_mig.py"),
+    "software.rack_fabric_is_ready": ("no committed stack has racks with NVLink switch trays", "tests/unit/probes/test_gpu_software.py"),
     "pods.policies_hold": ("no committed stack has a network that enforces policies", "tests/unit/probes/test_pods.py"),
 }
 """Checks that no stack of the repository owes: why, and the file where they are tested instead."""

@@ -14,7 +14,8 @@ from rackwright.checks.cluster import test_accounting, test_gpu, test_software, 
 from rackwright.checks.cluster.harness.probe import CommandOutput, Probe
 from rackwright.checks.cluster.probes.accounting import ASSOCIATIONS, CLUSTERS, LISTENING
 from rackwright.checks.cluster.probes.accounts import ACCOUNTS
-from rackwright.checks.cluster.probes.gpu import DEVICES, GPUS, XIDS
+from rackwright.checks.cluster.probes.driver_errors import XIDS
+from rackwright.checks.cluster.probes.gpu import DEVICES, GPUS
 from rackwright.checks.cluster.probes.neuron import NEURON_DEVICES
 from rackwright.checks.cluster.probes.pods import REMAINING_PODS
 from rackwright.checks.cluster.probes.software import DCGM_HEALTH, NCCL

@@ -50,7 +50,7 @@ def test_every_captured_answer_has_its_question():
         (CommandOutput(error="worker0 is unreachable: Connection timed out"), "unreachable"),
         (CommandOutput(rc=127, err="sh: 1: nvidia-smi: not found"), "is not installed"),
         (CommandOutput(rc=126, err="sh: 1: nvidia-smi: Permission denied"), "cannot be executed"),
-        (CommandOutput(rc=9, out="NVIDIA-SMI has failed"), "ended with status 9: NVIDIA-SMI has failed"),
+        (CommandOutput(rc=4, out="Insufficient Permissions"), "ended with status 4: Insufficient Permissions"),
     ],
 )
 def test_missing_answer_leaves_check_unknown(raw, words):

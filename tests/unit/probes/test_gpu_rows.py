@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +13,8 @@ from rackwright.checks.acceptance.evaluators import health
 from rackwright.checks.acceptance.parsers import nvidia_smi
 from rackwright.checks.acceptance.phase import guarded
 from rackwright.checks.cluster import test_gpu
-from rackwright.checks.cluster.probes.gpu import GPUS, REPAIRS, XIDS, parse_gpus
+from rackwright.checks.cluster.probes.driver_errors import XIDS
+from rackwright.checks.cluster.probes.gpu import GPUS, REPAIRS, parse_gpus
 from rackwright.checks.cluster.probes.nvidia_smi import lost_gpu
 from rackwright.checks.hardware import parsers as hardware
 from rackwright.report.verdict import Verdict
@@ -126,13 +129,22 @@ def test_localised_number_is_unknown():
     assert verdicts(changed(3, "81559", "81.559")) == {"memory_matches_plan": UNKNOWN}
 
 
-@pytest.mark.parametrize("warning", ["WARNING: infoROM is corrupted at gpu 0000:34:00.0", "Warnung: legacy persistence mode, use a daemon"])
+@pytest.mark.parametrize("warning", ["WARNING: a new driver is available", "Warnung: legacy persistence mode, use a daemon"])
 @pytest.mark.parametrize("position", [0, 4, 8])
 def test_warning_is_ignored(warning, position):
     assert judged("\n".join([*ROWS[:position], warning, *ROWS[position:]]) + "\n") == {}
 
 
-@pytest.mark.parametrize("text", [GOOD.replace("\n", "\r\n"), "\ufeff" + GOOD, GOOD.replace(", ", ","), GOOD.replace("\n", "\n\n")])
+@pytest.mark.parametrize(
+    "text",
+    [
+        GOOD.replace("81559", "81559 MiB").replace("1980", "1980 MHz"),
+        GOOD.replace("\n", "\r\n"),
+        "\ufeff" + GOOD,
+        GOOD.replace(", ", ","),
+        GOOD.replace("\n", "\n\n"),
+    ],
+)
 def test_line_ends_and_blanks_are_ignored(text):
     assert judged(text) == {}
 
@@ -169,9 +181,80 @@ def test_truncated_list_fails_nothing(end):
     assert set(verdicts(GOOD[:end]).values()) == {UNKNOWN}
 
 
-@pytest.mark.parametrize("text", ["", "\n", "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n", "\x00\x00"])
+@pytest.mark.parametrize("position", [0, 4, 8])
+def test_corrupted_inforom_is_reported(position):
+    line = "WARNING: infoROM is corrupted at gpu 0000:34:00.0"
+    found = judged("\n".join([*ROWS[:position], line, line, *ROWS[position:]]) + "\n")
+    assert found == {
+        "no_memory_repair_is_due": (FAILED, "expected GPU 0000:34:00.0 infoROM: none, found GPU 0000:34:00.0 infoROM: corrupted")
+    }
+    assert verdicts(f"WARNING: infoROM is corrupted\n{GOOD}") == {"no_memory_repair_is_due": FAILED}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "No devices were found\n",
+        "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 580.126\n",
+        "Failed to initialize NVML: Driver Not Loaded\n",
+        "Failed to initialize NVML: Unknown Error\n",
+        "GPU access blocked by the operating system\nFailed to properly shut down NVML\n",
+        "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the driver is installed.\n\n",
+        "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system. Please make sure that the driver is properly installed.\n",
+    ],
+)
+def test_driver_without_gpus_fails_the_count(text):
+    """No program can use a GPU of the node: that is a fault, and says nothing about the state of the GPUs."""
+    found = judged(text, repairs=text)
+    verdict, reason = found.pop("count_matches_plan")
+    assert verdict is FAILED
+    assert text.splitlines()[0][:40] in reason or text.startswith("No devices")
+    assert {verdict for verdict, _ in found.values()} == {UNKNOWN}
+    assert set(found) == set(CHECKS) - {"count_matches_plan", "no_xid_errors", "no_xid_warnings", "no_nvswitch_errors"}
+    assert accepted(text)["count_matches_plan"][0] is FAILED
+
+
+def test_failed_driver_beside_rows_fails_the_count():
+    assert verdicts("\n".join([*ROWS[:7], "Failed to initialize NVML: Unknown Error"]) + "\n") == {"count_matches_plan": FAILED}
+
+
+@pytest.mark.parametrize("text", ["", "\n", "Failed to initialize NVML: Insufficient Permissions\n", "\x00\x00"])
 def test_output_without_gpus_is_unknown(text):
     assert set(verdicts(text, repairs=text).values()) == {UNKNOWN}
+
+
+OLD_SMI = """#!/bin/sh
+echo "$*" >> {folder}/asked
+case "$*" in
+  *clocks_event_reasons*) echo 'Field "clocks_event_reasons.active" is not a valid field to query.'; exit 2;;
+  *retired_pages*) echo 'Field "retired_pages.pending" is not a valid field to query.'; exit 2;;
+esac
+for each in "$@"; do case $each in --query-gpu=*) titles=${{each#--query-gpu=}};; esac; done
+case "$*" in *noheader*) ;; *) echo "$titles" | sed 's/,/, /g; s/memory.total/memory.total [MiB]/';; esac
+for n in 0 1 2 3 4 5 6 7; do cat {folder}/row | sed "s/^N/$n/"; done
+"""
+
+
+@pytest.mark.parametrize("rejects", [(), ("clocks_event_reasons",), ("clocks_event_reasons", "retired_pages")])
+def test_field_that_the_driver_does_not_know_is_left_out(tmp_path, rejects):
+    """Fields come and go with releases of the driver: one that is rejected makes its own value unknown only."""
+    script = "\n".join(line for line in OLD_SMI.splitlines() if ") echo 'Field" not in line or any(name in line for name in rejects))
+    (tmp_path / "nvidia-smi").write_text(script.format(folder=tmp_path))
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    row = ROWS[0].replace("0,", "N,", 1).replace("1A", "1N")
+    (tmp_path / "row").write_text(f"{row.replace(', [N/A],', ',') if 'retired_pages' in rejects else row}\n")
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    ended = subprocess.run(["/bin/sh", "-c", GPUS.command], env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0
+    assert len((tmp_path / "asked").read_text().splitlines()) == (1 if not rejects else 2 + len(rejects))
+    assert verdicts(ended.stdout) == ({"no_memory_repair_is_due": UNKNOWN} if "retired_pages" in rejects else {})
+
+
+def test_query_ends_where_the_driver_rejects_any_field(tmp_path):
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho 'Field \"x\" is not a valid field to query.'; exit 2\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    assert subprocess.run(["/bin/sh", "-c", GPUS.command], env=environment, capture_output=True, check=False).returncode == 2
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ SEVEN, THREE = ["1g.10gb"] * 7, ["3g.40gb", "1g.10gb", "1g.10gb"]
         ("good-without-mig", [["7g.80gb"]], FAILED),
         ("lost", [["7g.80gb"], ["7g.80gb"]], UNKNOWN),
         ("broken", [["7g.80gb"]], UNKNOWN),
-        ("broken-half", [["7g.80gb"], []], UNKNOWN),
+        ("half", [["7g.80gb"], []], UNKNOWN),
     ],
 )
 def test_mode_and_instances_are_compared(case: str, planned: list[list[str]], result: Verdict) -> None:
@@ -63,6 +63,40 @@ def test_truncated_output_never_lowers_instance_count(end: int) -> None:
 def test_missing_instance_in_sequence_is_unknown() -> None:
     lines = captured("good").splitlines(keepends=True)
     assert verdict("".join(lines[:4] + lines[5:]), THREE, SEVEN)[0] is UNKNOWN
+
+
+ONE, TWO = "a1b2c3d4-0000", "a1b2c3d4-0001"
+LISTED = (
+    "0, Enabled, Enabled\n1, Enabled, Enabled\n"
+    f"GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-{ONE})\n  MIG 3g.40gb     Device  0: (UUID: MIG-{ONE})\n"
+    f"  MIG 1g.10gb+me  Device  1: (UUID: MIG-{TWO})\n"
+    f"GPU 1: NVIDIA H100 80GB HBM3 (UUID: GPU-{TWO})\n  MIG 7g.80gb     Device  0: (UUID: MIG-{TWO})\n"
+)
+MIXED = ["3g.40gb", "1g.10gb+me"], ["7g.80gb"]
+LOST = "Unable to determine the device handle for GPU1: 0000:2B:00.0: Unknown Error\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "planned", "result"),
+    [
+        (LISTED, MIXED, PASSED),
+        (LISTED, (["3g.40gb"], ["7g.80gb"]), FAILED),
+        (f"WARNING: infoROM is corrupted at gpu 0000:1A:00.0\n{LISTED}", MIXED, PASSED),
+        (LISTED.replace("\n", "\r\n"), MIXED, PASSED),
+        (LISTED.replace("1, Enabled, Enabled", "1, ERR!, Enabled"), MIXED, UNKNOWN),
+        (LISTED.replace("1, Enabled, Enabled", "1, ERR!, Enabled"), (["2g.20gb"], ["7g.80gb"]), FAILED),
+        (LISTED.replace("MIG 7g.80gb", "ERR! 7g.80gb"), MIXED, UNKNOWN),
+        (LISTED.replace("Device  0: (UUID: MIG-" + TWO, "Device"), MIXED, UNKNOWN),
+        (LISTED.replace("GPU 1: ", "ERR! 1: "), MIXED, UNKNOWN),
+        (LISTED.replace(f"(UUID: GPU-{ONE})", "(UUID: [N/A])"), MIXED, PASSED),
+        (LOST + "".join(line for line in LISTED.splitlines(keepends=True)[:1] + LISTED.splitlines(keepends=True)[2:5]), MIXED, UNKNOWN),
+        ("0, [N/A], [N/A]\nGPU 0: NVIDIA L4 (UUID: GPU-1)\n", ([],), PASSED),
+        ("0, [Not Supported], [Not Supported]\nGPU 0: Tesla T4 (UUID: GPU-1)\n", ([],), PASSED),
+        ("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n", ([],), UNKNOWN),
+    ],
+)
+def test_other_gpus_are_judged_beside_an_unread_line(text: str, planned: tuple[list[str], ...], result: Verdict) -> None:
+    assert verdict(text, *planned)[0] is result
 
 
 def test_check_jobs_request_no_gpu_with_mig() -> None:

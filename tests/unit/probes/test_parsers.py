@@ -11,7 +11,8 @@ import pytest
 from rackwright.checks.cluster.harness.tool_output import UnreadableValue
 from rackwright.checks.cluster.probes.accounting import only_local, parse_listening, parse_table
 from rackwright.checks.cluster.probes.accounts import ORDINARY, parse_accounts
-from rackwright.checks.cluster.probes.gpu import is_a_programs, parse_devices, parse_gpus, parse_xids
+from rackwright.checks.cluster.probes.driver_errors import Severity, parse_xids
+from rackwright.checks.cluster.probes.gpu import parse_devices, parse_gpus
 from rackwright.checks.cluster.probes.identity import (
     parse_df,
     parse_hosts,
@@ -71,12 +72,11 @@ class TestGpus:
     def test_application_errors_are_no_gpu_fault(self):
         """An illegal address, a misaligned one (three lines), a trap: as an H100 logged them."""
         errors = parse_xids(captured("gpu-xids", "good-of-programs"))
-        assert len(errors) == 5 and all(map(is_a_programs, errors))
+        assert len(errors) == 5 and {error.severity for error in errors} == {Severity.PROGRAM}
 
     def test_xids_are_read_without_other_lines(self):
-        assert parse_xids(captured("gpu-xids", "fallen-off")) == (
-            "Xid (PCI:0000:10:00): 79, pid=1234, name=python, GPU has fallen off the bus.",
-        )
+        (error,) = parse_xids(captured("gpu-xids", "fallen-off"))
+        assert error.text == "Xid (PCI:0000:10:00): 79, pid=1234, name=python, GPU has fallen off the bus."
 
     def test_shared_device_numbers_and_files_are_read(self):
         devices = parse_devices(captured("gpu-devices", "shared"))
@@ -366,5 +366,5 @@ class TestSoftware:
         assert parse_nccl_settings(captured("nccl-settings", "good-none")) == {}
 
     def test_health_is_one_word(self):
-        assert parse_health(captured("dcgm-health")) == "Healthy"
-        assert parse_health(captured("dcgm-health", "warning")) == "Warning"
+        assert parse_health(captured("dcgm-health")).overall == "Healthy"
+        assert parse_health(captured("dcgm-health", "warning")).overall == "Warning"

@@ -33,7 +33,7 @@ def _inventory():
         _node(
             "worker1",
             "worker",
-            gpus={**gpus, "simulated": False, "nvswitch": True, "mig": [[{"profile": "7g.80gb", "start": 0}]] * 8},
+            gpus={**gpus, "model": "gb200", "simulated": False, "nvswitch": True, "mig": [[{"profile": "7g.80gb", "start": 0}]] * 8},
             neuron_devices=1,
             features=["scratch", "tools", "tuning"],
             threads_per_core=1,
@@ -45,7 +45,8 @@ def _inventory():
         "nodes": everybody, "login": ["login0"], "worker": ["worker0", "worker1"], "storage": ["storage0"], "role_login": ["login0"],
         "role_controller": ["login0"], "role_accounting": ["login0"], "role_worker": ["worker0", "worker1"], "role_storage": ["storage0"],
         "gpu": ["worker0", "worker1"], "gpu_whole": ["worker0"], "mig": ["worker1"], "smt": ["worker1"],
-        "gpu_software": ["worker1"], "nvswitch": ["worker1"], "fabric": ["login0", "worker0", "worker1"],
+        "gpu_software": ["worker1"], "nvswitch": ["worker1"], "nvlink": ["worker1"], "nvlink_rack": ["worker1"],
+        "fabric": ["login0", "worker0", "worker1"],
         "neuron": ["worker1"], "with_tuning": ["worker1"],
         "storage_client": everybody, "slurm": ["login0", "worker0", "worker1"], "out": [],
     }  # fmt: skip

@@ -60,7 +60,7 @@ def test_systems_without_sackd_are_those_of_the_role():
     ("path", "gone"),
     [
         (("users",), {Feature.USERS}),
-        (("software",), {Feature.GPU_SOFTWARE, Feature.NVSWITCH, Feature.DCGM}),
+        (("software",), {Feature.GPU_SOFTWARE, Feature.NVSWITCH, Feature.NVLINK, Feature.NVLINK_RACK, Feature.DCGM}),
         (("software", "versions", "dcgm"), {Feature.DCGM}),
         (("storage",), {Feature.STORAGE, Feature.NFS, Feature.JOBS_ON_STORAGE, Feature.JOBS_SHARE}),
         (("scheduler",), SLURMS | JOBS | {Feature.SLURM, Feature.SUBMIT}),

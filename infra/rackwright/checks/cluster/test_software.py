@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
+from rackwright import catalog
 from rackwright.checks.cluster.harness.arguments import Ask, Record
 from rackwright.checks.cluster.harness.compare import Expect
-from rackwright.checks.cluster.probes.software import CUDA, DCGM_HEALTH, FABRIC, FABRIC_MANAGER, KERNEL_DRIVER, LOADED, NCCL, NCCL_SETTINGS
+from rackwright.checks.cluster.harness.tool_output import UnreadableValue
+from rackwright.checks.cluster.probes.nvidia_smi import GpuList
+from rackwright.checks.cluster.probes.nvlink import NVLINKS, down_links
+from rackwright.checks.cluster.probes.software import (
+    CUDA,
+    DCGM_HEALTH,
+    DRIVER_LIBRARIES,
+    FABRIC,
+    FABRIC_MANAGER,
+    IMEX,
+    KERNEL_DRIVER,
+    LIBRARIES,
+    LOADED,
+    LOADS,
+    NCCL,
+    NCCL_SETTINGS,
+    RACK_FABRIC,
+    RACK_UNITS,
+    Fabric,
+    faults_of,
+)
 from rackwright.checks.cluster.probes.units import FABRIC_MANAGER as FABRIC_MANAGER_UNIT
-from rackwright.checks.cluster.probes.units import UNITS
+from rackwright.checks.cluster.probes.units import UNITS, Unit
 
 
 def test_driver_modules_match_plan(node: Record, ask: Ask, expect: Expect) -> None:
@@ -16,8 +37,9 @@ def test_driver_modules_match_plan(node: Record, ask: Ask, expect: Expect) -> No
 
 
 def test_nouveau_not_loaded(ask: Ask, expect: Expect) -> None:
-    """nouveau claims the GPUs before NVIDIA's driver can."""
-    expect(sorted(ask(LOADED) & {"nouveau"}), [])
+    """nouveau, or its successor nova, claims the GPUs before NVIDIA's driver can."""
+    found = {name: ask(LOADED).at(name) for name in ("nouveau", "nova_core")}
+    expect({name: value for name, value in found.items() if value is not None}, {})
 
 
 def test_fabric_manager_matches_driver(node: Record, ask: Ask, expect: Expect) -> None:
@@ -30,16 +52,58 @@ def test_nvlink_fabric_is_ready(node: Record, ask: Ask, expect: Expect) -> None:
 
     GPUs before Hopper report no fabric: for them Fabric Manager alone counts.
     """
-    found, planned = {"Fabric Manager": ask(UNITS)[FABRIC_MANAGER_UNIT].state}, {"Fabric Manager": "active"}
+    found: dict[str, object] = {"Fabric Manager": ask(UNITS)[FABRIC_MANAGER_UNIT].state}
+    planned: dict[str, object] = {"Fabric Manager": "active"}
     if node.gpus.architecture not in ("volta", "ampere"):
-        fabrics = ask(FABRIC)
-        for gpu in fabrics:
-            found |= {f"{gpu.label} state": gpu.state, f"{gpu.label} status": gpu.status}
-            found |= {f"{gpu.label} {name}": said for name, said in gpu.health.items()}
-            planned |= {f"{gpu.label} state": "Completed", f"{gpu.label} status": "Success"}
-        found |= {"GPUs that report a fabric": fabrics.responding(node.gpus.count)}
-        planned |= {"GPUs that report a fabric": node.gpus.count}
+        reported, ready = _fabrics(ask(FABRIC), node.gpus.count)
+        found, planned = found | reported, planned | ready
     expect(found, planned)
+
+
+def test_rack_fabric_is_ready(node: Record, cluster: Record, ask: Ask, expect: Expect) -> None:
+    """In an NVL72 the NVSwitches are in trays of the rack: the node has no Fabric Manager, and the IMEX daemon lends memory between nodes.
+
+    Under Kubernetes, IMEX runs in the pods of NVIDIA's DRA driver, which requires that the unit is disabled.
+    """
+    fabrics = ask(RACK_FABRIC)
+    found, planned = _fabrics(fabrics, node.gpus.count)
+    for gpu in fabrics:
+        if isinstance(gpu.cluster, UnreadableValue) or (gpu.cluster is not None and not gpu.cluster.strip("0-")):
+            found |= {f"{gpu.label} NVLink domain": gpu.cluster if isinstance(gpu.cluster, UnreadableValue) else "none"}
+    if cluster.scheduler.kind == "slurm":
+        found |= {"IMEX": _imex(ask(RACK_UNITS)[IMEX])}
+        planned |= {"IMEX": "active"}
+    expect(found, planned)
+
+
+def _imex(unit: Unit) -> object:
+    """Return the state of the IMEX daemon. One that is stopped and not enabled may be started by a prolog, with each job."""
+    if unit.state == "inactive" and not unit.enabled:
+        return UnreadableValue(f"the state of {IMEX} during jobs", "inactive and not enabled", "")
+    return unit.state
+
+
+def _fabrics(fabrics: GpuList[Fabric], count: int) -> tuple[dict[str, object], dict[str, object]]:
+    """Return what the GPUs report of their NVLink fabric, and what they report when it is ready."""
+    found: dict[str, object] = {"GPUs that report a fabric": fabrics.responding(count)}
+    planned: dict[str, object] = {"GPUs that report a fabric": count}
+    for gpu in fabrics:
+        found |= {f"{gpu.label} state": gpu.state, f"{gpu.label} status": gpu.status}
+        found |= {f"{gpu.label} {name}": said for name, said in gpu.health.items()}
+        planned |= {f"{gpu.label} state": "Completed", f"{gpu.label} status": "Success"}
+    return found, planned
+
+
+def test_nvlinks_are_up(node: Record, ask: Ask, expect: Expect) -> None:
+    """A GPU with links that are down slows every collective, also where the fabric is complete."""
+    links = ask(NVLINKS)
+    found: dict[str, object] = {"GPUs that list links": len(links), **down_links(links)}
+    expect(found, {"GPUs that list links": node.gpus.count})
+
+
+def test_driver_libraries_load(ask: Ask, expect: Expect) -> None:
+    """An empty or damaged libcuda ends every program at its start, while the driver and Slurm find all GPUs."""
+    expect(ask(DRIVER_LIBRARIES), dict.fromkeys(LIBRARIES, LOADS))
 
 
 def test_cuda_matches_plan(cluster: Record, ask: Ask, expect: Expect) -> None:
@@ -57,6 +121,10 @@ def test_nccl_config_matches(cluster: Record, ask: Ask, expect: Expect) -> None:
     expect(dict(ask(NCCL_SETTINGS)), vars(cluster.software.nccl))
 
 
-def test_dcgm_health_passes(ask: Ask, expect: Expect) -> None:
+def test_dcgm_health_passes(node: Record, ask: Ask, expect: Expect) -> None:
     """DCGM has monitored memory, PCIe, NVLink, heat and power since the daemon started."""
-    expect(ask(DCGM_HEALTH), "Healthy")
+    health = ask(DCGM_HEALTH)
+    model = catalog.gpus().get(node.gpus.model)
+    faults = faults_of(health, has_nvlink=model is None or model.nvlink)
+    known = bool(health.incidents) and not faults
+    expect("; ".join((health.overall, *faults)), "Healthy", holds=health.overall == "Healthy" or known)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rackwright.checks.cluster.harness.probe import Probe, ProbeContext, T
-from rackwright.checks.cluster.probes.nvidia_smi import ENDS
+from rackwright.checks.cluster.probes.nvidia_smi import ENDS, query
 from rackwright.checks.hardware import parsers
 from rackwright.report.hardware.facts import Part
 
@@ -36,7 +36,7 @@ NUMA = HardwareProbe(
 GPUS = HardwareProbe(
     Part.GPUS,
     on="gpu",
-    command=f"nvidia-smi --query-gpu={','.join(parsers.GPU_FIELDS)} --format=csv,noheader,nounits 2>&1",
+    command=query(parsers.GPU_FIELDS),
     parse=parsers.parse_gpus,
     statuses=ENDS,
 )

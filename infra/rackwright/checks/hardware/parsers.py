@@ -87,6 +87,8 @@ def parse_gpus(text: str) -> Rows[Gpu]:
         return None if index is None else Gpu(index, product, memory, driver, bus, uuid)
 
     found = read_table(text, GPU_FIELDS, gpu)
+    if found.failure and not len(found):
+        raise ValueError(f'no GPU is listed: "{quoted(found.failure)}"')
     if found.cut is not None:
         unread.append(found.cut)
     lost = f"{', '.join(found.lost)} {'does' if len(found.lost) == 1 else 'do'} not respond" if found.lost else ""

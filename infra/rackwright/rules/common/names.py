@@ -14,7 +14,7 @@ from rackwright.rules.registry import RuleContext, Violation, rule
 STACK_LIMIT: Final = 40
 """Slurm's accounting database takes cluster names up to 40 characters."""
 _OWN_GROUPS: Final = frozenset(
-    {"all", "ungrouped", "nodes", "gpu", "nvswitch", "fabric", "mig", "neuron", "slurm", "smt", "kubernetes", "out", "localhost"}
+    {"all", "ungrouped", "nodes", "gpu", "nvswitch", "nvlink", "fabric", "mig", "neuron", "slurm", "smt", "kubernetes", "out", "localhost"}
 )
 """Inventory groups with a meaning of their own; the others hold an underscore, which no label does."""
 _NODE_LIMIT: Final = 63

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from rackwright.checks.acceptance.parsers.dcgm import BAD, Status, Test
 from rackwright.checks.acceptance.parsers.nvidia_smi import Health
-from rackwright.checks.acceptance.phase import Finding, compared, unknown
+from rackwright.checks.acceptance.phase import Finding, compared, skipped, unknown
 from rackwright.checks.cluster.harness.tool_output import UnreadableValue, read_values
 from rackwright.checks.cluster.probes.nvidia_smi import GpuList
-from rackwright.report.verdict import Verdict
+from rackwright.checks.cluster.probes.nvlink import down_links
+from rackwright.report.verdict import SkipReason, Verdict
 
 Gpus = GpuList[Health]
 
@@ -35,8 +37,13 @@ def count(check: str, node: str, gpus: Gpus, planned: int) -> Finding:
 
 
 def memory_errors(check: str, node: str, gpus: Gpus, planned: int) -> Finding:
-    """Report uncorrected errors, rows that wait for a reset to be remapped, rows that could not be. Unknown if there is no such counter."""
-    found = _named(gpus, _memory)
+    """Report uncorrected errors, rows that wait for a reset to be remapped, rows that could not be, and a corrupted infoROM.
+
+    Unknown where ECC is off, or not every GPU is listed. Skipped for a model without ECC, as GeForce cards.
+    """
+    found = _named(gpus, _memory) | {f"GPU {place} infoROM": "corrupted" for place in gpus.corrupted}
+    if len(gpus) == planned and not found and not any(gpu.has_ecc for gpu in gpus):
+        return skipped(check, node, SkipReason.NOT_IN_PLAN)
     blind = [gpu.label for gpu in gpus if gpu.uncorrected is None]
     if (blind or not gpus) and not read_values(found.values()):
         return unknown(check, node, f"ECC is off on {len(blind)} of {planned} GPUs, or they have none")
@@ -78,6 +85,14 @@ def _lanes(gpu: Health) -> Any:
     return f"x{gpu.pcie_width} of x{gpu.pcie_width_max}" if gpu.pcie_width != gpu.pcie_width_max else ""
 
 
+def provided_pcie(check: str, node: str, gpus: Gpus, planned: int) -> Finding:
+    """Verify the lanes of GPUs in a virtual machine, whose driver does not see the slots: a GPU has as many as the others of the node."""
+    known = read_values(gpu.pcie_width for gpu in gpus)
+    if len(known) == len(gpus) == planned and len(set(known)) == 1 and known[0]:
+        return compared(check, node, f"x{known[0]} on every GPU of the virtual machine", "as many lanes on every GPU", holds=True)
+    return pcie(check, node, gpus, planned)
+
+
 CHECKS: Final = {
     "count_matches_plan": count,
     "no_ecc_errors": memory_errors,
@@ -88,24 +103,22 @@ CHECKS: Final = {
 
 def nvlinks(check: str, node: str, links: Mapping[int, tuple[float | UnreadableValue, ...]], planned: int) -> Finding:
     """Verify that every link of every GPU is up, and that all GPUs have as many."""
-    most = max((len(each) for each in links.values()), default=0)
-    found = {f"GPU {gpu}": value for gpu, each in links.items() if (value := _down(each, most)) != ""}
+    found = down_links(links)
     finding = compared(check, node, found, {})
     if finding.verdict is Verdict.PASSED and len(links) != planned:
         return unknown(check, node, f"{len(links)} of {planned} GPUs listed their links")
     return finding
 
 
-def _down(links: tuple[float | UnreadableValue, ...], most: int) -> Any:
-    """Return how many links of a GPU are up, or why that is unknown; empty if all are."""
-    known = read_values(links)
-    if len(links) < most or not all(known) or not most:
-        return f"{sum(map(bool, known))} of {most}"
-    return next((link for link in links if isinstance(link, UnreadableValue)), "")
+_CATEGORIES: Final = frozenset({"Deployment", "Integration", "Hardware", "Stress"})
+"""Categories of level 3, in the JSON and in the table of DCGM 3 and 4."""
+_OF_OTHER_LEVELS: Final = re.compile(r"(memtest|eud|cpu eud|pulse|nvbandwidth|context create|nccl)( tests?)?", re.IGNORECASE)
+"""Tests that level 3 lists as skipped on a healthy node: those of level 4, and those that DCGM has for some products only (docs.nvidia.com,
+dcgmi diag and Diagnostic Plugins, 2026)."""
 
 
 def diagnosis(check: str, node: str, tests: Sequence[Test]) -> Finding:
-    """Verify that no test failed or warned. A skipped test proves nothing: unknown, unless another failed."""
+    """Verify that no test failed or warned. A skipped test of level 3 proves nothing: unknown, unless another failed."""
     bad = sorted(
         {
             f"{test.name} GPU {test.gpu if test.gpu is not None else '?'}: {test.message or test.status.value}"
@@ -113,7 +126,27 @@ def diagnosis(check: str, node: str, tests: Sequence[Test]) -> Finding:
             if test.status in BAD
         }
     )
-    left = sorted({test.name for test in tests if test.status in (Status.SKIP, Status.NOT_RUN, Status.UNREAD)})
+    left = sorted({_left_out(test) for test in tests if test.status in (Status.SKIP, Status.NOT_RUN, Status.UNREAD)} - {""})
     if left and not bad:
         return unknown(check, node, f"left out by dcgmi diag: {', '.join(left)}")
     return compared(check, node, bad, [])
+
+
+def _left_out(test: Test) -> str:
+    """Return the name of a test that did not run, with the reason; empty if it does not belong to level 3."""
+    by_design = test.status is not Status.UNREAD and not test.message and _OF_OTHER_LEVELS.fullmatch(test.name.replace("_", " ").strip())
+    return "" if by_design else f"{test.name} ({test.message})" if test.message else test.name
+
+
+def whole_diagnosis(check: str, node: str, tests: Sequence[Test], planned: int, status: int) -> Finding:
+    """Verify a run of level 3 on all GPUs of a node: one that skipped a category or a GPU, or ended with an error, passes for unknown."""
+    finding = diagnosis(check, node, tests)
+    if finding.verdict is not Verdict.PASSED:
+        return finding
+    if missing := sorted(_CATEGORIES - {test.category for test in tests}):
+        return unknown(check, node, f"dcgmi diag has no tests of the categories {', '.join(missing)}")
+    for name in sorted({test.name for test in tests if test.category != "Deployment"}):
+        gpus = {test.gpu for test in tests if test.name == name and test.status is Status.PASS}
+        if gpus and None not in gpus and len(gpus) < planned:
+            return unknown(check, node, f"dcgmi diag ran {name} on {len(gpus)} of {planned} GPUs")
+    return unknown(check, node, f"dcgmi diag ended with status {status}, and no test reports why") if status else finding

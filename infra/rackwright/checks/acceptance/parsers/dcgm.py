@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -34,6 +34,8 @@ class Test:
     status: Status
     message: str
     """Warnings and errors in one line; the status as DCGM prints it if it is none of those above."""
+    category: str = ""
+    """Deployment, Integration, Hardware or Stress; empty for an error of the whole run."""
 
 
 _NAMES: Final = ("DCGM Diagnostic", "DCGM GPU Diagnostic")
@@ -62,16 +64,24 @@ def _from_json(text: str) -> Iterator[Test]:
         raise UndeterminedError(f"dcgmi diag: {body['runtime_error']}")
     for category in _listed(body, "test_categories"):
         for test in _listed(category, "tests"):
-            yield from _of_test(test)
+            yield from _of_test(test, str(category.get("category") or ""))
+        yield from _of_run(category)
+    yield from _of_run(body)
 
 
-def _of_test(test: Mapping[str, Any]) -> Iterator[Test]:
+def _of_run(body: Mapping[str, Any]) -> Iterator[Test]:
+    """Yield the warnings and errors that belong to no test: of the whole run or of a category."""
+    if warnings := _warnings(body):
+        yield Test(str(body.get("category") or "dcgmi diag"), None, Status.WARN, warnings)
+
+
+def _of_test(test: Mapping[str, Any], category: str) -> Iterator[Test]:
     """Yield the results of one test, and its summary if that is worse."""
     name, found = str(test.get("name") or "a test without a name"), list[Test]()
     for result in _listed(test, "results"):
         warnings = _warnings(result)
         status, word = _status(result.get("status"), warnings)
-        found += [Test(name, gpu, status, warnings or word) for gpu in _gpus(result)]
+        found += [Test(name, gpu, status, warnings or word, category) for gpu in _gpus(result)]
     yield from found
     summary = test.get("test_summary")
     if isinstance(summary, Mapping) or not found:
@@ -79,7 +89,7 @@ def _of_test(test: Mapping[str, Any]) -> Iterator[Test]:
         warnings = _warnings(summary)
         status, word = _status(summary.get("status"), warnings)
         if not found or (status in BAD and not {each.status for each in found} & BAD):
-            yield Test(name, None, status, warnings or word)
+            yield Test(name, None, status, warnings or word, category)
 
 
 def _listed(row: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
@@ -103,7 +113,7 @@ def _numbers(text: str) -> tuple[int | None, ...]:
 def _warnings(result: Mapping[str, Any]) -> str:
     """Return warnings and errors of a result, whatever the key of their text."""
     found = list[str]()
-    for key in ("warnings", "errors", "error"):
+    for key in ("warnings", "warning", "errors", "error"):
         entries = result.get(key) or ()
         for each in entries if isinstance(entries, list | tuple) else (entries,):
             text = each.get("warning") or each.get("error") or each.get("message") if isinstance(each, Mapping) else None
@@ -158,7 +168,7 @@ def _from_table(text: str) -> Iterator[Test]:
     name, section, tests, remark = "", "", list[Test](), ""
     for line in text.splitlines():
         heading, found = _SECTION.match(line.strip()), _LINE.match(line.strip())
-        section = heading.group(1) if heading else section
+        section = heading.group(1).strip() if heading else section
         if heading or not found or section == "Metadata":
             continue
         title, cell = found.group(1).strip(), found.group(2)[1 : _WIDTH + 1]
@@ -171,15 +181,15 @@ def _from_table(text: str) -> Iterator[Test]:
             name, remark = title or name, ""
             one, word, several, more = verdict.groups()
             status, other = _status(word, "")
-            tests = [Test(name, gpu, status, more or other) for gpu in _numbers(one or several or "")]
+            tests = [Test(name, gpu, status, more or other, section) for gpu in _numbers(one or several or "")]
         elif said in _REMARKS or not title:
             remark = said or remark
             tests = [
-                each if remark == "Info" else Test(each.name, each.gpu, _warned(each.status), f"{each.message}{cell}") for each in tests
+                each if remark == "Info" else replace(each, status=_warned(each.status), message=f"{each.message}{cell}") for each in tests
             ]
         elif section:
             yield from _tidy(tests)
-            tests = [Test(title, None, Status.UNREAD, cell.strip())]
+            tests = [Test(title, None, Status.UNREAD, cell.strip(), section)]
     yield from _tidy(tests)
 
 
@@ -193,4 +203,4 @@ def _warned(status: Status) -> Status:
 
 
 def _tidy(tests: list[Test]) -> list[Test]:
-    return [Test(each.name, each.gpu, each.status, each.message.strip()) for each in tests]
+    return [replace(each, message=each.message.strip()) for each in tests]

@@ -1,19 +1,18 @@
-"""Output of `nvidia-smi`: a query with its header line, `nvlink --status`, `topo -m`."""
+"""Output of `nvidia-smi`: a query with its header line, `topo -m`. `nvlink --status` is parsed by checks/cluster/probes/nvlink.py."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from rackwright.checks.cluster.harness.tool_output import (
     Row,
     UnreadableValue,
-    decimal,
     flag,
     hexadecimal,
     integer,
-    is_cut,
     lines_of,
     quoted,
     release,
@@ -22,7 +21,10 @@ from rackwright.checks.cluster.harness.tool_output import (
 from rackwright.checks.cluster.probes.gpu import clock_faults
 from rackwright.checks.cluster.probes.gpu_topology import read_matrix
 from rackwright.checks.cluster.probes.nvidia_smi import GpuList, needs_reset, read_table
+from rackwright.checks.cluster.probes.nvlink import parse_nvlinks
 from rackwright.errors import UndeterminedError
+
+__all__ = ["Health", "Topology", "parse_health", "parse_nvlinks", "parse_topology"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,8 @@ class Health:
     product: str | UnreadableValue
     memory_mib: int | UnreadableValue
     driver: str | UnreadableValue
+    has_ecc: bool | UnreadableValue
+    """Whether the memory has ECC, switched on or off; True also where the driver does not report the mode."""
     uncorrected: int | UnreadableValue | None
     """Uncorrected ECC errors since the driver was loaded."""
     remap_pending: bool | UnreadableValue | None
@@ -59,12 +63,23 @@ def parse_health(text: str) -> GpuList[Health]:
         raise UndeterminedError(f"nvidia-smi did not list GPUs: {error}") from None
 
 
+def _has_ecc(row: Row) -> bool | UnreadableValue:
+    if _ECC not in row.cells:
+        return True
+    mode = row.counter(_ECC, flag)
+    return mode if isinstance(mode, UnreadableValue) else mode is not None
+
+
+_ECC: Final = "ecc.mode.current"
+
+
 def _health(row: Row) -> Health:
     return Health(
         label=row.subject,
         product=row.read("name", words),
         memory_mib=row.read("memory.total", integer),
         driver=row.read("driver_version", release),
+        has_ecc=_has_ecc(row),
         uncorrected=row.counter("ecc.errors.uncorrected.volatile.total", integer),
         remap_pending=row.counter("remapped_rows.pending", flag),
         remap_failed=row.counter("remapped_rows.failure", flag),
@@ -76,56 +91,6 @@ def _health(row: Row) -> Health:
         pcie_width_max=row.counter("pcie.link.width.max", integer),
         needs_reset=needs_reset(row),
     )
-
-
-_NO_LINKS = re.compile(r"all links are inactive|does not have or support nvlink", re.IGNORECASE)
-
-
-def parse_nvlinks(text: str) -> Mapping[int, tuple[float | UnreadableValue, ...]]:
-    """Return GB/s of each link by GPU from `nvlink --status`: 0 for an inactive link, none for a GPU without links that are up.
-
-    A link whose line is missing or was not read is UnreadableValue.
-    Raises UndeterminedError if no GPU is named, or the text ends before the first link.
-    """
-    links = dict[int, dict[int, float | UnreadableValue]]()
-    gpu, last = None, 0
-    lines = lines_of(text)
-    for line in lines:
-        title = re.match(r"GPU (\d+)\s*:", line)
-        link = re.match(r"\s*Link (\d+)\s*:\s*(.*?)\s*$", line)
-        if title:
-            gpu = int(title[1])
-            links.setdefault(gpu, {})
-        elif link and gpu is not None:
-            last, value = int(link[1]), _rate(link[2], f"GPU {gpu} link {link[1]}", line)
-            before = links[gpu].setdefault(last, value)
-            if not isinstance(before, UnreadableValue) and (isinstance(value, UnreadableValue) or before != value):
-                links[gpu][last] = UnreadableValue(f"GPU {gpu} link {last}", link[2], line)
-        elif gpu is not None and line[0].isspace() and not _NO_LINKS.search(line):
-            links[gpu][len(links[gpu])] = UnreadableValue(f"GPU {gpu} link", line.strip(), line)
-    if not links or (is_cut(text) and not any(links.values())):
-        raise UndeterminedError(
-            f'nvidia-smi nvlink listed no links: "{quoted(lines[0])}"' if lines else "nvidia-smi nvlink printed nothing"
-        )
-    if is_cut(text) and gpu is not None:
-        links[gpu][last + 1] = UnreadableValue(f"GPU {gpu} link {last + 1}", None, lines[-1])
-    return {number: _in_order(number, found) for number, found in links.items()}
-
-
-def _rate(value: str, subject: str, line: str) -> float | UnreadableValue:
-    found = re.fullmatch(r"(\S+) GB/s", value)
-    if value.lower() == "<inactive>":
-        return 0.0
-    try:
-        return decimal(found[1]) if found else UnreadableValue(subject, value, line)
-    except ValueError:
-        return UnreadableValue(subject, value, line)
-
-
-def _in_order(gpu: int, links: Mapping[int, float | UnreadableValue]) -> tuple[float | UnreadableValue, ...]:
-    """Return the links by number; a missing one below the highest number is UnreadableValue."""
-    numbers = range(max(links, default=-1) + 1)
-    return tuple(links[number] if number in links else UnreadableValue(f"GPU {gpu} link {number}", None, "") for number in numbers)
 
 
 @dataclass(frozen=True, slots=True)

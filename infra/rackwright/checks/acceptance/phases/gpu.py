@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from rackwright import catalog
+from rackwright.catalog.compatibility import NVSWITCH_GPUS
 from rackwright.catalog.reference_values import Quantity
 from rackwright.checks.acceptance.evaluators import health, records
 from rackwright.checks.acceptance.evaluators.scaling import scaling
@@ -15,6 +16,7 @@ from rackwright.checks.acceptance.evaluators.speed import speed
 from rackwright.checks.acceptance.parsers import dcgm, nvidia_smi
 from rackwright.checks.acceptance.phase import Finding, Job, Outputs, Phase, PhaseScope, guarded, program, skipped, unknown
 from rackwright.checks.acceptance.phases.nccl import gpu_model, gpu_parts, node_counts
+from rackwright.checks.cluster.probes.nvidia_smi import query
 from rackwright.errors import UndeterminedError
 from rackwright.report.verdict import SkipReason, Verdict
 
@@ -26,14 +28,27 @@ SPEEDS: Final = {
 }
 MODES: Final = {"ddp": Quantity.TRAINING_DDP, "fsdp": Quantity.TRAINING_FSDP}
 QUERY: Final = (
-    "index,name,memory.total,driver_version,ecc.errors.uncorrected.volatile.total,remapped_rows.pending,remapped_rows.failure,clocks.max.sm,"
-    "clocks_event_reasons.active,pcie.link.gen.current,pcie.link.gen.max,pcie.link.width.current,pcie.link.width.max"
+    "index",
+    "name",
+    "memory.total",
+    "driver_version",
+    "ecc.mode.current",
+    "ecc.errors.uncorrected.volatile.total",
+    "remapped_rows.pending",
+    "remapped_rows.failure",
+    "clocks.max.sm",
+    "clocks_event_reasons.active",
+    "pcie.link.gen.current",
+    "pcie.link.gen.max",
+    "pcie.link.width.current",
+    "pcie.link.width.max",
 )
 DCGM_SECONDS: Final = 2700
 """Level 3 takes about 15 minutes (docs.nvidia.com, dcgmi diag); the limit is three times that."""
 _TOOLS: Final = (
-    ("health", ("nvidia-smi", f"--query-gpu={QUERY}", "--format=csv,nounits"), 60),
+    ("health", ("sh", "-c", query(QUERY, titles=True)), 60),
     ("nvlink", ("nvidia-smi", "nvlink", "--status"), 60),
+    ("machine", ("systemd-detect-virt", "--vm"), 10),
     ("dcgm", ("dcgmi", "diag", "-r", "3", "-j"), DCGM_SECONDS),
 )
 
@@ -126,17 +141,45 @@ def _judged(test: Callable[..., Finding], check: str, node: str, read: Callable[
 def _health(scope: PhaseScope, node: str, read: Callable[[], dict[str, Any]]) -> Iterator[Finding]:
     gpus = scope.gpus(node)
     for check, test in health.CHECKS.items():
+        if test is health.pcie:
+            test = partial(_lanes, read)
         yield guarded(
             check,
             node,
             partial(_judged, test, check, node, read, gpus),
         )
     if gpus > 1 and catalog.gpus()[gpu_model(scope, node)].nvlink:
-        links = "nvlinks_are_up"
-        yield guarded(links, node, lambda: health.nvlinks(links, node, nvidia_smi.parse_nvlinks(records.tool(read(), "nvlink")), gpus))
+        partitioned = catalog.gpus()[gpu_model(scope, node)].nvswitch and gpus < NVSWITCH_GPUS
+        yield guarded("nvlinks_are_up", node, partial(_nvlinks, node, read, gpus, partitioned))
     else:
         yield skipped("nvlinks_are_up", node, SkipReason.NOT_IN_PLAN)
-    yield guarded("dcgm_passes", node, lambda: health.diagnosis("dcgm_passes", node, dcgm.parse(records.tool(read(), "dcgm"))))
+    yield guarded("dcgm_passes", node, partial(_diagnosis, node, read, gpus))
+
+
+def _nvlinks(node: str, read: Callable[[], dict[str, Any]], gpus: int, partitioned: bool) -> Finding:
+    """Return the finding on the links. In a virtual machine with a part of a board, the hypervisor switches links to other parts off."""
+    found = read()
+    finding = health.nvlinks("nvlinks_are_up", node, nvidia_smi.parse_nvlinks(records.tool(found, "nvlink")), gpus)
+    if finding.verdict is Verdict.FAILED and partitioned and _is_guest(found):
+        reason = f"the virtual machine has {gpus} GPUs of a board with NVSwitch, whose other links are off ({finding.found})"
+        return unknown("nvlinks_are_up", node, reason)
+    return finding
+
+
+def _is_guest(found: Mapping[str, Any]) -> bool:
+    """Return whether the node is a virtual machine: systemd-detect-virt then ends with 0."""
+    return bool(found.get("machine", {"rc": 1})["rc"] == 0)
+
+
+def _lanes(read: Callable[[], dict[str, Any]], check: str, node: str, gpus: health.Gpus, planned: int) -> Finding:
+    """Return the finding on the lanes, by the kind of machine."""
+    return (health.provided_pcie if _is_guest(read()) else health.pcie)(check, node, gpus, planned)
+
+
+def _diagnosis(node: str, read: Callable[[], dict[str, Any]], gpus: int) -> Finding:
+    found = read()
+    tests = dcgm.parse(records.tool(found, "dcgm"))
+    return health.whole_diagnosis("dcgm_passes", node, tests, gpus, int(found["dcgm"]["rc"]))
 
 
 def _fast(scope: PhaseScope, outputs: Outputs, nodes: Sequence[str], check: str, quantities: Sequence[Quantity]) -> Iterator[Finding]:

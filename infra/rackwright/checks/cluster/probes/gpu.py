@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
+from rackwright.checks.cluster.harness.probe import Probe
 from rackwright.checks.cluster.harness.tool_output import (
     Row,
     UnreadableValue,
@@ -19,7 +20,7 @@ from rackwright.checks.cluster.harness.tool_output import (
     release,
     words,
 )
-from rackwright.checks.cluster.probes.nvidia_smi import ENDS, GpuList, needs_reset, read_long, read_table
+from rackwright.checks.cluster.probes.nvidia_smi import ENDS, GpuList, needs_reset, query, read_long, read_table
 
 _FIELDS: Final = (
     "index",
@@ -78,9 +79,9 @@ class Gpu:
     """Uncorrected ECC errors since the driver was loaded; None where ECC is off or not supported."""
     max_clock_mhz: Whole
     clock_reasons: Whole
-    """Bits of the reasons for a reduced clock; `NORMAL_REASONS` and `FAULTY_REASONS` name them."""
-    persistent: YesNo
-    """Whether the driver keeps the GPU initialised while no process uses it (persistence mode)."""
+    """Bits of the reasons for a reduced clock; `NORMAL_REASONS` and `FAULTY_REASONS` name them. A newer driver may define others."""
+    persistent: YesNo | None
+    """Whether the driver keeps the GPU initialised while no process uses it (persistence mode); None where it has no such mode."""
     bus: Text
     """PCI address."""
     remap_pending: YesNo | None
@@ -110,15 +111,17 @@ def parse_gpus(text: str) -> GpuList[Gpu]:
 
 
 def clock_faults(reasons: int) -> tuple[str, ...]:
-    """Return the faults among the reasons, lowest bit first; a bit that nvml.h does not define counts as one.
+    """Return the faults among the reasons, lowest bit first. Raise ValueError for a reason that nvml.h does not define, beside no fault.
 
-    >>> clock_faults(0x4 | 0x1)
-    ()
-    >>> clock_faults(0x48), clock_faults(0x200)
-    (('hardware slowdown', 'hardware thermal slowdown'), ('undefined reason 0x200',))
+    >>> clock_faults(0x4 | 0x1), clock_faults(0x248)
+    ((), ('hardware slowdown', 'hardware thermal slowdown'))
     """
-    bits = (1 << number for number in range(reasons.bit_length()) if reasons >> number & 1)
-    return tuple(FAULTY_REASONS.get(bit, f"undefined reason {bit:#x}") for bit in bits if bit not in NORMAL_REASONS)
+    bits = [1 << number for number in range(reasons.bit_length()) if reasons >> number & 1]
+    faults = tuple(FAULTY_REASONS[bit] for bit in bits if bit in FAULTY_REASONS)
+    undefined = [bit for bit in bits if bit not in NORMAL_REASONS and bit not in FAULTY_REASONS]
+    if undefined and not faults:
+        raise ValueError(f"undefined reason {undefined[0]:#x}")
+    return faults
 
 
 def _gpu(row: Row) -> Gpu:
@@ -130,7 +133,7 @@ def _gpu(row: Row) -> Gpu:
         uncorrected=row.counter("ecc.errors.uncorrected.volatile.total", integer),
         max_clock_mhz=row.read("clocks.max.sm", integer),
         clock_reasons=row.read("clocks_event_reasons.active", hexadecimal),
-        persistent=row.read("persistence_mode", flag),
+        persistent=row.counter("persistence_mode", flag),
         bus=row.read("pci.bus_id", words),
         remap_pending=row.counter("remapped_rows.pending", flag),
         remap_failed=row.counter("remapped_rows.failure", flag),
@@ -147,8 +150,7 @@ def _gpu(row: Row) -> Gpu:
 GPUS = Probe(
     "gpus",
     on="gpu",
-    # The driver names a GPU that does not respond on stdout or stderr, depending on its release.
-    command=f"nvidia-smi --query-gpu={','.join(_FIELDS)} --format=csv,noheader,nounits 2>&1",
+    command=query(_FIELDS),
     parse=parse_gpus,
     statuses=ENDS,
 )
@@ -161,6 +163,10 @@ class Repair:
     label: str
     needed: Text
     """`nothing`, or the driver's word: Reset, Reboot, Drain P2P, Drain and Reset."""
+    is_in_guest: YesNo
+    """Whether a virtual machine has the GPU: its driver does not see the slot."""
+    memory: Mapping[str, YesNo]
+    """States of memory repair that are due or exhausted, by name, and those that were not read; empty where the driver has none."""
 
 
 _STATUS: Final = {"GPU Reset Status/Reset Required": "Reset", "GPU Reset Status/Drain and Reset Recommended": "Drain and Reset"}
@@ -178,10 +184,36 @@ def _repair(row: Row) -> Repair:
     status = {path: row.counter(path, flag) for path in _STATUS if path in row.cells}
     wanted = [action] if isinstance(action, str) and action != "None" else []
     wanted += [_STATUS[path] for path, value in status.items() if value is True]
+    wanted += ["Reset"] if needs_reset(row) and not wanted else []
     unread = [value for value in (action, *status.values()) if isinstance(value, UnreadableValue)]
     if not wanted and not status and _ACTION not in row.cells:
         unread = [row.unread(_ACTION)]
-    return Repair(row.subject, ", ".join(wanted) if wanted else unread[0] if unread else "nothing")
+    needed: Text = ", ".join(wanted) if wanted else unread[0] if unread else "nothing"
+    return Repair(row.subject, needed, row.read(_VIRTUALIZATION, _is_guest), _memory(row))
+
+
+_MEMORY: Final = ("SRAM Threshold Exceeded", "Channel Repair Pending", "TPC Repair Pending", "Unrepairable Memory")
+"""Rows of the section ECC Errors that are `Yes` where a GPU is replaced or reset (drivers from 550, 570 and 590 on). The threshold of
+uncorrected SRAM errors is NVIDIA's criterion for a replacement (Xid Catalog, WORKFLOW_XID_48)."""
+
+
+def _memory(row: Row) -> dict[str, YesNo]:
+    found: dict[str, YesNo] = {}
+    for path in row.cells:
+        section, _, name = path.rpartition("/")
+        if name in _MEMORY and section.startswith("ECC Errors"):
+            value = row.counter(path, flag)
+            if isinstance(value, UnreadableValue) or value:
+                found[name] = value
+    return found
+
+
+_VIRTUALIZATION: Final = "GPU Virtualization Mode/Virtualization Mode"
+
+
+def _is_guest(cell: str) -> bool:
+    """Return whether a mode is that of a guest (nvidia-smi(1): Pass-Through, VGPU; None and Host VGPU on the machine itself)."""
+    return cell.strip().lower() in ("pass-through", "vgpu")
 
 
 REPAIRS = Probe("gpu-repairs", on="gpu", command="nvidia-smi -q 2>&1", parse=parse_repairs, statuses=ENDS)
@@ -238,45 +270,3 @@ def _device_number(cell: str) -> str:
 
 
 DEVICES = Probe("gpu-devices", on="gpu", command=list_devices("/dev/nvidia[0-9]*"), parse=parse_devices, statuses=frozenset({0, 1}))
-
-
-def parse_xids(text: str) -> tuple[str, ...]:
-    """Return the XID errors of GPUs and the SXid errors of NVSwitches in the kernel log, without time and host."""
-    return tuple(found[0].strip() for line in text.splitlines() if (found := re.search(r"(?:(?<=NVRM: )Xid|\bSXid)\b.*", line)))
-
-
-_OF_PROGRAMS: Final = frozenset({13, 31, 43, 45})
-"""XIDs of a failed program that was terminated while its GPU continues to work (NVIDIA, XID Errors: restart the application; 2025)."""
-
-
-def is_a_programs(error: str) -> bool:
-    """Return whether a user's program caused an XID.
-
-    >>> is_a_programs("Xid (PCI:0000:10:00): 31, pid=1234, name=python"), is_a_programs("Xid (PCI:0000:10:00): 79, pid=1234")
-    (True, False)
-    """
-    found = re.match(r"Xid \(.*?\): (\d+)", error)
-    return found is not None and int(found[1]) in _OF_PROGRAMS
-
-
-def is_of_nvswitch(error: str, *, fatal: bool = False) -> bool:
-    """Return whether an error is one of an NVSwitch; with `fatal`, whether it also terminates jobs: all that are not `Non-fatal`.
-
-    >>> noted = "SXid (PCI:0000:c3:00.0): 20009, Non-fatal, Link 28 RX Short Error Rate"
-    >>> is_of_nvswitch(noted), is_of_nvswitch(noted, fatal=True), is_of_nvswitch("Xid (PCI:0000:10:00): 79")
-    (True, False, False)
-    """
-    return error.startswith("SXid") and not (fatal and "non-fatal" in error.lower())
-
-
-def _xids(context: ProbeContext) -> str:
-    """Return the command that reads the kernel log. Simulated GPUs have a log of their own, because a container reads that of its host."""
-    if context.node["gpus"]["simulated"]:
-        return "cat /var/lib/rackwright/gpu-kernel.log 2>/dev/null; true"
-    command = "journalctl --quiet --dmesg --boot --no-pager --output=cat"
-    found = f'x=$({command} --grep=\'NVRM: Xid|SXid\') && [ -n "$x" ] && {{ echo "$x"; exit; }}'
-    # Status 1 means no match, no journal, or no support for --grep (journalctl(1)). A line of the kernel must then be found.
-    return f"{found}; [ -n \"$({command} --lines=1 --grep=.)\" ] || {{ echo 'no log of the kernel' >&2; exit 3; }}"
-
-
-XIDS = Probe("gpu-xids", on="gpu", command=_xids, parse=parse_xids)

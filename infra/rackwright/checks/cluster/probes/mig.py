@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Final
 
 from rackwright.checks.cluster.harness.probe import Probe
-from rackwright.checks.cluster.harness.tool_output import lines_of, quoted, whole_lines
+from rackwright.checks.cluster.harness.tool_output import UnreadableValue, lines_of, quoted, whole_lines
+from rackwright.checks.cluster.probes.nvidia_smi import ENDS, lost_gpu
 
-_MODE: Final = re.compile(r"(\d+), *(Enabled|Disabled|\[?N/A\]?), *(Enabled|Disabled|\[?N/A\]?)")
-_GPU: Final = re.compile(r"GPU (\d+): .*\(UUID: GPU-[0-9a-f-]+\)")
+_WORD: Final = r"(Enabled|Disabled|\[?N/A\]?|\[Not Supported\])"
+_MODE: Final = re.compile(rf"(\d+), *{_WORD}, *{_WORD}")
+_GPU: Final = re.compile(r"GPU (\d+): ")
 _INSTANCE: Final = re.compile(r"MIG (\S+)\s+Device\s+(\d+): \(UUID: MIG-[0-9A-Za-z/-]+\)")
 
 
@@ -41,45 +44,79 @@ def described(profiles: tuple[str, ...]) -> str:
     return ", ".join(f"{profiles.count(name)} × {name}" for name in sorted(set(profiles))) or "whole"
 
 
-def parse_mig(text: str) -> tuple[MigGpu, ...]:
-    """Return GPUs from lines `index, current mode, pending mode`, then `nvidia-smi -L`. Raise ValueError for other lines.
+def parse_mig(text: str) -> tuple[MigGpu | UnreadableValue, ...]:
+    """Return GPUs from lines `index, current mode, pending mode`, then `nvidia-smi -L`. Raise ValueError where the list is cut or empty.
+
+    A GPU of which a line was not read, and one that does not respond, is UnreadableValue. A warning is ignored.
 
     >>> text = "0, Enabled, Enabled\\nGPU 0: A (UUID: GPU-1-a)\\n  MIG 3g.40gb     Device  0: (UUID: MIG-2-b)\\n"
     >>> parse_mig(text)
     (MigGpu(index=0, mode='enabled', profiles=('3g.40gb',)),)
     """
-    modes, found, current = dict[int, str](), dict[int, list[str]](), -1
     _, partial = whole_lines(text)
     if partial:  # instances may be missing
         raise ValueError(f'the list of GPUs is cut: "{quoted(partial[0])}"')
+    listed = _Listing()
     for line in (line.strip() for line in lines_of(text)):
-        if mode := _MODE.fullmatch(line):
-            index = int(mode[1])
-            if index in modes:
-                raise ValueError(f'GPU {index} is listed twice: "{quoted(line)}"')
-            modes[index] = _mode(mode[2], mode[3])
-        elif gpu := _GPU.fullmatch(line):
-            current = int(gpu[1])
-            if current in found:
-                raise ValueError(f'GPU {current} is listed twice: "{quoted(line)}"')
-            found[current] = []
-        elif (instance := _INSTANCE.fullmatch(line)) and current in found and int(instance[2]) == len(found[current]):
-            found[current].append(instance[1])
+        listed.read(line)
+    if not listed.modes and not listed.profiles:
+        raise ValueError(f'no GPU is listed: "{quoted(text)}"')
+    return (*listed.gpus(), *listed.lost)
+
+
+@dataclass
+class _Listing:
+    """The lines that were read so far."""
+
+    modes: dict[int, str] = field(default_factory=dict)
+    profiles: dict[int, list[str]] = field(default_factory=dict)
+    unread: dict[int, str] = field(default_factory=dict)
+    """Line by GPU that was not read."""
+    lost: list[UnreadableValue] = field(default_factory=list)
+    current: int = -1
+
+    def read(self, line: str) -> None:
+        """Add what a line describes."""
+        if mode := re.match(r"(\d+),", line):
+            index, words = int(mode[1]), _MODE.fullmatch(line)
+            if index in self.modes or not words:
+                self.unread[index] = line
+            self.modes.setdefault(index, _mode(words[2], words[3]) if words else "")
+        elif gpu := _GPU.match(line):
+            self.current = int(gpu[1])
+            if self.current in self.profiles:
+                self.unread[self.current] = line
+            self.profiles.setdefault(self.current, [])
+        elif location := lost_gpu(line):
+            self.lost.append(UnreadableValue(f"MIG of {location}, which does not respond,", None, line))
+        elif re.match(r"MIG\b", line) or re.search(r"\bUUID\b|\bDevice\s+\d", line):
+            self._read_instance(line)
+
+    def _read_instance(self, line: str) -> None:
+        instance, known = _INSTANCE.fullmatch(line), self.profiles.get(self.current)
+        if instance and known is not None and int(instance[2]) == len(known):
+            known.append(instance[1])
         else:
-            raise ValueError(f'neither a GPU nor an instance: "{quoted(line)}"')
-    if not modes or set(modes) != set(found):
-        raise ValueError(f"modes of the GPUs {sorted(modes)}, instances of the GPUs {sorted(found)}")
-    return tuple(MigGpu(index, mode, tuple(sorted(found[index]))) for index, mode in sorted(modes.items()))
+            self.unread[self.current] = line
+
+    def gpus(self) -> Iterator[MigGpu | UnreadableValue]:
+        """Yield the GPUs by index."""
+        for index in sorted({*self.modes, *self.profiles}):
+            line = self.unread.get(index, "" if index in self.modes and index in self.profiles else "it is in one of two lists only")
+            good = not line and index in self.modes
+            profiles = tuple(sorted(self.profiles.get(index, ())))
+            yield MigGpu(index, self.modes[index], profiles) if good else UnreadableValue(f"MIG of GPU {index}", None, line)
 
 
 def _mode(current: str, pending: str) -> str:
-    words = ["disabled" if "N/A" in word else word.lower() for word in (current, pending)]
+    words = [word.lower() if word in ("Enabled", "Disabled") else "disabled" for word in (current, pending)]
     return words[0] if words[0] == words[1] else f"{words[0]}, {words[1]} after a reset"
 
 
 MIG = Probe(
     "mig",
     on="mig",
-    command="nvidia-smi --query-gpu=index,mig.mode.current,mig.mode.pending --format=csv,noheader && nvidia-smi -L",
+    command="nvidia-smi --query-gpu=index,mig.mode.current,mig.mode.pending --format=csv,noheader 2>&1; nvidia-smi -L 2>&1",
     parse=parse_mig,
+    statuses=ENDS,
 )

@@ -14,12 +14,22 @@ from rackwright.checks.cluster.harness.tool_output import Row, UnreadableValue, 
 
 T = TypeVar("T")
 NONE_FOUND: Final = "No devices were found"
-ENDS: Final = frozenset({0, 6, 10, 14, 15, 255})
-"""Exit statuses with which nvidia-smi may have listed GPUs: 6 no device, 10 interrupt, 14 infoROM, 15 a GPU fell off the bus, 255 other
-(nvidia-smi(1), RETURN VALUE)."""
+ENDS: Final = frozenset({0, 6, 8, 9, 10, 12, 14, 15, 18, 255})
+"""Exit statuses with which nvidia-smi may have listed GPUs or reported why it cannot: 6 no device, 8 power cable, 9 driver not loaded,
+10 interrupt, 12 no NVML library, 14 infoROM, 15 a GPU fell off the bus, 18 driver and library differ, 255 other (nvidia-smi(1), RETURN
+VALUE; nvml.h, nvmlReturn_t)."""
 _HANDLE: Final = re.compile(r"unable to determine the device handle for\s+(?:gpu)?\s*(.*)$", re.IGNORECASE)
 _ADDRESS: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-9a-f])?", re.IGNORECASE)
 _IS_LOST: Final = re.compile(r"\[?gpu is lost", re.IGNORECASE)
+_NO_DRIVER: Final = re.compile(
+    r"failed to initialize nvml: (?!insufficient perm)|couldn't (communicate with the nvidia driver|find libnvidia-ml)"
+    r"|gpu access blocked by the operating system",
+    re.IGNORECASE,
+)
+"""Messages with which nvidia-smi reports that no program can use a GPU of this node."""
+_INFOROM: Final = re.compile(r"infoROM is corrupted(?: at gpu)?\s*(.*)$", re.IGNORECASE)
+_RENAMED: Final = {"clocks_throttle_reasons.active": "clocks_event_reasons.active"}
+"""Fields by their names before driver 535."""
 _NEEDS_RESET: Final = re.compile(r"\[?gpu requires reset", re.IGNORECASE)
 
 
@@ -36,6 +46,10 @@ class GpuList(Generic[T]):
     """Indices of rows that were not read, so that another row may be a duplicate."""
     cut: UnreadableValue | None = None
     """Set if the output ends without a line end, so that rows may be missing."""
+    failure: str = ""
+    """The line in which nvidia-smi reports that it cannot use the driver."""
+    corrupted: tuple[str, ...] = ()
+    """Location of each GPU whose infoROM is corrupted."""
 
     def __iter__(self) -> Iterator[T]:
         return iter(self.gpus)
@@ -49,10 +63,12 @@ class GpuList(Generic[T]):
     def responding(self, planned: int) -> object:
         """Return the number of GPUs that respond, with the addresses of those that do not."""
         count = len(self.gpus)
-        if not self.lost:
+        if not self.lost and not self.failure:
             doubt = self.cut if count < planned else next(iter(self.unsure), None)
             return count if doubt is None else doubt
         verb = "does not" if len(self.lost) == 1 else "do not"
+        if self.failure and not count:
+            return f'no GPU listed; "{quoted(self.failure)}"'
         if not count:
             return f"no GPU listed; {', '.join(self.lost)} {verb} respond"
         return f"{count} of {max(planned, count + len(self.lost))} GPUs respond; {', '.join(self.lost)} {verb}"
@@ -63,21 +79,52 @@ def read_table(text: str, fields: Sequence[str], make: Callable[[Row], T]) -> Gp
 
     Without titles, the cells are those of `fields`, in their order. Raise ValueError where no line describes a GPU.
     """
-    rows, lost, others, none_found = _rows(text, fields)
+    rows, lost, others = _rows(text, fields)
     kept, unresponsive = [], list(lost)
     for row in _uneven(_merged(rows), "name"):
-        if any(_IS_LOST.match(cell) for cell in row.cells.values()):
+        if _is_lost(row):
             unresponsive.append(_where(row))
         else:
             kept.append(row)
-    if not kept and not unresponsive and not none_found:
+    failure = next((line for line in others if _NO_DRIVER.search(line)), "")
+    if not kept and not unresponsive and not failure and not any(NONE_FOUND.lower() in line.lower() for line in others):
         raise ValueError(f'no GPU is listed: "{quoted(others[0])}"' if others else "no GPU is listed")
     unsure = tuple(row.unread("index") for row in kept if not row.cells.get("index", "").isdigit())
-    return GpuList(tuple(make(row) for row in kept), tuple(dict.fromkeys(unresponsive)), tuple(others), unsure, _end(text))
+    made, dead = tuple(make(row) for row in kept), tuple(dict.fromkeys(unresponsive))
+    return GpuList(made, dead, tuple(others), unsure, _end(text), failure, _corrupted(others))
+
+
+def query(fields: Sequence[str], *, titles: bool = False) -> str:
+    """Return the shell command that lists fields of all GPUs, with or without a line of titles.
+
+    A driver that does not know a field rejects all of them with status 2 and names it. The command then continues without that field, or
+    with its older name, and lists the titles.
+    """
+    first = f"nvidia-smi --query-gpu={','.join(fields)} --format=csv,{'' if titles else 'noheader,'}nounits 2>&1"
+    rejected = "sed -n 's/.*Field \"\\([a-z0-9_.]*\\)\" is not a valid field.*/\\1/p' | head -n 1"
+    older = "".join(f"{new}) n={old};; " for old, new in _RENAMED.items())
+    again = "nvidia-smi --query-gpu=$f --format=csv,nounits 2>&1"
+    return (
+        f"{first}; s=$?; [ $s = 2 ] || exit $s; f={','.join(fields)}; while :; do o=$({again}); s=$?; [ $s = 2 ] || break; "
+        f'b=$(echo "$o" | {rejected}); [ -n "$b" ] || break; case $b in {older}*) n=;; esac; '
+        'g=$(echo "$f" | tr , "\\n" | sed "s/^$b\\$/$n/" | sed "/^\\$/d" | paste -s -d , -); [ "$g" != "$f" ] || break; f=$g; done; '
+        'echo "$o"; exit $s'
+    )
+
+
+def _corrupted(lines: Sequence[str]) -> tuple[str, ...]:
+    """Return the location of each GPU whose infoROM is corrupted, according to warnings."""
+    found = [match[1] for line in lines if (match := _INFOROM.search(line))]
+    return tuple(dict.fromkeys(address[0].lower() if (address := _ADDRESS.search(text)) else "unknown" for text in found))
 
 
 def _end(text: str) -> UnreadableValue | None:
     return UnreadableValue("the end of the list", None, lines_of(text)[-1]) if is_cut(text) else None
+
+
+def _is_lost(row: Row) -> bool:
+    """Return whether the driver reports that a GPU is lost, in place of a value."""
+    return any(_IS_LOST.match(cell) for cell in row.cells.values())
 
 
 def needs_reset(row: Row) -> bool:
@@ -101,24 +148,23 @@ def lost_gpu(line: str) -> str | None:
     return address[0].lower() if address else f"GPU {number[1]}" if number else "a GPU that is not named"
 
 
-def _rows(text: str, fields: Sequence[str]) -> tuple[list[Row], list[str], list[str], bool]:
-    """Return rows, GPUs that do not respond, other lines, and whether nvidia-smi reports that there is no GPU."""
-    names, rows, lost, others, none_found = list(fields), list[Row](), list[str](), list[str](), False
+def _rows(text: str, fields: Sequence[str]) -> tuple[list[Row], list[str], list[str]]:
+    """Return rows, GPUs that do not respond, and other lines."""
+    names, rows, lost, others = list(fields), list[Row](), list[str](), list[str]()
     lines = lines_of(text)
     for number, line in enumerate(lines):
         cells = _cells(line, len(names))
         location = lost_gpu(line)
         if location:
             lost.append(location)
-        elif NONE_FOUND.lower() in line.lower():
-            none_found = True
         elif cells[0].split(" ")[0] == "index" or (len(cells) > 1 and "index" in cells):
-            names = [re.sub(r"\s*\[.*\]$", "", cell) for cell in cells]
+            titles = [re.sub(r"\s*\[.*\]$", "", cell) for cell in cells]
+            names = [_RENAMED.get(title, title) for title in titles]
         elif cells[0].isdigit() or len(cells) >= max(3, len(names) - 1):
             rows.append(_row(line, cells, names, cut=is_cut(text) and number == len(lines) - 1))
         else:
             others.append(line)
-    return rows, lost, others, none_found
+    return rows, lost, others
 
 
 def _cells(line: str, expected: int) -> list[str]:
@@ -129,7 +175,8 @@ def _cells(line: str, expected: int) -> list[str]:
 
 
 def _row(line: str, cells: list[str], names: Sequence[str], *, cut: bool) -> Row:
-    found = dict(zip(names, cells))  # noqa: B905 - a row may have fewer cells than names, or more
+    plain = (re.sub(r"(?<=\d) (MiB|MHz|W|%)$", "", cell) for cell in cells)  # some releases print units all the same
+    found = dict(zip(names, plain))  # noqa: B905 - a row may have fewer cells than names, or more
     index = found.get("index", "")
     subject = f"GPU {index}" if index.isdigit() else "GPU of unknown index"
     last = names[min(len(cells), len(names)) - 1]
@@ -186,10 +233,13 @@ def read_long(text: str, make: Callable[[Row], T]) -> GpuList[T]:
             others.append(line)
     if not blocks and not lost:
         raise ValueError(f'no GPU is described: "{quoted(others[0])}"' if others else "no GPU is described")
-    rows = [_block(address, lines, cut=is_cut(text) and number == len(blocks) - 1) for number, (address, lines) in enumerate(blocks)]
+    described = [_block(address, lines, cut=is_cut(text) and number == len(blocks) - 1) for number, (address, lines) in enumerate(blocks)]
+    lost += [row.subject.removeprefix("GPU ") for row in described if _is_lost(row)]
+    rows = [row for row in described if not _is_lost(row)]
     unsure = [row.unread("block") for number, row in enumerate(rows) if row.subject in [one.subject for one in rows[:number]]]
     attached = [line for line in others if line.startswith("Attached GPUs")]
-    if attached and attached[0].rpartition(":")[2].strip() != str(len(blocks) + len(lost)):
+    named = {address for address, _ in blocks} | set(lost)
+    if attached and attached[0].rpartition(":")[2].strip() not in (str(len(blocks)), str(len(named))):
         unsure.append(UnreadableValue("the number of GPUs described", str(len(blocks)), attached[0]))
     made = tuple(make(row) for row in _uneven(rows, "Product Name"))
     return GpuList(made, tuple(dict.fromkeys(lost)), tuple(others), tuple(unsure), _end(text))

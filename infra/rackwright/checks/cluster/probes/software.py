@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from rackwright.checks.cluster.harness.probe import Probe
-from rackwright.checks.cluster.harness.tool_output import Row, UnreadableValue, words
+from rackwright.checks.cluster.harness.tool_output import Lines, Row, UnreadableValue, read_each_line, words
+from rackwright.checks.cluster.probes.driver_errors import Severity, severity_of
 from rackwright.checks.cluster.probes.nvidia_smi import ENDS, GpuList, read_long, unhealthy
+from rackwright.checks.cluster.probes.units import parse_units
 
 
 @dataclass(frozen=True)
@@ -35,12 +39,19 @@ def parse_driver(text: str) -> KernelDriver:
 KERNEL_DRIVER = Probe("driver-modules", on="gpu_software", command="cat /proc/driver/nvidia/version", parse=parse_driver)
 
 
-def parse_loaded(text: str) -> frozenset[str]:
-    """Return the names of /proc/modules, which is never empty on a supported kernel."""
-    names = frozenset(line.split()[0] for line in text.splitlines() if line.split()[1].isdigit())
-    if not names:
+def parse_loaded(text: str) -> Lines[str]:
+    """Return the size of each loaded module by name from /proc/modules, which is never empty on a supported kernel."""
+    modules = read_each_line(text, _module)
+    if not modules:
         raise ValueError("no module is loaded")
-    return names
+    return modules
+
+
+def _module(line: str) -> tuple[str, str]:
+    name, size = line.split()[:2]
+    if not size.isdigit():
+        raise ValueError(line)
+    return name, size
 
 
 LOADED = Probe("kernel-modules", on="gpu_software", command="cat /proc/modules", parse=parse_loaded)
@@ -55,6 +66,8 @@ class Fabric:
     """Completed, In Progress, Not Started, Not Supported."""
     status: str | UnreadableValue | None
     """Success, or the error of a completed registration."""
+    cluster: str | UnreadableValue | None
+    """UUID of the NVLink domain, zeros where the GPU belongs to none; None where the driver does not report it."""
     health: Mapping[str, str | UnreadableValue]
     """Unhealthy rows of the section Health, by name; empty also where the driver has no such section."""
 
@@ -65,7 +78,8 @@ def parse_fabric(text: str) -> GpuList[Fabric]:
 
 
 def _fabric(row: Row) -> Fabric:
-    return Fabric(row.subject, row.counter("Fabric/State", words), row.counter("Fabric/Status", words), unhealthy(row))
+    domain = row.counter("Fabric/ClusterUUID", words) if "Fabric/ClusterUUID" in row.cells else None
+    return Fabric(row.subject, row.counter("Fabric/State", words), row.counter("Fabric/Status", words), domain, unhealthy(row))
 
 
 FABRIC = Probe("nvlink-fabric", on="nvswitch", command="nvidia-smi -q 2>&1", parse=parse_fabric, statuses=ENDS)
@@ -137,12 +151,116 @@ NCCL_SETTINGS = Probe(
 )
 
 
-def parse_health(text: str) -> str:
-    """Return the overall health from the table of `dcgmi health --check`."""
-    found = re.search(r"^\| *Overall Health *\| *(\S.*?) *\|$", text, re.MULTILINE)
+@dataclass(frozen=True)
+class DcgmHealth:
+    """The report of DCGM's health monitor."""
+
+    overall: str
+    """Healthy, Warning or Failure."""
+    incidents: tuple[str, ...] = ()
+    """Texts of the incidents, each with the remedy that DCGM prints after it."""
+
+
+_OVERALL: Final = re.compile(r"\bOverall Health *[|:] *([A-Za-z]+)")
+_WIDE: Final = re.compile(r"^\|(.*)\|([^|]*)\|$")
+_LEVELS: Final = ("", "healthy", "warning", "failure")
+
+
+def parse_health(text: str) -> DcgmHealth:
+    """Return overall health and incidents from the table of `dcgmi health --check`. A text of several rows is one incident.
+
+    >>> parse_health("| Overall Health | Warning |\\n| -> PCIe system | Warning |\\n| | 13 replays per |\\n| | minute |\\n")
+    DcgmHealth(overall='Warning', incidents=('13 replays per minute',))
+    """
+    found = _OVERALL.search(text)
     if found is None:
         raise ValueError("no GPU health in the output")
-    return found[1]
+    incidents, continues = list[str](), False
+    for line in text.splitlines():
+        row = _WIDE.match(line.strip())
+        if row is None:
+            continue
+        name, cell = row[1].strip(), row[2].strip()
+        if name or cell.lower() in _LEVELS:
+            continues = False
+        elif continues:
+            incidents[-1] += f" {cell}"
+        else:
+            incidents.append(cell)
+            continues = True
+    return DcgmHealth(found[1], tuple(incidents))
 
 
 DCGM_HEALTH = Probe("dcgm-health", on="gpu_software", command="dcgmi health --group 0 --check", parse=parse_health)
+
+_IMEX_NOT_READY: Final = re.compile(r"(GPU \d+ )?IMEX daemon status is -?\d+ \(not READY\)", re.IGNORECASE)
+_LINK_DOWN: Final = re.compile(r"(?:GPU )?(\d+)'s NvLink link (\d+) is currently down", re.IGNORECASE)
+_REMEDIES: Final = re.compile(
+    r"run a field diagnostic on the GPU|please consult the documentation for details of this XID|"
+    r"check IMEX installation, configuration, domain and daemon status, and network connectivity|"
+    r"check the IMEX daemon[^.]*|check DCGM and system logs[^.]*|\bGPU\b",
+    re.IGNORECASE,
+)
+_XID: Final = re.compile(r"Detected XID (\d+) for GPU \d+", re.IGNORECASE)
+_NUMBERS_OF_LINKS: Final = frozenset({2, 4, 6, 12, 18})
+"""NVLinks of a GPU, by generation (NVIDIA, data sheets: 2 or 4 of RTX cards and P100, 6 of V100, 12 of A100, 18 from H100 on)."""
+
+
+def faults_of(health: DcgmHealth, *, has_nvlink: bool) -> tuple[str, ...]:
+    """Return the incidents that are faults of this node.
+
+    DCGM reports a missing IMEX daemon also where none belongs, the links of cards without a bridge as down, and XIDs of users' programs
+    (DCGM 4.4).
+    """
+    return tuple(text for text in health.incidents if not _is_by_design(text, has_nvlink))
+
+
+_HARMLESS: Final = (Severity.PROGRAM, Severity.NOTE)
+
+
+def _is_by_design(text: str, has_nvlink: bool) -> bool:
+    links: dict[str, set[int]] = {}
+    for gpu, link in _LINK_DOWN.findall(text):
+        links.setdefault(gpu, set()).add(int(link))
+    unbridged = all(found == set(range(len(found))) and len(found) in _NUMBERS_OF_LINKS for found in links.values())
+    text = _XID.sub(lambda found: "" if severity_of(int(found[1])) in _HARMLESS else found[0], text)
+    rest = _IMEX_NOT_READY.sub("", _LINK_DOWN.sub("", text) if not has_nvlink and unbridged else text)
+    return not re.search(r"[A-Za-z0-9]", _REMEDIES.sub("", rest))
+
+
+LIBRARIES: Final = ("libcuda.so.1", "libnvidia-ml.so.1")
+"""Libraries of the driver that every program loads (NVIDIA driver README, Installed Components)."""
+LOADS: Final = "loads"
+
+
+def parse_libraries(text: str) -> Lines[str]:
+    """Return `loads`, or the error of the dynamic linker, by library from lines `name|text`."""
+    found = read_each_line(text, _library)
+    if not found:
+        raise ValueError("no library is listed")
+    return found
+
+
+def _library(line: str) -> tuple[str, str]:
+    name, text = line.strip().split("|", 1)
+    if name not in LIBRARIES or not text:
+        raise ValueError(line)
+    return name, text
+
+
+_LOAD: Final = (
+    "import ctypes\n"
+    f"for name in {LIBRARIES!r}:\n"
+    f"    try:\n        ctypes.CDLL(name)\n        print(name + '|{LOADS}')\n"
+    "    except OSError as error:\n        print(name + '|' + ' '.join(str(error).split()))\n"
+)
+DRIVER_LIBRARIES = Probe("driver-libraries", on="gpu_software", command=f"python3 -c {shlex.quote(_LOAD)}", parse=parse_libraries)
+
+RACK_FABRIC = Probe("rack-fabric", on="nvlink_rack", command="nvidia-smi -q 2>&1", parse=parse_fabric, statuses=ENDS)
+IMEX: Final = "nvidia-imex.service"
+RACK_UNITS = Probe(
+    "rack-units",
+    on="nvlink_rack",
+    command=f"systemctl show --property=Id,LoadState,ActiveState,UnitFileState {IMEX}",
+    parse=parse_units,
+)
