@@ -153,6 +153,16 @@ def test_keys_of_any_form_are_compared(line, verdict):
     assert found["keys_match_plan"] is verdict and others(found, "keys_match_plan") == {PASSED}
 
 
+def test_warning_hides_no_missing_key():
+    assert judged(answer() + "a warning\n")["keys_match_plan"] is PASSED
+    assert judged(answer().replace("a.lee|ssh-ed25519 AAAA a\n", "a warning\n"))["keys_match_plan"] is UNKNOWN
+    assert judged(answer().replace("a.lee|ssh-ed25519 AAAA a\n", ""))["keys_match_plan"] is FAILED
+    keyless = SimpleNamespace(users=[SimpleNamespace(name="a.lee", ssh_keys=[])])
+    for text, verdict in ((answer().replace("a.lee|ssh-ed25519 AAAA a\n", ""), PASSED), (answer(), FAILED)):
+        assert verdict_of(test_users.test_keys_match_plan, answers_of({ACCOUNTS: text}), cluster=keyless)[0] is verdict
+    assert judged(answer()[:-3])["keys_match_plan"] is UNKNOWN
+
+
 def test_empty_shell_is_the_default_shell():
     text = answer().replace("/home/a.lee:/bin/bash", "/home/a.lee:")
     assert parse_accounts(text).accounts["a.lee"].shell == ""

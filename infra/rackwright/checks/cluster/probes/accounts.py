@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
-from rackwright.checks.cluster.harness.tool_output import Lines, UnreadableValue
+from rackwright.checks.cluster.harness.tool_output import Lines, UnreadableValue, is_cut
 
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ class Accounts:
     """Members by group, without those whose primary group it is."""
     gids: Lines[int]
     homes: Lines[Home]
-    keys: dict[str, frozenset[str | UnreadableValue]]
+    keys: Lines[frozenset[str | UnreadableValue]]
     """Type and base64 of the public keys that root installed for each user, without options and comments."""
 
     def named(self, wanted: set[str]) -> Lines[Account]:
@@ -74,6 +74,8 @@ def parse_accounts(text: str) -> Accounts:
 
     A line that cannot be read is kept as unread. Lines of NIS (`+`, `-`: passwd(5)) and comments name no account.
     """
+    if is_cut(text):
+        raise ValueError("the answer is cut")  # a shortened name or key is that of somebody else
     sections: dict[str, list[str]] = {}
     for line in text.split("\n"):  # names and comments may contain characters at which splitlines() splits lines
         if line.startswith("== "):
@@ -117,12 +119,13 @@ def _each(lines: Iterable[str], read: Callable[[str, Lines[T]], tuple[str, T]]) 
     return found
 
 
-def _keys(lines: Iterable[str]) -> dict[str, frozenset[str | UnreadableValue]]:
-    keys: dict[str, frozenset[str | UnreadableValue]] = {}
+def _keys(lines: Iterable[str]) -> Lines[frozenset[str | UnreadableValue]]:
+    keys = Lines[frozenset[str | UnreadableValue]]()
     for line in lines:
         name, mark, key = line.partition("|")
         if not mark:
-            raise ValueError(f'"{line}" is no key of a user')
+            keys.unread += (line,)
+            continue
         own: set[str | UnreadableValue] = set()
         if key.strip() and not key.lstrip().startswith("#"):
             try:
