@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from rackwright.drivers.ssh_login import LoginRefusedError, Session
+from rackwright.os_release import os_name, read_os_release
 
 _FACTS: Final = r"""
-. /etc/os-release
-echo "os=$ID-$VERSION_ID"
+cat /etc/os-release /usr/lib/os-release 2>/dev/null | sed 's/^ */release./' | awk -F= '!seen[$1]++'
 echo "cpus=$(nproc)"
 echo "memory_kib=$(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo)"
 echo "free_kib=$(df -Pk / | tail -n 1 | tr -s ' ' | cut -d ' ' -f 4)"
@@ -25,16 +26,30 @@ for device in /sys/bus/pci/devices/*; do
   case $(cat "$device/class") in 0x0300*|0x0302*) gpus=$((gpus + 1)) ;; esac
 done
 echo "gpus=$gpus"
-for unit in firewalld ufw kubelet; do
-  [ "$(systemctl is-active "$unit" 2>/dev/null)" = active ] && echo "conflict=$unit"
-done
+active() { [ "$(systemctl is-active "$1" 2>/dev/null)" = active ]; }
+foreign() {
+  unit=$1; shift
+  active "$unit" && ! grep -qsi 'written by rackwright' "$@" && echo "conflict=$unit"
+}
+active firewalld && echo conflict=firewalld
+grep -qsi '^ENABLED=yes' /etc/ufw/ufw.conf && echo conflict=ufw
+for unit in k3s k3s-agent rke2-server rke2-agent; do active "$unit" && echo "conflict=$unit"; done
+foreign kubelet /etc/systemd/system/kubelet.service.d/*.conf
+foreign slurmctld /etc/slurm/slurm.conf
+foreign slurmd /etc/default/slurmd /etc/sysconfig/slurmd
+foreign slurmdbd /etc/slurm/slurmdbd.conf
 true
 """
-"""GPUs are counted on the PCI bus, as vendor 10de (NVIDIA) with a display or 3D controller class: a driver may not be installed yet."""
+"""GPUs are counted on the PCI bus, as vendor 10de (NVIDIA) with a display or 3D controller class: a driver may not be installed yet.
+ufw.service of Ubuntu is active, too, where ufw is off: ufw(8) keeps the state in ufw.conf. Daemons that the stack's own roles configured
+are no conflict: a host is inspected again at each refresh."""
+_KUBERNETES: Final = "the machine belongs to a Kubernetes cluster"
+_SLURM: Final = "the machine belongs to another Slurm cluster (`systemctl disable --now {unit}`, then remove its configuration)"
 _CONFLICTS: Final = {
     "firewalld": "its rules would conflict with the stack's rules (`systemctl disable --now firewalld`)",
     "ufw": "its rules would conflict with the stack's rules (`ufw disable`)",
-    "kubelet": "the machine belongs to a Kubernetes cluster",
+    **dict.fromkeys(("kubelet", "k3s", "k3s-agent", "rke2-server", "rke2-agent"), _KUBERNETES),
+    **{unit: _SLURM.format(unit=unit) for unit in ("slurmctld", "slurmd", "slurmdbd")},
 }
 _LEAST_FREE: Final = 4 * 2**20
 """Free KiB on / for the first installation of packages and logs: MariaDB, Slurm and MooseFS take about 1 GiB on Debian 13."""
@@ -46,11 +61,14 @@ umask 077
 mkdir -p "$HOME/.ssh"
 file=$HOME/.ssh/authorized_keys
 touch "$file"
+file=$(readlink -f "$file")
 awk -v mark={mark} 'substr($0, length($0) - length(mark) + 1) != mark' "$file" > "$file.rackwright" || exit 1
 {last}
+chmod --reference="$file" "$file.rackwright" && chown --reference="$file" "$file.rackwright" 2>/dev/null
 mv "$file.rackwright" "$file"
 """
-"""Removes lines with the mark, including a key of the same stack whose state was lost. awk terminates a last line without a newline."""
+"""Removes lines with the mark, including a key of the same stack whose state was lost. awk terminates a last line without a newline. A
+file that is a link stays one, and the file keeps owner and mode."""
 
 _CLEAN: Final = r"""
 ours() {
@@ -66,7 +84,7 @@ for unit in $(cd /etc/systemd/system && grep -lsiI -m1 'written by rackwright' *
 done
 echo "$wrote" | grep -qx /etc/exports.d/rackwright.exports && systemctl disable --now nfs-server
 nft delete table inet rackwright 2>/dev/null
-echo "$wrote" | grep -qx /etc/nftables.conf && systemctl disable --now nftables
+echo "$wrote" | grep -qxE '/etc/(sysconfig/)?nftables.conf' && systemctl disable --now nftables
 echo "$wrote" | grep -vx /etc/hosts | while read -r file; do rm -f "$file"; done
 if echo "$wrote" | grep -qx /etc/hosts; then
   printf '127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost\n127.0.1.1\t%s\n' "$(hostname)" > /etc/hosts
@@ -79,6 +97,23 @@ left=$(ours; for unit in slurmd slurmctld slurmdbd; do [ "$(systemctl is-active 
 """
 """Files of the roles have a mark in their first three lines; without a marked file nothing is changed. Users, packages and data stay. A
 mount whose server has been removed before is given up after 20 s."""
+
+
+_NO_SERIALS: Final = frozenset(
+    {
+        "",
+        "0",
+        "none",
+        "n/a",
+        "not specified",
+        "not applicable",
+        "default string",
+        "system serial number",
+        "to be filled by o.e.m.",
+        "unknown",
+    }
+)
+"""Serial numbers of boards whose vendor set none, in lower case: dmidecode prints them as they are."""
 
 
 @dataclass(frozen=True)
@@ -133,19 +168,42 @@ def facts(session: Session) -> Facts:
         raise LoginRefusedError(
             f"{session.route}: its facts cannot be read: {result.stderr or result.output}", hint="a Linux machine with systemd is needed"
         )
+    try:
+        return _facts(found, tuple(value for name, value in pairs if name == "conflict"))
+    except (KeyError, ValueError) as error:
+        raise LoginRefusedError(
+            f"{session.route}: its facts cannot be read: {error}{f' ({result.stderr})' if result.stderr else ''}",
+            hint="check /etc/os-release, /proc/meminfo, and `nproc` and `df -Pk /` on the machine",
+        ) from None
+
+
+def _facts(found: Mapping[str, str], conflicts: tuple[str, ...]) -> Facts:
+    """Return the facts of lines `name=value`. Raise KeyError or ValueError for a value that is missing or unreadable."""
+    release = "\n".join(f"{name.removeprefix('release.')}={value}" for name, value in found.items() if name.startswith("release."))
     return Facts(
-        os=_os(found["os"]),
-        cpus=int(found["cpus"]),
-        memory_mib=int(found["memory_kib"]) // 1024,
-        free_kib=int(found["free_kib"]),
+        os=os_name(read_os_release(release)),
+        cpus=_number(found, "cpus"),
+        memory_mib=_number(found, "memory_kib") // 1024,
+        free_kib=_number(found, "free_kib"),
         machine_id=found["machine_id"],
         container=found["container"],
         init=found["init"],
         python=found["python"],
-        gpus=int(found["gpus"]),
-        conflicts=tuple(value for name, value in pairs if name == "conflict"),
-        serial=found.get("serial", "").strip(),
+        gpus=_number(found, "gpus"),
+        conflicts=conflicts,
+        serial=_serial(found.get("serial", "")),
     )
+
+
+def _number(found: Mapping[str, str], name: str) -> int:
+    if not found[name].strip().isdigit():
+        raise ValueError(f'{name} is "{found[name]}"')
+    return int(found[name])
+
+
+def _serial(text: str) -> str:
+    """Return a serial number; empty for the texts that vendors leave in its place (SMBIOS, type 1)."""
+    return "" if text.strip().lower() in _NO_SERIALS else text.strip()
 
 
 def mismatches(found: Facts, declared: Declared, *, adopted: bool) -> list[str]:
@@ -205,9 +263,3 @@ def _run_checked(session: Session, script: str, what: str) -> None:
 
 def _kind(container: str) -> str:
     return "a machine with a kernel of its own" if container == "none" else f"a container ({container})"
-
-
-def _os(text: str) -> str:
-    """Return distribution and release as stacks name them; Enterprise Linux by its major release alone."""
-    name, _, release = text.partition("-")
-    return f"{name}-{release.split('.')[0]}" if name in {"rocky", "almalinux", "rhel"} else text

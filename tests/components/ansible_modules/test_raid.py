@@ -88,6 +88,56 @@ def test_foreign_array_is_refused_and_own_array_assembled(run: Any, node: Any, m
     assert "mdadm --assemble /md /disk0 /disk1" in asked
 
 
+@pytest.mark.parametrize(
+    ("name", "update"),
+    [
+        ("any:scratch", ""),
+        ("oldhost:scratch", "--homehost=any --update=homehost "),
+        ("scratch", "--homehost=any --update=homehost "),
+        ("scratch:data", None),
+    ],
+)
+def test_running_array_of_another_host_is_assembled_under_its_name(
+    run: Any, node: Any, monkeypatch: pytest.MonkeyPatch, name: str, update: str | None
+) -> None:
+    wanted, asked = node
+    real, own = array.signatures, array.call
+    monkeypatch.setattr(array, "signatures", lambda device: ["linux_raid_member"] if "disk" in device else real(device))
+    monkeypatch.setattr(array, "arrays_of", lambda device: ["/dev/md127"])
+    monkeypatch.setattr(array, "call", lambda *words: f"MD_UUID=4f\nMD_NAME={name}\n" if "--examine" in words else own(*words))
+    told = run(array, wanted)
+    if update is None:
+        assert told["failed"] and "expected an empty disk" in told["msg"] and asked == []
+    else:
+        assert asked == ["mdadm --stop /dev/md127", f"mdadm --assemble /md {update}/disk0 /disk1"]
+        assert told["changes"][0] == "stop /dev/md127"
+
+
+def test_disks_of_two_arrays_are_not_joined(run: Any, node: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted, asked = node
+    monkeypatch.setattr(array, "signatures", lambda device: ["linux_raid_member"])
+    monkeypatch.setattr(array, "call", lambda *words: f"MD_UUID={words[-1][-1]}\nMD_NAME=any:scratch\n")
+    assert "expected an empty disk" in run(array, wanted)["msg"] and asked == []
+
+
+@pytest.mark.parametrize(
+    ("tool", "package"), [("mdadm", "mdadm"), ("mkfs.xfs", "xfsprogs"), ("mkfs.ext4", "e2fsprogs"), ("wipefs", "util-linux")]
+)
+def test_missing_tool_names_its_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tool: str, package: str) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(block.DiskError, match=f"{tool}: command not found - install the package {package} on this node"):
+        block.call(tool, "/dev/null")
+
+
+def test_running_arrays_are_found_by_any_name_of_a_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(block, "BLOCKS", str(tmp_path))
+    for holder in ("md127", "dm-3"):
+        (tmp_path / "nvme1n1/holders" / holder).mkdir(parents=True)
+    (tmp_path / "nvme-eui.0001").symlink_to("nvme1n1")
+    assert block.arrays_of(str(tmp_path / "nvme-eui.0001")) == ["/dev/md127"]
+    assert block.arrays_of("/dev/no-such-disk") == []
+
+
 def test_single_disk_is_used_without_array(run: Any, node: Any) -> None:
     wanted, asked = node
     told = run(array, {**wanted, "devices": wanted["devices"][:1]})

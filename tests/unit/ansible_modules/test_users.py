@@ -65,6 +65,34 @@ def test_a_number_that_belongs_to_another_is_an_error_not_a_second_owner() -> No
         commands(database(groups={"staff": 2001}), ALICE)
 
 
+def test_directory_user_is_used_as_declared_and_never_changed() -> None:
+    live = database(entry("alice", 2001, 2001), sudo=[])._replace(foreign=frozenset({"alice", "bob"}))
+    assert commands(live, ALICE) == []
+    assert commands(live, {**ALICE, "admin": True}) == ["gpasswd --add alice sudo"]
+    with pytest.raises(users.UserError, match="alice: comes from a directory service on this node, with uid 2001"):
+        commands(live, {**ALICE, "shell": "/bin/zsh"})
+    people = live._replace(users={**live.users, "bob": entry("bob", 2002, 2002)})
+    assert users.leaving_steps({"alice"}, ["alice", "bob"], people) == []
+
+
+def test_directory_is_queried_for_names_and_numbers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    listed, hidden = entry("root", 0, 0), [entry("carol", 2001, 5), entry("alice", 9, 9)]
+    groups = [grp.struct_group(("staff", "x", 2001, []))]
+    finders = {"getpwnam": (hidden, 0), "getpwuid": (hidden, 2)}
+    monkeypatch.setattr(users.pwd, "getpwall", lambda: [listed])
+    monkeypatch.setattr(users.grp, "getgrall", list)
+    for name, (entries, place) in finders.items():
+        monkeypatch.setattr(users.pwd, name, lambda key, entries=entries, place=place: {one[place]: one for one in entries}[key])
+    for name, place in (("getgrnam", 0), ("getgrgid", 2)):
+        monkeypatch.setattr(users.grp, name, lambda key, place=place: {one[place]: one for one in groups}[key])
+    (tmp_path / "passwd").write_text("root:x:0:0::/root:/bin/sh\n")
+    monkeypatch.setattr(users, "PASSWD", str(tmp_path / "passwd"))
+    found = users.read_database({"users": [ALICE], "groups": [{"name": "team", "gid": 3000}]})
+    assert (set(found.users), set(found.groups), found.foreign) == ({"root", "carol", "alice"}, {"staff"}, {"carol", "alice"})
+    with pytest.raises(users.UserError, match="uid 2001 belongs to carol"):
+        commands(found, ALICE)
+
+
 def test_an_admin_is_in_the_group_that_the_node_has() -> None:
     admin = {**ALICE, "admin": True}
     assert commands(database(entry("alice", 2001, 2001), sudo=[]), admin) == ["usermod --append --groups sudo alice"]
@@ -135,7 +163,7 @@ def node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         return subprocess.CompletedProcess(command, 0, "", "")
 
     monkeypatch.setattr(users.subprocess, "run", note)
-    monkeypatch.setattr(users, "read_database", database)
+    monkeypatch.setattr(users, "read_database", lambda wanted: database())
     return ran, {"users": [ALICE], "known": str(tmp_path / "users.json"), "known_groups": str(tmp_path / "groups.json")}
 
 
@@ -165,7 +193,7 @@ def test_a_second_run_changes_nothing(run: Any, node: Any, monkeypatch: pytest.M
     ran, wanted = node
     assert run(users, wanted)["changed"]
     assert len(ran) == 2
-    monkeypatch.setattr(users, "read_database", lambda: database(entry("alice", 2001, 2001)))
+    monkeypatch.setattr(users, "read_database", lambda wanted: database(entry("alice", 2001, 2001)))
     assert run(users, wanted)["changed"] is False
     assert run(users, wanted, check=True)["changed"] is False
 
@@ -173,13 +201,13 @@ def test_a_second_run_changes_nothing(run: Any, node: Any, monkeypatch: pytest.M
 def test_who_left_is_forgotten_once_removed(run: Any, node: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     ran, wanted = node
     Path(wanted["known"]).write_text('["alice", "bob"]')
-    monkeypatch.setattr(users, "read_database", lambda: database(entry("alice", 2001, 2001), entry("bob", 2002, 2002)))
+    monkeypatch.setattr(users, "read_database", lambda wanted: database(entry("alice", 2001, 2001), entry("bob", 2002, 2002)))
     assert run(users, wanted)["changes"] == ["delete user bob, which is no longer declared"]
     assert ran == [("userdel", "bob")]
-    monkeypatch.setattr(users, "read_database", lambda: database(entry("alice", 2001, 2001)))
+    monkeypatch.setattr(users, "read_database", lambda wanted: database(entry("alice", 2001, 2001)))
     assert run(users, wanted)["changed"] is False
     assert json.loads(Path(wanted["known"]).read_text()) == ["alice"]
 
 
 def test_this_machine_can_be_read() -> None:
-    assert users.read_database().users["root"].pw_uid == 0
+    assert users.read_database({"users": [], "groups": []}).users["root"].pw_uid == 0

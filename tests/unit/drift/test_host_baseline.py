@@ -51,6 +51,47 @@ class TestCollection:
         monkeypatch.setattr(host_baseline, "lines", files.__getitem__)
         assert host_baseline.accounts() == {"eve": f"0:0 /root /bin/sh {entry}"}
 
+    @pytest.mark.parametrize(
+        ("field", "entry"), [("x", "locked"), ("*", "locked"), ("", "without a password"), ("$6$ab$cd", "with a password")]
+    )
+    def test_password_of_an_account_without_shadow_is_reported(self, monkeypatch, field, entry):
+        files = {"/etc/shadow": ["root:*:20000::::::"], "/etc/passwd": [f"eve:{field}:0:0::/root:/bin/sh", "+::::::", "# comment"]}
+        monkeypatch.setattr(host_baseline, "lines", files.__getitem__)
+        assert host_baseline.accounts()["eve"] == f"0:0 /root /bin/sh {entry}"
+
+    def test_mount_without_source_hides_no_other(self, monkeypatch):
+        rows = [
+            "29 1 8:1 / / rw - ext4 /dev/sda1 rw",
+            "61 29 0:44 / /scratch rw,nosuid - tmpfs  rw",
+            "62 29 0:45",
+            "63 29 0:46 / /x rw - nfs4",
+        ]
+        monkeypatch.setattr(host_baseline, "lines", lambda path: rows)
+        assert host_baseline.mounts() == {"/": "/dev/sda1 ext4 rw", "/scratch": " tmpfs nosuid,rw"}
+
+    @pytest.mark.parametrize(
+        ("is_debian", "listed", "found"),
+        [
+            (
+                True,
+                "slurmd:amd64 25.05.1-1 hi \nmunge:amd64 0.5.16-1 ii \nold:amd64 1 rc \n",
+                {"slurmd:amd64": "25.05.1-1", "munge:amd64": "0.5.16-1"},
+            ),
+            (True, "broken:amd64 2 iiR\nhalf:amd64 3 iU \n", {"broken:amd64": "2"}),
+            (False, "kernel.x86_64 5.14.0-9\nkernel.x86_64 5.14.0-10\n", {"kernel.x86_64": "5.14.0-10 5.14.0-9"}),
+            (False, "kernel.x86_64 5.14.0-10\nkernel.x86_64 5.14.0-9\n", {"kernel.x86_64": "5.14.0-10 5.14.0-9"}),
+        ],
+        ids=["on-hold", "broken", "two-kernels", "two-kernels-in-another-order"],
+    )
+    def test_packages_are_listed_once_with_their_versions(self, monkeypatch, is_debian, listed, found):
+        monkeypatch.setattr(host_baseline.os.path, "exists", lambda path: is_debian)
+        monkeypatch.setattr(host_baseline, "run", lambda *command: listed)
+        assert host_baseline.packages() == found
+
+    def test_empty_object_of_iproute_is_skipped(self, monkeypatch):
+        monkeypatch.setattr(host_baseline, "run", lambda *command, strict: '[{},{"dst":"default"},{}]')
+        assert host_baseline.read_json("ip") == [{"dst": "default"}]
+
     def test_authorized_keys_are_reported_by_digest(self, monkeypatch, tmp_path):
         (tmp_path / ".ssh").mkdir()
         file = tmp_path / ".ssh" / "authorized_keys"

@@ -89,11 +89,94 @@ def test_facts_are_read_from_a_real_machine(tmp_path: Path) -> None:
     assert found.cpus >= 1 and found.memory_mib > 100 and found.free_kib > 0 and found.python
 
 
-@pytest.mark.parametrize(("said", "shown"), [("ID=rocky", "rocky-9"), ("ID=debian", "debian-9.4")])
-def test_enterprise_linux_is_told_by_its_major_release(said: str, shown: str, tmp_path: Path) -> None:
-    name = said.removeprefix("ID=")
-    output = f"os={name}-9.4\ncpus=2\nmemory_kib=2048\nfree_kib=1\nmachine_id=x\ncontainer=none\ninit=systemd\npython=p\ngpus=0\n"
-    assert host_facts.facts(Console(tmp_path, CommandResult(0, output, ""))).os == shown  # type: ignore[arg-type]
+_ANSWER = (
+    'release.NAME="X"\nrelease.ID={}\nrelease.VERSION_ID="9.4"\ncpus=2\nmemory_kib=2048\nfree_kib=1\nmachine_id=x\ncontainer=none\n'
+    "init=systemd\npython=p\ngpus=0\nserial={}\n"
+)
+
+
+def _told(tmp_path: Path, answer: str) -> Facts:
+    return host_facts.facts(Console(tmp_path, CommandResult(0, answer, "")))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("name", "shown"), [('"rocky"', "rocky-9"), ("ol", "ol-9"), ("'debian'", "debian-9.4"), ("sles", "sles-9.4")])
+def test_enterprise_linux_is_told_by_its_major_release(name: str, shown: str, tmp_path: Path) -> None:
+    assert _told(tmp_path, _ANSWER.format(name, "")).os == shown
+
+
+def test_rolling_release_has_no_number(tmp_path: Path) -> None:
+    answer = _ANSWER.format("debian", "").replace('VERSION_ID="9.4"', "VERSION_CODENAME=sid")
+    assert _told(tmp_path, answer).os == "debian-sid"
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "said"),
+    [
+        ("cpus=2", "cpus=", 'cpus is ""'),
+        ("memory_kib=2048\n", "", "memory_kib"),
+        ("free_kib=1", "free_kib=-", 'free_kib is "-"'),
+        ("release.ID=debian\n", "", "no ID of a distribution"),
+    ],
+)
+def test_unread_fact_is_named(was: str, becomes: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(LoginRefusedError, match=said):
+        _told(tmp_path, _ANSWER.format("debian", "").replace(was, becomes))
+
+
+@pytest.mark.parametrize("serial", ["", "To Be Filled By O.E.M.", "Default string", "System Serial Number", "Not Specified", "0", " None "])
+def test_placeholder_is_no_serial_number(serial: str, tmp_path: Path) -> None:
+    found = _told(tmp_path, _ANSWER.format("debian", serial))
+    assert found.serial == "" and not any("serial" in one for one in mismatches(found, _DECLARED, adopted=False))
+
+
+def _script(tmp_path: Path, active: str, files: dict[str, str]) -> tuple[str, ...]:
+    """Return the conflicts that the script finds below a folder, where systemctl shows these units as active."""
+    (tmp_path / "bin").mkdir()
+    tool = tmp_path / "bin/systemctl"
+    tool.write_text(f'#!/bin/sh\ncase " {active} " in *" $2 "*) echo active ;; *) echo inactive ;; esac\n')
+    tool.chmod(0o755)
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    ending = host_facts._FACTS[host_facts._FACTS.index("active()") :].replace("/etc/", f"{tmp_path}/etc/")
+    path = f"{tmp_path}/bin:{os.environ['PATH']}"
+    ended = subprocess.run(["sh", "-c", ending], env={"PATH": path}, capture_output=True, text=True, check=True)
+    return tuple(line.removeprefix("conflict=") for line in ended.stdout.splitlines())
+
+
+_OURS = "# Written by rackwright; local changes are lost.\n"
+
+
+@pytest.mark.parametrize(
+    ("active", "files", "conflicts"),
+    [
+        ("ufw", {"etc/ufw/ufw.conf": "ENABLED=no\n"}, ()),
+        ("ufw", {"etc/ufw/ufw.conf": "# on\nENABLED=yes\n"}, ("ufw",)),
+        ("firewalld chrony", {}, ("firewalld",)),
+        ("kubelet", {}, ("kubelet",)),
+        ("kubelet", {"etc/systemd/system/kubelet.service.d/10-kubeadm.conf": "[Service]\n"}, ("kubelet",)),
+        ("kubelet", {"etc/systemd/system/kubelet.service.d/50-rackwright.conf": _OURS}, ()),
+        ("k3s-agent", {}, ("k3s-agent",)),
+        ("slurmd munge", {"etc/default/slurmd": "SLURMD_OPTIONS=\n"}, ("slurmd",)),
+        ("slurmd slurmctld", {"etc/default/slurmd": _OURS, "etc/slurm/slurm.conf": _OURS}, ()),
+        ("slurmdbd", {"etc/slurm/slurmdbd.conf": "DbdHost=x\n"}, ("slurmdbd",)),
+        ("docker", {}, ()),
+    ],
+)
+def test_daemons_of_other_clusters_are_conflicts(active: str, files: dict[str, str], conflicts: tuple[str, ...], tmp_path: Path) -> None:
+    assert _script(tmp_path, active, files) == conflicts
+    assert len(mismatches(replace(_GOOD, conflicts=conflicts), _DECLARED, adopted=False)) == len(conflicts)
+
+
+def test_linked_key_file_stays_a_link_and_keeps_its_mode(tmp_path: Path) -> None:
+    shared = tmp_path / "keys"
+    shared.write_text("ssh-ed25519 OWNER o@home\n")
+    shared.chmod(0o640)
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh/authorized_keys").symlink_to(shared)
+    host_facts.authorize_key(Console(tmp_path), "ssh-ed25519 AAAA rackwright lab")  # type: ignore[arg-type]
+    assert (tmp_path / ".ssh/authorized_keys").is_symlink() and shared.stat().st_mode & 0o777 == 0o640
+    assert shared.read_text().splitlines()[1].split()[1] == "AAAA"
 
 
 def test_a_user_who_may_not_sudo_is_named_with_the_cure(tmp_path: Path) -> None:

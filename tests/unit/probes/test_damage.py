@@ -75,6 +75,7 @@ ROWS = (
     *("mig", "nvlinks", "rack-fabric", "kernel-modules", "driver-libraries"),
     *("gpus", "gpu-repairs", "gpu-devices", "nvlink-fabric", "slurm-nodes", "slurm-partitions", "mounts", "storage-roots"),
     *("storage-answering", "nfs-server", "units", "identity", "resolved", "hosts", "space", "inodes", "system-state"),
+    *("accounts", "directories", "kernel-settings", "service-limits", "huge-pages"),
 )
 """Probes whose answers are parsed row by row."""
 HARDWARE = ("gpus", "gpu_links", "numa", "interfaces", "rdma", "mounts")

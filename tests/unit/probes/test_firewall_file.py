@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -76,3 +77,11 @@ def test_check_passes_only_without_differences():
     test_firewall.test_loaded_rules_match_file(lambda _: captured("good-docker"), Expect())
     with pytest.raises(Mismatch, match=r"chain input: \+ tcp dport 6818 drop"):
         test_firewall.test_loaded_rules_match_file(lambda _: captured("inserted"), Expect())
+
+
+def test_texts_and_warnings_of_nft_are_compared():
+    rule = {"rule": {"family": "inet", "table": "t", "chain": "c", "expr": ['osf name "Linux"', {"drop": None}]}}
+    table = {"table": {"family": "inet", "name": "t", "handle": 3}}
+    loaded, file = (json.dumps({"nftables": [{"metainfo": {}}, {}, *rows]}) for rows in ((table, rule), (table,)))
+    found = COMPARISON.read(CommandOutput(out=f"# Warning: table ip nat is managed by iptables-nft\n{loaded}\n\nWarning: x\n{file}\n"))
+    assert found.differences == ('inet t chain c: + osf name "Linux" drop',)

@@ -10,7 +10,7 @@ import pytest
 
 from rackwright.checks.cluster.harness.tool_output import UnreadableValue
 from rackwright.checks.cluster.probes.accounting import only_local, parse_listening, parse_table
-from rackwright.checks.cluster.probes.accounts import ORDINARY, parse_accounts
+from rackwright.checks.cluster.probes.accounts import parse_accounts
 from rackwright.checks.cluster.probes.driver_errors import Severity, parse_xids
 from rackwright.checks.cluster.probes.gpu import parse_devices, parse_gpus
 from rackwright.checks.cluster.probes.identity import (
@@ -123,7 +123,7 @@ class TestAccounts:
         alice = found.accounts["alice"]
         assert (alice.uid, alice.gid, alice.shell) == (2001, 2001, "/bin/bash")
         assert (found.homes[alice.home].uid, found.homes[alice.home].kind) == (2001, "directory")
-        assert [account.name for account in found.accounts.values() if account.uid in ORDINARY] == ["alice", "bob"]
+        assert [account.name for account in found.accounts.values() if account.is_ordinary] == ["alice", "bob"]
 
     def test_keys_exclude_options_and_comments(self):
         text = (

@@ -24,7 +24,10 @@ STORAGE_NEEDED = 3.0
 """GiB: images, containers and volumes of the stack `lab` took 1.9 (`podman system df`, 2026-11-26); the rest is room for a build."""
 _LEAST = 0.25
 """GiB below which not even one image layer fits: an estimate."""
-_REMOTE = ("nfs", "nfs4")
+_REMOTE = frozenset(
+    ("nfs", "nfs4", "lustre", "gpfs", "beegfs", "panfs", "cifs", "smb3", "afs", "orangefs", "fuse.glusterfs", "fuse.mfs", "fuse.sshfs")
+)
+"""Types of file systems whose servers know no user namespace: NFS and parallel file systems (Podman's rootless.md, Shortcomings)."""
 
 
 class Storage(NamedTuple):
@@ -191,9 +194,9 @@ def file_system(mountinfo: str, path: str) -> str:
     for line in mountinfo.splitlines():
         left, _, right = line.partition(" - ")
         fields = left.split()
-        if len(fields) < 5 or not right:
+        if len(fields) < 5 or not right.strip():
             continue
-        mount = fields[4].replace("\\040", " ")
+        mount = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), fields[4])  # proc(5): blank, tab, newline and backslash
         if (path + "/").startswith(mount.rstrip("/") + "/") and len(mount) >= len(best):
             best, kind = mount, right.split()[0]
     return kind
@@ -209,7 +212,7 @@ def judge_storage(storage: Storage, is_root: bool) -> Finding:
             Level.ERROR,
             subject,
             f"{storage.folder} is on a network file system (expected a local one, found {storage.file_system})",
-            "an NFS server refuses the files of subordinate user ids",
+            "its server refuses the files of subordinate user ids",
             ("mkdir -p ~/.config/containers", _LOCAL_STORAGE),
         )
     if storage.free >= STORAGE_NEEDED:

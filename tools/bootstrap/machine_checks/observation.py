@@ -47,7 +47,7 @@ def read_number(machine: Machine, path: str) -> int | None:
 
 
 def run_command(machine: Machine, command: str, *arguments: str, patience: float = _PATIENCE) -> Output | None:
-    """Run a command with the user's environment; None if it is not installed. A command that hangs ends with code 124."""
+    """Run a command with the user's environment, in English; None if it is not installed. A command that hangs ends with code 124."""
     path = machine.which(command)
     if path is None:
         return None
@@ -58,7 +58,7 @@ def run_command(machine: Machine, command: str, *arguments: str, patience: float
             text=True,
             errors="replace",
             timeout=patience,
-            env=dict(machine.environ),
+            env={**machine.environ, "LC_ALL": "C.UTF-8"},
             stdin=subprocess.DEVNULL,
             check=False,
         )

@@ -50,8 +50,13 @@ def allows(profile: str, podman: str) -> bool:
     Ubuntu 24.04 ships `profile podman /usr/bin/podman flags=(unconfined) { userns, }`.
     """
     lines = [line.partition("#")[0].strip() for line in profile.splitlines()]
-    both = "/usr/{bin,local/bin}/podman" if podman in ("/usr/bin/podman", "/usr/local/bin/podman") else podman
-    attached = any(line.startswith("profile") and (podman in line or both in line) for line in lines)
+    names = {podman}
+    if podman in ("/usr/bin/podman", "/usr/local/bin/podman"):
+        names |= {"/usr/{bin,local/bin}/podman", "/usr/{,local/}bin/podman"}
+    if podman in ("/usr/bin/podman", "/bin/podman"):
+        names |= {"@{bin}/podman", "/{,usr/}bin/podman"}  # tunables/global: @{bin} is /{,usr/}{,s}bin
+    heads = [line.split("{ ")[0].split() for line in lines if line.startswith(("profile", "/", "@"))]
+    attached = any(names & set(words) for words in heads)
     return attached and any(line.startswith("userns") or " userns," in line for line in lines)
 
 

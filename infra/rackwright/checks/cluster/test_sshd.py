@@ -31,7 +31,11 @@ def test_running_config_current(ask: Ask, expect: Expect) -> None:
 
 def test_host_key_matches_pinned_key(node: Record, ask: Ask, check_plugin: CheckPlugin, expect: Expect) -> None:
     """A replaced key makes the next connection fail; the check compares the key on disk, which sshd loads at its next start."""
-    pinned = pinned_keys(check_plugin)[f"{check_plugin.declared.stack}-{node.name}"]  # the alias under which the inventory pins a key
+    alias = f"{check_plugin.declared.stack}-{node.name}"  # under which the inventory pins a key
+    try:
+        pinned = pinned_keys(check_plugin)[alias]
+    except KeyError:
+        raise UndeterminedError(f"known_hosts has no key of {alias}") from None
     found = ask(HOST_KEYS).public
     expect({kind: found.get(kind) for kind in pinned}, pinned)
 

@@ -78,7 +78,7 @@ DISKS = HardwareProbe(Part.DISKS, on="nodes", command=f"{_LSBLK} && {{ {_BY_ID};
 MOUNTS = HardwareProbe(
     Part.MOUNTS,
     on="nodes",
-    command="df -B1 --output=target,source,fstype,size,avail -x tmpfs -x devtmpfs -x squashfs -x iso9660 -x efivarfs",
+    command="df -B1 --output=source,fstype,size,avail,target -x tmpfs -x devtmpfs -x squashfs -x iso9660 -x efivarfs",
     parse=parsers.parse_mounts,
     statuses=frozenset({0, 1}),
 )

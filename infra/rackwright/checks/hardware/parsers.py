@@ -7,11 +7,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from rackwright.checks.cluster.harness.tool_output import Row, UnreadableValue, integer, lines_of, quoted, release, whole_lines, words
+from rackwright.checks.cluster.harness.tool_output import (
+    Row,
+    UnreadableValue,
+    integer,
+    json_documents,
+    lines_of,
+    quoted,
+    release,
+    whole_lines,
+    words,
+)
 from rackwright.checks.cluster.probes.gpu_topology import read_matrix
 from rackwright.checks.cluster.probes.identity import parse_memory as read_memory
 from rackwright.checks.cluster.probes.nvidia_smi import read_table
@@ -21,28 +31,53 @@ from rackwright.report.hardware.facts import Cpus, Disk, Gpu, GpuLinks, Interfac
 
 _LINK_LAYERS: Final = {"1": "ethernet", "32": "infiniband", "772": "loopback"}
 """ARPHRD numbers (linux/if_arp.h)."""
+_NO_SPEED: Final = 2**31 - 1
+"""Mb/s: drivers report an unknown speed as -1, older kernels print it unsigned (SPEED_UNKNOWN, linux/ethtool.h)."""
 
 
 def parse_cpus(text: str) -> Cpus:
-    """Return the CPUs from `lscpu -J`; newer releases nest the fields, and Arm may list cores per cluster."""
-    fields = dict(_lscpu_fields(json.loads(text)["lscpu"]))
+    """Return the CPUs from `lscpu -J`; newer releases nest the fields, and Arm may list cores per cluster.
+
+    Only CPUs that are on line count. Processors with cores of several types have one block of fields for each type.
+    """
+    (document,) = json_documents(text)
+    fields: dict[str, list[str]] = {}
+    for name, value in _lscpu_fields(document["lscpu"]):
+        fields.setdefault(name, []).append(value)
+    models = _models(fields)
     return Cpus(
-        model=fields.get("Model name", fields.get("Vendor ID", "unnamed")),
-        total=int(fields["CPU(s)"]),
-        sockets=_count(fields.get("Socket(s)")),
-        cores_per_socket=_count(fields.get("Core(s) per socket", fields.get("Core(s) per cluster"))),
+        model=" + ".join(models),
+        total=_online(fields) or int(fields["CPU(s)"][0]),
+        sockets=_count(fields.get("Socket(s)"), models),
+        cores_per_socket=_count(fields.get("Core(s) per socket", fields.get("Core(s) per cluster")), models),
         threads_per_core=_count(fields.get("Thread(s) per core")),
     )
 
 
-def _lscpu_fields(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+def _lscpu_fields(rows: Iterable[Mapping[str, Any] | None]) -> Iterator[tuple[str, str]]:
     for row in rows:
-        yield row["field"].rstrip(":"), row.get("data") or ""
-        yield from _lscpu_fields(row.get("children", ()))
+        if row:
+            yield row["field"].rstrip(":"), "" if row.get("data") is None else str(row["data"])
+            yield from _lscpu_fields(row.get("children") or ())
 
 
-def _count(value: str | None) -> int | None:
-    return int(value) if value and value.isdigit() else None
+def _models(fields: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the names of all types of cores; `-` is none (a virtual machine, or an Arm core that lscpu does not know)."""
+    for name in ("Model name", "BIOS Model name", "Vendor ID"):
+        if models := [" ".join(model.split()) for model in dict.fromkeys(fields.get(name, ())) if model.strip(" -")]:
+            return models
+    return ["unnamed"]
+
+
+def _online(fields: Mapping[str, Sequence[str]]) -> int:
+    """Return the number of CPUs in a list such as `0-63,96`; 0 if there is none. `CPU(s)` also counts those that are off line."""
+    ranges = re.findall(r"(\d+)(?:-(\d+))?(?:,|$)", "".join(fields.get("On-line CPU(s) list", ())))
+    return sum(int(last or first) - int(first) + 1 for first, last in ranges)
+
+
+def _count(values: Sequence[str] | None, types: Sequence[str] = ()) -> int | None:
+    """Return a number; None if it is unknown, or differs between types of cores, or counts the cores of one type only."""
+    return int(values[0]) if values and len(types) <= 1 and len(set(values)) == 1 and values[0].isdigit() else None
 
 
 def parse_memory(text: str) -> int:
@@ -126,9 +161,11 @@ def _interface(line: str, unread: list[UnreadableValue]) -> Interface | None:
     known = _LINK_LAYERS.get(layer, layer)
     if known == "loopback":
         return None
-    rate = int(speed) / 1000 if speed.isdigit() and int(speed) else None
+    rate = int(speed) / 1000 if speed.isdigit() and 0 < int(speed) < _NO_SPEED else None
     mac = without(identity.read(f"the MAC address of {name}", address, identity.mac, line) if address else None, unread)
-    return Interface(words(name), words(state), rate, words(known), driver, _domain(node), mac, identity.pci(bus))
+    if not re.fullmatch(r"[a-z]+", state):  # `unknown` is a state: tunnels and many virtual links have no carrier (operstates.rst)
+        raise ValueError(f'"{state}" is no state of a link')
+    return Interface(words(name), state, rate, words(known), driver, _domain(node), mac, identity.pci(bus))
 
 
 def _both(*whys: str) -> str:
@@ -222,24 +259,34 @@ def parse_disks(text: str) -> Rows[Disk]:
     return Rows(rows, _both(rows.why, why))
 
 
+_NO_DISKS: Final = ("zram", "ram", "nbd")
+"""Devices of type disk that are memory or another machine's: Documentation/admin-guide/devices.txt, blockdev/zram.rst."""
+
+
 def _disk(row: Mapping[str, Any], links: Mapping[str, tuple[str, ...]]) -> Disk | None:
-    if row["type"] != "disk" or not int(row["size"]):
+    if row["type"] != "disk" or row["name"].startswith(_NO_DISKS) or not int(row["size"]):
         return None
     spins, names = row["rota"] in (True, "1"), links.get(row["name"], ())
-    return Disk(row["name"], (row["model"] or "").strip(), int(row["size"]), spins, row["tran"] or "", names)
+    return Disk(row["name"], (row.get("model") or "").strip(), int(row["size"]), spins, row.get("tran") or "", names)
 
 
 def parse_mounts(text: str) -> Rows[Mount]:
-    """Return the mounts of `df --output=target,source,fstype,size,avail -B1`; a file system of size 0 is left out."""
-    if "Mounted on" not in text:
+    """Return the mounts of `df --output=source,fstype,size,avail,target -B1`; a file system of size 0 is left out.
+
+    Source and mount point may contain blanks; between them are a word and two numbers.
+    """
+    if not re.search(r"^Filesystem .*Mounted on\s*$", text, re.MULTILINE):
         raise ValueError("no table of df")
-    return read_lines(text, _mount, row=r"^Mounted on|^/|\s\d+\s+\S+$")
+    return read_lines(text, _mount, row=r"^Filesystem |^(?!df: ).*\s/")
 
 
 def _mount(row: str) -> Mount | None:
-    if row.startswith("Mounted on"):
+    if row.startswith("Filesystem "):
         return None
-    point, source, kind, size, free = row.rsplit(None, 4)
+    found = re.fullmatch(r"(\S.*?)\s+(\S+)\s+(\d+|-)\s+(-?\d+|-)\s+(/.*)", row)
+    if found is None:
+        raise ValueError("no mount")
+    source, kind, size, free, point = found.groups()
     if size == "-" or not integer(size):
         return None
-    return Mount(point.strip(), source, kind, integer(size), integer(free))
+    return Mount(point, source, kind, integer(size), integer(free))

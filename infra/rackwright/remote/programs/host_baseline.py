@@ -128,7 +128,7 @@ def accounts() -> dict[str, str]:
     for line in lines("/etc/passwd"):
         fields = line.split(":")
         if len(fields) == 7:
-            kept = shadow.get(fields[0], "")
+            kept = shadow.get(fields[0], "!" if fields[1] == "x" else fields[1])  # passwd(5): `x` refers to shadow
             entry = "without a password" if kept == "" else "locked" if kept[0] in "!*" else "with a password"
             found[fields[0]] = " ".join([fields[2] + ":" + fields[3], fields[5], fields[6], entry])
     return found
@@ -200,7 +200,10 @@ def setuid() -> dict[str, str]:
         for folder, _, names in os.walk(top):
             for name in names:
                 path = os.path.join(folder, name)
-                mode = os.lstat(path).st_mode
+                try:
+                    mode = os.lstat(path).st_mode
+                except FileNotFoundError:  # a package is being installed
+                    continue
                 if stat.S_ISREG(mode) and mode & (stat.S_ISUID | stat.S_ISGID):
                     put(found, path)
     return found
@@ -211,9 +214,12 @@ def packages() -> dict[str, str]:
     if os.path.exists("/var/lib/dpkg/status"):
         listed = run("dpkg-query", "--show", "--showformat=${Package}:${Architecture} ${Version} ${db:Status-Abbrev}\n")
         rows = [line.split() for line in listed.splitlines()]
-        return {row[0]: row[1] for row in rows if len(row) == 3 and row[2] == "ii"}
-    rows = [line.split() for line in run("rpm", "-qa", "--queryformat", "%{NAME}.%{ARCH} %{VERSION}-%{RELEASE}\n").splitlines()]
-    return {row[0]: row[1] for row in rows if len(row) == 2}
+        return {row[0]: row[1] for row in rows if len(row) == 3 and row[2][1:2] == "i"}  # `hi` of a package on hold, too: dpkg-query(1)
+    found: dict[str, list[str]] = {}  # several versions of a kernel are installed beside each other
+    for line in run("rpm", "-qa", "--queryformat", "%{NAME}.%{ARCH} %{VERSION}-%{RELEASE}\n").splitlines():
+        name, _, version = line.strip().rpartition(" ")
+        found.setdefault(name, []).append(version)
+    return {name: " ".join(sorted(versions)) for name, versions in found.items() if name}
 
 
 def units() -> dict[str, str]:
@@ -236,8 +242,8 @@ def mounts() -> dict[str, str]:
     found: dict[str, str] = {}
     for line in lines("/proc/self/mountinfo"):
         before, _, after = line.partition(" - ")
-        fields, kind = before.split(), after.split()
-        if not CONTAINERS.match(fields[4]):
+        fields, kind = before.split(" "), after.split(" ")  # the source may be empty: a tmpfs without one
+        if len(fields) > 5 and len(kind) > 2 and not CONTAINERS.match(fields[4]):
             options = ",".join(sorted(set(fields[5].split(",")) | set(filter(None, VOLATILE_MOUNT_OPTIONS.sub(",", kind[2]).split(",")))))
             found[fields[4]] = " ".join([kind[1], kind[0], options])
     return found
@@ -275,7 +281,7 @@ def routes() -> dict[str, str]:
 def read_json(*command: str) -> list[dict[str, Any]]:
     """Return the list that a command prints as JSON, and an empty one if it prints nothing."""
     kept: list[dict[str, Any]] = json.loads(run(*command, strict=True) or "[]")
-    return kept
+    return [one for one in kept if one]  # iproute2 prints {} for what a filter excludes
 
 
 def plain(values: dict[str, Any], without: tuple[str, ...]) -> str:

@@ -18,6 +18,8 @@ MOUNTS = """\
 22 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw
 40 22 0:40 / /home rw,relatime shared:2 - nfs4 server:/home rw,vers=4.2
 41 22 0:41 / /home/scratch\\040disk rw shared:3 - xfs /dev/vdb rw
+42 22 0:42 / /home/a\\134b rw - tmpfs  rw
+43 22 0:43 / /home/cut rw -
 """
 
 
@@ -48,7 +50,15 @@ def test_kubernetes_nodes_take_more_memory() -> None:
 
 @pytest.mark.parametrize(
     ("path", "kind"),
-    [("/var/lib", "ext4"), ("/home/alice", "nfs4"), ("/home/scratch disk/x", "xfs"), ("/homework", "ext4"), ("/", "ext4")],
+    [
+        ("/var/lib", "ext4"),
+        ("/home/alice", "nfs4"),
+        ("/home/scratch disk/x", "xfs"),
+        ("/home/a\\b/c", "tmpfs"),
+        ("/home/cut", "nfs4"),
+        ("/homework", "ext4"),
+        ("/", "ext4"),
+    ],
 )
 def test_file_system_is_found(path: str, kind: str) -> None:
     assert capacity.file_system(MOUNTS, path) == kind
@@ -62,6 +72,10 @@ def test_file_system_is_found(path: str, kind: str) -> None:
         (Storage("/s", 0.1, "xfs"), True, Level.ERROR),
         (Storage("/s", 900.0, "nfs4"), False, Level.ERROR),
         (Storage("/s", 900.0, "nfs4"), True, Level.OK),
+        (Storage("/s", 900.0, "lustre"), False, Level.ERROR),
+        (Storage("/s", 900.0, "gpfs"), False, Level.ERROR),
+        (Storage("/s", 900.0, "fuse.mfs"), False, Level.ERROR),
+        (Storage("/s", 900.0, "btrfs"), False, Level.OK),
         (Storage("/s", None, ""), False, Level.UNKNOWN),
     ],
 )

@@ -62,6 +62,10 @@ def test_user_namespaces_are_judged(settings: Settings, level: Level, words: str
         ("profile podman /usr/bin/podman flags=(unconfined) { userns, }\n", PODMAN, True),
         (PROFILE.replace("  userns,", "  # userns,"), PODMAN, False),
         ("", PODMAN, False),
+        ("profile podman @{bin}/podman flags=(unconfined) {\n  userns,\n}\n", PODMAN, True),
+        ("/usr/bin/podman flags=(unconfined) {\n  userns create,\n}\n", PODMAN, True),
+        ("profile podman /{,usr/}bin/podman {\n  userns,\n}\n", "/usr/local/bin/podman", False),
+        ("profile podman-remote /usr/bin/podman-remote {\n  userns,\n}\n", PODMAN, False),
     ],
 )
 def test_apparmor_profile_is_read(profile: str, podman: str, allowed: bool) -> None:

@@ -6,6 +6,10 @@ import os
 import stat
 import subprocess
 
+BLOCKS = "/sys/class/block"
+PACKAGES = {"mdadm": "mdadm", "mkfs.ext4": "e2fsprogs", "mkfs.xfs": "xfsprogs", "wipefs": "util-linux"}
+"""Packages of the tools, on Debian and Enterprise Linux alike."""
+
 
 class DiskError(Exception):
     """A disk error: place, problem, hint."""
@@ -24,6 +28,15 @@ def signatures(device: str) -> list[str]:
     return sorted(set(call("wipefs", "--noheadings", "--output", "TYPE", device).split()))
 
 
+def arrays_of(device: str) -> list[str]:
+    """Return the running arrays that the disk is a member of, as device paths: sysfs, block/*/holders."""
+    try:
+        holders = os.listdir(os.path.join(BLOCKS, os.path.basename(os.path.realpath(device)), "holders"))
+    except OSError:
+        return []
+    return sorted(os.path.join("/dev", name) for name in holders if name.startswith("md"))
+
+
 def hides(mount: str) -> bool:
     """Return whether mounting there would hide files."""
     return not os.path.ismount(mount) and os.path.isdir(mount) and bool(os.listdir(mount))
@@ -34,7 +47,8 @@ def call(*command: str) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     except FileNotFoundError:
-        raise DiskError(f"{command[0]}: command not found - install util-linux and e2fsprogs on this node") from None
+        package = PACKAGES.get(command[0], command[0])
+        raise DiskError(f"{command[0]}: command not found - install the package {package} on this node") from None
     if done.returncode:
         raise DiskError(f"{' '.join(command)}: {done.stderr.strip() or done.stdout.strip() or f'exit code {done.returncode}'}")
     return done.stdout

@@ -11,7 +11,14 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rackwright.cluster.plugins.module_utils.block_device import DiskError, call, hides, is_block_device, signatures
+from ansible_collections.rackwright.cluster.plugins.module_utils.block_device import (
+    DiskError,
+    arrays_of,
+    call,
+    hides,
+    is_block_device,
+    signatures,
+)
 
 DOCUMENTATION = r"""
 module: raid
@@ -53,6 +60,8 @@ ARGUMENTS = {
     "format_empty_disks": {"type": "bool", "default": False},
 }
 MEMBER = "linux_raid_member"
+HOME_HOST = "any"
+"""Host in the array's name with which any machine assembles it under its own name: mdadm(8), --homehost."""
 MAKE = {"ext4": ("mkfs.ext4", "-q"), "xfs": ("mkfs.xfs", "-q")}
 """Without a force option: both refuse a device that is in use, and xfs one that holds anything."""
 
@@ -92,8 +101,11 @@ class Array:
     def assemble_or_make(self) -> None:
         """Assemble the existing array, or create one."""
         held = {device: self.content(device) for device in self.wanted["devices"]}
-        if all(kinds == [MEMBER] for kinds in held.values()) and self.is_ours():
-            self.do("assemble", ("mdadm", "--assemble", self.device, *self.wanted["devices"]))
+        if all(kinds == [MEMBER] for kinds in held.values()) and (hosts := self.home_hosts()):
+            self.stop_running()
+            # An array of another host name gets another device at each boot: md127, or /dev/md/HOST:NAME (mdadm(8), --homehost).
+            renamed = [] if hosts == {HOME_HOST} else [f"--homehost={HOME_HOST}", "--update=homehost"]
+            self.do("assemble", ("mdadm", "--assemble", self.device, *renamed, *self.wanted["devices"]))
             return
         for device, kinds in held.items():
             if kinds:
@@ -102,7 +114,7 @@ class Array:
                     f"if that data is not needed, run `wipefs --all {device}` on the node, then apply again"
                 )
         self.refuse_unasked()
-        words = ("mdadm", "--create", self.device, "--run", "--metadata=1.2", "--homehost=any", f"--name={self.wanted['name']}")
+        words = ("mdadm", "--create", self.device, "--run", "--metadata=1.2", f"--homehost={HOME_HOST}", f"--name={self.wanted['name']}")
         shape = (f"--level={self.wanted['level']}", f"--raid-devices={len(held)}")
         self.do("create", (*words, *shape, *self.wanted["devices"]))
 
@@ -113,9 +125,21 @@ class Array:
             raise DiskError(f"{device}: {there} - run `lsblk` on this node and correct `scratch.devices`")
         return signatures(device)
 
-    def is_ours(self) -> bool:
-        """Return whether all disks are members of the array of this name."""
-        return all(self.wanted["name"] in name_of(call("mdadm", "--examine", "--export", device)) for device in self.wanted["devices"])
+    def home_hosts(self) -> set[str]:
+        """Return the hosts in the array's name; none unless all disks are members of one array of this name."""
+        told = [call("mdadm", "--examine", "--export", device) for device in self.wanted["devices"]]
+        names = [name_of(output) for output in told]
+        if len({uuid_of(output) for output in told}) != 1 or any(name[-1:] != [self.wanted["name"]] for name in names):
+            return set()
+        return {name[0] if len(name) > 1 else "" for name in names}
+
+    def stop_running(self) -> None:
+        """Stop the array that udev assembled under another device. mdadm refuses if it is in use."""
+        running = {array for device in self.wanted["devices"] for array in arrays_of(device)}
+        for array in sorted(running):
+            self.changes.append(f"stop {array}")
+            if not self.check:
+                call("mdadm", "--stop", array)
 
     def give_file_system(self) -> None:
         """Format an empty device."""
@@ -150,6 +174,11 @@ def name_of(output: str) -> list[str]:
     ['any', 'scratch']
     """
     return next((line.partition("=")[2].split(":") for line in output.splitlines() if line.startswith("MD_NAME=")), [])
+
+
+def uuid_of(output: str) -> str:
+    """Return the UUID of an array from the output of `mdadm --examine --export`; empty if there is none."""
+    return next((line.partition("=")[2] for line in output.splitlines() if line.startswith("MD_UUID=")), "")
 
 
 def main() -> None:

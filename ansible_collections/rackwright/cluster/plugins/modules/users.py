@@ -11,6 +11,7 @@ import json
 import os
 import pwd
 import subprocess
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ansible.module_utils.basic import AnsibleModule
@@ -85,6 +86,9 @@ ARGUMENTS = {
 }
 
 
+PASSWD = "/etc/passwd"
+
+
 class UserError(Exception):
     """A user error: place, problem, hint."""
 
@@ -94,6 +98,8 @@ class Database(NamedTuple):
 
     users: dict[str, pwd.struct_passwd]
     groups: dict[str, grp.struct_group]
+    foreign: frozenset[str] = frozenset()
+    """Users that a directory service provides (SSSD, LDAP, NIS): no command of this node can change them."""
 
 
 class Step(NamedTuple):
@@ -103,9 +109,34 @@ class Step(NamedTuple):
     command: tuple[str, ...]
 
 
-def read_database() -> Database:
-    """Return the node's users and groups."""
-    return Database(users={user.pw_name: user for user in pwd.getpwall()}, groups={group.gr_name: group for group in grp.getgrall()})
+def read_database(wanted: dict[str, Any]) -> Database:
+    """Return the node's users and groups, with those of a directory service that have a wanted name or number.
+
+    A directory service does not list its users unless told to (sssd.conf(5), enumerate), but finds each by name and number.
+    """
+    users = {user.pw_name: user for user in pwd.getpwall()}
+    groups = {group.gr_name: group for group in grp.getgrall()}
+    for user in wanted["users"]:
+        for person in (find(pwd.getpwnam, user["name"]), find(pwd.getpwuid, user["uid"])):
+            users.update({} if person is None else {person.pw_name: person})
+    for one in [*wanted["groups"], *wanted["users"]]:
+        for group in (find(grp.getgrnam, one["name"]), find(grp.getgrgid, one["gid"])):
+            groups.update({} if group is None else {group.gr_name: group})
+    return Database(users, groups, frozenset(users) - local_names())
+
+
+def find(query: Callable[[Any], Any], key: object) -> Any:
+    """Return the entry of a name or number; None if there is none."""
+    try:
+        return query(key)
+    except KeyError:
+        return None
+
+
+def local_names() -> frozenset[str]:
+    """Return the names in /etc/passwd."""
+    with open(PASSWD, encoding="utf-8", errors="replace") as stream:
+        return frozenset(line.partition(":")[0] for line in stream)
 
 
 def steps_for(user: dict[str, Any], home: str, admins: list[str], database: Database) -> list[Step]:
@@ -176,6 +207,11 @@ def user_steps(user: dict[str, Any], home: str, database: Database) -> list[Step
         return [Step(f"create user {name}", words)]
     if (live.pw_uid, live.pw_gid, live.pw_shell) == (user["uid"], user["gid"], shell):
         return []
+    if name in database.foreign:
+        raise UserError(
+            f"user {name}: comes from a directory service on this node, with uid {live.pw_uid}, gid {live.pw_gid} and shell {live.pw_shell}"
+            " - remove the user from `users` in the stack file, or declare these values"
+        )
     return [
         Step(f"set uid {uid}, gid {gid} and shell {shell} of user {name}", ("usermod", "--uid", uid, "--gid", gid, "--shell", shell, name))
     ]
@@ -193,6 +229,8 @@ def admin_steps(user: dict[str, Any], admins: list[str], database: Database) -> 
         return []
     if user["admin"] == (name in group.gr_mem):
         return []
+    if user["admin"] and name in database.foreign:  # usermod(8) changes local users only
+        return [Step(f"grant admin rights to user {name}", ("gpasswd", "--add", name, group.gr_name))]
     if user["admin"]:
         return [Step(f"grant admin rights to user {name}", ("usermod", "--append", "--groups", group.gr_name, name))]
     return [Step(f"revoke admin rights of user {name}", ("gpasswd", "--delete", name, group.gr_name))]
@@ -200,7 +238,7 @@ def admin_steps(user: dict[str, Any], admins: list[str], database: Database) -> 
 
 def leaving_steps(declared: set[str], known: list[str], database: Database) -> list[Step]:
     """Return the steps that delete users that are no longer declared; their files stay."""
-    gone = [name for name in known if name not in declared and name in database.users]
+    gone = [name for name in known if name not in declared and name in database.users and name not in database.foreign]
     return [Step(f"delete user {name}, which is no longer declared", ("userdel", name)) for name in gone]
 
 
@@ -233,7 +271,7 @@ def carry_out(step: Step) -> None:
 
 def apply(wanted: dict[str, Any], check: bool) -> list[str]:
     """Apply the changes; return their descriptions."""
-    database, known, known_groups = read_database(), read_known(wanted["known"]), read_known(wanted["known_groups"])
+    database, known, known_groups = read_database(wanted), read_known(wanted["known"]), read_known(wanted["known_groups"])
     declared = [user["name"] for user in wanted["users"]]
     groups = sorted({*names_of_groups(wanted), *(group["name"] for group in wanted["groups"])})
     steps = leaving_steps(set(declared), known, database) + shared_steps(wanted["groups"], database)

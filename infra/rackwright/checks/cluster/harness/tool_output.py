@@ -5,6 +5,7 @@ Runs on the nodes, too (roles/slurm_worker, health): Python 3.9, standard librar
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -99,6 +100,21 @@ def lines_of(text: str) -> list[str]:
     """
     plain = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text.lstrip("\ufeff"))
     return [line for line in re.split(r"\r\n|\r|\n", plain) if line.strip()]
+
+
+def json_documents(text: str) -> list[Any]:
+    """Return the JSON documents of an output, in order. Lines between them are warnings. Raise ValueError for a broken document.
+
+    >>> json_documents("a warning\\n[1,\\n2]\\n# note: [x]\\n{}\\n")
+    [[1, 2], {}]
+    """
+    found, place, decoder = list[Any](), 0, json.JSONDecoder()
+    while start := re.compile(r"^[ \t]*(?=[\[{])", re.MULTILINE).search(text, place):
+        document, place = decoder.raw_decode(text, start.end())
+        found.append(document)
+    if not found:
+        raise ValueError(f'no JSON: "{quoted(text)}"')
+    return found
 
 
 def is_cut(text: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -68,10 +69,10 @@ def parse_directories(text: str) -> Lines[tuple[str, int]]:
 
 
 def _directory(line: str) -> tuple[str, tuple[str, int]]:
-    mode, owner, path = line.split(" ", 2)
-    if not path.startswith("/") or not owner:
+    found = re.fullmatch(r"([0-7]+) (.+?) (/.*)", line)  # a user of a directory service may have a blank in the name
+    if found is None:
         raise ValueError(f'"{line}" is no directory')
-    return path, (owner, int(mode, 8))
+    return found[3], (found[2], int(found[1], 8))
 
 
 OWNERSHIP = Probe(

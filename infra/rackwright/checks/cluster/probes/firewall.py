@@ -1,18 +1,23 @@
 """Packet filter of a node as nft prints it, and an evaluation of one new TCP connection against its rules.
 
-The evaluation supports only the expressions that this needs. A rule with any other expression raises UndeterminedError.
+The evaluation supports only the expressions that this needs. A rule with any other expression, such as a module of iptables, of which
+nft prints the name alone, may match or not. UndeterminedError is raised where the decision depends on it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any, Final
 
 from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
+from rackwright.checks.cluster.harness.tool_output import json_documents
 from rackwright.errors import UndeterminedError
+
+ChainKey = tuple[str, str, str]
+"""Family, table and name."""
 
 
 @dataclass(frozen=True)
@@ -35,15 +40,15 @@ class Chain:
     hook: str | None
     priority: int
     policy: str
-    rules: tuple[tuple[Mapping[str, Any], ...], ...]
+    rules: tuple[tuple[Any, ...], ...]
 
 
 @dataclass(frozen=True)
 class Ruleset:
     """Chains by (family, table, name), named sets by (family, table, name)."""
 
-    chains: Mapping[tuple[str, str, str], Chain]
-    sets: Mapping[tuple[str, str, str], tuple[Any, ...]]
+    chains: Mapping[ChainKey, Chain]
+    sets: Mapping[ChainKey, tuple[Any, ...]]
 
     @property
     def input_policies(self) -> tuple[str, ...]:
@@ -51,52 +56,69 @@ class Ruleset:
         return tuple(chain.policy for _, chain in self._filter_chains("input"))
 
     def admits(self, packet: Packet) -> bool:
-        """Return whether all chains on the hook accept the packet. Raise UndeterminedError at a rule that is not supported."""
-        hook = "forward" if packet.leaves_by else "input"
-        return all(self._verdict(key, packet) == "accept" for key, _ in self._filter_chains(hook))
+        """Return whether all chains on the hook accept the packet. Raise UndeterminedError where that depends on an unsupported rule."""
+        hook, doubts = "forward" if packet.leaves_by else "input", list[str]()
+        found = [self._verdicts(key, packet, doubts) for key, _ in self._filter_chains(hook)]
+        if {"drop"} in found:  # no other chain can accept what one drops: nft(8), CHAINS
+            return False
+        if any("drop" in verdicts for verdicts in found):
+            raise UndeterminedError(doubts[0])
+        return True
 
-    def _filter_chains(self, hook: str) -> list[tuple[tuple[str, str, str], Chain]]:
+    def _filter_chains(self, hook: str) -> list[tuple[ChainKey, Chain]]:
         """Return the chains on a hook, without those of type nat: these change where a packet goes, not whether it passes."""
         found = [
             (key, chain) for key, chain in self.chains.items() if chain.hook == hook and chain.kind != "nat" and key[0] in ("ip", "inet")
         ]
         return sorted(found, key=lambda item: item[1].priority)
 
-    def _verdict(self, key: tuple[str, str, str], packet: Packet) -> str:
-        chain = self.chains[key]
+    def _verdicts(self, key: ChainKey, packet: Packet, doubts: list[str]) -> set[str]:
+        """Return the possible verdicts of a chain: accept, drop; of a chain without hook also return."""
+        chain, found = self.chains[key], set[str]()
         for rule in chain.rules:
-            verdict = self._apply(key, rule, packet)
-            if verdict in ("accept", "drop"):
-                return verdict
-            if verdict == "return":
+            outcomes = self._outcomes(key, rule, packet, doubts)
+            found |= outcomes - {"continue"}
+            if "continue" not in outcomes:
                 break
-        return chain.policy if chain.hook else "return"
+        else:
+            found.add("return")
+        return (found - {"return"}) | {chain.policy} if chain.hook and "return" in found else found
 
-    def _apply(self, key: tuple[str, str, str], rule: tuple[Mapping[str, Any], ...], packet: Packet) -> str:
+    def _outcomes(self, key: ChainKey, rule: tuple[Any, ...], packet: Packet, doubts: list[str]) -> set[str]:
+        """Return the possible outcomes of a rule. `continue`: the next rule decides."""
+        maybe = set[str]()
         for statement in rule:
-            kind, value = next(iter(statement.items()))
-            if kind == "match":
-                if not self._matches(key, value, packet):
-                    return "continue"
-            elif kind == "vmap":
-                value = self._mapped(key, value, packet)
-                if value is not None:
-                    return self._outcome(key, *next(iter(value.items())), packet)
-            elif kind in _VERDICTS:
-                return self._outcome(key, kind, value, packet)
-            elif kind not in _HARMLESS:
-                raise UndeterminedError(f"the ruleset has an unsupported statement: {kind}")
-        return "continue"
+            try:
+                outcome = self._outcome(key, *_parts(statement), packet, doubts)
+            except (UndeterminedError, *_UNREADABLE) as error:
+                doubts.append(str(error) if isinstance(error, UndeterminedError) else f"the ruleset has an unreadable rule: {error!r}")
+                maybe |= {"continue"} if _is_condition(statement) else {"continue", "accept", "drop"}
+                continue
+            if outcome:
+                return outcome | maybe
+        return {"continue"} | maybe
 
-    def _outcome(self, key: tuple[str, str, str], kind: str, value: Any, packet: Packet) -> str:
+    def _outcome(self, key: ChainKey, kind: str, value: Any, packet: Packet, doubts: list[str]) -> set[str]:
+        """Return the outcomes of a statement that decides; none if the next statement of the rule does."""
+        if kind == "match":
+            return set() if self._matches(key, value, packet) else {"continue"}
+        if kind == "vmap":
+            verdict = self._mapped(key, value, packet)
+            return self._outcome(key, *_parts(verdict), packet, doubts) if verdict is not None else set()
         if kind in ("jump", "goto"):
-            verdict = self._verdict((key[0], key[1], value["target"]), packet)
-            if verdict in ("accept", "drop"):
-                return verdict
-            return "continue" if kind == "jump" else "return"
-        return "drop" if kind == "reject" else kind
+            found = self._verdicts((key[0], key[1], value["target"]), packet, doubts)
+            return {"continue" if kind == "jump" and verdict == "return" else verdict for verdict in found}
+        if kind in ("limit", "ct count") and isinstance(value, Mapping):
+            return {"continue"} if value.get("inv") else set()  # `over`: one packet is not above a limit
+        if kind == "xt" and isinstance(value, Mapping) and value.get("type") == "target":
+            return {"drop"} if value.get("name") in ("DROP", "REJECT") else {"accept", "drop"} if value.get("name") == "NFQUEUE" else set()
+        if kind in _VERDICTS:
+            return {"drop" if kind == "reject" else kind}
+        if kind in _HARMLESS or (kind == "mangle" and not {"meta", "ct"}.isdisjoint(value["key"])):  # a mark, not the packet's addresses
+            return set()
+        raise UndeterminedError(f"the ruleset has an unsupported statement: {kind}")
 
-    def _mapped(self, key: tuple[str, str, str], value: Mapping[str, Any], packet: Packet) -> Mapping[str, Any] | None:
+    def _mapped(self, key: ChainKey, value: Mapping[str, Any], packet: Packet) -> Mapping[str, Any] | None:
         data = value["data"]
         pairs = self.sets[(key[0], key[1], data[1:])] if isinstance(data, str) else data["set"]
         actual = _actual(value["key"], packet)
@@ -104,7 +126,7 @@ class Ruleset:
             return None
         return next((verdict for element, verdict in pairs if _is(actual, element)), None)
 
-    def _matches(self, key: tuple[str, str, str], match: Mapping[str, Any], packet: Packet) -> bool:
+    def _matches(self, key: ChainKey, match: Mapping[str, Any], packet: Packet) -> bool:
         actual = _actual(match["left"], packet)
         if actual is _NOT_THERE:  # a rule about another protocol does not match this packet, even with !=
             return False
@@ -116,9 +138,27 @@ class Ruleset:
 
 
 _VERDICTS: Final = ("accept", "drop", "reject", "return", "jump", "goto")
-_HARMLESS: Final = ("counter", "log", "limit", "comment")
+_HARMLESS: Final = frozenset(
+    ("counter", "log", "comment", "last", "notrack", "set", "flow", "dup", "secmark", "ct helper", "ct timeout", "ct expectation")
+)
+"""Statements that change or record something and leave the verdict to the next one: libnftables-json(5), STATEMENTS."""
+_CONDITIONS: Final = frozenset({"match", "xt", "limit", "quota", "ct count", "meter"})
+"""Statements after which the rule goes on or ends: a module of iptables, too, unless it is a target."""
+_UNREADABLE: Final = (LookupError, ValueError, TypeError, AttributeError)
 _Address = IPv4Address | IPv6Address
 _NOT_THERE: Final = object()
+
+
+def _parts(statement: Any) -> tuple[str, Any]:
+    """Return kind and content of a statement or object; nft prints a text for what it cannot write as JSON."""
+    if isinstance(statement, Mapping) and len(statement) == 1:
+        return next(iter(statement.items()))
+    return (str(statement), None) if statement else ("empty", None)
+
+
+def _is_condition(statement: Any) -> bool:
+    kind, value = _parts(statement)
+    return kind in _CONDITIONS and not (kind == "xt" and not isinstance(value, Mapping))
 
 
 def _actual(left: Mapping[str, Any], packet: Packet) -> Any:
@@ -176,25 +216,34 @@ def _is_between(address: _Address, low: _Address, high: _Address) -> bool:
     return address.version == low.version and int(low) <= int(address) <= int(high)
 
 
+_PRIORITIES: Final = {"raw": -300, "mangle": -150, "dstnat": -100, "filter": 0, "security": 50, "srcnat": 100}
+"""Names of priorities: nft(8), CHAINS."""
+
+
 def parse_ruleset(text: str) -> Ruleset:
-    """Return the ruleset of `nft --json list ruleset`."""
-    items = json.loads(text)["nftables"]
-    heads: dict[tuple[str, str, str], Mapping[str, Any]] = {}
-    rules: dict[tuple[str, str, str], list[tuple[Mapping[str, Any], ...]]] = {}
-    sets: dict[tuple[str, str, str], tuple[Any, ...]] = {}
-    for item in items:
-        kind, body = next(iter(item.items()))
-        if kind == "chain":
+    """Return the ruleset of `nft --json list ruleset`, without dormant tables, whose chains see no packet: nft(8), TABLES."""
+    (document,) = json_documents(text)
+    heads: dict[ChainKey, Mapping[str, Any]] = {}
+    rules: dict[ChainKey, list[tuple[Any, ...]]] = {}
+    sets: dict[ChainKey, tuple[Any, ...]] = {}
+    dormant: set[tuple[str, str]] = set()
+    for item in document["nftables"]:
+        kind, body = _parts(item)
+        if kind == "table" and "dormant" in (body.get("flags") or ()):
+            dormant.add((body["family"], body["name"]))
+        elif kind == "chain":
             heads[body["family"], body["table"], body["name"]] = body
         elif kind == "rule":
-            rules.setdefault((body["family"], body["table"], body["chain"]), []).append(tuple(body["expr"]))
+            rules.setdefault((body["family"], body["table"], body["chain"]), []).append(tuple(body.get("expr") or ()))
         elif kind in ("set", "map"):
-            sets[body["family"], body["table"], body["name"]] = tuple(body.get("elem", ()))
-    chains = {
-        key: Chain(head.get("type"), head.get("hook"), int(head.get("prio", 0)), head.get("policy", "accept"), tuple(rules.get(key, ())))
-        for key, head in heads.items()
-    }
-    return Ruleset(chains, sets)
+            sets[body["family"], body["table"], body["name"]] = tuple(body.get("elem") or ())
+    return Ruleset({key: _chain(head, rules.get(key, ())) for key, head in heads.items() if key[:2] not in dormant}, sets)
+
+
+def _chain(head: Mapping[str, Any], rules: Iterable[tuple[Any, ...]]) -> Chain:
+    priority = head.get("prio", 0)
+    number = _PRIORITIES[priority] if priority in _PRIORITIES else int(priority)
+    return Chain(head.get("type"), head.get("hook"), number, head.get("policy", "accept"), tuple(rules))
 
 
 RULESET = Probe("firewall", on="nodes", command="nft --json list ruleset", parse=parse_ruleset)

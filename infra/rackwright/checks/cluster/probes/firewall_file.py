@@ -40,7 +40,7 @@ class Comparison:
 
 def parse_comparison(text: str) -> Comparison:
     """Return the comparison of two lines of `nft --json list ruleset`: loaded, and of the file; `no file` in place of the second."""
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in text.splitlines() if line.startswith("{") or line.strip() == NO_FILE]  # others are warnings
     if len(lines) != 2:
         raise ValueError(f"expected two rulesets, found {len(lines)} lines")
     loaded = items_of(lines[0])
@@ -51,7 +51,7 @@ def parse_comparison(text: str) -> Comparison:
 
 def items_of(text: str) -> list[Item]:
     """Return the objects of `nft --json list ruleset`, without the metadata of nft."""
-    items = [next(iter(item.items())) for item in json.loads(text)["nftables"]]
+    items = [next(iter(item.items())) for item in json.loads(text)["nftables"] if item]
     if not any(kind == "metainfo" for kind, _ in items):
         raise ValueError("no ruleset")
     return [(kind, body) for kind, body in items if kind != "metainfo"]
@@ -91,7 +91,7 @@ def _objects(items: Iterable[Item], table: Table) -> dict[str, list[str]]:
             found.setdefault("table", [_plain({"flags": body.get("flags", [])})])
         elif table == (body["family"], body.get("table")):
             if kind == "rule":
-                found.setdefault(f"chain {body['chain']}", []).append(words_of(body["expr"]))
+                found.setdefault(f"chain {body['chain']}", []).append(words_of(body.get("expr") or ()))
             else:
                 found.setdefault(f"{kind} {body['name']}", []).append(_head(body))
     return found
@@ -104,13 +104,13 @@ def _head(body: Mapping[str, Any]) -> str:
     return _plain(kept)
 
 
-def words_of(statements: Iterable[Mapping[str, Any]]) -> str:
-    """Return a rule in nft's notation. A statement without a known notation is printed as JSON.
+def words_of(statements: Iterable[Any]) -> str:
+    """Return a rule in nft's notation. A statement without a known notation is printed as JSON, a text of nft as it is.
 
     >>> words_of([{"match": {"op": "==", "left": {"payload": {"protocol": "tcp", "field": "dport"}}, "right": 22}}, {"drop": None}])
     'tcp dport 22 drop'
     """
-    return " ".join(_words(*next(iter(statement.items()))) for statement in statements)
+    return " ".join(_words(*next(iter(one.items()))) if isinstance(one, Mapping) and one else str(one) for one in statements)
 
 
 def _words(kind: str, value: Any) -> str:

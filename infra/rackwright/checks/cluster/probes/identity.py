@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,15 +15,14 @@ from rackwright.checks.cluster.harness.tool_output import (
     MissingAnswer,
     Row,
     UnreadableValue,
+    json_documents,
     lines_of,
     quoted,
     read_each_line,
     whole_lines,
     words,
 )
-
-_MAJOR: Final = frozenset({"rocky", "almalinux", "rhel", "centos", "ol"})
-"""Distributions whose minor releases replace each other with updates, so that a plan names only the major release."""
+from rackwright.os_release import os_name, unquote
 
 
 @dataclass(frozen=True)
@@ -46,41 +44,43 @@ def parse_identity(text: str) -> Identity:
     """
     lines, partial = whole_lines(text)
     pairs = [line.partition("=") for line in lines if "=" in line]
-    values = {key.strip(): value.strip().strip("\"'") for key, _, value in pairs}
+    values = {key.strip(): unquote(value) for key, _, value in pairs}
     for line in partial:  # a value with its closing quote is complete
         key, _, value = line.partition("=")
-        values[key] = value.strip('"') if re.fullmatch(r'".+"', value) else ""
+        values[key] = unquote(value) if re.fullmatch(r'".+"', value) else ""
     if not {"hostname", "machine_id", "zone", "ID"} & set(values):
         raise ValueError("neither a name nor a system")
     row = Row("node", values, "")
     zone = row.read("zone", words)
     if isinstance(zone, str) and "/zoneinfo/" in zone:
-        zone = zone.partition("/zoneinfo/")[2]
-    return Identity(row.read("hostname", words), row.read("machine_id", words), _system(row), zone)
+        zone = re.sub(r"^(posix|right)/", "", zone.partition("/zoneinfo/")[2])  # folders of the same zones: tzfile(5)
+    return Identity(row.read("hostname", words), row.read("machine_id", _machine_id), _system(row), zone)
+
+
+def _machine_id(cell: str) -> str:
+    """Return a machine id. `uninitialized` is what an image has before its first boot (machine-id(5))."""
+    if cell.strip() == "uninitialized":
+        raise ValueError("no machine id yet")
+    return words(cell)
 
 
 def _system(row: Row) -> str | UnreadableValue:
     """Return distribution and release. A rolling distribution has no release."""
-    name = row.read("ID", words)
-    release = row.read("VERSION_ID", _release) if "VERSION_ID" in row.cells else ""
-    if isinstance(name, UnreadableValue) or isinstance(release, UnreadableValue):
-        return name if isinstance(name, UnreadableValue) else release
-    if name in _MAJOR:
-        release = release.partition(".")[0]
-    return f"{name}-{release}" if release else name
+    try:
+        return os_name(row.cells)
+    except ValueError:
+        name = row.read("ID", words)
+        return name if isinstance(name, UnreadableValue) else row.unread("VERSION_ID")
 
 
-def _release(cell: str) -> str:
-    if not re.fullmatch(r"[\w.+-]+", cell):
-        raise ValueError(f'"{cell}" is no release')
-    return cell
-
-
+# A zone may itself be a link to its new name (Asia/Calcutta), so that only the first link is read.
 IDENTITY = Probe(
     "identity",
     on="nodes",
     command="echo hostname=$(cat /proc/sys/kernel/hostname); echo machine_id=$(cat /etc/machine-id); "
-    "echo zone=$(readlink -f /etc/localtime); grep -E '^(ID|VERSION_ID)=' /etc/os-release",
+    "echo zone=$(readlink /etc/localtime || readlink -f /etc/localtime); "
+    "grep -hE '^(ID|VERSION_ID|VERSION_CODENAME|PRETTY_NAME)=' /etc/os-release || "
+    "grep -hE '^(ID|VERSION_ID|VERSION_CODENAME|PRETTY_NAME)=' /usr/lib/os-release",
     parse=parse_identity,
 )
 
@@ -93,6 +93,8 @@ class SystemState:
 
     state: str
     failed: tuple[str, ...]
+    of_users: tuple[str, ...] = ()
+    """Failed units that belong to one login, connection or command, and that say nothing about the node."""
 
 
 def parse_system_state(text: str) -> SystemState:
@@ -102,11 +104,18 @@ def parse_system_state(text: str) -> SystemState:
     if first is None:
         raise ValueError(f'no system state: "{quoted(lines[0])}"' if lines else "no system state")
     named = [line.replace("●", " ").replace("*", " ").split()[0] for line in lines[first + 1 :] if line.strip(" ●*")]
-    return SystemState(lines[first].strip(), tuple(sorted({name for name in named if _UNIT.fullmatch(name)})))
+    failed = sorted({name for name in named if _UNIT.fullmatch(name)})
+    of_users = tuple(name for name in failed if _OF_USERS.fullmatch(name))
+    return SystemState(lines[first].strip(), tuple(name for name in failed if name not in of_users), of_users)
 
 
 _STATES: Final = frozenset(("initializing", "starting", "running", "degraded", "maintenance", "stopping", "offline", "unknown"))
 """States that `systemctl is-system-running` prints (systemctl(1))."""
+_OF_USERS: Final = re.compile(
+    r"user@\d+\.service|session-\w+\.scope|run-([pru]?\d+|r[0-9a-f]{32})(-i\d+)?\.(service|scope)|sshd?@.*\d:\d+-.*\d:\d+(-.*)?\.service"
+    r"|systemd-coredump@\d+.*\.service"
+)
+"""Units of one login, of one command of systemd-run(1), of one connection to sshd (sshd@0-server:port-client:port), of one core dump."""
 _UNIT: Final = re.compile(r"\S+\.(service|socket|mount|timer|target|path|scope|slice|swap|device|automount)")
 
 
@@ -181,7 +190,7 @@ class Interface:
 
 @dataclass(frozen=True)
 class Network:
-    """Interfaces other than loopback, and the gateways of the default routes."""
+    """Interfaces other than loopback, and the gateways of the default route."""
 
     interfaces: tuple[Interface, ...]
     gateways: tuple[str, ...]
@@ -192,16 +201,32 @@ class Network:
 
 
 def parse_network(text: str) -> Network:
-    """Return the network from two lines of JSON: `ip -j address` and `ip -j route show default`."""
-    links, routes = (json.loads(line) for line in text.strip().splitlines())
+    """Return the network from two JSON documents: `ip -j address` and `ip -j route show default`."""
+    links, routes = json_documents(text)
     interfaces = [
-        Interface(link["ifname"], link.get("address", ""), _ipv4(link)) for link in links if "LOOPBACK" not in link.get("flags", ())
+        Interface(link["ifname"], link.get("address", ""), _ipv4(link))
+        for link in links
+        if link and "LOOPBACK" not in link.get("flags", ())  # iproute2 prints {} for a link that a filter excludes
     ]
-    return Network(tuple(interfaces), tuple(route["gateway"] for route in routes if "gateway" in route))
+    return Network(tuple(interfaces), _gateways(routes))
+
+
+def _gateways(routes: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the gateways that the kernel uses: those of the routes with the lowest metric (ip-route(8), metric, nexthop)."""
+    usable = [route for route in routes if route and "dead" not in route.get("flags", ())]
+    least = min((int(route.get("metric", 0)) for route in usable), default=0)
+    hops = [hop for route in usable if int(route.get("metric", 0)) == least for hop in (route.get("nexthops") or [route])]
+    return tuple(dict.fromkeys(_gateway(hop) for hop in hops))
+
+
+def _gateway(hop: Mapping[str, Any]) -> str:
+    """Return the gateway of a route or next hop; `dev NAME` where there is none, the type of a route that drops packets."""
+    via = hop.get("via") or {}
+    return str(hop.get("gateway") or via.get("host") or (f"dev {hop['dev']}" if "dev" in hop else hop.get("type", "none")))
 
 
 def _ipv4(link: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(entry["local"] for entry in link.get("addr_info", ()) if entry.get("family") == "inet")
+    return tuple(entry["local"] for entry in link.get("addr_info", ()) if entry.get("family") == "inet" and "local" in entry)
 
 
 NETWORK = Probe("network", on="nodes", command="ip -j address; ip -j -4 route show default", parse=parse_network)
@@ -220,11 +245,13 @@ def parse_df(text: str) -> tuple[FileSystem, ...]:
     lines, partial = whole_lines(text)
     head = next((number for number, line in enumerate(lines) if line.startswith("Filesystem")), 0)
     found = {line: FileSystem(f'"{quoted(line)}"', UnreadableValue("a file system", None, line)) for line in partial}
+    read = 0
     for line in lines[head + 1 :]:
         key, system = _file_system(line)
+        read += key != line and not (system and isinstance(system.used, UnreadableValue))
         if system is not None:
             found.setdefault(key, system)
-    if not [one for one in found.values() if not isinstance(one.used, UnreadableValue)]:
+    if not read:
         raise ValueError("no file system is listed")
     return tuple(found.values())
 
@@ -235,17 +262,22 @@ def _file_system(line: str) -> tuple[str, FileSystem | None]:
     numbers, rest = cells[1:4], cells[4:]
     if not line.startswith("/") and sum(re.fullmatch(r"\d+%?", cell) is not None for cell in cells) < 2:
         return line, None  # a warning
-    if len(rest) < 2 or not rest[1].startswith("/") or not all(re.fullmatch(r"\d+|-", cell) for cell in numbers):
+    if len(rest) < 2 or not rest[1].startswith("/") or not all(re.fullmatch(r"-?\d+|-", cell) for cell in numbers):
         return line, FileSystem(f'"{quoted(line)}"', UnreadableValue("a file system", None, line))
     percent, mount = rest
     key = cells[0] if cells[0].startswith("/dev/") else mount
-    if percent == "-" or not any(cell.isdigit() and int(cell) for cell in numbers[1:]):
+    if cells[0] in _CACHES:
+        return key, None
+    if percent == "-" or not any(cell.lstrip("-").isdigit() and int(cell) for cell in numbers[1:]):
         return key, None
     sure = re.fullmatch(r"\d{1,3}%", percent)
     return key, FileSystem(mount, int(percent[:-1]) if sure else UnreadableValue(f"{mount} use", percent, line))
 
 
-_LOCAL = "df -P -l -x squashfs -x iso9660 -x devtmpfs"
+_CACHES: Final = frozenset({"cvmfs2", "squashfuse", "squashfuse_ll", "snapfuse"})
+"""Sources of read-only file systems of type fuse: CernVM-FS shows how full its cache is, images of containers and snaps are always full."""
+# Nobody writes files into read-only images, nor into the firmware's variables (efivarfs has a size from Linux 6.6 on).
+_LOCAL = "df -P -l -x squashfs -x iso9660 -x udf -x erofs -x cramfs -x efivarfs -x devtmpfs"
 SPACE = Probe("space", on="nodes", command=_LOCAL, parse=parse_df, statuses=frozenset({0, 1}))
 INODES = Probe("inodes", on="nodes", command=f"{_LOCAL} -i", parse=parse_df, statuses=frozenset({0, 1}))
 
@@ -288,7 +320,7 @@ def parse_threads(text: str) -> Threads:
     """
     lines, partial = whole_lines(text)
     found = [line.strip() for line in lines if line.startswith("smt=")]
-    if len(found) != 1 or found[0][4:] not in _SMT:
+    if len(found) != 1 or not (found[0][4:] in _SMT or found[0][4:].isdigit()):
         raise ValueError(f'no state of SMT: "{quoted(text)}"')
     if partial:  # a truncated core number is the number of another core
         raise ValueError(f'the list of CPUs is cut: "{quoted(partial[0])}"')
@@ -301,7 +333,8 @@ def parse_threads(text: str) -> Threads:
 
 
 _SMT: Final = frozenset({"", "on", "off", "forceoff", "notsupported", "notimplemented"})
-"""Values of the kernel (Documentation/ABI/testing/sysfs-devices-system-cpu: smt/control); empty in a kernel without it."""
+"""Values of the kernel (Documentation/ABI/testing/sysfs-devices-system-cpu: smt/control); empty in a kernel without it.
+Processors with more than two threads per core show the number that is on."""
 
 THREADS = Probe(
     "threads",
@@ -310,11 +343,3 @@ THREADS = Probe(
     command="echo smt=$(cat /sys/devices/system/cpu/smt/control 2>/dev/null); LC_ALL=C lscpu --parse=CPU,CORE",
     parse=parse_threads,
 )
-
-
-def parse_reboot(text: str) -> bool:
-    """Return whether a reboot is pending."""
-    return {"pending": True, "none": False}[text.strip()]
-
-
-REBOOT = Probe("reboot", on="nodes", command="[ -e /run/reboot-required ] && echo pending || echo none", parse=parse_reboot)

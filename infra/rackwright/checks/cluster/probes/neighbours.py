@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -11,14 +10,14 @@ from ipaddress import IPv4Interface
 from typing import Any, Final
 
 from rackwright.checks.cluster.harness.probe import Probe, ProbeContext, ProbeStage, scaled
-from rackwright.checks.cluster.harness.tool_output import Lines, read_each_line
+from rackwright.checks.cluster.harness.tool_output import Lines, json_documents, read_each_line
 from rackwright.errors import UndeterminedError
 
 _SENT: Final = 100
 """Number of echo requests to each neighbour. At 2 ms apart they take 0.2 s. One in 100 is the smallest loss that this can show."""
 _PATIENCE: Final = 3
 """Time limit of all requests to a neighbour, in seconds. Two neighbours that are down take 6 s, less than the limit of a probe."""
-_COUNTED: Final = re.compile(r"^--- (\S+) ping statistics ---\n(\d+) packets transmitted, (\d+) received,", re.M)
+_COUNTED: Final = re.compile(r"^--- (\S+) ping statistics ---\n(\d+) packets transmitted, (\d+)(?: packets)? received,", re.M)
 
 
 @dataclass(frozen=True)
@@ -41,9 +40,10 @@ class PingStatistics:
 
 
 def parse_ping_statistics(text: str) -> tuple[PingStatistics, ...]:
-    """Return the statistics of `ping -q` for each address (iputils)."""
+    """Return the statistics of `ping -q` for each address (iputils; inetutils and busybox print `packets received`)."""
+    text = text.replace("\r\n", "\n")
     ways = tuple(PingStatistics(address, int(sent), int(answered)) for address, sent, answered in _COUNTED.findall(text))
-    if not ways or len(ways) != text.count("PING ") or not all(way.sent for way in ways):
+    if not ways or len(ways) != len(re.findall(r"^PING ", text, re.M)) or not all(way.sent for way in ways):
         raise ValueError("not every ping was counted")
     return ways
 
@@ -93,11 +93,14 @@ class Interface:
 
 def parse_interfaces(text: str) -> tuple[Interface, ...]:
     """Return primary addresses of `ip -json -details -4 address`, without those that are valid on one link only (169.254.0.0/16)."""
-    return tuple(one for link in json.loads(text) for one in _interfaces(link))
+    (links,) = json_documents(text)
+    return tuple(one for link in links for one in _interfaces(link))
 
 
 def _interfaces(link: dict[str, Any]) -> Iterator[Interface]:
     for one in link.get("addr_info", ()):
+        if one.get("family", "inet") != "inet" or "local" not in one:  # iproute2 prints {} for an address that a filter excludes
+            continue
         address = IPv4Interface(f"{one['local']}/{one['prefixlen']}")
         if not one.get("secondary") and address.network.prefixlen < 32 and not address.is_link_local:
             yield Interface(link["ifname"], one["local"], str(address.network), link.get("linkinfo", {}).get("info_kind", ""))

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
+import re
 from dataclasses import dataclass
+from typing import Final
 
 from rackwright.checks.cluster.harness.probe import Probe, ProbeContext, scaled
+from rackwright.checks.cluster.harness.tool_output import lines_of
 from rackwright.checks.cluster.probes.units import SSH_SERVERS
 
 
@@ -13,6 +18,8 @@ def parse_settings(text: str) -> dict[str, str]:
     settings: dict[str, str] = {}
     for line in text.splitlines():
         name, _, value = line.strip().partition(" ")
+        if not re.fullmatch(r"[a-z0-9]+", name):  # a warning about the file
+            continue
         settings[name] = f"{settings[name]} {value}" if name in settings else value
     if "permitrootlogin" not in settings:
         raise ValueError("no settings of sshd")
@@ -67,19 +74,24 @@ class HostKeys:
     """Private key files that users other than the owner may read, with their mode."""
 
 
+_KEY_READERS: Final = "ssh_keys"
+"""Group without members that ssh-keysign of Enterprise Linux up to 9 runs as: its host keys have mode 0640 (openssh, sshd-keygen)."""
+
+
 def parse_host_keys(text: str) -> HostKeys:
-    """Return the host keys from lines `public TYPE KEY` and `private PATH MODE OWNER`."""
+    """Return the host keys from lines `public TYPE KEY` and `private PATH MODE OWNER GROUP`. Other lines are warnings."""
     public: dict[str, str] = {}
     exposed: list[str] = []
     privates = 0
-    for line in text.splitlines():
+    for line in lines_of(text):
         what, *rest = line.split()
         if what == "public":
-            public |= {rest[0]: rest[1]} if rest else {}  # ssh-keygen refuses a private key that others may read
-        else:
-            path, mode, owner = rest
+            public |= {rest[0]: rest[1]} if len(rest) > 1 else {}  # ssh-keygen refuses a private key that others may read
+        elif what == "private":
+            path, mode, owner, *group = rest
             privates += 1
-            if int(mode, 8) & 0o077 or owner != "root":
+            allowed = 0o640 if group == [_KEY_READERS] else 0o600
+            if int(mode, 8) & ~allowed or owner != "root":
                 exposed.append(f"{path} {mode} {owner}")
     if not privates:
         raise ValueError("no host key found")
@@ -91,17 +103,37 @@ HOST_KEYS = Probe(
     on="nodes",
     # The key is derived from the private file. The .pub file beside it may differ.
     command="command -v ssh-keygen >/dev/null || exit 127; "
-    "cd /etc/ssh; for k in ssh_host_*_key; do echo public $(ssh-keygen -y -f $k 2>/dev/null); stat -c 'private %n %a %U' $k; done",
+    "cd /etc/ssh; for k in ssh_host_*_key; do echo public $(ssh-keygen -y -f $k 2>/dev/null); stat -c 'private %n %a %U %G' $k; done",
     parse=parse_host_keys,
 )
 
 
 def parse_known_hosts(text: str) -> dict[str, dict[str, str]]:
     """Return base64 keys by type by host name, from a known_hosts file of this machine."""
-    pinned: dict[str, dict[str, str]] = {}
+    pinned = PinnedKeys()
     for line in text.splitlines():
         words = line.split()
-        if len(words) >= 3 and not line.startswith(("#", "@")):
+        if len(words) >= 3 and not words[0].startswith(("#", "@")):
             for name in words[0].split(","):
                 pinned.setdefault(name, {})[words[1]] = words[2]
     return pinned
+
+
+class PinnedKeys(dict[str, dict[str, str]]):
+    """Keys by host name. A hashed name (`HashKnownHosts yes`) is found by the name that it hashes: sshd(8), SSH_KNOWN_HOSTS FILE FORMAT."""
+
+    def __missing__(self, name: str) -> dict[str, str]:
+        """Return the keys of a hashed name. Raise KeyError if there is none."""
+        for hashed, keys in self.items():
+            if hashed.startswith("|1|") and _is_hash_of(hashed, name):
+                return keys
+        raise KeyError(name)
+
+
+def _is_hash_of(hashed: str, name: str) -> bool:
+    """Return whether `|1|salt|digest` is the HMAC-SHA1 of a name, both in base64."""
+    try:
+        salt, digest = (base64.b64decode(part, validate=True) for part in hashed.split("|")[2:])
+    except ValueError:
+        return False
+    return hmac.compare_digest(hmac.new(salt, name.encode(), "sha1").digest(), digest)

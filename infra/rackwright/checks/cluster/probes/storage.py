@@ -143,7 +143,7 @@ def parse_roots(text: str) -> Lines[Root]:
 
 def _root(line: str) -> tuple[str, Root]:
     path, owner, mode, blocks, size = line.split("|")
-    if not (path.startswith("/") and re.fullmatch(r"[0-7]+", mode) and re.fullmatch(r"[^:\s]+:[^:\s]+", owner)):
+    if not (path.startswith("/") and re.fullmatch(r"[0-7]+", mode) and re.fullmatch(r"[^:]+:[^:]+", owner)):
         raise ValueError("no top folder")
     return path, Root(path, owner, mode, int(blocks) * int(size) // 2**20)
 

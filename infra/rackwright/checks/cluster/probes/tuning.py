@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
-
-_SIZES = {"2048": "2MiB", "1048576": "1GiB"}
+from rackwright.checks.cluster.harness.tool_output import Lines, UnreadableValue, lines_of, quoted, read_each_line
 
 
 @dataclass(frozen=True)
 class Pages:
     """Reserved huge pages by size, and the mode of transparent huge pages."""
 
-    reserved: Mapping[str, int]
+    reserved: Mapping[str, int | UnreadableValue]
     transparent: str
 
 
@@ -25,11 +25,17 @@ def parse_pages(text: str) -> Pages:
     >>> parse_pages("hugepages-2048kB 12\\nalways [madvise] never")
     Pages(reserved={'2MiB': 12}, transparent='madvise')
     """
-    *lines, choices = text.strip().splitlines()
-    rows = [line.split() for line in lines]
-    sizes = {row[0].removeprefix("hugepages-").removesuffix("kB"): int(row[1]) for row in rows}
-    (chosen,) = [word.strip("[]") for word in choices.split() if word.startswith("[")]
-    return Pages({_SIZES[kib]: number for kib, number in sizes.items() if kib in _SIZES}, chosen)
+    rows = [found for line in lines_of(text) if (found := re.fullmatch(r"\s*hugepages-(\d+)kB(?:\s+(\d+))?\s*", line))]
+    chosen = re.findall(r"\[(\w+)\]", text)
+    if len(chosen) != 1:
+        raise ValueError(f'no mode of transparent huge pages: "{quoted(text)}"')
+    sizes = {_size(int(found[1])): int(found[2]) if found[2] else UnreadableValue(_size(int(found[1])), None, found[0]) for found in rows}
+    return Pages(sizes, chosen[0])
+
+
+def _size(kib: int) -> str:
+    """Return the size of a huge page as plans write it: 2MiB, 1GiB; 512MiB and 16GiB on kernels with pages of 64 KiB."""
+    return f"{kib // 2**20}GiB" if kib >= 2**20 else f"{kib // 2**10}MiB" if kib >= 2**10 else f"{kib}KiB"
 
 
 PAGES = Probe(
@@ -47,52 +53,73 @@ def parse_profile(text: str) -> str:
     >>> parse_profile("Current active profile: rackwright")
     'rackwright'
     """
-    words, _, name = text.strip().rpartition(": ")
-    if not words.endswith("profile"):
-        raise ValueError("no profile in the output")
-    return name
+    if active := re.search(r"^Current active profile: *(.+?)\s*$", text, re.MULTILINE):
+        return active[1]
+    if preset := re.search(r"^Preset profile: *(.+?)\s*$", text, re.MULTILINE):
+        return f"none ({preset[1]} is selected, and tuned does not run)"
+    if re.search(r"^No current active profile", text, re.MULTILINE):
+        return "none"
+    raise ValueError("no profile in the output")
 
 
-PROFILE = Probe("tuned-profile", on="with_tuning", command="tuned-adm active", parse=parse_profile)
+PROFILE = Probe("tuned-profile", on="with_tuning", command="tuned-adm active", parse=parse_profile, statuses=frozenset({0, 1}))
+"""Without an active profile, tuned-adm(8) ends with status 1."""
 
 
 _NONE: Final = "none"
 """Output where the plan sets nothing."""
 
 
-def parse_settings(text: str) -> dict[str, str]:
+def parse_settings(text: str) -> Lines[str]:
     """Return settings from lines `name = value` of sysctl. Several values are separated by one blank.
 
-    >>> parse_settings("net.ipv4.tcp_rmem = 4096\\t131072\\t6291456")
+    >>> parse_settings("net.ipv4.tcp_rmem = 4096\\t131072\\t6291456\\n")
     {'net.ipv4.tcp_rmem': '4096 131072 6291456'}
     """
-    rows = [line.partition(" = ") for line in text.splitlines() if line.strip()]
     if text.strip() == _NONE:
-        return {}
-    if not rows or not all(sign for _, sign, _ in rows):
-        raise ValueError("a line contains no setting")
-    return {name: " ".join(value.split()) for name, _, value in rows}
+        return Lines()
+    found = read_each_line(text, _setting)
+    if not found:
+        raise ValueError("no setting is listed")
+    return found
+
+
+def _setting(line: str) -> tuple[str, str]:
+    found = re.fullmatch(r"\s*([\w./:@*-]+) ?= ?(.*)", line)
+    if found is None:
+        raise ValueError("no setting")
+    return found[1].replace("/", "."), " ".join(found[2].split())
 
 
 def _settings(context: ProbeContext) -> str:
     names = " ".join(context.declared.node_stack["tuning"]["sysctl"])
-    return f"sysctl {names}" if names else f"echo {_NONE}"
+    return f"sysctl --ignore {names}" if names else f"echo {_NONE}"  # a setting that the kernel lacks is missing from the output
 
 
 SETTINGS = Probe("kernel-settings", on="with_tuning", command=_settings, parse=parse_settings)
 
 
-def parse_limits(text: str) -> dict[str, str]:
+def parse_limits(text: str) -> Lines[str]:
     """Return hard limits from lines `DefaultLimit<NAME>=<value>` of systemd, those of memory in bytes.
 
-    >>> parse_limits("DefaultLimitMEMLOCK=infinity\\nDefaultLimitNOFILE=1048576")
+    >>> parse_limits("DefaultLimitMEMLOCK=infinity\\nDefaultLimitNOFILE=1048576\\n")
     {'memlock': 'unlimited', 'nofile': '1048576'}
     """
-    rows = [line.partition("=") for line in text.split()]
-    if not rows or not all(name.startswith("DefaultLimit") and value for name, _, value in rows):
+    found = read_each_line(text, _limit)
+    if not found:
         raise ValueError("no limits")
-    limits = {name.removeprefix("DefaultLimit").lower(): value for name, _, value in rows}
-    return {name: "unlimited" if value == "infinity" else value for name, value in limits.items()}
+    return found
+
+
+def _limit(line: str) -> tuple[str, str]:
+    found = re.fullmatch(r"\s*DefaultLimit([A-Z]+)=(infinity|\d+)\s*", line)
+    if found is None:
+        raise ValueError("no limit")
+    return found[1].lower(), "unlimited" if found[2] in ("infinity", _INFINITY) else found[2]
+
+
+_INFINITY: Final = str(2**64 - 1)
+"""RLIM_INFINITY as systemd before 229 prints it."""
 
 
 LIMITS = Probe(

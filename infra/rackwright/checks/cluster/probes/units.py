@@ -62,7 +62,8 @@ class Unit:
     """State of one unit in systemd."""
 
     state: str | UnreadableValue
-    """`active`, `failed`, `inactive`, `not-found` where there is no such unit, or one of SUSPENDED, which systemd reports as active."""
+    """`active`, `failed`, `inactive` or, in its place, why the unit cannot start: `masked`, `bad-setting`, `error`; `not-found` where there
+    is no such unit; or one of SUSPENDED, which systemd reports as active."""
     enabled: bool | UnreadableValue
 
     @property
@@ -71,7 +72,13 @@ class Unit:
         return f"{self.state}, {'starts' if self.enabled else 'does not start'} with the node"
 
 
-_ENABLED: Final = ("enabled", "enabled-runtime", "static", "indirect", "alias")
+_ENABLED: Final = frozenset({"enabled", "static", "indirect", "alias", "generated"})
+"""States of a unit file that systemctl(1), is-enabled, counts as enabled, without those in /run, which the next boot has not: transient
+and `-runtime`."""
+_RUNNING: Final = {"reloading": "active", "refreshing": "active"}
+"""States of a unit that runs while it reads its configuration, or updates its mounts (systemd 256): org.freedesktop.systemd1(5)."""
+_UNUSABLE: Final = frozenset({"masked", "bad-setting", "error"})
+"""Load states for which systemd starts no unit. They are the reason why an inactive one does not run: systemctl(1)."""
 
 
 def parse_units(text: str) -> Lines[Unit]:
@@ -100,8 +107,10 @@ def _unit(row: Row) -> Unit:
     load, state = row.read("LoadState", _word), row.read("ActiveState", _word)
     file_state = row.cells.get("UnitFileState")  # empty for a unit that does not exist
     enabled: bool | UnreadableValue = row.unread("UnitFileState")
-    if file_state is not None and re.fullmatch(r"[a-z-]*", file_state):
+    if file_state is not None and re.fullmatch(r"[a-z-]*", file_state) and file_state != "bad":
         enabled = file_state in _ENABLED
+    if isinstance(state, str):
+        state = str(load) if state == "inactive" and load in _UNUSABLE else _RUNNING.get(state, state)
     state = _suspension(row.cells) or state
     if row.cells.get("MainPID", "0") != "0" and "ProcessState" not in row.cells:
         state = row.unread("ProcessState")  # the last line of a block; without it, a suspended process would count as running
