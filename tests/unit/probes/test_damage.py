@@ -74,6 +74,7 @@ def test_empty_output_is_undetermined(one, text):
 ROWS = (
     *("gpus", "gpu-repairs", "gpu-devices", "nvlink-fabric", "slurm-nodes", "slurm-partitions", "mounts", "storage-roots"),
     *("storage-answering", "nfs-server", "units", "identity", "resolved", "hosts", "space", "inodes", "system-state"),
+    *("fabric-ports", "fabric-links", "fabric-errors"),
 )
 """Probes whose answers are parsed row by row."""
 HARDWARE = ("gpus", "gpu_links", "numa", "interfaces", "rdma", "mounts")
@@ -95,7 +96,7 @@ def subjects(value, path=""):
     found = {}
     if is_dataclass(value) and not isinstance(value, type):
         for field in fields(value):
-            if field.compare and field.name not in ("unsure", "cut", "unread"):
+            if field.compare and field.name not in ("unsure", "cut", "unread", "unrated"):
                 found |= subjects(getattr(value, field.name), f"{path}.{field.name}")
     elif isinstance(value, Mapping):
         for key, item in value.items():
