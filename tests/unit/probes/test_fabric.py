@@ -12,6 +12,7 @@ from support.verdicts import verdict_of
 from rackwright.checks.cluster import test_fabric as checks
 from rackwright.checks.cluster.probes.fabric import LINKS, Manager, Port, parse_manager, parse_ports
 from rackwright.checks.cluster.probes.fabric_errors import Counters, Unlisted, parse_errors
+from rackwright.errors import UndeterminedError
 from rackwright.report.fabric.ibnetdiscover import PortId, read_links
 from rackwright.report.verdict import Verdict
 
@@ -314,3 +315,41 @@ def test_cable_of_unresponsive_device_is_unknown():
     alone = link(adapter(0xB94, ""), 1, first, 1)
     assert verdict(checks.test_switches_match_plan, read_links(alone))[0] is FAILED
     assert verdict(checks.test_switches_match_plan, read_links(timeout + alone))[0] is UNKNOWN
+
+
+def comparison_of(answers, guids=None):
+    """Return the comparison of the checks; `answers`: node -> output of ibstat, or an exception."""
+
+    def ask(probe, of):
+        if isinstance(answers[of], Exception):
+            raise answers[of]
+        return parse_ports(answers[of])
+
+    fabric = {"cables": ROWS, "line_card": None, **({"guids": guids} if guids else {})}
+    return checks.comparison.__wrapped__(fabric, wired(), ask, lambda _: tuple(answers))
+
+
+def ibstat(name, guid, kind="MT4129"):
+    text = captured("fabric-ports", "real-form").replace("mlx5_0", name).replace("0x946dae0300f01234", f"{guid:#018x}")
+    return text.replace("MT4129", kind)
+
+
+SILENT = UndeterminedError("worker0 is unreachable")
+
+
+@pytest.mark.parametrize(
+    ("first", "guids", "unknown"),
+    [
+        (ibstat("mlx5_0", 0xB94), None, []),
+        (SILENT, None, ["worker0/mlx5_0:1"]),
+        (SILENT, {"worker0/mlx5_0": f"{0xB94:#018x}"}, []),
+        (ibstat("mlx5_3", 0xB94), {"worker0/mlx5_0": f"{0xB94:#018x}"}, []),
+        (ibstat("mlx5_0", 0xC0FFEE), {"worker0/mlx5_0": f"{0xB94:#018x}"}, []),
+        (ibstat("mlx5_0", 0xC0FFEE, "MT4126"), {"worker0/mlx5_0": f"{0xB94:#018x}"}, ["worker0/mlx5_0:1"]),
+        (ibstat("mlx5_0", 0xB94).replace("\t\tPort GUID: ", "\t\tPort GUID: ?"), None, ["worker0/mlx5_0:1"]),
+    ],
+    ids=["reported", "silent node", "silent node, declared", "renamed, declared", "other card, declared", "virtual", "GUID not read"],
+)
+def test_adapters_are_identified_by_declared_or_reported_guid(first, guids, unknown):
+    found = comparison_of({"worker0": first, "worker1": ibstat("mlx5_0", 0xB74)}, guids)
+    assert (found.differences, [str(cable.near) for cable in found.unknown]) == ((), unknown)

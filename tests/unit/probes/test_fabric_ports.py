@@ -106,3 +106,23 @@ def test_subnet_managers_are_compared_on_rails_alone():
     for lid, expected in (("1", PASSED), ("7", FAILED), ("[N/A]", UNKNOWN)):
         up = [parse_ports(card("mlx5_0", 0xB99, SM_lid=lid))[0]]
         assert verdict_of(checks.test_single_subnet_manager, {PORTS: lambda: seen}, up=up, **given)[0] is expected
+
+
+DECLARED = SimpleNamespace(mlx5_0=SimpleNamespace(port_guid="0x0000000000000b94"), mlx5_1=SimpleNamespace(pci="0000:2b:00.0"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "said"),
+    [
+        (GOOD + card("mlx5_1", 0xB95), PASSED, ""),
+        (card("mlx5_0", 0xB95) + card("mlx5_1", 0xB94), FAILED, "expected mlx5_0: 0x0000000000000b94, found mlx5_0: 0x0000000000000b95"),
+        (card("mlx5_0", 0xB94, Port_GUID=None) + card("mlx5_1", 0xB95), UNKNOWN, "Port GUID of mlx5_0"),
+        (card("mlx5_1", 0xB95), FAILED, "found mlx5_0: missing"),
+    ],
+    ids=["as declared", "renamed", "GUID not read", "missing"],
+)
+def test_declared_adapters_have_their_guids(text, expected, said):
+    """After a card is lost, the kernel may give its name to another one."""
+    node = SimpleNamespace(name="worker0", rails=["mlx5_0", "mlx5_1"], adapters=DECLARED)
+    found, why = verdict_of(checks.test_adapters_are_present, {PORTS: lambda: parse_ports(text)}, node=node)
+    assert (found, said in why) == (expected, True), why

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import lru_cache, partial
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import pytest
@@ -70,18 +71,30 @@ def compared_once(cables: Any, links: Any, adapters: tuple[tuple[str, int, bool]
 
 @pytest.fixture
 def comparison(fabric: Mapping[str, Any], links: Any, ask: Ask, members: Members) -> Comparison:
-    """Return the cables compared with the links. A node that does not report its GUIDs is known by the descriptions of its adapters."""
-    adapters = []
+    """Return the cables compared with the links.
+
+    An adapter is identified by its declared GUID, else by the one that its node reports, else by its description.
+    """
+    declared = {name: int(guid, 16) for name, guid in fabric.get("guids", {}).items()}
+    adapters = [(name, guid, False) for name, guid in declared.items()]
     for name in members("fabric"):
         try:
-            adapters += [
-                (f"{name}/{port.adapter}", port.guid, port.virtual)
-                for port in ask(PORTS, of=name)
-                if not isinstance(port.guid, UnreadableValue) and not isinstance(port.virtual, UnreadableValue)
-            ]
+            ports = ask(PORTS, of=name)
         except UndeterminedError:
             continue
+        adapters += reported(name, ports, declared)
     return compared_once(tuple(fabric["cables"]), links, tuple(adapters), fabric["line_card"] or "")
+
+
+def reported(node: str, ports: Iterable[Port], declared: Mapping[str, int]) -> Iterator[tuple[str, int, bool]]:
+    """Yield name, port GUID and whether it is virtual, of virtual adapters and of those that are not declared by their name or GUID."""
+    known = frozenset(declared.values())
+    for port in ports:
+        name = f"{node}/{port.adapter}"
+        if isinstance(port.guid, UnreadableValue) or isinstance(port.virtual, UnreadableValue):
+            continue
+        if port.virtual or (name not in declared and port.guid not in known):
+            yield name, port.guid, port.virtual
 
 
 def require_each_compared(comparison: Comparison, concerned: Callable[[Cable], bool]) -> None:
@@ -115,10 +128,21 @@ def require_each_counted(uncounted: dict[CableEnd, str], concerned: Collection[C
         raise UndeterminedError(f'the error counters of {shown} could not be read: "{quoted(uncounted[unread[0]])}"')
 
 
+def port_guids_of(node: Record) -> dict[str, str]:
+    """Return the declared port GUIDs of a node's rails."""
+    declared = vars(getattr(node, "adapters", SimpleNamespace()))
+    return {name: one.port_guid for name, one in declared.items() if name in node.rails and getattr(one, "port_guid", None)}
+
+
 def test_adapters_are_present(node: Record, ask: Ask, expect: Expect) -> None:
-    """A node without one of its adapters still answers SSH, and its jobs hang in the first all-reduce."""
-    ports = ask(PORTS)
-    expect({name: ports.present(name) for name in node.rails}, dict.fromkeys(node.rails, "present"))
+    """A node without one of its adapters still answers SSH, and its jobs hang in the first all-reduce.
+
+    A declared adapter must have its GUID: after a card is lost or replaced, the kernel may give its name to another one.
+    """
+    ports, declared = ask(PORTS), port_guids_of(node)
+    found = {name: ports.present(name) for name in node.rails}
+    found |= {port.adapter: port.guid_text for port in ports if port.adapter in declared}
+    expect(found, {name: declared.get(name, "present") for name in node.rails})
 
 
 def test_ports_are_active(planned_ports: list[Port], expect: Expect) -> None:

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from rackwright.checks.cluster.harness.probe import Probe
 from rackwright.checks.cluster.harness.tool_output import UnreadableValue, decimal, hexadecimal, integer, quoted, whole_lines, words
 from rackwright.checks.cluster.probes.fabric_commands import on_each_subnet, patience, unpacked
-from rackwright.report.fabric.ibnetdiscover import FabricLinks, read_links
+from rackwright.report.fabric.ibnetdiscover import FabricLinks, guid_text, read_links
 from rackwright.report.fabric.ibstat import NO_ADAPTER, VIRTUAL_TYPES, AdapterBlock, read_ibstat
 
 T = TypeVar("T")
@@ -55,6 +55,11 @@ class Port:
     def up(self) -> bool:
         """Return whether the port carries traffic, as far as its states were read."""
         return not isinstance(self.status, UnreadableValue) and self.status == ACTIVE
+
+    @property
+    def guid_text(self) -> str | UnreadableValue:
+        """Return the GUID of the port as the tools print it."""
+        return self.guid if isinstance(self.guid, UnreadableValue) else guid_text(self.guid)
 
     @property
     def rate(self) -> str | UnreadableValue:
