@@ -78,8 +78,15 @@ def test_fabric_is_queried_through_active_rails(ports, asked, node):
     assert done.stdout.splitlines() == [f"-p -C {name} -P 1" for name in asked]
 
 
+def test_baseline_follows_the_counters(node, tmp_path):
+    command, tools = COUNTERS.command_at(place(simulated=True)), {"ibqueryerrors": "echo counters; exit 1"}
+    assert node(command, tools).stdout == "counters\n"
+    (tmp_path / "fabric-errors.baseline").write_text("earlier\n")
+    assert node(command, tools).stdout == "counters\n== baseline\nearlier\n"
+
+
 def test_missing_tool_is_reported(node):
-    assert node(LINKS.command_at(place()), {}).returncode == 127
+    assert {node(probe.command_at(place()), {}).returncode for probe in (LINKS, COUNTERS, MANAGER)} == {127}
 
 
 def test_each_subnet_needs_a_manager(node):

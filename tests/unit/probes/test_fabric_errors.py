@@ -88,3 +88,41 @@ def test_row_of_unknown_adapter_concerns_every_port():
     """The description that the row has is that of no device of the discovery."""
     text = TEXT.replace('"worker0 HCA-1"', '"worker7 HCA-1"').replace(f"GUID {FIRST:#x} port 1", "GUID  port 1")
     assert parse_errors(text).unread_ports(LINKS).keys() == ALL - BAD.keys()
+
+
+def since(baseline, text=TEXT):
+    found = parse_errors(f"{text}== baseline\n{baseline}")
+    return found.errors, found.unread_ports(LINKS)
+
+
+def count(number):
+    return f'Errors for {LEAF:#x} "leaf-01"\n   GUID {LEAF:#x} port 2: [SymbolErrorCounter == {number}]\n'
+
+
+@pytest.mark.parametrize(
+    ("baseline", "errors"),
+    [
+        (TEXT, {}),
+        (count(9), {}),
+        (count(4), {PortId(LEAF, 2): ("SymbolErrorCounter 9 (baseline 4)",)}),
+        (count(4000), {PortId(LEAF, 2): ("SymbolErrorCounter 9 (baseline 4000)",)}),
+        (count("9,0"), BAD),
+        (count(9).replace("port 2", "port 3"), BAD),
+        ("", BAD),
+    ],
+    ids=["the same output", "the same count", "more errors", "cleared since", "damaged", "another port", "empty"],
+)
+def test_errors_of_the_baseline_are_not_reported_again(baseline, errors):
+    assert since(baseline) == (errors, {})
+
+
+def test_counter_at_its_maximum_is_unknown():
+    """Also for a baseline that has the maximum: whether more errors followed cannot be told."""
+    text = TEXT.replace("SymbolErrorCounter == 9 (9.000)", "SymbolErrorCounter == 65535")
+    assert parse_errors(text).errors == {PortId(LEAF, 2): ("SymbolErrorCounter 65535",)}
+    errors, unknown = since(count(65535), text)
+    assert (errors, list(unknown)) == ({}, [PortId(LEAF, 2)])
+
+
+def test_lost_rows_stay_unknown_beside_a_baseline():
+    assert since(TEXT, without("port 40"))[1].keys() == ALL

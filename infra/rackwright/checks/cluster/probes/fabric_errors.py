@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from rackwright.checks.cluster.harness.probe import Probe
+from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
 from rackwright.checks.cluster.harness.tool_output import lines_of, quoted
 from rackwright.checks.cluster.probes.fabric_commands import on_each_subnet, patience, unpacked
 from rackwright.report.fabric.ibnetdiscover import FabricLinks, PortId, unanswered_queries
@@ -30,6 +30,15 @@ _OTHERS: Final = frozenset(
     )
 )
 """The other counters that ibqueryerrors lists (libibmad, fields.c): reboots, load, partitions."""
+
+
+Counts = dict[str, int]
+"""Counter of a bad link -> its value."""
+BASELINE: Final = "/etc/rackwright/fabric-errors.baseline"
+"""File on the observer with an earlier output of ibqueryerrors, whose errors have been dealt with."""
+_BASELINE: Final = "== baseline"
+_MAXIMA: Final = frozenset({2**4 - 1, 2**8 - 1, 2**16 - 1, 2**32 - 1, 2**64 - 1})
+"""Values at which counters stop (InfiniBand specification volume 1, PortCounters and PortCountersExtended; libibmad, fields.c)."""
 
 
 @dataclass(frozen=True)
@@ -110,16 +119,18 @@ _NO_QUERY: Final = re.compile(r"^(?!ibwarn:).*\b[Ff]ailed\b")
 def parse_errors(text: str) -> Counters:
     """Return the ports that ibqueryerrors lists, and those whose counters are unknown.
 
-    For a switch, ibqueryerrors also prints all ports in one row, which is ignored: a row for each port follows.
+    For a switch, ibqueryerrors also prints all ports in one row, which is ignored: a row for each port follows. Errors that a baseline
+    lists are left out: an earlier output, after the line `== baseline`.
     """
-    text = unpacked(text)
-    lines = lines_of(text)
+    lines = lines_of(unpacked(text))
+    place = lines.index(_BASELINE) if _BASELINE in lines else len(lines)
+    lines, earlier = lines[:place], lines[place + 1 :]
     if not any("## Summary" in line for line in lines):
         raise ValueError("no summary at the end")
     warned = [query for line in lines if (query := _FAILED.match(line))]
     blind = [query for query in warned if not _NOT_COUNTERS.search(query["what"])]
-    unread = Unlisted(tuple(_failed(query) for query in blind if query["lid"]), unanswered_queries(text))
-    errors, listed = _read_rows([line for line in lines if not _FAILED.match(line)], unread)
+    unread = Unlisted(tuple(_failed(query) for query in blind if query["lid"]), unanswered_queries("\n".join(lines)))
+    counts, listed = _read_rows([line for line in lines if not _FAILED.match(line)], unread)
     unread.unplaced = (
         next((query[0] for query in blind if query["lid"] is None), "")
         or unread.unplaced
@@ -127,12 +138,29 @@ def parse_errors(text: str) -> Counters:
         or _lost_rows(lines, (_BAD_PORTS, listed), (_BAD_NODES, sum(line.startswith("Errors for") for line in lines)), required=True)
         or next((line for line in lines if _NO_QUERY.match(line)), "")
     ).strip()
-    return Counters(errors, unread)
+    return Counters(_since(counts, _read_rows(earlier, Unlisted())[0], unread), unread)
 
 
-def _read_rows(lines: Iterable[str], unread: Unlisted) -> tuple[dict[PortId, tuple[str, ...]], int]:
-    """Return the errors of each port, and the number of ports that have a row. Rows that were not read are added to `unread`."""
+def _since(counts: Mapping[PortId, Counts], earlier: Mapping[PortId, Counts], unread: Unlisted) -> dict[PortId, tuple[str, ...]]:
+    """Return the errors that the baseline lacks. A counter below its baseline was cleared, and one at its maximum counts no more."""
     errors: dict[PortId, tuple[str, ...]] = {}
+    for port, now in counts.items():
+        before = earlier.get(port, {})
+        found = tuple(
+            f"{name} {count}" + (f" (baseline {before[name]})" if before.get(name) else "")
+            for name, count in now.items()
+            if count != before.get(name, 0)
+        )
+        errors |= {port: found} if found else {}
+        for name, count in now.items():
+            if count == before.get(name) and count in _MAXIMA:
+                unread.ports.setdefault(port, f"{name} {count} is the counter's maximum, in the baseline, too")
+    return errors
+
+
+def _read_rows(lines: Iterable[str], unread: Unlisted) -> tuple[dict[PortId, Counts], int]:
+    """Return the counters of a bad link by port, and the number of ports that have a row. Rows that were not read are added to `unread`."""
+    errors: dict[PortId, Counts] = {}
     ports: set[object] = set()
     device: re.Match[str] | None = None
     for line in lines:
@@ -152,10 +180,10 @@ def _read_rows(lines: Iterable[str], unread: Unlisted) -> tuple[dict[PortId, tup
     return errors, len(ports)
 
 
-def _counters(text: str) -> tuple[tuple[str, ...], bool]:
+def _counters(text: str) -> tuple[Counts, bool]:
     """Return the counters of a bad link, and whether all counters were read."""
     counters = list(_COUNTER.finditer(text))
-    found = tuple(f"{one['name']} {one['count']}" for one in counters if one["name"] in ERRORS)
+    found = {one["name"]: int(one["count"]) for one in counters if one["name"] in ERRORS and int(one["count"])}
     named = all(one["name"] in ERRORS | _OTHERS for one in counters)
     return found, named and bool(counters) and not _COUNTER.sub("", text).strip()
 
@@ -183,7 +211,10 @@ def _failed(query: re.Match[str]) -> FailedQuery:
     return FailedQuery(int(query["lid"]), None if port == _ALL_PORTS else port, query[0].strip())
 
 
-COUNTERS = Probe(
-    "fabric-errors", on="@observer", command=on_each_subnet("ibqueryerrors"), parse=parse_errors, planned_timeout=patience(100)
-)
+def _command(place: ProbeContext) -> str:
+    """Return the command that also prints the baseline."""
+    return f"( {on_each_subnet('ibqueryerrors')(place)} ) || exit $?; [ ! -e {BASELINE} ] || {{ echo '{_BASELINE}'; cat {BASELINE}; }}"
+
+
+COUNTERS = Probe("fabric-errors", on="@observer", command=_command, parse=parse_errors, planned_timeout=patience(100))
 """The time limit is chosen: two or more queries for each device, one after the other."""
