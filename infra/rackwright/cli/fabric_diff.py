@@ -18,6 +18,8 @@ _DIFFERS: Final = 1
 """Exit code "not as declared" (`rackwright.cli.main.app`)."""
 _SHOWN: Final = 40
 """Maximum number of differences to list; an entirely different fabric has thousands."""
+_NAMED: Final = 3
+"""Maximum number of devices outside the plan to name."""
 
 
 def diff(
@@ -49,8 +51,8 @@ def diff(
 
 
 def _data(found: FabricComparison) -> dict[str, Any]:
-    differences = [one.as_dict() for one in found.differences]
-    return {"schema": SCHEMA, "stack": found.stack, "cables": found.cables, "differences": differences}
+    differences, others = ([one.as_dict() for one in rows] for rows in (found.differences, found.comparison.others))
+    return {"schema": SCHEMA, "stack": found.stack, "cables": found.cables, "differences": differences, "other_links": others}
 
 
 def _lines(found: FabricComparison) -> Iterable[str]:
@@ -59,3 +61,7 @@ def _lines(found: FabricComparison) -> Iterable[str]:
     yield from map(str, found.differences[:_SHOWN])
     if len(found.differences) > _SHOWN:
         yield f"and {len(found.differences) - _SHOWN} more"
+    if others := found.comparison.others:
+        yield f"{len(others)} link(s) of devices outside the plan, at free ports: {', '.join(str(one.end) for one in others[:_NAMED])}" + (
+            " …" if len(others) > _NAMED else ""
+        )

@@ -13,6 +13,8 @@ from rackwright.catalog.checks import checks
 from rackwright.inventory import paths
 from rackwright.inventory.host import Host
 from rackwright.inventory.reader import SCHEMA
+from rackwright.model.targets.adapters import Adapter
+from rackwright.model.targets.hosts import HostsTarget
 from rackwright.plan import Plan
 from rackwright.plan.fabric import netlist, wiring
 from rackwright.plan.kubernetes.schema import Kubernetes
@@ -46,14 +48,28 @@ def inventory(
     present = [node for node in plan.nodes if node.name in hosts]
     known = {node.name for node in present}
     groups: dict[str, Any] = {group: {"hosts": {name: {} for name in names if name in known}} for group, names in plan.groups.items()}
-    records = {node.name: {"ansible_host": node.name, "ansible_user": node.user, "node": _node(node, hosts[node.name])} for node in present}
+    records = {
+        node.name: {"ansible_host": node.name, "ansible_user": node.user, "node": _node(plan, node, hosts[node.name])} for node in present
+    }
     variables = _variables(plan, tuple(baked), sources or {}) | ({"kubernetes_bundle": bundle} if bundle else {})
     variables |= {"kubernetes_addons": dict(addons)} if addons else {}
     return {"all": {"vars": variables, "children": groups, "hosts": records}}
 
 
-def _node(node: PlanNode, host: Host) -> dict[str, Any]:
-    return {**node.model_dump(mode="json"), "devices": dict(host.devices)}
+def _node(plan: Plan, node: PlanNode, host: Host) -> dict[str, Any]:
+    adapters = {device: one.model_dump(mode="json", exclude_none=True) for device, one in _adapters(plan, node.name).items()}
+    return {**node.model_dump(mode="json"), "devices": dict(host.devices)} | ({"adapters": adapters} if adapters else {})
+
+
+def _adapters(plan: Plan, node: str) -> dict[str, Adapter]:
+    """Return the declared RDMA adapters of a node by device name."""
+    return plan.target.adapters_of(node) if isinstance(plan.target, HostsTarget) else {}
+
+
+def declared_guids(plan: Plan) -> dict[str, str]:
+    """Return the declared port GUIDs of the nodes' adapters, by `worker0/mlx5_0`."""
+    declared = {f"{node.name}/{device}": one.port_guid for node in plan.nodes for device, one in _adapters(plan, node.name).items()}
+    return {name: guid for name, guid in declared.items() if guid}
 
 
 def _variables(plan: Plan, preinstalled_roles: tuple[str, ...], sources: Mapping[str, str]) -> dict[str, Any]:
@@ -121,7 +137,7 @@ def _fabric(plan: Plan) -> dict[str, Any] | None:
         "switches": [switch.name for switch in laid.switches],
         "cables": [cable.row() for cable in laid.cables],
         "netlist": netlist(plan) if plan.fabric.server else None,
-    }
+    } | ({"guids": guids} if (guids := declared_guids(plan)) else {})
 
 
 def is_baked(cluster: Mapping[str, Any]) -> bool:

@@ -29,6 +29,9 @@ _RDMA_DEVICE: Final = r"[A-Za-z][A-Za-z0-9_.-]*"
 """
 _RDMA_DEVICE_LENGTH: Final = 63
 """IB_DEVICE_NAME_MAX is 64 with the final NUL (Linux: include/uapi/rdma/ib_user_verbs.h). A netdev's IFNAMSIZ does not apply."""
+_GUID: Final = r"0x[0-9a-f]{16}"
+_PCI: Final = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
+_MAC: Final = r"[0-9a-f]{2}(:[0-9a-f]{2}){5}"
 _DAY: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})([T ]00:00:00(Z| \+0000 UTC))?")
 """A day; Pulumi adds the tail to an unquoted day when it rewrites or passes on a stack file."""
 
@@ -196,6 +199,25 @@ RdmaDevice = Annotated[
         )
     ),
     _text(_RDMA_DEVICE, maxLength=_RDMA_DEVICE_LENGTH),
+]
+Guid = Annotated[
+    str,
+    BeforeValidator(
+        _word("guid", _GUID, 18, "a GUID", 'enter 0x and 16 hexadecimal digits in lower case, in quotes, like "0x946dae0300f01234"')
+    ),
+    _text(_GUID),
+]
+PciAddress = Annotated[
+    str,
+    BeforeValidator(
+        _word("pci-address", _PCI, 16, "a PCI address", 'enter it with its domain as `lspci -D` prints it, in quotes, like "0000:1a:00.0"')
+    ),
+    _text(_PCI),
+]
+MacAddress = Annotated[
+    str,
+    BeforeValidator(_word("mac-address", _MAC, 17, "a MAC address", 'enter six bytes in lower case, in quotes, like "94:6d:ae:f0:12:34"')),
+    _text(_MAC),
 ]
 Mode = Annotated[str, BeforeValidator(_word("mode", _MODE, 4, "a file mode", 'use three or four octal digits, like "1777"')), _text(_MODE)]
 HostKey = Annotated[

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rackwright.errors import InputError, UndeterminedError
+from rackwright.inventory.contract import declared_guids
 from rackwright.operations.stack import OnWarning, load_plan
 from rackwright.plan import Plan
 from rackwright.plan.fabric.growth import fabric_of
@@ -42,7 +43,7 @@ class FabricComparison:
         """Raise UndeterminedError if a planned cable could not be compared, because several devices could be its end."""
         if not self.is_complete:
             hint = "pass the adapters' GUIDs with `--ports` (`pdsh -w NODES ibstat`), and names of switches by GUID with `--node-name-map`"
-            if self.comparison.live.links.unread:
+            if self.comparison.live.links.is_incomplete:
                 hint = f"run `ibnetdiscover -p` again; {hint}"
             raise UndeterminedError(self.comparison.why_unknown, path=self.source, hint=hint)
 
@@ -74,7 +75,8 @@ def compare_fabric(
 
 def _compared(plan: Plan, rows: list[str], links: FabricLinks, ports: NodePorts | None) -> Comparison:
     assert plan.fabric is not None
-    guids = (port_guids(plan) if plan.fabric.simulated else {}) | (ports.guids if ports else {})
+    declared = {name: int(guid, 16) for name, guid in declared_guids(plan).items()}
+    guids = (port_guids(plan) if plan.fabric.simulated else {}) | (ports.guids if ports else {}) | declared
     hidden = ports.virtual if ports else frozenset()
     rate, between = (f"{width} {plan.fabric.speed}" for width in (plan.fabric.width, plan.fabric.switch_width))
     return compare(rows, links, guids=guids, hidden=hidden, rate=rate, switch_rate=between, line_card=plan.fabric.line_card or "")

@@ -29,7 +29,7 @@ from rackwright.rules.common import (
     users,
 )
 from rackwright.rules.cost import budget, limits
-from rackwright.rules.fabric import floor_plan, topology
+from rackwright.rules.fabric import adapters, floor_plan, topology
 from rackwright.rules.kubernetes import addons, pod_network
 from rackwright.rules.kubernetes import cluster as kubernetes_cluster
 from rackwright.rules.kubernetes import network as kubernetes_network
@@ -44,7 +44,7 @@ RULE_MODULES = (
     *(names, network, groups, gpus, mig, stack, versions, storage, scheduler, accounts, partitions, access, users, nodes, hosts),
     *(image_accounts, container_networks),
     *(kubernetes_cluster, kubernetes_network, addons, pod_network),
-    *(topology, floor_plan, phases, node_features, tuning),
+    *(topology, adapters, floor_plan, phases, node_features, tuning),
     *(instances, images, disks, aws_network, aws_fabric, capacity, tags, fsx, fsx_repositories, budget, limits),
 )
 """Importing a subject registers its rules; findings come in this order."""

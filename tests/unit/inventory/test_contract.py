@@ -245,6 +245,31 @@ def fresh(script: str) -> str:
     return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment).stdout
 
 
+def test_inventory_has_declared_adapters() -> None:
+    """By node for its checks, and by cable end for those of the fabric; without declared adapters, the inventory has neither key."""
+    adapter = {"port_guid": "0x946dae0300f01234", "pci": "0000:1a:00.0"}
+    machines: dict[str, Any] = {name: {"address": f"10.77.0.{number}"} for number, name in enumerate(("login0", "worker0", "worker1"), 10)}
+    machines["worker0"]["adapters"] = {"mlx5_0": adapter, "mlx5_1": {"mac": "94:6d:ae:f0:12:44"}}
+    described = {
+        "target": {"kind": "hosts", "os": "debian-13", "machines": machines},
+        "groups": {
+            "login": {"count": 1, "roles": ["login", "controller"], "cpus": 2},
+            "worker": {"count": 2, "roles": ["worker"], "cpus": 8, "memory": "4GiB"},
+        },
+        "fabric": {"groups": ["worker"], "rails": 2},
+    }
+    loaded = load_cluster({"network": {"cidr": "10.77.0.0/24"}, **described})
+    assert loaded.cluster is not None, loaded.findings
+    plan = expand(loaded.cluster, "racks")
+    made = rackwright_inventory.inventory(plan, hosts(plan))
+    assert rackwright_inventory.schema_errors(made) == []
+    nodes = {name: host["node"] for name, host in made["all"]["hosts"].items()}
+    assert nodes["worker0"]["adapters"] == {"mlx5_0": adapter, "mlx5_1": {"mac": "94:6d:ae:f0:12:44"}}
+    assert "adapters" not in nodes["worker1"]
+    assert made["all"]["vars"]["fabric"]["guids"] == {"worker0/mlx5_0": "0x946dae0300f01234"}
+    assert "guids" not in rackwright_inventory.inventory(lab(), hosts(lab()))["all"]["vars"]["fabric"]
+
+
 def test_contract_takes_the_kernels_names_of_devices() -> None:
     """A PCI domain makes a capital letter: roceP2p1s0f0."""
     groups = {"login": {"count": 1, "roles": ["login", "controller"]}, "worker": {"count": 1, "gpus": {"model": "h100", "count": 2}}}

@@ -76,6 +76,7 @@ ROWS = (
     *("gpus", "gpu-repairs", "gpu-devices", "nvlink-fabric", "slurm-nodes", "slurm-partitions", "mounts", "storage-roots"),
     *("storage-answering", "nfs-server", "units", "identity", "resolved", "hosts", "space", "inodes", "system-state"),
     *("accounts", "directories", "kernel-settings", "service-limits", "huge-pages"),
+    *("fabric-ports", "fabric-links", "fabric-errors"),
 )
 """Probes whose answers are parsed row by row."""
 HARDWARE = ("gpus", "gpu_links", "numa", "interfaces", "rdma", "mounts")
@@ -97,7 +98,7 @@ def subjects(value, path=""):
     found = {}
     if is_dataclass(value) and not isinstance(value, type):
         for field in fields(value):
-            if field.compare and field.name not in ("unsure", "cut", "unread"):
+            if field.compare and field.name not in ("unsure", "cut", "unread", "unrated"):
                 found |= subjects(getattr(value, field.name), f"{path}.{field.name}")
     elif isinstance(value, Mapping):
         for key, item in value.items():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.fabric_text import adapter, link, switch
+from support.fabric_text import adapter, link, switch, unused
 
 from rackwright.report.fabric.comparison import Difference, Kind, compare
 from rackwright.report.fabric.device_names import CableEnd
@@ -104,12 +104,23 @@ def test_occupied_port_is_reported():
     assert one.node == "worker0"
 
 
-def test_unplanned_cable_is_reported():
-    (one,) = differences(ROWS, discovered((*ROWS, "leaf-su1-r1:60 worker9/mlx5_0:1")))
-    assert str(one) == '"worker9 mlx5_0" 0xb8cef60000000050:1 - leaf-su1-r1:60 is not planned'
-    assert not one.is_between_switches
+def test_unplanned_cable_between_switches_is_reported():
     (between,) = differences(ROWS, discovered((*ROWS, "leaf-su1-r1:61 leaf-su1-r3:61")))
     assert between.is_between_switches
+
+
+@pytest.mark.parametrize("name", ["storage0/mlx5_0", "worker0/mlx5_9", "worker9/HCA-1"])
+def test_adapter_outside_the_plan_is_listed_apart(name):
+    """Storage servers, storage adapters of workers, gateways and UFM: at free ports, their cables are no fault."""
+    seen = compare(ROWS, discovered((*ROWS, f"leaf-su1-r1:60 {name}:1")))
+    assert (seen.differences, seen.unknown) == ((), ())
+    (one,) = seen.others
+    assert "leaf-su1-r1:60 is not planned" in str(one)
+
+
+def test_second_port_of_a_planned_adapter_is_reported():
+    (one,) = differences(ROWS, discovered((*ROWS, "leaf-su1-r1:60 worker0/mlx5_1:2")))
+    assert str(one) == "worker0/mlx5_1:2 - leaf-su1-r1:60 is not planned"
 
 
 def test_slow_link_needs_a_planned_rate():
@@ -122,17 +133,63 @@ def test_switch_cable_belongs_to_no_node():
     assert [(one.node, one.is_between_switches) for one in differences(ROWS, discovered(ROWS[:3]))] == [(None, True)]
 
 
-@pytest.mark.parametrize("text", ["", "words\n", TEXT[: TEXT.index("SW     2  4")], TEXT.replace("4x NDR - SW", "4x NDR ? SW", 1)])
-def test_incomplete_answer_is_refused(text):
+@pytest.mark.parametrize("text", ["", "words\n", "ibnetdiscover: iberror: failed: discover failed\n", "== mlx5_0 ended with status 255\n"])
+def test_output_without_links_is_refused(text):
     with pytest.raises(ValueError, match=r"."):
         read_links(text)
 
 
-def test_duplicate_guids_are_refused():
+LEFT_OUT = {
+    "cut within a row": TEXT[: TEXT.index("'spine-01' - 'leaf-su1-r1'")],
+    "damaged words": TEXT.replace("4x NDR - SW", "4x NDR ? SW", 1).replace("0xfc6a1c0300000200 4x NDR", "0xfc6a[N/A] 4x NDR", 1),
+    "without one row": "".join(line for number, line in enumerate(TEXT.splitlines(True)) if number != 3),
+    "a message within a row": TEXT.replace("(CA    13", "CA   ").replace("CA    13  1 ", "CA  \nWARN: string buffer overflow\n", 1),
+}
+
+
+@pytest.mark.parametrize("case", LEFT_OUT)
+def test_links_are_read_from_either_row(case):
+    """Each link has a row at both ends."""
+    links = read_links(LEFT_OUT[case])
+    assert (links.far, links.rates) == (read_links(TEXT).far, read_links(TEXT).rates)
+    assert links.is_incomplete
+    assert compare(ROWS, links, rate=NDR).differences == ()
+
+
+@pytest.mark.parametrize("ends", ["\r\n", "\r", "\n\n"])
+def test_line_ends_and_messages_change_nothing(ends):
+    links = read_links("Warning: deprecated\n" + ends.join(TEXT.splitlines()) + f"{ends}Some words{ends}")
+    assert (links.far, links.descriptions, links.is_incomplete) == (read_links(TEXT).far, read_links(TEXT).descriptions, False)
+
+
+def test_cable_without_rows_is_unknown_in_incomplete_output():
+    """Not missing; a port that is listed as down has no cable."""
+    text = "".join(line for line in TEXT.splitlines(True) if "worker0 mlx5_1" not in line)
+    assert [str(one) for one in compare(ROWS, read_links(text)).differences] == ["worker0/mlx5_1:1 - leaf-su1-r1:1 is missing"]
+    seen = compare(ROWS, read_links(text + "SW     4  1 0xfc6a1c[N/A] 4x NDR\n"))
+    assert (seen.differences, [str(cable.near) for cable in seen.unknown]) == ((), ["worker0/mlx5_1:1"])
+    assert 'a row cannot be read: "SW     4  1 0xfc6a1c[N/A] 4x NDR"' in seen.why_unknown
+    down = compare(ROWS, read_links(text + f"{unused(switch(0xFC6A1C0300000300, 'leaf-su1-r1', 4), 1)}SW 9 1 0xfc6a[N/A] 4x NDR\n"))
+    assert [one.kind for one in down.differences] == [Kind.MISSING]
+
+
+def test_unreadable_rate_is_that_of_the_other_end():
+    text = TEXT.replace("SW     4  9 0xfc6a1c0300000300 4x NDR", "SW     4  9 0xfc6a1c0300000300 4x ???")
+    assert read_links(text).rates == read_links(TEXT).rates
+    both = text.replace("SW     2  2 0xfc6a1c0300000200 4x NDR", "SW     2  2 0xfc6a1c0300000200 4x ???")
+    seen = compare(ROWS, read_links(both), rate=NDR)
+    assert (seen.differences, [str(cable.near) for cable in seen.unknown]) == ((), ["leaf-su1-r1:9"])
+    assert "the tool does not know the rate of leaf-su1-r1:9" in seen.why_unknown
+
+
+def test_duplicate_guids_affect_their_devices_alone():
     one, other = adapter(0xA0, "worker0 mlx5_0"), adapter(0xA0, "worker1 mlx5_0")
-    leaf = switch(0xB0, "leaf-01")
-    with pytest.raises(ValueError, match="two devices have the same GUID"):
-        read_links(link(one, 1, leaf, 1) + link(other, 1, leaf, 2))
+    leaf, third = switch(0xB0, "leaf-01"), adapter(0xC0, "worker2 mlx5_0")
+    links = read_links(link(one, 1, leaf, 1) + link(other, 1, leaf, 2) + link(third, 1, leaf, 3))
+    rows = [f"worker{node}/mlx5_0:1 leaf-01:{node + 1}" for node in range(3)]
+    seen = compare(rows, links)
+    assert (seen.differences, [str(cable.near) for cable in seen.unknown]) == ((), ["worker0/mlx5_0:1", "worker1/mlx5_0:1"])
+    assert "two devices have the same GUID" in seen.why_unknown
 
 
 @calm

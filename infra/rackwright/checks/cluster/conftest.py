@@ -73,6 +73,12 @@ def fabric_node(members: Members) -> str:
 
 
 @pytest.fixture
+def observer(check_plugin: CheckPlugin, fabric_node: str) -> SimpleNamespace:
+    """Return the plan's record of the node that runs the probes of the whole fabric."""
+    return _record(check_plugin.declared.nodes[fabric_node])
+
+
+@pytest.fixture
 def node(check_plugin: CheckPlugin, expected_result: Expected) -> SimpleNamespace:
     """Return the plan's record of the checked node."""
     return _record(check_plugin.declared.nodes[expected_result.node])

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import lru_cache, partial
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, TypeVar
 
 import pytest
 
 from rackwright.checks.cluster.harness.arguments import Ask, Members, Record
 from rackwright.checks.cluster.harness.compare import Expect
-from rackwright.checks.cluster.harness.tool_output import quoted
-from rackwright.checks.cluster.probes.fabric import COUNTERS, LINKS, MANAGER, PORTS, Port
+from rackwright.checks.cluster.harness.tool_output import UnreadableValue, quoted
+from rackwright.checks.cluster.probes.fabric import ACTIVE, LINKS, MANAGER, PORTS, Port
+from rackwright.checks.cluster.probes.fabric_errors import COUNTERS
 from rackwright.errors import UndeterminedError
 from rackwright.report.fabric.comparison import NODE_NAME_MAP, Cable, Comparison, compare, ends
 from rackwright.report.fabric.device_names import CableEnd
-from rackwright.report.fabric.ibnetdiscover import DeviceKind, PortId
+from rackwright.report.fabric.ibnetdiscover import DeviceKind, FabricLinks, PortId
 
+T = TypeVar("T")
 RequireCompared = Callable[[Callable[[Cable], bool]], None]
 
 
@@ -31,11 +34,26 @@ def planned_ports(node: Record, ask: Ask) -> list[Port]:
 
 @pytest.fixture
 def up(planned_ports: list[Port]) -> list[Port]:
-    """Return the planned ports that carry traffic."""
-    found = [port for port in planned_ports if port.up]
+    """Return the planned ports that carry traffic, and those whose state could not be read."""
+    found = [port for port in planned_ports if port.up or isinstance(port.status, UnreadableValue)]
     if not found:
         raise UndeterminedError("no planned port of the node is up")
     return found
+
+
+def subnet_rate(port: Port, links: FabricLinks) -> str | UnreadableValue:
+    """Return width and speed of a port as the subnet reports them."""
+    if isinstance(port.guid, UnreadableValue):
+        return port.guid
+    end = PortId(port.guid, 1)
+    return (
+        UnreadableValue(f"the rate of {port.adapter}", links.unrated[end], "") if end in links.unrated else links.rates.get(end, "not seen")
+    )
+
+
+def of_active(port: Port, value: T | UnreadableValue) -> T | UnreadableValue:
+    """Return a value of a port, or why it is unknown whether the port is up, so that the value counts."""
+    return port.status if isinstance(port.status, UnreadableValue) else value
 
 
 @pytest.fixture
@@ -53,14 +71,30 @@ def compared_once(cables: Any, links: Any, adapters: tuple[tuple[str, int, bool]
 
 @pytest.fixture
 def comparison(fabric: Mapping[str, Any], links: Any, ask: Ask, members: Members) -> Comparison:
-    """Return the cables compared with the links. A node that does not report its GUIDs is known by the descriptions of its adapters."""
-    adapters = []
+    """Return the cables compared with the links.
+
+    An adapter is identified by its declared GUID, else by the one that its node reports, else by its description.
+    """
+    declared = {name: int(guid, 16) for name, guid in fabric.get("guids", {}).items()}
+    adapters = [(name, guid, False) for name, guid in declared.items()]
     for name in members("fabric"):
         try:
-            adapters += [(f"{name}/{port.adapter}", port.guid, port.virtual) for port in ask(PORTS, of=name)]
+            ports = ask(PORTS, of=name)
         except UndeterminedError:
             continue
+        adapters += reported(name, ports, declared)
     return compared_once(tuple(fabric["cables"]), links, tuple(adapters), fabric["line_card"] or "")
+
+
+def reported(node: str, ports: Iterable[Port], declared: Mapping[str, int]) -> Iterator[tuple[str, int, bool]]:
+    """Yield name, port GUID and whether it is virtual, of virtual adapters and of those that are not declared by their name or GUID."""
+    known = frozenset(declared.values())
+    for port in ports:
+        name = f"{node}/{port.adapter}"
+        if isinstance(port.guid, UnreadableValue) or isinstance(port.virtual, UnreadableValue):
+            continue
+        if port.virtual or (name not in declared and port.guid not in known):
+            yield name, port.guid, port.virtual
 
 
 def require_each_compared(comparison: Comparison, concerned: Callable[[Cable], bool]) -> None:
@@ -84,7 +118,7 @@ def counted(ask: Ask, fabric_node: str, comparison: Comparison) -> dict[CableEnd
 @pytest.fixture
 def uncounted(ask: Ask, fabric_node: str, comparison: Comparison) -> dict[CableEnd, str]:
     """Return the ends of cables whose error counters could not be read, with the line that reports it."""
-    return {comparison.live.end(port): line for port, line in ask(COUNTERS, of=fabric_node).unread(comparison.live.links).items()}
+    return {comparison.live.end(port): line for port, line in ask(COUNTERS, of=fabric_node).unread_ports(comparison.live.links).items()}
 
 
 def require_each_counted(uncounted: dict[CableEnd, str], concerned: Collection[CableEnd]) -> None:
@@ -94,35 +128,52 @@ def require_each_counted(uncounted: dict[CableEnd, str], concerned: Collection[C
         raise UndeterminedError(f'the error counters of {shown} could not be read: "{quoted(uncounted[unread[0]])}"')
 
 
+def port_guids_of(node: Record) -> dict[str, str]:
+    """Return the declared port GUIDs of a node's rails."""
+    declared = vars(getattr(node, "adapters", SimpleNamespace()))
+    return {name: one.port_guid for name, one in declared.items() if name in node.rails and getattr(one, "port_guid", None)}
+
+
 def test_adapters_are_present(node: Record, ask: Ask, expect: Expect) -> None:
-    """A node without one of its adapters still answers SSH, and its jobs hang in the first all-reduce."""
-    expect([name for name in node.rails if name in {port.adapter for port in ask(PORTS)}], list(node.rails))
+    """A node without one of its adapters still answers SSH, and its jobs hang in the first all-reduce.
+
+    A declared adapter must have its GUID: after a card is lost or replaced, the kernel may give its name to another one.
+    """
+    ports, declared = ask(PORTS), port_guids_of(node)
+    found = {name: ports.present(name) for name in node.rails}
+    found |= {port.adapter: port.guid_text for port in ports if port.adapter in declared}
+    expect(found, {name: declared.get(name, "present") for name in node.rails})
 
 
 def test_ports_are_active(planned_ports: list[Port], expect: Expect) -> None:
     """A port that is up electrically but not configured by a subnet manager carries no traffic."""
-    expect({port.adapter: f"{port.state}, {port.physical}" for port in planned_ports if not port.up}, {})
+    expect({port.adapter: port.status for port in planned_ports}, {port.adapter: ACTIVE for port in planned_ports})
 
 
 def test_link_layer_matches_plan(planned_ports: list[Port], fabric: Mapping[str, Any], expect: Expect) -> None:
     """An adapter can be set to either link layer, and its LED looks the same for both."""
-    expect({port.adapter: port.link_layer for port in planned_ports if port.link_layer != fabric["link_layer"]}, {})
+    expect({port.adapter: port.link_layer for port in planned_ports}, {port.adapter: fabric["link_layer"] for port in planned_ports})
 
 
 def test_rate_matches_plan(fabric: Mapping[str, Any], up: list[Port], ask: Ask, members: Members, expect: Expect) -> None:
     """A bad cable makes a link slower, not dead. A simulated adapter always reports 104 Gb/s, so the rate is read from the subnet."""
     planned = f"{fabric['rate_gbps']} Gb/s"
-    found = {port.adapter: port.rate for port in up}
+    found = {port.adapter: of_active(port, port.rate) for port in up}
     if fabric["simulated"]:
-        planned, link_rates = f"{fabric['width']} {fabric['speed']}", ask(LINKS, of=members("@observer")[0]).rates
-        found = {port.adapter: link_rates.get(PortId(port.guid, 1), "not seen") for port in up}
-    expect({adapter: rate for adapter, rate in found.items() if rate != planned} or planned, planned)
+        planned, links = f"{fabric['width']} {fabric['speed']}", ask(LINKS, of=members("@observer")[0])
+        found = {port.adapter: of_active(port, subnet_rate(port, links)) for port in up}
+    expect(found, dict.fromkeys(found, planned))
 
 
-def test_single_subnet_manager(up: list[Port], ask: Ask, fabric_node: str, expect: Expect) -> None:
+def test_single_subnet_manager(up: list[Port], ask: Ask, fabric_node: str, observer: Record, expect: Expect) -> None:
     """Two subnet managers that do not know each other assign the same addresses."""
-    here = {port.manager for port in up}
-    expect({f"LID {lid}" for lid in here}, {f"LID {port.manager}" for port in ask(PORTS, of=fabric_node) if port.up})
+    there = [port for port in ask(PORTS, of=fabric_node) if port.up and port.adapter in observer.rails]
+    lids = sorted({port.manager for port in there if not isinstance(port.manager, UnreadableValue)})
+    if not lids:
+        raise UndeterminedError(f"no planned port of {fabric_node}, which is queried for the whole fabric, is up")
+    found = {port.adapter: of_active(port, port.manager) for port in up}
+    named = {name: lid if isinstance(lid, UnreadableValue) else f"LID {lid}" for name, lid in found.items()}
+    expect(named, {name: f"LID {lid if lid in lids else lids[0]}" for name, lid in found.items() if not isinstance(lid, UnreadableValue)})
 
 
 def test_cables_match_plan(node: Record, comparison: Comparison, require_compared: RequireCompared, expect: Expect) -> None:
@@ -145,7 +196,7 @@ def test_no_link_errors(
     """Errors at either end of the node's cables cause retransmissions, and a collective waits for the slowest link."""
     live = comparison.live
     own = {end for cable in map(ends, fabric["cables"]) if cable.near.node == node.name for end in cable}
-    for port in (PortId(port.guid, 1) for port in planned_ports):
+    for port in (PortId(port.guid, 1) for port in planned_ports if not isinstance(port.guid, UnreadableValue)):
         own |= {live.end(one) for one in (port, links.far.get(port)) if one}
     expect({str(end): counters for end, counters in counted.items() if end in own}, {})
     require_each_counted(uncounted, own)
@@ -176,8 +227,10 @@ def test_switch_cables_match_plan(comparison: Comparison, require_compared: Requ
 def test_switch_rates_match_plan(fabric: Mapping[str, Any], comparison: Comparison, expect: Expect) -> None:
     """One slow link between switches slows every rail that uses it."""
     planned, far = f"{fabric['switch_width']} {fabric['speed']}", comparison.live.far
-    between = {end: rate for end, rate in comparison.live.rates.items() if {end.kind, far[end].kind} == {DeviceKind.SWITCH}}
-    expect({str(end): rate for end, rate in between.items() if rate != planned}, {})
+    unread = {end: UnreadableValue(f"the rate of {end}", said, "") for end, said in comparison.live.unrated.items()}
+    rates = {**comparison.live.rates, **unread}
+    found = {str(end): rate for end, rate in rates.items() if {end.kind, far[end].kind} == {DeviceKind.SWITCH}}
+    expect(found, dict.fromkeys(found, planned))
 
 
 def test_switch_links_count_no_errors(

@@ -12,9 +12,10 @@ from pydantic import Field
 from rackwright.model import ranges
 from rackwright.model.base import ConfigModel
 from rackwright.model.ranges import MachineName
+from rackwright.model.targets.adapters import Adapter
 from rackwright.model.targets.ownership_cost import OwnershipCostInputs
 from rackwright.model.tier import Tier
-from rackwright.model.units import Address4, HostKey, Label, UserName
+from rackwright.model.units import Address4, HostKey, Label, RdmaDevice, UserName
 from rackwright.model.update_policy import UpdatePolicy
 
 SSH_PORT = 22
@@ -84,6 +85,12 @@ class Machine(ConfigModel):
     )
     label: Annotated[str | None, UpdatePolicy.RUN] = Field(
         default=None, pattern=r"^[!-~]([ -~]*[!-~])?$", max_length=64, description="Label on the machine, if it differs from the node name."
+    )
+
+    adapters: Annotated[dict[RdmaDevice, Adapter] | None, UpdatePolicy.RUN] = Field(
+        default=None,
+        description="RDMA adapters by device name, with their GUIDs: the checks identify them also while the machine does not respond, "
+        "and report a replaced or renamed one.",
     )
 
     def merged_with(self, shared: Machine) -> Machine:
@@ -166,6 +173,11 @@ class HostsTarget(ConfigModel):
         }
         own = {key: machine for key, machine in self.machines.items() if not ranges.is_range(key)}
         return spoken | {name: machine.merged_with(spoken[name]) if name in spoken else machine for name, machine in own.items()}
+
+    def adapters_of(self, name: str) -> dict[str, Adapter]:
+        """Return the declared adapters of a machine by device name."""
+        machine = self.machine_by_node.get(name)
+        return dict(machine.adapters or {}) if machine else {}
 
     def location_of(self, name: str) -> NodeLocation:
         """Return the machine's address, login user and SSH port."""

@@ -7,14 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-VIRTUAL_TYPES: Final = frozenset(
-    f"MT{number}" for number in (0x1002, 0x1004, 0x1012, 0x1014, 0x1016, 0x1018, 0x101A, 0x101C, 0x101E, 0xA2D3)
-)
-"""Types of virtual functions: device IDs with MLX4_PCI_DEV_IS_VF or MLX5_PCI_DEV_IS_VF in the kernel (mlx4/main.c, mlx5/core/main.c)."""
+from rackwright.report.fabric.ibstat import VIRTUAL_TYPES, read_ibstat
+
 _PREFIXED: Final = re.compile(r"^(?P<node>[A-Za-z0-9][\w.-]*): ?(?P<said>.*)$")
-"""A line as printed by `pdsh` and `clush -L`. ibstat's own lines are indented, or begin with `CA '`."""
-_ADAPTER: Final = re.compile(r"^CA '(?P<name>[^']+)'")
-_VALUE: Final = re.compile(r"^\s+(?P<key>Port \d+|CA type|Port GUID): *(?P<value>.*?) *$")
+"""A line as printed by `pdsh` and `clush -L`."""
 
 
 @dataclass(frozen=True)
@@ -36,16 +32,11 @@ def read_node_ports(text: str) -> NodePorts:
     guids: dict[str, int] = {}
     virtual: set[str] = set()
     for node, lines in _by_node(text).items():
-        adapter = port = ""
-        for line in lines:
-            if found := _ADAPTER.match(line):
-                adapter, port = f"{node}/{found['name']}", ""
-            elif adapter and (match := _VALUE.match(line)):
-                key, value = match["key"], match["value"]
-                port = key if key.startswith("Port ") and key != "Port GUID" else port
-                virtual |= {adapter} if key == "CA type" and value in VIRTUAL_TYPES else set()
-                if key == "Port GUID" and port == "Port 1" and re.fullmatch(r"0x[0-9a-f]{16}", value):
-                    guids[adapter] = int(value, 16)
+        for name, adapter in read_ibstat(lines).adapters.items():
+            virtual |= {f"{node}/{name}"} if adapter.cells.get("type", ("",))[0] in VIRTUAL_TYPES else set()
+            cells = adapter.ports.get(1, {}).get("Port GUID", ())
+            if len(cells) == 1 and re.fullmatch(r"0x[0-9a-f]{16}", cells[0]) and int(cells[0], 16):
+                guids[f"{node}/{name}"] = int(cells[0], 16)
     if not guids:
         raise ValueError("contains no port GUID of a node")
     return NodePorts({name: guid for name, guid in guids.items() if name not in virtual}, frozenset(virtual))

@@ -77,12 +77,18 @@ class Comparison:
     live: LiveFabric
     differences: tuple[Difference, ...]
     unknown: tuple[Cable, ...]
+    unrated: tuple[CableEnd, ...] = ()
+    """Ends of planned links whose rate the tool does not know."""
+    others: tuple[Difference, ...] = ()
+    """Links of adapters that the plan does not have, such as those of storage servers, at ports that it does not use."""
 
     @property
     def why_unknown(self) -> str:
         """Return which devices could not be identified."""
         found = [
             *_unanswered(self.live.links.unread),
+            *self.live.links.unsure[:1],
+            *(f"the tool does not know the rate of {end} ({self.live.unrated[end]})" for end in self.unrated[:1]),
             *(f"the catalogue does not know how the chips of {name} count its ports" for name in sorted(self.live.unplaced)[:3]),
             *_unnamed(self.live.unnamed(DeviceKind.SWITCH), "switch has", "switches have"),
             *_unnamed(self.live.unnamed(DeviceKind.ADAPTER), "adapter has", "adapters have"),
@@ -123,6 +129,8 @@ def compare(
 ) -> Comparison:
     """Compare planned cables, in their order, with the links; differences of planned cables come first, then unplanned links.
 
+    A link of an adapter that is not in the plan is no difference, unless it occupies a port of the plan.
+
     `guids`: port GUIDs by device. `hidden`: adapters that a fabric does not show, virtual functions. `rate`: report links at another one;
     `switch_rate`: the same for links between switches, where they differ. `line_card`: that of director switches, as 2x18.
     """
@@ -131,15 +139,25 @@ def compare(
     possible = _possible(live)
     differences: list[Difference] = []
     unknown: list[Cable] = []
+    unrated = [cable.near for cable in planned if rate and live.far.get(cable.near) == cable.far and cable.near in live.unrated]
     for cable in planned:
-        if cable.near.device in hidden or _is_possible(cable, live, possible):
+        if cable.near.device in hidden or cable.near in unrated or _is_possible(cable, live, possible):
             unknown.append(cable)
         elif difference := _compared(*cable, live, rate if cable.near.node else switch_rate or rate):
             if difference.kind is Kind.MISSING and live.may_be_unread(*cable):
                 unknown.append(cable)
             else:
                 differences.append(difference)
-    return Comparison(live, (*differences, *_unplanned(planned, unknown, live)), tuple(unknown))
+    unplanned = list(_unplanned(planned, unknown, live))
+    devices = {end.device for cable in planned for end in cable}
+    others = [one for one in unplanned if _is_foreign(one, devices)]
+    differences += [one for one in unplanned if one not in others]
+    return Comparison(live, tuple(differences), tuple(unknown), tuple(unrated), tuple(others))
+
+
+def _is_foreign(link: Difference, devices: Collection[str]) -> bool:
+    """Return whether an end of an unplanned link is an adapter, a router or a gateway that is not in the plan."""
+    return any(end.kind is not DeviceKind.SWITCH and end.device not in devices for end in (link.end, link.found) if end)
 
 
 def _unplanned(planned: Iterable[Cable], unknown: Iterable[Cable], live: LiveFabric) -> Iterable[Difference]:
@@ -184,7 +202,7 @@ def _is_possible(cable: Cable, live: LiveFabric, possible: frozenset[_Shape]) ->
 def _compared(near: CableEnd, far: CableEnd, live: LiveFabric, rate: str) -> Difference | None:
     """Return the difference of a planned cable, or None. If only its far end is misconnected, name that end."""
     if live.far.get(near) == far:
-        slow = rate and live.rates[near] != rate
+        slow = rate and live.rates.get(near, rate) != rate
         return Difference(Kind.SLOW, near, far, far, live.rates[near]) if slow else None
     if near in live.far:
         return Difference(Kind.MOVED, near, far, live.far[near])

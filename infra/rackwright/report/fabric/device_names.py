@@ -54,6 +54,8 @@ class LiveFabric:
     far: Mapping[CableEnd, CableEnd]
     """Links between devices, without links between chips of one planned switch."""
     rates: Mapping[CableEnd, str]
+    unrated: Mapping[CableEnd, str]
+    """Ends of links whose rate was not read, with the words of the tool."""
     chips: Mapping[str, str]
     """Chip of a planned switch with several chips -> the switch."""
     line_card: str
@@ -84,10 +86,10 @@ class LiveFabric:
         return (found.kind, found.port) == (planned.kind, planned.port) and self.unassigned[found.device] in (None, planned.node)
 
     def may_be_unread(self, *ends: CableEnd) -> bool:
-        """Return whether a link between ports that are not connected may exist, because a device did not respond."""
+        """Return whether a link between ports that are not connected may exist, because a device did not respond or a row was lost."""
         guids = {name: guid for guid, name in self.names.items()}
         ports = (PortId(guids[end.device], end.port) for end in ends if end.device in guids)
-        return bool(self.links.unread) and not any(map(self.links.is_down, ports))
+        return self.links.is_incomplete and not any(map(self.links.is_down, ports))
 
     def unnamed(self, kind: DeviceKind) -> list[str]:
         """Return the labels of the devices of a kind that may be devices of the plan."""
@@ -125,7 +127,8 @@ def assigned(
         _unassigned(links, names, nodes),
         frozenset([*names.values(), *(chips.values() if line_card else ())]) & wanted.keys(),
         far={ends[port]: ends[other] for port, other in between.items()},
-        rates={ends[port]: links.rates[port] for port in between},
+        rates={ends[port]: links.rates[port] for port in between if port in links.rates},
+        unrated={ends[port]: links.unrated[port] for port in between if port in links.unrated},
         chips=chips,
         line_card=line_card,
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 from typing import Final, NamedTuple
@@ -38,13 +39,22 @@ class FabricLinks:
     """Node description of every GUID: for display, and to name a device whose GUID is not known. May be empty, and need not be unique."""
     far: Mapping[PortId, PortId]
     rates: Mapping[PortId, str]
-    """Width and speed, as in `4x NDR`."""
+    """Width and speed, as in `4x NDR`, of links whose rate was read."""
     lids: Mapping[int, int]
     """LID of every GUID that has one. Devices inside a switch are left out."""
     idle: Mapping[PortId, str]
     """Ports without a link that are listed, with their width and speed: `4x SDR` if nothing is connected."""
     unread: Mapping[str, str]
     """Queries without an answer: directed route of the device -> line. Devices behind it are missing from the links."""
+    unrated: Mapping[PortId, str] = field(default_factory=dict)
+    """Links whose rate was not read, with the words of the tool: `4x ???` if its release does not know the speed."""
+    unsure: tuple[str, ...] = ()
+    """Rows that could not be read, links that are listed from one end, and ports with two links. Other links may be missing, too."""
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Return whether a link that is not listed may exist."""
+        return bool(self.unread or self.unsure)
 
     def is_down(self, port: PortId) -> bool:
         """Return whether a port certainly has no link. A port whose device did not respond keeps the speed of its link."""
@@ -75,43 +85,125 @@ _AGGREGATION: Final = "Mellanox Technologies Aggregation Node"
 _WITHIN: Final = 8
 """GUID of an aggregation node or of a router inside a switch, minus the switch's: both are of the switch's own block of GUIDs. From public
 outputs of ibhosts, ibswitches and ibnetdiscover: QM8700 (aggregation nodes), Q3400-RA (routers)."""
+_RATE: Final = re.compile(r"\d+x [A-Z]+\d*")
+_ROW_LIKE: Final = re.compile(r"^(?:CA|SW|RT|\?\?)\s|0x[0-9a-f]{8}")
+"""Rows of the table, and rows with a damaged word; any other line is a message."""
+_STATUS: Final = re.compile(r"^== (?P<adapter>\S+) ended with status \d+")
+"""Line with which the checks' command reports a discovery that failed (rackwright.checks.cluster.probes.fabric)."""
+
+
+def is_rate(text: str) -> bool:
+    """Return whether width and speed of a link were read. The tool prints ?? and ??? for numbers that its release does not know.
+
+    >>> is_rate("4x NDR"), is_rate("4x ???")
+    (True, False)
+    """
+    return _RATE.fullmatch(text) is not None
+
+
+def text_lines(text: str) -> list[str]:
+    """Return the lines that are not blank, without line ends of any kind.
+
+    >>> text_lines("a\\r\\n\\nb \\n")
+    ['a', 'b']
+    """
+    return [line.rstrip() for line in re.split(r"\r\n|\r|\n", text) if line.strip()]
+
+
+@dataclass
+class _Rows:
+    """Rows of a discovery as they are read."""
+
+    kinds: dict[int, DeviceKind] = field(default_factory=dict)
+    names: dict[int, Counter[str]] = field(default_factory=dict)
+    lids: dict[int, int] = field(default_factory=dict)
+    links: dict[PortId, dict[PortId, str]] = field(default_factory=dict)
+    """Port -> the ports at the other end, with the rate that the row of the port lists; empty if only the other end lists it."""
+    idle: dict[PortId, str] = field(default_factory=dict)
+    unsure: list[str] = field(default_factory=list)
+
+    def add(self, row: re.Match[str], *, wired: bool) -> None:
+        near, rate = self._end(row, ""), f"{row['width']} {row['speed']}"
+        if wired:
+            far = self._end(row, "far_")
+            self.links.setdefault(near, {})[far] = rate
+            self.links.setdefault(far, {}).setdefault(near, "")
+        else:
+            self.idle[near] = rate
+
+    def _end(self, row: re.Match[str], side: str) -> PortId:
+        guid = int(row[f"{side}guid"], 16)
+        self.kinds.setdefault(guid, DeviceKind(row[f"{side}kind"]))
+        self.names.setdefault(guid, Counter())[row[f"{side}name"].strip()] += 1
+        self.lids |= {guid: int(row[f"{side}lid"])} if int(row[f"{side}lid"]) else {}
+        return PortId(guid, int(row[f"{side}port"]))
+
+    def doubtful(self) -> Iterator[PortId]:
+        """Yield ports with two links."""
+        return (port for port, ends in self.links.items() if len(ends) > 1)
 
 
 @cache
 def read_links(text: str) -> FabricLinks:
-    """Parse the output of `ibnetdiscover -p`, with or without its warnings.
+    """Parse the output of `ibnetdiscover -p`, with or without its warnings, row by row.
 
-    Raise ValueError if it is empty, truncated or ambiguous, or has an invalid line.
+    A link that one of its rows lists is read. A port with two links has none, because two devices have its GUID. Raise ValueError if the
+    output contains no link.
     """
-    kinds: dict[int, DeviceKind] = {}
-    descriptions: dict[int, str] = {}
-    far: dict[PortId, PortId] = {}
-    rates: dict[PortId, str] = {}
-    lids: dict[int, int] = {}
-    idle: dict[PortId, str] = {}
-    for number, line in enumerate(filter(str.strip, text.splitlines()), start=1):
-        if _WARNING.match(line):
-            continue
-        wired = _LINE.match(line.rstrip())
-        found = wired or _UNUSED.match(line.rstrip())
-        if found is None:
-            raise ValueError(f"line {number} is not output of `ibnetdiscover -p`: {line.strip()[:80]}")
-        if wired and _is_within(wired):
-            continue
-        near = PortId(int(found["guid"], 16), int(found["port"]))
-        kinds[near.guid] = DeviceKind(found["kind"])
-        descriptions[near.guid] = found["name"].strip()
-        lids |= {near.guid: int(found["lid"])} if int(found["lid"]) else {}
-        rate = f"{found['width']} {found['speed']}"
-        if wired:
-            other = PortId(int(wired["far_guid"], 16), int(wired["far_port"]))
-            if far.setdefault(near, other) != other:
-                raise ValueError(f"port {near.number} of {guid_text(near.guid)} has two links: two devices have the same GUID")
-            rates[near] = rate
-        else:
-            idle[near] = rate
-    _require_both_ends(far, next(filter(_WARNING.match, text.splitlines()), ""))
-    return FabricLinks(kinds, descriptions, far, rates, lids, idle, unanswered_queries(text))
+    rows = _Rows()
+    lines = text_lines(text)
+    for line in lines:
+        _read_row(line, rows)
+    if not rows.links:
+        raise ValueError(_without_links(lines))
+    doubtful = frozenset(rows.doubtful())
+    far = {port: next(iter(ends)) for port, ends in rows.links.items() if not doubtful & {port, *ends}}
+    rates = {port: _rate(rows.links[port][other], rows.links[other][port]) for port, other in far.items()}
+    return FabricLinks(
+        rows.kinds,
+        {guid: names.most_common(1)[0][0] for guid, names in rows.names.items()},
+        far,
+        {port: rate for port, rate in rates.items() if is_rate(rate)},
+        rows.lids,
+        {port: rate for port, rate in rows.idle.items() if port not in rows.links},
+        unanswered_queries(text),
+        {port: rate for port, rate in rates.items() if not is_rate(rate)},
+        (*rows.unsure, *_doubts(rows, doubtful)),
+    )
+
+
+def _without_links(lines: list[str]) -> str:
+    """Return why an output contains no link."""
+    warning = next((line for line in lines if _WARNING.match(line)), "") or next(filter(_STATUS.match, lines), "")
+    if lines and not warning:
+        return f"line 1 is not output of `ibnetdiscover -p`: {lines[0].strip()[:80]}"
+    return f"contains no link: {warning[:160]}" if warning else "contains no link"
+
+
+def _read_row(line: str, rows: _Rows) -> None:
+    if _WARNING.match(line) or _STATUS.match(line):
+        return
+    wired = _LINE.match(line)
+    if wired and _is_within(wired):
+        return
+    if row := wired or _UNUSED.match(line):
+        rows.add(row, wired=bool(wired))
+    elif _ROW_LIKE.search(line):
+        rows.unsure.append(f'a row cannot be read: "{line[:160]}"')
+
+
+def _rate(own: str, other: str) -> str:
+    """Return the rate that the row of a port lists, or that of the other end, if it was not read."""
+    return own if is_rate(own) or not other else other
+
+
+def _doubts(rows: _Rows, doubtful: Iterable[PortId]) -> Iterator[str]:
+    """Yield why links are in doubt."""
+    for port in sorted(doubtful):
+        yield f"port {port.number} of {guid_text(port.guid)} has two links: two devices have the same GUID"
+    for port, ends in rows.links.items():
+        if "" in ends.values() and port not in doubtful:
+            yield f"the output is incomplete: the link of {port} is listed from one end only"
 
 
 def unanswered_queries(text: str) -> dict[str, str]:
@@ -121,12 +213,13 @@ def unanswered_queries(text: str) -> dict[str, str]:
     ... # doctest: +ELLIPSIS
     {'DR path slid 0; dlid 0; 0,1,10': 'query_smp.c:199; umad (DR path ...'}
     """
-    found: dict[str, str] = {}
-    for line in filter(_WARNING.match, text.splitlines()):
+    lines = text_lines(text)
+    found = {line: line for line in filter(_STATUS.match, lines)}
+    for line in filter(_WARNING.match, lines):
         query = _QUERY.search(line)
         if query and query["attribute"] != _OPTIONAL:
             found.setdefault(query["route"], line.strip())
-        elif query is None and re.search(r"query.* failed", line, re.IGNORECASE) and " query failed on " not in line:
+        elif query is None and re.search(r"query.* failed|duplicate (node|port):", line, re.IGNORECASE) and " query failed on " not in line:
             found.setdefault(line.strip(), line.strip())
     return found
 
@@ -138,13 +231,6 @@ def _is_within(wired: re.Match[str]) -> bool:
     if DeviceKind.SWITCH not in sides or inner is None:
         return False
     return inner[1] == _AGGREGATION or inner[0] - sides[DeviceKind.SWITCH][0] == _WITHIN
-
-
-def _require_both_ends(far: Mapping[PortId, PortId], warning: str) -> None:
-    if not far:
-        raise ValueError(f"contains no link: {warning.strip()[:80]}" if warning else "contains no link")
-    if one_sided := [near for near, other in far.items() if far.get(other) != near]:
-        raise ValueError(f"output is truncated: the link of {one_sided[0]} is listed from one end only")
 
 
 _NAME: Final = re.compile(r'^\s*(?P<guid>0[xX][0-9a-fA-F]+)\s+"?(?P<name>[^"#\n]+)')

@@ -12,7 +12,7 @@ from rackwright.model.public_keys import fault_of, fingerprint
 from rackwright.model.targets.hosts import HostsTarget
 from rackwright.rules.registry import RuleContext, Violation, rule
 
-_OF_ONE: Final = ("ssh_address", "host_key", "serial", "label")
+_OF_ONE: Final = ("ssh_address", "host_key", "serial", "label", "adapters")
 """Fields whose values must be unique."""
 _PLACEHOLDER: Final = re.compile(r"SHA256:(PLACEHOLDER.*|(.)\2+=?)")
 

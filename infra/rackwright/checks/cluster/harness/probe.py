@@ -98,6 +98,8 @@ class Probe(Generic[T]):
     """Units of the same node without which the command would not return. If one is suspended, the command is not run."""
     statuses: frozenset[int] = frozenset({0})
     """Exit statuses with a valid output. After any other status, the result is unknown."""
+    planned_timeout: Callable[[ProbeContext], float] | None = None
+    """Time limit of a command whose duration depends on the plan, in seconds; None if it is `timeout`."""
 
     def __post_init__(self) -> None:
         if self.name in PROBES:
@@ -107,6 +109,10 @@ class Probe(Generic[T]):
     def command_at(self, context: ProbeContext) -> str:
         """Return the shell command for one node."""
         return self.command if isinstance(self.command, str) else self.command(context)
+
+    def timeout_at(self, context: ProbeContext) -> float:
+        """Return the time limit for one node, in seconds."""
+        return self.planned_timeout(context) if self.planned_timeout else self.timeout
 
     def read(self, raw: CommandOutput) -> T:
         """Return the parsed output. Raise UndeterminedError where there is no output or it cannot be parsed."""

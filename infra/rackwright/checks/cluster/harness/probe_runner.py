@@ -210,7 +210,7 @@ class ProbeRunner:
         where = self.context(name)
         for probe in probes:
             try:
-                questions.append((probe.name, probe.command_at(where), probe.timeout))
+                questions.append((probe.name, probe.command_at(where), probe.timeout_at(where)))
             except UndeterminedError as error:
                 answers[probe.name] = CommandOutput(error=str(error))
         if questions:

@@ -3,160 +3,166 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from typing import Final, TypeVar
 
 from rackwright.checks.cluster.harness.probe import Probe
-from rackwright.report.fabric.adapter_ports import VIRTUAL_TYPES
-from rackwright.report.fabric.ibnetdiscover import FabricLinks, PortId, read_links, unanswered_queries
+from rackwright.checks.cluster.harness.tool_output import UnreadableValue, decimal, hexadecimal, integer, quoted, whole_lines, words
+from rackwright.checks.cluster.probes.fabric_commands import on_each_subnet, patience, unpacked
+from rackwright.report.fabric.ibnetdiscover import FabricLinks, guid_text, read_links
+from rackwright.report.fabric.ibstat import NO_ADAPTER, VIRTUAL_TYPES, AdapterBlock, read_ibstat
+
+T = TypeVar("T")
 
 LINK_LAYERS: Final = {"IB": "InfiniBand", "InfiniBand": "InfiniBand", "Ethernet": "Ethernet"}
 """Link layers as ibstat prints them, with their names in results. Simulated adapters print IB."""
+ACTIVE: Final = "Active, LinkUp"
+"""Status of a port that carries traffic."""
+_STATES: Final = frozenset({"Down", "Initializing", "Armed", "Active"})
+_PHYSICAL: Final = frozenset(
+    {"No state change", "Sleep", "Polling", "Disabled", "PortConfigurationTraining", "LinkUp", "LinkErrorRecovery", "PhyTest"}
+)
+"""States of ports (ibstat.c of rdma-core 56: port_state_str, port_phy_state_str). For any other number, ibstat prints ???."""
 
 
 @dataclass(frozen=True)
 class Port:
-    """Port 1 of an adapter, as ibstat prints it."""
+    """Port 1 of an adapter, as ibstat prints it. A value that could not be read is an UnreadableValue."""
 
     adapter: str
-    state: str
-    physical: str
-    rate_gbps: float
-    manager: int
+    state: str | UnreadableValue
+    physical: str | UnreadableValue
+    rate_gbps: float | UnreadableValue
+    manager: int | UnreadableValue
     """LID of the subnet manager that configured the port; 0 where none did."""
-    link_layer: str
-    guid: int
+    link_layer: str | UnreadableValue
+    guid: int | UnreadableValue
     """GUID of the port, which identifies it in the fabric."""
-    virtual: bool
+    virtual: bool | UnreadableValue
     """Whether the adapter is a virtual function. Its link is the one of the physical function, and the fabric does not list it."""
 
     @property
-    def up(self) -> bool:
-        """Return whether the port carries traffic."""
-        return self.state == "Active" and self.physical == "LinkUp"
+    def status(self) -> str | UnreadableValue:
+        """Return logical and physical state, as in `Down, Polling`."""
+        for part in (self.state, self.physical):
+            if isinstance(part, UnreadableValue):
+                return part
+        return f"{self.state}, {self.physical}"
 
     @property
-    def rate(self) -> str:
+    def up(self) -> bool:
+        """Return whether the port carries traffic, as far as its states were read."""
+        return not isinstance(self.status, UnreadableValue) and self.status == ACTIVE
+
+    @property
+    def guid_text(self) -> str | UnreadableValue:
+        """Return the GUID of the port as the tools print it."""
+        return self.guid if isinstance(self.guid, UnreadableValue) else guid_text(self.guid)
+
+    @property
+    def rate(self) -> str | UnreadableValue:
         """Return the rate in words, as in `400 Gb/s`."""
-        return f"{self.rate_gbps:g} Gb/s"
+        return self.rate_gbps if isinstance(self.rate_gbps, UnreadableValue) else f"{self.rate_gbps:g} Gb/s"
+
+
+class Ports(tuple[Port, ...]):
+    """Ports of the adapters that were read. If a title was not read, it is unknown whether another adapter is missing."""
+
+    unread: tuple[str, ...]
+    """Rows of an adapter whose title is missing."""
+
+    def __new__(cls, ports: Iterable[Port] = (), unread: tuple[str, ...] = ()) -> Ports:
+        """Return the ports with the rows that belong to none."""
+        made = super().__new__(cls, tuple(ports))
+        made.unread = unread
+        return made
+
+    def present(self, adapter: str) -> str | UnreadableValue:
+        """Return whether an adapter is listed."""
+        if any(port.adapter == adapter for port in self):
+            return "present"
+        return UnreadableValue(f"the presence of {adapter}", None, self.unread[0]) if self.unread else "missing"
 
 
 @cache
-def parse_ports(text: str) -> tuple[Port, ...]:
-    """Return the ports from ibstat's blocks, one for each adapter. No block is a valid output."""
-    return tuple(_port(name, block) for name, block in re.findall(r"^CA '([^']+)'\n(.*?)(?=^\S|\Z)", text, re.M | re.S))
+def parse_ports(text: str) -> Ports:
+    """Return port 1 of each adapter that ibstat lists or fails to read. No adapter is a valid output, messages alone are not."""
+    lines, cut = whole_lines(text)
+    found = read_ibstat(lines)
+    if not found.adapters and not found.failed and (said := next((line for line in lines if not NO_ADAPTER.search(line)), "")):
+        raise ValueError(f'no adapter: "{quoted(said)}"')
+    ports = [_port(block, cut) for block in found.adapters.values()]
+    ports += [_unread_port(name, line) for name, line in found.failed.items() if name not in found.adapters]
+    return Ports(ports, found.strays)
 
 
-def _port(name: str, block: str) -> Port:
-    adapter, _, port = block.partition("Port 1:")
-    fields = dict(re.findall(r"^\s+([A-Z][\w ]+): *(.*?) *$", port.partition("Port 2:")[0], re.M))
-    layer = fields["Link layer"]
-    kind = re.search(r"^\s+CA type: *(.*?) *$", adapter, re.M)
+def _port(block: AdapterBlock, cut: list[str]) -> Port:
+    cells = block.ports.get(1, {})
+
+    def read(name: str, form: Callable[[str], T]) -> T | UnreadableValue:
+        said = cells.get(name, ())
+        try:
+            if len(said) == 1:
+                return form(said[0])
+        except (ValueError, IndexError):
+            pass
+        return UnreadableValue(f"{name} of {block.name}", " and ".join(said) if said else None, cut[0] if cut and not said else "")
+
+    kind = block.cells.get("type", ())
     return Port(
-        adapter=name,
-        state=fields["State"],
-        physical=fields["Physical state"],
-        rate_gbps=float(fields["Rate"].split()[0]),
-        manager=int(fields["SM lid"]),
-        link_layer=str(LINK_LAYERS.get(layer, layer)),
-        guid=int(fields["Port GUID"], 16),
-        virtual=kind is not None and kind[1] in VIRTUAL_TYPES,
+        adapter=block.name,
+        state=read("State", lambda cell: _known(cell, _STATES)),
+        physical=read("Physical state", lambda cell: _known(cell, _PHYSICAL)),
+        rate_gbps=read("Rate", lambda cell: decimal(cell.split()[0])),
+        manager=read("SM lid", integer),
+        link_layer=read("Link layer", lambda cell: LINK_LAYERS.get(words(cell), cell)),
+        guid=read("Port GUID", _guid),
+        virtual=kind[0] in VIRTUAL_TYPES if len(kind) == 1 else UnreadableValue(f"type of {block.name}", None, ""),
     )
 
 
-PORTS = Probe("fabric-ports", on="fabric", command="ibstat", parse=parse_ports)
+def _known(cell: str, names: frozenset[str]) -> str:
+    if cell not in names:
+        raise ValueError(f'"{cell}" is no state')
+    return cell
 
 
-def _joined(command: str) -> str:
-    """Return a command that prints the warnings of another one before its output. Written concurrently, both would mix within lines."""
-    return f"{{ said=$({command} 2>&3); status=$?; }} 3>&1; printf '%s\\n' \"$said\"; exit $status"
+def _guid(cell: str) -> int:
+    """Return a GUID of 8 bytes."""
+    if len(cell) != len("0x0123456789abcdef"):
+        raise ValueError(f'"{cell}" is no GUID')
+    return hexadecimal(cell)
 
 
-LINKS = Probe("fabric-links", on="@observer", command=_joined("ibnetdiscover -p"), parse=read_links)
+def _unread_port(adapter: str, line: str) -> Port:
+    """Return the port of an adapter that ibstat could not read."""
 
-ERRORS: Final = frozenset(
-    (
-        *("SymbolErrorCounter", "LinkErrorRecoveryCounter", "PortRcvErrors", "PortRcvRemotePhysicalErrors"),
-        *("LocalLinkIntegrityErrors", "ExcessiveBufferOverrunErrors"),
-    )
+    def unread(name: str) -> UnreadableValue:
+        return UnreadableValue(f"{name} of {adapter}", None, line)
+
+    return Port(adapter, *map(unread, ("State", "Physical state", "Rate", "SM lid", "Link layer", "Port GUID", "type")))
+
+
+SIMULATED: Final = "/etc/rackwright/simulated-fabric.conf"
+"""File on the nodes of a simulated fabric, which the kernel does not list (roles/fabric)."""
+# Before rdma-core 54, ibstat ends at the first adapter that it cannot read. Then each adapter is read by itself.
+_IBSTAT: Final = (
+    "{ said=$(ibstat 2>&3); status=$?; } 3>&1; printf '%s\n' \"$said\"; "
+    f"case $status in 0|126|127) exit $status;; esac; [ ! -e {SIMULATED} ] || exit $status; [ -d /sys/class/infiniband ] || exit 0; "
+    'names=$(ibstat -l) || exit $status; for name in $names; do ibstat "$name" 2>&1; done; exit 0'
 )
-"""Counters of a bad cable, port or adapter. LinkDownedCounter also counts reboots of the neighbour; discards and waits count load."""
+PORTS = Probe("fabric-ports", on="fabric", command=_IBSTAT, parse=parse_ports)
 
 
-@dataclass(frozen=True)
-class FailedQuery:
-    """Counters that ibqueryerrors could not read."""
-
-    lid: int
-    port: int | None
-    """Number of the port; None for all ports of the device."""
-    line: str
+def parse_links(text: str) -> FabricLinks:
+    """Return the links of all subnets."""
+    return read_links(unpacked(text))
 
 
-@dataclass(frozen=True)
-class Counters:
-    """Error counters of a fabric."""
-
-    errors: Mapping[PortId, tuple[str, ...]]
-    """Listed ports with the counters of a bad link, as `SymbolErrorCounter 42`."""
-    failed: tuple[FailedQuery, ...]
-    unanswered: Mapping[str, str]
-    """Devices that did not respond to the discovery of the fabric, so that their counters were not queried: route -> line."""
-    unplaced: str
-    """Line about failed queries of unnamed ports; empty if there are none."""
-
-    def unread(self, links: FabricLinks) -> dict[PortId, str]:
-        """Return the ports whose counters are unknown, with the line that reports it. A device is identified by its LID.
-
-        Failed queries of devices that `links` lacks are ignored: those of aggregation nodes and routers inside switches often fail.
-        """
-        lost = self.unplaced or next((line for route, line in self.unanswered.items() if route not in links.unread), "")
-        found = dict.fromkeys((port for port in links.far if lost and port not in self.errors), lost)
-        for guid, lid in links.lids.items():
-            for query in self.failed:
-                if query.lid == lid:
-                    ports = [PortId(guid, query.port)] if query.port is not None else [port for port in links.far if port.guid == guid]
-                    found |= dict.fromkeys(ports, query.line)
-        return found
-
-
-_FAILED: Final = re.compile(r"^ibwarn: \[\d+\] \w+: (?P<what>\S+) query failed on .*?(?:, Lid (?P<lid>\d+)\b[^,]* port (?P<port>\d+))?\s*$")
-"""IBWARN of ibqueryerrors.c, the same from infiniband-diags 1.5 to rdma-core 56; the end of portid2str (libibmad, portid.c)."""
-_ALL_PORTS: Final = 255
-"""Port number by which a query means all ports of a device: IB_PORT_ALL of infiniband-diags, InfiniBand specification volume 1, 16.1.3."""
-_NOT_COUNTERS: Final = re.compile(r"^classportinfo$|Details$")
-"""Queries after whose failure ibqueryerrors still queries the counters, and queries of details of counters that it has read."""
-
-
-def parse_errors(text: str) -> Counters:
-    """Return the ports that ibqueryerrors lists, and those that it could not query.
-
-    For a switch, ibqueryerrors also prints all ports in one line, which is ignored: a line for each port follows. A port that it could not
-    query counts as checked and is not listed. Each failed query has a warning, and the summary has their number.
-    """
-    if "## Summary" not in text:
-        raise ValueError("no summary at the end")
-    found: dict[PortId, tuple[str, ...]] = {}
-    for guid, port, listed in re.findall(r"^\s+GUID 0x([0-9a-f]+) port (\d+): *(.*)$", text, re.M):
-        counters = tuple(f"{counter} {count}" for counter, count in re.findall(r"\[(\w+) == (\d+)", listed) if counter in ERRORS)
-        found |= {PortId(int(guid, 16), int(port)): counters} if counters else {}
-    warned = [query for line in text.splitlines() if (query := _FAILED.match(line))]
-    blind = [query for query in warned if not _NOT_COUNTERS.search(query["what"])]
-    total = re.search(r"^##\s+(\d+) PMA query failures.*$", text, re.M)
-    unplaced = next((query[0] for query in blind if query["lid"] is None), "")
-    if total and int(total[1]) > len(warned):
-        unplaced = unplaced or total[0]
-    return Counters(found, tuple(_failed(query) for query in blind if query["lid"]), unanswered_queries(text), unplaced.strip())
-
-
-def _failed(query: re.Match[str]) -> FailedQuery:
-    port = int(query["port"])
-    return FailedQuery(int(query["lid"]), None if port == _ALL_PORTS else port, query[0].strip())
-
-
-COUNTERS = Probe("fabric-errors", on="@observer", command=_joined("ibqueryerrors"), parse=parse_errors, statuses=frozenset({0, 1}))
+LINKS = Probe("fabric-links", on="@observer", command=on_each_subnet("ibnetdiscover -p"), parse=parse_links, planned_timeout=patience(500))
+"""The time limit is chosen: fabrics of some thousand ports are discovered within seconds, one query at a time and route."""
 
 
 @dataclass(frozen=True)
@@ -168,12 +174,13 @@ class Manager:
 
 
 def parse_manager(text: str) -> Manager | None:
-    """Return the subnet manager from sminfo's line; None where the subnet has none."""
-    if found := re.search(r"sminfo: sm lid (\d+) .*SMINFO_(\w+)", text):
-        return Manager(int(found[1]), found[2])
+    """Return the subnet manager from sminfo's lines: the one that is not the master, if several subnets have one. None without one."""
+    found = [Manager(int(lid), state) for lid, state in re.findall(r"sminfo: sm lid (\d+) .*SMINFO_(\w+)", text)]
     if "failed: query" in text:
         return None
-    raise ValueError("the subnet could not be queried")
+    if not found:
+        raise ValueError("the subnet could not be queried")
+    return next((manager for manager in found if manager.state != "MASTER"), found[0])
 
 
-MANAGER = Probe("fabric-manager", on="@observer", command="sminfo 2>&1", parse=parse_manager, statuses=frozenset({0, 255}))
+MANAGER = Probe("fabric-manager", on="@observer", command=on_each_subnet("sminfo"), parse=parse_manager)

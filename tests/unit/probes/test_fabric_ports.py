@@ -1,0 +1,128 @@
+"""Checks of a node's ports on the output of `ibstat`: an adapter that was not read hides no other, and never passes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from support.verdicts import verdict_of
+
+from rackwright.checks.cluster import test_fabric as checks
+from rackwright.checks.cluster.harness.tool_output import UnreadableValue
+from rackwright.checks.cluster.probes.fabric import PORTS, parse_ports
+from rackwright.report.verdict import Verdict
+
+PASSED, FAILED, UNKNOWN = Verdict.PASSED, Verdict.FAILED, Verdict.UNKNOWN
+IB = (Path(__file__).parents[1] / "captured" / "fabric-ports" / "real-form.txt").read_text(encoding="utf-8")
+CARD = {
+    "node": SimpleNamespace(name="worker0", rails=["mlx5_0", "mlx5_1"]),
+    "fabric": {"rate_gbps": 400, "simulated": False, "link_layer": "InfiniBand"},
+}
+
+
+OF_PORTS = ("ports_are_active", "link_layer_matches_plan", "rate_matches_plan")
+
+
+def card(name, guid, **cells):
+    """Return ibstat's block of an adapter, with these cells instead: `State="Down"`; None leaves the row out."""
+    text = IB.replace("mlx5_0", name).replace("0x946dae0300f01234", f"{guid:#018x}")
+    for key, cell in cells.items():
+        row = next(line for line in text.splitlines(True) if line.strip().startswith(f"{key.replace('_', ' ')}:"))
+        text = text.replace(row, "" if cell is None else f"{row.partition(':')[0]}: {cell}\n")
+    return text
+
+
+def node_verdicts(text):
+    """Return the verdicts of presence, activity, link layer and rate; only that of presence if no planned port is listed."""
+    found = []
+    ports = parse_ports(text)
+    planned = [port for port in ports if port.adapter in ("mlx5_0", "mlx5_1")]
+    for name in ("adapters_are_present", *(OF_PORTS if planned else ())):
+        check, given = getattr(checks, f"test_{name}"), dict(CARD)
+        given |= {"planned_ports": planned, "members": None}
+        given |= {"up": [port for port in planned if port.up or isinstance(port.status, UnreadableValue)]}
+        found.append(verdict_of(check, {PORTS: lambda: ports}, **given)[0].value[0])
+    return "".join(found)
+
+
+GOOD = card("mlx5_0", 0xB94)
+NODES = {
+    "both as planned": (GOOD + card("mlx5_1", 0xB95), "pppp"),
+    "a storage adapter is down": (GOOD + card("mlx5_1", 0xB95) + card("mlx5_2", 0xB96, State="Down", Physical_state="Disabled"), "pppp"),
+    "FDR10 and effective speed": (
+        GOOD.replace("Rate: 400", "Rate: 400 (FDR10)\n\t\tEffective speed: 400") + card("mlx5_1", 0xB95),
+        "pppp",
+    ),
+    "CRLF and a warning": ("Warning: deprecated\n" + (GOOD + card("mlx5_1", 0xB95)).replace("\n", "\r\n"), "pppp"),
+    "warning of ib_umad": (
+        "ibwarn: [7] get_abi_version: can't read ABI version from /sys/class/infiniband_mad: is ib_umad module loaded?\n"
+        + GOOD
+        + card("mlx5_1", 0xB95),
+        "pppp",
+    ),
+    "the second is not read": (f"{GOOD}ibpanic: [2817] main: stat of IB device 'mlx5_1' failed: Invalid argument\n", "puuu"),
+    "the second is not read, newer": (f"ibwarn: [2817] main: stat of IB device 'mlx5_1' failed\n{GOOD}", "puuu"),
+    "another one is not read": (
+        f"{GOOD}{card('mlx5_1', 0xB95)}ibpanic: [9] main: stat of IB device 'mlx5_an0' failed: No such file or directory\n",
+        "pppp",
+    ),
+    "the second is missing": (GOOD, "fppp"),
+    "the second is missing, one is not read": (f"{GOOD}ibpanic: [9] main: stat of IB device 'mlx5_an0' failed: No such file\n", "fppp"),
+    "no adapter": ("ibpanic: [7] main: stat of IB device 'mthca0' failed: No such file or directory\n", "f"),
+    "title of the second is lost": (GOOD + card("mlx5_1", 0xB95).partition("\n")[2], "uppp"),
+    "title of the port is lost": (GOOD + card("mlx5_1", 0xB95).replace("\tPort 1:\n", ""), "puuu"),
+    "down": (GOOD + card("mlx5_1", 0xB95, State="Down", Physical_state="Polling", Rate="10"), "pfpp"),
+    "disabled": (GOOD + card("mlx5_1", 0xB95, State="Down", Physical_state="Disabled", Rate="2.5"), "pfpp"),
+    "without subnet manager": (GOOD + card("mlx5_1", 0xB95, State="Initializing", SM_lid="0"), "pfpp"),
+    "recovering": (GOOD + card("mlx5_1", 0xB95, Physical_state="LinkErrorRecovery"), "pfpp"),
+    "Ethernet": (GOOD + card("mlx5_1", 0xB95, Link_layer="Ethernet", SM_lid="0"), "ppfp"),
+    "one lane": (GOOD + card("mlx5_1", 0xB95, Rate="100"), "pppf"),
+    "SDR": (GOOD + card("mlx5_1", 0xB95, Rate="10"), "pppf"),
+    "XDR": (GOOD + card("mlx5_1", 0xB95, Rate="800"), "pppf"),
+    "unknown state": (GOOD + card("mlx5_1", 0xB95, State="???"), "pupu"),
+    "no rate": (GOOD + card("mlx5_1", 0xB95, Rate=None), "pppu"),
+    "damaged rate": (GOOD + card("mlx5_1", 0xB95, Rate="[N/A]"), "pppu"),
+    "one down, one not read": (card("mlx5_0", 0xB94, State="Down", Physical_state="Polling") + card("mlx5_1", 0xB95, State=None), "pfpu"),
+}
+
+
+@pytest.mark.parametrize("case", NODES)
+def test_ports_are_judged_one_by_one(case):
+    text, expected = NODES[case]
+    assert node_verdicts(text) == expected
+
+
+def test_port_without_answer_quotes_its_line():
+    ports = parse_ports(NODES["the second is not read"][0])
+    found, why = verdict_of(checks.test_ports_are_active, {}, planned_ports=list(ports))
+    assert found is UNKNOWN and "stat of IB device 'mlx5_1' failed: Invalid argument" in why
+
+
+def test_subnet_managers_are_compared_on_rails_alone():
+    """The observer's own storage and Ethernet ports have other subnet managers, or none."""
+    seen = parse_ports(GOOD + card("mlx5_7", 0xB97, Link_layer="Ethernet", SM_lid="0") + card("mlx5_8", 0xB98, SM_lid="44"))
+    given = {"observer": CARD["node"], "fabric_node": "login0"}
+    for lid, expected in (("1", PASSED), ("7", FAILED), ("[N/A]", UNKNOWN)):
+        up = [parse_ports(card("mlx5_0", 0xB99, SM_lid=lid))[0]]
+        assert verdict_of(checks.test_single_subnet_manager, {PORTS: lambda: seen}, up=up, **given)[0] is expected
+
+
+DECLARED = SimpleNamespace(mlx5_0=SimpleNamespace(port_guid="0x0000000000000b94"), mlx5_1=SimpleNamespace(pci="0000:2b:00.0"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "said"),
+    [
+        (GOOD + card("mlx5_1", 0xB95), PASSED, ""),
+        (card("mlx5_0", 0xB95) + card("mlx5_1", 0xB94), FAILED, "expected mlx5_0: 0x0000000000000b94, found mlx5_0: 0x0000000000000b95"),
+        (card("mlx5_0", 0xB94, Port_GUID=None) + card("mlx5_1", 0xB95), UNKNOWN, "Port GUID of mlx5_0"),
+        (card("mlx5_1", 0xB95), FAILED, "found mlx5_0: missing"),
+    ],
+    ids=["as declared", "renamed", "GUID not read", "missing"],
+)
+def test_declared_adapters_have_their_guids(text, expected, said):
+    """After a card is lost, the kernel may give its name to another one."""
+    node = SimpleNamespace(name="worker0", rails=["mlx5_0", "mlx5_1"], adapters=DECLARED)
+    found, why = verdict_of(checks.test_adapters_are_present, {PORTS: lambda: parse_ports(text)}, node=node)
+    assert (found, said in why) == (expected, True), why
