@@ -35,6 +35,8 @@ GOOD, NONE, OFF = ("Enabled", "0", "No", "No"), ("[N/A]", "[N/A]", "[N/A]", "[N/
     [
         (text(GOOD, GOOD), PASSED),
         (text(NONE, NONE, product="NVIDIA GeForce RTX 3090"), SKIPPED),
+        (text(OFF, OFF, product="NVIDIA GeForce RTX 4090"), SKIPPED),
+        (text(GOOD, GOOD, product="NVIDIA GeForce RTX 4090"), PASSED),
         (text(NONE, product="NVIDIA GeForce RTX 3090"), UNKNOWN),
         (text(OFF, OFF), UNKNOWN),
         (text(("Disabled", "[N/A]", "No", "Yes"), OFF), FAILED),

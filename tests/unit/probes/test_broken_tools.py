@@ -83,6 +83,10 @@ def test_leftover_search_fails_without_tools(tmp_path):
     assert subprocess.run(["/bin/sh", "-c", REMAINING_PODS.command_at(PLACE)], env=environment, capture_output=True).returncode == 127
 
 
+LOOP = f"yes 'NVRM: Xid (PCI:0000:10:00): 31, pid=1, {'x' * 99}' | head -n 20000"
+"""A program that fails 20,000 times."""
+
+
 @pytest.mark.parametrize(
     ("journal", "verdict"),
     [
@@ -90,6 +94,12 @@ def test_leftover_search_fails_without_tools(tmp_path):
         ("echo 'Compiled without pattern matching support' >&2; exit 1", Verdict.UNKNOWN),
         ("case \"$*\" in *'--grep=.'*) echo 'Linux version 6.12'; exit 0;; esac; exit 1", Verdict.PASSED),
         ("echo 'NVRM: Xid (PCI:0000:10:00): 79, pid=1, GPU has fallen off the bus.'", Verdict.FAILED),
+        (f"yes 'NVRM: Xid (PCI:0000:10:00): 31, pid=1, {'x' * 99}' | head -n 20000", Verdict.PASSED),
+        (
+            f"yes 'NVRM: Xid (PCI:0000:10:00): 31, pid=1, {'x' * 99}' | head -n 20000; echo 'NVRM: Xid (PCI:0000:10:00): 79, x'",
+            Verdict.FAILED,
+        ),
+        ("yes 'nvidia-nvswitch0: SXid (PCI:0000:07:00.0): 23001, Fatal, Link 12 x' | head -n 90", Verdict.FAILED),
     ],
 )
 def test_clean_log_must_have_been_read(tmp_path, journal, verdict):
@@ -99,6 +109,16 @@ def test_clean_log_must_have_been_read(tmp_path, journal, verdict):
     ended = subprocess.run(["/bin/sh", "-c", XIDS.command_at(PLACE)], env=environment, capture_output=True, text=True)
     raw = CommandOutput(rc=ended.returncode, out=ended.stdout, err=ended.stderr)
     assert verdict_of(test_gpu.test_no_xid_errors, {XIDS: lambda: XIDS.read(raw)})[0] is verdict
+    assert len(raw.out) < commands.MAX_OUTPUT / 10
+
+
+def test_log_is_unknown_without_the_filter(tmp_path):
+    """A missing awk must not look like a log without errors."""
+    for name, text in (("journalctl", "echo 'NVRM: Xid (PCI:0000:10:00): 79, x'"), ("awk", "exit 127")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    assert subprocess.run(["/bin/sh", "-c", XIDS.command_at(PLACE)], env=environment, capture_output=True).returncode == 3
 
 
 def test_real_stat_lists_devices():

@@ -12,6 +12,7 @@ from support.verdicts import answers_of, verdict_of
 from rackwright import catalog
 from rackwright.catalog.compatibility import has_nvlink_rack, has_nvswitch
 from rackwright.checks.cluster import test_software
+from rackwright.checks.cluster.harness.probe import CommandOutput
 from rackwright.checks.cluster.probes.nvlink import NVLINKS
 from rackwright.checks.cluster.probes.software import DCGM_HEALTH, DRIVER_LIBRARIES, RACK_FABRIC, RACK_UNITS
 from rackwright.inventory import reader
@@ -150,6 +151,13 @@ def dcgm(text, model="h100"):
 def test_dcgm_incidents_are_judged(text, model, verdict):
     """DCGM reports the missing IMEX daemon of a node without rack, and the links of a card without a bridge."""
     assert dcgm(text, model)[0] is verdict
+
+
+@pytest.mark.parametrize(("status", "text", "verdict"), [(205, "Failure", FAILED), (0, "Healthy", PASSED), (127, "Healthy", UNKNOWN)])
+def test_report_counts_whatever_the_status(status, text, verdict):
+    node = SimpleNamespace(gpus=SimpleNamespace(model="h100"))
+    raw = CommandOutput(rc=status, out=HEAD.format(text))
+    assert verdict_of(test_software.test_dcgm_health_passes, {DCGM_HEALTH: lambda: DCGM_HEALTH.read(raw)}, node=node)[0] is verdict
 
 
 def test_dcgm_incident_is_quoted():

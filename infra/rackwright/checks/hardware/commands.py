@@ -40,7 +40,7 @@ GPUS = HardwareProbe(
     parse=parsers.parse_gpus,
     statuses=ENDS,
 )
-GPU_LINKS = HardwareProbe(Part.GPU_LINKS, on="gpu", command="nvidia-smi topo -m", parse=parsers.parse_gpu_links)
+GPU_LINKS = HardwareProbe(Part.GPU_LINKS, on="gpu", command="nvidia-smi topo -m", parse=parsers.parse_gpu_links, statuses=ENDS)
 # A member of a bond has the bond's address. An address that was set or drawn at random (addr_assign_type) does not identify the card.
 _MAC: Final = (
     "if [ -e $n/device/physfn ]; then :; elif [ -e $n/bonding_slave/perm_hwaddr ]; then cat $n/bonding_slave/perm_hwaddr; "

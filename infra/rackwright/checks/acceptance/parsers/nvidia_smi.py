@@ -36,7 +36,8 @@ class Health:
     memory_mib: int | UnreadableValue
     driver: str | UnreadableValue
     has_ecc: bool | UnreadableValue
-    """Whether the memory has ECC, switched on or off; True also where the driver does not report the mode."""
+    """Whether the memory has ECC, switched on or off; True also where the driver does not report the mode. GeForce cards with ECC are
+    delivered with it switched off, and count as cards without."""
     uncorrected: int | UnreadableValue | None
     """Uncorrected ECC errors since the driver was loaded."""
     remap_pending: bool | UnreadableValue | None
@@ -67,7 +68,9 @@ def _has_ecc(row: Row) -> bool | UnreadableValue:
     if _ECC not in row.cells:
         return True
     mode = row.counter(_ECC, flag)
-    return mode if isinstance(mode, UnreadableValue) else mode is not None
+    if isinstance(mode, UnreadableValue):
+        return mode
+    return mode is not None and (mode or "GeForce" not in row.cells.get("name", ""))
 
 
 _ECC: Final = "ecc.mode.current"

@@ -191,7 +191,15 @@ def parse_health(text: str) -> DcgmHealth:
     return DcgmHealth(found[1], tuple(incidents))
 
 
-DCGM_HEALTH = Probe("dcgm-health", on="gpu_software", command="dcgmi health --group 0 --check", parse=parse_health)
+_MISSING: Final = frozenset({126, 127})
+"""Exit statuses of a shell whose command cannot be run (POSIX, Shell Command Language, 2.8.2)."""
+DCGM_HEALTH = Probe(
+    "dcgm-health",
+    on="gpu_software",
+    command="dcgmi health --group 0 --check",
+    parse=parse_health,
+    statuses=frozenset(range(256)) - _MISSING,  # releases differ in the status after a report of incidents
+)
 
 _IMEX_NOT_READY: Final = re.compile(r"(GPU \d+ )?IMEX daemon status is -?\d+ \(not READY\)", re.IGNORECASE)
 _LINK_DOWN: Final = re.compile(r"(?:GPU )?(\d+)'s NvLink link (\d+) is currently down", re.IGNORECASE)
