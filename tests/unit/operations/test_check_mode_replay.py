@@ -119,6 +119,7 @@ DECIDING = (
     f"{layout.COLLECTION_META}/runtime.yml",
     "infra/rackwright/checks/cluster/test_gpu.py",
     "infra/rackwright/errors.py",
+    "infra/rackwright/os_release.py",
     "infra/rackwright/remote/programs/commands.py",
     "inventory.yml",
 )

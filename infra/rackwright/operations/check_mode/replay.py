@@ -37,7 +37,8 @@ def inputs(root: Path, files: Iterable[Path], words: Iterable[str]) -> str:
 def _texts(root: Path) -> list[Path]:
     """Return every file of the phases and roles, of the checks and of the programs for nodes; the roles install some of these programs."""
     collection = (layout.ROLES, layout.PLUGINS, layout.COLLECTION_META)
-    parts = (layout.ANSIBLE_CFG, layout.PLAYBOOKS, *collection, layout.CLUSTER_CHECKS, layout.REMOTE, f"{layout.PACKAGE}/errors.py")
+    installed = (f"{layout.PACKAGE}/errors.py", f"{layout.PACKAGE}/os_release.py")
+    parts = (layout.ANSIBLE_CFG, layout.PLAYBOOKS, *collection, layout.CLUSTER_CHECKS, layout.REMOTE, *installed)
     return [*layout.named_files(root, parts).values()]
 
 

@@ -59,7 +59,11 @@ def kubernetes_end_of_life(case: RuleContext) -> Iterator[Violation]:
     if ended < case.today:
         supported = [version for version in _available(case) if support_ends(version) >= case.today]
         cause = f"support of Kubernetes {declared.version} ended on {ended:%Y-%m-%d} (kubernetes.io/releases)"
-        hint = f"use one of {', '.join(supported)} (of these, only {DEFAULT_VERSION} was run)" if supported else "update the catalogue of releases"
+        hint = (
+            f"use one of {', '.join(supported)} (of these, only {DEFAULT_VERSION} was run)"
+            if supported
+            else "update the catalogue of releases"
+        )
         yield Violation("scheduler.version", cause, hint)
 
 
