@@ -78,7 +78,7 @@ echo "running $(uname -r)"
 if command -v grubby > /dev/null; then
   d=$(grubby --default-kernel 2> /dev/null); case $d in */vmlinuz-*) echo "default ${d##*/vmlinuz-}";; esac
 fi
-grep -qE '^ *GRUB_DEFAULT=.?[^0"]' /etc/default/grub 2> /dev/null && exit 0
+grep -qE '^ *GRUB_DEFAULT=["'"'"']?[^0"'"'"']' /etc/default/grub 2> /dev/null && exit 0
 for k in /boot/vmlinuz-*; do [ -e "$k" ] && [ -d "/lib/modules/${k##*/vmlinuz-}" ] && echo "kernel ${k##*/vmlinuz-}"; done
 true
 """
