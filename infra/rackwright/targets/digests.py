@@ -10,9 +10,9 @@ from rackwright import layout
 from rackwright.inventory import BAKED
 
 NODE_CHECKS = (
-    f"{layout.PACKAGE}/errors.py",
+    *(f"{layout.PACKAGE}/{name}.py" for name in ("errors", "os_release")),
     *(f"{layout.CLUSTER_CHECKS}/harness/{name}.py" for name in ("arguments", "compare", "probe", "tool_output")),
-    *(f"{layout.CLUSTER_CHECKS}/probes/{name}.py" for name in ("directories", "gpu", "identity", "mig", "neighbours")),
+    *(f"{layout.CLUSTER_CHECKS}/probes/{name}.py" for name in ("directories", "gpu", "identity", "kernels", "mig", "neighbours")),
     *(f"{layout.CLUSTER_CHECKS}/probes/{name}.py" for name in ("nvidia_smi", "smoke", "storage", "units")),
     *(f"{layout.CLUSTER_CHECKS}/test_{name}.py" for name in ("gpu", "node", "storage")),
     *(f"{layout.REMOTE}/programs/{name}.py" for name in ("commands", "daemon_states")),
