@@ -42,18 +42,24 @@ def read(text: str, file: str) -> tuple[list[Row], list[Finding]]:
     """Return the machines of a list and its findings, whose paths start with `file` and the line number."""
     lines = text.removeprefix("\ufeff").splitlines()
     head = lines[0] if lines else ""
-    table = csv.reader(lines, delimiter=";" if head.count(";") > head.count(",") else ",")
-    columns = [_OTHER_WORDS.get(word.strip().lower(), word.strip().lower()) for word in next(table, [])]
+    table = csv.reader(lines, delimiter=max(",;\t", key=head.count))
+    columns = [_OTHER_WORDS.get(word.strip().lower(), word.strip().lower()) for word in _filled(next(table, []))]
     if wrong := list(_wrong_columns(columns, file)):
         return [], wrong
     rows: list[Row] = []
     findings: list[Finding] = []
     for cells in table:
         if any(cell.strip() for cell in cells):
-            found, wrong = _machines(table.line_num, columns, cells, file)
+            found, wrong = _machines(table.line_num, columns, _filled(cells), file)
             rows += found
             findings += wrong
     return rows, [*findings, *_duplicates(rows, file)]
+
+
+def _filled(cells: Sequence[str]) -> list[str]:
+    """Return the cells without the empty ones at the end, which spreadsheets write for each column that was ever used."""
+    count = max((number for number, cell in enumerate(cells, 1) if cell.strip()), default=0)
+    return list(cells[:count])
 
 
 def _wrong_columns(columns: Sequence[str], file: str) -> Iterator[Finding]:

@@ -90,8 +90,9 @@ def test_unread_account_is_unknown_alone(line):
         "no_unmanaged_accounts",
         "single_uid_zero",
         "homes_belong_to_their_users",
+        "admins_match_plan",
     }
-    assert others(found, "no_unmanaged_accounts", "single_uid_zero", "homes_belong_to_their_users") == {PASSED}
+    assert others(found, "no_unmanaged_accounts", "single_uid_zero", "homes_belong_to_their_users", "admins_match_plan") == {PASSED}
     assert judged(answer(passwd=f"{line}toor:x:0:0::/root:/bin/sh\n"))["single_uid_zero"] is FAILED
 
 
@@ -112,6 +113,19 @@ def test_missing_account_fails():
 def test_members_of_all_lines_are_admins(line, verdict):
     found = judged(answer(group=line))
     assert found["admins_match_plan"] is verdict and others(found, "admins_match_plan") == {PASSED}
+
+
+@pytest.mark.parametrize(
+    ("more", "verdict"),
+    [
+        ({"group": "admin:x:110:eve\n"}, FAILED),
+        ({"passwd": "eve:x:999:10::/home/eve:/bin/bash\n"}, FAILED),
+        ({"passwd": "rocky:x:1000:10::/home/rocky:/bin/bash\n"}, PASSED),
+    ],
+    ids=["admin-of-ubuntu", "primary-group", "login-user"],
+)
+def test_every_way_to_become_root_is_judged(more, verdict):
+    assert judged(answer(**more))["admins_match_plan"] is verdict
 
 
 def test_first_line_of_a_group_is_not_lost():

@@ -55,6 +55,21 @@ def test_a_spreadsheet_s_file_is_read() -> None:
     assert (rows, findings) == ([Row(2, "worker0", {"address": "10.20.0.3", "host_key": KEY})], [])
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "name,address,rack,,,\r\nnode001,10.20.0.3,r1,,,\r\n,,,,,\r\n",
+        "\ufeffname;address;rack;;\nnode001;10.20.0.3;r1;;;;\n",
+        "name\taddress\track\t\nnode001\t10.20.0.3\tr1\t\n",
+        'Hostname,"IP",Rack\n"node001", 10.20.0.3 ,r1\n',
+    ],
+    ids=["empty-columns", "semicolons", "tabs", "quotes"],
+)
+def test_spreadsheet_of_any_form_is_read(text: str) -> None:
+    (row,), findings = read(text, "m.csv")
+    assert ((row.name, row.fields), findings) == (("node001", {"address": "10.20.0.3", "rack": "r1"}), [])
+
+
 def test_a_range_is_as_many_machines() -> None:
     rows, findings = read("name,address,rack\nnode[008-010],10.20.0.11,r1\n", "m.csv")
     assert findings == []

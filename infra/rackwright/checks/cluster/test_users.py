@@ -5,7 +5,7 @@ from __future__ import annotations
 from rackwright.checks.cluster.harness.arguments import Ask, Record
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.harness.tool_output import Lines, quoted
-from rackwright.checks.cluster.probes.accounts import ACCOUNTS, public_key
+from rackwright.checks.cluster.probes.accounts import ACCOUNTS, ADMIN_GROUPS, public_key
 from rackwright.errors import UndeterminedError
 
 
@@ -79,10 +79,10 @@ def test_single_uid_zero(ask: Ask, expect: Expect) -> None:
 
 def test_admins_match_plan(node: Record, cluster: Record, ask: Ask, expect: Expect) -> None:
     """The plan defines who may become root."""
-    groups = ask(ACCOUNTS).groups
-    admins = {member for group in ("sudo", "wheel") for member in groups.get(group, ())} - {node.user}
+    answer = ask(ACCOUNTS)
+    admins = {member for group in ADMIN_GROUPS for member in answer.members_of(group)} - {node.user}
     expect(admins, {user.name for user in cluster.users if user.admin})
-    _refuse_unread(*groups.unread)
+    _refuse_unread(*answer.groups.unread, *answer.accounts.unread)
 
 
 def _refuse_unread(*lines: str) -> None:

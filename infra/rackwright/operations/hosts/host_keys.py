@@ -55,7 +55,7 @@ def _compared(plan: Plan, missing: Sequence[PreflightResult], vouched: Path) -> 
     good: list[PreflightResult] = []
     bad: list[PreflightResult] = []
     for one in missing:
-        expected = known.get(one.name) or next((known[name] for name in _names(plan, one) if name in known), None)
+        expected = fingerprints.find(known, [one.name, *_names(plan, one)])
         if expected is not None:
             (good if one.fingerprint in expected else bad).append(one)
     if bad:

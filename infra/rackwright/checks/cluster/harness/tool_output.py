@@ -102,14 +102,20 @@ def lines_of(text: str) -> list[str]:
     return [line for line in re.split(r"\r\n|\r|\n", plain) if line.strip()]
 
 
-def json_documents(text: str) -> list[Any]:
-    """Return the JSON documents of an output, in order. Lines between them are warnings. Raise ValueError for a broken document.
+_DOCUMENT: Final = re.compile(r"^[ \t]*(?=[\[{]\s*[\[\]{}\"])", re.MULTILINE)
+"""Start of a JSON object, or of a list of objects: `[WARN] …` is none."""
 
-    >>> json_documents("a warning\\n[1,\\n2]\\n# note: [x]\\n{}\\n")
-    [[1, 2], {}]
+
+def json_documents(text: str) -> list[Any]:
+    """Return the JSON documents of an output, objects or lists of objects, in order. Lines between them are warnings.
+
+    Raise ValueError for a broken document, or if there is none.
+
+    >>> json_documents('[WARN] slow\\n[{"a": 1},\\n{}]\\n# note\\n{}\\n')
+    [[{'a': 1}, {}], {}]
     """
     found, place, decoder = list[Any](), 0, json.JSONDecoder()
-    while start := re.compile(r"^[ \t]*(?=[\[{])", re.MULTILINE).search(text, place):
+    while start := _DOCUMENT.search(text, place):
         document, place = decoder.raw_decode(text, start.end())
         found.append(document)
     if not found:

@@ -18,6 +18,8 @@ _LAST: Final = 60000
 """Last user ID that useradd(8) assigns to people (login.defs(5), UID_MAX). Sites with a directory of their own use higher ones, too."""
 _NOBODY: Final = frozenset({65534, 65535, 2**32 - 2, 2**32 - 1})
 """User IDs of nobody and nfsnobody, and those that mean no user (credentials(7), chown(2))."""
+ADMIN_GROUPS: Final = ("sudo", "wheel", "admin")
+"""Groups whose members may become root: /etc/sudoers of Debian, of Enterprise Linux, and of Ubuntu, which has `%admin`, too."""
 _NO_LOGIN: Final = frozenset({"nologin", "false", "true", "sync"})
 """Names of shells that permit no login: packages use them for accounts with IDs above 60000 (Debian Policy 9.2.2; snapd)."""
 
@@ -63,6 +65,11 @@ class Accounts:
     homes: Lines[Home]
     keys: Lines[frozenset[str | UnreadableValue]]
     """Type and base64 of the public keys that root installed for each user, without options and comments."""
+
+    def members_of(self, group: str) -> set[str]:
+        """Return the members of a group, with those whose primary group it is."""
+        gid = self.gids.get(group)
+        return {*self.groups.get(group, ()), *(name for name, account in self.accounts.items() if account.gid == gid)}
 
     def named(self, wanted: set[str]) -> Lines[Account]:
         """Return the wanted accounts that exist."""

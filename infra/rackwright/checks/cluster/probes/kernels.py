@@ -12,8 +12,9 @@ from rackwright.checks.cluster.harness.tool_output import lines_of
 _VERSION: Final = re.compile(r"(\d+(?:\.\d+)+)(?:-(\d+(?:\.\d+)*))?")
 """Upstream version and build of a kernel release: 6.12.41 of 6.12.41+deb13-amd64, 5.14.0 and 427.13.1 of 5.14.0-427.13.1.el9_4.x86_64."""
 _ELSEWHERE: Final = re.compile(
-    r"\.(x86_64|aarch64|ppc64le|s390x)(?=\+|$)|[._+~](el|deb|bpo|fc|amzn|lp)\d+(?:[._]\d+)*(?:u\d+)?|(?<=\.)el\d+(_\d+)?"
+    r"\.(x86_64|aarch64|ppc64le|s390x)(?=\+|$)|[._+~](?:(?:el|fc|amzn|azl|ph|oe|lp)\d+|(?:deb|bpo)\d*)(?:[._]\d+)*(?:u\d+)?"
 )
+"""Parts of a kernel release that name the distribution or the processor."""
 
 
 def flavour_of(release: str) -> str:
@@ -78,7 +79,7 @@ echo "running $(uname -r)"
 if command -v grubby > /dev/null; then
   d=$(grubby --default-kernel 2> /dev/null); case $d in */vmlinuz-*) echo "default ${d##*/vmlinuz-}";; esac
 fi
-grep -qE '^ *GRUB_DEFAULT=.?[^0"]' /etc/default/grub 2> /dev/null && exit 0
+grep -qE '^ *GRUB_DEFAULT=["'"'"']?[^0"'"'"']' /etc/default/grub 2> /dev/null && exit 0
 for k in /boot/vmlinuz-*; do [ -e "$k" ] && [ -d "/lib/modules/${k##*/vmlinuz-}" ] && echo "kernel ${k##*/vmlinuz-}"; done
 true
 """

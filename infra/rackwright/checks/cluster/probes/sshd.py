@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hmac
 import re
 from dataclasses import dataclass
 from typing import Final
@@ -11,6 +9,7 @@ from typing import Final
 from rackwright.checks.cluster.harness.probe import Probe, ProbeContext, scaled
 from rackwright.checks.cluster.harness.tool_output import lines_of
 from rackwright.checks.cluster.probes.units import SSH_SERVERS
+from rackwright.stackfile.fingerprints import is_hash_of
 
 
 def parse_settings(text: str) -> dict[str, str]:
@@ -125,15 +124,6 @@ class PinnedKeys(dict[str, dict[str, str]]):
     def __missing__(self, name: str) -> dict[str, str]:
         """Return the keys of a hashed name. Raise KeyError if there is none."""
         for hashed, keys in self.items():
-            if hashed.startswith("|1|") and _is_hash_of(hashed, name):
+            if is_hash_of(hashed, name):
                 return keys
         raise KeyError(name)
-
-
-def _is_hash_of(hashed: str, name: str) -> bool:
-    """Return whether `|1|salt|digest` is the HMAC-SHA1 of a name, both in base64."""
-    try:
-        salt, digest = (base64.b64decode(part, validate=True) for part in hashed.split("|")[2:])
-    except ValueError:
-        return False
-    return hmac.compare_digest(hmac.new(salt, name.encode(), "sha1").digest(), digest)
