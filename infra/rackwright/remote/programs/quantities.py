@@ -1,4 +1,4 @@
-"""Imported by programs on nodes, and by checks: quantities of Kubernetes, and the GPUs that a pod holds.
+"""Run on the node, imported by other programs; also used by checks: quantities of Kubernetes, and the GPUs that a pod holds.
 
 Python 3.9, standard library only.
 """
