@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rackwright.catalog import version_key
-from rackwright.catalog.kubernetes import bundled_releases, releases, support_ends
+from rackwright.catalog.kubernetes import bundled_releases, lab_releases, releases, support_ends
 from rackwright.model.scheduler.kubernetes import DEFAULT_VERSION
 
 
@@ -21,3 +21,8 @@ def test_default_release_has_a_bundle() -> None:
 def test_every_supported_minor_release_has_a_bundle() -> None:
     minors = {version_key(version)[:2] for version in releases()}
     assert {version_key(version)[:2] for version in bundled_releases()} == minors
+
+
+def test_default_release_ran_in_a_lab() -> None:
+    """Nobody should be the first to run what a new stack selects."""
+    assert DEFAULT_VERSION in lab_releases() and set(lab_releases()) <= set(bundled_releases())

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from rackwright.catalog.kubernetes import bundled_releases, containerd, releases, support_ends
+from rackwright.catalog.kubernetes import bundled_releases, containerd, lab_releases, releases, support_ends
 from rackwright.model.finding import Severity, did_you_mean
 from rackwright.model.groups import Role
 from rackwright.model.scheduler.kubernetes import DEFAULT_VERSION, Source
@@ -63,7 +63,9 @@ def kubernetes_end_of_life(case: RuleContext) -> Iterator[Violation]:
     if ended < case.today:
         supported = [version for version in _available(case) if support_ends(version) >= case.today]
         cause = f"support of Kubernetes {declared.version} ended on {ended:%Y-%m-%d} (kubernetes.io/releases)"
-        hint = f"use one of {', '.join(supported)} (only 1.34.1 was run)" if supported else "update the catalogue of releases"
+        run = [version for version in supported if version in lab_releases()]
+        known = f"a lab ran {' and '.join(run)}" if run else "no lab ran any of them"
+        hint = f"use one of {', '.join(supported)} ({known})" if supported else "update the catalogue of releases"
         yield Violation("scheduler.version", cause, hint)
 
 
@@ -82,12 +84,16 @@ def kubernetes_bundle_release(case: RuleContext) -> Iterator[Violation]:
 def kubernetes_cgroups(case: RuleContext) -> Iterator[Violation]:
     """The lab's nodes use this machine's cgroups."""
     declared = case.kubernetes
-    if declared is not None and case.cluster.target.publishes_ports and _minor(declared.version) >= _CGROUP_V2:
+    if declared is None or declared.version in lab_releases():
+        return
+    if case.cluster.target.publishes_ports and _minor(declared.version) >= _CGROUP_V2:
         cause = (
             f"the kubelet of {declared.version} supports cgroup v1 only with failCgroupV1: false. Lab nodes set it, because they use this "
-            "machine's cgroups; no lab with it was ever run"
+            "machine's cgroups; no lab with this release was ever run"
         )
-        yield Violation("scheduler.version", cause, "check that `stat -fc %T /sys/fs/cgroup` prints cgroup2fs, or use 1.34.1")
+        yield Violation(
+            "scheduler.version", cause, f"check that `stat -fc %T /sys/fs/cgroup` prints cgroup2fs, or use {' or '.join(lab_releases())}"
+        )
 
 
 @rule("kubernetes-containerd")
