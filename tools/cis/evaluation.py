@@ -125,7 +125,12 @@ def _meets(rule: ValueRule, value: str | None) -> bool:
     if rule.condition in ("is_set", "is_unset"):
         return (value != "") is (rule.condition == "is_set")
     if rule.condition == "is":
-        return value == rule.operand
+        return _plain(value) == _plain(rule.operand)
     if rule.condition == "at_least":
         return value.isdecimal() and int(value) >= int(rule.operand)
     return (rule.operand in value.split(",")) is (rule.condition == "has")
+
+
+def _plain(value: str) -> str:
+    """Return one word for the words that Go accepts as a truth value (strconv.ParseBool)."""
+    return {"0": "false", "f": "false", "1": "true", "t": "true"}.get(value.lower(), value.lower())

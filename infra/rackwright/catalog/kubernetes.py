@@ -30,6 +30,11 @@ def bundled_releases() -> tuple[str, ...]:
     return tuple(version for version, row in _read()["releases"].items() if row["bundle"])
 
 
+def lab_releases() -> tuple[str, ...]:
+    """Return the releases with which a lab was created and passed its checks."""
+    return tuple(version for version, row in _read()["releases"].items() if row["lab"])
+
+
 def support_ends(version: str) -> date:
     """Return the last day of a known release's support (kubernetes.io/releases)."""
     found: date = _read()["support_ends"][version.rpartition(".")[0]]

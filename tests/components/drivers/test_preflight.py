@@ -20,7 +20,10 @@ from rackwright.drivers.ssh_login import SshRoute, fingerprint
 _HOST_KEY = paramiko.ECDSAKey.generate()
 _MINE = paramiko.ECDSAKey.generate()
 _DECLARED = Declared(os="debian-13", cpus=8, memory_mib=16_384, gpus=0, container=False)
-_FACTS = "release.ID=debian\nrelease.VERSION_ID=13\ncpus=8\nmemory_kib=16300000\nfree_kib=90000000\nmachine_id=abc\ncontainer=none\ninit=systemd\npython=/usr/bin/python3\n"
+_FACTS = (
+    "release.ID=debian\nrelease.VERSION_ID=13\ncpus=8\nmemory_kib=16300000\nfree_kib=90000000\n"
+    "machine_id=abc\ncontainer=none\ninit=systemd\npython=/usr/bin/python3\n"
+)
 
 
 def answer(command: str) -> tuple[int, str, str]:

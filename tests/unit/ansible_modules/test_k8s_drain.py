@@ -90,6 +90,29 @@ class TestReading:
         pods = drain.parse_pods(json.dumps({"items": [item("a", "Running", other, job), item("b", "Succeeded"), item("c", "Failed", job)]}))
         assert [(pod.owner, pod.over) for pod in pods] == [("Job", False), ("", True), ("Job", True)]
 
+    def test_mirror_pod_without_owner_stays(self) -> None:
+        """Some kubelets create it before they know the Node object that owns it."""
+        metadata = {"namespace": "kube-system", "name": "etcd-w1", "annotations": {"kubernetes.io/config.mirror": "x"}}
+        (pod,) = drain.parse_pods(json.dumps({"items": [{"metadata": metadata, "spec": {"nodeName": "w1"}}]}))
+        assert pod.owner in drain.STAYS
+
+    @pytest.mark.parametrize(
+        ("said", "evicted"),
+        [
+            ("Cannot evict pod as it would violate the pod's disruption budget.", False),
+            ('pods "a" is forbidden: unable to create new content in namespace x because it is being terminated', False),
+            ('Error from server (NotFound): pods "a" not found', True),
+        ],
+        ids=["budget", "namespace-ends", "gone"],
+    )
+    def test_eviction_is_repeated_or_done(self, monkeypatch: pytest.MonkeyPatch, said: str, evicted: bool) -> None:
+        def refuse(*_: str, **__: str) -> str:
+            raise drain.ClusterError(said)
+
+        api = drain.Api()
+        monkeypatch.setattr(api, "call", refuse)
+        assert api.evict(SERVED) is evicted
+
     def test_only_the_first_of_many_are_named(self) -> None:
         said = drain.named([Pod("research", f"p{number}", "w1", "", False) for number in range(12)])
         assert said.startswith("research/p0 on w1, ") and said.endswith("research/p9 on w1 and 2 more")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ast
-from pathlib import Path
+from datetime import date
 
+from bundle import front
 from rackwright.catalog import version_key
-from rackwright.catalog.kubernetes import bundled_releases, releases, support_ends
+from rackwright.catalog.kubernetes import bundled_releases, lab_releases, releases, support_ends
 from rackwright.model.scheduler.kubernetes import DEFAULT_VERSION
 
 
@@ -21,19 +21,20 @@ def test_default_release_has_a_bundle() -> None:
     assert DEFAULT_VERSION in bundled_releases()
 
 
-def test_bundle_is_built_for_default_release() -> None:
-    """`tools/kubernetes/build` runs without the package: it has the release in a constant of its own."""
-    source = Path(__file__).parents[3] / "tools" / "kubernetes" / "bundle" / "releases.py"
-    assigned = {
-        target.id: ast.literal_eval(node.value)
-        for node in ast.parse(source.read_text(encoding="utf-8")).body
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
-    assert assigned["DEFAULT"] == DEFAULT_VERSION
-
-
 def test_every_supported_minor_release_has_a_bundle() -> None:
     minors = {version_key(version)[:2] for version in releases()}
     assert {version_key(version)[:2] for version in bundled_releases()} == minors
+
+
+def test_default_release_ran_in_a_lab() -> None:
+    """Nobody should be the first to run what a new stack selects."""
+    assert DEFAULT_VERSION in lab_releases() and set(lab_releases()) <= set(bundled_releases())
+
+
+def test_bundle_and_stacks_have_the_same_default() -> None:
+    assert front.DEFAULT_RELEASE == DEFAULT_VERSION
+
+
+def test_default_release_is_supported() -> None:
+    """Judged at the day on which the catalogue was read, so that the test does not fail with time."""
+    assert support_ends(DEFAULT_VERSION) > date(2026, 11, 27)

@@ -40,7 +40,10 @@ def test_cgroup_driver_is_the_kubelets(ask: Ask, node: Record, cluster: Record, 
     kubelet = ask(KUBELETS, of=cluster.scheduler.controllers[0])[node.name]
     if isinstance(kubelet, str):
         raise UndeterminedError(f"the kubelet does not report its configuration: {kubelet}")
-    expect("systemd" if ask(RUNTIME).systemd_cgroup else "cgroupfs", kubelet["cgroupDriver"])
+    found = {name: "systemd" if uses else "cgroupfs" for name, uses in ask(RUNTIME).systemd_cgroups.items()}
+    if not found:
+        raise UndeterminedError("no runtime of pods is configured that has a cgroup driver")
+    expect(found, dict.fromkeys(found, kubelet["cgroupDriver"]))
 
 
 def test_cni_config_loaded(ask: Ask, expect: Expect) -> None:

@@ -7,7 +7,7 @@ import json
 from rackwright.checks.cluster.harness.arguments import Ask, Record
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.probes.kubelet import FILES
-from rackwright.checks.cluster.probes.kubernetes import NODES, PODS, Node
+from rackwright.checks.cluster.probes.kubernetes import NODES, PODS, Node, current
 from rackwright.checks.cluster.probes.podnetwork import BRIDGE, PODNETWORK, TUNNEL
 from rackwright.errors import UndeterminedError
 
@@ -27,7 +27,7 @@ def test_agent_runs(node: Record, cluster: Record, ask: Ask, expect: Expect) -> 
     namespace, key, value = AGENTS[cluster.scheduler.cni]
     pods = ask(PODS, of=cluster.scheduler.controllers[0])
     found = [pod for pod in pods if pod.node == node.name and pod.namespace == namespace and pod.labels.get(key) == value]
-    expect([pod.described for pod in found], ["ready"])
+    expect([pod.described for pod in current(found)], ["ready"])
 
 
 def test_node_cidr_configured(kubernetes_node: Node, cluster: Record, ask: Ask, expect: Expect) -> None:

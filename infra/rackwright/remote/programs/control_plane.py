@@ -73,6 +73,13 @@ def query_without_certificate() -> str:
         connection.close()
 
 
+def label(member: dict[str, Any], members: list[dict[str, Any]]) -> str:
+    """Return the name of a member; with its peer address where it has none yet, because it never started, or where another has it too."""
+    name = member.get("name") or "not started"
+    alike = [one for one in members if one.get("name") == name]
+    return name if len(alike) == 1 else name + " at " + ", ".join(member.get("peerURLs") or ["no address"])
+
+
 def etcd() -> dict[str, Any]:
     """Return this controller's member, the members it knows, alarms, and whether a majority responds."""
     connection = http.client.HTTPSConnection("127.0.0.1", 2379, context=etcd_context(), timeout=PATIENCE)
@@ -97,8 +104,8 @@ def etcd() -> dict[str, Any]:
         "version": status["version"],
         "bytes": int(status["dbSize"]),
         "quota": int(status.get("dbSizeQuota", 0)),
-        "members": {one.get("name", "not started"): [one.get("clientURLs", []), bool(one.get("isLearner"))] for one in members},
-        "alarms": sorted({one["alarm"] for one in alarms}),
+        "members": {label(one, members): [one.get("clientURLs") or [], bool(one.get("isLearner"))] for one in members},
+        "alarms": sorted({one["alarm"] for one in alarms if one.get("alarm", "NONE") != "NONE"}),
         "unauthenticated": query_without_certificate(),
         "data": [data.st_uid, data.st_mode & 0o777],
     }
@@ -184,6 +191,17 @@ def log_end(path: str) -> tuple[int, list[bytes]]:
     return size, (tail(before[-1])[1] if before else []) + lines
 
 
+def recorded_contents(line: bytes) -> list[str]:
+    """Return the request of an audit event that records contents. A cut line, such as one that is being written, is searched as text."""
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return ["an incomplete line"] if b'Object":{' in line else []
+    if not event.get("requestObject") and not event.get("responseObject"):
+        return []
+    return [event.get("verb", "") + " " + event.get("requestURI", "")]
+
+
 def audit() -> dict[str, Any]:
     """Request secrets anonymously, which is refused and must be recorded; then return the end of the audit log."""
     tls, mark = ssl._create_unverified_context(), "rackwright-" + os.urandom(8).hex()
@@ -199,9 +217,7 @@ def audit() -> dict[str, Any]:
     recorded = []
     for line in lines:
         if b'"resource":"secrets"' in line:
-            event = json.loads(line)
-            if event.get("requestObject") or event.get("responseObject"):
-                recorded.append(event["verb"] + " " + event.get("requestURI", ""))
+            recorded += recorded_contents(line)
     return {"is_recorded": noted, "size": size, "lines": len(lines), "secret_entries": recorded[-5:]}
 
 

@@ -26,6 +26,8 @@ PATIENCE = 2 * int(os.environ.get("RACKWRIGHT_SLOWNESS") or 1)
 """Seconds for one response; the round measures the node's slowness (docs/adr/0026)."""
 AUTHORITY = "/etc/kubernetes/pki/ca.crt"
 KUBELET = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+NETWORKS = "/etc/cni/net.d"
+MANIFESTS = "/etc/kubernetes/manifests"
 KUBECONFIGS = "/etc/kubernetes/*.conf"
 PRIVATE = (
     KUBECONFIGS,
@@ -74,8 +76,11 @@ def resolve(server: str, name: str, port: int = 53) -> str:
             return "refused"
         except OSError as error:
             return str(error)
-    code, count = answer[3] & 15, struct.unpack(">H", answer[6:8])[0]
-    return f"status {code}" if code else ", ".join(addresses(answer, 12 + len(question), count)) or "no address"
+    try:
+        code, count = answer[3] & 15, struct.unpack(">H", answer[6:8])[0]
+        return f"status {code}" if code else ", ".join(addresses(answer, 12 + len(question), count)) or "no address"
+    except (IndexError, struct.error):
+        return f"a truncated response of {len(answer)} bytes"
 
 
 def addresses(answer: bytes, at: int, count: int) -> Iterator[str]:
@@ -116,7 +121,10 @@ def answers(endpoint: str, service: str, dns: str, me: str) -> dict[str, str]:
 def ends(text: bytes) -> int | None:
     """Return when the first certificate in a PEM text ends, in seconds since the epoch; null if there is none."""
     block = re.search(rb"-----BEGIN CERTIFICATE-----(.*?)-----END", text, re.DOTALL)
-    found = VALIDITY.search(base64.b64decode(block[1])) if block else None
+    try:
+        found = VALIDITY.search(base64.b64decode(block[1])) if block else None
+    except ValueError:  # binascii.Error: the text is cut.
+        return None
     if not found:
         return None
     short, full = found[1], found[2]
@@ -124,19 +132,39 @@ def ends(text: bytes) -> int | None:
     return calendar.timegm(time.strptime((century + (short or full)).decode(), "%Y%m%d%H%M%S"))
 
 
+def content(path: str) -> bytes:
+    """Return a file's bytes; none for a link whose target is missing, and for a file that was just replaced."""
+    try:
+        with open(path, "rb") as stream:
+            return stream.read()
+    except OSError:
+        return b""
+
+
+def decoded(text: bytes) -> bytes:
+    """Return the bytes of a base64 text; none if it is cut."""
+    try:
+        return base64.b64decode(text)
+    except ValueError:
+        return b""
+
+
+def listed(folder: str) -> list[str]:
+    """Return the names in a folder; none if it does not exist."""
+    return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+
+
 def certificates() -> dict[str, float | None]:
     """Return the seconds for which each certificate is still valid, by path; null if it is unreadable."""
     now = time.time()
     found: dict[str, float | None] = {}
     for path in (path for pattern in CERTIFICATES for path in sorted(glob.glob(pattern))):
-        with open(path, "rb") as stream:
-            end = ends(stream.read())
+        end = ends(content(path))
         found[path] = None if end is None else end - now
     for path in sorted(glob.glob(KUBECONFIGS)):
-        with open(path, "rb") as stream:
-            held = re.search(rb"client-certificate-data: (\S+)", stream.read())
+        held = re.search(rb"client-certificate-data: (\S+)", content(path))
         if held:
-            end = ends(base64.b64decode(held[1]))
+            end = ends(decoded(held[1]))
             found[path] = None if end is None else end - now
     return found
 
@@ -145,19 +173,20 @@ def private() -> dict[str, list[int]]:
     """Return owner and mode of each file that only root may read."""
     found = {}
     for path in (path for pattern in (*PRIVATE, *KEYS) for path in sorted(glob.glob(pattern))):
-        about = os.stat(path)
+        try:
+            about = os.stat(path)
+        except FileNotFoundError:  # A link whose target is missing holds nothing.
+            continue
         found[path] = [about.st_uid, stat.S_IMODE(about.st_mode)]
     return found
 
 
 def files() -> dict[str, Any]:
     """Return what checks need of this node's Kubernetes files."""
-    plugins = sorted(name for name in os.listdir("/etc/cni/net.d") if name.endswith((".conf", ".conflist", ".json")))
-    networks = {}
-    for name in plugins:
-        with open(os.path.join("/etc/cni/net.d", name)) as stream:
-            networks[name] = stream.read()
-    pods = sorted(name for name in os.listdir("/etc/kubernetes/manifests") if not name.startswith("."))
+    plugins = [name for name in listed(NETWORKS) if name.endswith((".conf", ".conflist", ".json"))]
+    networks = {name: content(os.path.join(NETWORKS, name)).decode("utf-8", "replace") for name in plugins}
+    # The kubelet skips folders and hidden files, and reads all others, whatever their names (pkg/kubelet/config/file.go).
+    pods = [name for name in listed(MANIFESTS) if not name.startswith(".") and not os.path.isdir(os.path.join(MANIFESTS, name))]
     joined = os.path.exists(KUBELET)
     return {"certificates": certificates(), "private": private(), "networks": networks, "static_pods": pods, "joined": joined}
 

@@ -25,6 +25,10 @@ HERE = ("127.0.0.1", 6443)
 PATIENCE = 5 * int(os.environ.get("RACKWRIGHT_SLOWNESS") or 1)
 """Seconds for one response; the round measures the node's slowness (docs/adr/0026)."""
 DEVICES = "nvidia.com/"
+STARTING = ("PodInitializing", "ContainerCreating")
+"""Reasons of containers that wait for others, or for their image or network."""
+LIKE_ROOT = {"ALL", "BPF", "DAC_READ_SEARCH", "SYS_ADMIN", "SYS_MODULE", "SYS_PTRACE", "SYS_RAWIO"}
+"""Capabilities that make a container equal to root on its node (capabilities(7))."""
 DEAD = "http2: client connection lost"  # golang.org/x/net/http2: a connection whose peer no longer responds to pings
 
 
@@ -79,20 +83,21 @@ def items(api: Api, path: str) -> Iterator[dict[str, Any]]:
 
 def node(one: dict[str, Any]) -> dict[str, Any]:
     """Return what checks need of a node."""
-    spec, status = one["spec"], one["status"]
+    spec, status = one.get("spec") or {}, one.get("status") or {}
     resources: dict[str, dict[str, str]] = {}
-    conditions = status.get("conditions", ())  # A node that was created by hand has none.
+    conditions = status.get("conditions") or ()  # A node that was created by hand has none.
     for kind in ("capacity", "allocatable"):
-        resources[kind] = {name: value for name, value in status.get(kind, {}).items() if name.startswith(DEVICES)}
+        resources[kind] = {name: value for name, value in (status.get(kind) or {}).items() if name.startswith(DEVICES)}
+    info = status.get("nodeInfo") or {}
     return {
         "name": one["metadata"]["name"],
-        "labels": one["metadata"].get("labels", {}),
-        "taints": [taint["key"] + "=" + taint.get("value", "") + ":" + taint["effect"] for taint in spec.get("taints", ())],
-        "range": spec.get("podCIDR", ""),
+        "labels": one["metadata"].get("labels") or {},
+        "taints": [taint["key"] + "=" + (taint.get("value") or "") + ":" + taint["effect"] for taint in spec.get("taints") or ()],
+        "range": spec.get("podCIDR") or "",
         "cordoned": bool(spec.get("unschedulable")),
-        "addresses": [each["address"] for each in status.get("addresses", ()) if each["type"] == "InternalIP"],
-        "kubelet": status["nodeInfo"]["kubeletVersion"],
-        "runtime": status["nodeInfo"]["containerRuntimeVersion"],
+        "addresses": [each["address"] for each in status.get("addresses") or () if each["type"] == "InternalIP"],
+        "kubelet": info.get("kubeletVersion", ""),
+        "runtime": info.get("containerRuntimeVersion", ""),
         "conditions": [[each["type"], each["status"], each.get("reason", ""), each.get("message", "")] for each in conditions],
         **resources,
     }
@@ -105,23 +110,50 @@ def nodes(api: Api, _: Sequence[str]) -> list[dict[str, Any]]:
 
 def pod(one: dict[str, Any]) -> dict[str, Any]:
     """Return what checks need of a pod."""
-    spec, status = one["spec"], one["status"]
-    held = [*spec.get("initContainers", ()), *spec.get("containers", ())]
-    rights = [word for word in ("hostNetwork", "hostPID", "hostIPC") if spec.get(word)]
-    rights += ["privileged"] * any((each.get("securityContext") or {}).get("privileged") for each in held)
-    rights += ["hostPath " + each["hostPath"]["path"] for each in spec.get("volumes", ()) if "hostPath" in each]
-    states = [each.get("state", {}) for each in status.get("containerStatuses", ())]
-    waiting = [state["waiting"].get("reason", "") for state in states if "waiting" in state]
+    spec, status, metadata = one["spec"], one.get("status") or {}, one["metadata"]
     return {
-        "namespace": one["metadata"]["namespace"],
-        "name": one["metadata"]["name"],
-        "labels": one["metadata"].get("labels", {}),
-        "node": spec.get("nodeName", ""),
-        "phase": status.get("phase", ""),
-        "ready": any(each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions", ())),
-        "why": ", ".join(waiting),
-        "rights": rights,
+        "namespace": metadata["namespace"],
+        "name": metadata["name"],
+        "labels": metadata.get("labels") or {},
+        "node": spec.get("nodeName") or "",
+        "phase": status.get("phase") or "",
+        "ready": any(each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions") or ()),
+        "why": ", ".join(reasons(status)),
+        "rights": rights(spec),
+        "leaving": "deletionTimestamp" in metadata,
     }
+
+
+def rights(spec: dict[str, Any]) -> list[str]:
+    """Return the rights of a pod on its node outside of its containers, of which `kubectl debug` may have added one."""
+    containers = [each for kind in ("initContainers", "containers", "ephemeralContainers") for each in spec.get(kind) or ()]
+    contexts = [each.get("securityContext") or {} for each in containers]
+    added = {name.upper().replace("CAP_", "", 1) for each in contexts for name in (each.get("capabilities") or {}).get("add") or ()}
+    found = [word for word in ("hostNetwork", "hostPID", "hostIPC") if spec.get(word)]
+    found += ["privileged"] * any(each.get("privileged") for each in contexts)
+    found += ["capability " + name for name in sorted(added & LIKE_ROOT)]
+    return found + ["hostPath " + each["hostPath"]["path"] for each in spec.get("volumes") or () if each.get("hostPath")]
+
+
+def reasons(status: dict[str, Any]) -> list[str]:
+    """Return why a pod does not run: the pod's own reason, else those of its containers, init containers first."""
+    if status.get("reason"):
+        return [": ".join(filter(None, (status["reason"], status.get("message"))))]
+    found = []
+    for kind in ("initContainerStatuses", "containerStatuses"):
+        for each in status.get(kind) or ():
+            state, before = each.get("state") or {}, (each.get("lastState") or {}).get("terminated") or {}
+            waits, ended = state.get("waiting") or {}, state.get("terminated") or {}
+            if waits:
+                last = f" (last: {before.get('reason') or 'exit status'} {before.get('exitCode')})" if before else ""
+                found.append((waits.get("reason") or "waiting") + last)
+            elif ended.get("exitCode"):
+                found.append(f"{ended.get('reason') or 'exit status'} {ended['exitCode']}")
+    for each in status.get("conditions") or ():
+        if each["type"] == "PodScheduled" and each["status"] == "False":
+            found.append(": ".join(filter(None, (each.get("reason"), each.get("message")))))
+    specific = [reason for reason in found if reason not in STARTING]
+    return list(dict.fromkeys(specific or found))
 
 
 def pods(api: Api, _: Sequence[str]) -> list[dict[str, Any]]:
@@ -189,10 +221,17 @@ def hooks(api: Api, names: Sequence[str]) -> dict[str, Any]:
     for name in names:
         path, kind, spec = TRIED[name]
         status, text = api.ask(path + "?dryRun=All", {**kind, "metadata": {"name": "rackwright-trial"}, "spec": spec})
-        answer = json.loads(text)
-        found[name] = answer if status in (200, 201) else {"refused": f"status {status}: {answer.get('message', '')}"}
+        found[name] = json.loads(text) if status in (200, 201) else {"refused": f"status {status}: {message_of(text)}"}
         found[name].get("metadata", {}).pop("managedFields", None)
     return found
+
+
+def message_of(text: str) -> str:
+    """Return the message of a refusal: of a Status object, or the text of a server behind the API."""
+    try:
+        return str(json.loads(text)["message"])
+    except (ValueError, KeyError, TypeError):
+        return " ".join(text.split())[:200]
 
 
 def measurements(api: Api, _: Sequence[str]) -> dict[str, Any]:
@@ -203,8 +242,11 @@ def measurements(api: Api, _: Sequence[str]) -> dict[str, Any]:
     now = time.time()
     found: dict[str, Any] = {}
     for one in json.loads(text)["items"]:
-        taken = calendar.timegm(time.strptime(one["timestamp"], "%Y-%m-%dT%H:%M:%SZ"))
-        found[one["metadata"]["name"]] = {"age": round(now - taken, 1), **one["usage"]}
+        stamp = re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?Z", one.get("timestamp") or "")
+        taken = calendar.timegm(time.strptime(stamp[1], "%Y-%m-%dT%H:%M:%S")) if stamp else None
+        usage = one.get("usage") or {}
+        age = None if taken is None else round(now - taken, 1)
+        found[one["metadata"]["name"]] = {"age": age, "cpu": usage.get("cpu", ""), "memory": usage.get("memory", "")}
     return {"error": "", "nodes": found}
 
 

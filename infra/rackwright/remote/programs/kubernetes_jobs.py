@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rackwright.remote.programs.kubernetes_client import Api, ApiRefusedError
+from rackwright.remote.programs.quantities import whole_number
 
 Object = dict[str, Any]
 
@@ -76,7 +77,7 @@ class Room:
                 status = quota.get("status") or {}
                 for key, hard in (status.get("hard") or {}).items():
                     if key in ("pods", "requests.nvidia.com/gpu"):
-                        left = int(hard) - int((status.get("used") or {}).get(key, 0))
+                        left = whole_number(hard) - whole_number((status.get("used") or {}).get(key, 0))
                         self.limits[key] = min(left, self.limits.get(key, left))
 
     def lacks(self, wants: Mapping[str, int]) -> str:

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from rackwright.remote.programs.kubernetes_client import ADMIN, Api
+from rackwright.remote.programs.quantities import gpus_of
 
 Object = dict[str, Any]
 
-GPU = "nvidia.com/gpu"
 RUN = "rackwright-accept"
 """The label of all objects of a run."""
 
@@ -55,7 +55,9 @@ def state(node: Object, planned: Sequence[str], pods: Sequence[Object]) -> str:
     if strange:
         return "drained tainted " + ", ".join(strange)
     here = [pod for pod in pods if pod["spec"].get("nodeName") == name]
-    others = sorted({pod["metadata"]["namespace"] + "/" + pod["metadata"]["name"] for pod in here if gpus(pod) and not belongs_to_run(pod)})
+    others = sorted(
+        {pod["metadata"]["namespace"] + "/" + pod["metadata"]["name"] for pod in here if gpus_of(pod) and not belongs_to_run(pod)}
+    )
     if others:
         return "allocated GPUs of " + ", ".join(others)
     return "completing none" if any(map(belongs_to_run, here)) else "idle none"
@@ -64,12 +66,6 @@ def state(node: Object, planned: Sequence[str], pods: Sequence[Object]) -> str:
 def belongs_to_run(pod: Object) -> bool:
     """Return whether an acceptance run created the pod."""
     return RUN in (pod["metadata"].get("labels") or {})
-
-
-def gpus(pod: Object) -> int:
-    """Return the number of GPUs that a pod holds."""
-    wanted = (one.get("resources") or {} for one in pod["spec"]["containers"])
-    return sum(int((one.get("requests") or one.get("limits") or {}).get(GPU, 0)) for one in wanted)
 
 
 def begin(_asked: Sequence[Object]) -> None:

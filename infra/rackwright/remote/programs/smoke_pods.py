@@ -22,6 +22,7 @@ from rackwright.remote.programs import dns, pod_policies
 from rackwright.remote.programs import pod_checks as checks
 from rackwright.remote.programs import pod_manifests as manifests
 from rackwright.remote.programs.kubernetes_client import Api, ApiRefusedError
+from rackwright.remote.programs.quantities import gpus_of
 
 Object = dict[str, Any]
 
@@ -130,10 +131,9 @@ def taken(api: Api, own: str) -> dict[str, int]:
     for pod in api.get("/api/v1/pods?fieldSelector=status.phase!=Succeeded,status.phase!=Failed")["items"]:
         node = pod["spec"].get("nodeName")
         if node and pod["metadata"]["namespace"] != own:
-            wanted = (one.get("resources") or {} for one in pod["spec"]["containers"])
-            count = sum(int((one.get("requests") or one.get("limits") or {}).get(manifests.GPU, 0)) for one in wanted)
-            if count:
-                found[node] = found.get(node, 0) + count
+            held = gpus_of(pod)
+            if held:
+                found[node] = found.get(node, 0) + held
     return found
 
 

@@ -6,13 +6,15 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from rackwright.catalog.kubernetes import bundled_releases, containerd, releases, support_ends
+from rackwright.catalog.kubernetes import bundled_releases, containerd, lab_releases, releases, support_ends
 from rackwright.model.finding import Severity, did_you_mean
 from rackwright.model.groups import Role
-from rackwright.model.scheduler.kubernetes import DEFAULT_VERSION, Source
+from rackwright.model.scheduler.kubernetes import Source
 from rackwright.rules.registry import RuleContext, Violation, rule
 
 _RESERVED: Final = re.compile(r"default|kube-.*")
+_CGROUP_V2: Final = (1, 35)
+"""The first release whose kubelet does not start on cgroup v1 by default, and whose kubeadm refuses it (KEP-5573)."""
 _CONTAINERD_2: Final = (1, 38)
 """The first release without support for containerd 1.x: its kubelet requires RuntimeConfig of the CRI (KEP-4033; kubelet/app/server.go
 of 1.35.3, 1.36.2 and 1.37.1 still use the cgroupDriver of their configuration)."""
@@ -59,11 +61,9 @@ def kubernetes_end_of_life(case: RuleContext) -> Iterator[Violation]:
     if ended < case.today:
         supported = [version for version in _available(case) if support_ends(version) >= case.today]
         cause = f"support of Kubernetes {declared.version} ended on {ended:%Y-%m-%d} (kubernetes.io/releases)"
-        hint = (
-            f"use one of {', '.join(supported)} (of these, only {DEFAULT_VERSION} was run)"
-            if supported
-            else "update the catalogue of releases"
-        )
+        run = [version for version in supported if version in lab_releases()]
+        known = f"a lab ran {' and '.join(run)}" if run else "no lab ran any of them"
+        hint = f"use one of {', '.join(supported)} ({known})" if supported else "update the catalogue of releases"
         yield Violation("scheduler.version", cause, hint)
 
 
@@ -76,6 +76,22 @@ def kubernetes_bundle_release(case: RuleContext) -> Iterator[Violation]:
     cause = f"tools/kubernetes has no modules of Kubernetes {declared.version}, and this stack installs it from the bundle"
     hint = f"use one of {', '.join(bundled_releases())}"
     yield Violation("scheduler.version", cause, hint if case.cluster.target.publishes_ports else f"{hint}, or `install_from: packages`")
+
+
+@rule("kubernetes-cgroups", Severity.WARNING)
+def kubernetes_cgroups(case: RuleContext) -> Iterator[Violation]:
+    """The lab's nodes use this machine's cgroups."""
+    declared = case.kubernetes
+    if declared is None or declared.version in lab_releases():
+        return
+    if case.cluster.target.publishes_ports and _minor(declared.version) >= _CGROUP_V2:
+        cause = (
+            f"the kubelet of {declared.version} supports cgroup v1 only with failCgroupV1: false. Lab nodes set it, because they use this "
+            "machine's cgroups; no lab with this release was ever run"
+        )
+        yield Violation(
+            "scheduler.version", cause, f"check that `stat -fc %T /sys/fs/cgroup` prints cgroup2fs, or use {' or '.join(lab_releases())}"
+        )
 
 
 @rule("kubernetes-containerd")

@@ -106,3 +106,10 @@ def test_deviation_that_no_longer_exists_is_a_difference() -> None:
         for deviates in ("", "Because.")
     ]
     assert differs == [False, True, True, False, True, True]
+
+
+@pytest.mark.parametrize("value", ["false", "False", "0", "f", "true", "no"])
+def test_truth_values_of_go_are_equal(value: str) -> None:
+    facts = NodeFacts(arguments={"api": [f"--profiling={value}"]}, files={}, texts={})
+    holds = value not in ("true", "no")
+    assert verdict(ValueRule("api", ["profiling"], "is", "false"), facts) is (Verdict.HOLDS if holds else Verdict.FAILS)

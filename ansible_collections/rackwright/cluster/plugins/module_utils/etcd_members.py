@@ -14,6 +14,7 @@ from ansible_collections.rackwright.cluster.plugins.module_utils.probe import ti
 
 HERE = "https://127.0.0.1:2379"
 CLIENT = 2379
+HEX_DIGITS = 16  # of a number of 64 bits
 PASSING = ("unhealthy cluster", "context deadline exceeded", "request timed out")
 SETTLES = 40  # seconds: etcd removes a member only after five seconds of contact with the others
 
@@ -31,6 +32,17 @@ def trust(pki: str) -> list[str]:
     return [f"--cacert={pki}/ca.crt", f"--cert={pki}/healthcheck-client.crt", f"--key={pki}/healthcheck-client.key"]
 
 
+def number(identity: int | str) -> str:
+    """Return the ID of a member as etcdctl takes it: hexadecimal. As text it is hexadecimal or, with more digits than that has, decimal.
+
+    >>> number(255), number("8e9e05c52164694d"), number("10276657743932975437")
+    ('ff', '8e9e05c52164694d', '8e9e05c52164694d')
+    """
+    if isinstance(identity, str) and len(identity) <= HEX_DIGITS:
+        return identity
+    return format(int(identity), "x")
+
+
 def parse_members(text: str) -> list[Member]:
     """Parse `etcdctl member list --write-out=json`.
 
@@ -38,7 +50,7 @@ def parse_members(text: str) -> list[Member]:
     [Member(number='ff', name='c1', address='10.1.0.17')]
     """
     return [
-        Member(format(int(one["ID"]), "x"), one.get("name", ""), urlsplit(one["peerURLs"][0]).hostname or "")
+        Member(number(one["ID"]), one.get("name") or "", urlsplit(next(iter(one.get("peerURLs") or ()), "")).hostname or "")
         for one in json.loads(text)["members"]
     ]
 
@@ -87,7 +99,7 @@ class Members:
         majority until the kubelet restarts it, a minute later (etcd 3.6.4, seen 2026-11-26). Do nothing if no leader is known.
         """
         (status,) = json.loads(self._etcdctl("endpoint", "status", "--write-out=json"))
-        here, leader = (format(int(number), "x") for number in (status["Status"]["header"]["member_id"], status["Status"].get("leader", 0)))
+        here, leader = map(number, (status["Status"]["header"]["member_id"], status["Status"].get("leader", 0)))
         found = next((one for one in self.found() if one.number == leader), None)
         if leader != here and found is not None:
             self._etcdctl("move-leader", here, endpoint=f"https://{found.address}:{CLIENT}")

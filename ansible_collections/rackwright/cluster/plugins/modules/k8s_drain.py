@@ -62,6 +62,7 @@ ARGUMENTS = {
 }
 KUBECONFIG = "/etc/kubernetes/admin.conf"
 MARK = "rackwright.node/cordoned"  # annotation with the reason of rackwright's cordon
+MIRROR = "kubernetes.io/config.mirror"  # annotation of the API's copy of a static pod
 STARTED_ELSEWHERE = {"ReplicaSet", "StatefulSet", "ReplicationController"}
 STAYS = {"DaemonSet", "Node"}  # pods of DaemonSets and static pods belong to the node
 PODS_SHOWN = 10
@@ -125,7 +126,8 @@ def parse_pod(found: dict[str, Any]) -> Pod:
     metadata = found["metadata"]
     owners = [one["kind"] for one in metadata.get("ownerReferences") or [] if one.get("controller")]
     over = found.get("status", {}).get("phase") in ("Succeeded", "Failed")
-    return Pod(metadata["namespace"], metadata["name"], found["spec"].get("nodeName", ""), owners[0] if owners else "", over)
+    owner = "Node" if MIRROR in (metadata.get("annotations") or {}) else owners[0] if owners else ""
+    return Pod(metadata["namespace"], metadata["name"], found["spec"].get("nodeName", ""), owner, over)
 
 
 def named(pods: list[Pod]) -> str:
@@ -168,7 +170,8 @@ class Api:
         try:
             self.call("create", "--raw", where, "--filename=-", stdin=json.dumps(eviction))
         except ClusterError as error:
-            if "disruption budget" in str(error) or "TooManyRequests" in str(error):
+            # Nothing can be created in a namespace that is being deleted; its pods end without an eviction.
+            if any(words in str(error) for words in ("disruption budget", "TooManyRequests", "because it is being terminated")):
                 return False
             if "NotFound" in str(error) or "not found" in str(error):
                 return True

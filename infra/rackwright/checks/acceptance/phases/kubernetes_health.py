@@ -21,23 +21,13 @@ from rackwright.checks.acceptance.phase import (
 )
 from rackwright.checks.acceptance.smoke import TASK, arguments, record_on
 from rackwright.checks.cluster.probes.smoke import at_work
+from rackwright.remote.programs.quantities import quantity
 
 
 def parse_claim(text: str) -> dict[str, Any]:
     """Return the phase of a claim and its size in MiB."""
     status = json.loads(text)["status"]
-    return {"phase": status["phase"], "mib": _mebibytes((status.get("capacity") or {}).get("storage", "0"))}
-
-
-def _mebibytes(quantity: str) -> int:
-    """Return a quantity of Kubernetes (k8s.io/apimachinery, resource.Quantity) in MiB.
-
-    >>> _mebibytes("10Gi"), _mebibytes("10240Mi"), _mebibytes("1048576")
-    (10240, 10240, 1)
-    """
-    units = {"Ki": 1 / 1024, "Mi": 1, "Gi": 1024, "Ti": 1024**2, "Pi": 1024**3}
-    number, unit = (quantity[:-2], units[quantity[-2:]]) if quantity[-2:] in units else (quantity, 1 / 2**20)
-    return round(float(number) * unit)
+    return {"phase": status["phase"], "mib": round(quantity((status.get("capacity") or {}).get("storage", "0")) / 2**20)}
 
 
 READY: Final = AcceptanceProbe("acceptance-ready", on="@submit", command="kubectl get --raw /readyz", parse=str.strip, timeout=15)

@@ -9,6 +9,7 @@ from typing import Any
 
 from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
 from rackwright.checks.cluster.probes.kubernetes import OF_API, QUEUED, parse_objects, path_of, query
+from rackwright.remote.programs.quantities import quantity
 
 HOOKED = ("jobset", "kueue")
 """Addons with admission webhooks."""
@@ -42,10 +43,10 @@ def parse_deployments(text: str) -> dict[str, DeploymentStatus | None]:
 
 
 def _running(one: dict[str, Any]) -> DeploymentStatus:
-    spec = one["spec"]
-    return DeploymentStatus(
-        spec["replicas"], one.get("status", {}).get("availableReplicas", 0), spec["template"]["spec"]["containers"][0]["image"]
-    )
+    spec, status = one["spec"], one.get("status") or {}
+    # While an update hangs, the pods of the release before are available.
+    available = min(status.get("availableReplicas", 0), status.get("updatedReplicas", 0))
+    return DeploymentStatus(spec.get("replicas", 1), available, spec["template"]["spec"]["containers"][0]["image"])
 
 
 DEPLOYMENTS = Probe(
@@ -103,8 +104,16 @@ class MetricsStatus:
 def parse_metrics(text: str) -> MetricsStatus:
     """Return the nodes with metrics of CPU and memory."""
     found: dict[str, Any] = json.loads(text)
-    complete = {name: one["age"] for name, one in found["nodes"].items() if one["cpu"] and one["memory"]}
+    complete = {name: one["age"] for name, one in found["nodes"].items() if _is_measured(one)}
     return MetricsStatus(found["error"], complete)
+
+
+def _is_measured(one: dict[str, Any]) -> bool:
+    """Return whether age, CPU and memory were read; no node uses no memory."""
+    try:
+        return one["age"] is not None and quantity(one["cpu"]) >= 0 and quantity(one["memory"]) > 0
+    except ValueError:
+        return False
 
 
 METRICS = Probe("addon-measurements", on="kube_control_plane", command=query("measurements"), parse=cache(parse_metrics), needs=OF_API)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import Any
 
 from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
-from rackwright.checks.cluster.harness.tool_output import UnreadableValue, answer_of
+from rackwright.checks.cluster.harness.tool_output import UnreadableValue, answer_of, lines_of
 from rackwright.remote.command import python_command
 
 
@@ -83,8 +84,8 @@ def parse_complaints(text: str) -> tuple[str, ...]:
     """
     if not text.rstrip().endswith("== end"):
         raise ValueError("the journal is incomplete")
-    found = re.findall(r'^E\d{4} .*?\] "((?:[^"\\]|\\.)*)"(?:.* err="((?:[^"\\]|\\.)*)")?', text, re.MULTILINE)
-    return tuple(f"{what}: {why}" if why else what for what, why in reversed(found))
+    found = re.findall(r'^[EF]\d{4} .*?\] (?:"((?:[^"\\]|\\.)*)"(?:.* err="((?:[^"\\]|\\.)*)")?|([^"\s].*))', text, re.MULTILINE)
+    return tuple(f"{what}: {why}" if why else what or plain for what, why, plain in reversed(found))
 
 
 COMPLAINTS = Probe("kubelet-complaints", on="kubernetes", command=f"{_SAYS} && echo == end", parse=parse_complaints)
@@ -110,19 +111,43 @@ class Runtime:
     """The running containerd."""
 
     version: str
-    systemd_cgroup: bool
-    """Whether containerd uses systemd for control groups."""
+    systemd_cgroups: Mapping[str, bool]
+    """Whether a runtime of pods uses systemd for control groups: the default one and NVIDIA's, by name."""
     network_folder: str
 
 
 def parse_runtime(text: str) -> Runtime:
-    """Return the runtime from `containerd --version` and `containerd config dump`. 1.7 and 2.x differ in names of plugins only."""
-    version = re.search(r"^containerd \S+ v?(\d\S*)", text, re.MULTILINE)
-    groups = re.search(r"^\s*SystemdCgroup = (true|false)", text, re.MULTILINE)
-    folder = re.search(r"""^\s*conf_dir = ["']([^"']+)["']""", text, re.MULTILINE)
-    if not version or not groups or not folder:
-        raise ValueError("no version, no SystemdCgroup or no conf_dir")
-    return Runtime(version[1], groups[1] == "true", folder[1])
+    """Return the runtime from `containerd --version` and `containerd config dump`, in version 1, 2 or 3 of the configuration."""
+    plain = "\n".join(line for line in lines_of(text) if not line.startswith("time="))  # a log line is a warning
+    version = re.search(r"^containerd \S+ v?(\d\S*).*$", plain, re.MULTILINE)
+    if not version:
+        raise ValueError("no version")
+    settings = tomllib.loads(plain[version.end() :])
+    if {"cri", *_CRI} & set(settings.get("disabled_plugins", ())):
+        return Runtime(version[1], {}, "none, because disabled_plugins lists the CRI plugin")
+    plugins = settings.get("plugins", {})
+    interface = next((plugins[name] for name in _CRI if "containerd" in plugins.get(name, {})), None)
+    if interface is None:
+        raise ValueError("no settings of the CRI plugin")
+    return Runtime(version[1], _systemd_cgroups(interface["containerd"]), str(interface["cni"]["conf_dir"]))
+
+
+_CRI = ("io.containerd.cri.v1.runtime", "io.containerd.grpc.v1.cri", "cri")
+"""Names of the plugin in version 3, 2 and 1 of the configuration (containerd, docs/cri/config.md)."""
+
+
+def _systemd_cgroups(settings: Mapping[str, Any]) -> dict[str, bool]:
+    """Return SystemdCgroup of runc's default runtime and of NVIDIA's. An option that is not set is off (containerd, runc options)."""
+    default, known = settings.get("default_runtime_name") or "runc", settings["runtimes"]
+    if default not in known:
+        raise ValueError(f"the default runtime {default} is not configured")
+    names = [default, *(name for name, one in known.items() if name != default and _is_nvidias(name, one))]
+    runc = [name for name in names if known[name].get("runtime_type", "").startswith("io.containerd.runc.")]
+    return {name: known[name].get("options", {}).get("SystemdCgroup", False) for name in runc}
+
+
+def _is_nvidias(name: str, runtime: Mapping[str, Any]) -> bool:
+    return "nvidia" in name or "nvidia" in runtime.get("options", {}).get("BinaryName", "")
 
 
 RUNTIME = Probe("containerd", on="kubernetes", command="containerd --version && containerd config dump", parse=parse_runtime)
@@ -131,16 +156,24 @@ RUNTIME = Probe("containerd", on="kubernetes", command="containerd --version && 
 _FOLDERS = "/var/lib/containerd /var/lib/kubelet"
 
 
-def parse_free(text: str) -> dict[str, int]:
+def parse_free(text: str) -> dict[str, int | UnreadableValue]:
     """Return the free space in percent by folder, from lines of `df --output=target,pcent`, each after the requested folder.
 
     >>> parse_free("/var/lib/kubelet  67%")
     {'/var/lib/kubelet': 33}
     """
-    found = {folder: 100 - int(used.rstrip("%")) for folder, used in (line.split() for line in text.splitlines())}
-    if not found:
-        raise ValueError("no folder is listed")
+    cells = {line.split()[0]: line.split()[1:] for line in lines_of(text) if line.startswith("/")}
+    found = {folder: _unused(folder, used) for folder, used in cells.items()}
+    if all(isinstance(one, UnreadableValue) for one in found.values()):
+        raise ValueError(f"no folder is listed: {text.strip()}")
     return found
+
+
+def _unused(folder: str, cells: list[str]) -> int | UnreadableValue:
+    used = re.fullmatch(r"(\d{1,3})%", cells[0]) if len(cells) == 1 else None
+    if not used or int(used[1]) > 100:
+        return UnreadableValue(f"space of {folder}", " ".join(cells), f"{folder} {' '.join(cells)}")
+    return 100 - int(used[1])
 
 
 def _free(context: ProbeContext) -> str:

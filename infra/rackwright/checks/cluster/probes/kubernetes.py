@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -71,11 +72,27 @@ class Pod:
     """Reasons why its containers wait."""
     rights: tuple[str, ...]
     """Rights of the pod on its node outside of its containers."""
+    leaving: bool = False
+    """Whether the pod is being deleted."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Return whether no container of the pod runs any more."""
+        return self.phase in ("Succeeded", "Failed")
 
     @property
     def described(self) -> str:
         """Return the text of a result."""
         return "ready" if self.ready else f"{self.phase.lower()}, not ready{f' ({self.why})' if self.why else ''}"
+
+
+def current(pods: Iterable[Pod]) -> tuple[Pod, ...]:
+    """Return the pods that neither ended nor are being deleted; all, where there are no others.
+
+    An evicted pod, and one that ended with its node's shutdown, stays listed beside its successor.
+    """
+    every = tuple(pods)
+    return tuple(pod for pod in every if not pod.has_ended and not pod.leaving) or every
 
 
 def parse_pods(text: str) -> tuple[Pod, ...]:
@@ -166,10 +183,13 @@ def parse_health(text: str) -> dict[str, str]:
     >>> parse_health('"[+]ping ok\\\\n[-]etcd failed: reason withheld\\\\nreadyz check failed"')
     {'etcd': 'failed: reason withheld'}
     """
-    lines = json.loads(text).splitlines()
+    lines = [line.strip() for line in json.loads(text).splitlines()]
     if not any(line.startswith(("[+]", "[-]")) for line in lines):
         raise ValueError("no component is listed")
-    return {name: words for name, _, words in (line[3:].partition(" ") for line in lines if line.startswith("[-]"))}
+    failed = {name: words for name, _, words in (line[3:].partition(" ") for line in lines if line.startswith("[-]"))}
+    if not failed and not any(re.fullmatch(r"\w+ check passed", line) for line in lines):
+        raise ValueError(f"the list of components is cut, its last line is {lines[-1]}")
+    return failed
 
 
 HEALTH = Probe("kubernetes-health", on="kube_control_plane", command=query("health"), parse=parse_health, needs=OF_API)

@@ -46,21 +46,26 @@ class PodNetwork:
 
 def parse_podnetwork(text: str) -> PodNetwork:
     """Return the network from four parts: flannel's subnet file, links, routes, the forwarding table of the tunnel."""
-    subnet_file, links, routes, ends = (part.strip() for part in text.split("\n==\n"))
+    subnet_file, links, routes, ends = (part.strip() for part in text.replace("\r\n", "\n").split("\n==\n"))
     settings = dict(line.split("=", 1) for line in subnet_file.splitlines() if "=" in line)
-    shown = json.loads(links)
+    shown = [one for one in json.loads(links) if one]  # iproute2 prints {} for an interface that it leaves out
     if not shown:
         raise ValueError("no interfaces are listed")
     return PodNetwork(
         network=settings.get("FLANNEL_NETWORK", ""),
-        range=str(ip_interface(settings["FLANNEL_SUBNET"]).network) if "FLANNEL_SUBNET" in settings else "",
-        mtu=int(settings.get("FLANNEL_MTU", 0)),
+        range=str(ip_interface(settings["FLANNEL_SUBNET"]).network) if settings.get("FLANNEL_SUBNET") else "",
+        mtu=int(settings.get("FLANNEL_MTU") or 0),
         tunnel=next((_tunnel(one) for one in shown if one["ifname"] == TUNNEL), None),
         mtus={one["ifname"]: one["mtu"] for one in shown},
-        addresses={own["local"]: one["ifname"] for one in shown for own in one.get("addr_info", ()) if own["family"] == "inet"},
-        routes={one["dst"]: f"via {one.get('gateway', 'no gateway')} dev {one.get('dev', 'none')}" for one in json.loads(routes)},
+        addresses={own["local"]: one["ifname"] for one in shown for own in one.get("addr_info", ()) if own.get("family") == "inet"},
+        # The kernel lists the routes of a range by metric, and uses the first.
+        routes={one["dst"]: _shown_route(one) for one in reversed(json.loads(routes)) if one},
         ends=frozenset(one["dst"] for one in json.loads(ends or "[]") if "dst" in one),
     )
+
+
+def _shown_route(one: Mapping[str, Any]) -> str:
+    return f"via {one.get('gateway', 'no gateway')} dev {one.get('dev', 'none')}"
 
 
 def _tunnel(link: Mapping[str, Any]) -> Tunnel:
