@@ -39,6 +39,8 @@ class Inventory:
     """Members by group; names that start with @ are lists of `cluster`."""
     fabric: Mapping[str, Any] | None
     """The fabric with its cables, or None."""
+    monitoring: Mapping[str, Any] | None
+    """The plan of monitoring, or None."""
     plan: str
     """Digest of the fields above: two reports with the same digest have the same plan."""
 
@@ -135,6 +137,7 @@ class Inventory:
             Feature.QUEUES: "kueue" in addons,
             Feature.MEASUREMENTS: "metrics-server" in addons,
             Feature.THREADS: any(node.get("threads_per_core") for node in nodes),
+            Feature.MONITORING: self.monitoring is not None,
             Feature.TUNING: any("tuning" in node.get("features", ()) for node in nodes),
         }
         return frozenset(feature for feature, present in has.items() if present)
@@ -165,7 +168,7 @@ def from_inventory(inventory: Mapping[str, Any]) -> Inventory:
     if handover["schema"] != SCHEMA:
         cause = f"unsupported schema: expected {SCHEMA}, found {handover['schema']}"
         raise InputError(cause, path="handover.schema", hint="run `rackwright up STACK` to write the inventory again")
-    node_stack = variables.get("node_stack") or {}
+    node_stack, monitoring = variables.get("node_stack") or {}, variables.get("monitoring")
     records = {name: host["node"] for name, host in everything["hosts"].items()}
     groups = {name: tuple(group.get("hosts") or ()) for name, group in children.items()}
     out = {name: record for name, record in records.items() if name in groups["out"]}
@@ -187,7 +190,8 @@ def from_inventory(inventory: Mapping[str, Any]) -> Inventory:
         out=out,
         groups=groups,
         fabric=fabric,
-        plan=_digest(cluster, node_stack, records, children, *([fabric] if fabric else [])),
+        monitoring=monitoring,
+        plan=_digest(cluster, node_stack, records, children, *([fabric] if fabric else []), *([monitoring] if monitoring else [])),
     )
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from rackwright.derive.monitoring import monitoring_node
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Role
 from rackwright.plan.kubernetes.cluster import CARRIES
+from rackwright.plan.monitoring.expand import monitoring_groups
 from rackwright.plan.node_features import PARTS
 from rackwright.plan.schema import PlanNode, Storage
 
@@ -40,6 +42,7 @@ def expand_groups(cluster: Cluster, nodes: Sequence[PlanNode], storage: Sequence
     }
     members |= {f"with_{part}": lambda node, part=part: part in node.features for part in PARTS}  # type: ignore[misc]
     groups = {group: tuple(node.name for node in nodes if node.is_in and belongs(node)) for group, belongs in members.items()}
+    groups |= monitoring_groups(cluster.monitoring, monitoring_node(cluster), nodes)
     return groups | {"out": tuple(node.name for node in nodes if not node.is_in)}
 
 

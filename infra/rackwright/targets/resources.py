@@ -241,6 +241,8 @@ class Certificate(pulumi.CustomResource):
 
     certificate: pulumi.Output[str]
     private_key: pulumi.Output[str]
+    not_after: pulumi.Output[str]
+    """ISO 8601, UTC."""
 
     def __init__(
         self,
