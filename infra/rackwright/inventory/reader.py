@@ -39,10 +39,10 @@ class Inventory:
     """Members by group; names that start with @ are lists of `cluster`."""
     fabric: Mapping[str, Any] | None
     """The fabric with its cables, or None."""
-    monitoring: Mapping[str, Any] | None
-    """The plan of monitoring, or None."""
     plan: str
     """Digest of the fields above: two reports with the same digest have the same plan."""
+    monitoring: Mapping[str, Any] | None = None
+    """The plan of monitoring, or None."""
 
     def members(self, group: str) -> tuple[str, ...]:
         """Return the nodes of a group; raise InputError for an unknown group."""
