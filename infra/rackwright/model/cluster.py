@@ -87,7 +87,7 @@ class Cluster(ConfigModel):
     drift: Annotated[DriftPolicy, UpdatePolicy.RUN] = Field(
         default=DriftPolicy(), description="Drift ignore rules, notifications and metrics."
     )
-    monitoring: Annotated[Monitoring | None, UpdatePolicy.RESTART] = Field(
+    monitoring: Annotated[Monitoring | None, UpdatePolicy.LIVE] = Field(
         default=None, description="Metrics and alerts of the cluster. If omitted, nothing of it is installed."
     )
     hooks: Annotated[dict[AfterPhase, tuple[Playbook, ...]], UpdatePolicy.LIVE] = Field(
