@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import doctest
 import socket
 import ssl
+import threading
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from rackwright.drivers.certificates import create_authority, create_certificate
 from rackwright.remote.programs import monitoring_api as api
 
 
@@ -76,6 +80,34 @@ def test_closed_port_is_no_refusal() -> None:
     with pytest.raises(SystemExit, match="node: connection refused"):
         api.main({"topic": "access", "host": "127.0.0.1", "ports": {"node": port}})
     assert api.main({"topic": "access", "host": "127.0.0.1", "ports": {"prometheus": port}}) == {"prometheus": api.NOT_LISTENING}
+
+
+@pytest.mark.parametrize(
+    ("demands", "said"),
+    [(ssl.CERT_REQUIRED, "certificate required"), (ssl.CERT_NONE, f"{api.ANSWERED}: HTTP/1.0 200 OK")],
+    ids=["refuses", "serves"],
+)
+def test_port_is_asked_without_certificate(tmp_path: Any, demands: ssl.VerifyMode, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    authority = create_authority("test", datetime.now(UTC))
+    own = create_certificate("localhost", "server", ["localhost"], authority, datetime.now(UTC))
+    (tmp_path / "own.pem").write_text(own.certificate + own.private_key)
+    accepts = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    accepts.verify_mode = demands
+    accepts.load_verify_locations(cadata=authority.certificate)
+    accepts.load_cert_chain(tmp_path / "own.pem")
+    monkeypatch.setattr(api, "PATIENCE", 2)
+
+    def serve() -> None:
+        with contextlib.suppress(OSError), accepts.wrap_socket(listener.accept()[0], server_side=True) as connection:
+            connection.recv(100)
+            connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        found = api.main({"topic": "access", "host": "127.0.0.1", "ports": {"node": listener.getsockname()[1]}})
+        thread.join()
+    assert said in found["node"]
 
 
 def test_missing_certificate_ends_the_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:

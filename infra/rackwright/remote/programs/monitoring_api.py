@@ -12,6 +12,7 @@ import http.client
 import json
 import os
 import re
+import socket
 import ssl
 import sys
 import time
@@ -139,18 +140,27 @@ def access(request: dict[str, Any]) -> Any:
 
 
 def without_certificate(host: str, port: int, context: ssl.SSLContext) -> str:
-    """Return ANSWERED with the status, the reason of the TLS alert, or the error of the connection."""
-    connection = http.client.HTTPSConnection(host, port, context=context, timeout=PATIENCE)
+    """Return ANSWERED with the first line of the answer, the reason of the TLS alert, or the error of the connection.
+
+    With TLS 1.3 a server refuses after the client's handshake. It is read before a request is sent: the server closes the connection then,
+    and the request would discard the alert.
+    """
     try:
-        connection.request("GET", "/metrics")
-        status = connection.getresponse().status
-        return f"{ANSWERED} with status {status}"
+        with socket.create_connection((host, port), PATIENCE) as plain, context.wrap_socket(plain, server_hostname=host) as connection:
+            connection.settimeout(PATIENCE / 5)
+            try:
+                first = connection.recv(1)
+            except socket.timeout:
+                first = b""
+            connection.settimeout(PATIENCE)
+            connection.sendall(b"GET /metrics HTTP/1.0\r\nHost: " + host.encode() + b"\r\n\r\n")
+            answer = first + connection.recv(64)
+        line = answer.decode("ascii", "replace").split("\r\n")[0]
+        return f"{ANSWERED}: {line}"
     except ssl.SSLError as error:
         return (error.reason or str(error)).lower().replace("_", " ")
     except OSError as error:
         return (error.strerror or str(error)).lower()
-    finally:
-        connection.close()
 
 
 TOPICS = {"targets": (targets, "prometheus"), "rules": (rules, "prometheus"), "firing": (firing, "prometheus")}
