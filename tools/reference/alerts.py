@@ -32,5 +32,7 @@ def _section(rule: AlertRule) -> Iterator[str]:
     yield from (f"- **Do:** {cell(rule.remedy)}.", f"- **Severity:** {rule.severity.value}, after {rule.hold}.")
     yield f"- **Condition:** `{rule.expression}`"
     yield f"- **Threshold:** {cell(rule.source)}"
+    if rule.event:
+        yield "- **Event:** it ends by itself, and the check `monitoring.no_alert_fires` leaves it out."
     needs = ", ".join(code(need.value) for need in sorted(rule.needs))
     yield from ((f"- **Only with:** {needs}.", "") if needs else ("",))

@@ -12,7 +12,7 @@ from typing import Any, Final
 from rackwright.yaml_loader import load_yaml
 
 _FILE: Final = Path(__file__).with_name("alerts.yml")
-_KEYS: Final = frozenset({"severity", "for", "expr", "limit", "source", "needs", "summary", "remedy"})
+_KEYS: Final = frozenset({"severity", "for", "expr", "limit", "source", "needs", "event", "summary", "remedy"})
 PAGE: Final = "docs/reference/alerts.md"
 """Page with a section for each alert."""
 
@@ -50,6 +50,8 @@ class AlertRule:
     source: str
     """Why this threshold and this time."""
     needs: frozenset[Part]
+    event: bool
+    """Whether it tells of something that has happened, and not of a state that lasts."""
     summary: str
     remedy: str
 
@@ -81,6 +83,7 @@ def _rule(group: str, name: str, row: Mapping[str, Any]) -> AlertRule:
         expression=" ".join(row["expr"].replace("{limit}", str(row.get("limit", ""))).split()),
         source=" ".join(row["source"].split()),
         needs=frozenset(Part(need) for need in row.get("needs", ())),
+        event=row.get("event", False),
         summary=" ".join(row["summary"].split()),
         remedy=" ".join(row["remedy"].split()),
     )

@@ -66,6 +66,7 @@ def verdict(check: str, answer: Any) -> str:
         ("rules_are_evaluated", RULES),
         ("watchdog_reaches_alertmanager", [["Watchdog", 119.0]]),
         ("no_alert_fires", [WATCHDOG]),
+        ("no_alert_fires", [WATCHDOG, ["NodeRebooted", "worker0", "warning", "worker0 was rebooted"]]),
         ("requests_without_certificate_refused", REFUSED),
         ("requests_without_certificate_refused", {"node": "certificate required", "prometheus": "connection refused"}),
         ("keys_are_private", KEYS),

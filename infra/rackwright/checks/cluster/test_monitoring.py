@@ -58,9 +58,9 @@ def test_watchdog_reaches_alertmanager(ask: Ask, expect: Expect, limit: float) -
 
 
 def test_no_alert_fires(ask: Ask, expect: Expect) -> None:
-    """Each alert has a runbook in docs/reference/alerts.md."""
-    silent = {name for name, rule in alerts().items() if rule.severity is AlertSeverity.NONE}
-    expect({name: summary for name, summary in ask(FIRING).items() if name not in silent}, {})
+    """Each alert has a runbook in docs/reference/alerts.md. Alerts of past events are left out: nothing can be done to end them."""
+    left_out = {name for name, rule in alerts().items() if rule.severity is AlertSeverity.NONE or rule.event}
+    expect({name: summary for name, summary in ask(FIRING).items() if name.partition(" on ")[0] not in left_out}, {})
 
 
 def test_requests_without_certificate_refused(ask: Ask, expect: Expect) -> None:
