@@ -15,8 +15,9 @@ from rackwright.catalog.checks import CheckSpec, Feature, Level, checks
 from rackwright.inventory.reader import Inventory
 from rackwright.remote import command
 
-_FILES: Final = tuple(Path(__file__).with_name(name) for name in ("checks.yml", "kubernetes.yml"))
+_FILES: Final = tuple(Path(__file__).with_name(name) for name in ("checks.yml", "kubernetes.yml", "monitoring.yml"))
 _STACKS: Final = {
+    "lab-monitoring": frozenset({Feature.MONITORING}),
     "lab-k8s-flannel": frozenset({Feature.POD_NETWORK, Feature.FLANNEL, Feature.VXLAN}),
     "lab-k8s-ha": frozenset({Feature.VIRTUAL_ADDRESS}),
     "lab-k8s-addons": frozenset({Feature.ADDONS, Feature.ADDON_HOOKS, Feature.QUEUES, Feature.MEASUREMENTS}),

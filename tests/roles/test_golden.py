@@ -14,6 +14,14 @@ from rackwright.drivers.ssh_key_pair import generate
 from .conftest import HERE, play, recorded_steps
 from .written import Kept, Step, assert_nothing_is_lost
 
+MONITORING = {
+    "authority": "certificate of the authority\n",
+    "client": {"certificate": "certificate of the client\n", "private_key": "key of the client\n"},
+    "servers": {
+        name: {"certificate": f"certificate of {name}\n", "private_key": f"key of {name}\n", "not_after": "2029-03-02T08:00:00+00:00"}
+        for name in ("login0", "worker0")
+    },
+}
 CLUSTERS = sorted(path.stem for path in (HERE / "inventories").glob("*.yml"))
 
 
@@ -24,6 +32,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Step]]:
     def record(cluster: str) -> list[Step]:
         # What is done with these is not in the record.
         secrets = {"host_keys": {"login0": generate("login0")[1]} if cluster == "aws" else {}, "kubernetes_encryption_key": "a2V5"}
+        secrets |= {"monitoring": MONITORING} if cluster == "monitoring" else {}
         inventory = HERE / "inventories" / f"{cluster}.yml"
         return recorded_steps(play(folders[cluster], "record.yml", inventory, {"secrets": secrets}, "--skip-tags install"))
 

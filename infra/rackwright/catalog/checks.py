@@ -101,6 +101,7 @@ class Feature(StrEnum):
     ADDON_HOOKS = "addon-hooks"
     QUEUES = "queues"
     MEASUREMENTS = "measurements"
+    MONITORING = "monitoring"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from rackwright.catalog.checks import checks
 from rackwright.inventory import paths
+from rackwright.inventory.alert_rules import rule_groups
 from rackwright.inventory.host import Host
 from rackwright.inventory.reader import SCHEMA
 from rackwright.model.targets.adapters import Adapter
@@ -18,6 +19,7 @@ from rackwright.model.targets.hosts import HostsTarget
 from rackwright.plan import Plan
 from rackwright.plan.fabric import netlist, wiring
 from rackwright.plan.kubernetes.schema import Kubernetes
+from rackwright.plan.monitoring.schema import MonitoringPlan
 from rackwright.plan.schema import PlanNode, Slurm
 
 _ALWAYS: Final = ("base", "volumes", "sshd", "firewall", "gpu", "fabric", "moosefs_server", "moosefs_client")
@@ -80,6 +82,18 @@ def _variables(plan: Plan, preinstalled_roles: tuple[str, ...], sources: Mapping
         "cluster": _cluster(plan, preinstalled_roles, sources),
         "node_stack": plan.node_stack.model_dump(mode="json"),
         "fabric": _fabric(plan),
+        **({"monitoring": _monitoring(plan, plan.monitoring)} if plan.monitoring else {}),
+    }
+
+
+def _monitoring(plan: Plan, monitoring: MonitoringPlan) -> dict[str, Any]:
+    """Return monitoring with the names that Slurm's collector counts, and the rules of Prometheus."""
+    slurm = plan.scheduler if plan.scheduler.kind == "slurm" else None
+    return {
+        **monitoring.model_dump(mode="json"),
+        "partitions": [one.name for one in slurm.partitions] if slurm else [],
+        "accounts": [one.name for one in slurm.accounts] if slurm else [],
+        "rules": rule_groups(plan, monitoring),
     }
 
 
@@ -105,6 +119,7 @@ def _cluster(plan: Plan, preinstalled_roles: tuple[str, ...], sources: Mapping[s
         "storage": [_storage(row, sources) for row in data["storage"]],
         "scheduler": _scheduler(plan.scheduler),
         "software": data["software"],
+        **({"monitored": True} if plan.monitoring else {}),
         "health": [{"check": spec.key, "group": spec.group, "limit": spec.limit} for spec in checks().values() if spec.health],
     }
 
@@ -141,8 +156,8 @@ def _fabric(plan: Plan) -> dict[str, Any] | None:
 
 
 def is_baked(cluster: Mapping[str, Any]) -> bool:
-    """Return whether the nodes of an inventory have all packages that the roles install."""
-    return set(cluster["preinstalled_roles"]) >= set(BAKED[cluster["scheduler"]["kind"]])
+    """Return whether the nodes of an inventory have all packages that the roles install. No image has those of monitoring."""
+    return not cluster.get("monitored") and set(cluster["preinstalled_roles"]) >= set(BAKED[cluster["scheduler"]["kind"]])
 
 
 @cache

@@ -43,6 +43,8 @@ class Inventory:
     """The fabric with its cables, or None."""
     plan: str
     """Digest of the fields above: two reports with the same digest have the same plan."""
+    monitoring: Mapping[str, Any] | None = None
+    """The plan of monitoring, or None."""
 
     def members(self, group: str) -> tuple[str, ...]:
         """Return the nodes of a group; raise InputError for an unknown group."""
@@ -139,6 +141,7 @@ class Inventory:
             Feature.QUEUES: "kueue" in addons,
             Feature.MEASUREMENTS: "metrics-server" in addons,
             Feature.THREADS: any(node.get("threads_per_core") for node in nodes),
+            Feature.MONITORING: self.monitoring is not None,
             Feature.TUNING: any("tuning" in node.get("features", ()) for node in nodes),
             # Jobs of Kubernetes run in an image that has none of the nodes' tools.
             Feature.FIO: slurm and "fio" in (self.node_stack.get("tools") or ()),
@@ -185,7 +188,7 @@ def from_inventory(inventory: Mapping[str, Any]) -> Inventory:
     if handover["schema"] != SCHEMA:
         cause = f"unsupported schema: expected {SCHEMA}, found {handover['schema']}"
         raise InputError(cause, path="handover.schema", hint="run `rackwright up STACK` to write the inventory again")
-    node_stack = variables.get("node_stack") or {}
+    node_stack, monitoring = variables.get("node_stack") or {}, variables.get("monitoring")
     records = {name: host["node"] for name, host in everything["hosts"].items()}
     groups = {name: tuple(group.get("hosts") or ()) for name, group in children.items()}
     out = {name: record for name, record in records.items() if name in groups["out"]}
@@ -207,7 +210,8 @@ def from_inventory(inventory: Mapping[str, Any]) -> Inventory:
         out=out,
         groups=groups,
         fabric=fabric,
-        plan=_digest(cluster, node_stack, records, children, *([fabric] if fabric else [])),
+        monitoring=monitoring,
+        plan=_digest(cluster, node_stack, records, children, *([fabric] if fabric else []), *([monitoring] if monitoring else [])),
     )
 
 

@@ -13,6 +13,7 @@ from rackwright.model.drift import DriftPolicy
 from rackwright.model.fabric.rdma import Rdma
 from rackwright.model.fabric.switches import Fabric
 from rackwright.model.groups import Group, NodeOverride
+from rackwright.model.monitoring import Monitoring
 from rackwright.model.network import Access, Network
 from rackwright.model.node.directory import DirectoryService
 from rackwright.model.node.software import Software
@@ -85,6 +86,9 @@ class Cluster(ConfigModel):
     refresh_scope: Annotated[Refresh, UpdatePolicy.RUN] = Field(default=Refresh.ALL, description="Layers that a refresh compares.")
     drift: Annotated[DriftPolicy, UpdatePolicy.RUN] = Field(
         default=DriftPolicy(), description="Drift ignore rules, notifications and metrics."
+    )
+    monitoring: Annotated[Monitoring | None, UpdatePolicy.LIVE] = Field(
+        default=None, description="Metrics and alerts of the cluster. If omitted, nothing of it is installed."
     )
     hooks: Annotated[dict[AfterPhase, tuple[Playbook, ...]], UpdatePolicy.LIVE] = Field(
         default={}, description="User playbooks to run after a phase of every converge, for example `after_storage: [site/archive.yml]`."

@@ -16,6 +16,7 @@ class AfterPhase(StrEnum):
     SCHEDULER = "after_scheduler"
     KUBERNETES = "after_kubernetes"
     SOFTWARE = "after_software"
+    MONITORING = "after_monitoring"
 
     @property
     def phase(self) -> str:

@@ -9,6 +9,7 @@ from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Role
 from rackwright.plan.fabric.expand import expand_fabric
 from rackwright.plan.groups import expand_groups
+from rackwright.plan.monitoring.expand import expand_monitoring
 from rackwright.plan.node_features import expand_node_stack, nodes_by_feature
 from rackwright.plan.nodes import expand_nodes
 from rackwright.plan.scheduler import expand_scheduler, with_role
@@ -44,6 +45,7 @@ def expand(cluster: Cluster, stack: str) -> Plan:
         node_stack=node_stack,
         software=expand_software(cluster, declared),
         fabric=fabric,
+        monitoring=expand_monitoring(cluster, nodes, storage, fabric),
         cost=cost(cluster),
         budget=cluster.budget,
         allow_local_state=cluster.allow_local_state,

@@ -7,9 +7,11 @@ from typing import Final
 
 from rackwright.catalog import gpus
 from rackwright.catalog.compatibility import has_nvlink_rack
+from rackwright.derive.monitoring import monitoring_node
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Role
 from rackwright.plan.kubernetes.cluster import CARRIES
+from rackwright.plan.monitoring.expand import monitoring_groups
 from rackwright.plan.node_features import PARTS
 from rackwright.plan.schema import NodeGpu, PlanNode, Storage
 
@@ -44,6 +46,7 @@ def expand_groups(cluster: Cluster, nodes: Sequence[PlanNode], storage: Sequence
     }
     members |= {f"with_{part}": lambda node, part=part: part in node.features for part in PARTS}  # type: ignore[misc]
     groups = {group: tuple(node.name for node in nodes if node.is_in and belongs(node)) for group, belongs in members.items()}
+    groups |= monitoring_groups(cluster.monitoring, monitoring_node(cluster), nodes)
     return groups | {"out": tuple(node.name for node in nodes if not node.is_in)}
 
 

@@ -25,6 +25,7 @@ from rackwright.model.target import Target
 from rackwright.plan.fabric.schema import FabricPlan
 from rackwright.plan.fabric.slurm import Topology
 from rackwright.plan.kubernetes.schema import Kubernetes
+from rackwright.plan.monitoring.schema import MonitoringPlan
 from rackwright.plan.software import SoftwareStack
 
 
@@ -313,6 +314,8 @@ class Plan(ConfigModel):
     node_stack: NodeStack = NodeStack()
     software: SoftwareStack | None = None
     fabric: FabricPlan | None = None
+    monitoring: MonitoringPlan | None = Field(default=None, exclude_if=lambda plan: plan is None)
+    """Left out where it is not declared: plans that are up were recorded without it."""
     cost: Cost = Cost()
     """Excluded from the provider's input: a new price is no reason to converge again."""
     budget: Budget | None = None

@@ -20,6 +20,8 @@ _CLASSES = {
     "rackwright:lab:Node": "rackwright.provider.lab.node:Node",
     "rackwright:lab:PowerManager": "rackwright.provider.lab.power:PowerManager",
     "rackwright:lab:Volume": "rackwright.provider.lab.volume:Volume",
+    "rackwright:secret:Certificate": "rackwright.provider.generated.certificates:Certificate",
+    "rackwright:secret:CertificateAuthority": "rackwright.provider.generated.certificates:CertificateAuthority",
     "rackwright:secret:SshKeyPair": "rackwright.provider.generated.ssh_key_pair:SshKeyPair",
     "rackwright:secret:RandomBytes": "rackwright.provider.generated.random_bytes:RandomBytes",
     "rackwright:time:Static": "rackwright.provider.generated.timestamp:StaticTime",

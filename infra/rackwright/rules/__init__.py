@@ -19,6 +19,7 @@ from rackwright.rules.common import (
     hosts,
     image_accounts,
     mig,
+    monitoring,
     names,
     network,
     node_features,
@@ -44,7 +45,7 @@ RULE_MODULES = (
     *(names, network, groups, gpus, mig, stack, versions, storage, scheduler, accounts, partitions, access, users, nodes, hosts),
     *(image_accounts, container_networks),
     *(kubernetes_cluster, kubernetes_network, addons, pod_network),
-    *(topology, adapters, floor_plan, phases, node_features, tuning),
+    *(topology, adapters, floor_plan, phases, node_features, tuning, monitoring),
     *(instances, images, disks, aws_network, aws_fabric, capacity, tags, fsx, fsx_repositories, budget, limits),
 )
 """Importing a subject registers its rules; findings come in this order."""

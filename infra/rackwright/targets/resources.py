@@ -225,6 +225,46 @@ class RandomBytes(pulumi.CustomResource):
         super().__init__("rackwright:secret:RandomBytes", name, {"length": length, "base64": None, "hex": None}, opts)
 
 
+class CertificateAuthority(pulumi.CustomResource):
+    """The certificate authority of a stack's daemons; its key is on no node."""
+
+    certificate: pulumi.Output[str]
+    private_key: pulumi.Output[str]
+
+    def __init__(self, name: str, *, common_name: str, opts: pulumi.ResourceOptions | None = None) -> None:
+        outputs = {"certificate": None, "private_key": None, "not_after": None}
+        super().__init__("rackwright:secret:CertificateAuthority", name, {"common_name": common_name, **outputs}, opts)
+
+
+class Certificate(pulumi.CustomResource):
+    """A certificate of a daemon or of its client, signed by the stack's authority."""
+
+    certificate: pulumi.Output[str]
+    private_key: pulumi.Output[str]
+    not_after: pulumi.Output[str]
+    """ISO 8601, UTC."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        common_name: str,
+        usage: str,
+        names: Sequence[str],
+        authority: CertificateAuthority,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        inputs = {
+            "common_name": common_name,
+            "usage": usage,
+            "names": list(names),
+            "authority": authority.certificate,
+            "authority_key": authority.private_key,
+        }
+        outputs = {"certificate": None, "private_key": None, "not_after": None}
+        super().__init__("rackwright:secret:Certificate", name, {**inputs, **outputs}, opts)
+
+
 class StaticTime(pulumi.CustomResource):
     """The time when the stack was created."""
 

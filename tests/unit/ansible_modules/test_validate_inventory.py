@@ -83,6 +83,7 @@ def everywhere(variables: dict[str, dict[str, Any]], key: str, value: Any) -> No
         ),
         (lambda _, hosts: hosts["login0"]["secrets"].pop("munge_key"), "secrets.munge_key: missing"),
         (lambda _, hosts: hosts["login0"].pop("secrets"), "secrets.accounting_password: missing"),
+        (lambda _, hosts: hosts["login0"].update(monitoring={"server": "login0"}), "secrets.monitoring: missing"),
         (lambda _, hosts: hosts["worker0"].pop("node"), "worker0: variable `node` is missing"),
         (lambda _, hosts: hosts["worker0"]["node"].pop("os"), "worker0.node.os: missing"),
         (lambda _, hosts: hosts["worker0"]["node"].update(name="worker1"), "worker0.node.name: expected worker0, found worker1"),

@@ -20,7 +20,7 @@ def rows(*names: str) -> dict[str, Any]:
     return {key: row for name in names for key, row in yaml.safe_load((FOLDER / name).read_text(encoding="utf-8")).items()}
 
 
-ROWS = rows("checks.yml", "kubernetes.yml")
+ROWS = rows("checks.yml", "kubernetes.yml", "monitoring.yml")
 OF_DRIFT = rows("drift.yml", "suspended.yml")
 SUSPENDED = rows("suspended.yml")
 KEYS = {"where", "red", "first", "everywhere", "apply", "undo", "also"}
@@ -50,7 +50,7 @@ def test_no_two_checks_share_a_fault():
 
 
 def test_every_table_is_loaded():
-    assert {file.name for file in FOLDER.glob("*.yml")} == {"checks.yml", "kubernetes.yml", "drift.yml", "suspended.yml"}
+    assert {file.name for file in FOLDER.glob("*.yml")} == {"checks.yml", "kubernetes.yml", "monitoring.yml", "drift.yml", "suspended.yml"}
 
 
 @pytest.mark.parametrize("key", OF_DRIFT)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from goldens import Goldens, compact
+from support.monitored import monitored
 
 from rackwright import inventory as rackwright_inventory
 from rackwright.inventory import Host, paths
@@ -56,6 +57,21 @@ def test_the_inventory_and_the_ssh_files_are_as_they_were(goldens: Goldens) -> N
     inventory = compact(rackwright_inventory.inventory(plan, hosts(plan))) + "\n"  # JSON is YAML, too.
     config, known = rackwright_inventory.ssh_config(plan, hosts(plan)), rackwright_inventory.known_hosts(plan, hosts(plan))
     goldens.check_folder("inventory", {"inventory.yml": inventory, "ssh_config": config, "known_hosts": known})
+
+
+def test_monitored_inventory_keeps_the_contract() -> None:
+    plan = monitored(monitoring={"kind": "builtin", "receivers": {"ops": {"kind": "webhook", "url_file": "~/ops-url"}}})
+    found = rackwright_inventory.inventory(plan, hosts(plan))
+    assert rackwright_inventory.schema_errors(found) == []
+    assert found["all"]["vars"]["monitoring"]["receivers"] == [{"name": "ops", "kind": "webhook", "url_file": "~/ops-url"}]
+    assert found["all"]["vars"]["monitoring"]["partitions"] == [one.name for one in plan.scheduler.partitions]  # type: ignore[union-attr]
+
+
+def test_packages_of_monitoring_are_in_no_image() -> None:
+    """Its install steps must not be skipped with those of the baked roles."""
+    for plan, baked in ((monitored(), False), (monitored(monitoring=None), True)):
+        made = {name: dataclasses.replace(host, baked=True) for name, host in hosts(plan).items()}
+        assert rackwright_inventory.is_baked(rackwright_inventory.inventory(plan, made)["all"]["vars"]["cluster"]) is baked
 
 
 def test_slow_machine_waits_longer_for_connections() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 
 from rackwright.catalog.checks import Kind, Level, checks
@@ -96,7 +98,13 @@ def test_empty_group_of_planned_part_is_not_excused(inventory):
 
 def test_every_check_can_be_owed(check_plan, inventory_with_separate_controller, kubernetes_inventory):
     """A lab with Slurm or one with Kubernetes, on one network or another, contains each row: every need can be met."""
-    found, scheduler = [check_plan], kubernetes_inventory["all"]["vars"]["cluster"]["scheduler"]
+    monitored = copy.deepcopy(inventory_with_separate_controller)
+    monitored["all"]["vars"]["monitoring"] = {"server": "login0"}
+    monitored["all"]["children"] |= {name: {"hosts": {"login0": {}}} for name in ("monitoring_server", "monitoring_node")}
+    found, scheduler = (
+        [check_plan, plan_checks(from_inventory(monitored), checks(), Level.SMOKE)],
+        kubernetes_inventory["all"]["vars"]["cluster"]["scheduler"],
+    )
     found.append(plan_checks(from_inventory(inventory_with_separate_controller), checks(), Level.SMOKE))
     for cni in ("bridge", "flannel", "calico"):
         scheduler |= {"cni": cni, "network": {"encapsulation": "vxlan", "mtu": 1450, "enforces_network_policy": cni == "calico"}}

@@ -26,6 +26,8 @@ LOGINS = {Feature.SACKD}
 """Parts of a plan whose login nodes are no controllers."""
 NETWORKS = LOGINS | {Feature.POD_NETWORK, Feature.FLANNEL, Feature.VXLAN, Feature.POLICIES}
 """Parts of a plan that replace plain routes."""
+ABSENT = NETWORKS | {Feature.MONITORING}
+"""Parts that neither of the two inventories has."""
 
 
 def without(inventory, *path):
@@ -38,7 +40,7 @@ def without(inventory, *path):
 
 
 def test_lab_has_every_part(declared):
-    assert declared.features == frozenset(Feature) - KUBERNETESES - NETWORKS
+    assert declared.features == frozenset(Feature) - KUBERNETESES - ABSENT
 
 
 @pytest.mark.parametrize(
@@ -75,11 +77,11 @@ def test_systems_without_sackd_are_those_of_the_role():
     ],
 )
 def test_missing_parts_of_plan_are_listed(inventory, path, gone):
-    assert set(Feature) - KUBERNETESES - NETWORKS - without(inventory, *path).features == gone
+    assert set(Feature) - KUBERNETESES - ABSENT - without(inventory, *path).features == gone
 
 
 def test_kubernetes_cluster_lacks_only_slurm_parts(kubernetes_inventory):
-    assert from_inventory(kubernetes_inventory).features == frozenset(Feature) - SLURMS - NETWORKS - {Feature.SLURM, Feature.SUBMIT}
+    assert from_inventory(kubernetes_inventory).features == frozenset(Feature) - SLURMS - ABSENT - {Feature.SLURM, Feature.SUBMIT}
 
 
 @pytest.mark.parametrize(
@@ -98,6 +100,15 @@ def test_kubernetes_cluster_lacks_only_slurm_parts(kubernetes_inventory):
 def test_missing_parts_of_kubernetes_plan_are_listed(kubernetes_inventory, path, gone):
     whole = from_inventory(kubernetes_inventory).features
     assert whole - without(kubernetes_inventory, *path).features == gone
+
+
+def test_monitoring_is_read_where_it_is_declared(inventory):
+    assert from_inventory(inventory).monitoring is None
+    without_it = from_inventory(inventory).plan
+    inventory["all"]["vars"]["monitoring"] = {"server": "login0"}
+    declared = from_inventory(inventory)
+    assert declared.monitoring == {"server": "login0"} and Feature.MONITORING in declared.features
+    assert declared.plan != without_it
 
 
 def test_single_worker_has_no_peers(kubernetes_inventory):

@@ -140,6 +140,13 @@ def node_stack(check_plugin: CheckPlugin) -> SimpleNamespace:
 
 
 @pytest.fixture
+def monitoring(check_plugin: CheckPlugin) -> Mapping[str, Any]:
+    """Return the plan of monitoring."""
+    assert check_plugin.declared.monitoring is not None
+    return check_plugin.declared.monitoring
+
+
+@pytest.fixture
 def planned(node: SimpleNamespace, cluster: SimpleNamespace) -> SimpleNamespace:
     """Return the scheduler's plan of the checked node."""
     found: SimpleNamespace = next(one for one in cluster.scheduler.nodes if one.name == node.name)

@@ -1,1 +1,1 @@
-"""Resources that are generated once and live in the state only: key pair, random bytes, timestamp."""
+"""Resources that are generated once and live in the state only: key pair, random bytes, certificates, timestamp."""

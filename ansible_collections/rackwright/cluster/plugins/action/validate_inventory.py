@@ -67,6 +67,7 @@ def secret_problems(host: Mapping[str, Any]) -> list[str]:
     """Return the missing secrets; values are not read."""
     kind = ((host.get("cluster") or {}).get("scheduler") or {}).get("kind", "slurm")
     absent = missing(SECRET_KEYS.get(kind, ()), host.get("secrets") or {})
+    absent += missing(("monitoring",) if host.get("monitoring") else (), host.get("secrets") or {})
     return [f"secrets.{key}: missing - pass the stack's secrets.yml with `-e @secrets.yml`" for key in absent]
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from rackwright.checks.acceptance.phase import Finding, Job, Output, Outputs, Phase, PhaseScope, compared, guarded, skipped
 from rackwright.checks.acceptance.smoke import answer, probe_job
+from rackwright.checks.cluster.harness.tool_output import UnreadableValue
 from rackwright.checks.cluster.probes.fabric import PORTS, Port
 from rackwright.report.verdict import SkipReason
 
@@ -53,7 +54,7 @@ def _planned(fabric: Any) -> dict[str, str]:
     }
 
 
-def _port_value(check: str, port: Port) -> str:
+def _port_value(check: str, port: Port) -> str | UnreadableValue:
     return {
         "ports_are_active": port.state,
         "links_are_up": port.physical,

@@ -14,6 +14,7 @@ from rackwright.checks.cluster.probes.slurm import CONFIGURATION, PING
 from rackwright.checks.cluster.probes.storage import ANSWERING, ROOTS
 from rackwright.checks.cluster.probes.units import (
     ACCOUNTING,
+    ALERTMANAGER,
     API_SERVER,
     CONTAINERD,
     CONTROLLER,
@@ -23,6 +24,8 @@ from rackwright.checks.cluster.probes.units import (
     METADATA_SERVER,
     MUNGE,
     NODE_DAEMON,
+    NODE_EXPORTER,
+    PROMETHEUS,
     SSH_SERVERS,
     SUSPENDED,
     UNITS,
@@ -43,6 +46,9 @@ CHECKS: Final[Mapping[str, str]] = {
     CONTAINERD: "containerd.runs",
     ETCD: "control_plane.static_pods_run",
     API_SERVER: "control_plane.static_pods_run",
+    PROMETHEUS: "monitoring.daemons_run",
+    ALERTMANAGER: "monitoring.daemons_run",
+    NODE_EXPORTER: "monitoring.exporter_runs",
 }
 """Key of the check that reports a daemon on its node."""
 ELSEWHERE: Final[Mapping[Probe[Any], Mapping[str, str]]] = {

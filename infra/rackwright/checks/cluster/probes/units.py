@@ -27,6 +27,9 @@ STATIC_PODS: Final = ("etcd", "kube-apiserver", "kube-controller-manager", "kube
 ETCD: Final = "etcd.pod"
 API_SERVER: Final = "kube-apiserver.pod"
 """Static pods have the form of units in the answer of a node, and names that end in `.pod`."""
+PROMETHEUS: Final = "prometheus.service"
+ALERTMANAGER: Final = "prometheus-alertmanager.service"
+NODE_EXPORTER: Final = "prometheus-node-exporter.service"
 METADATA_SERVER: Final = "moosefs-master.service"
 SSH_SERVERS: Final = ("ssh.service", "sshd.service")
 """Names of sshd's unit on Debian and on Rocky Linux. On Debian the second may be an alias."""
@@ -142,6 +145,8 @@ def units_of(context: ProbeContext) -> list[str]:
         "role_accounting": (ACCOUNTING, DATABASE),
         "nvswitch": (FABRIC_MANAGER,),
         "kubernetes": (CONTAINERD, KUBELET),
+        "monitoring_server": (PROMETHEUS, ALERTMANAGER),
+        "monitoring_node": (NODE_EXPORTER,),
     }
     if (context.declared.cluster.get("scheduler") or {}).get("virtual_address"):
         by_group["kube_control_plane"] = (KEEPALIVED,)

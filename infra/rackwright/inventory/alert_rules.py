@@ -1,0 +1,53 @@
+"""The plan and the table of alerts as rule groups of Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any, Final
+
+from rackwright.catalog.alerts import AlertRule, Part, alerts
+from rackwright.plan import Plan
+from rackwright.plan.monitoring.schema import MonitoringPlan
+
+PLAN_GROUP: Final = "plan"
+"""Group of the recorded series of the plan, before those that read them."""
+
+
+def rule_groups(plan: Plan, monitoring: MonitoringPlan) -> dict[str, Any]:
+    """Return the rule file as data. A label in an annotation is `<label>`: Ansible would template the braces of Prometheus."""
+    parts = parts_of(plan)
+    chosen = [rule for rule in alerts().values() if rule.needs <= parts]
+    groups = [{"name": name, "rules": [_alert(rule) for rule in rules]} for name, rules in groupby(chosen, key=lambda rule: rule.group)]
+    return {"groups": [{"name": PLAN_GROUP, "rules": list(_expected(monitoring))}, *groups]}
+
+
+def parts_of(plan: Plan) -> frozenset[Part]:
+    """Return the parts of a plan that rules may need."""
+    has = {
+        Part.OWN_KERNEL: plan.target.manage_kernel,
+        Part.GPUS: any(node.gpus for node in plan.nodes if node.is_in),
+        Part.ACCOUNTING: plan.scheduler.kind == "slurm" and plan.scheduler.accounting is not None,
+        Part.STORAGE: bool(plan.storage),
+        Part.INFINIBAND: plan.fabric is not None and plan.fabric.kind == "infiniband",
+    }
+    return frozenset(part for part, present in has.items() if present)
+
+
+def _alert(rule: AlertRule) -> dict[str, Any]:
+    return {
+        "alert": rule.name,
+        "expr": rule.expression,
+        "for": rule.hold,
+        "labels": {"severity": rule.severity.value},
+        "annotations": {"summary": rule.summary, "remedy": rule.remedy, "runbook": rule.runbook},
+    }
+
+
+def _expected(monitoring: MonitoringPlan) -> Iterator[dict[str, Any]]:
+    """Yield a constant series for each target and collector of the plan: a lost one has no series that could be 0."""
+    for target in monitoring.targets:
+        yield {"record": "rackwright_plan_target", "expr": "vector(1)", "labels": {"job": target.job, "instance": target.node}}
+    for node in monitoring.nodes:
+        for collector in node.collectors:
+            yield {"record": "rackwright_plan_collector", "expr": "vector(1)", "labels": {"collector": collector, "instance": node.name}}

@@ -1,0 +1,46 @@
+"""Monitoring: Prometheus and Alertmanager on one node, exporters on all nodes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from rackwright.model.base import ConfigModel
+from rackwright.model.units import Bytes, Label, Seconds
+from rackwright.model.update_policy import UpdatePolicy
+
+
+class Webhook(ConfigModel):
+    """A receiver of alerts by HTTP: Alertmanager posts JSON to its URL."""
+
+    kind: Annotated[Literal["webhook"], UpdatePolicy.RESTART] = Field(description="Kind of the receiver.")
+    url_file: Annotated[str, UpdatePolicy.RESTART] = Field(
+        pattern=r"^[/~]\S*$",
+        description="File on this machine that contains only the URL, which may hold a token and is copied to the monitoring node only.",
+    )
+
+
+class MetricsRetention(ConfigModel):
+    """Limits of the stored metrics; the first that is reached deletes the oldest."""
+
+    time: Annotated[Seconds, UpdatePolicy.RESTART] = Field(default=15 * 86400, description="Age of the oldest metrics. Default: 15d.")
+    size: Annotated[Bytes, UpdatePolicy.RESTART] = Field(default=2 * 2**30, description="Disk space of the metrics. Default: 2GiB.")
+
+
+class Monitoring(ConfigModel):
+    """Metrics and alerts of the cluster."""
+
+    kind: Annotated[Literal["builtin"], UpdatePolicy.FORBIDDEN] = Field(
+        description="`builtin`: Prometheus and Alertmanager run on a node of the cluster."
+    )
+    node: Annotated[Label | None, UpdatePolicy.FORBIDDEN] = Field(
+        default=None, description="Node that runs Prometheus and Alertmanager. Default: the first controller."
+    )
+    scrape_interval: Annotated[Seconds, UpdatePolicy.RESTART] = Field(
+        default=15, description="Time between two readings of every metric. Default: 15s."
+    )
+    retention: MetricsRetention = Field(default=MetricsRetention(), description="Limits of the stored metrics.")
+    receivers: Annotated[dict[Label, Webhook], UpdatePolicy.RESTART] = Field(
+        default={}, description="Receivers of alerts, by name; each gets every alert."
+    )

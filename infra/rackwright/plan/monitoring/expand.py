@@ -1,0 +1,118 @@
+"""The declared monitoring, expanded over the nodes that take part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from rackwright.derive.monitoring import monitoring_node
+from rackwright.model.cluster import Cluster
+from rackwright.model.groups import Role
+from rackwright.model.monitoring import Monitoring
+from rackwright.model.units import mebibytes
+from rackwright.plan.fabric.schema import FabricPlan
+from rackwright.plan.monitoring.schema import Collector, MonitoredNode, MonitoringPlan, Receiver, ScrapeTarget
+from rackwright.plan.schema import PlanNode, Storage
+
+NODE_PORT: Final = 9100
+PROMETHEUS_PORT: Final = 9090
+ALERTMANAGER_PORT: Final = 9093
+"""Default ports: github.com/prometheus/prometheus/wiki/Default-port-allocations."""
+_SCHEDULED: Final = frozenset({Role.LOGIN, Role.CONTROLLER, Role.ACCOUNTING, Role.WORKER})
+"""Roles whose nodes run munge."""
+
+
+def expand_monitoring(
+    cluster: Cluster, nodes: Sequence[PlanNode], storage: Sequence[Storage], fabric: FabricPlan | None
+) -> MonitoringPlan | None:
+    """Return the plan of monitoring; None where the stack file declares none. Nodes that are out are not watched."""
+    declared = cluster.monitoring
+    server = monitoring_node(cluster)
+    if declared is None or server is None:
+        return None
+    watched = [node for node in nodes if node.is_in]
+    return MonitoringPlan(
+        server=server,
+        interval_s=declared.scrape_interval,
+        retention_s=declared.retention.time,
+        retention_mib=mebibytes(declared.retention.size),
+        receivers=tuple(Receiver(name=name, kind=one.kind, url_file=one.url_file) for name, one in declared.receivers.items()),
+        targets=(
+            *(ScrapeTarget(job="node", node=node.name, port=NODE_PORT) for node in watched),
+            ScrapeTarget(job="prometheus", node=server, port=PROMETHEUS_PORT),
+            ScrapeTarget(job="alertmanager", node=server, port=ALERTMANAGER_PORT),
+        ),
+        nodes=tuple(_node(node, server, watched, storage, fabric) for node in watched),
+    )
+
+
+def _node(node: PlanNode, server: str, watched: Sequence[PlanNode], storage: Sequence[Storage], fabric: FabricPlan | None) -> MonitoredNode:
+    return MonitoredNode(
+        name=node.name,
+        collectors=tuple(_collectors(node, watched, storage, fabric)),
+        units=tuple(_units(node, server, storage, fabric)),
+        mounts=tuple(shared.mount for shared in storage if node.name in shared.clients),
+        gpus=node.gpus.count if node.gpus else 0,
+        simulated_gpus=node.gpus is not None and node.gpus.simulated,
+    )
+
+
+def _collectors(node: PlanNode, watched: Sequence[PlanNode], storage: Sequence[Storage], fabric: FabricPlan | None) -> Iterator[Collector]:
+    """Yield the collectors of a node; what concerns the whole cluster is read on one node only."""
+    yield "units"
+    controllers = [other.name for other in watched if Role.CONTROLLER in other.roles]
+    if node.name in controllers[:1]:
+        yield "slurm"
+    if node.gpus is not None:
+        yield "gpu"
+    if node.name == _fabric_observer(watched, fabric):
+        yield "fabric"
+    if any(node.name in shared.clients for shared in storage):
+        yield "storage"
+
+
+def _fabric_observer(watched: Sequence[PlanNode], fabric: FabricPlan | None) -> str | None:
+    """Return the node that reads the whole fabric: the subnet manager's, else the first on the fabric. Ethernet has no such reading."""
+    if fabric is None or fabric.kind != "infiniband":
+        return None
+    members = [node.name for node in watched if node.rails]
+    return fabric.subnet_manager if fabric.subnet_manager in members else next(iter(members), None)
+
+
+def _units(node: PlanNode, server: str, storage: Sequence[Storage], fabric: FabricPlan | None) -> Iterator[str]:
+    """Yield the units that must be active on a node with Debian 13."""
+    yield from ("nftables.service", "ssh.service", "prometheus-node-exporter.service")
+    if node.name == server:
+        yield from ("prometheus.service", "prometheus-alertmanager.service")
+    yield from _slurm_units(node)
+    for shared in storage:
+        if node.name in shared.servers and shared.kind == "moosefs":
+            yield from ("moosefs-master.service",) if node.name == shared.servers[0] else ()
+            yield "moosefs-chunkserver.service"
+        elif node.name in shared.servers and shared.kind == "nfs":
+            yield "nfs-server.service"
+    if fabric is not None and node.name == fabric.server:
+        yield "rackwright-ibsim.service"
+    if fabric is not None and fabric.kind == "infiniband" and node.name == fabric.subnet_manager:
+        yield "rackwright-opensm.service"
+
+
+def _slurm_units(node: PlanNode) -> Iterator[str]:
+    roles = set(node.roles)
+    if _SCHEDULED & roles:
+        yield "munge.service"
+    if Role.CONTROLLER in roles:
+        yield "slurmctld.service"
+    if Role.WORKER in roles:
+        yield "slurmd.service"
+    if Role.LOGIN in roles and not roles & {Role.CONTROLLER, Role.WORKER}:
+        yield "sackd.service"
+    if Role.ACCOUNTING in roles:
+        yield from ("slurmdbd.service", "mariadb.service")
+
+
+def monitoring_groups(declared: Monitoring | None, server: str | None, nodes: Sequence[PlanNode]) -> dict[str, tuple[str, ...]]:
+    """Return the inventory groups of monitoring; none where the stack file declares none."""
+    if declared is None or server is None:
+        return {}
+    return {"monitoring_server": (server,), "monitoring_node": tuple(node.name for node in nodes if node.is_in)}

@@ -1,0 +1,157 @@
+#!/usr/bin/python3
+"""GPUs as nvidia-smi reports them, under the names and labels of NVIDIA's dcgm-exporter; `simulated` labels those of a lab."""
+
+from __future__ import annotations
+
+import re
+import socket
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from rackwright_metrics import CollectError, Samples, output_of, run
+
+FIELDS = {
+    "temperature.gpu": ("DCGM_FI_DEV_GPU_TEMP", "GPU temperature (C)"),
+    "power.draw": ("DCGM_FI_DEV_POWER_USAGE", "Power draw (W)"),
+    "utilization.gpu": ("DCGM_FI_DEV_GPU_UTIL", "GPU utilization (%)"),
+    "memory.used": ("DCGM_FI_DEV_FB_USED", "Frame buffer memory used (MiB)"),
+    "memory.free": ("DCGM_FI_DEV_FB_FREE", "Frame buffer memory free (MiB)"),
+    "clocks.sm": ("DCGM_FI_DEV_SM_CLOCK", "SM clock (MHz)"),
+    "clocks.max.sm": ("DCGM_FI_DEV_MAX_SM_CLOCK", "Maximum SM clock (MHz)"),
+    "ecc.errors.uncorrected.volatile.total": ("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "Uncorrected ECC errors since the driver was loaded"),
+    "ecc.errors.corrected.volatile.total": ("DCGM_FI_DEV_ECC_SBE_VOL_TOTAL", "Corrected ECC errors since the driver was loaded"),
+    "remapped_rows.pending": ("DCGM_FI_DEV_ROW_REMAP_PENDING", "Whether a row waits for a reset to be remapped"),
+    "remapped_rows.failure": ("DCGM_FI_DEV_ROW_REMAP_FAILURE", "Whether the remapping of rows has failed"),
+    "pcie.link.width.current": ("DCGM_FI_DEV_PCIE_LINK_WIDTH", "PCIe lanes in use"),
+    "pcie.link.width.max": ("DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH", "PCIe lanes of the slot and the GPU"),
+    "clocks_event_reasons.active": (
+        "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS",
+        "Bit mask of reasons for a lower clock; 8 is a hardware slowdown",
+    ),
+}
+IDENTITY = ("index", "uuid", "pci.bus_id", "name", "driver_version")
+OLD_NAMES = {"clocks_event_reasons.active": "clocks_throttle_reasons.active"}
+"""Names before driver 535 (nvidia-smi --help-query-gpu)."""
+NO_DEVICES = 6
+"""Exit status of nvidia-smi if it finds no GPU: NVML_ERROR_NOT_FOUND."""
+WINDOW = "300000"
+"""Milliseconds in which XIDs count: the default of dcgm-exporter."""
+SIMULATED_LOG = "/var/lib/rackwright/gpu-kernel.log"
+
+
+def value(cell: str) -> float | None:
+    """Return the number of a cell; None where the GPU has none or could not read it, as `[N/A]` or `[Unknown Error]`.
+
+    >>> value("30"), value("0x0000000000000008"), value("Yes"), value("No"), value("[N/A]")
+    (30.0, 8.0, 1.0, 0.0, None)
+    """
+    cell = cell.strip()
+    if cell in ("Yes", "No"):
+        return float(cell == "Yes")
+    if re.fullmatch(r"0x[0-9A-Fa-f]+", cell):
+        return float(int(cell, 16))
+    return float(cell) if re.fullmatch(r"\d+(\.\d+)?", cell) else None
+
+
+def rows(text: str, fields: tuple[str, ...]) -> list[dict[str, str]]:
+    """Return the GPUs of CSV without header and units. A line that is no row reports a GPU that the driver lost."""
+    found = []
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.split(",")]
+        if len(cells) == len(fields) and cells[0].isdigit():
+            found.append(dict(zip(fields, cells, strict=True)))
+    return found
+
+
+def slot(address: str) -> str:
+    """Return a PCI address without function: nvidia-smi prints a domain of eight digits, the kernel of four.
+
+    >>> slot("00000000:1B:00.0"), slot("0000:1b:00")
+    ('0000:1b:00', '0000:1b:00')
+    """
+    domain, bus, place = address.lower().split(".")[0].split(":")
+    return f"{int(domain, 16):04x}:{bus}:{place}"
+
+
+def xids(text: str) -> Counter[tuple[str, str]]:
+    """Count XIDs by slot and code.
+
+    >>> xids("NVRM: Xid (PCI:0000:10:00): 79, pid='<unknown>'")
+    Counter({('0000:10:00', '79'): 1})
+    """
+    found = re.findall(r"NVRM: Xid \(PCI:([0-9A-Fa-f]+:[0-9A-Fa-f]+:[0-9A-Fa-f]+)(?:\.\d)?\): (\d+)", text)
+    return Counter((slot(address), code) for address, code in found)
+
+
+def read_gpus() -> list[dict[str, str]]:
+    """Return the GPUs, queried by the names of new or old drivers. A lost GPU gives nvidia-smi a status of its own."""
+    fields = (*IDENTITY, *FIELDS)
+    for asked in (fields, tuple(OLD_NAMES.get(name, name) for name in fields)):
+        text = output_of(
+            ["nvidia-smi", f"--query-gpu={','.join(asked)}", "--format=csv,noheader,nounits"], statuses=(0, 2, NO_DEVICES, 9, 15)
+        )
+        if "is not a valid field" not in text:
+            break
+    else:
+        raise CollectError(f"nvidia-smi: {text.strip().splitlines()[0]}")
+    found = rows(text, fields)
+    if not found and "No devices were found" not in text:
+        raise CollectError(f"nvidia-smi lists no GPU: {(text.strip().splitlines() or ['no output'])[-1]}")
+    return found
+
+
+def kernel_log(simulated: bool) -> str:
+    """Return the driver's lines: of the last five minutes, or all of a simulated log, whose lines have no time."""
+    if simulated:
+        try:
+            with open(SIMULATED_LOG, encoding="utf-8", errors="replace") as stream:
+                return stream.read()
+        except FileNotFoundError:
+            return ""
+    return output_of(
+        ["journalctl", "--quiet", "--dmesg", "--no-pager", "--output=cat", "--since=-5min", "--grep=NVRM: Xid"], statuses=(0, 1)
+    )
+
+
+def labels_of(gpu: Mapping[str, str], simulated: bool) -> dict[str, str]:
+    """Return the labels of dcgm-exporter."""
+    return {
+        "gpu": gpu["index"],
+        "UUID": gpu["uuid"],
+        "pci_bus_id": gpu["pci.bus_id"],
+        "device": f"nvidia{gpu['index']}",
+        "modelName": gpu["name"],
+        "Hostname": socket.gethostname(),
+        "DCGM_FI_DRIVER_VERSION": gpu["driver_version"],
+        **({"simulated": "true"} if simulated else {}),
+    }
+
+
+def collect(configuration: Mapping[str, Any], samples: Samples) -> None:
+    """A GPU that is lost has no row: the number of rows is compared with the plan's."""
+    planned: Mapping[str, Any] = configuration["gpu"]
+    simulated = bool(planned["simulated"])
+    samples.describe("rackwright_gpus_planned", "Number of GPUs in the plan")
+    samples.describe("rackwright_gpus_present", "Number of GPUs that the driver lists")
+    found, log = read_gpus(), xids(kernel_log(simulated))
+    samples.set("rackwright_gpus_planned", planned["count"])
+    samples.set("rackwright_gpus_present", len(found))
+    for metric, described in (*FIELDS.values(), ("DCGM_EXP_XID_ERRORS_COUNT", "Count of XID errors in the window")):
+        samples.describe(metric, described)
+    for gpu in found:
+        labels = labels_of(gpu, simulated)
+        for field, (metric, _) in FIELDS.items():
+            number = value(gpu[field])
+            if number is not None:
+                samples.set(metric, number, **labels)
+    # A GPU that fell off the bus (XID 79) is in the log and in no row.
+    known = {slot(gpu["pci.bus_id"]): labels_of(gpu, simulated) for gpu in found}
+    for (place, code), count in log.items():
+        labels = known.get(place, {"pci_bus_id": place, **({"simulated": "true"} if simulated else {})})
+        samples.set("DCGM_EXP_XID_ERRORS_COUNT", count, **labels, xid=code, window_size_in_ms=WINDOW)
+
+
+if __name__ == "__main__":
+    sys.exit(run("gpu", collect))

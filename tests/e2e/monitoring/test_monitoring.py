@@ -1,0 +1,143 @@
+"""Metrics and alerts of a lab: every target is up, users read nothing, and faults arrive at a receiver."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+from support.project import Project, clone
+
+from rackwright.catalog.alerts import alerts
+
+RECEIVER = "/run/received.jsonl"
+PORT = 8099
+RECEIVE = f"""
+import http.server, json
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        with open("{RECEIVER}", "ab") as stream:
+            stream.write(self.rfile.read(int(self.headers["Content-Length"])) + b"\\n")
+        self.send_response(200)
+        self.end_headers()
+http.server.HTTPServer(("127.0.0.1", {PORT}), Handler).serve_forever()
+"""
+ASK = """
+import ssl, sys, urllib.request
+context = ssl.create_default_context(cafile="/etc/prometheus/tls/authority.crt")
+context.load_cert_chain("/etc/prometheus/tls/client.crt", "/etc/prometheus/tls/client.key")
+print(urllib.request.urlopen(sys.argv[1], context=context, timeout=10).read().decode())
+"""
+ASK_WITHOUT = "import ssl, sys, urllib.request; urllib.request.urlopen(sys.argv[1], context=ssl._create_unverified_context(), timeout=10)"
+PATIENCE = 240.0
+"""Seconds until an alert must have arrived: the longest `for` of those below is one minute, and a starved machine is slow."""
+
+
+@pytest.fixture(scope="module")
+def monitored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """Yield a lab with monitoring, up and verified, whose alerts go to a receiver on the monitoring node."""
+    project = clone(tmp_path_factory.mktemp("monitoring") / "checkout", like="lab-monitoring")
+    url = project.folder / "receiver-url"
+    url.write_text(f"http://127.0.0.1:{PORT}/")
+    described = yaml.safe_load(project.stack_file.read_text())
+    described["config"]["rackwright:cluster"]["monitoring"] |= {
+        "scrape_interval": "5s",
+        "receivers": {"test": {"kind": "webhook", "url_file": str(url)}},
+    }
+    project.stack_file.write_text(yaml.safe_dump(described, sort_keys=False))
+    try:
+        project.run_checked("up", timeout=2400)
+        project.ssh("login0", f"systemd-run --unit=receiver python3 -c '{RECEIVE}'")
+        yield project
+    finally:
+        project.remove()
+    assert project.leftovers() == []
+
+
+def query(project: Project, path: str, port: int = 9090) -> Any:
+    """Return the data of a query that the monitoring node sends."""
+    return json.loads(project.ssh("login0", f"python3 -c '{ASK}' 'https://login0:{port}{path}'").output)
+
+
+def received(project: Project) -> list[tuple[str, str, str]]:
+    """Return status, name and instance of every alert that arrived."""
+    lines = project.ssh("login0", f"cat {RECEIVER} 2>/dev/null; true").output.splitlines()
+    found = [alert for line in lines if line.startswith("{") for alert in json.loads(line)["alerts"]]
+    return [(alert["status"], alert["labels"]["alertname"], alert["labels"].get("instance", "")) for alert in found]
+
+
+def await_alert(project: Project, *wanted: tuple[str, str, str]) -> None:
+    """Wait until the alerts have arrived. Raise AssertionError with those that did."""
+    until = time.monotonic() + PATIENCE
+    while not set(wanted) <= set(received(project)):
+        assert time.monotonic() < until, f"{wanted} did not arrive: {received(project)}"
+        time.sleep(2)
+
+
+def test_every_planned_target_is_up(monitored: Project) -> None:
+    targets = query(monitored, "/api/v1/targets")["data"]["activeTargets"]
+    assert {(one["labels"]["job"], one["labels"]["instance"]): one["health"] for one in targets} == {
+        **{("node", name): "up" for name in ("login0", "worker0", "worker1", "storage0")},
+        ("prometheus", "login0"): "up",
+        ("alertmanager", "login0"): "up",
+    }
+
+
+def test_every_rule_has_data_and_only_watchdog_fires(monitored: Project) -> None:
+    rules = [rule for group in query(monitored, "/api/v1/rules")["data"]["groups"] for rule in group["rules"]]
+    assert [rule["name"] for rule in rules if rule["health"] != "ok"] == []
+    assert {rule["name"] for rule in rules if rule["type"] == "alerting"} <= set(alerts())
+    assert {one["labels"]["alertname"] for one in query(monitored, "/api/v1/alerts")["data"]["alerts"] if one["state"] == "firing"} == {
+        "Watchdog"
+    }
+
+
+@pytest.mark.parametrize("subject", ["units", "slurm", "gpu", "fabric", "storage"])
+def test_collector_reads_its_subject(monitored: Project, subject: str) -> None:
+    found = query(monitored, "/api/v1/query?query=rackwright_collector_success")
+    of_subject = [one for one in found["data"]["result"] if one["metric"]["collector"] == subject]
+    values = {one["metric"]["instance"]: one["value"][1] for one in of_subject}
+    assert values and set(values.values()) == {"1"}
+
+
+@pytest.mark.parametrize("port", [9090, 9093, 9100])
+def test_user_of_a_worker_reads_nothing(monitored: Project, port: int) -> None:
+    """Neither without a certificate nor with that of the node, which the user cannot read."""
+    said = monitored.ssh("worker0", f"runuser -u alice -- python3 -c '{ASK_WITHOUT}' https://login0:{port}/metrics 2>&1; true")
+    assert "CERTIFICATE_REQUIRED" in said.output.upper().replace(" ", "_"), said.output
+    keys = monitored.ssh("worker0", "runuser -u alice -- find /etc/rackwright/node_exporter /var/lib/rackwright/metrics -type f 2>&1; true")
+    assert "server.key" not in keys.output and ".prom" not in keys.output
+
+
+FAULTS = {
+    "SlurmNodeNotResponding": ("worker1", "systemctl stop slurmd", "systemctl start slurmd"),
+    "UnitDown": ("worker1", "systemctl stop slurmd", "systemctl start slurmd"),
+    "GpuXid": ("worker0", "rackwright-gpu-fault xid 2 79", "rackwright-gpu-fault clear"),
+    "GpuMissing": ("worker0", "rackwright-gpu-fault missing 7", "rackwright-gpu-fault clear"),
+    "FabricCableMissing": ("login0", "rackwright-fabric-fault unplug worker1/mlx5_3", "rackwright-fabric-fault plug worker1/mlx5_3"),
+    "SharedFsMissing": ("worker0", "umount --lazy /mnt/sharedfs", "systemctl restart mnt-sharedfs.mount"),
+    "TargetDown": ("storage0", "systemctl stop prometheus-node-exporter", "systemctl start prometheus-node-exporter"),
+}
+"""By alert: the node, the fault, and what ends it. FabricCableMissing names the node that reads the fabric."""
+
+
+def test_faults_arrive_with_the_right_node(monitored: Project) -> None:
+    """All at once: each is on a part of its own."""
+    for node, fault, _ in FAULTS.values():
+        monitored.ssh(node, fault)
+    try:
+        await_alert(monitored, *(("firing", name, node) for name, (node, *_) in FAULTS.items()))
+    finally:
+        for node, _, end in FAULTS.values():
+            monitored.ssh(node, end)
+    monitored.run_checked("up", "--refresh")
+    await_alert(monitored, *(("resolved", name, node) for name, (node, *_) in FAULTS.items()))
+
+
+def test_second_up_changes_nothing(monitored: Project) -> None:
+    monitored.run_checked("up", "--refresh")
+    assert monitored.resources()["converge"]["outputs"]["changes"] == 0
+    assert monitored.report()["verdict"] == "passed"
