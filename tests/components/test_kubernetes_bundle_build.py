@@ -206,7 +206,7 @@ def test_build_failure_prints_message_and_exits_2(
     (played.bin / "mmdebstrap").unlink()
     monkeypatch.setattr(front, "ROOMS", played.rooms)
     monkeypatch.setattr(front.Machine, "this", lambda environ: played.machine)
-    assert front.main(["--into", str(played.into)]) == 2
+    assert front.main(["--release", "1.34.1", "--into", str(played.into)]) == 2
     told = capsys.readouterr()
     assert told.err.startswith("\nmmdebstrap is not installed")
     assert "==> 3/7 CoreDNS 1.12.1 done in" in told.out

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import date
+
+from bundle import front
 from rackwright.catalog import version_key
 from rackwright.catalog.kubernetes import bundled_releases, lab_releases, releases, support_ends
 from rackwright.model.scheduler.kubernetes import DEFAULT_VERSION
@@ -26,3 +29,12 @@ def test_every_supported_minor_release_has_a_bundle() -> None:
 def test_default_release_ran_in_a_lab() -> None:
     """Nobody should be the first to run what a new stack selects."""
     assert DEFAULT_VERSION in lab_releases() and set(lab_releases()) <= set(bundled_releases())
+
+
+def test_bundle_and_stacks_have_the_same_default() -> None:
+    assert front.DEFAULT_RELEASE == DEFAULT_VERSION
+
+
+def test_default_release_is_supported() -> None:
+    """Judged at the day on which the catalogue was read, so that the test does not fail with time."""
+    assert support_ends(DEFAULT_VERSION) > date(2026, 11, 27)

@@ -8,17 +8,18 @@ from bootstrap.failure import Failure
 from bundle import inputs, recipe
 
 FOLDER = "releases"
-"""Folder of the modules of all releases but the one that the modules beside this package build. Its folders are minor releases."""
+"""Folder of the modules of all releases but the one that the modules beside this package build. Its folders are minor releases.
+The modules beside this package also build the project's own programs, for every release."""
 
 
 def known(rooms: Path) -> dict[str, Path]:
-    """Return each release, such as 1.35.3, with the folder of its modules. `rooms`: tools/kubernetes. The first one is the default."""
+    """Return each release, such as 1.35.3, with the folder of its modules. `rooms`: tools/kubernetes, whose own modules come first."""
     folders = [rooms, *sorted(path for path in (rooms / FOLDER).glob("*") if (path / recipe.KUBERNETES.folder / "go.mod").exists())]
     return {inputs.version(folder, recipe.KUBERNETES).lstrip("v"): folder for folder in folders}
 
 
 def modules(rooms: Path, release: str | None) -> Path:
-    """Return the folder of a release's modules; without a release, the default's. Raise Failure for a release that has none."""
+    """Return the folder of a release's modules; without a release, those beside this package. Raise Failure for a release that has none."""
     if release is None:
         return rooms
     found = known(rooms)

@@ -12,7 +12,7 @@ from rackwright.model.base import ConfigModel
 from rackwright.model.units import Address4, Bytes, Label, Network4, Seconds, UserName
 from rackwright.model.update_policy import UpdatePolicy
 
-DEFAULT_VERSION: Final = "1.34.1"
+DEFAULT_VERSION: Final = "1.36.2"
 
 
 class Cni(StrEnum):
