@@ -37,6 +37,8 @@ HOPELESS = {
     "CreateContainerConfigError",
     "CreateContainerError",
 }
+TASK = "task"
+"""The container of a job (rackwright.checks.acceptance.harness.kubernetes). A site's webhooks may add others, such as a mesh's proxy."""
 ENDED = ("Succeeded", "Failed")
 made: set[tuple[str, str]] = set()
 """Namespaces and runs for which objects were created."""
@@ -209,7 +211,7 @@ class JobRun:
         for condition in status.get("conditions") or []:
             if condition["type"] == "PodScheduled" and condition["status"] == "False":
                 return (condition.get("message") or "no node fits it") if waited > PLACED else ""
-        for container in status.get("containerStatuses") or []:
+        for container in [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]:
             waits = (container.get("state") or {}).get("waiting") or {}
             if waits.get("reason") in HOPELESS:
                 return ": ".join(filter(None, (waits["reason"], waits.get("message"))))
@@ -247,7 +249,7 @@ class JobRun:
     def log(self, pod: Object) -> str:
         """Return the log of a pod."""
         with contextlib.suppress(ApiRefusedError, OSError):
-            return str(api().call("GET", objects(self.namespace, "Pod") + "/" + pod["metadata"]["name"] + "/log"))
+            return str(api().call("GET", objects(self.namespace, "Pod") + "/" + pod["metadata"]["name"] + "/log?container=" + TASK))
         return ""
 
     def missing_output(self) -> dict[str, str]:
@@ -267,7 +269,7 @@ def ending(pod: Object) -> tuple[int, str]:
     """Return the exit code of a pod's container and its last lines."""
     for container in pod["status"].get("containerStatuses") or []:
         over = (container.get("state") or {}).get("terminated")
-        if over:
+        if over and container.get("name", TASK) == TASK:
             return over["exitCode"], over.get("message") or (over.get("reason") or "" if over["exitCode"] else "")
     if pod["status"].get("phase") == "Failed":
         return 1, ": ".join(filter(None, (pod["status"].get("reason"), pod["status"].get("message"))))
