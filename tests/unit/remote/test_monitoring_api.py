@@ -44,9 +44,16 @@ def test_examples_in_docstrings() -> None:
 
 
 def test_first_reading_is_awaited() -> None:
-    daemon = Daemon(OSError("/api/v1/targets: status 503: Service Unavailable"), targets("up", "unknown"), targets("up", "down"))
+    daemon = Daemon(OSError("/api/v1/targets: status 503: Service Unavailable"), targets(), targets("up", "unknown"), targets("up", "down"))
     assert [row[2] for row in api.targets(daemon, {"settle_s": 5})] == ["up", "down"]
-    assert daemon.asked == 3
+    assert daemon.asked == 4
+
+
+def test_first_rules_are_awaited() -> None:
+    """A daemon that has just started serves an empty list before it has read its files."""
+    row = {"type": "alerting", "name": "TargetDown", "health": "ok", "lastEvaluation": "2026-11-27T13:06:21.5Z"}
+    daemon = Daemon({"data": {"groups": []}}, {"data": {"groups": [{"rules": [row]}]}})
+    assert [rule[1] for rule in api.rules(daemon, {"settle_s": 5})] == ["TargetDown"]
 
 
 def test_reading_that_does_not_come_is_reported() -> None:

@@ -72,7 +72,7 @@ def targets(api: Api, request: dict[str, Any]) -> Any:
         active = api.get("/api/v1/targets?state=active")["data"]["activeTargets"]
         return [[one["labels"]["job"], one["labels"]["instance"], one["health"], one.get("lastError", "")] for one in active]
 
-    return settled(read, lambda rows: all(row[2] != "unknown" for row in rows), request)
+    return settled(read, lambda rows: bool(rows) and all(row[2] != "unknown" for row in rows), request)
 
 
 def rules(api: Api, request: dict[str, Any]) -> Any:
@@ -84,7 +84,7 @@ def rules(api: Api, request: dict[str, Any]) -> Any:
         every = [rule for group in groups for rule in group["rules"]]
         return [[rule["type"], rule["name"], rule["health"], rule.get("lastError", ""), age(rule["lastEvaluation"], now)] for rule in every]
 
-    return settled(read, lambda rows: all(row[2] != "unknown" for row in rows), request)
+    return settled(read, lambda rows: bool(rows) and all(row[2] != "unknown" for row in rows), request)
 
 
 def firing(api: Api, request: dict[str, Any]) -> Any:
