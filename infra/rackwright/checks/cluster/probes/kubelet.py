@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import Any
 
 from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
-from rackwright.checks.cluster.harness.tool_output import UnreadableValue, answer_of
+from rackwright.checks.cluster.harness.tool_output import UnreadableValue, answer_of, lines_of
 from rackwright.remote.command import python_command
 
 
@@ -107,22 +108,33 @@ POD_ROUTES = Probe("pod-routes", on="kubernetes", command="/etc/rackwright/pod-r
 
 @dataclass(frozen=True)
 class Runtime:
-    """The running containerd."""
+    """The running containerd; UnreadableValue for a value that was not read."""
 
     version: str
-    systemd_cgroup: bool
-    """Whether containerd uses systemd for control groups."""
-    network_folder: str
+    systemd_cgroup: bool | UnreadableValue
+    """Whether the default runtime uses systemd for control groups."""
+    network_folder: str | UnreadableValue
+
+
+_CRI_PLUGINS = ("io.containerd.cri.v1.runtime", "io.containerd.grpc.v1.cri", "cri")
+"""Names of the plugin for Kubernetes in config versions 3, 2 and 1 (containerd, docs/cri/config.md)."""
 
 
 def parse_runtime(text: str) -> Runtime:
-    """Return the runtime from `containerd --version` and `containerd config dump`. 1.7 and 2.x differ in names of plugins only."""
-    version = re.search(r"^containerd \S+ v?(\d\S*)", text, re.MULTILINE)
-    groups = re.search(r"^\s*SystemdCgroup = (true|false)", text, re.MULTILINE)
-    folder = re.search(r"""^\s*conf_dir = ["']([^"']+)["']""", text, re.MULTILINE)
-    if not version or not groups or not folder:
-        raise ValueError("no version, no SystemdCgroup or no conf_dir")
-    return Runtime(version[1], groups[1] == "true", folder[1])
+    """Return the runtime from `containerd --version` and `containerd config dump`, which contains the imported files."""
+    before, version, dump = re.split(r"^containerd \S+ v?(\d\S*).*$", "\n".join(lines_of(text)), maxsplit=1, flags=re.MULTILINE)
+    if "[" in before:
+        raise ValueError("the version follows the configuration")
+    plugins = tomllib.loads(dump).get("plugins") or {}
+    plugin = next((plugins[name] for name in _CRI_PLUGINS if "containerd" in plugins.get(name, {})), {})
+    default = plugin.get("containerd", {}).get("default_runtime_name") or "runc"
+    options = plugin.get("containerd", {}).get("runtimes", {}).get(default, {}).get("options") or {}
+    groups, folder = options.get("SystemdCgroup"), plugin.get("cni", {}).get("conf_dir")
+    return Runtime(
+        version,
+        groups if isinstance(groups, bool) else UnreadableValue(f"SystemdCgroup of the runtime {default}", None, ""),
+        folder if isinstance(folder, str) and folder else UnreadableValue("conf_dir of the pod network", None, ""),
+    )
 
 
 RUNTIME = Probe("containerd", on="kubernetes", command="containerd --version && containerd config dump", parse=parse_runtime)
