@@ -126,7 +126,7 @@ def parse_runtime(text: str) -> Runtime:
     if "[" in before:
         raise ValueError("the version follows the configuration")
     plugins = tomllib.loads(dump).get("plugins") or {}
-    plugin = next((plugins[name] for name in _CRI_PLUGINS if "containerd" in plugins.get(name, {})), {})
+    plugin: dict[str, Any] = next((plugins[name] for name in _CRI_PLUGINS if "containerd" in plugins.get(name, {})), {})
     default = plugin.get("containerd", {}).get("default_runtime_name") or "runc"
     options = plugin.get("containerd", {}).get("runtimes", {}).get(default, {}).get("options") or {}
     groups, folder = options.get("SystemdCgroup"), plugin.get("cni", {}).get("conf_dir")
