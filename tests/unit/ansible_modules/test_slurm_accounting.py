@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rackwright.cluster.plugins.module_utils import slurm_shares
 from ansible_collections.rackwright.cluster.plugins.modules import slurm_accounting as accounting
 
 # As printed by 24.11.5.
@@ -200,3 +201,8 @@ def test_a_listing_that_cannot_be_read_is_an_error(run: Any, shared: Path) -> No
     (shared / "qos").write_text("normal|0\n")
     told = run(accounting, SHARED)
     assert told["failed"] and "cannot parse line normal|0" in told["msg"]
+
+
+@pytest.mark.parametrize("shown", ["UNLIMITED", "INFINITE", "", " "])
+def test_missing_time_limit_is_read_in_every_form(shown: str) -> None:
+    assert slurm_shares.duration(shown) == slurm_shares.NO_LIMIT

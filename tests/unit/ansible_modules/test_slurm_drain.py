@@ -99,6 +99,37 @@ class TestReading:
         with pytest.raises(drain.SlurmError, match="check the Slurm version"):
             drain.parse_nodes(text)
 
+    @pytest.mark.parametrize(
+        ("state", "found"),
+        [
+            ("IDLE*+CLOUD+POWERING_DOWN", {"IDLE", "CLOUD", "NOT_RESPONDING", "POWERING_DOWN"}),
+            ("ALLOCATED#+CLOUD", {"ALLOCATED", "CLOUD", "POWERING_UP"}),
+            ("IDLE~", {"IDLE", "POWERED_DOWN"}),
+            ("IDLE+CLOUD+POWER", {"IDLE", "CLOUD", "POWERED_DOWN"}),
+            ("MIXED+CLOUD*", {"MIXED", "CLOUD", "NOT_RESPONDING"}),
+            ("DRAINED*", {"DRAIN", "NOT_RESPONDING"}),
+            ("IDLE^", {"IDLE", "REBOOT_ISSUED"}),
+            ("IDLE-", {"IDLE"}),
+        ],
+    )
+    def test_state_is_read_in_every_form(self, state: str, found: set[str]) -> None:
+        (node,) = drain.parse_nodes(f"NodeName=w State={state} ThreadsPerCore=1\r\n").values()
+        assert node.state == found
+
+    @pytest.mark.parametrize("text", ["", "\n"])
+    def test_missing_output_is_an_error(self, text: str) -> None:
+        with pytest.raises(drain.SlurmError, match="no output"):
+            drain.parse_nodes(text)
+
+    def test_slurm_without_nodes_knows_none(self) -> None:
+        assert drain.parse_nodes("No nodes in the system\n") == {}
+
+    def test_node_without_output_is_not_drained(self, run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+        command(tmp_path, "scontrol", "exit 0")
+        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+        told = run(drain, asked("drained", "w1"))
+        assert told["failed"] and "no output" in told["msg"]
+
     def test_jobs(self) -> None:
         assert drain.parse_jobs("12_3|alice|w[1-2]|a|b\n") == [drain.Job("12_3", "alice", "w[1-2]", "a|b")]
         with pytest.raises(drain.SlurmError, match=r"id\|user\|nodes\|name"):
@@ -269,7 +300,7 @@ class TestController:
         assert (tmp_path / "said").read_text().splitlines() == [
             "scontrol --oneliner --all show nodes",
             "scontrol update NodeName=w1 State=DRAIN Reason=rackwright: leaving",
-            "squeue --noheader --all --states=RUNNING,COMPLETING,CONFIGURING,SUSPENDED,STOPPED --nodelist=w1 --format=%i|%u|%N|%j",
+            f"squeue --noheader --all --states={drain.ON_NODES} --nodelist=w1 --format=%i|%u|%N|%j",
         ]
 
 

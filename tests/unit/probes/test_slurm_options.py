@@ -96,10 +96,19 @@ def test_states_drains_and_inherited_options_are_ignored(check, before, after):
         (PARTITIONS, "PartitionName=DEFAULT PriorityTier=3\npartitionname=gpu \\\n nodes=ALL # all", "PriorityTier=1", "PriorityTier=3"),
         (PARTITIONS, "PartitionName=gpu AllowGroups=b,a", "AllowGroups=ALL", "AllowGroups=a,b"),
         (NODES, "NodeName=worker[0-1] Weight=5\nSlurmctldDebug=3", "Weight=1", "Weight=5"),
+        (NODES, "NodeName = worker0,worker1  Weight = 5", "Weight=1", "Weight=5"),
+        (NODES, 'NodeName=worker[0-1] Features="b,a"', "AvailableFeatures=(null)", "AvailableFeatures=a,b"),
+        (NODES, "NodeName=worker0,\\\r\nworker1 Weight=5\r", "Weight=1", "Weight=5"),
+        (NODES, "NodeName=rack[0-1]n[0-3] Weight=9\nNodeName=worker[0-1] Weight=5 # Weight=7", "Weight=1", "Weight=5"),
+        (NODES, "NODENAME=worker[0-1] WEIGHT=5", "Weight=1", "Weight=5"),
+        (PARTITIONS, "PartitionName = gpu MaxTime = 90", "MaxTime=UNLIMITED", "MaxTime=01:30:00"),
+        (PARTITIONS, "PartitionName=gpu MaxNodes=INFINITE MaxCPUsPerNode=infinite", "", ""),
+        (PARTITIONS, "PartitionName=gpu Hidden=0 RootOnly=false ReqResv=No ExclusiveUser=no", "", ""),
+        (PARTITIONS, "PartitionName=gpu Hidden=true", "Hidden=NO", "Hidden=YES"),
     ],
 )
 def test_declared_options_are_read_in_every_form(check, file, before, after):
-    output = text(PROBES[check]).replace(before, after)
+    output = text(PROBES[check]).replace(before, after) if before else text(PROBES[check])
     answers = {FILE: HEAD + file + "\n", PROBES[check]: output}
     if "OverSubscribe" in after:
         answers[PROBES[check]] = output.replace("OverSubscribe=NO ", "")
@@ -118,9 +127,20 @@ def test_unreadable_line_is_unknown(check):
         check(lambda probe: probe.read(CommandOutput(out=answers[probe])), Expect())
 
 
-def test_file_with_include_is_unknown():
+@pytest.mark.parametrize("line", ["Include /etc/slurm/nodes.conf", "include\t/etc/slurm/nodes.conf", "INCLUDE  nodes-%c.conf"])
+def test_file_with_include_is_unknown(line):
     with pytest.raises(ValueError, match="includes another file"):
-        parse_file(HEAD + "Include /etc/slurm/nodes.conf\n")
+        parse_file(HEAD + line + "\n")
+
+
+def test_comment_does_not_continue():
+    with pytest.raises(Mismatch, match="expected worker0 Weight: 5"):
+        judged(NODES, file=HEAD + "# formerly: \\\nNodeName=worker[0-1] Weight=5\n")
+
+
+def test_stray_word_in_a_node_is_unknown():
+    with pytest.raises(ValueError, match="stray"):
+        parse_file(HEAD + "NodeName=worker0 stray Weight=5\n")
 
 
 def test_unknown_time_format_is_unknown():

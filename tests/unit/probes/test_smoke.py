@@ -114,6 +114,22 @@ class TestVerdicts:
         with pytest.raises(UndeterminedError, match="node not usable: drained bad DIMM"):
             drained.job("plain", "worker0")
 
+    @pytest.mark.parametrize(
+        "state", ["idle* Not responding", "idle@ kernel", "idle^ kernel", "down~ ResumeTimeout reached", "", "unknown*"]
+    )
+    def test_node_that_takes_no_job_is_unknown(self, state):
+        with pytest.raises(UndeterminedError, match="node not usable"):
+            replace(captured("good"), states={"worker0": state, "worker1": "idle none"}).job("plain", "worker0")
+
+    @pytest.mark.parametrize("state", ["allocated# none", "mixed# none", "idle$ none", "mixed$ none", "maint none", "mixed- none"])
+    def test_node_that_waits_for_a_job_or_is_reserved_is_busy(self, state):
+        with pytest.raises(NodeBusyError):
+            replace(captured("good"), states={"worker0": state, "worker1": "idle none"}).job("plain", "worker0")
+
+    @pytest.mark.parametrize("state", ["idle none", "idle~ none", "idle# none", "idle% none"])
+    def test_powered_down_node_takes_jobs(self, state):
+        assert replace(captured("good"), states={"worker0": state}).job("plain", "worker0").name == "plain"
+
     def test_missing_job_needs_busy_nodes_everywhere(self):
         idle = replace(captured("good"), jobs=())
         with pytest.raises(NodeBusyError):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
 from rackwright.checks.cluster.harness.arguments import Ask, Record
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.probes.accounting import ASSOCIATIONS, CLUSTERS, LISTENING, QOS, SHARES, Account, Qos, only_local
@@ -47,7 +51,7 @@ def test_accounts_match_plan(ask: Ask, cluster: Record, expect: Expect) -> None:
         one.name: Account(one.parent, one.fairshare, one.gpus, one.running_jobs, frozenset(one.qos or ["normal"]), (one.qos or [""])[0])
         for one in cluster.scheduler.accounts
     }
-    expect({name: found.get(name, "missing") for name in planned}, planned)
+    expect(_values({name: found[name] for name in planned if name in found}), _values(planned))
 
 
 def test_users_are_in_their_accounts(ask: Ask, cluster: Record, expect: Expect) -> None:
@@ -65,7 +69,12 @@ def test_qos_match_plan(ask: Ask, cluster: Record, expect: Expect) -> None:
         one.name: Qos(one.priority, one.gpus_per_user, one.running_jobs_per_user, minutes(one.max_time_s), frozenset(one.preempts))
         for one in cluster.scheduler.qos
     }
-    expect({name: found.get(name, "missing") for name in planned}, planned)
+    expect(_values({name: found[name] for name in planned if name in found}), _values(planned))
+
+
+def _values(records: Mapping[str, Account | Qos]) -> dict[str, Any]:
+    """Return the values of records by `name field`, so that each is compared alone."""
+    return {f"{name} {field.name}": getattr(one, field.name) for name, one in records.items() for field in fields(one)}
 
 
 def minutes(seconds: int | None) -> int | None:

@@ -137,7 +137,7 @@ def states(nodes: Sequence[str]) -> dict[str, str]:
     rc, out, err = run(["sinfo", "-h", "-N", "-n", ",".join(nodes), "-o", "%N %T %E"], 10)
     if rc:
         raise RuntimeError("sinfo: " + (err.strip() or f"status {rc}"))
-    found = {line.split()[0]: line.split(None, 1)[1] for line in out.splitlines() if line.strip()}
+    found = {words[0]: words[1].strip() for words in (line.split(None, 1) for line in out.splitlines()) if len(words) == 2}
     late = {name for name, state in found.items() if state in LATE and not jobs_of(name, state)}
     return {name: "idle none" if name in late else state for name, state in found.items()}
 
@@ -162,7 +162,7 @@ def wait_for_idle(nodes: Sequence[str], seconds: float, completing: float = 0) -
     """
     began = time.monotonic()
     found = states(nodes) if nodes else {}
-    while not all(state.startswith("idle") for state in found.values()):
+    while not all(is_idle(state) for state in found.values()):
         ends = any(state.startswith("completing") for state in found.values())
         if time.monotonic() - began >= (max(seconds, completing) if ends else seconds) * SLOWNESS:
             break
@@ -202,6 +202,7 @@ def batch(part: dict[str, Any], folder: str, request: dict[str, Any]) -> dict[st
     rc, out, err = run(command, 10, BATCH.encode())
     if rc:
         return {"rc": rc, "job": "", "output": "", "said": err.strip()[-400:]}
+    job = out.strip().partition(";")[0]  # with the name of the cluster behind it (sbatch(1), --parsable)
     deadline, text, state = time.monotonic() + request["seconds"] * SLOWNESS, "", ""
     while time.monotonic() < deadline and not text.endswith("\n"):
         time.sleep(0.1)
@@ -210,10 +211,10 @@ def batch(part: dict[str, Any], folder: str, request: dict[str, Any]) -> dict[st
             with open(output) as file:
                 text = file.read()
     if not text:
-        state = state_of(out.strip())
-        run(["scancel", out.strip()], 10)
+        state = state_of(job)
+        run(["scancel", job], 10)
     waited = request["seconds"] * SLOWNESS
-    return {"rc": 0, "job": out.strip(), "output": text.strip(), "said": err.strip()[-400:], "state": state, "seconds": waited}
+    return {"rc": 0, "job": job, "output": text.strip(), "said": err.strip()[-400:], "state": state, "seconds": waited}
 
 
 def state_of(job: str) -> str:
@@ -233,7 +234,8 @@ def accounts(jobs: Sequence[str], seconds: float) -> dict[str, Any]:
         rc, out, err = run(["sacct", "-nXP", "-j", ",".join(jobs), "-o", ",".join(fields)], 10)
         if rc:
             return {"rc": rc, "jobs": [], "said": err.strip()[-400:]}
-        lines = [dict(zip(fields, line.split("|"))) for line in out.splitlines()]
+        rows = [line.strip().split("|") for line in out.splitlines()]
+        lines = [dict(zip(fields, row)) for row in rows if len(row) == len(fields)]
         if len(lines) >= len(jobs) and all(line["State"] not in ("RUNNING", "PENDING", "COMPLETING") for line in lines):
             break
         if time.monotonic() > deadline:
@@ -242,11 +244,16 @@ def accounts(jobs: Sequence[str], seconds: float) -> dict[str, Any]:
     return {"rc": 0, "jobs": lines, "said": ""}
 
 
+def is_idle(state: str) -> bool:
+    """Return whether a job can start on a node: it is idle, or powered up when the job needs it (sinfo(1), NODE STATE CODES)."""
+    return state.split(None, 1)[:1] in (["idle"], ["idle~"], ["idle#"], ["idle!"], ["idle%"])
+
+
 def idle_parts(request: dict[str, Any], found: dict[str, str]) -> list[dict[str, Any]]:
     """Return the parts of the plan, reduced to nodes that are idle now."""
     parts = []
     for part in request["parts"]:
-        nodes = [name for name in part["nodes"] if found.get(name, "").startswith("idle")]
+        nodes = [name for name in part["nodes"] if is_idle(found.get(name, ""))]
         if nodes:
             parts.append(dict(part, nodes=nodes))
     return parts

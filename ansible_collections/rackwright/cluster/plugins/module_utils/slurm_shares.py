@@ -45,7 +45,7 @@ class Live(NamedTuple):
 
 def rows(text: str, count: int) -> list[list[str]]:
     """Parse lines of `sacctmgr --parsable2`. Raise ValueError if a line has another number of fields."""
-    found = [line.split("|") for line in text.splitlines() if line]
+    found = [line.split("|") for line in text.splitlines() if line.strip()]
     for row in found:
         if len(row) != count:
             raise ValueError("|".join(row))
@@ -96,7 +96,7 @@ def duration(shown: str) -> str:
     >>> duration("1-02:00:00"), duration("01:30:00"), duration("")
     ('1560', '90', '-1')
     """
-    if not shown:
+    if shown.strip().upper() in ("", "UNLIMITED", "INFINITE"):
         return NO_LIMIT
     days, _, rest = shown.rpartition("-")
     hours, minutes, _ = (int(part) for part in rest.split(":"))

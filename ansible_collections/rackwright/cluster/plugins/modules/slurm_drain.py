@@ -78,6 +78,10 @@ GIVEN_UP = "not responding"
 HELD = {"DRAIN", "DOWN", "FAIL"}  # flags and base states in which a node gets no jobs
 UNREGISTERED = {"NOT_RESPONDING", "INVALID_REG", "UNKNOWN", "REBOOT_ISSUED"}
 ASLEEP = {"POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_DOWN", "POWER_UP"}
+SUFFIXES = {"*": "NOT_RESPONDING", "~": "POWERED_DOWN", "#": "POWERING_UP", "!": "POWER_DOWN", "%": "POWERING_DOWN", "^": "REBOOT_ISSUED"}
+SYNONYMS = {"DRAINED": "DRAIN", "DRAINING": "DRAIN", "FAILING": "FAIL", "NO_RESPOND": "NOT_RESPONDING", "POWER": "POWERED_DOWN"}
+# States of a job that has CPUs of a node: squeue(1), JOB STATE CODES.
+ON_NODES = "RUNNING,COMPLETING,CONFIGURING,SUSPENDED,STOPPED,RESIZING,SIGNALING,STAGE_OUT"
 JOBS_SHOWN = 10
 
 
@@ -160,20 +164,33 @@ def parse_nodes(text: str) -> dict[str, Node]:
     >>> parse_nodes("NodeName=w1 Arch=x State=IDLE*+DRAIN ThreadsPerCore=1 Reason=bad disk [root@2026-11-21T03:00:00]")["w1"].reason
     'bad disk'
     """
-    nodes = {}
-    for line in records(text, "NodeName="):
+    nodes: dict[str, Node] = {}
+    if not text.strip():
+        raise SlurmError("scontrol: no output, so that no node is known - see `journalctl -u slurmctld`")
+    if text.strip().lower().startswith("no nodes in the system"):
+        return nodes
+    for line in records(text.replace("\r\n", "\n"), "NodeName="):
         name = re.match(r"NodeName=(\S+)", line)
         state = re.search(r" State=(\S+)", line)
         if not name or not state:
             raise SlurmError(f"scontrol: cannot parse line {line[:120]!r} as a node - check the Slurm version")
         reason = re.search(r" Reason=(.*?)(?: \[([^@\]]+)@[^\]]*\]|$)", line, re.DOTALL)
-        flags = state.group(1).split("+")
-        unresponsive = {"NOT_RESPONDING"} if flags[0].endswith("*") else set()
-        words = {flag.rstrip("*~#!%$@^-") for flag in flags} | unresponsive
-        nodes[name.group(1)] = Node(
-            name.group(1), frozenset(words), reason.group(1) if reason else "", (reason.group(2) if reason else "") or ""
-        )
+        words = states_of(state.group(1))
+        nodes[name.group(1)] = Node(name.group(1), words, reason.group(1) if reason else "", (reason.group(2) if reason else "") or "")
     return nodes
+
+
+def states_of(text: str) -> frozenset[str]:
+    """Return the states of a field State, including those of its suffixes (sinfo(1), NODE STATE CODES).
+
+    >>> sorted(states_of("IDLE*+CLOUD")), sorted(states_of("IDLE#"))
+    (['CLOUD', 'IDLE', 'NOT_RESPONDING'], ['IDLE', 'POWERING_UP'])
+    """
+    found = set()
+    for flag in filter(None, text.upper().split("+")):
+        name = flag.rstrip("*~#!%$@^-")
+        found |= {SYNONYMS.get(name, name), *(SUFFIXES[mark] for mark in flag[len(name) :] if mark in SUFFIXES)}
+    return frozenset(found)
 
 
 def parse_jobs(text: str) -> list[Job]:
@@ -223,8 +240,9 @@ class Slurm:
 
     def jobs_on(self, names: Iterable[str]) -> list[Job]:
         """Return jobs on the nodes, without pending ones."""
-        states = "--states=RUNNING,COMPLETING,CONFIGURING,SUSPENDED,STOPPED"
-        listing = self.call("squeue", "--noheader", "--all", states, f"--nodelist={','.join(names)}", "--format=%i|%u|%N|%j")
+        listing = self.call(
+            "squeue", "--noheader", "--all", f"--states={ON_NODES}", f"--nodelist={','.join(names)}", "--format=%i|%u|%N|%j"
+        )
         return parse_jobs(listing)
 
     def update(self, names: Iterable[str], state: str, reason: str = "") -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final
 
 from rackwright.checks.cluster.harness.probe import Probe
+from rackwright.checks.cluster.harness.tool_output import Row, UnreadableValue, integer, lines_of, quoted
 
 
 def parse_table(text: str) -> tuple[tuple[str, ...], ...]:
@@ -15,9 +17,11 @@ def parse_table(text: str) -> tuple[tuple[str, ...], ...]:
     >>> parse_table("Cluster|ControlHost\\nlab|10.77.0.16\\n"), parse_table("Cluster|ControlHost\\n")
     ((('lab', '10.77.0.16'),), ())
     """
-    titles, *rows = [tuple(line.split("|")) for line in text.splitlines() if "|" in line] or [()]
-    if not titles or any(len(row) != len(titles) for row in rows):
-        raise ValueError("rows differ in length" if titles else "no titles")
+    titles, *rows = [tuple(line.split("|")) for line in lines_of(text) if "|" in line] or [()]
+    if not titles:
+        raise ValueError("no titles")
+    if odd := [row for row in rows if len(row) != len(titles)]:
+        raise ValueError(f'rows differ in length: "{quoted("|".join(odd[0]))}"')
     return tuple(rows)
 
 
@@ -41,12 +45,13 @@ ASSOCIATIONS = Probe(
 
 @dataclass(frozen=True)
 class Account:
-    """An account of the accounting database; None means no limit."""
+    """An account of the accounting database; None means no limit, and UnreadableValue a value that was not read."""
 
     parent: str
-    fairshare: int
-    gpus: int | None
-    running_jobs: int | None
+    fairshare: int | str | UnreadableValue
+    """Shares; `parent` where the members share with those of the parent (sacctmgr(1), Fairshare)."""
+    gpus: int | UnreadableValue | None
+    running_jobs: int | UnreadableValue | None
     qos: frozenset[str]
     """Qualities of service that a job of the account may request."""
     by_default: str
@@ -65,14 +70,25 @@ def parse_shares(text: str) -> Shares:
     """Return the associations of one cluster from lines `account|user|parent|share|limits|jobs|qos|default qos`."""
     accounts: dict[str, Account] = {}
     users: dict[str, set[str]] = {}
-    for name, user, parent, share, tres, jobs, qos, default in parse_table(text):
+    for cells in parse_table(text):
+        name, user, parent, _, _, _, qos, default = cells
         if user:
             users.setdefault(name, set()).add(user)
         else:
-            accounts[name] = Account(parent, int(share), gpus_of(tres), number(jobs), frozenset(filter(None, qos.split(","))), default)
+            row = _row(name, ("Fairshare", "GrpTRES", "GrpJobs"), cells[3:6], cells)
+            limits = row.read("Fairshare", _share), row.read("GrpTRES", gpus_of), row.read("GrpJobs", number)
+            accounts[name] = Account(parent, *limits, frozenset(filter(None, qos.split(","))), default)
     if "root" not in accounts:
         raise ValueError("no account root")
     return Shares(accounts, {name: frozenset(found) for name, found in users.items()})
+
+
+def _row(subject: str, names: tuple[str, ...], values: tuple[str, ...], cells: tuple[str, ...]) -> Row:
+    return Row(subject, dict(zip(names, values, strict=True)), "|".join(cells))
+
+
+def _share(text: str) -> int | str:
+    return "parent" if text.strip().lower() == "parent" else integer(text)
 
 
 def gpus_of(tres: str) -> int | None:
@@ -81,13 +97,17 @@ def gpus_of(tres: str) -> int | None:
     >>> gpus_of("cpu=4,gres/gpu=16"), gpus_of("cpu=4")
     (16, None)
     """
-    limits = dict(part.split("=") for part in tres.split(",") if part)
+    limits = dict(part.split("=", 1) for part in tres.strip().split(",") if part)
     return number(limits.get("gres/gpu", ""))
 
 
 def number(text: str) -> int | None:
-    """Return a number, or None for an empty text."""
-    return int(text) if text else None
+    """Return a number, or None for an empty text and for the words of no limit."""
+    return None if _is_unlimited(text) else integer(text)
+
+
+def _is_unlimited(text: str) -> bool:
+    return text.strip().upper() in ("", "UNLIMITED", "INFINITE")
 
 
 SHARES = Probe(
@@ -105,24 +125,28 @@ SHARES = Probe(
 
 @dataclass(frozen=True)
 class Qos:
-    """A quality of service of the accounting database; None means no limit."""
+    """A quality of service of the accounting database; None means no limit, and UnreadableValue a value that was not read."""
 
-    priority: int
-    gpus_per_user: int | None
-    running_jobs_per_user: int | None
-    max_time_s: int | None
+    priority: int | UnreadableValue
+    gpus_per_user: int | UnreadableValue | None
+    running_jobs_per_user: int | UnreadableValue | None
+    max_time_s: int | UnreadableValue | None
     preempts: frozenset[str]
 
 
 def parse_qos(text: str) -> dict[str, Qos]:
     """Return qualities of service by name from lines `name|priority|limits of a user|jobs of a user|longest job|what it preempts`."""
-    found = {
-        name: Qos(int(priority), gpus_of(tres), number(jobs), seconds(wall), frozenset(filter(None, preempts.split(","))))
-        for name, priority, tres, jobs, wall, preempts in parse_table(text)
-    }
+    found = dict(_qos(cells) for cells in parse_table(text))
     if not found:
         raise ValueError("no QOS")
     return found
+
+
+def _qos(cells: tuple[str, ...]) -> tuple[str, Qos]:
+    name, *values, preempts = cells
+    row = _row(name, ("Priority", "MaxTRESPU", "MaxJobsPU", "MaxWall"), tuple(values), cells)
+    limits = row.read("MaxTRESPU", gpus_of), row.read("MaxJobsPU", number), row.read("MaxWall", seconds)
+    return name, Qos(row.read("Priority", integer), *limits, frozenset(filter(None, preempts.split(","))))
 
 
 def seconds(shown: str) -> int | None:
@@ -131,11 +155,13 @@ def seconds(shown: str) -> int | None:
     >>> seconds("1-02:00:00"), seconds("")
     (93600, None)
     """
-    if not shown:
+    if _is_unlimited(shown):
         return None
-    days, _, rest = shown.rpartition("-")
-    hours, minutes, last = (int(part) for part in rest.split(":"))
-    return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + last
+    found = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d\d):(\d\d)", shown.strip())
+    if not found:
+        raise ValueError(f'"{shown}" is no time')
+    days, hours, minutes, last = (int(part or 0) for part in found.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + last
 
 
 QOS = Probe(
@@ -150,7 +176,7 @@ QOS = Probe(
 def parse_listening(text: str) -> tuple[str, ...]:
     """Return the listening addresses from `ss` filtered by port, below its titles; `*` stands for all addresses."""
     found = []
-    titles, *lines = text.splitlines() or [""]
+    titles, *lines = lines_of(text) or [""]
     if not titles.startswith("State"):
         raise ValueError("no titles")
     for line in lines:
@@ -165,10 +191,16 @@ def parse_listening(text: str) -> tuple[str, ...]:
 def only_local(addresses: tuple[str, ...]) -> bool:
     """Return whether only this node can connect; True where nothing listens, because a local database may use a socket file.
 
-    >>> only_local(("127.0.0.1", "::1")), only_local(("0.0.0.0",)), only_local(("*",))
+    >>> only_local(("127.0.0.1", "::1", "::ffff:127.0.0.1")), only_local(("0.0.0.0",)), only_local(("*",))
     (True, False, False)
     """
-    return all(address != "*" and ip_address(address).is_loopback for address in addresses)
+    return all(address != "*" and _is_loopback(address) for address in addresses)
+
+
+def _is_loopback(text: str) -> bool:
+    """Return whether an address is a loopback address, also as an IPv6 address that holds one of IPv4 (RFC 4291, 2.5.5.2)."""
+    address = ip_address(text)
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
 DATABASE_PORT = 3306

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rackwright.checks.cluster.harness.probe import Probe, ProbeContext, ProbeStage
-from rackwright.checks.cluster.harness.tool_output import MissingAnswer, UnreadableValue, answer_of
+from rackwright.checks.cluster.harness.tool_output import MissingAnswer, UnreadableValue, answer_of, lines_of
 from rackwright.errors import UndeterminedError
 
 
@@ -37,11 +37,11 @@ KEY = Probe(
 
 
 def parse_credential(text: str) -> str:
-    """Return one credential, which needs no escape between quotes of a shell command."""
-    credential = text.strip()
-    if not credential.startswith("MUNGE:") or not set(credential) <= _ALPHABET:
+    """Return the only credential, which needs no escape between quotes of a shell command. Warnings in other lines are ignored."""
+    found = [line.strip() for line in lines_of(text) if line.startswith("MUNGE:")]
+    if len(found) != 1 or not found[0].endswith(":") or not set(found[0]) <= _ALPHABET:
         raise ValueError("no credential")
-    return credential
+    return found[0]
 
 
 _ALPHABET = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=:")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import product
+from math import prod
 from typing import Final
 
 from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
-from rackwright.checks.cluster.harness.tool_output import Lines, Row, UnreadableValue, flag, integer, read_each_line, words
+from rackwright.checks.cluster.harness.tool_output import Lines, Row, UnreadableValue, flag, integer, lines_of, read_each_line, words
 from rackwright.checks.cluster.probes.slurm_states import states_of
 
 
@@ -33,11 +35,11 @@ PING = Probe("slurm-ping", on="slurm", command="scontrol ping", parse=parse_ping
 
 
 def parse_version(text: str) -> str:
-    """Return the version of `slurm-wlm 24.11.5` or `slurm 24.11.5`, without the package name."""
-    found = re.fullmatch(r"\S+ (\d+\.\d+\.\d+\S*)", text.strip())
-    if not found:
-        raise ValueError("no version")
-    return found[1]
+    """Return the version of `slurm-wlm 24.11.5` or `slurm 24.11.5`, without the package name. Warnings in other lines are ignored."""
+    found = {match[1] for line in lines_of(text) if (match := re.fullmatch(r"\s*[\w-]+ (\d+\.\d+\.\d+\S*)\s*", line))}
+    if len(found) != 1:
+        raise ValueError("no version" if not found else "several versions")
+    return found.pop()
 
 
 def _version_command(context: ProbeContext) -> str:
@@ -123,20 +125,37 @@ def _node(line: str) -> tuple[str, SlurmNode] | None:
 
 
 def parse_gres(text: str) -> dict[str, int]:
-    """Return the number of GPUs by type in a Gres field.
+    """Return the number of GPUs by type in a Gres field. A GRES without a number counts once: slurm.conf(5), Gres.
 
-    >>> parse_gres("gpu:h100:8(S:0-1),nic:2"), parse_gres("(null)")
-    ({'h100': 8}, {})
+    >>> parse_gres("gpu:h100:8(S:0-1),nic:2"), parse_gres("(null)"), parse_gres("gpu"), parse_gres("gpu:l4:no_consume:2")
+    ({'h100': 8}, {}, {'': 1}, {'l4': 2})
     """
     gpus: dict[str, int] = {}
-    for item in re.sub(r"\((?!null)[^)]*\)", "", text).split(","):
-        name, _, rest = item.partition(":")
-        if not re.fullmatch(r"\(null\)|[a-z]\w*(:[\w.-]+)*(:\d+[KMGT]?)?|", item):
+    for item in filter(None, re.sub(r"\((?!null)[^)]*\)", "", text.strip()).split(",")):
+        if item == "(null)":
+            continue
+        if not re.fullmatch(r"[A-Za-z]\w*(:[\w.+-]+)*", item):
             raise ValueError(f'"{item}" is no GRES')
-        if name == "gpu":
-            kind, _, count = rest.rpartition(":")
-            gpus[kind] = gpus.get(kind, 0) + int(count)
+        name, *rest = item.split(":")
+        if name.lower() == "gpu":
+            kind, count = _kind_and_count([part for part in rest if part != "no_consume"])
+            gpus[kind] = gpus.get(kind, 0) + count
     return gpus
+
+
+_MULTIPLES: Final = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+"""Suffixes of a number of GRES: slurm.conf(5), Gres."""
+
+
+def _kind_and_count(parts: list[str]) -> tuple[str, int]:
+    """Return the type and the number in `h100:8`, `h100` or `8`. Raise ValueError for more parts."""
+    if parts and (number := re.fullmatch(r"(\d+)([KMGT]?)", parts[-1], re.IGNORECASE)):
+        parts, count = parts[:-1], int(number[1]) * _MULTIPLES[number[2].upper()]
+    else:
+        count = 1
+    if len(parts) > 1:
+        raise ValueError(f'"{":".join(parts)}" is no type of GPU')
+    return "".join(parts), count
 
 
 def fields(line: str) -> dict[str, str]:
@@ -181,26 +200,35 @@ def _partition(line: str) -> tuple[str, Partition] | None:
 
 
 def expand(hostlist: str) -> tuple[str, ...]:
-    """Return the names of a Slurm host list, sorted.
+    """Return the names of a Slurm host list, sorted. A name can have several ranges.
 
-    >>> expand("login0,worker[0-1,07-08]")
-    ('login0', 'worker0', 'worker07', 'worker08', 'worker1')
+    >>> expand("login0,worker[0-1,07-08]"), expand("rack[0-1]node[1-2]")
+    (('login0', 'worker0', 'worker07', 'worker08', 'worker1'), ('rack0node1', 'rack0node2', 'rack1node1', 'rack1node2'))
     """
     if hostlist in ("", "(null)"):
         return ()
-    if not re.fullmatch(r"[\w.,\[\]-]+", hostlist):
+    if not re.fullmatch(rf"{_ITEM}(,{_ITEM})*", hostlist):
         raise ValueError(f'"{hostlist}" is no host list')
     names: list[str] = []
-    for item in re.findall(r"[^,\[]+(?:\[[^\]]*\])?[^,\[]*", hostlist):
-        found = re.fullmatch(r"(.*?)\[(.*)\](.*)", item)
-        names += [f"{found[1]}{number}{found[3]}" for number in _numbers(found[2])] if found else [item]
+    for item in re.findall(_ITEM, hostlist):
+        parts = [_numbers(part[1:-1]) if part.startswith("[") else [part] for part in re.findall(r"\[[^\]]*\]|[^\[]+", item)]
+        if prod(map(len, parts)) > _MOST_HOSTS:
+            raise ValueError(f'"{item}" has more than {_MOST_HOSTS} names')
+        names += map("".join, product(*parts))
     return tuple(sorted(names))
 
 
+_ITEM: Final = r"(?:[\w.-]|\[[\d,-]+\])+"
+_MOST_HOSTS: Final = 65536
+"""Maximum number of names of one range (Slurm, hostlist.c, MAX_RANGE)."""
+
+
 def _numbers(ranges: str) -> list[str]:
-    found = []
+    found: list[str] = []
     for item in ranges.split(","):
         low, _, high = item.partition("-")
+        if int(high or low) - int(low) >= _MOST_HOSTS:
+            raise ValueError(f'"{ranges}" has more than {_MOST_HOSTS} names')
         found += [f"{number:0{len(low)}d}" for number in range(int(low), int(high or low) + 1)]
     return found
 

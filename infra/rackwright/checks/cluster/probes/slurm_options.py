@@ -62,14 +62,14 @@ def parse_file(text: str) -> File:
     found: dict[str, dict[str, dict[str, str]]] = {"partitionname": {}, "nodename": {}}
     defaults: dict[str, dict[str, str]] = {"partitionname": {}, "nodename": {}}
     for line in _logical_lines(text):
-        kind = line.partition("=")[0].strip().lower()
-        if kind.startswith("include "):
+        if re.match(r"include\s", line, re.IGNORECASE):
             raise ValueError(f'"{line}" includes another file')
-        if kind not in found:
-            settings[kind] = line.partition("=")[2].strip()
+        kind, _, value = (part.strip() for part in line.partition("="))
+        if kind.lower() not in found:
+            settings[kind.lower()] = value.strip('"')
             continue
-        options = {_canonical(name): value for name, value in fields(line).items()}
-        name = options.pop(kind)
+        options = _assigned(line)
+        name = options.pop(kind := kind.lower())
         if name.upper() == "DEFAULT":
             defaults[kind] |= options
         else:
@@ -79,12 +79,35 @@ def parse_file(text: str) -> File:
     return File(settings, found["partitionname"], found["nodename"])
 
 
+_ASSIGNMENT: Final = re.compile(r"\s*([\w.]+)\s*=\s*(\"[^\"]*\"|\S*)(?=\s|$)")
+"""A name and its value: blanks around `=` and quotes are allowed (Slurm, parse_config.c)."""
+
+
+def _assigned(line: str) -> dict[str, str]:
+    """Return the values of a line for a partition or node by lower-case name. Raise ValueError for another line."""
+    found: dict[str, str] = {}
+    at = 0
+    while at < len(line):
+        one = _ASSIGNMENT.match(line, at)
+        if not one:
+            raise ValueError(f'"{quoted(line)}" cannot be read')
+        found[_canonical(one[1])] = one[2].strip('"')
+        at = one.end()
+    return found
+
+
 def _logical_lines(text: str) -> Iterator[str]:
-    """Yield lines without comments. A line that ends with a backslash is joined with the next."""
-    for line in lines_of(re.sub(r"\\\n", " ", text)):
-        kept = re.sub(r"(?<!\\)#.*", "", line).strip()
-        if kept:
-            yield kept
+    """Yield lines without comments. A line that ends with a backslash is joined with the next; a comment is not."""
+    begun = ""
+    for line in lines_of(text):
+        kept = begun + re.sub(r"(?<!\\)#.*", "", line).rstrip()
+        begun = kept.removesuffix("\\")
+        if kept.strip() and begun == kept:
+            yield kept.strip()
+        if begun == kept:
+            begun = ""
+    if begun.strip():
+        yield begun.strip()
 
 
 def _canonical(name: str) -> str:
@@ -172,6 +195,16 @@ def minutes(text: str) -> str:
     return str((int(days or 0) * 24 + hours) * 60 + minute + (1 if second else 0))
 
 
+def _count(text: str) -> str:
+    return "UNLIMITED" if text.upper() in ("UNLIMITED", "INFINITE") else text
+
+
+def _yes_or_no(text: str) -> str:
+    """Return YES or NO for the words of parse_config.c (s_p_handle_boolean)."""
+    words = {**dict.fromkeys(("YES", "UP", "TRUE", "1"), "YES"), **dict.fromkeys(("NO", "DOWN", "FALSE", "0"), "NO")}
+    return words.get(text.upper(), text.upper())
+
+
 def _level(text: str) -> str:
     return _LEVELS[int(text)] if text.isdigit() and int(text) < len(_LEVELS) else text.lower()
 
@@ -183,6 +216,8 @@ def _words(text: str) -> str:
 _FORMS: Final[Mapping[str, Callable[[str], str]]] = {
     **dict.fromkeys(("DefaultTime", "MaxTime"), minutes),
     **dict.fromkeys(("AllowAccounts", "AllowGroups", "AllowQos", "DebugFlags", "DenyAccounts", "DenyQos"), _words),
+    **dict.fromkeys(("MaxCPUsPerNode", "MaxNodes"), _count),
+    **dict.fromkeys(("ExclusiveUser", "Hidden", "ReqResv", "RootOnly"), _yes_or_no),
     "AllocNodes": lambda text: ",".join(expand(text)),
     "Features": lambda text: ",".join(sorted(text.split(","))),
     "GraceTime": lambda text: text.partition(" ")[0],

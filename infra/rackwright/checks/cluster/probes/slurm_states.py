@@ -43,6 +43,7 @@ STATES: Final[Mapping[str, State]] = {
     "NPC": State(True, "a program holds the network performance counters"),
     "PERFCTRS": State(True, "a program holds the network performance counters"),
     "PLANNED": State(True, "the backfill scheduler keeps the node for a job of higher priority"),
+    "POWER": State(True, "the node is powered up when a job needs it"),
     "POWER_DOWN": State(True, "the node is about to be powered down"),
     "POWER_DRAIN": State(True, "the node is powered down when its jobs end"),
     "POWER_UP": State(True, "the node is about to be powered up"),
@@ -58,7 +59,10 @@ STATES: Final[Mapping[str, State]] = {
     "UNDRAIN": State(True, "the node is about to be resumed"),
     "UNKNOWN": State(False, "slurmctld has started, and does not know the node's state yet"),
 }
-"""States by name: `man sinfo`, NODE STATE CODES, and the names that scontrol prints for them (Slurm 24.11, node_state_flag_string)."""
+"""States by name: `man sinfo`, NODE STATE CODES, and the names that scontrol prints for them (Slurm 24.11, node_state_flag_string;
+POWER: Slurm 20.11)."""
+POWER_CHANGES: Final = frozenset({"POWER", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP"})
+"""States in which a node need not respond: slurm.conf(5), ResumeTimeout and SuspendTimeout. A node that responds too late is DOWN."""
 
 SUFFIXES: Final[Mapping[str, str]] = {
     "*": "NOT_RESPONDING",
@@ -72,6 +76,9 @@ SUFFIXES: Final[Mapping[str, str]] = {
     "-": "PLANNED",
 }
 """Meaning of a character after a state (`man sinfo`, NODE STATE CODES). A `+` after a state means that there are more."""
+
+
+_SILENT: Final = frozenset({"NO_RESPOND", "NOT_RESPONDING"})
 
 
 def states_of(text: str) -> frozenset[str]:
@@ -92,8 +99,13 @@ def states_of(text: str) -> frozenset[str]:
 
 
 def is_working(states: Collection[str]) -> bool:
-    """Return whether a node works in these states. Raise UndeterminedError for a state that is not listed, unless another one is bad."""
-    if any(not STATES[state].is_working for state in states if state in STATES):
+    """Return whether a node works in these states. Raise UndeterminedError for a state that is not listed, unless another one is bad.
+
+    >>> is_working({"IDLE", "CLOUD", "NOT_RESPONDING", "POWERING_UP"}), is_working({"IDLE", "CLOUD", "NOT_RESPONDING"})
+    (True, False)
+    """
+    expected = _SILENT if POWER_CHANGES & set(states) else frozenset[str]()
+    if any(not STATES[state].is_working for state in states if state in STATES and state not in expected):
         return False
     unlisted = sorted(set(states) - set(STATES))
     if unlisted:

@@ -84,7 +84,7 @@ class SmokeResults:
         state = self.states.get(node, "it did not respond, so no job was submitted to it")
         if at_work(state):
             raise NodeBusyError
-        if not state.startswith("idle"):
+        if not is_idle(state):
             raise UndeterminedError(f"node not usable: {state}")
         found = next((job for job in self.jobs if job.name == name and node in job.nodes), None)
         if found is None:
@@ -125,18 +125,29 @@ _UNFINISHED: Final = frozenset({"PENDING", "RUNNING", "COMPLETING", "CONFIGURING
 
 
 def at_work(state: str) -> bool:
-    """Return whether a healthy node runs jobs, by sinfo's long state. A suffix, or a second word for the state, indicates a fault.
+    """Return whether a healthy node runs jobs, by sinfo's long state. Any other suffix, or a second word, indicates a fault.
 
     >>> at_work("mixed none"), at_work("allocated* Not responding"), at_work("draining leaving")
     (True, False, False)
     """
-    return state.split(None, 1)[0] in _AT_WORK
+    return bool(_AT_WORK.intersection(state.split(None, 1)[:1]))
 
 
 _AT_WORK: Final = frozenset(
-    {"allocated", "mixed", "completing", "planned", "mixed-", "allocated+", "mixed+", "reserved", "maint", "blocked"}
+    {"allocated", "mixed", "completing", "planned", "reserved", "maint", "blocked", "idle$"}
+    | {f"{state}{suffix}" for state in ("allocated", "mixed") for suffix in "#+-$"}
 )
-"""States of `man sinfo`, NODE STATE CODES; `-` is planned for a job, `+` is completing one. A reservation excludes other jobs."""
+"""States of `man sinfo`, NODE STATE CODES; `-` is planned for a job, `+` is completing one, `#` is powered up for one, `$` is reserved
+for maintenance. A reservation excludes other jobs."""
+
+
+def is_idle(state: str) -> bool:
+    """Return whether a job can start on a node, by sinfo's long state: it is idle, or is powered up when the job needs it.
+
+    >>> is_idle("idle none"), is_idle("idle~ none"), is_idle("idle* Not responding"), is_idle("idle@ none")
+    (True, True, False, False)
+    """
+    return state.split(None, 1)[:1] in (["idle"], ["idle~"], ["idle#"], ["idle!"], ["idle%"])
 
 
 def parse_smoke(text: str) -> SmokeResults:
