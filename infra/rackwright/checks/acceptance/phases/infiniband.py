@@ -53,7 +53,7 @@ def _planned(fabric: Any) -> dict[str, str]:
     }
 
 
-def _port_value(check: str, port: Port) -> str:
+def _port_value(check: str, port: Port) -> Any:  # a text, or an UnreadableValue
     return {
         "ports_are_active": port.state,
         "links_are_up": port.physical,
