@@ -27,7 +27,7 @@ def test_every_supported_minor_release_has_a_bundle() -> None:
 
 
 def test_default_release_ran_in_a_lab() -> None:
-    """Nobody should be the first to run what a new stack selects."""
+    """A new stack selects no release that was never run."""
     assert DEFAULT_VERSION in lab_releases() and set(lab_releases()) <= set(bundled_releases())
 
 

@@ -1,4 +1,4 @@
-"""Prometheus and Alertmanager watch what the plan says, and tell nobody without a certificate."""
+"""Prometheus and Alertmanager watch what the plan lists, and refuse clients without a certificate."""
 
 from __future__ import annotations
 
