@@ -74,3 +74,10 @@ def test_disabled_plugin_is_named():
     """The packages of Docker disable it."""
     found, reason = verdict_of(test_containerd.test_cni_config_loaded, answers_of({RUNTIME: dump(head='disabled_plugins = ["cri"]')}))
     assert found.value == "failed" and "disabled_plugins lists the CRI plugin" in reason
+
+
+def test_missing_network_folder_is_unknown_and_rest_is_judged():
+    text = dump(runc=True).replace("conf_dir", "other_dir")
+    assert parse_runtime(text).systemd_cgroups == {"runc": True}
+    found, reason = verdict_of(test_containerd.test_cni_config_loaded, answers_of({RUNTIME: text}))
+    assert found.value == "unknown" and "conf_dir of the CRI plugin is missing" in reason

@@ -113,7 +113,7 @@ class Runtime:
     version: str
     systemd_cgroups: Mapping[str, bool]
     """Whether a runtime of pods uses systemd for control groups: the default one and NVIDIA's, by name."""
-    network_folder: str
+    network_folder: str | UnreadableValue
 
 
 def parse_runtime(text: str) -> Runtime:
@@ -129,7 +129,8 @@ def parse_runtime(text: str) -> Runtime:
     interface = next((plugins[name] for name in _CRI if "containerd" in plugins.get(name, {})), None)
     if interface is None:
         raise ValueError("no settings of the CRI plugin")
-    return Runtime(version[1], _systemd_cgroups(interface["containerd"]), str(interface["cni"]["conf_dir"]))
+    folder = interface.get("cni", {}).get("conf_dir") or UnreadableValue("conf_dir of the CRI plugin", None, "")
+    return Runtime(version[1], _systemd_cgroups(interface["containerd"]), folder)
 
 
 _CRI = ("io.containerd.cri.v1.runtime", "io.containerd.grpc.v1.cri", "cri")
