@@ -23,6 +23,10 @@ WITHOUT_SACKD: Final = frozenset({"debian-12", "ubuntu-22.04", "ubuntu-24.04", "
 """Operating systems whose packages of Slurm have no sackd (23.11 and later): roles/slurm_login/vars/main.yml."""
 
 
+OPTIONAL_GROUPS: Final[Mapping[str, tuple[str, ...]]] = {"monitoring_node": (), "monitoring_server": ()}
+"""Groups that an inventory has only if the stack file declares their subject (rackwright.plan.monitoring)."""
+
+
 @dataclass(frozen=True)
 class Inventory:
     """The declared cluster, as read from the inventory."""
@@ -190,7 +194,7 @@ def from_inventory(inventory: Mapping[str, Any]) -> Inventory:
         raise InputError(cause, path="handover.schema", hint="run `rackwright up STACK` to write the inventory again")
     node_stack, monitoring = variables.get("node_stack") or {}, variables.get("monitoring")
     records = {name: host["node"] for name, host in everything["hosts"].items()}
-    groups = {name: tuple(group.get("hosts") or ()) for name, group in children.items()}
+    groups = {**OPTIONAL_GROUPS, **{name: tuple(group.get("hosts") or ()) for name, group in children.items()}}
     out = {name: record for name, record in records.items() if name in groups["out"]}
     nodes = {name: record for name, record in records.items() if name in groups["nodes"]}
     entry = tuple(name for name in cluster["access"]["jump_hosts"] if name in nodes)
