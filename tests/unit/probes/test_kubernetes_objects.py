@@ -293,9 +293,9 @@ def test_token_with_odd_expiry_is_expired(end):
     assert verdict_of(test_control_plane.test_bootstrap_tokens_expire, {TOKENS: lambda: {"abcdef": end}})[0].value == "passed"
 
 
-def measured(**changed):
-    """Return the metrics of a node, as metrics-server lists them."""
-    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 5))
+def measured(stamp="%Y-%m-%dT%H:%M:%SZ", **changed):
+    """Return the metrics of a node, as metrics-server lists them, measured 5 s ago."""
+    stamp = time.strftime(stamp, time.gmtime(time.time() - 5))
     return {"metadata": {"name": "worker0"}, "timestamp": stamp, "usage": {"cpu": "182m", "memory": "1Gi"}, **changed}
 
 
@@ -303,7 +303,7 @@ def measured(**changed):
     ("odd", "verdict"),
     [
         ({}, "passed"),
-        ({"timestamp": time.strftime("%Y-%m-%dT%H:%M:%S.123456Z", time.gmtime())}, "passed"),
+        ({"stamp": "%Y-%m-%dT%H:%M:%S.123456Z"}, "passed"),
         ({"timestamp": None}, "failed"),
         ({"usage": {"cpu": "0", "memory": "0"}}, "failed"),
         ({"usage": {"cpu": "1"}}, "failed"),
