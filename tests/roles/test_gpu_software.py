@@ -26,6 +26,7 @@ CHOSEN: dict[str, dict[str, Any]] = {
         "software": {"nccl": {"environment": {"NCCL_SOCKET_IFNAME": "eth0"}}},
     },
     "2026-lts-cuda12": {"gpus": {"model": "v100", "count": 4}, "software": {"gpudirect": "nvidia-peermem"}},
+    "2026-lts-arm64": {"gpus": {"model": "gb200", "count": 4}, "software": {}},
     "2026-lts-canonical": {"gpus": {"model": "b200", "count": 8}, "software": {}},
     "debian-13": {"gpus": {"model": "a100", "count": 4}, "software": {}},
 }

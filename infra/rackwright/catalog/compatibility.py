@@ -16,6 +16,7 @@ from rackwright.yaml_loader import load_yaml
 _FOLDER: Final = Path(__file__).parent
 UNSUFFIXED: Final = 590
 """From this branch on, NVIDIA's package names of drivers contain no branch (NVIDIA Driver Installation Guide, 2026-09-30)."""
+ARM64: Final = "arm64"
 _LARGEST_NODE: Final = 16
 """Number of GPUs that NVLink joins in the largest node: HGX-2 with 16 (NVIDIA: DGX-2 data sheet)."""
 NVSWITCH_GPUS: Final = 8
@@ -66,6 +67,8 @@ class System:
     """Release of Slurm that is installed there; None if no source was found."""
     nvidia: str
     """Folder in NVIDIA's CUDA repository."""
+    nvidia_arm64: str | None
+    """The same for arm64 (SBSA); None if NVIDIA does not support the system there."""
     key: str
     """File in that folder with the signing key."""
 
@@ -80,6 +83,11 @@ class Profile:
     """Packager of the driver: nvidia, canonical or debian."""
     systems: tuple[str, ...]
     versions: Mapping[str, str]
+
+    def supports(self, os: str, architecture: str) -> bool:
+        """Return whether its packager has packages for a system on a processor architecture. Debian has all of them for both."""
+        known = systems().get(os)
+        return architecture != ARM64 or self.driver_vendor == "debian" or (known is not None and known.nvidia_arm64 is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +151,7 @@ def branches() -> Mapping[int, Branch]:
 def systems() -> Mapping[str, System]:
     """Return all operating systems by name."""
     return {
-        name: System(name, row["family"], row["kernel"], row["slurm"], row["nvidia"], row["key"])
+        name: System(name, row["family"], row["kernel"], row["slurm"], row["nvidia"], row["nvidia_arm64"], row["key"])
         for name, row in _tables()["systems"].items()
     }
 

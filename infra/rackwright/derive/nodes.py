@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Final
 
+from rackwright import catalog
 from rackwright.catalog.instances import InstanceType, instance_types
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Gpus, Group, NodeGpus, NodeOverride, Role, State, roles_of
@@ -34,6 +35,8 @@ class DeclaredNode:
     memory: int
     """Bytes."""
     gpus: Gpus | None
+    architecture: str
+    """Processor architecture: x86_64 or arm64."""
     rack: str | None
     state: State
     reason: str | None
@@ -56,7 +59,7 @@ def _members(cluster: Cluster) -> Iterator[DeclaredNode]:
         type_ = cluster.target.instance_type_of(name)
         known = instance_types().get(type_) if type_ else None
         for index in range(group.count):
-            yield _member(cluster, name, _fitted(group, known), roles, index)
+            yield _member(cluster, name, _fitted(group, known), roles, index, known)
 
 
 def _fitted(group: Group, known: InstanceType | None) -> Group:
@@ -72,9 +75,12 @@ def _fitted(group: Group, known: InstanceType | None) -> Group:
     return group.model_copy(update=own)
 
 
-def _member(cluster: Cluster, group_name: str, group: Group, roles: tuple[Role, ...], index: int) -> DeclaredNode:
+def _member(
+    cluster: Cluster, group_name: str, group: Group, roles: tuple[Role, ...], index: int, type_: InstanceType | None
+) -> DeclaredNode:
     name = f"{group_name}{index}"
     own = cluster.nodes.get(name, _NOTHING)
+    gpus = merge_gpus(group.gpus, own.gpus)
     return DeclaredNode(
         name=name,
         group=group_name,
@@ -83,12 +89,19 @@ def _member(cluster: Cluster, group_name: str, group: Group, roles: tuple[Role, 
         cpus=own.cpus or group.cpus or cluster.target.default_cpus,
         threads_per_core=group.threads_per_core,
         memory=own.memory or group.memory or cluster.target.default_memory,
-        gpus=merge_gpus(group.gpus, own.gpus),
+        gpus=gpus,
+        architecture=type_.architecture if type_ else cluster.target.architecture_of(name) or _architecture(cluster, gpus),
         rack=own.rack or group.rack,
         state=own.state,
         reason=own.reason,
         until=own.until,
     )
+
+
+def _architecture(cluster: Cluster, gpus: Gpus | None) -> str:
+    """Return the processor architecture of an undeclared machine: that of its GPU model, unless it is simulated, else x86_64."""
+    known = catalog.gpus().get(gpus.model) if gpus and "gpu" not in cluster.target.simulated else None
+    return known.host if known and known.host else "x86_64"
 
 
 def merge_gpus(group: Gpus | None, own: NodeGpus | None) -> Gpus | None:

@@ -78,6 +78,9 @@ class LabTarget(ConfigModel):
     def location_of(self, name: str) -> None:
         """Return None: the plan assigns the addresses."""
 
+    def architecture_of(self, name: str) -> None:
+        """Return None: the stack file declares no processor architecture."""
+
     def os_of(self, name: str) -> str:
         """Return the operating system, the same for all nodes."""
         return self.os.value

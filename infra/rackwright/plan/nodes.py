@@ -58,6 +58,7 @@ def _node(
         gpus=_gpus(cluster, member.gpus),
         neuron_devices=_neuron_devices(cluster, member),
         os=cluster.target.os_of(member.name),
+        architecture=member.architecture,
         features=tuple(part for part in PARTS if member.name in by_feature[part]),
         rack=member.rack or _rack(cluster.target, member.name),
         rails=fabric.rails_of(member.name, member.group) if fabric else (),

@@ -79,6 +79,8 @@ class PlanNode(ConfigModel):
     neuron_devices: int = 0
     """Inferentia or Trainium devices."""
     os: str
+    architecture: str = "x86_64"
+    """Processor architecture: x86_64 or arm64."""
     rack: str | None
     rails: tuple[str, ...] = ()
     """Device names of its HCAs on the fabric, by rail; a subnet manager apart from the fabric's nodes has one only."""

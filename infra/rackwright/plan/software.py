@@ -18,6 +18,8 @@ class SoftwareSet(ConfigModel):
 
     repository: str | None
     """Folder in NVIDIA's CUDA repository; None where no package comes from there."""
+    repository_arm64: str | None
+    """The same for nodes with arm64 processors; None also where NVIDIA has no such folder."""
     key: str | None
     """File in that folder with its signing key."""
     driver_vendor: str
@@ -77,6 +79,7 @@ def _set(profile: compatibility.Profile, versions: Mapping[str, str], os: str, f
     system, archive = compatibility.systems()[os], profile.driver_vendor == "debian"
     return SoftwareSet(
         repository=None if archive else system.nvidia,
+        repository_arm64=None if archive else system.nvidia_arm64,
         key=None if archive else system.key,
         driver_vendor=profile.driver_vendor,
         modules=flavour,

@@ -48,7 +48,7 @@ def test_the_driver_of_the_first_profile_is_the_one_stacks_without_software_expe
 @pytest.mark.parametrize("profile", compatibility.profiles().values(), ids=lambda profile: profile.name)
 def test_a_profile_suits_something(profile: compatibility.Profile) -> None:
     """On each of its systems, with a GPU that it is for, no rule refuses it."""
-    model = "v100" if profile.name.endswith("cuda12") else "a100"
+    model = {"2026-lts-cuda12": "v100", "2026-lts-arm64": "gh200"}.get(profile.name, "a100")
     for system in profile.systems:
         machines = {
             name: {"address": f"192.0.2.{10 + at}", "host_key": "ssh-ed25519 AAAA"} for at, name in enumerate(("login0", "worker0"))

@@ -88,6 +88,18 @@ def test_counter_missing_on_all_gpus_is_no_fault():
     assert verdicts(text, plan=plan) == {"max_clocks_match": UNKNOWN}
 
 
+GB10 = (
+    "0, NVIDIA GB10, {}, 580.95.05, [N/A], 3003, 0x0000000000000000, Enabled, 0000000F:01:00.0, [N/A], [N/A], [N/A], No, No, [N/A], 0, 0\n"
+)
+
+
+@pytest.mark.parametrize(("memory", "verdict"), [("[N/A]", None), ("124610", None), ("[Unknown Error]", UNKNOWN), ("", UNKNOWN)])
+def test_gpu_that_shares_the_memory_of_its_cpu(memory, verdict):
+    """A GB10 has none of its own; what else nvidia-smi prints in its place is no answer."""
+    plan = SimpleNamespace(count=1, product="NVIDIA GB10", memory_mib=None, driver="580.95.05")
+    assert judged(GB10.format(memory), plan=plan).get("memory_matches_plan", (None,))[0] is verdict
+
+
 def test_fault_counts_beside_unread_value():
     blind = changed(3, "580.95.05, 0,", "580.95.05, ERR!,")
     found = judged(blind.replace("5, NVIDIA H100 80GB HBM3, 81559, 580.95.05, 0", "5, NVIDIA H100 80GB HBM3, 81559, 580.95.05, 2"))

@@ -41,6 +41,13 @@ class HostsOs(StrEnum):
     ROCKY_9 = "rocky-9"
 
 
+class Processor(StrEnum):
+    """Processor architectures: x86_64 (AMD, Intel), arm64 (Grace, Ampere, Graviton; also called aarch64)."""
+
+    X86_64 = "x86_64"
+    ARM64 = "arm64"
+
+
 class OnRemoval(StrEnum):
     """Treatment of a machine that leaves the stack: `keep` leaves configuration and packages, `clean` removes the configuration."""
 
@@ -74,6 +81,9 @@ class Machine(ConfigModel):
         description="Expected host key: a fingerprint, for example SHA256:…, or the public key, for example ssh-ed25519 AAAA….",
     )
     os: Annotated[HostsOs | None, UpdatePolicy.ADOPT] = Field(default=None, description="Operating system. Default: the target's.")
+    architecture: Annotated[Processor | None, UpdatePolicy.ADOPT] = Field(
+        default=None, description="Processor architecture: `x86_64` or `arm64`. Default: the target's."
+    )
     rack: Annotated[Label | None, UpdatePolicy.LIVE] = Field(
         default=None, description="Rack of the machine, if neither its group nor its node declares one."
     )
@@ -119,6 +129,11 @@ class HostsTarget(ConfigModel):
 
     kind: Annotated[Literal["hosts"], UpdatePolicy.FORBIDDEN] = Field(description="Existing machines, reached over SSH.")
     os: Annotated[HostsOs, UpdatePolicy.ADOPT] = Field(description="Operating system of every machine.")
+    architecture: Annotated[Processor | None, UpdatePolicy.ADOPT] = Field(
+        default=None,
+        description="Processor architecture of every machine: `x86_64` or `arm64`. Default: that of the node's GPU model, arm64 "
+        "with gb200, else x86_64.",
+    )
     user: Annotated[UserName, UpdatePolicy.ADOPT] = Field(default="root", description="Login user: root, or a user with passwordless sudo.")
     port: Annotated[int, UpdatePolicy.ADOPT] = Field(default=SSH_PORT, ge=1, le=65535, description="SSH port of the machines.")
     ssh_private_key_file: Annotated[str | None, UpdatePolicy.NEW] = Field(
@@ -190,6 +205,12 @@ class HostsTarget(ConfigModel):
     def subnets(self, cidr: IPv4Network) -> dict[Tier, IPv4Network]:
         """Return one network for all nodes."""
         return {Tier.PRIVATE: cidr}
+
+    def architecture_of(self, name: str) -> str | None:
+        """Return the declared processor architecture of a machine, by default the target's; None if neither is declared."""
+        machine = self.machine_by_node.get(name)
+        declared = (machine.architecture if machine else None) or self.architecture
+        return declared.value if declared else None
 
     def os_of(self, name: str) -> str:
         """Return the machine's operating system, by default the target's."""

@@ -60,6 +60,21 @@ def _counts(case: RuleContext) -> Iterator[tuple[str, int]]:
             yield f"nodes.{name}.gpus.count", node.gpus.count
 
 
+@rule("gpu-processor")
+def gpu_processor(case: RuleContext) -> Iterator[Violation]:
+    """Grace Hopper and Grace Blackwell are modules with an arm64 processor, so that the node needs packages for it."""
+    target, seen = case.cluster.target, set[tuple[str, str]]()
+    for member in case.members:
+        known = catalog.gpus().get(member.gpus.model) if member.gpus else None
+        if known is None or known.host in (None, member.architecture) or target.kind != "hosts" or (member.group, known.model) in seen:
+            continue
+        seen.add((member.group, known.model))
+        machine = target.machine_by_node.get(member.name)
+        path = f"target.machines.{member.name}.architecture" if machine and machine.architecture else "target.architecture"
+        cause = f"{member.architecture}, but {known.product} ({member.name}) exists with {known.host} processors only"
+        yield Violation(path, cause, f"use `{known.host}`, or omit `architecture`")
+
+
 @rule("gpu-count-zero", Severity.WARNING)
 def gpu_count_zero(case: RuleContext) -> Iterator[Violation]:
     """A group without GPUs needs no `gpus` key."""

@@ -27,6 +27,8 @@ class VersionSelection:
     """GPU models, each once."""
     systems: tuple[str, ...]
     """Operating systems of the nodes with GPUs."""
+    machines: tuple[tuple[str, str], ...]
+    """Operating system and processor architecture of the nodes with GPUs, each pair once."""
     nvswitch: bool
     """Whether the GPUs of any node are connected by NVSwitch."""
     today: date
@@ -95,21 +97,33 @@ def _choice(case: RuleContext) -> VersionSelection | None:
     having = [member for member in case.members if member.gpus is not None]
     models = dict.fromkeys(member.gpus.model for member in having if member.gpus)
     systems = dict.fromkeys(case.cluster.target.os_of(member.name) for member in having)
+    machines = dict.fromkeys((case.cluster.target.os_of(member.name), member.architecture) for member in having)
     known = tuple(gpu for model in models if (gpu := catalog.gpus().get(model)) is not None and gpu.vendor == catalog.NVIDIA)
     counts = [(catalog.gpus().get(member.gpus.model), member.gpus.count) for member in having if member.gpus]
     switched = any(gpu is not None and compatibility.has_nvswitch(gpu, count) for gpu, count in counts)
-    return VersionSelection(declared, profile, known, tuple(systems), switched, case.today)
+    return VersionSelection(declared, profile, known, tuple(systems), tuple(machines), switched, case.today)
 
 
 def nearest(choice: VersionSelection) -> str:
     """Return the first compatible set of the catalogue for these GPUs and systems, as text."""
+    if (fits := _profile_for(choice)) is not None:
+        return f"use {fits}"
+    for name in compatibility.systems():
+        elsewhere = tuple((name, processor) for _, processor in choice.machines)
+        if (fits := _profile_for(replace(choice, systems=(name,), machines=elsewhere))) is not None:
+            return f"use `os: {name}` with {fits}"
+    return "use separate clusters for the latest GPUs and for Pascal or Volta: no profile supports all of these nodes"
+
+
+def _profile_for(choice: VersionSelection) -> str | None:
+    """Return the first profile without conflicts, with its versions, as text."""
     for profile in compatibility.profiles().values():
         candidate = replace(choice, profile=profile, software=Software(profile=profile.name))
         if not any(True for conflicts in CONFLICT_CHECKS for _ in conflicts(candidate)):
             versions = candidate.versions
             fits = f"driver {versions['driver']}, CUDA {versions['cuda']}, NCCL {versions['nccl']}"
-            return f"use `software: {{profile: {profile.name}}}` without `versions`: {fits}"
-    return "use separate clusters for the latest GPUs and for Pascal or Volta: no profile supports all of these nodes"
+            return f"`software: {{profile: {profile.name}}}` without `versions`: {fits}"
+    return None
 
 
 def _hint(choice: VersionSelection, path: str, cause: str) -> str:
@@ -126,6 +140,25 @@ def system(choice: VersionSelection) -> Iterator[Conflict]:
     for name in choice.systems:
         if name not in choice.profile.systems:
             yield "software.profile", f"profile {choice.profile.name} has no packages for {name}"
+
+
+@version_rule("software-architecture")
+def architecture(choice: VersionSelection) -> Iterator[Conflict]:
+    """NVIDIA and Canonical package driver and libraries for arm64 on some systems only."""
+    for name, processor in choice.machines:
+        if name in choice.profile.systems and not choice.profile.supports(name, processor):
+            able = [one.name for one in compatibility.systems().values() if one.nvidia_arm64]
+            cause = f"profile {choice.profile.name} has no packages for {name} on {processor}: NVIDIA has them for {', '.join(able)}"
+            yield "software.profile", cause
+
+
+@version_rule("software-nccl-arm64")
+def nccl_arm64(choice: VersionSelection) -> Iterator[Conflict]:
+    """NVIDIA's packages of NCCL before 2.29.3 hang on arm64, in silence and after an hour or a day (NVIDIA/nccl#2353)."""
+    nccl, minimum = choice.versions["nccl"], requirement("nccl-arm64")
+    arm64 = any(processor == compatibility.ARM64 for _, processor in choice.machines)
+    if arm64 and choice.profile.driver_vendor != "debian" and version_key(nccl) < version_key(minimum):
+        yield choice.where("nccl"), f"collectives of NCCL {nccl} hang on arm64; the first release without the fault is {minimum}"
 
 
 @version_rule("software-driver-branch")
