@@ -22,6 +22,7 @@ _TITLES: Final = {
     "compute_capabilities": ("Compute capabilities", "capability"),
     "driver_branches": ("Driver branches", "branch"),
     "cuda": ("CUDA", "CUDA major"),
+    "efa_installers": ("Installers of EFA that do not work with something else", "conflict"),
     "requirements": ("Requirements between components", "component"),
     "outdated": ("Outdated components", "component"),
     "nccl_variables": ("NCCL variables", "variable"),

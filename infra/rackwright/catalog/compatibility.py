@@ -91,6 +91,27 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True)
+class EfaConflict:
+    """Installers of EFA that do not work with something else. Conditions that are None always hold."""
+
+    before: str
+    """First installer that works."""
+    reason: str
+    known: bool
+    """Whether the fault is known; False for a pair that was not tested."""
+    nccl: tuple[str | None, str | None] | None
+    """First and last release of NCCL."""
+    driver: int | None
+    """First driver branch."""
+    os: str | None
+    architecture: str | None
+    family: str | None
+    """Family of instance types."""
+    gpus: bool
+    """Whether only nodes with GPUs are concerned."""
+
+
+@dataclass(frozen=True, slots=True)
 class Advice:
     """An outdated recommendation of other guides, and its replacement."""
 
@@ -175,6 +196,25 @@ def outdated() -> Mapping[str, Advice]:
 def nccl_variables() -> Mapping[str, Advice]:
     """Return variables of NCCL that guides still set, by name or by prefix (`NCCL_IB_*`)."""
     return {name: Advice(name, row["reason"], row["instead"], row["when"]) for name, row in _tables()["nccl_variables"].items()}
+
+
+@cache
+def efa_conflicts() -> tuple[EfaConflict, ...]:
+    """Return the installers of EFA that do not work with a release, a system or an instance type."""
+    return tuple(
+        EfaConflict(
+            row["before"],
+            row["reason"],
+            row["known"],
+            tuple(row["nccl"]) if "nccl" in row else None,
+            row.get("driver"),
+            row.get("os"),
+            row.get("architecture"),
+            row.get("family"),
+            row.get("gpus", False),
+        )
+        for row in _tables()["efa_installers"].values()
+    )
 
 
 def names(table: str) -> frozenset[str]:

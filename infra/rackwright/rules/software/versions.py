@@ -63,8 +63,6 @@ _UNKNOWN: Final[tuple[tuple[str, str, Callable[[VersionSelection], str]], ...]] 
     ("CUDA", "cuda", lambda choice: str(major(choice.versions["cuda"]))),
 )
 """First words of a cause, table of the catalogue that lacks a row, and the name of the row."""
-_NCCL_NEEDS_NEWER_EFA: Final = (2, 28, 9)
-"""First NCCL for which aws-ofi-nccl#1055 reports deadlocks; 2.27.7 ran there."""
 Conflict = tuple[str, str]
 """Path and cause of a conflict."""
 ConflictCheck = Callable[[VersionSelection], Iterator[Conflict]]
@@ -76,7 +74,7 @@ def version_rule(name: str) -> Callable[[ConflictCheck], ConflictCheck]:
 
     def register(conflicts: ConflictCheck) -> ConflictCheck:
         def check(case: RuleContext) -> Iterator[Violation]:
-            choice = _choice(case)
+            choice = selection_of(case)
             for path, cause in conflicts(choice) if choice else ():
                 yield Violation(path, cause, _hint(choice, path, cause) if choice else "")
 
@@ -88,7 +86,7 @@ def version_rule(name: str) -> Callable[[ConflictCheck], ConflictCheck]:
     return register
 
 
-def _choice(case: RuleContext) -> VersionSelection | None:
+def selection_of(case: RuleContext) -> VersionSelection | None:
     """Return the selection of the stack file; None if it selects nothing, or nothing that the catalogue has."""
     declared = case.cluster.software
     profile = compatibility.profiles().get(declared.profile) if declared else None
@@ -180,7 +178,7 @@ def _is_archive(choice: VersionSelection) -> bool:
 @rule("software-archive-branch", Severity.WARNING)
 def software_archive_branch(case: RuleContext) -> Iterator[Violation]:
     """Debian keeps a branch in its archive after NVIDIA ended it."""
-    choice = _choice(case)
+    choice = selection_of(case)
     known = choice.known_branch if choice else None
     if choice is not None and known is not None and known.has_ended(choice.today) and _is_archive(choice):
         cause = f"Debian's driver is branch {choice.branch}, which NVIDIA no longer supports, without Fabric Manager and DCGM"
@@ -309,21 +307,6 @@ def pyxis(choice: VersionSelection) -> Iterator[Conflict]:
     enroot, minimum = choice.versions.get("enroot"), requirement("pyxis-enroot")
     if enroot is not None and "pyxis" in choice.versions and version_key(enroot) < version_key(minimum):
         yield choice.where("enroot"), f"pyxis {choice.versions['pyxis']} needs enroot {minimum} or later, not {enroot}"
-
-
-@rule("software-nccl-efa", Severity.WARNING)
-def software_nccl_efa(case: RuleContext) -> Iterator[Violation]:
-    """NCCL 2.28.9 deadlocks with plugins for EFA that were not tested with it (aws-ofi-nccl#1055)."""
-    choice = _choice(case)
-    efa = case.cluster.rdma.efa if case.cluster.rdma else None
-    minimum = requirement("efa-installer-nccl-2.28.9")
-    if choice is None or efa is None or version_key(choice.versions["nccl"]) < _NCCL_NEEDS_NEWER_EFA:
-        return
-    if version_key(efa.version) < version_key(minimum):
-        cause = (
-            f"the NCCL plugin of EFA installer {efa.version} was not tested with NCCL {choice.versions['nccl']}, and deadlocks are reported"
-        )
-        yield Violation("rdma.efa.version", cause, f"use EFA installer {minimum} or later, or pin `software.versions.nccl` to 2.27")
 
 
 @version_rule("software-gpudirect")
