@@ -15,9 +15,9 @@ class MigProfile:
 
     name: str
     compute_slices: int
-    """Of 7, on an A30 of 4."""
+    """Of 7, on an A30 and an RTX PRO of 4."""
     memory_slices: int
-    """Of 8, on an A30 of 4."""
+    """Of 8, on an A30 and an RTX PRO of 4."""
     starts: tuple[int, ...]
     """Memory slices at which an instance can begin (`nvidia-smi mig -lgipp`)."""
 

@@ -172,7 +172,7 @@ def test_unknown_profile_says_how_to_add_it(folder: Path) -> None:
     for model, profile, rule, says in (
         ("a5500", "4g.96gb", "mig-profile", "to the row `gpus: a5500` in site/catalog/gpus.yml"),
         ("a6500", "4g.96gb", "mig-model", "to the row `gpus: a6500` in site/catalog/gpus.yml"),
-        ("b300", "7g.279gb", "mig-model", "to a GPU row of another name than b300 in site/catalog/gpus.yml"),
+        ("rtxpro5000", "2g.48gb", "mig-model", "to a GPU row of another name than rtxpro5000 in site/catalog/gpus.yml"),
     ):
         found = [one for one in rules.check(machines(model=model, count=1, mig=profile), date(2026, 12, 1)) if one.rule == rule]
         assert [says in one.hint for one in found] == [True], (model, found)
