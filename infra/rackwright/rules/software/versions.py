@@ -182,7 +182,9 @@ def software_archive_branch(case: RuleContext) -> Iterator[Violation]:
     known = choice.known_branch if choice else None
     if choice is not None and known is not None and known.has_ended(choice.today) and _is_archive(choice):
         cause = f"Debian's driver is branch {choice.branch}, which NVIDIA no longer supports, without Fabric Manager and DCGM"
-        yield Violation("software.profile", cause, "use `profile: 2026-lts` if the nodes may use NVIDIA's repository")
+        arm64 = any(processor == compatibility.ARM64 for _, processor in choice.machines)
+        better = "`os: ubuntu-24.04` with `profile: 2026-lts-arm64`" if arm64 else "`profile: 2026-lts`"
+        yield Violation("software.profile", cause, f"use {better} if the nodes may use NVIDIA's repository")
 
 
 @version_rule("software-gpu-driver")
