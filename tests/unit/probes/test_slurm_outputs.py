@@ -7,6 +7,7 @@ import pytest
 from rackwright.checks.cluster.probes.slurm import expand, parse_gres, parse_version
 from rackwright.checks.cluster.probes.slurm_states import is_working, states_of
 from rackwright.checks.cluster.probes.smoke import at_work, is_idle
+from rackwright.remote.programs import smoke_jobs
 
 
 @pytest.mark.parametrize(
@@ -113,7 +114,7 @@ def test_other_text_is_no_version(text):
 IDLE, BUSY, UNUSABLE = "idle", "at work", "unusable"
 LONG_STATES = {
     **dict.fromkeys(("idle", "idle~", "idle#", "idle!", "idle%"), IDLE),
-    **dict.fromkeys(("powered_down", "powering_up", "powering_down"), IDLE),
+    **dict.fromkeys(("power_down", "powered_down", "powering_up", "powering_down"), IDLE),
     **dict.fromkeys(("allocated", "allocated+", "allocated#", "allocated!", "allocated-", "allocated$"), BUSY),
     **dict.fromkeys(("mixed", "mixed+", "mixed-", "mixed$", "mixed!", "mixed#", "completing", "planned", "blocked"), BUSY),
     **dict.fromkeys(("reserved", "maint", "idle$"), BUSY),
@@ -131,6 +132,7 @@ LONG_STATES = {
 def test_job_is_submitted_to_idle_nodes_only(state, reason):
     found = f"{state} {reason}"
     assert (is_idle(found), at_work(found)) == (LONG_STATES[state] == IDLE, LONG_STATES[state] == BUSY)
+    assert smoke_jobs.is_idle(found) == is_idle(found)  # the program on the submitting node has no such module
 
 
 def test_empty_state_is_neither_idle_nor_at_work():

@@ -149,7 +149,12 @@ def _reported(facts: Facts, device: str) -> dict[str, list[str]]:
         return {}
     (port,) = ports[:1]
     macs = {one.mac for one in facts.interfaces or () if one.mac and one.link_layer == "ethernet" and port.bus and one.bus == port.bus}
-    found: dict[str, list[str | None]] = {"port_guid": [port.guid], "node_guid": [port.node_guid], "pci": [port.bus], "mac": [*sorted(macs)]}
+    found: dict[str, list[str | None]] = {
+        "port_guid": [port.guid],
+        "node_guid": [port.node_guid],
+        "pci": [port.bus],
+        "mac": [*sorted(macs)],
+    }
     return {field: [value for value in values if value] for field, values in found.items()}
 
 
