@@ -175,5 +175,5 @@ def _mounts(plan: Mapping[str, Any], facts: Facts) -> Iterator[Difference]:
         return
     mounted = {mount.point for mount in facts.mounts}
     for point in plan["mounts"]:
-        if point not in mounted:
+        if point not in mounted and Part.MOUNTS not in facts.unknown:
             yield Difference(point, "mounted", "not mounted")
