@@ -88,7 +88,12 @@ def test_hostlist_gives_every_name(hostlist, names):
     assert expand(hostlist) == names
 
 
-@pytest.mark.parametrize("hostlist", ["n[0-9:2]", "n[0-99999999]", "a[0-999]b[0-999]", "n[1-2", "n1]", "n[5-3]", "n[1--3]", "a,,b", "a b", "bgl[000x133]"])
+@pytest.mark.parametrize(
+    "hostlist",
+    [
+        *("n[0-9:2]", "n[0-99999999]", "a[0-999]b[0-999]", "n[1-2", "n1]", "n[5-3]", "n[1--3]", "a,,b", "a b", "bgl[000x133]"),
+    ],
+)
 def test_other_text_is_no_hostlist(hostlist):
     with pytest.raises(ValueError, match=r"names|host list"):
         expand(hostlist)
