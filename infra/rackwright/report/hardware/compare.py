@@ -149,7 +149,12 @@ def _reported(facts: Facts, device: str) -> dict[str, list[str]]:
         return {}
     (port,) = ports[:1]
     macs = {one.mac for one in facts.interfaces or () if one.mac and one.link_layer == "ethernet" and port.bus and one.bus == port.bus}
-    found = {"port_guid": [port.guid], "node_guid": [port.node_guid], "pci": [port.bus], "mac": sorted(macs)}
+    found: dict[str, list[str | None]] = {
+        "port_guid": [port.guid],
+        "node_guid": [port.node_guid],
+        "pci": [port.bus],
+        "mac": [*sorted(macs)],
+    }
     return {field: [value for value in values if value] for field, values in found.items()}
 
 
@@ -170,5 +175,5 @@ def _mounts(plan: Mapping[str, Any], facts: Facts) -> Iterator[Difference]:
         return
     mounted = {mount.point for mount in facts.mounts}
     for point in plan["mounts"]:
-        if point not in mounted:
+        if point not in mounted and Part.MOUNTS not in facts.unknown:
             yield Difference(point, "mounted", "not mounted")
