@@ -83,7 +83,12 @@ def _other_stacks(file: Path) -> dict[str, Cluster]:
     """Return the other stacks of the same folder that have no errors."""
     others = {}
     for path in sorted(file.parent.glob("Pulumi.*.yaml")):
-        other = load_stack(path) if path.name != file.name else None
-        if other is not None and other.cluster is not None:
+        if path.name == file.name or not path.is_file():
+            continue
+        try:
+            other = load_stack(path)
+        except InputError:  # Another stack's file that cannot be read is no finding about this one.
+            continue
+        if other.cluster is not None:
             others[stack_name(path)] = other.cluster
     return others

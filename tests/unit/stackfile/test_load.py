@@ -276,6 +276,50 @@ def test_a_file_without_a_description(stacks: Path, text: str, rule: str, path: 
     assert (loaded.findings[0].rule, loaded.findings[0].path) == (rule, path)
 
 
+@pytest.mark.parametrize(
+    ("line", "cause", "hint"),
+    [
+        ("scheduler: {kind: kubernetes, version: 1.30}", "found `1.30` in line 8, which is read as 1.3", 'quotes: "1.30"'),
+        (
+            "storage: {fs: {kind: nfs, mount: /x, size: 1GiB, mode: 0755}}",
+            "0755 is not a file mode in line 8, which is read as 493",
+            "quotes",
+        ),
+        ("rolling: {max_unavailable: 1e-3}", "1e-3", ""),
+    ],
+    ids=["version", "octal-mode", "exponent"],
+)
+def test_number_is_quoted_as_written(stacks: Path, line: str, cause: str, hint: str) -> None:
+    """The value that YAML makes of a number is not in the file, and nobody finds it there."""
+    file = stacks / "Pulumi.lab.yaml"
+    file.write_text(f"{LAB}    {line}\n")
+    findings = [finding for finding in load_stack(file).findings if finding.is_error]
+    assert [cause in finding.cause and hint in finding.hint for finding in findings] == [True], findings
+
+
+_PRIVATE = "-----BEGIN OPENSSH PRIVATE KEY-----\\nb3BlbnNzaC1rZXktdjEAAAAA"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f'users: {{alice: {{uid: 2001, ssh_keys: "{_PRIVATE}"}}}}',
+        f'users: {{alice: {{uid: 2001, shell: "{_PRIVATE}"}}}}',
+        f'users: {{"{_PRIVATE}": {{uid: 2001}}}}',
+        f'time_zone: "{_PRIVATE}"',
+        'time_zone: "PuTTY-User-Key-File-3: ssh-ed25519\\nEncryption: none\\nb3BlAAAA"',
+    ],
+    ids=["keys", "shell", "name", "other-field", "putty"],
+)
+def test_private_key_is_never_shown(stacks: Path, line: str) -> None:
+    """Findings are printed, and recorded by those who run the command."""
+    file = stacks / "Pulumi.lab.yaml"
+    file.write_text(f"{LAB}    {line}\n")
+    found = load_stack(file).findings
+    assert found
+    assert not any("b3Bl" in text for finding in found for text in (finding.path, finding.cause, finding.hint))
+
+
 def test_a_repeated_key_refuses_an_otherwise_good_file(stacks: Path) -> None:
     """Which of the two counts is anybody's guess, and the fields are judged all the same."""
     file = stacks / "Pulumi.lab.yaml"
