@@ -9,6 +9,8 @@ from difflib import get_close_matches
 from enum import StrEnum
 from typing import Final
 
+from rackwright.model.public_keys import is_secret
+
 _SHOWN: Final = 60
 """Models that a hint lists."""
 
@@ -31,6 +33,14 @@ class Finding:
     """For example `groups.worker.count`; `file:line:column` if the file cannot be parsed."""
     cause: str
     hint: str = ""
+
+    def __post_init__(self) -> None:
+        """Replace text that holds a private key: findings are printed, logged and recorded."""
+        if is_secret(self.path):
+            object.__setattr__(self, "path", "rackwright:cluster")
+        if is_secret(self.cause) or is_secret(self.hint):
+            object.__setattr__(self, "cause", "the value holds a private key, which is not shown")
+            object.__setattr__(self, "hint", "remove it from this file, and replace the key: the file may have been shared")
 
     @property
     def is_error(self) -> bool:
