@@ -32,6 +32,7 @@ _RDMA_DEVICE: Final = r"[A-Za-z][A-Za-z0-9_.-]*"
 """
 _RDMA_DEVICE_LENGTH: Final = 63
 """IB_DEVICE_NAME_MAX is 64 with the final NUL (Linux: include/uapi/rdma/ib_user_verbs.h). A netdev's IFNAMSIZ does not apply."""
+_SSH_ADDRESS: Final = r"[A-Za-z0-9][A-Za-z0-9.-]*"
 _GUID: Final = r"0x[0-9a-f]{16}"
 _PCI: Final = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 _MAC: Final = r"[0-9a-f]{2}(:[0-9a-f]{2}){5}"
@@ -154,6 +155,21 @@ def parse_address(value: object) -> IPv4Address:
         refuse("address", f"`{value}` is not an IPv4 address", hint)
 
 
+def parse_ssh_address(value: object) -> str:
+    """Return the address or the name at which a machine's SSH server is reached."""
+    text = str(value)
+    if isinstance(value, str) and re.fullmatch(_SSH_ADDRESS, value):
+        return value
+    cause = f"`{text[:60]}` is neither an IPv4 address nor a host name"
+    if _is_ipv6(text.strip("[]")):
+        refuse("ssh-address", f"`{text}` is an IPv6 address", "enter a host name that resolves to it, or an IPv4 address")
+    if "@" in text:
+        refuse("ssh-address", cause, f"write {text.partition('@')[2]}, and the login user as `user:`")
+    if re.fullmatch(r"[^:]+:[0-9]+", text):
+        refuse("ssh-address", cause, f"write {text.partition(':')[0]}, and `port: {text.partition(':')[2]}`")
+    refuse("ssh-address", cause, "write an address like 203.0.113.10, or a name like node1.example.org")
+
+
 def _is_ipv6(text: str) -> bool:
     try:
         return text.count(":") > 1 and IPv6Network(text.partition("%")[0], strict=False) is not None
@@ -246,6 +262,7 @@ MacAddress = Annotated[
 ]
 Mode = Annotated[str, BeforeValidator(_word("mode", _MODE, 4, "a file mode", 'use three or four octal digits, like "1777"')), _text(_MODE)]
 HostKey = Annotated[str, BeforeValidator(parse_host_key), _text(_HOST_KEY)]
+SshAddress = Annotated[str, BeforeValidator(parse_ssh_address), _text(_SSH_ADDRESS)]
 Day = Annotated[date, PlainValidator(parse_day), WithJsonSchema({"type": "string", "format": "date"})]
 Network4 = Annotated[IPv4Network, PlainValidator(parse_network), _text(r"[0-9.]+/[0-9]+", examples=["10.77.0.0/24"])]
 Address4 = Annotated[IPv4Address, PlainValidator(parse_address), WithJsonSchema({"type": "string", "format": "ipv4"})]

@@ -44,15 +44,13 @@ def load_and_validate(name_or_path: str) -> ValidatedStack:
 def validate(file: Path) -> ValidatedStack:
     """Load and validate a stack file."""
     loaded = load_stack(file)
-    return ValidatedStack(
+    found = rules.check(
         loaded,
-        rules.check(
-            loaded,
-            date.today(),
-            _other_stacks(file),
-            missing_files=site_playbooks.missing_site_files(loaded.cluster or loaded.valid_subset),
-        ),
+        date.today(),
+        _other_stacks(file),
+        missing_files=site_playbooks.missing_site_files(loaded.cluster or loaded.valid_subset),
     )
+    return ValidatedStack(loaded, tuple(map(loaded.at_line, found)))
 
 
 def load_plan(name_or_path: str, on_warning: OnWarning) -> Plan:

@@ -99,7 +99,7 @@ def _as_written(cause: str, hint: str, value: object, written: Written) -> tuple
     quoted = hint.replace("write the value in quotes", f'write it in quotes: "{written.text}"')
     if str(value) == written.text or str(value) not in cause:
         return cause, quoted
-    return f"{cause.replace(str(value), written.text, 1)} in line {written.line}, which is read as {value}", quoted
+    return f"{cause.replace(str(value), written.text, 1)}, which is read as {value}", quoted
 
 
 def _words(

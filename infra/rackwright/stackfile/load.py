@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,6 +34,15 @@ class LoadedStack:
     """The cluster without its invalid parts, for the rules; None if other parts depend on them."""
     invalid_paths: tuple[FieldPath, ...] = ()
     """The places of the invalid parts, as they were probably meant."""
+    lines: Mapping[str, int] = field(default_factory=dict)
+    """Line of the stack file by path, for example `groups.worker.count`."""
+
+    def at_line(self, finding: Finding) -> Finding:
+        """Return the finding with the line of its path, or of the nearest path around it that the file has."""
+        path = finding.path
+        while path and path not in self.lines:
+            path = path[: max(path.rfind("."), path.rfind("["), 0)]
+        return replace(finding, line=self.lines[path]) if path else finding
 
 
 def load_cluster(described: object, stack: str = "", numbers: Mapping[Place, Written] | None = None) -> LoadedStack:
@@ -70,10 +79,11 @@ def _loaded(file: Path, document: Document) -> LoadedStack:
         return _failed(stack, *findings, missing)
     prefix = ("config", CONFIG_KEY)
     numbers = {place[2:]: one for place, one in document.numbers.items() if place[:2] == prefix}
+    lines = {str(FieldPath(place[2:])): line for place, line in document.lines.items() if place[:2] == prefix and place[2:]}
     loaded = load_cluster(described, stack, numbers)
     together = (*findings, *loaded.findings)
     cluster = None if has_errors(together) else loaded.cluster
-    return LoadedStack(stack, cluster, together, loaded.valid_subset or loaded.cluster, loaded.invalid_paths)
+    return LoadedStack(stack, cluster, together, loaded.valid_subset or loaded.cluster, loaded.invalid_paths, lines)
 
 
 def load_configured(stack: str, configured: object, file: Path) -> LoadedStack:

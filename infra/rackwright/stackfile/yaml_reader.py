@@ -44,6 +44,8 @@ class Document:
     findings: list[Finding] = field(default_factory=list)
     numbers: Mapping[Place, Written] = field(default_factory=dict)
     """Unquoted numbers by place; the data holds their values, `1.30` as 1.3."""
+    lines: Mapping[Place, int] = field(default_factory=dict)
+    """Line of each value by place, that of its key if it has one."""
 
 
 class _Loader(LOADER):  # type: ignore[misc]
@@ -130,15 +132,17 @@ def _document(loader: Any, node: yaml.Node, name: str) -> Document:
         cause = f"file has too many values (expected at most {_VALUE_LIMIT} with aliases expanded)"
         return Document(None, [_finding("yaml-size", name, cause, "reduce nested aliases")])
     numbers: dict[Place, Written] = {}
+    lines: dict[Place, int] = {}
     findings: list[Finding] = []
     for place, one in _nodes(node):
         findings += _judged(loader, one, name)
+        lines.setdefault(place, one.start_mark.line + 1)
         if isinstance(one, yaml.ScalarNode) and one.tag.rpartition(":")[2] in {"int", "float"}:
             numbers[place] = Written(one.value, one.start_mark.line + 1)
     unique = list(dict.fromkeys(findings))
     # Duplicate keys leave the rest readable; a value of another type leaves nothing to construct.
     unreadable = [one for one in unique if one.rule == "yaml-syntax"]
-    return Document(None if unreadable else loader.construct_document(node), unique, numbers)
+    return Document(None if unreadable else loader.construct_document(node), unique, numbers, lines)
 
 
 def _nodes(node: yaml.Node, place: Place = ()) -> Iterator[tuple[Place, yaml.Node]]:

@@ -74,7 +74,9 @@ def kubernetes_pods_small(case: RuleContext) -> Iterator[Violation]:
     wanted = cidr.prefixlen - (32 - _NODE) if _routes(case) else _NODE - max(nodes - 1, 1).bit_length()
     if declared.pod_cidr.prefixlen > wanted:
         whose = f"each address of {cidr}" if _routes(case) else f"each of {nodes} nodes"
-        yield Violation("scheduler.pod_cidr", f"{declared.pod_cidr} does not contain a /{_NODE} for {whose}", f"use a /{wanted} or wider")
+        other = f", or `cni: flannel`, which needs a /{_NODE} for each node" if _routes(case) else ""
+        cause = f"{declared.pod_cidr} does not contain a /{_NODE} for {whose}"
+        yield Violation("scheduler.pod_cidr", cause, f"use a /{wanted} or wider{other}")
 
 
 @rule("kubernetes-services-size")
