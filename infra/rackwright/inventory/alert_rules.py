@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from rackwright.catalog.alerts import AlertRule, Part, alerts
 from rackwright.plan import Plan
+from rackwright.plan.fabric.wiring import wiring
 from rackwright.plan.monitoring.schema import MonitoringPlan
 
 PLAN_GROUP: Final = "plan"
@@ -19,7 +20,7 @@ def rule_groups(plan: Plan, monitoring: MonitoringPlan) -> dict[str, Any]:
     parts = parts_of(plan)
     chosen = [rule for rule in alerts().values() if rule.needs <= parts]
     groups = [{"name": name, "rules": [_alert(rule) for rule in rules]} for name, rules in groupby(chosen, key=lambda rule: rule.group)]
-    return {"groups": [{"name": PLAN_GROUP, "rules": list(_expected(monitoring))}, *groups]}
+    return {"groups": [{"name": PLAN_GROUP, "rules": [*_sizes(plan), *_expected(monitoring)]}, *groups]}
 
 
 def parts_of(plan: Plan) -> frozenset[Part]:
@@ -29,6 +30,7 @@ def parts_of(plan: Plan) -> frozenset[Part]:
         Part.GPUS: any(node.gpus for node in plan.nodes if node.is_in),
         Part.ACCOUNTING: plan.scheduler.kind == "slurm" and plan.scheduler.accounting is not None,
         Part.STORAGE: bool(plan.storage),
+        Part.FABRIC: plan.fabric is not None,
         Part.INFINIBAND: plan.fabric is not None and plan.fabric.kind == "infiniband",
     }
     return frozenset(part for part, present in has.items() if present)
@@ -42,6 +44,19 @@ def _alert(rule: AlertRule) -> dict[str, Any]:
         "labels": {"severity": rule.severity.value},
         "annotations": {"summary": rule.summary, "remedy": rule.remedy, "runbook": rule.runbook},
     }
+
+
+def _sizes(plan: Plan) -> Iterator[dict[str, Any]]:
+    """Yield how many nodes, GPUs and cables the plan has, for shares of what is there."""
+    present = [node for node in plan.nodes if node.is_in]
+    sizes = {
+        "nodes": len(present),
+        "nodes_out": len(plan.nodes) - len(present),
+        "gpus": sum(node.gpus.count for node in present if node.gpus),
+        "cables": len(wiring(plan).cables) if plan.fabric else 0,
+    }
+    for name, size in sizes.items():
+        yield {"record": f"rackwright_plan_{name}", "expr": f"vector({size})"}
 
 
 def _expected(monitoring: MonitoringPlan) -> Iterator[dict[str, Any]]:

@@ -1,8 +1,9 @@
-"""Metrics and alerts of a lab: every target is up, users read nothing, and faults arrive at a receiver."""
+"""Metrics and alerts of a lab: targets are up, users read nothing, faults and results arrive at a receiver, a rolling update does not."""
 
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -46,6 +47,7 @@ def monitored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     described["config"]["rackwright:cluster"]["monitoring"] |= {
         "scrape_interval": "5s",
         "receivers": {"test": {"kind": "webhook", "url_file": str(url)}},
+        "deadman": {"url_file": str(url), "interval": "1m"},
     }
     project.stack_file.write_text(yaml.safe_dump(described, sort_keys=False))
     try:
@@ -117,24 +119,104 @@ FAULTS = {
     "UnitDown": ("worker1", "systemctl stop slurmd", "systemctl start slurmd"),
     "GpuXid": ("worker0", "rackwright-gpu-fault xid 2 79", "rackwright-gpu-fault clear"),
     "GpuMissing": ("worker0", "rackwright-gpu-fault missing 7", "rackwright-gpu-fault clear"),
-    "FabricCableMissing": ("login0", "rackwright-fabric-fault unplug worker1/mlx5_3", "rackwright-fabric-fault plug worker1/mlx5_3"),
+    "FabricCableMissing": ("worker1", "rackwright-fabric-fault unplug worker1/mlx5_3", "rackwright-fabric-fault plug worker1/mlx5_3"),
     "SharedFsMissing": ("worker0", "umount --lazy /mnt/sharedfs", "systemctl restart mnt-sharedfs.mount"),
     "TargetDown": ("storage0", "systemctl stop prometheus-node-exporter", "systemctl start prometheus-node-exporter"),
 }
-"""By alert: the node, the fault, and what ends it. FabricCableMissing names the node that reads the fabric."""
+"""By alert: the node, the fault, and what ends it."""
+OBSERVER = {"FabricCableMissing": "login0"}
+"""Node on which a fault is injected, if it is another one than that of the alert."""
 
 
 def test_faults_arrive_with_the_right_node(monitored: Project) -> None:
     """All at once: each is on a part of its own."""
-    for node, fault, _ in FAULTS.values():
-        monitored.ssh(node, fault)
+    for name, (node, fault, _) in FAULTS.items():
+        monitored.ssh(OBSERVER.get(name, node), fault)
     try:
         await_alert(monitored, *(("firing", name, node) for name, (node, *_) in FAULTS.items()))
     finally:
-        for node, _, end in FAULTS.values():
-            monitored.ssh(node, end)
+        for name, (node, _, end) in FAULTS.items():
+            monitored.ssh(OBSERVER.get(name, node), end)
     monitored.run_checked("up", "--refresh")
     await_alert(monitored, *(("resolved", name, node) for name, (node, *_) in FAULTS.items()))
+
+
+def results(project: Project, outcome: str) -> int:
+    """Return the number of results of the last verification with an outcome."""
+    found = query(project, f"/api/v1/query?query=sum(rackwright_verify_results%7Boutcome=%22{outcome}%22%7D)")["data"]["result"]
+    return int(found[0]["value"][1]) if found else -1
+
+
+def await_results(project: Project, outcome: str, wanted: int) -> None:
+    """Wait until Prometheus has read the results of the last run."""
+    until = time.monotonic() + PATIENCE
+    while (found := results(project, outcome)) != wanted:
+        assert time.monotonic() < until, f"{found} results are {outcome}, expected {wanted}"
+        time.sleep(2)
+
+
+def test_results_of_verification_are_metrics_and_alerts(monitored: Project) -> None:
+    """A failed verification raises an alert; the next one passes although the alert still fires."""
+    await_results(monitored, "passed", monitored.report()["totals"]["passed"])
+    monitored.ssh("worker0", "chmod 0777 /var/tmp")
+    try:
+        assert monitored.rackwright("verify", monitored.stack).status == 1
+        await_results(monitored, "failed", monitored.report()["totals"]["failed"])
+        await_alert(monitored, ("firing", "VerifyFailed", "login0"))
+    finally:
+        monitored.ssh("worker0", "chmod 1777 /var/tmp")
+    assert monitored.rackwright("verify", monitored.stack).status == 0
+    await_alert(monitored, ("resolved", "VerifyFailed", "login0"))
+
+
+def test_failure_to_write_metrics_changes_no_verdict(monitored: Project) -> None:
+    folder = "/var/lib/rackwright/metrics"
+    monitored.ssh("login0", "systemctl stop 'rackwright-metrics-*.timer'")
+    monitored.ssh("login0", f"mv {folder} {folder}.away")
+    try:
+        said = monitored.rackwright("verify", monitored.stack, "--node", "storage0")
+        assert "cannot write the metrics" not in said.output, "results of one node are not published"
+        said = monitored.rackwright("verify", monitored.stack)
+        assert f"login0: cannot write the metrics of this run (verify): {folder} does not exist" in said.output
+        assert said.status == {"passed": 0, "failed": 1, "unknown": 3}[monitored.report()["verdict"]]
+    finally:
+        monitored.ssh("login0", f"mv {folder}.away {folder}; cd /etc/systemd/system && systemctl start rackwright-metrics-*.timer")
+
+
+def silences(project: Project) -> set[tuple[str, str]]:
+    """Return creator and nodes of every silence that lasts."""
+    found = json.loads(project.ssh("login0", f"python3 -c '{ASK}' https://login0:9093/api/v2/silences").output)
+    return {(one["createdBy"], one["matchers"][0]["value"]) for one in found if one["status"]["state"] == "active"}
+
+
+def test_rolling_update_is_silenced(monitored: Project) -> None:
+    running = monitored.start(["rackwright", "rolling-update", monitored.stack, "--nodes", "worker1"])
+    seen: set[tuple[str, str]] = set()
+    while running.poll() is None:
+        seen |= silences(monitored)
+        time.sleep(1)
+    assert running.returncode == 0
+    assert seen == {("rackwright rolling-update", "worker1")}
+    until = time.monotonic() + 60  # Two scrape intervals and 10 s.
+    while silences(monitored):
+        assert time.monotonic() < until, "the silence outlasts the rolling update"
+        time.sleep(2)
+
+
+def test_lost_node_sends_one_alert(monitored: Project) -> None:
+    before = len(received(monitored))
+    subprocess.run(["podman", "kill", f"{monitored.stack}-worker1"], check=True, capture_output=True)
+    try:
+        await_alert(monitored, ("firing", "TargetDown", "worker1"))
+        time.sleep(130)  # FabricCableMissing and SlurmNodeNotResponding fire after two minutes.
+        new = {name for status, name, _ in received(monitored)[before:] if status == "firing"}
+        assert new - {"Watchdog"} == {"TargetDown"}
+    finally:
+        monitored.run_checked("up", "--refresh")
+
+
+def test_watchdog_arrives_at_the_deadman_switch(monitored: Project) -> None:
+    await_alert(monitored, ("firing", "Watchdog", ""))
 
 
 def test_second_up_changes_nothing(monitored: Project) -> None:

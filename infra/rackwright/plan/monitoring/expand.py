@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from rackwright.derive.monitoring import monitoring_node
+from rackwright.model import receivers
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Role
 from rackwright.model.monitoring import Monitoring
 from rackwright.model.units import mebibytes
 from rackwright.plan.fabric.schema import FabricPlan
-from rackwright.plan.monitoring.schema import Collector, MonitoredNode, MonitoringPlan, Receiver, ScrapeTarget
+from rackwright.plan.monitoring.schema import Collector, Deadman, MonitoredNode, MonitoringPlan, Receiver, ScrapeTarget
 from rackwright.plan.schema import PlanNode, Storage
 
 NODE_PORT: Final = 9100
@@ -36,7 +37,8 @@ def expand_monitoring(
         interval_s=declared.scrape_interval,
         retention_s=declared.retention.time,
         retention_mib=mebibytes(declared.retention.size),
-        receivers=tuple(Receiver(name=name, kind=one.kind, url_file=one.url_file) for name, one in declared.receivers.items()),
+        receivers=tuple(receiver(name, one) for name, one in declared.receivers.items()),
+        deadman=Deadman(secret_file=declared.deadman.url_file, interval_s=declared.deadman.interval) if declared.deadman else None,
         targets=(
             *(ScrapeTarget(job="node", node=node.name, port=NODE_PORT) for node in watched),
             ScrapeTarget(job="prometheus", node=server, port=PROMETHEUS_PORT),
@@ -44,6 +46,12 @@ def expand_monitoring(
         ),
         nodes=tuple(_node(node, server, watched, storage, fabric) for node in watched),
     )
+
+
+def receiver(name: str, declared: receivers.Webhook | receivers.Email | receivers.Slack | receivers.PagerDuty) -> Receiver:
+    """Return a receiver with its secret's file under one key."""
+    key, file = receivers.secret_file(declared) or ("password_file", None)
+    return Receiver(name=name, secret_file=file, **declared.model_dump(exclude={key}))
 
 
 def _node(node: PlanNode, server: str, watched: Sequence[PlanNode], storage: Sequence[Storage], fabric: FabricPlan | None) -> MonitoredNode:

@@ -5,18 +5,34 @@ from __future__ import annotations
 from typing import Literal
 
 from rackwright.model.base import ConfigModel
+from rackwright.model.receivers import LeastSeverity
 
 Collector = Literal["units", "slurm", "gpu", "fabric", "storage"]
 """Subject of a program that writes metrics for node_exporter."""
 
 
 class Receiver(ConfigModel):
-    """A receiver of alerts."""
+    """A receiver of alerts. Settings that its kind lacks are None."""
 
     name: str
-    kind: Literal["webhook"]
-    url_file: str
+    kind: Literal["webhook", "email", "slack", "pagerduty"]
+    severity: LeastSeverity
+    secret_file: str | None
+    """File on the operator's machine with the URL, the key or the password."""
+    to: tuple[str, ...] | None = None
+    sender: str | None = None
+    smarthost: str | None = None
+    username: str | None = None
+    require_tls: bool | None = None
+    channel: str | None = None
+
+
+class Deadman(ConfigModel):
+    """The service that expects a message at an interval."""
+
+    secret_file: str
     """File on the operator's machine with the URL."""
+    interval_s: int
 
 
 class ScrapeTarget(ConfigModel):
@@ -49,6 +65,7 @@ class MonitoringPlan(ConfigModel):
     retention_s: int
     retention_mib: int
     receivers: tuple[Receiver, ...]
+    deadman: Deadman | None = None
     targets: tuple[ScrapeTarget, ...]
     nodes: tuple[MonitoredNode, ...]
     """Every node that takes part, in the plan's order."""
