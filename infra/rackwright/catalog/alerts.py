@@ -34,6 +34,7 @@ class Part(StrEnum):
     GPUS = "gpus"
     ACCOUNTING = "accounting"
     STORAGE = "storage"
+    FABRIC = "fabric"
     INFINIBAND = "infiniband"
 
 

@@ -29,6 +29,7 @@ def parts_of(plan: Plan) -> frozenset[Part]:
         Part.GPUS: any(node.gpus for node in plan.nodes if node.is_in),
         Part.ACCOUNTING: plan.scheduler.kind == "slurm" and plan.scheduler.accounting is not None,
         Part.STORAGE: bool(plan.storage),
+        Part.FABRIC: plan.fabric is not None,
         Part.INFINIBAND: plan.fabric is not None and plan.fabric.kind == "infiniband",
     }
     return frozenset(part for part, present in has.items() if present)
