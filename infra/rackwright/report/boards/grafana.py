@@ -22,7 +22,7 @@ _UNITS: Final[Mapping[PanelUnit, str]] = {
     PanelUnit.YES_NO: "bool_yes_no",
     PanelUnit.SECONDS: "s",
     PanelUnit.BYTES: "bytes",
-    PanelUnit.BYTES_PER_SECOND: "binBps",
+    PanelUnit.BYTES_PER_SECOND: "Bps",
     PanelUnit.PER_SECOND: "cps",
     PanelUnit.CELSIUS: "celsius",
     PanelUnit.WATTS: "watt",

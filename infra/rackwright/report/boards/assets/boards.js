@@ -60,21 +60,21 @@ function grid(range) {
   return { step, times: Array.from({ length: count + 1 }, (_, index) => end - (count - index) * step) };
 }
 
-function parsed(result, name) {
+function parsed(result, name, alarm) {
   return sorted(result.map(one => {
     const samples = one.values ?? [one.value];
     const values = new Map(samples.map(([time, text]) => [Number(time), Number(text)]));
     return { name: name(one.metric), values, last: Number(samples[samples.length - 1][1]) };
-  }));
+  }), alarm);
 }
 
-async function latest(expr, name) {
-  return parsed((await prometheus("query", { query: expr })).result, name);
+async function latest(expr, name, alarm) {
+  return parsed((await prometheus("query", { query: expr })).result, name, alarm);
 }
 
-async function overTime(expr, name, { step, times }) {
+async function overTime(expr, name, { step, times }, alarm) {
   const span = { start: times[0], end: times[times.length - 1], step };
-  return parsed((await prometheus("query_range", { query: expr, ...span })).result, name);
+  return parsed((await prometheus("query_range", { query: expr, ...span })).result, name, alarm);
 }
 
 function section(kind, title) {
@@ -105,7 +105,7 @@ async function fillPanel(part, panel, now, span) {
   const expr = expression(panel, now, span.step);
   const name = labels => legend(panel.legend, labels);
   await fill(part, async target => {
-    const found = panel.form === "lines" ? await overTime(expr, name, span) : await latest(expr, name);
+    const found = panel.form === "lines" ? await overTime(expr, name, span, panel.alarm) : await latest(expr, name, panel.alarm);
     if (!found.length) return false;
     if (panel.form === "lines") {
       release(target);
@@ -121,11 +121,11 @@ async function fillAlerts(part) {
   await fill(part, async target => {
     const { alerts } = await prometheus("alerts");
     const order = { critical: 0, warning: 1, none: 2 };
-    alerts.sort((a, b) => (order[a.labels.severity] ?? 1) - (order[b.labels.severity] ?? 1) || b.activeAt.localeCompare(a.activeAt));
+    alerts.sort((a, b) => a.state.localeCompare(b.state) || (order[a.labels.severity] ?? 1) - (order[b.labels.severity] ?? 1) || b.activeAt.localeCompare(a.activeAt));
     const body = alerts.map(one => [
       { text: one.state, class: "word" },
       { text: one.labels.severity ?? "", class: `word ${one.labels.severity === "critical" ? "bad" : one.labels.severity === "warning" ? "warning" : "dim"}` },
-      one.labels.alertname, one.labels.instance ?? "", { text: age(one.activeAt), class: "word" },
+      { text: one.labels.alertname, class: "word" }, { text: one.labels.instance ?? "", class: "word" }, { text: age(one.activeAt), class: "word" },
       one.annotations.summary ?? "", one.annotations.remedy ?? "",
     ]);
     target.replaceChildren(table(["state", "severity", "alert", "node", "for", "what", "what to do"], body));

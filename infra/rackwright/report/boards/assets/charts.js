@@ -9,9 +9,10 @@ export const MOST = 40;
 const HEIGHT = 190;
 const drawn = new Set();
 
-/** Return series as [{name, values: Map(time, value), last}], the highest last value first. */
-export function sorted(found) {
-  const last = one => (Number.isNaN(one.last) ? -Infinity : one.last);
+/** Return series as [{name, values: Map(time, value), last}], the highest last value first, or the lowest where low values are bad. */
+export function sorted(found, alarm) {
+  const sign = alarm && !alarm.above ? -1 : 1;
+  const last = one => (Number.isNaN(one.last) ? -Infinity : sign * one.last);
   return found.sort((a, b) => last(b) - last(a) || a.name.localeCompare(b.name, "en", { numeric: true }));
 }
 
@@ -76,7 +77,7 @@ function clock(time, before) {
 
 /** Return the distances that ticks may have: whole numbers of what is counted, powers of two of bytes. */
 function steps(unit) {
-  if (unit === "bytes" || unit === "bytes/s") return Array.from({ length: 50 }, (_, power) => 2 ** power);
+  if (unit === "bytes") return Array.from({ length: 50 }, (_, power) => 2 ** power);
   const whole = unit === "count" || unit === "yes or no";
   const powers = Array.from({ length: whole ? 12 : 24 }, (_, power) => 10 ** (power - (whole ? 0 : 12)));
   return powers.flatMap(power => [power, 2 * power, 5 * power]);
@@ -103,6 +104,7 @@ function runLines(plot, runs, colour) {
   plot.ctx.save();
   Object.assign(plot.ctx, { strokeStyle: colour, fillStyle: colour, font: `${11 * devicePixelRatio}px system-ui, sans-serif`, textBaseline: "top" });
   plot.ctx.setLineDash([3, 4]);
+  const names = [...new Set(runs.map(run => run.name))];
   for (const { time, name } of runs) {
     const x = Math.round(plot.valToPos(time, "x", true));
     plot.ctx.beginPath();
@@ -111,7 +113,7 @@ function runLines(plot, runs, colour) {
     plot.ctx.stroke();
     const right = x > plot.bbox.left + plot.bbox.width / 2;
     plot.ctx.textAlign = right ? "right" : "left";
-    plot.ctx.fillText(name, x + (right ? -4 : 4), plot.bbox.top + 1);
+    plot.ctx.fillText(name, x + (right ? -4 : 4), plot.bbox.top + (1 + 13 * names.indexOf(name)) * devicePixelRatio);
   }
   plot.ctx.restore();
 }

@@ -1,6 +1,7 @@
 // Numbers with their units, and names of series.
 
 const BINARY = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+const DECIMAL = ["B", "kB", "MB", "GB", "TB", "PB"];
 
 /** Return a value of Prometheus as text. NaN, as of a division by zero, is a dash. */
 export function format(value, unit) {
@@ -11,8 +12,8 @@ export function format(value, unit) {
     case "percent": return `${plain(value, 1)} %`;
     case "yes or no": return value === 1 ? "yes" : value === 0 ? "no" : plain(value, 2);
     case "seconds": return duration(value);
-    case "bytes": return scaled(value);
-    case "bytes/s": return `${scaled(value)}/s`;
+    case "bytes": return scaled(value, 1024, BINARY);
+    case "bytes/s": return `${scaled(value, 1000, DECIMAL)}/s`;
     case "per second": return `${plain(value, 2)}/s`;
     case "celsius": return `${plain(value, 1)} °C`;
     case "watts": return `${plain(value, 1)} W`;
@@ -26,13 +27,13 @@ function plain(value, digits) {
   return value.toLocaleString("en", shown);
 }
 
-function scaled(value) {
+function scaled(value, base, names) {
   let power = 0;
-  while (Math.abs(value) >= 1024 && power < BINARY.length - 1) {
-    value /= 1024;
+  while (Math.abs(value) >= base && power < names.length - 1) {
+    value /= base;
     power += 1;
   }
-  return `${plain(value, power ? 1 : 0)} ${BINARY[power]}`;
+  return `${plain(value, power ? 1 : 0)} ${names[power]}`;
 }
 
 function duration(value) {
