@@ -133,6 +133,11 @@ def test_file_with_include_is_unknown(line):
         parse_file(HEAD + line + "\n")
 
 
+def test_line_may_have_several_settings():
+    found = parse_file("ClusterName=lab SlurmctldDebug=debug\nslurmctldport = 6817  DEBUGFLAGS=Gres,Backfill # all\n").settings
+    assert found == {"clustername": "lab", "slurmctlddebug": "debug", "slurmctldport": "6817", "debugflags": "Gres,Backfill"}
+
+
 def test_comment_does_not_continue():
     with pytest.raises(Mismatch, match="expected worker0 Weight: 5"):
         judged(NODES, file=HEAD + "# formerly: \\\nNodeName=worker[0-1] Weight=5\n")

@@ -6,6 +6,7 @@ import pytest
 
 from rackwright.checks.cluster.probes.slurm import expand, parse_gres, parse_version
 from rackwright.checks.cluster.probes.slurm_states import is_working, states_of
+from rackwright.checks.cluster.probes.smoke import at_work, is_idle
 
 
 @pytest.mark.parametrize(
@@ -47,6 +48,17 @@ def test_silence_counts_unless_power_changes(state, expected):
         ("gpu:tesla_v100-sxm2-32gb:1K", {"tesla_v100-sxm2-32gb": 1024}),
         ("gpu:a100:4,shard:a100:64,mps:400,bandwidth:lustre:no_consume:4G", {"a100": 4}),
         ("VisLicense:1,gpu:2", {"": 2}),
+        ("gpu:8(IDX:N/A)", {"": 8}),
+        ("gpu:a100:0(IDX:N/A),mps:a100:0(IDX:N/A)", {"a100": 0}),
+        ("gres:gpu:h100:8(IDX:0-7)", {"h100": 8}),
+        ("gres/gpu:h100:8", {"h100": 8}),
+        ("gpu:1g.10gb:7,gpu:3g.40gb:2", {"1g.10gb": 7, "3g.40gb": 2}),
+        ("gres/gpu=8", {"": 8}),
+        ("gres/gpu:h100=8", {"h100": 8}),
+        ("cpu=96,mem=1056000M,billing=96,gres/gpu=8,gres/gpu:h100=8", {"h100": 8}),
+        ("billing=12200,cpu=4,gres/gpu:h100=1,gres/gpu=1,mem=42.5G,node=1", {"h100": 1}),
+        ("gres/gpu=10,gres/gpu:h100=8,gres/shard=20", {"h100": 8, "": 2}),
+        ("cpu=8,mem=2G,energy=120K,license/matlab=2", {}),
         ("", {}),
     ],
 )
@@ -54,7 +66,7 @@ def test_gres_counts_gpus(field, gpus):
     assert parse_gres(field) == gpus
 
 
-@pytest.mark.parametrize("field", ["gpu:a:b:2", "gpu:8 nic:2", "gpu=8", "8", "N/A"])
+@pytest.mark.parametrize("field", ["gpu:a:b:2", "gpu:8 nic:2", "gpu:8,gres/gpu=8", "gres/gpu=N/A", "gres/gpu=1,5", "8", "N/A"])
 def test_other_text_is_no_gres(field):
     with pytest.raises(ValueError, match="is no"):
         parse_gres(field)
@@ -96,3 +108,30 @@ def test_version_is_read_beside_warnings(text, version):
 def test_other_text_is_no_version(text):
     with pytest.raises(ValueError, match="version"):
         parse_version(text)
+
+
+IDLE, BUSY, UNUSABLE = "idle", "at work", "unusable"
+LONG_STATES = {
+    **dict.fromkeys(("idle", "idle~", "idle#", "idle!", "idle%"), IDLE),
+    **dict.fromkeys(("powered_down", "powering_up", "powering_down"), IDLE),
+    **dict.fromkeys(("allocated", "allocated+", "allocated#", "allocated!", "allocated-", "allocated$"), BUSY),
+    **dict.fromkeys(("mixed", "mixed+", "mixed-", "mixed$", "mixed!", "mixed#", "completing", "planned", "blocked"), BUSY),
+    **dict.fromkeys(("reserved", "maint", "idle$"), BUSY),
+    **dict.fromkeys(("idle*", "allocated*", "mixed*", "completing*", "maint*", "unknown", "unk*"), UNUSABLE),
+    **dict.fromkeys(("idle@", "mixed@", "allocated^", "idle^", "reboot", "reboot^", "reboot@"), UNUSABLE),
+    **dict.fromkeys(("down", "down*", "down$", "down~", "down^", "drained", "drained*", "drained$", "drained~"), UNUSABLE),
+    **dict.fromkeys(("draining", "draining@", "drain@", "fail", "failing", "fail*", "inval", "error", "no_respond"), UNUSABLE),
+    **dict.fromkeys(("future", "?", "n/a", "idle&"), UNUSABLE),
+}
+"""States as `sinfo -o %T` prints them, in words of Slurm 20.11 to 25.05 (sinfo(1), NODE STATE CODES)."""
+
+
+@pytest.mark.parametrize("reason", ["none", "Not responding"])
+@pytest.mark.parametrize("state", LONG_STATES)
+def test_job_is_submitted_to_idle_nodes_only(state, reason):
+    found = f"{state} {reason}"
+    assert (is_idle(found), at_work(found)) == (LONG_STATES[state] == IDLE, LONG_STATES[state] == BUSY)
+
+
+def test_empty_state_is_neither_idle_nor_at_work():
+    assert not is_idle("") and not at_work("")

@@ -28,7 +28,8 @@ def test_is_mounted(node: Record, ask: Ask, cluster: Record, expect: Expect) -> 
     """If the file system is not mounted, its folder stores all writes on the node's own disk."""
     mounts = ask(MOUNTS)
     found = {
-        one.mount: one.kind if is_there(mounts, one, node.name) else _mount_text(mounts, one.mount) for one in _storage_of(node, cluster)
+        one.mount: one.kind if is_there(mounts, one, node.name, _addresses(cluster)) else _mount_text(mounts, one.mount)
+        for one in _storage_of(node, cluster)
     }
     expect(found, {one.mount: one.kind for one in _storage_of(node, cluster)})
 
@@ -44,13 +45,13 @@ def test_options_match_plan(node: Record, ask: Ask, cluster: Record, expect: Exp
     Over NFS, a mount that is not hard fails writes when its server restarts, and NFS before 4.2 lacks sparse files and server-side copy.
     """
     wanted = {one.mount: options_of(one, node.name) for one in _storage_of(node, cluster)}
-    found = {one.mount: wanted[one.mount] & _mounted(ask, one, node).effective for one in _storage_of(node, cluster)}
+    found = {one.mount: wanted[one.mount] & _mounted(ask, one, node, cluster).effective for one in _storage_of(node, cluster)}
     expect(found, wanted)
 
 
 def test_root_ownership(node: Record, ask: Ask, cluster: Record, expect: Expect) -> None:
     """The plan defines who may write to the top folder."""
-    found = {one.mount: _root(ask, one, node) for one in _storage_of(node, cluster)}
+    found = {one.mount: _root(ask, one, node, cluster) for one in _storage_of(node, cluster)}
     expect(
         {mount: f"{root.owner} {root.mode}" for mount, root in found.items()},
         {one.mount: f"root:root {int(one.mode, 8):o}" for one in _storage_of(node, cluster)},
@@ -59,7 +60,7 @@ def test_root_ownership(node: Record, ask: Ask, cluster: Record, expect: Expect)
 
 def test_size_matches_plan(node: Record, ask: Ask, cluster: Record, expect: Expect, limit: float) -> None:
     """A missing server is missing space. Metadata and spare copies use a part."""
-    sizes = {one.mount: _root(ask, one, node).size_mib for one in _storage_of(node, cluster)}
+    sizes = {one.mount: _root(ask, one, node, cluster).size_mib for one in _storage_of(node, cluster)}
     near = all(abs(sizes[one.mount] - one.size_mib) <= limit * one.size_mib for one in _storage_of(node, cluster))
     expect(
         {mount: f"{size} MiB" for mount, size in sizes.items()},
@@ -124,17 +125,22 @@ def _storage_of(node: SimpleNamespace, cluster: SimpleNamespace) -> list[SimpleN
     return [one for one in cluster.storage if node.name in one.clients]
 
 
-def _mounted(ask: Ask, one: Record, node: Record) -> Any:
+def _addresses(cluster: Record) -> dict[str, str]:
+    """Return the address of each node; the health check on a node has none."""
+    return {host.name: host.address for host in getattr(cluster, "hosts", ())}
+
+
+def _mounted(ask: Ask, one: Record, node: Record, cluster: Record) -> Any:
     """Return the mount of a file system; raise UndeterminedError if it is not mounted."""
     mounts = ask(MOUNTS)
-    if not is_there(mounts, one, node.name):
+    if not is_there(mounts, one, node.name, _addresses(cluster)):
         unread = mounts.at(one.mount)
         raise UndeterminedError(unread.why if isinstance(unread, UnreadableValue) else f"{one.mount} is not mounted")
     return mounts[one.mount]
 
 
-def _root(ask: Ask, one: Record, node: Record) -> Any:
-    _mounted(ask, one, node)
+def _root(ask: Ask, one: Record, node: Record, cluster: Record) -> Any:
+    _mounted(ask, one, node, cluster)
     return ask(ROOTS)[one.mount]
 
 
@@ -143,5 +149,6 @@ def _mount_text(mounts: Any, point: str) -> Any:
     if above:
         return UnreadableValue(point, above[0], "")
     if point in mounts:
-        return f"{mounts[point].type} from {mounts[point].source}"
+        folder = f"folder {mounts[point].root} of " if mounts[point].root != "/" else ""
+        return f"{folder}{mounts[point].type} from {mounts[point].source}"
     return mounts.at(point) if mounts.unread else "not mounted"

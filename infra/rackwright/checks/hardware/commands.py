@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rackwright.checks.cluster.harness.probe import Probe, ProbeContext, T
+from rackwright.checks.cluster.probes.adapters import NAME_OF_LINK, PERMANENT_MAC
 from rackwright.checks.cluster.probes.nvidia_smi import ENDS, query
 from rackwright.checks.hardware import parsers
 from rackwright.report.hardware.facts import Part
@@ -21,8 +22,6 @@ class HardwareProbe(Probe[T]):
     def __post_init__(self) -> None:
         HARDWARE_PROBES[Part(self.name)] = self
 
-
-_LINK: Final = "readlink -f {0} 2>/dev/null | sed 's#.*/##'"
 
 CPUS = HardwareProbe(Part.CPUS, on="nodes", command="lscpu -J", parse=parsers.parse_cpus)
 MEMORY = HardwareProbe(Part.MEMORY, on="nodes", command="grep ^MemTotal: /proc/meminfo", parse=parsers.parse_memory)
@@ -41,25 +40,19 @@ GPUS = HardwareProbe(
     statuses=ENDS,
 )
 GPU_LINKS = HardwareProbe(Part.GPU_LINKS, on="gpu", command="nvidia-smi topo -m", parse=parsers.parse_gpu_links, statuses=ENDS)
-# A member of a bond has the bond's address. An address that was set or drawn at random (addr_assign_type) does not identify the card.
-_MAC: Final = (
-    "if [ -e $n/device/physfn ]; then :; elif [ -e $n/bonding_slave/perm_hwaddr ]; then cat $n/bonding_slave/perm_hwaddr; "
-    'elif [ "$(cat $n/addr_assign_type 2>/dev/null)" = 0 ]; then cat $n/address; '
-    "else ethtool -P $n 2>/dev/null | sed -n 's/^Permanent address: \\([0-9a-f:]*\\)$/\\1/p'; fi"
-)
 INTERFACES = HardwareProbe(
     Part.INTERFACES,
     on="nodes",
     command="cd /sys/class/net && for n in *; do [ -e $n/operstate ] || continue; "
-    f'echo "$n|$(cat $n/operstate)|$(cat $n/speed 2>/dev/null)|$(cat $n/type)|$({_LINK.format("$n/device/driver")})'
-    f'|$(cat $n/device/numa_node 2>/dev/null)|$({_MAC})|$({_LINK.format("$n/device")})"; done',
+    f'echo "$n|$(cat $n/operstate)|$(cat $n/speed 2>/dev/null)|$(cat $n/type)|$({NAME_OF_LINK.format("$n/device/driver")})'
+    f'|$(cat $n/device/numa_node 2>/dev/null)|$({PERMANENT_MAC})|$({NAME_OF_LINK.format("$n/device")})"; done',
     parse=parsers.parse_interfaces,
 )
 _SYSFS: Final = (
     "for p in /sys/class/infiniband/*/ports/*; do [ -e $p/state ] || continue; d=${p%/ports/*}; "
     'echo "${d##*/}|${p##*/}|$(cat $p/state)|$(cat $p/phys_state)|$(cat $p/rate)|$(cat $p/link_layer)'
     "|$(cat $d/device/numa_node 2>/dev/null)|$(cat $d/fw_ver 2>/dev/null)|$(cat $d/node_guid)|$(cat $p/gids/0)"
-    f'|$({_LINK.format("$d/device")})"; done'
+    f'|$({NAME_OF_LINK.format("$d/device")})"; done'
 )
 _LSBLK: Final = "lsblk -J -b -d -o NAME,TYPE,SIZE,MODEL,ROTA,TRAN"
 _BY_ID: Final = (

@@ -64,12 +64,11 @@ def parse_file(text: str) -> File:
     for line in _logical_lines(text):
         if re.match(r"include\s", line, re.IGNORECASE):
             raise ValueError(f'"{line}" includes another file')
-        kind, _, value = (part.strip() for part in line.partition("="))
-        if kind.lower() not in found:
-            settings[kind.lower()] = value.strip('"')
+        kind, options = line.partition("=")[0].strip().lower(), _assigned(line)
+        if kind not in found:
+            settings |= options
             continue
-        options = _assigned(line)
-        name = options.pop(kind := kind.lower())
+        name = options.pop(kind)
         if name.upper() == "DEFAULT":
             defaults[kind] |= options
         else:
@@ -84,7 +83,7 @@ _ASSIGNMENT: Final = re.compile(r"\s*([\w.]+)\s*=\s*(\"[^\"]*\"|\S*)(?=\s|$)")
 
 
 def _assigned(line: str) -> dict[str, str]:
-    """Return the values of a line for a partition or node by lower-case name. Raise ValueError for another line."""
+    """Return the values of a line by lower-case name: a line may have several. Raise ValueError for another line."""
     found: dict[str, str] = {}
     at = 0
     while at < len(line):
