@@ -25,6 +25,10 @@ _BEFORE: Final = 60.0
 """Seconds before the start of a run whose lines are shown: the prolog, and what its nodes did shortly before."""
 _AFTER: Final = 120.0
 """Seconds after its end: a node that is lost is reported after SlurmdTimeout, and the epilog."""
+_LEAD: Final = 15.0
+"""Seconds before the start for which lines of its nodes are shown that name no job; the prolog has begun by then."""
+_TRAIL: Final = 15.0
+"""Seconds after the end for which they are shown."""
 _RUNS: Final = 8
 """Runs whose logs are read. An array may have thousands of tasks; those that failed come first."""
 _LOOKBACK: Final = 30 * 86400.0
@@ -77,6 +81,7 @@ async def _query(running: RunningStack, job: JobId, *, grep: str, lines: int, si
     chosen = sorted(runs, key=lambda run: (run.has_failed, run.submitted or 0.0))[-_RUNS:]
     chosen = [run for run in runs if run in chosen]
     answers = await _read_logs(running, chosen, controllers, grep)
+    answers = [replace(node, entries=tuple(one for one in node.entries if grep or _is_relevant(chosen, one))) for node in answers]
     entries = sorted((entry for node in answers for entry in node.entries), key=lambda entry: entry.time)
     reports = [_report(run, entries, last=run is chosen[-1]) for run in chosen]
     remarks = [*record.remarks, *_remarks(running, job, record.runs, chosen)]
@@ -146,6 +151,10 @@ def _request(runs: Sequence[JobRun], grep: str) -> dict[str, Any]:
         ["^slurmd$", _DAEMON_STATE],
     ]
     return {"rules": [["", grep]] if grep else rules, "units": list(_DAEMONS), "priority": None, "lines": 5000, "files": True}
+
+
+def _is_relevant(runs: Sequence[JobRun], entry: LogEntry) -> bool:
+    return any(job_cause.is_relevant(run, entry, before=_LEAD, after=_TRAIL) for run in runs)
 
 
 def _report(run: JobRun, entries: Sequence[LogEntry], *, last: bool) -> RunReport:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from rackwright.drivers import remote_exec, ssh_connections
 from rackwright.errors import InputError, UndeterminedError
@@ -14,7 +14,9 @@ from rackwright.operations.logs import REACH, LogQuery, pattern, select_nodes
 from rackwright.report.logs.document import LogEntry
 from rackwright.report.redact import redactor
 
-MOST_NODES = 200
+_CLOSING: Final = 0.1
+"""Seconds in which the event loop closes the pipes of children that were killed."""
+MOST_NODES: Final = 200
 """Nodes that are followed at a time: each is a process of ssh on the control machine."""
 
 
@@ -54,7 +56,7 @@ async def _follow(
                 moment, unit, priority, pid, message = value
                 on_entry(LogEntry(moment / 1e6, name, unit, priority, pid, mask(message)))
             elif isinstance(value, dict) and value["files"]:
-                on_remark(f"{name}: {', '.join(value['files'])} also write to files, which are not followed")
+                on_remark(f"{name}: log files are not followed: {', '.join(value['files'])}")
 
         sudo = records[name]["user"] != "root"
         why = await remote_exec.stream_from_node(running.name, "journal_follow", request, name, sudo=sudo, on_value=on_value)
@@ -63,4 +65,10 @@ async def _follow(
     lost = await ssh_connections.connect_all(running.name, names, within=REACH)
     for name, why in lost.items():
         on_remark(f"{name}: not followed: {why}")
-    await asyncio.gather(*(one(name) for name in names if name not in lost))
+    try:
+        async with asyncio.TaskGroup() as group:
+            for name in names:
+                if name not in lost:
+                    group.create_task(one(name))
+    finally:
+        await asyncio.sleep(_CLOSING)

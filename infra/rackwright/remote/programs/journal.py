@@ -32,6 +32,8 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 FIELDS = "MESSAGE,PRIORITY,_SYSTEMD_UNIT,UNIT,COREDUMP_UNIT,SYSLOG_IDENTIFIER,_COMM,_PID,_TRANSPORT"
 HAS_OUTPUT_FIELDS = 236
 """Release of systemd from which journalctl has --output-fields (NEWS of systemd 236)."""
+LOGINS = ("ssh.service", "sshd.service", "cron.service", "crond.service")
+"""Units whose control groups hold what users start, where logind opens no session for it."""
 SKEW = 2.0
 """Seconds by which a clock may differ from the caller's before the window is widened."""
 GRACE = 5
@@ -84,16 +86,27 @@ def unit_of(entry: dict[str, Any]) -> str:
 
     >>> unit_of({"_SYSTEMD_UNIT": "slurmd.service"}), unit_of({"_SYSTEMD_UNIT": "init.scope", "UNIT": "slurmd.service"})
     ('slurmd', 'slurmd')
-    >>> unit_of({"_TRANSPORT": "kernel"}), unit_of({"_SYSTEMD_UNIT": "session-3.scope", "SYSLOG_IDENTIFIER": "sudo"})
+    >>> unit_of({"_TRANSPORT": "kernel"}), unit_of({"_SYSTEMD_UNIT": "ssh.service", "SYSLOG_IDENTIFIER": "sudo"})
     ('kernel', 'sudo')
     """
     if entry.get("_TRANSPORT") == KERNEL:
         return KERNEL
     unit = text_of(entry.get("UNIT") or entry.get("COREDUMP_UNIT") or entry.get("_SYSTEMD_UNIT"))
-    if unit.endswith(".service"):
-        return unit[: -len(".service")]
     program = text_of(entry.get("SYSLOG_IDENTIFIER") or entry.get("_COMM"))
+    if unit.endswith(".service") and (unit not in LOGINS or not program or program.startswith(("sshd", "cron"))):
+        return unit[: -len(".service")]
     return program or unit or "unknown"
+
+
+def plain(unit: str, message: str) -> str:
+    """Return a message without the name that a daemon of Slurm puts before it; the unit names it already.
+
+    >>> plain("slurmctld", "slurmctld: error: x"), plain("slurmd", "slurmd-worker0: y"), plain("slurmd", "slurm: z")
+    ('error: x', 'y', 'slurm: z')
+    """
+    if unit not in ("slurmctld", "slurmd", "slurmdbd", "sackd"):
+        return message
+    return re.sub("^" + unit + r"(-[\w.-]+)?: ", "", message)
 
 
 def read_entry(line: bytes) -> list[Any] | None:
@@ -103,10 +116,11 @@ def read_entry(line: bytes) -> list[Any] | None:
         moment = int(text_of(entry["__REALTIME_TIMESTAMP"]))
     except (ValueError, KeyError, TypeError):
         return None
-    message = text_of(entry.get("MESSAGE"))
+    unit = unit_of(entry)
+    message = plain(unit, text_of(entry.get("MESSAGE")))
     given, pid = text_of(entry.get("PRIORITY")), text_of(entry.get("_PID"))
     priority = severity(int(given) if given.isdigit() else INFO, message)
-    return [moment, unit_of(entry), priority, int(pid) if pid.isdigit() else None, message]
+    return [moment, unit, priority, int(pid) if pid.isdigit() else None, message]
 
 
 class Wanted:
@@ -283,12 +297,15 @@ def window(request: dict[str, Any], now: float) -> tuple[float | None, float | N
 
 
 def merge(parts: list[tuple[list[list[Any]], str]], lines: int) -> tuple[list[list[Any]], str]:
-    """Return the newest entries of several logs, oldest first, and why older ones are missing.
+    """Return the newest entries of several logs, oldest first, and why older ones are missing; each log is newest first.
 
     A log that was cut hides what the others say of earlier times, so that the answer begins where all of them are complete.
+
+    >>> merge([([[2, "b"], [2, "a"]], ""), ([[3, "d"], [1, "c"]], "")], 9)
+    ([[1, 'c'], [2, 'a'], [2, 'b'], [3, 'd']], '')
     """
     begin = max((entries[-1][0] for entries, cut in parts if cut and entries), default=0)
-    merged = sorted((entry for entries, _ in parts for entry in entries if entry[0] >= begin), key=lambda entry: entry[0])
+    merged = sorted((entry for entries, _ in parts for entry in reversed(entries) if entry[0] >= begin), key=lambda entry: entry[0])
     cut = next((cut for _, cut in parts if cut), "")
     return merged[-lines:], cut or ("lines" if len(merged) > lines else "")
 

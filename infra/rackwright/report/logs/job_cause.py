@@ -31,6 +31,7 @@ _PROVES: Final[dict[str, tuple[str, ...]]] = {
         r"unexpectedly rebooted",
     ),
     "prolog": (r"(?i)prolog\S* (?:failed|exited with|error|hung|timed? ?out|launch failure)", r"(?i)prolog.{0,80}(?:fail|error)"),
+    "requeue": (r"Requeuing JobId=", r"(?i)requeue"),
     "cancel": (r"REQUEST_KILL_JOB", r"(?i)signal_job|kill_job", r"CANCELLED AT"),
     "preempt": (r"(?i)preempt",),
     "deadline": (r"(?i)deadline",),
@@ -83,6 +84,8 @@ def explain(run: JobRun, entries: Sequence[LogEntry]) -> JobCause:
     return JobCause(text, tuple(evidence), also[:_MOST])
 
 
+_NEAR: Final = 5.0
+"""Seconds between the two lines of slurmd about a prolog; 0.001 measured in the lab."""
 _MOST: Final = 5
 """Lines that are shown beside the evidence; the entries have all of them."""
 
@@ -108,6 +111,25 @@ def job_pattern(names: str) -> str:
 def mentions(run: JobRun, message: str) -> bool:
     """Return whether a message is of the run."""
     return re.search(ids(run), message) is not None
+
+
+_ANY_JOB: Final = re.compile(r"\b(?:[Jj]ob ?(?:[Ii]d)?|[Ss]tep(?:Id)?)[ =](\d+)|\[(\d+)\.")
+
+
+def is_relevant(run: JobRun, entry: LogEntry, *, before: float, after: float) -> bool:
+    """Return whether an entry is of a run, or of its nodes within its time and of no other job.
+
+    before, after: seconds before its start and after its end.
+    """
+    if mentions(run, entry.message):
+        return True
+    if run.is_waiting or run.started is None or _ANY_JOB.search(entry.message):
+        return False
+    if not run.started - before <= entry.time <= (run.ended or float("inf")) + after:
+        return False
+    if entry.unit in ("slurmctld", "slurmdbd"):
+        return "[" in entry.message or any(re.search(rf"\b{re.escape(name)}\b", entry.message) for name in run.nodes)
+    return entry.node in run.nodes
 
 
 def find(kind: str, entries: Iterable[LogEntry]) -> list[LogEntry]:
@@ -138,7 +160,7 @@ def _end(run: JobRun, own: Sequence[LogEntry], entries: Sequence[LogEntry]) -> t
     if run.state in ("NODE_FAIL", "BOOT_FAIL"):
         node = _lost(run, entries)
         return find("node", own) or find("node", node), _node(run, node)
-    if prolog := find("prolog", [*own, *(entry for entry in entries if entry.node in run.nodes)]):
+    if run.state != "CANCELLED" and (prolog := _prolog(run, own, entries)):
         return prolog, f"the prolog failed on {prolog[0].node if prolog[0].node in run.nodes else 'a node'}"
     if run.state == "CANCELLED":
         before = "before it started" if run.started is None else "while it ran"
@@ -148,7 +170,9 @@ def _end(run: JobRun, own: Sequence[LogEntry], entries: Sequence[LogEntry]) -> t
         what = "a job of a higher priority preempted it" if run.state == "PREEMPTED" else "it could not end before its deadline"
         return find("preempt" if run.state == "PREEMPTED" else "deadline", own), what
     if run.state == "REQUEUED":
-        return find("node", own), "this run was ended, and the job was queued again"
+        node = find("node", own)
+        what = "its node failed" if node else "it was requeued"
+        return node or find("requeue", own), f"{what}: this run was ended, and the job was queued again"
     return _failed(run, own)
 
 
@@ -157,8 +181,16 @@ def _waiting(run: JobRun, own: Sequence[LogEntry], entries: Sequence[LogEntry]) 
     key = reason.strip("()").split(",")[0].replace(" ", "_")
     meaning = f": {_WAITS[key]}" if key in _WAITS else ""
     again = f"; it was started {run.restarts} time{'s' if run.restarts > 1 else ''} before" if run.restarts else ""
-    evidence = find("prolog", own) or (find("prolog", entries) if run.restarts or "launch" in reason else [])
-    return evidence, f"it waits ({reason}){meaning}{again}"
+    return _prolog(run, own, entries), f"it waits ({reason}){meaning}{again}"
+
+
+def _prolog(run: JobRun, own: Sequence[LogEntry], entries: Sequence[LogEntry]) -> list[LogEntry]:
+    """Return slurmd's line that the prolog of a run failed, and before it the one with the prolog's output, which names no job."""
+    failed = find("prolog", own)
+    if not failed:
+        return []
+    near = [one for one in entries if one.node == failed[0].node and abs(one.time - failed[0].time) < _NEAR and "output:" in one.message]
+    return [*failed, *find("prolog", near)]
 
 
 def _memory(run: JobRun) -> str:
