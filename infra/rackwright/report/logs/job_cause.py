@@ -30,6 +30,7 @@ _PROVES: Final[dict[str, tuple[str, ...]]] = {
         r"DUE TO NODE FAILURE",
         r"unexpectedly rebooted",
     ),
+    "silent": (r"not responding",),
     "prolog": (r"(?i)prolog\S* (?:failed|exited with|error|hung|timed? ?out|launch failure)", r"(?i)prolog.{0,80}(?:fail|error)"),
     "requeue": (r"Requeuing JobId=", r"(?i)requeue"),
     "cancel": (r"REQUEST_KILL_JOB", r"(?i)signal_job|kill_job", r"CANCELLED AT"),
@@ -53,6 +54,7 @@ _WAITS: Final = {
     "JobHeldUser": "its user holds it; `scontrol release` releases it",
     "JobHeldAdmin": "an administrator holds it; `scontrol release` releases it",
     "BeginTime": "its begin time has not come",
+    "Nodes_required_for_job_are_DOWN": "nodes that it asks for are down, drained or reserved",
     "ReqNodeNotAvail": "a node that it asks for is down, drained or reserved",
     "PartitionTimeLimit": "it asks for more time than its partition permits",
     "PartitionNodeLimit": "it asks for more nodes than its partition permits, or for nodes that are down",
@@ -147,7 +149,9 @@ def _end(run: JobRun, own: Sequence[LogEntry], entries: Sequence[LogEntry]) -> t
     if run.is_waiting:
         return _waiting(run, own, entries)
     if not run.is_over:
-        return [], f"it has not ended: {run.state}"
+        silent = find("silent", _lost(run, entries))
+        more = f", and {_lost_nodes(run, silent)} does not respond" if silent else ""
+        return silent, f"it has not ended: {run.state}{more}"
     if run.state == "COMPLETED":
         step = next((one for one in run.steps if one.exit_code or one.signal), None)
         more = f"; step {step.name} ended with {exit_text(step.exit_code, step.signal)}" if step else ""
@@ -214,9 +218,13 @@ def _lost(run: JobRun, entries: Iterable[LogEntry]) -> list[LogEntry]:
     return about or [entry for entry in entries if entry.unit == "slurmctld" and "[" in entry.message]
 
 
+def _lost_nodes(run: JobRun, lines: Sequence[LogEntry]) -> str:
+    named = [name for name in run.nodes if any(re.search(rf"\b{re.escape(name)}\b", line.message) for line in lines)]
+    return run.failed_node or ", ".join(named) or (run.nodes[0] if len(run.nodes) == 1 else "one of its nodes")
+
+
 def _node(run: JobRun, lines: Sequence[LogEntry]) -> str:
-    named = [name for name in run.nodes if any(re.search(rf"\b{re.escape(name)}\b", line.message) for line in find("node", lines))]
-    node = run.failed_node or ", ".join(named) or (run.nodes[0] if len(run.nodes) == 1 else "one of its nodes")
+    node = _lost_nodes(run, find("node", lines))
     return f"{node} failed" if run.state == "NODE_FAIL" else f"{node} did not start"
 
 

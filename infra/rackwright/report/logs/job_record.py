@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from rackwright.errors import InputError
 
-_FORM: Final = re.compile(r"(?P<job>\d+(?:_\d+)?(?:\+\d+)?)(?:\.(?P<step>\d+|batch|extern|interactive)(?:\+\d+)?)?")
+_FORM: Final = re.compile(r"(?P<job>\d+(?:_\d+)?(?:\+\d+)?)(?:\.(?P<step>\d+|batch|extern|interactive)(?:\+\d+)?)?", re.ASCII)
 _UNKNOWN: Final = frozenset({"", "0", "None", "Unknown", "(null)", "N/A", "(none)"})
 _PAIR: Final = re.compile(r"(?:^   |\s)([A-Z]\w*)=")
 _RUNNING: Final = frozenset({"RUNNING", "SUSPENDED", "STOPPED", "COMPLETING", "CONFIGURING", "SIGNALING", "STAGE_OUT", "RESIZING"})
