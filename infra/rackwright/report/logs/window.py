@@ -46,6 +46,8 @@ def read_time(text: str, now: datetime, option: str) -> float:
     >>> [noon.timestamp() - read_time(text, noon, "") for text in ("1h30m", "2 d", "today", "10:15", "2026-11-27T11:00+01:00", "now")]
     [5400.0, 172800.0, 43200.0, 6300.0, 7200.0, 0.0]
     """
+    if not text.isascii():
+        raise InputError(f"`{text}` is no time", path=option, hint=EXAMPLES)
     asked = text.strip().lower().removesuffix(" ago").removeprefix("-")
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     named = {"now": now, "today": midnight, "yesterday": midnight - timedelta(days=1)}
