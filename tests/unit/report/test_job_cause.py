@@ -66,7 +66,7 @@ def steps(code: int, signal: int = 0) -> tuple[JobStep, ...]:
     ("job", "entries", "text", "evidence"),
     [
         (run(exit_code=7, steps=steps(7)), [OTHER, EXIT], "its script ended with exit code 7", [EXIT]),
-        (run(exit_code=7), [OTHER], "its script ended with exit code 7", []),
+        (run(exit_code=7), [OTHER], "it ended with exit code 7", []),
         (run(signal=9, steps=steps(0, 9)), [], "its script ended with signal 9 (SIGKILL)", []),
         (run(exit_code=127, steps=steps(127)), [], "its script ended with exit code 127 (command not found)", []),
         (run(exit_code=139, steps=steps(139)), [], "exit code 139 (a command was ended by SIGSEGV)", []),
@@ -94,7 +94,7 @@ def steps(code: int, signal: int = 0) -> tuple[JobStep, ...]:
         (run("REQUEUED"), [REQUEUE], "it was requeued", [REQUEUE]),
         (run("REQUEUED"), [REQUEUE_NODE], "its node failed", [REQUEUE_NODE]),
         (run("PREEMPTED"), [PREEMPTED], "preempted it", [PREEMPTED]),
-        (run("COMPLETED"), [EXIT], "its script ended with exit code 0", []),
+        (run("COMPLETED"), [EXIT], "it ended with exit code 0", []),
         (run("COMPLETED", steps=(SRUN,)), [], "exit code 0; step 0 ended with exit code 3", []),
         (run("RUNNING", ended=None), [], "it has not ended: RUNNING", []),
         (run("RUNNING", ended=None), [NODE_DOWN], "it has not ended: RUNNING, and w0 does not respond", [NODE_DOWN]),

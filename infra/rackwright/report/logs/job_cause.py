@@ -155,7 +155,7 @@ def _end(run: JobRun, own: Sequence[LogEntry], entries: Sequence[LogEntry]) -> t
     if run.state == "COMPLETED":
         step = next((one for one in run.steps if one.exit_code or one.signal), None)
         more = f"; step {step.name} ended with {exit_text(step.exit_code, step.signal)}" if step else ""
-        return [], f"its script ended with exit code 0{more}"
+        return [], f"it ended with exit code 0{more}"
     if run.state == "OUT_OF_MEMORY" or (run.state == "FAILED" and find("memory", own)):
         return find("memory", own) or find("memory", entries), _memory(run)
     if run.state == "TIMEOUT":
@@ -236,7 +236,7 @@ def _failed(run: JobRun, own: Sequence[LogEntry]) -> tuple[list[LogEntry], str]:
         return output, "its output file could not be opened"
     if signal == _SETUP_SIGNAL and not code:
         return find("exit", own), f"its script did not start (ExitCode 0:{signal}); usually its output file or its folder cannot be opened"
-    who = "its script" if batch is None or (batch.exit_code, batch.signal) == (code, signal) else "it"
+    who = "its script" if batch and _same(batch, run) else "it"
     steps = [step for step in run.steps if step.name not in ("batch", "extern") and (step.exit_code or step.signal)]
     more = (
         f"; step {steps[0].name} ended with {exit_text(steps[0].exit_code, steps[0].signal)}" if steps and not _same(steps[0], run) else ""
