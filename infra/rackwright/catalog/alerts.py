@@ -29,6 +29,9 @@ class AlertSeverity(StrEnum):
 class Part(StrEnum):
     """A part that a plan may lack; rules that read its metrics are then left out."""
 
+    PROMETHEUS = "prometheus"
+    """The cluster has its own Prometheus and Alertmanager, which these rules are about."""
+    REMOTE_WRITE = "remote-write"
     OWN_KERNEL = "own-kernel"
     """Nodes have a kernel of their own: memory, clock and kills in a container are those of its machine."""
     GPUS = "gpus"

@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from rackwright.catalog.alerts import AlertRule, Part, alerts
+from rackwright.inventory.promql import with_label
 from rackwright.plan import Plan
 from rackwright.plan.monitoring.schema import MonitoringPlan
 
@@ -15,16 +16,30 @@ PLAN_GROUP: Final = "plan"
 
 
 def rule_groups(plan: Plan, monitoring: MonitoringPlan) -> dict[str, Any]:
-    """Return the rule file as data. A label in an annotation is `<label>`: Ansible would template the braces of Prometheus."""
+    """Return the rule file as data. A label in an annotation is `<label>`: Ansible would template the braces of Prometheus.
+
+    A Prometheus of the site reads other clusters as well: there, every selector and every alert has the label `stack`.
+    """
     parts = parts_of(plan)
     chosen = [rule for rule in alerts().values() if rule.needs <= parts]
     groups = [{"name": name, "rules": [_alert(rule) for rule in rules]} for name, rules in groupby(chosen, key=lambda rule: rule.group)]
-    return {"groups": [{"name": PLAN_GROUP, "rules": list(_expected(monitoring))}, *groups]}
+    groups = [{"name": PLAN_GROUP, "rules": list(_expected(monitoring))}, *groups]
+    return {"groups": [_of_stack(group, plan.stack) for group in groups] if monitoring.external else groups}
+
+
+def _of_stack(group: dict[str, Any], stack: str) -> dict[str, Any]:
+    """Return the group with rules that read and name one stack only."""
+    rules = [
+        {**rule, "expr": with_label(rule["expr"], "stack", stack), "labels": {**rule["labels"], "stack": stack}} for rule in group["rules"]
+    ]
+    return {**group, "rules": rules}
 
 
 def parts_of(plan: Plan) -> frozenset[Part]:
     """Return the parts of a plan that rules may need."""
     has = {
+        Part.PROMETHEUS: plan.monitoring is not None and plan.monitoring.external is None,
+        Part.REMOTE_WRITE: plan.monitoring is not None and bool(plan.monitoring.remote_write),
         Part.OWN_KERNEL: plan.target.manage_kernel,
         Part.GPUS: any(node.gpus for node in plan.nodes if node.is_in),
         Part.ACCOUNTING: plan.scheduler.kind == "slurm" and plan.scheduler.accounting is not None,

@@ -14,6 +14,7 @@ from rackwright.rules.aws import network as aws_network
 from rackwright.rules.common import (
     access,
     container_networks,
+    external_monitoring,
     gpus,
     groups,
     hosts,
@@ -45,7 +46,7 @@ RULE_MODULES = (
     *(names, network, groups, gpus, mig, stack, versions, storage, scheduler, accounts, partitions, access, users, nodes, hosts),
     *(image_accounts, container_networks),
     *(kubernetes_cluster, kubernetes_network, addons, pod_network),
-    *(topology, adapters, floor_plan, phases, node_features, tuning, monitoring),
+    *(topology, adapters, floor_plan, phases, node_features, tuning, monitoring, external_monitoring),
     *(instances, images, disks, aws_network, aws_fabric, capacity, tags, fsx, fsx_repositories, budget, limits),
 )
 """Importing a subject registers its rules; findings come in this order."""

@@ -7,6 +7,7 @@ from typing import Final
 
 from rackwright.derive.monitoring import monitoring_node
 from rackwright.model.finding import did_you_mean
+from rackwright.model.monitoring import Monitoring
 from rackwright.model.units import format_bytes, format_seconds
 from rackwright.rules.registry import RuleContext, Violation, rule
 
@@ -26,7 +27,7 @@ MIN_SIZE: Final = 256 * 2**20
 def monitoring_node_exists(case: RuleContext) -> Iterator[Violation]:
     """Prometheus and Alertmanager need a node that takes part."""
     declared = case.cluster.monitoring
-    if declared is None:
+    if not isinstance(declared, Monitoring):
         return
     name = monitoring_node(case.cluster)
     member = next((member for member in case.members if member.name == name), None)
@@ -72,7 +73,9 @@ def monitoring_interval(case: RuleContext) -> Iterator[Violation]:
 def monitoring_retention(case: RuleContext) -> Iterator[Violation]:
     """Smaller limits than a block or the write-ahead log cannot be kept."""
     declared = case.cluster.monitoring
-    if declared and declared.retention.time < MIN_RETENTION:
+    if not isinstance(declared, Monitoring):
+        return
+    if declared.retention.time < MIN_RETENTION:
         yield Violation("monitoring.retention.time", f"is shorter than {format_seconds(MIN_RETENTION)}", "use 15d")
-    if declared and declared.retention.size < MIN_SIZE:
+    if declared.retention.size < MIN_SIZE:
         yield Violation("monitoring.retention.size", f"is smaller than {format_bytes(MIN_SIZE)}", "use 2GiB")
