@@ -21,7 +21,7 @@ COLLECTORS = ROOT / "roles" / "metrics_collectors" / "files"
 WORDS = frozenset(
     (
         *("abs", "absent", "and", "by", "changes", "delta", "floor", "group_right", "ignoring", "increase", "label_replace"),
-        *("max_over_time", "min_over_time"),
+        *("last_over_time", "max_over_time", "min_over_time"),
         *("on", "or", "rate", "time", "unless", "vector"),
     )
 )
@@ -57,6 +57,17 @@ def test_rules_without_their_part_are_left_out(changed: dict[str, Any], part: Pa
     plan = monitored(**changed)
     assert part not in parts_of(plan)
     assert left_out not in names(plan) and "TargetDown" in names(plan)
+
+
+def test_power_saving_excuses_nodes_that_are_stopped() -> None:
+    plan = monitored(scheduler={"kind": "slurm", "power_saving": {"suspend_time": "10m"}})
+    assert Part.POWER_SAVING in parts_of(plan)
+    written = {rule.get("alert") or rule["record"]: rule["expr"] for group in groups(plan) for rule in group["rules"]}
+    usual = {rule.get("alert") or rule["record"]: rule["expr"] for group in groups(monitored()) for rule in group["rules"]}
+    assert set(written) - set(usual) == {"rackwright_node_suspended"}
+    changed = {name for name, expression in usual.items() if written[name] != expression}
+    assert changed == {"TargetDown", "SlurmNodeNotResponding", "FabricCableMissing"}
+    assert all("rackwright_node_suspended" in written[name] for name in changed)
 
 
 def test_every_target_and_collector_of_the_plan_is_recorded() -> None:
@@ -105,9 +116,10 @@ def metrics_of(expression: str) -> Iterator[str]:
 @pytest.mark.parametrize("rule", alerts().values(), ids=lambda rule: rule.name)
 def test_rule_reads_metrics_that_exist(rule: Any) -> None:
     """A misspelt metric has no series: the alert would be silent for ever."""
-    known = written_metrics() | BUILT_IN | {"rackwright_plan_target", "rackwright_plan_collector"}
+    known = written_metrics() | BUILT_IN | {"rackwright_plan_target", "rackwright_plan_collector", "rackwright_node_suspended"}
     foreign = ("node_", "prometheus_", "alertmanager_")
-    assert [name for name in metrics_of(rule.expression) if name not in known and not name.startswith(foreign)] == []
+    for expression in (rule.expression, rule.power_saving):
+        assert [name for name in metrics_of(expression) if name not in known and not name.startswith(foreign)] == []
 
 
 ENABLED = {

@@ -7,6 +7,7 @@ from typing import Final
 
 from rackwright.derive.monitoring import monitoring_node
 from rackwright.model.finding import did_you_mean
+from rackwright.model.groups import Role
 from rackwright.model.monitoring import Monitoring
 from rackwright.model.units import format_bytes, format_seconds
 from rackwright.rules.registry import RuleContext, Violation, rule
@@ -39,16 +40,21 @@ def monitoring_node_exists(case: RuleContext) -> Iterator[Violation]:
         yield Violation("monitoring.node", f"{name} is out", "set it to a node that takes part")
 
 
+@rule("monitoring-power")
+def monitoring_power(case: RuleContext) -> Iterator[Violation]:
+    """A Prometheus on a node that power saving stops reads nothing while the node is stopped."""
+    if case.slurm.power_saving is None or not isinstance(case.cluster.monitoring, Monitoring):
+        return
+    member = next((member for member in case.members if member.name == monitoring_node(case.cluster)), None)
+    if member is not None and set(member.roles) == {Role.WORKER}:
+        yield Violation("monitoring.node", f"power saving stops {member.name} when it is idle", "set it to a node that is no worker")
+
+
 @rule("monitoring-scheduler")
 def monitoring_scheduler(case: RuleContext) -> Iterator[Violation]:
-    """The collectors and alert rules are those of Slurm, and a suspended node would raise alerts."""
-    if case.cluster.monitoring is None:
-        return
-    if case.kubernetes is not None:
+    """The collectors and alert rules are those of Slurm."""
+    if case.cluster.monitoring is not None and case.kubernetes is not None:
         yield Violation("monitoring", "monitoring of Kubernetes is not implemented", "remove it, or use the monitoring of your site")
-    elif case.slurm.power_saving is not None:
-        cause = "monitoring of a cluster with power saving is not implemented: each suspended node would raise alerts"
-        yield Violation("monitoring", cause, "remove `monitoring`, or `scheduler.power_saving`")
 
 
 @rule("monitoring-os")
