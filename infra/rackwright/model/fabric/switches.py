@@ -93,9 +93,15 @@ class Fabric(ConfigModel):
     )
     rate: Annotated[str | None, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
         default=None,
-        pattern=r"^[A-Z0-9]+$",
-        description="Rate of the HCAs, if splitter cables connect two of them to one port: NDR200 (qm9700), HDR100 (qm8700). "
-        "Default: the rate of a port.",
+        pattern=r"^[A-Za-z0-9]+$",
+        description="Rate of the HCAs, if it is not that of a port: behind splitter cables NDR200 (qm9700), HDR100 (qm8700) or 100GbE "
+        "(sn4700), or a lower speed of whole ports, for example HDR (qm9700). Default: the rate of a port.",
+    )
+    split: Annotated[int | None, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
+        default=None,
+        ge=1,
+        le=8,
+        description="HCAs of one port of a leaf: 1 for whole ports at a lower `rate`. Default: the parts of a port that have this rate.",
     )
     topology: Annotated[FabricTopology, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
         default=FabricTopology.RAIL_OPTIMISED,
