@@ -85,7 +85,9 @@ def test_monitored_inventory_keeps_the_contract() -> None:
     assert found["all"]["vars"]["monitoring"]["partitions"] == [one.name for one in plan.scheduler.partitions]  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("more", [{"monitoring": {"kind": "builtin"}}, {"software": {"tools": ["fio"]}}, {"software": {"containers": ["podman"]}}])
+@pytest.mark.parametrize(
+    "more", [{"monitoring": {"kind": "builtin"}}, {"software": {"tools": ["fio"]}}, {"software": {"containers": ["podman"]}}]
+)
 def test_declared_software_is_in_no_image(more: dict[str, Any]) -> None:
     """Its install steps must not be skipped with those of the baked roles."""
     for plan, baked in ((monitored(**{"monitoring": None, **more}), False), (monitored(monitoring=None), True)):
