@@ -31,6 +31,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "logs": ("rackwright.cli.logs:logs", "Show log entries of all nodes by time, and why a job ended."),
     "ssh": ("rackwright.cli.ssh:ssh", "Log in to a node, or run a command on it."),
     "inventory": ("rackwright.cli.inventory:inventory", "Print the Ansible inventory of a running stack."),
+    "export": ("rackwright.cli.export:export", "Write configuration of a stack for other systems of the site."),
     "down": ("rackwright.cli.down:down", "Delete a stack (pulumi destroy), or all resources with its label."),
     "hosts": ("rackwright.cli.hosts:hosts", "Import existing machines and run preflight checks on them."),
     "destroy-expired": ("rackwright.cli.destroy_expired:reap", "Destroy all stacks whose TTL has expired."),

@@ -64,7 +64,9 @@ def result(
     """Return the result for an expected check. Evidence and remedy come from the manifest, never from the check. Make texts printable."""
     if verdict is Verdict.SKIPPED and reason not in list(SkipReason):
         verdict, reason = Verdict.UNKNOWN, f"skipped for an invalid reason: {reason or 'none given'}"
-    remedy = "" if verdict in (Verdict.PASSED, Verdict.SKIPPED) else expected_result.spec.remedy.format(node=expected_result.node, stack=stack)
+    remedy = (
+        "" if verdict in (Verdict.PASSED, Verdict.SKIPPED) else expected_result.spec.remedy.format(node=expected_result.node, stack=stack)
+    )
     if verdict is Verdict.UNKNOWN:  # The remedy of a failure may be drastic, and nothing has failed.
         remedy = f"resolve the reason and run the command again; if the check then fails: {remedy}"
     return Result(
