@@ -108,7 +108,7 @@ def _places(panels: Sequence[Panel]) -> Iterator[models.GridPos]:
 
 
 def _panel(panel: Panel) -> Any:
-    built = _BUILDERS[panel.form](panel)
+    built: Any = _BUILDERS[panel.form](panel)
     built.title(panel.title).datasource(_source()).unit(_UNITS[panel.unit])
     return built.thresholds(_thresholds(panel.alarm))
 
