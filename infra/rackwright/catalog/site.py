@@ -17,7 +17,7 @@ from pydantic import Field, ValidationError
 
 from rackwright import layout
 from rackwright.model.base import ConfigModel
-from rackwright.model.finding import Finding, Severity, did_you_mean_model
+from rackwright.model.finding import Finding, Severity, did_you_mean_model, has_errors
 from rackwright.model.units import Day, Label
 from rackwright.stackfile import yaml_reader
 from rackwright.stackfile.field_errors import explain
@@ -139,7 +139,12 @@ class SiteSwitch(SiteRow):
     speed: str = Field(min_length=1, description="Speed as `ibnetdiscover -p` prints it, for example HDR; for Ethernet for example 100GbE.")
     width: str = Field(default="4x", pattern=r"^[0-9]+x$", description="Lanes of a link, for example 4x.")
     split_rate: str | None = Field(
-        default=None, pattern=r"^[A-Z0-9]+$", description="Rate of a port that is split into two, for example NDR200. Default: not split."
+        default=None,
+        pattern=r"^[A-Za-z0-9]+$",
+        description="Rate of a port that is split into two, for example NDR200. Default: not split.",
+    )
+    splits: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9]+$")], Annotated[int, Field(ge=2, le=8)]] = Field(
+        default={}, description="Rates of split ports with the number of parts, for example {200GbE: 2, 100GbE: 4}."
     )
     rack_units: int = Field(ge=1, description="Height in rack units.")
     line_card: str | None = Field(
@@ -247,14 +252,14 @@ def _rows(file: Path) -> tuple[SiteRows, list[Finding]]:
     """Return the rows of a file, none if one of them is invalid, and the findings."""
     name = f"{layout.SITE_CATALOG}/{file.name}"
     data, found = yaml_reader.read(file)
-    if found:
+    if has_errors(found):
         return SiteRows(), found
     if not isinstance(data, Mapping):
         kinds = ", ".join(f"`{kind}:`" for kind in SiteRows.model_fields)
         hint = f"write one of {kinds} and the rows below, or remove the file"
         return SiteRows(), [Finding(Severity.ERROR, RULE, name, "is empty" if data is None else "expected a mapping", hint)]
     try:
-        return SiteRows.model_validate_json(json.dumps(data, default=str), strict=True), []
+        return SiteRows.model_validate_json(json.dumps(data, default=str), strict=True), found
     except ValidationError as error:
         problems = [problem.finding for problem in explain(error, SiteRows)]
         return SiteRows(), [Finding(one.level, RULE, f"{name}: {one.path}", one.cause, one.hint) for one in problems]
