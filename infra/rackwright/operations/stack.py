@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rackwright import rules
 from rackwright.errors import InputError
 from rackwright.inventory import paths, site_playbooks
+from rackwright.inventory.secret_files import secret_file_problems
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding, has_errors
 from rackwright.stackfile.load import LoadedStack, find_stack_file, load_stack, stack_name
@@ -49,6 +50,7 @@ def validate(file: Path) -> ValidatedStack:
         date.today(),
         _other_stacks(file),
         missing_files=site_playbooks.missing_site_files(loaded.cluster or loaded.valid_subset),
+        secret_problems=secret_file_problems(loaded.cluster or loaded.valid_subset),
     )
     return ValidatedStack(loaded, tuple(map(loaded.at_line, found)))
 
