@@ -17,6 +17,8 @@ class Use(StrEnum):
     """To its default network: as soon as it starts, or starts the first container."""
     POOL = "pool"
     """To the first networks that users create."""
+    ROOTLESS = "rootless"
+    """Inside of the containers of ordinary users, in a network namespace of their own."""
     LAST = "last"
     """To networks that users create after all other ranges are assigned."""
 

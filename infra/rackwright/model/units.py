@@ -79,8 +79,19 @@ def parse_seconds(text: object) -> int:
     if isinstance(text, int) and not isinstance(text, bool):
         refuse("duration", f"{text} has no unit", f"write {text}s or {text}m")
     if not isinstance(text, str) or not re.fullmatch(_DURATION, text):
-        refuse("duration", f"{text!r} is not a duration", "write numbers with s, m, h or d, like 5m or 1h30m")
+        refuse("duration", f"{text!r} is not a duration", _duration_hint(text))
     return sum(int(number) * _SECONDS[unit] for number, unit in re.findall(r"([0-9]+)([smhd])", text))
+
+
+def _duration_hint(text: object) -> str:
+    """Return what to write instead of a time of Slurm (sbatch(1), --time): days-hours:minutes:seconds."""
+    found = re.fullmatch(r"(?:(?P<d>[0-9]+)-)?(?P<h>[0-9]+):(?P<m>[0-9]{2})(?::(?P<s>[0-9]{2}))?", str(text))
+    if found is None:
+        return "write numbers with s, m, h or d, like 5m or 1h30m"
+    parts = found.groupdict(default="0")
+    if found["d"] is None and found["s"] is None:  # minutes:seconds
+        parts = {"d": "0", "h": "0", "m": parts["h"], "s": parts["m"]}
+    return f"write {''.join(f'{int(number)}{unit}' for unit, number in parts.items() if int(number)) or '0s'}"
 
 
 def format_bytes(size: int) -> str:

@@ -39,6 +39,7 @@ from rackwright.rules.kubernetes import network as kubernetes_network
 from rackwright.rules.registry import RULES, Rule, RuleContext
 from rackwright.rules.slurm import accounts, partitions, scheduler
 from rackwright.rules.software import efa, stack, versions
+from rackwright.stackfile.field_errors import FieldPath
 from rackwright.stackfile.load import LoadedStack
 
 __all__ = ["RULES", "Rule", "RuleContext", "check", "run_rules"]
@@ -84,8 +85,9 @@ def check(
 
 
 def _is_doubtful(finding: Finding, loaded: LoadedStack) -> bool:
-    """Return whether the finding concerns an invalid part, or something inside it."""
-    return any(_holds(str(place), finding.path) for place in loaded.invalid_paths)
+    """Return whether the finding concerns an invalid part, something inside it, or the list or mapping that lacks it now."""
+    around = (FieldPath(place.keys[:-1]) for place in loaded.invalid_paths)
+    return any(_holds(str(place), finding.path) for place in loaded.invalid_paths) or finding.path in map(str, around)
 
 
 def _holds(outer: str, inner: str) -> bool:

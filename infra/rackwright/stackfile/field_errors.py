@@ -131,7 +131,8 @@ def _plain(kind: str, message: str, value: object, context: Mapping[str, Any], f
     if limit is not None:
         return limit
     if kind == "string_pattern_mismatch":
-        return f"{_quoted(value)} does not match the required pattern", f"use a value that matches {context['pattern']}"
+        what = f" ({field.description.rstrip('.')})" if field.description else ""
+        return f"{_quoted(value)} does not match the required pattern", f"use a value that matches {context['pattern']}{what}"
     if kind == "json_invalid":
         return invalid_json(message)
     return f"{_quoted(value)}: {message[:1].lower()}{message[1:]}", described(field.description)

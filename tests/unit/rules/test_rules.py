@@ -122,3 +122,18 @@ def test_rule_names_are_registered_once() -> None:
     """The second one would silently replace the first."""
     with pytest.raises(ValueError, match="stack-name"):
         rules.registry.rule("stack-name")(lambda case: iter(()))
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({"access": {"allowed_cidrs": ["any"]}}, "access.allowed_cidrs[0]"),
+        ({"users": {"alice": None, "Alice": {"uid": 2001}}}, "users.Alice"),
+        ({"nodes": {"worker0": {"state": "off"}}}, "nodes.worker0.state"),
+    ],
+    ids=["list", "mapping", "node"],
+)
+def test_invalid_part_has_no_second_finding(change: Mapping[str, Any], path: str) -> None:
+    """The list or the mapping without the part is not what the file says."""
+    loaded = load_cluster(merge(GOOD[0]["cluster"], change), "lab")
+    assert [finding.path for finding in rules.check(loaded, TODAY)] == [path]

@@ -127,6 +127,15 @@ def put(path: str, value: object) -> dict[str, Any]:
         ("scheduler", {"kind": "slurm", "drain_timeout": "5 minutes"}, "duration", "scheduler.drain_timeout", "not a duration", "like 5m"),
         (
             "scheduler",
+            {"kind": "slurm", "drain_timeout": "1-12:00:00"},
+            "duration",
+            "scheduler.drain_timeout",
+            "not a duration",
+            "write 1d12h",
+        ),
+        ("scheduler", {"kind": "slurm", "drain_timeout": "90:00"}, "duration", "scheduler.drain_timeout", "not a duration", "write 90m"),
+        (
+            "scheduler",
             {"kind": "slurm", "power_saving": {}},
             "missing-key",
             "scheduler.power_saving.suspend_time",

@@ -11,6 +11,7 @@ from rackwright.stackfile.load import load_cluster
 from rackwright.stackfile.machine_list import Row, as_nodes, read
 
 KEY = "SHA256:" + "k" * 43
+PUBLIC = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHaSw601QLuAPAILOu5mzYiHEjI06gxucUPArdc/9DHt"
 
 
 def cluster(workers: int = 3, machines: dict[str, Any] | None = None) -> Cluster:
@@ -47,6 +48,21 @@ def test_every_column_becomes_a_field_and_empty_cells_none() -> None:
         "os": "debian-12",
     }
     assert rows == [Row(2, "worker0", {"address": "10.20.0.3", **full}), Row(4, "worker1", {"address": "10.20.0.4"})]
+
+
+@pytest.mark.parametrize(
+    ("cell", "stored"),
+    [
+        (f"{KEY}", KEY),
+        ("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHaSw601QLuAPAILOu5mzYiHEjI06gxucUPArdc/9DHt root@w0", PUBLIC),
+        ("10.20.0.3 ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHaSw601QLuAPAILOu5mzYiHEjI06gxucUPArdc/9DHt", PUBLIC),
+    ],
+    ids=["fingerprint", "pub-file", "known-hosts"],
+)
+def test_host_key_is_stored_in_one_form(cell: str, stored: str) -> None:
+    """Whatever form the list has, the stack file gets what is compared."""
+    rows, findings = read(f"name,address,host_key\nworker0,10.20.0.3,{cell}\n", "m.csv")
+    assert (rows, findings) == ([Row(2, "worker0", {"address": "10.20.0.3", "host_key": stored})], [])
 
 
 def test_a_spreadsheet_s_file_is_read() -> None:

@@ -65,7 +65,9 @@ def allow_empty(case: RuleContext) -> Iterator[Violation]:
 def allow_overlap(case: RuleContext) -> Iterator[Violation]:
     """A network inside another one has no effect, and hides that the other one is open."""
     for first, second in combinations(case.cluster.access.allowed_cidrs, 2):
-        if first.overlaps(second):
+        if first == second:
+            yield Violation("access.allowed_cidrs", f"{first} is listed twice", "remove one of them")
+        elif first.overlaps(second):
             wider, narrower = (first, second) if first.prefixlen <= second.prefixlen else (second, first)
             yield Violation(
                 "access.allowed_cidrs", f"{narrower} is already part of {wider}", f"remove {narrower}, or {wider} if it is not intended"
@@ -82,6 +84,15 @@ def listen_wildcard(case: RuleContext) -> Iterator[Violation]:
         yield Violation(
             "access.bind_address", cause, "use 127.0.0.1, or the one address that users connect to, and a short access.allowed_cidrs"
         )
+
+
+@rule("bind-address-unusable")
+def bind_address_unusable(case: RuleContext) -> Iterator[Violation]:
+    """No interface of a machine has a multicast or broadcast address."""
+    address = case.cluster.access.bind_address
+    if case.cluster.target.publishes_ports and (address.is_multicast or address.is_reserved):
+        hint = "use 127.0.0.1, or the address of this machine that users connect to"
+        yield Violation("access.bind_address", f"{address} is no address of a machine", hint)
 
 
 @rule("listen-on-cluster-address")

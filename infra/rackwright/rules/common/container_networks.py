@@ -19,6 +19,8 @@ _SETTING: Final = {
     "podman": "`default_subnet` and `default_subnet_pools` in /etc/containers/containers.conf",
 }
 """Where an administrator sets another range (dockerd(8), containers.conf(5)). No role writes these files."""
+_SLIRP: Final = ("debian-12", "ubuntu-22.04", "ubuntu-24.04")
+"""Releases whose Podman is older than 5.0 and uses slirp4netns (packages: 4.3, 3.4 and 4.9)."""
 _ENGINE: Final = {"docker": "Docker", "podman": "Podman"}
 
 
@@ -56,6 +58,21 @@ def container_network_nodes(case: RuleContext) -> Iterator[Violation]:
             whose = f"{inside[0]} and {len(inside) - 1} more have" if len(inside) > 1 else f"{inside[0]} has"
             cause = f"{taken.network} is {taken.owner}, and {whose} an address in it"
             yield Violation("network.cidr", cause, taken.hint)
+
+
+@rule("container-network-rootless", Severity.WARNING)
+def container_network_rootless(case: RuleContext) -> Iterator[Violation]:
+    """A container of an ordinary user takes packets for this range for those of its own network: jobs cannot reach such a node."""
+    target = case.cluster.target
+    if not isinstance(target, HostsTarget):
+        return
+    runs = [member.name for member in case.members if target.os_of(member.name) in _SLIRP]
+    for taken in _ranges(case, [Use.ROOTLESS]) if runs else ():
+        inside = [name for name, machine in target.machine_by_node.items() if machine.address and machine.address in taken.network]
+        if inside:
+            cause = f"{taken.network} is the network inside of rootless containers on {runs[0]}, which cannot reach {inside[0]}"
+            hint = "use other addresses, or a system with Podman 5, such as debian-13 or rocky-9"
+            yield Violation(f"target.machines.{inside[0]}.address", cause, hint)
 
 
 @rule("container-network-pods")

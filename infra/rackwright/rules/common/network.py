@@ -99,7 +99,7 @@ def network_overlap_tool(case: RuleContext) -> Iterator[Violation]:
     for row in container_networks() if case.cluster.target.publishes_ports else ():
         if row.runtime in _TOOLS and cidr.overlaps(row.network):
             cause = f"{cidr} overlaps {row.network}, which {_TOOLS[row.runtime]} takes on this machine (interface {row.bridge})"
-            yield Violation("network.cidr", cause, f"use another range, like 10.77.0.0/24, if `ip -br address show {row.bridge}` has it")
+            yield Violation("network.cidr", cause, "use another range, like 10.77.0.0/24, if `ip -br address` lists it")
 
 
 @rule("network-shared-range", Severity.WARNING)
