@@ -7,7 +7,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from rackwright.model.base import ConfigModel
+from rackwright.model.external_monitoring import ExternalMonitoring
 from rackwright.model.receivers import DeadmanSwitch, Receiver
+from rackwright.model.remote_write import RemoteWrite
 from rackwright.model.units import Bytes, Label, Seconds
 from rackwright.model.update_policy import UpdatePolicy
 
@@ -20,7 +22,7 @@ class MetricsRetention(ConfigModel):
 
 
 class Monitoring(ConfigModel):
-    """Metrics and alerts of the cluster."""
+    """Prometheus and Alertmanager on a node of the cluster, exporters and collectors on all nodes."""
 
     kind: Annotated[Literal["builtin"], UpdatePolicy.FORBIDDEN] = Field(
         description="`builtin`: Prometheus and Alertmanager run on a node of the cluster."
@@ -38,3 +40,9 @@ class Monitoring(ConfigModel):
     deadman: Annotated[DeadmanSwitch | None, UpdatePolicy.RESTART] = Field(
         default=None, description="Service that tells people when alerting stops. Default: none; only a look from outside notices it then."
     )
+    remote_write: Annotated[dict[Label, RemoteWrite], UpdatePolicy.RESTART] = Field(
+        default={}, description="Receivers of all metrics by remote write, by name."
+    )
+
+
+DeclaredMonitoring = Annotated[Monitoring | ExternalMonitoring, Field(discriminator="kind")]

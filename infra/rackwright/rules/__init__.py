@@ -15,6 +15,7 @@ from rackwright.rules.common import (
     access,
     alert_receivers,
     container_networks,
+    external_monitoring,
     gpus,
     groups,
     hosts,
@@ -46,7 +47,7 @@ RULE_MODULES = (
     *(names, network, groups, gpus, mig, stack, versions, storage, scheduler, accounts, partitions, access, users, nodes, hosts),
     *(image_accounts, container_networks),
     *(kubernetes_cluster, kubernetes_network, addons, pod_network),
-    *(topology, adapters, floor_plan, phases, node_features, tuning, monitoring, alert_receivers),
+    *(topology, adapters, floor_plan, phases, node_features, tuning, monitoring, alert_receivers, external_monitoring),
     *(instances, images, disks, aws_network, aws_fabric, capacity, tags, fsx, fsx_repositories, budget, limits),
 )
 """Importing a subject registers its rules; findings come in this order."""

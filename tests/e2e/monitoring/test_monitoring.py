@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import yaml
+from support.board_browser import BoardPage, chromium
 from support.project import Project, clone
 
 from rackwright.catalog.alerts import alerts
+from rackwright.catalog.boards import boards
+from rackwright.inventory.running_stack import RunningStack
+from rackwright.operations.monitor.connection import connect
+from rackwright.operations.monitor.query import query as ask_prometheus
 
 RECEIVER = "/run/received.jsonl"
 PORT = 8099
@@ -217,6 +225,80 @@ def test_lost_node_sends_one_alert(monitored: Project) -> None:
 
 def test_watchdog_arrives_at_the_deadman_switch(monitored: Project) -> None:
     await_alert(monitored, ("firing", "Watchdog", ""))
+
+
+RESULTS = """
+import os, sys
+path = "/var/lib/rackwright/metrics/results-test.prom"
+with open(path, "w") as stream:
+    stream.write(sys.stdin.read())
+os.chown(path, -1, os.stat(os.path.dirname(path)).st_gid)
+os.chmod(path, 0o640)
+"""
+"""Results of runs that the simulated hardware does not have."""
+MADE = """rackwright_acceptance_results{stack="t",outcome="passed",evidence="real"} 40
+rackwright_acceptance_last_completion_timestamp_seconds{stack="t"} 1795784783
+rackwright_nccl_busbw_bytes_per_second{stack="t",node="worker0",operation="all_reduce",ranks="16"} 4.8e10
+rackwright_nccl_busbw_bytes_per_second{stack="t",node="worker1",operation="all_reduce",ranks="16"} 4.7e10
+rackwright_rdma_median_bandwidth_bytes_per_second{stack="t",node="worker0",rail="rail0"} 4.8e10
+rackwright_rdma_median_bandwidth_bytes_per_second{stack="t",node="worker1",rail="rail0"} 4.8e10
+rackwright_verify_results{stack="made",outcome="passed",evidence="real"} 300
+rackwright_verify_last_completion_timestamp_seconds{stack="made"} 1795784783
+rackwright_drift_differences{stack="made",layer="behaviour",class="benign"} 0
+rackwright_drift_last_completion_timestamp_seconds{stack="made"} 1795784783
+"""
+
+
+@pytest.fixture(scope="module")
+def with_results(monitored: Project) -> Iterator[Project]:
+    """Yield the lab with results of every kind, which Prometheus has read; at the end they are removed."""
+    written = monitored.ssh("login0", f"python3 -c '{RESULTS}' <<'END'\n{MADE}END\n")
+    assert written.ok, written.output
+    until = time.monotonic() + PATIENCE
+    while not query(monitored, "/api/v1/query?query=rackwright_rdma_median_bandwidth_bytes_per_second")["data"]["result"]:
+        assert time.monotonic() < until, "the results were not read"
+        time.sleep(1)
+    yield monitored
+    monitored.ssh("login0", "rm /var/lib/rackwright/metrics/results-test.prom")
+
+
+def test_every_panel_returns_named_series(with_results: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One session for all queries: `rackwright monitor --query` opens one for each."""
+    monkeypatch.setenv("RACKWRIGHT_HOME", str(with_results.home))
+    unnamed, empty = [], []
+    with connect(RunningStack.of(with_results.stack)) as relay:
+        for board in boards():
+            for panel in board.panels:
+                series = ask_prometheus(relay, with_results.stack, panel.query(5)).series
+                empty += [] if series else [f"{board.name}: {panel.title}"]
+                labels = set(re.findall(r"<(\w+)>", panel.legend)) - {"xid"}
+                unnamed += [f"{board.name}: {panel.title}: {labels}" for one in series if not labels <= set(one.labels)]
+    assert (empty, unnamed) == ([], [])
+
+
+def test_every_board_is_drawn_until_the_interrupt(with_results: Project) -> None:
+    child = with_results.start([sys.executable, "-m", "rackwright.cli.main", "monitor", with_results.stack])
+    try:
+        assert child.stdout is not None
+        address = child.stdout.readline().split()[-1]
+        with chromium() as browser:
+            page = BoardPage(browser, address)
+            for board in boards():
+                assert page.open(board.name) == {panel.title: "data" for panel in board.panels}, board.name
+            assert page.open("alerts") == {"Alerts": "data", "Targets": "data"} and page.messages == []
+    finally:
+        child.send_signal(signal.SIGINT)
+        output, _ = child.communicate(timeout=60)
+    assert child.returncode == 0 and "the tunnel to login0 is closed" in output
+    left = with_results.ssh("login0", "pgrep --full --count '^python3 -I -S' ; true").output.strip()
+    assert left == "0", "the program on the node is still running"
+
+
+def test_query_is_answered_in_the_terminal(monitored: Project) -> None:
+    found = monitored.rackwright("monitor", monitored.stack, "--query", 'sum(up{job="node"})', "--json")
+    assert found.ok and json.loads(found.output)["series"][0]["samples"][0][1] == "4"
+    refused = monitored.rackwright("monitor", monitored.stack, "--query", "sum(")
+    assert refused.status == 2 and "parse error" in refused.output
 
 
 def test_second_up_changes_nothing(monitored: Project) -> None:

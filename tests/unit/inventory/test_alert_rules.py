@@ -23,8 +23,8 @@ ROOT = Path(__file__).parents[3]
 COLLECTORS = ROOT / "roles" / "metrics_collectors" / "files"
 WORDS = frozenset(
     (
-        *("abs", "absent", "and", "by", "changes", "delta", "floor", "increase", "label_replace", "min_over_time"),
-        *("group_left", "on", "or", "quantile", "rate", "time", "unless", "vector"),
+        *("abs", "absent", "and", "by", "changes", "delta", "floor", "group_left", "group_right", "ignoring", "increase"),
+        *("label_replace", "last_over_time", "max_over_time", "min_over_time", "on", "or", "quantile", "rate", "time", "unless", "vector"),
     )
 )
 """Words of PromQL in the expressions."""
@@ -42,8 +42,8 @@ def names(plan: Plan) -> set[str]:
 
 
 def test_lab_has_the_rules_of_its_parts() -> None:
-    assert parts_of(monitored()) == {Part.GPUS, Part.ACCOUNTING, Part.STORAGE, Part.FABRIC, Part.INFINIBAND}
-    assert names(monitored()) == {rule.name for rule in alerts().values() if Part.OWN_KERNEL not in rule.needs}
+    assert parts_of(monitored()) == {Part.PROMETHEUS, Part.GPUS, Part.ACCOUNTING, Part.STORAGE, Part.FABRIC, Part.INFINIBAND}
+    assert names(monitored()) == {rule.name for rule in alerts().values() if not rule.needs & {Part.OWN_KERNEL, Part.REMOTE_WRITE}}
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,17 @@ def test_rules_without_their_part_are_left_out(changed: dict[str, Any], part: Pa
     plan = monitored(**changed)
     assert part not in parts_of(plan)
     assert left_out not in names(plan) and "TargetDown" in names(plan)
+
+
+def test_power_saving_excuses_nodes_that_are_stopped() -> None:
+    plan = monitored(scheduler={"kind": "slurm", "power_saving": {"suspend_time": "10m"}})
+    assert Part.POWER_SAVING in parts_of(plan)
+    written = {rule.get("alert") or rule["record"]: rule["expr"] for group in groups(plan) for rule in group["rules"]}
+    usual = {rule.get("alert") or rule["record"]: rule["expr"] for group in groups(monitored()) for rule in group["rules"]}
+    assert set(written) - set(usual) == {"rackwright_node_suspended"}
+    changed = {name for name, expression in usual.items() if written[name] != expression}
+    assert changed == {"TargetDown", "SlurmNodeNotResponding", "FabricCableMissing"}
+    assert all("rackwright_node_suspended" in written[name] for name in changed)
 
 
 def test_every_target_and_collector_of_the_plan_is_recorded() -> None:
@@ -98,7 +109,7 @@ def written_metrics() -> set[str]:
 
 def metrics_of(expression: str) -> Iterator[str]:
     bare = re.sub(r'"[^"]*"', "", expression)
-    bare = re.sub(r"\b(?:on|by)\s*\([^)]*\)", "", bare)
+    bare = re.sub(r"\b(?:on|by|ignoring)\s*\([^)]*\)", "", bare)
     for word in re.findall(r"[A-Za-z_][A-Za-z0-9_]*", re.sub(r"\{[^}]*\}|\[[^\]]*\]", "", bare)):
         if word not in WORDS:
             yield word
@@ -108,9 +119,10 @@ def metrics_of(expression: str) -> Iterator[str]:
 def test_rule_reads_metrics_that_exist(rule: Any) -> None:
     """A misspelt metric has no series: the alert would be silent for ever."""
     results = {name for text in published().values() for name in re.findall(r"^# TYPE (\S+)", text, re.MULTILINE)}
-    known = written_metrics() | results | BUILT_IN | {"rackwright_plan_target", "rackwright_plan_collector"}
+    known = written_metrics() | results | BUILT_IN | {"rackwright_plan_target", "rackwright_plan_collector", "rackwright_node_suspended"}
     foreign = ("node_", "prometheus_", "alertmanager_")
-    assert [name for name in metrics_of(rule.expression) if name not in known and not name.startswith(foreign)] == []
+    for expression in (rule.expression, rule.power_saving):
+        assert [name for name in metrics_of(expression) if name not in known and not name.startswith(foreign)] == []
 
 
 ENABLED = {

@@ -85,9 +85,12 @@ def test_monitored_inventory_keeps_the_contract() -> None:
     assert found["all"]["vars"]["monitoring"]["partitions"] == [one.name for one in plan.scheduler.partitions]  # type: ignore[union-attr]
 
 
-def test_packages_of_monitoring_are_in_no_image() -> None:
+@pytest.mark.parametrize(
+    "more", [{"monitoring": {"kind": "builtin"}}, {"software": {"tools": ["fio"]}}, {"software": {"containers": ["podman"]}}]
+)
+def test_declared_software_is_in_no_image(more: dict[str, Any]) -> None:
     """Its install steps must not be skipped with those of the baked roles."""
-    for plan, baked in ((monitored(), False), (monitored(monitoring=None), True)):
+    for plan, baked in ((monitored(**{"monitoring": None, **more}), False), (monitored(monitoring=None), True)):
         made = {name: dataclasses.replace(host, baked=True) for name, host in hosts(plan).items()}
         assert rackwright_inventory.is_baked(rackwright_inventory.inventory(plan, made)["all"]["vars"]["cluster"]) is baked
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -182,3 +183,29 @@ def test_adapter_without_identity_is_unread():
     found = parse_adapters("rxe0|5054:00ff:fe12:3456|device|\nrocep43s0f2|0000:0000:0000:0000|0000:2b:00.2|\nend|\n")
     assert found["rxe0"].node_guid == "0x505400fffe123456" and isinstance(found["rxe0"].pci, UnreadableValue)
     assert found["rocep43s0f2"].pci == "0000:2b:00.2" and isinstance(found["rocep43s0f2"].node_guid, UnreadableValue)
+
+
+def interface(card, classes, name, **files):
+    """Add an interface to a card: files of its folder by path."""
+    folder = card / "net" / name
+    for path, text in files.items():
+        (folder / path.replace("__", "/")).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path.replace("__", "/")).write_text(f"{text}\n")
+    (classes / "net" / name).symlink_to(folder)
+
+
+def test_command_reads_permanent_addresses_below_a_bond(tmp_path):
+    """The members of a bond keep their own addresses; a representor of a virtual function has one drawn at random."""
+    card, classes = tmp_path / "0000:1a:00.0", tmp_path / "class"
+    (classes / "infiniband" / "mlx5_bond_0").mkdir(parents=True)
+    (classes / "net").mkdir()
+    (classes / "infiniband" / "mlx5_bond_0" / "device").symlink_to(card)
+    (classes / "infiniband" / "mlx5_bond_0" / "node_guid").write_text("946d:ae03:00f0:a610\n")
+    interface(card, classes, "ens1", addr_assign_type="3", address="94:6d:ae:f0:20:02", bonding_slave__perm_hwaddr="94:6d:ae:f0:20:01")
+    interface(card, classes, "ens1v0", addr_assign_type="1", address="0a:00:00:00:00:01")
+    interface(card, classes, "ens2", addr_assign_type="0", address="94:6d:ae:f0:20:03")
+    place = SimpleNamespace(node={"adapters": {"mlx5_bond_0": {}}}, declared=None)
+    command = ADAPTERS.command_at(place).replace("/sys/class", str(classes))
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=True)
+    found = ADAPTERS.read(CommandOutput(out=done.stdout))["mlx5_bond_0"]
+    assert (found.node_guid, found.pci, found.macs) == ("0x946dae0300f0a610", "0000:1a:00.0", ("94:6d:ae:f0:20:01", "94:6d:ae:f0:20:03"))

@@ -1,4 +1,4 @@
-"""Local file systems: one that became read-only after an error is found, one that is read-only by choice passes."""
+"""Mounts. A local file system that became read-only after an error is found; storage is recognized under each name of its server."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 from support.verdicts import answers_of, verdict_of
 
-from rackwright.checks.cluster import test_node
-from rackwright.checks.cluster.probes.storage import LOCAL_MOUNTS, is_there, parse_local_mounts, parse_mounts
+from rackwright.checks.cluster import test_node, test_storage
+from rackwright.checks.cluster.probes.storage import LOCAL_MOUNTS, MOUNTS, ROOTS, is_there, parse_local_mounts, parse_mounts
 from rackwright.report.verdict import Verdict
 
 PASSED, FAILED, UNKNOWN = Verdict.PASSED, Verdict.FAILED, Verdict.UNKNOWN
@@ -113,3 +113,35 @@ def test_planned_storage_is_recognized(case):
     one, root, kind, source, expected = SOURCES[case]
     text = f"29 1 259:2 / / rw - ext4 /dev/sda1 rw\n66 29 0:52 {root} /mnt/data rw shared:3 - {kind} {source} rw,hard\n"
     assert is_there(parse_mounts(text), one, "worker0", {"storage0": "10.77.0.40", "storage1": "10.77.0.41"}) is expected
+
+
+def storage(name, **more):
+    """Return an NFS file system of the plan."""
+    shared = {"kind": "nfs", "servers": ["storage0"], "clients": ["worker0"], "mode": "1777", "size_mib": 1000, "rdma": False}
+    return SimpleNamespace(**{**shared, "mount": f"/mnt/{name}", "folder": f"/srv/rackwright/{name}", **more})
+
+
+def mounted(name, options="rw,nosuid,nodev,noatime"):
+    more = "rw,vers=4.2,hard,proto=tcp,nconnect=8"
+    return f"66 29 0:52 / /mnt/{name} {options} shared:3 - nfs4 storage0:/srv/rackwright/{name} {more}\n"
+
+
+ROOT_LINE = "29 1 259:2 / / rw - ext4 /dev/sda1 rw\n"
+TWO = {
+    "both": (mounted("a") + mounted("b"), "/mnt/a|root:root|1777|1000|1048576\n/mnt/b|root:root|1777|1000|1048576\n", "ppp"),
+    "one-read-only-one-missing": (mounted("a", "ro,nosuid,nodev,noatime"), "/mnt/a|root:root|1777|1000|1048576\n", "fuu"),
+    "one-of-wrong-mode-one-missing": (mounted("a"), "/mnt/a|root:root|755|1000|1048576\n", "ufu"),
+    "one-small-one-missing": (mounted("a"), "/mnt/a|root:root|1777|500|1048576\n", "uuf"),
+    "one-not-listed": (mounted("a") + mounted("b"), "/mnt/a|root:root|1777|500|1048576\n", "puf"),
+    "one-line-damaged": (mounted("a") + mounted("b"), "/mnt/a|root:root|1777|500|1048576\n/mnt/b|root\n", "puf"),
+    "none": ("", "/mnt/a|root:root|755|1|1\n", "uuu"),
+}
+
+
+@pytest.mark.parametrize("case", TWO)
+def test_file_system_is_judged_beside_a_missing_one(case):
+    mounts, roots, expected = TWO[case]
+    given = {"node": SimpleNamespace(name="worker0"), "cluster": SimpleNamespace(storage=[storage("a"), storage("b")]), "limit": 0.2}
+    answers = answers_of({MOUNTS: ROOT_LINE + mounts, ROOTS: roots})
+    checks = (test_storage.test_options_match_plan, test_storage.test_root_ownership, test_storage.test_size_matches_plan)
+    assert "".join(verdict_of(check, answers, **given)[0].value[0] for check in checks) == expected

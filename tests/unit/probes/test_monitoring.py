@@ -140,5 +140,5 @@ def test_probes_are_read_through_their_registration() -> None:
 def test_captured_answers_cover_every_probe() -> None:
     folder = Path(__file__).parents[1] / "captured"
     assert {path.name for path in folder.glob("monitoring-*")} == {
-        f"monitoring-{name}" for name in ("targets", "rules", "firing", "received", "access", "keys")
+        f"monitoring-{name}" for name in ("targets", "rules", "firing", "received", "access", "keys", "client-settings")
     }

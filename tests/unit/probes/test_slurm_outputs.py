@@ -7,6 +7,7 @@ import pytest
 from rackwright.checks.cluster.probes.slurm import expand, parse_gres, parse_version
 from rackwright.checks.cluster.probes.slurm_states import is_working, states_of
 from rackwright.checks.cluster.probes.smoke import at_work, is_idle
+from rackwright.remote.programs import smoke_jobs
 
 
 @pytest.mark.parametrize(
@@ -78,6 +79,8 @@ def test_other_text_is_no_gres(field):
         ("rack[0-1]node[08-10]", ("rack0node08", "rack0node09", "rack0node10", "rack1node08", "rack1node09", "rack1node10")),
         ("n[1,3-4]-ib,m", ("m", "n1-ib", "n3-ib", "n4-ib")),
         ("r[1]c[2]s[3-4]", ("r1c2s3", "r1c2s4")),
+        ("n[098-101,7]", ("n098", "n099", "n100", "n101", "n7")),
+        ("n[001-002,12]-ib[0-1]", ("n001-ib0", "n001-ib1", "n002-ib0", "n002-ib1", "n12-ib0", "n12-ib1")),
         ("(null)", ()),
     ],
 )
@@ -85,7 +88,12 @@ def test_hostlist_gives_every_name(hostlist, names):
     assert expand(hostlist) == names
 
 
-@pytest.mark.parametrize("hostlist", ["n[0-9:2]", "n[0-99999999]", "a[0-999]b[0-999]", "n[1-2", "n1]", "a,,b", "a b", "bgl[000x133]"])
+@pytest.mark.parametrize(
+    "hostlist",
+    [
+        *("n[0-9:2]", "n[0-99999999]", "a[0-999]b[0-999]", "n[1-2", "n1]", "n[5-3]", "n[1--3]", "a,,b", "a b", "bgl[000x133]"),
+    ],
+)
 def test_other_text_is_no_hostlist(hostlist):
     with pytest.raises(ValueError, match=r"names|host list"):
         expand(hostlist)
@@ -113,7 +121,7 @@ def test_other_text_is_no_version(text):
 IDLE, BUSY, UNUSABLE = "idle", "at work", "unusable"
 LONG_STATES = {
     **dict.fromkeys(("idle", "idle~", "idle#", "idle!", "idle%"), IDLE),
-    **dict.fromkeys(("powered_down", "powering_up", "powering_down"), IDLE),
+    **dict.fromkeys(("power_down", "powered_down", "powering_up", "powering_down"), IDLE),
     **dict.fromkeys(("allocated", "allocated+", "allocated#", "allocated!", "allocated-", "allocated$"), BUSY),
     **dict.fromkeys(("mixed", "mixed+", "mixed-", "mixed$", "mixed!", "mixed#", "completing", "planned", "blocked"), BUSY),
     **dict.fromkeys(("reserved", "maint", "idle$"), BUSY),
@@ -131,6 +139,7 @@ LONG_STATES = {
 def test_job_is_submitted_to_idle_nodes_only(state, reason):
     found = f"{state} {reason}"
     assert (is_idle(found), at_work(found)) == (LONG_STATES[state] == IDLE, LONG_STATES[state] == BUSY)
+    assert smoke_jobs.is_idle(found) == is_idle(found)  # the program on the submitting node has no such module
 
 
 def test_empty_state_is_neither_idle_nor_at_work():

@@ -183,7 +183,10 @@ def test_rate_matches_plan(fabric: Mapping[str, Any], up: list[Port], ask: Ask, 
     planned = f"{fabric['rate_gbps']} Gb/s"
     found = {port.adapter: of_active(port, port.rate) for port in up}
     if fabric["simulated"]:
-        planned, links = f"{fabric['width']} {fabric['speed']}", ask(LINKS, of=members("@observer")[0])
+        planned, links = (
+            f"{fabric['width']} {fabric['rate'] if fabric['width'] == fabric['switch_width'] else fabric['speed']}",
+            ask(LINKS, of=members("@observer")[0]),
+        )
         found = {port.adapter: of_active(port, subnet_rate(port, links)) for port in up}
     expect(found, dict.fromkeys(found, planned))
 

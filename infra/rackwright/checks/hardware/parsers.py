@@ -313,11 +313,18 @@ def _disk(row: Mapping[str, Any], links: Mapping[str, tuple[str, ...]]) -> Disk 
 def parse_mounts(text: str) -> Rows[Mount]:
     """Return the mounts of `df --output=source,fstype,size,avail,target -B1`; a file system of size 0 is left out.
 
-    Source and mount point may contain blanks; between them are a word and two numbers.
+    Source and mount point may contain blanks; between them are a word and two numbers. A file system that does not respond, or whose
+    handle is stale, is quoted; one of another user, which this user may not query, is not.
     """
     if not re.search(r"^Filesystem .*Mounted on\s*$", text, re.MULTILINE):
         raise ValueError("no table of df")
-    return read_lines(text, _mount, row=r"^Filesystem |^(?!df: ).*\s/")
+    found = read_lines(text, _mount, row=r"^Filesystem |^(?!df: ).*\s/")
+    failed = [quoted(line) for line in lines_of(text) if line.startswith("df: /") and not _NOT_PERMITTED.search(line)]
+    return Rows({one.point: one for one in found}.values(), _both(found.why, *dict.fromkeys(failed)))
+
+
+_NOT_PERMITTED: Final = re.compile(r": (Permission denied|Operation not permitted)\s*$")
+"""Errors of df for a FUSE file system of another user (fuse(4), allow_other)."""
 
 
 def _mount(row: str) -> Mount | None:

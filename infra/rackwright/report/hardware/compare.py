@@ -79,8 +79,9 @@ def _gpus(plan: Mapping[str, Any], facts: Facts) -> Iterator[Difference]:
         for subject, value, right in (("product", gpu.product, wanted["product"]), ("driver", gpu.driver, wanted["driver"])):
             if value is not None and value != right:
                 yield Difference(f"GPU {gpu.index} {subject}", right, value)
-        if gpu.memory_mib is not None and abs(gpu.memory_mib - wanted["memory_mib"]) > share * wanted["memory_mib"]:
-            yield Difference(f"GPU {gpu.index} memory", f"{wanted['memory_mib']} MiB within {share:.0%}", f"{gpu.memory_mib} MiB")
+        size = wanted["memory_mib"]  # None: the GPU shares the memory of its CPU
+        if None not in (gpu.memory_mib, size) and abs(gpu.memory_mib - size) > share * size:
+            yield Difference(f"GPU {gpu.index} memory", f"{size} MiB within {share:.0%}", f"{gpu.memory_mib} MiB")
 
 
 def _gpu_links(plan: Mapping[str, Any], facts: Facts, simulated: frozenset[Part]) -> Iterator[Difference]:
@@ -149,7 +150,12 @@ def _reported(facts: Facts, device: str) -> dict[str, list[str]]:
         return {}
     (port,) = ports[:1]
     macs = {one.mac for one in facts.interfaces or () if one.mac and one.link_layer == "ethernet" and port.bus and one.bus == port.bus}
-    found = {"port_guid": [port.guid], "node_guid": [port.node_guid], "pci": [port.bus], "mac": sorted(macs)}
+    found: dict[str, list[str | None]] = {
+        "port_guid": [port.guid],
+        "node_guid": [port.node_guid],
+        "pci": [port.bus],
+        "mac": [*sorted(macs)],
+    }
     return {field: [value for value in values if value] for field, values in found.items()}
 
 
@@ -170,5 +176,5 @@ def _mounts(plan: Mapping[str, Any], facts: Facts) -> Iterator[Difference]:
         return
     mounted = {mount.point for mount in facts.mounts}
     for point in plan["mounts"]:
-        if point not in mounted:
+        if point not in mounted and Part.MOUNTS not in facts.unknown:
             yield Difference(point, "mounted", "not mounted")

@@ -243,6 +243,8 @@ def _numbers(ranges: str) -> list[str]:
     found: list[str] = []
     for item in ranges.split(","):
         low, _, high = item.partition("-")
+        if int(high or low) < int(low):
+            raise ValueError(f'"{item}" is no range of a host list')
         if int(high or low) - int(low) >= _MOST_HOSTS:
             raise ValueError(f'"{ranges}" has more than {_MOST_HOSTS} names')
         found += [f"{number:0{len(low)}d}" for number in range(int(low), int(high or low) + 1)]

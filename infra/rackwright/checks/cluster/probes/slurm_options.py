@@ -66,7 +66,7 @@ def parse_file(text: str) -> File:
             raise ValueError(f'"{line}" includes another file')
         kind, options = line.partition("=")[0].strip().lower(), _assigned(line)
         if kind not in found:
-            settings |= options
+            settings |= options if kind not in _OTHER_LINES else {}
             continue
         name = options.pop(kind)
         if name.upper() == "DEFAULT":
@@ -78,6 +78,8 @@ def parse_file(text: str) -> File:
     return File(settings, found["partitionname"], found["nodename"])
 
 
+_OTHER_LINES: Final = frozenset({"downnodes", "frontendname", "nodeset", "switchname"})
+"""Lines with options of their own, which are not compared: slurm.conf(5)."""
 _ASSIGNMENT: Final = re.compile(r"\s*([\w.]+)\s*=\s*(\"[^\"]*\"|\S*)(?=\s|$)")
 """A name and its value: blanks around `=` and quotes are allowed (Slurm, parse_config.c)."""
 

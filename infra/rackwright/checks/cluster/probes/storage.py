@@ -61,7 +61,7 @@ class Mount:
         found = _SOURCE.fullmatch(self.source)
         if found is None or not _is_server(found["host"].strip("[]"), one.servers[0], addresses):
             return False
-        return one.kind == "moosefs" or str(PurePosixPath(found["path"])) == one.folder
+        return bool(one.kind == "moosefs" or str(PurePosixPath(found["path"])) == one.folder)
 
 
 _SOURCE: Final = re.compile(r"(?:mfs#)?(?P<host>\[[^\]]+\]|[^:]+):(?P<path>.*)")
