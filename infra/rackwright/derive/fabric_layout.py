@@ -49,7 +49,7 @@ def compute_layout(
     ports: int,
     rails: int,
     nodes: int,
-    oversubscription: int = 1,
+    oversubscription: float = 1,
     topology: FabricTopology = FabricTopology.RAIL_OPTIMISED,
     spare: int = 0,
     split: int = 1,
@@ -80,7 +80,7 @@ def compute_layout(
     return _in_pods(Layout(per_unit, units, max(up, 2), 1), per_leaves, ports, free=ports - spare - taken)
 
 
-def _widest(ports: int, carried: int, split: int) -> int:
+def _widest(ports: int, carried: float, split: int) -> int:
     """Return the maximum number of HCAs of a leaf that leaves enough ports for the uplinks."""
     fitting = (down for down in range(1, ports * split) if ceil(down / split) + ceil(down / carried) <= ports)
     return max(fitting, default=0)

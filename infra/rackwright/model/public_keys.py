@@ -109,7 +109,7 @@ def _fault_of_form(text: str) -> str | None:
     if text.startswith("#"):
         return "is a comment, and no public key"
     if _PRINT.fullmatch(text.split(" ")[0] if text else ""):
-        return "is the fingerprint of a key, from which nobody can log in"
+        return "is the fingerprint of a key, and not the key"
     return None if len(text.split()) > 1 else "is not a public key"
 
 

@@ -32,6 +32,10 @@ _RDMA_DEVICE: Final = r"[A-Za-z][A-Za-z0-9_.-]*"
 """
 _RDMA_DEVICE_LENGTH: Final = 63
 """IB_DEVICE_NAME_MAX is 64 with the final NUL (Linux: include/uapi/rdma/ib_user_verbs.h). A netdev's IFNAMSIZ does not apply."""
+_RACK: Final = r"[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?"
+"""No dot: the management switches of a rack are numbered after one."""
+_NON_BLOCKING, _MOST_DOWN = 1, 16
+_RATIO: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*:\s*([1-9][0-9]*)\s*")
 _SSH_ADDRESS: Final = r"[A-Za-z0-9][A-Za-z0-9.-]*"
 _GUID: Final = r"0x[0-9a-f]{16}"
 _PCI: Final = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
@@ -155,6 +159,21 @@ def parse_address(value: object) -> IPv4Address:
         refuse("address", f"`{value}` is not an IPv4 address", hint)
 
 
+def parse_ratio(value: object) -> float | int:
+    """Return downlinks per uplink, written as a number or as a ratio.
+
+    >>> parse_ratio("3:2"), parse_ratio(2), parse_ratio("2:1")
+    (1.5, 2, 2)
+    """
+    ratio = _RATIO.fullmatch(value) if isinstance(value, str) else None
+    number = float(ratio[1]) / int(ratio[2]) if ratio else value
+    if isinstance(number, bool) or not isinstance(number, (int, float)):
+        refuse("ratio", f"`{value}` is not a ratio", "write downlinks per uplink, like 2, 1.5 or 3:2")
+    if not _NON_BLOCKING <= number <= _MOST_DOWN:
+        refuse("ratio", f"`{value}` is out of range", f"use {_NON_BLOCKING}, which is non-blocking, to {_MOST_DOWN}")
+    return int(number) if number == int(number) else number
+
+
 def parse_ssh_address(value: object) -> str:
     """Return the address or the name at which a machine's SSH server is reached."""
     text = str(value)
@@ -262,6 +281,16 @@ MacAddress = Annotated[
 ]
 Mode = Annotated[str, BeforeValidator(_word("mode", _MODE, 4, "a file mode", 'use three or four octal digits, like "1777"')), _text(_MODE)]
 HostKey = Annotated[str, BeforeValidator(parse_host_key), _text(_HOST_KEY)]
+Rack = Annotated[
+    str,
+    BeforeValidator(_word("rack", _RACK, 63, "the name of a rack", 'use letters, digits and inner - and _, like r01, A-12 or "12"')),
+    _text(_RACK, maxLength=63),
+]
+Ratio = Annotated[
+    float | int,
+    PlainValidator(parse_ratio),
+    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 1, "maximum": 16}, {"type": "string", "pattern": "^[0-9.]+:[0-9]+$"}]}),
+]
 SshAddress = Annotated[str, BeforeValidator(parse_ssh_address), _text(_SSH_ADDRESS)]
 Day = Annotated[date, PlainValidator(parse_day), WithJsonSchema({"type": "string", "format": "date"})]
 Network4 = Annotated[IPv4Network, PlainValidator(parse_network), _text(r"[0-9.]+/[0-9]+", examples=["10.77.0.0/24"])]

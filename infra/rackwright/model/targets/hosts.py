@@ -15,7 +15,7 @@ from rackwright.model.ranges import MachineName
 from rackwright.model.targets.adapters import Adapter
 from rackwright.model.targets.ownership_cost import OwnershipCostInputs
 from rackwright.model.tier import Tier
-from rackwright.model.units import Address4, HostKey, Label, RdmaDevice, SshAddress, UserName
+from rackwright.model.units import Address4, HostKey, Label, Rack, RdmaDevice, SshAddress, UserName
 from rackwright.model.update_policy import UpdatePolicy
 
 SSH_PORT = 22
@@ -72,7 +72,7 @@ class Machine(ConfigModel):
         description="Expected host key: a fingerprint, for example SHA256:…, or the public key, for example ssh-ed25519 AAAA….",
     )
     os: Annotated[HostsOs | None, UpdatePolicy.ADOPT] = Field(default=None, description="Operating system. Default: the target's.")
-    rack: Annotated[Label | None, UpdatePolicy.LIVE] = Field(
+    rack: Annotated[Rack | None, UpdatePolicy.LIVE] = Field(
         default=None, description="Rack of the machine, if neither its group nor its node declares one."
     )
     serial: Annotated[str | None, UpdatePolicy.ADOPT] = Field(

@@ -91,7 +91,7 @@ class FabricPlan(ConfigModel):
     rails: int
     hcas: tuple[str, ...]
     """Device names by rail."""
-    oversubscription: int
+    oversubscription: int | float
     """As declared; `links` may be better than declared."""
     nodes: int
     """Number of nodes of the layout."""

@@ -79,8 +79,9 @@ def _gpus(plan: Mapping[str, Any], facts: Facts) -> Iterator[Difference]:
         for subject, value, right in (("product", gpu.product, wanted["product"]), ("driver", gpu.driver, wanted["driver"])):
             if value is not None and value != right:
                 yield Difference(f"GPU {gpu.index} {subject}", right, value)
-        if gpu.memory_mib is not None and abs(gpu.memory_mib - wanted["memory_mib"]) > share * wanted["memory_mib"]:
-            yield Difference(f"GPU {gpu.index} memory", f"{wanted['memory_mib']} MiB within {share:.0%}", f"{gpu.memory_mib} MiB")
+        size = wanted["memory_mib"]  # None: the GPU shares the memory of its CPU
+        if None not in (gpu.memory_mib, size) and abs(gpu.memory_mib - size) > share * size:
+            yield Difference(f"GPU {gpu.index} memory", f"{size} MiB within {share:.0%}", f"{gpu.memory_mib} MiB")
 
 
 def _gpu_links(plan: Mapping[str, Any], facts: Facts, simulated: frozenset[Part]) -> Iterator[Difference]:

@@ -171,7 +171,9 @@ def machine_address_outside_network(case: RuleContext) -> Iterator[Violation]:
 def machine_address_unusable(case: RuleContext) -> Iterator[Violation]:
     """No machine can have the first and the last address of a network: they name the network and its broadcast."""
     target, cidr = case.cluster.target, case.cluster.network.cidr
-    for name, machine in target.machine_by_node.items() if isinstance(target, HostsTarget) else ():
+    if not isinstance(target, HostsTarget):
+        return
+    for name, machine in target.machine_by_node.items():
         meaning = meaning_in(cidr, machine.address) if machine.address is not None else None
         if meaning:
             yield Violation(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -27,6 +28,8 @@ from rackwright.model.target import LabOs, LabTarget
 from rackwright.rules.registry import RuleContext, Violation, rule
 
 _LAYER: Final = {FabricKind.INFINIBAND: "InfiniBand", FabricKind.ROCE: "Ethernet"}
+_ORDERED: Final = re.compile(r"m?(?P<model>(?:qm|sn|sb|sx|cs|q)[0-9]+c?)(?:-[a-z0-9-]+)?")
+"""NVIDIA's ordering numbers: M, the model, and a suffix for power supplies and air flow (MSN2700-CS2F; SN2000 user manual, ordering)."""
 _LONGEST: Final = 31
 """Characters of a simulated HCA's name, `worker0 mlx5_0` (ibsim 0.12: SIM_HOST)."""
 _DESCRIPTION: Final = 64
@@ -59,7 +62,9 @@ def fabric_switch(case: RuleContext) -> Iterator[Violation]:
     name = fabric.switch or DEFAULT_SWITCH[fabric.kind]
     known = switches().get(name)
     if known is None:
-        hint = did_you_mean_model(name, fitting, hint_to_add("switches", name))
+        ordered = _ORDERED.fullmatch(name)
+        meant = ordered["model"] if ordered and ordered["model"] in fitting else None
+        hint = f"did you mean `{meant}`?" if meant else did_you_mean_model(name, fitting, hint_to_add("switches", name))
         yield Violation("fabric.switch", f"switch `{name}` is not in the catalogue", hint)
     elif name not in fitting:
         what = f"an {known.link_layer} switch" if known.use is Use.COMPUTE else "a switch for management"
@@ -88,10 +93,19 @@ def _unserved(fabric: Fabric, switch: Switch) -> Violation:
         wanted = next((rate for rate, number in switch.splits.items() if number == fabric.split), None)
         hint = f"use `rate: {wanted}`" if wanted else "remove it"
         return Violation("fabric.split", f"{have}; {fabric.rate or switch.speed} does not split a port in {fabric.split}", hint)
+    meant = next((name for name in _spellings(fabric.rate or "") if switch.port_at(name, fabric.split)), None)
+    if meant is not None:
+        return Violation("fabric.rate", f"`{fabric.rate}` is not the name of a rate", f"write `{meant}`")
     split = f", or {parts}" if parts else ", and no source says that they can be split"
     hint = f"use {' or '.join(switch.splits)}, or remove it" if parts else "remove it, or use a switch whose ports can be split"
-    slower = "; a lower speed of whole ports is possible, too, like HDR or 100GbE"
+    slower = f"; a lower speed of whole ports is possible, too, like {'HDR' if switch.link_layer == 'InfiniBand' else '25GbE'}"
     return Violation("fabric.rate", f"{have}{split} (found {fabric.rate})", hint + slower)
+
+
+def _spellings(rate: str) -> tuple[str, ...]:
+    """Return what a rate may be meant as: hdr as HDR, 100G and 100Gbps as 100GbE."""
+    number = re.fullmatch(r"([0-9]+)\s*(g|gb|gbe|gbit|gbps|gige)?", rate, re.IGNORECASE)
+    return (rate.upper(), *((f"{number[1]}GbE",) if number else ()))
 
 
 @rule("fabric-group-unknown")
@@ -173,7 +187,7 @@ def fabric_too_large(case: RuleContext) -> Iterator[Violation]:
         return
     nodes, rails = nodes_of(case.cluster, fabric), rails_of(case.cluster, fabric)
     most = _most_nodes(case, fabric)
-    blocking = "non-blocking" if fabric.oversubscription == 1 else f"at {fabric.oversubscription}:1"
+    blocking = "non-blocking" if fabric.oversubscription == 1 else f"at {fabric.oversubscription:g}:1"
     cause = f"three levels of {switch.product} carry {most} nodes of {rails} rails {blocking}, not {nodes}"
     own = " (the subnet manager's own HCA takes a port of every leaf)" if manages_apart(case.cluster, fabric) else ""
     hint = f"use `nodes: {most}` or fewer" if most else "use fewer rails, or a switch with more ports"
