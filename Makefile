@@ -95,7 +95,7 @@ docs-site: dev ## builds the documentation site in build/site; fails for a broke
 docs-serve: dev ## serves the documentation site at http://127.0.0.1:8000 and rebuilds it after each edit
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve -f tools/website/mkdocs.yml -a 127.0.0.1:8000
 
-docs-screenshots: dev ## takes the README's pictures of the report and the drift page of STACK, with Chromium
+docs-screenshots: dev ## takes the README's pictures of the report, the drift page and the boards of STACK, with Chromium
 	@PYTHONPATH=tools:infra $(BIN)/python -m screenshots $(STACK) docs/images
 
 lock: ## writes requirements.lock and requirements-dev.lock again from their .in files (needs uv)

@@ -56,6 +56,7 @@ class Prometheus:
         self.queries: list[str] = []
         self.values = {"worker0": "3", "worker1": "NaN"}
         self.broken = ""
+        self.total = 2
 
     def send(self, request: RelayRequest) -> RelayAnswer:
         if self.broken:
@@ -70,6 +71,8 @@ class Prometheus:
         return self.answer(200, {"status": "success", "data": answers[name]() if name in answers else self.result(name, asked)})
 
     def result(self, name: str, asked: dict[str, str]) -> dict[str, Any]:
+        if asked["query"].startswith("count("):
+            return {"resultType": "vector", "result": [{"metric": {}, "value": [time.time(), str(self.total)]}]}
         labels = [{"__name__": "m", "instance": node, "job": HOSTILE, "gpu": "0"} for node in self.values]
         if name == "query":
             found = [{"metric": one, "value": [time.time(), value]} for one, value in zip(labels, self.values.values(), strict=True)]
@@ -126,6 +129,19 @@ def test_queries_hold_no_placeholder_and_the_chosen_node(page: BoardPage, promet
     page.open("node", node="worker0")
     assert not [query for query in prometheus.queries if "$" in query]
     assert any('instance=~"worker0"' in query and "[60s]" in query for query in prometheus.queries)
+
+
+def test_big_cluster_is_asked_for_the_series_of_a_chart(page: BoardPage, prometheus: Prometheus) -> None:
+    prometheus.total = 8000
+    page.open("gpu")
+    assert [query for query in prometheus.queries if query.startswith("topk(40, DCGM_FI_DEV_GPU_TEMP{")]
+    assert "the 40 highest of 8000 series" in page.panel("Temperature")
+
+
+def test_long_list_is_shortened(page: BoardPage, prometheus: Prometheus) -> None:
+    prometheus.values = {f"worker{number}": str(number) for number in range(150)}
+    page.open("node")
+    assert "worker149" in page.panel("Time since boot") and "and 50 more" in page.panel("Time since boot")
 
 
 def test_labels_are_text(page: BoardPage) -> None:

@@ -242,20 +242,20 @@ rackwright_nccl_busbw_bytes_per_second{stack="t",node="worker0",operation="all_r
 rackwright_nccl_busbw_bytes_per_second{stack="t",node="worker1",operation="all_reduce",ranks="16"} 4.7e10
 rackwright_rdma_median_bandwidth_bytes_per_second{stack="t",node="worker0",rail="rail0"} 4.8e10
 rackwright_rdma_median_bandwidth_bytes_per_second{stack="t",node="worker1",rail="rail0"} 4.8e10
-rackwright_verify_results{stack="made",outcome="passed",evidence="real"} 300
-rackwright_verify_last_completion_timestamp_seconds{stack="made"} 1795784783
-rackwright_drift_differences{stack="made",layer="behaviour",class="benign"} 0
-rackwright_drift_last_completion_timestamp_seconds{stack="made"} 1795784783
 """
 
 
 @pytest.fixture(scope="module")
 def with_results(monitored: Project) -> Iterator[Project]:
-    """Yield the lab with results of every kind, which Prometheus has read; at the end they are removed."""
+    """Yield the lab with results of every kind, which Prometheus has read: of a verification, of a scan, and made ones."""
+    for command in ("verify", "drift"):
+        ended = monitored.rackwright(command, monitored.stack)
+        assert ended.status in (0, 1), ended.end
     written = monitored.ssh("login0", f"python3 -c '{RESULTS}' <<'END'\n{MADE}END\n")
     assert written.ok, written.output
     until = time.monotonic() + PATIENCE
-    while not query(monitored, "/api/v1/query?query=rackwright_rdma_median_bandwidth_bytes_per_second")["data"]["result"]:
+    wanted = ("rackwright_rdma_median_bandwidth_bytes_per_second", "rackwright_verify_results", "rackwright_drift_differences")
+    while not all(query(monitored, f"/api/v1/query?query={name}")["data"]["result"] for name in wanted):
         assert time.monotonic() < until, "the results were not read"
         time.sleep(1)
     yield monitored

@@ -1,6 +1,6 @@
 // The page: tabs, settings, and panels that are read from Prometheus again and again.
 
-import { draw, note, release, sorted } from "./charts.js";
+import { draw, MOST, note, release, sorted } from "./charts.js";
 import { format, legend, series } from "./format.js";
 import { element, numbers, rows, table } from "./tables.js";
 
@@ -72,7 +72,15 @@ async function latest(expr, name, alarm) {
   return parsed((await prometheus("query", { query: expr })).result, name, alarm);
 }
 
-async function overTime(expr, name, { step, times }, alarm) {
+/** Return how many series an expression has now. */
+async function count(expr) {
+  const { result } = await prometheus("query", { query: `count(${expr}\n)` });
+  return result.length ? Number(result[0].value[1]) : 0;
+}
+
+/** Return series over time. Of very many, Prometheus is asked only for those that a chart can show: an answer with all would be too long. */
+async function overTime(expr, name, { step, times }, alarm, total) {
+  if (total > MOST) expr = `${alarm && !alarm.above ? "bottomk" : "topk"}(${MOST}, ${expr}\n)`;
   const span = { start: times[0], end: times[times.length - 1], step };
   return parsed((await prometheus("query_range", { query: expr, ...span })).result, name, alarm);
 }
@@ -105,11 +113,12 @@ async function fillPanel(part, panel, now, span) {
   const expr = expression(panel, now, span.step);
   const name = labels => legend(panel.legend, labels);
   await fill(part, async target => {
-    const found = panel.form === "lines" ? await overTime(expr, name, span, panel.alarm) : await latest(expr, name, panel.alarm);
+    const total = panel.form === "lines" ? await count(expr) : 0;
+    const found = panel.form === "lines" ? await overTime(expr, name, span, panel.alarm, total) : await latest(expr, name, panel.alarm);
     if (!found.length) return false;
     if (panel.form === "lines") {
       release(target);
-      draw(target, panel, span, found);
+      draw(target, panel, span, found, total);
     } else target.replaceChildren(...(panel.form === "value" ? numbers : rows)(panel, found));
     return true;
   });
@@ -146,17 +155,19 @@ async function fillTargets(part) {
 }
 
 async function fillQuery(parts, expr, span) {
+  let total = 0;
   await fill(parts[0], async target => {
     const { resultType, result } = await prometheus("query", { query: expr });
     const single = resultType === "scalar" || resultType === "string";
     const found = single ? [["", result[1]]] : result.map(one => [series(one.metric), (one.value ?? one.values[one.values.length - 1])[1]]);
+    total = found.length;
     target.replaceChildren(table(["series", { text: "value", class: "number-cell" }], found.map(([name, text]) => [name, { text, class: "number-cell" }])));
     return found.length > 0;
   });
   await fill(parts[1], async target => {
-    const found = await overTime(expr, series, span);
+    const found = await overTime(expr, series, span, null, total);
     release(target);
-    if (found.length) draw(target, { unit: "count", alarm: null, title: expr }, span, found);
+    if (found.length) draw(target, { unit: "count", alarm: null, title: expr }, span, found, total);
     return found.length > 0;
   });
 }

@@ -16,8 +16,8 @@ export function sorted(found, alarm) {
   return found.sort((a, b) => last(b) - last(a) || a.name.localeCompare(b.name, "en", { numeric: true }));
 }
 
-/** Draw into an element. `times`: seconds since 1970, evenly spaced. `runs`: ends of runs of rackwright, as [{time, name}]. */
-export function draw(element, { unit, alarm, title }, { times, runs }, all) {
+/** Draw into an element. `times`: seconds since 1970, evenly spaced. `runs`: ends of runs of rackwright, as [{time, name}]. `total`: series of which `all` may be a part. */
+export function draw(element, { unit, alarm, title }, { times, runs }, all, total) {
   const shown = all.slice(0, MOST).sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true }));
   const chart = document.createElement("div");
   chart.className = "chart";
@@ -25,7 +25,8 @@ export function draw(element, { unit, alarm, title }, { times, runs }, all) {
   chart.setAttribute("aria-label", `${title}: ${shown.length} lines; the list below has the last values`);
   const { list, show } = legendOf(shown, unit, alarm);
   element.replaceChildren(chart, list);
-  if (all.length > MOST) element.append(note(`the ${MOST} highest of ${all.length} series`));
+  const many = Math.max(total, all.length);
+  if (many > MOST) element.append(note(`the ${MOST} ${alarm && !alarm.above ? "lowest" : "highest"} of ${many} series; choose a node for all of its own`));
   const style = getComputedStyle(document.documentElement);
   const colour = name => style.getPropertyValue(name).trim();
   const axis = { stroke: colour("--dim"), grid: { stroke: colour("--grid"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };

@@ -2,6 +2,9 @@
 
 import { format, isBad } from "./format.js";
 
+/** Rows of one table; a browser becomes slow with thousands. */
+const ROWS = 100;
+
 /** Return an element with text or children. */
 export function element(name, content = [], attributes = {}) {
   const made = document.createElement(name);
@@ -20,8 +23,9 @@ export function numbers(panel, found) {
 
 /** Return the latest number of each series as a table. */
 export function rows(panel, found) {
-  const body = found.map(one => [one.name, { text: format(one.last, panel.unit), class: `number-cell ${mark(one.last, panel.alarm)}` }]);
-  return [table(null, body)];
+  const body = found.slice(0, ROWS).map(one => [one.name, { text: format(one.last, panel.unit), class: `number-cell ${mark(one.last, panel.alarm)}` }]);
+  const rest = found.length - body.length;
+  return [table(null, body), ...(rest ? [element("p", `and ${rest} more`, { class: "dim" })] : [])];
 }
 
 /** Return a table; a cell is a text, or {text, class}. */
