@@ -14,12 +14,13 @@ from rackwright.drivers.power import PowerSavingNodes, wake_nodes
 from rackwright.drivers.rolling_update import RollingUpdate
 from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
-from rackwright.operations import stack_files
+from rackwright.operations import stack_files, tracing
 from rackwright.operations.check_mode.runner import PlaybookRun, run
 from rackwright.provider.lab import node_failure
 from rackwright.provider.protocol.diff import DiffResult, PropertyDiffKind, diff_properties
 from rackwright.provider.protocol.property_values import UNKNOWN, Properties
 from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext, Resource, refreshes_resources_only
+from rackwright.report.spans import Span, Value, of_playbook
 
 _BUSY: Final = 45.0
 """Seconds a running node may take to respond before it is changed; a new node has the boot time-out of its target."""
@@ -94,13 +95,14 @@ class Converge(Resource):
         rotated: Sequence[str],
         power_saving: PowerSavingNodes | None,
     ) -> LiveResource:
-        started = time.monotonic()
+        started, began = time.monotonic(), time.time()
         stack_files.invalidate_report(operation.stack)
         stack_files.record(operation.stack, news, converged=False)
         for name in newcomers:
             await ssh_connections.close(operation.stack, name)
         lost, applied = await self._play(operation, news, rotated, power_saving, within=_BUSY, check=False)
         reasons = [*lost, *applied.reasons]
+        await _record_spans(operation, began, applied, failed=bool(reasons))
         if not reasons:
             rotated = _rotated_now(news, rotated)
             stack_files.write(operation.stack, news, rotated)
@@ -221,6 +223,14 @@ class Converge(Resource):
                 "\n".join([f"{', '.join(leaving)} cannot be removed yet:", *applied.reasons]),
                 hint="nothing was removed; end those jobs (scancel) or raise scheduler.drain_timeout, then run the command again",
             )
+
+
+async def _record_spans(operation: RequestContext, began: float, applied: ansible.PlaybookResult, *, failed: bool) -> None:
+    """Record the run with its phases, roles and hosts; a failure to do so is a warning."""
+    names: dict[str, Value] = {"rackwright.changed_tasks": len(applied.changed), "rackwright.resource": operation.name}
+    whole = Span("converge", began, time.time(), names, failed)
+    if why := tracing.record(operation.stack, [whole, *of_playbook(applied.times, whole.span_id)]):
+        await operation.warn(why)
 
 
 def _cause(stack: str) -> ssh_connections.Cause:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -12,10 +13,11 @@ from rackwright.drivers.power import from_inventory, wake_nodes
 from rackwright.drivers.supervision import INTERRUPTED, current
 from rackwright.errors import InputError, UndeterminedError
 from rackwright.inventory import paths
-from rackwright.operations import stack_files
+from rackwright.operations import stack_files, tracing
 from rackwright.provider.protocol.diff import DiffResult, PropertyDiffKind
 from rackwright.provider.protocol.property_values import UNKNOWN, Properties
 from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext, Resource, refreshes_resources_only
+from rackwright.report.spans import Span
 from rackwright.unknown_reasons import shared_reasons
 
 _PASSED: Final = "passed"
@@ -65,7 +67,9 @@ class Verification(Resource):
         stack_files.invalidate_report(operation.stack)
 
     async def _verify(self, operation: RequestContext, news: Properties) -> LiveResource:
+        began = time.time()
         report = await _run(operation, news["level"], paths.results(operation.stack))
+        await _record_span(operation, began, report)
         reasons = [INTERRUPTED] if current.cancelled else _reasons(report)
         outputs = {
             **news,
@@ -76,6 +80,14 @@ class Verification(Resource):
             "run": uuid.uuid4().hex,
         }
         return LiveResource(operation.name, outputs, init_errors=tuple(reasons))
+
+
+async def _record_span(operation: RequestContext, began: float, report: dict[str, Any]) -> None:
+    """Record the verification; a failure to do so is a warning."""
+    totals = {f"rackwright.checks_{verdict}": count for verdict, count in report["totals"].items()}
+    names = {"rackwright.level": report["level"], "rackwright.verdict": report["verdict"], **totals}
+    if why := tracing.record(operation.stack, [Span("verify", began, time.time(), names, report["verdict"] != _PASSED)]):
+        await operation.warn(why)
 
 
 async def _run(operation: RequestContext, level: str, results: Path) -> dict[str, Any]:
