@@ -34,9 +34,9 @@ def test_every_alert_has_a_rule_test() -> None:
     assert set(alerts()) - tested == set(), "each alert is seen firing in a test of promtool"
 
 
-def promtool_tests() -> dict[str, Any]:
+def promtool_tests(file: str = "alert_rule_tests.yml") -> dict[str, Any]:
     """The file of `promtool test rules`: each row with series that must fire exactly the named alerts at a time."""
-    rows = yaml.safe_load((HERE / "alert_rule_tests.yml").read_text(encoding="utf-8"))
+    rows = yaml.safe_load((HERE / file).read_text(encoding="utf-8"))
     cases = []
     for row in rows:
         wanted = [
@@ -92,5 +92,17 @@ def test_promtool_accepts_the_rules(tmp_path: Path) -> None:
 def test_promtool_sees_each_alert_fire(tmp_path: Path) -> None:
     (tmp_path / "rules.yml").write_text(all_rules())
     (tmp_path / "tests.yml").write_text(json.dumps(promtool_tests()))
+    done = subprocess.run([str(PROMTOOL), "test", "rules", "tests.yml"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+
+
+@with_promtool
+def test_stopped_nodes_raise_no_alert(tmp_path: Path) -> None:
+    """The rules of a cluster with power saving: nodes that Slurm has stopped are quiet, all others are reported as before."""
+    plan = monitored(scheduler={"kind": "slurm", "power_saving": {"suspend_time": "10m"}})
+    assert plan.monitoring is not None
+    text = json.dumps(rule_groups(plan, plan.monitoring))
+    (tmp_path / "rules.yml").write_text(re.sub(r"<([a-z_]+)>", r"{{ $labels.\1 }}", text))
+    (tmp_path / "tests.yml").write_text(json.dumps(promtool_tests("power_saving_rule_tests.yml")))
     done = subprocess.run([str(PROMTOOL), "test", "rules", "tests.yml"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]

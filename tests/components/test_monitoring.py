@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from recording import Recording, committed, run
+from support.monitored import monitored
 
 from rackwright.targets.secrets import generated_secrets
 
@@ -40,3 +41,25 @@ def test_authority_key_reaches_no_node() -> None:
     assert set(secrets["monitoring"]["client"]) == {"certificate", "private_key"}
     assert all(set(one) == {"certificate", "private_key", "not_after"} for one in secrets["monitoring"]["servers"].values())
     assert not isinstance(secrets["monitoring"]["authority"], dict)
+
+
+def external(**declared: Any) -> tuple[Recording, dict[str, Any]]:
+    """Return what a plan with a Prometheus of the site registers, and the secrets for Converge."""
+    recording, made = Recording(), {}
+    plan = monitored(monitoring={"kind": "external", "sources": ["192.0.2.10/32"], **declared})
+    run(lambda: made.update(generated_secrets(plan)), recording, "small")
+    return recording, made
+
+
+def test_prometheus_of_the_site_verifies_nodes_by_address() -> None:
+    recording, secrets = external()
+    certificates = recording.of("rackwright:secret:Certificate")
+    assert certificates["login0-monitoring"]["names"] == ["login0", "login0.small.internal", "10.77.0.16"]
+    assert set(secrets["monitoring"]) == {"authority", "client", "servers"}
+
+
+def test_client_of_the_site_needs_no_certificate_of_the_stack() -> None:
+    client = {"authority": "PEM", "names": ["prom"], "certificate_file": "/etc/p/client.crt", "key_file": "/etc/p/client.key"}
+    recording, secrets = external(client=client)
+    assert "monitoring-client" not in recording.of("rackwright:secret:Certificate")
+    assert set(secrets["monitoring"]) == {"authority", "servers"}

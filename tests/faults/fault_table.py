@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from ipaddress import ip_network
@@ -17,7 +17,8 @@ from rackwright.remote import command
 
 _FILES: Final = tuple(Path(__file__).with_name(name) for name in ("checks.yml", "kubernetes.yml", "monitoring.yml"))
 _STACKS: Final = {
-    "lab-monitoring": frozenset({Feature.MONITORING}),
+    "lab-monitoring": frozenset({Feature.MONITORING, Feature.PROMETHEUS}),
+    "lab-monitoring-external": frozenset({Feature.SITE_MONITORING, Feature.STACK_CLIENT, Feature.SITE_API}),
     "lab-k8s-flannel": frozenset({Feature.POD_NETWORK, Feature.FLANNEL, Feature.VXLAN}),
     "lab-k8s-ha": frozenset({Feature.VIRTUAL_ADDRESS}),
     "lab-k8s-addons": frozenset({Feature.ADDONS, Feature.ADDON_HOOKS, Feature.QUEUES, Feature.MEASUREMENTS}),
@@ -45,6 +46,7 @@ class Fault:
     first: bool = False
     everywhere: bool = False
     also: Mapping[str, str] = field(default_factory=dict)
+    alerts: Sequence[str] = ()
 
     @property
     def stack(self) -> str:

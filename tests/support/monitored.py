@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from rackwright.inventory import Host, inventory
+from rackwright.inventory.reader import Inventory, from_inventory
 from rackwright.model import Cluster
 from rackwright.plan import Plan, expand
 from rackwright.stackfile.load import load_cluster
@@ -32,3 +34,14 @@ def cluster(**changed: Any) -> Cluster:
 def monitored(**changed: Any) -> Plan:
     """Return the plan of the cluster with other keys."""
     return expand(cluster(**changed), "small")
+
+
+def inventory_of(**changed: Any) -> dict[str, Any]:
+    """Return the inventory of the cluster with other keys, every node existing."""
+    plan = monitored(**changed)
+    return inventory(plan, {node.name: Host(node.name, node.address, "ssh-ed25519 AAAA", f"id-{node.name}") for node in plan.nodes})
+
+
+def declared_of(**changed: Any) -> Inventory:
+    """Return the inventory of the cluster with other keys, as commands and checks read it."""
+    return from_inventory(inventory_of(**changed))

@@ -12,7 +12,9 @@ from typing import Any, Final
 from rackwright.yaml_loader import load_yaml
 
 _FILE: Final = Path(__file__).with_name("alerts.yml")
-_KEYS: Final = frozenset({"severity", "for", "expr", "limit", "source", "needs", "event", "summary", "remedy"})
+_KEYS: Final = frozenset({"severity", "for", "expr", "power_saving", "limit", "source", "needs", "event", "summary", "remedy"})
+RESULTS: Final = "results"
+"""Group of the alerts about results of rackwright's own runs."""
 PAGE: Final = "docs/reference/alerts.md"
 """Page with a section for each alert."""
 
@@ -29,11 +31,16 @@ class AlertSeverity(StrEnum):
 class Part(StrEnum):
     """A part that a plan may lack; rules that read its metrics are then left out."""
 
+    PROMETHEUS = "prometheus"
+    """The cluster has its own Prometheus and Alertmanager, which these rules are about."""
+    REMOTE_WRITE = "remote-write"
+    POWER_SAVING = "power-saving"
     OWN_KERNEL = "own-kernel"
     """Nodes have a kernel of their own: memory, clock and kills in a container are those of its machine."""
     GPUS = "gpus"
     ACCOUNTING = "accounting"
     STORAGE = "storage"
+    FABRIC = "fabric"
     INFINIBAND = "infiniband"
 
 
@@ -47,6 +54,8 @@ class AlertRule:
     hold: str
     """Time for which the expression must hold, in the notation of Prometheus."""
     expression: str
+    power_saving: str
+    """Expression where Slurm stops idle nodes, which are not lost; empty if it is the same."""
     source: str
     """Why this threshold and this time."""
     needs: frozenset[Part]
@@ -54,6 +63,11 @@ class AlertRule:
     """Whether it tells of something that has happened, and not of a state that lasts."""
     summary: str
     remedy: str
+
+    @property
+    def is_checked(self) -> bool:
+        """Return whether it fails a verification: not if it always fires, tells of a past event, or of a verification."""
+        return self.severity is not AlertSeverity.NONE and not self.event and self.group != RESULTS
 
     @property
     def runbook(self) -> str:
@@ -81,6 +95,7 @@ def _rule(group: str, name: str, row: Mapping[str, Any]) -> AlertRule:
         severity=AlertSeverity(row["severity"]),
         hold=row["for"],
         expression=" ".join(row["expr"].replace("{limit}", str(row.get("limit", ""))).split()),
+        power_saving=" ".join(row.get("power_saving", "").split()),
         source=" ".join(row["source"].split()),
         needs=frozenset(Part(need) for need in row.get("needs", ())),
         event=row.get("event", False),

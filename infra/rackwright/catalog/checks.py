@@ -102,6 +102,10 @@ class Feature(StrEnum):
     QUEUES = "queues"
     MEASUREMENTS = "measurements"
     MONITORING = "monitoring"
+    PROMETHEUS = "prometheus"
+    SITE_MONITORING = "site-monitoring"
+    STACK_CLIENT = "stack-client"
+    SITE_API = "site-api"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:  # imported where it is used: the engine starts this process for every preview
@@ -67,9 +68,19 @@ def create_certificate(
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     builder = builder.add_extension(_key_usage(signs_certificates=False), critical=True)
     builder = builder.add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
-    builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(one) for one in alternative_names]), critical=False)
+    builder = builder.add_extension(x509.SubjectAlternativeName([_alternative(one) for one in alternative_names]), critical=False)
     identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
     return _signed(builder.add_extension(identifier, critical=False), key, issuer_key)
+
+
+def _alternative(name: str) -> x509.GeneralName:
+    """Return an alternative name: TLS clients compare an address with entries of that kind only (RFC 9525, 6.4)."""
+    from cryptography import x509
+
+    try:
+        return x509.IPAddress(ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
 
 
 def _subject(name: str) -> x509.Name:

@@ -86,7 +86,7 @@ class Inventory:
         addons = {one["name"] for one in scheduler.get("addons") or ()} if kubernetes else set()
         gpus = [node["gpus"]["count"] for node in nodes if node.get("gpus")]
         whole = [node["gpus"]["count"] for node in nodes if node.get("gpus") and not any(node["gpus"].get("mig", ()))]
-        software = cluster.get("software") or {}
+        software, site = cluster.get("software") or {}, (self.monitoring or {}).get("external") or {}
         supplied = [node["gpus"] for node in nodes if software and node.get("gpus") and not node["gpus"]["simulated"]]
         has = {
             Feature.ALWAYS: True,
@@ -146,6 +146,10 @@ class Inventory:
             Feature.MEASUREMENTS: "metrics-server" in addons,
             Feature.THREADS: any(node.get("threads_per_core") for node in nodes),
             Feature.MONITORING: self.monitoring is not None,
+            Feature.PROMETHEUS: self.monitoring is not None and not site,
+            Feature.SITE_MONITORING: bool(site),
+            Feature.STACK_CLIENT: bool(site) and not site["client_authority"],
+            Feature.SITE_API: bool(site) and bool(site["url"]),
             Feature.TUNING: any("tuning" in node.get("features", ()) for node in nodes),
             # Jobs of Kubernetes run in an image that has none of the nodes' tools.
             Feature.FIO: slurm and "fio" in (self.node_stack.get("tools") or ()),

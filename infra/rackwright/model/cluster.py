@@ -13,7 +13,7 @@ from rackwright.model.drift import DriftPolicy
 from rackwright.model.fabric.rdma import Rdma
 from rackwright.model.fabric.switches import Fabric
 from rackwright.model.groups import Group, NodeOverride
-from rackwright.model.monitoring import Monitoring
+from rackwright.model.monitoring import DeclaredMonitoring
 from rackwright.model.network import Access, Network
 from rackwright.model.node.directory import DirectoryService
 from rackwright.model.node.software import Software
@@ -87,7 +87,7 @@ class Cluster(ConfigModel):
     drift: Annotated[DriftPolicy, UpdatePolicy.RUN] = Field(
         default=DriftPolicy(), description="Drift ignore rules, notifications and metrics."
     )
-    monitoring: Annotated[Monitoring | None, UpdatePolicy.LIVE] = Field(
+    monitoring: Annotated[DeclaredMonitoring | None, UpdatePolicy.LIVE] = Field(
         default=None, description="Metrics and alerts of the cluster. If omitted, nothing of it is installed."
     )
     hooks: Annotated[dict[AfterPhase, tuple[Playbook, ...]], UpdatePolicy.LIVE] = Field(

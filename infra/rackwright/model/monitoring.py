@@ -7,18 +7,11 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from rackwright.model.base import ConfigModel
+from rackwright.model.external_monitoring import ExternalMonitoring
+from rackwright.model.receivers import DeadmanSwitch, Receiver
+from rackwright.model.remote_write import RemoteWrite
 from rackwright.model.units import Bytes, Label, Seconds
 from rackwright.model.update_policy import UpdatePolicy
-
-
-class Webhook(ConfigModel):
-    """A receiver of alerts by HTTP: Alertmanager posts JSON to its URL."""
-
-    kind: Annotated[Literal["webhook"], UpdatePolicy.RESTART] = Field(description="Kind of the receiver.")
-    url_file: Annotated[str, UpdatePolicy.RESTART] = Field(
-        pattern=r"^[/~]\S*$",
-        description="File on this machine that contains only the URL, which may hold a token and is copied to the monitoring node only.",
-    )
 
 
 class MetricsRetention(ConfigModel):
@@ -29,7 +22,7 @@ class MetricsRetention(ConfigModel):
 
 
 class Monitoring(ConfigModel):
-    """Metrics and alerts of the cluster."""
+    """Prometheus and Alertmanager on a node of the cluster, exporters and collectors on all nodes."""
 
     kind: Annotated[Literal["builtin"], UpdatePolicy.FORBIDDEN] = Field(
         description="`builtin`: Prometheus and Alertmanager run on a node of the cluster."
@@ -41,6 +34,15 @@ class Monitoring(ConfigModel):
         default=15, description="Time between two readings of every metric. Default: 15s."
     )
     retention: MetricsRetention = Field(default=MetricsRetention(), description="Limits of the stored metrics.")
-    receivers: Annotated[dict[Label, Webhook], UpdatePolicy.RESTART] = Field(
-        default={}, description="Receivers of alerts, by name; each gets every alert."
+    receivers: Annotated[dict[Label, Receiver], UpdatePolicy.RESTART] = Field(
+        default={}, description="Receivers of alerts, by name; each gets every alert of its severities."
     )
+    deadman: Annotated[DeadmanSwitch | None, UpdatePolicy.RESTART] = Field(
+        default=None, description="Service that tells people when alerting stops. Default: none; only a look from outside notices it then."
+    )
+    remote_write: Annotated[dict[Label, RemoteWrite], UpdatePolicy.RESTART] = Field(
+        default={}, description="Receivers of all metrics by remote write, by name."
+    )
+
+
+DeclaredMonitoring = Annotated[Monitoring | ExternalMonitoring, Field(discriminator="kind")]

@@ -24,6 +24,9 @@ FLAGS = {
     "MAINTENANCE": "maint",
     "NOT_RESPONDING": "noresp",
     "PLANNED": "planned",
+    "POWERED_DOWN": "powered_down",
+    "POWERING_DOWN": "powering_down",
+    "POWERING_UP": "powering_up",
     "REBOOT_REQUESTED": "reboot_req",
     "RESERVED": "resv",
 }

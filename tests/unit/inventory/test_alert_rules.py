@@ -10,18 +10,21 @@ from typing import Any
 
 import pytest
 from support.monitored import monitored
+from support.results import published
 
 from rackwright import layout
 from rackwright.catalog.alerts import AlertSeverity, Part, alerts
 from rackwright.inventory.alert_rules import PLAN_GROUP, parts_of, rule_groups
 from rackwright.plan import Plan
+from rackwright.plan.fabric.wiring import wiring
+from reference.alerts import page
 
 ROOT = Path(__file__).parents[3]
 COLLECTORS = ROOT / "roles" / "metrics_collectors" / "files"
 WORDS = frozenset(
     (
-        *("abs", "absent", "and", "by", "changes", "delta", "floor", "increase", "label_replace", "min_over_time"),
-        *("on", "or", "rate", "time", "unless", "vector"),
+        *("abs", "absent", "and", "by", "changes", "delta", "floor", "group_left", "group_right", "ignoring", "increase"),
+        *("label_replace", "last_over_time", "max_over_time", "min_over_time", "on", "or", "quantile", "rate", "time", "unless", "vector"),
     )
 )
 """Words of PromQL in the expressions."""
@@ -39,8 +42,8 @@ def names(plan: Plan) -> set[str]:
 
 
 def test_lab_has_the_rules_of_its_parts() -> None:
-    assert parts_of(monitored()) == {Part.GPUS, Part.ACCOUNTING, Part.STORAGE, Part.INFINIBAND}
-    assert names(monitored()) == {rule.name for rule in alerts().values() if Part.OWN_KERNEL not in rule.needs}
+    assert parts_of(monitored()) == {Part.PROMETHEUS, Part.GPUS, Part.ACCOUNTING, Part.STORAGE, Part.FABRIC, Part.INFINIBAND}
+    assert names(monitored()) == {rule.name for rule in alerts().values() if not rule.needs & {Part.OWN_KERNEL, Part.REMOTE_WRITE}}
 
 
 @pytest.mark.parametrize(
@@ -56,6 +59,17 @@ def test_rules_without_their_part_are_left_out(changed: dict[str, Any], part: Pa
     plan = monitored(**changed)
     assert part not in parts_of(plan)
     assert left_out not in names(plan) and "TargetDown" in names(plan)
+
+
+def test_power_saving_excuses_nodes_that_are_stopped() -> None:
+    plan = monitored(scheduler={"kind": "slurm", "power_saving": {"suspend_time": "10m"}})
+    assert Part.POWER_SAVING in parts_of(plan)
+    written = {rule.get("alert") or rule["record"]: rule["expr"] for group in groups(plan) for rule in group["rules"]}
+    usual = {rule.get("alert") or rule["record"]: rule["expr"] for group in groups(monitored()) for rule in group["rules"]}
+    assert set(written) - set(usual) == {"rackwright_node_suspended"}
+    changed = {name for name, expression in usual.items() if written[name] != expression}
+    assert changed == {"TargetDown", "SlurmNodeNotResponding", "FabricCableMissing"}
+    assert all("rackwright_node_suspended" in written[name] for name in changed)
 
 
 def test_every_target_and_collector_of_the_plan_is_recorded() -> None:
@@ -78,7 +92,7 @@ def test_rule_is_complete(rule: Any) -> None:
     assert not rule.summary.endswith(".") and not rule.remedy.endswith(".")
     assert rule.severity is not AlertSeverity.NONE or rule.name == "Watchdog"
     assert (ROOT / rule.runbook.partition("#")[0]).is_file()
-    assert f"\n### {rule.name}\n" in (ROOT / rule.runbook.partition("#")[0]).read_text(encoding="utf-8")
+    assert f"\n### {rule.name}\n" in page()
     assert rule.expression.count("(") == rule.expression.count(")") and rule.expression.count("{") == rule.expression.count("}")
 
 
@@ -95,7 +109,7 @@ def written_metrics() -> set[str]:
 
 def metrics_of(expression: str) -> Iterator[str]:
     bare = re.sub(r'"[^"]*"', "", expression)
-    bare = re.sub(r"\b(?:on|by)\s*\([^)]*\)", "", bare)
+    bare = re.sub(r"\b(?:on|by|ignoring)\s*\([^)]*\)", "", bare)
     for word in re.findall(r"[A-Za-z_][A-Za-z0-9_]*", re.sub(r"\{[^}]*\}|\[[^\]]*\]", "", bare)):
         if word not in WORDS:
             yield word
@@ -104,9 +118,11 @@ def metrics_of(expression: str) -> Iterator[str]:
 @pytest.mark.parametrize("rule", alerts().values(), ids=lambda rule: rule.name)
 def test_rule_reads_metrics_that_exist(rule: Any) -> None:
     """A misspelt metric has no series: the alert would be silent for ever."""
-    known = written_metrics() | BUILT_IN | {"rackwright_plan_target", "rackwright_plan_collector"}
+    results = {name for text in published().values() for name in re.findall(r"^# TYPE (\S+)", text, re.MULTILINE)}
+    known = written_metrics() | results | BUILT_IN | {"rackwright_plan_target", "rackwright_plan_collector", "rackwright_node_suspended"}
     foreign = ("node_", "prometheus_", "alertmanager_")
-    assert [name for name in metrics_of(rule.expression) if name not in known and not name.startswith(foreign)] == []
+    for expression in (rule.expression, rule.power_saving):
+        assert [name for name in metrics_of(expression) if name not in known and not name.startswith(foreign)] == []
 
 
 ENABLED = {
@@ -134,6 +150,19 @@ def test_collectors_of_node_exporter_are_enabled() -> None:
     assert used == set(ENABLED)
     unit = ROOT / "roles/node_exporter/templates/etc/systemd/system/prometheus-node-exporter.service.d/rackwright.conf.j2"
     assert {name for name in ENABLED.values() if f"--collector.{name} " not in unit.read_text(encoding="utf-8")} == set()
+
+
+def test_plan_records_its_sizes() -> None:
+    plan = monitored(nodes={"worker1": {"state": "out", "reason": "bad DIMM", "until": "2026-12-31"}})
+    (recorded,) = [group["rules"] for group in groups(plan) if group["name"] == PLAN_GROUP]
+    sizes = {rule["record"].removeprefix("rackwright_plan_"): rule["expr"] for rule in recorded if "labels" not in rule}
+    assert sizes == {"nodes": "vector(3)", "nodes_out": "vector(1)", "gpus": "vector(8)", "cables": f"vector({len(wiring(plan).cables)})"}
+
+
+def test_alerts_about_results_do_not_fail_verification() -> None:
+    """The next verification would fail because the last one did."""
+    assert {rule.name for rule in alerts().values() if rule.group == "results" and rule.is_checked} == set()
+    assert alerts()["TargetDown"].is_checked and not alerts()["Watchdog"].is_checked and not alerts()["NodeRebooted"].is_checked
 
 
 def test_product_has_the_table() -> None:

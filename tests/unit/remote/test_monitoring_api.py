@@ -49,6 +49,12 @@ def test_first_reading_is_awaited() -> None:
     assert daemon.asked == 4
 
 
+def test_node_that_was_started_is_awaited() -> None:
+    daemon = Daemon(targets("up", "down"), targets("up", "up"))
+    assert [row[2] for row in api.targets(daemon, {"settle_s": 5, "nodes_start": True})] == ["up", "up"]
+    assert [row[2] for row in api.targets(Daemon(targets("down")), {"settle_s": -1, "nodes_start": True})] == ["down"]
+
+
 def test_first_rules_are_awaited() -> None:
     """A daemon that has just started serves an empty list before it has read its files."""
     row = {"type": "alerting", "name": "TargetDown", "health": "ok", "lastEvaluation": "2026-11-27T13:06:21.5Z"}

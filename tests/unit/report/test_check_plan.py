@@ -101,8 +101,10 @@ def test_every_check_can_be_owed(check_plan, inventory_with_separate_controller,
     monitored = copy.deepcopy(inventory_with_separate_controller)
     monitored["all"]["vars"]["monitoring"] = {"server": "login0"}
     monitored["all"]["children"] |= {name: {"hosts": {"login0": {}}} for name in ("monitoring_server", "monitoring_node")}
+    by_site = copy.deepcopy(monitored)
+    by_site["all"]["vars"]["monitoring"] = {"server": None, "external": {"client_authority": None, "url": "https://prometheus.example.org"}}
     found, scheduler = (
-        [check_plan, plan_checks(from_inventory(monitored), checks(), Level.SMOKE)],
+        [check_plan, *(plan_checks(from_inventory(one), checks(), Level.SMOKE) for one in (monitored, by_site))],
         kubernetes_inventory["all"]["vars"]["cluster"]["scheduler"],
     )
     found.append(plan_checks(from_inventory(inventory_with_separate_controller), checks(), Level.SMOKE))

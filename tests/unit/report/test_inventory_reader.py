@@ -26,7 +26,7 @@ LOGINS = {Feature.SACKD}
 """Parts of a plan whose login nodes are no controllers."""
 NETWORKS = LOGINS | {Feature.POD_NETWORK, Feature.FLANNEL, Feature.VXLAN, Feature.POLICIES}
 """Parts of a plan that replace plain routes."""
-ABSENT = NETWORKS | {Feature.MONITORING}
+ABSENT = NETWORKS | {Feature.MONITORING, Feature.PROMETHEUS, Feature.SITE_MONITORING, Feature.STACK_CLIENT, Feature.SITE_API}
 """Parts that neither of the two inventories has."""
 
 
@@ -107,8 +107,22 @@ def test_monitoring_is_read_where_it_is_declared(inventory):
     without_it = from_inventory(inventory).plan
     inventory["all"]["vars"]["monitoring"] = {"server": "login0"}
     declared = from_inventory(inventory)
-    assert declared.monitoring == {"server": "login0"} and Feature.MONITORING in declared.features
+    assert declared.monitoring == {"server": "login0"} and {Feature.MONITORING, Feature.PROMETHEUS} <= declared.features
     assert declared.plan != without_it
+
+
+@pytest.mark.parametrize(
+    ("site", "parts"),
+    [
+        ({"client_authority": None, "url": None}, {Feature.STACK_CLIENT}),
+        ({"client_authority": "PEM", "url": "https://prometheus.example.org"}, {Feature.SITE_API}),
+    ],
+    ids=["own-client", "queried"],
+)
+def test_parts_of_external_monitoring(inventory, site, parts):
+    without_it = from_inventory(inventory).features
+    inventory["all"]["vars"]["monitoring"] = {"server": None, "external": site}
+    assert from_inventory(inventory).features - without_it == parts | {Feature.MONITORING, Feature.SITE_MONITORING}
 
 
 def test_single_worker_has_no_peers(kubernetes_inventory):

@@ -23,6 +23,7 @@ from rackwright.model.drift import DriftPolicy
 from rackwright.operations import tracing
 from rackwright.operations.drift import host_baseline, publication, reconcile, scan
 from rackwright.operations.drift.last_verified import last_verified
+from rackwright.operations.monitoring.publication import publish_drift
 from rackwright.report.spans import Span
 from rackwright.stackfile.load import find_stack_file
 
@@ -76,7 +77,7 @@ def detect(stack: str, on_progress: scan.Progress, say: Callable[[str], None], *
         say(why)
     history.prune(_KEPT, found.started)
     _write(found, running.inventory, history.scans(_SHOWN), history.differences())
-    for failure in _publish(found, changes, policy):
+    for failure in [*_publish(found, changes, policy), *asyncio.run(publish_drift(running.inventory, found))]:
         say(failure)
     return Detection(found, changes)
 

@@ -6,15 +6,17 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from rackwright.derive.monitoring import monitoring_node
+from rackwright.model import receivers
 from rackwright.model.cluster import Cluster
+from rackwright.model.external_monitoring import ExternalMonitoring
 from rackwright.model.groups import Role
-from rackwright.model.monitoring import Monitoring
+from rackwright.model.monitoring import DeclaredMonitoring
 from rackwright.model.units import mebibytes
 from rackwright.plan.fabric.schema import FabricPlan
-from rackwright.plan.monitoring.schema import Collector, MonitoredNode, MonitoringPlan, Receiver, ScrapeTarget
+from rackwright.plan.monitoring.external import expand_external, node_targets
+from rackwright.plan.monitoring.schema import Collector, Deadman, MonitoredNode, MonitoringPlan, Receiver, RemoteWriteTarget, ScrapeTarget
 from rackwright.plan.schema import PlanNode, Storage
 
-NODE_PORT: Final = 9100
 PROMETHEUS_PORT: Final = 9090
 ALERTMANAGER_PORT: Final = 9093
 """Default ports: github.com/prometheus/prometheus/wiki/Default-port-allocations."""
@@ -28,25 +30,38 @@ def expand_monitoring(
     """Return the plan of monitoring; None where the stack file declares none. Nodes that are out are not watched."""
     declared = cluster.monitoring
     server = monitoring_node(cluster)
+    watched = [node for node in nodes if node.is_in]
+    expected = tuple(_node(node, server, watched, storage, fabric) for node in watched)
+    if isinstance(declared, ExternalMonitoring):
+        return expand_external(declared, expected)
     if declared is None or server is None:
         return None
-    watched = [node for node in nodes if node.is_in]
     return MonitoringPlan(
         server=server,
         interval_s=declared.scrape_interval,
         retention_s=declared.retention.time,
         retention_mib=mebibytes(declared.retention.size),
-        receivers=tuple(Receiver(name=name, kind=one.kind, url_file=one.url_file) for name, one in declared.receivers.items()),
+        receivers=tuple(receiver(name, one) for name, one in declared.receivers.items()),
+        deadman=Deadman(secret_file=declared.deadman.url_file, interval_s=declared.deadman.interval) if declared.deadman else None,
+        remote_write=tuple(RemoteWriteTarget(name=name, **one.model_dump()) for name, one in declared.remote_write.items()),
         targets=(
-            *(ScrapeTarget(job="node", node=node.name, port=NODE_PORT) for node in watched),
+            *node_targets(expected),
             ScrapeTarget(job="prometheus", node=server, port=PROMETHEUS_PORT),
             ScrapeTarget(job="alertmanager", node=server, port=ALERTMANAGER_PORT),
         ),
-        nodes=tuple(_node(node, server, watched, storage, fabric) for node in watched),
+        nodes=expected,
     )
 
 
-def _node(node: PlanNode, server: str, watched: Sequence[PlanNode], storage: Sequence[Storage], fabric: FabricPlan | None) -> MonitoredNode:
+def receiver(name: str, declared: receivers.Webhook | receivers.Email | receivers.Slack | receivers.PagerDuty) -> Receiver:
+    """Return a receiver with its secret's file under one key."""
+    key, file = receivers.secret_file(declared) or ("password_file", None)
+    return Receiver(name=name, secret_file=file, **declared.model_dump(exclude={key}))
+
+
+def _node(
+    node: PlanNode, server: str | None, watched: Sequence[PlanNode], storage: Sequence[Storage], fabric: FabricPlan | None
+) -> MonitoredNode:
     return MonitoredNode(
         name=node.name,
         collectors=tuple(_collectors(node, watched, storage, fabric)),
@@ -79,7 +94,7 @@ def _fabric_observer(watched: Sequence[PlanNode], fabric: FabricPlan | None) -> 
     return fabric.subnet_manager if fabric.subnet_manager in members else next(iter(members), None)
 
 
-def _units(node: PlanNode, server: str, storage: Sequence[Storage], fabric: FabricPlan | None) -> Iterator[str]:
+def _units(node: PlanNode, server: str | None, storage: Sequence[Storage], fabric: FabricPlan | None) -> Iterator[str]:
     """Yield the units that must be active on a node with Debian 13."""
     yield from ("nftables.service", "ssh.service", "prometheus-node-exporter.service")
     if node.name == server:
@@ -111,8 +126,8 @@ def _slurm_units(node: PlanNode) -> Iterator[str]:
         yield from ("slurmdbd.service", "mariadb.service")
 
 
-def monitoring_groups(declared: Monitoring | None, server: str | None, nodes: Sequence[PlanNode]) -> dict[str, tuple[str, ...]]:
-    """Return the inventory groups of monitoring; none where the stack file declares none."""
-    if declared is None or server is None:
+def monitoring_groups(declared: DeclaredMonitoring | None, server: str | None, nodes: Sequence[PlanNode]) -> dict[str, tuple[str, ...]]:
+    """Return the inventory groups of monitoring; none where the stack file declares none. The site's Prometheus is on no node."""
+    if declared is None or (server is None and not isinstance(declared, ExternalMonitoring)):
         return {}
-    return {"monitoring_server": (server,), "monitoring_node": tuple(node.name for node in nodes if node.is_in)}
+    return {"monitoring_server": (server,) if server else (), "monitoring_node": tuple(node.name for node in nodes if node.is_in)}

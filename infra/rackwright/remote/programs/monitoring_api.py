@@ -1,6 +1,7 @@
 """Run on the node: query its Prometheus and Alertmanager as their client, or ask its ports without a certificate.
 
-Input: {"topic": a key of TOPICS, "host": name in the certificates, "ports": {name: port}, "settle_s": seconds for the first readings}.
+Input: {"topic": a key of TOPICS, "host": name in the certificates, "ports": {name: port}, "settle_s": seconds for the first readings,
+"nodes_start": whether nodes may have been started just before}.
 Output: what checks need of that topic, as JSON. Nothing is written, and no key is printed.
 Python 3.9, standard library only.
 """
@@ -39,9 +40,13 @@ class Api:
 
     def get(self, path: str) -> Any:
         """Return the parsed answer. Raises OSError without one, ValueError for an answer that is no JSON."""
+        return json.loads(self.send("GET", path))
+
+    def send(self, method: str, path: str, body: Any = None) -> str:
+        """Send a request, with a body as JSON, and return the text of the answer. Raises OSError for another status than 200."""
         connection = http.client.HTTPSConnection(self._host, self._port, context=self._tls, timeout=PATIENCE)
         try:
-            connection.request("GET", path)
+            connection.request(method, path, None if body is None else json.dumps(body), {"Content-Type": "application/json"})
             answer = connection.getresponse()
             text = answer.read().decode("utf-8", "replace")
         finally:
@@ -49,7 +54,7 @@ class Api:
         if answer.status != 200:
             excerpt = " ".join(text.split())[:200]
             raise OSError(f"{path}: status {answer.status}: {excerpt}")
-        return json.loads(text)
+        return text
 
 
 def age(moment: str, now: float) -> float:
@@ -66,13 +71,17 @@ def age(moment: str, now: float) -> float:
 
 
 def targets(api: Api, request: dict[str, Any]) -> Any:
-    """Return job, instance, health and error of each target, after the first reading of each."""
+    """Return job, instance, health and error of each target, after the first reading of each.
+
+    Where nodes are stopped when they are idle (`nodes_start`), one that was started for the checks is down until the next reading.
+    """
+    awaited = ("unknown", "down") if request.get("nodes_start") else ("unknown",)
 
     def read() -> list[list[str]]:
         active = api.get("/api/v1/targets?state=active")["data"]["activeTargets"]
         return [[one["labels"]["job"], one["labels"]["instance"], one["health"], one.get("lastError", "")] for one in active]
 
-    return settled(read, lambda rows: bool(rows) and all(row[2] != "unknown" for row in rows), request)
+    return settled(read, lambda rows: bool(rows) and all(row[2] not in awaited for row in rows), request)
 
 
 def rules(api: Api, request: dict[str, Any]) -> Any:

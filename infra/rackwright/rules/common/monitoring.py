@@ -7,6 +7,8 @@ from typing import Final
 
 from rackwright.derive.monitoring import monitoring_node
 from rackwright.model.finding import did_you_mean
+from rackwright.model.groups import Role
+from rackwright.model.monitoring import Monitoring
 from rackwright.model.units import format_bytes, format_seconds
 from rackwright.rules.registry import RuleContext, Violation, rule
 
@@ -26,7 +28,7 @@ MIN_SIZE: Final = 256 * 2**20
 def monitoring_node_exists(case: RuleContext) -> Iterator[Violation]:
     """Prometheus and Alertmanager need a node that takes part."""
     declared = case.cluster.monitoring
-    if declared is None:
+    if not isinstance(declared, Monitoring):
         return
     name = monitoring_node(case.cluster)
     member = next((member for member in case.members if member.name == name), None)
@@ -38,16 +40,21 @@ def monitoring_node_exists(case: RuleContext) -> Iterator[Violation]:
         yield Violation("monitoring.node", f"{name} is out", "set it to a node that takes part")
 
 
+@rule("monitoring-power")
+def monitoring_power(case: RuleContext) -> Iterator[Violation]:
+    """A Prometheus on a node that power saving stops reads nothing while the node is stopped."""
+    if case.slurm.power_saving is None or not isinstance(case.cluster.monitoring, Monitoring):
+        return
+    member = next((member for member in case.members if member.name == monitoring_node(case.cluster)), None)
+    if member is not None and set(member.roles) == {Role.WORKER}:
+        yield Violation("monitoring.node", f"power saving stops {member.name} when it is idle", "set it to a node that is no worker")
+
+
 @rule("monitoring-scheduler")
 def monitoring_scheduler(case: RuleContext) -> Iterator[Violation]:
-    """The collectors and alert rules are those of Slurm, and a suspended node would raise alerts."""
-    if case.cluster.monitoring is None:
-        return
-    if case.kubernetes is not None:
+    """The collectors and alert rules are those of Slurm."""
+    if case.cluster.monitoring is not None and case.kubernetes is not None:
         yield Violation("monitoring", "monitoring of Kubernetes is not implemented", "remove it, or use the monitoring of your site")
-    elif case.slurm.power_saving is not None:
-        cause = "monitoring of a cluster with power saving is not implemented: each suspended node would raise alerts"
-        yield Violation("monitoring", cause, "remove `monitoring`, or `scheduler.power_saving`")
 
 
 @rule("monitoring-os")
@@ -72,7 +79,9 @@ def monitoring_interval(case: RuleContext) -> Iterator[Violation]:
 def monitoring_retention(case: RuleContext) -> Iterator[Violation]:
     """Smaller limits than a block or the write-ahead log cannot be kept."""
     declared = case.cluster.monitoring
-    if declared and declared.retention.time < MIN_RETENTION:
+    if not isinstance(declared, Monitoring):
+        return
+    if declared.retention.time < MIN_RETENTION:
         yield Violation("monitoring.retention.time", f"is shorter than {format_seconds(MIN_RETENTION)}", "use 15d")
-    if declared and declared.retention.size < MIN_SIZE:
+    if declared.retention.size < MIN_SIZE:
         yield Violation("monitoring.retention.size", f"is smaller than {format_bytes(MIN_SIZE)}", "use 2GiB")

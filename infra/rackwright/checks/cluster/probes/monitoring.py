@@ -34,7 +34,9 @@ def _query(context: ProbeContext, topic: str) -> str:
     planned = _planned(context)
     ports = {one["job"]: one["port"] for one in planned["targets"]}
     settle = 2 * planned["interval_s"] + _SETTLING
-    return python_command("monitoring_api", {"topic": topic, "host": planned["server"], "ports": ports, "settle_s": settle})
+    starts = bool((context.declared.cluster.get("scheduler") or {}).get("power_saving"))
+    request = {"topic": topic, "host": planned["server"], "ports": ports, "settle_s": settle, "nodes_start": starts}
+    return python_command("monitoring_api", request)
 
 
 _LONGEST: Final = 135.0

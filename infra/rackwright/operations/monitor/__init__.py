@@ -1,0 +1,1 @@
+"""Operations of `rackwright monitor`: queries, boards in the browser, boards as files."""
