@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Final
@@ -94,23 +94,15 @@ def detect_and_reconcile(
     return before if reconciled is None else replace(detect(stack, on_progress, say), reconciled=reconciled)
 
 
-def _spans(found: DriftReport) -> list[Span]:
-    """Return the scan and its layers as spans. A layer has its duration; on a slow machine layers are scanned one after another."""
+def _spans(found: DriftReport) -> Iterator[Span]:
+    """Yield the scan and its layers. A layer has its duration; on a slow machine layers are scanned one after another."""
     began = found.started.timestamp()
     state = {"rackwright.drift.state": found.state.value, "rackwright.drift.differences": len(found.differences)}
     whole = Span("drift", began, began + found.seconds, state, found.state.exit_code == UndeterminedError.exit_code)
-    layers = [
-        Span(
-            f"scan {scan.layer.value}",
-            began,
-            began + scan.seconds,
-            {"rackwright.drift.layer": scan.layer.value, "rackwright.drift.differences": len(scan.differences)},
-            bool(scan.unknown),
-            parent_id=whole.span_id,
-        )
-        for scan in found.layers
-    ]
-    return [whole, *layers]
+    yield whole
+    for layer in found.layers:
+        names = {"rackwright.drift.layer": layer.layer.value, "rackwright.drift.differences": len(layer.differences)}
+        yield Span(f"scan {layer.layer.value}", began, began + layer.seconds, names, bool(layer.unknown), parent_id=whole.span_id)
 
 
 def _write(found: DriftReport, declared: Inventory, scans: Sequence[ScanRecord], seen: Sequence[DriftRecord]) -> None:

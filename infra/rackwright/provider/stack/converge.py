@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar, Final
 
@@ -104,7 +104,8 @@ class Converge(Resource):
             await ssh_connections.close(operation.stack, name)
         lost, applied = await self._play(operation, news, rotated, power_saving, within=_BUSY, check=False)
         reasons = [*lost, *applied.reasons]
-        await _record_spans(operation, began, applied, failed=bool(reasons))
+        if why := tracing.record(operation.stack, _spans(operation, began, applied, failed=bool(reasons))):
+            await operation.warn(why)
         if not reasons:
             rotated = _rotated_now(news, rotated)
             stack_files.write(operation.stack, news, rotated)
@@ -229,12 +230,12 @@ class Converge(Resource):
             )
 
 
-async def _record_spans(operation: RequestContext, began: float, applied: ansible.PlaybookResult, *, failed: bool) -> None:
-    """Record the run with its phases, roles and hosts; a failure to do so is a warning."""
+def _spans(operation: RequestContext, began: float, applied: ansible.PlaybookResult, *, failed: bool) -> Iterator[Span]:
+    """Yield the run with its phases, roles and hosts."""
     names: dict[str, Value] = {"rackwright.changed_tasks": len(applied.changed), "rackwright.resource": operation.name}
     whole = Span("converge", began, time.time(), names, failed)
-    if why := tracing.record(operation.stack, [whole, *of_playbook(applied.times, whole.span_id)]):
-        await operation.warn(why)
+    yield whole
+    yield from of_playbook(applied.times, whole.span_id)
 
 
 def _cause(stack: str) -> ssh_connections.Cause:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -71,7 +72,8 @@ class Verification(Resource):
     async def _verify(self, operation: RequestContext, news: Properties) -> LiveResource:
         began = time.time()
         report = await _run(operation, news["level"], paths.results(operation.stack))
-        await _record_span(operation, began, report)
+        if why := tracing.record(operation.stack, _spans(began, report)):
+            await operation.warn(why)
         if not current.cancelled:
             for failure in await publish_verification(paths.inventory(operation.stack), report_from_dict(report)):
                 await operation.warn(failure)
@@ -87,12 +89,11 @@ class Verification(Resource):
         return LiveResource(operation.name, outputs, init_errors=tuple(reasons))
 
 
-async def _record_span(operation: RequestContext, began: float, report: dict[str, Any]) -> None:
-    """Record the verification; a failure to do so is a warning."""
+def _spans(began: float, report: dict[str, Any]) -> Iterator[Span]:
+    """Yield the verification as a span."""
     totals = {f"rackwright.checks_{verdict}": count for verdict, count in report["totals"].items()}
     names = {"rackwright.level": report["level"], "rackwright.verdict": report["verdict"], **totals}
-    if why := tracing.record(operation.stack, [Span("verify", began, time.time(), names, report["verdict"] != _PASSED)]):
-        await operation.warn(why)
+    yield Span("verify", began, time.time(), names, report["verdict"] != _PASSED)
 
 
 async def _run(operation: RequestContext, level: str, results: Path) -> dict[str, Any]:
