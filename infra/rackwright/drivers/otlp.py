@@ -26,6 +26,7 @@ _FORMATS: Final = {"http/protobuf": "application/x-protobuf", "http/json": "appl
 _TIMEOUT: Final = 10.0
 """Seconds for an export, the specification's default."""
 _LONGEST_TIMEOUT: Final = 60.0
+"""Seconds after which an export ends whatever the environment says. Chosen."""
 
 
 @dataclass(frozen=True, slots=True)
