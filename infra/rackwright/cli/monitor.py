@@ -1,15 +1,14 @@
-"""`rackwright monitor STACK`: boards in the browser, one query, or boards as files for Grafana."""
+"""`rackwright monitor STACK`: boards in the browser, or one query."""
 
 from __future__ import annotations
 
 import json
 import signal
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from rackwright.cli.progress import show_message, show_warning
+from rackwright.cli.progress import show_message
 from rackwright.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,30 +18,20 @@ SCHEMA: Final = "rackwright.query/1"
 
 
 def monitor(
-    stack: Annotated[str, typer.Argument(help="Stack name; with --dashboards also the path of a stack file.")],
+    stack: Annotated[str, typer.Argument(help="Stack name.")],
     query: Annotated[str | None, typer.Option("--query", "-q", metavar="PROMQL", help="Print what an expression evaluates to.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help=f"Print the result of --query as JSON (schema {SCHEMA}).")] = False,
-    dashboards: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write the boards for Grafana as JSON files, and exit.")] = None,
     port: Annotated[int | None, typer.Option("--port", min=1, max=65535, help="Local port (default: a free one).")] = None,
 ) -> None:
     """Open metrics, alerts and boards of a running stack in the browser, through SSH; Ctrl-C ends it."""
-    _refuse_together({"--query": query is not None, "--dashboards": dashboards is not None, "--port": port is not None})
+    if query is not None and port is not None:
+        raise InputError("cannot be combined with --port", path="--query", hint="a query opens no port")
     if as_json and query is None:
         raise InputError("needs --query", path="--json", hint="pass an expression, such as `--query up`")
     if query is not None:
         _print_result(stack, query, as_json=as_json)
-    elif dashboards is not None:
-        from rackwright.operations.monitor.dashboards import write_dashboards
-
-        print("\n".join(map(str, write_dashboards(stack, dashboards, show_warning))))
     else:
         _serve(stack, port or 0)
-
-
-def _refuse_together(given: dict[str, bool]) -> None:
-    names = [name for name, present in given.items() if present]
-    if len(names) > 1:
-        raise InputError(f"cannot be combined with {names[1]}", path=names[0], hint="pass one of them")
 
 
 def _print_result(stack: str, expression: str, *, as_json: bool) -> None:

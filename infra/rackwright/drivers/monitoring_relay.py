@@ -23,10 +23,11 @@ from typing import Any, Final, Literal, Self
 from rackwright.errors import UndeterminedError
 from rackwright.inventory import paths
 from rackwright.remote.command import python_command
+from rackwright.time_limits import slowness
 
 Daemon = Literal["prometheus", "alertmanager"]
 _STARTING: Final = 30.0
-"""Seconds until the program has started: connect time-outs of two hops (3 s each), and Python on a busy node."""
+"""Seconds until the program has started: connect time-outs of two hops (3 s each), and Python on a busy node. Longer on a slow machine."""
 _ANSWER: Final = 150.0
 """Seconds for an answer: Prometheus ends a query after 120 s."""
 _GRACE: Final = 3.0
@@ -57,7 +58,7 @@ class MonitoringRelay:
     """A session with the monitoring node; a context manager. `send` may be called from several threads."""
 
     def __init__(self, stack: str, node: str, ports: Mapping[str, int], *, sudo: bool) -> None:
-        self.node = node
+        self.node, self._stack = node, stack
         self.lost = threading.Event()
         """Set when the session has ended."""
         program = python_command("monitoring_relay", {"host": node, "ports": dict(ports)})
@@ -76,12 +77,12 @@ class MonitoringRelay:
         self._threads = [threading.Thread(target=task, daemon=True) for task in (self._listen, self._read_stderr)]
         for thread in self._threads:
             thread.start()
-        if not self._ready.wait(_STARTING) or self.lost.is_set():
-            why = self.why_lost() if self.lost.is_set() else f"no response within {_STARTING:.0f} s"
+        limit = _STARTING * slowness()
+        if not self._ready.wait(limit) or self.lost.is_set():
+            why = self.why_lost() if self.lost.is_set() else f"no response within {limit:.0f} s"
             self.__exit__(None, None, None)
-            raise UndeterminedError(
-                f"cannot ask its Prometheus: {why}", path=self.node, hint=f"check that `rackwright ssh` reaches {self.node}"
-            )
+            hint = f"run `rackwright ssh {self._stack} {self.node}` to see whether the node responds"
+            raise UndeterminedError(f"cannot ask its Prometheus: {why}", path=self.node, hint=hint)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

@@ -36,10 +36,8 @@ def rule_groups(plan: Plan, monitoring: MonitoringPlan) -> dict[str, Any]:
 
 def _of_stack(group: dict[str, Any], stack: str) -> dict[str, Any]:
     """Return the group with rules that read and name one stack only."""
-    rules = [
-        {**rule, "expr": with_label(rule["expr"], "stack", stack), "labels": {**rule.get("labels", {}), "stack": stack}}
-        for rule in group["rules"]
-    ]
+    name = {"stack": stack}
+    rules = [{**rule, "expr": with_label(rule["expr"], "stack", stack), "labels": rule.get("labels", {}) | name} for rule in group["rules"]]
     return {**group, "rules": rules}
 
 

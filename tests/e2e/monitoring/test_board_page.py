@@ -36,6 +36,16 @@ TARGET = {
 }
 
 
+PIXELS = """parts => parts.map(part => {
+  const { data } = part.getContext("2d").getImageData(0, 0, part.width, part.height);
+  const distance = at => Math.abs(data[at] - 57) + Math.abs(data[at + 1] - 135) + Math.abs(data[at + 2] - 229);
+  let found = 0;
+  for (let at = 0; at < data.length; at += 4) found += distance(at) < 40;
+  return found;
+})"""
+"""Pixels of each chart in the colour of its first line, #3987e5."""
+
+
 class Prometheus:
     """Answers of a relay: two series for every query, in a range or now, unless the test says otherwise."""
 
@@ -136,10 +146,19 @@ def test_panel_without_series_is_empty(page: BoardPage, prometheus: Prometheus) 
     assert set(page.open("gpu").values()) == {"empty"} and "no data" in page.panel("Temperature")
 
 
-def test_missing_number_is_a_dash(page: BoardPage, prometheus: Prometheus) -> None:
+def test_missing_number_is_a_dash_and_not_good(page: BoardPage, prometheus: Prometheus) -> None:
     prometheus.values = {"worker0": "NaN"}
     page.open("gpu")
     assert "\N{EN DASH}" in page.panel("GPUs missing")
+    assert page.page.locator(".number.good, .number.bad").count() == 0
+
+
+@pytest.mark.parametrize("value", ["NaN", "+Inf", "0"])
+def test_lines_are_drawn_beside_a_missing_number(page: BoardPage, prometheus: Prometheus, value: str) -> None:
+    prometheus.values = {"worker0": "3", "worker1": value}
+    page.open("node")
+    drawn = page.page.eval_on_selector_all("canvas", PIXELS)
+    assert len(drawn) > 5 and min(drawn) > 200, drawn
 
 
 def test_bad_values_are_marked(page: BoardPage) -> None:

@@ -75,6 +75,8 @@ class TestPanel:
 
     def test_parts_of_its_metrics_are_needed(self, board: Board, panel: Panel) -> None:
         starts = {
+            "prometheus_": Part.PROMETHEUS,
+            "alertmanager_": Part.PROMETHEUS,
             "DCGM_": Part.GPUS,
             "rackwright_gpus": Part.GPUS,
             "slurm_node_gpus": Part.GPUS,

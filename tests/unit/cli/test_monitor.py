@@ -1,4 +1,4 @@
-"""`rackwright monitor`: queries, dashboards, addresses, and what it refuses."""
+"""`rackwright monitor`: queries, addresses, and what it refuses."""
 
 from __future__ import annotations
 
@@ -93,11 +93,10 @@ def test_query_prints_json(monkeypatch: pytest.MonkeyPatch, monitor: Run) -> Non
     ("options", "reason"),
     [
         (("--json",), "--json: needs --query"),
-        (("--query", "up", "--dashboards", "x"), "--query: cannot be combined with --dashboards"),
-        (("--dashboards", "x", "--port", "1234"), "--dashboards: cannot be combined with --port"),
+        (("--query", "up", "--port", "1234"), "--query: cannot be combined with --port"),
         (("--port", "0"), "Invalid value for '--port'"),
     ],
-    ids=["json", "query", "dashboards", "port"],
+    ids=["json", "query", "port"],
 )
 def test_options_that_do_not_fit_are_refused(monitor: Run, options: tuple[str, ...], reason: str) -> None:
     found = monitor("lab", *options)
@@ -109,19 +108,3 @@ def test_options_that_do_not_fit_are_refused(monitor: Run, options: tuple[str, .
 def test_stack_that_is_not_up_is_refused(monitor: Run, options: tuple[str, ...]) -> None:
     found = monitor("lab-monitoring", *options)
     assert found.code == 2 and "stack lab-monitoring: is not up\n  run `rackwright up lab-monitoring`" in found.err
-
-
-def test_dashboards_are_written_without_a_running_stack(monitor: Run, tmp_path: Path) -> None:
-    found = monitor("lab-monitoring", "--dashboards", tmp_path / "boards")
-    names = sorted(path.name for path in (tmp_path / "boards").iterdir())
-    assert found.code == 0 and sorted(found.out.split()) == [str(tmp_path / "boards" / name) for name in names]
-    assert names == [f"lab-monitoring-{name}.json" for name in ("fabric", "fleet", "gpu", "node", "rackwright", "slurm", "storage")]
-    assert json.loads((tmp_path / "boards" / names[0]).read_text())["title"] == "lab-monitoring: Fabric"
-
-
-def test_dashboards_need_monitoring_and_a_folder(monitor: Run, tmp_path: Path) -> None:
-    found = monitor("lab", "--dashboards", tmp_path)
-    assert found.code == 2 and "stack lab: has no monitoring" in found.err
-    (tmp_path / "file").touch()
-    found = monitor("lab-monitoring", "--dashboards", tmp_path / "file")
-    assert found.code == 2 and "--dashboards: " in found.err

@@ -6,10 +6,11 @@ import json
 import re
 from typing import Any
 
+import promql_parser
 import pytest
 from support.monitored import monitored
 
-from rackwright.catalog.boards import Board, PanelForm, boards
+from rackwright.catalog.boards import INTERVAL, Board, PanelForm, boards
 from rackwright.report.boards.grafana import grafana_dashboard
 from rackwright.report.boards.page import page_data, page_files
 
@@ -50,6 +51,13 @@ class TestDashboard:
         declared = {one["name"] for one in found["templating"]["list"]}
         used = set(re.findall(r"\$\{?(\w+)", json.dumps(found["panels"]) + json.dumps(found["annotations"])))
         assert used - {"__rate_interval"} <= declared
+
+    def test_queries_of_a_site_read_one_stack(self, board: Board) -> None:
+        found = json.loads(grafana_dashboard("lab", board, is_labelled=True))
+        for query in (*(one["targets"][0]["expr"] for one in found["panels"]), *(one["expr"] for one in found["annotations"]["list"])):
+            text = str(promql_parser.parse(query.replace(INTERVAL, "60s")))
+            selectors = len(re.findall(r"[{]", text))
+            assert selectors == text.count('stack="lab"') > 0, text
 
     def test_text_is_the_same_each_time(self, board: Board) -> None:
         assert grafana_dashboard("lab", board) == grafana_dashboard("lab", board)

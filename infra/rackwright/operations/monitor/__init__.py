@@ -1,1 +1,1 @@
-"""Operations of `rackwright monitor`: queries, boards in the browser, boards as files."""
+"""Operations of `rackwright monitor`: queries, and boards in the browser."""

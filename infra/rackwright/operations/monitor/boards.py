@@ -55,6 +55,6 @@ def open_boards(stack: str, port: int) -> Iterator[BoardSession]:
 
 
 def parts_of(inventory: Inventory) -> frozenset[Part]:
-    """Return the parts of a running stack that panels may need."""
+    """Return the parts of a running stack with a Prometheus of its own that panels may need."""
     found = {part for feature, part in _PARTS.items() if feature in inventory.features}
-    return frozenset(found | ({Part.OWN_KERNEL} if inventory.cluster["manage_kernel"] else set()))
+    return frozenset({Part.PROMETHEUS} | found | ({Part.OWN_KERNEL} if inventory.cluster["manage_kernel"] else set()))

@@ -37,7 +37,9 @@ def server_of(running: RunningStack) -> tuple[str, dict[str, int]]:
         hint = f"add `monitoring: {{kind: builtin}}` to its stack file and run `rackwright up {running.name}`"
         raise InputError("has no monitoring", path=f"stack {running.name}", hint=hint)
     if not monitoring.get("server"):
-        hint = f"query the site's own Prometheus; `rackwright monitor {running.name} --dashboards FOLDER` writes the boards for its Grafana"
+        hint = (
+            f"query the site's own Prometheus; `rackwright export dashboards {running.name} --to FOLDER` writes the boards for its Grafana"
+        )
         raise InputError("has no Prometheus of its own (`monitoring.kind: external`)", path=f"stack {running.name}", hint=hint)
     ports = {one["job"]: one["port"] for one in monitoring["targets"] if one["job"] in ("prometheus", "alertmanager")}
     return monitoring["server"], ports

@@ -29,6 +29,7 @@ _READABLE: Final[Mapping[Daemon, tuple[str, ...]]] = {
     "alertmanager": ("/api/v2/", "/metrics", "/-/healthy", "/-/ready"),
 }
 """Starts of paths that are forwarded. The daemons' own pages use absolute links, and Debian leaves them out in part."""
+_DAEMONS: Final[Mapping[str, Daemon]] = {"prometheus": "prometheus", "alertmanager": "alertmanager"}
 _POSTED: Final = frozenset(f"/api/v1/{name}" for name in ("query", "query_range", "query_exemplars", "series", "labels", "format_query"))
 """Paths of Prometheus that read by POST as well; Grafana does so by default."""
 _HEADERS: Final = {
@@ -120,8 +121,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.FORBIDDEN, "text/plain", b"use the address that `rackwright monitor` printed\n")
             return
         name, slash, path = rest.partition("/")
-        if slash and name in ("prometheus", "alertmanager"):
-            self._forward(name, f"/{path}", body)
+        if slash and (daemon := _DAEMONS.get(name)) is not None:
+            self._forward(daemon, f"/{path}", body)
         elif self.command != "POST" and (file := self.server.pages.get(urlsplit(rest).path)) is not None:
             self._send(HTTPStatus.OK, file.type, file.content)
         else:

@@ -35,7 +35,7 @@ async def publish_verification(inventory: Path, report: Report) -> list[str]:
 
 async def publish_acceptance(inventory: Path, acceptance: Acceptance) -> list[str]:
     """Publish results and measurements of an acceptance test; return why that failed."""
-    return await _publish_or_reason(inventory, dict(acceptance_metrics(acceptance)))
+    return await _publish_or_reason(inventory, acceptance_metrics(acceptance))
 
 
 async def publish_drift(declared: Inventory, report: DriftReport) -> list[str]:

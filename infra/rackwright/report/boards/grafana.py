@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from grafana_foundation_sdk.builders import common, dashboard, prometheus, stat, table, timeseries
@@ -14,6 +16,7 @@ from grafana_foundation_sdk.models.common import LegendDisplayMode, LegendPlacem
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 from rackwright.catalog.boards import NODE, RUNS, Board, Panel, PanelAlarm, PanelForm, PanelUnit
+from rackwright.inventory.promql import with_label
 
 _UNITS: Final[Mapping[PanelUnit, str]] = {
     PanelUnit.COUNT: "short",
@@ -40,8 +43,12 @@ _ABOVE: Final = 1e-9
 """Added to a limit that a value must exceed: Grafana colours a value that equals it as well."""
 
 
-def grafana_dashboard(stack: str, board: Board) -> str:
-    """Return the JSON of a dashboard, the same for the same board; it can be imported, and provisioned from a file."""
+def grafana_dashboard(stack: str, board: Board, *, is_labelled: bool = False) -> str:
+    """Return the JSON of a dashboard, the same for the same board; it can be imported, and provisioned from a file.
+
+    is_labelled: every series has the label `stack`, and other stacks have series beside it; queries then select this one.
+    """
+    query = partial(with_label, label="stack", value=stack) if is_labelled else str
     built = (
         dashboard.Dashboard(f"{stack}: {board.title}")
         .uid(f"rw-{board.name}-{hashlib.sha256(stack.encode()).hexdigest()[:10]}")  # Grafana allows 40 characters.
@@ -55,11 +62,11 @@ def grafana_dashboard(stack: str, board: Board) -> str:
         .link(dashboard.DashboardLink("Boards").type(models.DashboardLinkType.DASHBOARDS).tags([stack]).as_dropdown(True).keep_time(True))
     )
     if any(NODE in panel.expression for panel in board.panels):
-        built.with_variable(_node_variable())
+        built.with_variable(_node_variable(query('up{job="node"}')))
     for name, metric in RUNS.items():
-        built.annotation(_annotation(name, metric))
+        built.annotation(_annotation(name, query(metric)))
     for panel, place in zip(board.panels, _places(board.panels), strict=True):
-        built.with_panel(_panel(panel).grid_pos(place))
+        built.with_panel(_panel(replace(panel, expression=query(panel.expression))).grid_pos(place))
     return JSONEncoder(sort_keys=True, indent=2).encode(built.build()) + "\n"
 
 
@@ -67,12 +74,12 @@ def _source() -> models.DataSourceRef:
     return models.DataSourceRef(type_val="prometheus", uid=f"${{{_SOURCE}}}")
 
 
-def _node_variable() -> dashboard.QueryVariable:
+def _node_variable(series: str) -> dashboard.QueryVariable:
     return (
         dashboard.QueryVariable(NODE.removeprefix("$"))
         .label("Node")
         .datasource(_source())
-        .query({"query": 'label_values(up{job="node"}, instance)', "refId": "nodes"})
+        .query({"query": f"label_values({series}, instance)", "refId": "nodes"})
         .refresh(models.VariableRefresh.ON_TIME_RANGE_CHANGED)
         .sort(models.VariableSort.NATURAL_ASC)
         .multi(True)
@@ -101,7 +108,7 @@ def _places(panels: Sequence[Panel]) -> Iterator[models.GridPos]:
 
 
 def _panel(panel: Panel) -> Any:
-    built = _BUILDERS[panel.form](panel)
+    built: Any = _BUILDERS[panel.form](panel)
     built.title(panel.title).datasource(_source()).unit(_UNITS[panel.unit])
     return built.thresholds(_thresholds(panel.alarm))
 

@@ -14,7 +14,7 @@ from rackwright.rules.registry import RuleContext, Violation, rule
 MIN_DEADMAN: Final = 60
 """Seconds: the longest scrape interval (rule monitoring-interval), in which the alert behind the message is evaluated once."""
 MAX_DEADMAN: Final = 3600
-"""Seconds. Chosen: a service that waits longer than an hour tells nobody in time."""
+"""Seconds. Chosen: a service that waits longer than an hour reports too late."""
 
 
 def _emails(case: RuleContext) -> Iterator[tuple[str, Email]]:
@@ -25,7 +25,7 @@ def _emails(case: RuleContext) -> Iterator[tuple[str, Email]]:
 
 @rule("receiver-secret", Severity.WARNING, level_on_deploy=Severity.ERROR)
 def receiver_secret(case: RuleContext) -> Iterator[Violation]:
-    """Alertmanager would start, and fail at the first alert. Whoever only validates may lack the files."""
+    """Alertmanager would start, and fail at the first alert. A user who only validates may lack the files."""
     for path, problem in case.secret_problems.items():
         yield Violation(path, problem, "write the secret alone into the file, with mode 0600, or correct the path")
 
@@ -42,7 +42,7 @@ def receiver_login(case: RuleContext) -> Iterator[Violation]:
 
 @rule("receiver-tls")
 def receiver_tls(case: RuleContext) -> Iterator[Violation]:
-    """Everybody on the way to the mail server could read the password."""
+    """All hosts on the way to the mail server could read the password."""
     for path, email in _emails(case):
         if email.password_file and not email.require_tls:
             yield Violation(f"{path}.require_tls", "a password would be sent without TLS", "remove it, or use a relay without a login")

@@ -42,7 +42,7 @@ export function draw(element, { unit, alarm, title }, { times, runs }, all) {
     series: [{}, ...shown.map((one, index) => ({ label: one.name, ...look(index), width: 1.6, points: { show: one.values.size === 1 } }))],
     hooks: { setCursor: [plot => show(plot.cursor.idx)], draw: [plot => { limitLine(plot, alarm, colour("--bad")); runLines(plot, runs, colour("--accent")); }] },
   };
-  const rows = shown.map(one => times.map(time => one.values.get(time) ?? null));
+  const rows = shown.map(one => times.map(time => finite(one.values.get(time))));
   const plot = new uPlot(options, [times, ...rows], chart);
   show.rows = rows;
   const observer = new ResizeObserver(() => plot.setSize({ width: chart.clientWidth, height: HEIGHT }));
@@ -59,6 +59,11 @@ export function release(element) {
       drawn.delete(one);
     }
   }
+}
+
+/** Return a number that can be drawn; NaN would leave the axis without limits, and all lines undrawn. */
+function finite(value) {
+  return Number.isFinite(value) ? value : null;
 }
 
 /** Return the limits of the y axis: from zero, unless a value is negative. */

@@ -32,6 +32,7 @@ export function table(heads, body) {
   return element("div", [element("table", parts)], { class: "scroll", tabindex: "0" });
 }
 
+/** Return the class of a value; one that is no number is neither good nor bad. */
 function mark(value, alarm) {
-  return alarm ? (isBad(value, alarm) ? "bad" : "good") : "";
+  return alarm && !Number.isNaN(value) ? (isBad(value, alarm) ? "bad" : "good") : "";
 }
