@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import lzma
 import os
 import shutil
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from rackwright.remote.programs import journal, log_files
+from rackwright.remote.programs import journal, journal_follow, log_files
 
 BEGIN = 1795795200
 """Time of the first entry, 2026-11-27T16:00:00Z; each has the second that its number in the journal suggests."""
@@ -159,6 +160,31 @@ def test_missing_journalctl_is_the_reason(folder: Path, ask: Ask, monkeypatch: p
     monkeypatch.setattr(journal, "PATH", str(folder))
     with pytest.raises(SystemExit, match="journalctl is not installed"):
         ask()
+
+
+def test_followed_entries_are_passed_on(real: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The last entries of the journal, which nobody extends, then its end by a signal; without entries, null."""
+    monkeypatch.setattr(journal_follow, "PATH", journal.PATH)
+    monkeypatch.setattr(journal_follow, "PULSE", 0.2)
+    children: list[subprocess.Popen[bytes]] = []
+    pass_on, emit = journal_follow.pass_on, journal_follow.emit
+
+    def end_at_pulse(value: Any) -> None:
+        emit(value)
+        if value is None:
+            children[0].kill()
+
+    def remember(child: subprocess.Popen[bytes], wanted: Any) -> None:
+        children.append(child)
+        pass_on(child, wanted)
+
+    monkeypatch.setattr(journal_follow, "emit", end_at_pulse)
+    monkeypatch.setattr(journal_follow, "pass_on", remember)
+    with pytest.raises(SystemExit, match="journalctl ended with status -9"):
+        journal_follow.main({"units": ["kernel", "munge"], "rules": [], "priority": 4, "lines": 20})
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert (lines[0], lines[-1]) == ({"files": []}, None)
+    assert [entry[1] for entry in lines if isinstance(entry, list)] == ["kernel"]
 
 
 OLD = '{ "__REALTIME_TIMESTAMP" : "1795795201000000", "MESSAGE" : "old release", "_SYSTEMD_UNIT" : "crond.service", "PRIORITY" : "6" }'

@@ -58,6 +58,8 @@ class PlaybookResult:
     requires_drain: list[TaskResult] = field(default_factory=list)
     """Nodes that must be drained before the declared configuration can be applied, and why."""
     message: str = ""
+    times: list[list[Any]] = field(default_factory=list)
+    """Phase, role, host, start and end (ISO 8601, UTC), number of tasks and of failed ones."""
     cut_after: float | None = None
     """Seconds after which a run with a limit was ended; its results are those until then. None for a run that ended by itself."""
 
@@ -128,6 +130,8 @@ async def _handle(event: dict[str, Any], applied: PlaybookResult, on_progress: C
     kind = event.pop("event")
     if kind == "progress":
         await on_progress(event["text"])
+    elif kind == "times":
+        applied.times += event["rows"]
     elif kind == "end":
         applied.status, applied.message = event["status"], event["message"]
     else:

@@ -31,11 +31,14 @@ class Reporter:
     def __init__(self, phases: Mapping[str, str]) -> None:
         self._phases = phases
         self._phase = ""
+        self._times: dict[tuple[str, str, str], list[Any]] = {}
         self.message = ""
 
     def handle(self, event: dict[str, Any]) -> bool:
         """Handle one event; return False, so that ansible-runner does not store it on disk."""
         kind, data = event.get("event", ""), event.get("event_data", {})
+        if kind.startswith("runner_on_") and data.get("start") and data.get("end"):
+            self._measure(data, failed=kind in ("runner_on_failed", "runner_on_unreachable") and not data.get("ignore_errors"))
         if kind == "playbook_on_play_start":
             self._phase = self._phases.get(data.get("name", ""), "")
         elif kind == "playbook_on_task_start":
@@ -50,6 +53,16 @@ class Reporter:
         elif kind in ("error", "verbose") and event.get("stdout", "").strip():
             self._keep_error(event["stdout"])
         return False
+
+    def _measure(self, data: dict[str, Any], *, failed: bool) -> None:
+        """Extend the time of a phase, role and host by that of a task; ansible-runner's times are of UTC without a zone."""
+        key = (self._phase, str(data.get("role") or ""), str(data.get("host", "")))
+        found = self._times.setdefault(key, [data["start"], data["end"], 0, 0])
+        self._times[key] = [min(found[0], data["start"]), max(found[1], data["end"]), found[2] + 1, found[3] + failed]
+
+    def times(self) -> list[list[Any]]:
+        """Return phase, role, host, start, end, number of tasks and of failed ones."""
+        return [[*key, *values] for key, values in self._times.items()]
 
     def _changed(self, data: dict[str, Any], result: dict[str, Any]) -> None:
         """Report one event per affected host. A task that queries a controller about other nodes lists the nodes that would change."""
@@ -137,6 +150,7 @@ def run(request: dict[str, Any]) -> int:
             settings={"pexpect_timeout": 1, "suppress_ansible_output": True},
         )
         reporter.hidden(hidden.read_text(encoding="utf-8").splitlines() if hidden.exists() else ())
+    _emit("times", rows=reporter.times())
     _emit("end", status=int(outcome.rc or 0), message=reporter.message)
     return int(outcome.rc or 0)
 

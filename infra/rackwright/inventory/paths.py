@@ -108,6 +108,11 @@ def applied(stack: str) -> Path:
     return folder(stack) / "applied.json"
 
 
+def traces(stack: str) -> Path:
+    """Return the spans of runs as lines of OTLP JSON (0600)."""
+    return folder(stack) / "traces.jsonl"
+
+
 def results(stack: str) -> Path:
     """Return raw results of checks, one file per run."""
     return folder(stack) / "results"

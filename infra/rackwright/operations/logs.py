@@ -28,7 +28,7 @@ _MARGIN: Final = 15.0
 _BYTES: Final = 64 << 20
 """Bytes that all nodes may answer together; each gets its share."""
 _LEAST_BYTES: Final = 256 << 10
-MOST_LINES: Final = 100_000
+"""Bytes that a node of a large cluster may answer: about 1,000 lines. Chosen."""
 STATIC_PODS: Final = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 """Parts of a control plane that are no units: the kubelet runs them as static pods."""
 _POD: Final = re.compile(r"[a-z0-9*?]([a-z0-9*?.-]*[a-z0-9*?])?/[a-z0-9*?]([a-z0-9*?.-]*[a-z0-9*?])?")

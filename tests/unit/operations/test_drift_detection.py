@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -66,6 +67,9 @@ def test_scan_is_returned_recorded_and_written(night: Night) -> None:
     assert (found.report.state, found.changes.new, found.exit_code) == (State.DRIFTED, (STOPPED,), 1)
     assert [one.difference for one in History(paths.drift_history("lab")).differences()] == [STOPPED]
     assert all(file("lab").is_file() for file in (paths.drift, paths.drift_junit, paths.drift_page))
+    (trace,) = [json.loads(line) for line in paths.traces("lab").read_text(encoding="utf-8").splitlines()]
+    names = [span["name"] for span in trace["resourceSpans"][0]["scopeSpans"][0]["spans"]]
+    assert names == ["drift", "scan resources", "scan configuration", "scan behaviour"]
 
 
 def test_failures_to_notify_are_reported(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -140,6 +140,25 @@ def test_what_is_applied_is_on_record_and_so_is_how_it_ended(
     assert (said["converged"], said["cluster"], said["plan"]) == (settled, {"level": "smoke"}, json.loads(news["plan"]))
 
 
+def test_run_is_recorded_as_spans(applying: ansible.PlaybookResult) -> None:
+    applying.times = [["storage", "nfs_client", "worker0", "2026-11-27T16:00:00+00:00", "2026-11-27T16:00:02+00:00", 3, 0]]
+    asyncio.run(Converge().create(OPERATION, {**inputs("worker0", drain_timeout_s=2), "cluster_spec": "{}"}))
+    (document,) = [json.loads(line) for line in paths.traces("lab").read_text().splitlines()]
+    names = [span["name"] for span in document["resourceSpans"][0]["scopeSpans"][0]["spans"]]
+    assert names == ["converge", "phase storage", "role nfs_client", "nfs_client worker0"]
+
+
+def test_spans_that_cannot_be_recorded_are_a_warning(applying: ansible.PlaybookResult) -> None:
+    applying.times = [["storage"]]
+    warnings: list[str] = []
+
+    async def warn(text: str) -> None:
+        warnings.append(text)
+
+    made = asyncio.run(Converge().create(replace(OPERATION, warn=warn), {**inputs("worker0", drain_timeout_s=2), "cluster_spec": "{}"}))
+    assert made.outputs["converged"] and len(warnings) == 1 and warnings[0].startswith("spans were not recorded")
+
+
 def test_a_node_that_cannot_leave_leaves_the_record_as_it_is(
     asked: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

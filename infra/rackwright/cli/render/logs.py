@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rackwright.report.logs.job_document import JobReport
 
 _UNDETERMINED: Final = 3
+"""Exit code "undetermined" (rackwright.errors)."""
 
 
 def print_logs(report: LogReport, *, as_json: bool) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Final
@@ -20,9 +20,11 @@ from rackwright.inventory import paths
 from rackwright.inventory.reader import Inventory
 from rackwright.inventory.running_stack import RunningStack
 from rackwright.model.drift import DriftPolicy
+from rackwright.operations import tracing
 from rackwright.operations.drift import host_baseline, publication, reconcile, scan
 from rackwright.operations.drift.last_verified import last_verified
 from rackwright.operations.monitoring.publication import publish_drift
+from rackwright.report.spans import Span
 from rackwright.stackfile.load import find_stack_file
 
 _KEPT: Final = timedelta(days=400)
@@ -71,6 +73,8 @@ def detect(stack: str, on_progress: scan.Progress, say: Callable[[str], None], *
         found = host_baseline.compare_with_baseline(found, states, history.differences(), update=update_baseline)
     found = found.with_layers(ignore_rules.apply_ignore_rules(found.layers, _allowed(policy), date.today()))
     changes = history.record(found)
+    if why := tracing.record(stack, _spans(found)):
+        say(why)
     history.prune(_KEPT, found.started)
     _write(found, running.inventory, history.scans(_SHOWN), history.differences())
     for failure in [*_publish(found, changes, policy), *asyncio.run(publish_drift(running.inventory, found))]:
@@ -88,6 +92,17 @@ def detect_and_reconcile(
     before = detect(stack, on_progress, say, update_baseline=update_baseline)
     reconciled = reconcile.reconcile(stack, layers, before.report, say)
     return before if reconciled is None else replace(detect(stack, on_progress, say), reconciled=reconciled)
+
+
+def _spans(found: DriftReport) -> Iterator[Span]:
+    """Yield the scan and its layers. A layer has its duration; on a slow machine layers are scanned one after another."""
+    began = found.started.timestamp()
+    state = {"rackwright.drift.state": found.state.value, "rackwright.drift.differences": len(found.differences)}
+    whole = Span("drift", began, began + found.seconds, state, found.state.exit_code == UndeterminedError.exit_code)
+    yield whole
+    for layer in found.layers:
+        names = {"rackwright.drift.layer": layer.layer.value, "rackwright.drift.differences": len(layer.differences)}
+        yield Span(f"scan {layer.layer.value}", began, began + layer.seconds, names, bool(layer.unknown), parent_id=whole.span_id)
 
 
 def _write(found: DriftReport, declared: Inventory, scans: Sequence[ScanRecord], seen: Sequence[DriftRecord]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar, Final
 
@@ -15,13 +15,14 @@ from rackwright.drivers.rolling_update import RollingUpdate
 from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
 from rackwright.inventory.reader import load
-from rackwright.operations import stack_files
+from rackwright.operations import stack_files, tracing
 from rackwright.operations.check_mode.runner import PlaybookRun, run
 from rackwright.operations.monitoring import silences
 from rackwright.provider.lab import node_failure
 from rackwright.provider.protocol.diff import DiffResult, PropertyDiffKind, diff_properties
 from rackwright.provider.protocol.property_values import UNKNOWN, Properties
 from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext, Resource, refreshes_resources_only
+from rackwright.report.spans import Span, Value, of_playbook
 
 _BUSY: Final = 45.0
 """Seconds a running node may take to respond before it is changed; a new node has the boot time-out of its target."""
@@ -96,13 +97,15 @@ class Converge(Resource):
         rotated: Sequence[str],
         power_saving: PowerSavingNodes | None,
     ) -> LiveResource:
-        started = time.monotonic()
+        started, began = time.monotonic(), time.time()
         stack_files.invalidate_report(operation.stack)
         stack_files.record(operation.stack, news, converged=False)
         for name in newcomers:
             await ssh_connections.close(operation.stack, name)
         lost, applied = await self._play(operation, news, rotated, power_saving, within=_BUSY, check=False)
         reasons = [*lost, *applied.reasons]
+        if why := tracing.record(operation.stack, _spans(operation, began, applied, failed=bool(reasons))):
+            await operation.warn(why)
         if not reasons:
             rotated = _rotated_now(news, rotated)
             stack_files.write(operation.stack, news, rotated)
@@ -225,6 +228,14 @@ class Converge(Resource):
                 "\n".join([f"{', '.join(leaving)} cannot be removed yet:", *applied.reasons]),
                 hint="nothing was removed; end those jobs (scancel) or raise scheduler.drain_timeout, then run the command again",
             )
+
+
+def _spans(operation: RequestContext, began: float, applied: ansible.PlaybookResult, *, failed: bool) -> Iterator[Span]:
+    """Yield the run with its phases, roles and hosts."""
+    names: dict[str, Value] = {"rackwright.changed_tasks": len(applied.changed), "rackwright.resource": operation.name}
+    whole = Span("converge", began, time.time(), names, failed)
+    yield whole
+    yield from of_playbook(applied.times, whole.span_id)
 
 
 def _cause(stack: str) -> ssh_connections.Cause:

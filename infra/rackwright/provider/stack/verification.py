@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -12,12 +14,13 @@ from rackwright.drivers.power import from_inventory, wake_nodes
 from rackwright.drivers.supervision import INTERRUPTED, current
 from rackwright.errors import InputError, UndeterminedError
 from rackwright.inventory import paths
-from rackwright.operations import stack_files
+from rackwright.operations import stack_files, tracing
 from rackwright.operations.monitoring.publication import publish_verification
 from rackwright.provider.protocol.diff import DiffResult, PropertyDiffKind
 from rackwright.provider.protocol.property_values import UNKNOWN, Properties
 from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext, Resource, refreshes_resources_only
 from rackwright.report.document import report_from_dict
+from rackwright.report.spans import Span
 from rackwright.unknown_reasons import shared_reasons
 
 _PASSED: Final = "passed"
@@ -67,7 +70,10 @@ class Verification(Resource):
         stack_files.invalidate_report(operation.stack)
 
     async def _verify(self, operation: RequestContext, news: Properties) -> LiveResource:
+        began = time.time()
         report = await _run(operation, news["level"], paths.results(operation.stack))
+        if why := tracing.record(operation.stack, _spans(began, report)):
+            await operation.warn(why)
         if not current.cancelled:
             for failure in await publish_verification(paths.inventory(operation.stack), report_from_dict(report)):
                 await operation.warn(failure)
@@ -81,6 +87,13 @@ class Verification(Resource):
             "run": uuid.uuid4().hex,
         }
         return LiveResource(operation.name, outputs, init_errors=tuple(reasons))
+
+
+def _spans(began: float, report: dict[str, Any]) -> Iterator[Span]:
+    """Yield the verification as a span."""
+    totals = {f"rackwright.checks_{verdict}": count for verdict, count in report["totals"].items()}
+    names = {"rackwright.level": report["level"], "rackwright.verdict": report["verdict"], **totals}
+    yield Span("verify", began, time.time(), names, report["verdict"] != _PASSED)
 
 
 async def _run(operation: RequestContext, level: str, results: Path) -> dict[str, Any]:

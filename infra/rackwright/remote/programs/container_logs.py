@@ -94,7 +94,9 @@ def main(request: dict[str, Any]) -> Any:
     deadline = time.monotonic() + limit_time(request["seconds"])
     since, until = window(request, time.time())
     wanted = Wanted({**request, "units": ()}, since, until)
-    known, parts, notes = {}, [], []
+    known: dict[str, bool] = {}
+    parts: list[tuple[list[list[Any]], str]] = []
+    notes: list[str] = []
     for pod, folder in folders(request["namespace"]):
         known[pod] = known.get(pod, False) or fnmatch.fnmatchcase(pod, request["pod"])
         if not fnmatch.fnmatchcase(pod, request["pod"]):

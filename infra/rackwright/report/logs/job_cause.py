@@ -115,7 +115,7 @@ def mentions(run: JobRun, message: str) -> bool:
     return re.search(ids(run), message) is not None
 
 
-_ANY_JOB: Final = re.compile(r"\b(?:[Jj]ob ?(?:[Ii]d)?|[Ss]tep(?:Id)?)[ =](\d+)|\[(\d+)\.")
+_ANY_JOB: Final = re.compile(r"\b(?:[Jj]ob ?(?:[Ii]d)?|[Ss]tep(?:Id)?)[ =](\d+)|\[(\d+)\.|\bjob_(\d+)\b")
 
 
 def is_relevant(run: JobRun, entry: LogEntry, *, before: float, after: float) -> bool:
@@ -130,8 +130,29 @@ def is_relevant(run: JobRun, entry: LogEntry, *, before: float, after: float) ->
     if not run.started - before <= entry.time <= (run.ended or float("inf")) + after:
         return False
     if entry.unit in ("slurmctld", "slurmdbd"):
-        return "[" in entry.message or any(re.search(rf"\b{re.escape(name)}\b", entry.message) for name in run.nodes)
+        return any(names_node(entry.message, name) for name in run.nodes)
     return entry.node in run.nodes
+
+
+def names_node(text: str, node: str) -> bool:
+    """Return whether a text names a node, by itself or in a list of Slurm with one range.
+
+    >>> [names_node("Nodes w[0-2,7] not responding", node) for node in ("w1", "w7", "w3", "w")], names_node("node w10 down", "w1")
+    ([True, True, False, False], False)
+    >>> names_node("Nodes rack1-n[01-16] not responding", "rack1-n08"), names_node("[w0.batch]", "w0")
+    (True, True)
+    """
+    if re.search(rf"(?<![\w-]){re.escape(node)}(?![\w\[-])", text):
+        return True
+    for start, ranges, end in _LIST.findall(text):
+        number = node[len(start) : len(node) - len(end)] if node.startswith(start) and node.endswith(end) else ""
+        for low, _, high in (part.partition("-") for part in ranges.split(",") if part):
+            if number.isdecimal() and len(number) >= len(low) and int(low) <= int(number) <= int(high or low):
+                return True
+    return False
+
+
+_LIST: Final = re.compile(r"([\w.-]+)\[(\d[\d,-]*)\]([\w.-]*)")
 
 
 def find(kind: str, entries: Iterable[LogEntry]) -> list[LogEntry]:
@@ -157,7 +178,7 @@ def _end(run: JobRun, own: Sequence[LogEntry], entries: Sequence[LogEntry]) -> t
         more = f"; step {step.name} ended with {exit_text(step.exit_code, step.signal)}" if step else ""
         return [], f"it ended with exit code 0{more}"
     if run.state == "OUT_OF_MEMORY" or (run.state == "FAILED" and find("memory", own)):
-        return find("memory", own) or find("memory", entries), _memory(run)
+        return find("memory", own) or find("memory", (entry for entry in entries if not _ANY_JOB.search(entry.message))), _memory(run)
     if run.state == "TIMEOUT":
         limit = f" of {duration(run.limit_s)}" if run.limit_s else ""
         return find("time", own), f"it reached its time limit{limit}"
@@ -212,14 +233,11 @@ def _bytes(text: str) -> float:
 def _lost(run: JobRun, entries: Iterable[LogEntry]) -> list[LogEntry]:
     """Return slurmctld's lines about the nodes of a run."""
     names = [name for name in (*run.nodes, run.failed_node) if name]
-    about = [
-        entry for entry in entries if entry.unit == "slurmctld" and any(re.search(rf"\b{re.escape(one)}\b", entry.message) for one in names)
-    ]
-    return about or [entry for entry in entries if entry.unit == "slurmctld" and "[" in entry.message]
+    return [entry for entry in entries if entry.unit == "slurmctld" and any(names_node(entry.message, name) for name in names)]
 
 
 def _lost_nodes(run: JobRun, lines: Sequence[LogEntry]) -> str:
-    named = [name for name in run.nodes if any(re.search(rf"\b{re.escape(name)}\b", line.message) for line in lines)]
+    named = [name for name in run.nodes if any(names_node(line.message, name) for line in lines)]
     return run.failed_node or ", ".join(named) or (run.nodes[0] if len(run.nodes) == 1 else "one of its nodes")
 
 
