@@ -11,10 +11,10 @@ FAST := tests/engine tests/roles tests/components tests/unit
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url --upgrade
 
 # Tests and benchmarks bring up stacks of their own: the port of STACK may be in use.
-test test-full faults soak slurm-suite cis newcomer bench bench-scale bench-hosts: SETUP := --without-ports
+test test-full faults soak slurm-suite cis newcomer bench bench-scale bench-hosts bench-monitoring: SETUP := --without-ports
 
 .DEFAULT_GOAL := venv
-.PHONY: help venv dev setup setup-dev up down doctor check unit test test-full areas faults soak slurm-suite cis newcomer bench bench-scale bench-hosts docs docs-site docs-serve docs-screenshots lock update-catalog
+.PHONY: help venv dev setup setup-dev up down doctor check unit test test-full areas faults soak slurm-suite cis newcomer bench bench-scale bench-hosts bench-monitoring docs docs-site docs-serve docs-screenshots lock update-catalog
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1\t/' | expand -t 20
@@ -78,6 +78,9 @@ bench-scale: setup-dev ## what 64 and 256 described nodes cost, without a machin
 
 bench-hosts: setup-dev ## a night over 64 hosts, which are containers of this machine
 	@$(PATHS) $(BIN)/python benchmarks/hosts.py
+
+bench-monitoring: setup-dev ## what monitoring costs in the lab, and what 1,000 nodes would cost, computed from it
+	@$(PATHS) $(BIN)/python benchmarks/monitoring.py
 
 bench: setup-dev ## speed against the floor, measured in the same run
 	@$(PATHS) $(BIN)/python benchmarks

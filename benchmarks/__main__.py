@@ -1,6 +1,8 @@
 """`make bench`: what rackwright costs above the floor, both measured in the same run.
 
-usage: python benchmarks [--rounds N] [--write]      --write puts the table into docs/performance.md
+usage: python benchmarks [--rounds N] [--only lab|kubernetes] [--write]
+
+`--write` puts the table into docs/performance.md.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -60,25 +63,33 @@ def main() -> int:
     """Measure everything and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", choices=["lab", "kubernetes"], help="one half of the table, which is not written")
     parser.add_argument("--write", action="store_true", help="put the table into docs/performance.md")
     asked = parser.parse_args()
+    if asked.only and asked.write:
+        parser.error("--only and --write exclude each other: docs/performance.md holds both halves of one run")
+    rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="rackwright-bench-") as folder:
-        project = clone(Path(folder) / "checkout", number=181)
-        try:
-            rows = measure(project, asked.rounds, Path(folder))
-        finally:
-            project.remove()
-        cluster = clone(Path(folder) / "kubernetes", like="lab-k8s", number=182)
-        try:
-            rows += measure_kubernetes(cluster, asked.rounds)
-        finally:
-            cluster.remove()
+        if asked.only != "kubernetes":
+            rows += measured(clone(Path(folder) / "checkout", number=181), lambda project: measure(project, asked.rounds, Path(folder)))
+        if asked.only != "lab":
+            cluster = clone(Path(folder) / "kubernetes", like="lab-k8s", number=182)
+            rows += measured(cluster, lambda project: measure_kubernetes(project, asked.rounds))
     table = as_markdown(rows)
-    print(table)
     if asked.write:
         head = _PAGE.read_text().split(_MARK)[0] if _PAGE.exists() else "# Performance\n\n"
         _PAGE.write_text(f"{head}{_MARK}\n\n{machine()}\n\n{table}\n")
     return 0
+
+
+def measured(project: Project, measure_rows: Callable[[Project], list[Row]]) -> list[Row]:
+    """Return one half's rows after its stack is gone. They are printed at once: a failure of the other half loses nothing."""
+    try:
+        rows = measure_rows(project)
+    finally:
+        project.remove()
+    print(as_markdown(rows), flush=True)
+    return rows
 
 
 def measure(project: Project, rounds: int, folder: Path) -> list[Row]:

@@ -23,8 +23,9 @@ stage() { printf '%-12s %6.2f\n' "$1" "$(($(date +%s%N) - begin))e-9"; }
 on() { podman exec --interactive "$name-$1" bash -euo pipefail -s; }
 
 podman network create --subnet "$net.0/24" --label "rackwright.stack=$name" "$name" >/dev/null
-runtime=() hierarchy=true
-[ -e /sys/fs/cgroup/cgroup.controllers ] || { runtime=(--runtime runc); hierarchy='umount -l /sys/fs/cgroup/systemd'; }
+runtime=() hierarchy=true ignored=HTTPProxyCIDR
+# kubeadm >= 1.35 refuses cgroup v1 in SystemVerification, also where the kubelet has failCgroupV1: false.
+[ -e /sys/fs/cgroup/cgroup.controllers ] || { runtime=(--runtime runc) hierarchy='umount -l /sys/fs/cgroup/systemd' ignored+=,SystemVerification; }
 # Kernel settings are the machine's, and a privileged node's systemd would write them: all but the network's are read only.
 keep='mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys &&
   mount --bind /proc/sys/net /proc/sys/net && mount -o remount,bind,rw /proc/sys/net'
@@ -131,14 +132,14 @@ mode: nftables
 oomScoreAdj: 0
 conntrack: {maxPerCore: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
 X
-kubeadm init --config /root/init.yaml --ignore-preflight-errors=HTTPProxyCIDR >/root/init.log 2>&1 || { cat /root/init.log >&2; exit 1; }
+kubeadm init --config /root/init.yaml --ignore-preflight-errors=$ignored >/root/init.log 2>&1 || { cat /root/init.log >&2; exit 1; }
 NODE
 stage init
 
 join() {
   on "$1" <<NODE
 kubeadm join $endpoint --token $token --discovery-token-unsafe-skip-ca-verification --node-name $1 \
-  --ignore-preflight-errors=HTTPProxyCIDR >/root/join.log 2>&1 || { cat /root/join.log >&2; exit 1; }
+  --ignore-preflight-errors=$ignored >/root/join.log 2>&1 || { cat /root/join.log >&2; exit 1; }
 NODE
 }
 for node in worker0 worker1; do join "$node" & done

@@ -1,6 +1,7 @@
-"""Schemas of Kubernetes 1.34's own kinds and of addons' kinds, and validation against them. Unknown fields are violations.
+"""Schemas of Kubernetes' own kinds and of addons' kinds, and validation against them. Unknown fields are violations.
 
-Extracted from api/openapi-spec/swagger.json of the Go module k8s.io/kubernetes@v1.34.1 and from the definitions (CRDs) in the modules of
+There is one file for each release with which a lab was created, so that objects are valid on all of them.
+Extracted from api/openapi-spec/swagger.json of the release's Go module k8s.io/kubernetes and from the definitions (CRDs) in the modules of
 `ADDONS`, all under the Apache License 2.0: the kinds in use, without descriptions. Pods inside an addon's schema are Kubernetes' own.
 `python tests/components/kubernetes_schemas.py GOMODCACHE` extracts them again.
 """
@@ -17,7 +18,9 @@ from typing import Any
 import yaml
 from jsonschema import Draft202012Validator
 
-FILE = Path(__file__).parent / "schemas" / "kubernetes-1.34.1.json"
+from rackwright.catalog.kubernetes import lab_releases
+
+FOLDER = Path(__file__).parent / "schemas"
 KINDS = {
     "v1": (
         *("ConfigMap", "LimitRange", "Namespace", "Node", "PersistentVolume", "PersistentVolumeClaim", "ResourceQuota", "Secret"),
@@ -40,28 +43,40 @@ ADDONS = {
 }
 _POD = {"$ref": "#/definitions/io.k8s.api.core.v1.PodSpec"}
 _DROPPED = {"description", "format", "default"}
-SWAGGER = "k8s.io/kubernetes@v1.34.1/api/openapi-spec/swagger.json"
+SWAGGER = "k8s.io/kubernetes@v{release}/api/openapi-spec/swagger.json"
+
+
+def file_of(release: str) -> Path:
+    """Return the file with the schemas of a release."""
+    return FOLDER / f"kubernetes-{release}.json"
 
 
 def breaches(wanted: Mapping[str, Any]) -> list[str]:
-    """Return an object's violations of its kind, as `path: what`."""
+    """Return an object's violations of its kind in any of the releases, as `release: path: what`."""
+    return [f"{release}: {breach}" for release in lab_releases() for breach in _breaches(wanted, release)]
+
+
+def _breaches(wanted: Mapping[str, Any], release: str) -> Iterator[str]:
     key = f"{wanted['apiVersion']} {wanted['kind']}"
-    schemas = _schemas()
+    schemas = _schemas(release)
     if key not in schemas["kinds"]:
-        return [f"$: there is no schema of {key}"]
+        yield f"$: there is no schema of {key}"
+        return
     validator = Draft202012Validator({"$ref": f"#/definitions/{schemas['kinds'][key]}", "definitions": schemas["definitions"]})
-    return [f"{breach.json_path}: {breach.message}" for breach in validator.iter_errors(wanted)]
+    for breach in validator.iter_errors(wanted):
+        yield f"{breach.json_path}: {breach.message}"
 
 
 @cache
-def _schemas() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
+def _schemas(release: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(file_of(release).read_text(encoding="utf-8"))
     return found
 
 
-def cut(cache: Path) -> dict[str, Any]:
-    """Return all kinds with everything that they refer to."""
-    whole = json.loads((cache / SWAGGER).read_text(encoding="utf-8"))["definitions"]
+def cut(cache: Path, release: str) -> dict[str, Any]:
+    """Return all kinds of a release with everything that they refer to."""
+    swagger = SWAGGER.format(release=release)
+    whole = json.loads((cache / swagger).read_text(encoding="utf-8"))["definitions"]
     wanted = {f"{version} {kind}" for version, kinds in KINDS.items() for kind in kinds}
     names = {key: name for name, definition in whole.items() for key in _kinds(definition) if key in wanted}
     assert set(names) == wanted, wanted - set(names)
@@ -75,7 +90,7 @@ def cut(cache: Path) -> dict[str, Any]:
             waiting += _references(definitions[name])
     named = {key: key.replace("/", ".").replace(" ", ".") for key in added}
     definitions |= {named[key]: schema for key, schema in added.items()}
-    return {"origin": [SWAGGER, *ADDONS], "kinds": {**names, **named}, "definitions": definitions}
+    return {"origin": [swagger, *ADDONS], "kinds": {**names, **named}, "definitions": definitions}
 
 
 def _defined(folder: Path, kinds: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
@@ -132,4 +147,6 @@ def _references(part: Any) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    FILE.write_text(json.dumps(cut(Path(sys.argv[1])), sort_keys=True, separators=(",", ":")) + "\n", encoding="utf-8")
+    for each in lab_releases():
+        text = json.dumps(cut(Path(sys.argv[1]), each), sort_keys=True, separators=(",", ":"))
+        file_of(each).write_text(f"{text}\n", encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from functools import cache
 from importlib import import_module
@@ -10,11 +11,12 @@ from typing import Any, get_type_hints
 
 import pulumi
 import pytest
-from kubernetes_schemas import breaches
+from kubernetes_schemas import SWAGGER, breaches, file_of
 from recording import Recording, built, committed
 
+from rackwright.catalog.kubernetes import lab_releases
 from rackwright.inventory import paths
-from rackwright.model.scheduler.kubernetes import ObjectApplier
+from rackwright.model.scheduler.kubernetes import DEFAULT_VERSION, ObjectApplier
 from rackwright.plan import Plan
 from rackwright.plan.kubernetes.schema import Kubernetes
 from rackwright.targets import kubernetes, plugins
@@ -79,8 +81,17 @@ def test_objects_use_kubernetes_types() -> None:
 
 
 @pytest.mark.parametrize("name", objects())
-def test_object_matches_kubernetes_1_34_schema(name: str) -> None:
+def test_object_matches_kubernetes_schemas(name: str) -> None:
     assert breaches(objects()[name]) == []
+
+
+@pytest.mark.parametrize("release", lab_releases())
+def test_every_lab_release_has_its_schemas(release: str) -> None:
+    assert SWAGGER.format(release=release) in json.loads(file_of(release).read_text(encoding="utf-8"))["origin"]
+
+
+def test_default_release_has_its_schemas() -> None:
+    assert DEFAULT_VERSION in lab_releases()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from ipaddress import ip_network
@@ -46,6 +46,7 @@ class Fault:
     first: bool = False
     everywhere: bool = False
     also: Mapping[str, str] = field(default_factory=dict)
+    alerts: Sequence[str] = ()
 
     @property
     def stack(self) -> str:

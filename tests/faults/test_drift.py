@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -39,6 +39,7 @@ class Fault:
     apply: str = ""
     undo: str = ""
     also: Mapping[str, str] = field(default_factory=dict)
+    alerts: Sequence[str] = ()
     cluster: bool = False
     unknown: bool = False
     heal: bool = False

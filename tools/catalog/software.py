@@ -35,10 +35,10 @@ def _branches() -> str:
 
 
 def _architectures() -> str:
-    rows: list[tuple[str, ...]] = [("GPUs", "kernel modules", "last driver branch", "CUDA"), ("---",) * 4]
+    rows: list[tuple[str, ...]] = [("GPUs", "kernel modules", "first driver branch", "last driver branch", "CUDA"), ("---",) * 5]
     for one in architectures().values():
         cuda = f"{one.cuda_first} to {one.cuda_last}" if one.cuda_last else f"{one.cuda_first} or later"
-        rows.append((one.name.capitalize(), " or ".join(one.modules), str(one.driver_last or "none so far"), cuda))
+        rows.append((one.name.capitalize(), " or ".join(one.modules), str(one.driver_first), str(one.driver_last or "none so far"), cuda))
     return _table(rows)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from reference import alerts, checks, commands, compatibility, documents, environment, metrics, roles, rules, stack_file
+from reference import alerts, checks, commands, compatibility, documents, environment, faults, metrics, roles, rules, stack_file
 
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
@@ -14,6 +14,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "docs/reference/stack-file.md": stack_file.page,
     "docs/reference/checks.md": checks.page,
     "docs/reference/alerts.md": alerts.page,
+    "docs/reference/faults.md": faults.page,
     "docs/reference/rules.md": rules.page,
     "docs/reference/documents.md": documents.page,
     "docs/reference/metrics.md": metrics.page,

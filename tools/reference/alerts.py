@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Final
 
 from rackwright.catalog.alerts import AlertRule, alerts
+from reference.faults import raising
 from reference.markdown import cell, code, head, table
 
 _TEXT: Final = """The rules of Prometheus on a cluster with `monitoring` ([monitoring](../monitoring.md)). `<label>` stands for a label of
@@ -34,5 +35,9 @@ def _section(rule: AlertRule) -> Iterator[str]:
     yield f"- **Threshold:** {cell(rule.source)}"
     if rule.event:
         yield "- **Event:** it ends by itself, and the check `monitoring.no_alert_fires` leaves it out."
+    elif not rule.is_checked:
+        yield "- **Not checked:** `monitoring.no_alert_fires` leaves it out."
+    if raised := [f"[`{key}`](faults.md)" for key in raising(rule.name)]:
+        yield f"- **Faults that raise it:** {', '.join(raised)}."
     needs = ", ".join(code(need.value) for need in sorted(rule.needs))
     yield from ((f"- **Only with:** {needs}.", "") if needs else ("",))

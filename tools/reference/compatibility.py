@@ -19,6 +19,7 @@ _TITLES: Final = {
     "profiles": ("Profiles", "profile"),
     "systems": ("Operating systems", "system"),
     "architectures": ("GPU architectures", "architecture"),
+    "compute_capabilities": ("Compute capabilities", "capability"),
     "driver_branches": ("Driver branches", "branch"),
     "cuda": ("CUDA", "CUDA major"),
     "requirements": ("Requirements between components", "component"),

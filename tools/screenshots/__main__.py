@@ -1,4 +1,4 @@
-"""`python -m screenshots STACK FOLDER`: save the top of the stack's report and of its drift page as PNG, with Chromium."""
+"""`python -m screenshots STACK FOLDER`: save the top of the stack's report, of its drift page and of its boards as PNG, with Chromium."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from typing import Final
 
 from rackwright.inventory import paths
+from rackwright.inventory.running_stack import RunningStack
+from rackwright.operations.monitor.boards import open_boards
 
 WIDTH, HEIGHT = 1100, 760
 """Pixels; chosen: the README's column on a desktop is about 830 wide, and a phone still shows the headline."""
@@ -34,18 +37,37 @@ def main(arguments: list[str]) -> int:
             return 2
     folder.mkdir(parents=True, exist_ok=True)
     for name, page in pages.items():
-        take_screenshot(browser, page, folder / name)
+        take_screenshot(browser, page.resolve().as_uri(), folder / name)
+    if RunningStack.of(stack).inventory.monitoring is not None:
+        take_boards(browser, stack, folder)
     return 0
 
 
-def take_screenshot(browser: str, page: Path, picture: Path) -> None:
+def take_boards(browser: str, stack: str, folder: Path) -> None:
+    """Save boards of a stack that is up, of the last hour."""
+    with open_boards(stack, 0) as session:
+        threading.Thread(target=session.server.serve_forever, daemon=True).start()
+        for board in ("fleet", "gpu", "alerts"):
+            take_screenshot(browser, f"{session.addresses.page}#board={board}&range=3600", folder / f"monitor-{board}.png")
+        session.server.shutdown()
+
+
+def take_screenshot(browser: str, page: str, picture: Path) -> None:
     """Save the top of the page; raise CalledProcessError if the browser fails, FileNotFoundError if it writes nothing."""
     sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium refuses to run as root with its sandbox.
     with tempfile.TemporaryDirectory() as profile:
         draft = Path(profile) / "picture.png"
-        options = ["--headless", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={profile}/profile", *sandbox]
+        # The virtual time stands still while the page waits for answers.
+        options = [
+            "--headless",
+            "--virtual-time-budget=3000",
+            "--disable-gpu",
+            "--hide-scrollbars",
+            f"--user-data-dir={profile}/profile",
+            *sandbox,
+        ]
         subprocess.run(
-            [browser, *options, f"--window-size={WIDTH},{HEIGHT}", f"--screenshot={draft}", page.resolve().as_uri()],
+            [browser, *options, f"--window-size={WIDTH},{HEIGHT}", f"--screenshot={draft}", page],
             check=True,
             capture_output=True,
         )

@@ -24,15 +24,26 @@ class GpuModel:
     vendor: str
     """nvidia or amd."""
     product: str
-    memory_mib: int
+    memory_mib: int | None
+    """None for a GPU that shares the memory of its CPU: nvidia-smi reports [N/A]."""
     power_watts: int | None
     """None if no source was found."""
     architecture: str
     """Row of compatibility.yml."""
+    compute_capability: str | None
+    """For example 10.3 (NVIDIA: CUDA GPU Compute Capability); None for GPUs of AMD, and where a site's row has none."""
+    pcie: str | None
+    """Generation and lanes of its PCIe link (NVIDIA and AMD, data sheets); None where the CPU is on the same module."""
     nvswitch: bool
     """Whether eight GPUs are connected by NVSwitch, so that programs need Fabric Manager."""
     nvlink: bool
     """Whether the listed model has NVLink (NVIDIA, data sheets); a bridge between PCIe cards does not count."""
+    nvlink_domain: int | None
+    """Number of GPUs that NVLink joins: at most those of a node, or those of a rack (NVIDIA, data sheets). None without NVLink."""
+    host: str | None
+    """Processor architecture of all nodes with this GPU, for example arm64 for Grace; None if it is a card for any of them."""
+    modules: str | None
+    """The only variant of kernel modules that supports it, where its architecture has others, too (Grace Hopper: open)."""
     driver_minimum: str | None
     """Oldest driver that supports the model; None if no source was found."""
 
@@ -67,11 +78,16 @@ def _product_gpus() -> Mapping[str, GpuModel]:
             model=row["model"],
             vendor=row["vendor"],
             product=row["product"],
-            memory_mib=int(row["memory_mib"]),
+            memory_mib=int(row["memory_mib"]) if row["memory_mib"] else None,
             power_watts=int(row["power_watts"]) if row["power_watts"] else None,
             architecture=row["architecture"],
+            compute_capability=row["compute_capability"] or None,
+            pcie=row["pcie"] or None,
             nvswitch=row["nvswitch"] == "yes",
             nvlink=row["nvlink"] == "yes",
+            nvlink_domain=int(row["nvlink_domain"]) if row["nvlink_domain"] else None,
+            host=row["host"] or None,
+            modules=row["modules"] or None,
             driver_minimum=row["driver_minimum"] or None,
         )
         for row in rows("gpus")
@@ -82,13 +98,8 @@ def _site_gpu(model: str, row: site.SiteGpu) -> GpuModel:
     return GpuModel(
         model=model,
         vendor=NVIDIA,
-        product=row.product,
-        memory_mib=row.memory_mib,
-        power_watts=row.power_watts,
-        architecture=row.architecture,
-        nvswitch=row.nvswitch,
-        nvlink=row.nvlink,
-        driver_minimum=row.driver_minimum,
+        **row.model_dump(exclude={"source", "date", "mig", "kernel_modules"}),
+        modules=row.kernel_modules,
     )
 
 

@@ -13,6 +13,8 @@ from rackwright.yaml_loader import load_yaml
 
 _FILE: Final = Path(__file__).with_name("alerts.yml")
 _KEYS: Final = frozenset({"severity", "for", "expr", "power_saving", "limit", "source", "needs", "event", "summary", "remedy"})
+RESULTS: Final = "results"
+"""Group of the alerts about results of rackwright's own runs."""
 PAGE: Final = "docs/reference/alerts.md"
 """Page with a section for each alert."""
 
@@ -40,6 +42,7 @@ class Part(StrEnum):
     GPUS = "gpus"
     ACCOUNTING = "accounting"
     STORAGE = "storage"
+    FABRIC = "fabric"
     INFINIBAND = "infiniband"
 
 
@@ -62,6 +65,11 @@ class AlertRule:
     """Whether it tells of something that has happened, and not of a state that lasts."""
     summary: str
     remedy: str
+
+    @property
+    def is_checked(self) -> bool:
+        """Return whether it fails a verification: not if it always fires, tells of a past event, or of a verification."""
+        return self.severity is not AlertSeverity.NONE and not self.event and self.group != RESULTS
 
     @property
     def runbook(self) -> str:

@@ -9,13 +9,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from rackwright.catalog import GpuModel, version_key
+from rackwright.catalog import GpuModel, site, version_key
 from rackwright.model.node.software import GpuModules
 from rackwright.yaml_loader import load_yaml
 
 _FOLDER: Final = Path(__file__).parent
 UNSUFFIXED: Final = 590
 """From this branch on, NVIDIA's package names of drivers contain no branch (NVIDIA Driver Installation Guide, 2026-09-30)."""
+_LARGEST_NODE: Final = 16
+"""Number of GPUs that NVLink joins in the largest node: HGX-2 with 16 (NVIDIA: DGX-2 data sheet)."""
 NVSWITCH_GPUS: Final = 8
 """Number of GPUs on a baseboard with NVSwitch; fewer GPUs are connected directly, or are part of a baseboard that a hypervisor divides."""
 
@@ -27,10 +29,14 @@ class Architecture:
     name: str
     modules: tuple[GpuModules, ...]
     """Variants of the kernel modules that support it, the preferred one first."""
+    driver_first: int
+    """First driver branch that supports it."""
     driver_last: int | None
     """Last driver branch that supports it; None while all do."""
     cuda_first: str
     cuda_last: str | None
+    nccl_first: str | None = None
+    """First NCCL with code for it; None where no release of today lacks it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,18 +99,44 @@ def _tables(name: str = "compatibility") -> dict[str, dict[Any, dict[str, Any]]]
 
 
 @cache
-def architectures() -> Mapping[str, Architecture]:
-    """Return all generations, the oldest first."""
+def _product_architectures() -> Mapping[str, Architecture]:
     return {
-        name: Architecture(name, tuple(map(GpuModules, row["modules"])), row["driver_last"], row["cuda_first"], row["cuda_last"])
+        name: Architecture(
+            name,
+            tuple(map(GpuModules, row["modules"])),
+            row["driver_first"],
+            row["driver_last"],
+            row["cuda_first"],
+            row["cuda_last"],
+            row.get("nccl_first"),
+        )
         for name, row in _tables()["architectures"].items()
     }
 
 
+def architectures() -> Mapping[str, Architecture]:
+    """Return all generations, the product's from the oldest on, then the site's."""
+    added = site.catalog().rows.architectures
+    return {
+        **_product_architectures(),
+        **{
+            name: Architecture(
+                name, tuple(map(GpuModules, row.kernel_modules)), row.driver_first, row.driver_last, row.cuda_first, row.cuda_last
+            )
+            for name, row in added.items()
+        },
+    }
+
+
 @cache
-def branches() -> Mapping[int, Branch]:
-    """Return all driver branches by number."""
+def _product_branches() -> Mapping[int, Branch]:
     return {number: Branch(number, row["kind"], row["ends"], row["cuda"]) for number, row in _tables()["driver_branches"].items()}
+
+
+def branches() -> Mapping[int, Branch]:
+    """Return all driver branches by number: the product's and the site's."""
+    added = site.catalog().rows.driver_branches
+    return {**{int(number): Branch(int(number), row.kind, row.ends, row.cuda) for number, row in added.items()}, **_product_branches()}
 
 
 @cache
@@ -137,6 +169,11 @@ def nccl_variables() -> Mapping[str, Advice]:
     return {name: Advice(name, row["reason"], row["instead"], row["when"]) for name, row in _tables()["nccl_variables"].items()}
 
 
+def names(table: str) -> frozenset[str]:
+    """Return the names of the product's rows in a table that a site can extend."""
+    return frozenset(map(str, _tables()[table]))
+
+
 def components() -> frozenset[str]:
     """Return all components that a stack may pin."""
     return frozenset({"fabric-manager", "nccl-cuda", "slurm"}).union(*(profile.versions for profile in profiles().values()))
@@ -145,7 +182,15 @@ def components() -> frozenset[str]:
 def driver_for(cuda_major: int) -> int | None:
     """Return the oldest driver branch that runs programs of a CUDA major version; None for an unknown one."""
     row = _tables()["cuda"].get(cuda_major)
-    return row["driver_minimum"] if row else None
+    added = site.catalog().rows.cuda.get(str(cuda_major))
+    return row["driver_minimum"] if row else added.driver_minimum if added else None
+
+
+def cuda_first(gpu: GpuModel) -> str:
+    """Return the first CUDA release that supports a GPU: that of its compute capability, else that of its architecture."""
+    row = _tables()["compute_capabilities"].get(gpu.compute_capability)
+    first: str = row["cuda_first"] if row else architectures()[gpu.architecture].cuda_first
+    return first
 
 
 def requirement(name: str) -> str:
@@ -165,7 +210,12 @@ def major(version: str) -> int:
 
 def modules_of(gpu: GpuModel, requested: GpuModules | None) -> GpuModules:
     """Return the variant of the kernel modules for a GPU: the requested one, else open if the GPU supports it."""
-    return requested or architectures()[gpu.architecture].modules[0]
+    return requested or supported_modules(gpu)[0]
+
+
+def supported_modules(gpu: GpuModel) -> tuple[GpuModules, ...]:
+    """Return the variants of the kernel modules that support a GPU, the preferred one first."""
+    return (GpuModules(gpu.modules),) if gpu.modules else architectures()[gpu.architecture].modules
 
 
 def has_nvswitch(gpu: GpuModel, count: int) -> bool:
@@ -174,11 +224,11 @@ def has_nvswitch(gpu: GpuModel, count: int) -> bool:
 
 
 def has_nvlink_rack(gpu: GpuModel) -> bool:
-    """Return whether the GPU's NVSwitches are in trays of its rack (GB200 and GB300 NVL72): NVLink without NVSwitch, from Blackwell on.
+    """Return whether the GPU's NVSwitches are in trays of its rack (GB200 and GB300 NVL72), so that NVLink joins GPUs of several nodes.
 
-    Pascal and Volta have NVLink without NVSwitch, too: from GPU to GPU.
+    Other GPUs with NVLink and without NVSwitch are joined directly: P100, V100, boards of four (HGX H100 4-GPU, GB200 NVL4).
     """
-    return gpu.nvlink and not gpu.nvswitch and gpu.architecture not in ("pascal", "volta")
+    return gpu.nvlink and not gpu.nvswitch and (gpu.nvlink_domain or 0) > _LARGEST_NODE
 
 
 def resolve(profile: Profile, pins: Mapping[str, str]) -> dict[str, str]:

@@ -13,6 +13,7 @@ class ImageAccount:
     """The first user of an image: cloud-init creates the user, and useradd(8) assigns the first free id, UID_MIN of login.defs(5)."""
 
     os: str
+    """Empty for an account that images of any operating system have."""
     name: str
     """Also the name of the user's own group."""
     uid: int
@@ -28,4 +29,5 @@ def image_accounts() -> tuple[ImageAccount, ...]:
 
 def image_account(os: str, name: str) -> ImageAccount | None:
     """Return the account of this name in the images of an operating system; None if no source names one."""
-    return next((account for account in image_accounts() if (account.os, account.name) == (os, name)), None)
+    named = [account for account in image_accounts() if account.name == name and account.os in (os, "")]
+    return max(named, key=lambda account: account.os, default=None)

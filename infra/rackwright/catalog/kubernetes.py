@@ -52,6 +52,16 @@ def pause(version: str) -> str:
     return str(_read()["releases"][version]["pause"])
 
 
+def etcd(version: str) -> str | None:
+    """Return the release of etcd that kubeadm installs with a release of Kubernetes; None if it is not known.
+
+    >>> etcd("1.36.2"), etcd("1.20.0")
+    ('3.6.8', None)
+    """
+    row = _read()["releases"].get(version)
+    return str(row["etcd"]).partition("-")[0] if row else None
+
+
 def own_image(name: str) -> str:
     """Return the full name of an image of the bundle, with the digest of its sources."""
     return f"{OWN}/{name}:{_read()['own'][name]}"

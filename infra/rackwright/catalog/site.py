@@ -1,6 +1,7 @@
 """The site's own catalogue rows: files `site/catalog/*.yml` of the project, in addition to the rows of the product.
 
-A file holds mappings `gpus`, `switches` and `instances`, each from a name to a row. Every row has its source and its date.
+A file holds mappings from a name to a row: `gpus`, `switches`, `instances`, and what these depend on: `architectures`, `driver_branches`
+and `cuda`. Every row has its source and its date.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from pydantic import Field, ValidationError
 
 from rackwright import layout
 from rackwright.model.base import ConfigModel
-from rackwright.model.finding import Finding, Severity
+from rackwright.model.finding import Finding, Severity, did_you_mean_model, has_errors
 from rackwright.model.units import Day, Label
 from rackwright.stackfile import yaml_reader
 from rackwright.stackfile.field_errors import explain
+from rackwright.yaml_loader import load_yaml
 
+_COMPATIBILITY: Final = Path(__file__).with_name("compatibility.yml")
 RULE: Final = "site-catalog"
 """Name of the findings about these files."""
 
@@ -57,19 +60,72 @@ class SiteGpu(SiteRow):
     """A GPU model."""
 
     product: str = Field(min_length=1, description="Name that `nvidia-smi --query-gpu=name --format=csv` prints.")
-    memory_mib: int = Field(ge=1, description="Memory in MiB that `nvidia-smi --query-gpu=memory.total --format=csv` prints.")
+    memory_mib: int | None = Field(
+        ge=1, description="Memory in MiB that `nvidia-smi --query-gpu=memory.total --format=csv` prints; null if it prints [N/A]."
+    )
     power_watts: int | None = Field(default=None, ge=1, description="Power limit of the card in W. Default: unknown.")
-    architecture: Literal["pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell"] = Field(
-        description="Architecture: it decides which drivers and CUDA releases support the GPU."
+    architecture: Label = Field(
+        description="Architecture, which decides on drivers and CUDA releases: one of the product's, or a row of `architectures`."
+    )
+    compute_capability: str | None = Field(
+        default=None,
+        pattern=r"^[0-9]+\.[0-9]$",
+        description="Compute capability that `nvidia-smi --query-gpu=compute_cap --format=csv` prints, in quotes. Default: unknown.",
+    )
+    pcie: str | None = Field(
+        default=None, pattern=r"^[1-9]\.0 x(1|2|4|8|16)$", description="PCIe generation and lanes, for example 5.0 x16. Default: unknown."
     )
     nvswitch: bool = Field(default=False, description="Eight of them in a node are joined by NVSwitch and need Fabric Manager.")
     nvlink: bool = Field(
         default=False, description="Each of them has NVLink. Bridges between pairs of cards are optional and do not count."
     )
+    nvlink_domain: int | None = Field(
+        default=None,
+        ge=2,
+        le=1024,
+        description="GPUs that NVLink joins: 8 on an HGX board, 4 on a board without NVSwitch, 72 in a rack whose NVSwitches are in "
+        "trays of their own, which needs IMEX. Default: the GPUs of the node.",
+    )
+    host: Literal["x86_64", "arm64"] | None = Field(
+        default=None, description="Processor of every node with this GPU, for example arm64 for Grace. Default: any."
+    )
+    kernel_modules: Literal["open", "proprietary"] | None = Field(
+        default=None, description="The only variant of kernel modules that supports it. Default: those of its architecture."
+    )
     driver_minimum: str | None = Field(
         default=None, pattern=r"^[0-9]+(\.[0-9]+)*$", description="Oldest driver that supports the GPU, in quotes. Default: unknown."
     )
     mig: SiteMig | None = Field(default=None, description="MIG profiles of the GPU. Default: the GPU cannot be divided.")
+
+
+class SiteArchitecture(SiteRow):
+    """A generation of GPUs."""
+
+    kernel_modules: tuple[Literal["open", "proprietary"], ...] = Field(
+        min_length=1, description="Variants of kernel modules that support it, the preferred one first."
+    )
+    driver_first: int = Field(ge=300, le=9999, description="First driver branch that supports it, for example 620.")
+    driver_last: int | None = Field(default=None, ge=300, le=9999, description="Last driver branch that supports it. Default: none so far.")
+    cuda_first: str = Field(pattern=r"^[0-9]+\.[0-9]+$", description='First CUDA release that supports it, in quotes, for example "13.2".')
+    cuda_last: str | None = Field(
+        default=None, pattern=r"^[0-9]+\.[0-9]+$", description="Last CUDA release that supports it, in quotes. Default: none so far."
+    )
+
+
+class SiteBranch(SiteRow):
+    """A driver branch."""
+
+    kind: str = Field(min_length=1, description="Kind of the branch, for example production.")
+    ends: Day = Field(description="Last day of its support.")
+    cuda: int = Field(ge=11, le=99, description="Highest CUDA major version that it runs without a compatibility package.")
+
+
+class SiteCuda(SiteRow):
+    """A CUDA major version."""
+
+    driver_minimum: int = Field(
+        ge=300, le=9999, description="Oldest driver branch that runs programs of every release of this major version."
+    )
 
 
 class SiteSwitch(SiteRow):
@@ -83,7 +139,12 @@ class SiteSwitch(SiteRow):
     speed: str = Field(min_length=1, description="Speed as `ibnetdiscover -p` prints it, for example HDR; for Ethernet for example 100GbE.")
     width: str = Field(default="4x", pattern=r"^[0-9]+x$", description="Lanes of a link, for example 4x.")
     split_rate: str | None = Field(
-        default=None, pattern=r"^[A-Z0-9]+$", description="Rate of a port that is split into two, for example NDR200. Default: not split."
+        default=None,
+        pattern=r"^[A-Za-z0-9]+$",
+        description="Rate of a port that is split into two, for example NDR200. Default: not split.",
+    )
+    splits: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9]+$")], Annotated[int, Field(ge=2, le=8)]] = Field(
+        default={}, description="Rates of split ports with the number of parts, for example {200GbE: 2, 100GbE: 4}."
     )
     rack_units: int = Field(ge=1, description="Height in rack units.")
     line_card: str | None = Field(
@@ -128,6 +189,8 @@ class SiteInstance(SiteRow):
     price: SitePrice | None = Field(default=None, description="On-demand price. Default: unknown.")
 
 
+BranchNumber = Annotated[str, Field(pattern=r"^[1-9][0-9]{2,3}$")]
+CudaMajor = Annotated[str, Field(pattern=r"^[1-9][0-9]$")]
 InstanceName = Annotated[str, Field(pattern=r"^[a-z0-9-]+\.[a-z0-9-]+$")]
 
 
@@ -137,6 +200,9 @@ class SiteRows(ConfigModel):
     gpus: dict[Label, SiteGpu] = Field(default={}, description="GPU models, by name.")
     switches: dict[Label, SiteSwitch] = Field(default={}, description="Switch models, by name.")
     instances: dict[InstanceName, SiteInstance] = Field(default={}, description="EC2 instance types, by name.")
+    architectures: dict[Label, SiteArchitecture] = Field(default={}, description="Architectures of GPUs, by name.")
+    driver_branches: dict[BranchNumber, SiteBranch] = Field(default={}, description="Driver branches, by number.")
+    cuda: dict[CudaMajor, SiteCuda] = Field(default={}, description="CUDA major versions, by number.")
 
 
 @dataclass(frozen=True)
@@ -158,7 +224,7 @@ def catalog() -> SiteCatalog:
 
 
 def hint_to_add(kind: str, name: str) -> str:
-    """Return the hint that says how to add a row of this kind: gpus, switches or instances."""
+    """Return the hint that says how to add a row of this kind, for example gpus."""
     return f"add a row `{kind}: {{{name}: {{…, source: …, date: …}}}}` to {layout.SITE_CATALOG}/{kind}.yml (docs/catalog.md)"
 
 
@@ -171,13 +237,14 @@ def hint_to_add_mig(model: str) -> str:
 
 @cache
 def _read(place: Path) -> SiteCatalog:
-    merged: dict[str, dict[str, Any]] = {"gpus": {}, "switches": {}, "instances": {}}
+    merged: dict[str, dict[str, Any]] = {kind: {} for kind in SiteRows.model_fields}
     findings: list[Finding] = []
     for file in sorted((*place.glob("*.yml"), *place.glob("*.yaml"))):
         rows, found = _rows(file)
         findings += found
         for kind, known in merged.items():
             findings += _merge(known, getattr(rows, kind), f"{layout.SITE_CATALOG}/{file.name}: {kind}")
+    findings += _without_architecture(merged)
     return SiteCatalog(SiteRows(**merged), tuple(findings))
 
 
@@ -185,16 +252,35 @@ def _rows(file: Path) -> tuple[SiteRows, list[Finding]]:
     """Return the rows of a file, none if one of them is invalid, and the findings."""
     name = f"{layout.SITE_CATALOG}/{file.name}"
     data, found = yaml_reader.read(file)
-    if found:
+    if has_errors(found):
         return SiteRows(), found
     if not isinstance(data, Mapping):
-        hint = "write `gpus:`, `switches:` or `instances:` and the rows below, or remove the file"
+        kinds = ", ".join(f"`{kind}:`" for kind in SiteRows.model_fields)
+        hint = f"write one of {kinds} and the rows below, or remove the file"
         return SiteRows(), [Finding(Severity.ERROR, RULE, name, "is empty" if data is None else "expected a mapping", hint)]
     try:
-        return SiteRows.model_validate_json(json.dumps(data, default=str), strict=True), []
+        return SiteRows.model_validate_json(json.dumps(data, default=str), strict=True), found
     except ValidationError as error:
         problems = [problem.finding for problem in explain(error, SiteRows)]
         return SiteRows(), [Finding(one.level, RULE, f"{name}: {one.path}", one.cause, one.hint) for one in problems]
+
+
+def _without_architecture(merged: dict[str, dict[str, Any]]) -> list[Finding]:
+    """Remove GPUs whose architecture neither catalogue has, because no rule can judge them; return a finding for each."""
+    known = [*load_yaml(_COMPATIBILITY.read_text(encoding="utf-8"))["architectures"], *merged["architectures"]] if merged["gpus"] else []
+    lost = {name: row.architecture for name, row in merged["gpus"].items() if row.architecture not in known}
+    for name in lost:
+        del merged["gpus"][name]
+    return [
+        Finding(
+            Severity.ERROR,
+            RULE,
+            f"{layout.SITE_CATALOG}: gpus.{name}.architecture",
+            f"`{architecture}` is not one of {', '.join(known)}",
+            did_you_mean_model(architecture, known, hint_to_add("architectures", architecture)),
+        )
+        for name, architecture in lost.items()
+    ]
 
 
 def _merge(known: dict[str, Any], new: Mapping[str, Any], where: str) -> list[Finding]:

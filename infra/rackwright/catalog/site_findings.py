@@ -7,10 +7,11 @@ from itertools import pairwise
 from typing import Final
 
 from rackwright import layout
-from rackwright.catalog import gpus, rows, site
+from rackwright.catalog import compatibility, gpus, rows, site
 from rackwright.model.finding import Finding, Severity, did_you_mean_model
 
 _COLUMN = {"gpus": "model", "switches": "model", "instances": "name"}
+_TABLES: Final = ("architectures", "driver_branches", "cuda")
 _WITH_MIG: Final = ("ampere", "hopper", "blackwell")
 """Architectures of which some GPUs have MIG (NVIDIA MIG User Guide: Supported GPUs)."""
 _NAMED_MEMORY: Final = (0.8, 1.0)
@@ -32,6 +33,11 @@ def _duplicate_names() -> Iterator[Finding]:
             for name in product.intersection(added):
                 hint = "choose another name for the row; the product's rows cannot be changed"
                 yield _finding(f"{kind}.{name}", "the product's catalogue has a row of this name", hint)
+    for kind in _TABLES:
+        for name in sorted(compatibility.names(kind).intersection(getattr(site.catalog().rows, kind))):
+            yield _finding(
+                f"{kind}.{name}", "the product's catalogue has a row of this name", "remove it; the product's rows cannot be changed"
+            )
 
 
 def _unknown_gpus() -> Iterator[Finding]:
@@ -65,7 +71,7 @@ def _wrong(name: str, one: site.SiteMigProfile, gpu: site.SiteGpu, mig: site.Sit
     least, most = (share * int(memory) for share in _NAMED_MEMORY)
     if not least <= one.memory_gib <= most:
         yield "memory_gib", f"{one.memory_gib:g} GiB contradict the name, which ends with {memory}gb", listing
-    if one.memory_gib > gpu.memory_mib / 1024:
+    if gpu.memory_mib is not None and one.memory_gib > gpu.memory_mib / 1024:
         yield "memory_gib", f"{one.memory_gib:g} GiB are more than the {gpu.memory_mib / 1024:.1f} GiB of the GPU", listing
     placements = "copy the starts from the braces of `nvidia-smi mig -lgipp`"
     beyond = [start for start in one.starts if start + one.memory_slices > mig.memory_slices]

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from rackwright.catalog import rows, site
 
-SPLIT: Final = 2
-"""Links of a split port, each with half of its lanes (MLNX-OS user manual, InfiniBand Interface: Quantum and Quantum-2)."""
+_INFINIBAND: Final = {"SDR": 10, "DDR": 20, "QDR": 40, "FDR10": 40, "FDR": 56, "EDR": 100, "HDR": 200, "NDR": 400, "XDR": 800}
+"""Gb/s of four lanes by speed, as marketed (IBTA roadmap). A port runs at the lower speed of its two ends."""
+_ETHERNET: Final = "GbE"
 
 
 class Use(StrEnum):
@@ -19,6 +20,19 @@ class Use(StrEnum):
 
     COMPUTE = "compute"
     MANAGEMENT = "management"
+
+
+class HcaPort(NamedTuple):
+    """A port of a leaf that leads to HCAs."""
+
+    links: int
+    """HCAs of the port: several, if it is split."""
+    width: str
+    """Lanes of each of them, as in `2x`."""
+    rate: str
+    """By its name: NDR200, HDR, 100GbE."""
+    gbps: int
+    """Of each of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +50,8 @@ class Switch:
     """As printed by `ibnetdiscover -p` (NDR), or the rate of Ethernet (400GbE)."""
     width: str
     """Lanes of a link, as in `4x`."""
-    split_rate: str | None
-    """NVIDIA's name for the rate of half a port, such as NDR200; None if no source says that ports can be split."""
+    splits: Mapping[str, int]
+    """Rate of a part of a port -> the number of parts: NDR200 -> 2, 100GbE -> 4; empty if no source says that ports can be split."""
     rack_units: int | None
     """None without a source."""
     line_card: str | None
@@ -47,11 +61,30 @@ class Switch:
     subnet_manager_nodes: int | None
     """Maximum number of nodes of the switch's own subnet manager; None without a source."""
 
-    def links_per_port(self, rate: str | None) -> int | None:
-        """Return the links of a port at a rate: one at its own rate, two if it is split; None if ports do not have this rate."""
+    def port_at(self, rate: str | None, split: int | None = None) -> HcaPort | None:
+        """Return a port for HCAs of a rate, or None if the ports cannot serve them. Without `split`, it is divided if its parts have it.
+
+        >>> switches()["sn3700"].port_at("100GbE").links, switches()["sn3700"].port_at("100GbE", 1).links
+        (2, 1)
+        """
+        lanes = int(self.width.removesuffix("x"))
         if rate in (None, self.speed):
-            return 1
-        return SPLIT if rate == self.split_rate else None
+            return HcaPort(1, self.width, self.speed, self.rate_gbps) if split in (None, 1) else None
+        parts = self.splits.get(rate)
+        if parts is not None and split in (None, parts):
+            return HcaPort(parts, f"{lanes // parts}x", rate, self.rate_gbps // parts)
+        slower = _gbps(rate, self.link_layer)
+        if slower is None or slower >= self.rate_gbps or split not in (None, 1):
+            return None
+        return HcaPort(1, "4x" if self.link_layer == "InfiniBand" else self.width, rate, slower)
+
+
+def _gbps(rate: str, link_layer: str) -> int | None:
+    """Return the Gb/s of a whole port by the name of its rate."""
+    if link_layer == "InfiniBand":
+        return _INFINIBAND.get(rate)
+    number = rate.removesuffix(_ETHERNET)
+    return int(number) if rate.endswith(_ETHERNET) and number.isdecimal() else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +126,7 @@ def _site_switch(model: str, row: site.SiteSwitch) -> Switch:
         rate_gbps=row.rate_gbps,
         speed=row.speed,
         width=row.width,
-        split_rate=row.split_rate,
+        splits={**row.splits, **({row.split_rate: 2} if row.split_rate else {})},
         rack_units=row.rack_units,
         line_card=row.line_card,
         subnet_manager=row.subnet_manager,
@@ -111,7 +144,7 @@ def _switch(row: Mapping[str, str]) -> Switch:
         rate_gbps=int(row["rate_gbps"]),
         speed=row["speed"],
         width=row["width"],
-        split_rate=row["split_rate"] or None,
+        splits={rate: int(parts) for rate, _, parts in (word.partition("=") for word in row["splits"].split())},
         rack_units=int(row["rack_units"]) if row["rack_units"] else None,
         line_card=row["line_card"] or None,
         subnet_manager={"yes": True, "no": False}.get(row["subnet_manager"]),

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from rackwright.catalog.checks import Level
-from rackwright.cli.progress import show_progress
+from rackwright.cli.progress import show_message, show_progress
 
 
 def accept(
@@ -27,7 +27,7 @@ def accept(
     """
     from rackwright.operations import acceptance
 
-    found = acceptance.accept(stack, level, show_progress, phases=phase or (), keep_going=keep_going, user=user)
+    found = acceptance.accept(stack, level, show_progress, show_message, phases=phase or (), keep_going=keep_going, user=user)
     if as_json:
         typer.echo(found.text, nl=False)
     else:

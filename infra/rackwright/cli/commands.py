@@ -27,6 +27,8 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "drift-schedule": ("rackwright.cli.drift_schedule:schedule", "Schedule a nightly drift scan (systemd, cron or GitHub Actions)."),
     "hardware": ("rackwright.cli.hardware:hardware", "Show each node's hardware and compare it with the plan."),
     "status": ("rackwright.cli.status:status", "Show the last verdict, its level and its age."),
+    "monitor": ("rackwright.cli.monitor:monitor", "Open metrics, alerts and boards of a running stack in the browser."),
+    "logs": ("rackwright.cli.logs:logs", "Show log entries of all nodes by time, and why a job ended."),
     "ssh": ("rackwright.cli.ssh:ssh", "Log in to a node, or run a command on it."),
     "inventory": ("rackwright.cli.inventory:inventory", "Print the Ansible inventory of a running stack."),
     "export": ("rackwright.cli.export:export", "Write configuration of a stack for other systems of the site."),

@@ -43,3 +43,24 @@ def monitoring(
         typer.echo(path)
     if with_client_key:
         typer.echo("client.key is a secret: whoever has it reads all metrics of the stack")
+
+
+@export.command("dashboards")
+def dashboards(
+    stack: Annotated[str, typer.Argument(help="Stack name or path of a stack file.")],
+    to: Annotated[Path, typer.Option("--to", metavar="FOLDER", help="Folder for the files; created if it does not exist.")],
+    as_json: Annotated[bool, typer.Option("--json", help=f"Print JSON (schema {SCHEMA}).")] = False,
+) -> None:
+    """Write the boards of `rackwright monitor` as dashboards of Grafana 11.6 and later, one JSON file each.
+
+    The stack need not be up. Exit codes: 0 done, 2 invalid input.
+    """
+    from rackwright.cli.progress import show_warning
+    from rackwright.operations.dashboards_export import export_dashboards
+
+    name, written = export_dashboards(stack, to, show_warning)
+    if as_json:
+        print(json.dumps({"schema": SCHEMA, "stack": name, "files": [str(path) for path in written]}, indent=2))
+        return
+    for path in written:
+        typer.echo(path)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from rackwright.catalog.checks import Level
-from rackwright.cli.progress import show_progress
+from rackwright.cli.progress import show_message, show_progress
 
 
 def verify(
@@ -27,7 +27,7 @@ def verify(
     """
     from rackwright.operations import verification
 
-    found = verification.verify(stack, level, node or [], show_progress)
+    found = verification.verify(stack, level, node or [], show_progress, show_message)
     if as_json:
         typer.echo(found.text, nl=False)
     else:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from math import ceil
 
-from rackwright.catalog.switches import Switch, switches
+from rackwright.catalog.switches import HcaPort, Switch, switches
 from rackwright.derive.fabric_layout import Layout, compute_layout
 from rackwright.derive.layout import capacity_of
 from rackwright.model.cluster import Cluster
@@ -80,10 +80,17 @@ def future_racks(standing: Iterable[str], taken: Iterable[str], here: Iterable[s
     return [rack for rack in standing if rack not in occupied for _ in range(together)]
 
 
+def port_of(declared: Fabric) -> HcaPort | None:
+    """Return a port of its leaves for HCAs; None if the switch is unknown or its ports cannot serve the declared rate."""
+    switch = switch_of(declared)
+    return switch.port_at(declared.rate, declared.split) if switch else None
+
+
 def measures_of(cluster: Cluster, declared: Fabric, switch: Switch | None) -> Layout | None:
-    """Return the layout, or None where two levels of the switch cannot serve it."""
+    """Return the layout, or None where three levels of the switch cannot serve it."""
     if switch is None:
         return None
+    port = port_of(declared)
     return compute_layout(
         ports=switch.ports,
         rails=rails_of(cluster, declared),
@@ -91,7 +98,8 @@ def measures_of(cluster: Cluster, declared: Fabric, switch: Switch | None) -> La
         oversubscription=declared.oversubscription,
         topology=declared.topology,
         spare=int(manages_apart(cluster, declared)),
-        split=switch.links_per_port(declared.rate) or 1,
+        split=port.links if port else 1,
+        worth=switch.rate_gbps // port.gbps if port else 1,
     )
 
 

@@ -16,10 +16,13 @@ _READABLE: Final = 0o644
 
 
 def as_text(found: DriftReport) -> str:
-    """Return the metrics of every layer and category, zero counts included, so that alerts always have a series."""
+    """Return the metrics of every layer and category, zero counts included, so that alerts always have a series.
+
+    The label of a category is `class`.
+    """
     registry = CollectorRegistry()
     every = {scan.layer: scan for scan in found.layers}
-    differences = _gauge(registry, "items", "Number of differences between declared and live state", "layer", "category")
+    differences = _gauge(registry, "differences", "Number of differences between declared and live state", "layer", "class")
     unknown = _gauge(registry, "undetermined_items", "Number of unknown results; a layer that was not scanned counts as one", "layer")
     seconds = _gauge(registry, "layer_scan_duration_seconds", "Duration of the scan of a layer", "layer")
     for layer in Layer:

@@ -109,6 +109,13 @@ _NO_SERIALS: Final = frozenset(
         "not applicable",
         "default string",
         "system serial number",
+        "system serial#",
+        "0123456789",
+        "1234567890",
+        "123456789",
+        "empty",
+        "invalid",
+        "null",
         "to be filled by o.e.m.",
         "unknown",
     }
@@ -209,7 +216,7 @@ def _serial(text: str) -> str:
 def mismatches(found: Facts, declared: Declared, *, adopted: bool) -> list[str]:
     """Return every mismatch with the declaration. Free space counts only before the first installation."""
     wrong = [f"{unit} runs: {_CONFLICTS[unit]}" for unit in found.conflicts]
-    if declared.serial and found.serial and found.serial != declared.serial:
+    if declared.serial and found.serial and found.serial.casefold() != declared.serial.casefold():
         wrong.append(f"has serial number {found.serial}, declared is {declared.serial}: this is another machine")
     if found.init != "systemd":
         wrong.append(f"is not run by systemd but by {found.init}")

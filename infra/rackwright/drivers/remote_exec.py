@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from rackwright.drivers import ssh_connections
-from rackwright.drivers.process import ProcessTimeoutError
+from rackwright.drivers.process import ProcessTimeoutError, stream
+from rackwright.inventory import paths
 from rackwright.inventory.concurrency import max_parallel
 from rackwright.remote.command import encode_request, python_command
 
 _LONGEST: Final = 40.0
 """Time limit per node, in seconds. A node reads files of some megabytes and queries its package manager."""
+_NO_LIMIT: Final = 365 * 86400.0
+"""Seconds of a stream that a user ends."""
 _AT_ONCE: Final = 32
 """Number of parallel nodes.
 
@@ -39,6 +42,23 @@ async def run_on_nodes(
         {name: result for name, result in found.items() if not isinstance(result, str)},
         {name: why for name, why in found.items() if isinstance(why, str)},
     )
+
+
+async def stream_from_node(
+    stack: str, program: str, request: Mapping[str, Any], name: str, *, sudo: bool, on_value: Callable[[Any], Awaitable[None]]
+) -> str:
+    """Pass on each line of JSON that a program prints, until it ends; return why it ended. Other lines are skipped."""
+
+    async def on_line(line: str) -> None:
+        try:
+            value = json.loads(line)
+        except ValueError:
+            return
+        await on_value(value)
+
+    command = ["ssh", "-F", str(paths.ssh_config(stack)), name, *(["sudo", "-n"] if sudo else []), python_command(program, None)]
+    ended = await stream(command, on_line, stdin=encode_request(request), timeout=_NO_LIMIT)
+    return ended.stderr.strip().splitlines()[-1] if ended.stderr.strip() else f"ssh ended with status {ended.status}"
 
 
 async def _run_on_node(stack: str, program: str, request: Mapping[str, Any], name: str, *, sudo: bool, limit: float) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,20 +46,30 @@ class RollingUpdate:
     reboot: bool = False
     site: str = "site.yml"
     """The table of contents: the product's, or the stack's with the user's own playbooks."""
+    around: Callable[[Sequence[str]], AbstractAsyncContextManager[None]] = lambda _: nullcontext()
+    """The context of each batch, by its nodes."""
 
     async def run(self, nodes: Sequence[str], say: Say, progress: Say) -> RollingUpdateResult:
         """Update the nodes in their order; the first failure ends the update, and later nodes are not touched."""
         done = RollingUpdateResult()
         for group in batches(nodes, self.batch):
             await say(f"rolling {', '.join(group)} ({len(done.nodes)} of {len(nodes)} done)")
-            for playbook, limit in (("drain-nodes.yml", ()), (self.site, group), ("resume-nodes.yml", ())):
-                applied = await self._play(playbook, group, limit, progress)
-                done.changed += applied.changed
-                if applied.reasons:
-                    done.reasons = [*applied.reasons, stopped(nodes, done.nodes, group)]
-                    return done
+            async with self.around(group):
+                reasons = await self._update(group, done, progress)
+            if reasons:
+                done.reasons = [*reasons, stopped(nodes, done.nodes, group)]
+                return done
             done.nodes += group
         return done
+
+    async def _update(self, group: Sequence[str], done: RollingUpdateResult, progress: Say) -> Sequence[str]:
+        """Drain, change and resume a batch; return why that failed."""
+        for playbook, limit in (("drain-nodes.yml", ()), (self.site, group), ("resume-nodes.yml", ())):
+            applied = await self._play(playbook, group, limit, progress)
+            done.changed += applied.changed
+            if applied.reasons:
+                return applied.reasons
+        return ()
 
     async def _play(self, playbook: str, group: Sequence[str], limit: Sequence[str], progress: Say) -> ansible.PlaybookResult:
         """Run one playbook for a group of nodes; `nodes_in_maintenance` lists the drained nodes for the roles."""

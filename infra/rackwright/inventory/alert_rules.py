@@ -9,6 +9,7 @@ from typing import Any, Final
 from rackwright.catalog.alerts import AlertRule, Part, alerts
 from rackwright.inventory.promql import with_label
 from rackwright.plan import Plan
+from rackwright.plan.fabric.wiring import wiring
 from rackwright.plan.monitoring.schema import MonitoringPlan
 
 SUSPENDED_STATES: Final = ("powered_down", "powering_down", "powering_up")
@@ -29,15 +30,14 @@ def rule_groups(plan: Plan, monitoring: MonitoringPlan) -> dict[str, Any]:
         {"name": name, "rules": [_alert(rule, power_saving=saving) for rule in rules]}
         for name, rules in groupby(chosen, key=lambda rule: rule.group)
     ]
-    groups = [{"name": PLAN_GROUP, "rules": [*_expected(monitoring), *(_suspended() if saving else ())]}, *groups]
+    groups = [{"name": PLAN_GROUP, "rules": [*_sizes(plan), *_expected(monitoring), *(_suspended() if saving else ())]}, *groups]
     return {"groups": [_of_stack(group, plan.stack) for group in groups] if monitoring.external else groups}
 
 
 def _of_stack(group: dict[str, Any], stack: str) -> dict[str, Any]:
     """Return the group with rules that read and name one stack only."""
-    rules = [
-        {**rule, "expr": with_label(rule["expr"], "stack", stack), "labels": {**rule["labels"], "stack": stack}} for rule in group["rules"]
-    ]
+    name = {"stack": stack}
+    rules = [{**rule, "expr": with_label(rule["expr"], "stack", stack), "labels": rule.get("labels", {}) | name} for rule in group["rules"]]
     return {**group, "rules": rules}
 
 
@@ -53,6 +53,7 @@ def parts_of(plan: Plan) -> frozenset[Part]:
         Part.GPUS: any(node.gpus for node in plan.nodes if node.is_in),
         Part.ACCOUNTING: plan.scheduler.kind == "slurm" and plan.scheduler.accounting is not None,
         Part.STORAGE: bool(plan.storage),
+        Part.FABRIC: plan.fabric is not None,
         Part.INFINIBAND: plan.fabric is not None and plan.fabric.kind == "infiniband",
     }
     return frozenset(part for part, present in has.items() if present)
@@ -66,6 +67,19 @@ def _alert(rule: AlertRule, *, power_saving: bool) -> dict[str, Any]:
         "labels": {"severity": rule.severity.value},
         "annotations": {"summary": rule.summary, "remedy": rule.remedy, "runbook": rule.runbook},
     }
+
+
+def _sizes(plan: Plan) -> Iterator[dict[str, Any]]:
+    """Yield how many nodes, GPUs and cables the plan has, for shares of what is there."""
+    present = [node for node in plan.nodes if node.is_in]
+    sizes = {
+        "nodes": len(present),
+        "nodes_out": len(plan.nodes) - len(present),
+        "gpus": sum(node.gpus.count for node in present if node.gpus),
+        "cables": len(wiring(plan).cables) if plan.fabric else 0,
+    }
+    for name, size in sizes.items():
+        yield {"record": f"rackwright_plan_{name}", "expr": f"vector({size})"}
 
 
 def _expected(monitoring: MonitoringPlan) -> Iterator[dict[str, Any]]:

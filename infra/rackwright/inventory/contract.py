@@ -119,7 +119,7 @@ def _cluster(plan: Plan, preinstalled_roles: tuple[str, ...], sources: Mapping[s
         "storage": [_storage(row, sources) for row in data["storage"]],
         "scheduler": _scheduler(plan.scheduler),
         "software": data["software"],
-        **({"monitored": True} if plan.monitoring else {}),
+        **({"extra_packages": True} if plan.monitoring or any(node.features for node in plan.nodes) else {}),
         "health": [{"check": spec.key, "group": spec.group, "limit": spec.limit} for spec in checks().values() if spec.health],
     }
 
@@ -156,8 +156,11 @@ def _fabric(plan: Plan) -> dict[str, Any] | None:
 
 
 def is_baked(cluster: Mapping[str, Any]) -> bool:
-    """Return whether the nodes of an inventory have all packages that the roles install. No image has those of monitoring."""
-    return not cluster.get("monitored") and set(cluster["preinstalled_roles"]) >= set(BAKED[cluster["scheduler"]["kind"]])
+    """Return whether the nodes of an inventory have all packages that the roles install.
+
+    No image has those of monitoring and of declared software, such as `software.tools`.
+    """
+    return not cluster.get("extra_packages") and set(cluster["preinstalled_roles"]) >= set(BAKED[cluster["scheduler"]["kind"]])
 
 
 @cache

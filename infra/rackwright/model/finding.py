@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import Final
+
+from rackwright.model.public_keys import is_secret
 
 _SHOWN: Final = 60
 """Models that a hint lists."""
@@ -31,6 +33,16 @@ class Finding:
     """For example `groups.worker.count`; `file:line:column` if the file cannot be parsed."""
     cause: str
     hint: str = ""
+    line: int | None = None
+    """Line of the stack file, for readers; not in the JSON of `validate`."""
+
+    def __post_init__(self) -> None:
+        """Replace text that holds a private key: findings are printed, logged and recorded."""
+        if is_secret(self.path):
+            object.__setattr__(self, "path", "rackwright:cluster")
+        if is_secret(self.cause) or is_secret(self.hint):
+            object.__setattr__(self, "cause", "the value holds a private key, which is not shown")
+            object.__setattr__(self, "hint", "remove it from this file, and replace the key: the file may have been shared")
 
     @property
     def is_error(self) -> bool:
@@ -38,12 +50,13 @@ class Finding:
         return self.level is Severity.ERROR
 
     def __str__(self) -> str:
-        mark = "" if self.level is Severity.ERROR else f" ({self.level})"
+        marks = [f"line {self.line}"] * bool(self.line) + [str(self.level)] * (not self.is_error)
+        mark = f" ({', '.join(marks)})" if marks else ""
         return f"{self.path}{mark}: {self.cause}" + (f"\n  {self.hint}" if self.hint else "")
 
     def to_data(self) -> dict[str, str]:
         """Return the finding as printed by `validate --json`."""
-        return asdict(self)
+        return {"level": self.level.value, "rule": self.rule, "path": self.path, "cause": self.cause, "hint": self.hint}
 
 
 def has_errors(findings: Iterable[Finding]) -> bool:
@@ -72,14 +85,19 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 def nearest_of_class(word: str, known: Iterable[str]) -> str | None:
     """Return the known model that differs by a typing error only, or None.
 
-    The figures of a model name its class: h100-pcie is not h100, and msb7800 is not qm9700.
+    The figures of a model name its class, and so do the letters before them: h100-pcie is not h100, and m5.xlarge is not g5.xlarge.
 
-    >>> nearest_of_class("h100pci", ["h100", "h100-pcie"]), nearest_of_class("h100-xyz", ["h100"]), nearest_of_class("h1000", ["h100"])
-    ('h100-pcie', None, None)
+    >>> nearest_of_class("h100pci", ["h100", "h100-pcie"]), nearest_of_class("m5.large", ["g5.large"])
+    ('h100-pcie', None)
     """
-    plain = {_letters(one): one for one in sorted(known) if re.findall(r"[0-9]+", one) == re.findall(r"[0-9]+", word)}
+    plain = {_letters(one): one for one in sorted(known) if _class(one) == _class(word)}
     near = next(iter(get_close_matches(_letters(word), plain, n=1, cutoff=0.85)), None)
     return plain[near] if near is not None else None
+
+
+def _class(word: str) -> tuple[str, list[str]]:
+    """Return the letters before the first figure, and all figures."""
+    return re.split(r"[0-9]", _letters(word), maxsplit=1)[0], re.findall(r"[0-9]+", word)
 
 
 def _letters(word: str) -> str:

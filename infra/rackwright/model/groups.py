@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Discriminator, Field, StringConstraints, Tag
 
 from rackwright.model.base import ConfigModel
-from rackwright.model.units import Bytes, Day, Label
+from rackwright.model.units import Bytes, Day, Label, Rack
 from rackwright.model.update_policy import OnTarget, UpdatePolicy
 
 MAX_NODES: Final = 4096
@@ -122,7 +122,7 @@ class Group(ConfigModel):
         description="Number of addresses reserved for the group, so that scaling never renumbers nodes. "
         "Default: 64 for workers, 8 for other groups. Changing it renumbers the groups declared after this one.",
     )
-    rack: Annotated[Label | None, UpdatePolicy.RUN] = Field(default=None, description="Rack of the nodes.")
+    rack: Annotated[Rack | None, UpdatePolicy.RUN] = Field(default=None, description="Rack of the nodes.")
 
 
 def roles_of(name: str, group: Group) -> tuple[Role, ...]:
@@ -142,7 +142,7 @@ class NodeOverride(ConfigModel):
     cpus: Annotated[int | None, UpdatePolicy.RESTART] = Field(default=None, ge=1, description="Logical CPUs.")
     memory: Annotated[Bytes | None, UpdatePolicy.RESTART] = Field(default=None, description="Memory, for example 2GiB.")
     gpus: NodeGpus | None = Field(default=None, description="GPUs; omitted values are taken from the group.")
-    rack: Annotated[Label | None, UpdatePolicy.RUN] = Field(default=None, description="Rack of the node.")
+    rack: Annotated[Rack | None, UpdatePolicy.RUN] = Field(default=None, description="Rack of the node.")
     state: Annotated[State, UpdatePolicy.MEMBERS] = Field(
         default=State.IN, description="State; `out` excludes the node from playbooks and checks."
     )

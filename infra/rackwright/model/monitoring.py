@@ -8,19 +8,10 @@ from pydantic import Field
 
 from rackwright.model.base import ConfigModel
 from rackwright.model.external_monitoring import ExternalMonitoring
+from rackwright.model.receivers import DeadmanSwitch, Receiver
 from rackwright.model.remote_write import RemoteWrite
 from rackwright.model.units import Bytes, Label, Seconds
 from rackwright.model.update_policy import UpdatePolicy
-
-
-class Webhook(ConfigModel):
-    """A receiver of alerts by HTTP: Alertmanager posts JSON to its URL."""
-
-    kind: Annotated[Literal["webhook"], UpdatePolicy.RESTART] = Field(description="Kind of the receiver.")
-    url_file: Annotated[str, UpdatePolicy.RESTART] = Field(
-        pattern=r"^[/~]\S*$",
-        description="File on this machine that contains only the URL, which may hold a token and is copied to the monitoring node only.",
-    )
 
 
 class MetricsRetention(ConfigModel):
@@ -43,8 +34,11 @@ class Monitoring(ConfigModel):
         default=15, description="Time between two readings of every metric. Default: 15s."
     )
     retention: MetricsRetention = Field(default=MetricsRetention(), description="Limits of the stored metrics.")
-    receivers: Annotated[dict[Label, Webhook], UpdatePolicy.RESTART] = Field(
-        default={}, description="Receivers of alerts, by name; each gets every alert."
+    receivers: Annotated[dict[Label, Receiver], UpdatePolicy.RESTART] = Field(
+        default={}, description="Receivers of alerts, by name; each gets every alert of its severities."
+    )
+    deadman: Annotated[DeadmanSwitch | None, UpdatePolicy.RESTART] = Field(
+        default=None, description="Service that tells people when alerting stops. Default: none; only a look from outside notices it then."
     )
     remote_write: Annotated[dict[Label, RemoteWrite], UpdatePolicy.RESTART] = Field(
         default={}, description="Receivers of all metrics by remote write, by name."

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv4Network
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
 from rackwright.model.base import ConfigModel
 from rackwright.model.units import Address4, Domain, Network4
 from rackwright.model.update_policy import OnTarget, UpdatePolicy
+
+_POINT_TO_POINT: Final = 31
+"""A /31 has two hosts and no broadcast address (RFC 3021), a /32 is one host."""
 
 
 class Network(ConfigModel):
@@ -38,3 +41,14 @@ class Access(ConfigModel):
     allowed_cidrs: Annotated[tuple[Network4, ...], UpdatePolicy.LIVE] = Field(
         default=(IPv4Network("0.0.0.0/0"),), description="Networks that the login node's firewall accepts."
     )
+
+
+def meaning_in(network: IPv4Network, address: IPv4Address) -> str | None:
+    """Return what an address means in a network instead of a host, or None.
+
+    >>> meaning_in(IPv4Network("10.0.0.0/24"), IPv4Address("10.0.0.255"))
+    'broadcast address'
+    """
+    if network.prefixlen >= _POINT_TO_POINT:
+        return None
+    return {network.network_address: "network address", network.broadcast_address: "broadcast address"}.get(address)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import date
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Network
 from typing import Annotated, Any, Final, NoReturn
 
 from pydantic import BeforeValidator, PlainSerializer, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
+
+from rackwright.model import host_keys
 
 _BINARY: Final = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -21,7 +23,8 @@ _USER: Final = r"[a-z_][-a-z0-9_]*"
 _PLAYBOOK: Final = r"([A-Za-z0-9_][A-Za-z0-9_.-]*/)+[A-Za-z0-9_][A-Za-z0-9_.-]*\.ya?ml"
 _MOUNT: Final = r"/[^\s:,]*"
 _MODE: Final = r"[0-7]{3,4}"
-_HOST_KEY: Final = r"(SHA256:[A-Za-z0-9+/]{43}=?|(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)) [A-Za-z0-9+/]+=*)"
+_HOST_KEY: Final = r"\s*(.* )?(SHA256:[A-Za-z0-9+/]{43}=?|(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521))\s+[A-Za-z0-9+/]+=*)(\s.*)?"
+"""For editors; `host_keys.parse` decides."""
 _RDMA_DEVICE: Final = r"[A-Za-z][A-Za-z0-9_.-]*"
 """Names that rdma-core's udev rules and drivers give: mlx5_0, ibp12s0, roceP2p1s0f0, rdmap0s6 (rdma-core: kernel-boot/rdma_rename.c).
 
@@ -29,6 +32,11 @@ _RDMA_DEVICE: Final = r"[A-Za-z][A-Za-z0-9_.-]*"
 """
 _RDMA_DEVICE_LENGTH: Final = 63
 """IB_DEVICE_NAME_MAX is 64 with the final NUL (Linux: include/uapi/rdma/ib_user_verbs.h). A netdev's IFNAMSIZ does not apply."""
+_RACK: Final = r"[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?"
+"""No dot: the management switches of a rack are numbered after one."""
+_NON_BLOCKING, _MOST_DOWN = 1, 16
+_RATIO: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*:\s*([1-9][0-9]*)\s*")
+_SSH_ADDRESS: Final = r"[A-Za-z0-9][A-Za-z0-9.-]*"
 _GUID: Final = r"0x[0-9a-f]{16}"
 _PCI: Final = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 _MAC: Final = r"[0-9a-f]{2}(:[0-9a-f]{2}){5}"
@@ -115,6 +123,14 @@ def parse_day(value: object) -> date:
         refuse("day", f"`{value}` is not a day", "write year-month-day, like 2026-12-01")
 
 
+def parse_host_key(value: object) -> str:
+    """Return a host key as fingerprint, or as type and base64; accept what ssh-keygen, ssh-keyscan and known_hosts show."""
+    found = host_keys.parse(value) if isinstance(value, str) else host_keys.HostKeyText("", f"{value!r} is not an SSH host key")
+    if not found.value:
+        refuse("host-key", found.cause, found.hint)
+    return found.value
+
+
 def parse_network(value: object) -> IPv4Network:
     """Return an IPv4 network; refuse an address with host bits and name the network it belongs to."""
     if isinstance(value, IPv4Network):
@@ -122,6 +138,8 @@ def parse_network(value: object) -> IPv4Network:
     try:
         around = IPv4Network(str(value), strict=False)
     except ValueError:
+        if _is_ipv6(str(value)):
+            refuse("network", f"`{value}` is an IPv6 network", "write the IPv4 network, like 10.77.0.0/24: networks are declared by IPv4")
         refuse("network", f"`{value}` is not an IPv4 network", "write address/prefix, like 10.77.0.0/24")
     if str(value).split("/")[0] != str(around.network_address):
         refuse("network", f"`{value}` is an address inside a network", f"write the network: {around}")
@@ -133,7 +151,49 @@ def parse_address(value: object) -> IPv4Address:
     try:
         return value if isinstance(value, IPv4Address) else IPv4Address(str(value))
     except ValueError:
-        refuse("address", f"`{value}` is not an IPv4 address", "write four numbers from 0 to 255, like 127.0.0.1")
+        hint = "write four numbers from 0 to 255, like 127.0.0.1"
+        if _is_ipv6(str(value)):
+            refuse("address", f"`{value}` is an IPv6 address", f"{hint}: addresses are declared by IPv4")
+        if "/" in str(value):
+            refuse("address", f"`{value}` is not an IPv4 address", f"remove the prefix: write {str(value).partition('/')[0]}")
+        refuse("address", f"`{value}` is not an IPv4 address", hint)
+
+
+def parse_ratio(value: object) -> float | int:
+    """Return downlinks per uplink, written as a number or as a ratio.
+
+    >>> parse_ratio("3:2"), parse_ratio(2), parse_ratio("2:1")
+    (1.5, 2, 2)
+    """
+    ratio = _RATIO.fullmatch(value) if isinstance(value, str) else None
+    number = float(ratio[1]) / int(ratio[2]) if ratio else value
+    if isinstance(number, bool) or not isinstance(number, (int, float)):
+        refuse("ratio", f"`{value}` is not a ratio", "write downlinks per uplink, like 2, 1.5 or 3:2")
+    if not _NON_BLOCKING <= number <= _MOST_DOWN:
+        refuse("ratio", f"`{value}` is out of range", f"use {_NON_BLOCKING}, which is non-blocking, to {_MOST_DOWN}")
+    return int(number) if number == int(number) else number
+
+
+def parse_ssh_address(value: object) -> str:
+    """Return the address or the name at which a machine's SSH server is reached."""
+    text = str(value)
+    if isinstance(value, str) and re.fullmatch(_SSH_ADDRESS, value):
+        return value
+    cause = f"`{text[:60]}` is neither an IPv4 address nor a host name"
+    if _is_ipv6(text.strip("[]")):
+        refuse("ssh-address", f"`{text}` is an IPv6 address", "enter a host name that resolves to it, or an IPv4 address")
+    if "@" in text:
+        refuse("ssh-address", cause, f"write {text.partition('@')[2]}, and the login user as `user:`")
+    if re.fullmatch(r"[^:]+:[0-9]+", text):
+        refuse("ssh-address", cause, f"write {text.partition(':')[0]}, and `port: {text.partition(':')[2]}`")
+    refuse("ssh-address", cause, "write an address like 203.0.113.10, or a name like node1.example.org")
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        return text.count(":") > 1 and IPv6Network(text.partition("%")[0], strict=False) is not None
+    except ValueError:
+        return False
 
 
 def _word(rule: str, pattern: str, longest: int, what: str, hint: str) -> Callable[[object], str]:
@@ -220,19 +280,18 @@ MacAddress = Annotated[
     _text(_MAC),
 ]
 Mode = Annotated[str, BeforeValidator(_word("mode", _MODE, 4, "a file mode", 'use three or four octal digits, like "1777"')), _text(_MODE)]
-HostKey = Annotated[
+HostKey = Annotated[str, BeforeValidator(parse_host_key), _text(_HOST_KEY)]
+Rack = Annotated[
     str,
-    BeforeValidator(
-        _word(
-            "host-key",
-            _HOST_KEY,
-            1000,
-            "an SSH host key",
-            "run `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the machine and copy the part from SHA256:",
-        )
-    ),
-    _text(_HOST_KEY),
+    BeforeValidator(_word("rack", _RACK, 63, "the name of a rack", 'use letters, digits and inner - and _, like r01, A-12 or "12"')),
+    _text(_RACK, maxLength=63),
 ]
+Ratio = Annotated[
+    float | int,
+    PlainValidator(parse_ratio),
+    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 1, "maximum": 16}, {"type": "string", "pattern": "^[0-9.]+:[0-9]+$"}]}),
+]
+SshAddress = Annotated[str, BeforeValidator(parse_ssh_address), _text(_SSH_ADDRESS)]
 Day = Annotated[date, PlainValidator(parse_day), WithJsonSchema({"type": "string", "format": "date"})]
 Network4 = Annotated[IPv4Network, PlainValidator(parse_network), _text(r"[0-9.]+/[0-9]+", examples=["10.77.0.0/24"])]
 Address4 = Annotated[IPv4Address, PlainValidator(parse_address), WithJsonSchema({"type": "string", "format": "ipv4"})]

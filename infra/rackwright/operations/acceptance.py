@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rackwright.catalog.checks import Level
@@ -13,6 +13,7 @@ from rackwright.drivers.check_runner import Progress
 from rackwright.errors import InputError, UndeterminedError
 from rackwright.inventory import paths
 from rackwright.inventory.running_stack import require_up
+from rackwright.operations.monitoring.publication import publish_acceptance
 from rackwright.report import acceptance
 from rackwright.report.acceptance import Acceptance
 
@@ -26,12 +27,19 @@ class RecordedAcceptance:
 
 
 def accept(
-    stack: str, level: Level, on_progress: Progress, *, phases: Sequence[str] = (), keep_going: bool = False, user: str | None = None
+    stack: str,
+    level: Level,
+    on_progress: Progress,
+    say: Callable[[str], None],
+    *,
+    phases: Sequence[str] = (),
+    keep_going: bool = False,
+    user: str | None = None,
 ) -> RecordedAcceptance:
     """Run the acceptance test and return its result. With `phases` only those run, and the cluster verdict is left unchanged.
 
     The report of an earlier run is deleted first, so that a report that exists afterwards belongs to this run. At Ctrl-C the run
-    cancels its jobs and reports the phases that ended.
+    cancels its jobs and reports the phases that ended. `say` receives why the results could not be written as metrics.
 
     Raises InputError if the stack is not up or an argument is invalid, UndeterminedError if the run writes no report.
     """
@@ -50,7 +58,10 @@ def accept(
         raise InputError(output)
     if not file.exists():
         raise UndeterminedError(f"the acceptance run wrote no report; output: {output or 'none'}", path=f"stack {stack}")
-    return RecordedAcceptance(acceptance.read(file), file.read_text(encoding="utf-8"))
+    found = RecordedAcceptance(acceptance.read(file), file.read_text(encoding="utf-8"))
+    for failure in asyncio.run(publish_acceptance(paths.inventory(stack), found.acceptance)):
+        say(failure)
+    return found
 
 
 async def _run(stack: str, options: Sequence[str], on_progress: Progress) -> tuple[int, str]:

@@ -78,7 +78,7 @@ def _compared(plan: Plan, rows: list[str], links: FabricLinks, ports: NodePorts 
     declared = {name: int(guid, 16) for name, guid in declared_guids(plan).items()}
     guids = (port_guids(plan) if plan.fabric.simulated else {}) | (ports.guids if ports else {}) | declared
     hidden = ports.virtual if ports else frozenset()
-    rate, between = (f"{width} {plan.fabric.speed}" for width in (plan.fabric.width, plan.fabric.switch_width))
+    rate, between = plan.fabric.hca_rate, f"{plan.fabric.switch_width} {plan.fabric.speed}"
     return compare(rows, links, guids=guids, hidden=hidden, rate=rate, switch_rate=between, line_card=plan.fabric.line_card or "")
 
 

@@ -12,9 +12,10 @@ from rackwright.drivers import power, ssh_connections
 from rackwright.drivers.rolling_update import RollingUpdate, RollingUpdateResult, Say
 from rackwright.errors import InputError, RackwrightError, UndeterminedError
 from rackwright.inventory import is_baked, paths
-from rackwright.inventory.reader import from_inventory
+from rackwright.inventory.reader import Inventory, from_inventory
 from rackwright.inventory.running_stack import load_inventory
 from rackwright.model.finding import did_you_mean
+from rackwright.operations.monitoring import silences
 from rackwright.operations.stack_lock import StackLock
 
 _CONNECT_TIMEOUT: Final = 15.0
@@ -37,7 +38,7 @@ def update_workers(stack: str, workers: Sequence[str], say: Say, on_progress: Sa
     worker is unreachable, or at Ctrl-C; RackwrightError if a worker cannot be drained, updated or resumed, which ends the update.
     """
     inventory = load_inventory(stack)
-    from_inventory(inventory)  # Refuses an inventory of another version before any node is drained.
+    declared = from_inventory(inventory)  # Refuses an inventory of another version before any node is drained.
     everything = inventory["all"]
     cluster, known = everything["vars"]["cluster"], list(everything["children"]["role_worker"]["hosts"])
     chosen = _choose(workers, known)
@@ -48,7 +49,7 @@ def update_workers(stack: str, workers: Sequence[str], say: Say, on_progress: Sa
             hint="remove --reboot; the playbooks are applied without it",
         )
     try:
-        done = asyncio.run(_roll(stack, cluster, chosen, say, on_progress, reboot=reboot))
+        done = asyncio.run(_roll(declared, cluster, chosen, say, on_progress, reboot=reboot))
     except KeyboardInterrupt:
         hint = "run the same command again to continue, or `rackwright up` to resume the drained nodes"
         raise UndeterminedError("rolling update interrupted; drained nodes stay drained", path=f"stack {stack}", hint=hint) from None
@@ -72,9 +73,10 @@ def _choose(names: Sequence[str], workers: Sequence[str]) -> list[str]:
 
 
 async def _roll(
-    stack: str, cluster: Mapping[str, Any], nodes: Sequence[str], say: Say, on_progress: Say, *, reboot: bool
+    declared: Inventory, cluster: Mapping[str, Any], nodes: Sequence[str], say: Say, on_progress: Say, *, reboot: bool
 ) -> RollingUpdateResult:
-    """Update the nodes while holding the stack's lock, with the nodes powered on and connected."""
+    """Update the nodes while holding the stack's lock, with the nodes powered on and connected, and their alerts silenced."""
+    stack = declared.stack
     await StackLock(stack).hold()
     inventory = paths.inventory(stack)
     async with power.wake_nodes(stack, power.from_inventory(inventory, list(nodes)), on_progress):
@@ -86,5 +88,6 @@ async def _roll(
         skipped = ("install",) if is_baked(cluster) else ()
         batch, own = cluster["rolling"]["batch"], paths.site(stack)
         site = str(own) if own.exists() else "site.yml"
-        rolling = RollingUpdate(layout.product_root(), inventory, paths.secrets(stack), skipped, batch, reboot, site)
+        silence = silences.of_batches(declared, cluster["scheduler"]["drain_timeout_s"], say)
+        rolling = RollingUpdate(layout.product_root(), inventory, paths.secrets(stack), skipped, batch, reboot, site, silence)
         return await rolling.run(nodes, say, on_progress)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rackwright import rules
 from rackwright.errors import InputError
 from rackwright.inventory import paths, site_playbooks
+from rackwright.inventory.secret_files import secret_file_problems
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding, has_errors
 from rackwright.stackfile.load import LoadedStack, find_stack_file, load_stack, stack_name
@@ -44,15 +45,14 @@ def load_and_validate(name_or_path: str) -> ValidatedStack:
 def validate(file: Path) -> ValidatedStack:
     """Load and validate a stack file."""
     loaded = load_stack(file)
-    return ValidatedStack(
+    found = rules.check(
         loaded,
-        rules.check(
-            loaded,
-            date.today(),
-            _other_stacks(file),
-            missing_files=site_playbooks.missing_site_files(loaded.cluster or loaded.valid_subset),
-        ),
+        date.today(),
+        _other_stacks(file),
+        missing_files=site_playbooks.missing_site_files(loaded.cluster or loaded.valid_subset),
+        secret_problems=secret_file_problems(loaded.cluster or loaded.valid_subset),
     )
+    return ValidatedStack(loaded, tuple(map(loaded.at_line, found)))
 
 
 def load_plan(name_or_path: str, on_warning: OnWarning) -> Plan:
@@ -83,7 +83,12 @@ def _other_stacks(file: Path) -> dict[str, Cluster]:
     """Return the other stacks of the same folder that have no errors."""
     others = {}
     for path in sorted(file.parent.glob("Pulumi.*.yaml")):
-        other = load_stack(path) if path.name != file.name else None
-        if other is not None and other.cluster is not None:
+        if path.name == file.name or not path.is_file():
+            continue
+        try:
+            other = load_stack(path)
+        except InputError:  # Another stack's file that cannot be read is no finding about this one.
+            continue
+        if other.cluster is not None:
             others[stack_name(path)] = other.cluster
     return others

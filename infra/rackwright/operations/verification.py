@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from rackwright.errors import InputError, RackwrightError, UndeterminedError
 from rackwright.inventory import paths
 from rackwright.inventory.reader import load
 from rackwright.inventory.running_stack import not_up, require_up
+from rackwright.operations.monitoring.publication import publish_verification
 from rackwright.report import document
 from rackwright.report.document import Report
 
@@ -28,8 +29,10 @@ class RecordedReport:
     """Whether the stack has another plan than the report, or an inventory that cannot be read."""
 
 
-def verify(stack: str, level: Level, nodes: Sequence[str], on_progress: Progress) -> RecordedReport:
+def verify(stack: str, level: Level, nodes: Sequence[str], on_progress: Progress, say: Callable[[str], None]) -> RecordedReport:
     """Run the checks of a level and return their report. Without `nodes` all nodes are checked, and the verdict is recorded.
+
+    `say` receives why the results could not be written as metrics, which does not change the verdict.
 
     Raises InputError if the stack is not up or a node is unknown, UndeterminedError at Ctrl-C and if the checks write no report.
     """
@@ -43,7 +46,10 @@ def verify(stack: str, level: Level, nodes: Sequence[str], on_progress: Progress
         raise InputError(output)
     if not outcome.report.exists():
         raise UndeterminedError(f"the checks wrote no report; output: {output}", path=f"stack {stack}")
-    return _read(outcome.report)
+    found = _read(outcome.report)
+    for failure in asyncio.run(publish_verification(paths.inventory(stack), found.report)):
+        say(failure)
+    return found
 
 
 async def _run_checks(stack: str, level: Level, nodes: Sequence[str], on_progress: Progress) -> RunOutcome:

@@ -43,7 +43,8 @@ class NodeGpu(ConfigModel):
     model: str
     count: int
     product: str
-    memory_mib: int
+    memory_mib: int | None
+    """None for GPUs that share the memory of their CPU."""
     driver: str
     architecture: str
     modules: GpuModules

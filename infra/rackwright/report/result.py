@@ -67,6 +67,8 @@ def result(
     remedy = (
         "" if verdict in (Verdict.PASSED, Verdict.SKIPPED) else expected_result.spec.remedy.format(node=expected_result.node, stack=stack)
     )
+    if verdict is Verdict.UNKNOWN:  # The remedy of a failure may be drastic, and nothing has failed.
+        remedy = f"resolve the reason and run the command again; if the check then fails: {remedy}"
     return Result(
         id=expected_result.id,
         kind=expected_result.spec.kind.value,

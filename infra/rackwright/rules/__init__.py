@@ -13,6 +13,7 @@ from rackwright.rules.aws import fabric as aws_fabric
 from rackwright.rules.aws import network as aws_network
 from rackwright.rules.common import (
     access,
+    alert_receivers,
     container_networks,
     external_monitoring,
     gpus,
@@ -46,7 +47,7 @@ RULE_MODULES = (
     *(names, network, groups, gpus, mig, stack, versions, storage, scheduler, accounts, partitions, access, users, nodes, hosts),
     *(image_accounts, container_networks),
     *(kubernetes_cluster, kubernetes_network, addons, pod_network),
-    *(topology, adapters, floor_plan, phases, node_features, tuning, monitoring, external_monitoring),
+    *(topology, adapters, floor_plan, phases, node_features, tuning, monitoring, alert_receivers, external_monitoring),
     *(instances, images, disks, aws_network, aws_fabric, capacity, tags, fsx, fsx_repositories, budget, limits),
 )
 """Importing a subject registers its rules; findings come in this order."""
@@ -66,16 +67,19 @@ def check(
     *,
     at_up: bool = False,
     missing_files: Collection[str] = (),
+    secret_problems: Mapping[str, str] | None = None,
 ) -> tuple[Finding, ...]:
-    """Return all findings about a description: field findings first, then those of the rules. `missing_files`: files that do not exist.
+    """Return all findings about a description: field findings first, then those of the rules.
 
+    `missing_files`: files that do not exist. `secret_problems`: what is wrong with files that hold secrets, by path in the stack file.
     Some values may be missing while a stack file is written; `at_up` makes them errors.
     If fields are invalid, the rules check the rest, and findings about the invalid parts are omitted.
     """
     cluster = loaded.cluster or loaded.valid_subset
     if cluster is None:
         return (*loaded.findings, *site_findings())
-    found = run_rules(RuleContext(cluster, loaded.stack, today, dict(other_stacks or {}), frozenset(missing_files)), at_up=at_up)
+    case = RuleContext(cluster, loaded.stack, today, dict(other_stacks or {}), frozenset(missing_files), dict(secret_problems or {}))
+    found = run_rules(case, at_up=at_up)
     return (*loaded.findings, *site_findings(), *(finding for finding in found if not _is_doubtful(finding, loaded)))
 
 

@@ -27,6 +27,8 @@ class RuleContext:
     """Other stacks described beside this one, by name."""
     missing_files: frozenset[str] = frozenset()
     """Files that the cluster names and that do not exist; determined by the reader of the stack file."""
+    secret_problems: Mapping[str, str] = field(default_factory=dict)
+    """What is wrong with files that hold secrets, by their path in the stack file; determined by the reader of the stack file."""
 
     @cached_property
     def members(self) -> tuple[DeclaredNode, ...]:

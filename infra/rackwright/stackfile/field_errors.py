@@ -14,6 +14,7 @@ from pydantic import BaseModel, Tag, ValidationError
 
 from rackwright.model.finding import Finding, Severity, did_you_mean, nearest
 from rackwright.stackfile.field_hints import bound, described, invalid_json, type_hint
+from rackwright.stackfile.yaml_reader import Written
 
 _TYPE_NAMES: Final = {
     "int": "a whole number",
@@ -68,12 +69,14 @@ class FieldHelp(NamedTuple):
     """Valid keys of a mapping, separated by commas; empty if any key is valid."""
 
 
-def explain(error: ValidationError, model: type[BaseModel]) -> list[FieldProblem]:
-    """Return each field error as a problem."""
-    return [_one(dict(details), model) for details in error.errors(include_url=False)]
+def explain(
+    error: ValidationError, model: type[BaseModel], numbers: Mapping[tuple[str | int, ...], Written] | None = None
+) -> list[FieldProblem]:
+    """Return each field error as a problem; `numbers`: unquoted numbers of the file as they are written, by place."""
+    return [_one(dict(details), model, numbers or {}) for details in error.errors(include_url=False)]
 
 
-def _one(details: dict[str, Any], model: type[BaseModel]) -> FieldProblem:
+def _one(details: dict[str, Any], model: type[BaseModel], numbers: Mapping[tuple[str | int, ...], Written]) -> FieldProblem:
     place, known = walk(details["loc"], model)
     kind: str = details["type"]
     if kind in _DISCRIMINATOR:
@@ -81,9 +84,22 @@ def _one(details: dict[str, Any], model: type[BaseModel]) -> FieldProblem:
     context: Mapping[str, Any] = details.get("ctx") or {}
     rule = _RULE_OF.get(kind, kind if "hint" in context else "value")
     cause, hint = _words(kind, details, context, place, known, field_at(details["loc"], model))
+    written = numbers.get(place.keys)
+    if written is not None and "keys" not in kind:
+        cause, hint = _as_written(cause, hint, details.get("input"), written)
     near = nearest(str(place.keys[-1]), known) if kind == "extra_forbidden" else None
     meant = FieldPath((*place.keys[:-1], near)) if near is not None else place
     return FieldProblem(place, meant, Finding(Severity.ERROR, rule, str(place) or "rackwright:cluster", cause, hint))
+
+
+def _as_written(cause: str, hint: str, value: object, written: Written) -> tuple[str, str]:
+    """Return cause and hint with a number as it is written in the file: `1.30`, which is read as 1.3, or `0755`, as 493."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return cause, hint
+    quoted = hint.replace("write the value in quotes", f'write it in quotes: "{written.text}"')
+    if str(value) == written.text or str(value) not in cause:
+        return cause, quoted
+    return f"{cause.replace(str(value), written.text, 1)}, which is read as {value}", quoted
 
 
 def _words(

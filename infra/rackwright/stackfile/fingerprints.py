@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import re
@@ -75,7 +74,7 @@ def _fingerprint(words: list[str]) -> str | None:
         return _text(bytes.fromhex(hexadecimal)) if re.fullmatch(r"[0-9A-Fa-f]{64}", hexadecimal) else None
     try:
         blob = base64.b64decode(words[1], validate=True)
-    except binascii.Error:
+    except ValueError:
         return None
     return _text(hashlib.sha256(blob).digest())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding, Severity, did_you_mean, has_errors
 from rackwright.stackfile import yaml_reader
 from rackwright.stackfile.field_errors import FieldPath, FieldProblem, explain
+from rackwright.stackfile.yaml_reader import Document, Place, Written
 
 CONFIG_KEY: Final = "rackwright:cluster"
 _OWN_PREFIX: Final = "rackwright:"
@@ -33,10 +34,19 @@ class LoadedStack:
     """The cluster without its invalid parts, for the rules; None if other parts depend on them."""
     invalid_paths: tuple[FieldPath, ...] = ()
     """The places of the invalid parts, as they were probably meant."""
+    lines: Mapping[str, int] = field(default_factory=dict)
+    """Line of the stack file by path, for example `groups.worker.count`."""
+
+    def at_line(self, finding: Finding) -> Finding:
+        """Return the finding with the line of its path, or of the nearest path around it that the file has."""
+        path = finding.path
+        while path and path not in self.lines:
+            path = path[: max(path.rfind("."), path.rfind("["), 0)]
+        return replace(finding, line=self.lines[path]) if path else finding
 
 
-def load_cluster(described: object, stack: str = "") -> LoadedStack:
-    """Validate the mapping below `rackwright:cluster`."""
+def load_cluster(described: object, stack: str = "", numbers: Mapping[Place, Written] | None = None) -> LoadedStack:
+    """Validate the mapping below `rackwright:cluster`; `numbers`: unquoted numbers of the file as they are written, by place."""
     if not isinstance(described, Mapping):
         return _failed(
             stack, Finding(Severity.ERROR, "value", CONFIG_KEY, "expected a mapping", "write a mapping with target, network, groups, …")
@@ -44,33 +54,36 @@ def load_cluster(described: object, stack: str = "") -> LoadedStack:
     try:
         return LoadedStack(stack, _validate(described))
     except ValidationError as error:
-        problems = explain(error, Cluster)
+        problems = explain(error, Cluster, numbers)
     findings = tuple(problem.finding for problem in problems)
     return LoadedStack(stack, None, findings, _without_invalid_parts(described, problems), tuple(problem.meant for problem in problems))
 
 
 def load_stack(file: Path) -> LoadedStack:
     """Read and validate a stack file; the stack name follows from the file name."""
-    return _loaded(file, *yaml_reader.read(file))
+    return _loaded(file, yaml_reader.read_document(file))
 
 
 def load_text(file: Path, text: str) -> LoadedStack:
     """Validate the text of a stack file."""
-    return _loaded(file, *yaml_reader.parse(text, file.name))
+    return _loaded(file, yaml_reader.parse_document(text, file.name))
 
 
-def _loaded(file: Path, data: object, findings: list[Finding]) -> LoadedStack:
-    stack = stack_name(file)
+def _loaded(file: Path, document: Document) -> LoadedStack:
+    stack, data, findings = stack_name(file), document.data, document.findings
     if data is None:
         empty = Finding(Severity.ERROR, "yaml-empty", file.name, "is empty", f"describe the cluster under config: {CONFIG_KEY}:")
         return _failed(stack, *(findings or [empty]))
     described, missing = _section(data, file.name)
     if missing:
         return _failed(stack, *findings, missing)
-    loaded = load_cluster(described, stack)
+    prefix = ("config", CONFIG_KEY)
+    numbers = {place[2:]: one for place, one in document.numbers.items() if place[:2] == prefix}
+    lines = {str(FieldPath(place[2:])): line for place, line in document.lines.items() if place[:2] == prefix and place[2:]}
+    loaded = load_cluster(described, stack, numbers)
     together = (*findings, *loaded.findings)
     cluster = None if has_errors(together) else loaded.cluster
-    return LoadedStack(stack, cluster, together, loaded.valid_subset or loaded.cluster, loaded.invalid_paths)
+    return LoadedStack(stack, cluster, together, loaded.valid_subset or loaded.cluster, loaded.invalid_paths, lines)
 
 
 def load_configured(stack: str, configured: object, file: Path) -> LoadedStack:

@@ -12,6 +12,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
+from rackwright.model import host_keys
 from rackwright.model.cluster import Cluster
 from rackwright.model.finding import Finding, Severity, did_you_mean
 from rackwright.model.groups import MAX_NODES
@@ -23,8 +24,6 @@ _OTHER_WORDS: Final = {"fingerprint": "host_key", "ip": "address", "hostname": "
 _NEEDED: Final = ("name", "address")
 _OF_ONE: Final = ("ssh_address", "host_key", "serial", "label")
 _RANGE: Final = re.compile(r"(?P<stem>[^\[\]]+)\[(?P<first>[0-9]+)-(?P<last>[0-9]+)\]")
-_PRINTED: Final = re.compile(r"[0-9]+ (SHA256:\S+) .*")
-"""Output line of `ssh-keygen -l`: bits, fingerprint, comment, type."""
 
 Fields = dict[str, str | int]
 
@@ -96,9 +95,8 @@ def _machines(line: int, columns: Sequence[str], cells: Sequence[str], file: str
 def _fields(given: Mapping[str, str], where: str) -> tuple[Fields, list[Finding]]:
     """Return the cells as a machine's fields, validated like those of a stack file."""
     fields: Fields = {name: int(value) if name == "port" and value.isdecimal() else value for name, value in given.items()}
-    printed = _PRINTED.fullmatch(str(fields.get("host_key", "")))
-    if printed:
-        fields["host_key"] = printed[1]
+    if "host_key" in fields:
+        fields["host_key"] = host_keys.parse(str(fields["host_key"])).value or fields["host_key"]
     try:
         Machine.model_validate_json(json.dumps(fields), strict=True)
     except ValidationError as error:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import yaml
 
 from rackwright.errors import InputError
+from rackwright.model.finding import has_errors
 from rackwright.stackfile import yaml_reader
 from rackwright.stackfile.load import CONFIG_KEY
 
@@ -71,7 +72,7 @@ def _edited(text: str, node: yaml.MappingNode, key: str, value: str) -> str | No
 def _has_only_this_edit(text: str, edited: str, path: Sequence[str], key: str, value: str) -> bool:
     """Return whether the edited text differs from the original in this key only."""
     before, after = yaml_reader.parse(text, ""), yaml_reader.parse(edited, "")
-    if before[1] or after[1]:
+    if has_errors(before[1]) or has_errors(after[1]):
         return False
     inner = before[0]
     for step in path:

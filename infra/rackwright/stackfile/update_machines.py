@@ -14,6 +14,7 @@ from typing import Any, Final
 import yaml
 
 from rackwright.errors import InputError
+from rackwright.model.finding import has_errors
 from rackwright.stackfile import yaml_reader
 from rackwright.stackfile.load import CONFIG_KEY
 from rackwright.yaml_loader import LOADER
@@ -155,7 +156,7 @@ def _wanted(root: Any, rows: Rows) -> Any:
 
 def _require_data(text: str, wanted: Any) -> None:
     data, findings = yaml_reader.parse(text, "the changed file")
-    if findings or data != wanted:
+    if has_errors(findings) or data != wanted:
         raise InputError(
             "cannot be edited automatically",
             path="target.machines",

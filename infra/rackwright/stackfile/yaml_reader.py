@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,142 +12,222 @@ import yaml
 from rackwright.errors import InputError
 from rackwright.model.finding import Finding, Severity
 from rackwright.stackfile.field_hints import TOO_DEEP
+from rackwright.stackfile.yaml_hints import decode, odd_characters, position, syntax_hint
+from rackwright.stackfile.yaml_scalars import TAGS, constructors, resolvers, surprise
 from rackwright.yaml_loader import LOADER
 
 _SIZE_LIMIT: Final = 1_000_000
 """Maximum size of a stack file in bytes, far above any real one."""
 _VALUE_LIMIT: Final = 100_000
 """Maximum number of values of a stack file with its aliases expanded: a few lines of nested aliases can expand to billions."""
+_DEPTH_LIMIT: Final = 100
+"""Maximum number of nested mappings and lists, far above any real one: the model has about ten."""
+_MERGE: Final = "<<"
+
+Place = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Written:
+    """A plain scalar as it stands in the file."""
+
+    text: str
+    line: int
+    """From 1."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """A stack file as data; None if it is empty or its syntax is invalid."""
+
+    data: Any
+    findings: list[Finding] = field(default_factory=list)
+    numbers: Mapping[Place, Written] = field(default_factory=dict)
+    """Unquoted numbers by place; the data holds their values, `1.30` as 1.3."""
+    lines: Mapping[Place, int] = field(default_factory=dict)
+    """Line of each value by place, that of its key if it has one."""
 
 
 class _Loader(LOADER):  # type: ignore[misc]
-    """Loader that reads scalars like Pulumi's YAML 1.2 reader and records duplicate keys.
-
-    PyYAML's YAML 1.1 would read `on` as true, `22:30` as 1350 and a date as an object; Pulumi reads strings.
-    """
-
-    def __init__(self, stream: str) -> None:
-        super().__init__(stream)
-        self.repeated: list[yaml.MappingNode] = []
+    """Loader that reads scalars like Pulumi's YAML 1.2 reader."""
 
 
-def _mapping(loader: Any, node: yaml.MappingNode) -> Any:
-    seen: set[str] = set()
-    for key, _ in node.value:
-        if isinstance(key, yaml.ScalarNode):
-            if key.value in seen and key.value != "<<":
-                loader.repeated.append(key)
-            seen.add(key.value)
-    return loader.construct_mapping_deep(node)
-
-
-def _construct_deep(loader: Any, node: yaml.MappingNode) -> dict[Hashable, Any]:
+def _mapping(loader: Any, node: yaml.MappingNode) -> dict[Hashable, Any]:
     loader.flatten_mapping(node)
     result: dict[Hashable, Any] = loader.construct_mapping(node, deep=True)
     return result
 
 
-def _scalars() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
-    tags = {"tag:yaml.org,2002:null", "tag:yaml.org,2002:float", "tag:yaml.org,2002:merge"}
-    table = {first: [row for row in rows if row[0] in tags] for first, rows in LOADER.yaml_implicit_resolvers.items()}
-    own = (
-        ("tag:yaml.org,2002:bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
-        ("tag:yaml.org,2002:int", r"[-+]?(?:0|[1-9][0-9]*)|0x[0-9a-fA-F]+|0o?[0-7]+", "-+0123456789"),
-    )
-    for tag, pattern, firsts in own:
-        for first in firsts:
-            table[first] = [(tag, re.compile(f"^(?:{pattern})$")), *table.get(first, [])]
-    return table
-
-
-_Loader.yaml_implicit_resolvers = _scalars()
-_Loader.construct_mapping_deep = _construct_deep
+_Loader.yaml_implicit_resolvers = resolvers()
 _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
+for _tag, _read in constructors().items():
+    _Loader.add_constructor(_tag, _read)
 
 
 def read(file: Path) -> tuple[Any, list[Finding]]:
     """Return the file's data, or None, and the findings about its syntax; raise InputError if the file is missing or unreadable."""
+    document = read_document(file)
+    return document.data, document.findings
+
+
+def read_document(file: Path) -> Document:
+    """Read a file; raise InputError if it is missing or unreadable."""
     try:
-        raw = file.read_bytes()
+        with file.open("rb") as opened:
+            raw = opened.read(_SIZE_LIMIT + 1)
     except FileNotFoundError:
         raise InputError("file does not exist", path=str(file)) from None
     except OSError as refused:
         raise InputError(f"cannot be read: {refused.strerror}", path=str(file)) from None
     if len(raw) > _SIZE_LIMIT:
-        return None, [
-            _finding(
-                "yaml-size", file.name, f"file is too large (expected at most {_SIZE_LIMIT} bytes, found {len(raw)})", "reduce the file"
-            )
-        ]
-    try:
-        return parse(raw.decode(), file.name)
-    except UnicodeDecodeError as broken:
-        return None, [_finding("yaml-syntax", file.name, f"byte {broken.start} is not UTF-8", "save the file as UTF-8 text")]
+        cause = f"file is too large (expected at most {_SIZE_LIMIT} bytes, found {file.stat().st_size})"
+        return Document(None, [_finding("yaml-size", file.name, cause, "reduce the file")])
+    text, cause, hint = decode(raw)
+    if cause:
+        return Document(None, [_finding("yaml-syntax", file.name, cause, hint)])
+    return parse_document(text, file.name)
 
 
 def parse(text: str, name: str) -> tuple[Any, list[Finding]]:
     """Return data and findings of a YAML text; paths of syntax findings start with `name`."""
+    document = parse_document(text, name)
+    return document.data, document.findings
+
+
+def parse_document(text: str, name: str) -> Document:
+    """Read a YAML text; paths of syntax findings start with `name`."""
     try:
+        if _is_too_deep(text):
+            return Document(None, [_too_deep(name)])
         loader = _Loader(text)
         try:
             node = loader.get_single_node()
-            if node is None:
-                return None, []
-            if _weight(node, {}) > _VALUE_LIMIT:
-                return None, [
-                    _finding(
-                        "yaml-size",
-                        name,
-                        f"file has too many values (expected at most {_VALUE_LIMIT} with aliases expanded)",
-                        "reduce nested aliases",
-                    )
-                ]
-            data = loader.construct_document(node)
-            repeated = [_repeated(node, name) for node in loader.repeated]
+            return Document(None) if node is None else _document(loader, node, name)
         finally:
             loader.dispose()
     except yaml.MarkedYAMLError as broken:
-        return None, [_syntax(broken, text, name)]
-    except (yaml.YAMLError, ValueError, RecursionError) as broken:
-        if isinstance(broken, RecursionError):
-            return None, [_finding("yaml-syntax", name, TOO_DEEP, "check the indentation and the brackets")]
+        return Document(None, [_syntax(broken, text, name)])
+    except RecursionError:
+        return Document(None, [_too_deep(name)])
+    except (yaml.YAMLError, ValueError) as broken:
         hint = "remove control characters, and save the file as UTF-8 text"
-        return None, [_finding("yaml-syntax", name, f"is not valid YAML: {str(broken).splitlines()[0]}", hint)]
-    return data, repeated
+        place = position(broken, text)
+        where = f"{name}:{place[0]}:{place[1]}" if place else name
+        return Document(None, [_finding("yaml-syntax", where, f"is not valid YAML: {str(broken).splitlines()[0]}", hint)])
+
+
+def _is_too_deep(text: str) -> bool:
+    """Return whether a text has too many nested collections. PyYAML composes them by recursion in C, which would end the process."""
+    depth = 0
+    for event in yaml.parse(text, Loader=LOADER):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEPTH_LIMIT:
+            return True
+    return False
+
+
+def _document(loader: Any, node: yaml.Node, name: str) -> Document:
+    """Construct the data of a document whose syntax is valid, if each of its values is."""
+    if _weight(node, {}) > _VALUE_LIMIT:
+        cause = f"file has too many values (expected at most {_VALUE_LIMIT} with aliases expanded)"
+        return Document(None, [_finding("yaml-size", name, cause, "reduce nested aliases")])
+    numbers: dict[Place, Written] = {}
+    lines: dict[Place, int] = {}
+    findings: list[Finding] = []
+    for place, one in _nodes(node):
+        findings += _judged(loader, one, name)
+        lines.setdefault(place, one.start_mark.line + 1)
+        if isinstance(one, yaml.ScalarNode) and one.tag.rpartition(":")[2] in {"int", "float"}:
+            numbers[place] = Written(one.value, one.start_mark.line + 1)
+    unique = list(dict.fromkeys(findings))
+    # Duplicate keys leave the rest readable; a value of another type leaves nothing to construct.
+    unreadable = [one for one in unique if one.rule == "yaml-syntax"]
+    return Document(None if unreadable else loader.construct_document(node), unique, numbers, lines)
+
+
+def _nodes(node: yaml.Node, place: Place = ()) -> Iterator[tuple[Place, yaml.Node]]:
+    """Yield every node with its place, a key at the place of its value. Raise RecursionError if aliases nest too deep."""
+    if len(place) > _DEPTH_LIMIT:
+        raise RecursionError
+    yield place, node
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            merged = isinstance(key, yaml.ScalarNode) and key.value == _MERGE
+            own = (*place, key.value) if isinstance(key, yaml.ScalarNode) and not merged else place
+            yield from _nodes(key, own)
+            yield from _nodes(value, own)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            yield from _nodes(value, (*place, index))
+
+
+def _judged(loader: Any, node: yaml.Node, name: str) -> Iterator[Finding]:
+    """Yield what is wrong with one node, without the nodes inside of it."""
+    where = _where(node, name)
+    if node.tag not in TAGS:
+        hint = "remove the tag, or put the value in quotes if it is text"
+        yield _finding("yaml-syntax", where, f"`{node.tag.rpartition(':')[2]}` is no type of a stack file", hint)
+    elif isinstance(node, yaml.MappingNode):
+        yield from _judged_keys(node, name)
+    elif isinstance(node, yaml.ScalarNode):
+        yield from _judged_scalar(loader, node, where)
+
+
+def _judged_scalar(loader: Any, node: yaml.ScalarNode, where: str) -> Iterator[Finding]:
+    if node.tag.endswith(":merge"):
+        return
+    try:
+        loader.construct_object(node)
+    except (ValueError, LookupError, AttributeError, yaml.YAMLError):
+        kind = node.tag.rpartition(":")[2]
+        yield _finding("yaml-syntax", where, f"`{node.value[:60]}` cannot be read as {kind}", "put the value in quotes if it is text")
+        return
+    if not node.style and (odd := odd_characters(node.value)):
+        yield _finding("yaml-character", where, *odd)
+    if other := surprise(node):
+        yield Finding(Severity.WARNING, "yaml-number", where, *other)
+
+
+def _judged_keys(node: yaml.MappingNode, name: str) -> Iterator[Finding]:
+    seen: set[str] = set()
+    for key, _ in node.value:
+        kind = key.tag.rpartition(":")[2]
+        if kind in {"null", "bool", "float"}:
+            hint = f'write a name; in quotes, "{key.value}" is text'
+            yield _finding("yaml-syntax", _where(key, name), f"`{key.value}` is read as {kind}, and a key is text", hint)
+        if isinstance(key, yaml.ScalarNode) and key.value != _MERGE:
+            if key.value in seen:
+                hint = "remove or rename one of them: only one would take effect"
+                yield _finding("yaml-repeated-key", _where(key, name), f"duplicate key `{key.value}` in a mapping", hint)
+            seen.add(key.value)
+
+
+def _children(node: yaml.CollectionNode) -> list[yaml.Node]:
+    return [child for pair in node.value for child in pair] if isinstance(node, yaml.MappingNode) else list(node.value)
 
 
 def _weight(node: yaml.Node, known: dict[int, int]) -> int:
     """Return the number of values of a node with aliases expanded; above the limit for a node that contains itself."""
     if id(node) not in known:
         known[id(node)] = _VALUE_LIMIT + 1  # until it is counted: a node that contains itself is infinite
-        children = [child for pair in node.value for child in pair] if isinstance(node, yaml.MappingNode) else node.value
-        inside = children if isinstance(node, yaml.CollectionNode) else ()
+        inside = _children(node) if isinstance(node, yaml.CollectionNode) else []
         known[id(node)] = min(1 + sum(_weight(child, known) for child in inside), _VALUE_LIMIT + 1)
     return known[id(node)]
 
 
-def _repeated(key: Any, name: str) -> Finding:
-    where = f"{name}:{key.start_mark.line + 1}:{key.start_mark.column + 1}"
-    return _finding(
-        "yaml-repeated-key", where, f"duplicate key `{key.value}` in a mapping", "remove or rename one of them: only one would take effect"
-    )
+def _where(node: yaml.Node, name: str) -> str:
+    return f"{name}:{node.start_mark.line + 1}:{node.start_mark.column + 1}"
+
+
+def _too_deep(name: str) -> Finding:
+    return _finding("yaml-syntax", name, TOO_DEEP, "check the indentation and the brackets")
 
 
 def _syntax(broken: yaml.MarkedYAMLError, text: str, name: str) -> Finding:
     mark = broken.problem_mark or broken.context_mark
     where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
     cause = " ".join(part for part in (broken.context, broken.problem) if part)
-    hint = (
-        "replace the tab in this line: YAML is indented with spaces"
-        if _has_tab(text, mark)
-        else "check the indentation, quotes and brackets up to here"
-    )
-    return _finding("yaml-syntax", where, cause or "is not valid YAML", hint)
-
-
-def _has_tab(text: str, mark: Any) -> bool:
-    lines = text.splitlines()
-    return mark is not None and mark.line < len(lines) and "\t" in lines[mark.line]
+    return _finding("yaml-syntax", where, cause or "is not valid YAML", syntax_hint(broken, text, mark.line if mark else 0))
 
 
 def _finding(rule: str, path: str, cause: str, hint: str) -> Finding:

@@ -13,7 +13,10 @@ NODE_CHECKS = (
     *(f"{layout.PACKAGE}/{name}.py" for name in ("errors", "os_release")),
     *(f"{layout.CLUSTER_CHECKS}/harness/{name}.py" for name in ("arguments", "compare", "probe", "tool_output")),
     *(f"{layout.CLUSTER_CHECKS}/probes/{name}.py" for name in ("directories", "driver_errors", "gpu", "identity", "kernels")),
-    *(f"{layout.CLUSTER_CHECKS}/probes/{name}.py" for name in ("mig", "neighbours", "nvidia_smi", "smoke", "storage", "units")),
+    *(
+        f"{layout.CLUSTER_CHECKS}/probes/{name}.py"
+        for name in ("mig", "neighbours", "nvidia_smi", "slurm_states", "smoke", "storage", "units")
+    ),
     *(f"{layout.CLUSTER_CHECKS}/test_{name}.py" for name in ("gpu", "node", "storage")),
     *(f"{layout.REMOTE}/programs/{name}.py" for name in ("commands", "daemon_states")),
 )

@@ -14,6 +14,7 @@ from rackwright import layout, rules
 from rackwright.errors import UndeterminedError
 from rackwright.impact import Action, ClusterPlan, PlannedChange, impact
 from rackwright.inventory import applied, paths, site_playbooks
+from rackwright.inventory.secret_files import secret_file_problems
 from rackwright.model import Severity, has_errors
 from rackwright.plan import Plan, expand
 from rackwright.stackfile.load import load_configured
@@ -27,7 +28,8 @@ _MONEY: Final[Any] = {"cost": True, "budget": True, "allow_local_state": True, "
 def load(configured: object, stack: str) -> ClusterPlan:
     """Return a stack with its plan. Report every finding; end the program without a traceback for an error or a refused edit."""
     loaded = load_configured(stack, configured, paths.stack_file(stack))
-    findings = rules.check(loaded, datetime.date.today(), at_up=True, missing_files=site_playbooks.missing_site_files(loaded.cluster))
+    missing, problems = site_playbooks.missing_site_files(loaded.cluster), secret_file_problems(loaded.cluster)
+    findings = rules.check(loaded, datetime.date.today(), at_up=True, missing_files=missing, secret_problems=problems)
     for finding in findings:
         if finding.level is Severity.WARNING:
             pulumi.log.warn(str(finding))

@@ -20,7 +20,7 @@ class Gpu(NamedTuple):
     slot: int
     uuid: str
     product: str
-    memory_mib: int
+    memory_mib: int | None  # None: the GPU shares the memory of its CPU
     driver: str
     sm_clock: int
     sm_clock_max: int

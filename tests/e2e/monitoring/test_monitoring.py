@@ -1,17 +1,26 @@
-"""Metrics and alerts of a lab: every target is up, users read nothing, and faults arrive at a receiver."""
+"""Metrics and alerts of a lab: targets are up, users read nothing, faults and results arrive at a receiver, a rolling update does not."""
 
 from __future__ import annotations
 
 import json
+import re
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import yaml
+from support.board_browser import BoardPage, chromium
 from support.project import Project, clone
 
 from rackwright.catalog.alerts import alerts
+from rackwright.catalog.boards import boards
+from rackwright.inventory.running_stack import RunningStack
+from rackwright.operations.monitor.connection import connect
+from rackwright.operations.monitor.query import query as ask_prometheus
 
 RECEIVER = "/run/received.jsonl"
 PORT = 8099
@@ -46,6 +55,7 @@ def monitored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     described["config"]["rackwright:cluster"]["monitoring"] |= {
         "scrape_interval": "5s",
         "receivers": {"test": {"kind": "webhook", "url_file": str(url)}},
+        "deadman": {"url_file": str(url), "interval": "1m"},
     }
     project.stack_file.write_text(yaml.safe_dump(described, sort_keys=False))
     try:
@@ -117,24 +127,178 @@ FAULTS = {
     "UnitDown": ("worker1", "systemctl stop slurmd", "systemctl start slurmd"),
     "GpuXid": ("worker0", "rackwright-gpu-fault xid 2 79", "rackwright-gpu-fault clear"),
     "GpuMissing": ("worker0", "rackwright-gpu-fault missing 7", "rackwright-gpu-fault clear"),
-    "FabricCableMissing": ("login0", "rackwright-fabric-fault unplug worker1/mlx5_3", "rackwright-fabric-fault plug worker1/mlx5_3"),
+    "FabricCableMissing": ("worker1", "rackwright-fabric-fault unplug worker1/mlx5_3", "rackwright-fabric-fault plug worker1/mlx5_3"),
     "SharedFsMissing": ("worker0", "umount --lazy /mnt/sharedfs", "systemctl restart mnt-sharedfs.mount"),
     "TargetDown": ("storage0", "systemctl stop prometheus-node-exporter", "systemctl start prometheus-node-exporter"),
 }
-"""By alert: the node, the fault, and what ends it. FabricCableMissing names the node that reads the fabric."""
+"""By alert: the node, the fault, and what ends it."""
+OBSERVER = {"FabricCableMissing": "login0"}
+"""Node on which a fault is injected, if it is another one than that of the alert."""
 
 
 def test_faults_arrive_with_the_right_node(monitored: Project) -> None:
     """All at once: each is on a part of its own."""
-    for node, fault, _ in FAULTS.values():
-        monitored.ssh(node, fault)
+    for name, (node, fault, _) in FAULTS.items():
+        monitored.ssh(OBSERVER.get(name, node), fault)
     try:
         await_alert(monitored, *(("firing", name, node) for name, (node, *_) in FAULTS.items()))
     finally:
-        for node, _, end in FAULTS.values():
-            monitored.ssh(node, end)
+        for name, (node, _, end) in FAULTS.items():
+            monitored.ssh(OBSERVER.get(name, node), end)
     monitored.run_checked("up", "--refresh")
     await_alert(monitored, *(("resolved", name, node) for name, (node, *_) in FAULTS.items()))
+
+
+def results(project: Project, outcome: str) -> int:
+    """Return the number of results of the last verification with an outcome."""
+    found = query(project, f"/api/v1/query?query=sum(rackwright_verify_results%7Boutcome=%22{outcome}%22%7D)")["data"]["result"]
+    return int(found[0]["value"][1]) if found else -1
+
+
+def await_results(project: Project, outcome: str, wanted: int) -> None:
+    """Wait until Prometheus has read the results of the last run."""
+    until = time.monotonic() + PATIENCE
+    while (found := results(project, outcome)) != wanted:
+        assert time.monotonic() < until, f"{found} results are {outcome}, expected {wanted}"
+        time.sleep(2)
+
+
+def test_results_of_verification_are_metrics_and_alerts(monitored: Project) -> None:
+    """A failed verification raises an alert; the next one passes although the alert still fires."""
+    await_results(monitored, "passed", monitored.report()["totals"]["passed"])
+    monitored.ssh("worker0", "chmod 0777 /var/tmp")
+    try:
+        assert monitored.rackwright("verify", monitored.stack).status == 1
+        await_results(monitored, "failed", monitored.report()["totals"]["failed"])
+        await_alert(monitored, ("firing", "VerifyFailed", "login0"))
+    finally:
+        monitored.ssh("worker0", "chmod 1777 /var/tmp")
+    assert monitored.rackwright("verify", monitored.stack).status == 0
+    await_alert(monitored, ("resolved", "VerifyFailed", "login0"))
+
+
+def test_failure_to_write_metrics_changes_no_verdict(monitored: Project) -> None:
+    folder = "/var/lib/rackwright/metrics"
+    monitored.ssh("login0", "systemctl stop 'rackwright-metrics-*.timer'")
+    monitored.ssh("login0", f"mv {folder} {folder}.away")
+    try:
+        said = monitored.rackwright("verify", monitored.stack, "--node", "storage0")
+        assert "cannot write the metrics" not in said.output, "results of one node are not published"
+        said = monitored.rackwright("verify", monitored.stack)
+        assert f"login0: cannot write the metrics of this run (verify): {folder} does not exist" in said.output
+        assert said.status == {"passed": 0, "failed": 1, "unknown": 3}[monitored.report()["verdict"]]
+    finally:
+        monitored.ssh("login0", f"mv {folder}.away {folder}; cd /etc/systemd/system && systemctl start rackwright-metrics-*.timer")
+
+
+def silences(project: Project) -> set[tuple[str, str]]:
+    """Return creator and nodes of every silence that lasts."""
+    found = json.loads(project.ssh("login0", f"python3 -c '{ASK}' https://login0:9093/api/v2/silences").output)
+    return {(one["createdBy"], one["matchers"][0]["value"]) for one in found if one["status"]["state"] == "active"}
+
+
+def test_rolling_update_is_silenced(monitored: Project) -> None:
+    running = monitored.start(["rackwright", "rolling-update", monitored.stack, "--nodes", "worker1"])
+    seen: set[tuple[str, str]] = set()
+    while running.poll() is None:
+        seen |= silences(monitored)
+        time.sleep(1)
+    assert running.returncode == 0
+    assert seen == {("rackwright rolling-update", "worker1")}
+    until = time.monotonic() + 60  # Two scrape intervals and 10 s.
+    while silences(monitored):
+        assert time.monotonic() < until, "the silence outlasts the rolling update"
+        time.sleep(2)
+
+
+def test_lost_node_sends_one_alert(monitored: Project) -> None:
+    before = len(received(monitored))
+    subprocess.run(["podman", "kill", f"{monitored.stack}-worker1"], check=True, capture_output=True)
+    try:
+        await_alert(monitored, ("firing", "TargetDown", "worker1"))
+        time.sleep(130)  # FabricCableMissing and SlurmNodeNotResponding fire after two minutes.
+        new = {name for status, name, _ in received(monitored)[before:] if status == "firing"}
+        assert new - {"Watchdog"} == {"TargetDown"}
+    finally:
+        monitored.run_checked("up", "--refresh")
+
+
+def test_watchdog_arrives_at_the_deadman_switch(monitored: Project) -> None:
+    await_alert(monitored, ("firing", "Watchdog", ""))
+
+
+RESULTS = """
+import os, sys
+path = "/var/lib/rackwright/metrics/results-test.prom"
+with open(path, "w") as stream:
+    stream.write(sys.stdin.read())
+os.chown(path, -1, os.stat(os.path.dirname(path)).st_gid)
+os.chmod(path, 0o640)
+"""
+"""Results of runs that the simulated hardware does not have."""
+MADE = """rackwright_acceptance_results{stack="t",outcome="passed",evidence="real"} 40
+rackwright_acceptance_last_completion_timestamp_seconds{stack="t"} 1795784783
+rackwright_nccl_busbw_bytes_per_second{stack="t",node="worker0",operation="all_reduce",ranks="16"} 4.8e10
+rackwright_nccl_busbw_bytes_per_second{stack="t",node="worker1",operation="all_reduce",ranks="16"} 4.7e10
+rackwright_rdma_median_bandwidth_bytes_per_second{stack="t",node="worker0",rail="rail0"} 4.8e10
+rackwright_rdma_median_bandwidth_bytes_per_second{stack="t",node="worker1",rail="rail0"} 4.8e10
+rackwright_verify_results{stack="made",outcome="passed",evidence="real"} 300
+rackwright_verify_last_completion_timestamp_seconds{stack="made"} 1795784783
+rackwright_drift_differences{stack="made",layer="behaviour",class="benign"} 0
+rackwright_drift_last_completion_timestamp_seconds{stack="made"} 1795784783
+"""
+
+
+@pytest.fixture(scope="module")
+def with_results(monitored: Project) -> Iterator[Project]:
+    """Yield the lab with results of every kind, which Prometheus has read; at the end they are removed."""
+    written = monitored.ssh("login0", f"python3 -c '{RESULTS}' <<'END'\n{MADE}END\n")
+    assert written.ok, written.output
+    until = time.monotonic() + PATIENCE
+    while not query(monitored, "/api/v1/query?query=rackwright_rdma_median_bandwidth_bytes_per_second")["data"]["result"]:
+        assert time.monotonic() < until, "the results were not read"
+        time.sleep(1)
+    yield monitored
+    monitored.ssh("login0", "rm /var/lib/rackwright/metrics/results-test.prom")
+
+
+def test_every_panel_returns_named_series(with_results: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One session for all queries: `rackwright monitor --query` opens one for each."""
+    monkeypatch.setenv("RACKWRIGHT_HOME", str(with_results.home))
+    unnamed, empty = [], []
+    with connect(RunningStack.of(with_results.stack)) as relay:
+        for board in boards():
+            for panel in board.panels:
+                series = ask_prometheus(relay, with_results.stack, panel.query(5)).series
+                empty += [] if series else [f"{board.name}: {panel.title}"]
+                labels = set(re.findall(r"<(\w+)>", panel.legend)) - {"xid"}
+                unnamed += [f"{board.name}: {panel.title}: {labels}" for one in series if not labels <= set(one.labels)]
+    assert (empty, unnamed) == ([], [])
+
+
+def test_every_board_is_drawn_until_the_interrupt(with_results: Project) -> None:
+    child = with_results.start([sys.executable, "-m", "rackwright.cli.main", "monitor", with_results.stack])
+    try:
+        assert child.stdout is not None
+        address = child.stdout.readline().split()[-1]
+        with chromium() as browser:
+            page = BoardPage(browser, address)
+            for board in boards():
+                assert page.open(board.name) == {panel.title: "data" for panel in board.panels}, board.name
+            assert page.open("alerts") == {"Alerts": "data", "Targets": "data"} and page.messages == []
+    finally:
+        child.send_signal(signal.SIGINT)
+        output, _ = child.communicate(timeout=60)
+    assert child.returncode == 0 and "the tunnel to login0 is closed" in output
+    left = with_results.ssh("login0", "pgrep --full --count '^python3 -I -S' ; true").output.strip()
+    assert left == "0", "the program on the node is still running"
+
+
+def test_query_is_answered_in_the_terminal(monitored: Project) -> None:
+    found = monitored.rackwright("monitor", monitored.stack, "--query", 'sum(up{job="node"})', "--json")
+    assert found.ok and json.loads(found.output)["series"][0]["samples"][0][1] == "4"
+    refused = monitored.rackwright("monitor", monitored.stack, "--query", "sum(")
+    assert refused.status == 2 and "parse error" in refused.output
 
 
 def test_second_up_changes_nothing(monitored: Project) -> None:

@@ -59,6 +59,24 @@ def test_good_links_pass_and_slow_links_are_named() -> None:
     )
 
 
+def test_figures_name_rail_and_slowest_partner() -> None:
+    """The median of a rail shows a slow adapter or cable of a node; the slowest partner shows a slow path between two nodes."""
+    pair = {"worker0", "worker1"}
+    found = judged(
+        rdma, scope(FOUR), rdma_said(lambda one, other, rail: "slow-bw" if {one, other} == pair and rail == "mlx5_3" else "good-bw")
+    )
+    figures = {
+        (node, figure.name): figure.value
+        for (check, node), finding in found.items()
+        for figure in finding.measurements
+        if check == "bandwidth_of_all_pairs" and figure.name.startswith("rdma-write/")
+    }
+    assert {name for node, name in figures if name.count("/") == 1} == {f"rdma-write/{rail}" for rail in RAILS}
+    assert len(figures) == len(FOUR) * len(RAILS) * 2
+    slow = {key for key, value in figures.items() if value < 300}
+    assert slow == {("worker0", "rdma-write/mlx5_3/worker1"), ("worker1", "rdma-write/mlx5_3/worker0")}
+
+
 def test_unmeasured_links_are_unknown() -> None:
     """A pair that could not connect, a node without output, Ethernet although InfiniBand is planned."""
     broken = judged(

@@ -10,7 +10,6 @@ import pytest
 
 from rackwright import catalog, rules
 from rackwright.catalog import site
-from rackwright.catalog.compatibility import architectures
 from rackwright.catalog.instances import instance_types
 from rackwright.catalog.mig import mig_profiles
 from rackwright.catalog.site_findings import site_findings
@@ -90,7 +89,7 @@ def test_stack_can_use_a_row_of_its_site(folder: Path) -> None:
         (f"gpus: {{a5500: {GPU.replace(', source: nvidia-smi on worker0', '')}}}", "gpus.a5500.source", "is missing"),
         (f"gpus: {{a5500: {GPU.replace('date: 2026-11-20', 'date: x')}}}", "gpus.a5500.date", "is not a day"),
         (f"gpus: {{a5500: {GPU.replace('24564', '24GiB')}}}", "gpus.a5500.memory_mib", "expected a whole number"),
-        (f"gpus: {{a5500: {GPU.replace('ampere', 'cdna3')}}}", "gpus.a5500.architecture", "is not one of pascal"),
+        (f"gpus: {{a5500: {GPU.replace('ampere', 'cdna3')}}}", "gpus.a5500.architecture", "is not one of kepler, maxwell, pascal"),
         (f"gpus: {{h100: {GPU}}}", "site/catalog: gpus.h100", "the product's catalogue has a row of this name"),
         (f"instances: {{z9.large: {INSTANCE}}}", "instances.z9.large.gpu_model", "`a5500` is not in the catalogue"),
     ],
@@ -104,14 +103,52 @@ def test_wrong_row_is_a_finding_of_every_stack(folder: Path, text: str, where: s
     assert [one.rule for one in rules.check(loaded, date(2026, 12, 1))] in (["site-catalog"], ["yaml-syntax"])
 
 
+NEW_GENERATION = """
+gpus: {x100: {product: NVIDIA X100, memory_mib: 294912, architecture: example, nvswitch: true, nvlink: true, nvlink_domain: 8,
+  compute_capability: "14.0", source: nvidia-smi on worker0, date: 2026-11-20}}
+architectures: {example: {kernel_modules: [open], driver_first: 640, cuda_first: "14.0", source: release notes, date: 2026-11-20}}
+driver_branches: {640: {kind: production, ends: 2028-03-31, cuda: 14, source: supported drivers, date: 2026-11-20}}
+cuda: {14: {driver_minimum: 640, source: release notes, date: 2026-11-20}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("versions", "causes"),
+    [
+        ({"driver": "640.10.01", "cuda": "14.0"}, []),
+        ({}, ["driver 580.173.02 does not support x100, whose first driver is 640", "CUDA 13.0 does not support x100 (Example 14.0)"]),
+        ({"driver": "640.10.01", "cuda": "13.3"}, ["CUDA 13.3 does not support x100 (Example 14.0), whose first release is 14.0"]),
+        ({"driver": "620.10.01", "cuda": "14.0"}, ["driver 620.10.01 does not support x100", "CUDA 14.0 needs a driver of branch 640"]),
+    ],
+)
+def test_generation_of_a_site_decides_drivers_and_cuda(folder: Path, versions: dict[str, str], causes: list[str]) -> None:
+    """A new generation, its driver branch and its CUDA release need rows, and no release of rackwright."""
+    (folder / "x100.yml").write_text(NEW_GENERATION)
+    assert said() == []
+    loaded = machines(model="x100", count=8, software={"versions": versions})
+    found = [one.cause for one in rules.check(loaded, date(2026, 12, 1)) if one.is_error]
+    assert len(found) == len(causes) and all(cause in one for cause, one in zip(causes, found, strict=True)), found
+
+
+def test_rows_of_the_product_are_not_replaced(folder: Path) -> None:
+    (folder / "own.yml").write_text(NEW_GENERATION.replace("640: {kind", "620: {kind").replace("14: {driver", "13: {driver"))
+    assert [finding.partition(":")[2] for finding in said()] == [
+        " driver_branches.620: the product's catalogue has a row of this name",
+        " cuda.13: the product's catalogue has a row of this name",
+    ]
+
+
 GOOD: list[dict[str, Any]] = yaml_reader.read(Path(__file__).parent.parent / "rules/good.yml")[0]
 
 
-def machines(**gpus: Any) -> Any:
+def machines(software: Any = None, **gpus: Any) -> Any:
     """Return a cluster of existing machines whose workers have these GPUs."""
     (own,) = [row["change"] for row in GOOD if row["name"] == "machines that exist"]
     groups = {name: {**LAB["groups"].get(name, {}), **group} for name, group in own["groups"].items()}
-    return load_cluster({**LAB, **own, "groups": {**LAB["groups"], **groups, "worker": {**groups["worker"], "gpus": gpus}}}, "rack")
+    declared = {"software": software} if software is not None else {}
+    return load_cluster(
+        {**LAB, **own, **declared, "groups": {**LAB["groups"], **groups, "worker": {**groups["worker"], "gpus": gpus}}}, "rack"
+    )
 
 
 def test_gpu_of_a_site_can_be_divided(folder: Path) -> None:
@@ -177,12 +214,6 @@ def test_row_in_two_files_is_a_finding(folder: Path) -> None:
     for name in ("a.yml", "b.yml"):
         (folder / name).write_text(f"gpus: {{a5500: {GPU}}}\n")
     assert said() == ["site/catalog/b.yml: gpus.a5500: another file has a row of this name"]
-
-
-def test_architectures_of_a_site_are_those_of_the_product() -> None:
-    """A row of an architecture that the compatibility catalogue lacks could not be judged."""
-    known = site.SiteGpu.model_json_schema()["properties"]["architecture"]["enum"]
-    assert set(known) == set(architectures())
 
 
 @pytest.mark.parametrize(

@@ -67,18 +67,18 @@ def test_committed_stacks_are_valid_beside_each_other(run: Run, file: Path) -> N
 
 
 def test_everything_that_is_wrong_comes_at_once(run: Run, bad: Path) -> None:
-    """Fields and rules, each as `path: cause` with its hint below; exit code 2."""
+    """Fields and rules, each as `path (line): cause` with its hint below; exit code 2."""
     ended = run("validate", str(bad))
     assert ended.code == 2
     assert ended.err == ""
     assert ended.out == (
-        "verify_level: `smok` is not one of checks, smoke, full\n  did you mean `smoke`?\n"
-        "groups.worker.memry: unknown key `memry`\n  did you mean `memory`?\n"
-        "groups.worker.count: 70 nodes, but the group has 64 addresses\n"
+        "verify_level (line 4): `smok` is not one of checks, smoke, full\n  did you mean `smoke`?\n"
+        "groups.worker.memry (line 9): unknown key `memry`\n  did you mean `memory`?\n"
+        "groups.worker.count (line 9): 70 nodes, but the group has 64 addresses\n"
         "  add `reserved_addresses: 70`, which renumbers the groups after worker\n"
-        "groups (warning): 71 containers on one machine\n"
+        "groups (line 7, warning): 71 containers on one machine\n"
         "  reduce a count: with more than 48 containers, daemons may time out\n"
-        "access.port: 22 is a privileged port\n  use a port like 2222\n"
+        "access.port (line 6): 22 is a privileged port\n  use a port like 2222\n"
         "stack mine: 4 errors, 1 warning\n"
     )
 
@@ -100,7 +100,7 @@ def test_warnings_are_shown_and_refuse_nothing(run: Run, tmp_path: Path) -> None
     file.write_text(paths.stack_file("lab").read_text().replace("127.0.0.1", "0.0.0.0"))
     ended = run("validate", str(file))
     assert ended.code == 0
-    assert ended.out.startswith("access.bind_address (warning): 0.0.0.0 publishes the login node")
+    assert ended.out.startswith("access.bind_address (line 8, warning): 0.0.0.0 publishes the login node")
     assert ended.out.endswith("stack lab: valid, 4 nodes, 1 warning\n")
 
 
@@ -152,7 +152,7 @@ def test_no_plan_and_no_price_for_a_wrong_stack(run: Run, bad: Path, command: st
     """The findings instead."""
     ended = run(command, str(bad), "--json")
     assert (ended.code, ended.out) == (2, "")
-    assert "access.port: 22 is a privileged port\n" in ended.err
+    assert "access.port (line 6): 22 is a privileged port\n" in ended.err
 
 
 def test_the_plan_for_people(run: Run) -> None:

@@ -29,9 +29,9 @@ def values(*scans: LayerScan) -> dict[tuple[str, ...], float]:
 
 def test_differences_are_counted_by_layer_and_category() -> None:
     found = values(*QUIET, LayerScan(Layer.BEHAVIOUR, 2.0, (STOPPED, STOPPED)))
-    assert found["items", "behaviour", "breaking"] == 2
-    assert sum(value for name, value in found.items() if name[0] == "items") == 2
-    assert sum(name[0] == "items" for name in found) == len(Layer) * len(Category)
+    assert found["differences", "behaviour", "breaking"] == 2
+    assert sum(value for name, value in found.items() if name[0] == "differences") == 2
+    assert sum(name[0] == "differences" for name in found) == len(Layer) * len(Category)
 
 
 @pytest.mark.parametrize(

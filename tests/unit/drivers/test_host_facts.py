@@ -72,6 +72,7 @@ def test_what_differs_is_said_with_both_sides(change: dict[str, object], said: s
 
 def test_a_firmware_without_a_serial_number_is_no_fault() -> None:
     assert mismatches(replace(_GOOD, serial=""), _DECLARED, adopted=False) == []
+    assert mismatches(replace(_GOOD, serial="cz17"), _DECLARED, adopted=False) == []
 
 
 def test_everything_is_said_at_once() -> None:

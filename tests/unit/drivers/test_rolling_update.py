@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,26 @@ def test_the_user_s_own_playbooks_are_rolled_with_the_phases(played: list[Any]) 
         ("drain-nodes.yml", []),
         ("/home/lab/site.yml", ["w0"]),
         ("resume-nodes.yml", []),
+    ]
+
+
+def test_each_batch_is_updated_inside_its_context(played: list[Any]) -> None:
+    """The context ends for a batch that failed as well."""
+    events: list[str] = []
+
+    @asynccontextmanager
+    async def around(group: Sequence[str]) -> AsyncIterator[None]:
+        events.append(f"{group[0]} begins after {len(played)} playbooks")
+        yield
+        events.append(f"{group[0]} ends after {len(played)} playbooks")
+
+    roll = RollingUpdate(Path("/p"), Path("/i"), Path("/s"), (), 1, around=around)
+    assert asyncio.run(roll.run(["w0", "w2", "w4"], said, said)).nodes == ["w0"]
+    assert events == [
+        "w0 begins after 0 playbooks",
+        "w0 ends after 3 playbooks",
+        "w2 begins after 3 playbooks",
+        "w2 ends after 6 playbooks",
     ]
 
 

@@ -198,3 +198,67 @@ def test_rendering_matches_golden_file(declared, request, goldens, section, stat
 
 def test_golden_files_cover_sections_and_states(goldens):
     goldens.check_names("hardware", [f"{section}-{state}.txt" for section in Section for state in STATES])
+
+
+DECLARED = {"port_guid": "0x946dae0300f08210", "node_guid": "0x946dae0300f08210", "pci": "0000:1a:00.0", "mac": "94:6d:ae:f0:82:10"}
+ADAPTERS = {
+    "as declared": ({}, {}, "passed", []),
+    "other port GUID": ({"port_guid": "0x946dae0300f0ffff"}, {}, "failed", ["mlx5_0 port GUID"]),
+    "other node GUID": ({"node_guid": "0x946dae0300f0ffff"}, {}, "failed", ["mlx5_0 node GUID"]),
+    "other PCI address": ({"pci": "0000:9a:00.0"}, {}, "failed", ["mlx5_0 PCI address"]),
+    "other MAC address": ({"mac": "94:6d:ae:f0:ff:ff"}, {}, "failed", ["mlx5_0 MAC address"]),
+    "second interface of the card": ({"mac": "94:6d:ae:f0:82:11"}, {"mac": "94:6d:ae:f0:82:11"}, "passed", []),
+    "interface without an address": ({}, {"mac": None}, "unknown", []),
+    "no interface": ({}, {"bus": "0000:ff:00.0"}, "unknown", []),
+    "bond and VLAN above it": ({}, {"state": "up"}, "passed", []),
+    "other PCI address, MAC not read": ({"pci": "0000:9a:00.0"}, {"mac": None}, "unknown", ["mlx5_0 PCI address"]),
+}
+
+
+@pytest.mark.parametrize("case", ADAPTERS)
+def test_declared_adapters_are_compared(inventory, healthy, facts, case):
+    declared, interface, verdict, subjects = ADAPTERS[case]
+    inventory["all"]["hosts"]["worker0"]["node"]["adapters"] = {"mlx5_0": DECLARED | declared}
+    card = replace(facts.interfaces[1], name="ens1", mac="94:6d:ae:f0:82:10", bus="0000:1a:00.0")
+    above = [replace(card, name=name, bus="", driver="", mac="94:6d:ae:f0:20:01") for name in ("bond0", "bond0.100")]
+    worker = CollectedFacts(replace(facts, interfaces=(*above, replace(card, **interface))))
+    (node,) = [one for one in report(from_inventory(inventory), {**healthy, "worker0": worker})["nodes"] if one["name"] == "worker0"]
+    assert (node["verdict"], [one["subject"] for one in node["differences"]]) == (verdict, subjects)
+    assert ("the MAC address of mlx5_0 is declared" in node["unknown"].get("interfaces", "")) == (verdict == "unknown")
+
+
+def test_declared_adapter_that_is_no_rail_must_exist(inventory, healthy, facts):
+    inventory["all"]["hosts"]["worker0"]["node"]["adapters"] = {"mlx5_9": {"pci": "0000:ee:00.0"}}
+    assert differing(report(from_inventory(inventory), healthy)) == {
+        "worker0": [{"subject": "mlx5_9", "planned": "present", "found": "no such device"}]
+    }
+
+
+def test_storage_section_compares_no_adapters(inventory, healthy):
+    inventory["all"]["hosts"]["worker0"]["node"]["adapters"] = {"mlx5_0": {"mac": "94:6d:ae:f0:ff:ff"}}
+    found = report(from_inventory(inventory), healthy, Section.STORAGE)
+    assert (found["verdict"], differing(found)) == ("passed", {})
+
+
+UNREAD_PORT = {
+    "state": ({"state": None}, []),
+    "state, but not up physically": ({"state": None, "physical": "Polling"}, ["mlx5_0"]),
+    "physical state": ({"physical": None}, []),
+    "physical state, but down": ({"physical": None, "state": "Down"}, ["mlx5_0"]),
+    "rate": ({"rate_gbps": None}, []),
+    "link layer, but slow": ({"link_layer": None, "rate_gbps": 200.0}, ["mlx5_0 rate"]),
+}
+
+
+@pytest.mark.parametrize("case", UNREAD_PORT)
+def test_unread_value_of_port_is_no_difference(declared, healthy, facts, case):
+    cells, subjects = UNREAD_PORT[case]
+    now = replace(facts, rdma=(replace(facts.rdma[0], **cells), *facts.rdma[1:]), unknown={Part.RDMA: "not read"})
+    (node,) = [one for one in report(declared, {**healthy, "worker0": CollectedFacts(now)})["nodes"] if one["name"] == "worker0"]
+    assert (node["verdict"], [one["subject"] for one in node["differences"]]) == ("unknown", subjects)
+
+
+def test_unread_adapter_is_not_missing(declared, healthy, facts):
+    now = replace(facts, rdma=facts.rdma[1:], unknown={Part.RDMA: "stat of IB device 'mlx5_0' failed"})
+    (node,) = [one for one in report(declared, {**healthy, "worker0": CollectedFacts(now)})["nodes"] if one["name"] == "worker0"]
+    assert (node["verdict"], node["differences"]) == ("unknown", [])

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 
 import pytest
 
+from rackwright.checks.hardware.commands import MOUNTS
 from rackwright.checks.hardware.parsers import parse_cpus, parse_disks, parse_interfaces, parse_mounts
 
 
@@ -83,7 +86,7 @@ def test_disks_are_those_of_the_machine(case):
     assert ([one.name for one in found], found.why) == (names, "")
 
 
-MOUNTS = {
+FORMS = {
     "blank-in-source": ("storage0:/my share nfs4 100 50 /data", ("storage0:/my share", "/data")),
     "blank-in-mount-point": ("/dev/sdb1 xfs 100 50 /data/two words", ("/dev/sdb1", "/data/two words")),
     "number-in-mount-point": ("/dev/sdb1 xfs 100 50 /data/7 8", ("/dev/sdb1", "/data/7 8")),
@@ -97,11 +100,54 @@ MOUNTS = {
 TABLE = "Filesystem Type 1B-blocks Avail Mounted on\n/dev/sda2 ext4 1000 500 /\n"
 
 
-@pytest.mark.parametrize("case", MOUNTS)
+@pytest.mark.parametrize("case", FORMS)
 def test_mounts_with_odd_names_are_read(case):
-    line, expected = MOUNTS[case]
-    found = parse_mounts(f"df: /mnt/x: Stale file handle\n{TABLE}{line}\n")
+    line, expected = FORMS[case]
+    found = parse_mounts(f"df: /run/user/1000/doc: Operation not permitted\n{TABLE}{line}\n")
     assert ([(one.source, one.point) for one in found[1:]], found.why) == ([expected], "")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "df: /mnt/x: Stale file handle",
+        "df: /mnt/x: Transport endpoint is not connected",
+        "df: /mnt/x: Host is down",
+        "df: /mnt/x: no answer within 4 s",
+    ],
+)
+def test_mount_that_does_not_respond_is_quoted(line):
+    found = parse_mounts(f"{TABLE}{line}\nstorage0:/a nfs4 100 50 /a\n")
+    assert ([one.point for one in found], found.why) == (["/", "/a"], line)
+
+
+def test_mount_listed_twice_is_one():
+    assert [one.point for one in parse_mounts(f"{TABLE}x fuse 100 50 /x\nx fuse 100 50 /x\n")] == ["/", "/x"]
+
+
+STAND_IN = """#!/bin/sh
+for last; do :; done
+case $last in
+    /mnt/hangs) exec sleep 60;;
+    /mnt/stale) echo "df: /mnt/stale: Stale file handle" >&2; exit 1;;
+    "/mnt/two words") echo "Filesystem Type 1B-blocks Avail Mounted on"; echo "storage0:/b nfs4 100 50 /mnt/two words";;
+    *) echo "Filesystem Type 1B-blocks Avail Mounted on"; echo "/dev/sda2 ext4 1000 500 /";;
+esac
+"""
+
+
+def test_server_that_hangs_holds_no_other_mount(tmp_path):
+    """The program is run with a stand-in for df and for the mount table."""
+    (tmp_path / "df").write_text(STAND_IN)
+    (tmp_path / "df").chmod(0o755)
+    rows = ("/mnt/hangs - nfs4 storage0:/a", "/mnt/stale - fuse.mfs mfs#storage0:9421", r"/mnt/two\040words - lustre 10.0.0.1@o2ib:/b")
+    (tmp_path / "mountinfo").write_text("".join(f"29 1 0:52 / {row.replace(' - ', ' rw - ', 1)} rw\n" for row in rows))
+    command = MOUNTS.command.replace("/proc/self/mountinfo", str(tmp_path / "mountinfo")).replace("LIMIT = 4 *", "LIMIT = 1 *")
+    environment = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=True, env=environment, timeout=20)
+    found = parse_mounts(done.stdout)
+    assert [one.point for one in found] == ["/", "/mnt/two words"]
+    assert found.why == "df: /mnt/hangs: no answer within 1 s; df: /mnt/stale: Stale file handle"
 
 
 def test_mount_without_free_space_is_quoted():

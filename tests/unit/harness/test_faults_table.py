@@ -23,7 +23,7 @@ def rows(*names: str) -> dict[str, Any]:
 ROWS = rows("checks.yml", "kubernetes.yml", "monitoring.yml")
 OF_DRIFT = rows("drift.yml", "suspended.yml")
 SUSPENDED = rows("suspended.yml")
-KEYS = {"where", "red", "first", "everywhere", "apply", "undo", "also"}
+KEYS = {"where", "red", "first", "everywhere", "apply", "undo", "also", "alerts"}
 
 
 def test_every_check_has_one_fault():
@@ -57,7 +57,7 @@ def test_every_table_is_loaded():
 class TestDriftFaults:
     def test_rows_are_complete_and_valid(self, key):
         row = OF_DRIFT[key]
-        assert set(row) <= {"where", "here", "apply", "names", "also", "cluster", "unknown", "undo", "heal", "stack", "limit_s"}
+        assert set(row) <= {"where", "here", "apply", "names", "also", "alerts", "cluster", "unknown", "undo", "heal", "stack", "limit_s"}
         assert ("here" in row) is not ("apply" in row), "done here, or on the node"
         assert "undo" in row or row.get("heal"), "taken back, or healed"
         assert row["names"]

@@ -10,20 +10,34 @@ from typing import Any
 
 import pytest
 from support.monitored import monitored
+from support.results import published
 
 from rackwright import layout
 from rackwright.catalog.alerts import AlertSeverity, Part, alerts
 from rackwright.inventory.alert_rules import PLAN_GROUP, parts_of, rule_groups
 from rackwright.plan import Plan
+from rackwright.plan.fabric.wiring import wiring
+from reference.alerts import page
 
 ROOT = Path(__file__).parents[3]
 COLLECTORS = ROOT / "roles" / "metrics_collectors" / "files"
 WORDS = frozenset(
     (
-        *("abs", "absent", "and", "by", "changes", "delta", "floor", "group_left", "group_right"),
-        *("histogram_quantile", "ignoring", "increase", "label_replace"),
-        *("last_over_time", "max_over_time", "min_over_time"),
-        *("on", "or", "rate", "time", "unless", "vector"),
+        *(
+            "abs",
+            "absent",
+            "and",
+            "by",
+            "changes",
+            "delta",
+            "floor",
+            "group_left",
+            "group_right",
+            "histogram_quantile",
+            "ignoring",
+            "increase",
+        ),
+        *("label_replace", "last_over_time", "max_over_time", "min_over_time", "on", "or", "quantile", "rate", "time", "unless", "vector"),
     )
 )
 """Words of PromQL in the expressions."""
@@ -41,10 +55,11 @@ def names(plan: Plan) -> set[str]:
 
 
 def test_lab_has_the_rules_of_its_parts() -> None:
-    assert parts_of(monitored()) == {Part.PROMETHEUS, Part.SLURM, Part.GPUS, Part.ACCOUNTING, Part.STORAGE, Part.INFINIBAND}
-    assert names(monitored()) == {
-        rule.name for rule in alerts().values() if not rule.needs & {Part.OWN_KERNEL, Part.REMOTE_WRITE, Part.KUBERNETES}
+    assert parts_of(monitored()) == {
+        *(Part.PROMETHEUS, Part.SLURM, Part.GPUS, Part.ACCOUNTING, Part.STORAGE, Part.FABRIC, Part.INFINIBAND),
     }
+    left_out = {Part.OWN_KERNEL, Part.REMOTE_WRITE, Part.KUBERNETES}
+    assert names(monitored()) == {rule.name for rule in alerts().values() if not rule.needs & left_out}
 
 
 @pytest.mark.parametrize(
@@ -102,7 +117,7 @@ def test_rule_is_complete(rule: Any) -> None:
     assert not rule.summary.endswith(".") and not rule.remedy.endswith(".")
     assert rule.severity is not AlertSeverity.NONE or rule.name == "Watchdog"
     assert (ROOT / rule.runbook.partition("#")[0]).is_file()
-    assert f"\n### {rule.name}\n" in (ROOT / rule.runbook.partition("#")[0]).read_text(encoding="utf-8")
+    assert f"\n### {rule.name}\n" in page()
     assert rule.expression.count("(") == rule.expression.count(")") and rule.expression.count("{") == rule.expression.count("}")
 
 
@@ -128,7 +143,8 @@ def metrics_of(expression: str) -> Iterator[str]:
 @pytest.mark.parametrize("rule", alerts().values(), ids=lambda rule: rule.name)
 def test_rule_reads_metrics_that_exist(rule: Any) -> None:
     """A misspelt metric has no series: the alert would be silent for ever."""
-    known = written_metrics() | BUILT_IN | {"rackwright_plan_target", "rackwright_plan_collector", "rackwright_node_suspended"}
+    results = {name for text in published().values() for name in re.findall(r"^# TYPE (\S+)", text, re.MULTILINE)}
+    known = written_metrics() | results | BUILT_IN | {"rackwright_plan_target", "rackwright_plan_collector", "rackwright_node_suspended"}
     foreign = ("node_", "prometheus_", "alertmanager_")
     for expression in (rule.expression, rule.power_saving):
         assert [name for name in metrics_of(expression) if name not in known and not name.startswith(foreign)] == []
@@ -159,6 +175,19 @@ def test_collectors_of_node_exporter_are_enabled() -> None:
     assert used == set(ENABLED)
     unit = ROOT / "roles/node_exporter/templates/etc/systemd/system/prometheus-node-exporter.service.d/rackwright.conf.j2"
     assert {name for name in ENABLED.values() if f"--collector.{name} " not in unit.read_text(encoding="utf-8")} == set()
+
+
+def test_plan_records_its_sizes() -> None:
+    plan = monitored(nodes={"worker1": {"state": "out", "reason": "bad DIMM", "until": "2026-12-31"}})
+    (recorded,) = [group["rules"] for group in groups(plan) if group["name"] == PLAN_GROUP]
+    sizes = {rule["record"].removeprefix("rackwright_plan_"): rule["expr"] for rule in recorded if "labels" not in rule}
+    assert sizes == {"nodes": "vector(3)", "nodes_out": "vector(1)", "gpus": "vector(8)", "cables": f"vector({len(wiring(plan).cables)})"}
+
+
+def test_alerts_about_results_do_not_fail_verification() -> None:
+    """The next verification would fail because the last one did."""
+    assert {rule.name for rule in alerts().values() if rule.group == "results" and rule.is_checked} == set()
+    assert alerts()["TargetDown"].is_checked and not alerts()["Watchdog"].is_checked and not alerts()["NodeRebooted"].is_checked
 
 
 def test_product_has_the_table() -> None:

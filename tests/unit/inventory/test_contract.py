@@ -60,16 +60,37 @@ def test_the_inventory_and_the_ssh_files_are_as_they_were(goldens: Goldens) -> N
 
 
 def test_monitored_inventory_keeps_the_contract() -> None:
-    plan = monitored(monitoring={"kind": "builtin", "receivers": {"ops": {"kind": "webhook", "url_file": "~/ops-url"}}})
+    receivers = {
+        "ops": {"kind": "webhook", "url_file": "~/ops-url"},
+        "mail": {
+            "kind": "email",
+            "to": ["ops@example.org"],
+            "sender": "lab@example.org",
+            "smarthost": "localhost:25",
+            "require_tls": False,
+        },
+    }
+    plan = monitored(monitoring={"kind": "builtin", "receivers": receivers, "deadman": {"url_file": "~/deadman-url", "interval": "5m"}})
     found = rackwright_inventory.inventory(plan, hosts(plan))
     assert rackwright_inventory.schema_errors(found) == []
-    assert found["all"]["vars"]["monitoring"]["receivers"] == [{"name": "ops", "kind": "webhook", "url_file": "~/ops-url"}]
+    webhook, mail = found["all"]["vars"]["monitoring"]["receivers"]
+    assert {key: value for key, value in webhook.items() if value is not None} == {
+        "name": "ops",
+        "kind": "webhook",
+        "severity": "warning",
+        "secret_file": "~/ops-url",
+    }
+    assert (mail["to"], mail["secret_file"], mail["require_tls"]) == (["ops@example.org"], None, False)
+    assert found["all"]["vars"]["monitoring"]["deadman"] == {"secret_file": "~/deadman-url", "interval_s": 300}
     assert found["all"]["vars"]["monitoring"]["partitions"] == [one.name for one in plan.scheduler.partitions]  # type: ignore[union-attr]
 
 
-def test_packages_of_monitoring_are_in_no_image() -> None:
+@pytest.mark.parametrize(
+    "more", [{"monitoring": {"kind": "builtin"}}, {"software": {"tools": ["fio"]}}, {"software": {"containers": ["podman"]}}]
+)
+def test_declared_software_is_in_no_image(more: dict[str, Any]) -> None:
     """Its install steps must not be skipped with those of the baked roles."""
-    for plan, baked in ((monitored(), False), (monitored(monitoring=None), True)):
+    for plan, baked in ((monitored(**{"monitoring": None, **more}), False), (monitored(monitoring=None), True)):
         made = {name: dataclasses.replace(host, baked=True) for name, host in hosts(plan).items()}
         assert rackwright_inventory.is_baked(rackwright_inventory.inventory(plan, made)["all"]["vars"]["cluster"]) is baked
 

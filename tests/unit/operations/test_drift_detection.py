@@ -12,6 +12,7 @@ from rackwright.drift.document import DriftReport, State
 from rackwright.drift.history import History
 from rackwright.errors import InputError, UndeterminedError
 from rackwright.inventory import paths
+from rackwright.inventory.reader import Inventory
 from rackwright.inventory.running_stack import RunningStack
 from rackwright.model.drift import DriftPolicy
 from rackwright.operations.drift import detection, publication, reconcile, scan
@@ -75,6 +76,17 @@ def test_failures_to_notify_are_reported(night: Night, monkeypatch: pytest.Monke
     metrics = "/no/such/folder/rackwright-lab.prom: cannot write the metrics: No such file or directory"
     assert night.events[0] == "scan" and night.events[1].startswith(metrics)
     assert night.events[2:] == ["mail notification failed: no route"]
+
+
+def test_failure_to_publish_is_said_and_changes_no_state(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(declared: Inventory, found: DriftReport) -> list[str]:
+        assert (declared.stack, found.state) == ("lab", State.CLEAN)
+        return ["login0: no response over SSH"]
+
+    monkeypatch.setattr(detection, "publish_drift", fail)
+    night.found = [()]
+    assert check(night).exit_code == 0
+    assert night.events == ["scan", "login0: no response over SSH"]
 
 
 def test_plan_is_reported_before_reconciliation(night: Night) -> None:

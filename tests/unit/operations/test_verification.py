@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from rackwright.errors import InputError, UndeterminedError
 from rackwright.inventory import paths
 from rackwright.operations import verification
 from rackwright.operations.verification import RecordedReport
+from rackwright.report.document import Report
 
 from .conftest import ignore_progress, report
 
@@ -42,13 +44,25 @@ def run(monkeypatch: pytest.MonkeyPatch, lab: str) -> Run:
 
 
 def verify(*nodes: str, level: Level = Level.CHECKS) -> RecordedReport:
-    return verification.verify("lab", level, nodes, ignore_progress)
+    return verification.verify("lab", level, nodes, ignore_progress, print)
 
 
 def test_verify_returns_report_with_its_text(run: Run) -> None:
     run.status, run.text = 1, report("failed")
     found = verify()
     assert (found.report.verdict, found.text) == ("failed", run.text)
+
+
+def test_failure_to_publish_is_said_and_changes_no_verdict(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def fail(inventory: Path, found: Report) -> list[str]:
+        assert (inventory, found.verdict) == (paths.inventory("lab"), "passed")
+        return ["login0: cannot write the metrics of this run (verify): no response over SSH"]
+
+    monkeypatch.setattr(verification, "publish_verification", fail)
+    assert verify().report.verdict == "passed"
+    assert capsys.readouterr().out == "login0: cannot write the metrics of this run (verify): no response over SSH\n"
 
 
 def test_verify_checks_level_and_nodes_of_stack(run: Run) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,7 +10,9 @@ import pytest
 from support.verdicts import verdict_of
 
 from rackwright.checks.cluster import test_fabric as checks
+from rackwright.checks.cluster.harness.probe import CommandOutput
 from rackwright.checks.cluster.harness.tool_output import UnreadableValue
+from rackwright.checks.cluster.probes.adapters import ADAPTERS, parse_adapters
 from rackwright.checks.cluster.probes.fabric import PORTS, parse_ports
 from rackwright.report.verdict import Verdict
 
@@ -108,7 +111,7 @@ def test_subnet_managers_are_compared_on_rails_alone():
         assert verdict_of(checks.test_single_subnet_manager, {PORTS: lambda: seen}, up=up, **given)[0] is expected
 
 
-DECLARED = SimpleNamespace(mlx5_0=SimpleNamespace(port_guid="0x0000000000000b94"), mlx5_1=SimpleNamespace(pci="0000:2b:00.0"))
+DECLARED = SimpleNamespace(mlx5_0=SimpleNamespace(port_guid="0x0000000000000b94"), mlx5_1=SimpleNamespace(port_guid=None))
 
 
 @pytest.mark.parametrize(
@@ -126,3 +129,83 @@ def test_declared_adapters_have_their_guids(text, expected, said):
     node = SimpleNamespace(name="worker0", rails=["mlx5_0", "mlx5_1"], adapters=DECLARED)
     found, why = verdict_of(checks.test_adapters_are_present, {PORTS: lambda: parse_ports(text)}, node=node)
     assert (found, said in why) == (expected, True), why
+
+
+KERNEL = """mlx5_0|0000:0000:0000:0b94|0000:1a:00.0|94:6d:ae:f0:20:01 94:6d:ae:f0:20:02
+mlx5_1|0000:0000:0000:0b95|0000:2b:00.0|
+end|
+"""
+IDENTITIES = {
+    "all as declared": ({"node_guid": "0x0000000000000b94", "pci": "0000:1a:00.0", "mac": "94:6d:ae:f0:20:01"}, KERNEL, PASSED, ""),
+    "second interface of the card": ({"mac": "94:6d:ae:f0:20:02"}, KERNEL, PASSED, ""),
+    "other MAC address": (
+        {"mac": "94:6d:ae:f0:99:99"},
+        KERNEL,
+        FAILED,
+        "expected mlx5_0 MAC address: 94:6d:ae:f0:99:99, found mlx5_0 MAC address: 94:6d:ae:f0:20:01, 94:6d:ae:f0:20:02",
+    ),
+    "other PCI address": ({"pci": "0000:9a:00.0"}, KERNEL, FAILED, "found mlx5_0 PCI address: 0000:1a:00.0"),
+    "other node GUID": ({"node_guid": "0x0000000000000b99"}, KERNEL, FAILED, "found mlx5_0 node GUID: 0x0000000000000b94"),
+    "no interface": ({"mac": "94:6d:ae:f0:20:01"}, KERNEL.replace("94:6d:ae:f0:20:01 94:6d:ae:f0:20:02", ""), UNKNOWN, "the MAC address"),
+    "IP over InfiniBand": (
+        {"mac": "94:6d:ae:f0:20:01"},
+        KERNEL.replace("94:6d:ae:f0:20:01 94:6d:ae:f0:20:02", ":".join(["94"] * 20)),
+        UNKNOWN,
+        "the MAC address of mlx5_0",
+    ),
+    "damaged MAC address": ({"mac": "94:6d:ae:f0:20:02"}, KERNEL.replace("f0:20:01", "f0:20"), UNKNOWN, "the MAC address of mlx5_0"),
+    "not on PCI": ({"pci": "0000:1a:00.0"}, KERNEL.replace("0000:1a:00.0", "device"), UNKNOWN, "the PCI address of mlx5_0"),
+    "unknown to the kernel": ({"pci": "0000:1a:00.0"}, "end|\n", UNKNOWN, "the PCI address of mlx5_0"),
+    "one value of two not read": (
+        {"pci": "0000:9a:00.0", "mac": "94:6d:ae:f0:20:01"},
+        KERNEL.replace("94:6d:ae:f0:20:01 94:6d:ae:f0:20:02", ""),
+        FAILED,
+        "PCI address",
+    ),
+    "no output": ({"pci": "0000:1a:00.0"}, "", UNKNOWN, "no adapter"),
+}
+
+
+@pytest.mark.parametrize("case", IDENTITIES)
+def test_declared_identities_are_compared(case):
+    declared, kernel, expected, said = IDENTITIES[case]
+    node = SimpleNamespace(name="worker0", rails=["mlx5_0", "mlx5_1"], adapters=SimpleNamespace(mlx5_0=SimpleNamespace(**declared)))
+    answers = {PORTS: lambda: parse_ports(GOOD + card("mlx5_1", 0xB95)), ADAPTERS: lambda: ADAPTERS.read(CommandOutput(out=kernel))}
+    found, why = verdict_of(checks.test_adapters_are_present, answers, node=node)
+    assert (found, said in why) == (expected, True), why
+
+
+def test_node_without_declared_adapters_runs_no_command():
+    assert ADAPTERS.command_at(SimpleNamespace(node={"name": "worker0"}, declared=None)) == "echo 'end|'"
+
+
+def test_adapter_without_identity_is_unread():
+    found = parse_adapters("rxe0|5054:00ff:fe12:3456|device|\nrocep43s0f2|0000:0000:0000:0000|0000:2b:00.2|\nend|\n")
+    assert found["rxe0"].node_guid == "0x505400fffe123456" and isinstance(found["rxe0"].pci, UnreadableValue)
+    assert found["rocep43s0f2"].pci == "0000:2b:00.2" and isinstance(found["rocep43s0f2"].node_guid, UnreadableValue)
+
+
+def interface(card, classes, name, **files):
+    """Add an interface to a card: files of its folder by path."""
+    folder = card / "net" / name
+    for path, text in files.items():
+        (folder / path.replace("__", "/")).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path.replace("__", "/")).write_text(f"{text}\n")
+    (classes / "net" / name).symlink_to(folder)
+
+
+def test_command_reads_permanent_addresses_below_a_bond(tmp_path):
+    """The members of a bond keep their own addresses; a representor of a virtual function has one drawn at random."""
+    card, classes = tmp_path / "0000:1a:00.0", tmp_path / "class"
+    (classes / "infiniband" / "mlx5_bond_0").mkdir(parents=True)
+    (classes / "net").mkdir()
+    (classes / "infiniband" / "mlx5_bond_0" / "device").symlink_to(card)
+    (classes / "infiniband" / "mlx5_bond_0" / "node_guid").write_text("946d:ae03:00f0:a610\n")
+    interface(card, classes, "ens1", addr_assign_type="3", address="94:6d:ae:f0:20:02", bonding_slave__perm_hwaddr="94:6d:ae:f0:20:01")
+    interface(card, classes, "ens1v0", addr_assign_type="1", address="0a:00:00:00:00:01")
+    interface(card, classes, "ens2", addr_assign_type="0", address="94:6d:ae:f0:20:03")
+    place = SimpleNamespace(node={"adapters": {"mlx5_bond_0": {}}}, declared=None)
+    command = ADAPTERS.command_at(place).replace("/sys/class", str(classes))
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=True)
+    found = ADAPTERS.read(CommandOutput(out=done.stdout))["mlx5_bond_0"]
+    assert (found.node_guid, found.pci, found.macs) == ("0x946dae0300f0a610", "0000:1a:00.0", ("94:6d:ae:f0:20:01", "94:6d:ae:f0:20:03"))

@@ -17,6 +17,7 @@ from rackwright.errors import UndeterminedError
 PLAN: dict[str, Any] = {
     "server": "login0",
     "interval_s": 15,
+    "nodes": [{"name": "login0"}, {"name": "worker0"}],
     "targets": [
         {"job": "node", "node": "login0", "port": 9100},
         {"job": "node", "node": "worker0", "port": 9100},
@@ -67,6 +68,8 @@ def verdict(check: str, answer: Any) -> str:
         ("watchdog_reaches_alertmanager", [["Watchdog", 119.0]]),
         ("no_alert_fires", [WATCHDOG]),
         ("no_alert_fires", [WATCHDOG, ["NodeRebooted", "worker0", "warning", "worker0 was rebooted"]]),
+        ("no_alert_fires", [WATCHDOG, ["VerifyFailed", "login0", "critical", "results that are failed"]]),
+        ("no_alert_fires", [WATCHDOG, ["FabricCableMissing", "worker9", "critical", "no link to a node that is out"]]),
         ("requests_without_certificate_refused", REFUSED),
         ("requests_without_certificate_refused", {"node": "certificate required", "prometheus": "connection refused"}),
         ("keys_are_private", KEYS),

@@ -133,6 +133,16 @@ def test_file_with_include_is_unknown(line):
         parse_file(HEAD + line + "\n")
 
 
+def test_line_may_have_several_settings():
+    found = parse_file("ClusterName=lab SlurmctldDebug=debug\nslurmctldport = 6817  DEBUGFLAGS=Gres,Backfill # all\n").settings
+    assert found == {"clustername": "lab", "slurmctlddebug": "debug", "slurmctldport": "6817", "debugflags": "Gres,Backfill"}
+
+
+def test_options_of_other_lines_are_no_settings():
+    lines = 'NodeSet=h100 Nodes=worker[0-7]\nDownNodes=worker7 State=DOWN Reason="bad DIMM"\nSwitchName=leaf0 Nodes=worker[0-7]\n'
+    assert parse_file(HEAD + lines).settings == {"clustername": "lab"}
+
+
 def test_comment_does_not_continue():
     with pytest.raises(Mismatch, match="expected worker0 Weight: 5"):
         judged(NODES, file=HEAD + "# formerly: \\\nNodeName=worker[0-1] Weight=5\n")

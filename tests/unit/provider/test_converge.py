@@ -314,6 +314,7 @@ def waiting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     monkeypatch.setattr(converge.ssh_connections, "connect_all", reach)
     monkeypatch.setattr(Converge, "_site", site)
     monkeypatch.setattr(converge, "run", look)
+    monkeypatch.setattr(converge, "load", lambda _: None)
     monkeypatch.setattr(rolling_update.RollingUpdate, "run", run)
     found["inputs"] = {"plan": json.dumps({"scheduler": {}, "rolling": {"batch": 3}}), "hosts": {name: {} for name in files.hosts}}
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,41 @@ def test_only_questions_that_need_the_unit_are_held(monkeypatch, capsys):
     answers = {line["name"]: line for line in map(json.loads, capsys.readouterr().out.splitlines()) if "name" in line}
     assert (answers["clock"]["out"], answers["ping"]["waits_for"], answers["ping"]["starved_seconds"]) == ("1\n", "munge.service", None)
     assert "not run, because munge.service is suspended" in answers["ping"]["error"]
+
+
+def test_command_that_hangs_ends(tmp_path):
+    """A file server that does not respond holds its own command only, and nothing of it stays behind."""
+    started = time.monotonic()
+    answer = commands.ask("df", f"echo $$ > {tmp_path}/group; sleep 60 & sleep 60", 0.3, started + 5)
+    assert answer["error"].startswith("df: no answer within") and not answer["out"]
+    assert time.monotonic() - started < 5
+    group = int((tmp_path / "group").read_text())
+    for _ in range(50):  # the killed processes are reaped by init
+        if not any(state_of(pid) not in ("Z", "") for pid in members_of(group)):
+            break
+        time.sleep(0.05)
+    assert [pid for pid in members_of(group) if state_of(pid) not in ("Z", "")] == []
+
+
+def members_of(group):
+    """Return the processes of a process group."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[2]) == group:
+            found.append(int(folder.name))
+    return found
+
+
+def state_of(pid):
+    """Return the state of a process; empty if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
 
 
 def test_static_pod_is_named_as_such():

@@ -67,6 +67,7 @@ def find(row: Mapping[str, Any], *, at_up: bool) -> tuple[Finding, ...]:
         {name: cluster for name, cluster in beside.items() if cluster is not None},
         at_up=at_up,
         missing_files=row.get("absent", ()),
+        secret_problems=row.get("secrets", {}),
     )
 
 
@@ -85,7 +86,13 @@ def test_a_bad_row_yields_its_finding_and_no_other(row: Mapping[str, Any]) -> No
 def test_what_may_be_left_open_while_writing_is_an_error_at_up() -> None:
     """Ids that a command writes, and places of an example that only the user can fill in."""
     open_ = {finding.rule for row in BAD for finding in findings_at_up(row) if finding.is_error and finding not in findings(row)}
-    assert open_ == {"image-unpinned", "allow-placeholder", "reservation-placeholder", "machine-key-placeholder", "pod-network-manifests"}
+    assert open_ == {
+        "image-unpinned",
+        "allow-placeholder",
+        "reservation-placeholder",
+        "machine-key-placeholder",
+        "pod-network-manifests",
+    } | {"receiver-secret"}
 
 
 @pytest.mark.parametrize("row", GOOD, ids=[row["name"] for row in GOOD])

@@ -95,6 +95,9 @@ def put(path: str, value: object) -> dict[str, Any]:
         ("network.domain", "lab..internal", "domain", "network.domain", "not a domain name", "lab.internal"),
         ("access.allowed_cidrs", ["10.0.0.0/8", "all"], "network", "access.allowed_cidrs[1]", "not an IPv4 network", "address/prefix"),
         ("access.bind_address", "localhost", "address", "access.bind_address", "not an IPv4 address", "127.0.0.1"),
+        ("network.cidr", "fd00:10::/64", "network", "network.cidr", "is an IPv6 network", "10.77.0.0/24"),
+        ("access.bind_address", "::1", "address", "access.bind_address", "is an IPv6 address", "127.0.0.1"),
+        ("access.bind_address", "10.0.0.1/24", "address", "access.bind_address", "not an IPv4 address", "write 10.0.0.1"),
         ("access.port", 70000, "value", "access.port", "too large", "at most 65535"),
         ("storage.fs", {"kind": "moosefs", "mount": "mnt/x", "size": "1GiB"}, "mount", "storage.fs.mount", "not a mount point", "absolute"),
         (
@@ -144,6 +147,11 @@ def put(path: str, value: object) -> dict[str, Any]:
         ("time_zone", "utc", "value", "time_zone", "does not match the required pattern", "use a value that matches"),
         ("fabric", {"hcas": [f"mlx5_{rail}" for rail in range(17)]}, "value", "fabric.hcas", "has more than 16 items", "at most 16"),
         ("fabric", {"hcas": ["mlx5_0:1"]}, "rdma-device", "fabric.hcas[0]", "not a name of an RDMA device", "rdma link"),
+        ("fabric", {"oversubscription": "half"}, "ratio", "fabric.oversubscription", "`half` is not a ratio", "3:2"),
+        ("fabric", {"oversubscription": 0.5}, "ratio", "fabric.oversubscription", "out of range", "use 1"),
+        ("fabric", {"oversubscription": "33:2"}, "ratio", "fabric.oversubscription", "out of range", "to 16"),
+        ("groups.worker.rack", 12, "rack", "groups.worker.rack", "12 is not the name of a rack", "in quotes"),
+        ("groups.worker.rack", "r 1", "rack", "groups.worker.rack", "not the name of a rack", "letters"),
         ("fabric", {"hcas": ["r" * 64]}, "rdma-device", "fabric.hcas[0]", "has 64 characters", "at most 63"),
         ("rdma", {"roce": {"devices": ["a/b"]}}, "rdma-device", "rdma.roce.devices[0]", "not a name of an RDMA device", "rdma link"),
     ],
@@ -154,6 +162,26 @@ def test_a_wrong_field_is_one_finding(path: str, value: object, rule: str, where
     assert loaded.cluster is None
     (finding,) = loaded.findings
     assert (finding.rule, finding.path) == (rule, where)
+    assert cause in finding.cause
+    assert hint in finding.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "cause", "hint"),
+    [
+        ("2001:db8::1", "is an IPv6 address", "host name"),
+        ("[2001:db8::1]", "is an IPv6 address", "host name"),
+        ("admin@10.0.0.1", "neither an IPv4 address nor a host name", "as `user:`"),
+        ("10.0.0.1:2222", "neither an IPv4 address nor a host name", "`port: 2222`"),
+        ("my node", "neither an IPv4 address nor a host name", "like node1.example.org"),
+    ],
+)
+def test_ssh_address_names_what_was_written(text: str, cause: str, hint: str) -> None:
+    """People paste what they type after `ssh`."""
+    machine = {"address": "10.77.0.2", "ssh_address": text}
+    whole = described() | {"target": {"kind": "hosts", "os": "debian-13", "machines": {"login0": machine}}}
+    (finding,) = load_cluster(whole).findings
+    assert (finding.rule, finding.path) == ("ssh-address", "target.machines.login0.ssh_address")
     assert cause in finding.cause
     assert hint in finding.hint
 
@@ -274,6 +302,60 @@ def test_a_file_without_a_description(stacks: Path, text: str, rule: str, path: 
     loaded = load_stack(file)
     assert loaded.cluster is None
     assert (loaded.findings[0].rule, loaded.findings[0].path) == (rule, path)
+
+
+@pytest.mark.parametrize(
+    ("line", "cause", "hint"),
+    [
+        ("scheduler: {kind: kubernetes, version: 1.30}", "found `1.30`, which is read as 1.3", 'quotes: "1.30"'),
+        (
+            "storage: {fs: {kind: nfs, mount: /x, size: 1GiB, mode: 0755}}",
+            "0755 is not a file mode, which is read as 493",
+            "quotes",
+        ),
+        ("rolling: {max_unavailable: 1e-3}", "1e-3", ""),
+    ],
+    ids=["version", "octal-mode", "exponent"],
+)
+def test_number_is_quoted_as_written(stacks: Path, line: str, cause: str, hint: str) -> None:
+    """The value that YAML makes of a number is not in the file, and nobody finds it there."""
+    file = stacks / "Pulumi.lab.yaml"
+    file.write_text(f"{LAB}    {line}\n")
+    findings = [finding for finding in load_stack(file).findings if finding.is_error]
+    assert [cause in finding.cause and hint in finding.hint for finding in findings] == [True], findings
+
+
+def test_findings_name_line_of_file(stacks: Path) -> None:
+    """Of the value, or of the mapping in which it is missing."""
+    file = stacks / "Pulumi.lab.yaml"
+    file.write_text(LAB.replace("{count: 2, gpus", "{cuont: 2, gpus") + "    users:\n      alice:\n        shell: bash\n")
+    loaded = load_stack(file)
+    lines = {finding.path: loaded.at_line(finding).line for finding in loaded.findings}
+    assert lines == {"groups.worker.count": 7, "groups.worker.cuont": 7, "users.alice.uid": 9, "users.alice.shell": 10}
+    assert str(loaded.at_line(loaded.findings[-1])).startswith("users.alice.shell (line 10): ")
+
+
+_PRIVATE = "-----BEGIN OPENSSH PRIVATE KEY-----\\nb3BlbnNzaC1rZXktdjEAAAAA"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f'users: {{alice: {{uid: 2001, ssh_keys: "{_PRIVATE}"}}}}',
+        f'users: {{alice: {{uid: 2001, shell: "{_PRIVATE}"}}}}',
+        f'users: {{"{_PRIVATE}": {{uid: 2001}}}}',
+        f'time_zone: "{_PRIVATE}"',
+        'time_zone: "PuTTY-User-Key-File-3: ssh-ed25519\\nEncryption: none\\nb3BlAAAA"',
+    ],
+    ids=["keys", "shell", "name", "other-field", "putty"],
+)
+def test_private_key_is_never_shown(stacks: Path, line: str) -> None:
+    """Findings are printed, and recorded by those who run the command."""
+    file = stacks / "Pulumi.lab.yaml"
+    file.write_text(f"{LAB}    {line}\n")
+    found = load_stack(file).findings
+    assert found
+    assert not any("b3Bl" in text for finding in found for text in (finding.path, finding.cause, finding.hint))
 
 
 def test_a_repeated_key_refuses_an_otherwise_good_file(stacks: Path) -> None:

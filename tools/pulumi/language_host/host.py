@@ -49,9 +49,9 @@ _LARGEST_MESSAGE = 400 * 1024 * 1024
 class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
     """The calls that `up`, `preview`, `refresh` and `destroy` make; packages and plugins are never computed from the environment."""
 
-    def __init__(self, nursery: socket.socket) -> None:
-        self._orders = nursery.makefile("w")
-        self._codes = nursery.makefile("r")
+    def __init__(self, fork_server: socket.socket) -> None:
+        self._orders = fork_server.makefile("w")
+        self._codes = fork_server.makefile("r")
         self._turn = threading.Lock()
 
     def Handshake(self, request: Any, context: grpc.ServicerContext) -> Any:
@@ -121,7 +121,7 @@ def _order(request: Any) -> Order:
     )
 
 
-def serve(nursery_socket: socket.socket, nursery: int) -> NoReturn:
+def serve(fork_server_socket: socket.socket, fork_server: int) -> NoReturn:
     """Print the port and serve until the engine exits or interrupts; then end the runner and this process. Does not return."""
     signals, wakes = os.pipe()
     os.set_blocking(wakes, False)
@@ -130,12 +130,12 @@ def serve(nursery_socket: socket.socket, nursery: int) -> NoReturn:
         signal.signal(number, lambda *_: None)
     options = [("grpc.max_receive_message_length", _LARGEST_MESSAGE), ("grpc.max_send_message_length", _LARGEST_MESSAGE)]
     server = grpc.server(ThreadPoolExecutor(max_workers=8), options=options)
-    language_pb2_grpc.add_LanguageRuntimeServicer_to_server(LanguageHost(nursery_socket), server)
+    language_pb2_grpc.add_LanguageRuntimeServicer_to_server(LanguageHost(fork_server_socket), server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     print(port, flush=True)
     _wait_for_exit(signals)
-    _end(nursery)
+    _end(fork_server)
 
 
 def _wait_for_exit(signals: int) -> None:
@@ -149,11 +149,11 @@ def _wait_for_exit(signals: int) -> None:
             return
 
 
-def _end(nursery: int) -> NoReturn:
-    """Kill the nursery and thereby its runner, and exit without cleanup: the engine is waiting."""
+def _end(fork_server: int) -> NoReturn:
+    """Kill the fork server and thereby its runner, and exit without cleanup: the engine is waiting."""
     try:
-        os.kill(nursery, signal.SIGTERM)
-        os.waitpid(nursery, 0)
+        os.kill(fork_server, signal.SIGTERM)
+        os.waitpid(fork_server, 0)
     except (ProcessLookupError, ChildProcessError):
         pass
     os._exit(0)

@@ -1,4 +1,4 @@
-"""Messages between host and nursery: one JSON document per line, an order in one direction, an exit code in the other."""
+"""Messages between host and fork server: one JSON document per line, an order in one direction, an exit code in the other."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def send(stream: IO[str], message: object) -> None:
 
 
 def send_order(stream: IO[str], order: Order) -> None:
-    """Send a run to the nursery."""
+    """Send a run to the fork server."""
     send(stream, asdict(order))
 
 
@@ -46,6 +46,6 @@ def receive_order(stream: IO[str]) -> Order | None:
 
 
 def receive_code(stream: IO[str]) -> int | None:
-    """Return a run's exit code; None after the nursery exited."""
+    """Return a run's exit code; None after the fork server exited."""
     line = stream.readline()
     return int(json.loads(line)) if line else None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from rackwright.catalog.kubernetes import etcd as release_of_etcd
 from rackwright.checks.cluster.harness.arguments import Ask, Record
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.harness.tool_output import UnreadableValue
 from rackwright.checks.cluster.probes.control import ETCD, Etcd
+from rackwright.errors import UndeterminedError
 
 
 def test_answers(ask: Ask, expect: Expect) -> None:
@@ -18,6 +20,14 @@ def test_members_match_plan(etcd: Etcd, cluster: Record, expect: Expect) -> None
     """A lost member that is still counted costs the majority when the next member fails; a learner does not vote."""
     found = {name: "learner" if is_learner else "member" for name, (_, is_learner) in (etcd.members or {}).items()}
     expect(found, dict.fromkeys(cluster.scheduler.controllers, "member"))
+
+
+def test_version_matches_release(etcd: Etcd, cluster: Record, expect: Expect) -> None:
+    """Members of one release: after an upgrade that stopped half-way, the older ones keep all of them at the older features and format."""
+    planned = release_of_etcd(cluster.scheduler.version)
+    if planned is None:
+        raise UndeterminedError(f"the release of etcd for Kubernetes {cluster.scheduler.version} is not in the catalogue")
+    expect(etcd.version, planned)
 
 
 def test_database_has_space(etcd: Etcd, expect: Expect, limit: float) -> None:

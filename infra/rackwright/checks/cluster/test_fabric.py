@@ -12,6 +12,7 @@ import pytest
 from rackwright.checks.cluster.harness.arguments import Ask, Members, Record
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.harness.tool_output import UnreadableValue, quoted
+from rackwright.checks.cluster.probes.adapters import ADAPTERS
 from rackwright.checks.cluster.probes.fabric import ACTIVE, LINKS, MANAGER, PORTS, Port
 from rackwright.checks.cluster.probes.fabric_errors import COUNTERS
 from rackwright.errors import UndeterminedError
@@ -128,21 +129,43 @@ def require_each_counted(uncounted: dict[CableEnd, str], concerned: Collection[C
         raise UndeterminedError(f'the error counters of {shown} could not be read: "{quoted(uncounted[unread[0]])}"')
 
 
-def port_guids_of(node: Record) -> dict[str, str]:
-    """Return the declared port GUIDs of a node's rails."""
+def declared_of(node: Record) -> dict[str, dict[str, str]]:
+    """Return the declared identities of a node's rails, by device and then by field."""
     declared = vars(getattr(node, "adapters", SimpleNamespace()))
-    return {name: one.port_guid for name, one in declared.items() if name in node.rails and getattr(one, "port_guid", None)}
+    return {name: {field: value for field, value in vars(one).items() if value} for name, one in declared.items() if name in node.rails}
+
+
+IDENTITIES = {"node_guid": "node GUID", "pci": "PCI address", "mac": "MAC address"}
+"""Declared identities beside the port GUID, with their names in results."""
+
+
+def reported_identity(name: str, field: str, ask: Ask) -> str | tuple[str, ...] | UnreadableValue:
+    """Return what the kernel reports of an adapter in place of a declared field; several MAC addresses if it has several interfaces."""
+    try:
+        one = ask(ADAPTERS).at(name)
+    except UndeterminedError as error:
+        return UnreadableValue(f"the {IDENTITIES[field]} of {name}", None, str(error))
+    if one is None:
+        return UnreadableValue(f"the {IDENTITIES[field]} of {name}", None, "")
+    return one if isinstance(one, UnreadableValue) else {"node_guid": one.node_guid, "pci": one.pci, "mac": one.macs}[field]
 
 
 def test_adapters_are_present(node: Record, ask: Ask, expect: Expect) -> None:
     """A node without one of its adapters still answers SSH, and its jobs hang in the first all-reduce.
 
-    A declared adapter must have its GUID: after a card is lost or replaced, the kernel may give its name to another one.
+    A declared adapter must have its identity: after a card is lost or replaced, the kernel may give its name to another one.
     """
-    ports, declared = ask(PORTS), port_guids_of(node)
-    found = {name: ports.present(name) for name in node.rails}
-    found |= {port.adapter: port.guid_text for port in ports if port.adapter in declared}
-    expect(found, {name: declared.get(name, "present") for name in node.rails})
+    ports, declared = ask(PORTS), declared_of(node)
+    guids = {name: one["port_guid"] for name, one in declared.items() if "port_guid" in one}
+    found: dict[str, Any] = {name: ports.present(name) for name in node.rails}
+    found |= {port.adapter: port.guid_text for port in ports if port.adapter in guids}
+    planned = {name: guids.get(name, "present") for name in node.rails}
+    present = [name for name in declared if not isinstance(found[name], str) or found[name] != "missing"]
+    for name, field in ((name, field) for name in present for field in IDENTITIES if field in declared[name]):
+        value, key = reported_identity(name, field, ask), f"{name} {IDENTITIES[field]}"
+        planned[key] = declared[name][field]
+        found[key] = planned[key] if isinstance(value, tuple) and planned[key] in value else value
+    expect(found, planned)
 
 
 def test_ports_are_active(planned_ports: list[Port], expect: Expect) -> None:
@@ -160,7 +183,10 @@ def test_rate_matches_plan(fabric: Mapping[str, Any], up: list[Port], ask: Ask, 
     planned = f"{fabric['rate_gbps']} Gb/s"
     found = {port.adapter: of_active(port, port.rate) for port in up}
     if fabric["simulated"]:
-        planned, links = f"{fabric['width']} {fabric['speed']}", ask(LINKS, of=members("@observer")[0])
+        planned, links = (
+            f"{fabric['width']} {fabric['rate'] if fabric['width'] == fabric['switch_width'] else fabric['speed']}",
+            ask(LINKS, of=members("@observer")[0]),
+        )
         found = {port.adapter: of_active(port, subnet_rate(port, links)) for port in up}
     expect(found, dict.fromkeys(found, planned))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from rackwright.checks.cluster.harness.arguments import Ask, Record
 from rackwright.checks.cluster.harness.compare import Expect
-from rackwright.checks.cluster.harness.tool_output import UnreadableValue, read_values
+from rackwright.checks.cluster.harness.tool_output import UnreadableValue, is_absent, read_values
 from rackwright.checks.cluster.probes.driver_errors import XIDS, Severity, errors_of
 from rackwright.checks.cluster.probes.gpu import DEVICES, GPUS, REPAIRS, Gpu, clock_faults
 from rackwright.checks.cluster.probes.mig import MIG, described
@@ -29,8 +29,11 @@ def test_product_matches_plan(node: Record, ask: Ask, expect: Expect) -> None:
 
 
 def test_memory_matches_plan(node: Record, ask: Ask, expect: Expect, limit: float) -> None:
-    """The same model is sold with more than one memory size."""
+    """The same model is sold with more than one memory size. A GPU that shares the memory of its CPU reports none."""
     sizes = {gpu.memory_mib for gpu in _listed(ask)}
+    if node.gpus.memory_mib is None:
+        expect([size for size in sizes if not _has_none(size)], "any: the GPU shares the memory of the CPU", holds=True)
+        return
     near = all(abs(size - node.gpus.memory_mib) <= limit * node.gpus.memory_mib for size in read_values(sizes))
     expect(sizes, f"{node.gpus.memory_mib} within {limit:.0%}", holds=near)
 
@@ -142,6 +145,11 @@ def _listed(ask: Ask) -> GpuList[Gpu]:
     if not len(gpus):
         raise UndeterminedError("nvidia-smi lists no GPU")
     return gpus
+
+
+def _has_none(size: object) -> bool:
+    """Return whether nvidia-smi says that the GPU has no memory of its own."""
+    return isinstance(size, UnreadableValue) and size.said is not None and is_absent(size.said)
 
 
 def _faults(gpus: Iterable[Any], of: Callable[[Any], Fault], about: str = "") -> dict[str, Fault]:

@@ -6,6 +6,7 @@ from rackwright.checks.cluster.harness.arguments import Record
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.harness.pytest_plugin import CheckPlugin
 from rackwright.checks.cluster.harness.tool_output import UnreadableValue
+from rackwright.checks.cluster.probes.slurm import parse_gres
 from rackwright.checks.cluster.probes.smoke import MEMORY, SmokeResults, Task, runner
 from rackwright.errors import UndeterminedError
 
@@ -78,8 +79,8 @@ def test_are_recorded_in_accounting(smoke: SmokeResults, expect: Expect) -> None
         if isinstance(record, UnreadableValue):
             found[job.name] = record
             continue
-        tres = dict(item.split("=", 1) for item in record.get("AllocTRES", "").split(",") if "=" in item)
-        found[job.name] = f"{record.get('State', 'missing')}, {record.get('NNodes', 0)} nodes, {tres.get('gres/gpu', 0)} GPUs"
+        gpus = sum(parse_gres(",".join(item for item in record.get("AllocTRES", "").split(",") if item.startswith("gres/"))).values())
+        found[job.name] = f"{record.get('State', 'missing')}, {record.get('NNodes', 0)} nodes, {gpus} GPUs"
     if not planned:
         raise UndeterminedError("no job completed that accounting could record")
     expect(found, planned)

@@ -29,6 +29,8 @@ OWN_TAINTS = "node.kubernetes.io/"
 BY_HAND = "node.kubernetes.io/out-of-service"
 """The one taint with this prefix that an administrator sets, and must remove (Non-graceful node shutdown)."""
 NETWORK = "10-rackwright.conflist"
+MAX_BEHIND: Final = 3
+"""Minor releases by which a kubelet may be behind the API server (kubernetes.io/releases/version-skew-policy)."""
 
 
 def test_node_is_ready(kubernetes_node: Node, expect: Expect) -> None:
@@ -71,7 +73,8 @@ def test_node_has_its_address(kubernetes_node: Node, node: Record, expect: Expec
 
 def test_version_matches_plan(kubernetes_node: Node, cluster: Record, expect: Expect) -> None:
     """Kubelets may be up to three minor releases behind the API server and never ahead; the plan has one version for all."""
-    expect(kubernetes_node.kubelet, f"v{cluster.scheduler.version}")
+    found, planned = kubernetes_node.kubelet, f"v{cluster.scheduler.version}"
+    expect(f"{found}{'' if found == planned else f' ({_skew(found, planned)})'}", planned, holds=found == planned)
 
 
 def test_no_unplanned_nodes(ask: Ask, cluster: Record, expect: Expect) -> None:
@@ -135,6 +138,18 @@ def test_names_resolve(ask: Ask, cluster: Record, expect: Expect) -> None:
 def test_not_reachable_externally(external: Ask, expect: Expect) -> None:
     """Tested from outside the cluster: API, kubelet and node ports must be reachable through the jump host only."""
     expect(external(KUBERNETES_FROM_MACHINE, beside=PUBLISHED) or "no port is reachable", "no port is reachable")
+
+
+def _skew(kubelet: str, planned: str) -> str:
+    """Return what Kubernetes' version skew policy says of a kubelet (kubernetes.io/releases/version-skew-policy)."""
+    found = [re.match(r"v(\d+)\.(\d+)\.\d+", version) for version in (kubelet, planned)]
+    if found[0] is None or found[1] is None:
+        raise UndeterminedError(f'the release of the kubelet is "{kubelet}"')
+    behind = int(found[1][2]) - int(found[0][2])
+    if found[0][1] != found[1][1] or behind < 0:
+        return "newer than the API server: not supported"
+    count = f"{behind} minor release{'s' if behind > 1 else ''} behind"
+    return f"{count}: {'' if behind <= MAX_BEHIND else 'not '}supported" if behind else "another patch release"
 
 
 def _described(pods: Iterable[Pod]) -> list[str]:

@@ -23,6 +23,7 @@ from rackwright.checks.cluster.probes.identity import (
 )
 from rackwright.checks.cluster.probes.kernels import REBOOT
 from rackwright.checks.cluster.probes.neighbours import PING_STATISTICS, REACHABILITY, Reachability
+from rackwright.checks.cluster.probes.storage import LOCAL_MOUNTS, READ_ONLY, WRITABLE
 from rackwright.checks.cluster.probes.units import SUSPENDED_UNITS, UNITS
 from rackwright.errors import UndeterminedError
 
@@ -210,6 +211,14 @@ def test_disk_space(ask: Ask, expect: Expect, limit: float) -> None:
 def test_file_systems_have_inodes(ask: Ask, expect: Expect, limit: float) -> None:
     """A file system without free inodes is full, although df shows free space."""
     expect(_above(ask(INODES), limit), f"no local file system above {limit:g} %", holds=_below(ask(INODES), limit))
+
+
+def test_local_file_systems_writable(ask: Ask, expect: Expect) -> None:
+    """After a disk error the kernel refuses writes: the node answers and takes jobs, and logs, spool and job output are lost."""
+    found = ask(LOCAL_MOUNTS)
+    expect({point: state for point, state in found.items() if state not in (WRITABLE, READ_ONLY)}, {})
+    if found.unread:
+        raise UndeterminedError(f'a file system cannot be read: "{found.unread[0]}"')
 
 
 def test_no_reboot_required(ask: Ask, expect: Expect) -> None:

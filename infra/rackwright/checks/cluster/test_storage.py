@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 from rackwright.checks.cluster.harness.arguments import Ask, Members, Record
 from rackwright.checks.cluster.harness.compare import Expect
-from rackwright.checks.cluster.harness.tool_output import Lines, UnreadableValue
+from rackwright.checks.cluster.harness.tool_output import Lines, MissingAnswer, UnreadableValue
 from rackwright.checks.cluster.probes.smoke import FILE_CONTENTS, SMOKE
 from rackwright.checks.cluster.probes.storage import (
     ANSWERING,
@@ -16,6 +16,8 @@ from rackwright.checks.cluster.probes.storage import (
     MOUNTS,
     NFS_SERVER,
     ROOTS,
+    Mount,
+    Root,
     exported_by,
     is_there,
     options_of,
@@ -28,7 +30,8 @@ def test_is_mounted(node: Record, ask: Ask, cluster: Record, expect: Expect) -> 
     """If the file system is not mounted, its folder stores all writes on the node's own disk."""
     mounts = ask(MOUNTS)
     found = {
-        one.mount: one.kind if is_there(mounts, one, node.name) else _mount_text(mounts, one.mount) for one in _storage_of(node, cluster)
+        one.mount: one.kind if is_there(mounts, one, node.name, _addresses(cluster)) else _mount_text(mounts, one.mount)
+        for one in _storage_of(node, cluster)
     }
     expect(found, {one.mount: one.kind for one in _storage_of(node, cluster)})
 
@@ -44,28 +47,32 @@ def test_options_match_plan(node: Record, ask: Ask, cluster: Record, expect: Exp
     Over NFS, a mount that is not hard fails writes when its server restarts, and NFS before 4.2 lacks sparse files and server-side copy.
     """
     wanted = {one.mount: options_of(one, node.name) for one in _storage_of(node, cluster)}
-    found = {one.mount: wanted[one.mount] & _mounted(ask, one, node).effective for one in _storage_of(node, cluster)}
-    expect(found, wanted)
+    mounts = {one.mount: _mounted(ask, one, node, cluster) for one in _storage_of(node, cluster)}
+    expect({point: one if isinstance(one, UnreadableValue) else wanted[point] & one.effective for point, one in mounts.items()}, wanted)
 
 
 def test_root_ownership(node: Record, ask: Ask, cluster: Record, expect: Expect) -> None:
     """The plan defines who may write to the top folder."""
-    found = {one.mount: _root(ask, one, node) for one in _storage_of(node, cluster)}
+    found = {one.mount: _root(ask, one, node, cluster) for one in _storage_of(node, cluster)}
     expect(
-        {mount: f"{root.owner} {root.mode}" for mount, root in found.items()},
+        {mount: root if isinstance(root, UnreadableValue) else f"{root.owner} {root.mode}" for mount, root in found.items()},
         {one.mount: f"root:root {int(one.mode, 8):o}" for one in _storage_of(node, cluster)},
     )
 
 
 def test_size_matches_plan(node: Record, ask: Ask, cluster: Record, expect: Expect, limit: float) -> None:
     """A missing server is missing space. Metadata and spare copies use a part."""
-    sizes = {one.mount: _root(ask, one, node).size_mib for one in _storage_of(node, cluster)}
-    near = all(abs(sizes[one.mount] - one.size_mib) <= limit * one.size_mib for one in _storage_of(node, cluster))
-    expect(
-        {mount: f"{size} MiB" for mount, size in sizes.items()},
-        {one.mount: f"{one.size_mib} MiB within {limit:.0%}" for one in _storage_of(node, cluster)},
-        holds=near,
-    )
+    found: dict[str, str | UnreadableValue] = {}
+    planned = {one.mount: f"{one.size_mib} MiB within {limit:.0%}" for one in _storage_of(node, cluster)}
+    for one in _storage_of(node, cluster):
+        root = _root(ask, one, node, cluster)
+        if isinstance(root, UnreadableValue):
+            found[one.mount] = root
+        elif abs(root.size_mib - one.size_mib) <= limit * one.size_mib:
+            found[one.mount] = planned[one.mount] = f"{root.size_mib} MiB"
+        else:
+            found[one.mount] = f"{root.size_mib} MiB"
+    expect(found, planned)
 
 
 def test_servers_run(node: Record, ask: Ask, cluster: Record, expect: Expect) -> None:
@@ -124,18 +131,25 @@ def _storage_of(node: SimpleNamespace, cluster: SimpleNamespace) -> list[SimpleN
     return [one for one in cluster.storage if node.name in one.clients]
 
 
-def _mounted(ask: Ask, one: Record, node: Record) -> Any:
-    """Return the mount of a file system; raise UndeterminedError if it is not mounted."""
+def _addresses(cluster: Record) -> dict[str, str]:
+    """Return the address of each node; the health check on a node has none."""
+    return {host.name: host.address for host in getattr(cluster, "hosts", ())}
+
+
+def _mounted(ask: Ask, one: Record, node: Record, cluster: Record) -> Mount | UnreadableValue:
+    """Return the mount of a file system; UnreadableValue if it is not mounted, which another check reports."""
     mounts = ask(MOUNTS)
-    if not is_there(mounts, one, node.name):
-        unread = mounts.at(one.mount)
-        raise UndeterminedError(unread.why if isinstance(unread, UnreadableValue) else f"{one.mount} is not mounted")
-    return mounts[one.mount]
+    if is_there(mounts, one, node.name, _addresses(cluster)):
+        return cast("Mount", mounts[one.mount])
+    unread = mounts.at(one.mount)
+    return unread if isinstance(unread, UnreadableValue) else MissingAnswer(one.mount, "not mounted")
 
 
-def _root(ask: Ask, one: Record, node: Record) -> Any:
-    _mounted(ask, one, node)
-    return ask(ROOTS)[one.mount]
+def _root(ask: Ask, one: Record, node: Record, cluster: Record) -> Root | UnreadableValue:
+    """Return the root folder of a file system; UnreadableValue if it is not mounted or not listed."""
+    mount = _mounted(ask, one, node, cluster)
+    found = mount if isinstance(mount, UnreadableValue) else ask(ROOTS).at(one.mount)
+    return found if found is not None else UnreadableValue(f"the root of {one.mount}", None, "")
 
 
 def _mount_text(mounts: Any, point: str) -> Any:
@@ -143,5 +157,6 @@ def _mount_text(mounts: Any, point: str) -> Any:
     if above:
         return UnreadableValue(point, above[0], "")
     if point in mounts:
-        return f"{mounts[point].type} from {mounts[point].source}"
+        folder = f"folder {mounts[point].root} of " if mounts[point].root != "/" else ""
+        return f"{folder}{mounts[point].type} from {mounts[point].source}"
     return mounts.at(point) if mounts.unread else "not mounted"

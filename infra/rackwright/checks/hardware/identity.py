@@ -53,12 +53,15 @@ def _guid(groups: str) -> str | None:
     return None if found == _NO_GUID else found
 
 
-def of_ibstat(subject: str, name: str, block: str) -> str | UnreadableValue | None:
-    """Return a GUID of ibstat by the name of its row; None for zeros. A missing, repeated or different row is UnreadableValue."""
-    rows = re.findall(rf"^\s+{name}: *(.*?)\s*$", block, re.MULTILINE)
-    if len(set(rows)) != 1 or not re.fullmatch(r"0x[0-9a-f]{16}", rows[0]):
-        return UnreadableValue(subject, rows[0] if rows else None, "")
-    return None if rows[0] == _NO_GUID else str(rows[0])
+def printed_guid(cell: str) -> str | None:
+    """Return a GUID of ibstat; None for zeros.
+
+    >>> printed_guid("0x946dae0300f01234"), printed_guid("0x0000000000000000")
+    ('0x946dae0300f01234', None)
+    """
+    if not re.fullmatch(r"0x[0-9a-f]{16}", cell):
+        raise ValueError(f'"{cell}" is no GUID')
+    return None if cell == _NO_GUID else cell
 
 
 def gpu_uuid(cell: str) -> str:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 from rackwright.checks.cluster.harness.tool_output import (
     Row,
     UnreadableValue,
+    decimal,
     integer,
     json_documents,
     lines_of,
@@ -27,8 +27,10 @@ from rackwright.checks.cluster.probes.identity import parse_memory as read_memor
 from rackwright.checks.cluster.probes.nvidia_smi import read_table
 from rackwright.checks.hardware import identity
 from rackwright.checks.hardware.partial_reading import PartialValue, Rows, read_each, read_lines, reasons, without
+from rackwright.report.fabric.ibstat import AdapterBlock, read_ibstat
 from rackwright.report.hardware.facts import Cpus, Disk, Gpu, GpuLinks, Interface, Mount, NumaNode, RdmaPort
 
+T = TypeVar("T")
 _LINK_LAYERS: Final = {"1": "ethernet", "32": "infiniband", "772": "loopback"}
 """ARPHRD numbers (linux/if_arp.h)."""
 _NO_SPEED: Final = 2**31 - 1
@@ -177,38 +179,48 @@ def parse_rdma(text: str) -> tuple[RdmaPort, ...]:
     return parse_ibstat(text) if re.search(r"^CA '", text, re.MULTILINE) else parse_sysfs(text)
 
 
-def parse_ibstat(text: str) -> tuple[RdmaPort, ...]:
+def parse_ibstat(text: str) -> Rows[RdmaPort]:
     """Return the ports of each adapter. A simulated adapter prints `IB`, and the same rate for every link, which is ignored."""
-    found, bad, unread = list[RdmaPort](), list[str](), list[UnreadableValue]()
     lines, _ = whole_lines(text)
-    for device, block in re.findall(r"^CA '([^']+)'\n(.*?)(?=^CA '|\Z)", "".join(f"{line}\n" for line in lines), re.MULTILINE | re.DOTALL):
-        ports = re.findall(r"^\s+Port (\d+):\n(.*?)(?=^\s+Port \d+:|\Z)", block, re.MULTILINE | re.DOTALL)
-        try:
-            if len(ports) != int(re.findall(r"Number of ports: (\d+)", block)[0]):
-                raise ValueError(f"{device} is cut short")
-            card = without(identity.of_ibstat(f"the node GUID of {device}", "Node GUID", block), unread)
-            found += [replace(_ibstat_port(device, port, lines, unread), node_guid=card) for port, lines in ports]
-        except (ValueError, KeyError, IndexError) as error:
-            bad.append(f"{device}: {error}")
-    if bad and not found:
-        raise ValueError(bad[0])
-    return Rows(found, _both(*bad, reasons(unread)))
+    said = read_ibstat(lines)
+    found, unread = list[RdmaPort](), list[UnreadableValue]()
+    for name, block in said.adapters.items():
+        count = _only(block.cells, "Number of ports")
+        if not count.isdigit() or int(count) != len(block.ports):
+            unread.append(UnreadableValue(f"the number of ports of {name}", count or None, ""))
+        found += [_ibstat_port(block, number, unread) for number in sorted(block.ports)]
+    unread += [UnreadableValue(name, None, line) for name, line in said.failed.items() if name not in said.adapters]
+    unread += [UnreadableValue("an adapter's title", None, said.strays[0]) for _ in said.strays[:1]]
+    if unread and not any(port.state for port in found):
+        raise ValueError(reasons(unread))
+    return Rows(found, reasons(unread))
 
 
-def _ibstat_port(device: str, port: str, lines: str, unread: list[UnreadableValue]) -> RdmaPort:
-    fields = dict(re.findall(r"^\s+([A-Z][\w ]+): (.*?)\s*$", lines, re.MULTILINE))
-    simulated = fields["Link layer"] == "IB"
-    layer = "InfiniBand" if simulated else words(fields["Link layer"])
+def _only(cells: Mapping[str, tuple[str, ...]], name: str) -> str:
+    """Return a cell, or an empty text if it is missing or ambiguous."""
+    said = cells.get(name, ())
+    return said[0] if len(said) == 1 else ""
+
+
+def _ibstat_port(block: AdapterBlock, number: int, unread: list[UnreadableValue]) -> RdmaPort:
+    where, cells = f"{block.name} port {number}", block.ports[number]
+
+    def cell(what: str, name: str, form: Callable[[str], T]) -> T | None:
+        return without(identity.read(f"the {what} of {where}", _only(cells, name), form, ""), unread)
+
+    simulated = _only(cells, "Link layer") == "IB" or _only(block.cells, "type") == "simulator"
+    card = identity.read(f"the node GUID of {block.name}", _only(block.cells, "Node GUID"), identity.printed_guid, "")
     return RdmaPort(
-        device,
-        int(port),
-        words(fields["State"]),
-        words(fields["Physical state"]),
-        None if simulated else float(fields["Rate"]),
-        layer,
+        block.name,
+        number,
+        cell("state", "State", words),
+        cell("physical state", "Physical state", words),
+        None if simulated else cell("rate", "Rate", _gbps),
+        "InfiniBand" if simulated else cell("link layer", "Link layer", _link_layer),
         None,
         "",
-        guid=without(identity.of_ibstat(f"the GUID of {device} port {port}", "Port GUID", lines), unread),
+        node_guid=without(card, unread),
+        guid=cell("GUID", "Port GUID", identity.printed_guid),
     )
 
 
@@ -229,17 +241,45 @@ def parse_sysfs(text: str) -> Rows[RdmaPort]:
 
 def _sysfs_port(line: str, unread: list[UnreadableValue]) -> RdmaPort:
     device, port, state, physical, rate, layer, node, firmware, card, gid, bus = line.split("|")
-    logical = words(state).partition(": ")[2].capitalize() or state
-    physical = words(physical).partition(": ")[2] or physical
-    node_guid = without(identity.read(f"the node GUID of {device}", card, identity.guid, line), unread)
-    guid = without(identity.read(f"the GUID of {device} port {port}", gid, identity.guid_of_gid, line), unread)
-    plain = RdmaPort(words(device), int(port), logical, physical, _gbps(rate), words(layer), _domain(node), firmware)
-    return replace(plain, node_guid=node_guid, guid=guid, bus=identity.pci(bus))
+    where = f"{words(device)} port {int(port)}"
+
+    def cell(what: str, said: str, form: Callable[[str], T]) -> T | None:
+        return without(identity.read(f"the {what} of {where}", said, form, line), unread)
+
+    logical = cell("state", state, _numbered)
+    return RdmaPort(
+        words(device),
+        int(port),
+        None if logical is None else _LOGICAL.get(logical, logical.capitalize()),
+        cell("physical state", physical, _numbered),
+        cell("rate", rate, _gbps) if rate.strip() else None,
+        cell("link layer", layer, _link_layer),
+        _domain(node),
+        firmware,
+        node_guid=cell("node GUID", card, identity.guid),
+        guid=cell("GUID", gid, identity.guid_of_gid),
+        bus=identity.pci(bus),
+    )
 
 
-def _gbps(rate: str) -> float | None:
-    words = rate.split()
-    return float(words[0]) if words else None
+_LOGICAL: Final = {"INIT": "Initializing"}
+"""States of the kernel (drivers/infiniband/core/sysfs.c, state_show) that ibstat calls otherwise."""
+
+
+def _numbered(cell: str) -> str:
+    """Return the word of a state of the kernel, such as `4: ACTIVE`."""
+    found = re.fullmatch(r"\d+: (.+)", cell)
+    return words(found[1] if found else "")
+
+
+def _link_layer(cell: str) -> str:
+    """Return the link layer. The kernel prints Unknown for EFA, which has another one (sysfs.c, link_layer_show)."""
+    return cell if cell == "Unknown" else words(cell)
+
+
+def _gbps(rate: str) -> float:
+    """Return the rate of `400 Gb/sec (4X NDR)` or `56 (FDR10)`."""
+    return decimal(words(rate).split()[0])
 
 
 def _domain(node: str) -> int | None:
@@ -273,11 +313,18 @@ def _disk(row: Mapping[str, Any], links: Mapping[str, tuple[str, ...]]) -> Disk 
 def parse_mounts(text: str) -> Rows[Mount]:
     """Return the mounts of `df --output=source,fstype,size,avail,target -B1`; a file system of size 0 is left out.
 
-    Source and mount point may contain blanks; between them are a word and two numbers.
+    Source and mount point may contain blanks; between them are a word and two numbers. A file system that does not respond, or whose
+    handle is stale, is quoted; one of another user, which this user may not query, is not.
     """
     if not re.search(r"^Filesystem .*Mounted on\s*$", text, re.MULTILINE):
         raise ValueError("no table of df")
-    return read_lines(text, _mount, row=r"^Filesystem |^(?!df: ).*\s/")
+    found = read_lines(text, _mount, row=r"^Filesystem |^(?!df: ).*\s/")
+    failed = [quoted(line) for line in lines_of(text) if line.startswith("df: /") and not _NOT_PERMITTED.search(line)]
+    return Rows({one.point: one for one in found}.values(), _both(found.why, *dict.fromkeys(failed)))
+
+
+_NOT_PERMITTED: Final = re.compile(r": (Permission denied|Operation not permitted)\s*$")
+"""Errors of df for a FUSE file system of another user (fuse(4), allow_other)."""
 
 
 def _mount(row: str) -> Mount | None:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from rackwright.model.base import ConfigModel
 from rackwright.model.groups import MAX_NODES
-from rackwright.model.units import Label, RdmaDevice
+from rackwright.model.units import Label, Rack, Ratio, RdmaDevice
 from rackwright.model.update_policy import OnTarget, UpdatePolicy
 
 MAX_RAILS: Final = 16
@@ -43,10 +43,10 @@ DEFAULT_SWITCH: Final = {FabricKind.INFINIBAND: "qm9700", FabricKind.ROCE: "sn54
 class Floor(ConfigModel):
     """Floor plan of all present and future racks, from which cable lengths are calculated, so that growth makes no cable longer."""
 
-    rows: Annotated[tuple[tuple[Label, ...], ...], UpdatePolicy.RUN] = Field(
+    rows: Annotated[tuple[tuple[Rack, ...], ...], UpdatePolicy.RUN] = Field(
         min_length=1, description="Racks in their physical order, row by row, including racks of future nodes."
     )
-    switch_racks: Annotated[tuple[Label, ...], UpdatePolicy.RUN] = Field(
+    switch_racks: Annotated[tuple[Rack, ...], UpdatePolicy.RUN] = Field(
         min_length=1, description="Racks that contain leaf and spine switches."
     )
     rack_width_cm: Annotated[int, UpdatePolicy.RUN] = Field(
@@ -93,9 +93,15 @@ class Fabric(ConfigModel):
     )
     rate: Annotated[str | None, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
         default=None,
-        pattern=r"^[A-Z0-9]+$",
-        description="Rate of the HCAs, if splitter cables connect two of them to one port: NDR200 (qm9700), HDR100 (qm8700). "
-        "Default: the rate of a port.",
+        pattern=r"^[A-Za-z0-9]+$",
+        description="Rate of the HCAs, if it is not that of a port: behind splitter cables NDR200 (qm9700), HDR100 (qm8700) or 100GbE "
+        "(sn4700), or a lower speed of whole ports, for example HDR (qm9700). Default: the rate of a port.",
+    )
+    split: Annotated[int | None, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
+        default=None,
+        ge=1,
+        le=8,
+        description="HCAs of one port of a leaf: 1 for whole ports at a lower `rate`. Default: the parts of a port that have this rate.",
     )
     topology: Annotated[FabricTopology, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
         default=FabricTopology.RAIL_OPTIMISED,
@@ -110,8 +116,8 @@ class Fabric(ConfigModel):
     hcas: Annotated[tuple[RdmaDevice, ...], UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
         default=(), max_length=MAX_RAILS, description="Device names of the HCAs as in the kernel, by rail. Default: mlx5_0, mlx5_1 …."
     )
-    oversubscription: Annotated[int, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
-        default=1, ge=1, le=16, description="Maximum number of downlinks per uplink; 1 is non-blocking."
+    oversubscription: Annotated[Ratio, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
+        default=1, description="Maximum number of downlinks per uplink, 1 to 16, for example 2, 1.5 or 3:2; 1 is non-blocking."
     )
     max_nodes: Annotated[int | None, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
         default=None,

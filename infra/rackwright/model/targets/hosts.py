@@ -15,7 +15,7 @@ from rackwright.model.ranges import MachineName
 from rackwright.model.targets.adapters import Adapter
 from rackwright.model.targets.ownership_cost import OwnershipCostInputs
 from rackwright.model.tier import Tier
-from rackwright.model.units import Address4, HostKey, Label, RdmaDevice, UserName
+from rackwright.model.units import Address4, HostKey, Label, Rack, RdmaDevice, SshAddress, UserName
 from rackwright.model.update_policy import UpdatePolicy
 
 SSH_PORT = 22
@@ -62,10 +62,8 @@ class Machine(ConfigModel):
         default=None,
         description="Address in the cluster's network, by which nodes reach each other. For a range, the first one; it counts up.",
     )
-    ssh_address: Annotated[str | None, UpdatePolicy.ADOPT] = Field(
-        default=None,
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]*$",
-        description="Address or name for SSH from this machine. Default: `address`.",
+    ssh_address: Annotated[SshAddress | None, UpdatePolicy.ADOPT] = Field(
+        default=None, description="Address or name for SSH from this machine. Default: `address`."
     )
     port: Annotated[int | None, UpdatePolicy.ADOPT] = Field(default=None, ge=1, le=65535, description="SSH port. Default: the target's.")
     user: Annotated[UserName | None, UpdatePolicy.ADOPT] = Field(default=None, description="Login user. Default: the target's.")
@@ -74,7 +72,7 @@ class Machine(ConfigModel):
         description="Expected host key: a fingerprint, for example SHA256:…, or the public key, for example ssh-ed25519 AAAA….",
     )
     os: Annotated[HostsOs | None, UpdatePolicy.ADOPT] = Field(default=None, description="Operating system. Default: the target's.")
-    rack: Annotated[Label | None, UpdatePolicy.LIVE] = Field(
+    rack: Annotated[Rack | None, UpdatePolicy.LIVE] = Field(
         default=None, description="Rack of the machine, if neither its group nor its node declares one."
     )
     serial: Annotated[str | None, UpdatePolicy.ADOPT] = Field(

@@ -22,6 +22,7 @@ from rackwright.inventory.running_stack import RunningStack
 from rackwright.model.drift import DriftPolicy
 from rackwright.operations.drift import host_baseline, publication, reconcile, scan
 from rackwright.operations.drift.last_verified import last_verified
+from rackwright.operations.monitoring.publication import publish_drift
 from rackwright.stackfile.load import find_stack_file
 
 _KEPT: Final = timedelta(days=400)
@@ -72,7 +73,7 @@ def detect(stack: str, on_progress: scan.Progress, say: Callable[[str], None], *
     changes = history.record(found)
     history.prune(_KEPT, found.started)
     _write(found, running.inventory, history.scans(_SHOWN), history.differences())
-    for failure in _publish(found, changes, policy):
+    for failure in [*_publish(found, changes, policy), *asyncio.run(publish_drift(running.inventory, found))]:
         say(failure)
     return Detection(found, changes)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from rackwright.catalog.switches import switches
-from rackwright.derive.fabric import domains_of, hcas_of, manages_apart, measures_of, nodes_of, places_of, rails_of, switch_of
+from rackwright.derive.fabric import domains_of, hcas_of, manages_apart, measures_of, nodes_of, places_of, port_of, rails_of, switch_of
+from rackwright.derive.fabric_layout import Pods
 from rackwright.model.cluster import Cluster
 from rackwright.model.fabric.switches import Floor, Management
-from rackwright.plan.fabric.schema import Dpu, FabricPlan, FloorPlan, ManagementPlan
+from rackwright.plan.fabric.schema import Dpu, FabricPlan, FloorPlan, ManagementPlan, PodsPlan
 
 
 def expand_fabric(cluster: Cluster) -> FabricPlan | None:
@@ -16,19 +19,20 @@ def expand_fabric(cluster: Cluster) -> FabricPlan | None:
         return None
     switch = switch_of(declared)
     measures = measures_of(cluster, declared, switch)
-    split = switch.links_per_port(declared.rate) if switch else None
-    assert switch is not None and measures is not None and split is not None, "rules refuse it"
+    port = port_of(declared)
+    assert switch is not None and measures is not None and port is not None, "rules refuse it"
     return FabricPlan(
         kind=declared.kind,
         topology=declared.topology,
         switch=switch.model,
         ports=switch.ports,
-        split=split,
+        split=port.links,
         speed=switch.speed,
-        rate=declared.rate or switch.speed,
-        width=f"{int(switch.width.removesuffix('x')) // split}x",
-        rate_gbps=switch.rate_gbps // split,
+        rate=port.rate,
+        width=port.width,
+        rate_gbps=port.gbps,
         switch_width=switch.width,
+        switch_gbps=switch.rate_gbps,
         link_layer=switch.link_layer,
         rack_units=switch.rack_units,
         line_card=switch.line_card,
@@ -42,6 +46,7 @@ def expand_fabric(cluster: Cluster) -> FabricPlan | None:
         units=measures.units,
         spines=measures.spines,
         links=measures.links,
+        pods=_pods(measures.pods),
         subnet_manager=declared.subnet_manager,
         spare=int(manages_apart(cluster, declared)),
         simulated="fabric" in cluster.target.simulated,
@@ -52,6 +57,10 @@ def expand_fabric(cluster: Cluster) -> FabricPlan | None:
         domains=domains_of(cluster, declared),
         named=bool(declared.hcas),
     )
+
+
+def _pods(measured: Pods | None) -> PodsPlan | None:
+    return PodsPlan(**asdict(measured)) if measured else None
 
 
 def _floor(declared: Floor | None) -> FloorPlan | None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from rackwright.derive.fabric_layout import compute_layout
 from rackwright.errors import InputError
-from rackwright.plan.fabric.schema import FabricPlan
+from rackwright.plan.fabric.schema import FabricPlan, PodsPlan
 from rackwright.plan.fabric.wiring import Cable, NodePlacement, Wiring, placements, wire_placements, wiring
 
 if TYPE_CHECKING:
@@ -116,10 +116,19 @@ def _alone(fabric: FabricPlan, nodes: int) -> FabricPlan:
         topology=fabric.topology,
         spare=apart,
         split=fabric.split,
+        worth=fabric.switch_gbps // fabric.rate_gbps if fabric.switch_gbps else None,
     )
     assert measures is not None, "what carries more carries fewer"
+    pods = PodsPlan(**asdict(measures.pods)) if measures.pods else None
     return fabric.model_copy(
-        update={"nodes": nodes, "per_unit": measures.per_unit, "units": measures.units, "spines": measures.spines, "links": measures.links}
+        update={
+            "nodes": nodes,
+            "per_unit": measures.per_unit,
+            "units": measures.units,
+            "spines": measures.spines,
+            "links": measures.links,
+            "pods": pods,
+        }
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from rackwright.plan.fabric.schema import FabricPlan
-from rackwright.plan.fabric.slurm import domain_name, domains_of, unit_name
+from rackwright.plan.fabric.slurm import domain_name, domains_of, pod_name, unit_name
 from rackwright.plan.fabric.wiring import placements_of
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _LEAF: Final = "network.topology.nvidia.com/leaf"
 _SPINE: Final = "network.topology.nvidia.com/spine"
+_CORE: Final = "network.topology.nvidia.com/core"
 _NVLINK: Final = "network.topology.nvidia.com/accelerator"
 """Label keys of NVIDIA's topograph 0.5, which topology-aware schedulers read."""
 _RAILS: Final = "rackwright.fabric/rails"
@@ -33,7 +34,9 @@ def labels_of(fabric: FabricPlan | None, nodes: Sequence[PlanNode]) -> dict[str,
     for node, place in placements_of(fabric, nodes):
         labels = {_LEAF: unit_name(fabric, place // fabric.per_unit), _RAILS: str(fabric.rails)}
         if fabric.spines:
-            labels[_SPINE] = "spine"
+            labels[_SPINE] = pod_name(fabric.pod_of(place // fabric.per_unit)) if fabric.pods else "spine"
+        if fabric.pods:
+            labels[_CORE] = "core"
         if node in domains:
             labels[_NVLINK] = domain_name(domains[node])
         found[node] = dict(sorted(labels.items()))

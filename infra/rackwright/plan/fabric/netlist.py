@@ -20,6 +20,8 @@ _HCA_GUID: Final = 0xA088C20300000000
 _SWITCH_GUID: Final = 0xFC6A1C0300000000
 """First GUIDs of a simulated fabric. The upper 24 bits are those of real HCAs and switches of NVIDIA, so that tools that read the vendor
 recognise them; the rest is a counter."""
+_CORE_GUID: Final = 0xFC6A1C0380000000
+"""First GUID of the cores of a fabric with three levels."""
 _APART: Final = 0x100
 """ibsim gives a port of an HCA the GUID of its node plus the number of the port, which is 1, and the ports of a switch the switch's."""
 
@@ -70,6 +72,8 @@ def _hca_guid(cable: Cable, places: Mapping[str, int]) -> int:
 
 
 def _switch_guid(switch: Switch) -> int:
+    if switch.level is Level.CORE:
+        return _CORE_GUID + (switch.number + 1) * _APART
     return _SWITCH_GUID + (2 * switch.number + (switch.level is Level.SPINE) + 1) * _APART
 
 

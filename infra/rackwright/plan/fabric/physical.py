@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rackwright.catalog.switches import media
 from rackwright.derive.fabric import future_racks
 from rackwright.plan.fabric.schema import FabricPlan, FloorPlan
-from rackwright.plan.fabric.wiring import NodePlacement, Switch, Wiring, leaves_of, spines_of
+from rackwright.plan.fabric.wiring import NodePlacement, Switch, Wiring, cores_of, leaves_of, spines_of
 
 if TYPE_CHECKING:
     from rackwright.plan.schema import Plan
@@ -42,7 +42,7 @@ class Length(NamedTuple):
 def positions(fabric: FabricPlan) -> dict[str, Position]:
     """Return the position of every switch of the layout, future ones included, so that none moves.
 
-    Units are placed in order over the switch racks, spines likewise.
+    Units are placed in order over the switch racks, spines and cores likewise.
     """
     floor = fabric.floor
     if floor is None or fabric.rack_units is None:
@@ -52,7 +52,9 @@ def positions(fabric: FabricPlan) -> dict[str, Position]:
     standing: list[tuple[str, Switch]] = [
         (racks[unit * len(racks) // fabric.units], leaf) for unit in units for leaf in leaves_of(fabric, unit)
     ]
-    standing += [(racks[spine.number * len(racks) // fabric.spines], spine) for spine in spines_of(fabric)]
+    pods = range(fabric.pods.number if fabric.pods else 1)
+    standing += [(racks[spine.number * len(racks) // fabric.all_spines], spine) for pod in pods for spine in spines_of(fabric, pod)]
+    standing += [(racks[core.number * len(racks) // fabric.cores], core) for core in cores_of(fabric)]
     filled: Counter[str] = Counter()
     found = {}
     for rack, switch in standing:

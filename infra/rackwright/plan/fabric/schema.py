@@ -36,8 +36,31 @@ class Dpu(ConfigModel):
     slot: str | None
 
 
+class PodsPlan(ConfigModel):
+    """The third level: pods of leaves and spines below cores."""
+
+    number: int
+    """Number of pods of the layout."""
+    units: int
+    """Scalable units of a pod."""
+    cores: int
+    """Cores above the spines of one number."""
+    uplinks: int
+    """Cables from a spine to its cores, distributed over them."""
+
+    def links(self, core: int) -> range:
+        """Return the uplinks of a spine that lead to a core, counted from 0.
+
+        >>> PodsPlan(number=5, units=4, cores=3, uplinks=32).links(2)
+        range(22, 32)
+        """
+        each, more = divmod(self.uplinks, self.cores)
+        first = core * each + min(core, more)
+        return range(first, first + each + (core < more))
+
+
 class FabricPlan(ConfigModel):
-    """A two-level fabric, laid out for `nodes` nodes, existing or future."""
+    """A fabric of two or three levels, laid out for `nodes` nodes, existing or future."""
 
     kind: FabricKind
     topology: FabricTopology
@@ -56,6 +79,8 @@ class FabricPlan(ConfigModel):
     """Of an HCA's link."""
     switch_width: str
     """Lanes of a link between switches."""
+    switch_gbps: int = 0
+    """Of a link between switches; 0 as for HCAs."""
     link_layer: str
     rack_units: int | None
     """Height of a switch; None where no source says it."""
@@ -66,7 +91,7 @@ class FabricPlan(ConfigModel):
     rails: int
     hcas: tuple[str, ...]
     """Device names by rail."""
-    oversubscription: int
+    oversubscription: int | float
     """As declared; `links` may be better than declared."""
     nodes: int
     """Number of nodes of the layout."""
@@ -77,8 +102,11 @@ class FabricPlan(ConfigModel):
     units: int
     """Number of scalable units of the layout."""
     spines: int
+    """Of the fabric, or of each pod."""
     links: int
     """Parallel cables between a leaf and a spine."""
+    pods: PodsPlan | None = None
+    """None if the fabric has two levels."""
     subnet_manager: str | None
     """The node that manages the subnet; None where the switches do."""
     spare: int
@@ -123,7 +151,26 @@ class FabricPlan(ConfigModel):
     @property
     def upward(self) -> int:
         """Links' worth of HCAs that a leaf's uplinks carry."""
-        return self.uplinks * self.split
+        return self.uplinks * (self.switch_gbps // self.rate_gbps if self.switch_gbps else self.split)
+
+    @property
+    def hca_rate(self) -> str:
+        """Return width and speed of an HCA's link as `ibnetdiscover -p` prints them: a split port has its speed on fewer lanes."""
+        return f"{self.width} {self.speed if self.split > 1 else self.rate}"
+
+    @property
+    def all_spines(self) -> int:
+        """Return the number of spines of all pods."""
+        return self.spines * (self.pods.number if self.pods else 1)
+
+    @property
+    def cores(self) -> int:
+        """Return the number of switches of the third level."""
+        return self.spines * self.pods.cores if self.pods else 0
+
+    def pod_of(self, unit: int) -> int:
+        """Return the pod of a scalable unit, counted from 0."""
+        return unit // self.pods.units if self.pods else 0
 
     def leaf_port(self, number: int) -> int:
         """Return the InfiniBand port number of a leaf's port that is not split, counted from 1.

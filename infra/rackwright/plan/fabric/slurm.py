@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 TREE: Final = "topology/tree"
 BLOCK: Final = "topology/block"
 _TOP: Final = "spine"
+_CORE: Final = "core"
 _APART: Final = "apart"
 
 
@@ -43,12 +44,23 @@ def topology(
     apart = [node for node in nodes if node not in places]
     leaves = {unit_name(fabric, unit): members for unit, members in units.items()} | ({_APART: apart} if apart else {})
     lines = [f"SwitchName={name} Nodes={compressed(members)}" for name, members in leaves.items()]
-    return Topology(plugin=TREE, lines=(*lines, f"SwitchName={_TOP} Switches={','.join(leaves)}"))
+    below: dict[str, list[str]] = {}
+    for unit in units:
+        below.setdefault(pod_name(fabric.pod_of(unit)), []).append(unit_name(fabric, unit))
+    if fabric.pods is None or len(below) < 2:
+        return Topology(plugin=TREE, lines=(*lines, f"SwitchName={_TOP} Switches={','.join(leaves)}"))
+    pods = [f"SwitchName={pod} Switches={','.join(members)}" for pod, members in below.items()]
+    return Topology(plugin=TREE, lines=(*lines, *pods, f"SwitchName={_CORE} Switches={','.join([*below, *([_APART] if apart else [])])}"))
 
 
 def unit_name(fabric: FabricPlan, unit: int) -> str:
     """Return the name of a unit: a set of leaves, one for each rail, or one leaf."""
     return f"su{unit + 1}" if fabric.leaves_per_unit > 1 else f"leaf-{unit + 1:02}"
+
+
+def pod_name(pod: int) -> str:
+    """Return the name of a pod: the spines that its units share."""
+    return f"pod{pod + 1}"
 
 
 def domains_of(fabric: FabricPlan | None, nodes: Iterable[PlanNode]) -> dict[str, int]:

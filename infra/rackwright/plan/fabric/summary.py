@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rackwright.catalog.switches import switches
 from rackwright.plan.fabric.growth import at_size, bisection_gbps, fabric_of, growth_headroom, steps
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rackwright.plan.fabric.schema import FabricPlan
     from rackwright.plan.schema import Plan
 
+_NUMBERS: Final = {2: "two", 4: "four", 8: "eight"}
 Table = tuple[Sequence[str], Sequence[Sequence[object]]]
 
 
@@ -24,7 +25,7 @@ def counts(plan: Plan, laid: Wiring) -> dict[str, Any]:
     """Return the number of devices and cables of a wiring."""
     fabric = fabric_of(plan)
     leaves, cables = len(laid.of(Level.LEAF)), len(laid.cables)
-    up = leaves * fabric.uplinks
+    up = sum("/" not in cable.device for cable in laid.cables)
     beside = management(plan, laid)
     splitters = {splitter for cable in laid.cables if (splitter := splitter_of(fabric, cable))}
     return {
@@ -32,6 +33,7 @@ def counts(plan: Plan, laid: Wiring) -> dict[str, Any]:
         "scalable_units": len(occupied_units(fabric, laid.placements)),
         "leaves": leaves,
         "spines": len(laid.of(Level.SPINE)),
+        "cores": len(laid.of(Level.CORE)),
         "cables_to_nodes": cables - up,
         "splitter_cables": len(splitters),
         "cables_between_switches": up,
@@ -89,9 +91,9 @@ def headline(plan: Plan) -> str:
     """Return a one-line description."""
     fabric = fabric_of(plan)
     switch = switches()[fabric.switch]
-    kind = f"InfiniBand {fabric.rate}" if fabric.link_layer == "InfiniBand" else f"RoCE over {fabric.speed}"
+    kind = f"InfiniBand {fabric.rate}" if fabric.link_layer == "InfiniBand" else f"RoCE over {fabric.rate}"
     first = f"fabric of {plan.stack}: {kind}, {fabric.topology}, {fabric.rails} rails"
-    split = ", those of HCAs split in two" if fabric.split > 1 else ""
+    split = f", those of HCAs split in {_NUMBERS.get(fabric.split, fabric.split)}" if fabric.split > 1 else ""
     ports = f"{fabric.ports} ports of {switch.rate_gbps} Gb/s{split}"
     return f"{first}, {switch.product} ({ports}){'; simulated' if fabric.simulated else ''}"
 
@@ -103,6 +105,7 @@ def _table(plan: Plan, fabric: FabricPlan, nodes: int | None) -> Table:
     columns["planned for"] = counts(plan, at_size(plan, fabric.nodes))
     names = [name for name in columns["now"] if fabric.management or not name.startswith("management")]
     names = [name for name in names if fabric.split > 1 or name != "splitter_cables"]
+    names = [name for name in names if fabric.pods or name != "cores"]
     return ["", *columns], [[_words(name), *(_figure(name, column[name]) for column in columns.values())] for name in names]
 
 
@@ -119,9 +122,13 @@ def _notes(plan: Plan, fabric: FabricPlan) -> Iterator[str]:
     if fabric.spines:
         worth = fabric.upward
         ratio = "non-blocking" if down <= worth else f"oversubscription {down / worth:.3g}:1"
-        yield f"each leaf: {down} links down, {up} up ({fabric.links} to each of {fabric.spines} spines): {ratio}"
+        whose = "spines of its pod" if fabric.pods else "spines"
+        yield f"each leaf: {down} links down, {up} up ({fabric.links} to each of {fabric.spines} {whose}): {ratio}"
     else:
         yield f"one leaf with {down} links, no spine"
+    if fabric.pods:
+        pods = fabric.pods
+        yield f"three levels: {pods.number} pods of {pods.units} scalable units; each spine has {pods.uplinks} links to {pods.cores} cores"
     if fabric.link_layer == "InfiniBand":
         yield f"subnet manager: {fabric.subnet_manager or 'the switches'}"
         hcas = fabric.nodes * fabric.rails

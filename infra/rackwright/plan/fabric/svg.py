@@ -109,7 +109,7 @@ def _drawing(plan: Plan, laid: Wiring) -> _Drawing:
     racks = _racks(plan, laid)
     tallest = max((len(nodes) for nodes in racks.values()), default=0)
     cabinets = _rows(racks, 26 + tallest * _NODE, _BETWEEN + (_PLANE + _SWITCH + 30 if plan.fabric.management else 0))
-    spines = _row([switch.name for switch in laid.of(Level.SPINE)], _SPINES_Y, _SWITCH, gap=4)
+    spines = _row([switch.name for switch in (*laid.of(Level.SPINE), *laid.of(Level.CORE))], _SPINES_Y, _SWITCH, gap=4)
     leaves = laid.of(Level.LEAF)
     return _Drawing(plan.fabric, laid, racks, cabinets, spines, _row([leaf.name for leaf in leaves], _LEAVES_Y, _SWITCH, gap=4))
 
@@ -152,7 +152,8 @@ def _words(plan: Plan, laid: Wiring, said: str) -> Iterator[str]:
     have = counts(plan, laid)
     wide = f", {have['bisection_gbps'] / 1000:g} Tb/s between its halves" if have["bisection_gbps"] else ""
     cables = have["cables_to_nodes"] + have["cables_between_switches"]
-    switches = f"{have['leaves']} leaves and {have['spines']} spines"
+    above = f"{have['leaves']} leaves, {have['spines']} spines and {have['cores']} cores"
+    switches = above if have["cores"] else f"{have['leaves']} leaves and {have['spines']} spines"
     yield f'<text class="title" x="{_MARGIN}" y="34">{said}</text>'
     yield f'<text class="text" x="{_MARGIN}" y="58">{have["nodes"]} nodes, {switches}, {cables} cables{wide}</text>'
     for rail in range(plan.fabric.rails if plan.fabric else 0):
@@ -173,7 +174,7 @@ def _wires(drawing: _Drawing) -> Iterator[str]:
     for cable in drawing.laid.cables:
         if cable.device in drawing.leaves:
             up.setdefault(cable.device, {})[cable.switch] = None
-        else:
+        elif "/" in cable.device:  # Cables from spines to cores are not drawn: thousands, which cross all others.
             down.setdefault((cable.switch, cable.rail or 0), {})[cabinet[cable.device.split("/")[0]]] = None
     for leaf, spines in up.items():
         start = drawing.leaves[leaf]
@@ -200,8 +201,9 @@ def _landing(drawing: _Drawing, rack: str, rail: int) -> str:
 
 def _switches(drawing: _Drawing, standing: Mapping[str, Position]) -> Iterator[str]:
     for name, box in drawing.spines.items():
-        yield _box(box, "spine") + _label(box, name.removeprefix("spine-"), "name")
+        yield _box(box, "spine") + _label(box, name.removeprefix("spine-").removeprefix("core-"), "name")
     yield from _captions("spines", drawing.spines, drawing.laid.of(Level.SPINE), standing, _SPINES_Y - 10)
+    yield from _captions("cores", drawing.spines, drawing.laid.of(Level.CORE), standing, _SPINES_Y - 10)
     rails = drawing.fabric.leaves_per_unit > 1
     for number, (name, box) in enumerate(drawing.leaves.items()):
         colour = _colour(number % drawing.fabric.leaves_per_unit) if rails else "#2f6fb2"

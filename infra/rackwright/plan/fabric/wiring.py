@@ -20,6 +20,7 @@ class Level(StrEnum):
 
     LEAF = "leaf"
     SPINE = "spine"
+    CORE = "core"
 
 
 class Switch(NamedTuple):
@@ -92,9 +93,11 @@ def wire_placements(fabric: FabricPlan, placements: tuple[NodePlacement, ...]) -
     leaves = [leaf for unit in units for leaf in leaves_of(fabric, unit)]
     if fabric.spare and 0 not in units:
         leaves.insert(0, _managing(fabric))
-    above = spines_of(fabric) if leaves else []
-    cables = (*_down(fabric, placements), *_service(fabric), *_up(fabric, leaves, above))
-    return Wiring(placements, (*leaves, *above), cables)
+    pods = sorted({_pod_of_leaf(fabric, leaf) for leaf in leaves})
+    spines = [spine for pod in pods for spine in spines_of(fabric, pod)]
+    cores = cores_of(fabric) if leaves else []
+    cables = (*_down(fabric, placements), *_service(fabric), *_up(fabric, leaves), *_to_cores(fabric, pods))
+    return Wiring(placements, (*leaves, *spines, *cores), cables)
 
 
 def occupied_units(fabric: FabricPlan, placements: tuple[NodePlacement, ...]) -> list[int]:
@@ -113,9 +116,24 @@ def leaves_of(fabric: FabricPlan, unit: int) -> list[Switch]:
     return [Switch(leaf_name(fabric, unit, number), Level.LEAF, unit * count + number) for number in range(count)]
 
 
-def spines_of(fabric: FabricPlan) -> list[Switch]:
-    """Return all spines; they exist from the first leaf on."""
-    return [Switch(f"spine-{number + 1:02}", Level.SPINE, number) for number in range(fabric.spines)]
+def spines_of(fabric: FabricPlan, pod: int = 0) -> list[Switch]:
+    """Return the spines of a pod; they exist from its first leaf on. Without pods, these are all spines."""
+    of_pod = f"p{pod + 1}-" if fabric.pods else ""
+    return [Switch(f"spine-{of_pod}{number + 1:02}", Level.SPINE, pod * fabric.spines + number) for number in range(fabric.spines)]
+
+
+def cores_of(fabric: FabricPlan) -> list[Switch]:
+    """Return all cores; they exist from the first leaf on. Those of one number connect the spines of this number."""
+    each = fabric.pods.cores if fabric.pods else 0
+    return [
+        Switch(f"core-{number + 1:02}-{core + 1}", Level.CORE, number * each + core)
+        for number in range(fabric.spines)
+        for core in range(each)
+    ]
+
+
+def _pod_of_leaf(fabric: FabricPlan, leaf: Switch) -> int:
+    return fabric.pod_of(leaf.number // fabric.leaves_per_unit)
 
 
 def _down(fabric: FabricPlan, placements: tuple[NodePlacement, ...]) -> Iterator[Cable]:
@@ -152,10 +170,25 @@ def _service(fabric: FabricPlan) -> Iterator[Cable]:
         yield Cable(f"{fabric.subnet_manager}/{fabric.hcas[0]}", 1, _managing(fabric).name, fabric.leaf_port(fabric.ports), None)
 
 
-def _up(fabric: FabricPlan, leaves: list[Switch], spines: list[Switch]) -> Iterator[Cable]:
+def _up(fabric: FabricPlan, leaves: list[Switch]) -> Iterator[Cable]:
     """Yield cables from leaves to spines: on either side the port follows from the other's number, laid out for the final size."""
     links, first = fabric.links, ceil(fabric.downlinks / fabric.split) + 1
-    for name, _, leaf in leaves:
-        for spine, _, number in spines:
+    for leaf in leaves:
+        pod = _pod_of_leaf(fabric, leaf)
+        place = leaf.number - pod * (fabric.pods.units if fabric.pods else 0) * fabric.leaves_per_unit
+        for number, spine in enumerate(spines_of(fabric, pod)):
             for link in range(links):
-                yield Cable(name, fabric.leaf_port(first + number * links + link), spine, leaf * links + link + 1, None)
+                yield Cable(leaf.name, fabric.leaf_port(first + number * links + link), spine.name, place * links + link + 1, None)
+
+
+def _to_cores(fabric: FabricPlan, pods: list[int]) -> Iterator[Cable]:
+    """Yield cables from spines to cores: a spine's last ports lead up, and a core's ports are counted by pod."""
+    if fabric.pods is None:
+        return
+    cores = cores_of(fabric)
+    for pod in pods:
+        for number, spine in enumerate(spines_of(fabric, pod)):
+            for core in range(fabric.pods.cores):
+                above, links = cores[number * fabric.pods.cores + core], fabric.pods.links(core)
+                for place, link in enumerate(links):
+                    yield Cable(spine.name, fabric.ports - fabric.pods.uplinks + link + 1, above.name, pod * len(links) + place + 1, None)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from rackwright.derive.monitoring import monitoring_node
+from rackwright.model import receivers
 from rackwright.model.cluster import Cluster
 from rackwright.model.external_monitoring import ExternalMonitoring
 from rackwright.model.groups import Role
@@ -15,7 +16,7 @@ from rackwright.model.scheduler.slurm import Scheduler
 from rackwright.model.units import mebibytes
 from rackwright.plan.fabric.schema import FabricPlan
 from rackwright.plan.monitoring.external import expand_external, node_targets
-from rackwright.plan.monitoring.schema import Collector, MonitoredNode, MonitoringPlan, Receiver, RemoteWriteTarget, ScrapeTarget
+from rackwright.plan.monitoring.schema import Collector, Deadman, MonitoredNode, MonitoringPlan, Receiver, RemoteWriteTarget, ScrapeTarget
 from rackwright.plan.schema import PlanNode, Storage
 
 PROMETHEUS_PORT: Final = 9090
@@ -42,7 +43,8 @@ def expand_monitoring(
         interval_s=declared.scrape_interval,
         retention_s=declared.retention.time,
         retention_mib=mebibytes(declared.retention.size),
-        receivers=tuple(Receiver(name=name, kind=one.kind, url_file=one.url_file) for name, one in declared.receivers.items()),
+        receivers=tuple(receiver(name, one) for name, one in declared.receivers.items()),
+        deadman=Deadman(secret_file=declared.deadman.url_file, interval_s=declared.deadman.interval) if declared.deadman else None,
         remote_write=tuple(RemoteWriteTarget(name=name, **one.model_dump()) for name, one in declared.remote_write.items()),
         targets=(
             *node_targets(expected),
@@ -51,6 +53,12 @@ def expand_monitoring(
         ),
         nodes=expected,
     )
+
+
+def receiver(name: str, declared: receivers.Webhook | receivers.Email | receivers.Slack | receivers.PagerDuty) -> Receiver:
+    """Return a receiver with its secret's file under one key."""
+    key, file = receivers.secret_file(declared) or ("password_file", None)
+    return Receiver(name=name, secret_file=file, **declared.model_dump(exclude={key}))
 
 
 def _node(

@@ -7,18 +7,34 @@ from typing import Literal
 from pydantic import Field
 
 from rackwright.model.base import ConfigModel
+from rackwright.model.receivers import LeastSeverity
 
 Collector = Literal["units", "slurm", "kubernetes", "etcd", "gpu", "fabric", "storage"]
 """Subject of a program that writes metrics for node_exporter."""
 
 
 class Receiver(ConfigModel):
-    """A receiver of alerts."""
+    """A receiver of alerts. Settings that its kind lacks are None."""
 
     name: str
-    kind: Literal["webhook"]
-    url_file: str
+    kind: Literal["webhook", "email", "slack", "pagerduty"]
+    severity: LeastSeverity
+    secret_file: str | None
+    """File on the operator's machine with the URL, the key or the password."""
+    to: tuple[str, ...] | None = None
+    sender: str | None = None
+    smarthost: str | None = None
+    username: str | None = None
+    require_tls: bool | None = None
+    channel: str | None = None
+
+
+class Deadman(ConfigModel):
+    """The service that expects a message at an interval."""
+
+    secret_file: str
     """File on the operator's machine with the URL."""
+    interval_s: int
 
 
 class RemoteWriteTarget(ConfigModel):
@@ -86,6 +102,7 @@ class MonitoringPlan(ConfigModel):
     """Age of the oldest metrics; None without an own Prometheus, as the next."""
     retention_mib: int | None
     receivers: tuple[Receiver, ...]
+    deadman: Deadman | None = None
     remote_write: tuple[RemoteWriteTarget, ...] = Field(default=(), exclude_if=lambda receivers: not receivers)
     targets: tuple[ScrapeTarget, ...]
     nodes: tuple[MonitoredNode, ...]

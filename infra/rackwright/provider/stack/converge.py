@@ -14,8 +14,10 @@ from rackwright.drivers.power import PowerSavingNodes, wake_nodes
 from rackwright.drivers.rolling_update import RollingUpdate
 from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
+from rackwright.inventory.reader import load
 from rackwright.operations import stack_files
 from rackwright.operations.check_mode.runner import PlaybookRun, run
+from rackwright.operations.monitoring import silences
 from rackwright.provider.lab import node_failure
 from rackwright.provider.protocol.diff import DiffResult, PropertyDiffKind, diff_properties
 from rackwright.provider.protocol.property_values import UNKNOWN, Properties
@@ -177,8 +179,10 @@ class Converge(Resource):
         """Apply the changes that the roles deferred because of possible jobs, on nodes that are drained one batch after the other."""
         why = {result.host: result.detail for result in applied.requires_drain}
         await operation.info("\n".join(f"rolling update of {name}: {reason}" for name, reason in why.items()))
-        batch = json.loads(inputs["plan"])["rolling"]["batch"]
-        roll = RollingUpdate(files.root, files.inventory, files.secrets, files.skip_tags, batch, site=files.site)
+        plan = json.loads(inputs["plan"])
+        silence = silences.of_batches(load(files.inventory), plan["scheduler"].get("drain_timeout_s", 0), operation.warn)
+        batch = plan["rolling"]["batch"]
+        roll = RollingUpdate(files.root, files.inventory, files.secrets, files.skip_tags, batch, site=files.site, around=silence)
         done = await roll.run([name for name in files.hosts if name in why], operation.info, operation.status)
         applied.changed += done.changed
         if done.reasons:

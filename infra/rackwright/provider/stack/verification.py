@@ -13,9 +13,11 @@ from rackwright.drivers.supervision import INTERRUPTED, current
 from rackwright.errors import InputError, UndeterminedError
 from rackwright.inventory import paths
 from rackwright.operations import stack_files
+from rackwright.operations.monitoring.publication import publish_verification
 from rackwright.provider.protocol.diff import DiffResult, PropertyDiffKind
 from rackwright.provider.protocol.property_values import UNKNOWN, Properties
 from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext, Resource, refreshes_resources_only
+from rackwright.report.document import report_from_dict
 from rackwright.unknown_reasons import shared_reasons
 
 _PASSED: Final = "passed"
@@ -66,6 +68,9 @@ class Verification(Resource):
 
     async def _verify(self, operation: RequestContext, news: Properties) -> LiveResource:
         report = await _run(operation, news["level"], paths.results(operation.stack))
+        if not current.cancelled:
+            for failure in await publish_verification(paths.inventory(operation.stack), report_from_dict(report)):
+                await operation.warn(failure)
         reasons = [INTERRUPTED] if current.cancelled else _reasons(report)
         outputs = {
             **news,

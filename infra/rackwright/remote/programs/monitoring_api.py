@@ -40,9 +40,13 @@ class Api:
 
     def get(self, path: str) -> Any:
         """Return the parsed answer. Raises OSError without one, ValueError for an answer that is no JSON."""
+        return json.loads(self.send("GET", path))
+
+    def send(self, method: str, path: str, body: Any = None) -> str:
+        """Send a request, with a body as JSON, and return the text of the answer. Raises OSError for another status than 200."""
         connection = http.client.HTTPSConnection(self._host, self._port, context=self._tls, timeout=PATIENCE)
         try:
-            connection.request("GET", path)
+            connection.request(method, path, None if body is None else json.dumps(body), {"Content-Type": "application/json"})
             answer = connection.getresponse()
             text = answer.read().decode("utf-8", "replace")
         finally:
@@ -50,7 +54,7 @@ class Api:
         if answer.status != 200:
             excerpt = " ".join(text.split())[:200]
             raise OSError(f"{path}: status {answer.status}: {excerpt}")
-        return json.loads(text)
+        return text
 
 
 def age(moment: str, now: float) -> float:

@@ -99,6 +99,8 @@ HEADSTART = 0.3
 """Seconds by which the interactive jobs are submitted earlier: behind a batch job they would wait for the scheduler's next round."""
 LATE = frozenset({"mixed none", "allocated none", "mixed- none", "planned none"})
 """States that slurmctld may report for a while after a node's last job has ended: 15 s were seen, and `planned` until the next backfill."""
+IDLE = frozenset({"idle", "idle~", "idle#", "idle!", "idle%", "power_down", "powered_down", "powering_down", "powering_up"})
+"""States in which a job can start, at once or after the node is powered up."""
 RAN_OUT = "incomplete after"
 """Message for records that accounting did not have in time."""
 ON_NODES = frozenset({"PENDING", "RUNNING", "SUSPENDED", "STOPPED", "COMPLETING", "CONFIGURING", "STAGE_OUT", "SIGNALING", "RESIZING"})
@@ -246,7 +248,7 @@ def accounts(jobs: Sequence[str], seconds: float) -> dict[str, Any]:
 
 def is_idle(state: str) -> bool:
     """Return whether a job can start on a node: it is idle, or powered up when the job needs it (sinfo(1), NODE STATE CODES)."""
-    return state.split(None, 1)[:1] in (["idle"], ["idle~"], ["idle#"], ["idle!"], ["idle%"])
+    return bool(IDLE.intersection(state.split(None, 1)[:1]))
 
 
 def idle_parts(request: dict[str, Any], found: dict[str, str]) -> list[dict[str, Any]]:

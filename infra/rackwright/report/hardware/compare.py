@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from rackwright.catalog.checks import checks
 from rackwright.inventory.reader import Inventory
-from rackwright.report.hardware.facts import Facts, Part
+from rackwright.report.hardware.facts import Facts, Part, RdmaPort
 
 _OF_THE_MACHINE: Final = (Part.CPUS, Part.MEMORY, Part.NUMA, Part.DISKS)
 """Hardware that a container shares with all containers of the machine."""
@@ -43,6 +43,7 @@ def planned(declared: Inventory, name: str) -> dict[str, Any]:
         "gpus": {key: gpus[key] for key in ("count", "product", "memory_mib", "driver", "nvswitch")} if gpus else None,
         "rails": list(record.get("rails") or ()),
         **{key: declared.fabric[key] if declared.fabric else None for key in ("rate_gbps", "link_layer")},
+        **({"adapters": record["adapters"]} if record.get("adapters") else {}),
         "mounts": [one["mount"] for one in declared.cluster.get("storage") or () if name in one["clients"] and name not in one["servers"]],
     }
 
@@ -51,7 +52,7 @@ def differences(plan: Mapping[str, Any], facts: Facts, simulated: frozenset[Part
     """Return all differences from the plan, without CPUs, memory and disks of a shared machine."""
     shared = simulated.intersection(_OF_THE_MACHINE)
     found = [*(() if shared else _capacity(plan, facts)), *_gpus(plan, facts), *_gpu_links(plan, facts, simulated)]
-    found += [*_rails(plan, facts, simulated), *_mounts(plan, facts)]
+    found += [*_rails(plan, facts, simulated), *_adapters(plan, facts), *_mounts(plan, facts)]
     return tuple(found)
 
 
@@ -78,8 +79,9 @@ def _gpus(plan: Mapping[str, Any], facts: Facts) -> Iterator[Difference]:
         for subject, value, right in (("product", gpu.product, wanted["product"]), ("driver", gpu.driver, wanted["driver"])):
             if value is not None and value != right:
                 yield Difference(f"GPU {gpu.index} {subject}", right, value)
-        if gpu.memory_mib is not None and abs(gpu.memory_mib - wanted["memory_mib"]) > share * wanted["memory_mib"]:
-            yield Difference(f"GPU {gpu.index} memory", f"{wanted['memory_mib']} MiB within {share:.0%}", f"{gpu.memory_mib} MiB")
+        size = wanted["memory_mib"]  # None: the GPU shares the memory of its CPU
+        if None not in (gpu.memory_mib, size) and abs(gpu.memory_mib - size) > share * size:
+            yield Difference(f"GPU {gpu.index} memory", f"{size} MiB within {share:.0%}", f"{gpu.memory_mib} MiB")
 
 
 def _gpu_links(plan: Mapping[str, Any], facts: Facts, simulated: frozenset[Part]) -> Iterator[Difference]:
@@ -105,13 +107,68 @@ def _rails(plan: Mapping[str, Any], facts: Facts, simulated: frozenset[Part]) ->
         port = ports.get((rail, _PORT))
         if port is None:
             there = rail in {device for device, _ in ports}
-            yield Difference(rail, f"port {_PORT}", "no such port" if there else "no such device")
-        elif (port.state, port.physical) != ("Active", "LinkUp"):
-            yield Difference(rail, "Active, LinkUp", f"{port.state}, {port.physical}")
-        elif port.link_layer != plan["link_layer"]:
-            yield Difference(f"{rail} link layer", plan["link_layer"], port.link_layer)
-        elif Part.RDMA not in simulated and port.rate_gbps != plan["rate_gbps"]:
-            yield Difference(f"{rail} rate", f"{plan['rate_gbps']} Gb/s", f"{port.rate_gbps or 0:g} Gb/s")
+            if Part.RDMA not in facts.unknown:
+                yield Difference(rail, f"port {_PORT}", "no such port" if there else "no such device")
+        else:
+            yield from _port(plan, rail, port, simulated, all_read=Part.RDMA not in facts.unknown)
+
+
+def _port(plan: Mapping[str, Any], rail: str, port: RdmaPort, simulated: frozenset[Part], *, all_read: bool) -> Iterator[Difference]:
+    """Yield the first difference of a rail's port. A value that was not read is none."""
+    if (port.state or "Active", port.physical or "LinkUp") != ("Active", "LinkUp"):
+        yield Difference(rail, "Active, LinkUp", f"{port.state or 'unknown'}, {port.physical or 'unknown'}")
+    elif port.link_layer and port.link_layer != plan["link_layer"]:
+        yield Difference(f"{rail} link layer", plan["link_layer"], port.link_layer)
+    elif Part.RDMA not in simulated and port.rate_gbps != plan["rate_gbps"] and (port.rate_gbps is not None or all_read):
+        yield Difference(f"{rail} rate", f"{plan['rate_gbps']} Gb/s", f"{port.rate_gbps or 0:g} Gb/s")
+
+
+_IDENTITIES: Final = {"port_guid": "port GUID", "node_guid": "node GUID", "pci": "PCI address", "mac": "MAC address"}
+"""Declared identities of an adapter, as differences name them."""
+
+
+def _adapters(plan: Mapping[str, Any], facts: Facts) -> Iterator[Difference]:
+    """Yield declared adapters that are missing, or whose device has another identity: the card was replaced, moved or renamed."""
+    if facts.rdma is None:
+        return
+    devices = {port.device for port in facts.rdma}
+    for device, declared in plan.get("adapters", {}).items():
+        if device not in devices and device not in plan["rails"] and Part.RDMA not in facts.unknown:
+            yield Difference(device, "present", "no such device")
+        for field, values in _reported(facts, device).items():
+            if field in declared and values and declared[field] not in values:
+                yield Difference(f"{device} {_IDENTITIES[field]}", declared[field], " and ".join(values))
+
+
+def _reported(facts: Facts, device: str) -> dict[str, list[str]]:
+    """Return the reported identities of a device, empty for a value that it does not report. A card may have several interfaces.
+
+    A bond and a VLAN have no PCI address of their own: the interfaces of the card are below them, with their permanent addresses.
+    """
+    ports = [port for port in facts.rdma or () if (port.device, port.port) == (device, _PORT)]
+    if not ports:
+        return {}
+    (port,) = ports[:1]
+    macs = {one.mac for one in facts.interfaces or () if one.mac and one.link_layer == "ethernet" and port.bus and one.bus == port.bus}
+    found: dict[str, list[str | None]] = {
+        "port_guid": [port.guid],
+        "node_guid": [port.node_guid],
+        "pci": [port.bus],
+        "mac": [*sorted(macs)],
+    }
+    return {field: [value for value in values if value] for field, values in found.items()}
+
+
+def unread_identities(plan: Mapping[str, Any], facts: Facts) -> dict[Part, str]:
+    """Return why declared identities of adapters could not be compared, by the part that does not report them."""
+    found: dict[Part, list[str]] = {}
+    for device, declared in plan.get("adapters", {}).items():
+        reported = _reported(facts, device)
+        for field in (field for field in _IDENTITIES if field in declared and reported and not reported[field]):
+            part = Part.INTERFACES if field == "mac" else Part.RDMA
+            if getattr(facts, part) is not None and part not in facts.unknown:
+                found.setdefault(part, []).append(f"the {_IDENTITIES[field]} of {device} is declared, and the node reports none")
+    return {part: "; ".join(reasons) for part, reasons in found.items()}
 
 
 def _mounts(plan: Mapping[str, Any], facts: Facts) -> Iterator[Difference]:
@@ -119,5 +176,5 @@ def _mounts(plan: Mapping[str, Any], facts: Facts) -> Iterator[Difference]:
         return
     mounted = {mount.point for mount in facts.mounts}
     for point in plan["mounts"]:
-        if point not in mounted:
+        if point not in mounted and Part.MOUNTS not in facts.unknown:
             yield Difference(point, "mounted", "not mounted")

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from rackwright.inventory.reader import Inventory
 from rackwright.report.hardware.changes import Comparison
-from rackwright.report.hardware.compare import Difference, differences, planned, simulated_parts
+from rackwright.report.hardware.compare import Difference, differences, planned, simulated_parts, unread_identities
 from rackwright.report.hardware.facts import Facts, Part
 from rackwright.report.verdict import Verdict, worst
 
@@ -80,20 +80,21 @@ def with_changes(report: dict[str, Any], comparison: Comparison) -> dict[str, An
 def _node(declared: Inventory, name: str, section: Section, seen: CollectedFacts, simulated: frozenset[Part]) -> dict[str, Any]:
     plan = planned(declared, name)
     found = () if seen.unreachable else differences(plan, seen.facts, simulated)
+    unknown = seen.facts.unknown | unread_identities(plan, seen.facts)
     facts = asdict(seen.facts)
     return {
         "name": name,
-        "verdict": _verdict(seen, found).value,
+        "verdict": _verdict(seen.unreachable or unknown, found).value,
         "reason": seen.unreachable,
         "planned": plan,
         "facts": {part.value: facts[part] for part in section.parts},
-        "unknown": {part.value: why for part, why in seen.facts.unknown.items()},
+        "unknown": {part.value: why for part, why in unknown.items()},
         "differences": [asdict(one) for one in found],
     }
 
 
-def _verdict(seen: CollectedFacts, found: Collection[Difference]) -> Verdict:
-    if seen.unreachable or seen.facts.unknown:
+def _verdict(unknown: str | Mapping[Part, str], found: Collection[Difference]) -> Verdict:
+    if unknown:
         return Verdict.UNKNOWN
     return Verdict.FAILED if found else Verdict.PASSED
 

@@ -85,16 +85,16 @@ class Interface:
 
 @dataclass(frozen=True)
 class RdmaPort:
-    """A port of an InfiniBand or RoCE card."""
+    """A port of an InfiniBand or RoCE card; None for a value that could not be read."""
 
     device: str
     port: int
-    state: str
+    state: str | None
     """Logical: Active, Initializing, Down …"""
-    physical: str
+    physical: str | None
     """LinkUp, Polling, Disabled …"""
     rate_gbps: float | None
-    link_layer: str
+    link_layer: str | None
     numa: int | None
     firmware: str
     node_guid: str | None = None

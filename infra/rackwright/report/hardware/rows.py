@@ -93,7 +93,7 @@ def _fabric(plan: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     working = _counted(
         " ".join(filter(None, (_rated(port["rate_gbps"]), port["link_layer"]))) for port in ports if port["state"] == "Active"
     )
-    others = _counted(port["state"] for port in ports if port["state"] != "Active")
+    others = _counted(port["state"] or UNKNOWN_CELL for port in ports if port["state"] != "Active")
     return ", ".join(filter(None, (working, others))) or ("0" if plan["rails"] else NONE)
 
 
@@ -163,9 +163,9 @@ def rdma(node: Mapping[str, Any]) -> list[Row]:
     return [
         (
             f"{port['device']}/{port['port']}",
-            f"{port['state']}, {port['physical']}",
+            f"{port['state'] or UNKNOWN_CELL}, {port['physical'] or UNKNOWN_CELL}",
             _rate(port["rate_gbps"]),
-            port["link_layer"],
+            port["link_layer"] or UNKNOWN_CELL,
             _domain(port["numa"]),
             port["firmware"] or UNKNOWN_CELL,
         )

@@ -11,8 +11,8 @@ from rackwright.model.finding import Severity, did_you_mean_model
 from rackwright.model.groups import Role, roles_of
 from rackwright.rules.registry import RuleContext, Violation, rule
 
-MAX_PER_NODE: Final = 16
-"""HGX-2 and EC2's p2.16xlarge had 16; no server since has more that its driver shows as whole GPUs."""
+MAX_PER_NODE: Final = 32
+"""Eight boards of A16, with four GPUs each (NVIDIA: A16 product brief; data sheets of servers with eight double-width slots)."""
 
 
 @rule("gpu-model")

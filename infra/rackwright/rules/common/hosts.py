@@ -8,6 +8,7 @@ from typing import Final
 
 from rackwright.model import ranges
 from rackwright.model.finding import Severity, did_you_mean
+from rackwright.model.network import meaning_in
 from rackwright.model.public_keys import fault_of, fingerprint
 from rackwright.model.targets.hosts import HostsTarget
 from rackwright.rules.registry import RuleContext, Violation, rule
@@ -164,6 +165,20 @@ def machine_address_outside_network(case: RuleContext) -> Iterator[Violation]:
                     "enter the address in the cluster's network, and as `ssh_address:` the address at which this machine reaches the node"
                 )
                 yield Violation(path, f"{machine.address} of {name} is not in network.cidr {cidr}", hint)
+
+
+@rule("machine-address-unusable")
+def machine_address_unusable(case: RuleContext) -> Iterator[Violation]:
+    """No machine can have the first and the last address of a network: they name the network and its broadcast."""
+    target, cidr = case.cluster.target, case.cluster.network.cidr
+    if not isinstance(target, HostsTarget):
+        return
+    for name, machine in target.machine_by_node.items():
+        meaning = meaning_in(cidr, machine.address) if machine.address is not None else None
+        if meaning:
+            yield Violation(
+                _address(target, name), f"{machine.address} of {name} is the {meaning} of {cidr}", "enter the address of the machine itself"
+            )
 
 
 def _address(target: HostsTarget, name: str) -> str:

@@ -66,7 +66,7 @@ def machine_account_id(case: RuleContext) -> Iterator[Violation]:
 def _id_conflicts(case: RuleContext, verb: str) -> Iterator[Violation]:
     """Yield a violation for each user and each group whose id an account of an image has."""
     for account, node in _accounts(case).items():
-        image = f"of the {account.os} image {verb}"
+        image = f"of the {account.os} image {verb}" if account.os else f"of such images {verb}"
         for name, user in case.cluster.users.items():
             if user.uid == account.uid and name != account.name:
                 yield _violation(f"users.{name}.uid", f"user {account.name} {image} UID {account.uid}", node, account)

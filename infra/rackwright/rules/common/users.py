@@ -13,15 +13,40 @@ from rackwright.rules.registry import RuleContext, Violation, rule
 FIRST_UID: Final = 1000
 """First id of ordinary users (login.defs(5), UID_MIN)."""
 LAST_UID: Final = 60000
-"""Debian's useradd ends here (login.defs); systemd assigns ids above 61183 to services, 65534 is `nobody`."""
+"""Debian's useradd ends here (login.defs); systemd assigns ids above 60000 to homes and services, and 65534 is `nobody`."""
+_FIRST_HIGH: Final = 65536
+_LAST_HIGH: Final = 2**31 - 1
+"""Ids of directories such as Active Directory: beyond 16 bits, and signed, as some file systems and tools store them."""
+_SUBORDINATE: Final = 100_000
+"""First id that useradd assigns to the containers of ordinary users (login.defs(5), SUB_UID_MIN and SUB_GID_MIN)."""
+
+
+def _is_ordinary(number: int) -> bool:
+    return FIRST_UID <= number <= LAST_UID or _FIRST_HIGH <= number <= _LAST_HIGH
+
+
+def _range() -> str:
+    return f"use {FIRST_UID} to {LAST_UID}, or an id of a directory from {_FIRST_HIGH} on"
 
 
 @rule("uid-range")
 def uid_range(case: RuleContext) -> Iterator[Violation]:
     """Lower ids belong to the system; higher ones are assigned at run time."""
     for name, user in case.cluster.users.items():
-        if not FIRST_UID <= user.uid <= LAST_UID:
-            yield Violation(f"users.{name}.uid", f"{user.uid} is not a UID for ordinary users", f"use {FIRST_UID} to {LAST_UID}")
+        if not _is_ordinary(user.uid):
+            yield Violation(f"users.{name}.uid", f"{user.uid} is not a UID for ordinary users", _range())
+
+
+@rule("uid-subordinate", Severity.WARNING)
+def uid_subordinate(case: RuleContext) -> Iterator[Violation]:
+    """Processes of a rootless container run under subordinate ids: one of them could be the user's."""
+    software = case.cluster.software
+    rootless = [runtime.value for runtime in software.containers if runtime.value != "docker"] if software else []
+    for name, user in case.cluster.users.items():
+        if rootless and user.uid >= _SUBORDINATE:
+            cause = f"{user.uid} may be a subordinate id of another user's containers ({', '.join(rootless)})"
+            hint = f"use an id below {_SUBORDINATE}, or check that /etc/subuid on the nodes does not include it"
+            yield Violation(f"users.{name}.uid", cause, hint)
 
 
 @rule("duplicate-uid")
@@ -67,8 +92,8 @@ def user_group_gid(case: RuleContext) -> Iterator[Violation]:
     first = {user.uid: f"user {name}" for name, user in case.cluster.users.items()}
     for name, group in case.cluster.user_groups.items():
         owner = first.setdefault(group.gid, f"group {name}")
-        if not FIRST_UID <= group.gid <= LAST_UID:
-            yield Violation(f"user_groups.{name}.gid", f"{group.gid} is not a GID for ordinary groups", f"use {FIRST_UID} to {LAST_UID}")
+        if not _is_ordinary(group.gid):
+            yield Violation(f"user_groups.{name}.gid", f"{group.gid} is not a GID for ordinary groups", _range())
         elif owner != f"group {name}":
             yield Violation(f"user_groups.{name}.gid", f"{group.gid} is also the ID of {owner}", "use a unique GID for each group")
 

@@ -82,9 +82,11 @@ def fabric_switch_racks(case: RuleContext) -> Iterator[Violation]:
         yield Violation("fabric.floor_plan", f"the catalogue has no height of {switch.product}", hint)
         return
     racks = len(set(fabric.floor_plan.switch_racks))
-    tallest = (-(-measures.units // racks) * rails + -(-measures.spines // racks)) * switch.rack_units
+    pods = measures.pods
+    spines, cores = measures.spines * (pods.number if pods else 1), measures.spines * (pods.cores if pods else 0)
+    tallest = (-(-measures.units // racks) * rails + -(-spines // racks) + -(-cores // racks)) * switch.rack_units
     if tallest > RACK_UNITS:
-        cause = f"{measures.units * rails + measures.spines} switches are {tallest} units in each of {racks} rack{'s' if racks > 1 else ''}"
+        cause = f"{measures.units * rails + spines + cores} switches are {tallest} units in each of {racks} rack{'s' if racks > 1 else ''}"
         yield Violation("fabric.floor_plan.switch_racks", cause, f"list more racks; a rack has {RACK_UNITS} units")
 
 

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
 from rackwright.catalog.site import hint_to_add
-from rackwright.catalog.switches import Use, switches
-from rackwright.derive.fabric import gpus_of, groups_of, hcas_of, manages_apart, measures_of, nodes_of, places_of, rails_of, switch_of
+from rackwright.catalog.switches import Switch, Use, switches
+from rackwright.derive.fabric import (
+    gpus_of,
+    groups_of,
+    hcas_of,
+    manages_apart,
+    measures_of,
+    nodes_of,
+    places_of,
+    port_of,
+    rails_of,
+    switch_of,
+)
 from rackwright.derive.fabric_layout import compute_layout
 from rackwright.model.fabric.switches import DEFAULT_SWITCH, Fabric, FabricKind
 from rackwright.model.finding import Severity, did_you_mean, did_you_mean_model
@@ -16,6 +28,8 @@ from rackwright.model.target import LabOs, LabTarget
 from rackwright.rules.registry import RuleContext, Violation, rule
 
 _LAYER: Final = {FabricKind.INFINIBAND: "InfiniBand", FabricKind.ROCE: "Ethernet"}
+_ORDERED: Final = re.compile(r"m?(?P<model>(?:qm|sn|sb|sx|cs|q)[0-9]+c?)(?:-[a-z0-9-]+)?")
+"""NVIDIA's ordering numbers: M, the model, and a suffix for power supplies and air flow (MSN2700-CS2F; SN2000 user manual, ordering)."""
 _LONGEST: Final = 31
 """Characters of a simulated HCA's name, `worker0 mlx5_0` (ibsim 0.12: SIM_HOST)."""
 _DESCRIPTION: Final = 64
@@ -48,7 +62,9 @@ def fabric_switch(case: RuleContext) -> Iterator[Violation]:
     name = fabric.switch or DEFAULT_SWITCH[fabric.kind]
     known = switches().get(name)
     if known is None:
-        hint = did_you_mean_model(name, fitting, hint_to_add("switches", name))
+        ordered = _ORDERED.fullmatch(name)
+        meant = ordered["model"] if ordered and ordered["model"] in fitting else None
+        hint = f"did you mean `{meant}`?" if meant else did_you_mean_model(name, fitting, hint_to_add("switches", name))
         yield Violation("fabric.switch", f"switch `{name}` is not in the catalogue", hint)
     elif name not in fitting:
         what = f"an {known.link_layer} switch" if known.use is Use.COMPUTE else "a switch for management"
@@ -57,17 +73,39 @@ def fabric_switch(case: RuleContext) -> Iterator[Violation]:
 
 @rule("fabric-rate")
 def fabric_rate(case: RuleContext) -> Iterator[Violation]:
-    """A port is used whole or split in two, if the switch can split it; an HCA runs at the rate of its switch port."""
+    """A port is used whole, also by a slower HCA, or is split, if the switch can split it."""
     fabric = _declared(case)
     switch = switch_of(fabric) if fabric else None
-    if fabric is None or switch is None or fabric.rate is None:
+    if fabric is None or switch is None or (fabric.rate is None and fabric.split is None):
         return
-    if switch.links_per_port(fabric.rate) is None:
-        split = f"; split in two, {switch.split_rate}" if switch.split_rate else ", and no source says that they can be split"
-        hint = f"use {switch.split_rate}, or remove it" if switch.split_rate else "remove it, or use a switch whose ports can be split"
-        yield Violation("fabric.rate", f"ports of {switch.product} have {switch.speed}{split} (found {fabric.rate})", hint)
-    elif fabric.rate != switch.speed and isinstance(case.cluster.target, LabTarget):
+    port = port_of(fabric)
+    if port is None:
+        yield _unserved(fabric, switch)
+    elif port.rate != switch.speed and isinstance(case.cluster.target, LabTarget):
         yield Violation("fabric.rate", "the simulated fabric has no split ports", "remove it; target hosts can have them")
+
+
+def _unserved(fabric: Fabric, switch: Switch) -> Violation:
+    """Return why the ports of a switch cannot serve HCAs of the declared rate and split."""
+    parts = ", ".join(f"{rate} (split in {number})" for rate, number in switch.splits.items())
+    have = f"ports of {switch.product} have {switch.speed}"
+    if fabric.split is not None and switch.port_at(fabric.rate) is not None:
+        wanted = next((rate for rate, number in switch.splits.items() if number == fabric.split), None)
+        hint = f"use `rate: {wanted}`" if wanted else "remove it"
+        return Violation("fabric.split", f"{have}; {fabric.rate or switch.speed} does not split a port in {fabric.split}", hint)
+    meant = next((name for name in _spellings(fabric.rate or "") if switch.port_at(name, fabric.split)), None)
+    if meant is not None:
+        return Violation("fabric.rate", f"`{fabric.rate}` is not the name of a rate", f"write `{meant}`")
+    split = f", or {parts}" if parts else ", and no source says that they can be split"
+    hint = f"use {' or '.join(switch.splits)}, or remove it" if parts else "remove it, or use a switch whose ports can be split"
+    slower = f"; a lower speed of whole ports is possible, too, like {'HDR' if switch.link_layer == 'InfiniBand' else '25GbE'}"
+    return Violation("fabric.rate", f"{have}{split} (found {fabric.rate})", hint + slower)
+
+
+def _spellings(rate: str) -> tuple[str, ...]:
+    """Return what a rate may be meant as: hdr as HDR, 100G and 100Gbps as 100GbE."""
+    number = re.fullmatch(r"([0-9]+)\s*(g|gb|gbe|gbit|gbps|gige)?", rate, re.IGNORECASE)
+    return (rate.upper(), *((f"{number[1]}GbE",) if number else ()))
 
 
 @rule("fabric-group-unknown")
@@ -142,15 +180,15 @@ def _gpus_with_hcas(case: RuleContext) -> dict[str, int]:
 
 @rule("fabric-too-large")
 def fabric_too_large(case: RuleContext) -> Iterator[Violation]:
-    """Two levels of switches have a maximum: each spine connects to every leaf."""
+    """Three levels of switches have a maximum: each core connects to every pod."""
     fabric = _declared(case)
     switch = switch_of(fabric) if fabric else None
     if fabric is None or switch is None or measures_of(case.cluster, fabric, switch) is not None:
         return
     nodes, rails = nodes_of(case.cluster, fabric), rails_of(case.cluster, fabric)
     most = _most_nodes(case, fabric)
-    blocking = "non-blocking" if fabric.oversubscription == 1 else f"at {fabric.oversubscription}:1"
-    cause = f"two levels of {switch.product} carry {most} nodes of {rails} rails {blocking}, not {nodes}"
+    blocking = "non-blocking" if fabric.oversubscription == 1 else f"at {fabric.oversubscription:g}:1"
+    cause = f"three levels of {switch.product} carry {most} nodes of {rails} rails {blocking}, not {nodes}"
     own = " (the subnet manager's own HCA takes a port of every leaf)" if manages_apart(case.cluster, fabric) else ""
     hint = f"use `nodes: {most}` or fewer" if most else "use fewer rails, or a switch with more ports"
     yield Violation("fabric.max_nodes", cause + own, f"{hint}, or a higher `oversubscription`")
@@ -160,8 +198,9 @@ def _most_nodes(case: RuleContext, fabric: Fabric) -> int:
     """Return the maximum number of nodes of the fabric."""
     switch = switch_of(fabric)
     assert switch is not None
-    split = switch.links_per_port(fabric.rate) or 1
-    low, high = 0, min(MAX_NODES, switch.ports**2 * split)
+    port = port_of(fabric)
+    split = port.links if port else 1
+    low, high = 0, min(MAX_NODES, switch.ports**3 * split)
     while low < high:
         middle = (low + high + 1) // 2
         fits = compute_layout(
@@ -172,6 +211,7 @@ def _most_nodes(case: RuleContext, fabric: Fabric) -> int:
             topology=fabric.topology,
             spare=int(manages_apart(case.cluster, fabric)),
             split=split,
+            worth=switch.rate_gbps // port.gbps if port else 1,
         )
         low, high = (middle, high) if fits else (low, middle - 1)
     return low

@@ -8,6 +8,7 @@ from itertools import combinations
 from typing import Final
 
 from rackwright.derive.layout import FIRST_OFFSET, blocks, capacity_of
+from rackwright.model.network import meaning_in
 from rackwright.model.scheduler.kubernetes import Cni
 from rackwright.model.targets.hosts import HostsTarget
 from rackwright.rules.registry import RuleContext, Violation, rule
@@ -73,7 +74,9 @@ def kubernetes_pods_small(case: RuleContext) -> Iterator[Violation]:
     wanted = cidr.prefixlen - (32 - _NODE) if _routes(case) else _NODE - max(nodes - 1, 1).bit_length()
     if declared.pod_cidr.prefixlen > wanted:
         whose = f"each address of {cidr}" if _routes(case) else f"each of {nodes} nodes"
-        yield Violation("scheduler.pod_cidr", f"{declared.pod_cidr} does not contain a /{_NODE} for {whose}", f"use a /{wanted} or wider")
+        other = f", or `cni: flannel`, which needs a /{_NODE} for each node" if _routes(case) else ""
+        cause = f"{declared.pod_cidr} does not contain a /{_NODE} for {whose}"
+        yield Violation("scheduler.pod_cidr", cause, f"use a /{wanted} or wider{other}")
 
 
 @rule("kubernetes-services-size")
@@ -100,8 +103,11 @@ def _routes(case: RuleContext) -> bool:
 
 
 def _owner(case: RuleContext, endpoint: IPv4Address) -> str | None:
-    """Return the owner of an address: a machine that has it, or the group whose block contains it."""
+    """Return the owner of an address: the network itself, a machine that has it, or the group whose block contains it."""
     cluster = case.cluster
+    meaning = meaning_in(cluster.network.cidr, endpoint)
+    if meaning:
+        return f"the {meaning} of {cluster.network.cidr}"
     if isinstance(cluster.target, HostsTarget):
         return next(
             (f"the address of {name}" for name, machine in cluster.target.machine_by_node.items() if machine.address == endpoint), None

@@ -11,6 +11,7 @@ from typing import Final
 from rackwright import catalog
 from rackwright.catalog import GpuModel, compatibility, version_key
 from rackwright.catalog.compatibility import Branch, Profile, major, requirement
+from rackwright.catalog.site import hint_to_add
 from rackwright.model.finding import Severity
 from rackwright.model.node.software import GpuDirect, GpuModules, Software
 from rackwright.rules.registry import RuleContext, Violation, rule
@@ -54,6 +55,12 @@ class VersionSelection:
         return [(gpu, compatibility.modules_of(gpu, self.software.kernel_modules)) for gpu in self.gpus]
 
 
+_NOT_KNOWN: Final = "is not in the compatibility catalogue"
+_UNKNOWN: Final[tuple[tuple[str, str, Callable[[VersionSelection], str]], ...]] = (
+    ("driver branch", "driver_branches", lambda choice: str(choice.branch)),
+    ("CUDA", "cuda", lambda choice: str(major(choice.versions["cuda"]))),
+)
+"""First words of a cause, table of the catalogue that lacks a row, and the name of the row."""
 _NCCL_NEEDS_NEWER_EFA: Final = (2, 28, 9)
 """First NCCL for which aws-ofi-nccl#1055 reports deadlocks; 2.27.7 ran there."""
 Conflict = tuple[str, str]
@@ -69,7 +76,7 @@ def version_rule(name: str) -> Callable[[ConflictCheck], ConflictCheck]:
         def check(case: RuleContext) -> Iterator[Violation]:
             choice = _choice(case)
             for path, cause in conflicts(choice) if choice else ():
-                yield Violation(path, cause, nearest(choice) if choice else "")
+                yield Violation(path, cause, _hint(choice, path, cause) if choice else "")
 
         check.__module__, check.__doc__ = conflicts.__module__, conflicts.__doc__
         rule(name)(check)
@@ -105,6 +112,14 @@ def nearest(choice: VersionSelection) -> str:
     return "use separate clusters for the latest GPUs and for Pascal or Volta: no profile supports all of these nodes"
 
 
+def _hint(choice: VersionSelection, path: str, cause: str) -> str:
+    """Return the nearest set, and how to add a row where the catalogue does not have what the stack file declares."""
+    for subject, table, name in _UNKNOWN:
+        if cause.startswith(subject) and cause.endswith(_NOT_KNOWN):
+            return f"{nearest(choice)}; or {hint_to_add(table, name(choice))}"
+    return nearest(choice)
+
+
 @version_rule("software-system")
 def system(choice: VersionSelection) -> Iterator[Conflict]:
     """A profile has packages for some systems."""
@@ -118,7 +133,7 @@ def driver_branch(choice: VersionSelection) -> Iterator[Conflict]:
     """A branch whose support has ended gets no security fixes; an unknown branch cannot be checked."""
     known = choice.known_branch
     if known is None:
-        yield choice.where("driver"), f"driver branch {choice.branch} is not in the compatibility catalogue"
+        yield choice.where("driver"), f"driver branch {choice.branch} {_NOT_KNOWN}"
     elif known.has_ended(choice.today) and not _is_archive(choice):
         when = f"in {known.ends:%B %Y}" if known.ends else "before September 2026"
         yield choice.where("driver"), f"support of driver branch {choice.branch} ended {when}"
@@ -144,9 +159,10 @@ def gpu_driver(choice: VersionSelection) -> Iterator[Conflict]:
     """Each GPU has a first driver that supports it, and old ones have a last."""
     driver = choice.versions["driver"]
     for gpu in choice.gpus:
-        last = compatibility.architectures()[gpu.architecture].driver_last
-        if gpu.driver_minimum and version_key(driver) < version_key(gpu.driver_minimum):
-            yield choice.where("driver"), f"driver {driver} does not support {gpu.model}, whose first driver is {gpu.driver_minimum}"
+        row = compatibility.architectures()[gpu.architecture]
+        first, last = gpu.driver_minimum or str(row.driver_first), row.driver_last
+        if version_key(driver) < version_key(first):
+            yield choice.where("driver"), f"driver {driver} does not support {gpu.model}, whose first driver is {first}"
         if last is not None and choice.branch > last:
             yield (
                 choice.where("driver"),
@@ -156,9 +172,9 @@ def gpu_driver(choice: VersionSelection) -> Iterator[Conflict]:
 
 @version_rule("software-gpu-modules")
 def gpu_modules(choice: VersionSelection) -> Iterator[Conflict]:
-    """Pascal and Volta cannot run the open kernel modules; Blackwell runs no others."""
+    """Pascal and Volta cannot run the open kernel modules; Grace Hopper and Blackwell run no others."""
     for gpu, flavour in choice.flavours():
-        able = compatibility.architectures()[gpu.architecture].modules
+        able = compatibility.supported_modules(gpu)
         if flavour not in able:
             yield (
                 "software.kernel_modules",
@@ -172,7 +188,7 @@ def cuda_driver(choice: VersionSelection) -> Iterator[Conflict]:
     cuda = choice.versions["cuda"]
     minimum = compatibility.driver_for(major(cuda))
     if minimum is None:
-        yield choice.where("cuda"), f"CUDA {major(cuda)} is not in the compatibility catalogue"
+        yield choice.where("cuda"), f"CUDA {major(cuda)} {_NOT_KNOWN}"
     elif choice.branch < minimum:
         yield choice.where("cuda", "driver"), f"CUDA {cuda} needs a driver of branch {minimum} or later, not {choice.versions['driver']}"
 
@@ -183,16 +199,33 @@ def gpu_cuda(choice: VersionSelection) -> Iterator[Conflict]:
     cuda = choice.versions["cuda"]
     for gpu in choice.gpus:
         row = compatibility.architectures()[gpu.architecture]
-        if version_key(cuda) < version_key(row.cuda_first):
+        first = compatibility.cuda_first(gpu)
+        if version_key(cuda) < version_key(first):
             yield (
                 choice.where("cuda"),
-                f"CUDA {cuda} does not support {gpu.model} ({gpu.architecture.capitalize()}), whose first release is {row.cuda_first}",
+                f"CUDA {cuda} does not support {gpu.model} ({_generation(gpu)}), whose first release is {first}",
             )
         if row.cuda_last is not None and version_key(cuda)[:2] > version_key(row.cuda_last):
             yield (
                 choice.where("cuda"),
                 f"CUDA {cuda} no longer supports {gpu.model} ({gpu.architecture.capitalize()}), whose last release is {row.cuda_last}",
             )
+
+
+def _generation(gpu: GpuModel) -> str:
+    """Return the architecture as a word, with the compute capability where the catalogue has it."""
+    return gpu.architecture.capitalize() + (f" {gpu.compute_capability}" if gpu.compute_capability else "")
+
+
+@version_rule("software-gpu-nccl")
+def gpu_nccl(choice: VersionSelection) -> Iterator[Conflict]:
+    """A release of NCCL has code for the architectures that it was built for."""
+    nccl = choice.versions["nccl"]
+    for gpu in choice.gpus:
+        first = compatibility.architectures()[gpu.architecture].nccl_first
+        if first is not None and version_key(nccl) < version_key(first):
+            cause = f"NCCL {nccl} has no code for {gpu.model} ({gpu.architecture.capitalize()}), whose first release is {first}"
+            yield choice.where("nccl"), cause
 
 
 @version_rule("software-nccl-cuda")

@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from rackwright import catalog
+from rackwright.catalog.compatibility import has_nvlink_rack, has_nvswitch
 from rackwright.catalog.reference_values import Quantity
 from rackwright.checks.acceptance.evaluators import collectives, monitoring, records
 from rackwright.checks.acceptance.evaluators.collectives import ExpectedTopology, PeerLinks
@@ -29,10 +30,8 @@ SECONDS: Final = 600
 """For one run: 32 sizes, 16 GiB at the end. A run that hangs ends then."""
 _RUN: Final = program("collective.py")
 _TOOLS: Final = program("tools.py")
-_NVLS: Final = frozenset({"h100", "h200", "b200", "b300"})
-"""GPUs whose NVSwitch supports reductions (NCCL 2.17 release notes: Hopper and later)."""
-_NVLINK_DOMAINS: Final = frozenset({"gb200", "gb300"})
-"""GPUs whose NVSwitches connect the nodes of a rack."""
+_WITHOUT_NVLS: Final = frozenset({"volta", "ampere"})
+"""Architectures whose NVSwitches do not reduce (NCCL 2.17 release notes: NVLink SHARP on Hopper and later)."""
 _BEFORE_AMPERE: Final = frozenset({"pascal", "volta", "turing"})
 _EFA_WITHOUT_GPUDIRECT: Final = re.compile(r"(g\d|p3)\w*\.")
 """Instance types on which aws-ofi-nccl does not require GPUDirect (src/platform-aws: gdr_required is false, or no row)."""
@@ -240,10 +239,10 @@ def _wanted(scope: PhaseScope, output: Output, reports: Mapping[str, Mapping[str
         link=str(fabric.get("rate", "")).lower(),
         nics=len(rails.get(first, ())),
         instance=instance,
-        nvls=gpu_model(scope, first) in _NVLS and job.gpus_per_node > 1,
+        nvls=gpu is not None and has_nvswitch(gpu, job.gpus_per_node) and gpu.architecture not in _WITHOUT_NVLS,
         rails=rails,
         links=_links(gpu_model(scope, first)),
-        nvlink_domain=gpu_model(scope, first) in _NVLINK_DOMAINS,
+        nvlink_domain=gpu is not None and has_nvlink_rack(gpu),
         gpudirect=not (gpu is not None and "GeForce" in gpu.product) and not _EFA_WITHOUT_GPUDIRECT.match(instance),
         gpudirect_sends=not old or (gpu is not None and gpu.nvlink) or job.gpus_per_node == 1,
     )

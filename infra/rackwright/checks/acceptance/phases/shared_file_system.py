@@ -116,7 +116,8 @@ def _mounted(scope: PhaseScope, output: Output, node: str) -> Finding:
     if scope.in_pods and "FailedMount" in output.missing_output.get(node, ""):  # A pod without its volume never starts.
         return compared("is_mounted", node, output.missing_output[node], f"{one['kind']} at {scope.mount}")
     mounts = answer(output, node, MOUNTS)
-    right = is_there(mounts, SimpleNamespace(**one), node)
+    addresses = {host["name"]: host["address"] for host in scope.declared.cluster.get("hosts", ())}
+    right = is_there(mounts, SimpleNamespace(**one), node, addresses, in_pod=scope.in_pods)
     if not right and isinstance(unread := mounts.at(scope.mount), UnreadableValue):
         raise UndeterminedError(unread.why)
     found = one["kind"] if right else mounts[scope.mount].type if scope.mount in mounts else "nothing"

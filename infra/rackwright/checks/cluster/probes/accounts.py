@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
 from rackwright.checks.cluster.harness.tool_output import Lines, UnreadableValue, is_cut
+from rackwright.model.public_keys import is_type, split_line
 
 T = TypeVar("T")
 
@@ -149,11 +150,10 @@ def public_key(line: str) -> str:
     >>> public_key('restrict,command="echo hi" ssh-ed25519 AAAAC3 alice@desk')
     'ssh-ed25519 AAAAC3'
     """
-    words = line.split()
-    kind = next((number for number, word in enumerate(words) if word.startswith(("ssh-", "ecdsa-", "sk-"))), None)
-    if kind is None or kind + 1 >= len(words):
+    key = split_line(line)
+    if not is_type(key.kind) or not key.blob:
         raise ValueError("no public key")
-    return f"{words[kind]} {words[kind + 1]}"
+    return f"{key.kind} {key.blob}"
 
 
 def _account(line: str, found: Mapping[str, Account]) -> tuple[str, Account]:

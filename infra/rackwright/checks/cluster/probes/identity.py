@@ -277,7 +277,13 @@ def _file_system(line: str) -> tuple[str, FileSystem | None]:
 _CACHES: Final = frozenset({"cvmfs2", "squashfuse", "squashfuse_ll", "snapfuse"})
 """Sources of read-only file systems of type fuse: CernVM-FS shows how full its cache is, images of containers and snaps are always full."""
 # Nobody writes files into read-only images, nor into the firmware's variables (efivarfs has a size from Linux 6.6 on).
-_LOCAL = "df -P -l -x squashfs -x iso9660 -x udf -x erofs -x cramfs -x efivarfs -x devtmpfs"
+_READ_ONLY: Final = ("squashfs", "iso9660", "udf", "erofs", "cramfs", "efivarfs", "devtmpfs")
+_SHARED: Final = (
+    *("beegfs", "ceph", "gpfs", "lustre", "wekafs"),
+    *("fuse.blobfuse2", "fuse.ceph-fuse", "fuse.gcsfuse", "fuse.goofys", "fuse.mount-s3", "fuse.s3fs"),
+)
+"""File systems of servers whose source has no colon, so that df takes them for local ones (gnulib, mountlist.c, ME_REMOTE)."""
+_LOCAL: Final = " ".join(("df -P -l", *(f"-x {kind}" for kind in (*_READ_ONLY, *_SHARED))))
 SPACE = Probe("space", on="nodes", command=_LOCAL, parse=parse_df, statuses=frozenset({0, 1}))
 INODES = Probe("inodes", on="nodes", command=f"{_LOCAL} -i", parse=parse_df, statuses=frozenset({0, 1}))
 

@@ -125,22 +125,38 @@ def _node(line: str) -> tuple[str, SlurmNode] | None:
 
 
 def parse_gres(text: str) -> dict[str, int]:
-    """Return the number of GPUs by type in a Gres field. A GRES without a number counts once: slurm.conf(5), Gres.
+    """Return the number of GPUs by type in a Gres field or a list of TRES. A GRES without a number counts once: slurm.conf(5), Gres.
 
     >>> parse_gres("gpu:h100:8(S:0-1),nic:2"), parse_gres("(null)"), parse_gres("gpu"), parse_gres("gpu:l4:no_consume:2")
     ({'h100': 8}, {}, {'': 1}, {'l4': 2})
+    >>> parse_gres("gres:gpu:h100:8(IDX:0-7)"), parse_gres("cpu=8,mem=2G,gres/gpu=8,gres/gpu:h100=8")
+    ({'h100': 8}, {'h100': 8})
     """
     gpus: dict[str, int] = {}
-    for item in filter(None, re.sub(r"\((?!null)[^)]*\)", "", text.strip()).split(",")):
-        if item == "(null)":
-            continue
-        if not re.fullmatch(r"[A-Za-z]\w*(:[\w.+-]+)*", item):
-            raise ValueError(f'"{item}" is no GRES')
-        name, *rest = item.split(":")
+    items = [item for item in re.sub(r"\((?!null)[^)]*\)", "", text.strip()).split(",") if item not in ("", "(null)")]
+    listed = any("=" in item for item in items)
+    for item in items:
+        name, mark, rest = _gres(item, tres=listed)
         if name.lower() == "gpu":
-            kind, count = _kind_and_count([part for part in rest if part != "no_consume"])
+            parts = [part for part in rest.split(":") if part != "no_consume"] if mark else []
+            kind, count = _kind_and_count(parts)
             gpus[kind] = gpus.get(kind, 0) + count
-    return gpus
+    if listed and len(gpus) > 1:  # the untyped number of TRES includes the typed ones
+        gpus[""] = gpus.get("", 0) - sum(count for kind, count in gpus.items() if kind)
+    return {kind: count for kind, count in gpus.items() if kind or count > 0 or len(gpus) == 1}
+
+
+def _gres(item: str, *, tres: bool) -> tuple[str, str, str]:
+    """Return the name, a colon and the rest of a GRES. In a list of TRES, GRES have a prefix, and `=` before the number."""
+    if tres:
+        name, equals, number = item.partition("=")
+        if not equals or not re.fullmatch(r"[A-Za-z]\w*([/:][\w.+-]+)*", name) or not re.fullmatch(r"[\d.]+[A-Za-z]?", number):
+            raise ValueError(f'"{item}" is no TRES')
+        return f"{name.removeprefix('gres/')}:{number}".partition(":") if name.startswith("gres/") else (name, "", "")
+    bare = re.sub(r"^gres[:/]", "", item)
+    if not re.fullmatch(r"[A-Za-z]\w*(:[\w.+-]+)*", bare):
+        raise ValueError(f'"{item}" is no GRES')
+    return bare.partition(":")
 
 
 _MULTIPLES: Final = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -227,6 +243,8 @@ def _numbers(ranges: str) -> list[str]:
     found: list[str] = []
     for item in ranges.split(","):
         low, _, high = item.partition("-")
+        if int(high or low) < int(low):
+            raise ValueError(f'"{item}" is no range of a host list')
         if int(high or low) - int(low) >= _MOST_HOSTS:
             raise ValueError(f'"{ranges}" has more than {_MOST_HOSTS} names')
         found += [f"{number:0{len(low)}d}" for number in range(int(low), int(high or low) + 1)]

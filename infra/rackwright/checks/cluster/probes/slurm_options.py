@@ -64,12 +64,11 @@ def parse_file(text: str) -> File:
     for line in _logical_lines(text):
         if re.match(r"include\s", line, re.IGNORECASE):
             raise ValueError(f'"{line}" includes another file')
-        kind, _, value = (part.strip() for part in line.partition("="))
-        if kind.lower() not in found:
-            settings[kind.lower()] = value.strip('"')
+        kind, options = line.partition("=")[0].strip().lower(), _assigned(line)
+        if kind not in found:
+            settings |= options if kind not in _OTHER_LINES else {}
             continue
-        options = _assigned(line)
-        name = options.pop(kind := kind.lower())
+        name = options.pop(kind)
         if name.upper() == "DEFAULT":
             defaults[kind] |= options
         else:
@@ -79,12 +78,14 @@ def parse_file(text: str) -> File:
     return File(settings, found["partitionname"], found["nodename"])
 
 
+_OTHER_LINES: Final = frozenset({"downnodes", "frontendname", "nodeset", "switchname"})
+"""Lines with options of their own, which are not compared: slurm.conf(5)."""
 _ASSIGNMENT: Final = re.compile(r"\s*([\w.]+)\s*=\s*(\"[^\"]*\"|\S*)(?=\s|$)")
 """A name and its value: blanks around `=` and quotes are allowed (Slurm, parse_config.c)."""
 
 
 def _assigned(line: str) -> dict[str, str]:
-    """Return the values of a line for a partition or node by lower-case name. Raise ValueError for another line."""
+    """Return the values of a line by lower-case name: a line may have several. Raise ValueError for another line."""
     found: dict[str, str] = {}
     at = 0
     while at < len(line):

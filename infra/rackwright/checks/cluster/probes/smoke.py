@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from rackwright.checks.cluster.harness.probe import NodeBusyError, Probe, ProbeContext, ProbeStage
 from rackwright.checks.cluster.harness.tool_output import MissingAnswer, UnreadableValue, answer_of
+from rackwright.checks.cluster.probes.slurm_states import is_working, states_of
 from rackwright.errors import UndeterminedError
 
 if TYPE_CHECKING:  # Compute nodes run the health check from this file and have no reports.
@@ -125,20 +126,15 @@ _UNFINISHED: Final = frozenset({"PENDING", "RUNNING", "COMPLETING", "CONFIGURING
 
 
 def at_work(state: str) -> bool:
-    """Return whether a healthy node runs jobs, by sinfo's long state. Any other suffix, or a second word, indicates a fault.
+    """Return whether a healthy node runs jobs or is kept from others, by sinfo's long state. A reservation excludes other jobs.
 
-    >>> at_work("mixed none"), at_work("allocated* Not responding"), at_work("draining leaving")
-    (True, False, False)
+    >>> at_work("mixed none"), at_work("mixed! none"), at_work("idle$ none")
+    (True, True, True)
+    >>> at_work("allocated* Not responding"), at_work("draining leaving"), at_work("mixed@ none")
+    (False, False, False)
     """
-    return bool(_AT_WORK.intersection(state.split(None, 1)[:1]))
-
-
-_AT_WORK: Final = frozenset(
-    {"allocated", "mixed", "completing", "planned", "reserved", "maint", "blocked", "idle$"}
-    | {f"{state}{suffix}" for state in ("allocated", "mixed") for suffix in "#+-$"}
-)
-"""States of `man sinfo`, NODE STATE CODES; `-` is planned for a job, `+` is completing one, `#` is powered up for one, `$` is reserved
-for maintenance. A reservation excludes other jobs."""
+    found = _states(state)
+    return bool(found & _OCCUPIED) and is_healthy(found)
 
 
 def is_idle(state: str) -> bool:
@@ -147,7 +143,30 @@ def is_idle(state: str) -> bool:
     >>> is_idle("idle none"), is_idle("idle~ none"), is_idle("idle* Not responding"), is_idle("idle@ none")
     (True, True, False, False)
     """
-    return state.split(None, 1)[:1] in (["idle"], ["idle~"], ["idle#"], ["idle!"], ["idle%"])
+    found = _states(state)
+    return bool(found) and found <= _FREE
+
+
+def is_healthy(found: frozenset[str]) -> bool:
+    """Return whether a node works in these states; False for a state that is not known."""
+    try:
+        return is_working(found)
+    except UndeterminedError:
+        return False
+
+
+def _states(state: str) -> frozenset[str]:
+    """Return the states in the first word of sinfo's long state; none if it is no state."""
+    try:
+        return states_of(next(iter(state.split()), ""))
+    except ValueError:
+        return frozenset()
+
+
+_FREE: Final = frozenset({"IDLE", "POWERED_DOWN", "POWERING_UP", "POWER_DOWN", "POWERING_DOWN"})
+"""States in which a job can start, at once or after the node is powered up."""
+_OCCUPIED: Final = frozenset({"ALLOCATED", "MIXED", "COMPLETING", "PLANNED", "RESERVED", "MAINT", "MAINTENANCE", "BLOCKED"})
+"""States of a node at work, or kept for a job or a reservation."""
 
 
 def parse_smoke(text: str) -> SmokeResults:

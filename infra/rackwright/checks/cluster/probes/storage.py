@@ -1,4 +1,4 @@
-"""Probes of shared file systems: mounts, exports and the NFS server of a node."""
+"""Probes of file systems: mounts, shared and local ones, exports and the NFS server of a node."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Final
 
 from rackwright.checks.cluster.harness.probe import Probe, ProbeContext, scaled
@@ -48,14 +48,33 @@ class Mount:
         """Return the effective options: one `ro`, of the mount or of its file system, makes the mount read-only."""
         return self.options - {"rw"} if "ro" in self.options else self.options
 
-    def holds(self, one: SimpleNamespace) -> bool:
-        """Return whether the mount is the planned storage: of its kind, and from its server where the cluster has one."""
-        return self.type in TYPES.get(one.kind, ()) and self._is_from(one)
+    def holds(self, one: SimpleNamespace, addresses: Mapping[str, str] = MappingProxyType({})) -> bool:
+        """Return whether the mount is the planned storage: of its kind, and from its server where the cluster has one.
 
-    def _is_from(self, one: SimpleNamespace) -> bool:
-        if one.kind == "moosefs":
-            return self.source.startswith(f"mfs#{one.servers[0]}:")
-        return one.folder is None or self.source == f"{one.servers[0]}:{one.folder}"
+        `addresses`: address by node, for a source that names the server by its address.
+        """
+        return self.type in TYPES.get(one.kind, ()) and self._is_from(one, addresses)
+
+    def _is_from(self, one: SimpleNamespace, addresses: Mapping[str, str]) -> bool:
+        if one.kind != "moosefs" and one.folder is None:
+            return True
+        found = _SOURCE.fullmatch(self.source)
+        if found is None or not _is_server(found["host"].strip("[]"), one.servers[0], addresses):
+            return False
+        return bool(one.kind == "moosefs" or str(PurePosixPath(found["path"])) == one.folder)
+
+
+_SOURCE: Final = re.compile(r"(?:mfs#)?(?P<host>\[[^\]]+\]|[^:]+):(?P<path>.*)")
+"""Source of a mount: `server:/folder`, `[address]:/folder`, `mfs#server:port`."""
+
+
+def _is_server(host: str, server: str, addresses: Mapping[str, str]) -> bool:
+    """Return whether a source names the server: by its name, with or without a domain, or by its address.
+
+    >>> [_is_server(host, "storage0", {"storage0": "10.0.0.9"}) for host in ("storage0.lab.example", "10.0.0.9", "storage01")]
+    [True, True, False]
+    """
+    return host.lower().partition(".")[0] == server or host == addresses.get(server)
 
 
 def parse_mounts(text: str) -> Lines[Mount]:
@@ -89,11 +108,22 @@ def _unescape(text: str) -> str:
     return text
 
 
-def is_there(mounts: Mapping[str, Mount], one: SimpleNamespace, node: str) -> bool:
-    """Return whether a node has the planned storage at its mount point. Its server has the folder itself."""
+def is_there(
+    mounts: Mapping[str, Mount],
+    one: SimpleNamespace,
+    node: str,
+    addresses: Mapping[str, str] = MappingProxyType({}),
+    *,
+    in_pod: bool = False,
+) -> bool:
+    """Return whether a node has the planned storage at its mount point. Its server has the folder itself.
+
+    A bind mount of one of its folders is another mount, except in a pod, which gets such a folder.
+    """
     if exported_by(one, node):
         return is_same_folder(mounts, one.mount, one.folder)
-    return one.mount in mounts and mounts[one.mount].holds(one)
+    mount = mounts.get(one.mount)
+    return mount is not None and mount.holds(one, addresses) and (in_pod or mount.root == "/")
 
 
 def options_of(one: SimpleNamespace, node: str) -> set[str]:
@@ -121,6 +151,72 @@ def is_same_folder(mounts: Mapping[str, Mount], point: str, folder: str) -> bool
 
 
 MOUNTS = Probe("mounts", on="storage_client", command="cat /proc/self/mountinfo", parse=parse_mounts)
+
+
+WRITABLE: Final = "writable"
+READ_ONLY: Final = "read-only"
+"""State of a file system that was mounted read-only."""
+_LOCAL: Final = frozenset(
+    {"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "jfs", "reiserfs", "nilfs2", "bcachefs", "vfat", "exfat", "ntfs3", "tmpfs"}
+)
+"""Types of file systems that are written to locally."""
+_FAILED: Final = frozenset({"emergency_ro", "shutdown"})
+"""Options that ext4 shows after an error, from Linux 6.15 on (fs/ext4/super.c); the file system then still is `rw`."""
+_LOCAL_END: Final = "end"
+
+
+def parse_local_mounts(text: str) -> Lines[str]:
+    """Return the state of local file systems by mount point, from mountinfo, /etc/fstab and errors of XFS; of a device, its shortest one.
+
+    After an error (errors=remount-ro), the file system is read-only and its mount is not: proc_pid_mountinfo(5), fields 6 and 11.
+    An XFS that was shut down refuses every operation (fs/xfs/xfs_iops.c, xfs_vn_getattr).
+    """
+    lines, partial = whole_lines(text)
+    written = {line.split()[2] for line in lines if line.startswith("fstab ") and _is_writable(line)}
+    shut = dict(line.split(" ", 1)[1].rsplit("|", 1) for line in lines if line.startswith("xfs "))
+    mounts = read_each_line("".join(f"{line}\n" for line in lines if line[:1].isdigit()), _mount_with_fields)
+    if "/" not in mounts:
+        raise ValueError("no root file system")
+    found: dict[str, tuple[str, str]] = {}
+    for point, (mount, own) in sorted(mounts.items(), key=lambda item: len(item[0])):
+        if mount.type in _LOCAL:
+            state = f"{mount.type}: {shut[point]}" if point in shut else _state(mount, own, written=point in written)
+            found.setdefault(f"{mount.device} {state}", (point, state))
+    unread = (*mounts.unread, *partial, *(() if _LOCAL_END in lines else ("the list of file systems is cut short",)))
+    return Lines(dict(found.values()), unread)
+
+
+def _mount_with_fields(line: str) -> tuple[str, tuple[Mount, frozenset[str]]]:
+    """Return a mount with the options of the mount itself, without those of its file system."""
+    point, mount = _mount(line)
+    return point, (mount, frozenset(line.split(" ")[5].split(",")))
+
+
+def _state(mount: Mount, own: frozenset[str], *, written: bool) -> str:
+    if mount.options & _FAILED:
+        return "refuses writes after an error"
+    if "ro" in mount.options and "ro" not in own:
+        return "read-only after an error"
+    if "ro" in mount.options and written:
+        return "read-only, and writable in /etc/fstab"
+    return READ_ONLY if "ro" in mount.options else WRITABLE
+
+
+def _is_writable(line: str) -> bool:
+    """Return whether a line `fstab <source> <mount point> <type> <options>` mounts a file system for writing (fstab(5))."""
+    cells = line.split()
+    return len(cells) > 4 and cells[2].startswith("/") and not {"ro", "noauto"} & set(cells[4].split(","))
+
+
+LOCAL_MOUNTS = Probe(
+    "local-mounts",
+    on="nodes",
+    # The root of a mounted XFS is in memory, so that stat waits for no disk. Escaped names are left out.
+    command="cat /proc/self/mountinfo; sed -n 's/^[[:space:]]*\\([^#[:space:]].*\\)/fstab \\1/p' /etc/fstab 2>/dev/null; "
+    'while read -r id parent device root m rest; do case "$m|$rest" in *\\\\*"|"*) ;; *" - xfs "*) '
+    's=$(stat -c %i "$m" 2>&1) || echo "xfs $m|${s##*: }";; esac; done </proc/self/mountinfo; echo ' + _LOCAL_END,
+    parse=parse_local_mounts,
+)
 
 
 @dataclass(frozen=True)

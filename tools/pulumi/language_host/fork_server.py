@@ -1,4 +1,4 @@
-"""The nursery: a process that has the Pulumi SDK loaded and forks one runner per order."""
+"""The fork server: a process that has the Pulumi SDK loaded and forks one runner per order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _runner: int | None = None
 """Process id of the current runner."""
 
 
-def tend(host: socket.socket, engine: str) -> NoReturn:
+def serve_orders(host: socket.socket, engine: str) -> NoReturn:
     """Load the SDK, then run orders one after the other until the host exits."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _exit)

@@ -1,0 +1,1 @@
+"""Operations of `rackwright monitor`: queries, and boards in the browser."""

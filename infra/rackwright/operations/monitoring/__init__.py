@@ -1,0 +1,1 @@
+"""Operations on the monitoring of a running stack."""
