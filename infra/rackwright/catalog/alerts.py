@@ -37,6 +37,8 @@ class Part(StrEnum):
     POWER_SAVING = "power-saving"
     OWN_KERNEL = "own-kernel"
     """Nodes have a kernel of their own: memory, clock and kills in a container are those of its machine."""
+    SLURM = "slurm"
+    KUBERNETES = "kubernetes"
     GPUS = "gpus"
     ACCOUNTING = "accounting"
     STORAGE = "storage"

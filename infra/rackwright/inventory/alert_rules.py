@@ -48,6 +48,8 @@ def parts_of(plan: Plan) -> frozenset[Part]:
         Part.REMOTE_WRITE: plan.monitoring is not None and bool(plan.monitoring.remote_write),
         Part.POWER_SAVING: plan.scheduler.power_saving is not None,
         Part.OWN_KERNEL: plan.target.manage_kernel,
+        Part.SLURM: plan.scheduler.kind == "slurm",
+        Part.KUBERNETES: plan.scheduler.kind == "kubernetes",
         Part.GPUS: any(node.gpus for node in plan.nodes if node.is_in),
         Part.ACCOUNTING: plan.scheduler.kind == "slurm" and plan.scheduler.accounting is not None,
         Part.STORAGE: bool(plan.storage),

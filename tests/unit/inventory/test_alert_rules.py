@@ -23,7 +23,20 @@ ROOT = Path(__file__).parents[3]
 COLLECTORS = ROOT / "roles" / "metrics_collectors" / "files"
 WORDS = frozenset(
     (
-        *("abs", "absent", "and", "by", "changes", "delta", "floor", "group_left", "group_right", "ignoring", "increase"),
+        *(
+            "abs",
+            "absent",
+            "and",
+            "by",
+            "changes",
+            "delta",
+            "floor",
+            "group_left",
+            "group_right",
+            "histogram_quantile",
+            "ignoring",
+            "increase",
+        ),
         *("label_replace", "last_over_time", "max_over_time", "min_over_time", "on", "or", "quantile", "rate", "time", "unless", "vector"),
     )
 )
@@ -42,8 +55,11 @@ def names(plan: Plan) -> set[str]:
 
 
 def test_lab_has_the_rules_of_its_parts() -> None:
-    assert parts_of(monitored()) == {Part.PROMETHEUS, Part.GPUS, Part.ACCOUNTING, Part.STORAGE, Part.FABRIC, Part.INFINIBAND}
-    assert names(monitored()) == {rule.name for rule in alerts().values() if not rule.needs & {Part.OWN_KERNEL, Part.REMOTE_WRITE}}
+    assert parts_of(monitored()) == {
+        *(Part.PROMETHEUS, Part.SLURM, Part.GPUS, Part.ACCOUNTING, Part.STORAGE, Part.FABRIC, Part.INFINIBAND),
+    }
+    left_out = {Part.OWN_KERNEL, Part.REMOTE_WRITE, Part.KUBERNETES}
+    assert names(monitored()) == {rule.name for rule in alerts().values() if not rule.needs & left_out}
 
 
 @pytest.mark.parametrize(
@@ -70,6 +86,15 @@ def test_power_saving_excuses_nodes_that_are_stopped() -> None:
     changed = {name for name, expression in usual.items() if written[name] != expression}
     assert changed == {"TargetDown", "SlurmNodeNotResponding", "FabricCableMissing"}
     assert all("rackwright_node_suspended" in written[name] for name in changed)
+
+
+def test_kubernetes_has_its_rules_and_none_of_slurm() -> None:
+    plan = monitored(
+        scheduler={"kind": "kubernetes"}, groups={"login": {"count": 1, "roles": ["login", "controller"]}, "worker": {"count": 1}}
+    )
+    assert {Part.KUBERNETES, Part.SLURM} & parts_of(plan) == {Part.KUBERNETES}
+    assert {"KubeNodeNotReady", "EtcdNoLeader", "TargetDown"} <= names(plan)
+    assert not {name for name in names(plan) if name.startswith("Slurm")} and "EtcdDiskSlow" not in names(plan)
 
 
 def test_every_target_and_collector_of_the_plan_is_recorded() -> None:

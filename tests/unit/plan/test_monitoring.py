@@ -74,3 +74,18 @@ def test_gpus_are_counted_where_they_are() -> None:
 def test_cluster_without_fabric_and_storage_has_fewer_collectors() -> None:
     plan = monitored(fabric=None, storage={})
     assert {name for node in plan.monitoring.nodes for name in node.collectors} == {"units", "slurm", "gpu"}  # type: ignore[union-attr]
+
+
+def test_kubernetes_is_read_on_controllers() -> None:
+    groups = {"login": {"count": 1, "roles": ["login", "controller"]}, "worker": {"count": 1}, "storage": {"count": 1}}
+    plan = monitored(scheduler={"kind": "kubernetes"}, groups=groups, fabric=None)
+    assert of_node(plan, "login0").collectors == ("units", "kubernetes", "etcd", "storage")
+    assert {"kubelet.service", "containerd.service"} <= set(of_node(plan, "worker0").units)
+    assert not {"munge.service", "slurmd.service", "slurmctld.service"} & {
+        unit for name in groups for unit in of_node(plan, f"{name}0").units
+    }
+    assert not {"kubelet.service", "keepalived.service"} & set(of_node(plan, "storage0").units)
+    assert plan.scheduler.kind == "kubernetes"
+    (role,) = [one for one in plan.scheduler.objects if one["kind"] == "ClusterRole" and one["metadata"]["name"] == "rackwright-monitoring"]
+    assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"list"}
+    assert "secrets" not in {resource for rule in role["rules"] for resource in rule["resources"]}

@@ -16,6 +16,7 @@ from rackwright.model.scheduler.kubernetes import Cni, Source
 from rackwright.model.scheduler.kubernetes import Kubernetes as Declared
 from rackwright.model.scheduler.kubernetes import Namespace as DeclaredNamespace
 from rackwright.model.units import mebibytes
+from rackwright.plan.kubernetes.monitoring import monitoring_objects
 from rackwright.plan.kubernetes.network import pod_network
 from rackwright.plan.kubernetes.objects import GPU_PRESENT, folders, objects
 from rackwright.plan.kubernetes.schema import Addon, Kubernetes, KubernetesNode, Namespace
@@ -69,7 +70,8 @@ def expand_kubernetes(
         jobs=declared.acceptance_image or own_image("jobs"),
         builds_acceptance_image=declared.acceptance_image is None,
     )
-    return expanded.model_copy(update={"objects": objects(expanded, nodes, storage), "folders": folders(expanded, storage)})
+    made = (*objects(expanded, nodes, storage), *(monitoring_objects() if cluster.monitoring else ()))
+    return expanded.model_copy(update={"objects": made, "folders": folders(expanded, storage)})
 
 
 def _node(cluster: Cluster, declared: Declared, cni: Cni, node: PlanNode, labels: Mapping[str, str]) -> KubernetesNode:

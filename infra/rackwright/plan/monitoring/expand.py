@@ -11,6 +11,8 @@ from rackwright.model.cluster import Cluster
 from rackwright.model.external_monitoring import ExternalMonitoring
 from rackwright.model.groups import Role
 from rackwright.model.monitoring import DeclaredMonitoring
+from rackwright.model.scheduler.kubernetes import Kubernetes
+from rackwright.model.scheduler.slurm import Scheduler
 from rackwright.model.units import mebibytes
 from rackwright.plan.fabric.schema import FabricPlan
 from rackwright.plan.monitoring.external import expand_external, node_targets
@@ -31,7 +33,7 @@ def expand_monitoring(
     declared = cluster.monitoring
     server = monitoring_node(cluster)
     watched = [node for node in nodes if node.is_in]
-    expected = tuple(_node(node, server, watched, storage, fabric) for node in watched)
+    expected = tuple(_node(node, server, watched, storage, fabric, cluster.scheduler) for node in watched)
     if isinstance(declared, ExternalMonitoring):
         return expand_external(declared, expected)
     if declared is None or server is None:
@@ -60,24 +62,33 @@ def receiver(name: str, declared: receivers.Webhook | receivers.Email | receiver
 
 
 def _node(
-    node: PlanNode, server: str | None, watched: Sequence[PlanNode], storage: Sequence[Storage], fabric: FabricPlan | None
+    node: PlanNode,
+    server: str | None,
+    watched: Sequence[PlanNode],
+    storage: Sequence[Storage],
+    fabric: FabricPlan | None,
+    scheduler: Scheduler,
 ) -> MonitoredNode:
     return MonitoredNode(
         name=node.name,
-        collectors=tuple(_collectors(node, watched, storage, fabric)),
-        units=tuple(_units(node, server, storage, fabric)),
+        collectors=tuple(_collectors(node, watched, storage, fabric, scheduler)),
+        units=tuple(_units(node, server, storage, fabric, scheduler)),
         mounts=tuple(shared.mount for shared in storage if node.name in shared.clients),
         gpus=node.gpus.count if node.gpus else 0,
         simulated_gpus=node.gpus is not None and node.gpus.simulated,
     )
 
 
-def _collectors(node: PlanNode, watched: Sequence[PlanNode], storage: Sequence[Storage], fabric: FabricPlan | None) -> Iterator[Collector]:
+def _collectors(
+    node: PlanNode, watched: Sequence[PlanNode], storage: Sequence[Storage], fabric: FabricPlan | None, scheduler: Scheduler
+) -> Iterator[Collector]:
     """Yield the collectors of a node; what concerns the whole cluster is read on one node only."""
     yield "units"
     controllers = [other.name for other in watched if Role.CONTROLLER in other.roles]
     if node.name in controllers[:1]:
-        yield "slurm"
+        yield "slurm" if scheduler.kind == "slurm" else "kubernetes"
+    if node.name in controllers and scheduler.kind == "kubernetes":
+        yield "etcd"
     if node.gpus is not None:
         yield "gpu"
     if node.name == _fabric_observer(watched, fabric):
@@ -94,12 +105,14 @@ def _fabric_observer(watched: Sequence[PlanNode], fabric: FabricPlan | None) -> 
     return fabric.subnet_manager if fabric.subnet_manager in members else next(iter(members), None)
 
 
-def _units(node: PlanNode, server: str | None, storage: Sequence[Storage], fabric: FabricPlan | None) -> Iterator[str]:
+def _units(
+    node: PlanNode, server: str | None, storage: Sequence[Storage], fabric: FabricPlan | None, scheduler: Scheduler
+) -> Iterator[str]:
     """Yield the units that must be active on a node with Debian 13."""
     yield from ("nftables.service", "ssh.service", "prometheus-node-exporter.service")
     if node.name == server:
         yield from ("prometheus.service", "prometheus-alertmanager.service")
-    yield from _slurm_units(node)
+    yield from _slurm_units(node) if scheduler.kind == "slurm" else _kubernetes_units(node, scheduler)
     for shared in storage:
         if node.name in shared.servers and shared.kind == "moosefs":
             yield from ("moosefs-master.service",) if node.name == shared.servers[0] else ()
@@ -124,6 +137,13 @@ def _slurm_units(node: PlanNode) -> Iterator[str]:
         yield "sackd.service"
     if Role.ACCOUNTING in roles:
         yield from ("slurmdbd.service", "mariadb.service")
+
+
+def _kubernetes_units(node: PlanNode, scheduler: Kubernetes) -> Iterator[str]:
+    if {Role.CONTROLLER, Role.WORKER} & set(node.roles):
+        yield from ("containerd.service", "kubelet.service")
+    if Role.CONTROLLER in node.roles and scheduler.control_plane_vip:
+        yield "keepalived.service"
 
 
 def monitoring_groups(declared: DeclaredMonitoring | None, server: str | None, nodes: Sequence[PlanNode]) -> dict[str, tuple[str, ...]]:

@@ -50,13 +50,6 @@ def monitoring_power(case: RuleContext) -> Iterator[Violation]:
         yield Violation("monitoring.node", f"power saving stops {member.name} when it is idle", "set it to a node that is no worker")
 
 
-@rule("monitoring-scheduler")
-def monitoring_scheduler(case: RuleContext) -> Iterator[Violation]:
-    """The collectors and alert rules are those of Slurm."""
-    if case.cluster.monitoring is not None and case.kubernetes is not None:
-        yield Violation("monitoring", "monitoring of Kubernetes is not implemented", "remove it, or use the monitoring of your site")
-
-
 @rule("monitoring-os")
 def monitoring_os(case: RuleContext) -> Iterator[Violation]:
     """Packages of other releases have other options, and none was tried."""

@@ -19,6 +19,9 @@ from rackwright.remote.command import python_arguments
 _PATIENCE = 10.0
 """Seconds for the connection and for the response: an exporter takes 0.03 s, a new SSH connection through a jump host some seconds."""
 
+_REFUSAL = 0.5
+"""Seconds for a refusal: the server verifies a certificate in less than a millisecond, the rest is the way through SSH."""
+
 
 def client_context(authority: str, client: Mapping[str, Any]) -> ssl.SSLContext:
     """Return the settings of a client with a certificate and its key, which verifies servers against one authority."""
@@ -53,6 +56,11 @@ def request_through_node(stack: str, node: str, port: int, name: str, context: s
         theirs.close()
         try:
             with context.wrap_socket(ours, server_hostname=name) as connection:
+                # With TLS 1.3 a server refuses after the client's handshake and closes; a request would discard its alert.
+                connection.settimeout(_REFUSAL * local_slowness())
+                with suppress(TimeoutError):
+                    connection.recv(1)
+                connection.settimeout(patience)
                 connection.sendall(f"GET /metrics HTTP/1.0\r\nHost: {name}\r\n\r\n".encode())
                 return b"".join(iter(lambda: connection.recv(65536), b""))
         finally:
