@@ -75,9 +75,15 @@ def test_rocky_linux_knows_epel_and_crb_before_anything_is_installed_from_them()
 
 def test_nccl_tests_find_the_headers_of_rocky_linux_open_mpi() -> None:
     """Its headers lie apart from the rest, where MPI_HOME does not lead."""
-    build = yaml.safe_load((ROLES / "nccl" / "vars" / "main.yml").read_text(encoding="utf-8"))["_nccl_tests_build"]
-    for system, path in (("rocky-9", "/usr/include/openmpi-x86_64"), ("debian-12", "")):
-        assert templated(build["CPATH"], nccl_node={"os": system}) == path
+    declared = yaml.safe_load((ROLES / "nccl" / "vars" / "main.yml").read_text(encoding="utf-8"))
+    for system, architecture, path in (
+        ("rocky-9", "amd64", "/usr/include/openmpi-x86_64"),
+        ("rocky-9", "arm64", "/usr/include/openmpi-aarch64"),
+        ("debian-12", "amd64", ""),
+    ):
+        node = {"os": system, "architecture": architecture}
+        processor = templated(declared["_nccl_processor"], nccl_node=node)
+        assert templated(declared["_nccl_tests_build"]["CPATH"], nccl_node=node, _nccl_processor=processor) == path
 
 
 def test_enroot_is_installed_on_every_system_from_the_same_release() -> None:

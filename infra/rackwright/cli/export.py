@@ -42,7 +42,7 @@ def monitoring(
     for path in written:
         typer.echo(path)
     if with_client_key:
-        typer.echo("client.key is a secret: whoever has it reads all metrics of the stack")
+        typer.echo("client.key is a secret: each process that has it can read all metrics of the stack")
 
 
 @export.command("dashboards")

@@ -12,6 +12,7 @@ from rackwright.operations.stack import OnWarning, load_plan
 from rackwright.report.boards.grafana import grafana_dashboard
 
 _READABLE = 0o644
+"""Mode of the files: a dashboard has no secrets."""
 
 
 def export_dashboards(name_or_path: str, folder: Path, on_warning: OnWarning) -> tuple[str, tuple[Path, ...]]:

@@ -22,6 +22,7 @@ FILES = {
 }
 """Committed and example stacks by name."""
 NFS = ("no committed stack serves NFS", "tests/e2e/storage/test_nfs.py")
+SITE_PROMETHEUS = ("no committed stack names the Prometheus of a site", "tests/unit/probes/test_site_monitoring.py")
 NOWHERE = {
     "tuning.*": ("no committed stack declares tuning", "tests/e2e/node_stack/test_node_stack.py"),
     "storage.exports_match_plan": NFS,
@@ -29,6 +30,9 @@ NOWHERE = {
     "node.threads_match_plan": ("no committed stack declares threads per core", "tests/unit/probes/test_threads.py"),
     "gpu.mig_matches_plan": ("no committed stack divides its GPUs", "tests/unit/probes/test_mig.py"),
     "software.rack_fabric_is_ready": ("no committed stack has racks with NVLink switch trays", "tests/unit/probes/test_gpu_software.py"),
+    "site_monitoring.prometheus_reads_node": SITE_PROMETHEUS,
+    "site_monitoring.rules_are_loaded": SITE_PROMETHEUS,
+    "site_monitoring.no_alert_fires": SITE_PROMETHEUS,
     "pods.policies_hold": ("no committed stack has a network that enforces policies", "tests/unit/probes/test_pods.py"),
 }
 """Checks that no stack of the repository owes: why, and the file where they are tested instead."""

@@ -73,8 +73,6 @@ def detect(stack: str, on_progress: scan.Progress, say: Callable[[str], None], *
         found = host_baseline.compare_with_baseline(found, states, history.differences(), update=update_baseline)
     found = found.with_layers(ignore_rules.apply_ignore_rules(found.layers, _allowed(policy), date.today()))
     changes = history.record(found)
-    if why := tracing.record(stack, _spans(found)):
-        say(why)
     history.prune(_KEPT, found.started)
     _write(found, running.inventory, history.scans(_SHOWN), history.differences())
     for failure in [*_publish(found, changes, policy), *asyncio.run(publish_drift(running.inventory, found))]:
@@ -115,8 +113,9 @@ def _write(found: DriftReport, declared: Inventory, scans: Sequence[ScanRecord],
 
 
 def _publish(found: DriftReport, changes: HistoryDelta, policy: DriftPolicy) -> list[str]:
-    """Write the metrics and send the notifications; return the failures."""
-    failures = publication.write_metrics(found, policy)
+    """Write the spans and the metrics, and send the notifications; return the failures."""
+    failures = [why for why in [tracing.record(found.stack, _spans(found))] if why]
+    failures += publication.write_metrics(found, policy)
     message = notifications.message(found, changes, paths.drift_page(found.stack))
     return [*failures, *publication.send(message, policy)]
 

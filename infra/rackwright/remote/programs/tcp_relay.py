@@ -13,6 +13,7 @@ import sys
 from typing import Any
 
 BLOCK = 65536
+"""Bytes of one read: the capacity of a pipe (pipe(7))."""
 
 
 def main(request: dict[str, Any]) -> None:

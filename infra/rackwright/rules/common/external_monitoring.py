@@ -18,7 +18,7 @@ _AUTHORITY = "monitoring.client.authority"
 
 @rule("monitoring-sources")
 def monitoring_sources(case: RuleContext) -> Iterator[Violation]:
-    """The exporters demand a certificate; their port is no reason to be open to everybody."""
+    """The exporters demand a certificate; their port must not be open to all addresses."""
     declared = case.cluster.monitoring
     if not isinstance(declared, ExternalMonitoring):
         return
@@ -72,7 +72,7 @@ def _faults(one: Certificate, today: date) -> Iterator[tuple[str, str]]:
 
 @rule("monitoring-query")
 def monitoring_query(case: RuleContext) -> Iterator[Violation]:
-    """A token that is sent over plain HTTP is read by everybody on the way."""
+    """Each machine on the way can read a token that is sent over plain HTTP."""
     declared = case.cluster.monitoring
     if not isinstance(declared, ExternalMonitoring) or declared.prometheus is None:
         return

@@ -35,6 +35,7 @@ _SEPARATOR: Final = "---"
 _PATIENCE: Final = 10.0
 """Seconds for one response of the site's Prometheus."""
 _AT_ONCE: Final = 16
+"""Number of nodes whose exporters are queried at the same time; chosen so that a controller of two cores is not loaded by TLS."""
 
 
 @dataclass(frozen=True)
