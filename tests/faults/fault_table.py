@@ -12,6 +12,7 @@ from typing import Any, Final
 import yaml
 
 from rackwright.catalog.checks import CheckSpec, Feature, Level, checks
+from rackwright.catalog.kubernetes import etcd
 from rackwright.inventory.reader import Inventory
 from rackwright.remote import command
 
@@ -124,6 +125,7 @@ def _of_kubernetes(scheduler: Mapping[str, Any]) -> dict[str, str]:
     namespace = scheduler["namespaces"][0]
     return {
         "ENDPOINT": scheduler["endpoint"].partition(":")[0],
+        "ETCD_RELEASE": etcd(scheduler["version"]) or "",
         "SERVICE": str(ip_network(scheduler["services"])[1]),
         "DNS": scheduler["dns_address"],
         "NAMESPACE": namespace["name"],

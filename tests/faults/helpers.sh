@@ -2,7 +2,7 @@
 fakes=/usr/local/sbin
 
 fake_tool() {
-  real=$(PATH=/usr/bin:/usr/sbin:/bin:/sbin command -v "$1") || exit 1
+  real=$(PATH=/usr/bin:/usr/sbin:/bin:/sbin:/usr/local/cuda/bin command -v "$1") || exit 1
   printf '#!/bin/sh\n# rackwright-fault\n%s\nexec %s "$@"\n' "$2" "$real" | sed "s/\$LAST_WORKER/$LAST_WORKER/" > "$fakes/$1.new"
   chmod 755 "$fakes/$1.new" && mv "$fakes/$1.new" "$fakes/$1"
 }
