@@ -234,11 +234,23 @@ class TestCollection:
         (tmp_path / "shared").chmod(0o1777)
         (tmp_path / "tree" / "deep").chmod(0o2770)
         (tmp_path / "tree").chmod(0o755)
+        monkeypatch.setattr(host_baseline, "HOMES", f"{tmp_path}/home")
         monkeypatch.setattr(host_baseline, "PLACES", (f"{tmp_path}/shared", f"{tmp_path}/not-there"))
         monkeypatch.setattr(host_baseline, "OWN_TREES", (f"{tmp_path}/tree", f"{tmp_path}/no-tree"))
         own = f"{(tmp_path / 'tree').stat().st_uid}:{(tmp_path / 'tree').stat().st_gid}"
         expected = {"shared": "1777", "tree": "0755", "tree/deep": "2770"}
         assert host_baseline.directories() == {f"{tmp_path}/{name}": f"{mode} {own}" for name, mode in expected.items()}
+
+    @pytest.mark.parametrize("mounted", [False, True])
+    def test_homes_that_are_a_mount_are_not_read(self, monkeypatch, tmp_path, mounted):
+        (tmp_path / "home").mkdir()
+        (tmp_path / "home").chmod(0o777)
+        home = f"{tmp_path}/home"
+        monkeypatch.setattr(host_baseline, "HOMES", home)
+        monkeypatch.setattr(host_baseline, "PLACES", ())
+        monkeypatch.setattr(host_baseline, "OWN_TREES", ())
+        monkeypatch.setattr(host_baseline, "mounts", lambda: {home: "nfs4 server:/home rw"} if mounted else {"/": "ext4 /dev/vda1 rw"})
+        assert [value.split()[0] for value in host_baseline.directories().values()] == ([] if mounted else ["0777"])
 
     def test_files_are_reported_by_mode_owner_digest(self, tmp_path):
         file = tmp_path / "secret"

@@ -45,6 +45,9 @@ def test_distribution_defaults_pass(case):
         ("700 munge /etc/munge", "755 munge /etc/munge", "expected /etc/munge: munge 0500 to 0700, found /etc/munge: munge 0755"),
         ("700 munge /etc/munge", "700 root /etc/munge", "found /etc/munge: root 0700"),
         ("700 munge /etc/munge\n", "", "found /etc/munge: missing"),
+        ("700 munge /etc/munge\n", "700 munge /etc/munge\n700 munge /run/munge\n", "expected /run/munge: munge or root 0711 to 0755"),
+        ("700 munge /etc/munge\n", "700 munge /etc/munge\n777 munge /run/munge\n", "found /run/munge: munge 0777"),
+        ("700 munge /etc/munge\n", "700 munge /etc/munge\n755 alice /run/munge\n", "found /run/munge: alice 0755"),
         ("1777 root /tmp\n", "", "found /tmp: missing"),
     ],
 )

@@ -35,11 +35,13 @@ OWN_TREES = ("/etc", "/usr/local/lib/rackwright", "/usr/local/libexec/rackwright
 PLACES = (
     "/", "/boot", "/dev/shm", "/opt", "/root", "/run", "/run/lock", "/srv", "/tmp", "/usr", "/usr/bin", "/usr/lib", "/usr/libexec",
     "/usr/local", "/usr/local/bin", "/usr/local/lib", "/usr/local/sbin", "/usr/sbin", "/usr/share", "/var", "/var/cache", "/var/lib",
-    "/var/log", "/var/spool", "/var/spool/cron", "/var/spool/cron/crontabs", "/var/tmp",
-    "/var/lib/etcd", "/var/lib/kubelet", "/var/lib/mfs", "/var/lib/munge", "/var/lib/mysql", "/var/lib/rackwright", "/var/lib/slurm",
-    "/var/lib/slurm/slurmctld", "/var/lib/slurm/slurmd", "/var/log/kubernetes", "/var/log/munge", "/var/log/slurm",
+    "/var/log", "/var/spool", "/var/spool/cron", "/var/spool/cron/crontabs", "/var/tmp", "/var/lib/etcd", "/var/lib/kubelet",
+    "/var/lib/mfs", "/var/lib/munge", "/var/lib/mysql", "/var/lib/rackwright", "/var/lib/slurm", "/var/lib/slurm/slurmctld",
+    "/var/lib/slurm/slurmd", "/var/log/kubernetes", "/var/log/munge", "/var/log/slurm",
 )  # fmt: skip
 """Single directories that are compared: the system's, and those that the roles or their packages create outside of /etc."""
+HOMES = "/home"
+"""Directory of the users' homes, often a file system of a server."""
 MAX_FILE_BYTES = 4 * 1024 * 1024
 """Largest file under /etc, in bytes, whose contents are compared; of a larger file only the size is."""
 UID_MIN = 1000
@@ -57,17 +59,14 @@ LEARNED = ("ra", "redirect", "babel", "bgp", "bird", "eigrp", "isis", "ospf", "o
 DYNAMIC = re.compile(r"^(veth|cni|cali|lxc|flannel|tunl|docker|podman|kube-)")
 """Links that belong to pods."""
 SETTINGS = (
-    "fs.protected_hardlinks", "fs.protected_symlinks", "fs.suid_dumpable",
-    "kernel.core_pattern", "kernel.dmesg_restrict", "kernel.kptr_restrict", "kernel.modules_disabled", "kernel.numa_balancing",
-    "kernel.perf_event_paranoid", "kernel.randomize_va_space", "kernel.sysrq", "kernel.unprivileged_bpf_disabled",
-    "kernel.yama.ptrace_scope",
-    "net.core.default_qdisc", "net.core.rmem_max", "net.core.somaxconn", "net.core.wmem_max",
-    "net.ipv4.conf.all.accept_redirects", "net.ipv4.conf.all.accept_source_route", "net.ipv4.conf.all.rp_filter",
-    "net.ipv4.ip_forward", "net.ipv4.ip_local_port_range", "net.ipv4.ip_unprivileged_port_start",
-    "net.ipv4.neigh.default.gc_thresh3", "net.ipv4.tcp_congestion_control", "net.ipv4.tcp_mtu_probing", "net.ipv4.tcp_rmem",
-    "net.ipv4.tcp_syncookies", "net.ipv4.tcp_wmem",
-    "net.ipv6.conf.all.accept_ra", "net.ipv6.conf.all.disable_ipv6", "net.ipv6.conf.all.forwarding",
-    "vm.overcommit_memory", "vm.swappiness", "vm.zone_reclaim_mode",
+    "fs.protected_hardlinks", "fs.protected_symlinks", "fs.suid_dumpable", "kernel.core_pattern", "kernel.dmesg_restrict",
+    "kernel.kptr_restrict", "kernel.modules_disabled", "kernel.numa_balancing", "kernel.perf_event_paranoid",
+    "kernel.randomize_va_space", "kernel.sysrq", "kernel.unprivileged_bpf_disabled", "kernel.yama.ptrace_scope",
+    "net.core.default_qdisc", "net.core.rmem_max", "net.core.somaxconn", "net.core.wmem_max", "net.ipv4.conf.all.accept_redirects",
+    "net.ipv4.conf.all.accept_source_route", "net.ipv4.conf.all.rp_filter", "net.ipv4.ip_forward", "net.ipv4.ip_local_port_range",
+    "net.ipv4.ip_unprivileged_port_start", "net.ipv4.neigh.default.gc_thresh3", "net.ipv4.tcp_congestion_control",
+    "net.ipv4.tcp_mtu_probing", "net.ipv4.tcp_rmem", "net.ipv4.tcp_syncookies", "net.ipv4.tcp_wmem", "net.ipv6.conf.all.accept_ra",
+    "net.ipv6.conf.all.disable_ipv6", "net.ipv6.conf.all.forwarding", "vm.overcommit_memory", "vm.swappiness", "vm.zone_reclaim_mode",
 )  # fmt: skip
 """Settings of permissions, network speed and memory; none that the kernel changes by itself."""
 JUDGED_TABLES = frozenset(
@@ -174,9 +173,9 @@ def etc() -> dict[str, str]:
 
 
 def directories() -> dict[str, str]:
-    """Return owner and mode of directories, of the system and of the roles."""
+    """Return owner and mode of directories, of the system and of the roles. /home is left out if it is a mount, which may hang."""
     found: dict[str, str] = {}
-    for top in PLACES:
+    for top in PLACES if HOMES in mounts() else (*PLACES, HOMES):
         put(found, top)
     for top in OWN_TREES:
         for folder, _, _ in os.walk(top):

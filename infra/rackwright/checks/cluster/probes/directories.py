@@ -47,12 +47,15 @@ DIRECTORIES: Final[dict[str, Directory]] = {
     "/etc/munge": Directory(("munge",), 0o500, 0o700, "slurm"),
     "/var/lib/munge": Directory(("munge",), 0o700, 0o711, "slurm"),
     "/var/log/munge": Directory(("munge",), 0o700, 0o750, "slurm"),
+    "/run/munge": Directory(("munge", "root"), 0o711, 0o755, "slurm", optional=True),
 }
 """Directories by path. Groups are not compared: an upgraded Debian 12 has the group staff on /usr/local. Sources:
 tmpfiles.d/tmp.conf and src/shared/mount-setup.c of systemd 257 (1777), tmpfiles.d/legacy.conf (/run/lock 0755, on Debian 1777);
 base-files of Debian 13; filesystem of Rocky Linux 9, whose /, /usr/bin and /usr/lib are 0555 and whose /root is 0550;
 rsyslog of Ubuntu 24.04 (/var/log 0775, group syslog); slurm.conf(5), which every user's commands read;
-the installation guide of munge 0.5 (0700, 0711, 0700), whose daemon refuses a key that others can replace: munged(8), --key-file."""
+the installation guide of munge 0.5 (0700, 0711, 0700, /run/munge 0755), whose daemon refuses a key that others can replace: munged(8),
+--key-file. Users reach the socket in /run/munge, which systemd removes with the daemon, only if all may enter the directory: munged(8),
+--socket."""
 
 
 def directories_of(context: ProbeContext) -> dict[str, Directory]:
