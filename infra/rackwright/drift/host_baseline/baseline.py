@@ -22,9 +22,10 @@ class Baseline:
     nodes: Mapping[str, Kinds] = field(default_factory=dict)
 
     def of(self, node: str, now: Kinds) -> Kinds | None:
-        """Return the node's baseline; None if there is none, or if the node was recreated since."""
+        """Return the baseline of a node; None without one, or if the node was recreated since. An unread machine id is no other one."""
         was = self.nodes.get(node)
-        return was if was is not None and was["node"].get(INSTANCE_KEY) == now.get("node", {}).get(INSTANCE_KEY) else None
+        live = now.get("node", {}).get(INSTANCE_KEY)
+        return was if was is not None and live in (None, was.get("node", {}).get(INSTANCE_KEY)) else None
 
     def renamed(self, applied: str, node: str, now: Kinds, still: Collection[tuple[str, str]]) -> tuple[str, str] | None:
         """Return the node's machine id in the baseline and now, if it changed although no `up` recreated the node; else None.
@@ -33,7 +34,7 @@ class Baseline:
         """
         was, live = self.nodes.get(node, {}).get("node", {}).get(INSTANCE_KEY), now.get("node", {}).get(INSTANCE_KEY)
         known = applied == self.applied or (node, subject("node", "machine-id")) in still
-        return (was, live) if was and live and was != live and known else None
+        return (was, live) if was and live is not None and was != live and known else None
 
     def renewed(self, applied: str, now: Mapping[str, Kinds], well: Collection[str], still: Collection[tuple[str, str]]) -> Baseline:
         """Return the baseline after a scan: healthy nodes without one, and nodes that an `up` changed, get their current state.

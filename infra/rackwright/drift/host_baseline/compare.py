@@ -40,7 +40,7 @@ def differences(stack: str, node: str, was: Kinds, now: Kinds) -> Iterator[Drift
 
 def identity_difference(stack: str, node: str, was: str, now: str) -> DriftItem:
     """Return the difference of a node whose machine id changed. An id is confidential: only its beginning is shown (machine-id(5))."""
-    before, after = (f"{one[:_SHOWN]}…" for one in (was, now))
+    before, after = (f"{one[:_SHOWN]}…" if one else NOTHING for one in (was, now))
     return DriftItem(
         Layer.BEHAVIOUR, node, subject("node", "machine-id"), before, after, categories().host_baseline["node"], _remedy(stack, node)
     )

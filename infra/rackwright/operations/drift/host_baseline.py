@@ -70,9 +70,9 @@ def compare_with_baseline(found: DriftReport, now: BaselineStates, past: Iterabl
     renamed = {name: ids for name, kinds in now.nodes.items() if (ids := saved.renamed(applied, name, kinds, still))}
     saved = saved.renewed(applied, now.nodes, well, still)
     baseline.write(saved, file)
-    further = [
-        one for name, kinds in now.nodes.items() if (was := saved.of(name, kinds)) for one in differences(found.stack, name, was, kinds)
-    ]
+    # A machine id that somebody changed must not hide what else differs on the node.
+    compared = {name: saved.nodes[name] if name in renamed else saved.of(name, kinds) for name, kinds in now.nodes.items()}
+    further = [one for name, was in compared.items() if was for one in differences(found.stack, name, was, now.nodes[name])]
     further += [identity_difference(found.stack, name, *ids) for name, ids in renamed.items()]
     late = tuple(one for one in now.unreachable if found.names_suspended_daemon and _NO_ANSWER in one[1])
     unreachable = tuple(one for one in now.unreachable if one not in late)

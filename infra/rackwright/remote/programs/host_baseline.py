@@ -370,7 +370,7 @@ def node() -> dict[str, str]:
     return {
         "hostname": socket.gethostname(),
         "kernel": os.uname().release,
-        "life": lines("/etc/machine-id")[0] if os.path.exists("/etc/machine-id") else "",
+        "life": "".join(lines("/etc/machine-id")[:1]) if os.path.exists("/etc/machine-id") else "",
         "swap": ", ".join(sorted(line.split()[0] for line in lines("/proc/swaps")[1:])) or "none",
     }
 
