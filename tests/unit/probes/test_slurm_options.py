@@ -59,6 +59,7 @@ def test_unchanged_slurm_options_pass(check):
             "SlurmctldDebug = debug2",
             "expected log SlurmctldDebug: info, found log SlurmctldDebug: debug2",
         ),
+        (PARTITIONS, "DisableRootJobs=NO", "DisableRootJobs=YES", "expected gpu DisableRootJobs: NO, found gpu DisableRootJobs: YES"),
         (LOG, "DebugFlags              = (null)", "DebugFlags = Backfill,Gres", "found log DebugFlags: Backfill,Gres"),
         (LOG, "SlurmSchedLogLevel      = 0", "SlurmSchedLogLevel = 1", "found log SlurmSchedLogLevel: 1"),
     ],
@@ -105,6 +106,8 @@ def test_states_drains_and_inherited_options_are_ignored(check, before, after):
         (PARTITIONS, "PartitionName=gpu MaxNodes=INFINITE MaxCPUsPerNode=infinite", "", ""),
         (PARTITIONS, "PartitionName=gpu Hidden=0 RootOnly=false ReqResv=No ExclusiveUser=no", "", ""),
         (PARTITIONS, "PartitionName=gpu Hidden=true", "Hidden=NO", "Hidden=YES"),
+        (PARTITIONS, "PartitionName=gpu DisableRootJobs=yes", "DisableRootJobs=NO", "DisableRootJobs=YES"),
+        (PARTITIONS, "DisableRootJobs=1\nPartitionName=gpu", "DisableRootJobs=NO", "DisableRootJobs=YES"),
     ],
 )
 def test_declared_options_are_read_in_every_form(check, file, before, after):

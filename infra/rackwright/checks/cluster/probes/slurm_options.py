@@ -36,7 +36,8 @@ PARTITION_DEFAULTS: Final[Mapping[str, str]] = {
     "RootOnly": "NO",
 }
 """Options of a partition that `scontrol update` changes, with their defaults: slurm.conf(5) of Slurm 24.11, PARTITION CONFIGURATION.
-Options whose default is a setting of the whole cluster (PreemptMode, OverTimeLimit, LLN, memory) are left out."""
+Options whose default is a setting of the whole cluster (PreemptMode, OverTimeLimit, LLN, memory) are left out, but for DisableRootJobs,
+whose setting has the same name and values."""
 NODE_DEFAULTS: Final[Mapping[str, str]] = {"Features": "(null)", "Weight": "1"}
 """Options of a node that `scontrol update` changes, with their defaults: slurm.conf(5), NODE CONFIGURATION."""
 LOG_DEFAULTS: Final[Mapping[str, str]] = {"DebugFlags": "(null)", "SlurmctldDebug": "info", "SlurmSchedLogLevel": "0"}
@@ -139,7 +140,8 @@ def require_every_line(found: Lines[dict[str, str]]) -> None:
 
 def partition_differences(file: File, found: Mapping[str, Mapping[str, str]]) -> tuple[dict[str, str], dict[str, str]]:
     """Return the options of partitions that differ from the file, found and declared. Partitions of one side only are not compared."""
-    return _differences(file.partitions, found, PARTITION_DEFAULTS)
+    defaults = {**PARTITION_DEFAULTS, "DisableRootJobs": file.settings.get("disablerootjobs", "NO")}
+    return _differences(file.partitions, found, defaults)
 
 
 def node_differences(file: File, found: Mapping[str, Mapping[str, str]]) -> tuple[dict[str, str], dict[str, str]]:
@@ -218,7 +220,7 @@ _FORMS: Final[Mapping[str, Callable[[str], str]]] = {
     **dict.fromkeys(("DefaultTime", "MaxTime"), minutes),
     **dict.fromkeys(("AllowAccounts", "AllowGroups", "AllowQos", "DebugFlags", "DenyAccounts", "DenyQos"), _words),
     **dict.fromkeys(("MaxCPUsPerNode", "MaxNodes"), _count),
-    **dict.fromkeys(("ExclusiveUser", "Hidden", "ReqResv", "RootOnly"), _yes_or_no),
+    **dict.fromkeys(("DisableRootJobs", "ExclusiveUser", "Hidden", "ReqResv", "RootOnly"), _yes_or_no),
     "AllocNodes": lambda text: ",".join(expand(text)),
     "Features": lambda text: ",".join(sorted(text.split(","))),
     "GraceTime": lambda text: text.partition(" ")[0],
