@@ -8,6 +8,7 @@ from pathlib import Path
 
 import promql_parser
 import pytest
+from support.kept_series import is_kept
 
 from rackwright.catalog import boards as catalog
 from rackwright.catalog.alerts import Part
@@ -64,6 +65,7 @@ class TestPanel:
     def test_metrics_exist(self, board: Board, panel: Panel) -> None:
         known = {name for file in SCRAPED for name in file.read_text(encoding="utf-8").split()} | AFTER_AN_EVENT
         assert {name for name in metrics(panel) - known if not name.startswith(LAB_ONLY_WITH_RUNS)} == set()
+        assert [name for name in metrics(panel) if name.startswith(("apiserver_", "kubelet_", "container_")) and not is_kept(name)] == []
 
     def test_unit_and_legend_are_set(self, board: Board, panel: Panel) -> None:
         assert panel.unit and panel.legend.strip()
