@@ -66,7 +66,8 @@ def test_every_rule_is_evaluated_and_only_watchdog_fires(monitored: Project) -> 
 
 @pytest.mark.parametrize("subject", ["units", "kubernetes", "etcd", "gpu", "fabric", "storage"])
 def test_collector_reads_its_subject(monitored: Project, subject: str) -> None:
-    found = query(monitored, f"/api/v1/query?query=rackwright_collector_success%7Bcollector=%22{subject}%22%7D")["data"]["result"]
+    lately = f"max_over_time(rackwright_collector_success%7Bcollector=%22{subject}%22%7D[2m])"
+    found = query(monitored, f"/api/v1/query?query={lately}")["data"]["result"]
     assert found and {one["value"][1] for one in found} == {"1"}
 
 
