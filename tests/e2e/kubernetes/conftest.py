@@ -12,6 +12,7 @@ from support.project import ROOT, Project, clone
 
 from bootstrap.machine import Machine
 from bundle import found
+from bundle.front import DEFAULT_RELEASE
 
 _SETTINGS: Final = ("fs.file-max", "fs.nr_open", "fs.inotify.max_user_instances", "kernel.pid_max", "kernel.panic", "kernel.panic_on_oops",
                     "kernel.core_pattern", "kernel.keys.root_maxkeys", "vm.overcommit_memory", "vm.panic_on_oom", "net.ipv4.ip_forward",
@@ -26,8 +27,8 @@ def machine_settings() -> dict[str, str]:
 
 
 def bundle_is_cached() -> bool:
-    """Return whether the Kubernetes bundle of this checkout is built."""
-    return found.is_there(found.wanted(Machine.this(os.environ), ROOT / "tools/kubernetes", None))
+    """Return whether the bundle of the default release, which the stacks of this folder use, is built."""
+    return found.is_there(found.wanted(Machine.this(os.environ), ROOT / "tools/kubernetes", None, DEFAULT_RELEASE))
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,92 @@
+"""An hour of a monitored lab with jobs, a rolling update, a worker added and removed, verifications and scans: no alert fires."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from support.project import Project, clone
+
+MINUTES = int(os.environ.get("RACKWRIGHT_SOAK_QUIET_MINUTES", "60"))
+"""Length of the run. The longest `for` that a healthy cluster could exceed is 30 minutes (SlurmJobsStuck)."""
+JOBS = "while :; do srun --quiet --immediate=30 --gres=gpu:1 sh -c 'sleep 5; id >/dev/null'; sleep 1; done"
+ASK = """
+import ssl, sys, urllib.request
+context = ssl.create_default_context(cafile="/etc/prometheus/tls/authority.crt")
+context.load_cert_chain("/etc/prometheus/tls/client.crt", "/etc/prometheus/tls/client.key")
+print(urllib.request.urlopen(sys.argv[1], context=context, timeout=30).read().decode())
+"""
+
+
+@pytest.fixture
+def monitored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """Yield a lab with monitoring as it is committed, with jobs that start and end."""
+    project = clone(tmp_path_factory.mktemp("quiet") / "checkout", like="lab-monitoring")
+    try:
+        project.run_checked("up", timeout=2400)
+        started = project.ssh("login0", f"systemd-run --quiet --unit=soak --uid=alice sh -c {json.dumps(JOBS)}")
+        assert started.ok, started.output
+        yield project
+    finally:
+        project.remove()
+    assert project.leftovers() == []
+
+
+def query(project: Project, expression: str) -> list[dict[str, Any]]:
+    """Return the series of an instant query that the monitoring node sends."""
+    said = project.ssh("login0", f"python3 -c '{ASK}' 'https://login0:9090/api/v1/query?query={quote(expression)}'")
+    assert said.ok, said.output
+    found: list[dict[str, Any]] = json.loads(said.output)["data"]["result"]
+    return found
+
+
+def set_workers(project: Project, count: int) -> None:
+    """Declare the number of workers and apply it."""
+
+    def change(cluster: dict[str, Any]) -> None:
+        cluster["groups"]["worker"]["count"] = count
+
+    project.edit(change)
+    project.run_checked("up")
+
+
+def run_checked(project: Project, *arguments: str) -> None:
+    """Run a command of the product, which must end with 0."""
+    said = project.rackwright(*arguments)
+    assert said.ok, said.end
+
+
+EVENTS: tuple[tuple[float, str, Callable[[Project], None]], ...] = (
+    (0.05, "rolling update", lambda project: run_checked(project, "rolling-update", project.stack)),
+    (0.2, "verification", lambda project: run_checked(project, "verify", project.stack)),
+    (0.3, "a worker added", lambda project: set_workers(project, 3)),
+    (0.45, "drift scan", lambda project: run_checked(project, "drift", project.stack)),
+    (0.55, "the worker removed", lambda project: set_workers(project, 2)),
+    (0.7, "verification", lambda project: run_checked(project, "verify", project.stack)),
+)
+"""What an operator does, by the share of the run at which it starts."""
+
+
+def test_no_alert_fires_in_an_hour_of_ordinary_work(monitored: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    began = time.monotonic()
+    for share, name, event in EVENTS:
+        time.sleep(max(0.0, began + share * MINUTES * 60 - time.monotonic()))
+        at = time.monotonic()
+        event(monitored)
+        with capsys.disabled():
+            print(f"\n{(at - began) / 60:.1f} min: {name}, {time.monotonic() - at:.0f} s", flush=True)
+    time.sleep(max(0.0, began + MINUTES * 60 - time.monotonic()))
+    span = int(time.monotonic() - began)
+    labels = "alertname,instance,name"
+    fired = query(monitored, f'count by({labels}) (count_over_time(ALERTS{{alertstate="firing"}}[{span}s]))')
+    waited = query(monitored, f'count by({labels}) (count_over_time(ALERTS{{alertstate="pending"}}[{span}s]))')
+    jobs = monitored.ssh("login0", "sacct --allusers --noheader --parsable2 --format=State --starttime=2020-01-01 | sort | uniq -c").output
+    with capsys.disabled():
+        print(f"{span} s; pending at some time: {[one['metric'] for one in waited]}; jobs: {' '.join(jobs.split())}", flush=True)
+    assert "COMPLETED" in jobs, "no job ran"
+    assert {one["metric"]["alertname"] for one in fired} == {"Watchdog"}, [one["metric"] for one in fired]
