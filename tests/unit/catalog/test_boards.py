@@ -8,13 +8,15 @@ from pathlib import Path
 
 import promql_parser
 import pytest
+from support.kept_series import is_kept
 
 from rackwright.catalog import boards as catalog
 from rackwright.catalog.alerts import Part
 from rackwright.catalog.boards import RUNS, Board, Panel, PanelForm, boards, boards_of
 
-SCRAPED = Path(__file__).with_name("scraped_metrics.txt")
-"""Every metric of stack lab-monitoring: `rackwright monitor lab-monitoring --query 'group by(__name__) ({__name__!=""})'` (2026-11-27)."""
+SCRAPED = [Path(__file__).with_name(f"scraped_metrics{name}.txt") for name in ("", "_kubernetes")]
+"""Every metric of the stacks lab-monitoring and lab-k8s-monitoring (2026-11-27), the latter without those of the former:
+`rackwright monitor STACK --query 'group by(__name__) ({__name__!=""})'`."""
 AFTER_AN_EVENT = {"ALERTS", "DCGM_EXP_XID_ERRORS_COUNT"}
 """Metrics that a healthy cluster may lack: alerts of Prometheus, and the collector's count of XIDs."""
 LAB_ONLY_WITH_RUNS = ("rackwright_acceptance_", "rackwright_drift_", "rackwright_nccl_", "rackwright_rdma_", "rackwright_verify_")
@@ -61,8 +63,9 @@ class TestPanel:
         assert metrics(panel), "no metric is read"
 
     def test_metrics_exist(self, board: Board, panel: Panel) -> None:
-        known = set(SCRAPED.read_text(encoding="utf-8").split()) | AFTER_AN_EVENT
+        known = {name for file in SCRAPED for name in file.read_text(encoding="utf-8").split()} | AFTER_AN_EVENT
         assert {name for name in metrics(panel) - known if not name.startswith(LAB_ONLY_WITH_RUNS)} == set()
+        assert [name for name in metrics(panel) if name.startswith(("apiserver_", "kubelet_", "container_")) and not is_kept(name)] == []
 
     def test_unit_and_legend_are_set(self, board: Board, panel: Panel) -> None:
         assert panel.unit and panel.legend.strip()
@@ -75,29 +78,26 @@ class TestPanel:
 
     def test_parts_of_its_metrics_are_needed(self, board: Board, panel: Panel) -> None:
         starts = {
-            "prometheus_": Part.PROMETHEUS,
-            "alertmanager_": Part.PROMETHEUS,
-            "DCGM_": Part.GPUS,
-            "rackwright_gpus": Part.GPUS,
-            "slurm_node_gpus": Part.GPUS,
-            "infiniband_": Part.INFINIBAND,
-            "rackwright_fabric": Part.INFINIBAND,
-            "rackwright_mount": Part.STORAGE,
-            "slurm_account": Part.ACCOUNTING,
-            "rackwright_rdma": Part.FABRIC,
-            "rackwright_nccl": Part.GPUS,
+            Part.PROMETHEUS: ("prometheus_", "alertmanager_", "apiserver_", "kubelet_", "container_"),
+            Part.GPUS: ("DCGM_", "rackwright_gpus", "slurm_node_gpus", "kube_node_status_allocatable", "rackwright_nccl"),
+            Part.INFINIBAND: ("infiniband_", "rackwright_fabric"),
+            Part.STORAGE: ("rackwright_mount",),
+            Part.SLURM: ("slurm_", "rackwright_slurm_"),
+            Part.ACCOUNTING: ("slurm_account",),
+            Part.KUBERNETES: ("kube_", "rackwright_kubernetes_", "apiserver_", "kubelet_", "container_", "etcd_"),
+            Part.FABRIC: ("rackwright_rdma",),
         }
-        assert {part for start, part in starts.items() for name in metrics(panel) if name.startswith(start)} == panel.needs
+        assert {part for part, names in starts.items() for name in metrics(panel) if name.startswith(names)} == panel.needs
 
 
 def test_titles_are_unique() -> None:
     assert len(PANELS) == len({(board.name, panel.title) for board in boards() for panel in board.panels})
-    assert len({board.title for board in boards()}) == len(boards()) == 7
+    assert len({board.title for board in boards()}) == len(boards()) == 8
 
 
 def test_plan_without_parts_has_no_empty_board() -> None:
     bare = boards_of(frozenset())
-    assert {"gpu", "fabric"}.isdisjoint(board.name for board in bare)
+    assert {"gpu", "fabric", "slurm", "kubernetes"}.isdisjoint(board.name for board in bare)
     assert all(board.panels and not any(panel.needs for panel in board.panels) for board in bare)
     assert boards_of(frozenset(Part)) == boards()
 

@@ -89,3 +89,39 @@ def test_kubernetes_is_read_on_controllers() -> None:
     (role,) = [one for one in plan.scheduler.objects if one["kind"] == "ClusterRole" and one["metadata"]["name"] == "rackwright-monitoring"]
     assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"list"}
     assert "secrets" not in {resource for rule in role["rules"] for resource in rule["resources"]}
+
+
+KUBERNETES: dict[str, Any] = {
+    "scheduler": {"kind": "kubernetes"},
+    "groups": {"login": {"count": 1, "roles": ["login", "controller"]}, "worker": {"count": 2}, "storage": {"count": 1}},
+    "fabric": None,
+}
+EXTERNAL = {"kind": "external", "sources": ["192.0.2.10/32"]}
+
+
+def roles_of(plan: Plan) -> dict[str, list[dict[str, Any]]]:
+    assert plan.scheduler.kind == "kubernetes"
+    return {one["metadata"]["name"]: one["rules"] for one in plan.scheduler.objects if one["kind"] == "ClusterRole"}
+
+
+def test_api_servers_and_kubelets_are_targets() -> None:
+    plan = monitored(**KUBERNETES, nodes={"worker1": {"state": "out", "reason": "bad DIMM", "until": "2026-12-31"}})
+    assert plan.monitoring is not None
+    found = {(one.job, one.node, one.port) for one in plan.monitoring.targets if one.job not in ("node", "prometheus", "alertmanager")}
+    kubelets = {(job, node, 10250) for job in ("kubelet", "cadvisor") for node in ("login0", "worker0")}
+    assert found == kubelets | {("apiserver", "login0", 6443)}
+    assert Plan.from_data(plan.to_data()) == plan
+
+
+def test_prometheus_may_read_metrics_only() -> None:
+    assert roles_of(monitored(**KUBERNETES))["rackwright-prometheus"] == [
+        {"apiGroups": [""], "resources": ["nodes/metrics"], "verbs": ["get"]},
+        {"nonResourceURLs": ["/metrics"], "verbs": ["get"]},
+    ]
+
+
+@pytest.mark.parametrize("monitoring", [EXTERNAL, None], ids=["external", "none"])
+def test_cluster_without_own_prometheus_grants_it_nothing(monitoring: dict[str, Any] | None) -> None:
+    plan = monitored(**KUBERNETES, monitoring=monitoring)
+    assert "rackwright-prometheus" not in roles_of(plan) and "scraped" not in plan.to_data()["scheduler"]
+    assert {one.job for one in plan.monitoring.targets} == {"node"} if plan.monitoring else monitoring is None

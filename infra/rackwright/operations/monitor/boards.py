@@ -17,6 +17,8 @@ from rackwright.report.boards.page import page_files
 
 _PARTS = {
     Feature.GPUS: Part.GPUS,
+    Feature.SLURM: Part.SLURM,
+    Feature.KUBERNETES: Part.KUBERNETES,
     Feature.ACCOUNTING: Part.ACCOUNTING,
     Feature.STORAGE: Part.STORAGE,
     Feature.FABRIC: Part.FABRIC,

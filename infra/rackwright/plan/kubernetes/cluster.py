@@ -11,6 +11,7 @@ from rackwright.catalog.kubernetes import own_image, pause
 from rackwright.catalog.networks import default_cni
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Role
+from rackwright.model.monitoring import Monitoring
 from rackwright.model.scheduler.kubernetes import Addon as AddonName
 from rackwright.model.scheduler.kubernetes import Cni, Source
 from rackwright.model.scheduler.kubernetes import Kubernetes as Declared
@@ -69,8 +70,9 @@ def expand_kubernetes(
         probe_image=own_image("probe") if bundled else None,
         jobs=declared.acceptance_image or own_image("jobs"),
         builds_acceptance_image=declared.acceptance_image is None,
+        scraped=isinstance(cluster.monitoring, Monitoring),
     )
-    made = (*objects(expanded, nodes, storage), *(monitoring_objects() if cluster.monitoring else ()))
+    made = (*objects(expanded, nodes, storage), *(monitoring_objects(scraped=expanded.scraped) if cluster.monitoring else ()))
     return expanded.model_copy(update={"objects": made, "folders": folders(expanded, storage)})
 
 

@@ -1,32 +1,43 @@
-"""What the collector of metrics may read in the API: lists of few kinds, and no secret."""
+"""What monitoring may read in the cluster: lists of few kinds, metrics of kubelets and API servers, and no secret."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, Final
 
-USER: Final = "rackwright-monitoring"
+COLLECTOR: Final = "rackwright-monitoring"
 """Name in the client certificate of the collector (roles/metrics_collectors)."""
+PROMETHEUS: Final = "rackwright-prometheus"
+"""Name in the client certificate of Prometheus (roles/prometheus)."""
 _RBAC: Final = "rbac.authorization.k8s.io"
 _MANAGED: Final = {"app.kubernetes.io/managed-by": "rackwright"}
 
 
-def monitoring_objects() -> Iterator[dict[str, Any]]:
-    """Yield the role of the collector and its binding."""
-    yield {
-        "apiVersion": f"{_RBAC}/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": USER, "labels": _MANAGED},
-        "rules": [
-            {"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["list"]},
-            {"apiGroups": ["apps"], "resources": ["deployments", "daemonsets"], "verbs": ["list"]},
-            {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["list"]},
-        ],
-    }
+def monitoring_objects(*, scraped: bool) -> Iterator[dict[str, Any]]:
+    """Yield the roles of the collector and, if it reads kubelets and API servers (`scraped`), of Prometheus, with their bindings."""
+    yield from _granted(
+        COLLECTOR,
+        {"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["list"]},
+        {"apiGroups": ["apps"], "resources": ["deployments", "daemonsets"], "verbs": ["list"]},
+        {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["list"]},
+    )
+    if scraped:
+        # A kubelet asks for this right at its paths of metrics (kubernetes.io/docs/reference/access-authn-authz/kubelet-authn-authz).
+        yield from _granted(
+            PROMETHEUS,
+            {"apiGroups": [""], "resources": ["nodes/metrics"], "verbs": ["get"]},
+            {"nonResourceURLs": ["/metrics"], "verbs": ["get"]},
+        )
+
+
+def _granted(user: str, *rules: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the role of a user and its binding."""
+    metadata = {"name": user, "labels": _MANAGED}
+    yield {"apiVersion": f"{_RBAC}/v1", "kind": "ClusterRole", "metadata": metadata, "rules": list(rules)}
     yield {
         "apiVersion": f"{_RBAC}/v1",
         "kind": "ClusterRoleBinding",
-        "metadata": {"name": USER, "labels": _MANAGED},
-        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": USER},
-        "subjects": [{"apiGroup": _RBAC, "kind": "User", "name": USER}],
+        "metadata": metadata,
+        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": user},
+        "subjects": [{"apiGroup": _RBAC, "kind": "User", "name": user}],
     }

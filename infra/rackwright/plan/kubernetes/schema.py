@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from pydantic import Field
+
 from rackwright.model.base import ConfigModel
 from rackwright.model.scheduler.kubernetes import Cni, Encapsulation, ObjectApplier, PodSecurity
 
@@ -121,6 +123,8 @@ class Kubernetes(ConfigModel):
     """In the order of their installation."""
     folders: tuple[Folder, ...] = ()
     """Folders of the shared file system for claims."""
+    scraped: bool = Field(default=False, exclude_if=lambda scraped: not scraped)
+    """Whether a Prometheus of the cluster reads kubelets and API servers."""
 
     @property
     def power_saving(self) -> None:

@@ -16,6 +16,7 @@ from rackwright.model.scheduler.slurm import Scheduler
 from rackwright.model.units import mebibytes
 from rackwright.plan.fabric.schema import FabricPlan
 from rackwright.plan.monitoring.external import expand_external, node_targets
+from rackwright.plan.monitoring.kubernetes import kubernetes_targets
 from rackwright.plan.monitoring.schema import Collector, Deadman, MonitoredNode, MonitoringPlan, Receiver, RemoteWriteTarget, ScrapeTarget
 from rackwright.plan.schema import PlanNode, Storage
 
@@ -50,6 +51,7 @@ def expand_monitoring(
             *node_targets(expected),
             ScrapeTarget(job="prometheus", node=server, port=PROMETHEUS_PORT),
             ScrapeTarget(job="alertmanager", node=server, port=ALERTMANAGER_PORT),
+            *(kubernetes_targets(watched) if cluster.scheduler.kind == "kubernetes" else ()),
         ),
         nodes=expected,
     )

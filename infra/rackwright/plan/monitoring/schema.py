@@ -51,7 +51,8 @@ class RemoteWriteTarget(ConfigModel):
 class ScrapeTarget(ConfigModel):
     """An endpoint that Prometheus reads."""
 
-    job: Literal["node", "prometheus", "alertmanager"]
+    job: Literal["node", "prometheus", "alertmanager", "apiserver", "kubelet", "cadvisor"]
+    """`cadvisor` is a path of the kubelet."""
     node: str
     port: int
 

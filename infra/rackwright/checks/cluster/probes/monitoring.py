@@ -16,6 +16,8 @@ REFUSED: Final = "certificate required"
 """TLS alert 116 (RFC 8446, 6.2), by which a server refuses a client without a certificate."""
 NOT_LISTENING: Final = "connection refused"
 """What a port without a daemon says."""
+OWN_JOBS: Final = ("node", "prometheus", "alertmanager")
+"""Jobs whose daemons demand a certificate of the stack in TLS."""
 _SETTLING: Final = 10
 """Seconds beside two scrape intervals after which all targets are read, all rules evaluated, and Alertmanager has the first alert.
 
@@ -133,9 +135,10 @@ RECEIVED = Probe(
 
 
 def _access(context: ProbeContext) -> str:
-    """Return the command that asks all ports of monitoring on a node."""
+    """Return the command that asks all ports of monitoring on a node; those of Kubernetes refuse in HTTP, as checks of their own see."""
     name = context.node["name"]
-    ports = {one["job"]: one["port"] for one in _planned(context)["targets"] if one["node"] == name}
+    targets = _planned(context)["targets"]
+    ports = {one["job"]: one["port"] for one in targets if one["node"] == name and one["job"] in OWN_JOBS}
     return python_command("monitoring_api", {"topic": "access", "host": name, "ports": ports, "settle_s": 0})
 
 
