@@ -110,7 +110,7 @@ for job in $(jobs -p); do wait "$job"; done
 stage imported
 
 on login0 <<NODE
-cat > /root/init.yaml <<'X'
+cat > /run/init.yaml <<'X'
 apiVersion: kubeadm.k8s.io/v1beta4
 kind: InitConfiguration
 bootstrapTokens: [{token: $token, ttl: 1h0m0s}]
@@ -132,14 +132,14 @@ mode: nftables
 oomScoreAdj: 0
 conntrack: {maxPerCore: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
 X
-kubeadm init --config /root/init.yaml --ignore-preflight-errors=$ignored >/root/init.log 2>&1 || { cat /root/init.log >&2; exit 1; }
+kubeadm init --config /run/init.yaml --ignore-preflight-errors=$ignored >/run/init.log 2>&1 || { cat /run/init.log >&2; exit 1; }
 NODE
 stage init
 
 join() {
   on "$1" <<NODE
 kubeadm join $endpoint --token $token --discovery-token-unsafe-skip-ca-verification --node-name $1 \
-  --ignore-preflight-errors=$ignored >/root/join.log 2>&1 || { cat /root/join.log >&2; exit 1; }
+  --ignore-preflight-errors=$ignored >/run/join.log 2>&1 || { cat /run/join.log >&2; exit 1; }
 NODE
 }
 for node in worker0 worker1; do join "$node" & done

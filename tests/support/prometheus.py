@@ -26,6 +26,14 @@ def query(project: Project, path: str, port: int = 9090) -> Any:
     return json.loads(project.ssh("login0", f"python3 -c '{ASK}' 'https://login0:{port}{path}'").output)
 
 
+def await_alert_series(project: Project) -> None:
+    """Wait until alerts are series: Prometheus writes none before it has evaluated its rules twice, which restores their states."""
+    began = time.monotonic()
+    while not query(project, "/api/v1/query?query=ALERTS")["data"]["result"]:
+        assert time.monotonic() - began < PATIENCE, "Prometheus writes no series of alerts"
+        time.sleep(2)
+
+
 def alerts_in(project: Project, *states: str) -> set[tuple[str, str]]:
     """Return name and instance of each alert in one of the states `pending` and `firing`."""
     found = query(project, "/api/v1/alerts")["data"]["alerts"]

@@ -1,4 +1,4 @@
-"""The verdict of one check function for given probe results, as in a run of the checks."""
+"""Verdicts of check functions for given results, as in a run of the checks and in the acceptance test."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from rackwright.checks.acceptance.evaluators import health
+from rackwright.checks.acceptance.parsers import nvidia_smi
+from rackwright.checks.acceptance.phase import guarded
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.harness.probe import CommandOutput, Probe
 from rackwright.checks.cluster.harness.pytest_plugin import verdict_of as plugin_verdict
@@ -26,3 +29,13 @@ def verdict_of(check: Callable[..., None], answers: Mapping[Probe[Any], Callable
 def answers_of(texts: Mapping[Probe[Any], str]) -> dict[Probe[Any], Callable[[], Any]]:
     """Return the results of probes whose commands printed these texts."""
     return {probe: lambda probe=probe, text=text: probe.read(CommandOutput(out=text)) for probe, text in texts.items()}
+
+
+def accepted_gpus(text: str, planned: int = 8) -> dict[str, tuple[Verdict, str]]:
+    """Return verdict and reason of the acceptance's checks on GPUs from a list of nvidia-smi, without those that pass."""
+    found = {}
+    for name, check in health.CHECKS.items():
+        finding = guarded(name, "worker0", lambda check=check, name=name: check(name, "worker0", nvidia_smi.parse_health(text), planned))  # type: ignore[misc]
+        if finding.verdict is not Verdict.PASSED:
+            found[name] = (finding.verdict, finding.reason)
+    return found

@@ -101,7 +101,7 @@ def tolerance(quantity: Quantity) -> float:
 def validate_threshold(limit: Limit, known: Iterable[ReferenceValue] | None = None) -> tuple[str, ...]:
     """Return the reason why a threshold cannot be right; empty if there is none."""
     if limit.unit.dimension is not limit.quantity.unit.dimension:
-        return (f"{limit.unit.value} is no unit of {limit.quantity.value}, which is in {limit.quantity.unit.value}",)
+        return (f"{limit.unit.value} is not a unit of {limit.quantity.value}, which is in {limit.quantity.unit.value}",)
     found = [each for each in (known or reference_values().values()) if _comparable(each, limit)]
     return tuple(_objections(limit, found))
 

@@ -218,7 +218,9 @@ def _load(path: Path) -> paramiko.PKey | None:
             f"{path}: is protected by a passphrase", hint="load it into the agent (`ssh-add`), and leave target.ssh_private_key_file out"
         ) from None
     except (OSError, ValueError, paramiko.SSHException) as error:
-        raise LoginRefusedError(f"{path}: is no private key: {error}", hint="name a private key in target.ssh_private_key_file") from None
+        raise LoginRefusedError(
+            f"{path}: is not a private key: {error}", hint="name a private key in target.ssh_private_key_file"
+        ) from None
 
 
 _REACH: Final = "check that it runs, that address and port are right, and that no firewall blocks the connection"

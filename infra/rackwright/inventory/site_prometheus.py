@@ -96,7 +96,7 @@ def _rules(declared: Inventory) -> str:
 
 def _routes(stack: str) -> str:
     ours = f'stack="{stack}"'
-    nobody = f"rackwright-{stack}-none"
+    without_notification = f"rackwright-{stack}-none"
     content = {
         "route": {
             "routes": [
@@ -106,12 +106,12 @@ def _routes(stack: str) -> str:
                     "group_wait": "5s",
                     "group_interval": "1m",
                     "repeat_interval": "4h",
-                    "routes": [{"receiver": nobody, "matchers": ['severity="none"']}],
+                    "routes": [{"receiver": without_notification, "matchers": ['severity="none"']}],
                 }
             ]
         },
         "inhibit_rules": list(_inhibitions(ours)),
-        "receivers": [{"name": nobody}],
+        "receivers": [{"name": without_notification}],
     }
     said = (
         "Parts of alertmanager.yml, which includes no other files: add each entry to the list of that name there, the route first.\n"

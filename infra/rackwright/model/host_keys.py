@@ -35,7 +35,7 @@ def parse(text: str) -> HostKeyText:
     """
     if is_secret(text):
         hint = f"remove it at once, and create another host key on the machine: this file may have been shared; {HINT}"
-        return HostKeyText("", f"{_HIDDEN} is no public host key", hint)
+        return HostKeyText("", f"{_HIDDEN} is not a public host key", hint)
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     if len(lines) > 1:
         hint = "keep the line of the Ed25519 key, or of the key that the machine presents first"

@@ -16,25 +16,27 @@ SecretFile = Annotated[str, Field(pattern=r"^[/~]\S*$")]
 LeastSeverity = Literal["critical", "warning"]
 
 
-class Webhook(ConfigModel):
-    """A receiver of alerts by HTTP: Alertmanager posts JSON to its URL."""
+class _Receiver(ConfigModel):
+    """Settings of every kind of receiver."""
 
-    kind: Annotated[Literal["webhook"], UpdatePolicy.RESTART] = Field(description="Kind of the receiver.")
     severity: Annotated[LeastSeverity, UpdatePolicy.RESTART] = Field(
         default="warning", description="Least severity that is sent. Default: warning, which is every alert."
     )
+
+
+class Webhook(_Receiver):
+    """A receiver of alerts by HTTP: Alertmanager posts JSON to its URL."""
+
+    kind: Annotated[Literal["webhook"], UpdatePolicy.RESTART] = Field(description="Kind of the receiver.")
     url_file: Annotated[SecretFile, UpdatePolicy.RESTART] = Field(
         description="File on this machine that contains only the URL, which may hold a token and is copied to the monitoring node only."
     )
 
 
-class Email(ConfigModel):
+class Email(_Receiver):
     """A receiver of alerts by e-mail."""
 
     kind: Annotated[Literal["email"], UpdatePolicy.RESTART] = Field(description="Kind of the receiver.")
-    severity: Annotated[LeastSeverity, UpdatePolicy.RESTART] = Field(
-        default="warning", description="Least severity that is sent. Default: warning, which is every alert."
-    )
     to: Annotated[tuple[MailAddress, ...], UpdatePolicy.RESTART] = Field(min_length=1, description="Recipients.")
     sender: Annotated[MailAddress, UpdatePolicy.RESTART] = Field(description="Sender.")
     smarthost: Annotated[str, UpdatePolicy.RESTART] = Field(
@@ -51,13 +53,10 @@ class Email(ConfigModel):
     )
 
 
-class Slack(ConfigModel):
+class Slack(_Receiver):
     """A receiver of alerts as messages in Slack, or in a chat that accepts its messages."""
 
     kind: Annotated[Literal["slack"], UpdatePolicy.RESTART] = Field(description="Kind of the receiver.")
-    severity: Annotated[LeastSeverity, UpdatePolicy.RESTART] = Field(
-        default="warning", description="Least severity that is sent. Default: warning, which is every alert."
-    )
     url_file: Annotated[SecretFile, UpdatePolicy.RESTART] = Field(
         description="File on this machine that contains only the URL of the incoming webhook; copied to the monitoring node only."
     )
@@ -66,13 +65,10 @@ class Slack(ConfigModel):
     )
 
 
-class PagerDuty(ConfigModel):
+class PagerDuty(_Receiver):
     """A receiver of alerts as incidents of PagerDuty (Events API v2)."""
 
     kind: Annotated[Literal["pagerduty"], UpdatePolicy.RESTART] = Field(description="Kind of the receiver.")
-    severity: Annotated[LeastSeverity, UpdatePolicy.RESTART] = Field(
-        default="warning", description="Least severity that is sent. Default: warning, which is every alert."
-    )
     key_file: Annotated[SecretFile, UpdatePolicy.RESTART] = Field(
         description="File on this machine that contains only the integration key of the service; copied to the monitoring node only."
     )

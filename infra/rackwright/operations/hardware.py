@@ -35,7 +35,7 @@ def query_hardware(stack: str, section: Section, *, in_jobs: bool, since: Path |
     """Query the hardware of all nodes; with `in_jobs`, query workers from inside a Slurm job, as a user's program sees them.
 
     `since`: an earlier report, with which the new one is compared.
-    Raises InputError if the stack is not up, without Slurm and with `in_jobs`, or if `since` is no report of the stack;
+    Raises InputError if the stack is not up, without Slurm and with `in_jobs`, or if `since` is not a report of the stack;
     UndeterminedError at Ctrl-C and if no report is written.
     """
     earlier = read_report(stack, since) if since is not None else None
@@ -67,7 +67,7 @@ def read_report(stack: str, file: Path) -> dict[str, Any]:
         raise InputError(f"cannot be read: {error}", path=str(file), hint=hint) from None
     schema = found.get("schema") if isinstance(found, dict) else None
     if schema != SCHEMA:
-        raise InputError(f"is no hardware report with identities (expected {SCHEMA}, found {schema})", path=str(file), hint=hint)
+        raise InputError(f"is not a hardware report with identities (expected {SCHEMA}, found {schema})", path=str(file), hint=hint)
     if found["stack"] != stack:
         raise InputError(f"is a report of stack {found['stack']} (expected {stack})", path=str(file), hint=hint)
     return dict(found)

@@ -129,7 +129,7 @@ def pattern(text: str) -> str:
         re.compile(text)
     except re.error as error:
         hint = "write a regular expression of Python; put \\ before characters such as ( [ * to search for them"
-        raise InputError(f"`{text}` is no regular expression: {error}", path="--grep", hint=hint) from None
+        raise InputError(f"`{text}` is not a regular expression: {error}", path="--grep", hint=hint) from None
     return text if text != text.lower() else f"(?i:{text})"
 
 
@@ -155,7 +155,7 @@ def _pod(text: str, stack: str, *, kubernetes: bool) -> tuple[str, str]:
     if not kubernetes:
         raise InputError("has no pods (its scheduler is not kubernetes)", path=f"stack {stack}", hint="pass --unit or --job")
     if not _POD.fullmatch(text):
-        raise InputError(f"`{text}` is no pod", path="--pod", hint="write NAMESPACE/NAME, `kube-system/coredns-*` for example")
+        raise InputError(f"`{text}` is not a pod", path="--pod", hint="write NAMESPACE/NAME, `kube-system/coredns-*` for example")
     namespace, _, name = text.partition("/")
     return namespace, name
 

@@ -120,7 +120,7 @@ def find_stack_file(stack: str, stacks: Path) -> Path:
         return file
     if not stacks.is_dir():
         hint = f"run the command in a folder that `rackwright new` made, or set {layout.PROJECT_ENV} to one"
-        raise InputError(f"unknown stack `{stack}`: {stacks.parent} is no project folder", path=f"{stacks.name}/{file.name}", hint=hint)
+        raise InputError(f"unknown stack `{stack}`: {stacks.parent} is not a project folder", path=f"{stacks.name}/{file.name}", hint=hint)
     known = [stack_name(path) for path in stacks.glob("Pulumi.*.yaml")]
     raise InputError(f"unknown stack `{stack}`", path=f"{stacks.name}/{file.name}", hint=did_you_mean(stack, known))
 

@@ -166,7 +166,7 @@ def _judged(loader: Any, node: yaml.Node, name: str) -> Iterator[Finding]:
     where = _where(node, name)
     if node.tag not in TAGS:
         hint = "remove the tag, or put the value in quotes if it is text"
-        yield _finding("yaml-syntax", where, f"`{node.tag.rpartition(':')[2]}` is no type of a stack file", hint)
+        yield _finding("yaml-syntax", where, f"`{node.tag.rpartition(':')[2]}` is not a type of a stack file", hint)
     elif isinstance(node, yaml.MappingNode):
         yield from _judged_keys(node, name)
     elif isinstance(node, yaml.ScalarNode):

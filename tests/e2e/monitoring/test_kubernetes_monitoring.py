@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from support.kubernetes import kubectl
 from support.project import Project, clone
-from support.prometheus import alerts_in, await_alerts, await_quiet, query
+from support.prometheus import alerts_in, await_alert_series, await_alerts, await_quiet, query
 
 from rackwright.catalog.boards import boards_of
 from rackwright.inventory.running_stack import RunningStack
@@ -104,6 +104,7 @@ def test_user_reads_no_metrics_of_kubernetes(monitored: Project) -> None:
 def test_every_panel_returns_named_series(monitored: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those about results need runs, which test_monitoring has; Slurm is not offered at all."""
     monkeypatch.setenv("RACKWRIGHT_HOME", str(monitored.home))
+    await_alert_series(monitored)
     running, unnamed, empty = RunningStack.of(monitored.stack), [], []
     chosen = boards_of(parts_of(running.inventory))
     assert [board.name for board in chosen] == ["fleet", "node", "gpu", "fabric", "kubernetes", "storage", "rackwright"]

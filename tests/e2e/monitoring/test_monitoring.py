@@ -9,12 +9,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import yaml
 from support.board_browser import BoardPage, chromium
 from support.project import Project, clone
+from support.prometheus import query
 
 from rackwright.catalog.alerts import alerts
 from rackwright.catalog.boards import boards
@@ -33,12 +33,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_response(200)
         self.end_headers()
 http.server.HTTPServer(("127.0.0.1", {PORT}), Handler).serve_forever()
-"""
-ASK = """
-import ssl, sys, urllib.request
-context = ssl.create_default_context(cafile="/etc/prometheus/tls/authority.crt")
-context.load_cert_chain("/etc/prometheus/tls/client.crt", "/etc/prometheus/tls/client.key")
-print(urllib.request.urlopen(sys.argv[1], context=context, timeout=10).read().decode())
 """
 ASK_WITHOUT = "import ssl, sys, urllib.request; urllib.request.urlopen(sys.argv[1], context=ssl._create_unverified_context(), timeout=10)"
 PATIENCE = 240.0
@@ -65,11 +59,6 @@ def monitored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     finally:
         project.remove()
     assert project.leftovers() == []
-
-
-def query(project: Project, path: str, port: int = 9090) -> Any:
-    """Return the data of a query that the monitoring node sends."""
-    return json.loads(project.ssh("login0", f"python3 -c '{ASK}' 'https://login0:{port}{path}'").output)
 
 
 def received(project: Project) -> list[tuple[str, str, str]]:
@@ -193,7 +182,7 @@ def test_failure_to_write_metrics_changes_no_verdict(monitored: Project) -> None
 
 def silences(project: Project) -> set[tuple[str, str]]:
     """Return creator and nodes of every silence that lasts."""
-    found = json.loads(project.ssh("login0", f"python3 -c '{ASK}' https://login0:9093/api/v2/silences").output)
+    found = query(project, "/api/v2/silences", port=9093)
     return {(one["createdBy"], one["matchers"][0]["value"]) for one in found if one["status"]["state"] == "active"}
 
 

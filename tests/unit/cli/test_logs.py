@@ -86,9 +86,9 @@ def test_default_window_is_an_hour(stack: Stack, run: Run) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--since", "tomorrow"), "--since: `tomorrow` is no time"),
+        (("--since", "tomorrow"), "--since: `tomorrow` is not a time"),
         (("--priority", "eror"), "did you mean `err`?"),
-        (("--job", "x"), "--job: `x` is no job of Slurm"),
+        (("--job", "x"), "--job: `x` is not a job ID of Slurm"),
         (("--job", "5", "--unit", "a"), "--job: cannot be combined with --unit"),
         (("--follow", "--since", "1h"), "--follow: cannot be combined with --since"),
     ],

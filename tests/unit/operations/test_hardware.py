@@ -69,7 +69,7 @@ def test_query_compares_with_an_earlier_report(query: Query, tmp_path: Path) -> 
     assert [one["change"] for one in found.report["compared"]["changes"]] == ["replaced"]
     before.write_text("{}")
     query.asked.clear()
-    with pytest.raises(InputError, match="is no hardware report with identities"):
+    with pytest.raises(InputError, match="is not a hardware report with identities"):
         hardware.query_hardware("lab", Section.GPU, in_jobs=False, since=before)
     assert query.asked == []
 

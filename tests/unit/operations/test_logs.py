@@ -120,7 +120,7 @@ def test_unit_of_one_node_is_enough(nodes: Nodes) -> None:
 
 @pytest.mark.parametrize("text", ["(", "[a", "*x", "a{2,1}"])
 def test_invalid_pattern_is_refused(nodes: Nodes, text: str) -> None:
-    with pytest.raises(InputError, match="is no regular expression"):
+    with pytest.raises(InputError, match="is not a regular expression"):
         query_logs("lab", LogQuery(grep=text))
     assert nodes.asked == []
 
@@ -172,7 +172,7 @@ def test_logs_of_a_pod(kubernetes: Nodes) -> None:
     with pytest.raises(InputError, match="no node has logs of a pod `train-1` in namespace ml") as refused:
         query_logs("lab", LogQuery(pod="ml/train-1"))
     assert refused.value.hint == "did you mean `train-0`?"
-    with pytest.raises(InputError, match="is no pod"):
+    with pytest.raises(InputError, match="is not a pod"):
         query_logs("lab", LogQuery(pod="train-0"))
 
 

@@ -74,7 +74,7 @@ def test_time_of_sacctmgr_is_read(shown, result):
 
 @pytest.mark.parametrize("shown", ["soon", "1-00", "12:00", "1:2:3", "-1"])
 def test_other_text_is_no_time(shown):
-    with pytest.raises(ValueError, match="no time"):
+    with pytest.raises(ValueError, match="is not a time"):
         seconds(shown)
 
 

@@ -157,5 +157,5 @@ def test_stray_word_in_a_node_is_unknown():
 
 
 def test_unknown_time_format_is_unknown():
-    with pytest.raises(UndeterminedError, match='"soon" is no time limit'):
+    with pytest.raises(UndeterminedError, match='"soon" is not a time limit'):
         judged(PARTITIONS, "MaxTime=UNLIMITED", "MaxTime=soon")

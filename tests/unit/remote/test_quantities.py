@@ -45,12 +45,12 @@ def test_quantity_is_read(text, value):
 
 @pytest.mark.parametrize("text", ["", "Gi", "1 Gi", "1gi", "1K", "1,5", "0x10", "<unset>", "nan", "1e", "--1"])
 def test_other_text_is_no_quantity(text):
-    with pytest.raises(ValueError, match="is no quantity"):
+    with pytest.raises(ValueError, match="is not a quantity"):
         quantities.quantity(text)
 
 
 def test_fraction_of_a_pod_is_no_count():
-    with pytest.raises(ValueError, match="is no whole number"):
+    with pytest.raises(ValueError, match="is not a whole number"):
         quantities.whole_number("1500m")
 
 

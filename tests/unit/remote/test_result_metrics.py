@@ -20,7 +20,7 @@ def test_files_are_replaced_and_readable_by_group(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../units", "units.prom", "", "Verify"])
 def test_name_that_is_no_result_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ValueError, match="is no name of results"):
+    with pytest.raises(ValueError, match="is not a name of a results file"):
         result_metrics.main({"files": {name: "up 1\n"}}, str(tmp_path))
     assert not any(tmp_path.iterdir())
 

@@ -66,7 +66,7 @@ def test_examples_in_docstrings() -> None:
 
 @pytest.mark.parametrize("text", ["", "abc", "12a", "-1", "5_", "5_[1-3]", "5+", "5.x", "5;reboot", "5 6", "٣"])
 def test_text_that_is_no_job_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match="is no job of Slurm"):
+    with pytest.raises(InputError, match="is not a job ID of Slurm"):
         read_job_id(text)
 
 

@@ -166,7 +166,7 @@ def _gpus(resources: Mapping[str, str]) -> int:
     try:
         return whole_number(text)
     except ValueError:
-        raise UndeterminedError(f"{GPU} is {text}, which is no number of GPUs") from None
+        raise UndeterminedError(f"{GPU} is {text}, which is not a number of GPUs") from None
 
 
 def _network(text: str) -> dict[str, Any]:

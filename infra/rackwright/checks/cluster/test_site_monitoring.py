@@ -1,4 +1,4 @@
-"""A Prometheus of the site may read the exporters, nobody else, and it reads them where the stack file declares its URL."""
+"""Only the Prometheus of the site may read the exporters; where the stack file declares its URL, it reads them."""
 
 from __future__ import annotations
 

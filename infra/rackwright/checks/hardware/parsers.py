@@ -166,7 +166,7 @@ def _interface(line: str, unread: list[UnreadableValue]) -> Interface | None:
     rate = int(speed) / 1000 if speed.isdigit() and 0 < int(speed) < _NO_SPEED else None
     mac = without(identity.read(f"the MAC address of {name}", address, identity.mac, line) if address else None, unread)
     if not re.fullmatch(r"[a-z]+", state):  # `unknown` is a state: tunnels and many virtual links have no carrier (operstates.rst)
-        raise ValueError(f'"{state}" is no state of a link')
+        raise ValueError(f'"{state}" is not a state of a link')
     return Interface(words(name), state, rate, words(known), driver, _domain(node), mac, identity.pci(bus))
 
 

@@ -23,7 +23,7 @@ _RENEWED: Final = timedelta(days=7)
 _SETTLING: Final = 10
 """Seconds beside two scrape intervals until Prometheus has read a node again and Alertmanager knows that its alerts have ended."""
 _UPDATE: Final = 3600.0
-"""Seconds beside two scrape intervals until Prometheus has read a node again, and Alertmanager knows that its alerts ended."""
+"""Seconds beside the time limit of the drain after which the silence of a batch ends by itself, if its run was killed. Chosen."""
 ROLLING: Final = "rolling-update"
 OUT: Final = "out"
 Say = Callable[[str], Awaitable[None]]

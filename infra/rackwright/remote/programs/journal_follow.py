@@ -24,7 +24,7 @@ PULSE = 10.0
 
 
 def emit(value: Any) -> None:
-    """Write a line at once; end the process if nobody reads it any more."""
+    """Write a line at once; end the process when its reader is gone."""
     try:
         sys.stdout.write(json.dumps(value) + "\n")
         sys.stdout.flush()

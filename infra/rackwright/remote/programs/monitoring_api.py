@@ -65,7 +65,7 @@ def age(moment: str, now: float) -> float:
     """
     found = re.match(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?", moment)
     if not found:
-        raise ValueError(moment + " is no time")
+        raise ValueError(moment + " is not a time")
     seconds = calendar.timegm(time.strptime(found.group(1), "%Y-%m-%dT%H:%M:%S")) + float(found.group(2) or 0)
     return round(now - seconds, 1)
 

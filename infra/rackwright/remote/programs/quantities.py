@@ -29,7 +29,7 @@ def quantity(text: Any) -> Fraction:
     """
     found = _FORM.fullmatch(str(text).strip())
     if not found:
-        raise ValueError(f'"{text}" is no quantity')
+        raise ValueError(f'"{text}" is not a quantity')
     number, exponent, suffix = found.groups()
     return Fraction(number.rstrip(".")) * (Fraction(10) ** int(exponent) if exponent else _FACTORS[suffix or ""])
 
@@ -42,7 +42,7 @@ def whole_number(text: Any) -> int:
     """
     found = quantity(text)
     if found.denominator != 1:
-        raise ValueError(f'"{text}" is no whole number')
+        raise ValueError(f'"{text}" is not a whole number')
     return int(found)
 
 

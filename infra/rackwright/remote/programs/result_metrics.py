@@ -26,7 +26,7 @@ def main(request: dict[str, Any], folder: str = FOLDER) -> Any:
 def write(name: str, text: str, folder: str) -> str:
     """Replace one file; node_exporter may read at any time, and reads only names that end in .prom."""
     if not re.fullmatch(r"[a-z]+", name):
-        raise ValueError(f"{name!r} is no name of results")
+        raise ValueError(f"{name!r} is not a name of a results file")
     path = os.path.join(folder, f"{PREFIX}{name}.prom")
     beside = f"{path}.{os.getpid()}"
     with open(beside, "w", encoding="utf-8") as stream:

@@ -14,6 +14,7 @@ from rackwright.report.logs.job_record import JobRun, JobStep
 _OOM_SIGNAL: Final = 125
 """Signal of ExitCode for a job that ran out of memory: SIG_OOM 253 without its high bit (Slurm, slurm.h)."""
 _SETUP_SIGNAL: Final = 53
+"""Signal of ExitCode for a batch script that slurmstepd could not start, as Slurm 24.11 records a missing output folder."""
 _SHELL: Final = 128
 """A shell's exit status for a command that a signal ended is 128 and the signal (sh(1p), 2.8.2)."""
 _PROVES: Final[dict[str, tuple[str, ...]]] = {

@@ -38,7 +38,7 @@ def read_job_id(text: str) -> JobId:
     found = _FORM.fullmatch(text.strip())
     if not found:
         hint = "write 123, 123_4 for a task of an array, 123+1 for a component of a heterogeneous job, 123.0 or 123.batch for a step"
-        raise InputError(f"`{text}` is no job of Slurm", path="--job", hint=hint)
+        raise InputError(f"`{text}` is not a job ID of Slurm", path="--job", hint=hint)
     return JobId(found["job"], found["step"] or "")
 
 

@@ -47,7 +47,7 @@ def read_time(text: str, now: datetime, option: str) -> float:
     [5400.0, 172800.0, 43200.0, 6300.0, 7200.0, 0.0]
     """
     if not text.isascii():
-        raise InputError(f"`{text}` is no time", path=option, hint=EXAMPLES)
+        raise InputError(f"`{text}` is not a time", path=option, hint=EXAMPLES)
     asked = text.strip().lower().removesuffix(" ago").removeprefix("-")
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     named = {"now": now, "today": midnight, "yesterday": midnight - timedelta(days=1)}
@@ -66,4 +66,4 @@ def read_time(text: str, now: datetime, option: str) -> float:
         found = datetime.fromisoformat(text.strip())
         return (found if found.tzinfo else found.replace(tzinfo=now.tzinfo)).timestamp()
     except (ValueError, OverflowError, KeyError):
-        raise InputError(f"`{text}` is no time", path=option, hint=EXAMPLES) from None
+        raise InputError(f"`{text}` is not a time", path=option, hint=EXAMPLES) from None

@@ -92,7 +92,7 @@ def bind_address_unusable(case: RuleContext) -> Iterator[Violation]:
     address = case.cluster.access.bind_address
     if case.cluster.target.publishes_ports and (address.is_multicast or address.is_reserved):
         hint = "use 127.0.0.1, or the address of this machine that users connect to"
-        yield Violation("access.bind_address", f"{address} is no address of a machine", hint)
+        yield Violation("access.bind_address", f"{address} is not an address of a machine", hint)
 
 
 @rule("listen-on-cluster-address")

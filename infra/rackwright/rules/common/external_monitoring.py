@@ -65,7 +65,7 @@ def _faults(one: Certificate, today: date) -> Iterator[tuple[str, str]]:
     except (x509.ExtensionNotFound, ValueError):
         signs = False
     if not signs:
-        yield "is no certificate of an authority", "enter the certificate that signs those of the clients (`CA:TRUE`)"
+        yield "is not a CA certificate", "enter the certificate that signs those of the clients (`CA:TRUE`)"
     if one.not_valid_after_utc.date() < today:
         yield f"ended on {one.not_valid_after_utc.date()}", "enter the authority's current certificate"
 

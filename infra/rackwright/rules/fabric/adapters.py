@@ -58,7 +58,7 @@ def adapter_without_rail(case: RuleContext) -> Iterator[Violation]:
         for device in target.adapters_of(name):
             if device not in hcas:
                 hint = f"{did_you_mean(device, hcas)}; remove the entry if it is no rail, or list the device in `fabric.hcas`"
-                yield Violation(f"target.machines.{name}.adapters.{device}", "is no rail of the fabric", hint)
+                yield Violation(f"target.machines.{name}.adapters.{device}", "is not a rail of the fabric", hint)
 
 
 def _declared(case: RuleContext) -> Iterator[tuple[str, str, Adapter]]:

@@ -142,7 +142,7 @@ def main() -> dict[str, Any] | None:
     if rank:
         return None
     if not math.isfinite(last):
-        return {"unknown": f"the loss is no number: {last}"}
+        return {"unknown": f"the loss is not a number: {last}"}
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
     found = {"mode": options.mode, "ranks": ranks, "tokens_s": tokens_s, "first_loss": first, "last_loss": last}
     return dict(found, torch=torch.__version__, device=name)

@@ -158,7 +158,7 @@ def integer(cell: str) -> int:
         return int(text)
     if re.fullmatch(r"[+-]?\d+(\.\d+)?[eE][+-]?\d+", text) and float(text).is_integer():
         return int(float(text))
-    raise ValueError(f'"{cell}" is no whole number')
+    raise ValueError(f'"{cell}" is not a whole number')
 
 
 def decimal(cell: str) -> float:
@@ -172,13 +172,13 @@ def decimal(cell: str) -> float:
         text = text.replace(",", ".")
     if re.fullmatch(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", text):
         return float(text)
-    raise ValueError(f'"{cell}" is no number')
+    raise ValueError(f'"{cell}" is not a number')
 
 
 def hexadecimal(cell: str) -> int:
     """Return the number of a cell that begins with 0x. Raise ValueError for all else."""
     if not re.fullmatch(r"0[xX][0-9a-fA-F]+", cell.strip()):
-        raise ValueError(f'"{cell}" is no hexadecimal number')
+        raise ValueError(f'"{cell}" is not a hexadecimal number')
     return int(cell, 16)
 
 
@@ -186,14 +186,14 @@ def words(cell: str) -> str:
     """Return the text of a cell. Raise ValueError where it is empty or stands for a value that the tool could not read."""
     text = cell.strip()
     if not text or is_absent(text) or _TROUBLE.match(text):
-        raise ValueError(f'"{cell}" is no text')
+        raise ValueError(f'"{cell}" is not text')
     return text
 
 
 def release(cell: str) -> str:
     """Return the version in a cell, such as 580.95.05. Raise ValueError for all else."""
     if not re.fullmatch(r"\d+(\.\d+)+", cell.strip()):
-        raise ValueError(f'"{cell}" is no version')
+        raise ValueError(f'"{cell}" is not a version')
     return cell.strip()
 
 

@@ -159,7 +159,7 @@ def seconds(shown: str) -> int | None:
         return None
     found = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d\d):(\d\d)", shown.strip())
     if not found:
-        raise ValueError(f'"{shown}" is no time')
+        raise ValueError(f'"{shown}" is not a time')
     days, hours, minutes, last = (int(part or 0) for part in found.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + last
 

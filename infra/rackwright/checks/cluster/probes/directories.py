@@ -74,7 +74,7 @@ def parse_directories(text: str) -> Lines[tuple[str, int]]:
 def _directory(line: str) -> tuple[str, tuple[str, int]]:
     found = re.fullmatch(r"([0-7]+) (.+?) (/.*)", line)  # a user of a directory service may have a blank in the name
     if found is None:
-        raise ValueError(f'"{line}" is no directory')
+        raise ValueError(f'"{line}" is not a directory')
     return found[3], (found[2], int(found[1], 8))
 
 

@@ -125,7 +125,7 @@ def _port(block: AdapterBlock, cut: list[str]) -> Port:
 
 def _known(cell: str, names: frozenset[str]) -> str:
     if cell not in names:
-        raise ValueError(f'"{cell}" is no state')
+        raise ValueError(f'"{cell}" is not a state')
     return cell
 
 

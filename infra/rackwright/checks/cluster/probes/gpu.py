@@ -259,13 +259,13 @@ def _device(row: Row) -> Device:
 
 def _is_character(cell: str) -> bool:
     if not re.fullmatch(r"[a-z]+( [a-z]+)*", cell):
-        raise ValueError(f'"{cell}" is no kind of file')
+        raise ValueError(f'"{cell}" is not a kind of file')
     return cell == "character special file"
 
 
 def _device_number(cell: str) -> str:
     if not re.fullmatch(r"[0-9a-f]+:[0-9a-f]+", cell):
-        raise ValueError(f'"{cell}" is no number of a device')
+        raise ValueError(f'"{cell}" is not a device number')
     return cell
 
 

@@ -153,7 +153,7 @@ def _resolved(line: str) -> tuple[str, str | UnreadableValue]:
     if address == "late":
         return words(name), MissingAnswer(name, f"no answer within {int(seconds[0])} s")
     if seconds or not re.fullmatch(r"[\d.]+|none", address):
-        raise ValueError(f'"{address}" is no address')
+        raise ValueError(f'"{address}" is not an address')
     return words(name), address
 
 

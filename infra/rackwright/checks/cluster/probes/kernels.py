@@ -35,7 +35,7 @@ def build_of(release: str) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int,
     """
     found = _VERSION.match(release)
     if found is None:
-        raise ValueError(f'"{release}" is no release of a kernel')
+        raise ValueError(f'"{release}" is not a release of a kernel')
     numbers = tuple(int(part) for part in re.findall(r"\d+", release))
     return tuple(map(int, found[1].split("."))), tuple(map(int, (found[2] or "0").split("."))), numbers
 

@@ -55,7 +55,7 @@ def parse_targets(text: str) -> dict[str, str]:
 
 def _health(health: str, error: str) -> str:
     if health not in ("up", "down", "unknown"):
-        raise ValueError(f'"{health}" is no state of a target')
+        raise ValueError(f'"{health}" is not a state of a target')
     return health if health == "up" else error or health
 
 
@@ -82,7 +82,7 @@ def parse_rules(text: str) -> dict[str, RuleState]:
     found: dict[str, RuleState] = {}
     for kind, name, health, error, age in _rows(text, str, str, str, str, float):
         if kind not in ("alerting", "recording") or health not in ("ok", "err", "unknown"):
-            raise ValueError(f'"{kind} {name} {health}" is no state of a rule')
+            raise ValueError(f'"{kind} {name} {health}" is not a state of a rule')
         state = RuleState("" if health == "ok" else error or health, age)
         worse = found.get(name)
         found[name] = state if worse is None or (bool(state.error), state.age) > (bool(worse.error), worse.age) else worse
@@ -167,7 +167,7 @@ def parse_keys(text: str) -> dict[str, KeyFile]:
     for line in text.splitlines():
         row = re.fullmatch(r"([0-7]{3,4}) ([\w-]+:[\w-]+) (/\S+)", line.strip())
         if not row:
-            raise ValueError(f'"{line}" is no key file')
+            raise ValueError(f'"{line}" is not a key file')
         found[row[3]] = KeyFile(row[1], row[2])
     if not found:
         raise ValueError("no key is listed")

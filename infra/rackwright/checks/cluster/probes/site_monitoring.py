@@ -58,7 +58,7 @@ def parse_client_settings(text: str) -> ClientSettings:
         raise ValueError("the web configuration or the authority is incomplete")
     listed: Any = json.loads(names[1])
     if not all(isinstance(name, str) for name in listed):
-        raise ValueError(f'"{names[1]}" is no list of names')
+        raise ValueError(f'"{names[1]}" is not a list of names')
     return ClientSettings(demands[1], tuple(listed), authorities)
 
 
@@ -69,7 +69,7 @@ def fingerprints(pem: str) -> tuple[str, ...]:
         try:
             found.append(hashlib.sha256(base64.b64decode("".join(body.split()), validate=True)).hexdigest())
         except binascii.Error as error:
-            raise ValueError(f"a certificate is no base64: {error}") from None
+            raise ValueError(f"a certificate is not base64: {error}") from None
     return tuple(found)
 
 

@@ -170,7 +170,7 @@ def _kind_and_count(parts: list[str]) -> tuple[str, int]:
     else:
         count = 1
     if len(parts) > 1:
-        raise ValueError(f'"{":".join(parts)}" is no type of GPU')
+        raise ValueError(f'"{":".join(parts)}" is not a type of GPU')
     return "".join(parts), count
 
 
@@ -224,7 +224,7 @@ def expand(hostlist: str) -> tuple[str, ...]:
     if hostlist in ("", "(null)"):
         return ()
     if not re.fullmatch(rf"{_ITEM}(,{_ITEM})*", hostlist):
-        raise ValueError(f'"{hostlist}" is no host list')
+        raise ValueError(f'"{hostlist}" is not a host list')
     names: list[str] = []
     for item in re.findall(_ITEM, hostlist):
         parts = [_numbers(part[1:-1]) if part.startswith("[") else [part] for part in re.findall(r"\[[^\]]*\]|[^\[]+", item)]
@@ -244,7 +244,7 @@ def _numbers(ranges: str) -> list[str]:
     for item in ranges.split(","):
         low, _, high = item.partition("-")
         if int(high or low) < int(low):
-            raise ValueError(f'"{item}" is no range of a host list')
+            raise ValueError(f'"{item}" is not a range of a host list')
         if int(high or low) - int(low) >= _MOST_HOSTS:
             raise ValueError(f'"{ranges}" has more than {_MOST_HOSTS} names')
         found += [f"{number:0{len(low)}d}" for number in range(int(low), int(high or low) + 1)]

@@ -188,7 +188,7 @@ def minutes(text: str) -> str:
     if text.upper() == "NONE":
         return "NONE"
     if not re.fullmatch(r"(\d+-)?\d+(:\d+){0,2}", text):
-        raise ValueError(f'"{text}" is no time limit')
+        raise ValueError(f'"{text}" is not a time limit')
     days, dash, rest = text.rpartition("-")
     parts = [int(part) for part in rest.split(":")]
     if dash:

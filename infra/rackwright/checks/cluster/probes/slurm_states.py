@@ -91,7 +91,7 @@ def states_of(text: str) -> frozenset[str]:
     for word in filter(None, text.strip().upper().split("+")):
         name = re.match(r"[A-Z][A-Z_]*", word)
         if not name or not set(word[name.end() :]) <= set(SUFFIXES):
-            raise ValueError(f'"{text}" is no state of a node')
+            raise ValueError(f'"{text}" is not a state of a node')
         found |= {name[0], *(SUFFIXES[character] for character in word[name.end() :])}
     if not found:
         raise ValueError("a node without a state")

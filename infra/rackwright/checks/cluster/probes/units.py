@@ -129,7 +129,7 @@ def _suspension(cells: Mapping[str, str]) -> str:
 
 def _word(cell: str) -> str:
     if not re.fullmatch(r"[a-z][a-z-]*", cell):
-        raise ValueError(f'"{cell}" is no state')
+        raise ValueError(f'"{cell}" is not a state')
     return cell
 
 
