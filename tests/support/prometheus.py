@@ -27,10 +27,10 @@ def query(project: Project, path: str, port: int = 9090) -> Any:
 
 
 def await_alert_series(project: Project) -> None:
-    """Wait until alerts are series: Prometheus writes none before it has evaluated its rules twice, which restores their states."""
+    """Wait until `Watchdog` is a series: Prometheus writes none of a group of rules before it has evaluated the group twice."""
     began = time.monotonic()
-    while not query(project, "/api/v1/query?query=ALERTS")["data"]["result"]:
-        assert time.monotonic() - began < PATIENCE, "Prometheus writes no series of alerts"
+    while not query(project, "/api/v1/query?query=ALERTS%7Balertname=%22Watchdog%22%7D")["data"]["result"]:
+        assert time.monotonic() - began < PATIENCE, "Prometheus writes no series of Watchdog"
         time.sleep(2)
 
 
