@@ -112,6 +112,22 @@ def test_table_of_an_old_release_has_no_versions():
     assert "Version:" not in text and judged(text)[0] is PASSED
 
 
+def test_words_behind_the_table_are_skipped():
+    """Releases from 570 on print the state of a subscription behind it."""
+    text = TABLE + "READY stopAtReady: 0\nkeepGoing: 1\nFinishing subscription\nREADY\n"
+    assert parse_imex_domain(text).connections.unread == () and judged(text)[0] is PASSED
+
+
+@pytest.mark.parametrize("count", [1, 2, 18])
+def test_domain_of_each_size_is_read(count):
+    names = [f"192.0.2.{number}" for number in range(1, count + 1)]
+    lines = [f"Node #{number:<3} - {name:<15} - {'READY':<20} - Version: 570.172" for number, name in enumerate(names)]
+    lines += ["", " Nodes From\\To  " + "".join(f"{number:<4}" for number in range(count))]
+    lines += [f"{number:>8}        " + "C   " * count for number in range(count)] + ["", "Domain State: UP", ""]
+    found = parse_imex_domain("\n".join(lines))
+    assert (len(found.nodes), len(found.connections), set(found.connections.values())) == (count, count**2, {"CONNECTED"})
+
+
 def test_warning_before_the_answer_is_skipped():
     for text in (JSON, TABLE):
         assert judged("[Nov 27 2026 06:08:10] [WARNING] GSSAPI is not configured\n" + text)[0] is PASSED

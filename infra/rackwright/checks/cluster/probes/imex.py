@@ -101,7 +101,9 @@ def _of_table(text: str) -> ImexDomain:
         elif line.startswith("Nodes From"):
             columns = line.split()[2:]
             unread_rows += [] if set(columns) <= set(addresses) else [line]
-        elif columns is not None and re.match(r"\S+\s+\S", line) and not line.startswith("Domain State"):
+        elif columns is not None and line.startswith("Domain State"):
+            break
+        elif columns is not None:
             found_cells = list(_row(line, columns, addresses))
             unread_rows += [] if found_cells else [line]
             for name, value in found_cells:
