@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from rackwright.catalog import gpus
+from rackwright.catalog.compatibility import has_nvlink_rack
 from rackwright.catalog.site import hint_to_add
 from rackwright.catalog.switches import Switch, Use, switches
 from rackwright.derive.fabric import (
@@ -25,6 +27,7 @@ from rackwright.model.fabric.switches import DEFAULT_SWITCH, Fabric, FabricKind
 from rackwright.model.finding import Severity, did_you_mean, did_you_mean_model
 from rackwright.model.groups import MAX_NODES, Role
 from rackwright.model.target import LabOs, LabTarget
+from rackwright.model.targets.hosts import HostsTarget
 from rackwright.rules.registry import RuleContext, Violation, rule
 
 _LAYER: Final = {FabricKind.INFINIBAND: "InfiniBand", FabricKind.ROCE: "Ethernet"}
@@ -311,3 +314,22 @@ def fabric_nvlink_domain(case: RuleContext) -> Iterator[Violation]:
         if release in _WITHOUT_BLOCKS:
             cause = f"Slurm of {release} on {member.name} has no topology/block"
             yield Violation("fabric.nvlink_domain", cause, "use a system with Slurm 23.11 or newer: debian-13, ubuntu-24.04")
+
+
+@rule("fabric-nvlink-domain-missing", Severity.WARNING)
+def fabric_nvlink_domain_missing(case: RuleContext) -> Iterator[Violation]:
+    """Without the number of nodes that share the NVLink of a rack, no IMEX is installed, and jobs between these nodes cannot use NVLink."""
+    cluster, fabric = case.cluster, case.cluster.fabric
+    declared = fabric is not None and fabric.nvlink_domain is not None
+    if declared or cluster.software is None or case.kubernetes or not isinstance(cluster.target, HostsTarget):
+        return
+    known = gpus()
+    joined = [member for member in case.members if member.gpus and (gpu := known.get(member.gpus.model)) and has_nvlink_rack(gpu)]
+    for group in sorted({member.group for member in joined}):
+        if sum(member.group == group for member in joined) > 1:
+            cause = (
+                f"NVLink joins GPUs of several nodes of {group}, and the number of nodes in a rack is not declared: IMEX is not installed"
+            )
+            yield Violation(
+                "fabric.nvlink_domain", cause, "declare it, for example `nvlink_domain: 18` for GB200 NVL72 with 4 GPUs in a node"
+            )
