@@ -16,6 +16,8 @@ class RocmRelease:
     version: str
     driver: str
     """Folder of the driver's release in AMD's repository: from ROCm 7.0 on, drivers have versions of their own."""
+    driver_package: str
+    """Pattern of the version of its package amdgpu-dkms, which contains the release: 1:6.16.6.30200100-2255209.24.04."""
     systems: frozenset[str]
     """Operating systems on which the role installs it. AMD supports others, some of them for single GPU models."""
     architectures: frozenset[str]
@@ -26,7 +28,11 @@ def rocm_releases() -> Mapping[str, RocmRelease]:
     """Return the known releases by version, oldest first."""
     return {
         row["version"]: RocmRelease(
-            row["version"], row["driver"], frozenset(row["systems"].split()), frozenset(row["architectures"].split())
+            version=row["version"],
+            driver=row["driver"],
+            driver_package=row["driver_package"],
+            systems=frozenset(row["systems"].split()),
+            architectures=frozenset(row["architectures"].split()),
         )
         for row in catalog.rows("rocm")
     }

@@ -36,6 +36,8 @@ class PlannedRocm(ConfigModel):
     version: str
     driver: str
     """Folder of the driver's release in AMD's repository."""
+    driver_package: str
+    """Pattern of the version of the driver's package."""
 
 
 class SoftwareStack(ConfigModel):
@@ -86,8 +88,13 @@ def expand_software(cluster: Cluster, declared_nodes: Iterable[DeclaredNode]) ->
         package_sets={f"{os}-{flavour}": _set(profile, versions, os, flavour) for os, flavour in sorted(kinds)},
         gpudirect=declared.gpudirect or direct,
         nccl=dict(sorted(declared.nccl.environment.items())),
-        rocm=PlannedRocm(version=declared.rocm.version, driver=rocm_releases()[declared.rocm.version].driver) if declared.rocm else None,
+        rocm=_rocm(declared.rocm.version) if declared.rocm else None,
     )
+
+
+def _rocm(version: str) -> PlannedRocm:
+    release = rocm_releases()[version]
+    return PlannedRocm(version=version, driver=release.driver, driver_package=release.driver_package)
 
 
 def _set(profile: compatibility.Profile, versions: Mapping[str, str], os: str, flavour: GpuModules) -> SoftwareSet:

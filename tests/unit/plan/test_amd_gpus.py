@@ -73,7 +73,8 @@ def test_machines_with_own_rocm_get_no_role() -> None:
 def test_software_is_rocm_with_its_driver() -> None:
     software = planned(AMD_ONLY).software
     assert software is not None and software.rocm is not None
-    assert (software.rocm.version, software.rocm.driver, dict(software.package_sets)) == ("7.0.2", "30.10.2", {})
+    assert software.rocm.model_dump() == {"version": "7.0.2", "driver": "30.10.2", "driver_package": "*.30100200-*"}
+    assert dict(software.package_sets) == {}
 
 
 def test_slurm_gets_vendor_and_type() -> None:

@@ -100,7 +100,7 @@ def with_gpus_of_amd(inventory):
     """Return the inventory with GPUs of AMD in worker0."""
     changed = copy.deepcopy(inventory)
     changed["all"]["hosts"]["worker0"]["node"]["gpus"] |= {"vendor": "amd", "model": "mi300x"}
-    changed["all"]["vars"]["cluster"]["software"]["rocm"] = {"version": "7.0.2", "driver": "30.10.2"}
+    changed["all"]["vars"]["cluster"]["software"]["rocm"] = {"version": "7.0.2", "driver": "30.10.2", "driver_package": "*.30100200-*"}
     changed["all"]["children"] |= {name: {"hosts": {"worker0": {}}} for name in ("amd_gpu", "amd_xgmi", "amd_software")}
     return changed
 
