@@ -53,6 +53,7 @@ for unit in sys.argv[1:]:
     found[unit] = {"cpu_s": (int(cells[11]) + int(cells[12])) / ticks, "rss_mib": int(rss) / 1024}
 print(json.dumps(found))
 """
+_INSTALLED = "dpkg-query --show --showformat='${Installed-Size}\\n' " + " ".join(_DAEMONS.values()) + " 2>/dev/null; true"
 _COLLECTED = """
 import glob, json, os, subprocess, time
 found = {}
@@ -102,6 +103,8 @@ class Cluster:
     interval_s: float
     disk_mib: float
     disk_minutes: float
+    installed_mib: dict[str, float]
+    """By node: installed size of the daemons' packages, without the fonts and JavaScript of Prometheus' pages."""
     grown: Usage
     """What Prometheus needs with the synthetic series."""
     phase: tuple[float, float] | None
@@ -171,7 +174,9 @@ def measure(project: Project, phase: tuple[float, float] | None) -> Cluster:
         / 1024
     )
     daemons = {node: between(before[node], after[node]) for node in nodes}
-    return Cluster(daemons, collectors, **figures, interval_s=interval, disk_mib=disk, grown=with_more_series(project), phase=phase)
+    installed = {node: sum(map(int, project.ssh(node, _INSTALLED).output.split())) / 1024 for node in (_SERVER, "worker1")}
+    grown = with_more_series(project)
+    return Cluster(daemons, collectors, **figures, interval_s=interval, disk_mib=disk, installed_mib=installed, grown=grown, phase=phase)
 
 
 def with_more_series(project: Project) -> Usage:
@@ -268,6 +273,7 @@ def _numbers(found: Cluster) -> str:
             "size on disk",
             f"{found.disk_mib:.1f} MiB after {found.disk_minutes:.0f} minutes (write-ahead log; blocks are written after 2 h)",
         ],
+        *([f"installed packages of the daemons on {node}", f"{size:.0f} MiB"] for node, size in found.installed_mib.items()),
     ]
     if found.phase:
         rows.append(
@@ -292,7 +298,7 @@ def _computed(found: Cluster) -> str:
         ["samples per second", f"{samples:,.0f}"],
         [
             "memory of Prometheus",
-            f"{(rest.rss_mib + memory * (series - found.head)) / 1024:.1f} GiB: {1024 * memory:.1f} KiB for each series more",
+            f"{(rest.rss_mib + 2 * memory * (series - found.head)) / 1024:.1f} GiB: {_MEMORY.format(1024 * memory)}",
         ],
         ["CPU of Prometheus", f"{rest.cores + cores * (series - found.head):.1f} cores"],
         [

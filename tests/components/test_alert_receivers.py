@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import pytest
 import yaml
-from support.monitored import monitored
+from support.monitored import render_alertmanager
 
-ROLE = Path(__file__).parents[2] / "roles" / "alertmanager" / "templates" / "etc" / "prometheus"
 AMTOOL = shutil.which("amtool")
 RECEIVERS: dict[str, dict[str, Any]] = {
     "hook": {"kind": "webhook", "url_file": "~/hook", "severity": "critical"},
@@ -38,23 +35,12 @@ CASES = [
 ]
 
 
-def rendered(receivers: dict[str, Any], deadman: dict[str, Any] | None) -> str:
-    """Return the file as the role writes it: Ansible removes the newline after a block."""
-    plan = monitored(monitoring={"kind": "builtin", "receivers": receivers, "deadman": deadman}).monitoring
-    assert plan is not None
-    environment = jinja2.Environment(trim_blocks=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
-    environment.filters["to_json"] = json.dumps
-    given = plan.model_dump(mode="json")
-    template = environment.from_string((ROLE / "alertmanager.yml.j2").read_text(encoding="utf-8"))
-    return template.render(alertmanager_receivers=given["receivers"], alertmanager_deadman=given["deadman"])
-
-
 def routes(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {one["receiver"]: one for one in found["route"]["routes"]}
 
 
 def test_watchdog_is_sent_to_deadman_switch_only() -> None:
-    found = yaml.safe_load(rendered(RECEIVERS, DEADMAN))
+    found = yaml.safe_load(render_alertmanager(RECEIVERS, DEADMAN))
     first = found["route"]["routes"][0]
     assert (first["receiver"], first["matchers"], "continue" in first) == ("_deadman", ['alertname="Watchdog"'], False)
     assert (first["group_wait"], first["group_interval"]) == ("0s", "120s")
@@ -64,12 +50,12 @@ def test_watchdog_is_sent_to_deadman_switch_only() -> None:
 
 def test_deadman_message_is_repeated_at_each_interval() -> None:
     """Each message is sent some time after its interval began: a repeat interval of the same length leaves out every second one."""
-    first = yaml.safe_load(rendered({}, DEADMAN))["route"]["routes"][0]
+    first = yaml.safe_load(render_alertmanager({}, DEADMAN))["route"]["routes"][0]
     assert int(first["repeat_interval"][:-1]) < int(first["group_interval"][:-1]) == 120
 
 
 def test_alerts_go_to_every_receiver_of_their_severity() -> None:
-    found = yaml.safe_load(rendered(RECEIVERS, None))
+    found = yaml.safe_load(render_alertmanager(RECEIVERS, None))
     assert found["route"]["receiver"] == "_none"
     assert [one["receiver"] for one in found["route"]["routes"]] == ["_none", *RECEIVERS]
     for name, declared in RECEIVERS.items():
@@ -78,7 +64,7 @@ def test_alerts_go_to_every_receiver_of_their_severity() -> None:
 
 
 def test_receivers_read_their_secrets_from_files() -> None:
-    found = {one["name"]: one for one in yaml.safe_load(rendered(RECEIVERS, DEADMAN))["receivers"]}
+    found = {one["name"]: one for one in yaml.safe_load(render_alertmanager(RECEIVERS, DEADMAN))["receivers"]}
     folder = "/etc/prometheus/alertmanager"
     assert found["hook"]["webhook_configs"] == [{"url_file": f"{folder}/hook.secret", "send_resolved": True}]
     assert found["chat"]["slack_configs"][0] | {"title": "", "text": ""} == {
@@ -102,14 +88,20 @@ def test_receivers_read_their_secrets_from_files() -> None:
 
 
 def test_lost_node_sends_one_alert() -> None:
-    rule = yaml.safe_load(rendered({}, None))["inhibit_rules"][0]
+    rule = yaml.safe_load(render_alertmanager({}, None))["inhibit_rules"][0]
     assert rule["source_matchers"] == ['alertname="TargetDown"', 'job="node"']
     assert (rule["target_matchers"], rule["equal"]) == (['alertname!="TargetDown"'], ["instance"])
+
+
+def test_lost_api_server_replaces_alerts_about_every_kubelet() -> None:
+    rule = yaml.safe_load(render_alertmanager({}, None))["inhibit_rules"][1]
+    assert rule["source_matchers"] == ['alertname="KubernetesUnanswered"']
+    assert (rule["target_matchers"], rule["equal"]) == (['alertname="TargetDown"', 'job=~"kubelet|cadvisor"'], ["stack"])
 
 
 @pytest.mark.skipif(AMTOOL is None, reason="amtool is not installed (Debian: package prometheus-alertmanager)")
 @pytest.mark.parametrize(("receivers", "deadman"), CASES)
 def test_amtool_accepts_configuration(tmp_path: Path, receivers: dict[str, Any], deadman: dict[str, Any] | None) -> None:
-    (tmp_path / "alertmanager.yml").write_text(rendered(receivers, deadman))
+    (tmp_path / "alertmanager.yml").write_text(render_alertmanager(receivers, deadman))
     done = subprocess.run([str(AMTOOL), "check-config", "alertmanager.yml"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -27,6 +27,8 @@ SAMPLE: Final = ("resources.undeclared_volume", "access.added_sudoers_file", "sc
 
 CLEAN_SECONDS: Final = 12.7
 """Seconds of a scan that finds nothing and runs check mode, on the machine for which `limit_s` was chosen, at rest."""
+TRIES: Final = 3
+"""Scans of a fault with a limit: other work on the machine can slow any one of them, and a clean scan beside it not."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,17 @@ def take_back(lab: Lab, node: str, fault: Fault) -> None:
     lab.settle([] if fault.here else [node])
 
 
+def timed_scan(lab: Lab) -> tuple[dict[str, Any], float]:
+    """Return what a scan found, and its seconds."""
+    began = time.monotonic()
+    return drift(lab), time.monotonic() - began
+
+
+def allowed(limit_s: float, clean_s: float) -> float:
+    """Return the seconds that a scan may take beside a clean one."""
+    return limit_s * max(slowness(), clean_s / CLEAN_SECONDS)
+
+
 def told(differences: list[dict[str, Any]]) -> str:
     return "\n".join(f"{one['layer']} {one['subject']} on {one['node']}: {one['declared']} -> {one['live']}" for one in differences)
 
@@ -91,11 +104,13 @@ def test_drift_reports_only_the_fault(watched: Lab, key: str, record_property: A
     if not members:
         pytest.skip(f"this stack has no node in {fault.where}")
     node = members[-1]
+    clean = timed_scan(watched)[1] if fault.limit_s else 0.0
     try:
         here(watched, node, fault.here) if fault.here else watched.do(node, fault.apply)
-        began = time.monotonic()
-        found = drift(watched)
-        seconds = time.monotonic() - began
+        found, seconds = timed_scan(watched)
+        for _ in range(TRIES - 1):
+            if fault.limit_s and seconds > allowed(fault.limit_s, clean):
+                found, seconds = min((found, seconds), timed_scan(watched), key=lambda scan: scan[1])
         record_property(SECONDS, seconds)
     finally:
         take_back(watched, node, fault)
@@ -110,11 +125,10 @@ def test_drift_reports_only_the_fault(watched: Lab, key: str, record_property: A
     assert (node in unknown) is fault.unknown, found["layers"]
     if fault.limit_s is not None:
         assert not unknown, found["layers"]
-    began = time.monotonic()
-    after = drift(watched)
+    after, clean_after = timed_scan(watched)
     if fault.limit_s is not None:
-        allowed = fault.limit_s * max(slowness(), (time.monotonic() - began) / CLEAN_SECONDS)
-        assert seconds <= allowed, f"{key}: named after {seconds:.1f} s, and not within {allowed:.1f} s"
+        most = allowed(fault.limit_s, max(clean, clean_after))
+        assert seconds <= most, f"{key}: named after {seconds:.1f} s, and not within {most:.1f} s"
     assert after["state"] == "clean", f"{key} was taken back, and yet:\n{told(after['differences'])}\n{after['layers']}"
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
+
+import jinja2
 
 from rackwright.inventory import Host, inventory
 from rackwright.inventory.reader import Inventory, from_inventory
@@ -10,6 +14,7 @@ from rackwright.model import Cluster
 from rackwright.plan import Plan, expand
 from rackwright.stackfile.load import load_cluster
 
+ALERTMANAGER = Path(__file__).parents[2] / "roles" / "alertmanager" / "templates" / "etc" / "prometheus"
 LAB: dict[str, Any] = {
     "target": {"kind": "lab"},
     "network": {"cidr": "10.77.0.0/24"},
@@ -45,3 +50,14 @@ def inventory_of(**changed: Any) -> dict[str, Any]:
 def declared_of(**changed: Any) -> Inventory:
     """Return the inventory of the cluster with other keys, as commands and checks read it."""
     return from_inventory(inventory_of(**changed))
+
+
+def render_alertmanager(receivers: dict[str, Any], deadman: dict[str, Any] | None) -> str:
+    """Return the file as the role writes it: Ansible removes the newline after a block."""
+    plan = monitored(monitoring={"kind": "builtin", "receivers": receivers, "deadman": deadman}).monitoring
+    assert plan is not None
+    environment = jinja2.Environment(trim_blocks=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
+    environment.filters["to_json"] = json.dumps
+    given = plan.model_dump(mode="json")
+    template = environment.from_string((ALERTMANAGER / "alertmanager.yml.j2").read_text(encoding="utf-8"))
+    return template.render(alertmanager_receivers=given["receivers"], alertmanager_deadman=given["deadman"])

@@ -12,6 +12,8 @@ from rackwright.checks.cluster import probes
 from rackwright.checks.cluster.harness.probe import PROBES, CommandOutput, Probe
 from rackwright.checks.cluster.harness.tool_output import refusing
 from rackwright.checks.hardware.commands import HARDWARE_PROBES
+from rackwright.remote.programs.host_addresses import read_addresses
+from rackwright.remote.programs.slurm_entries import ASSOCIATION, QUALITY, USER, read_administrators, read_entries
 from rackwright.report.fabric.adapter_ports import read_node_ports
 
 probes.load()
@@ -21,6 +23,7 @@ FOLDERS = {
     "hardware": UNIT / "hardware" / "captured",
     "acceptance": UNIT / "acceptance" / "captured",
     "report": UNIT / "report" / "captured",
+    "drift": UNIT / "drift" / "captured",
 }
 
 
@@ -63,6 +66,25 @@ _ACCEPTANCE: dict[str, tuple[Callable[[str], Any], ...]] = {
 _REPORT: dict[str, tuple[Callable[[str], Any], ...]] = {"node-ports": (refusing("ibstat")(read_node_ports),)}
 """Readers of files that people pass to a command, whose ValueError the command reports; samples are beside those of the checks."""
 
+
+def _entries(query: str) -> Callable[[str], Any]:
+    """Return the reader of one listing of sacctmgr, with the others empty."""
+    empty = {"associations": "|".join(ASSOCIATION) + "\n", "qos": "|".join(QUALITY) + "\n", "user": "|".join(USER) + "\n"}
+
+    def read_listing(text: str) -> dict[str, str]:
+        return read_entries({**empty, query: text})
+
+    return refusing("sacctmgr")(read_listing)
+
+
+_DRIFT: dict[str, tuple[Callable[[str], Any], ...]] = {
+    "addresses": (refusing("ip")(read_addresses),),
+    "associations": (_entries("associations"),),
+    "qos": (_entries("qos"),),
+    "users": (_entries("user"), refusing("sacctmgr")(read_administrators)),
+}
+"""Readers of the baseline's program, which names what they raise for a kind."""
+
 PARTS = {
     ("rackwright.checks.cluster.probes.smoke", "parse_task"): "smoke",
     ("rackwright.checks.cluster.probes.slurm", "parse_gres"): "slurm-nodes",
@@ -91,7 +113,7 @@ def parsers() -> Iterator[Parser]:
         for name, probe in table.items():
             for label, sample in _samples(kind, str(name)):
                 yield Parser(label, (_name(probe.parse),), _answered(probe), sample)
-    for kind, table in (("acceptance", _ACCEPTANCE), ("report", _REPORT)):
+    for kind, table in (("acceptance", _ACCEPTANCE), ("report", _REPORT), ("drift", _DRIFT)):
         yield from _read_by(kind, table)
 
 

@@ -21,11 +21,12 @@ CLIENT_CERTIFICATE: Final = "client.crt"
 CLIENT_KEY: Final = "client.key"
 
 INHIBITIONS: Final = (
-    ('alertname="TargetDown"', 'job="node"', 'alertname!="TargetDown"', ("instance",)),
-    ('alertname="DiskFull"', None, 'alertname="DiskAlmostFull"', ("instance", "mountpoint")),
-    ('alertname="SharedFsFull"', None, 'alertname="SharedFsAlmostFull"', ("instance", "mountpoint")),
+    (('alertname="TargetDown"', 'job="node"'), ('alertname!="TargetDown"',), ("instance",)),
+    (('alertname="KubernetesUnanswered"',), ('alertname="TargetDown"', 'job=~"kubelet|cadvisor"'), ("stack",)),
+    (('alertname="DiskFull"',), ('alertname="DiskAlmostFull"',), ("instance", "mountpoint")),
+    (('alertname="SharedFsFull"',), ('alertname="SharedFsAlmostFull"',), ("instance", "mountpoint")),
 )
-"""Matchers of the alert that inhibits, that of the inhibited ones, and the labels that must be equal: those of roles/alertmanager."""
+"""Matchers of the alert that inhibits, those of the inhibited ones, and the labels that must be equal: those of roles/alertmanager."""
 
 
 def render(declared: Inventory, http_sd_url: str | None = None) -> dict[str, str]:
@@ -121,12 +122,8 @@ def _routes(stack: str) -> str:
 
 
 def _inhibitions(ours: str) -> Iterator[dict[str, Any]]:
-    for source, more, inhibited, equal in INHIBITIONS:
-        yield {
-            "source_matchers": [ours, source, *([more] if more else [])],
-            "target_matchers": [ours, inhibited],
-            "equal": list(equal),
-        }
+    for source, inhibited, equal in INHIBITIONS:
+        yield {"source_matchers": [ours, *source], "target_matchers": [ours, *inhibited], "equal": list(equal)}
 
 
 def _yaml(stack: str, said: str, content: Mapping[str, Any]) -> str:

@@ -69,11 +69,14 @@ def received(project: Project) -> list[tuple[str, str, str]]:
 
 
 def await_alert(project: Project, *wanted: tuple[str, str, str]) -> None:
-    """Wait until the alerts have arrived. Raise AssertionError with those that did."""
-    until = time.monotonic() + PATIENCE
-    while not set(wanted) <= set(received(project)):
-        assert time.monotonic() < until, f"{wanted} did not arrive: {received(project)}"
+    """Wait until the alerts have arrived, and print the seconds until each had. Raise AssertionError with those that did."""
+    began, seconds = time.monotonic(), dict[tuple[str, str, str], int]()
+    while missing := set(wanted) - set(seconds):
+        found = received(project)
+        seconds |= dict.fromkeys(missing & set(found), round(time.monotonic() - began))
+        assert missing <= set(found) or time.monotonic() < began + PATIENCE, f"{missing - set(found)} did not arrive: {found}"
         time.sleep(2)
+    print(f"seconds until the receiver had each alert: {seconds}")
 
 
 def test_every_planned_target_is_up(monitored: Project) -> None:

@@ -130,10 +130,51 @@ def test_unreadable_line_is_unknown(check):
         check(lambda probe: probe.read(CommandOutput(out=answers[probe])), Expect())
 
 
-@pytest.mark.parametrize("line", ["Include /etc/slurm/nodes.conf", "include\t/etc/slurm/nodes.conf", "INCLUDE  nodes-%c.conf"])
-def test_file_with_include_is_unknown(line):
-    with pytest.raises(ValueError, match="includes another file"):
-        parse_file(HEAD + line + "\n")
+INCLUDES = ["Include /etc/slurm/more.conf (No such file or directory)", "include\t/etc/slurm/more.conf", "INCLUDE  more-%c.conf"]
+PARTITION = "PartitionName=gpu Nodes=ALL\n"
+
+
+@pytest.mark.parametrize("line", INCLUDES)
+@pytest.mark.parametrize(
+    ("check", "file"),
+    [
+        (PARTITIONS, "{include}"),
+        (PARTITIONS, "{include}PartitionName=gpu Nodes=ALL\n"),
+        (PARTITIONS, "DisableRootJobs=NO\nPartitionName=gpu Nodes=ALL\n{include}"),
+        (NODES, "{include}"),
+        (NODES, "NodeName=DEFAULT Weight=1\n{include}NodeName=worker[0-1]\n"),
+        (NODES, "NodeName=worker0\n{include}"),
+        (LOG, "{include}"),
+        (LOG, "SlurmctldDebug=info\n{include}"),
+    ],
+    ids=["partition", "partition-defaults", "setting-of-all", "nodes", "node-defaults", "other-node", "log", "log-above"],
+)
+def test_option_that_an_unread_file_may_set_is_unknown(check, file, line):
+    with pytest.raises(UndeterminedError) as raised:
+        judged(check, file=HEAD + file.format(include=line + "\n"))
+    assert "is not compared: slurm.conf has the line" in str(raised.value) and line.split()[1] in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("check", "file", "before", "after", "words"),
+    [
+        (PARTITIONS, PARTITION + "{include}", "PriorityTier=1", "PriorityTier=7", "found gpu PriorityTier: 7"),
+        (PARTITIONS, "{include}PartitionName=gpu MaxTime=60\n", "", "", "expected gpu MaxTime: 60"),
+        (NODES, "{include}NodeName=worker[0-1] Weight=5\n", "", "", "expected worker0 Weight: 5"),
+        (NODES, "NodeName=DEFAULT Weight=5\nNodeName=worker0\n{include}", "", "", "expected worker0 Weight: 5"),
+        (NODES, "{include}NodeName=DEFAULT Weight=5\nNodeName=worker[0-1]\n", "", "", "expected worker0 Weight: 5"),
+        (LOG, "{include}SlurmctldDebug=debug\n", "", "", "expected log SlurmctldDebug: debug"),
+    ],
+    ids=["above", "on-the-line", "node", "default-above", "default-below", "setting-below"],
+)
+def test_option_that_an_unread_file_cannot_set_still_fails(check, file, before, after, words):
+    with pytest.raises(Mismatch) as raised:
+        judged(check, before, after, file=HEAD + file.format(include=INCLUDES[0] + "\n"))
+    assert words in str(raised.value)
+
+
+def test_nodes_above_an_unread_file_pass():
+    judged(NODES, file=HEAD + "NodeName=worker[0-1] State=UNKNOWN\n" + INCLUDES[0] + "\n")
 
 
 def test_line_may_have_several_settings():

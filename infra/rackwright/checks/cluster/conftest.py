@@ -177,11 +177,11 @@ def kubernetes_node(node: SimpleNamespace, cluster: SimpleNamespace, ask: Ask, e
 def kubernetes_pods(node: SimpleNamespace, cluster: SimpleNamespace, ask: Ask) -> Callable[[str, str], tuple[kubernetes.Pod, ...]]:
     """Return a function that lists the pods of kube-system on the checked node with a label."""
 
-    def having(key: str, value: str) -> tuple[kubernetes.Pod, ...]:
+    def labelled(key: str, value: str) -> tuple[kubernetes.Pod, ...]:
         pods: tuple[kubernetes.Pod, ...] = ask(kubernetes.PODS, of=cluster.scheduler.controllers[0])
         return tuple(pod for pod in pods if pod.node == node.name and pod.namespace == "kube-system" and pod.labels.get(key) == value)
 
-    return having
+    return labelled
 
 
 @pytest.fixture

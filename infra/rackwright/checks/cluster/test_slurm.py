@@ -74,6 +74,8 @@ def test_configuration_is_the_same_everywhere(ask: Ask, members: Members, expect
             continue
     common = {file: Counter(files[file] for files in kept.values() if file in files).most_common(1)[0][0] for file in own}
     expect([file for file, digest in own.items() if digest != common[file]], "no file that differs from most nodes", holds=own == common)
+    if own.unread:
+        raise UndeterminedError(f'a file of the configuration cannot be compared: "{own.unread[0]}"')
 
 
 def test_node_is_usable(node: Record, slurm_node: SlurmNode, expect: Expect) -> None:

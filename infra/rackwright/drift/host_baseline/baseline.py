@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from rackwright.drift import store
-from rackwright.drift.host_baseline.compare import INSTANCE_KEY, NOTHING, Kinds, subject
+from rackwright.drift.host_baseline.compare import INSTANCE_KEY, NOTHING, Kinds, is_unread, subject
+from rackwright.remote.programs.unread_lines import UNREAD
 
 SCHEMA: Final = "rackwright.host-baseline/1"
 
@@ -53,12 +54,12 @@ class Baseline:
 
 
 def _merged(was: Kinds, now: Kinds, still: Collection[str]) -> dict[str, dict[str, str]]:
-    """Return the current state, without differences that were open before."""
+    """Return the current state, without differences that were open before. What was not read now stays as it was."""
     found: dict[str, dict[str, str]] = {}
     for kind in {*was, *now}:
         old, new = was.get(kind, {}), now.get(kind, was.get(kind, {}))
-        names = {*old, *new}
-        values = {name: (old if subject(kind, name) in still else new).get(name, NOTHING) for name in names}
+        names = {*old, *new} - {UNREAD}
+        values = {name: (old if subject(kind, name) in still or is_unread(new, name) else new).get(name, NOTHING) for name in names}
         found[kind] = {name: value for name, value in values.items() if value != NOTHING}
     return found
 

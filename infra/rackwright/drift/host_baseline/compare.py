@@ -7,6 +7,7 @@ from typing import Final
 
 from rackwright.drift.categories import categories
 from rackwright.drift.difference import Category, DriftItem, Layer
+from rackwright.remote.programs.unread_lines import UNREAD
 
 Kinds = Mapping[str, Mapping[str, str]]
 """State of one node: kind -> name -> value."""
@@ -14,6 +15,8 @@ NOTHING: Final = "nothing"
 INSTANCE_KEY: Final = "life"
 TEMPORARY: Final = frozenset({"reservations"})
 """Kinds whose values end by themselves: only new and changed ones are differences."""
+_HARMLESS_ADDITIONS: Final = frozenset({"accounting"})
+"""Kinds to which an administrator may add entries by hand: an addition affects no one else, a change or removal does."""
 _SHOWN: Final = 8
 """Characters of a machine id in a report."""
 _GUARDED: Final = (
@@ -30,12 +33,19 @@ _GUARDED: Final = (
 
 
 def differences(stack: str, node: str, was: Kinds, now: Kinds) -> Iterator[DriftItem]:
-    """Yield the differences by kind and name. A kind that cannot be read now is skipped."""
+    """Yield the differences by kind and name. What cannot be read is skipped: a kind, a value, or a name that may be in an unread part."""
     for kind in sorted(set(was) & set(now)):
-        for name in sorted({*was[kind], *now[kind]} - {INSTANCE_KEY}):
+        for name in sorted({*was[kind], *now[kind]} - {INSTANCE_KEY, UNREAD}):
             before, after = was[kind].get(name, NOTHING), now[kind].get(name, NOTHING)
-            if before != after and not (kind in TEMPORARY and after == NOTHING):
-                yield DriftItem(Layer.BEHAVIOUR, node, subject(kind, name), before, after, _category(kind, name), _remedy(stack, node))
+            skipped = is_unread(was[kind], name) or is_unread(now[kind], name) or (kind in TEMPORARY and after == NOTHING)
+            if before != after and not skipped:
+                category, remedy = _category(kind, name, before), _remedy(stack, node, kind)
+                yield DriftItem(Layer.BEHAVIOUR, node, subject(kind, name), before, after, category, remedy)
+
+
+def is_unread(part: Mapping[str, str], name: str) -> bool:
+    """Return whether the value of a name is not known: it was not read, or the name may be in a part that was not read."""
+    return part.get(name) == UNREAD or (name not in part and UNREAD in part)
 
 
 def identity_difference(stack: str, node: str, was: str, now: str) -> DriftItem:
@@ -55,12 +65,21 @@ def subject(kind: str, name: str) -> str:
     return f"baseline.{kind} {name}"
 
 
-def _category(kind: str, name: str) -> Category:
+def _category(kind: str, name: str, before: str) -> Category:
+    if kind in _HARMLESS_ADDITIONS and before == NOTHING:
+        return Category.BENIGN
     return Category.SECURITY if kind == "etc" and name.startswith(_GUARDED) else categories().host_baseline[kind]
 
 
-def _remedy(stack: str, node: str) -> str:
-    return (
-        f"find out who made the change on {node}; undo it, declare it in the stack file, or accept it: "
-        f"`rackwright drift {stack} --update-baseline` takes the current state as the new baseline"
+def _remedy(stack: str, node: str, kind: str = "") -> str:
+    undo = _REMEDIES.get(kind, f"find out who made the change on {node}; undo it, declare it in the stack file, or accept it:")
+    return f"{undo} `rackwright drift {stack} --update-baseline` takes the current state as the new baseline"
+
+
+_REMEDIES: Final = {
+    "accounting": (
+        "find out who made the change in Slurm's accounting; add the account, user or QOS to the stack file (`scheduler.accounts`, "
+        "`scheduler.qos`, `users`), undo the change with sacctmgr, or accept it:"
     )
+}
+"""Remedies of kinds whose entries a stack file can declare."""

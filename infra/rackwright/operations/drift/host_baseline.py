@@ -51,13 +51,28 @@ async def collect(running: RunningStack) -> BaselineStates:
     unknown = [(name, f"cannot collect its state: {why}") for name, why in {**lost, **failed}.items()]
     unknown += [(name, f"cannot read {kind}: {why}") for name, found in states.items() for kind, why in found[_TROUBLE].items()]
     passing = SIMULATED_FABRIC if "fabric" in declared.simulated else range(0)
-    return BaselineStates({name: without_transient(found, passing) for name, found in states.items()}, tuple(unknown))
+    moving = declared.cluster["scheduler"].get("virtual_address")
+    controllers = {name for name, node in declared.nodes.items() if "controller" in node["roles"]}
+    kept = {name: without_transient(found, passing, moving if name in controllers else None) for name, found in states.items()}
+    return BaselineStates(kept, tuple(unknown))
 
 
-def without_transient(state: Kinds, passing: Collection[int]) -> dict[str, dict[str, str]]:
-    """Return a node's state by kind, without UDP sockets on ports that open and close during normal operation."""
+def without_transient(state: Kinds, passing: Collection[int], moving: str | None = None) -> dict[str, dict[str, str]]:
+    """Return a node's state by kind, without what changes during normal operation.
+
+    passing: UDP ports that open and close. moving: the address that keepalived moves between controllers.
+    """
     ports = {f"udp 0.0.0.0 {port}" for port in passing}
-    return {kind: {name: what for name, what in part.items() if name not in ports} for kind, part in state.items() if kind != _TROUBLE}
+    return {
+        kind: {name: what for name, what in part.items() if name not in ports and not (kind == "addresses" and _has(name, moving))}
+        for kind, part in state.items()
+        if kind != _TROUBLE
+    }
+
+
+def _has(name: str, moving: str | None) -> bool:
+    """Return whether an entry `link address/prefix` has the address."""
+    return moving is not None and name.rpartition(" ")[2].partition("/")[0] == moving
 
 
 def compare_with_baseline(found: DriftReport, now: BaselineStates, past: Iterable[DriftRecord], *, update: bool) -> DriftReport:

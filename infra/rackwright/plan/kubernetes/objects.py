@@ -39,10 +39,10 @@ def _labelled(name: str, labels: dict[str, str]) -> Object:
 
 def _gpus(nodes: Sequence[PlanNode]) -> Iterator[Object]:
     """Yield the device plugin; simulated GPUs have one of their own under the same resource name."""
-    having = [node.gpus for node in nodes if node.is_in and node.gpus]
-    if not having:
+    installed = [node.gpus for node in nodes if node.is_in and node.gpus]
+    if not installed:
         return
-    simulated = having[0].simulated
+    simulated = installed[0].simulated
     container: Object = {
         "name": "device-plugin",
         "image": own_image("gpu-device-plugin") if simulated else device_plugin(),

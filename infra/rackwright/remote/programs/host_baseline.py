@@ -1,7 +1,8 @@
 """Run on the node, as root: read its state by kind.
 
-Input: {}. Output: one JSON object {kind: {name: value}}; what could not be read is listed under `error`. Nothing is changed, and
-no value holds a secret: passwords are reduced to whether one is set, files to a digest. Python 3.9, standard library only.
+Input: {}. Output: one JSON object {kind: {name: value}}; what could not be read is listed under `error`, and a name or kind of which a
+part could not be read holds the mark UNREAD. Nothing is changed, and no value holds a secret: passwords are reduced to whether one is
+set, files to a digest. Python 3.9, standard library only.
 """
 
 from __future__ import annotations
@@ -17,66 +18,35 @@ import struct
 import subprocess
 from typing import Any
 
+from rackwright.remote.programs.baseline_scope import (
+    CHANGING,
+    CONTAINERS,
+    DYNAMIC,
+    JUDGED_TABLES,
+    LEARNED,
+    NETWORKS_OF_PROGRAMS,
+    OWN_TREES,
+    PLACES,
+    PROGRAM_CHAINS,
+    SETTINGS,
+    SLURM_CONF,
+    TRANSIENT_UNITS,
+    VOLATILE_MOUNT_OPTIONS,
+    has_no_effect,
+)
 from rackwright.remote.programs.commands import slowness
+from rackwright.remote.programs.daemon_states import suspended
+from rackwright.remote.programs.host_addresses import read_addresses
 from rackwright.remote.programs.limited_reader import read_within
+from rackwright.remote.programs.slurm_entries import QUERIES, read_administrators, read_entries
+from rackwright.remote.programs.unread_lines import UNREAD
 
-CHANGING = {
-    "/etc/ld.so.cache", "/etc/machine-id", "/etc/mtab", "/etc/adjtime", "/etc/.updated", "/etc/.pwd.lock", "/etc/resolv.conf.tmp",
-    "/etc/passwd", "/etc/group", "/etc/shadow", "/etc/gshadow", "/etc/passwd-", "/etc/group-", "/etc/shadow-", "/etc/gshadow-",
-    "/etc/subuid-", "/etc/subgid-",
-}  # fmt: skip
-"""Files that change by themselves, and files that are read line by line under `accounts` and `groups`."""
-LEVEL = re.compile(r"/etc/rc[0-6S]\.d/[SK]\d\d(.+)")
-"""Links that start a script of init.d at a runlevel: init.d(7), update-rc.d(8)."""
-NATIVE = ("/etc/systemd/system/", "/usr/lib/systemd/system/", "/lib/systemd/system/")
-"""Directories of units that systemd prefers to such a script: systemd-sysv-generator(8)."""
-OWN_TREES = ("/etc", "/usr/local/lib/rackwright", "/usr/local/libexec/rackwright")
-"""Trees of which every directory is compared."""
-PLACES = (
-    "/", "/boot", "/dev/shm", "/opt", "/root", "/run", "/run/lock", "/srv", "/tmp", "/usr", "/usr/bin", "/usr/lib", "/usr/libexec",
-    "/usr/local", "/usr/local/bin", "/usr/local/lib", "/usr/local/sbin", "/usr/sbin", "/usr/share", "/var", "/var/cache", "/var/lib",
-    "/var/log", "/var/spool", "/var/spool/cron", "/var/spool/cron/crontabs", "/var/tmp", "/var/lib/etcd", "/var/lib/kubelet",
-    "/var/lib/mfs", "/var/lib/munge", "/var/lib/mysql", "/var/lib/rackwright", "/var/lib/slurm", "/var/lib/slurm/slurmctld",
-    "/var/lib/slurm/slurmd", "/var/log/kubernetes", "/var/log/munge", "/var/log/slurm",
-)  # fmt: skip
-"""Single directories that are compared: the system's, and those that the roles or their packages create outside of /etc."""
 HOMES = "/home"
 """Directory of the users' homes, often a file system of a server."""
 MAX_FILE_BYTES = 4 * 1024 * 1024
 """Largest file under /etc, in bytes, whose contents are compared; of a larger file only the size is."""
 UID_MIN = 1000
 """First user id of people and jobs: sockets of these users are work, not state. login.defs(5), UID_MIN."""
-TRANSIENT_UNITS = re.compile(r"^(user@|user-runtime-dir@|session-|run-|systemd-tmpfiles|getty@|serial-getty@|ssh@|sshd@|.*\.scope$)")
-"""Units that systemd creates and removes with users, consoles and jobs."""
-CONTAINERS = re.compile(
-    r"^(/run/user/|/run/credentials|/run/containerd/|/run/netns|/var/lib/kubelet/pods/|/var/lib/containers/|/var/spool/slurmd)"
-)
-"""Mounts that exist only as long as pods, jobs and logins."""
-VOLATILE_MOUNT_OPTIONS = re.compile(r"(^|,)(size|nr_inodes|inode64|index|lowerdir|upperdir|workdir|fd|pgrp|timeout|pipe_ino)(=[^,]*)?")
-"""Mount options that do not affect how a mount is used."""
-LEARNED = ("ra", "redirect", "babel", "bgp", "bird", "eigrp", "isis", "ospf", "openr", "rip", "zebra")
-"""Protocols of routes that daemons, and the kernel from router advertisements, add and remove: ip-route(8), /etc/iproute2/rt_protos."""
-DYNAMIC = re.compile(r"^(veth|cni|cali|lxc|flannel|tunl|docker|podman|kube-)")
-"""Links that belong to pods."""
-SETTINGS = (
-    "fs.protected_hardlinks", "fs.protected_symlinks", "fs.suid_dumpable", "kernel.core_pattern", "kernel.dmesg_restrict",
-    "kernel.kptr_restrict", "kernel.modules_disabled", "kernel.numa_balancing", "kernel.perf_event_paranoid",
-    "kernel.randomize_va_space", "kernel.sysrq", "kernel.unprivileged_bpf_disabled", "kernel.yama.ptrace_scope",
-    "net.core.default_qdisc", "net.core.rmem_max", "net.core.somaxconn", "net.core.wmem_max", "net.ipv4.conf.all.accept_redirects",
-    "net.ipv4.conf.all.accept_source_route", "net.ipv4.conf.all.rp_filter", "net.ipv4.ip_forward", "net.ipv4.ip_local_port_range",
-    "net.ipv4.ip_unprivileged_port_start", "net.ipv4.neigh.default.gc_thresh3", "net.ipv4.tcp_congestion_control",
-    "net.ipv4.tcp_mtu_probing", "net.ipv4.tcp_rmem", "net.ipv4.tcp_syncookies", "net.ipv4.tcp_wmem", "net.ipv6.conf.all.accept_ra",
-    "net.ipv6.conf.all.disable_ipv6", "net.ipv6.conf.all.forwarding", "vm.overcommit_memory", "vm.swappiness", "vm.zone_reclaim_mode",
-)  # fmt: skip
-"""Settings of permissions, network speed and memory; none that the kernel changes by itself."""
-JUDGED_TABLES = frozenset(
-    ["inet rackwright", "inet f2b-table", "inet firewalld", "inet netavark", "inet calico", "inet flannel-ipv4", "inet flannel-ipv6"]
-    + [family + name for family in ("ip ", "ip6 ") for name in ("kube-proxy", "libvirt_network", "calico", "flannel-ipv4", "flannel-ipv6")]
-)
-"""The table that a check compares with its file, and tables that programs change at any time: fail2ban, firewalld, netavark, Calico,
-flannel, kube-proxy in nftables mode, libvirt."""
-PROGRAM_CHAINS = ("DOCKER", "KUBE-", "CNI-", "cali-", "CILIUM_", "FLANNEL-", "NETAVARK", "LIBVIRT_", "f2b-")
-"""Prefixes of the chains that such programs change in the tables of iptables."""
 DROPPED = re.compile(r'^[^"]*("[^"]*"[^"]*)*\b(drop|reject)\b|xt target "REJECT"')
 """Statements that drop a packet, outside of quoted text, and the target that iptables-nft prints: nft(8), VERDICT STATEMENT."""
 PROTOCOLS = (("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07"))
@@ -153,12 +123,6 @@ def keys() -> dict[str, str]:
                     options = "with options" if not words[0].startswith(("ssh-", "ecdsa-", "sk-")) else ""
                     found[fields[0] + " " + hashlib.sha256(blob.encode()).hexdigest()[:16]] = " ".join([path, options]).strip()
     return found
-
-
-def has_no_effect(path: str) -> bool:
-    """Return whether a link of a runlevel has no effect: if a unit of that name exists, systemd uses the unit."""
-    level = LEVEL.fullmatch(path)
-    return level is not None and any(os.path.lexists(top + level.group(1) + ".service") for top in NATIVE)
 
 
 def etc() -> dict[str, str]:
@@ -260,6 +224,12 @@ def links() -> dict[str, str]:
     return found
 
 
+def addresses() -> dict[str, str]:
+    """Return the addresses of the node's links, the loopback interface included, without those that programs assign: ip-address(8)."""
+    found = read_addresses(run("ip", "-json", "address", "show", strict=True))
+    return {name: value for name, value in found.items() if not NETWORKS_OF_PROGRAMS.match(name)}
+
+
 def routes() -> dict[str, str]:
     """Return routes, policy rules and permanent neighbours: ip(8). Those of the kernel's table local follow from the addresses."""
     found: dict[str, str] = {}
@@ -356,6 +326,27 @@ def reservations() -> dict[str, str]:
     return found
 
 
+def accounting() -> dict[str, str] | None:
+    """Return accounts, users and qualities of service of Slurm, on the node of its database: sacctmgr(1)."""
+    return read_entries({name: sacctmgr(name) for name in QUERIES}) if accounting_responds() else None
+
+
+def administrators() -> dict[str, str] | None:
+    """Return the users with rights over others in Slurm accounting, on the node of its database."""
+    return read_administrators(sacctmgr("user")) if accounting_responds() else None
+
+
+def accounting_responds() -> bool:
+    """Return whether sacctmgr gets an answer on this node. Checks report a daemon that does not run or is suspended."""
+    there = runs("slurmdbd") and runs("munged") and (runs("mariadbd") or runs("mysqld")) and any(map(os.path.exists, SLURM_CONF))
+    return there and not suspended(("munge.service", "slurmdbd.service", "mariadb.service"))
+
+
+def sacctmgr(query: str) -> str:
+    """Return a listing of sacctmgr."""
+    return run("sacctmgr", "--parsable2", "show", *QUERIES[query], strict=True)
+
+
 def settings() -> dict[str, str]:
     """Return the kernel settings: sysctl(8). A setting that this kernel lacks is left out."""
     found: dict[str, str] = {}
@@ -380,19 +371,25 @@ HOMES_S = 5.0
 
 KINDS = {
     "accounts": accounts, "groups": groups, "keys": keys, "etc": etc, "directories": directories, "cron": cron, "setuid": setuid,
-    "packages": packages,
-    "units": units, "mounts": mounts, "links": links, "routes": routes, "listening": listening, "filters": filters, "drops": drops,
-    "settings": settings, "reservations": reservations, "node": node,
+    "packages": packages, "units": units, "mounts": mounts, "links": links, "addresses": addresses, "routes": routes,
+    "listening": listening, "filters": filters, "drops": drops,
+    "settings": settings, "reservations": reservations, "accounting": accounting, "administrators": administrators, "node": node,
 }  # fmt: skip
 
 
 def main(_request: dict[str, Any]) -> dict[str, dict[str, str]]:
-    """Return all kinds. A kind that cannot be read is named and does not affect the others."""
+    """Return all kinds. A kind that cannot be read is named and does not affect the others; nor does a part of a kind."""
     os.environ.update(LC_ALL="C.UTF-8", PATH="/usr/sbin:/usr/bin:/sbin:/bin")
     result: dict[str, dict[str, str]] = {"error": {}}
     for name, read in KINDS.items():
         try:
-            result[name] = read_within(HOMES_S * slowness(), read) if name == "keys" else read()
+            found = read_within(HOMES_S * slowness(), read) if name == "keys" else read()
         except Exception as error:
             result["error"][name] = type(error).__name__ + ": " + str(error)
+            continue
+        if found is not None:  # None: the daemon that has the answer does not run here
+            reason = found.get(UNREAD, "")
+            if reason:
+                result["error"][name] = reason
+            result[name] = found
     return result

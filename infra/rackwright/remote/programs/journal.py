@@ -342,7 +342,9 @@ def main(request: dict[str, Any]) -> Any:
         sys.exit(f"journalctl: {error}")
     parts, notes = [(journal.entries, journal.cut)], []
     if request.get("files"):
-        for unit, path, form in log_files.of_daemons():
+        listed, unread = log_files.of_daemons()
+        notes += dict.fromkeys(note for unit, note in unread if wanted.has_unit(unit))
+        for unit, path, form in listed:
             if wanted.has_unit(unit):
                 known[unit] = True
                 written = Answer(*limits)

@@ -44,7 +44,7 @@ def main(request: dict[str, Any]) -> None:
     if wanted.units and not names and not wanted.has_unit(KERNEL):
         sys.exit("it has none of these units")
     chosen = matches(names, kernel=wanted.has_unit(KERNEL)) if wanted.units else []
-    emit({"files": sorted({unit for unit, _, _ in log_files.of_daemons() if wanted.has_unit(unit)})})
+    emit({"files": sorted({unit for unit, _, _ in log_files.of_daemons()[0] if wanted.has_unit(unit)})})
     child = subprocess.Popen(
         [*command, "--follow", "--lines=" + str(request["lines"]), *chosen], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
     )

@@ -13,6 +13,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from rackwright.remote.programs.slurm_conf import Configuration
+
 BLOCK = 1 << 18
 MOST = 16 << 20
 """Bytes that are read of one file, from its end."""
@@ -27,6 +29,8 @@ SLURM_FOLDERS = (
 MARIADB = ("/var/log/mysql/error.log", "/var/log/mariadb/mariadb.log", "/var/log/mysqld.log", "/var/log/mysql/mysqld.log")
 """Error logs of MariaDB and MySQL in the packages of Debian and Red Hat; without one they print to the journal."""
 KEYS = {"slurmctldlogfile": "slurmctld", "slurmdlogfile": "slurmd"}
+CONFIGURATIONS = {"/slurm.conf": KEYS, "/slurmdbd.conf": {"logfile": "slurmdbd"}}
+"""Settings that name the log file of a unit, by configuration file."""
 ISO = re.compile(r"\[?(\d{4})-(\d\d)-(\d\d)[T ] ?(\d{1,2}):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?\]?\s")
 OLD_MYSQL = re.compile(r"(\d\d)(\d\d)(\d\d) {1,2}(\d{1,2}):(\d\d):(\d\d)\s")
 
@@ -63,32 +67,41 @@ def microseconds(moment: str) -> tuple[int, int] | None:
     return int(seconds) * 1000000 + int(fraction), found.end()
 
 
-def of_daemons() -> list[tuple[str, str, str]]:
-    """Return unit, path and form of each log file that a daemon's configuration names, as far as it is of this node."""
+def of_daemons() -> tuple[list[tuple[str, str, str]], list[tuple[str, str]]]:
+    """Return unit, path and form of each log file that a daemon's configuration names, as far as it is of this node.
+
+    The second list has the unit and the reason for each included file that cannot be read: it may name another log file.
+    """
     found: dict[str, tuple[str, str]] = {}
+    notes: list[tuple[str, str]] = []
     for folder in SLURM_FOLDERS:
-        for key, value in settings(folder + "/slurm.conf"):
-            if key in KEYS and value.startswith("/"):
-                found.setdefault(KEYS[key], (value, "named"))
-        for key, value in settings(folder + "/slurmdbd.conf"):
-            if key == "logfile" and value.startswith("/"):
-                found.setdefault("slurmdbd", (value, "named"))
+        for name, units in CONFIGURATIONS.items():
+            read, unread = settings(folder + name)
+            for key, value in read.items():
+                if key in units and value.startswith("/"):
+                    found.setdefault(units[key], (value, "named"))
+            notes += [(unit, folder + name + " has a line that cannot be followed: " + line) for line in unread for unit in units.values()]
     host = socket.gethostname().split(".")[0]
     listed = [(unit, path.replace("%h", host).replace("%n", host), form) for unit, (path, form) in found.items()]
     present = [one for one in listed if os.path.isfile("/usr/sbin/" + one[0]) or os.path.isfile(one[1])]
-    return present + [("mariadb", path, "usual") for path in MARIADB if os.path.isfile(path) and os.path.getsize(path)]
+    return present + [("mariadb", path, "usual") for path in MARIADB if os.path.isfile(path) and os.path.getsize(path)], notes
 
 
-def settings(path: str) -> Iterator[tuple[str, str]]:
-    """Yield the settings of a configuration file that name a log file, with the key in lower case, and nothing else of it."""
+def settings(path: str) -> tuple[dict[str, str], list[str]]:
+    """Return the settings that name a log file, with the key in lower case, and lines `Include` whose file cannot be read.
+
+    Slurm uses the last value of a setting. Nothing else of the files is kept.
+    """
+    found: dict[str, str] = {}
+    configuration = Configuration()
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            for line in file:
-                key, _, value = line.split("#")[0].partition("=")
-                if key.strip().lower() in (*KEYS, "logfile"):
-                    yield key.strip().lower(), value.strip().strip('"')
+        for line in configuration.lines(path):
+            key, _, value = line.split("#")[0].partition("=")
+            if key.strip().lower() in (*KEYS, "logfile"):
+                found[key.strip().lower()] = value.strip().strip('"')
     except OSError:
-        return
+        return {}, []
+    return found, configuration.unread
 
 
 def last_lines(path: str) -> Iterator[bytes]:

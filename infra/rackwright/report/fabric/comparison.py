@@ -165,8 +165,8 @@ def _unplanned(planned: Iterable[Cable], unknown: Iterable[Cable], live: LiveFab
     known = {end for cable in planned for end in cable}
     strays = {_ordered(one, other) for one, other in live.far.items() if one not in known and other not in known}
     for near, far in sorted(strays):
-        doubtful = {near.device, far.device} & (live.unassigned.keys() | (live.chips.keys() if live.unplaced else set()))
-        if not (doubtful and unknown):
+        unreliable = {near.device, far.device} & (live.unassigned.keys() | (live.chips.keys() if live.unplaced else set()))
+        if not (unreliable and unknown):
             yield Difference(Kind.UNPLANNED, near, None, far)
 
 

@@ -138,7 +138,7 @@ class _Rows:
         self.lids |= {guid: int(row[f"{side}lid"])} if int(row[f"{side}lid"]) else {}
         return PortId(guid, int(row[f"{side}port"]))
 
-    def doubtful(self) -> Iterator[PortId]:
+    def unreliable(self) -> Iterator[PortId]:
         """Yield ports with two links."""
         return (port for port, ends in self.links.items() if len(ends) > 1)
 
@@ -156,8 +156,8 @@ def read_links(text: str) -> FabricLinks:
         _read_row(line, rows)
     if not rows.links:
         raise ValueError(_without_links(lines))
-    doubtful = frozenset(rows.doubtful())
-    far = {port: next(iter(ends)) for port, ends in rows.links.items() if not doubtful & {port, *ends}}
+    unreliable = frozenset(rows.unreliable())
+    far = {port: next(iter(ends)) for port, ends in rows.links.items() if not unreliable & {port, *ends}}
     rates = {port: _rate(rows.links[port][other], rows.links[other][port]) for port, other in far.items()}
     return FabricLinks(
         rows.kinds,
@@ -168,7 +168,7 @@ def read_links(text: str) -> FabricLinks:
         {port: rate for port, rate in rows.idle.items() if port not in rows.links},
         unanswered_queries(text),
         {port: rate for port, rate in rates.items() if not is_rate(rate)},
-        (*rows.unsure, *_doubts(rows, doubtful)),
+        (*rows.unsure, *_doubts(rows, unreliable)),
     )
 
 
@@ -197,12 +197,12 @@ def _rate(own: str, other: str) -> str:
     return own if is_rate(own) or not other else other
 
 
-def _doubts(rows: _Rows, doubtful: Iterable[PortId]) -> Iterator[str]:
+def _doubts(rows: _Rows, unreliable: Iterable[PortId]) -> Iterator[str]:
     """Yield why links are in doubt."""
-    for port in sorted(doubtful):
+    for port in sorted(unreliable):
         yield f"port {port.number} of {guid_text(port.guid)} has two links: two devices have the same GUID"
     for port, ends in rows.links.items():
-        if "" in ends.values() and port not in doubtful:
+        if "" in ends.values() and port not in unreliable:
             yield f"the output is incomplete: the link of {port} is listed from one end only"
 
 

@@ -47,11 +47,11 @@ def reason_without_out(case: RuleContext) -> Iterator[Violation]:
 def role_all_out(case: RuleContext) -> Iterator[Violation]:
     """A cluster needs a controller, a login node and a worker that are not out."""
     for role in _NEEDED:
-        having = case.with_role(role)
-        if having and not any(member.is_in for member in having):
+        holders = case.with_role(role)
+        if holders and not any(member.is_in for member in holders):
             yield Violation(
                 "nodes",
-                f"every node with the role {role} is out: {', '.join(m.name for m in having)}",
+                f"every node with the role {role} is out: {', '.join(m.name for m in holders)}",
                 "set one of them to `state: in`, or add one",
             )
 
@@ -70,10 +70,10 @@ def storage_all_out(case: RuleContext) -> Iterator[Violation]:
 @rule("accounting-out", Severity.WARNING)
 def accounting_out(case: RuleContext) -> Iterator[Violation]:
     """Without its database, the scheduler continues but records nothing."""
-    having = case.with_role(Role.ACCOUNTING)
-    if having and not any(member.is_in for member in having):
+    holders = case.with_role(Role.ACCOUNTING)
+    if holders and not any(member.is_in for member in holders):
         yield Violation(
-            "nodes", f"{having[0].name} is out: jobs will not be recorded", "set it to `state: in`, or move the role accounting"
+            "nodes", f"{holders[0].name} is out: jobs will not be recorded", "set it to `state: in`, or move the role accounting"
         )
 
 

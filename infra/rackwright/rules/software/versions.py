@@ -92,12 +92,12 @@ def selection_of(case: RuleContext) -> VersionSelection | None:
     profile = compatibility.profiles().get(declared.profile) if declared else None
     if declared is None or profile is None:
         return None
-    having = [member for member in case.members if member.gpus is not None and not _is_of_amd(member.gpus.model)]
-    models = dict.fromkeys(member.gpus.model for member in having if member.gpus)
-    systems = dict.fromkeys(case.cluster.target.os_of(member.name) for member in having)
-    machines = dict.fromkeys((case.cluster.target.os_of(member.name), member.architecture) for member in having)
+    with_gpus = [member for member in case.members if member.gpus is not None and not _is_of_amd(member.gpus.model)]
+    models = dict.fromkeys(member.gpus.model for member in with_gpus if member.gpus)
+    systems = dict.fromkeys(case.cluster.target.os_of(member.name) for member in with_gpus)
+    machines = dict.fromkeys((case.cluster.target.os_of(member.name), member.architecture) for member in with_gpus)
     known = tuple(gpu for model in models if (gpu := catalog.gpus().get(model)) is not None and gpu.vendor == catalog.NVIDIA)
-    counts = [(catalog.gpus().get(member.gpus.model), member.gpus.count) for member in having if member.gpus]
+    counts = [(catalog.gpus().get(member.gpus.model), member.gpus.count) for member in with_gpus if member.gpus]
     switched = any(gpu is not None and compatibility.has_nvswitch(gpu, count) for gpu, count in counts)
     return VersionSelection(declared, profile, known, tuple(systems), tuple(machines), switched, case.today)
 

@@ -91,7 +91,7 @@ def _in_namespace(declared: Inventory, sender: str, user: str | None) -> SubmitH
 def _alike(declared: Inventory, idle: tuple[str, ...]) -> tuple[Part, ...]:
     """Return the nodes that one job of Kubernetes can span: those with GPUs apart from those without."""
     gpus = {one["name"]: bool(one["gpus"]) for one in declared.cluster["scheduler"]["nodes"]}
-    found = {name: tuple(node for node in idle if gpus[node] is having) for name, having in (("gpu", True), ("cpu", False))}
+    found = {name: tuple(node for node in idle if gpus[node] is wanted) for name, wanted in (("gpu", True), ("cpu", False))}
     return tuple(Part(name, nodes) for name, nodes in found.items() if nodes)
 
 

@@ -213,19 +213,19 @@ def flag(cell: str) -> bool:
 
 @dataclass(frozen=True)
 class Row:
-    """Cells of one line by name. A missing cell was not printed. A cell of `doubtful` was printed twice, with different values."""
+    """Cells of one line by name. A missing cell was not printed. A cell of `unreliable` was printed twice, with different values."""
 
     subject: str
     cells: Mapping[str, str]
     line: str
-    doubtful: frozenset[str] = frozenset()
+    unreliable: frozenset[str] = frozenset()
     cut: str | None = None
     """Name of the cell at which the output ends without a line end."""
 
     def read(self, name: str, form: Callable[[str], T]) -> T | UnreadableValue:
         """Return a value, or why it is unknown."""
         cell = self.cells.get(name)
-        if cell is None or name in self.doubtful:
+        if cell is None or name in self.unreliable:
             return self.unread(name)
         try:
             value = form(cell)
@@ -238,7 +238,7 @@ class Row:
     def counter(self, name: str, form: Callable[[str], T]) -> T | UnreadableValue | None:
         """Return a value, why it is unknown, or None where the hardware has none."""
         cell = self.cells.get(name)
-        return None if cell is not None and name not in self.doubtful and is_absent(cell) else self.read(name, form)
+        return None if cell is not None and name not in self.unreliable and is_absent(cell) else self.read(name, form)
 
     def unread(self, name: str) -> UnreadableValue:
         """Return the value as one that was not read."""

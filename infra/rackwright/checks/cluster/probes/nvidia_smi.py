@@ -184,7 +184,7 @@ def _row(line: str, cells: list[str], names: Sequence[str], *, cut: bool) -> Row
 
 
 def _merged(rows: list[Row]) -> list[Row]:
-    """Return one row per index. Cells that differ between two rows of one index are doubtful."""
+    """Return one row per index. Cells that differ between two rows of one index are unreliable."""
     found: dict[str, Row] = {}
     for number, row in enumerate(rows):
         index = row.cells.get("index", "")
@@ -193,18 +193,18 @@ def _merged(rows: list[Row]) -> list[Row]:
         if before:
             names = {*before.cells, *row.cells}
             differing = {name for name in names if before.cells.get(name) != row.cells.get(name)}
-            row = replace(before, doubtful=before.doubtful | differing)
+            row = replace(before, unreliable=before.unreliable | differing)
         found[key] = row
     return list(found.values())
 
 
 def _uneven(rows: list[Row], model: str) -> list[Row]:
-    """Return the rows. A cell that one GPU lacks and another GPU of the same model has is marked as doubtful."""
+    """Return the rows. A cell that one GPU lacks and another GPU of the same model has is marked as unreliable."""
     have: dict[str, set[str]] = {}
     for row in rows:
         have.setdefault(row.cells.get(model, ""), set()).update(name for name, cell in row.cells.items() if not is_absent(cell))
     return [
-        replace(row, doubtful=row.doubtful | {name for name in have[row.cells.get(model, "")] if is_absent(row.cells.get(name, ""))})
+        replace(row, unreliable=row.unreliable | {name for name in have[row.cells.get(model, "")] if is_absent(row.cells.get(name, ""))})
         for row in rows
     ]
 
@@ -246,8 +246,8 @@ def read_long(text: str, make: Callable[[Row], T]) -> GpuList[T]:
 
 
 def _block(address: str, lines: list[str], *, cut: bool) -> Row:
-    """Return the cells of one GPU by path. A path that occurs twice with different values is doubtful."""
-    cells, doubtful, above, last = dict[str, str](), set[str](), list[tuple[int, str]](), None
+    """Return the cells of one GPU by path. A path that occurs twice with different values is unreliable."""
+    cells, unreliable, above, last = dict[str, str](), set[str](), list[tuple[int, str]](), None
     for line in lines:
         depth = len(line) - len(line.lstrip(" "))
         above = [(level, name) for level, name in above if level < depth]
@@ -256,9 +256,9 @@ def _block(address: str, lines: list[str], *, cut: bool) -> Row:
         if not colon:
             above.append((depth, name))
         elif cells.setdefault(path, value) != value:
-            doubtful.add(path)
+            unreliable.add(path)
         last = path
-    return Row(f"GPU {address}", cells, "", frozenset(doubtful), cut=last if cut else None)
+    return Row(f"GPU {address}", cells, "", frozenset(unreliable), cut=last if cut else None)
 
 
 HEALTHY: Final[Mapping[str, frozenset[str]]] = {
@@ -281,7 +281,7 @@ def unhealthy(row: Row, section: str = "Fabric/Health") -> dict[str, str | Unrea
     found: dict[str, str | UnreadableValue] = {}
     for path, cell in row.cells.items():
         name = path.rpartition("/")[2]
-        if path.rpartition("/")[0] != section or name == "Partition Assigned" or (is_absent(cell) and path not in row.doubtful):
+        if path.rpartition("/")[0] != section or name == "Partition Assigned" or (is_absent(cell) and path not in row.unreliable):
             continue
         value = row.read(path, _words_of_health)
         if isinstance(value, UnreadableValue) or value.lower() not in HEALTHY.get(name, ("none", "false", "no", "healthy", "full")):

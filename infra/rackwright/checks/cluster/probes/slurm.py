@@ -11,6 +11,7 @@ from typing import Final
 from rackwright.checks.cluster.harness.probe import Probe, ProbeContext
 from rackwright.checks.cluster.harness.tool_output import Lines, Row, UnreadableValue, flag, integer, lines_of, read_each_line, words
 from rackwright.checks.cluster.probes.slurm_states import states_of
+from rackwright.remote.command import python_command
 
 
 def parse_ping(text: str) -> dict[str, bool]:
@@ -54,7 +55,7 @@ VERSION = Probe("slurm-version", on="slurm", command=_version_command, parse=par
 
 
 def parse_digests(text: str) -> Lines[str]:
-    """Return digests by file name without folder, from lines of `sha256sum`."""
+    """Return digests by file name without folder, from lines of `sha256sum`. A line `Include` names a file that was not read."""
     found = read_each_line(text, _digest)
     if "slurm.conf" not in found:
         raise ValueError("no slurm.conf")
@@ -72,8 +73,10 @@ CONFIGURATION = Probe(
     "slurm-configuration",
     on="slurm",
     # slurmd stores fetched files under /run/slurm/conf. A node without that folder reads /etc/slurm.
-    command="for f in slurm gres cgroup; do for d in /run/slurm/conf /etc/slurm; do "
-    "[ -r $d/$f.conf ] && sha256sum $d/$f.conf && break; done; done; true",
+    command=python_command(
+        "slurm_conf",
+        {"digests": [[f"{folder}/{name}.conf" for folder in ("/run/slurm/conf", "/etc/slurm")] for name in ("slurm", "gres", "cgroup")]},
+    ),
     parse=parse_digests,
 )
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from rackwright.checks.cluster.harness.probe import Probe
-from rackwright.checks.cluster.harness.tool_output import Lines, lines_of, quoted, read_each_line
+from rackwright.checks.cluster.harness.tool_output import Lines, UnreadableValue, lines_of, quoted, read_each_line
 from rackwright.checks.cluster.probes.slurm import OF_CONTROLLER, expand, fields
 from rackwright.errors import UndeterminedError
+from rackwright.remote.command import python_command
 
 PARTITION_DEFAULTS: Final[Mapping[str, str]] = {
     "AllocNodes": "ALL",
@@ -48,35 +49,52 @@ _LEVELS: Final = ("quiet", "fatal", "error", "info", "verbose", "debug", "debug2
 """Names of log levels by number: slurm.conf(5), SlurmctldDebug."""
 
 
+Differences = tuple[Mapping[str, str | UnreadableValue], Mapping[str, str]]
+"""Values found and declared by name. A value that was not compared is an UnreadableValue in the first, and missing in the second."""
+
+
 @dataclass(frozen=True)
 class File:
-    """slurm.conf: options of the cluster, by lower-case name, and of each partition and node, with the defaults of the file."""
+    """slurm.conf: options of the cluster, by lower-case name, and of each partition and node, with the defaults of the file.
 
-    settings: Mapping[str, str]
-    partitions: Mapping[str, Mapping[str, str]]
-    nodes: Mapping[str, Mapping[str, str]]
+    What a file that was not read may set is unknown: `at` returns an UnreadableValue.
+    """
+
+    settings: Lines[str]
+    partitions: Lines[Lines[str]]
+    nodes: Lines[Lines[str]]
 
 
 def parse_file(text: str) -> File:
-    """Return the options of slurm.conf(5). Raise ValueError for a file that includes others: their content is not known."""
+    """Return the options of slurm.conf(5) with the files that it includes.
+
+    A line `Include` is left where its file was not read (rackwright.remote.programs.slurm_conf). That file may define partitions and
+    nodes, change the defaults of those below the line, and replace the settings above it: Slurm uses the last value.
+    """
     settings: dict[str, str] = {}
-    found: dict[str, dict[str, dict[str, str]]] = {"partitionname": {}, "nodename": {}}
+    found: dict[str, dict[str, Lines[str]]] = {"partitionname": {}, "nodename": {}}
     defaults: dict[str, dict[str, str]] = {"partitionname": {}, "nodename": {}}
+    unread: list[str] = []
+    has_name = False
     for line in _logical_lines(text):
         if re.match(r"include\s", line, re.IGNORECASE):
-            raise ValueError(f'"{line}" includes another file')
+            unread.append(line)
+            settings, defaults = {}, {kind: {} for kind in defaults}
+            continue
         kind, options = line.partition("=")[0].strip().lower(), _assigned(line)
         if kind not in found:
             settings |= options if kind not in _OTHER_LINES else {}
+            has_name = has_name or "clustername" in settings
             continue
         name = options.pop(kind)
         if name.upper() == "DEFAULT":
             defaults[kind] |= options
         else:
-            found[kind] |= {one: {**defaults[kind], **options} for one in (expand(name) if kind == "nodename" else (name,))}
-    if "clustername" not in settings:
+            names = expand(name) if kind == "nodename" else (name,)
+            found[kind] |= {one: Lines({**defaults[kind], **options}, unread) for one in names}
+    if not has_name and not unread:
         raise ValueError("no ClusterName")
-    return File(settings, found["partitionname"], found["nodename"])
+    return File(Lines(settings, unread), Lines(found["partitionname"], unread), Lines(found["nodename"], unread))
 
 
 _OTHER_LINES: Final = frozenset({"downnodes", "frontendname", "nodeset", "switchname"})
@@ -138,34 +156,64 @@ def require_every_line(found: Lines[dict[str, str]]) -> None:
         raise UndeterminedError(f'a line cannot be read: "{quoted(found.unread[0])}"')
 
 
-def partition_differences(file: File, found: Mapping[str, Mapping[str, str]]) -> tuple[dict[str, str], dict[str, str]]:
+def partition_differences(file: File, found: Mapping[str, Mapping[str, str]]) -> Differences:
     """Return the options of partitions that differ from the file, found and declared. Partitions of one side only are not compared."""
-    defaults = {**PARTITION_DEFAULTS, "DisableRootJobs": file.settings.get("disablerootjobs", "NO")}
-    return _differences(file.partitions, found, defaults)
+    root = file.settings.at("disablerootjobs")
+    if isinstance(root, UnreadableValue):
+        root = NotIncludedValue("DisableRootJobs", file.settings.unread[0])
+    return _differences(file.partitions, found, {**PARTITION_DEFAULTS, "DisableRootJobs": "NO" if root is None else root})
 
 
-def node_differences(file: File, found: Mapping[str, Mapping[str, str]]) -> tuple[dict[str, str], dict[str, str]]:
+def node_differences(file: File, found: Mapping[str, Mapping[str, str]]) -> Differences:
     """Return the options of nodes that differ from the file, found and declared. Dynamic nodes are not in the file and not compared."""
     return _differences(file.nodes, found, NODE_DEFAULTS)
 
 
-def log_differences(file: File, found: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+def log_differences(file: File, found: Mapping[str, str]) -> Differences:
     """Return the log settings that differ from the file, found and declared."""
-    return _differences({"log": file.settings}, {"log": {name.lower(): value for name, value in found.items()}}, LOG_DEFAULTS)
+    return _differences(Lines({"log": file.settings}), {"log": {name.lower(): value for name, value in found.items()}}, LOG_DEFAULTS)
 
 
 def _differences(
-    declared: Mapping[str, Mapping[str, str]], found: Mapping[str, Mapping[str, str]], defaults: Mapping[str, str]
-) -> tuple[dict[str, str], dict[str, str]]:
-    live: dict[str, str] = {}
+    declared: Lines[Lines[str]], found: Mapping[str, Mapping[str, str]], defaults: Mapping[str, str | UnreadableValue]
+) -> Differences:
+    live: dict[str, str | UnreadableValue] = {}
     wanted: dict[str, str] = {}
-    for subject in (one for one in found if one in declared):
-        for name, default in defaults.items():
-            has = found[subject].get(name.lower())
-            should = declared[subject].get(name.lower(), default)
-            if has is not None and not _same(name, has, should):
-                live[f"{subject} {name}"], wanted[f"{subject} {name}"] = has, should
+    for subject, options in found.items():
+        own = declared.at(subject)
+        if isinstance(own, UnreadableValue):
+            live[subject] = NotIncludedValue(subject, declared.unread[0])
+        elif own is not None:
+            _compare_options(subject, own, options, defaults, live, wanted)
     return live, wanted
+
+
+def _compare_options(
+    subject: str,
+    declared: Lines[str],
+    found: Mapping[str, str],
+    defaults: Mapping[str, str | UnreadableValue],
+    live: dict[str, str | UnreadableValue],
+    wanted: dict[str, str],
+) -> None:
+    """Add the options of a subject that differ, or that were not compared, to what is live, and what they should be to what is wanted."""
+    for name, default in defaults.items():
+        has, key, own = found.get(name.lower()), f"{subject} {name}", declared.at(name.lower())
+        should = default if own is None else own
+        if has is not None and isinstance(should, NotIncludedValue):
+            live[key] = NotIncludedValue(key, should.said or "")
+        elif has is not None and isinstance(should, UnreadableValue):
+            live[key] = NotIncludedValue(key, declared.unread[0])
+        elif has is not None and not _same(name, has, should):
+            live[key], wanted[key] = has, should
+
+
+class NotIncludedValue(UnreadableValue):
+    """A value that was not compared, because a file that slurm.conf includes may set it and was not read."""
+
+    def __init__(self, subject: str, line: str) -> None:
+        super().__init__(subject, line, "")
+        self.why = f'{subject} is not compared: slurm.conf has the line "{quoted(line)}", whose file was not read'
 
 
 def _same(name: str, one: str, other: str) -> bool:
@@ -231,7 +279,7 @@ _FORMS: Final[Mapping[str, Callable[[str], str]]] = {
 }
 """Normal forms for the comparison of values: MinNodes 0 and 1 are equivalent, and OverSubscribe=YES is YES:4 (slurm.conf(5))."""
 
-FILE = Probe("slurm-file", on="role_controller", command="cat /etc/slurm/slurm.conf", parse=parse_file)
+FILE = Probe("slurm-file", on="role_controller", command=python_command("slurm_conf", {"file": "/etc/slurm/slurm.conf"}), parse=parse_file)
 PARTITION_OPTIONS = Probe(
     "slurm-partition-options", on="role_controller", command="scontrol --oneliner show partitions", parse=parse_options, needs=OF_CONTROLLER
 )
