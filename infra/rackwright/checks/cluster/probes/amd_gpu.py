@@ -188,8 +188,8 @@ def _count(row: Row, name: str) -> Whole | None:
     """Return the number of pages in a list, which is a single object for one page, and a sentence for none."""
     cell = row.cells.get(name)
     if cell is not None:
-        none_found = name not in row.doubtful and (cell == "[]" or cell.lower().startswith("no bad pages"))
-        return 0 if none_found else None if name not in row.doubtful and is_absent(cell) else row.unread(name)
+        none_found = name not in row.unreliable and (cell == "[]" or cell.lower().startswith("no bad pages"))
+        return 0 if none_found else None if name not in row.unreliable and is_absent(cell) else row.unread(name)
     return len([path for path in below(row, name) if path.endswith("/page_address")]) or row.unread(name)
 
 

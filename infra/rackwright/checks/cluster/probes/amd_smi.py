@@ -61,7 +61,7 @@ def below(row: Row, name: str) -> dict[str, str]:
 def counter(row: Row, name: str, form: Callable[[str], T]) -> T | UnreadableValue | None:
     """Return a value, why it is unknown, or None where amd-smi has none: `N/A`, also in place of the whole section."""
     section = name.partition("/")[0]
-    return None if section not in row.doubtful and is_absent(row.cells.get(section, "")) else row.counter(name, form)
+    return None if section not in row.unreliable and is_absent(row.cells.get(section, "")) else row.counter(name, form)
 
 
 def quantity(row: Row, name: str, form: Callable[[str], T], unit: str) -> T | UnreadableValue | None:
@@ -99,20 +99,20 @@ class _Block:
     """The lines of one GPU: cells by path, paths that occur twice with different values, and the last path."""
 
     cells: dict[str, str] = field(default_factory=dict)
-    doubtful: set[str] = field(default_factory=set)
+    unreliable: set[str] = field(default_factory=set)
     last: str | None = None
 
     def add(self, path: str, cell: str) -> None:
         """Add a cell."""
         if self.cells.setdefault(path, cell) != cell:
-            self.doubtful.add(path)
+            self.unreliable.add(path)
         self.last = path
 
     def row(self, *, cut: bool) -> Row:
         """Return the cells as a row. `cut`: the output ends within the last one."""
         index = self.cells.get("gpu", "")
-        subject = f"GPU {index}" if index.isdigit() and "gpu" not in self.doubtful else _UNKNOWN
-        return Row(subject, self.cells, "", frozenset(self.doubtful), cut=self.last if cut else None)
+        subject = f"GPU {index}" if index.isdigit() and "gpu" not in self.unreliable else _UNKNOWN
+        return Row(subject, self.cells, "", frozenset(self.unreliable), cut=self.last if cut else None)
 
 
 def _blocks(lines: list[str]) -> tuple[list[_Block], list[str]]:
@@ -201,15 +201,15 @@ def _scalar(value: str) -> str:
 
 
 def _merged(rows: list[Row]) -> list[Row]:
-    """Return one row per index: commands that print two tables list each GPU twice. Cells that differ are doubtful."""
+    """Return one row per index: commands that print two tables list each GPU twice. Cells that differ are unreliable."""
     found: dict[str, Row] = {}
     for number, row in enumerate(rows):
         key = f"row {number}" if row.subject == _UNKNOWN else row.subject
         before = found.get(key)
         if before:
             differing = {name for name, cell in row.cells.items() if before.cells.get(name, cell) != cell}
-            doubtful = before.doubtful | row.doubtful | differing
-            row = replace(before, cells={**row.cells, **before.cells}, doubtful=doubtful, cut=row.cut)
+            unreliable = before.unreliable | row.unreliable | differing
+            row = replace(before, cells={**row.cells, **before.cells}, unreliable=unreliable, cut=row.cut)
         found[key] = row
     return list(found.values())
 

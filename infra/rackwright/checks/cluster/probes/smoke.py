@@ -257,9 +257,10 @@ def parts(context: Sender) -> list[dict[str, Any]]:
     return found
 
 
-def _has_amd_gpus(node: Mapping[str, Any]) -> bool:
+def _has_amd_gpus(node: Mapping[str, Any] | None) -> bool:
     """Return whether the GPUs of a node are those of AMD, which the jobs do not use: they look for devices of NVIDIA."""
-    return bool((node.get("gpus") or {}).get("vendor") == "amd")
+    gpus = (node or {}).get("gpus") or {}
+    return bool(gpus.get("vendor") == "amd")
 
 
 def runner(context: Sender) -> str | None:
