@@ -12,8 +12,9 @@ from faults.fault_table import faults
 from support.faulty_node import FaultyNode
 from support.verdicts import verdict_of
 
-from rackwright.checks.cluster import test_gpu, test_neuron, test_node, test_software
+from rackwright.checks.cluster import test_amd_gpu, test_gpu, test_neuron, test_node, test_software
 from rackwright.checks.cluster.harness.probe import Probe
+from rackwright.checks.cluster.probes.amd_gpu import AMD_DEVICES, AMD_GPUS, AMD_LINKS, AMD_METRICS, AMD_PAGES, AMD_PCI, ROCM
 from rackwright.checks.cluster.probes.identity import THREADS
 from rackwright.checks.cluster.probes.imex import IMEX_CHANNEL, IMEX_DOMAIN
 from rackwright.checks.cluster.probes.mig import MIG
@@ -50,7 +51,11 @@ NODE = SimpleNamespace(
 CLUSTER = SimpleNamespace(
     scheduler=SimpleNamespace(kind="slurm"),
     hosts=[SimpleNamespace(address=f"10.77.0.{number}") for number in (16, 24, 25, 26)],
-    software=SimpleNamespace(versions=SimpleNamespace(cuda="13.0.1", nccl="2.28.9"), nccl=SimpleNamespace(NCCL_DEBUG="WARN")),
+    software=SimpleNamespace(
+        versions=SimpleNamespace(cuda="13.0.1", nccl="2.28.9"),
+        nccl=SimpleNamespace(NCCL_DEBUG="WARN"),
+        rocm=SimpleNamespace(version="7.0.2"),
+    ),
 )
 UNIT = "Id={}\nLoadState=loaded\nActiveState=active\nUnitFileState=enabled\nMainPID=0\nControlGroup=\n"
 SHOWN = f"{UNIT.format('ssh.service')}\n{UNIT.format('nvidia-fabricmanager.service')}\n{UNIT.format('nvidia-imex.service')}"
@@ -78,6 +83,29 @@ case "$1" in -L) wanted="GPU|MIG";; *) wanted="[01],";; esac
 grep -E "^ *($wanted)" {CAPTURED}/mig/good.txt
 """
 """nvidia-smi with the modes of the GPUs or, for -L, with their instances."""
+
+
+AMD_SMI = f"""#!/bin/sh
+case "$1" in
+  static) exec /bin/cat {CAPTURED}/amd-gpus/good-rocm-7.1.txt ;;
+  metric) exec /bin/cat {CAPTURED}/amd-metrics/good-rocm-7.1.txt ;;
+  bad-pages) exec /bin/cat {CAPTURED}/amd-pages/good.txt ;;
+  xgmi) exec /bin/cat {CAPTURED}/amd-links/good-rocm-7.1.txt ;;
+esac
+"""
+"""amd-smi of two MI300X."""
+STAT_OF_AMD = """#!/bin/sh
+shift 2
+for file; do
+  case $file in
+    /dev/null) echo "/dev/null|character special file|1:3|666|root||" ;;
+    /dev/kfd) echo "/dev/kfd|character special file|ea:0|666|render||" ;;
+    *) echo "/dev/dri/${file##*/}|character special file|e2:${file##*D}|666|render|amdgpu|" ;;
+  esac
+done
+"""
+"""stat of the device files of GPUs of AMD, as far as the folder in place of /dev has them."""
+AMD_NODE = SimpleNamespace(name="worker0", gpus=SimpleNamespace(count=2, model="mi300x", product="AMD Instinct MI300X", memory_mib=196608))
 
 
 def smi(text: str) -> dict[str, str]:
@@ -124,6 +152,15 @@ CASES: Mapping[str, tuple[Any, tuple[Probe[Any], ...], Mapping[str, str]]] = {
     "software.nccl_matches_plan": (test_software.test_nccl_matches_plan, (NCCL,), {"ldconfig": LDCONFIG}),
     "software.nccl_config_matches": (test_software.test_nccl_config_matches, (NCCL_SETTINGS,), {}),
     "neuron.devices_match_plan": (test_neuron.test_devices_match_plan, (NEURON_DEVICES,), {"stat": STAT}),
+    **{
+        f"amd_gpu.{name.removeprefix('test_')}": (
+            check,
+            (AMD_DEVICES, AMD_GPUS, AMD_LINKS, AMD_METRICS, AMD_PAGES, AMD_PCI, ROCM),
+            {"amd-smi": AMD_SMI, "stat": STAT_OF_AMD, "cat": captured("rocm")},
+        )
+        for name, check in vars(test_amd_gpu).items()
+        if name.startswith("test_")
+    },
     "software.dcgm_health_passes": (test_software.test_dcgm_health_passes, (DCGM_HEALTH,), {"dcgmi": captured("dcgm-health")}),
 }
 """By row: the check, its probes, and what the tools of a node without a fault print."""
@@ -134,7 +171,8 @@ def judged(node: FaultyNode, key: str) -> tuple[Verdict, str]:
     check, probes, _ = CASES[key]
     place = SimpleNamespace(node={"name": "worker0"}, declared=SimpleNamespace(groups={"nvswitch": ("worker0",)}, cluster={}))
     answers = {probe: (lambda probe=probe: probe.read(node.run(probe.command_at(place)))) for probe in probes}
-    return verdict_of(check, answers, node=NODE, cluster=CLUSTER)
+    of_amd = key.startswith("amd_gpu.")
+    return verdict_of(check, answers, node=AMD_NODE if of_amd else NODE, cluster=CLUSTER, limit=0.02)
 
 
 @pytest.mark.parametrize("key", CASES)

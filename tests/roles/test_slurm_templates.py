@@ -295,3 +295,24 @@ def test_readme_names_every_variable(role: str) -> None:
     readme = (ROOT / "roles" / role / "README.md").read_text()
     defaults = yaml.safe_load((ROOT / "roles" / role / "defaults/main.yml").read_text())
     assert [name for name in defaults if f"| `{name}` |" not in readme] == []
+
+
+@pytest.mark.parametrize(
+    ("count", "given", "line"),
+    [
+        (8, {}, "NodeName=worker0 Name=gpu Type=mi300x File=/dev/dri/renderD[128-135] Flags=amd_gpu_env"),
+        (1, {}, "NodeName=worker0 Name=gpu Type=mi300x File=/dev/dri/renderD128 Flags=amd_gpu_env"),
+        (
+            8,
+            {"slurm_controller_gres_autodetect": "nvml"},
+            "NodeName=worker0 Name=gpu Type=mi300x File=/dev/dri/renderD[128-135] Flags=amd_gpu_env AutoDetect=off",
+        ),
+    ],
+    ids=["eight", "one", "beside-autodetection"],
+)
+def test_gpus_of_amd_are_render_nodes(count: int, given: dict[str, Any], line: str) -> None:
+    """gres.conf(5), Flags: without the flag, Slurm sets the variables of all vendors."""
+    cluster = lab("debian-13")
+    cluster["cluster"]["scheduler"]["nodes"][0] |= {"gpus": count, "gpu_type": "mi300x", "gpu_vendor": "amd"}
+    lines = rendered(cluster, "slurm_controller", "etc/slurm/gres.conf", **given).splitlines()
+    assert lines[-2:] == [line, "NodeName=worker1 Name=gpu Type=h100 File=/dev/nvidia[0-7]"]

@@ -26,9 +26,21 @@ class FaultyNode:
         (folder / "etc" / "ld.so.conf.d" / "10-system.conf").write_text(f"{folder}/tools\n", encoding="utf-8")
         (folder / "tools" / "libnccl.so.2.28.9").write_text("", encoding="utf-8")
         (folder / "tools" / "libnccl.so.2").symlink_to("libnccl.so.2.28.9")
-        (folder / "dev" / "neuron0").write_text("", encoding="utf-8")
+        for name in ("neuron0", "kfd", "dri/renderD128", "dri/renderD129"):
+            (folder / "dev" / name).parent.mkdir(exist_ok=True)
+            (folder / "dev" / name).write_text("", encoding="utf-8")
+        for address in ("0000:05:00.0", "0000:26:00.0"):
+            self._add_gpu(folder / "pci" / address)
         (folder / "etc" / "nccl.conf").write_text("NCCL_DEBUG=WARN\n", encoding="utf-8")
         (folder / "etc" / "profile").write_text("", encoding="utf-8")
+
+    @staticmethod
+    def _add_gpu(device: Path) -> None:
+        """Add a PCI device: an MI300X with its driver."""
+        device.mkdir(parents=True)
+        for name, value in (("vendor", "0x1002"), ("class", "0x120000"), ("device", "0x74a1")):
+            (device / name).write_text(f"{value}\n", encoding="utf-8")
+        (device / "driver").symlink_to("../../../../bus/pci/drivers/amdgpu")
 
     def install(self, name: str, text: str) -> None:
         """Install a tool: a script, in which HERE is the node's folder, or a text that it prints."""
@@ -53,6 +65,8 @@ class FaultyNode:
             "mv /dev/": f"mv {here}/dev/",
             " /dev/rackwright-fault": f" {here}/dev/rackwright-fault",
             " /dev/neuron0": f" {here}/dev/neuron0",
+            " /dev/dri/renderD": f" {here}/dev/dri/renderD",
+            "in /sys/bus/pci/devices/": f"in {here}/pci/",
         }
         for tool in (path.name for path in (here / "tools").iterdir()):
             places[f"/usr/bin/{tool} "] = f"{here}/tools/{tool} "

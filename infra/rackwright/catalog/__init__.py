@@ -13,7 +13,8 @@ from rackwright.catalog import site
 
 _FOLDER: Final = Path(__file__).parent
 NVIDIA: Final = "nvidia"
-"""The vendor whose GPUs the roles and the checks support."""
+AMD: Final = "amd"
+"""Vendors of GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class GpuModel:
     """nvidia or amd."""
     product: str
     memory_mib: int | None
-    """None for a GPU that shares the memory of its CPU: nvidia-smi reports [N/A]."""
+    """None for a GPU that shares the memory of its CPU: nvidia-smi reports [N/A], amd-smi a size that depends on settings."""
     power_watts: int | None
     """None if no source was found."""
     architecture: str
@@ -40,12 +41,26 @@ class GpuModel:
     """Whether the listed model has NVLink (NVIDIA, data sheets); a bridge between PCIe cards does not count."""
     nvlink_domain: int | None
     """Number of GPUs that NVLink joins: at most those of a node, or those of a rack (NVIDIA, data sheets). None without NVLink."""
+    xgmi: bool
+    """Whether XGMI links join each GPU of a node to all others (AMD, CDNA 3 and CDNA 4 white papers). Links of MI200 join some, and their
+    driver does not report their states."""
     host: str | None
     """Processor architecture of all nodes with this GPU, for example arm64 for Grace; None if it is a card for any of them."""
     modules: str | None
     """The only variant of kernel modules that supports it, where its architecture has others, too (Grace Hopper: open)."""
     driver_minimum: str | None
     """Oldest driver that supports the model; None if no source was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class AmdDevice:
+    """A PCI device id of a GPU of AMD."""
+
+    device: int
+    models: tuple[str, ...]
+    """Rows of gpus.csv: MI250 and MI250X have one id in common."""
+    virtual: bool
+    """Whether it is a virtual function, with which a hypervisor shares the GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +101,7 @@ def _product_gpus() -> Mapping[str, GpuModel]:
             nvswitch=row["nvswitch"] == "yes",
             nvlink=row["nvlink"] == "yes",
             nvlink_domain=int(row["nvlink_domain"]) if row["nvlink_domain"] else None,
+            xgmi=row["xgmi"] == "yes",
             host=row["host"] or None,
             modules=row["modules"] or None,
             driver_minimum=row["driver_minimum"] or None,
@@ -98,9 +114,16 @@ def _site_gpu(model: str, row: site.SiteGpu) -> GpuModel:
     return GpuModel(
         model=model,
         vendor=NVIDIA,
+        xgmi=False,
         **row.model_dump(exclude={"source", "date", "mig", "kernel_modules"}),
         modules=row.kernel_modules,
     )
+
+
+@cache
+def amd_devices() -> tuple[AmdDevice, ...]:
+    """Return the PCI device ids of the GPUs of AMD."""
+    return tuple(AmdDevice(int(row["device"], 16), tuple(row["models"].split()), row["virtual"] == "yes") for row in rows("amd_devices"))
 
 
 @cache

@@ -22,8 +22,9 @@ echo "init=$(cat /proc/1/comm)"
 echo "python=$(command -v python3)"
 gpus=0
 for device in /sys/bus/pci/devices/*; do
-  [ "$(cat "$device/vendor" 2>/dev/null)" = 0x10de ] || continue
-  case $(cat "$device/class") in 0x0300*|0x0302*) gpus=$((gpus + 1)) ;; esac
+  case $(cat "$device/vendor" "$device/class" 2>/dev/null | tr -d '\n') in
+    0x10de0x0300*|0x10de0x0302*|0x10020x0380*|0x10020x1200*) gpus=$((gpus + 1)) ;;
+  esac
 done
 echo "gpus=$gpus"
 active() { [ "$(systemctl is-active "$1" 2>/dev/null)" = active ]; }
@@ -40,7 +41,8 @@ foreign slurmd /etc/default/slurmd /etc/sysconfig/slurmd
 foreign slurmdbd /etc/slurm/slurmdbd.conf
 true
 """
-"""GPUs are counted on the PCI bus, as vendor 10de (NVIDIA) with a display or 3D controller class: a driver may not be installed yet.
+"""GPUs are counted on the PCI bus, because a driver may not be installed yet: vendor 10de (NVIDIA) with the class of a display or 3D
+controller, and 1002 (AMD) with that of a processing accelerator (MI300) or of a display controller without VGA (MI200).
 ufw.service of Ubuntu is active, too, where ufw is off: ufw(8) keeps the state in ufw.conf. Daemons that the stack's own roles configured
 are no conflict: a host is inspected again at each refresh."""
 _KUBERNETES: Final = "the machine belongs to a Kubernetes cluster"
@@ -232,7 +234,7 @@ def mismatches(found: Facts, declared: Declared, *, adopted: bool) -> list[str]:
     if found.memory_mib < declared.memory_mib * MEMORY_SHOWN:
         wrong.append(f"has {found.memory_mib} MiB of memory, declared are {declared.memory_mib}")
     if found.gpus != declared.gpus:
-        wrong.append(f"has {found.gpus} NVIDIA GPUs, declared are {declared.gpus}")
+        wrong.append(f"has {found.gpus} GPUs of NVIDIA or AMD, declared are {declared.gpus}")
     if not adopted and found.free_kib < _LEAST_FREE:
         wrong.append(f"has {found.free_kib // 1024} MiB free on /, {_LEAST_FREE // 1024} are needed")
     return wrong

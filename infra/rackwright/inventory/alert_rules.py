@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any, Final
 
+from rackwright.catalog import NVIDIA
 from rackwright.catalog.alerts import AlertRule, Part, alerts
 from rackwright.inventory.promql import with_label
 from rackwright.plan import Plan
@@ -50,7 +51,7 @@ def parts_of(plan: Plan) -> frozenset[Part]:
         Part.OWN_KERNEL: plan.target.manage_kernel,
         Part.SLURM: plan.scheduler.kind == "slurm",
         Part.KUBERNETES: plan.scheduler.kind == "kubernetes",
-        Part.GPUS: any(node.gpus for node in plan.nodes if node.is_in),
+        Part.GPUS: any(node.gpus and node.gpus.vendor == NVIDIA for node in plan.nodes if node.is_in),
         Part.ACCOUNTING: plan.scheduler.kind == "slurm" and plan.scheduler.accounting is not None,
         Part.STORAGE: bool(plan.storage),
         Part.FABRIC: plan.fabric is not None,
@@ -75,7 +76,7 @@ def _sizes(plan: Plan) -> Iterator[dict[str, Any]]:
     sizes = {
         "nodes": len(present),
         "nodes_out": len(plan.nodes) - len(present),
-        "gpus": sum(node.gpus.count for node in present if node.gpus),
+        "gpus": sum(node.gpus.count for node in present if node.gpus and node.gpus.vendor == NVIDIA),
         "cables": len(wiring(plan).cables) if plan.fabric else 0,
     }
     for name, size in sizes.items():

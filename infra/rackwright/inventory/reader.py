@@ -84,10 +84,12 @@ class Inventory:
         slurm = scheduler.get("kind") == "slurm"
         kubernetes = scheduler.get("kind") == "kubernetes"
         addons = {one["name"] for one in scheduler.get("addons") or ()} if kubernetes else set()
-        gpus = [node["gpus"]["count"] for node in nodes if node.get("gpus")]
-        whole = [node["gpus"]["count"] for node in nodes if node.get("gpus") and not any(node["gpus"].get("mig", ()))]
+        having = [node["gpus"] for node in nodes if node.get("gpus")]
+        amd = [gpus for gpus in having if gpus.get("vendor") == catalog.AMD]
+        nvidia = [gpus for gpus in having if gpus.get("vendor") != catalog.AMD]
+        whole = [gpus["count"] for gpus in nvidia if not any(gpus.get("mig", ()))]
         software, site = cluster.get("software") or {}, (self.monitoring or {}).get("external") or {}
-        supplied = [node["gpus"] for node in nodes if software and node.get("gpus") and not node["gpus"]["simulated"]]
+        supplied = [gpus for gpus in nvidia if software and not gpus["simulated"]]
         has = {
             Feature.ALWAYS: True,
             Feature.MACS: any(node.get("mac") for node in nodes),
@@ -109,10 +111,13 @@ class Inventory:
             Feature.QOS: slurm and bool(scheduler.get("accounting") and scheduler.get("qos")),
             Feature.METADATA_SERVICE: bool(cluster.get("metadata_service")),
             Feature.NEURON: any(node.get("neuron_devices") for node in nodes),
-            Feature.GPUS: bool(gpus),
+            Feature.GPUS: bool(nvidia),
+            Feature.AMD_GPUS: bool(amd),
+            Feature.ROCM: bool(amd and software.get("rocm")),
+            Feature.AMD_XGMI: any(gpus["count"] > 1 and catalog.gpus()[gpus["model"]].xgmi for gpus in amd),
             Feature.SHARED_GPUS: bool(whole) and min(whole) > 1,
             Feature.WHOLE_GPUS: bool(whole),
-            Feature.MIG: len(whole) < len(gpus),
+            Feature.MIG: len(whole) < len(nvidia),
             Feature.GPU_SOFTWARE: bool(supplied),
             Feature.NVSWITCH: any(gpus["nvswitch"] for gpus in supplied),
             Feature.NVLINK_RACK: any(_has_nvlink_rack(gpus.get("model", "")) for gpus in supplied),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from rackwright.catalog import gpus
+from rackwright.catalog import AMD, NVIDIA, gpus
 from rackwright.catalog.compatibility import has_nvlink_rack
 from rackwright.derive.fabric import domains_of
 from rackwright.derive.monitoring import monitoring_node
@@ -29,8 +29,11 @@ def expand_groups(cluster: Cluster, nodes: Sequence[PlanNode], storage: Sequence
     members |= {f"role_{role}": lambda node, role=role: role in node.roles for role in Role}  # type: ignore[misc]
     members |= {
         "smt": lambda node: node.threads_per_core is not None,
-        "gpu": lambda node: node.gpus is not None,
-        "gpu_whole": lambda node: node.gpus is not None and not any(node.gpus.mig),
+        "gpu": lambda node: _vendor(node) == NVIDIA,
+        "gpu_whole": lambda node: _vendor(node) == NVIDIA and node.gpus is not None and not any(node.gpus.mig),
+        "amd_gpu": lambda node: _vendor(node) == AMD,
+        "amd_software": lambda node: _gets_rocm(cluster, node),
+        "amd_xgmi": lambda node: node.gpus is not None and node.gpus.count > 1 and gpus()[node.gpus.model].xgmi,
         "mig": lambda node: node.gpus is not None and any(node.gpus.mig),
         "gpu_software": lambda node: _gets_software(cluster, node),
         "nvswitch": lambda node: _gets_software(cluster, node) and node.gpus is not None and node.gpus.nvswitch,
@@ -69,6 +72,16 @@ def _is_in_nvlink_domain(cluster: Cluster, node: PlanNode) -> bool:
     return joined and declared is not None and node.group in domains_of(cluster, declared)
 
 
+def _vendor(node: PlanNode) -> str | None:
+    """Return the vendor of the node's GPUs."""
+    return node.gpus.vendor if node.gpus else None
+
+
+def _gets_rocm(cluster: Cluster, node: PlanNode) -> bool:
+    """Return whether the role rocm installs driver and ROCm on the node."""
+    return cluster.software is not None and cluster.software.rocm is not None and _vendor(node) == AMD
+
+
 def _gets_software(cluster: Cluster, node: PlanNode) -> bool:
-    """Return whether the roles install the driver and its software on the group's GPUs: simulated ones have none."""
-    return cluster.software is not None and node.gpus is not None and not node.gpus.simulated
+    """Return whether the roles install NVIDIA's driver and software on the node: simulated GPUs have none."""
+    return cluster.software is not None and node.gpus is not None and node.gpus.vendor == NVIDIA and not node.gpus.simulated

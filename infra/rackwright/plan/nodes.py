@@ -98,14 +98,16 @@ def _gpus(cluster: Cluster, declared: Gpus | None) -> NodeGpu | None:
     if declared is None:
         return None
     known = catalog.gpus()[declared.model]
+    is_nvidia = known.vendor == catalog.NVIDIA
     return NodeGpu(
+        vendor="nvidia" if is_nvidia else "amd",
         model=declared.model,
         count=declared.count,
         product=known.product,
         memory_mib=known.memory_mib,
-        driver=driver_version(cluster),
+        driver=driver_version(cluster) if is_nvidia else None,
         architecture=known.architecture,
-        modules=modules(cluster, declared),
+        modules=modules(cluster, declared) if is_nvidia else None,
         nvswitch=has_nvswitch(known, declared.count),
         simulated="gpu" in cluster.target.simulated,
         mig=tuple(tuple(MigInstance(profile=one.profile, start=one.start) for one in gpu) for gpu in layout(declared)),

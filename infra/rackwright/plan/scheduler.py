@@ -86,6 +86,7 @@ def _scheduled(node: PlanNode) -> SchedulerNode:
         memory_mib=node.memory_mib,
         gpus=len(gres) or (node.gpus.count if node.gpus else 0),
         gpu_type=node.gpus.model if node.gpus and not gres else None,
+        gpu_vendor=node.gpus.vendor if node.gpus else None,
         gres=gres,
     )
 

@@ -40,15 +40,17 @@ class MigInstance(ConfigModel):
 class NodeGpu(ConfigModel):
     """The GPUs of one node."""
 
+    vendor: Literal["nvidia", "amd"] = "nvidia"
     model: str
     count: int
     product: str
     memory_mib: int | None
     """None for GPUs that share the memory of their CPU."""
-    driver: str
+    driver: str | None
+    """Version of the driver; None for GPUs of AMD, whose driver is that of the kernel or of the role rocm."""
     architecture: str
-    modules: GpuModules
-    """Flavour of the driver's kernel modules."""
+    modules: GpuModules | None
+    """Flavour of the driver's kernel modules; None for GPUs of AMD."""
     nvswitch: bool
     """Whether they are connected by NVSwitch and need Fabric Manager."""
     simulated: bool
@@ -177,6 +179,8 @@ class SchedulerNode(ConfigModel):
     """GPUs that jobs can request; on a node with MIG, instances and whole GPUs."""
     gpu_type: str | None
     """None on a node with MIG, whose types `gres` lists."""
+    gpu_vendor: Literal["nvidia", "amd"] | None = None
+    """Decides on the device files of the GPUs and on the variable that tells programs which ones a job has."""
     gres: tuple[GpuGres, ...] = ()
     """Every GPU and instance of a node with MIG; empty on all others."""
 

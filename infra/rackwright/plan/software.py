@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from rackwright import catalog
 from rackwright.catalog import compatibility
+from rackwright.catalog.rocm import rocm_releases
 from rackwright.derive.nodes import DeclaredNode
 from rackwright.model.base import ConfigModel
 from rackwright.model.cluster import Cluster
@@ -29,6 +30,16 @@ class SoftwareSet(ConfigModel):
     """Package names by component; empty where the profile has none. See catalog.compatibility.packages."""
 
 
+class PlannedRocm(ConfigModel):
+    """ROCm on nodes with GPUs of AMD."""
+
+    version: str
+    driver: str
+    """Folder of the driver's release in AMD's repository."""
+    driver_package: str
+    """Pattern of the version of the driver's package."""
+
+
 class SoftwareStack(ConfigModel):
     """GPU software of nodes."""
 
@@ -40,6 +51,7 @@ class SoftwareStack(ConfigModel):
     gpudirect: GpuDirect
     nccl: Mapping[str, str]
     """Lines of /etc/nccl.conf."""
+    rocm: PlannedRocm | None = None
 
 
 def driver_version(cluster: Cluster) -> str:
@@ -63,7 +75,11 @@ def expand_software(cluster: Cluster, declared_nodes: Iterable[DeclaredNode]) ->
         return None
     profile = compatibility.profiles()[declared.profile]
     versions = compatibility.resolve(profile, declared.versions)
-    kinds = {(cluster.target.os_of(node.name), modules(cluster, node.gpus)) for node in declared_nodes if node.gpus}
+    kinds = {
+        (cluster.target.os_of(node.name), modules(cluster, node.gpus))
+        for node in declared_nodes
+        if node.gpus and catalog.gpus()[node.gpus.model].vendor == catalog.NVIDIA
+    }
     flavours = {flavour for _, flavour in kinds} or {GpuModules.OPEN}
     direct = GpuDirect.DMA_BUF if flavours == {GpuModules.OPEN} else GpuDirect.OFF
     return SoftwareStack(
@@ -72,7 +88,13 @@ def expand_software(cluster: Cluster, declared_nodes: Iterable[DeclaredNode]) ->
         package_sets={f"{os}-{flavour}": _set(profile, versions, os, flavour) for os, flavour in sorted(kinds)},
         gpudirect=declared.gpudirect or direct,
         nccl=dict(sorted(declared.nccl.environment.items())),
+        rocm=_rocm(declared.rocm.version) if declared.rocm else None,
     )
+
+
+def _rocm(version: str) -> PlannedRocm:
+    release = rocm_releases()[version]
+    return PlannedRocm(version=version, driver=release.driver, driver_package=release.driver_package)
 
 
 def _set(profile: compatibility.Profile, versions: Mapping[str, str], os: str, flavour: GpuModules) -> SoftwareSet:

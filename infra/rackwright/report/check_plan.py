@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rackwright.catalog.checks import CheckSpec, Kind, Level
+from rackwright.catalog.checks import CheckSpec, Feature, Kind, Level
 from rackwright.inventory.reader import Inventory
 from rackwright.report.confinement import why_unconfined
 from rackwright.report.verdict import PARTIAL, Evidence, NotRunReason
@@ -60,6 +60,12 @@ class CheckPlan:
         return any(item.reason in PARTIAL for item in self.not_run)
 
 
+def _why_other_gpus(features: Collection[Feature], missing: Collection[Feature]) -> str:
+    """Return why jobs do not measure the GPUs that the plan has; empty if it has none."""
+    is_about_gpus = not {Feature.WHOLE_GPUS, Feature.SHARED_GPUS}.isdisjoint(missing)
+    return "its programs use CUDA, and the plan's GPUs are those of AMD" if is_about_gpus and Feature.AMD_GPUS in features else ""
+
+
 def plan_checks(
     declared: Inventory,
     catalogue: Mapping[str, CheckSpec],
@@ -75,7 +81,8 @@ def plan_checks(
     features, simulated = declared.features, declared.simulated
     for key, spec in catalogue.items():
         if not features.issuperset(spec.needs):
-            not_run.append(NotRun(key, NotRunReason.NOT_IN_PLAN, why_unconfined(declared, set(spec.needs) - features)))
+            missing = set(spec.needs) - features
+            not_run.append(NotRun(key, NotRunReason.NOT_IN_PLAN, why_unconfined(declared, missing) or _why_other_gpus(features, missing)))
         elif not claimed.covers(spec.level):
             not_run.append(NotRun(key, NotRunReason.LEVEL, f"runs from level {spec.level}"))
         elif not kinds.include(spec.kind):

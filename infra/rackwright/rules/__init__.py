@@ -38,7 +38,7 @@ from rackwright.rules.kubernetes import cluster as kubernetes_cluster
 from rackwright.rules.kubernetes import network as kubernetes_network
 from rackwright.rules.registry import RULES, Rule, RuleContext
 from rackwright.rules.slurm import accounts, partitions, scheduler
-from rackwright.rules.software import efa, stack, versions
+from rackwright.rules.software import efa, rocm, stack, versions
 from rackwright.stackfile.field_errors import FieldPath
 from rackwright.stackfile.load import LoadedStack
 
@@ -46,7 +46,7 @@ __all__ = ["RULES", "Rule", "RuleContext", "check", "run_rules"]
 
 RULE_MODULES = (
     *(names, network, groups, gpus, mig, stack, versions, efa, storage, scheduler, accounts, partitions, access, users, nodes, hosts),
-    *(image_accounts, container_networks),
+    *(rocm, image_accounts, container_networks),
     *(kubernetes_cluster, kubernetes_network, addons, pod_network),
     *(topology, adapters, floor_plan, phases, node_features, tuning, monitoring, alert_receivers, external_monitoring),
     *(instances, images, disks, aws_network, aws_fabric, capacity, tags, fsx, fsx_repositories, budget, limits),

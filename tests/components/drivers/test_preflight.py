@@ -83,7 +83,7 @@ def test_mismatched_key_prevents_login(route: SshRoute, keys: list[Path], door: 
 
 def test_all_mismatches_are_reported(route: SshRoute, keys: list[Path]) -> None:
     seen = preflight_one(route, keys, declared=replace(_DECLARED, cpus=16, gpus=2))
-    assert seen.problems == ("has 8 CPUs, declared are 16", "has 0 NVIDIA GPUs, declared are 2")
+    assert seen.problems == ("has 8 CPUs, declared are 16", "has 0 GPUs of NVIDIA or AMD, declared are 2")
 
 
 def test_missing_sudo_is_reported(route: SshRoute, keys: list[Path], door: SshServer) -> None:

@@ -9,6 +9,7 @@ import pytest
 from rackwright import catalog
 from rackwright.catalog import GpuModel, compatibility
 from rackwright.catalog.compatibility import has_nvlink_rack, has_nvswitch
+from rackwright.catalog.rocm import rocm_releases
 from rackwright.model.node.software import GpuModules
 
 NVIDIA = [gpu for gpu in catalog.gpus().values() if gpu.vendor == catalog.NVIDIA]
@@ -51,7 +52,8 @@ def test_figures_agree_with_the_architecture(gpu: GpuModel) -> None:
         ("rtxpro5000", "NVIDIA RTX PRO 5000 Blackwell", 48935, 300, "12.0"),
         ("rtxpro4500-server", "NVIDIA RTX PRO 4500 Blackwell Server Edition", 32623, 165, "12.0"),
         ("mi210", "AMD Instinct MI210", 65536, 300, None),
-        ("mi300a", "AMD Instinct MI300A", 131072, 760, None),
+        ("mi300a", "AMD Instinct MI300A", None, 760, None),
+        ("mi250x", "AMD Instinct MI250X", 65536, 280, None),
     ],
 )
 def test_gpu_is_known(model: str, product: str, memory_mib: int | None, power_watts: int | None, capability: str | None) -> None:
@@ -123,3 +125,18 @@ def test_grace_is_arm64() -> None:
     assert {gpu.model for gpu in NVIDIA if gpu.host == "arm64"} == {
         *("gh200", "gh200-120g", "gh200-144g", "gb200", "gb200-nvl4", "gb300", "gb10", "t4g"),
     }
+
+
+AMD = [gpu for gpu in catalog.gpus().values() if gpu.vendor == catalog.AMD]
+
+
+@pytest.mark.parametrize("gpu", AMD, ids=lambda gpu: gpu.model)
+def test_gpu_of_amd_has_ids_and_a_release(gpu: GpuModel) -> None:
+    """Checks compare the PCI device id with the model; a driver is installed with a release of ROCm."""
+    assert [one for one in catalog.amd_devices() if gpu.model in one.models and not one.virtual]
+    assert [release for release in rocm_releases().values() if gpu.architecture in release.architectures]
+    assert gpu.xgmi == (gpu.architecture in ("cdna3", "cdna4")) and not (gpu.nvlink or gpu.nvswitch)
+
+
+def test_ids_are_those_of_gpus_of_amd() -> None:
+    assert {model for one in catalog.amd_devices() for model in one.models} == {gpu.model for gpu in AMD}

@@ -22,6 +22,7 @@ TOOLS = "tests/components/test_faults_of_real_gpus.py"
 NFS = ("the kernel's NFS server does not run in a container", "tests/e2e/storage/test_nfs.py")
 SITE = ("no Prometheus of a site reads a lab", "tests/unit/probes/test_site_monitoring.py")
 WITHOUT_LAB = {
+    "amd_gpu.*": ("no lab simulates GPUs of AMD", TOOLS),
     "gpu.mig_matches_plan": ("simulated GPUs have no instances", TOOLS),
     "neuron.devices_match_plan": ("no lab simulates Inferentia", TOOLS),
     "node.threads_match_plan": ("threads per core are a setting of the machine", TOOLS),

@@ -24,6 +24,7 @@ FILES = {
 NFS = ("no committed stack serves NFS", "tests/e2e/storage/test_nfs.py")
 SITE_PROMETHEUS = ("no committed stack names the Prometheus of a site", "tests/unit/probes/test_site_monitoring.py")
 NOWHERE = {
+    "amd_gpu.*": ("no committed stack has GPUs of AMD", "tests/unit/probes/test_amd_gpu.py"),
     "tuning.*": ("no committed stack declares tuning", "tests/e2e/node_stack/test_node_stack.py"),
     "storage.exports_match_plan": NFS,
     "storage.one_nfs_version_is_served": NFS,

@@ -77,6 +77,7 @@ ROWS = (
     *("storage-answering", "nfs-server", "units", "identity", "resolved", "hosts", "space", "inodes", "system-state"),
     *("accounts", "directories", "kernel-settings", "service-limits", "huge-pages"),
     *("fabric-ports", "fabric-links", "fabric-errors"),
+    *("amd-gpus", "amd-metrics", "amd-pages", "amd-links", "amd-pci", "amd-devices"),
 )
 """Probes whose answers are parsed row by row."""
 HARDWARE = ("gpus", "gpu_links", "numa", "interfaces", "rdma", "mounts")

@@ -96,6 +96,15 @@ def test_empty_group_of_planned_part_is_not_excused(inventory):
     assert found.empty_groups["gpu.count_matches_plan"] == "gpu"
 
 
+def with_gpus_of_amd(inventory):
+    """Return the inventory with GPUs of AMD in worker0."""
+    changed = copy.deepcopy(inventory)
+    changed["all"]["hosts"]["worker0"]["node"]["gpus"] |= {"vendor": "amd", "model": "mi300x"}
+    changed["all"]["vars"]["cluster"]["software"]["rocm"] = {"version": "7.0.2", "driver": "30.10.2", "driver_package": "*.30100200-*"}
+    changed["all"]["children"] |= {name: {"hosts": {"worker0": {}}} for name in ("amd_gpu", "amd_xgmi", "amd_software")}
+    return changed
+
+
 def test_every_check_can_be_owed(check_plan, inventory_with_separate_controller, kubernetes_inventory):
     """A lab with Slurm or one with Kubernetes, on one network or another, contains each row: every need can be met."""
     monitored = copy.deepcopy(inventory_with_separate_controller)
@@ -108,6 +117,7 @@ def test_every_check_can_be_owed(check_plan, inventory_with_separate_controller,
         kubernetes_inventory["all"]["vars"]["cluster"]["scheduler"],
     )
     found.append(plan_checks(from_inventory(inventory_with_separate_controller), checks(), Level.SMOKE))
+    found.append(plan_checks(from_inventory(with_gpus_of_amd(inventory_with_separate_controller)), checks(), Level.SMOKE))
     for cni in ("bridge", "flannel", "calico"):
         scheduler |= {"cni": cni, "network": {"encapsulation": "vxlan", "mtu": 1450, "enforces_network_policy": cni == "calico"}}
         found.append(plan_checks(from_inventory(kubernetes_inventory), checks(), Level.SMOKE))

@@ -198,9 +198,12 @@ class PhaseScope:
         return question.read(self.answers[question.name])
 
     def gpus(self, node: str) -> int:
-        """Return the whole GPUs that the plan gives the node: 0 where MIG divides them, for their instances are not measured."""
+        """Return the whole GPUs of NVIDIA that the plan gives the node: 0 where MIG divides them, for their instances are not measured.
+
+        The programs of the phases are built for CUDA: they do not measure GPUs of AMD.
+        """
         found = self.declared.nodes[node].get("gpus")
-        return int(found["count"]) if found and not any(found.get("mig", ())) else 0
+        return int(found["count"]) if found and found.get("vendor") != "amd" and not any(found.get("mig", ())) else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ from rackwright.report.hardware.facts import Facts, Part
 
 
 def probes_of(declared: Inventory, name: str, parts: Collection[Part]) -> list[Probe[Any]]:
-    """Return the questions for a node: about GPUs if it has some, about their links if they are not simulated."""
+    """Return the questions for a node: about GPUs if it has some of NVIDIA, about their links if they are not simulated."""
     gpus = declared.nodes[name].get("gpus")
-    left_out = {Part.GPUS, Part.GPU_LINKS} if not gpus else {Part.GPU_LINKS} if gpus["simulated"] else set()
+    left_out = {Part.GPUS, Part.GPU_LINKS} if not gpus or gpus.get("vendor") == "amd" else {Part.GPU_LINKS} if gpus["simulated"] else set()
     return [HARDWARE_PROBES[part] for part in parts if part not in left_out]
 
 

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, StringConstraints
 from rackwright.model.base import ConfigModel
 from rackwright.model.node.containers import ContainerRuntime
 from rackwright.model.node.pytorch import Pytorch
+from rackwright.model.node.rocm import Rocm
 from rackwright.model.node.tools import Tool
 from rackwright.model.units import Label
 from rackwright.model.update_policy import UpdatePolicy
@@ -76,3 +77,6 @@ class Software(ConfigModel):
         default=None, description="PyTorch, installed once for all nodes on a shared file system."
     )
     nccl: Nccl = Field(default=Nccl(), description="NCCL settings.")
+    rocm: Annotated[Rocm | None, UpdatePolicy.LIVE] = Field(
+        default=None, description="ROCm and the driver on nodes with GPUs of AMD. Default: none; the machines have a driver of their own."
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from rackwright.catalog import NVIDIA
 from rackwright.derive.monitoring import monitoring_node
 from rackwright.model import receivers
 from rackwright.model.cluster import Cluster
@@ -76,9 +77,14 @@ def _node(
         collectors=tuple(_collectors(node, watched, storage, fabric, scheduler)),
         units=tuple(_units(node, server, storage, fabric, scheduler)),
         mounts=tuple(shared.mount for shared in storage if node.name in shared.clients),
-        gpus=node.gpus.count if node.gpus else 0,
+        gpus=node.gpus.count if _has_nvidia_gpus(node) and node.gpus else 0,
         simulated_gpus=node.gpus is not None and node.gpus.simulated,
     )
+
+
+def _has_nvidia_gpus(node: PlanNode) -> bool:
+    """Return whether the collector of GPUs, which calls nvidia-smi, has something to collect."""
+    return node.gpus is not None and node.gpus.vendor == NVIDIA
 
 
 def _collectors(
@@ -91,7 +97,7 @@ def _collectors(
         yield "slurm" if scheduler.kind == "slurm" else "kubernetes"
     if node.name in controllers and scheduler.kind == "kubernetes":
         yield "etcd"
-    if node.gpus is not None:
+    if _has_nvidia_gpus(node):
         yield "gpu"
     if node.name == _fabric_observer(watched, fabric):
         yield "fabric"

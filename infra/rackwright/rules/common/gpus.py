@@ -26,12 +26,22 @@ def gpu_model(case: RuleContext) -> Iterator[Violation]:
 
 @rule("gpu-vendor")
 def gpu_vendor(case: RuleContext) -> Iterator[Violation]:
-    """Driver, device files, simulation and checks are those of NVIDIA; on other GPUs Slurm would start without a device."""
+    """GPUs of AMD: Slurm on real machines. Simulation, the device plugin of Kubernetes and the checks of pods are those of NVIDIA."""
     for path, model in _models(case):
         known = catalog.gpus().get(model)
-        if known is not None and known.vendor != catalog.NVIDIA:
-            cause = f"{known.product} is not supported: roles and checks know GPUs of NVIDIA only"
-            yield Violation(path, cause, "omit `gpus`, so that the nodes run jobs without GPUs, or use GPUs of NVIDIA")
+        if known is not None and known.vendor == catalog.AMD and (refusal := _refusal(case)):
+            cause, hint = refusal
+            yield Violation(path, f"{known.product} {cause}", hint)
+
+
+def _refusal(case: RuleContext) -> tuple[str, str] | None:
+    """Return why the cluster cannot have GPUs of AMD, and what to do; None if it can."""
+    if "gpu" in case.cluster.target.simulated:
+        return "cannot be simulated: the lab's devices and tools are those of NVIDIA", "use a model of NVIDIA, or target `hosts`"
+    if case.kubernetes is not None:
+        cause = "is not supported with Kubernetes: device plugin and checks of pods are those of NVIDIA"
+        return cause, "use `scheduler: {kind: slurm}`, or omit `gpus`, so that the pods of these nodes get no GPUs"
+    return None
 
 
 def _models(case: RuleContext) -> Iterator[tuple[str, str]]:

@@ -92,7 +92,7 @@ def selection_of(case: RuleContext) -> VersionSelection | None:
     profile = compatibility.profiles().get(declared.profile) if declared else None
     if declared is None or profile is None:
         return None
-    with_gpus = [member for member in case.members if member.gpus is not None]
+    with_gpus = [member for member in case.members if member.gpus is not None and not _is_of_amd(member.gpus.model)]
     models = dict.fromkeys(member.gpus.model for member in with_gpus if member.gpus)
     systems = dict.fromkeys(case.cluster.target.os_of(member.name) for member in with_gpus)
     machines = dict.fromkeys((case.cluster.target.os_of(member.name), member.architecture) for member in with_gpus)
@@ -100,6 +100,12 @@ def selection_of(case: RuleContext) -> VersionSelection | None:
     counts = [(catalog.gpus().get(member.gpus.model), member.gpus.count) for member in with_gpus if member.gpus]
     switched = any(gpu is not None and compatibility.has_nvswitch(gpu, count) for gpu, count in counts)
     return VersionSelection(declared, profile, known, tuple(systems), tuple(machines), switched, case.today)
+
+
+def _is_of_amd(model: str) -> bool:
+    """Return whether a GPU gets ROCm in place of the profile's software."""
+    known = catalog.gpus().get(model)
+    return known is not None and known.vendor == catalog.AMD
 
 
 def nearest(choice: VersionSelection) -> str:

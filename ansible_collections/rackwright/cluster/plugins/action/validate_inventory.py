@@ -91,9 +91,10 @@ def group_problems(groups: Mapping[str, list[str]], nodes: Mapping[str, Mapping[
     for role in ROLES:
         wanted = {host for host, node in nodes.items() if role in node["roles"]}
         found += disagreement(f"role_{role}", set(groups.get(f"role_{role}", [])), wanted)
-    for group, key in (("gpu", "gpus"), ("neuron", "neuron_devices")):
-        found += disagreement(group, set(groups.get(group, [])), {host for host, node in nodes.items() if node[key]})
-    return found
+    vendors = {host: node["gpus"].get("vendor", "nvidia") for host, node in nodes.items() if node["gpus"]}
+    for group, vendor in (("gpu", "nvidia"), ("amd_gpu", "amd")):
+        found += disagreement(group, set(groups.get(group, [])), {host for host, own in vendors.items() if own == vendor})
+    return found + disagreement("neuron", set(groups.get("neuron", [])), {host for host, node in nodes.items() if node["neuron_devices"]})
 
 
 def disagreement(group: str, members: set[str], wanted: set[str]) -> list[str]:

@@ -239,10 +239,12 @@ class Sender(Protocol):
 
 
 def parts(context: Sender) -> list[dict[str, Any]]:
-    """Return the planned compute nodes, each in one partition. Nodes with whole GPUs are separate from those without."""
-    scheduler = context.declared.cluster["scheduler"]
+    """Return the planned compute nodes, each in one partition. Nodes with whole GPUs of NVIDIA are separate from the others."""
+    scheduler, known = context.declared.cluster["scheduler"], context.declared.nodes
     inside = {
-        node["name"]: 0 if node.get("gres") else node["gpus"] for node in scheduler["nodes"] if node["name"] in context.declared.nodes
+        node["name"]: 0 if node.get("gres") or _has_amd_gpus(known[node["name"]]) else node["gpus"]
+        for node in scheduler["nodes"]
+        if node["name"] in known
     }
     found: list[dict[str, Any]] = []
     for partition in scheduler["partitions"]:
@@ -253,6 +255,12 @@ def parts(context: Sender) -> list[dict[str, Any]]:
                 found.append({"partition": partition["name"], "nodes": nodes, "first": first, "second": second})
             inside = {name: gpus for name, gpus in inside.items() if name not in nodes}
     return found
+
+
+def _has_amd_gpus(node: Mapping[str, Any] | None) -> bool:
+    """Return whether the GPUs of a node are those of AMD, which the jobs do not use: they look for devices of NVIDIA."""
+    gpus = (node or {}).get("gpus") or {}
+    return bool(gpus.get("vendor") == "amd")
 
 
 def runner(context: Sender) -> str | None:
