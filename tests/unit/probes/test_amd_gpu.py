@@ -134,6 +134,7 @@ FAULTS = {
         ([(AMD_PCI, "26:00.0|0x74a1|amdgpu|", "26:00.0|0x74a1|vfio-pci|")], FAILED, "vfio-pci"),
         ([(AMD_PCI, None, "/sys/bus/pci/devices\n")], FAILED, "GPUs on the PCI bus: 0"),
         ([(AMD_PCI, "/sys/bus/pci/devices\n", "")], UNKNOWN, "incomplete"),
+        ([(AMD_PCI, "26:00.0|0x74a1|amdgpu|", "26:00.0|0x74a1|?|")], UNKNOWN, "driver"),
         ([(AMD_PCI, "26:00.0|0x74a1|amdgpu|", "26:00.0|0x74a1")], UNKNOWN, "driver"),
     ],
     "product_matches_plan": [
@@ -215,6 +216,8 @@ FAULTS = {
         ([(AMD_DEVICES, "e2:80|666|render|amdgpu|", "e2:80|666|render|ast|")], FAILED, "driver ast"),
         ([(AMD_DEVICES, "/dev/kfd|character special file", "/dev/kfd|regular empty file")], FAILED, "regular empty file"),
         ([(AMD_DEVICES, "e2:81|666|render", "e2:81||render")], UNKNOWN, "mode"),
+        ([(AMD_DEVICES, SECOND, "ERR!|")], UNKNOWN, "ERR!"),
+        ([(AMD_DEVICES, f"{SECOND}character", f"{SECOND}ERR!")], UNKNOWN, "ERR!"),
     ],
     "rocm_matches_plan": [
         ([(ROCM, "7.0.2", "7.0.1")], FAILED, "7.0.1"),
@@ -238,7 +241,13 @@ def test_every_check_has_a_fault():
     assert {check for check, rows in FAULTS.items() if any(row[1] is FAILED for row in rows)} == set(CHECKS)
 
 
-LISTS = {"product_matches_plan": AMD_GPUS, "no_ecc_errors": AMD_METRICS, "no_bad_pages_are_due": AMD_PAGES, "xgmi_links_are_up": AMD_LINKS}
+LISTS = {
+    "count_matches_plan": AMD_GPUS,
+    "product_matches_plan": AMD_GPUS,
+    "no_ecc_errors": AMD_METRICS,
+    "no_bad_pages_are_due": AMD_PAGES,
+    "xgmi_links_are_up": AMD_LINKS,
+}
 
 
 @pytest.mark.parametrize("check", LISTS)

@@ -116,7 +116,10 @@ def test_devices_match_plan(node: Record, ask: Ask, expect: Expect) -> None:
     """Programs of users open /dev/kfd and the render node of each GPU, which Slurm assigns; jobs get no others."""
     devices = {device.path: device for device in ask(AMD_DEVICES)}
     planned = ["/dev/kfd", *(f"/dev/dri/renderD{FIRST_RENDER_NODE + number}" for number in range(node.gpus.count))]
-    found: dict[str, Fault] = {path: _device_fault(devices.get(path)) for path in planned}
+    damaged = [UnreadableValue("a device file", None, path) for path in devices if not path.startswith("/dev/")]
+    found: dict[str, Fault] = {
+        path: _device_fault(devices[path]) if path in devices else damaged[0] if damaged else "missing" for path in planned
+    }
     numbers = [devices[path].number for path in planned if path in devices]
     twice = {number for number in read_values(numbers) if read_values(numbers).count(number) > 1}
     found.update({f"device {number}": "under several names" for number in twice})
@@ -233,8 +236,6 @@ def _throttled(gpu: Any, shared: Iterable[str]) -> Fault:
 
 def _device_fault(device: Any) -> Fault:
     """Return what keeps programs of users from a device."""
-    if device is None:
-        return "missing"
     for value in (device.kind, device.mode, device.group, device.number):
         if isinstance(value, UnreadableValue):
             return value

@@ -64,6 +64,13 @@ def _address(cell: str) -> str:
     return text
 
 
+def _name(cell: str) -> str:
+    """Return the name of a driver or of a group."""
+    if not re.fullmatch(r"[A-Za-z0-9_.-]+", cell.strip()) or is_absent(cell):
+        raise ValueError(f'"{cell}" is not a name')
+    return cell.strip()
+
+
 def _device_id(cell: str) -> int:
     return hexadecimal(cell) if cell.strip().lower().startswith("0x") else integer(cell)
 
@@ -267,7 +274,7 @@ def _pci_row(line: str) -> Row:
 
 
 def _pci_gpu(row: Row) -> PciGpu:
-    driver = None if row.cells.get("driver") == "" else row.read("driver", words)
+    driver = None if row.cells.get("driver") == "" else row.read("driver", _name)
     return PciGpu(row.read("bus", _address), row.read("device", hexadecimal), driver)
 
 
@@ -283,7 +290,7 @@ def responding(listed: GpuList[AmdGpu], present: Iterable[PciGpu], planned: int)
     known = {gpu.bus for gpu in listed if isinstance(gpu.bus, str)}
     unread = len(listed) - len(known)
     missing = [gpu.bus for gpu in present if isinstance(gpu.bus, str) and gpu.bus not in known]
-    lost = missing if not unread else ["a GPU whose address was not read"] * (len(missing) - unread)
+    lost = [] if listed.cut is not None else missing if not unread else ["a GPU whose address was not read"] * (len(missing) - unread)
     doubt = [gpu.bus for gpu in present if isinstance(gpu.bus, UnreadableValue)] if len(present) > len(listed) else []
     return doubt[0] if doubt and not lost and len(listed) == planned else replace(listed, lost=tuple(lost)).responding(planned)
 
@@ -293,6 +300,7 @@ class AmdDevice:
     """A device file with its access rights."""
 
     path: str
+    """As it was printed: it does not begin with /dev/ in a damaged line."""
     kind: Text
     number: Text
     mode: Text
@@ -312,8 +320,8 @@ _DEVICES_COMMAND: Final = (
 
 
 def parse_amd_devices(text: str) -> tuple[AmdDevice, ...]:
-    """Return the device files from lines `path|kind|major:minor|mode|group|driver|`, the last of which is /dev/null. Ignore others."""
-    rows = {row.cells["path"]: row for row in map(_device_row, lines_of(text)) if row.cells["path"].startswith("/dev/")}
+    """Return the device files from lines `path|kind|major:minor|mode|group|driver|`, the last of which is /dev/null. Ignore other lines."""
+    rows = {row.cells["path"]: row for row in map(_device_row, lines_of(text)) if len(row.cells) > 1}
     if not rows or rows.popitem()[0] != _NULL or is_cut(text):
         raise ValueError(f'the list of device files is incomplete: "{quoted(text)}"')
     return tuple(map(_device, rows.values()))
@@ -325,10 +333,22 @@ def _device_row(line: str) -> Row:
 
 
 def _device(row: Row) -> AmdDevice:
-    driver = None if row.cells.get("driver") == "" else row.read("driver", words)
+    driver = None if row.cells.get("driver") == "" else row.read("driver", _name)
     return AmdDevice(
-        row.subject, row.read("kind", words), row.read("number", _device_number), row.read("mode", _mode), row.read("group", words), driver
+        row.subject, row.read("kind", _kind), row.read("number", _device_number), row.read("mode", _mode), row.read("group", _name), driver
     )
+
+
+_KINDS: Final = frozenset(
+    {"regular file", "regular empty file", "directory", "symbolic link", "character special file", "block special file", "fifo", "socket"}
+)
+"""Kinds of files as stat(1) of GNU names them."""
+
+
+def _kind(cell: str) -> str:
+    if cell not in _KINDS:
+        raise ValueError(f'"{cell}" is not a kind of file')
+    return cell
 
 
 def _device_number(cell: str) -> str:
