@@ -16,6 +16,7 @@ from rackwright.checks.cluster import test_amd_gpu, test_gpu, test_neuron, test_
 from rackwright.checks.cluster.harness.probe import Probe
 from rackwright.checks.cluster.probes.amd_gpu import AMD_DEVICES, AMD_GPUS, AMD_LINKS, AMD_METRICS, AMD_PAGES, AMD_PCI, ROCM
 from rackwright.checks.cluster.probes.identity import THREADS
+from rackwright.checks.cluster.probes.imex import IMEX_CHANNEL, IMEX_DOMAIN
 from rackwright.checks.cluster.probes.mig import MIG
 from rackwright.checks.cluster.probes.neuron import NEURON_DEVICES
 from rackwright.checks.cluster.probes.nvlink import NVLINKS
@@ -41,12 +42,15 @@ GPUS: dict[str, Any] = {"count": 2, "modules": "open", "driver": "580.173.02", "
 PROFILES = [["3g.40gb", "1g.10gb", "1g.10gb"], ["1g.10gb"] * 7]
 NODE = SimpleNamespace(
     name="worker0",
+    address="10.77.0.24",
+    imex_nodes=["10.77.0.24", "10.77.0.25", "10.77.0.26"],
     threads_per_core=2,
     neuron_devices=1,
     gpus=SimpleNamespace(**GPUS, mig=[[SimpleNamespace(profile=name) for name in one] for one in PROFILES]),
 )
 CLUSTER = SimpleNamespace(
     scheduler=SimpleNamespace(kind="slurm"),
+    hosts=[SimpleNamespace(address=f"10.77.0.{number}") for number in (16, 24, 25, 26)],
     software=SimpleNamespace(
         versions=SimpleNamespace(cuda="13.0.1", nccl="2.28.9"),
         nccl=SimpleNamespace(NCCL_DEBUG="WARN"),
@@ -132,6 +136,11 @@ CASES: Mapping[str, tuple[Any, tuple[Probe[Any], ...], Mapping[str, str]]] = {
         test_software.test_rack_fabric_is_ready,
         (RACK_FABRIC, RACK_UNITS),
         smi(captured("rack-fabric")) | {"systemctl": UNIT.format("nvidia-imex.service")},
+    ),
+    "software.imex_domain_is_ready": (
+        test_software.test_imex_domain_is_ready,
+        (IMEX_DOMAIN, IMEX_CHANNEL),
+        {"nvidia-imex-ctl": captured("imex-domain"), "stat": "character special file\n"},
     ),
     "software.nvlinks_are_up": (test_software.test_nvlinks_are_up, (NVLINKS,), smi(captured("nvlinks").partition("GPU 2:")[0])),
     "software.driver_libraries_load": (

@@ -72,6 +72,7 @@ class Feature(StrEnum):
     GPU_SOFTWARE = "gpu-software"
     NVSWITCH = "nvswitch"
     NVLINK_RACK = "nvlink-rack"
+    NVLINK_DOMAIN = "nvlink-domain"
     NVLINK = "nvlink"
     DCGM = "dcgm"
     FABRIC = "fabric"

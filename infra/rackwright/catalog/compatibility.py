@@ -16,6 +16,8 @@ from rackwright.yaml_loader import load_yaml
 _FOLDER: Final = Path(__file__).parent
 UNSUFFIXED: Final = 590
 """From this branch on, NVIDIA's package names of drivers contain no branch (NVIDIA Driver Installation Guide, 2026-09-30)."""
+UNSUFFIXED_IMEX: Final = 580
+"""From this branch on, the package of IMEX has no branch in its name (NVIDIA gpu-driver-container, Amazon Linux 2023 AMI packages)."""
 ARM64: Final = "arm64"
 _LARGEST_NODE: Final = 16
 """Number of GPUs that NVLink joins in the largest node: HGX-2 with 16 (NVIDIA: DGX-2 data sheet)."""
@@ -304,6 +306,7 @@ def packages(profile: Profile, versions: Mapping[str, str], system: System, gpu_
         "pinning": driver["pinning"],
         "driver": driver[gpu_modules],
         "fabric-manager": driver["fabric-manager"],
+        "imex": driver["imex"],
         **{name: libraries[name] for name in ("cuda", "cudnn", "nccl", "dcgm", "container-toolkit")},
     }
     return {component: tuple(name.format(**words) for name in names) for component, names in named.items()}
@@ -323,6 +326,7 @@ def _words(versions: Mapping[str, str], gpu_modules: GpuModules) -> dict[str, st
         **{name.replace("-", "_"): version for name, version in versions.items()},
         "branch": str(branch),
         "suffix": f"-{branch}" if branch < UNSUFFIXED else "",
+        "imex_suffix": f"-{branch}" if branch < UNSUFFIXED_IMEX else "",
         "flavour": "-open" if gpu_modules is GpuModules.OPEN else "",
         "stream": "-open" if gpu_modules is GpuModules.OPEN else "-dkms",
         "cuda_major": str(major(cuda)),

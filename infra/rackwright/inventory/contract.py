@@ -18,6 +18,7 @@ from rackwright.model.targets.adapters import Adapter
 from rackwright.model.targets.hosts import HostsTarget
 from rackwright.plan import Plan
 from rackwright.plan.fabric import netlist, wiring
+from rackwright.plan.fabric.slurm import domains_of
 from rackwright.plan.kubernetes.schema import Kubernetes
 from rackwright.plan.monitoring.schema import MonitoringPlan
 from rackwright.plan.schema import PlanNode, Slurm
@@ -60,7 +61,19 @@ def inventory(
 
 def _node(plan: Plan, node: PlanNode, host: Host) -> dict[str, Any]:
     adapters = {device: one.model_dump(mode="json", exclude_none=True) for device, one in _adapters(plan, node.name).items()}
-    return {**node.model_dump(mode="json"), "devices": dict(host.devices)} | ({"adapters": adapters} if adapters else {})
+    record = {**node.model_dump(mode="json"), "devices": dict(host.devices)} | ({"adapters": adapters} if adapters else {})
+    return record | ({"imex_nodes": imex} if (imex := _imex_nodes(plan, node)) else {})
+
+
+def _imex_nodes(plan: Plan, node: PlanNode) -> list[str]:
+    """Return the addresses of the nodes of an NVLink domain, the same list on each; empty for a node that is in none.
+
+    Nodes that are out stay in the list: the daemons read it at their start, and a restart ends the jobs that share memory.
+    """
+    if node.name not in plan.groups.get("nvlink_domain", ()):  # a plan that is up may be older than the group
+        return []
+    domains = domains_of(plan.fabric, plan.nodes)
+    return [other.address for other in plan.nodes if domains.get(other.name) == domains[node.name]]
 
 
 def _adapters(plan: Plan, node: str) -> dict[str, Adapter]:

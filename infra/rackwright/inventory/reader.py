@@ -23,8 +23,8 @@ WITHOUT_SACKD: Final = frozenset({"debian-12", "ubuntu-22.04", "ubuntu-24.04", "
 """Operating systems whose packages of Slurm have no sackd (23.11 and later): roles/slurm_login/vars/main.yml."""
 
 
-OPTIONAL_GROUPS: Final[Mapping[str, tuple[str, ...]]] = {"monitoring_node": (), "monitoring_server": ()}
-"""Groups that an inventory has only if the stack file declares their subject (rackwright.plan.monitoring)."""
+OPTIONAL_GROUPS: Final[Mapping[str, tuple[str, ...]]] = {"monitoring_node": (), "monitoring_server": (), "nvlink_domain": ()}
+"""Groups that an inventory has only if the stack file declares their subject (rackwright.plan.monitoring), or if it is of this release."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +121,7 @@ class Inventory:
             Feature.GPU_SOFTWARE: bool(supplied),
             Feature.NVSWITCH: any(gpus["nvswitch"] for gpus in supplied),
             Feature.NVLINK_RACK: any(_has_nvlink_rack(gpus.get("model", "")) for gpus in supplied),
+            Feature.NVLINK_DOMAIN: any(node.get("imex_nodes") for node in nodes),
             Feature.NVLINK: any(_has_nvlinks(gpus) for gpus in supplied),
             Feature.DCGM: bool(supplied) and bool(software["versions"].get("dcgm")),
             Feature.FABRIC: self.fabric is not None,

@@ -7,6 +7,7 @@ from typing import Final
 
 from rackwright.catalog import AMD, NVIDIA, gpus
 from rackwright.catalog.compatibility import has_nvlink_rack
+from rackwright.derive.fabric import domains_of
 from rackwright.derive.monitoring import monitoring_node
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Role
@@ -37,6 +38,7 @@ def expand_groups(cluster: Cluster, nodes: Sequence[PlanNode], storage: Sequence
         "gpu_software": lambda node: _gets_software(cluster, node),
         "nvswitch": lambda node: _gets_software(cluster, node) and node.gpus is not None and node.gpus.nvswitch,
         "nvlink_rack": lambda node: _gets_software(cluster, node) and node.gpus is not None and has_nvlink_rack(gpus()[node.gpus.model]),
+        "nvlink_domain": lambda node: slurm and _gets_software(cluster, node) and _is_in_nvlink_domain(cluster, node),
         "nvlink": lambda node: _gets_software(cluster, node) and node.gpus is not None and _has_nvlinks(node.gpus),
         "fabric": lambda node: bool(node.rails),
         "neuron": lambda node: node.neuron_devices > 0,
@@ -61,6 +63,13 @@ def _has_nvlinks(declared: NodeGpu) -> bool:
     """
     switched = declared.nvswitch or has_nvlink_rack(gpus()[declared.model])
     return switched and not (declared.architecture == "ampere" and any(declared.mig))
+
+
+def _is_in_nvlink_domain(cluster: Cluster, node: PlanNode) -> bool:
+    """Return whether NVLink joins the node's GPUs to those of other nodes, and the stack file declares how many nodes are one domain."""
+    declared = cluster.fabric
+    joined = node.gpus is not None and has_nvlink_rack(gpus()[node.gpus.model])
+    return joined and declared is not None and node.group in domains_of(cluster, declared)
 
 
 def _vendor(node: PlanNode) -> str | None:

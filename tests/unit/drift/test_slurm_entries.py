@@ -87,6 +87,7 @@ def test_order_of_lists_is_no_difference():
         ("GrpTRES", "billing=200,cpu=512,fs/lustre=3,gres/gpu:h100=8,license/matlab@db=2,mem=512000M,node=4"),
         ("GrpTRESMins", "cpu=6000000"),
         ("MaxTRES", "mem=1.50T"),
+        ("MaxTRES", "gres/gpu:nvidia_h100_80gb_hbm3_3g.40gb=8"),
         ("MaxWall", "365-00:00:00"),
         ("GrpWall", "UNLIMITED"),
         ("Fairshare", "parent"),
@@ -99,6 +100,22 @@ def test_order_of_lists_is_no_difference():
 def test_limit_of_each_form_is_read(column, cell):
     shown = ",".join(sorted(cell.split(","))) if "TRES" in column else cell
     assert f"{column} {shown}" in entries(association("physics", **{column: cell}))["account lab/physics"]
+
+
+@pytest.mark.parametrize(
+    "name", ["physics/EXAMPLE\\eve", "physics/eve@example.org", "physics/eve.müller", "phys:2026/eve", "p-1.2_x/0815", "phys&chem/eve#2"]
+)
+def test_name_of_each_directory_is_read(name):
+    found = entries(association(name))
+    assert list(found) == [f"user lab/{name}"]
+
+
+@pytest.mark.parametrize(
+    ("column", "cell"),
+    [("Flags", "DenyOnLimit,NoDecay,Relative"), ("PreemptMode", "requeue"), ("Preempt", "gpu:long,low"), ("PreemptMode", "GANG,SUSPEND")],
+)
+def test_words_of_a_qos_are_read(column, cell):
+    assert f"{column} {cell}" in entries(qos=quality("fast", **{column: cell}))["qos fast"]
 
 
 @pytest.mark.parametrize(

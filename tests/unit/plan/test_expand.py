@@ -116,7 +116,7 @@ def test_groups_name_only_nodes_and_every_role_has_one(groups: dict[str, Any]) -
     assert all(set(nodes) <= names for nodes in plan.groups.values())
     fixed = {"gpu", "gpu_whole", "mig", "gpu_software", "nvswitch", "fabric", "neuron", "storage_client", "slurm", "smt", "nodes", "out"}
     fixed |= {"amd_gpu", "amd_software", "amd_xgmi"}
-    fixed |= {"nvlink", "nvlink_rack", "kubernetes", "kube_control_plane", "kubernetes_worker", "kubernetes_login"}
+    fixed |= {"nvlink", "nvlink_rack", "nvlink_domain", "kubernetes", "kube_control_plane", "kubernetes_worker", "kubernetes_login"}
     assert {*fixed, *groups, *(f"role_{role}" for role in Role), *(f"with_{part}" for part in PARTS)} == set(plan.groups)
 
 

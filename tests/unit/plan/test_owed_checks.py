@@ -30,6 +30,7 @@ NOWHERE = {
     "storage.one_nfs_version_is_served": NFS,
     "node.threads_match_plan": ("no committed stack declares threads per core", "tests/unit/probes/test_threads.py"),
     "gpu.mig_matches_plan": ("no committed stack divides its GPUs", "tests/unit/probes/test_mig.py"),
+    "software.imex_domain_is_ready": ("no committed stack has racks with NVLink switch trays", "tests/unit/probes/test_imex.py"),
     "software.rack_fabric_is_ready": ("no committed stack has racks with NVLink switch trays", "tests/unit/probes/test_gpu_software.py"),
     "site_monitoring.prometheus_reads_node": SITE_PROMETHEUS,
     "site_monitoring.rules_are_loaded": SITE_PROMETHEUS,

@@ -37,6 +37,7 @@ def _inventory():
             neuron_devices=1,
             features=["scratch", "tools", "tuning"],
             threads_per_core=1,
+            imex_nodes=["10.77.0.16"],
         ),
         _node("storage0", "storage"),
     ]
@@ -46,6 +47,7 @@ def _inventory():
         "role_controller": ["login0"], "role_accounting": ["login0"], "role_worker": ["worker0", "worker1"], "role_storage": ["storage0"],
         "gpu": ["worker0", "worker1"], "gpu_whole": ["worker0"], "mig": ["worker1"], "smt": ["worker1"],
         "gpu_software": ["worker1"], "nvswitch": ["worker1"], "nvlink": ["worker1"], "nvlink_rack": ["worker1"],
+        "nvlink_domain": ["worker1"],
         "fabric": ["login0", "worker0", "worker1"],
         "neuron": ["worker1"], "with_tuning": ["worker1"],
         "storage_client": everybody, "slurm": ["login0", "worker0", "worker1"], "out": [],

@@ -6,6 +6,7 @@ from rackwright import catalog
 from rackwright.checks.cluster.harness.arguments import Ask, Record
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.harness.tool_output import UnreadableValue
+from rackwright.checks.cluster.probes.imex import CONNECTED, IMEX_CHANNEL, IMEX_DOMAIN, READY
 from rackwright.checks.cluster.probes.nvidia_smi import GpuList
 from rackwright.checks.cluster.probes.nvlink import NVLINKS, down_links
 from rackwright.checks.cluster.probes.software import (
@@ -81,6 +82,23 @@ def _imex(unit: Unit) -> object:
     if unit.state == "inactive" and not unit.enabled:
         return UnreadableValue(f"the state of {IMEX} during jobs", "inactive and not enabled", "")
     return unit.state
+
+
+def test_imex_domain_is_ready(node: Record, cluster: Record, ask: Ask, expect: Expect) -> None:
+    """A job shares memory with the GPUs of another node only if the daemons of both are ready and connected, and a channel exists.
+
+    Nodes that are out are in the list of the daemons, and are not expected to respond.
+    """
+    domain, present = ask(IMEX_DOMAIN), {host.address for host in cluster.hosts}
+    found: dict[str, object] = {"channel 0": ask(IMEX_CHANNEL)}
+    planned: dict[str, object] = {"channel 0": "character special file"}
+    for address in (one for one in node.imex_nodes if one in present):
+        node_name, connection = f"node {address}", f"connection to {address}"
+        states = {node_name: domain.nodes.at(address), connection: domain.connections.at(f"{node.address} {address}")}
+        found |= {name: state for name, state in states.items() if state is not None}
+        planned |= {node_name: READY, connection: CONNECTED}
+    found |= {f"node {address}": "listed" for address in domain.nodes if address not in node.imex_nodes}
+    expect(found, planned)
 
 
 def _fabrics(fabrics: GpuList[Fabric], count: int) -> tuple[dict[str, object], dict[str, object]]:

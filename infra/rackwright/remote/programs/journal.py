@@ -340,7 +340,7 @@ def main(request: dict[str, Any]) -> Any:
         sys.exit("journalctl is not installed")
     except (OSError, RuntimeError) as error:
         sys.exit(f"journalctl: {error}")
-    parts, notes = [(journal.entries, journal.cut)], []
+    parts, notes = [(journal.entries, journal.cut)], list[str]()
     if request.get("files"):
         listed, unread = log_files.of_daemons()
         notes += dict.fromkeys(note for unit, note in unread if wanted.has_unit(unit))

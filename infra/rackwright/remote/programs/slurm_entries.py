@@ -35,15 +35,15 @@ QUERIES = {
 """Arguments of `sacctmgr --parsable2 show`."""
 LISTS = ("QOS", "Preempt", "Flags", "Coordinators")
 """Columns whose names have no order."""
-NAME = re.compile(r"[\w.@+$%-]+")
-"""A name of an account, user, cluster, partition or QOS."""
+NAME = re.compile(r'[^\s\[\]()!|,"]+')
+"""A name of an account, user, cluster, partition or QOS. Directories have users such as `EXAMPLE\\eve`."""
 FORMS = (
     (re.compile(r".*TRES"), re.compile(r"([\w/:.@-]+=\d+(\.\d+)?[KMGTPE]?(,|$))*")),
     (re.compile(r".*(Wall|Time)"), re.compile(r"((\d+-)?\d+:\d\d(:\d\d)?|UNLIMITED|INFINITE)?")),
     (re.compile(r"Priority|.*Jobs"), re.compile(r"\d*")),
     (re.compile(r"Usage"), re.compile(r"(\d+(\.\d+)?)?")),
     (re.compile(r"Fairshare"), re.compile(r"\d*|parent")),
-    (re.compile(r""), re.compile(r"[\w.@+$%,() -]*")),
+    (re.compile(r""), re.compile(r'[^\[\]!|"]*')),
 )
 """Forms of cells by column, the first that applies: limits on resources, times, numbers, names."""
 NO_RIGHTS = ("", "None", "Not Set")
@@ -96,7 +96,8 @@ def rows(found: dict[str, str], text: str, names: tuple[str, ...]) -> Iterator[t
 def is_named(cells: Mapping[str, str], names: tuple[str, ...]) -> bool:
     """Return whether the names of a row are names: all of an association, where user and partition may be empty, or the first."""
     keys = PLACE if names is ASSOCIATION else names[:1]
-    return all(NAME.fullmatch(cells[key]) or (not cells[key] and key in PLACE[2:] and names is ASSOCIATION) for key in keys)
+    may_be_empty = PLACE[2:] if names is ASSOCIATION else ()
+    return all((NAME.fullmatch(cells[key]) and cells[key].isprintable()) or (not cells[key] and key in may_be_empty) for key in keys)
 
 
 def add_entry(found: dict[str, str], name: str, value: str, line: str) -> None:
@@ -120,7 +121,7 @@ def settings(cells: Mapping[str, str], names: tuple[str, ...]) -> str:
 
 def is_form(name: str, cell: str) -> bool:
     """Return whether a cell has the form of its column."""
-    return bool(next(form for column, form in FORMS if column.match(name)).fullmatch(cell))
+    return cell.isprintable() and next(form for column, form in FORMS if column.match(name)).fullmatch(cell) is not None
 
 
 def ordered(name: str, cell: str) -> str:

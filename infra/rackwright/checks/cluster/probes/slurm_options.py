@@ -200,11 +200,12 @@ def _compare_options(
     for name, default in defaults.items():
         has, key, own = found.get(name.lower()), f"{subject} {name}", declared.at(name.lower())
         should = default if own is None else own
-        if has is not None and isinstance(should, NotIncludedValue):
-            live[key] = NotIncludedValue(key, should.said or "")
-        elif has is not None and isinstance(should, UnreadableValue):
-            live[key] = NotIncludedValue(key, declared.unread[0])
-        elif has is not None and not _same(name, has, should):
+        if has is None:
+            continue
+        if isinstance(should, UnreadableValue):
+            line = should.said if isinstance(should, NotIncludedValue) else declared.unread[0]
+            live[key] = NotIncludedValue(key, line or "")
+        elif not _same(name, has, should):
             live[key], wanted[key] = has, should
 
 
