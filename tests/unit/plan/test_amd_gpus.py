@@ -7,11 +7,15 @@ from typing import Any
 import pytest
 
 from rackwright.catalog.checks import Feature, Kind, Level, acceptance, checks
+from rackwright.checks.hardware.collection import probes_of
+from rackwright.checks.hardware.commands import HARDWARE_PROBES
 from rackwright.inventory import Host, inventory, schema_errors
 from rackwright.inventory.reader import Inventory, from_inventory
 from rackwright.plan import Plan, expand
 from rackwright.plan.schema import Slurm
 from rackwright.report.check_plan import plan_checks
+from rackwright.report.hardware.compare import planned as planned_parts
+from rackwright.report.hardware.facts import Part
 from rackwright.stackfile.load import load_cluster
 
 ROCM = {"rocm": {"version": "7.0.2"}}
@@ -119,3 +123,11 @@ def test_links_are_checked_where_gpus_have_some(model: str, count: int, groups: 
     plan = planned({"worker": {"count": 1, "gpus": {"model": model, "count": count}}})
     assert len(plan.groups["amd_xgmi"]) == groups
     assert (Feature.AMD_XGMI in read(plan).features) == bool(groups)
+
+
+def test_hardware_report_expects_gpus_that_it_reads() -> None:
+    declared = read(planned(BOTH))
+    assert planned_parts(declared, "worker0")["gpus"] is None
+    assert planned_parts(declared, "old0")["gpus"]["count"] == 8
+    assert HARDWARE_PROBES[Part.GPUS] not in probes_of(declared, "worker0", tuple(Part))
+    assert HARDWARE_PROBES[Part.GPUS] in probes_of(declared, "old0", tuple(Part))

@@ -127,11 +127,14 @@ FAULTS = {
             FAILED,
             "2 of 3 GPUs respond",
         ),
+        ([(AMD_PCI, "/sys/bus/pci/devices\n", "ERR!|0x74a1||\n/sys/bus/pci/devices\n")], UNKNOWN, "ERR!"),
     ],
     "driver_is_bound": [
         ([(AMD_PCI, "26:00.0|0x74a1|amdgpu|", "26:00.0|0x74a1||")], FAILED, "PCI device 0000:26:00.0: none"),
         ([(AMD_PCI, "26:00.0|0x74a1|amdgpu|", "26:00.0|0x74a1|vfio-pci|")], FAILED, "vfio-pci"),
         ([(AMD_PCI, None, "/sys/bus/pci/devices\n")], FAILED, "GPUs on the PCI bus: 0"),
+        ([(AMD_PCI, "/sys/bus/pci/devices\n", "")], UNKNOWN, "incomplete"),
+        ([(AMD_PCI, "26:00.0|0x74a1|amdgpu|", "26:00.0|0x74a1|?|")], UNKNOWN, "driver"),
         ([(AMD_PCI, "26:00.0|0x74a1|amdgpu|", "26:00.0|0x74a1")], UNKNOWN, "driver"),
     ],
     "product_matches_plan": [
@@ -213,6 +216,8 @@ FAULTS = {
         ([(AMD_DEVICES, "e2:80|666|render|amdgpu|", "e2:80|666|render|ast|")], FAILED, "driver ast"),
         ([(AMD_DEVICES, "/dev/kfd|character special file", "/dev/kfd|regular empty file")], FAILED, "regular empty file"),
         ([(AMD_DEVICES, "e2:81|666|render", "e2:81||render")], UNKNOWN, "mode"),
+        ([(AMD_DEVICES, SECOND, "ERR!|")], UNKNOWN, "ERR!"),
+        ([(AMD_DEVICES, f"{SECOND}character", f"{SECOND}ERR!")], UNKNOWN, "ERR!"),
     ],
     "rocm_matches_plan": [
         ([(ROCM, "7.0.2", "7.0.1")], FAILED, "7.0.1"),
@@ -234,6 +239,24 @@ def test_verdict_follows_from_output(check, changes, verdict, words):
 
 def test_every_check_has_a_fault():
     assert {check for check, rows in FAULTS.items() if any(row[1] is FAILED for row in rows)} == set(CHECKS)
+
+
+LISTS = {
+    "count_matches_plan": AMD_GPUS,
+    "product_matches_plan": AMD_GPUS,
+    "no_ecc_errors": AMD_METRICS,
+    "no_bad_pages_are_due": AMD_PAGES,
+    "xgmi_links_are_up": AMD_LINKS,
+}
+
+
+@pytest.mark.parametrize("check", LISTS)
+def test_list_that_ends_early_is_unknown(check):
+    """The GPUs that are missing in it may have faults."""
+    probe = LISTS[check]
+    text = captured(OUTPUTS[probe])
+    verdict, reason = judged(check, [(probe, None, text[: text.index('"gpu": 1')].rpartition("\n")[0] + "\n")])
+    assert verdict is UNKNOWN and "the end of the list" in reason
 
 
 @pytest.mark.parametrize("check", ["product_matches_plan", "no_ecc_errors", "pcie_links_are_full", "not_throttled", "no_bad_pages_are_due"])

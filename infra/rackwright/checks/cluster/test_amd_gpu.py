@@ -44,12 +44,14 @@ def test_driver_is_bound(node: Record, ask: Ask, expect: Expect) -> None:
 
 def test_product_matches_plan(node: Record, ask: Ask, expect: Expect) -> None:
     """Second-hand machines can contain a mix of GPU models. The PCI device id identifies a model: its name differs between releases."""
-    expect({_product(gpu, node.gpus) for gpu in _listed(ask(AMD_GPUS))}, {node.gpus.product})
+    gpus = _listed(ask(AMD_GPUS))
+    expect({*(_product(gpu, node.gpus) for gpu in gpus), *_unread_end(gpus).values()}, {node.gpus.product})
 
 
 def test_memory_matches_plan(node: Record, ask: Ask, expect: Expect, limit: float) -> None:
     """A GPU in a partition mode other than SPX and NPS1 shows a part of its memory. One that shares its CPU's memory shows any size."""
-    sizes = {_known(gpu.memory_mib, gpu, "memory") for gpu in _listed(ask(AMD_GPUS))}
+    gpus = _listed(ask(AMD_GPUS))
+    sizes = {*(_known(gpu.memory_mib, gpu, "memory") for gpu in gpus), *_unread_end(gpus).values()}
     if node.gpus.memory_mib is None:
         expect([], "any: the GPU shares the memory of the CPU", holds=True)
         return
@@ -83,7 +85,7 @@ def test_pcie_links_are_full(node: Record, ask: Ask, expect: Expect) -> None:
     """
     metrics, most = _listed(ask(AMD_METRICS)), {gpu.label: gpu for gpu in _listed(ask(AMD_GPUS))}
     without = frozenset(most) if catalog.gpus()[node.gpus.model].pcie is None else _shared(ask)
-    found: dict[str, Fault] = {}
+    found: dict[str, Fault] = _unread_end(metrics)
     for gpu in metrics:
         own = most.get(gpu.label)
         width = _less(gpu, gpu.pcie_width, own and own.pcie_width_max, "x{:g} of x{:g}", without)
@@ -95,7 +97,8 @@ def test_pcie_links_are_full(node: Record, ask: Ask, expect: Expect) -> None:
 def test_xgmi_links_are_up(node: Record, ask: Ask, expect: Expect) -> None:
     """Programs on several GPUs of a node move their data over these links; over PCIe they run at a part of the speed."""
     links, shared = _listed(ask(AMD_LINKS)), _shared(ask)
-    expect({f"{gpu.label} {place}": fault for gpu in links for place, fault in _link_faults(gpu, node.gpus.count - 1, shared)}, {})
+    found = {f"{gpu.label} {place}": fault for gpu in links for place, fault in _link_faults(gpu, node.gpus.count - 1, shared)}
+    expect(found | _unread_end(links), {})
 
 
 def test_no_xgmi_errors(ask: Ask, expect: Expect) -> None:
@@ -113,7 +116,10 @@ def test_devices_match_plan(node: Record, ask: Ask, expect: Expect) -> None:
     """Programs of users open /dev/kfd and the render node of each GPU, which Slurm assigns; jobs get no others."""
     devices = {device.path: device for device in ask(AMD_DEVICES)}
     planned = ["/dev/kfd", *(f"/dev/dri/renderD{FIRST_RENDER_NODE + number}" for number in range(node.gpus.count))]
-    found: dict[str, Fault] = {path: _device_fault(devices.get(path)) for path in planned}
+    damaged = [UnreadableValue("a device file", None, path) for path in devices if not path.startswith("/dev/")]
+    found: dict[str, Fault] = {
+        path: _device_fault(devices[path]) if path in devices else damaged[0] if damaged else "missing" for path in planned
+    }
     numbers = [devices[path].number for path in planned if path in devices]
     twice = {number for number in read_values(numbers) if read_values(numbers).count(number) > 1}
     found.update({f"device {number}": "under several names" for number in twice})
@@ -163,9 +169,14 @@ def _if(value: Any, fault: str) -> Fault:
     return value if value is None or isinstance(value, UnreadableValue) else value and fault
 
 
-def _faults(gpus: Iterable[Any], of: Callable[[Any], Fault], about: str = "") -> dict[str, Fault]:
+def _unread_end(gpus: GpuList[Any]) -> dict[str, Fault]:
+    """Return why a list may lack GPUs, whose faults are unknown; nothing if it is complete."""
+    return {} if gpus.cut is None else {"GPUs that are not listed": gpus.cut}
+
+
+def _faults(gpus: GpuList[Any], of: Callable[[Any], Fault], about: str = "") -> dict[str, Fault]:
     """Return the faults by GPU, or why they are unknown. GPUs without a fault are left out."""
-    found: dict[str, Fault] = {}
+    found = _unread_end(gpus)
     for gpu in gpus:
         fault = of(gpu)
         if isinstance(fault, UnreadableValue) or fault:
@@ -225,8 +236,6 @@ def _throttled(gpu: Any, shared: Iterable[str]) -> Fault:
 
 def _device_fault(device: Any) -> Fault:
     """Return what keeps programs of users from a device."""
-    if device is None:
-        return "missing"
     for value in (device.kind, device.mode, device.group, device.number):
         if isinstance(value, UnreadableValue):
             return value

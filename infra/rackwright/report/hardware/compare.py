@@ -34,9 +34,9 @@ def simulated_parts(declared: Inventory) -> frozenset[Part]:
 
 
 def planned(declared: Inventory, name: str) -> dict[str, Any]:
-    """Return the plan's values for a node, by part."""
+    """Return the plan's values for a node, by part. GPUs of AMD are left out: no part of the report reads them."""
     record = declared.nodes[name]
-    gpus = record.get("gpus")
+    gpus = record.get("gpus") if (record.get("gpus") or {}).get("vendor") != "amd" else None
     return {
         "cpus": record["cpus"],
         "memory_mib": record["memory_mib"],

@@ -111,7 +111,7 @@ def _totals(nodes: Collection[Mapping[str, Any]], simulated: frozenset[Part]) ->
         },
         "gpus": {"planned": sum(one.get("count", 0) for one in gpus), "found": _sum(nodes, Part.GPUS, frozenset(), len)},
         "gpu_memory_mib": {
-            "planned": sum(one.get("count", 0) * one.get("memory_mib", 0) for one in gpus),
+            "planned": sum(one.get("count", 0) * (one.get("memory_mib") or 0) for one in gpus),
             "found": _sum(nodes, Part.GPUS, frozenset(), _gpu_memory),
         },
         "rdma_ports": {"planned": sum(len(node["planned"]["rails"]) for node in nodes), "found": _sum(nodes, Part.RDMA, frozenset(), len)},

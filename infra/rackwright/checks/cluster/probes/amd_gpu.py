@@ -64,6 +64,13 @@ def _address(cell: str) -> str:
     return text
 
 
+def _name(cell: str) -> str:
+    """Return the name of a driver or of a group."""
+    if not re.fullmatch(r"[A-Za-z0-9_.-]+", cell.strip()) or is_absent(cell):
+        raise ValueError(f'"{cell}" is not a name')
+    return cell.strip()
+
+
 def _device_id(cell: str) -> int:
     return hexadecimal(cell) if cell.strip().lower().startswith("0x") else integer(cell)
 
@@ -245,14 +252,15 @@ class PciGpu:
 
 _BUS: Final = "/sys/bus/pci/devices"
 _PCI_COMMAND: Final = (
-    f"echo {_BUS}; for d in {_BUS}/*; do v= c= i=; read -r v < $d/vendor; read -r c < $d/class; read -r i < $d/device; "
-    'case $v$c in 0x10020x1200*|0x10020x0380*) k=$(readlink $d/driver); echo "${d##*/}|$i|${k##*/}|";; esac; done 2> /dev/null; true'
+    f"for d in {_BUS}/*; do v= c= i=; read -r v < $d/vendor; read -r c < $d/class; read -r i < $d/device; "
+    'case $v$c in 0x10020x1200*|0x10020x0380*) k=$(readlink $d/driver); echo "${d##*/}|$i|${k##*/}|";; esac; done 2> /dev/null; '
+    f"echo {_BUS}"
 )
 """Vendor AMD/ATI with class processing accelerator (MI300) or display controller without VGA (MI200): PCI IDs, and lspci of such nodes."""
 
 
 def parse_amd_pci(text: str) -> tuple[PciGpu, ...]:
-    """Return the GPUs from lines `address|device|driver|` below the name of the folder. Ignore other lines."""
+    """Return the GPUs from lines `address|device|driver|`, after which the name of the folder ends the list. Ignore other lines."""
     lines = lines_of(text)
     if _BUS not in lines or is_cut(text):
         raise ValueError(f'the list of {_BUS} is incomplete: "{quoted(text)}"')
@@ -266,7 +274,7 @@ def _pci_row(line: str) -> Row:
 
 
 def _pci_gpu(row: Row) -> PciGpu:
-    driver = None if row.cells.get("driver") == "" else row.read("driver", words)
+    driver = None if row.cells.get("driver") == "" else row.read("driver", _name)
     return PciGpu(row.read("bus", _address), row.read("device", hexadecimal), driver)
 
 
@@ -276,13 +284,15 @@ AMD_PCI = Probe("amd-pci", on="amd_gpu", command=_PCI_COMMAND, parse=parse_amd_p
 def responding(listed: GpuList[AmdGpu], present: Iterable[PciGpu], planned: int) -> object:
     """Return the number of GPUs that respond, with the addresses of those on the PCI bus that amd-smi does not list.
 
-    An address that was not read may be that of a GPU that is listed.
+    An address that was not read may be that of a GPU that is listed, or of one that is not.
     """
+    present = tuple(present)
     known = {gpu.bus for gpu in listed if isinstance(gpu.bus, str)}
     unread = len(listed) - len(known)
     missing = [gpu.bus for gpu in present if isinstance(gpu.bus, str) and gpu.bus not in known]
-    lost = missing if not unread else ["a GPU whose address was not read"] * (len(missing) - unread)
-    return replace(listed, lost=tuple(lost)).responding(planned)
+    lost = [] if listed.cut is not None else missing if not unread else ["a GPU whose address was not read"] * (len(missing) - unread)
+    doubt = [gpu.bus for gpu in present if isinstance(gpu.bus, UnreadableValue)] if len(present) > len(listed) else []
+    return doubt[0] if doubt and not lost and len(listed) == planned else replace(listed, lost=tuple(lost)).responding(planned)
 
 
 @dataclass(frozen=True)
@@ -290,6 +300,7 @@ class AmdDevice:
     """A device file with its access rights."""
 
     path: str
+    """As it was printed: it does not begin with /dev/ in a damaged line."""
     kind: Text
     number: Text
     mode: Text
@@ -302,15 +313,16 @@ class AmdDevice:
 _NULL: Final = "/dev/null"
 """A device that every node has. If stat does not list it, nothing is known of other devices."""
 _DEVICES_COMMAND: Final = (
-    f'f=\'%n|%F|%t:%T|%a|%G|\'; stat -c "$f|" {_NULL} /dev/kfd; for r in /dev/dri/renderD*; do [ -e "$r" ] || continue; '
-    'k=$(readlink "/sys/class/drm/${r##*/}/device/driver"); stat -c "$f${k##*/}|" "$r"; done 2> /dev/null; true'
+    "f='%n|%F|%t:%T|%a|%G|'; for r in /dev/dri/renderD*; do [ -e \"$r\" ] || continue; "
+    'k=$(readlink "/sys/class/drm/${r##*/}/device/driver"); stat -c "$f${k##*/}|" "$r"; done 2> /dev/null; '
+    f'stat -c "$f|" /dev/kfd {_NULL} 2> /dev/null; true'
 )
 
 
 def parse_amd_devices(text: str) -> tuple[AmdDevice, ...]:
-    """Return the device files from lines `path|kind|major:minor|mode|group|driver|`, one of them /dev/null. Ignore other lines."""
-    rows = {row.cells["path"]: row for row in map(_device_row, lines_of(text)) if row.cells["path"].startswith("/dev/")}
-    if rows.pop(_NULL, None) is None or is_cut(text):
+    """Return the device files from lines `path|kind|major:minor|mode|group|driver|`, the last of which is /dev/null. Ignore other lines."""
+    rows = {row.cells["path"]: row for row in map(_device_row, lines_of(text)) if len(row.cells) > 1}
+    if not rows or rows.popitem()[0] != _NULL or is_cut(text):
         raise ValueError(f'the list of device files is incomplete: "{quoted(text)}"')
     return tuple(map(_device, rows.values()))
 
@@ -321,10 +333,22 @@ def _device_row(line: str) -> Row:
 
 
 def _device(row: Row) -> AmdDevice:
-    driver = None if row.cells.get("driver") == "" else row.read("driver", words)
+    driver = None if row.cells.get("driver") == "" else row.read("driver", _name)
     return AmdDevice(
-        row.subject, row.read("kind", words), row.read("number", _device_number), row.read("mode", _mode), row.read("group", words), driver
+        row.subject, row.read("kind", _kind), row.read("number", _device_number), row.read("mode", _mode), row.read("group", _name), driver
     )
+
+
+_KINDS: Final = frozenset(
+    {"regular file", "regular empty file", "directory", "symbolic link", "character special file", "block special file", "fifo", "socket"}
+)
+"""Kinds of files as stat(1) of GNU names them."""
+
+
+def _kind(cell: str) -> str:
+    if cell not in _KINDS:
+        raise ValueError(f'"{cell}" is not a kind of file')
+    return cell
 
 
 def _device_number(cell: str) -> str:
