@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 import yaml
+from support.alert_receiver import PORT, received, start_receiver
 from support.board_browser import BoardPage, chromium
 from support.project import Project, clone
 from support.prometheus import query
@@ -22,18 +23,6 @@ from rackwright.inventory.running_stack import RunningStack
 from rackwright.operations.monitor.connection import connect
 from rackwright.operations.monitor.query import query as ask_prometheus
 
-RECEIVER = "/run/received.jsonl"
-PORT = 8099
-RECEIVE = f"""
-import http.server, json
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_POST(self):
-        with open("{RECEIVER}", "ab") as stream:
-            stream.write(self.rfile.read(int(self.headers["Content-Length"])) + b"\\n")
-        self.send_response(200)
-        self.end_headers()
-http.server.HTTPServer(("127.0.0.1", {PORT}), Handler).serve_forever()
-"""
 ASK_WITHOUT = "import ssl, sys, urllib.request; urllib.request.urlopen(sys.argv[1], context=ssl._create_unverified_context(), timeout=10)"
 PATIENCE = 240.0
 """Seconds until an alert must have arrived: the longest `for` of those below is one minute, and a starved machine is slow."""
@@ -54,18 +43,11 @@ def monitored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     project.stack_file.write_text(yaml.safe_dump(described, sort_keys=False))
     try:
         project.run_checked("up", timeout=2400)
-        project.ssh("login0", f"systemd-run --unit=receiver python3 -c '{RECEIVE}'")
+        start_receiver(project)
         yield project
     finally:
         project.remove()
     assert project.leftovers() == []
-
-
-def received(project: Project) -> list[tuple[str, str, str]]:
-    """Return status, name and instance of every alert that arrived."""
-    lines = project.ssh("login0", f"cat {RECEIVER} 2>/dev/null; true").output.splitlines()
-    found = [alert for line in lines if line.startswith("{") for alert in json.loads(line)["alerts"]]
-    return [(alert["status"], alert["labels"]["alertname"], alert["labels"].get("instance", "")) for alert in found]
 
 
 def await_alert(project: Project, *wanted: tuple[str, str, str]) -> None:

@@ -13,7 +13,7 @@ import pytest
 from rackwright.drivers import remote_exec, ssh_connections
 from rackwright.inventory.reader import Inventory, load
 from rackwright.operations.monitoring import silences
-from rackwright.operations.monitoring.silences import out_silences, silence_out_nodes, silenced
+from rackwright.operations.monitoring.silences import of_removal, out_silences, silence_out_nodes, silenced
 
 from .conftest import INVENTORY
 
@@ -79,6 +79,22 @@ def test_nodes_are_silenced_inside_the_context(server: Server, fails: bool) -> N
     wanted = [{"nodes": ["worker0", "worker1"], "comment": comment, "seconds": 600}]
     assert server.asked == [("rolling-update", wanted), ("rolling-update", [])]
     assert said == ["updating"]
+
+
+def test_rolling_update_within_a_removal_leaves_its_silence(server: Server) -> None:
+    """`up` removes nodes and then rolls what its phases left: each ends its own silence only."""
+
+    async def remove() -> None:
+        async with of_removal(declared(), ["worker2"], 300, lambda _: asyncio.sleep(0)):
+            await roll([])
+
+    asyncio.run(remove())
+    assert [(owner, bool(wanted)) for owner, wanted in server.asked] == [
+        ("removal", True),
+        ("rolling-update", True),
+        ("rolling-update", False),
+        ("removal", False),
+    ]
 
 
 def test_failure_to_silence_is_said_and_stops_nothing(server: Server) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,17 +39,28 @@ def inputs(*names: str, drain_timeout_s: int) -> dict[str, Any]:
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """How the leave playbook was started; its jobs do not end."""
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {"order": []}
 
     async def play(root: object, playbook: str, **options: Any) -> ansible.PlaybookResult:
         found.update(options, playbook=playbook)
+        found["order"].append(playbook)
         return ansible.PlaybookResult(status=2, message="worker2: still occupied by job 13")
+
+    @asynccontextmanager
+    async def silenced(_declared: object, nodes: Sequence[str], drain_s: float, _say: object) -> AsyncIterator[None]:
+        found["order"].append(f"silenced: {', '.join(nodes)}, {drain_s} s")
+        try:
+            yield
+        finally:
+            found["order"].append("heard again")
 
     async def reach(*_: object, **__: object) -> dict[str, str]:
         return {}
 
     files = stack_files.StackFiles(root=None, inventory=None, secrets=None, hosts=("worker0", "worker2"), skip_tags=())  # type: ignore[arg-type]
     monkeypatch.setattr(converge.stack_files, "write_removal_inventory", lambda *_: files)
+    monkeypatch.setattr(converge, "load", lambda _: None)
+    monkeypatch.setattr(converge.silences, "of_removal", silenced)
     monkeypatch.setattr(converge.ssh_connections, "connect_all", reach)
     monkeypatch.setattr(converge.ansible, "play", play)
     return found
@@ -64,6 +76,36 @@ def test_a_node_that_cannot_leave_stops_the_run_and_names_the_job(asked: dict[st
     with pytest.raises(RackwrightError, match="worker2 cannot be removed yet:\nworker2: still occupied by job 13"):
         leave(inputs("worker0", "worker2", drain_timeout_s=300), inputs("worker0", drain_timeout_s=300))
     assert (asked["playbook"], asked["values"]["nodes_to_remove"]) == ("remove-nodes.yml", ["worker2"])
+
+
+def test_failed_removal_ends_the_silence(asked: dict[str, Any]) -> None:
+    with pytest.raises(RackwrightError):
+        leave(inputs("worker0", "worker2", drain_timeout_s=300), inputs("worker0", drain_timeout_s=2))
+    assert asked["order"] == ["silenced: worker2, 2 s", "remove-nodes.yml", "heard again"]
+
+
+def test_removed_node_is_silenced_until_the_phases_have_run(asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prometheus reads the node until the phase monitoring has run, and its slurmd stops before."""
+
+    async def play(*_: object, **__: object) -> ansible.PlaybookResult:
+        return ansible.PlaybookResult(status=0, message="")
+
+    async def apply(*_: object) -> None:
+        asked["order"].append("phases")
+
+    monkeypatch.setattr(converge.ansible, "play", play)
+    monkeypatch.setattr(Converge, "_apply", apply)
+    leave(inputs("worker0", "worker2", drain_timeout_s=300), inputs("worker0", drain_timeout_s=300))
+    assert asked["order"] == ["silenced: worker2, 300 s", "phases", "heard again"]
+
+
+def test_update_without_removal_silences_nothing(asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    async def apply(*_: object) -> None:
+        asked["order"].append("phases")
+
+    monkeypatch.setattr(Converge, "_apply", apply)
+    leave(inputs("worker0", drain_timeout_s=300), inputs("worker0", "worker2", drain_timeout_s=300))
+    assert asked["order"] == ["phases"]
 
 
 def test_the_time_a_leaving_node_is_given_is_the_new_plan_s(asked: dict[str, Any]) -> None:

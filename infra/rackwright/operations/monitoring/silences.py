@@ -25,6 +25,7 @@ _SETTLING: Final = 10
 _UPDATE: Final = 3600.0
 """Seconds beside the time limit of the drain after which the silence of a batch ends by itself, if its run was killed. Chosen."""
 ROLLING: Final = "rolling-update"
+REMOVAL: Final = "removal"
 OUT: Final = "out"
 Say = Callable[[str], Awaitable[None]]
 
@@ -34,19 +35,26 @@ def of_batches(declared: Inventory, drain_s: float, say: Say) -> Callable[[Seque
     return lambda nodes: silenced(declared, nodes, "rolling update", drain_s + _UPDATE, say)
 
 
+def of_removal(declared: Inventory, nodes: Sequence[str], drain_s: float, say: Say) -> AbstractAsyncContextManager[None]:
+    """Return the context in which nodes are removed: their daemons stop before Prometheus no longer reads them."""
+    return silenced(declared, nodes, "removal", drain_s + _UPDATE, say, owner=REMOVAL)
+
+
 @asynccontextmanager
-async def silenced(declared: Inventory, nodes: Sequence[str], reason: str, seconds: float, say: Say) -> AsyncIterator[None]:
+async def silenced(
+    declared: Inventory, nodes: Sequence[str], reason: str, seconds: float, say: Say, *, owner: str = ROLLING
+) -> AsyncIterator[None]:
     """Silence the alerts about nodes inside the context, for as many seconds at most; `say` receives why that failed.
 
     Nothing happens where the stack has no Alertmanager of its own.
     """
     comment = f"rackwright: {reason} ({', '.join(nodes)})"
-    for failure in await set_silences(declared, ROLLING, [{"nodes": list(nodes), "comment": comment, "seconds": seconds}]):
+    for failure in await set_silences(declared, owner, [{"nodes": list(nodes), "comment": comment, "seconds": seconds}]):
         await say(failure)
     try:
         yield
     finally:
-        for failure in await set_silences(declared, ROLLING, []):
+        for failure in await set_silences(declared, owner, []):
             await say(failure)
 
 

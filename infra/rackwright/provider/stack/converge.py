@@ -64,11 +64,16 @@ class Converge(Resource):
 
     async def update(self, operation: RequestContext, state: RecordedState, news: Properties) -> LiveResource:
         """Remove nodes that are no longer declared in order, then apply all phases to those that are."""
-        leaving = sorted(set(state.outputs.get("members", [])) - set(news["hosts"]))
-        if leaving:
-            await self._leave(operation, state, news, leaving)
         newcomers = [name for name in news["hosts"] if name not in state.outputs.get("members", [])]
-        return await self._apply(operation, news, newcomers, _rotated(state), _power_saving_nodes(news, state.inputs))
+        saving = _power_saving_nodes(news, state.inputs)
+        leaving = sorted(set(state.outputs.get("members", [])) - set(news["hosts"]))
+        if not leaving:
+            return await self._apply(operation, news, newcomers, _rotated(state), saving)
+        files = await self._removal_files(operation, state, leaving)
+        drain_s = json.loads(news["plan"])["scheduler"]["drain_timeout_s"]
+        async with silences.of_removal(load(files.inventory), leaving, drain_s, operation.warn):
+            await self._leave(operation, files, drain_s, leaving)
+            return await self._apply(operation, news, newcomers, _rotated(state), saving)
 
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource:
         """Return what the phases would change now. Where check mode did not run, the record remains, a failure included."""
@@ -203,14 +208,17 @@ class Converge(Resource):
             on_progress=operation.status,
         )
 
-    async def _leave(self, operation: RequestContext, state: RecordedState, news: Properties, leaving: Sequence[str]) -> None:
-        """Drain removed nodes for as long as the new plan allows and stop their services. Raise an error with the jobs that do not end."""
+    async def _removal_files(self, operation: RequestContext, state: RecordedState, leaving: Sequence[str]) -> stack_files.StackFiles:
+        """Write the files with which nodes are removed. Raise an error for the plan of another version."""
         await operation.info(f"removing from the cluster: {', '.join(leaving)}")
         try:
-            files = stack_files.write_removal_inventory(operation.stack, state.inputs, _rotated(state))
+            return stack_files.write_removal_inventory(operation.stack, state.inputs, _rotated(state))
         except stack_files.PlanVersionError as error:
             hint = "declare them again and run `up`, which applies this version's plan; they can be removed after that"
             raise RackwrightError(f"{', '.join(leaving)} cannot be removed yet: {error.cause}", hint=hint) from None
+
+    async def _leave(self, operation: RequestContext, files: stack_files.StackFiles, drain_s: int, leaving: Sequence[str]) -> None:
+        """Drain removed nodes for as long as the new plan allows and stop their services. Raise an error with the jobs that do not end."""
         # Suspended nodes have no job and no daemon.
         asked = [name for name in files.hosts if not paths.suspended_file(operation.stack, name).exists()]
         lost = await ssh_connections.connect_all(operation.stack, asked, within=_LOOK)
@@ -219,7 +227,7 @@ class Converge(Resource):
             "remove-nodes.yml",
             inventory=files.inventory,
             extra_vars=[files.secrets],
-            values={"nodes_to_remove": list(leaving), "drain_timeout_s": json.loads(news["plan"])["scheduler"]["drain_timeout_s"]},
+            values={"nodes_to_remove": list(leaving), "drain_timeout_s": drain_s},
             limit=[name for name in asked if name not in lost] if len(asked) - len(lost) < len(files.hosts) else (),
             on_progress=operation.status,
         )
