@@ -107,15 +107,33 @@ def test_drift_reports_only_the_fault(watched: Lab, key: str, record_property: A
     clean = timed_scan(watched)[1] if fault.limit_s else 0.0
     try:
         here(watched, node, fault.here) if fault.here else watched.do(node, fault.apply)
-        found, seconds = timed_scan(watched)
-        for _ in range(TRIES - 1):
-            if fault.limit_s and seconds > allowed(fault.limit_s, clean):
-                found, seconds = min((found, seconds), timed_scan(watched), key=lambda scan: scan[1])
+        scans = scans_of(watched, fault, clean)
+        seconds = min(scan[1] for scan in scans)
         record_property(SECONDS, seconds)
     finally:
         take_back(watched, node, fault)
-    assert watched.project
-    names = [Template(name).safe_substitute(STACK=watched.project.stack) for name in fault.names]
+    for found, _ in scans:
+        assert_only_fault_is_named(watched, key, node, found)
+    after, clean_after = timed_scan(watched)
+    if fault.limit_s is not None:
+        most = allowed(fault.limit_s, max(clean, clean_after))
+        assert seconds <= most, f"{key}: named after {seconds:.1f} s, and not within {most:.1f} s"
+    assert after["state"] == "clean", f"{key} was taken back, and yet:\n{told(after['differences'])}\n{after['layers']}"
+
+
+def scans_of(lab: Lab, fault: Fault, clean_s: float) -> list[tuple[dict[str, Any], float]]:
+    """Return the scans of a fault that is injected: one, or up to TRIES until one is within the fault's limit."""
+    scans = [timed_scan(lab)]
+    while fault.limit_s and len(scans) < TRIES and scans[-1][1] > allowed(fault.limit_s, clean_s):
+        scans.append(timed_scan(lab))
+    return scans
+
+
+def assert_only_fault_is_named(lab: Lab, key: str, node: str, found: dict[str, Any]) -> None:
+    """Assert that a scan names the fault on its node, and nothing that the row does not expect."""
+    fault = FAULTS[key]
+    assert lab.project
+    names = [Template(name).safe_substitute(STACK=lab.project.stack) for name in fault.names]
     own = "" if fault.cluster else node
     missing = [name for name in names if not any(fnmatchcase(_name(one), name) and one["node"] == own for one in found["differences"])]
     assert not missing, f"drift does not name {missing} on {own}, but\n{told(found['differences'])}"
@@ -125,11 +143,6 @@ def test_drift_reports_only_the_fault(watched: Lab, key: str, record_property: A
     assert (node in unknown) is fault.unknown, found["layers"]
     if fault.limit_s is not None:
         assert not unknown, found["layers"]
-    after, clean_after = timed_scan(watched)
-    if fault.limit_s is not None:
-        most = allowed(fault.limit_s, max(clean, clean_after))
-        assert seconds <= most, f"{key}: named after {seconds:.1f} s, and not within {most:.1f} s"
-    assert after["state"] == "clean", f"{key} was taken back, and yet:\n{told(after['differences'])}\n{after['layers']}"
 
 
 def _name(one: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""A receiver of alerts on the monitoring node of a lab: what an operator is told."""
+"""A receiver of alerts on the monitoring node of a lab, in place of an operator's."""
 
 from __future__ import annotations
 

@@ -14,6 +14,8 @@ from rackwright.remote.programs import host_baseline
 from rackwright.remote.programs.slurm_entries import ASSOCIATION, QUALITY, QUERIES, USER, read_administrators, read_entries
 from rackwright.remote.programs.unread_lines import UNREAD
 
+ROOT = "root"
+"""User and account that slurmdbd creates with a cluster: sacctmgr(1)."""
 FOLDER = Path(__file__).parent / "captured"
 EMPTY = {"associations": "|".join(ASSOCIATION) + "\n", "qos": "|".join(QUALITY) + "\n", "user": "|".join(USER) + "\n"}
 
@@ -40,7 +42,7 @@ def quality(name, **cells):
 def test_associations_are_read_in_each_release():
     assert entries(text("associations", "22.05")) == {
         "account lab/root": "Fairshare 1, QOS normal",
-        "user lab/root/root": "Fairshare 1, QOS normal",
+        f"user lab/{ROOT}/{ROOT}": "Fairshare 1, QOS normal",
         "account lab/default": "ParentName root, Fairshare 1, QOS normal",
         "user lab/default/alice": "Fairshare 1, QOS normal",
         "account lab/research": "ParentName root, Fairshare 3, GrpTRES cpu=4,gres/gpu=16, GrpJobs 5, QOS normal,urgent, DefaultQOS urgent",
@@ -48,7 +50,7 @@ def test_associations_are_read_in_each_release():
     }
     found = entries(text("associations", "25.05"))
     assert set(found) == {
-        *("account lab/root", "user lab/root/root", "account lab/chem_1", "user lab/chem_1/carol@example.org"),
+        *("account lab/root", f"user lab/{ROOT}/{ROOT}", "account lab/chem_1", "user lab/chem_1/carol@example.org"),
         *("user lab/chem_1/dave-x/gpu", "user lab/chem_1/dave-x/cpu_long"),
     }
     assert "MaxWall 1-00:00:00, MaxJobs 50, MaxSubmitJobs 500" in found["account lab/chem_1"]

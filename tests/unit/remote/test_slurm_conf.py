@@ -91,7 +91,7 @@ def test_other_lines_include_nothing(tmp_path: Path, text: str) -> None:
     ("include", "reason"),
     [
         ("missing.conf", "No such file or directory"),
-        ("FOLDER", "is no file"),
+        ("FOLDER", "is not a regular file"),
         ("slurm.conf", "includes itself"),
         ("./slurm.conf", "includes itself"),
         ("loop.conf", "includes itself"),

@@ -61,7 +61,7 @@ def test_a_file_without_a_description(stacks: Path, text: str, rule: str, path: 
     ids=["version", "octal-mode", "exponent"],
 )
 def test_number_is_quoted_as_written(stacks: Path, line: str, cause: str, hint: str) -> None:
-    """The value that YAML makes of a number is not in the file, and nobody finds it there."""
+    """A message that shows 493 for `0755` sends the reader to a text that the file does not contain."""
     file = stacks / "Pulumi.lab.yaml"
     file.write_text(f"{file.read_text()}    {line}\n")
     findings = [finding for finding in load_stack(file).findings if finding.is_error]

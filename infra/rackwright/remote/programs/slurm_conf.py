@@ -2,7 +2,7 @@
 
 Input: {"file": path}, or {"digests": [[path, ...], ...]}: of each list, the first file that exists.
 Output: `file`: its lines. `digests`: a line `SHA-256 path` for each file and each file that it includes, as sha256sum(1) prints them.
-An `Include` whose file cannot be read stays a line, with the reason behind the name.
+An `Include` whose file cannot be read stays a line, followed by the reason.
 Python 3.9, standard library only.
 """
 
@@ -75,7 +75,7 @@ class Configuration:
 def read_file(path: str) -> bytes:
     """Return a regular file's contents; a pipe or a device would block. Raises OSError."""
     if os.path.exists(path) and not os.path.isfile(path):
-        raise OSError(path + " is no file")
+        raise OSError(path + " is not a regular file")
     with open(path, "rb") as file:
         text = file.read(MAX_BYTES + 1)
     if len(text) > MAX_BYTES:

@@ -25,11 +25,11 @@ def rocm_release(case: RuleContext) -> Iterator[Violation]:
         hint = did_you_mean(declared.version, rocm_releases())
         yield Violation(_PATH, f"ROCm {declared.version} is not in the product's catalogue", hint)
         return
-    having = _members(case)
-    for os in sorted({case.cluster.target.os_of(member.name) for member, _ in having} - release.systems):
+    with_gpus = _members(case)
+    for os in sorted({case.cluster.target.os_of(member.name) for member, _ in with_gpus} - release.systems):
         cause = f"no role installs ROCm {release.version} on {os}"
         yield Violation(_PATH, cause, f"use {' or '.join(sorted(release.systems))}, or omit `rocm` and install ROCm yourself")
-    for product in sorted({gpu.product for _, gpu in having if gpu.architecture not in release.architectures}):
+    for product in sorted({gpu.product for _, gpu in with_gpus if gpu.architecture not in release.architectures}):
         yield Violation(_PATH, f"ROCm {release.version} does not support {product}", _newer(product))
 
 
