@@ -16,7 +16,7 @@ from ansible.template import Templar, trust_as_template
 from ssh_audit.ssh2_kexdb import SSH2_KexDB
 from support.ssh_audit import ACCEPTED, LEVELS, SETTINGS, Findings
 
-from rackwright.model.target import LabOs
+from rackwright.model.targets.lab import LabOs
 from rackwright.model.targets.aws import AwsOs
 from rackwright.model.targets.hosts import HostsOs
 

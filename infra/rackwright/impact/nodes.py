@@ -7,7 +7,6 @@ from typing import Any
 
 from rackwright.impact.planned_change import Action, ClusterPlan, PlannedChange, Transition, alike, named
 from rackwright.model.groups import Role
-from rackwright.model.target import LabTarget
 from rackwright.model.targets.hosts import HostsTarget
 from rackwright.model.update_policy import UpdatePolicy
 from rackwright.plan.schema import Plan, PlanNode
@@ -34,7 +33,7 @@ def _identity(described: ClusterPlan, node: PlanNode) -> tuple[Any, ...]:
     plan = described.plan
     volumes = {volume.mount: volume.name for volume in plan.volumes if volume.node == node.name}
     published = (plan.access.listen, plan.access.ports[node.name]) if node.name in plan.access.ports else None
-    own = (published, node.gpus.count if node.gpus else 0) if isinstance(plan.target, LabTarget) else ()
+    own = (published, node.gpus.count if node.gpus else 0) if plan.target.publishes_ports else ()
     return (node.address, node.mac, volumes, *own)
 
 

@@ -33,6 +33,17 @@ def engine_passphrase() -> Path:
     return home() / ".engine" / "passphrase"
 
 
+def machines(stack: str) -> Path:
+    """Return the folder of a stack's virtual machines: disks, sockets, processes. The stack's own folder is deleted before its nodes."""
+    return home() / ".machines" / stack
+
+
+def machine_images() -> Path:
+    """Return the cache of virtual machines' images, shared by all stacks of this user."""
+    caches = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    return Path(caches).absolute() / "rackwright" / "machine-images"
+
+
 def folder(stack: str) -> Path:
     """Return the folder of one stack."""
     return home() / stack

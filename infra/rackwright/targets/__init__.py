@@ -14,7 +14,12 @@ import pulumi
 
 from rackwright.plan import Plan
 
-_TARGETS = {"aws": "rackwright.targets.aws", "hosts": "rackwright.targets.hosts", "lab": "rackwright.targets.lab"}
+_TARGETS = {
+    "aws": "rackwright.targets.aws",
+    "hosts": "rackwright.targets.hosts",
+    "lab": "rackwright.targets.lab",
+    "vm": "rackwright.targets.vm",
+}
 
 
 @dataclass(frozen=True)

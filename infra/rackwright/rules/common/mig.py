@@ -101,8 +101,8 @@ def mig_target(case: RuleContext) -> Iterator[Violation]:
     """Instances are created by the driver of a real GPU, and confined by control groups of the machine's own kernel."""
     target = case.cluster.target
     for path, _ in _divided(case):
-        if target.kind == "lab":
-            yield Violation(path, "the simulated GPUs of a lab have no MIG", "omit `mig`; use it on target hosts or aws")
+        if "gpu" in target.simulated:
+            yield Violation(path, "simulated GPUs have no MIG", "omit `mig`; use it on target hosts or aws")
         elif not target.has_cgroups:
             cause = "jobs on system containers are not confined to devices, so that each would see every instance"
             yield Violation(path, cause, "omit `mig`, or use machines with their own kernel (`target.machine_type: machine`)")

@@ -77,8 +77,8 @@ def budget_empty(case: RuleContext) -> Iterator[Violation]:
 @rule("budget-not-applicable", Severity.WARNING)
 def budget_not_applicable(case: RuleContext) -> Iterator[Violation]:
     """On targets without cost, limits have no effect, and give a false sense of safety when the file is copied."""
-    if case.cluster.budget is not None and case.cluster.target.kind == "lab":
-        yield Violation("budget", "containers on this machine cost nothing", "remove it")
+    if case.cluster.budget is not None and case.cluster.target.kind in ("lab", "vm"):
+        yield Violation("budget", "nodes on this machine cost nothing", "remove it")
 
 
 @rule("budget-price-unknown", Severity.WARNING)

@@ -26,7 +26,7 @@ from rackwright.derive.fabric_layout import compute_layout
 from rackwright.model.fabric.switches import DEFAULT_SWITCH, Fabric, FabricKind
 from rackwright.model.finding import Severity, did_you_mean, did_you_mean_model
 from rackwright.model.groups import MAX_NODES, Role
-from rackwright.model.target import LabOs, LabTarget
+from rackwright.model.targets.lab import LabOs
 from rackwright.model.targets.hosts import HostsTarget
 from rackwright.rules.registry import RuleContext, Violation, rule
 
@@ -84,7 +84,7 @@ def fabric_rate(case: RuleContext) -> Iterator[Violation]:
     port = port_of(fabric)
     if port is None:
         yield _unserved(fabric, switch)
-    elif port.rate != switch.speed and isinstance(case.cluster.target, LabTarget):
+    elif port.rate != switch.speed and _simulates(case):
         yield Violation("fabric.rate", "the simulated fabric has no split ports", "remove it; target hosts can have them")
 
 
@@ -147,7 +147,7 @@ def fabric_hcas(case: RuleContext) -> Iterator[Violation]:
 def fabric_hca_description(case: RuleContext) -> Iterator[Violation]:
     """InfiniBand tools print the node description of an HCA, `node device`; the fabric would truncate a longer one."""
     fabric = case.cluster.fabric
-    if fabric is None or fabric.kind is not FabricKind.INFINIBAND or isinstance(case.cluster.target, LabTarget):
+    if fabric is None or fabric.kind is not FabricKind.INFINIBAND or _simulates(case):
         return
     longest = max(_descriptions(case, fabric), key=len, default="")
     if len(longest) > _DESCRIPTION:
@@ -257,7 +257,7 @@ def fabric_subnet_manager_missing(case: RuleContext) -> Iterator[Violation]:
     switch = switch_of(fabric) if fabric else None
     if fabric is None or switch is None or fabric.kind is FabricKind.ROCE or fabric.subnet_manager is not None:
         return
-    if switch.subnet_manager is False and switch.link_layer == _LAYER[fabric.kind] and not isinstance(case.cluster.target, LabTarget):
+    if switch.subnet_manager is False and switch.link_layer == _LAYER[fabric.kind] and not _simulates(case):
         cause = f"is missing: {switch.product} cannot run the subnet manager"
         yield Violation("fabric.subnet_manager", cause, "set the node that runs it, for example login0")
 
@@ -278,9 +278,9 @@ def fabric_subnet_size(case: RuleContext) -> Iterator[Violation]:
 
 @rule("fabric-simulation")
 def fabric_simulation(case: RuleContext) -> Iterator[Violation]:
-    """In the lab a node runs the simulator and the subnet manager; only InfiniBand can be simulated, names have a maximum length."""
+    """A node runs the simulator and the subnet manager; only InfiniBand can be simulated, names have a maximum length."""
     fabric = case.cluster.fabric
-    if fabric is None or not isinstance(case.cluster.target, LabTarget):
+    if fabric is None or not _simulates(case):
         return
     if fabric.kind is FabricKind.ROCE:
         yield Violation("fabric.kind", "only InfiniBand can be simulated", "use `kind: infiniband`, or target hosts")
@@ -293,6 +293,11 @@ def fabric_simulation(case: RuleContext) -> Iterator[Violation]:
     longest = max(_descriptions(case, fabric), key=len, default="")
     if len(longest) > _LONGEST:
         yield Violation("fabric.hcas", f"`{longest}` is too long for the name of a simulated HCA", f"use at most {_LONGEST} characters")
+
+
+def _simulates(case: RuleContext) -> bool:
+    """Return whether the nodes' fabric is simulated."""
+    return "fabric" in case.cluster.target.simulated
 
 
 def _descriptions(case: RuleContext, fabric: Fabric) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Final
 import pulumi
 
 from rackwright import layout
-from rackwright.model.target import LabTarget
+from rackwright.model.targets.lab import LabTarget
 from rackwright.plan import Plan, PlanNode
 from rackwright.targets import digests, resources
 

@@ -16,6 +16,7 @@ from rackwright.checks.acceptance.parsers import fio
 from rackwright.checks.acceptance.parsers.fio import IoResult
 from rackwright.checks.acceptance.phase import Finding, Job, Outputs, Phase, PhaseScope, compared, guarded, program, skipped, unknown
 from rackwright.errors import UndeterminedError
+from rackwright.inventory.concurrency import HERE
 from rackwright.report.verdict import SkipReason
 
 _FIO: Final = program("file_io.py")
@@ -102,7 +103,7 @@ def _has_fio(scope: PhaseScope, node: str) -> bool:
 
 
 def _lab(scope: PhaseScope) -> bool:
-    return scope.declared.target == "lab"
+    return scope.declared.target in HERE
 
 
 def evaluate(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from rackwright.checks.acceptance.evaluators import records
 from rackwright.checks.acceptance.evaluators.speed import shown, speed
 from rackwright.checks.acceptance.phase import Finding, Job, Measurement, Outputs, Phase, PhaseScope, compared, guarded, program, unknown
 from rackwright.errors import UndeterminedError
+from rackwright.inventory.concurrency import HERE
 
 QUANTITIES: Final = {
     "writes_are_fast": Quantity.STORAGE_WRITE,
@@ -48,7 +49,7 @@ def jobs(scope: PhaseScope) -> Sequence[Job]:
 
 
 def _lab(scope: PhaseScope) -> bool:
-    return scope.declared.target == "lab"
+    return scope.declared.target in HERE
 
 
 def evaluate(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:

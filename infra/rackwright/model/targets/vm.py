@@ -1,0 +1,81 @@
+"""Target `vm`: virtual machines on this machine. Each has a kernel of its own."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from ipaddress import IPv4Network
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from rackwright.model.base import ConfigModel
+from rackwright.model.targets.lab import ImageSource
+from rackwright.model.tier import Tier
+from rackwright.model.update_policy import UpdatePolicy
+
+
+class VmOs(StrEnum):
+    """Operating systems of the virtual machines' image."""
+
+    DEBIAN_13 = "debian-13"
+
+
+class Acceleration(StrEnum):
+    """Execution of guest code: `auto` uses KVM where a guest runs under it, else emulation (TCG)."""
+
+    AUTO = "auto"
+    KVM = "kvm"
+    TCG = "tcg"
+
+
+class VmTarget(ConfigModel):
+    """Virtual machines of QEMU on this machine."""
+
+    simulated: ClassVar[tuple[str, ...]] = ("gpu", "fabric")
+    owns_network: ClassVar[bool] = True
+    mtu: ClassVar[int] = 1500
+    publishes_ports: ClassVar[bool] = True
+    has_cgroups: ClassVar[bool] = True
+    manage_hostname: ClassVar[bool] = True
+    manage_kernel: ClassVar[bool] = True
+    trusts_declared_hardware: ClassVar[bool] = False
+    nests_containers: ClassVar[bool] = False
+    boot_timeout: ClassVar[float] = 300.0
+    """Seconds: four emulated machines that start together on two cores respond after up to 140 s; doubled."""
+    metadata_service: ClassVar[bool] = False
+    default_cpus: ClassVar[int] = 2
+    default_memory: ClassVar[int] = 2**30
+    costs_money: ClassVar[bool] = False
+    uses_prebuilt_image: ClassVar[bool] = True
+    bootstrap_user: ClassVar[str] = "root"
+    jump_host: ClassVar[str | None] = None
+
+    kind: Annotated[Literal["vm"], UpdatePolicy.FORBIDDEN] = Field(description="Virtual machines on this machine.")
+    os: Annotated[VmOs, UpdatePolicy.FORBIDDEN] = Field(default=VmOs.DEBIAN_13, description="Operating system of every node.")
+    acceleration: Annotated[Acceleration, UpdatePolicy.NEW] = Field(
+        default=Acceleration.AUTO,
+        description="Execution of guest code: `kvm`, `tcg` (emulation, 10 to 20 times slower), or `auto` (KVM if a guest runs under it).",
+    )
+    image: Annotated[ImageSource, UpdatePolicy.NEW] = Field(
+        default=ImageSource.AUTO, description="Source of the base image: `pull`, `bootstrap`, or `auto` (pull, else bootstrap)."
+    )
+    mirror: Annotated[str | None, UpdatePolicy.NEW] = Field(
+        default=None, pattern=r"^https?://\S+$", description="Package mirror for the bootstrap. Default: this machine's."
+    )
+
+    def location_of(self, name: str) -> None:
+        """Return None: the plan assigns the addresses."""
+
+    def architecture_of(self, name: str) -> None:
+        """Return None: the stack file declares no processor architecture."""
+
+    def os_of(self, name: str) -> str:
+        """Return the operating system, the same for all nodes."""
+        return self.os.value
+
+    def instance_type_of(self, group: str) -> None:
+        """Return None: the stack file declares the machines' hardware."""
+
+    def subnets(self, cidr: IPv4Network) -> dict[Tier, IPv4Network]:
+        """Return one network for all nodes."""
+        return {Tier.PRIVATE: cidr}

@@ -1,0 +1,59 @@
+"""Virtual machines from one prebuilt image, each with a host key that exists before the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import IPv4Network
+
+import pulumi
+
+from rackwright import layout
+from rackwright.model.targets.vm import VmTarget
+from rackwright.plan import Plan, PlanNode
+from rackwright.targets import digests, resources
+
+
+def images(plan: Plan) -> tuple[resources.Image, resources.MachineImage]:
+    """Create the node image and, from its files, the image from which all machines start."""
+    target = plan.target
+    assert isinstance(target, VmTarget)
+    baked = resources.Image(
+        "image",
+        os=target.os.value,
+        source=target.image.value,
+        mirror=target.mirror,
+        scheduler=plan.scheduler.kind,
+        bundle=None,
+        digest=digests.bake(layout.product_root(), plan.scheduler.kind),
+    )
+    return baked, resources.MachineImage("machine-image", node_image=baked.image)
+
+
+def node(
+    plan: Plan,
+    planned: PlanNode,
+    *,
+    image: resources.MachineImage,
+    switches: resources.MachineNetwork,
+    volumes: Mapping[str, resources.MachineVolume],
+    access_key: pulumi.Input[str],
+) -> resources.Machine:
+    """Create one machine; only login nodes have a forwarded port."""
+    target, port = plan.target, plan.access.ports.get(planned.name)
+    assert isinstance(target, VmTarget) and planned.mac is not None
+    return resources.Machine(
+        planned.name,
+        stack=plan.stack,
+        image=image.folder,
+        network=switches.folder,
+        acceleration=target.acceleration.value,
+        address=planned.address,
+        prefix=IPv4Network(plan.network.cidr).prefixlen,
+        mac=planned.mac,
+        cpus=planned.cpus,
+        memory_mib=planned.memory_mib,
+        volumes={mount: volume.file for mount, volume in volumes.items()},
+        published=[] if port is None else [f"{plan.access.listen}:{port}:22"],
+        host_key=resources.SshKeyPair(f"{planned.name}-host-key", comment=f"{planned.name}.{plan.stack}"),
+        authorized_key=access_key,
+    )
