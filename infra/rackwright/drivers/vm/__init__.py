@@ -1,0 +1,1 @@
+"""Virtual machines on this machine: QEMU processes and the network between them."""
