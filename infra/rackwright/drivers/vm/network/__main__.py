@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import resource
 import sys
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -34,6 +35,9 @@ def main(arguments: list[str]) -> int:
         folder = Path(arguments[0]).absolute()
         descriptor = lock_folder(folder)
         os.fchdir(descriptor)
+        # Two sockets for each port: the usual soft limit of 1,024 would be that of 500 vNICs.
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         handler = RotatingFileHandler(LOG, maxBytes=_LOG_BYTES, backupCount=1)
         logging.basicConfig(handlers=[handler], level=logging.INFO, format="%(asctime)s %(message)s")
         logging.raiseExceptions = False  # The folder may be removed before the process ends.
