@@ -67,7 +67,7 @@ def _access(cluster: Cluster, nodes: tuple[PlanNode, ...]) -> Access:
 
 
 def _gateway(cluster: Cluster) -> str | None:
-    return str(cluster.network.cidr.network_address + 1) if cluster.target.owns_network else None
+    return str(cluster.network.cidr.network_address + 1) if cluster.target.has_gateway else None
 
 
 def _users(cluster: Cluster) -> tuple[User, ...]:

@@ -30,6 +30,7 @@ from rackwright.rules.common import (
     storage,
     tuning,
     users,
+    vm,
 )
 from rackwright.rules.cost import budget, limits
 from rackwright.rules.fabric import adapters, floor_plan, topology
@@ -46,7 +47,7 @@ __all__ = ["RULES", "Rule", "RuleContext", "check", "run_rules"]
 
 RULE_MODULES = (
     *(names, network, groups, gpus, mig, stack, versions, efa, storage, scheduler, accounts, partitions, access, users, nodes, hosts),
-    *(rocm, image_accounts, container_networks),
+    *(rocm, image_accounts, container_networks, vm),
     *(kubernetes_cluster, kubernetes_network, addons, pod_network),
     *(topology, adapters, floor_plan, phases, node_features, tuning, monitoring, alert_receivers, external_monitoring),
     *(instances, images, disks, aws_network, aws_fabric, capacity, tags, fsx, fsx_repositories, budget, limits),

@@ -149,6 +149,7 @@ class AwsTarget(ConfigModel):
 
     simulated: ClassVar[tuple[str, ...]] = ()
     owns_network: ClassVar[bool] = True
+    has_gateway: ClassVar[bool] = True
     mtu: ClassVar[int] = 9001
     """Amazon EC2 user guide: Network maximum transmission unit, jumbo frames within a VPC."""
     publishes_ports: ClassVar[bool] = False

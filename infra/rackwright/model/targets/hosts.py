@@ -112,6 +112,7 @@ class HostsTarget(ConfigModel):
 
     simulated: ClassVar[tuple[str, ...]] = ()
     owns_network: ClassVar[bool] = False
+    has_gateway: ClassVar[bool] = False
     mtu: ClassVar[int] = 1500
     publishes_ports: ClassVar[bool] = False
     manage_hostname: ClassVar[bool] = True

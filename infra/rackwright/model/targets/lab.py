@@ -35,6 +35,8 @@ class LabTarget(ConfigModel):
     """Subsystems whose evidence is simulated on this target."""
     owns_network: ClassVar[bool] = True
     """Whether rackwright creates the network: then only login nodes are published, and all others are reached through them."""
+    has_gateway: ClassVar[bool] = True
+    """Whether the first address of the network routes to other networks."""
     mtu: ClassVar[int] = 1500
     """MTU of the node network, in bytes."""
     publishes_ports: ClassVar[bool] = True

@@ -33,6 +33,7 @@ class VmTarget(ConfigModel):
 
     simulated: ClassVar[tuple[str, ...]] = ("gpu", "fabric")
     owns_network: ClassVar[bool] = True
+    has_gateway: ClassVar[bool] = False
     mtu: ClassVar[int] = 1500
     publishes_ports: ClassVar[bool] = True
     has_cgroups: ClassVar[bool] = True

@@ -1,0 +1,1 @@
+"""Resources of target `vm`: processes, disks and folders on this machine."""
