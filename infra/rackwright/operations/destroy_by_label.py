@@ -11,6 +11,7 @@ from rackwright import layout
 from rackwright.drivers import inotify_limits, podman
 from rackwright.drivers.aws import orphans
 from rackwright.drivers.aws.account import Account
+from rackwright.drivers.vm import sweep as machines_of
 from rackwright.errors import InputError, UndeterminedError
 from rackwright.inventory import paths
 from rackwright.operations import stack_files
@@ -40,6 +41,8 @@ def sweep_lab(stack: str) -> list[str]:
         )
     removed = asyncio.run(podman.sweep(stack))
     inotify_limits.forget(stack)
+    if (machines := paths.machines(stack)).exists():
+        removed += machines_of.remove_all(machines)
     if paths.folder(stack).exists():
         stack_files.remove(stack)
         removed.append(f"folder {stack} of the state directory")

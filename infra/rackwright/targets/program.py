@@ -20,6 +20,7 @@ from rackwright.plan import Plan, expand
 from rackwright.stackfile.load import load_configured
 from rackwright.targets import digests, kubernetes
 from rackwright.targets.lab import host_requirements
+from rackwright.targets.vm import host_requirements as vm_requirements
 
 _FILES: Final = "file://"
 _MONEY: Final[Any] = {"cost": True, "budget": True, "allow_local_state": True, "target": {"ownership_cost": True}}
@@ -39,6 +40,7 @@ def load(configured: object, stack: str) -> ClusterPlan:
     plan = host_requirements.with_constraints(kubernetes.resolve_object_owner(expand(loaded.cluster, stack), os.environ))
     described = ClusterPlan(loaded.cluster, plan)
     host_requirements.refuse_unfit(described.plan)
+    vm_requirements.refuse_unfit(described.plan)
     _refuse_local_state(described.plan)
     _report_preview(stack, described)
     return described

@@ -32,7 +32,13 @@ _MODULES: Final = ("virtio_pci", "virtio_blk", "virtio_net", "ext4", "qemu_fw_cf
 """Modules of the initial file system: those of the machine, instead of every driver of the distribution."""
 _SIZE: Final = "16G"
 """Size of the root file system. The file is sparse: an image with Slurm takes about 1.5 GB."""
-_MASKED: Final = ("apt-daily.timer", "apt-daily-upgrade.timer", "e2scrub_all.timer", "e2scrub_reap.service", "systemd-networkd-wait-online.service")
+_MASKED: Final = (
+    "apt-daily.timer",
+    "apt-daily-upgrade.timer",
+    "e2scrub_all.timer",
+    "e2scrub_reap.service",
+    "systemd-networkd-wait-online.service",
+)
 _INSTALL: Final = f"""
 export DEBIAN_FRONTEND=noninteractive
 mkdir -p /etc/initramfs-tools/conf.d

@@ -26,8 +26,8 @@ from rackwright.derive.fabric_layout import compute_layout
 from rackwright.model.fabric.switches import DEFAULT_SWITCH, Fabric, FabricKind
 from rackwright.model.finding import Severity, did_you_mean, did_you_mean_model
 from rackwright.model.groups import MAX_NODES, Role
-from rackwright.model.targets.lab import LabOs
 from rackwright.model.targets.hosts import HostsTarget
+from rackwright.model.targets.lab import LabOs
 from rackwright.rules.registry import RuleContext, Violation, rule
 
 _LAYER: Final = {FabricKind.INFINIBAND: "InfiniBand", FabricKind.ROCE: "Ethernet"}

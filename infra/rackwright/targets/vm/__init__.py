@@ -8,7 +8,7 @@ from rackwright.plan import Plan
 from rackwright.targets import TargetResult
 from rackwright.targets.resources import MachineStackMarker
 from rackwright.targets.vm.network import network
-from rackwright.targets.vm.nodes import images, node
+from rackwright.targets.vm.nodes import machine_image, node
 from rackwright.targets.vm.storage import volumes
 
 __all__ = ["build"]
@@ -17,7 +17,7 @@ __all__ = ["build"]
 def build(plan: Plan, access_key: pulumi.Input[str]) -> TargetResult:
     """Create one image and one network for all nodes; a machine and a pinned host key for each."""
     marker = MachineStackMarker("label", stack=plan.stack)
-    switches, (baked, image), kept = network(plan, marker), images(plan), volumes(plan, marker)
+    switches, image, kept = network(plan, marker), machine_image(plan), volumes(plan, marker)
     made = {
         planned.name: node(plan, planned, image=image, switches=switches, volumes=kept.get(planned.name, {}), access_key=access_key)
         for planned in plan.nodes

@@ -26,7 +26,12 @@ def network(plan: Plan, marker: resources.MachineStackMarker) -> resources.Machi
 def planned_topology(plan: Plan) -> Topology:
     """Return the plan's switches and ports."""
     ports = tuple(
-        Port(name=f"{node.name}.{CLUSTER_INTERFACE}", switch=CLUSTER, mac=node.mac or "", peer=f"../nodes/{node.name}/{CLUSTER_INTERFACE}.sock")
+        Port(
+            name=f"{node.name}.{CLUSTER_INTERFACE}",
+            switch=CLUSTER,
+            mac=node.mac or "",
+            peer=f"../nodes/{node.name}/{CLUSTER_INTERFACE}.sock",
+        )
         for node in plan.nodes
     )
     return Topology(switches={CLUSTER: Switch(mtu=plan.target.mtu)}, ports=ports)

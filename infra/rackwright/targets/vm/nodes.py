@@ -13,7 +13,7 @@ from rackwright.plan import Plan, PlanNode
 from rackwright.targets import digests, resources
 
 
-def images(plan: Plan) -> tuple[resources.Image, resources.MachineImage]:
+def machine_image(plan: Plan) -> resources.MachineImage:
     """Create the node image and, from its files, the image from which all machines start."""
     target = plan.target
     assert isinstance(target, VmTarget)
@@ -26,7 +26,7 @@ def images(plan: Plan) -> tuple[resources.Image, resources.MachineImage]:
         bundle=None,
         digest=digests.bake(layout.product_root(), plan.scheduler.kind),
     )
-    return baked, resources.MachineImage("machine-image", node_image=baked.image)
+    return resources.MachineImage("machine-image", node_image=baked.image)
 
 
 def node(

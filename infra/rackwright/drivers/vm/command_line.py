@@ -1,0 +1,92 @@
+"""The command line of QEMU for a machine. Pure. It contains no secret: credentials are files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from rackwright.drivers.vm.image_build import INITRD, KERNEL
+from rackwright.drivers.vm.machine_spec import Forward, Interface, MachineSpec
+
+BINARY: Final = "qemu-system-x86_64"
+OVERLAY: Final = "disk.qcow2"
+CONSOLE: Final = "console.log"
+QMP: Final = "qmp.sock"
+CREDENTIALS: Final = "credentials"
+FORWARD_NETWORK: Final = "192.0.2.0/24"
+FORWARD_ADDRESS: Final = "192.0.2.15/24"
+"""Network of forwarded connections, and the machine's address in it. Documentation addresses (RFC 5737) are no cluster's."""
+FORWARD_MAC: Final = "02:00:c0:00:02:0f"
+_TRANSLATION_CACHE: Final = 128
+"""MiB of translated code. QEMU's default is 1 GiB, and the process grows to it."""
+_KERNEL: Final = "root=/dev/vda rw console=ttyS0 net.ifnames=0 quiet mitigations=off audit=0"
+"""Emulated processors have no speculation to mitigate; interfaces are named in the order of the command line."""
+_SANDBOX: Final = "on,obsolete=deny,elevateprivileges=deny,spawn=deny"
+
+
+def command_line(spec: MachineSpec) -> list[str]:
+    """Return the command that runs a machine, with the machine's folder as working directory."""
+    image = Path(spec.image)
+    return [
+        BINARY,
+        *("-name", f"guest={_escaped(spec.stack)}-{_escaped(spec.name)}"),
+        *("-no-user-config", "-nodefaults", "-display", "none", "-sandbox", _SANDBOX),
+        *("-machine", "q35", *_processor(spec), "-smp", str(spec.cpus), "-m", f"{guest_memory(spec.memory_mib)}M"),
+        *("-kernel", str(image / KERNEL), "-initrd", str(image / INITRD), "-append", f"{_KERNEL} {spec.kernel_options}".strip()),
+        *("-smbios", f"type=1,manufacturer=rackwright,product=vm,uuid={spec.id},serial={_escaped(spec.stack)}-{_escaped(spec.name)}"),
+        *(word for name in spec.credentials for word in ("-smbios", f"type=11,path={CREDENTIALS}/{name}")),
+        *_disks(spec),
+        *(word for interface in spec.interfaces for word in _interface(interface)),
+        *_forwards(spec.forwards),
+        *("-chardev", f"file,id=console,path={CONSOLE}", "-serial", "chardev:console"),
+        *("-qmp", f"unix:{QMP},server=on,wait=off"),
+        *("-device", "virtio-rng-pci", "-device", "pvpanic-pci", "-action", "panic=pause", "-rtc", "base=utc"),
+    ]
+
+
+def guest_memory(declared_mib: int) -> int:
+    """Return the MiB of a machine whose kernel reports at least the declared memory: it keeps about 50 MiB and a part of 1/32 for itself."""
+    return declared_mib + 64 + declared_mib // 32
+
+
+def _processor(spec: MachineSpec) -> list[str]:
+    if spec.acceleration == "kvm":
+        return ["-accel", "kvm", "-cpu", "host"]
+    return ["-accel", f"tcg,thread=multi,tb-size={_TRANSLATION_CACHE}", "-cpu", "max"]
+
+
+def _disks(spec: MachineSpec) -> Iterator[str]:
+    yield from ("-blockdev", _json(**{"node-name": "root", "driver": "qcow2", "discard": "unmap"}, file=_file(OVERLAY)))
+    yield from ("-device", "virtio-blk-pci,drive=root,serial=root")
+    for place, disk in enumerate(spec.disks):
+        yield from ("-blockdev", _json(**{"node-name": f"disk{place}", "driver": "raw", "discard": "unmap"}, file=_file(disk.file)))
+        yield from ("-device", f"virtio-blk-pci,drive=disk{place},serial={disk.serial}")
+
+
+def _file(name: str) -> dict[str, Any]:
+    return {"driver": "file", "filename": name}
+
+
+def _interface(interface: Interface) -> Iterator[str]:
+    """Yield a card whose frames are datagrams to the switch (QEMU 7.2)."""
+    local, remote = {"type": "unix", "path": f"{interface.name}.sock"}, {"type": "unix", "path": interface.peer}
+    yield from ("-netdev", _json(type="dgram", id=interface.name, local=local, remote=remote))
+    yield from ("-device", f"virtio-net-pci,id={interface.name}-card,netdev={interface.name},mac={interface.mac},host_mtu={interface.mtu}")
+
+
+def _forwards(forwards: tuple[Forward, ...]) -> Iterator[str]:
+    """Yield a card for forwarded ports alone; `restrict` keeps the guest from this machine and from other networks."""
+    if forwards:
+        rules = ",".join(f"hostfwd=tcp:{one.listen}:{one.port}-{FORWARD_ADDRESS.partition('/')[0]}:22" for one in forwards)
+        yield from ("-netdev", f"user,id=forward,restrict=on,ipv6=off,net={FORWARD_NETWORK},{rules}")
+        yield from ("-device", f"virtio-net-pci,netdev=forward,mac={FORWARD_MAC}")
+
+
+def _json(**properties: Any) -> str:
+    return json.dumps(properties)
+
+
+def _escaped(text: str) -> str:
+    return text.replace(",", ",,")

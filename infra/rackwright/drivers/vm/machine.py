@@ -1,0 +1,237 @@
+"""Life of one virtual machine, by its folder alone: created, started, stopped, removed. Blocking calls.
+
+The process outlives the run that starts it. It is identified by process id, start time and its arguments, never by a name.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from rackwright.drivers.daemon import is_running, terminate
+from rackwright.drivers.vm import credentials, machine_spec, qmp
+from rackwright.drivers.vm.command_line import BINARY, OVERLAY, QMP, command_line
+from rackwright.drivers.vm.credentials import Identity
+from rackwright.drivers.vm.image_build import ROOT
+from rackwright.drivers.vm.machine_spec import MachineSpec
+from rackwright.errors import RackwrightError
+from rackwright.files import write_atomic
+from rackwright.processes import start_time
+from rackwright.time_limits import slowness
+
+ABSENT, STOPPED, RUNNING, PAUSED, PANICKED = "absent", "stopped", "running", "paused", "panicked"
+_PROCESS: Final = "process.json"
+_LOG: Final = "qemu.log"
+_START: Final = 10.0
+"""Seconds until QEMU accepts commands; longer on a slow machine. It takes less than one."""
+_END: Final = 5.0
+"""Seconds to end after SIGTERM, which ends QEMU without the guest."""
+_PAUSE: Final = 0.05
+"""Seconds between two looks at a process that starts. Chosen: short against its start."""
+_INHERITED: Final = ("PATH", "HOME", "USER", "TMPDIR", "LANG")
+_STATES: Final = {"running": RUNNING, "guest-panicked": PANICKED}
+"""Run states of QMP (query-status); every other one is a stop of some kind."""
+
+
+@dataclass(frozen=True)
+class LiveMachine:
+    """State of a machine. `instance_uid` changes with every start of its process, and not when the guest reboots."""
+
+    status: str
+    instance_uid: str = ""
+
+
+def create(folder: Path, spec: MachineSpec, identity: Identity) -> LiveMachine:
+    """Create the machine's folder, disk and credentials, and start it. Raises RackwrightError with QEMU's reason; the folder is removed."""
+    with _locked(folder):
+        try:
+            named = _prepared(folder, spec, identity)
+            _start(folder, named)
+        except BaseException:
+            _remove(folder)
+            raise
+    return look(folder)
+
+
+def start(folder: Path) -> LiveMachine:
+    """Start a machine that is not running, from its disk as it is."""
+    with _locked(folder):
+        spec = machine_spec.read(folder)
+        if spec is None:
+            raise RackwrightError("has no machine", path=str(folder), hint="run `up` to create it")
+        if _process(folder) is None:
+            _start(folder, spec)
+    return look(folder)
+
+
+def look(folder: Path) -> LiveMachine:
+    """Return the machine's state. Raises UndeterminedError if its process does not respond."""
+    if not (folder / machine_spec.FILE).is_file():
+        return LiveMachine(ABSENT)
+    process = _process(folder)
+    if process is None:
+        return LiveMachine(STOPPED)
+    with qmp.connect(folder) as client:
+        state = str(client.execute("query-status")["status"])
+    return LiveMachine(_STATES.get(state, PAUSED), process[2])
+
+
+def is_up(folder: Path, instance_uid: str) -> bool:
+    """Return whether the process of this start runs; the guest is not asked."""
+    process = _process(folder)
+    return process is not None and process[2] == instance_uid
+
+
+def resume(folder: Path) -> None:
+    """Continue a paused machine."""
+    with qmp.connect(folder) as client:
+        client.execute("cont")
+
+
+def reset(folder: Path) -> None:
+    """Restart the guest without its help, as the reset button does; a panicked one boots again."""
+    with qmp.connect(folder) as client:
+        client.execute("system_reset")
+        client.execute("cont")
+
+
+def set_link(folder: Path, interface: str, *, up: bool) -> None:
+    """Plug or unplug the cable of a card: the guest sees its carrier change."""
+    with qmp.connect(folder) as client:
+        client.execute("set_link", name=interface, up=up)
+
+
+def stop(folder: Path) -> None:
+    """End the machine's process without the guest's help. Raises RackwrightError if it does not exit."""
+    process = _process(folder)
+    if process and not terminate(process[0], process[1], (BINARY,), patience=_END * slowness()):
+        raise RackwrightError(
+            f"{folder.name}: process {process[0]} does not exit", hint=f"run `kill -9 {process[0]}`, then the command again"
+        )
+
+
+def remove(folder: Path) -> None:
+    """Stop the machine and delete its folder; do nothing if there is none."""
+    if folder.exists():
+        with _locked(folder):
+            _remove(folder)
+
+
+def last_lines(folder: Path, number: int) -> list[str]:
+    """Return the last lines of QEMU's own messages and of the console."""
+    found: list[str] = []
+    for name in (_LOG, "console.log"):
+        with suppress(OSError):
+            found += (folder / name).read_text(encoding="utf-8", errors="replace").splitlines()[-number:]
+    return [line.strip() for line in found if line.strip()]
+
+
+def _prepared(folder: Path, spec: MachineSpec, identity: Identity) -> MachineSpec:
+    names = credentials.write(folder, identity)
+    base = Path(spec.image) / ROOT
+    if not base.is_file():
+        raise RackwrightError("is missing", path=str(base), hint="run `up` again: it builds the image")
+    command = ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(base), OVERLAY]
+    _run(command, folder, f"the disk of {spec.name} cannot be created")
+    named = MachineSpec(**{**spec.__dict__, "credentials": names})
+    named.write(folder)
+    return named
+
+
+def _start(folder: Path, spec: MachineSpec) -> None:
+    for left in (*folder.glob("*.sock"), folder / _PROCESS):
+        left.unlink(missing_ok=True)
+    environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    with (folder / _LOG).open("wb") as log:
+        try:
+            child = subprocess.Popen(
+                command_line(spec),
+                cwd=folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                umask=0o077,
+            )
+        except FileNotFoundError:
+            raise RackwrightError(f"{BINARY} is not installed", hint=_INSTALL) from None
+    row = {"pid": child.pid, "since": start_time(child.pid), "instance": f"{spec.id[:12]}@{time.time():.3f}"}
+    write_atomic(folder / _PROCESS, json.dumps(row) + "\n", mode=0o600)
+    deadline = time.monotonic() + _START * slowness()
+    while not _answers(folder):
+        if child.poll() is not None:
+            raise _failure(folder, spec, child.returncode)
+        if time.monotonic() > deadline:
+            child.kill()
+            child.wait()
+            raise RackwrightError(f"{spec.name}: QEMU accepts no commands after {_START:.0f} s", hint=f"see {folder / _LOG}")
+        time.sleep(_PAUSE)
+
+
+_INSTALL: Final = "install QEMU 7.2 or newer (Debian, Ubuntu: `sudo apt install qemu-system-x86 qemu-utils`)"
+
+
+def _answers(folder: Path) -> bool:
+    if not (folder / QMP).exists():
+        return False
+    with suppress(RackwrightError):
+        with qmp.connect(folder) as client:
+            client.execute("query-status")
+        return True
+    return False
+
+
+def _failure(folder: Path, spec: MachineSpec, status: int) -> RackwrightError:
+    """Return why QEMU ended at its start, in its own words."""
+    lines = (folder / _LOG).read_text(encoding="utf-8", errors="replace").splitlines()
+    words = next((line.partition(": ")[2] or line for line in reversed(lines) if line.strip()), f"QEMU ended with status {status}")
+    hint = f"the command line follows from {machine_spec.FILE} of {folder}"
+    if "Could not set up host forwarding" in words:
+        hint = "another process uses that port: choose another access.port, or end it (`ss -ltnp`)"
+    elif "dgram" in words or "Parameter 'type'" in words:
+        hint = _INSTALL
+    elif "memory" in words.lower():
+        hint = "reduce `memory` of the groups, or end other programs"
+    return RackwrightError(f"{spec.name}: QEMU does not start: {words}", hint=hint)
+
+
+def _remove(folder: Path) -> None:
+    stop(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _process(folder: Path) -> tuple[int, int, str] | None:
+    """Return process id, start time and instance of the running process."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        row = json.loads((folder / _PROCESS).read_bytes())
+        if is_running(int(row["pid"]), int(row["since"]), (BINARY,)):
+            return int(row["pid"]), int(row["since"]), str(row["instance"])
+    return None
+
+
+def _run(command: list[str], folder: Path, what: str) -> None:
+    try:
+        ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise RackwrightError(f"{command[0]} is not installed", hint=_INSTALL) from None
+    if ended.returncode:
+        raise RackwrightError(f"{what}: {ended.stderr.strip()}")
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the machine's lock, so that two runs do not start it twice. The lock is beside the folder, which may be deleted."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with folder.with_name(f".{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

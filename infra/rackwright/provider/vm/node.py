@@ -1,0 +1,142 @@
+"""A virtual machine: a folder with a disk, and a process of QEMU."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from rackwright.drivers import ssh_connections
+from rackwright.drivers.vm import disks, machine
+from rackwright.drivers.vm.acceleration import choose
+from rackwright.drivers.vm.command_line import FORWARD_ADDRESS, FORWARD_MAC
+from rackwright.drivers.vm.credentials import Identity, network_file
+from rackwright.drivers.vm.machine_spec import Disk, Forward, Interface, MachineSpec
+from rackwright.inventory import paths
+from rackwright.provider.protocol.diff import DiffResult
+from rackwright.provider.protocol.property_values import UNKNOWN, Properties
+from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext, Resource
+
+_INTERFACE: Final = "eth0"
+_MTU: Final = 1500
+_RESTARTED: Final = ("cpus", "memory_mib", "volumes")
+"""Inputs that apply at the next start of the process: they need no new disk."""
+
+
+class Node(Resource):
+    """Inputs: see `required`, `volumes` {mount: file} and `published` ["address:port:22"].
+
+    Outputs: the inputs, with `image` as the image of the machine's disk, `status`, and `instance_uid`, which changes at every start of the
+    process. A reboot of the guest keeps it.
+    """
+
+    token: ClassVar[str] = "rackwright:vm:Node"
+    required: ClassVar[tuple[str, ...]] = (
+        "stack",
+        "name",
+        "image",
+        "network",
+        "acceleration",
+        "address",
+        "prefix",
+        "mac",
+        "cpus",
+        "memory_mib",
+        "host_key",
+        "host_public_key",
+        "authorized_key",
+    )
+    replace_on_changes: ClassVar[frozenset[str]] = frozenset(
+        {"stack", "name", "network", "address", "prefix", "mac", "published", "host_public_key", "authorized_key", *_RESTARTED}
+    )
+    ignore_changes: ClassVar[frozenset[str]] = frozenset({"image", "host_key", "acceleration"})
+
+    def apply_defaults(self, news: Properties) -> Properties:
+        """Add the defaults; a declared machine runs."""
+        return {"volumes": {}, "published": [], **news, "status": machine.RUNNING}
+
+    async def add_live_changes(self, stack: str, state: RecordedState, found: DiffResult) -> DiffResult:
+        """Add `status` for a machine whose process has ended since the last run: a reboot of this machine ends all of them."""
+        up = machine.is_up(Path(state.id), str(state.outputs.get("instance_uid")))
+        return found if found.changes or up else found.with_change("status")
+
+    def preview_outputs(self, news: Properties) -> Properties:
+        """Return the inputs with an unknown instance_uid."""
+        return {**news, "instance_uid": UNKNOWN}
+
+    async def create(self, operation: RequestContext, news: Properties) -> LiveResource:
+        """Create and start the machine. Replace what a killed run left: its disk may be incomplete."""
+        folder = _folder(news)
+        await asyncio.to_thread(machine.remove, folder)
+        await ssh_connections.close(news["stack"], news["name"])
+        await operation.status("starting")
+        accelerated = await asyncio.to_thread(choose, str(news["acceleration"]), Path(news["image"]))
+        live = await asyncio.to_thread(machine.create, folder, _spec(news, accelerated), _identity(news))
+        return LiveResource(str(folder), {**news, "instance_uid": live.instance_uid, "status": live.status})
+
+    async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:
+        """Return the machine's state. One that is stopped, paused or panicked differs from its declaration."""
+        live = await asyncio.to_thread(machine.look, Path(state.id))
+        if live.status == machine.ABSENT:
+            return None
+        outputs = {**state.outputs, "status": live.status, "instance_uid": live.instance_uid or state.outputs.get("instance_uid")}
+        return LiveResource(state.id, outputs, inputs={**state.inputs, "status": live.status})
+
+    async def update(self, operation: RequestContext, state: RecordedState, news: Properties) -> LiveResource:
+        """Bring the machine back: continue it, restart a panicked guest, start it from its disk, or create it again."""
+        folder = Path(state.id)
+        live = await asyncio.to_thread(machine.look, folder)
+        if live.status == machine.ABSENT:
+            return await self.create(operation, news)
+        act: dict[str, Any] = {machine.STOPPED: machine.start, machine.PAUSED: machine.resume, machine.PANICKED: machine.reset}
+        if live.status in act:
+            await operation.status("starting")
+            await asyncio.to_thread(act[live.status], folder)
+            await ssh_connections.close(operation.stack, news["name"])
+            live = await asyncio.to_thread(machine.look, folder)
+        kept = {"image": state.outputs.get("image"), "acceleration": state.outputs.get("acceleration")}
+        return LiveResource(state.id, {**news, **kept, "instance_uid": live.instance_uid, "status": live.status})
+
+    async def delete(self, operation: RequestContext, state: RecordedState) -> None:
+        """Remove the machine and its disk, reachable or not. Volumes stay."""
+        await asyncio.to_thread(machine.remove, Path(state.id))
+        await ssh_connections.close(operation.stack, state.inputs["name"])
+
+
+def _folder(news: Properties) -> Path:
+    return paths.machines(news["stack"]) / "nodes" / str(news["name"])
+
+
+def _spec(news: Properties, acceleration: str) -> MachineSpec:
+    name = str(news["name"])
+    return MachineSpec(
+        stack=news["stack"],
+        name=name,
+        id=str(uuid.uuid4()),
+        image=news["image"],
+        acceleration=acceleration,
+        cpus=int(news["cpus"]),
+        memory_mib=int(news["memory_mib"]),
+        interfaces=(Interface(name=_INTERFACE, mac=news["mac"], mtu=_MTU, peer=f"../../network/{name}.{_INTERFACE}.sock"),),
+        forwards=tuple(_forward(one) for one in news["published"]),
+        disks=tuple(Disk(file=file, serial=disks.serial(Path(file).stem)) for _, file in sorted(news["volumes"].items())),
+    )
+
+
+def _forward(published: str) -> Forward:
+    listen, port, _ = published.rsplit(":", 2)
+    return Forward(listen=listen, port=int(port))
+
+
+def _identity(news: Properties) -> Identity:
+    networks = {"10-cluster": network_file(news["mac"], f"{news['address']}/{news['prefix']}", _MTU)}
+    if news["published"]:
+        networks["20-forward"] = network_file(FORWARD_MAC, FORWARD_ADDRESS, _MTU)
+    return Identity(
+        hostname=news["name"],
+        host_key=news["host_key"],
+        host_public_key=news["host_public_key"],
+        authorized_key=news["authorized_key"],
+        networks=networks,
+    )

@@ -1,0 +1,52 @@
+"""Programs of this machine that virtual machines need: refused before the first resource if one is missing."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from typing import Final
+
+import pulumi
+
+from rackwright.drivers.vm.command_line import BINARY
+from rackwright.plan import Plan
+
+_PROGRAMS: Final = {BINARY: "qemu-system-x86", "qemu-img": "qemu-utils", "mke2fs": "e2fsprogs", "podman": "podman"}
+"""Program and the Debian package that has it. Podman builds the image; no machine runs in it."""
+_FOLDERS: Final = "/usr/sbin:/sbin"
+_OLDEST: Final = (7, 2)
+"""Release of QEMU with network cards whose frames are datagrams of UNIX sockets (QEMU ChangeLog/7.2, netdev dgram)."""
+
+
+def refuse_unfit(plan: Plan) -> None:
+    """Raise where virtual machines of this plan cannot run here, with every reason and the command that helps."""
+    if plan.target.kind != "vm":
+        return
+    missing = [program for program in _PROGRAMS if not _found(program)]
+    if missing:
+        packages = " ".join(_PROGRAMS[program] for program in missing)
+        raise pulumi.RunError(
+            f"stacks/Pulumi.{plan.stack}.yaml: target.kind: vm: {', '.join(missing)} not installed\n  Debian, Ubuntu: `sudo apt install {packages}`"
+        )
+    release = qemu_release(subprocess.run([BINARY, "--version"], capture_output=True, text=True, check=False).stdout)
+    if release is not None and release < _OLDEST:
+        found = ".".join(map(str, release))
+        raise pulumi.RunError(
+            f"stacks/Pulumi.{plan.stack}.yaml: target.kind: vm: QEMU {found} is installed, 7.2 is the oldest that can connect the machines\n"
+            "  upgrade it, or use target lab (containers)"
+        )
+
+
+def qemu_release(text: str) -> tuple[int, int] | None:
+    """Return major and minor release from the output of `--version`, None for an unknown form.
+
+    >>> qemu_release("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)"), qemu_release("?")
+    ((7, 2), None)
+    """
+    found = re.search(r"version (\d+)\.(\d+)", text)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def _found(program: str) -> bool:
+    return shutil.which(program) is not None or shutil.which(program, path=_FOLDERS) is not None
