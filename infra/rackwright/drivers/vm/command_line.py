@@ -47,7 +47,7 @@ def command_line(spec: MachineSpec) -> list[str]:
 
 
 def guest_memory(declared_mib: int) -> int:
-    """Return the MiB of a machine whose kernel reports at least the declared memory: it keeps about 50 MiB and a part of 1/32 for itself."""
+    """Return the MiB with which a guest reports the declared memory: its kernel keeps about 50 MiB, and 1/64 for page structures."""
     return declared_mib + 64 + declared_mib // 32
 
 

@@ -22,6 +22,7 @@ from rackwright.provider.lab import node_failure
 from rackwright.provider.protocol.diff import DiffResult, PropertyDiffKind, diff_properties
 from rackwright.provider.protocol.property_values import UNKNOWN, Properties
 from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext, Resource, refreshes_resources_only
+from rackwright.provider.vm import node_failure as machine_failure
 from rackwright.report.spans import Span, Value, of_playbook
 
 _BUSY: Final = 45.0
@@ -154,7 +155,7 @@ class Converge(Resource):
     ) -> dict[str, str]:
         """Connect to new nodes first, one may be the jump host of all others. Return the reason for each unreachable node."""
         await operation.status("waiting for the nodes to respond over SSH")
-        cause = _cause(operation.stack) if files.target == "lab" else None
+        cause = _cause(operation.stack, files.target)
         lost = await ssh_connections.connect_all(operation.stack, young, within=files.boot_timeout, cause=cause) if young else {}
         others = [name for name in files.hosts if name not in young]
         return lost | (await ssh_connections.connect_all(operation.stack, others, within=within, cause=cause) if others else {})
@@ -246,11 +247,14 @@ def _spans(operation: RequestContext, began: float, applied: ansible.PlaybookRes
     yield from of_playbook(applied.times, whole.span_id)
 
 
-def _cause(stack: str) -> ssh_connections.Cause:
-    """Return a function that reads from the container engine why a container of the stack does not respond."""
+def _cause(stack: str, target: str) -> ssh_connections.Cause | None:
+    """Return a function that reads on this machine why a node of the stack does not respond; None for nodes that are elsewhere."""
+    failure_of = {"lab": node_failure.failure_of, "vm": machine_failure.failure_of}.get(target)
+    if failure_of is None:
+        return None
 
     async def cause(name: str, last: bool) -> str | None:
-        return await node_failure.failure_of(stack, name, last=last)
+        return await failure_of(stack, name, last=last)
 
     return cause
 

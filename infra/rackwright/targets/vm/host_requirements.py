@@ -27,13 +27,14 @@ def refuse_unfit(plan: Plan) -> None:
     if missing:
         packages = " ".join(_PROGRAMS[program] for program in missing)
         raise pulumi.RunError(
-            f"stacks/Pulumi.{plan.stack}.yaml: target.kind: vm: {', '.join(missing)} not installed\n  Debian, Ubuntu: `sudo apt install {packages}`"
+            f"stacks/Pulumi.{plan.stack}.yaml: target.kind: vm: {', '.join(missing)} not installed\n"
+            f"  Debian, Ubuntu: `sudo apt install {packages}`"
         )
     release = qemu_release(subprocess.run([BINARY, "--version"], capture_output=True, text=True, check=False).stdout)
     if release is not None and release < _OLDEST:
         found = ".".join(map(str, release))
         raise pulumi.RunError(
-            f"stacks/Pulumi.{plan.stack}.yaml: target.kind: vm: QEMU {found} is installed, 7.2 is the oldest that can connect the machines\n"
+            f"stacks/Pulumi.{plan.stack}.yaml: target.kind: vm: QEMU {found} is installed, 7.2 or newer is needed\n"
             "  upgrade it, or use target lab (containers)"
         )
 

@@ -1,0 +1,33 @@
+"""The reason why a virtual machine does not respond over SSH, as QEMU and the guest's console report it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from rackwright.drivers.vm import machine
+from rackwright.errors import RackwrightError
+from rackwright.inventory import paths
+
+_LINES: Final = 5
+"""Last lines of QEMU's messages and of the console that are quoted."""
+_CAUSES: Final = {
+    machine.ABSENT: "there is no virtual machine",
+    machine.STOPPED: "the virtual machine's process has ended",
+    machine.PAUSED: "the virtual machine is paused",
+    machine.PANICKED: "the guest's kernel panicked",
+}
+
+
+async def failure_of(stack: str, name: str, *, last: bool) -> str | None:
+    """Return why a node cannot respond; None where the machine runs. With `last`, the console's last lines for a running one, too."""
+    folder = paths.machines(stack) / "nodes" / name
+    try:
+        status = (await asyncio.to_thread(machine.look, folder)).status
+    except RackwrightError as error:
+        return error.cause
+    if status == machine.RUNNING and not last:
+        return None
+    lines = machine.last_lines(folder, _LINES)
+    quoted = "; the last lines of its console: " + " | ".join(lines[-_LINES:]) if lines else "; its console is empty"
+    return _CAUSES.get(status, "the virtual machine runs, and its SSH server does not respond") + quoted
