@@ -322,11 +322,12 @@ def test_stop_leaves_no_socket(folder: Path) -> None:
 def test_process_removes_its_sockets_itself(folder: Path, how: str) -> None:
     process = client.running(folder)
     assert process
-    if how == "command":
-        client._request(folder, {"command": "stop"})
-    else:
-        os.kill(process.pid, signal.SIGTERM)
-    wait_until(lambda: client.running(folder) is None)
+    with client._connected(folder):  # a client that keeps its connection open
+        if how == "command":
+            client._request(folder, {"command": "stop"})
+        else:
+            os.kill(process.pid, signal.SIGTERM)
+        wait_until(lambda: client.running(folder) is None)
     wait_until(lambda: sorted(path.name for path in folder.iterdir()) == ["network.log", "topology.json"])
 
 
@@ -348,6 +349,12 @@ def test_second_process_is_refused(folder: Path) -> None:
     second = subprocess.run([sys.executable, "-m", "rackwright.drivers.vm.network", folder], capture_output=True, text=True, check=False)
     assert second.returncode == 1 and "another process runs this network" in second.stderr
     assert client.running(folder) == before and client.status(folder)["topology"] == TOPOLOGY.digest()
+
+
+@pytest.mark.parametrize(("arguments", "status", "cause"), [([], 2, "expected one folder"), (["/nonexistent"], 1, "cannot be opened")])
+def test_invalid_argument_is_reported(arguments: list[str], status: int, cause: str) -> None:
+    ended = subprocess.run([sys.executable, "-m", "rackwright.drivers.vm.network", *arguments], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (status, "") and cause in ended.stderr
 
 
 def test_start_reports_why_process_ended(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
