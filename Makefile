@@ -11,10 +11,10 @@ FAST := tests/engine tests/roles tests/components tests/unit
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url --upgrade
 
 # Tests and benchmarks bring up stacks of their own: the port of STACK may be in use.
-test test-full faults soak slurm-suite cis newcomer bench bench-scale bench-hosts bench-monitoring: SETUP := --without-ports
+test test-full faults soak slurm-suite cis newcomer bench bench-scale bench-hosts bench-monitoring bench-vm-network: SETUP := --without-ports
 
 .DEFAULT_GOAL := venv
-.PHONY: help venv dev setup setup-dev up down doctor check unit test test-full areas faults soak slurm-suite cis newcomer bench bench-scale bench-hosts bench-monitoring docs docs-site docs-serve docs-screenshots lock update-catalog
+.PHONY: help venv dev setup setup-dev up down doctor check unit test test-full areas faults soak slurm-suite cis newcomer bench bench-scale bench-hosts bench-monitoring bench-vm-network docs docs-site docs-serve docs-screenshots lock update-catalog
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1\t/' | expand -t 20
@@ -81,6 +81,9 @@ bench-hosts: setup-dev ## a night over 64 hosts, which are containers of this ma
 
 bench-monitoring: setup-dev ## what monitoring costs in the lab, and what 1,000 nodes would cost, computed from it
 	@$(PATHS) $(BIN)/python benchmarks/monitoring.py
+
+bench-vm-network: setup-dev ## what a frame between virtual machines costs, beside a copy from socket to socket
+	@$(PATHS) $(BIN)/python benchmarks/vm_network.py
 
 bench: setup-dev ## speed against the floor, measured in the same run
 	@$(PATHS) $(BIN)/python benchmarks

@@ -72,17 +72,21 @@ class Service:
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self.stopped.set)
         remove_sockets()
+        server = None
         try:
             self._open_sockets()
-            async with await asyncio.start_unix_server(Control(self).serve, SOCKET):
-                pid = os.getpid()
-                write_atomic(Path(PROCESS_FILE), json.dumps({"pid": pid, "since": start_time(pid)}) + "\n", mode=0o600)
-                if on_ready:
-                    on_ready.set()
-                while not self.stopped.is_set() and self.is_known():
-                    with suppress(TimeoutError):
-                        await asyncio.wait_for(self.stopped.wait(), _FOLDER_POLL)
+            server = await asyncio.start_unix_server(Control(self).serve, SOCKET)
+            pid = os.getpid()
+            write_atomic(Path(PROCESS_FILE), json.dumps({"pid": pid, "since": start_time(pid)}) + "\n", mode=0o600)
+            if on_ready:
+                on_ready.set()
+            while not self.stopped.is_set() and self.is_known():
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self.stopped.wait(), _FOLDER_POLL)
         finally:
+            # Not `async with server`: from Python 3.12 on it waits until the last client has closed its connection.
+            if server:
+                server.close()
             self._close()
 
     def is_known(self) -> bool:

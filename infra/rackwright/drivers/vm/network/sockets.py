@@ -16,7 +16,8 @@ from rackwright.drivers.vm.network.links import DropReason
 QUEUE_BYTES: Final = 1 << 20
 """Bytes that wait for a machine which does not read its socket. Chosen: as much as waits for a link (links.QUEUE_BYTES)."""
 _BATCH: Final = 32
-"""Frames read from one machine before the others have their turn. Chosen: more than a socket holds (net.unix.max_dgram_qlen, 10)."""
+"""Frames read from one machine before the others have their turn. Chosen: some, so that a machine that sends without pause delays the
+others by less than a millisecond."""
 _FRAME_BYTES: Final = 1 << 17
 """Bytes read for a frame; more than the longest: an MTU of 65,535, header and VLAN tags."""
 _SEND_BYTES: Final = 1 << 20
