@@ -10,6 +10,9 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
 
 
 def main(arguments: list[str]) -> None:
@@ -30,19 +33,37 @@ def serve(server: socket.socket) -> None:
     status = "running"
     while True:
         connection, _ = server.accept()
-        with connection, connection.makefile("rwb") as stream:
-            stream.write(b'{"QMP": {"version": {}, "capabilities": []}}\n')
-            stream.flush()
-            for line in stream:
-                command = json.loads(line)["execute"]
+        with connection, suppress(OSError):
+            send(connection, {"QMP": {"version": {"qemu": {"major": 7, "minor": 2, "micro": 0}, "package": ""}, "capabilities": []}})
+            for request in requests(connection):
+                command = request["execute"]
                 status = {"stop": "paused", "cont": "running", "system_reset": "running"}.get(command, status)
                 if os.path.exists("panic"):
-                    status = "guest-panicked" if command != "system_reset" else status
-                answers = [{"event": "RESUME"}] if command == "cont" else []
+                    status = "guest-panicked"
+                if command == "cont":
+                    send(connection, {"event": "RESUME", "timestamp": {"seconds": 1, "microseconds": 0}})
                 known = command in ("qmp_capabilities", "query-status", "stop", "cont", "system_reset", "set_link")
-                last = {"return": {"status": status}} if known else {"error": {"class": "CommandNotFound", "desc": f"no {command}"}}
-                stream.write(b"".join(json.dumps(one).encode() + b"\n" for one in (*answers, last)))
-                stream.flush()
+                answer = {"return": {"status": status}} if known else {"error": {"class": "CommandNotFound", "desc": f"no {command}"}}
+                send(connection, {**answer, "id": request.get("id")})
+
+
+def send(connection: socket.socket, message: dict[str, Any]) -> None:
+    """Send one message."""
+    connection.sendall(json.dumps(message).encode() + b"\n")
+
+
+def requests(connection: socket.socket) -> Iterator[dict[str, Any]]:
+    """Yield requests, which no byte separates (QMP specification, General Definitions: a stream of JSON objects)."""
+    text = ""
+    while received := connection.recv(65536):
+        text += received.decode()
+        while text.lstrip():
+            try:
+                request, end = json.JSONDecoder().raw_decode(text.lstrip())
+            except ValueError:
+                break
+            text = text.lstrip()[end:]
+            yield request
 
 
 if __name__ == "__main__":

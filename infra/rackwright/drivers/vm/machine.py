@@ -80,8 +80,7 @@ def look(folder: Path) -> LiveMachine:
     process = _process(folder)
     if process is None:
         return LiveMachine(STOPPED)
-    with qmp.connect(folder) as client:
-        state = str(client.execute("query-status")["status"])
+    state = str(qmp.execute(folder, "query-status")["status"])
     return LiveMachine(_STATES.get(state, PAUSED), process[2])
 
 
@@ -93,21 +92,18 @@ def is_up(folder: Path, instance_uid: str) -> bool:
 
 def resume(folder: Path) -> None:
     """Continue a paused machine."""
-    with qmp.connect(folder) as client:
-        client.execute("cont")
+    qmp.execute(folder, "cont")
 
 
 def reset(folder: Path) -> None:
     """Restart the guest without its help, as the reset button does; a panicked one boots again."""
-    with qmp.connect(folder) as client:
-        client.execute("system_reset")
-        client.execute("cont")
+    qmp.execute(folder, "system_reset")
+    qmp.execute(folder, "cont")
 
 
 def set_link(folder: Path, interface: str, *, up: bool) -> None:
     """Plug or unplug the cable of a card: the guest sees its carrier change."""
-    with qmp.connect(folder) as client:
-        client.execute("set_link", name=interface, up=up)
+    qmp.execute(folder, "set_link", name=interface, up=up)
 
 
 def stop(folder: Path) -> None:
@@ -185,8 +181,7 @@ def _answers(folder: Path) -> bool:
     if not (folder / QMP).exists():
         return False
     with suppress(RackwrightError):
-        with qmp.connect(folder) as client:
-            client.execute("query-status")
+        qmp.execute(folder, "query-status")
         return True
     return False
 
