@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -26,14 +25,7 @@ IDENTITY = Identity(hostname="n", host_key="SECRET-HOST-KEY", host_public_key="s
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Put stand-ins for QEMU's programs first on PATH, and return an image's folder."""
     folder = tmp_path / "bin"
-    folder.mkdir()
-    scripts = {
-        "qemu-system-x86_64": f'exec -a qemu-system-x86_64 {sys.executable} {qemu.__file__} "$@"',
-        "qemu-img": 'for last in "$@"; do :; done; : > "$last"',
-    }
-    for name, body in scripts.items():
-        (folder / name).write_text(f"#!/bin/bash\n{body}\n")
-        (folder / name).chmod(0o755)
+    qemu.install(folder)
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
     image = tmp_path / "image"
     image.mkdir()
@@ -51,9 +43,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 def spec(image: Path, name: str = "n") -> MachineSpec:
     """Return a small machine."""
-    return MachineSpec(
-        stack="s", name=name, id="5a3d2c6e-2f0e", image=str(image), acceleration="tcg", cpus=1, memory_mib=64, interfaces=()
-    )
+    return MachineSpec(stack="s", name=name, id="5a3d2c6e-2f0e", image=str(image), acceleration="tcg", cpus=1, memory_mib=64, interfaces=())
 
 
 def pid_of(folder: Path) -> int:

@@ -1,0 +1,116 @@
+"""The resource of a virtual machine, with a stand-in for QEMU: created, lost, brought back in place, deleted."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from standins import qemu
+
+from rackwright.drivers.vm import machine, sweep
+from rackwright.inventory import paths
+from rackwright.provider.protocol.property_values import Properties
+from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext
+from rackwright.provider.vm.node import Node
+
+
+async def ignore(line: str) -> None:
+    """Drop a progress message."""
+
+
+OPERATION = RequestContext("urn", "small", "n", preview=False, status=ignore, info=ignore, warn=ignore)
+
+
+@pytest.fixture
+def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Properties]:
+    """Yield the inputs of a machine; remove what is left of its stack."""
+    programs, image = tmp_path / "bin", tmp_path / "image"
+    qemu.install(programs)
+    image.mkdir()
+    (image / "root.raw").touch()
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path / "state"))
+    declared = {"stack": "small", "name": "n", "image": str(image), "network": "net", "acceleration": "tcg", "address": "10.0.0.5"}
+    own = {"prefix": 24, "mac": "02:00:00:00:00:01", "cpus": 1, "memory_mib": 512, "published": ["127.0.0.1:2299:22"]}
+    keys = {"host_key": "PRIVATE", "host_public_key": "ssh-ed25519 A", "authorized_key": "ssh-ed25519 B"}
+    yield Node().apply_defaults({**declared, **own, **keys})
+    sweep.remove_all(paths.machines("small"))
+
+
+def recorded(live: LiveResource, inputs: Properties) -> RecordedState:
+    """Return what the engine records of a live resource."""
+    return RecordedState(live.id, inputs, live.outputs)
+
+
+def create(inputs: Properties) -> RecordedState:
+    """Create the machine."""
+    return recorded(asyncio.run(Node().create(OPERATION, inputs)), inputs)
+
+
+def changes(state: RecordedState, news: Properties) -> dict[str, Any]:
+    """Return what an `up` without a refresh would change."""
+    node = Node()
+    return dict(asyncio.run(node.add_live_changes("small", state, node.diff(state, news))).changes)
+
+
+def kill(state: RecordedState) -> None:
+    """Kill the machine's process."""
+    found = machine._process(Path(state.id))
+    assert found is not None
+    os.kill(found[0], signal.SIGKILL)
+
+
+def test_running_machine_needs_no_change(inputs: Properties) -> None:
+    state = create(inputs)
+    assert changes(state, inputs) == {}
+
+
+def test_changed_memory_replaces_the_machine(inputs: Properties) -> None:
+    state = create(inputs)
+    assert {path: change.value for path, change in changes(state, {**inputs, "memory_mib": 1024}).items()} == {
+        "memory_mib": "update-replace"
+    }
+
+
+def test_new_image_applies_to_new_machines_only(inputs: Properties) -> None:
+    assert changes(create(inputs), {**inputs, "image": "/another"}) == {}
+
+
+def test_killed_machine_is_seen_without_a_refresh_and_brought_back(inputs: Properties) -> None:
+    state = create(inputs)
+    kill(state)
+    assert set(changes(state, inputs)) == {"status"}
+    live = asyncio.run(Node().update(OPERATION, state, inputs))
+    assert live.outputs["status"] == machine.RUNNING
+    assert live.outputs["instance_uid"] != state.outputs["instance_uid"]
+
+
+def test_refresh_reports_a_stopped_machine(inputs: Properties) -> None:
+    state = create(inputs)
+    kill(state)
+    live = asyncio.run(Node().read(OPERATION, state))
+    assert live is not None and live.inputs is not None and live.inputs["status"] == machine.STOPPED
+
+
+def test_deleted_folder_is_a_deleted_resource(inputs: Properties) -> None:
+    state = create(inputs)
+    machine.remove(Path(state.id))
+    assert asyncio.run(Node().read(OPERATION, state)) is None
+
+
+def test_deletion_leaves_nothing(inputs: Properties) -> None:
+    state = create(inputs)
+    asyncio.run(Node().delete(OPERATION, state))
+    asyncio.run(Node().delete(OPERATION, state))
+    assert not Path(state.id).exists()
+
+
+def test_sweep_finds_machines_by_the_folder_alone(inputs: Properties) -> None:
+    state = create(inputs)
+    assert sweep.remove_all(paths.machines("small")) == ["virtual machine n"]
+    assert not Path(state.id).exists()
