@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import pytest
 
@@ -28,7 +29,7 @@ SPEC = MachineSpec(
 def values(option: str, spec: MachineSpec = SPEC) -> list[str]:
     """Return the values of an option."""
     line = command_line(spec)
-    return [value for name, value in zip(line, line[1:], strict=False) if name == option]
+    return [value for name, value in pairwise(line) if name == option]
 
 
 def test_kernel_is_booted_directly_from_the_image() -> None:
