@@ -148,3 +148,13 @@ def test_regular_file_is_no_block_device(tmp_path: Path) -> None:
     spec.loader.exec_module(real)
     (tmp_path / "file").touch()
     assert [real.is_block_device(str(path)) for path in (tmp_path / "file", tmp_path / "none", "/dev/null")] == [False, False, False]
+
+
+def test_new_file_system_starts_with_the_files_of_the_image(run: Any, disk: dict[str, str], tmp_path: Path) -> None:
+    Path(disk["mount"]).mkdir()
+    (Path(disk["mount"]) / "ibdata1").write_text("rows")
+    assert run(disks, {"disks": [disk], "keep_files": True})["formatted"] == [disk["device"]]
+    assert subprocess.run(["debugfs", "-R", "cat /ibdata1", disk["device"]], capture_output=True, text=True, check=True).stdout == "rows"
+    made = Path(disk["device"]).read_bytes()
+    assert run(disks, {"disks": [disk], "keep_files": True})["changed"] is False
+    assert Path(disk["device"]).read_bytes() == made

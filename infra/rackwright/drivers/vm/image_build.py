@@ -51,7 +51,7 @@ printf '%s\\n' {" ".join(_MODULES)} > /etc/initramfs-tools/modules
 update-initramfs -u -k all
 rm -f /usr/sbin/policy-rc.d
 apt-get clean
-rm -rf /var/lib/apt/lists/* /etc/ssh/ssh_host_* /var/log/*.log /var/log/apt/* /etc/hostname
+rm -rf /var/lib/apt/lists/* /etc/ssh/ssh_host_* /var/log/*.log /var/log/apt/*
 : > /etc/machine-id
 echo '/dev/vda / ext4 rw,noatime,errors=remount-ro,x-systemd.growfs 0 1' > /etc/fstab
 sed -i -E 's/^(session[[:space:]]+)optional([[:space:]]+pam_loginuid\\.so)/\\1required\\2/' /etc/pam.d/*

@@ -27,6 +27,12 @@ options:
     suboptions:
       device: {type: path, required: true, description: "Block device, preferably by a persistent name such as C(/dev/disk/by-id/…)."}
       mount: {type: path, required: true, description: Mount point; it must not contain files.}
+  keep_files:
+    description:
+      - Whether files at a mount point are those of the node's image. A new file system then starts with a copy of them, and a disk with
+        data is mounted over them. Otherwise such files are refused.
+    type: bool
+    default: false
   timeout: {type: int, default: 60, description: "Timeout for a device to appear, in seconds."}
 notes:
   - C(community.general.filesystem) formats a disk with another signature if C(force) is set, and does not wait for a device that a
@@ -48,6 +54,7 @@ formatted: {description: "Devices that were, or in check mode would be, given an
 DISK = {"device": {"type": "path", "required": True}, "mount": {"type": "path", "required": True}}
 ARGUMENTS = {
     "disks": {"type": "list", "elements": "dict", "required": True, "options": DISK},
+    "keep_files": {"type": "bool", "default": False},
     "timeout": {"type": "int", "default": 60},
 }
 FILE_SYSTEM = "ext4"
@@ -56,8 +63,9 @@ FILE_SYSTEM = "ext4"
 class Disks:
     """Manage the disks of one task, and record the changes."""
 
-    def __init__(self, check: bool, timeout: int) -> None:
+    def __init__(self, check: bool, timeout: int, *, keep_files: bool) -> None:
         self.check = check
+        self.keep_files = keep_files
         self.until = time.monotonic() + timeout
         self.timeout = timeout
         self.formatted: list[str] = []
@@ -68,7 +76,7 @@ class Disks:
         for disk in blank:
             self.formatted.append(disk["device"])
             if not self.check:
-                self.format(disk["device"])
+                self.format(disk["device"], disk["mount"])
 
     def is_blank(self, disk: dict[str, str]) -> bool:
         """Return whether the disk needs a file system. Raise DiskError if it has other content, or if mounting would hide files."""
@@ -80,7 +88,7 @@ class Disks:
                 f"{device}: disk of {mount}, expected empty or {FILE_SYSTEM}, found {', '.join(found)} - nothing was written; "
                 f"if that data is not needed, run `wipefs --all {device}` on the node, then apply again"
             )
-        if hides(mount):
+        if hides(mount) and not self.keep_files:
             raise DiskError(
                 f"{mount}: contains files that mounting the disk {device} would hide - nothing was mounted; "
                 "stop the processes that use them, move the files away, then apply again"
@@ -95,15 +103,15 @@ class Disks:
         there = "not a block device" if os.path.exists(device) else f"device not found after {self.timeout} s"
         raise DiskError(f"{device}: {there} - check that the disk is attached to this node and run `lsblk` there")
 
-    def format(self, device: str) -> None:
-        """Format the disk. Without -F, mkfs refuses a disk that is in use."""
-        call("mkfs.ext4", "-q", device)
+    def format(self, device: str, mount: str) -> None:
+        """Format the disk, with the files of its mount point if there are any. Without -F, mkfs refuses a disk that is in use."""
+        call("mkfs.ext4", "-q", *(("-d", mount) if hides(mount) else ()), device)
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
-    disks = Disks(bool(module.check_mode), module.params["timeout"])
+    disks = Disks(bool(module.check_mode), module.params["timeout"], keep_files=module.params["keep_files"])
     result: dict[str, Any] = {}
     try:
         disks.apply(module.params["disks"])
