@@ -8,6 +8,8 @@ import time
 from datetime import datetime, timezone
 from typing import NamedTuple
 
+from ansible_collections.rackwright.cluster.plugins.module_utils.slowness import run_patiently
+
 FIELDS = (
     "LoadState,ActiveState,SubState,Result,UnitFileState,InvocationID,"
     "InactiveExitTimestamp,InactiveExitTimestampMonotonic,NeedDaemonReload,FragmentPath,DropInPaths,MainPID,FreezerState"
@@ -15,7 +17,7 @@ FIELDS = (
 
 
 LONGEST_CALL = 240.0
-"""Timeout of one systemctl call in seconds: more than twice the 90 s after which systemd itself gives up (DefaultTimeoutStartSec)."""
+"""Timeout of one systemctl call in seconds, longer on a slow node: more than twice the 90 s after which systemd itself gives up (DefaultTimeoutStartSec)."""
 
 
 WHOLE_SECONDS = 2.0
@@ -94,7 +96,7 @@ class Systemd:
 def run(*words: str) -> subprocess.CompletedProcess[str]:
     """Run systemctl. Raise TimeoutExpired if it does not finish."""
     environ = {**os.environ, "TZ": "UTC"}
-    return subprocess.run(("systemctl", *words), capture_output=True, text=True, check=False, timeout=LONGEST_CALL, env=environ)
+    return run_patiently(("systemctl", *words), LONGEST_CALL, environ)
 
 
 def parse_record(block: str) -> Live:

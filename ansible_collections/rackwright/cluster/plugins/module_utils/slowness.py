@@ -1,0 +1,42 @@
+"""Slowness of this node, for time limits that must hold on emulated and busy machines, too."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+REFERENCE = 0.03
+"""Duration of a Python start, in seconds, on the machine for which the limits were chosen (infra/rackwright/time_limits.py)."""
+MAX_SLOWNESS = 15
+"""Factor beyond which limits no longer grow."""
+
+
+def slowness() -> int:
+    """Return the factor by which time limits grow on this node, 1 to MAX_SLOWNESS: the duration of a Python start under its load."""
+    started = time.monotonic()
+    subprocess.run([sys.executable, "-I", "-S", "-c", "pass"], stdin=subprocess.DEVNULL, check=False)
+    return min(max(math.ceil((time.monotonic() - started) / REFERENCE), 1), MAX_SLOWNESS)
+
+
+def run_patiently(command: Sequence[str], limit: float, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a command. Raise TimeoutExpired after `limit` seconds, or after a multiple of it if this node is slow by then."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env) as child:
+        try:
+            out, err = child.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            out, err = _wait_longer(child, limit, slowness())
+    return subprocess.CompletedProcess(list(command), child.returncode, out, err)
+
+
+def _wait_longer(child: subprocess.Popen[str], limit: float, factor: int) -> tuple[str, str]:
+    """Return the output of a child that has taken `limit` seconds, within `factor` times that. Kill it and raise TimeoutExpired else."""
+    try:
+        if factor > 1:
+            return child.communicate(timeout=limit * (factor - 1))
+        raise subprocess.TimeoutExpired(child.args, limit)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        raise subprocess.TimeoutExpired(child.args, limit * factor) from None
