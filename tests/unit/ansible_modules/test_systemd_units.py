@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rackwright.cluster.plugins.module_utils import systemd
+from ansible_collections.rackwright.cluster.plugins.module_utils import slowness, systemd
 from ansible_collections.rackwright.cluster.plugins.modules import systemd_units as units
 
 DEFAULTS: dict[str, Any] = {
@@ -370,6 +370,7 @@ def test_a_start_that_waits_for_ever_is_an_error_and_shows_what_it_waits_for(
     systemctl.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setattr(systemd, "LONGEST_CALL", 0.3)
+    monkeypatch.setattr(slowness, "slowness", lambda: 1)
     with pytest.raises(
         units.UnitError, match=r"start -- slurmd\.service: not finished after 0 s; systemd.s queue: 80 remote-fs\.target start waiting"
     ):
