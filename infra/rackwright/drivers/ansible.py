@@ -60,6 +60,8 @@ class PlaybookResult:
     message: str = ""
     times: list[list[Any]] = field(default_factory=list)
     """Phase, role, host, start and end (ISO 8601, UTC), number of tasks and of failed ones."""
+    unrecorded: str = ""
+    """Why task results are missing from the run's record."""
     cut_after: float | None = None
     """Seconds after which a run with a limit was ended; its results are those until then. None for a run that ended by itself."""
 
@@ -87,10 +89,12 @@ async def play(
     check: bool = False,
     answers: Path | None = None,
     limit_s: float | None = None,
+    record: Path | None = None,
     on_progress: Callable[[str], Awaitable[None]],
 ) -> PlaybookResult:
     """Run one playbook of the project. `check` runs check mode; `answers` is a file that records the modules' arguments and results.
 
+    `record`: file to which each task result is appended, with secrets of `extra_vars` masked (rackwright.report.run_record).
     `limit_s`: seconds after which check mode is ended, because its tasks may wait for a daemon.
     """
     applied = PlaybookResult()
@@ -103,6 +107,7 @@ async def play(
         "limit": list(limit),
         "skip_tags": list(skip_tags),
         "check": check,
+        "record": str(record or ""),
     }
 
     async def on_line(line: str) -> None:
@@ -130,6 +135,8 @@ async def _handle(event: dict[str, Any], applied: PlaybookResult, on_progress: C
     kind = event.pop("event")
     if kind == "progress":
         await on_progress(event["text"])
+    elif kind == "unrecorded":
+        applied.unrecorded = event["text"]
     elif kind == "times":
         applied.times += event["rows"]
     elif kind == "end":

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from rackwright import layout
+from rackwright.drivers.failure_reason import HIDDEN, failure_reason, what_changed
+from rackwright.drivers.run_recorder import RunRecorder
 from rackwright.drivers.task_diff import sides
+from rackwright.report.run_record import TaskRecord, TaskStatus
 from rackwright.yaml_loader import load_yaml
 
 ROLL: Final = "rackwright_requires_drain"
 """Fact by which a role reports that it can continue only while the node has no jobs, and why."""
-_LONGEST_DETAIL: Final = 12
-"""Maximum number of displayed lines of a failure."""
 _FOLDER: Final = ".ansible-"
 """Prefix of the temporary folder of a run, followed by its process ID."""
 
@@ -28,8 +29,8 @@ _FOLDER: Final = ".ansible-"
 class Reporter:
     """Reduces ansible-runner's events to those of the result."""
 
-    def __init__(self, phases: Mapping[str, str]) -> None:
-        self._phases = phases
+    def __init__(self, phases: Mapping[str, str], recorder: RunRecorder | None = None) -> None:
+        self._phases, self._recorder = phases, recorder
         self._phase = ""
         self._times: dict[tuple[str, str, str], list[Any]] = {}
         self.message = ""
@@ -37,6 +38,8 @@ class Reporter:
     def handle(self, event: dict[str, Any]) -> bool:
         """Handle one event; return False, so that ansible-runner does not store it on disk."""
         kind, data = event.get("event", ""), event.get("event_data", {})
+        if self._recorder is not None:
+            self._recorder.handle(kind, data, self._phase)
         if kind.startswith("runner_on_") and data.get("start") and data.get("end"):
             self._measure(data, failed=kind in ("runner_on_failed", "runner_on_unreachable") and not data.get("ignore_errors"))
         if kind == "playbook_on_play_start":
@@ -45,7 +48,7 @@ class Reporter:
             _emit("progress", text=f"{self._phase}: {data.get('task', '')}")
         elif kind in ("runner_on_failed", "runner_on_unreachable"):
             if not data.get("ignore_errors"):
-                _emit("failed" if kind.endswith("failed") else "unreachable", **self._result(data, failure_lines(data.get("res", {}))))
+                _emit("failed" if kind.endswith("failed") else "unreachable", **self._result(data, failure_reason(data.get("res", {}))))
         elif kind == "runner_on_ok" and ROLL in data.get("res", {}).get("ansible_facts", {}):
             _emit("requires_drain", **self._result(data, str(data["res"]["ansible_facts"][ROLL])))
         elif kind == "runner_on_ok" and data.get("res", {}).get("changed"):
@@ -78,6 +81,8 @@ class Reporter:
             note = json.loads(line)
             phase = self._phases.get(note.pop("play"), "")
             _emit("changed", **note, phase=phase, detail="content not shown")
+            if self._recorder is not None:
+                self._recorder.write(TaskRecord(**note, phase=phase, status=TaskStatus.CHANGED, message=HIDDEN, hidden=True))
 
     def _keep_error(self, stdout: str) -> None:
         if "ERROR" in stdout or "rror:" in stdout:
@@ -109,31 +114,14 @@ def _plays(file: Path) -> list[dict[str, Any]]:
     return load_yaml(file.read_text(encoding="utf-8")) or []
 
 
-def failure_lines(result: dict[str, Any]) -> str:
-    """Return the decisive lines of a failed task: its message, then the command's standard error."""
-    message = str(result.get("msg") or "").strip()
-    error = str(result.get("stderr") or result.get("module_stderr") or result.get("stdout") or "").strip()
-    parts = [message] if message else []
-    if error and error not in message:
-        parts.append(error)
-    lines = "\n".join(parts).splitlines() or ["no reason given"]
-    return "\n".join(lines if len(lines) <= _LONGEST_DETAIL else ["…", *lines[-_LONGEST_DETAIL:]])
-
-
-def what_changed(result: dict[str, Any]) -> str:
-    """Return what a changed task reports as changed."""
-    keys = ("changed_paths", "restarted", "started", "reloaded", "stopped", "changes", "changed_hosts")
-    names = [str(name) for key in keys for name in result.get(key, [])]
-    return ", ".join(dict.fromkeys(names))
-
-
 def run(request: dict[str, Any]) -> int:
     """Run the playbook; return the status of ansible-playbook."""
     import ansible_runner
 
     root = Path(request["root"])
     playbook = root / layout.PLAYBOOKS / request["playbook"]
-    reporter = Reporter(phases([*sorted((root / layout.PLAYBOOKS).glob("*.yml")), *imported(playbook)]))
+    recorder = RunRecorder.of(request["record"], request["extra_vars"])
+    reporter = Reporter(phases([*sorted((root / layout.PLAYBOOKS).glob("*.yml")), *imported(playbook)]), recorder)
     with private_tempdir(Path(request["inventory"]).parent) as folder:
         hidden = Path(folder) / "hidden"
         outcome = ansible_runner.run(
@@ -150,6 +138,8 @@ def run(request: dict[str, Any]) -> int:
             settings={"pexpect_timeout": 1, "suppress_ansible_output": True},
         )
         reporter.hidden(hidden.read_text(encoding="utf-8").splitlines() if hidden.exists() else ())
+    if recorder is not None and recorder.problem:
+        _emit("unrecorded", text=recorder.problem)
     _emit("times", rows=reporter.times())
     _emit("end", status=int(outcome.rc or 0), message=reporter.message)
     return int(outcome.rc or 0)
