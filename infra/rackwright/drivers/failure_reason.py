@@ -22,7 +22,7 @@ _ANSIBLE_PREFIX: Final = re.compile(r"^(?:Task failed: )?(?:(?:Module|Action) fa
 """Prefixes of ansible-core 2.19 (executor/task_executor.py)."""
 _NO_CAUSE: Final = re.compile(
     r"^(?:non-zero return code"  # ansible.builtin.command
-    r"|One or more items failed"  # a loop
+    r"|One or more items failed|All items completed"  # a loop; the second by Mitogen's strategy where a connection broke
     r"|MODULE FAILURE.*|Module result deserialization failed.*|Task failed\.?|(?:Module|Action) failed\.?"
     r"|.*\bapt(?:-get|itude)?\b.*failed(?:: )?"
     r"|E: Sub-process \S+ returned an error code.*|E: Failed to process build dependencies"
@@ -32,14 +32,16 @@ _NO_CAUSE: Final = re.compile(
 _APT_LINE: Final = re.compile(r"^'.*\bapt(?:-get|itude)?\b.*' failed:\s*(?P<rest>.*)$")
 _JOURNAL: Final = re.compile(r"^(?P<unit>.*?); last lines of its journal:$")
 _SYSTEMD: Final = re.compile(
-    r"(?:Main process exited|Control process exited|Failed with result|Failed to start |Start request repeated too quickly"
-    r"|Scheduled restart job|Consumed .* CPU|Stopped |Starting |Started |Deactivated successfully|start operation timed out)"
+    r"Main process exited|Control process exited|Failed with result|Failed to start |Start request repeated too quickly"
+    r"|Scheduled restart job|Consumed .* CPU|Stopped |Starting |Started |Deactivated successfully|start operation timed out"
+    r"|entered failed state|^See .systemctl status"
 )
 """Lines of the manager about a unit: they say that it failed, which the sentence before says too."""
 _GENERIC_FATAL: Final = re.compile(r"Cannot bind any address|terminating, \d+ bad configuration options")
 """sshd's last words; the line before has the port or the option (openssh: sshd.c, servconf.c)."""
 _RANKED: Final = (
     re.compile(r"^E: (?!Sub-process |Failed to process build|Broken packages|.*you have held broken packages)"),
+    re.compile(r"^\s*\S+ : (?:Pre-?Depends|Depends|Conflicts|Breaks): "),
     re.compile(r"^dpkg: (?:error|unrecoverable)"),
     re.compile(r"(?i)\bfatal(?: error)?:"),
     re.compile(r"^\S*(?:line \d+: )?(?:Bad configuration option|Unsupported option|Missing argument)|: line \d+:"),
@@ -128,8 +130,10 @@ def _sentence(result: Mapping[str, Any], lines: Sequence[str]) -> tuple[str, set
     if apt:
         return f"apt-get failed: {cause or apt['rest'] or 'it printed no reason'}", {0, place}
     journal = _JOURNAL.match(first)
+    if journal and ": runs, but " in first:
+        return journal["unit"], {0}
     if journal:
-        return (f"{journal['unit']}: {cause}" if cause else journal["unit"]), {0, place} if cause else {0}
+        return f"{journal['unit']}: {cause or 'its journal is empty'}", {0, place}
     if first == "non-zero return code":
         return f"{_command(result)}: {cause or 'it printed no reason'}", {0, place}
     return (f"{first}: {cause}" if first.startswith(("Unable to", "Failed to", "Job for")) and cause else cause or first), {0, place}
