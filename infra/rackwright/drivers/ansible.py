@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +22,7 @@ from rackwright.time_limits import slowness
 _INHERITED: Final = ("PATH", "HOME", "USER", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "RACKWRIGHT_HOME", "SSH_AUTH_SOCK")
 _LONGEST: Final = 3600.0
 """Seconds of a run without a limit of its own: the first `up` installs packages on every node."""
-_CALLBACKS: Final = ("module_recorder", "no_log_changes")
+_CALLBACKS: Final = ("module_recorder", "no_log_changes", "failed_nodes")
 _CUT_OFF: Final = ("Context has disconnected", "EOF on stream", "Connection timed out")
 """Messages of Mitogen about a broken connection (mitogen/core.py, mitogen/parent.py)."""
 _CONNECT: Final = 30
@@ -44,7 +44,7 @@ class TaskResult:
 
     def __str__(self) -> str:
         """Return host and task in one line, then the decisive lines."""
-        return f"{self.host}: {self.phase}: {self.task}" + (f": {self.detail}" if self.detail else "")
+        return ": ".join(part for part in (self.host, self.phase, self.task, self.detail) if part)
 
 
 @dataclass
@@ -60,6 +60,8 @@ class PlaybookResult:
     message: str = ""
     times: list[list[Any]] = field(default_factory=list)
     """Phase, role, host, start and end (ISO 8601, UTC), number of tasks and of failed ones."""
+    ended_early: str = ""
+    """In which phase a run ended before its last one, and which nodes were left as they were."""
     unrecorded: str = ""
     """Why task results are missing from the run's record."""
     cut_after: float | None = None
@@ -74,6 +76,7 @@ class PlaybookResult:
     def reasons(self) -> list[str]:
         """Return why the run failed; empty after a successful run."""
         found = [str(result) for result in (*self.unreachable, *self.failed)]
+        found += [self.ended_early] if found and self.ended_early else []
         return found or ([self.message or f"ansible ended with status {self.status}"] if self.status else [])
 
 
@@ -90,10 +93,12 @@ async def play(
     answers: Path | None = None,
     limit_s: float | None = None,
     record: Path | None = None,
+    lost: Collection[str] = (),
     on_progress: Callable[[str], Awaitable[None]],
 ) -> PlaybookResult:
     """Run one playbook of the project. `check` runs check mode; `answers` is a file that records the modules' arguments and results.
 
+    `lost`: unreachable nodes, which the limit leaves out; nodes that need them are left out, too.
     `record`: file to which each task result is appended, with secrets of `extra_vars` masked (rackwright.report.run_record).
     `limit_s`: seconds after which check mode is ended, because its tasks may wait for a daemon.
     """
@@ -103,7 +108,7 @@ async def play(
         "playbook": playbook,
         "inventory": str(inventory),
         "extra_vars": [str(path) for path in extra_vars],
-        "values": values or {},
+        "values": {**(values or {}), **({"unreachable_nodes": sorted(lost)} if lost else {})},
         "limit": list(limit),
         "skip_tags": list(skip_tags),
         "check": check,
@@ -135,8 +140,8 @@ async def _handle(event: dict[str, Any], applied: PlaybookResult, on_progress: C
     kind = event.pop("event")
     if kind == "progress":
         await on_progress(event["text"])
-    elif kind == "unrecorded":
-        applied.unrecorded = event["text"]
+    elif kind in ("ended_early", "unrecorded"):
+        setattr(applied, kind, event["text"])
     elif kind == "times":
         applied.times += event["rows"]
     elif kind == "end":

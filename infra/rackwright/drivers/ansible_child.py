@@ -8,7 +8,7 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +17,7 @@ from rackwright import layout
 from rackwright.drivers.failure_reason import HIDDEN, failure_reason, what_changed
 from rackwright.drivers.run_recorder import RunRecorder
 from rackwright.drivers.task_diff import sides
+from rackwright.model.ranges import compressed
 from rackwright.report.run_record import TaskRecord, TaskStatus
 from rackwright.yaml_loader import load_yaml
 
@@ -32,6 +33,7 @@ class Reporter:
     def __init__(self, phases: Mapping[str, str], recorder: RunRecorder | None = None) -> None:
         self._phases, self._recorder = phases, recorder
         self._phase = ""
+        self._failed: set[str] = set()
         self._times: dict[tuple[str, str, str], list[Any]] = {}
         self.message = ""
 
@@ -47,7 +49,10 @@ class Reporter:
         elif kind == "playbook_on_task_start":
             _emit("progress", text=f"{self._phase}: {data.get('task', '')}")
         elif kind in ("runner_on_failed", "runner_on_unreachable"):
-            if not data.get("ignore_errors"):
+            self._failed |= set() if data.get("ignore_errors") else {str(data.get("host", ""))}
+            if data.get("res", {}).get("not_reached"):
+                _emit("failed", host=data.get("host", ""), phase="", task="", detail=failure_reason(data["res"]))
+            elif not data.get("ignore_errors"):
                 _emit("failed" if kind.endswith("failed") else "unreachable", **self._result(data, failure_reason(data.get("res", {}))))
         elif kind == "runner_on_ok" and ROLL in data.get("res", {}).get("ansible_facts", {}):
             _emit("requires_drain", **self._result(data, str(data["res"]["ansible_facts"][ROLL])))
@@ -66,6 +71,17 @@ class Reporter:
     def times(self) -> list[list[Any]]:
         """Return phase, role, host, start, end, number of tasks and of failed ones."""
         return [[*key, *values] for key, values in self._times.items()]
+
+    def ended_early(self, order: Sequence[str]) -> str:
+        """Return where a run ended before its last phase, and the nodes that did not fail and are left as they were; empty if it did not.
+
+        Ansible ends a run if all nodes of a play fail, or one of a play whose other nodes need it (`any_errors_fatal`).
+        """
+        left = sorted({host for _, _, host in self._times} - self._failed)
+        if not left or self._phase not in order[:-1]:
+            return ""
+        later = ", ".join(dict.fromkeys(order[order.index(self._phase) + 1 :]))
+        return f"the run ended in {self._phase}; {compressed(left)} did not get the rest of it, nor the phases after it: {later}"
 
     def _changed(self, data: dict[str, Any], result: dict[str, Any]) -> None:
         """Report one event per affected host. A task that queries a controller about other nodes lists the nodes that would change."""
@@ -104,6 +120,13 @@ def phases(playbooks: Iterable[Path]) -> dict[str, str]:
     return {str(play["name"]): stem for stem, plays in files.items() for play in plays if "name" in play and "hosts" in play}
 
 
+def phase_order(playbook: Path) -> list[str]:
+    """Return the phases that a table of contents imports, in their order; empty for another playbook."""
+    return [
+        Path(str(play["ansible.builtin.import_playbook"])).stem for play in _plays(playbook) if "ansible.builtin.import_playbook" in play
+    ]
+
+
 def imported(playbook: Path) -> list[Path]:
     """Return the playbooks that a table of contents imports by absolute path."""
     named = [Path(play.get("ansible.builtin.import_playbook", "")) for play in _plays(playbook)]
@@ -138,6 +161,8 @@ def run(request: dict[str, Any]) -> int:
             settings={"pexpect_timeout": 1, "suppress_ansible_output": True},
         )
         reporter.hidden(hidden.read_text(encoding="utf-8").splitlines() if hidden.exists() else ())
+    if outcome.rc and (early := reporter.ended_early(phase_order(playbook))):
+        _emit("ended_early", text=early)
     if recorder is not None and recorder.problem:
         _emit("unrecorded", text=recorder.problem)
     _emit("times", rows=reporter.times())

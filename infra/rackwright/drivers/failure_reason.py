@@ -13,6 +13,8 @@ from typing import Any, Final
 
 HIDDEN: Final = "the result is not shown, because the task handles secrets (no_log)"
 NO_REASON: Final = "no reason given"
+NO_TRACEBACK: Final = "(traceback unavailable)"
+"""`exception` of ansible-core 2.19 in results of failures that raised none."""
 _LINES: Final = 12
 """Lines of a displayed reason. The run's record has all of them."""
 _SENTENCE: Final = 600
@@ -106,7 +108,7 @@ def _lines(result: Mapping[str, Any]) -> list[str]:
     parts = [_ANSIBLE_PREFIX.sub("", _text(result.get("msg")))]
     for name in ("stderr", "module_stderr", "exception", "stdout", "module_stdout"):
         text = _text(result.get(name))
-        if text and all(text not in part for part in parts):
+        if text and text != NO_TRACEBACK and all(text not in part for part in parts):
             parts.append(text)
     lines = [line.rstrip() for part in parts for line in part.splitlines() if line.strip()]
     return list(dict.fromkeys(lines))

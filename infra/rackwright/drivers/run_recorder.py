@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from rackwright.drivers.failure_reason import HIDDEN, is_hidden, message_of, what_changed
+from rackwright.drivers.failure_reason import HIDDEN, NO_TRACEBACK, is_hidden, message_of, what_changed
 from rackwright.report.redact import Redactor, redactor
 from rackwright.report.run_record import TaskRecord, TaskStatus, append
 
@@ -74,7 +74,8 @@ def _status(kind: str, data: Mapping[str, Any], result: Mapping[str, Any]) -> Ta
 def _texts(result: Mapping[str, Any], *names: str) -> Iterator[str]:
     """Yield the texts of a result, and those of each item of a loop below the item's name."""
     for name in names:
-        if text := str(result.get(name) or "").strip():
+        text = str(result.get(name) or "").strip()
+        if text and text != NO_TRACEBACK:
             yield text
     for item in result.get("results") or ():
         if isinstance(item, Mapping) and (found := list(_texts(item, *names))):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Final
@@ -185,13 +185,13 @@ class Converge(Resource):
             # A refresh has no check that reports the daemon: the incomplete comparison is its reason.
             lost |= {name: reason for name, reason in found.incomplete if name not in lost}
             return found.applied
-        applied = await self._site(operation, files, reached if lost else (), record)
+        applied = await self._site(operation, files, lost, record)
         if applied.connection_lost:
             await operation.info("a connection broke during a task; applying the playbooks again")
             for name in reached:
                 await ssh_connections.close(operation.stack, name)
             await ssh_connections.connect_all(operation.stack, reached, within=within)
-            applied = await self._site(operation, files, reached if lost else (), record)
+            applied = await self._site(operation, files, lost, record)
         return applied
 
     async def _roll(
@@ -223,15 +223,16 @@ class Converge(Resource):
             applied.status, applied.message = 1, "\n".join(done.reasons)
 
     async def _site(
-        self, operation: RequestContext, files: stack_files.StackFiles, limit: Sequence[str], record: Path | None
+        self, operation: RequestContext, files: stack_files.StackFiles, lost: Collection[str], record: Path | None
     ) -> ansible.PlaybookResult:
-        """Run all phases, on the hosts of the limit or on all."""
+        """Run all phases on all nodes but the lost ones."""
         return await ansible.play(
             files.root,
             files.site,
             inventory=files.inventory,
             extra_vars=[files.secrets],
-            limit=limit,
+            limit=[name for name in files.hosts if name not in lost] if lost else (),
+            lost=lost,
             skip_tags=files.skip_tags,
             record=record,
             on_progress=operation.status,
