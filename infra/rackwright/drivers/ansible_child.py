@@ -23,6 +23,8 @@ from rackwright.yaml_loader import load_yaml
 
 ROLL: Final = "rackwright_requires_drain"
 """Fact by which a role reports that it can continue only while the node has no jobs, and why."""
+_WAITING: Final = "rackwright progress: "
+"""First words of a line that an action displays while it waits (plugin_utils/idle.py of the collection)."""
 _FOLDER: Final = ".ansible-"
 """Prefix of the temporary folder of a run, followed by its process ID."""
 
@@ -59,7 +61,7 @@ class Reporter:
         elif kind == "runner_on_ok" and data.get("res", {}).get("changed"):
             self._changed(data, data["res"])
         elif kind in ("error", "verbose") and event.get("stdout", "").strip():
-            self._keep_error(event["stdout"])
+            self._read_display(event["stdout"])
         return False
 
     def _measure(self, data: dict[str, Any], *, failed: bool) -> None:
@@ -100,7 +102,13 @@ class Reporter:
             if self._recorder is not None:
                 self._recorder.write(TaskRecord(**note, phase=phase, status=TaskStatus.CHANGED, message=HIDDEN, hidden=True))
 
-    def _keep_error(self, stdout: str) -> None:
+    def _read_display(self, stdout: str) -> None:
+        """Pass on what an action says while it waits, and keep an error of Ansible."""
+        waiting = [line.partition(_WAITING)[2].strip() for line in stdout.splitlines() if _WAITING in line]
+        for text in waiting:
+            _emit("progress", text=f"{self._phase}: {text}")
+        if waiting:
+            return
         if "ERROR" in stdout or "rror:" in stdout:
             self.message = stdout.strip()
 
