@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from rackwright import layout
 from rackwright.drivers.failure_reason import reason_in_output
-from rackwright.drivers.process import ProcessTimeoutError, stream
+from rackwright.drivers.process import CompletedProcess, ProcessTimeoutError, stream
 from rackwright.drivers.supervision import INTERRUPTED, current
 from rackwright.time_limits import slowness
 
@@ -103,7 +103,6 @@ async def play(
     `record`: file to which each task result is appended, with secrets of `extra_vars` masked (rackwright.report.run_record).
     `limit_s`: seconds after which check mode is ended, because its tasks may wait for a daemon.
     """
-    applied = PlaybookResult()
     request = {
         "root": str(root),
         "playbook": playbook,
@@ -115,20 +114,31 @@ async def play(
         "check": check,
         "record": str(record or ""),
     }
+    return await _run_child(request, {**environment(root), **_recorder_environment(answers)}, limit_s, on_progress)
+
+
+async def _run_child(
+    request: Mapping[str, Any], variables: Mapping[str, str], limit_s: float | None, on_progress: Callable[[str], Awaitable[None]]
+) -> PlaybookResult:
+    applied = PlaybookResult()
 
     async def on_line(line: str) -> None:
         if line.startswith("{"):
             await _handle(json.loads(line), applied, on_progress)
 
     command = [sys.executable, "-m", "rackwright.drivers.ansible_child"]
-    variables = {**environment(root), **_recorder_environment(answers)}
     try:
-        ended = await stream(command, on_line, stdin=json.dumps(request).encode(), env=variables, timeout=limit_s or _LONGEST)
+        ended = await stream(command, on_line, stdin=json.dumps(request).encode(), env=dict(variables), timeout=limit_s or _LONGEST)
     except ProcessTimeoutError:
         if limit_s is None:
             raise
         applied.cut_after = limit_s
         return applied
+    return _ended(applied, ended)
+
+
+def _ended(applied: PlaybookResult, ended: CompletedProcess) -> PlaybookResult:
+    """Return the result with the exit status, and with the child's own error if it reported none."""
     applied.status = applied.status or ended.status
     if ended.status and current.cancelled:
         return PlaybookResult(applied.status, changed=applied.changed, message=INTERRUPTED)

@@ -172,12 +172,16 @@ def ask_node(
     sent = time.time()
     command = f"exec {python_command('commands', request)}"
     lines, complaint = backend.lines(command, on_line, over)
-    answers = dict(_read(lines, sent))
-    for name, _, _ in questions:
-        held = known.blocking_unit(name) if lines else ""
-        why = f"{name}: not completed, because {held} is suspended" if held else _failure_reason(backend.hostname, complaint, bool(lines))
-        answers.setdefault(name, CommandOutput(sent=sent, arrived=time.time(), error=why, waits_for=held))
-    return answers
+    found = dict(_read(lines, sent))
+    left = [name for name, _, _ in questions if name not in found]
+    held = {name: known.blocking_unit(name) if lines else "" for name in left}
+    return found | {name: _missing(name, backend.hostname, complaint, sent, held[name], bool(lines)) for name in left}
+
+
+def _missing(name: str, host: str, complaint: str, sent: float, held: str, began: bool) -> CommandOutput:
+    """Return the output of a command without a result, with the reason why there is none."""
+    why = f"{name}: not completed, because {held} is suspended" if held else _failure_reason(host, complaint, began)
+    return CommandOutput(sent=sent, arrived=time.time(), error=why, waits_for=held)
 
 
 def ask_node_in_rounds(
