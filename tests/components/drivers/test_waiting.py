@@ -23,7 +23,9 @@ def test_progress_names_the_node_and_cloud_init(tmp_path: Path, monkeypatch: pyt
     program = tmp_path / "bin" / "cloud-init"
     program.parent.mkdir()
     program.write_text(CLOUD_INIT.format(folder=tmp_path))
-    program.chmod(0o755)
+    (program.parent / "systemctl").write_text("#!/bin/sh\necho starting\n")
+    for file in program.parent.iterdir():
+        file.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
     host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     (tmp_path / "inventory.yml").write_text(json.dumps({"all": {"hosts": {"login0": host}}}))

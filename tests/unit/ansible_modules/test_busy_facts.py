@@ -36,6 +36,8 @@ recoverable_errors: {{}}
     ("text", "manager", "waits"),
     [
         pytest.param(OLD.format(status="running"), "starting", True, id="old-running"),
+        pytest.param(OLD.format(status="running"), "degraded", False, id="old-last-stage-failed"),
+        pytest.param(OLD.format(status="running"), "", True, id="old-running-without-manager"),
         pytest.param(OLD.format(status="done"), "running", False, id="old-done"),
         pytest.param(OLD.format(status="error"), "degraded", False, id="old-error"),
         pytest.param(OLD.format(status="disabled"), "running", False, id="old-disabled"),

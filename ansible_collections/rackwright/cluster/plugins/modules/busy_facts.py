@@ -47,7 +47,9 @@ RUNNING = ("running", "degraded running", "error - running")
 NOT_STARTED = ("not run", "not started", "error - not started")
 """`not run` until 24.1. cloud-init that was installed after the boot stays in it."""
 BOOTING = ("initializing", "starting")
-"""systemctl(1), is-system-running."""
+"""systemctl(1), is-system-running: until the last job of the boot has ended, of which cloud-final.service is one."""
+BOOTED = ("running", "degraded")
+"""cloud-init before 23.4 stays `running` for ever if its last stage fails."""
 
 
 def first_boot(result: str = RESULT) -> str:
@@ -57,9 +59,11 @@ def first_boot(result: str = RESULT) -> str:
         return ""
     fields = parse_status(output(program, "status", "--long"))
     state = fields.get("extended_status") or fields.get("status", "")
-    if state in RUNNING or (state in NOT_STARTED and output("systemctl", "is-system-running").strip() in BOOTING):
-        return fields.get("detail") or state
-    return ""
+    if state not in (*RUNNING, *NOT_STARTED):
+        return ""
+    manager = output("systemctl", "is-system-running").strip()
+    waits = manager not in BOOTED if state in RUNNING else manager in BOOTING
+    return (fields.get("detail") or state) if waits else ""
 
 
 def parse_status(text: str) -> dict[str, str]:
