@@ -173,9 +173,9 @@ def ask_node(
     command = f"exec {python_command('commands', request)}"
     lines, complaint = backend.lines(command, on_line, over)
     found = dict(_read(lines, sent))
-    left = [name for name, _, _ in questions if name not in found]
-    held = {name: known.blocking_unit(name) if lines else "" for name in left}
-    return found | {name: _missing(name, backend.hostname, complaint, sent, held[name], bool(lines)) for name in left}
+    missing = [name for name, _, _ in questions if name not in found]
+    held = {name: known.blocking_unit(name) if lines else "" for name in missing}
+    return found | {name: _missing(name, backend.hostname, complaint, sent, held[name], bool(lines)) for name in missing}
 
 
 def _missing(name: str, host: str, complaint: str, sent: float, held: str, began: bool) -> CommandOutput:
