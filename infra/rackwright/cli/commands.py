@@ -28,6 +28,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "hardware": ("rackwright.cli.hardware:hardware", "Show each node's hardware and compare it with the plan."),
     "status": ("rackwright.cli.status:status", "Show the last verdict, its level and its age."),
     "monitor": ("rackwright.cli.monitor:monitor", "Open metrics, alerts and boards of a running stack in the browser."),
+    "runs": ("rackwright.cli.runs:runs", "List the last runs that applied the playbooks, and print the complete record of one."),
     "logs": ("rackwright.cli.logs:logs", "Show log entries of all nodes by time, and why a job ended."),
     "ssh": ("rackwright.cli.ssh:ssh", "Log in to a node, or run a command on it."),
     "inventory": ("rackwright.cli.inventory:inventory", "Print the Ansible inventory of a running stack."),

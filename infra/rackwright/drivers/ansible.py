@@ -9,20 +9,21 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from rackwright import layout
-from rackwright.drivers.process import ProcessTimeoutError, stream
+from rackwright.drivers.failure_reason import reason_in_output
+from rackwright.drivers.process import CompletedProcess, ProcessTimeoutError, stream
 from rackwright.drivers.supervision import INTERRUPTED, current
 from rackwright.time_limits import slowness
 
 _INHERITED: Final = ("PATH", "HOME", "USER", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "RACKWRIGHT_HOME", "SSH_AUTH_SOCK")
 _LONGEST: Final = 3600.0
 """Seconds of a run without a limit of its own: the first `up` installs packages on every node."""
-_CALLBACKS: Final = ("module_recorder", "no_log_changes")
+_CALLBACKS: Final = ("module_recorder", "no_log_changes", "failed_nodes")
 _CUT_OFF: Final = ("Context has disconnected", "EOF on stream", "Connection timed out")
 """Messages of Mitogen about a broken connection (mitogen/core.py, mitogen/parent.py)."""
 _CONNECT: Final = 30
@@ -44,7 +45,7 @@ class TaskResult:
 
     def __str__(self) -> str:
         """Return host and task in one line, then the decisive lines."""
-        return f"{self.host}: {self.phase}: {self.task}" + (f": {self.detail}" if self.detail else "")
+        return ": ".join(part for part in (self.host, self.phase, self.task, self.detail) if part)
 
 
 @dataclass
@@ -60,6 +61,10 @@ class PlaybookResult:
     message: str = ""
     times: list[list[Any]] = field(default_factory=list)
     """Phase, role, host, start and end (ISO 8601, UTC), number of tasks and of failed ones."""
+    ended_early: str = ""
+    """In which phase a run ended before its last one, and which nodes were left as they were."""
+    unrecorded: str = ""
+    """Why task results are missing from the run's record."""
     cut_after: float | None = None
     """Seconds after which a run with a limit was ended; its results are those until then. None for a run that ended by itself."""
 
@@ -72,6 +77,7 @@ class PlaybookResult:
     def reasons(self) -> list[str]:
         """Return why the run failed; empty after a successful run."""
         found = [str(result) for result in (*self.unreachable, *self.failed)]
+        found += [self.ended_early] if found and self.ended_early else []
         return found or ([self.message or f"ansible ended with status {self.status}"] if self.status else [])
 
 
@@ -87,42 +93,57 @@ async def play(
     check: bool = False,
     answers: Path | None = None,
     limit_s: float | None = None,
+    record: Path | None = None,
+    lost: Collection[str] = (),
     on_progress: Callable[[str], Awaitable[None]],
 ) -> PlaybookResult:
     """Run one playbook of the project. `check` runs check mode; `answers` is a file that records the modules' arguments and results.
 
+    `lost`: unreachable nodes, which the limit leaves out; nodes that need them are left out, too.
+    `record`: file to which each task result is appended, with secrets of `extra_vars` masked (rackwright.report.run_record).
     `limit_s`: seconds after which check mode is ended, because its tasks may wait for a daemon.
     """
-    applied = PlaybookResult()
     request = {
         "root": str(root),
         "playbook": playbook,
         "inventory": str(inventory),
         "extra_vars": [str(path) for path in extra_vars],
-        "values": values or {},
+        "values": {**(values or {}), **({"unreachable_nodes": sorted(lost)} if lost else {})},
         "limit": list(limit),
         "skip_tags": list(skip_tags),
         "check": check,
+        "record": str(record or ""),
     }
+    return await _run_child(request, {**environment(root), **_recorder_environment(answers)}, limit_s, on_progress)
+
+
+async def _run_child(
+    request: Mapping[str, Any], variables: Mapping[str, str], limit_s: float | None, on_progress: Callable[[str], Awaitable[None]]
+) -> PlaybookResult:
+    applied = PlaybookResult()
 
     async def on_line(line: str) -> None:
         if line.startswith("{"):
             await _handle(json.loads(line), applied, on_progress)
 
     command = [sys.executable, "-m", "rackwright.drivers.ansible_child"]
-    variables = {**environment(root), **_recorder_environment(answers)}
     try:
-        ended = await stream(command, on_line, stdin=json.dumps(request).encode(), env=variables, timeout=limit_s or _LONGEST)
+        ended = await stream(command, on_line, stdin=json.dumps(request).encode(), env=dict(variables), timeout=limit_s or _LONGEST)
     except ProcessTimeoutError:
         if limit_s is None:
             raise
         applied.cut_after = limit_s
         return applied
+    return _ended(applied, ended)
+
+
+def _ended(applied: PlaybookResult, ended: CompletedProcess) -> PlaybookResult:
+    """Return the result with the exit status, and with the child's own error if it reported none."""
     applied.status = applied.status or ended.status
     if ended.status and current.cancelled:
         return PlaybookResult(applied.status, changed=applied.changed, message=INTERRUPTED)
     if ended.status and not applied.message:
-        applied.message = "\n".join(ended.stderr.strip().splitlines()[-8:])
+        applied.message = reason_in_output(ended.stderr)
     return applied
 
 
@@ -130,6 +151,8 @@ async def _handle(event: dict[str, Any], applied: PlaybookResult, on_progress: C
     kind = event.pop("event")
     if kind == "progress":
         await on_progress(event["text"])
+    elif kind in ("ended_early", "unrecorded"):
+        setattr(applied, kind, event["text"])
     elif kind == "times":
         applied.times += event["rows"]
     elif kind == "end":

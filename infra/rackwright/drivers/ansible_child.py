@@ -8,19 +8,23 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from rackwright import layout
+from rackwright.drivers.failure_reason import HIDDEN, failure_reason, what_changed
+from rackwright.drivers.run_recorder import RunRecorder
 from rackwright.drivers.task_diff import sides
+from rackwright.model.ranges import compressed
+from rackwright.report.run_record import TaskRecord, TaskStatus
 from rackwright.yaml_loader import load_yaml
 
 ROLL: Final = "rackwright_requires_drain"
 """Fact by which a role reports that it can continue only while the node has no jobs, and why."""
-_LONGEST_DETAIL: Final = 12
-"""Maximum number of displayed lines of a failure."""
+_WAITING: Final = "rackwright progress: "
+"""First words of a line that an action displays while it waits (plugin_utils/idle.py of the collection)."""
 _FOLDER: Final = ".ansible-"
 """Prefix of the temporary folder of a run, followed by its process ID."""
 
@@ -28,15 +32,18 @@ _FOLDER: Final = ".ansible-"
 class Reporter:
     """Reduces ansible-runner's events to those of the result."""
 
-    def __init__(self, phases: Mapping[str, str]) -> None:
-        self._phases = phases
+    def __init__(self, phases: Mapping[str, str], recorder: RunRecorder | None = None) -> None:
+        self._phases, self._recorder = phases, recorder
         self._phase = ""
+        self._failed: set[str] = set()
         self._times: dict[tuple[str, str, str], list[Any]] = {}
         self.message = ""
 
     def handle(self, event: dict[str, Any]) -> bool:
         """Handle one event; return False, so that ansible-runner does not store it on disk."""
         kind, data = event.get("event", ""), event.get("event_data", {})
+        if self._recorder is not None:
+            self._recorder.handle(kind, data, self._phase)
         if kind.startswith("runner_on_") and data.get("start") and data.get("end"):
             self._measure(data, failed=kind in ("runner_on_failed", "runner_on_unreachable") and not data.get("ignore_errors"))
         if kind == "playbook_on_play_start":
@@ -44,14 +51,17 @@ class Reporter:
         elif kind == "playbook_on_task_start":
             _emit("progress", text=f"{self._phase}: {data.get('task', '')}")
         elif kind in ("runner_on_failed", "runner_on_unreachable"):
-            if not data.get("ignore_errors"):
-                _emit("failed" if kind.endswith("failed") else "unreachable", **self._result(data, failure_lines(data.get("res", {}))))
+            self._failed |= set() if data.get("ignore_errors") else {str(data.get("host", ""))}
+            if data.get("res", {}).get("not_reached"):
+                _emit("failed", host=data.get("host", ""), phase="", task="", detail=failure_reason(data["res"]))
+            elif not data.get("ignore_errors"):
+                _emit("failed" if kind.endswith("failed") else "unreachable", **self._result(data, failure_reason(data.get("res", {}))))
         elif kind == "runner_on_ok" and ROLL in data.get("res", {}).get("ansible_facts", {}):
             _emit("requires_drain", **self._result(data, str(data["res"]["ansible_facts"][ROLL])))
         elif kind == "runner_on_ok" and data.get("res", {}).get("changed"):
             self._changed(data, data["res"])
         elif kind in ("error", "verbose") and event.get("stdout", "").strip():
-            self._keep_error(event["stdout"])
+            self._read_display(event["stdout"])
         return False
 
     def _measure(self, data: dict[str, Any], *, failed: bool) -> None:
@@ -63,6 +73,17 @@ class Reporter:
     def times(self) -> list[list[Any]]:
         """Return phase, role, host, start, end, number of tasks and of failed ones."""
         return [[*key, *values] for key, values in self._times.items()]
+
+    def ended_early(self, order: Sequence[str]) -> str:
+        """Return where a run ended before its last phase, and the nodes that did not fail and are left as they were; empty if it did not.
+
+        Ansible ends a run if all nodes of a play fail, or one of a play whose other nodes need it (`any_errors_fatal`).
+        """
+        left = sorted({host for _, _, host in self._times} - self._failed)
+        if not left or self._phase not in order[:-1]:
+            return ""
+        later = ", ".join(dict.fromkeys(order[order.index(self._phase) + 1 :]))
+        return f"the run ended in {self._phase}; {compressed(left)} did not get the rest of it, nor the phases after it: {later}"
 
     def _changed(self, data: dict[str, Any], result: dict[str, Any]) -> None:
         """Report one event per affected host. A task that queries a controller about other nodes lists the nodes that would change."""
@@ -78,8 +99,16 @@ class Reporter:
             note = json.loads(line)
             phase = self._phases.get(note.pop("play"), "")
             _emit("changed", **note, phase=phase, detail="content not shown")
+            if self._recorder is not None:
+                self._recorder.write(TaskRecord(**note, phase=phase, status=TaskStatus.CHANGED, message=HIDDEN, hidden=True))
 
-    def _keep_error(self, stdout: str) -> None:
+    def _read_display(self, stdout: str) -> None:
+        """Pass on what an action says while it waits, and keep an error of Ansible."""
+        waiting = [line.partition(_WAITING)[2].strip() for line in stdout.splitlines() if _WAITING in line]
+        for text in waiting:
+            _emit("progress", text=f"{self._phase}: {text}")
+        if waiting:
+            return
         if "ERROR" in stdout or "rror:" in stdout:
             self.message = stdout.strip()
 
@@ -99,6 +128,13 @@ def phases(playbooks: Iterable[Path]) -> dict[str, str]:
     return {str(play["name"]): stem for stem, plays in files.items() for play in plays if "name" in play and "hosts" in play}
 
 
+def phase_order(playbook: Path) -> list[str]:
+    """Return the phases that a table of contents imports, in their order; empty for another playbook."""
+    return [
+        Path(str(play["ansible.builtin.import_playbook"])).stem for play in _plays(playbook) if "ansible.builtin.import_playbook" in play
+    ]
+
+
 def imported(playbook: Path) -> list[Path]:
     """Return the playbooks that a table of contents imports by absolute path."""
     named = [Path(play.get("ansible.builtin.import_playbook", "")) for play in _plays(playbook)]
@@ -109,31 +145,14 @@ def _plays(file: Path) -> list[dict[str, Any]]:
     return load_yaml(file.read_text(encoding="utf-8")) or []
 
 
-def failure_lines(result: dict[str, Any]) -> str:
-    """Return the decisive lines of a failed task: its message, then the command's standard error."""
-    message = str(result.get("msg") or "").strip()
-    error = str(result.get("stderr") or result.get("module_stderr") or result.get("stdout") or "").strip()
-    parts = [message] if message else []
-    if error and error not in message:
-        parts.append(error)
-    lines = "\n".join(parts).splitlines() or ["no reason given"]
-    return "\n".join(lines if len(lines) <= _LONGEST_DETAIL else ["…", *lines[-_LONGEST_DETAIL:]])
-
-
-def what_changed(result: dict[str, Any]) -> str:
-    """Return what a changed task reports as changed."""
-    keys = ("changed_paths", "restarted", "started", "reloaded", "stopped", "changes", "changed_hosts")
-    names = [str(name) for key in keys for name in result.get(key, [])]
-    return ", ".join(dict.fromkeys(names))
-
-
 def run(request: dict[str, Any]) -> int:
     """Run the playbook; return the status of ansible-playbook."""
     import ansible_runner
 
     root = Path(request["root"])
     playbook = root / layout.PLAYBOOKS / request["playbook"]
-    reporter = Reporter(phases([*sorted((root / layout.PLAYBOOKS).glob("*.yml")), *imported(playbook)]))
+    recorder = RunRecorder.of(request["record"], request["extra_vars"])
+    reporter = Reporter(phases([*sorted((root / layout.PLAYBOOKS).glob("*.yml")), *imported(playbook)]), recorder)
     with private_tempdir(Path(request["inventory"]).parent) as folder:
         hidden = Path(folder) / "hidden"
         outcome = ansible_runner.run(
@@ -150,6 +169,10 @@ def run(request: dict[str, Any]) -> int:
             settings={"pexpect_timeout": 1, "suppress_ansible_output": True},
         )
         reporter.hidden(hidden.read_text(encoding="utf-8").splitlines() if hidden.exists() else ())
+    if outcome.rc and (early := reporter.ended_early(phase_order(playbook))):
+        _emit("ended_early", text=early)
+    if recorder is not None and recorder.problem:
+        _emit("unrecorded", text=recorder.problem)
     _emit("times", rows=reporter.times())
     _emit("end", status=int(outcome.rc or 0), message=reporter.message)
     return int(outcome.rc or 0)

@@ -48,6 +48,8 @@ class RollingUpdate:
     """The table of contents: the product's, or the stack's with the user's own playbooks."""
     around: Callable[[Sequence[str]], AbstractAsyncContextManager[None]] = lambda _: nullcontext()
     """The context of each batch, by its nodes."""
+    record: Path | None = None
+    """File to which task results are appended."""
 
     async def run(self, nodes: Sequence[str], say: Say, progress: Say) -> RollingUpdateResult:
         """Update the nodes in their order; the first failure ends the update, and later nodes are not touched."""
@@ -81,6 +83,7 @@ class RollingUpdate:
             values={"nodes_in_maintenance": list(group), "roll_reboot": self.reboot},
             limit=limit,
             skip_tags=self.skip_tags,
+            record=self.record,
             on_progress=progress,
         )
 

@@ -124,6 +124,11 @@ def traces(stack: str) -> Path:
     return folder(stack) / "traces.jsonl"
 
 
+def runs(stack: str) -> Path:
+    """Return the folder with the records of the last runs, `NUMBER.jsonl`, `rackwright.run-record/1` (0600)."""
+    return folder(stack) / "runs"
+
+
 def results(stack: str) -> Path:
     """Return raw results of checks, one file per run."""
     return folder(stack) / "results"

@@ -16,6 +16,7 @@ from rackwright.inventory.reader import Inventory, from_inventory
 from rackwright.inventory.running_stack import load_inventory
 from rackwright.model.finding import did_you_mean
 from rackwright.operations.monitoring import silences
+from rackwright.operations.run_records import RunWriter
 from rackwright.operations.stack_lock import StackLock
 
 _CONNECT_TIMEOUT: Final = 15.0
@@ -89,5 +90,10 @@ async def _roll(
         batch, own = cluster["rolling"]["batch"], paths.site(stack)
         site = str(own) if own.exists() else "site.yml"
         silence = silences.of_batches(declared, cluster["scheduler"]["drain_timeout_s"], say)
-        rolling = RollingUpdate(layout.product_root(), inventory, paths.secrets(stack), skipped, batch, reboot, site, silence)
-        return await rolling.run(nodes, say, on_progress)
+        run = RunWriter(stack, "rolling update", nodes)
+        rolling = RollingUpdate(layout.product_root(), inventory, paths.secrets(stack), skipped, batch, reboot, site, silence, run.file)
+        done = await rolling.run(nodes, say, on_progress)
+        done.reasons = run.end(done.reasons)
+        if run.problem:
+            await say(run.problem)
+        return done

@@ -9,6 +9,7 @@ import pytest
 
 from ansible_collections.rackwright.cluster.plugins.action import apt
 from ansible_collections.rackwright.cluster.plugins.modules import dpkg_facts
+from ansible_collections.rackwright.cluster.plugins.plugin_utils import idle
 
 NAMES = ["munge", "chrony", "slurmd"]
 
@@ -57,12 +58,14 @@ class Connection(apt.ActionModule):  # type: ignore[misc, name-defined]
 
     def __init__(self, names: object, told: str) -> None:
         self._task = type("Task", (), {"args": {"name": names, "update_cache": True}, "async_val": 0, "check_mode": False})()
-        self.told, self.asked = told, []
+        self.told, self.asked, self.busy = told, [], [""]
 
     def _execute_module(self, **given: Any) -> dict[str, Any]:
         if given["module_name"] == "rackwright.cluster.dpkg_facts":
             assert all("=" not in name for name in given["module_args"]["names"])
             return {"changed": False, "dpkg_output": self.told}
+        if given["module_name"] == "rackwright.cluster.busy_facts":
+            return {"busy": self.busy.pop(0), "detail": "process 7 holds a lock", "hint": "`ps -fp 7`"}
         self.asked.append(given)
         return {"changed": True}
 
@@ -84,3 +87,26 @@ def test_apt_is_given_the_whole_task_where_something_is_missing() -> None:
     assert action.run(None, {}) == {"changed": True}
     (given,) = action.asked
     assert given["module_name"] == "ansible.builtin.apt" and given["module_args"] == {"name": NAMES, "update_cache": True}
+
+
+def test_apt_waits_for_another_process(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(idle.wait_until_idle, "__kwdefaults__", {**idle.wait_until_idle.__kwdefaults__, "sleep": lambda _: None})
+    action = Connection(NAMES, "munge installed\n")
+    action.busy = ["unattended-upgr", "unattended-upgr", ""]
+    assert action.run(None, {"inventory_hostname": "login0"}) == {"changed": True} and len(action.asked) == 1
+    assert capsys.readouterr().out.count("login0: waits for unattended-upgr, 0 s (process 7 holds a lock)") == 2
+
+
+def test_apt_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(idle.wait_until_idle, "__kwdefaults__", {**idle.wait_until_idle.__kwdefaults__, "timeout": 0.0})
+    action = Connection(NAMES, "")
+    action.busy = ["unattended-upgr"]
+    ended = action.run(None, {"inventory_hostname": "login0"})
+    assert ended["failed"] and action.asked == []
+    assert ended["msg"].startswith("no packages were installed, because unattended-upgr has not ended after 0 s (process 7 holds a lock)")
+
+
+def test_apt_does_not_wait_in_check_mode() -> None:
+    action = Connection(NAMES, "")
+    action._task.check_mode, action.busy = True, []
+    assert action.run(None, {}) == {"changed": True}

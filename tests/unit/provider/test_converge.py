@@ -17,10 +17,12 @@ from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
 from rackwright.operations import stack_files
 from rackwright.operations.check_mode.runner import CheckModeResult
+from rackwright.operations.run_records import list_runs
 from rackwright.provider.protocol.property_values import UNKNOWN
 from rackwright.provider.protocol.resource import RecordedState, RequestContext
 from rackwright.provider.stack import converge
 from rackwright.provider.stack.converge import Converge, _power_saving_nodes
+from rackwright.report.run_record import RunState
 
 
 async def said(_: str) -> None:
@@ -100,6 +102,28 @@ def test_run_is_recorded_as_spans(applying: ansible.PlaybookResult) -> None:
     assert names == ["converge", "phase storage", "role nfs_client", "nfs_client worker0"]
 
 
+def test_failure_names_the_command_that_prints_the_record(applying: ansible.PlaybookResult) -> None:
+    applying.failed = [ansible.TaskResult("worker0", "scheduler", "Start slurmd", "no controller")]
+    applying.status = 2
+    made = asyncio.run(Converge().create(OPERATION, inputs("worker0", drain_timeout_s=2)))
+    assert made.init_errors[0] == "worker0: scheduler: Start slurmd: no controller"
+    assert made.init_errors[-1] == "complete record of this run: `rackwright runs lab 1 --failed`"
+    (run,) = list_runs("lab")
+    assert (run.what, run.nodes, run.state, run.reasons) == ("up", ("worker0",), RunState.FAILED, made.init_errors[:-1])
+
+
+def test_record_that_cannot_be_written_is_a_warning(applying: ansible.PlaybookResult) -> None:
+    paths.prepare("lab")
+    paths.runs("lab").touch()
+    warnings: list[str] = []
+
+    async def warn(text: str) -> None:
+        warnings.append(text)
+
+    made = asyncio.run(Converge().create(replace(OPERATION, warn=warn), inputs("worker0", drain_timeout_s=2)))
+    assert made.outputs["converged"] and len(warnings) == 1 and warnings[0].startswith("the run's record was not written completely")
+
+
 def test_spans_that_cannot_be_recorded_are_a_warning(applying: ansible.PlaybookResult) -> None:
     applying.times = [["storage"]]
     warnings: list[str] = []
@@ -142,8 +166,10 @@ class TestSettled:
     """Lives of nodes that were given their own host key: from then on the one they were born with is accepted no more."""
 
     @pytest.fixture
-    def written(self, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    def written(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, ...]]:
         """What was settled each time the stack's files were written; every node answers."""
+        monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path / "home"))
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
         found: list[tuple[str, ...]] = []
         files = stack_files.StackFiles(root=None, inventory=None, secrets=None, hosts=("login0", "worker0"), skip_tags=())  # type: ignore[arg-type]
 
@@ -196,6 +222,17 @@ class TestSettled:
         made = asyncio.run(Converge().create(OPERATION, saving(0, login0="a", worker0="b")))
         assert made.outputs["host_key_rotated"] == ["a", "b"]
         assert written == [(), ("a", "b")], "the files that are left accept no key of birth"
+
+    def test_playbooks_append_to_the_record(self, written: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch) -> None:
+        files: list[Path | None] = []
+
+        async def play(*_: object, record: Path | None, **__: object) -> ansible.PlaybookResult:
+            files.append(record)
+            return ansible.PlaybookResult()
+
+        monkeypatch.setattr(converge.ansible, "play", play)
+        asyncio.run(Converge().create(OPERATION, saving(0, login0="a", worker0="b")))
+        assert files == [paths.runs("lab") / "1.jsonl"]
 
     def test_a_run_that_fails_settles_nobody(self, written: list[tuple[str, ...]], ends: list[ansible.PlaybookResult]) -> None:
         ends.append(ansible.PlaybookResult(status=2, message="worker0: no space left"))

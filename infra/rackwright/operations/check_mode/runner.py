@@ -7,7 +7,7 @@ without changes, the phases would change nothing now. If one of them differs, th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -111,7 +111,7 @@ async def run(phases: PlaybookRun, lost: Mapping[str, str], say: ProgressCallbac
     # The lines contain secrets until they are masked. The next scan deletes the lines of a killed one.
     with private_tempdir(paths.folder(phases.stack)) as folder:
         notes = Path(folder) / "notes"
-        applied = await _run_phases(phases, list(reached), say, notes)
+        applied = await _run_phases(phases, list(reached), say, notes, lost=lost)
         if inputs and not (lost or applied.reasons or applied.changed or applied.requires_drain):
             _save(phases, inputs, root, notes)
     return CheckModeResult(applied, ScanMethod.CHECK_MODE, f"check mode ran{why}")
@@ -185,9 +185,14 @@ async def _changed_calls(
 
 
 async def _run_phases(
-    phases: PlaybookRun, nodes: list[str], say: ProgressCallback, notes: Path | None = None, limit_s: float | None = None
+    phases: PlaybookRun,
+    nodes: list[str],
+    say: ProgressCallback,
+    notes: Path | None = None,
+    limit_s: float | None = None,
+    lost: Collection[str] = (),
 ) -> ansible.PlaybookResult:
-    """Run the phases in check mode on these nodes."""
+    """Run the phases in check mode on these nodes. `lost`: unreachable nodes, which others may need."""
     if not nodes:
         return ansible.PlaybookResult()
     return await ansible.play(
@@ -200,6 +205,7 @@ async def _run_phases(
         check=True,
         answers=notes,
         limit_s=limit_s,
+        lost=lost,
         on_progress=say,
     )
 

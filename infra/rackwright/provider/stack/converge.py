@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import ClassVar, Final
 
 from rackwright.drivers import ansible, ssh_connections
@@ -18,6 +19,7 @@ from rackwright.inventory.reader import load
 from rackwright.operations import stack_files, tracing
 from rackwright.operations.check_mode.runner import PlaybookRun, run
 from rackwright.operations.monitoring import silences
+from rackwright.operations.run_records import RunWriter
 from rackwright.provider.lab import node_failure
 from rackwright.provider.protocol.diff import DiffResult, PropertyDiffKind, diff_properties
 from rackwright.provider.protocol.property_values import UNKNOWN, Properties
@@ -72,9 +74,10 @@ class Converge(Resource):
             return await self._apply(operation, news, newcomers, _rotated(state), saving)
         files = await self._removal_files(operation, state, leaving)
         drain_s = json.loads(news["plan"])["scheduler"]["drain_timeout_s"]
+        run = RunWriter(operation.stack, "up", state.inputs["hosts"])
         async with silences.of_removal(load(files.inventory), leaving, drain_s, operation.warn):
-            await self._leave(operation, files, drain_s, leaving)
-            return await self._apply(operation, news, newcomers, _rotated(state), saving)
+            await self._leave(operation, files, drain_s, leaving, run)
+            return await self._apply(operation, news, newcomers, _rotated(state), saving, run)
 
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource:
         """Return what the phases would change now. Where check mode did not run, the record remains, a failure included."""
@@ -102,14 +105,18 @@ class Converge(Resource):
         newcomers: Sequence[str],
         rotated: Sequence[str],
         power_saving: PowerSavingNodes | None,
+        run: RunWriter | None = None,
     ) -> LiveResource:
+        run = run or RunWriter(operation.stack, "up", news["hosts"])
         started, began = time.monotonic(), time.time()
         stack_files.invalidate_report(operation.stack)
         stack_files.record(operation.stack, news, converged=False)
         for name in newcomers:
             await ssh_connections.close(operation.stack, name)
-        lost, applied = await self._play(operation, news, rotated, power_saving, within=_BUSY, check=False)
-        reasons = [*lost, *applied.reasons]
+        lost, applied = await self._play(operation, news, rotated, power_saving, within=_BUSY, check=False, record=run.file)
+        reasons = run.end([*lost, *applied.reasons])
+        for problem in filter(None, (run.problem, applied.unrecorded)):
+            await operation.warn(problem)
         if why := tracing.record(operation.stack, _spans(operation, began, applied, failed=bool(reasons))):
             await operation.warn(why)
         if not reasons:
@@ -137,14 +144,15 @@ class Converge(Resource):
         *,
         within: float,
         check: bool,
+        record: Path | None = None,
     ) -> tuple[list[str], ansible.PlaybookResult]:
         """Wake suspended nodes and run the phases on every reachable host. Return the reasons for unreachable ones, and the result."""
         files = stack_files.write(operation.stack, inputs, rotated)
         async with wake_nodes(operation.stack, power_saving, operation.status, within=within) as asleep:
             lost = await self._reach(operation, files, _new_instances(inputs, files.hosts, rotated) if not check else (), within=within)
-            applied = await self._applied(operation, files, lost, within=within, check=check)
+            applied = await self._applied(operation, files, lost, within=within, check=check, record=record)
             if applied.requires_drain and not applied.reasons and not check:
-                await self._roll(operation, files, inputs, applied)
+                await self._roll(operation, files, inputs, applied, record)
         told = dict.fromkeys(
             power_saving.nodes if power_saving and asleep else (), f"; it may be suspended, and Slurm did not resume it: {asleep}"
         )
@@ -161,7 +169,14 @@ class Converge(Resource):
         return lost | (await ssh_connections.connect_all(operation.stack, others, within=within, cause=cause) if others else {})
 
     async def _applied(
-        self, operation: RequestContext, files: stack_files.StackFiles, lost: dict[str, str], *, within: float, check: bool
+        self,
+        operation: RequestContext,
+        files: stack_files.StackFiles,
+        lost: dict[str, str],
+        *,
+        within: float,
+        check: bool,
+        record: Path | None,
     ) -> ansible.PlaybookResult:
         """Run the phases on all reachable nodes, and once more where a connection broke."""
         reached = [name for name in files.hosts if name not in lost]
@@ -173,39 +188,56 @@ class Converge(Resource):
             # A refresh has no check that reports the daemon: the incomplete comparison is its reason.
             lost |= {name: reason for name, reason in found.incomplete if name not in lost}
             return found.applied
-        applied = await self._site(operation, files, reached if lost else ())
+        applied = await self._site(operation, files, lost, record)
         if applied.connection_lost:
             await operation.info("a connection broke during a task; applying the playbooks again")
             for name in reached:
                 await ssh_connections.close(operation.stack, name)
             await ssh_connections.connect_all(operation.stack, reached, within=within)
-            applied = await self._site(operation, files, reached if lost else ())
+            applied = await self._site(operation, files, lost, record)
         return applied
 
     async def _roll(
-        self, operation: RequestContext, files: stack_files.StackFiles, inputs: Properties, applied: ansible.PlaybookResult
+        self,
+        operation: RequestContext,
+        files: stack_files.StackFiles,
+        inputs: Properties,
+        applied: ansible.PlaybookResult,
+        record: Path | None,
     ) -> None:
         """Apply the changes that the roles deferred because of possible jobs, on nodes that are drained one batch after the other."""
         why = {result.host: result.detail for result in applied.requires_drain}
         await operation.info("\n".join(f"rolling update of {name}: {reason}" for name, reason in why.items()))
         plan = json.loads(inputs["plan"])
         silence = silences.of_batches(load(files.inventory), plan["scheduler"].get("drain_timeout_s", 0), operation.warn)
-        batch = plan["rolling"]["batch"]
-        roll = RollingUpdate(files.root, files.inventory, files.secrets, files.skip_tags, batch, site=files.site, around=silence)
+        roll = RollingUpdate(
+            files.root,
+            files.inventory,
+            files.secrets,
+            files.skip_tags,
+            plan["rolling"]["batch"],
+            site=files.site,
+            around=silence,
+            record=record,
+        )
         done = await roll.run([name for name in files.hosts if name in why], operation.info, operation.status)
         applied.changed += done.changed
         if done.reasons:
             applied.status, applied.message = 1, "\n".join(done.reasons)
 
-    async def _site(self, operation: RequestContext, files: stack_files.StackFiles, limit: Sequence[str]) -> ansible.PlaybookResult:
-        """Run all phases, on the hosts of the limit or on all."""
+    async def _site(
+        self, operation: RequestContext, files: stack_files.StackFiles, lost: Collection[str], record: Path | None
+    ) -> ansible.PlaybookResult:
+        """Run all phases on all nodes but the lost ones."""
         return await ansible.play(
             files.root,
             files.site,
             inventory=files.inventory,
             extra_vars=[files.secrets],
-            limit=limit,
+            limit=[name for name in files.hosts if name not in lost] if lost else (),
+            lost=lost,
             skip_tags=files.skip_tags,
+            record=record,
             on_progress=operation.status,
         )
 
@@ -218,7 +250,9 @@ class Converge(Resource):
             hint = "declare them again and run `up`, which applies this version's plan; they can be removed after that"
             raise RackwrightError(f"{', '.join(leaving)} cannot be removed yet: {error.cause}", hint=hint) from None
 
-    async def _leave(self, operation: RequestContext, files: stack_files.StackFiles, drain_s: int, leaving: Sequence[str]) -> None:
+    async def _leave(
+        self, operation: RequestContext, files: stack_files.StackFiles, drain_s: int, leaving: Sequence[str], run: RunWriter
+    ) -> None:
         """Drain removed nodes for as long as the new plan allows and stop their services. Raise an error with the jobs that do not end."""
         # Suspended nodes have no job and no daemon.
         asked = [name for name in files.hosts if not paths.suspended_file(operation.stack, name).exists()]
@@ -230,11 +264,12 @@ class Converge(Resource):
             extra_vars=[files.secrets],
             values={"nodes_to_remove": list(leaving), "drain_timeout_s": drain_s},
             limit=[name for name in asked if name not in lost] if len(asked) - len(lost) < len(files.hosts) else (),
+            record=run.file,
             on_progress=operation.status,
         )
         if applied.reasons:
             raise RackwrightError(
-                "\n".join([f"{', '.join(leaving)} cannot be removed yet:", *applied.reasons]),
+                "\n".join([f"{', '.join(leaving)} cannot be removed yet:", *run.end(applied.reasons)]),
                 hint="nothing was removed; end those jobs (scancel) or raise scheduler.drain_timeout, then run the command again",
             )
 

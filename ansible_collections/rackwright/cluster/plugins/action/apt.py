@@ -12,6 +12,8 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
+from ansible_collections.rackwright.cluster.plugins.plugin_utils.idle import wait_until_idle
+
 
 def missing(names: Sequence[str], told: str) -> list[str]:
     """Return the packages that are not completely installed, or not in the requested version; configuration files alone do not count."""
@@ -35,7 +37,20 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         given = self._task.args["name"]
         names = [given] if isinstance(given, str) else list(given)
         known = {"names": [name.partition("=")[0] for name in names]}
-        asked = self._execute_module(module_name="rackwright.cluster.dpkg_facts", module_args=known, task_vars=task_vars)
+        asked = self._ask("rackwright.cluster.dpkg_facts", known, task_vars)
         if not missing(names, asked.get("dpkg_output", "")):
             return {**result, "changed": False}
-        return {**result, **self._execute_module(module_name="ansible.builtin.apt", module_args=self._task.args, task_vars=task_vars)}
+        if not self._task.check_mode:  # apt simulates without locks.
+
+            def query() -> dict[str, Any]:
+                return self._ask("rackwright.cluster.busy_facts", {}, task_vars)
+
+            _, problem = wait_until_idle(str((task_vars or {}).get("inventory_hostname", "")), query)
+            if problem:
+                return {**result, "changed": False, "failed": True, "msg": f"no packages were installed, because {problem}"}
+        return {**result, **self._ask("ansible.builtin.apt", self._task.args, task_vars)}
+
+    def _ask(self, module: str, arguments: Mapping[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
+        """Return the result of a module on the node."""
+        found: dict[str, Any] = self._execute_module(module_name=module, module_args=dict(arguments), task_vars=task_vars)
+        return found

@@ -89,7 +89,7 @@ class Systemd:
 
     def journal_tail(self, name: str) -> str:
         """Return the last journal lines of the unit."""
-        command = ("journalctl", "--no-pager", "--quiet", "--output=cat", "--lines=15", f"--unit={name}")
+        command = ("journalctl", "--no-pager", "--quiet", "--output=cat", "--lines=40", f"--unit={name}")
         return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 

@@ -7,6 +7,8 @@ module: apt
 short_description: Install packages with apt where one is missing
 description:
   - Reads the record of installed packages (M(rackwright.cluster.dpkg_facts)) and calls M(ansible.builtin.apt) only if a package is missing.
+  - Before that it waits until cloud-init has ended and no process holds a lock of apt or dpkg, and says what it waits for.
+  - The wait ends after 600 s with a failure.
   - All options are passed to M(ansible.builtin.apt), which has more than those listed here.
 options:
   name: {type: list, elements: str, required: true, description: "Names of packages, each with an optional version: C(name=1.2*)."}
