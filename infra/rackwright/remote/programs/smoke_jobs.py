@@ -268,7 +268,8 @@ def smoke(request: dict[str, Any]) -> dict[str, Any]:
     folder = None
     if request["storage"] and parts:
         folder = os.path.join(request["storage"], ".rackwright-smoke-" + request["token"])
-        os.mkdir(folder, 0o755)
+        # Only this run has the token. A client of a slow file server sends a request again, and is told then that the folder exists.
+        os.makedirs(folder, 0o755, exist_ok=True)
         # Created here: if two nodes create the same file at once, both may get the error that it exists (FUSE), which is not tested here.
         open(os.path.join(folder, "together"), "w").close()
     meeting = folder or "/dev/shm"
