@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rackwright import layout
+from rackwright.drivers.failure_reason import reason_in_output
 from rackwright.drivers.process import ProcessTimeoutError, stream
 from rackwright.drivers.supervision import INTERRUPTED, current
 from rackwright.time_limits import slowness
@@ -132,7 +133,7 @@ async def play(
     if ended.status and current.cancelled:
         return PlaybookResult(applied.status, changed=applied.changed, message=INTERRUPTED)
     if ended.status and not applied.message:
-        applied.message = "\n".join(ended.stderr.strip().splitlines()[-8:])
+        applied.message = reason_in_output(ended.stderr)
     return applied
 
 

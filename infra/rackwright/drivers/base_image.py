@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
+from rackwright.drivers.failure_reason import reason_in_output
 from rackwright.drivers.podman import image_exists, podman, run_checked
 from rackwright.drivers.process import run
 from rackwright.errors import RackwrightError
@@ -95,9 +96,9 @@ async def _bootstrap(suite: str, mirror: str | None, name: str) -> None:
         ]
         ended = await run(command, timeout=1200)
         if not ended.ok:
-            lines = "\n".join(ended.stderr.strip().splitlines()[-6:])
             raise RackwrightError(
-                f"mmdebstrap {suite} failed:\n{lines}", hint="it needs mmdebstrap and a reachable Debian archive (`make doctor`)"
+                f"mmdebstrap {suite} failed: {reason_in_output(ended.stderr) or f'exit status {ended.status}'}",
+                hint="it needs mmdebstrap and a reachable Debian archive (`make doctor`)",
             )
         await run_checked("import", "--quiet", str(archive), name, timeout=600)
     if not (await podman("image", "exists", name)).ok:

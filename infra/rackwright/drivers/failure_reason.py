@@ -92,6 +92,15 @@ def failure_reason(result: Mapping[str, Any]) -> str:
     return "\n".join([_cut(name + sentence), *_explanation(rest)])
 
 
+def reason_in_output(text: str) -> str:
+    """Return why a program failed, from what it printed: the line that names the cause, then at most 11 lines; empty without output."""
+    lines = list(dict.fromkeys(line.rstrip() for line in text.splitlines() if line.strip()))
+    if not lines:
+        return ""
+    cause, place = _cause(lines, 0)
+    return "\n".join([_cut(cause or lines[-1]), *_explanation([line for number, line in enumerate(lines) if number != place])])
+
+
 def _failed_item(result: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the first item of a loop that failed, else the result."""
     items = [item for item in result.get("results") or () if isinstance(item, Mapping)]

@@ -114,7 +114,7 @@ def traces(stack: str) -> Path:
 
 
 def runs(stack: str) -> Path:
-    """Return the folder with the records of the last runs, `NUMBER.jsonl`, `rackwright.run/1` (0600)."""
+    """Return the folder with the records of the last runs, `NUMBER.jsonl`, `rackwright.run-record/1` (0600)."""
     return folder(stack) / "runs"
 
 

@@ -19,7 +19,7 @@ from rackwright.report.redact import redactor
 from rackwright.report.run_record import RunRecord
 
 KEPT: Final = 10
-"""Runs on record; of a rack's 100 nodes one has about 15 MB."""
+"""Runs on record. A result without output takes about 200 bytes, so that one run of 100 nodes with 300 tasks each takes 6 MB."""
 _SUFFIX: Final = ".jsonl"
 
 

@@ -1,4 +1,4 @@
-"""Record of one converge run, `rackwright.run/1`: a line of JSON for its start, one for each task result of each host, one for its end."""
+"""Record of a converge run, `rackwright.run-record/1`: JSON lines for its start, for each task result of each host, and for its end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from rackwright.processes import start_time
 
-SCHEMA: Final = "rackwright.run/1"
+SCHEMA: Final = "rackwright.run-record/1"
 _TAIL: Final = 256 << 10
 """Bytes from the end in which the last line is searched first; a reason has some kilobytes."""
 

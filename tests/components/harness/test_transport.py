@@ -5,6 +5,7 @@ On a slow node, probes without a result are repeated.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -176,6 +177,31 @@ def test_hanging_probe_is_repeated_once(slow_node, tmp_path, hangs, rounds, told
         assert begun(folder) == ["hangs"] * min(rounds, 2)
 
     try_with_longer_limits(scene)
+
+
+def late(name: str) -> str:
+    """Return the line of a node that had no time for a command."""
+    error = f"{name}: the node had no time left for it"
+    return json.dumps({"name": name, "rc": 0, "out": "", "err": "", "error": error, "starved_seconds": 8.0, "seconds": 0.0})
+
+
+@pytest.mark.parametrize(
+    ("slowness", "number", "reasons"),
+    [
+        pytest.param(9, 5, 1, id="slow-node-has-one-reason"),
+        pytest.param(9, 3, 3, id="few-commands-keep-theirs"),
+        pytest.param(1, 5, 5, id="hanging-commands-keep-theirs"),
+    ],
+)
+def test_commands_without_time_on_slow_node(tmp_path, monkeypatch, slowness, number, reasons):
+    names = [f"probe{index}" for index in range(number)]
+    said = json.dumps({"name": "good", "rc": 0, "out": "here", "err": "", "error": "", "seconds": 0.1})
+    lines = [json.dumps({"begun": True, "slowness": slowness}), *map(late, names), said]
+    monkeypatch.setenv("PATH", standin.install(tmp_path, "\n".join(f"echo '{line}'" for line in lines)))
+    questions = [(name, "true", HANG_SECONDS) for name in (*names, "good")]
+    found = ask_node_in_rounds(BoundedSsh("worker0", tmp_path / "ssh_config"), questions, HANG_SECONDS, rounds=2)
+    assert len({found[name].error for name in names}) == reasons and found["good"].out == "here"
+    assert found["probe0"].error.startswith("worker0 is slow: " if reasons == 1 else "probe0: the node had no time left")
 
 
 def test_unstarted_node_is_not_repeated(tmp_path, monkeypatch):

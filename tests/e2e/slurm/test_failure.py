@@ -30,7 +30,24 @@ def test_failed_task_reports_host_task_and_output(broken: Project) -> None:
     assert not said.ok
     assert "worker0: gpu: Refuse to go on" in said.output and "the disk is full" in said.output, said.output
     assert "Traceback" not in said.output
+    assert "ended with exit status 9: the disk is full" in said.output and "complete record of this run: `rackwright runs " in said.output
     assert broken.resources()["converge"]["outputs"]["converged"] is False
+
+
+@pytest.fixture
+def broken_controller(healthy: Project) -> Iterator[Project]:
+    """Yield a checkout in which the controller fails in the first phase."""
+    tasks = healthy.folder / "roles/base/tasks/service.yml"
+    written = tasks.read_text()
+    tasks.write_text(written + _TASK.replace("worker0", "login0"))
+    yield healthy
+    tasks.write_text(written)
+
+
+def test_workers_are_not_reached_after_their_controller_failed(broken_controller: Project) -> None:
+    said = broken_controller.pulumi("up")
+    assert not said.ok and "login0: bootstrap: Refuse to go on" in said.output, said.output
+    assert "worker0: not reached, because login0 failed in bootstrap" in said.output, said.output
 
 
 def test_resources_only_refresh_keeps_failed_converge(broken: Project) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from support.cli import CliResult, Run, run_cli
 from rackwright.operations.run_records import RunWriter
 from rackwright.report import run_record
 from rackwright.report.run_record import TaskRecord, TaskStatus
+from rackwright.report.schemas import schema_errors
 
 FAILED = TaskRecord(
     "worker0",
@@ -64,11 +66,22 @@ def test_failed_and_node_select_results(run: Run) -> None:
 def test_json_has_every_result(run: Run) -> None:
     found = json.loads(run("1", "--json").out)
     assert (found["schema"], found["stack"], found["state"]) == ("rackwright.run/1", "lab", "failed")
+    assert schema_errors("run", found) == []
     assert found["tasks"][0] == {**OK.as_dict(), "message": "all as declared", "stdout": "quiet"}
     listed = json.loads(run("--json").out)
+    assert schema_errors("runs", listed) == []
     assert listed["schema"] == "rackwright.runs/1" and [one["number"] for one in listed["runs"]] == [1]
 
 
 @pytest.mark.parametrize("arguments", [("--failed",), ("--node", "worker0"), ("7",), ("1", "--node", "worker7")])
 def test_invalid_input_is_refused(run: Run, arguments: tuple[str, ...]) -> None:
     assert run(*arguments).code == 2
+
+
+def test_documents_of_run_without_end_are_valid(run: Run) -> None:
+    writer = RunWriter("lab", "up", ["login0"])
+    assert writer.file is not None
+    run_record.append(writer.file, replace(OK, hidden=True).as_dict())
+    assert schema_errors("run", json.loads(run("2", "--json").out)) == []
+    assert schema_errors("runs", json.loads(run("--json").out)) == []
+    assert run().out.splitlines()[-1].split()[-4:] == ["running", "-", "-", "-"]

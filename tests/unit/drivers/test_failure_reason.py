@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rackwright.drivers.failure_reason import HIDDEN, NO_REASON, failure_reason, message_of
+from rackwright.drivers.failure_reason import HIDDEN, NO_REASON, failure_reason, message_of, reason_in_output
 
 APT = (
     '\'/usr/bin/apt-get -y -o "Dpkg::Options::=--force-confdef" -o "Dpkg::Options::=--force-confold" -o DPkg::Lock::Timeout=60 '
@@ -237,3 +237,25 @@ def test_huge_line_is_cut_at_its_end() -> None:
 def test_loop_item_with_a_name_is_named_by_it() -> None:
     result = {"msg": "One or more items failed", "results": [{"item": {"name": "home", "size": 3}, "failed": True, "msg": "is full"}]}
     assert failure_reason(result) == "home: is full"
+
+
+@pytest.mark.parametrize(
+    ("printed", "first"),
+    [
+        ("", ""),
+        (
+            "Traceback (most recent call last):\n"
+            + '  File "child.py", line 1\n' * 30
+            + "FileNotFoundError: [Errno 2] No such file: 'site.yml'\n",
+            "FileNotFoundError: [Errno 2] No such file: 'site.yml'",
+        ),
+        (
+            "W: download is slow\nE: Unable to locate package systemd-resolved\nE: mmdebstrap failed to run\n",
+            "E: Unable to locate package systemd-resolved",
+        ),
+        ("starting\nstopped halfway\n", "stopped halfway"),
+    ],
+    ids=["nothing", "traceback", "mmdebstrap", "no-sign-of-a-cause"],
+)
+def test_output_of_program_starts_with_its_cause(printed: str, first: str) -> None:
+    assert reason_in_output(printed).partition("\n")[0] == first

@@ -15,6 +15,7 @@ from rackwright.drivers import ansible
 from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
 from rackwright.operations import stack_files
+from rackwright.operations.run_records import list_runs
 from rackwright.provider.protocol.resource import RecordedState, RequestContext
 from rackwright.provider.stack import converge
 from rackwright.provider.stack.converge import Converge
@@ -33,8 +34,10 @@ def inputs(*names: str, drain_timeout_s: int) -> dict[str, Any]:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     """How the leave playbook was started; its jobs do not end."""
+    monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     found: dict[str, Any] = {"order": []}
 
     async def play(root: object, playbook: str, **options: Any) -> ansible.PlaybookResult:
@@ -72,6 +75,8 @@ def test_a_node_that_cannot_leave_stops_the_run_and_names_the_job(asked: dict[st
     with pytest.raises(RackwrightError, match="worker2 cannot be removed yet:\nworker2: still occupied by job 13"):
         leave(inputs("worker0", "worker2", drain_timeout_s=300), inputs("worker0", drain_timeout_s=300))
     assert (asked["playbook"], asked["values"]["nodes_to_remove"]) == ("remove-nodes.yml", ["worker2"])
+    (run,) = list_runs("lab")
+    assert run.reasons == ("worker2: still occupied by job 13",) and asked["record"] == paths.runs("lab") / "1.jsonl"
 
 
 def test_failed_removal_ends_the_silence(asked: dict[str, Any]) -> None:

@@ -66,7 +66,7 @@ def test_line_that_a_crash_cut_is_left_out(tmp_path: Path) -> None:
     assert run is not None and run.tasks == (task(),)
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"schema": "rackwright.run/0"}\n', "[1]\n"])
+@pytest.mark.parametrize("text", ["", "{", '{"schema": "rackwright.run-record/0"}\n', "[1]\n"])
 def test_file_of_another_schema_is_no_run(tmp_path: Path, text: str) -> None:
     (tmp_path / "1.jsonl").write_text(text)
     assert run_record.read(tmp_path / "1.jsonl") is None and run_record.read_summary(tmp_path / "1.jsonl") is None

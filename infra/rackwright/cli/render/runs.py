@@ -8,9 +8,10 @@ from typing import Final
 
 from rackwright.cli.render.table import table
 from rackwright.printable import printable
-from rackwright.report.run_record import SCHEMA, RunRecord, TaskRecord, TaskStatus
+from rackwright.report.run_record import RunRecord, TaskRecord, TaskStatus
 
 LIST_SCHEMA: Final = "rackwright.runs/1"
+RUN_SCHEMA: Final = "rackwright.run/1"
 _HEADINGS: Final = ("run", "started (UTC)", "what", "nodes", "state", "changed", "failed", "seconds")
 _WITH_OUTPUT: Final = (TaskStatus.FAILED, TaskStatus.IGNORED, TaskStatus.UNREACHABLE, TaskStatus.CHANGED)
 """Results whose output is printed; `--json` has that of all."""
@@ -31,7 +32,7 @@ def list_as_json(stack: str, runs: Sequence[RunRecord]) -> str:
 def run_as_json(stack: str, run: RunRecord) -> str:
     """Return a run with its task results."""
     tasks = [task.as_dict() for task in run.tasks]
-    return json.dumps({"schema": SCHEMA, "stack": stack, **run.as_dict(), "tasks": tasks}, indent=2)
+    return json.dumps({"schema": RUN_SCHEMA, "stack": stack, **run.as_dict(), "tasks": tasks}, indent=2)
 
 
 def run_as_text(run: RunRecord) -> str:

@@ -73,9 +73,10 @@ class Converge(Resource):
             return await self._apply(operation, news, newcomers, _rotated(state), saving)
         files = await self._removal_files(operation, state, leaving)
         drain_s = json.loads(news["plan"])["scheduler"]["drain_timeout_s"]
+        run = RunWriter(operation.stack, "up", state.inputs["hosts"])
         async with silences.of_removal(load(files.inventory), leaving, drain_s, operation.warn):
-            await self._leave(operation, files, drain_s, leaving)
-            return await self._apply(operation, news, newcomers, _rotated(state), saving)
+            await self._leave(operation, files, drain_s, leaving, run)
+            return await self._apply(operation, news, newcomers, _rotated(state), saving, run)
 
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource:
         """Return what the phases would change now. Where check mode did not run, the record remains, a failure included."""
@@ -103,13 +104,14 @@ class Converge(Resource):
         newcomers: Sequence[str],
         rotated: Sequence[str],
         power_saving: PowerSavingNodes | None,
+        run: RunWriter | None = None,
     ) -> LiveResource:
+        run = run or RunWriter(operation.stack, "up", news["hosts"])
         started, began = time.monotonic(), time.time()
         stack_files.invalidate_report(operation.stack)
         stack_files.record(operation.stack, news, converged=False)
         for name in newcomers:
             await ssh_connections.close(operation.stack, name)
-        run = RunWriter(operation.stack, "up", news["hosts"])
         lost, applied = await self._play(operation, news, rotated, power_saving, within=_BUSY, check=False, record=run.file)
         reasons = run.end([*lost, *applied.reasons])
         for problem in filter(None, (run.problem, applied.unrecorded)):
@@ -247,7 +249,9 @@ class Converge(Resource):
             hint = "declare them again and run `up`, which applies this version's plan; they can be removed after that"
             raise RackwrightError(f"{', '.join(leaving)} cannot be removed yet: {error.cause}", hint=hint) from None
 
-    async def _leave(self, operation: RequestContext, files: stack_files.StackFiles, drain_s: int, leaving: Sequence[str]) -> None:
+    async def _leave(
+        self, operation: RequestContext, files: stack_files.StackFiles, drain_s: int, leaving: Sequence[str], run: RunWriter
+    ) -> None:
         """Drain removed nodes for as long as the new plan allows and stop their services. Raise an error with the jobs that do not end."""
         # Suspended nodes have no job and no daemon.
         asked = [name for name in files.hosts if not paths.suspended_file(operation.stack, name).exists()]
@@ -259,11 +263,12 @@ class Converge(Resource):
             extra_vars=[files.secrets],
             values={"nodes_to_remove": list(leaving), "drain_timeout_s": drain_s},
             limit=[name for name in asked if name not in lost] if len(asked) - len(lost) < len(files.hosts) else (),
+            record=run.file,
             on_progress=operation.status,
         )
         if applied.reasons:
             raise RackwrightError(
-                "\n".join([f"{', '.join(leaving)} cannot be removed yet:", *applied.reasons]),
+                "\n".join([f"{', '.join(leaving)} cannot be removed yet:", *run.end(applied.reasons)]),
                 hint="nothing was removed; end those jobs (scancel) or raise scheduler.drain_timeout, then run the command again",
             )
 

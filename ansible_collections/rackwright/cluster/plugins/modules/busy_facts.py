@@ -28,7 +28,7 @@ notes:
 
 EXAMPLES = r"""
 - name: Query what a first boot still does
-  rackwright.cluster.busy_facts:
+  rackwright.cluster.busy_facts: {}
 """
 
 RETURN = r"""

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +22,7 @@ from testinfra.backend.ssh import SshBackend
 from rackwright.checks.cluster.harness.probe import CommandOutput
 from rackwright.remote.command import python_command
 from rackwright.time_limits import MAX_SLOWNESS, slowness
+from rackwright.unknown_reasons import MOST_ALIKE
 
 _WORKERS: Final = 4
 """Number of commands that a node runs in parallel. One slow tool then does not delay the rest."""
@@ -44,6 +45,8 @@ class BoundedSsh(SshBackend):  # type: ignore[misc]
     def __init__(self, name: str, ssh_config: Path, *, become: bool = False, limit: float = 30.0) -> None:
         super().__init__(name, ssh_config=str(ssh_config), timeout=3 * local_slowness(), sudo=become)
         self.limit = limit
+        self.node_slowness = 1
+        """Highest factor that the node has reported for its time limits."""
 
     def run_local(self, command: str, *args: str) -> CommandResult:
         """Run ssh until it exits or for `limit` seconds. No shell is used, so that terminating the child terminates ssh."""
@@ -150,7 +153,9 @@ def ask_node(
 
     def on_line(line: str) -> None:
         began(line)
-        backend.limit = max(backend.limit, seconds * _factor(line) + _OVERHEAD * local_slowness())
+        factor = _factor(line)
+        backend.node_slowness = max(backend.node_slowness, factor)
+        backend.limit = max(backend.limit, seconds * factor + _OVERHEAD * local_slowness())
         for name, answer in _read([(time.time(), line)], sent):
             left.discard(name)
             known.record(name, answer)
@@ -195,7 +200,23 @@ def ask_node_in_rounds(
         left = [one for one in left if _is_repeated(answers[one[0]], first=number == 0)]
         if not left:
             break
-    return answers
+    return _joined_if_slow(answers, backend)
+
+
+def _joined_if_slow(answers: Mapping[str, CommandOutput], backend: BoundedSsh) -> dict[str, CommandOutput]:
+    """Give all commands that lacked time on a slow node one reason, so that the report has one finding and not one of each check.
+
+    Commands that wait for a suspended unit keep theirs. A node that starts Python at the usual speed is not slow: there, the time was
+    used by commands that hang, and each of them is a finding.
+    """
+    late = [name for name, answer in answers.items() if answer.starved_seconds is not None and answer.error and not answer.waits_for]
+    if backend.node_slowness < _STEADY or len(late) <= MOST_ALIKE:
+        return dict(answers)
+    why = (
+        f"{backend.hostname} is slow: it did not complete this and other commands in time, although their limits grew with its speed"
+        " - check its load, for example with `uptime`"
+    )
+    return {name: replace(answer, error=why) if name in late else answer for name, answer in answers.items()}
 
 
 def _is_repeated(answer: CommandOutput, *, first: bool) -> bool:
