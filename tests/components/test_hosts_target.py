@@ -40,6 +40,7 @@ def test_worker_host_has_jump_host_and_declared_facts() -> None:
         "gpus": 0,
         "container": False,
         "out": False,
+        "connect_timeout_s": 60,
         "leave": "keep",
     }
 

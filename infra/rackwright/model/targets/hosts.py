@@ -15,7 +15,7 @@ from rackwright.model.ranges import MachineName
 from rackwright.model.targets.adapters import Adapter
 from rackwright.model.targets.ownership_cost import OwnershipCostInputs
 from rackwright.model.tier import Tier
-from rackwright.model.units import Address4, HostKey, Label, Rack, RdmaDevice, SshAddress, UserName
+from rackwright.model.units import Address4, HostKey, Label, Rack, RdmaDevice, Seconds, SshAddress, UserName
 from rackwright.model.update_policy import UpdatePolicy
 
 SSH_PORT = 22
@@ -140,6 +140,10 @@ class HostsTarget(ConfigModel):
         min_length=1,
         description="Path of the private key for the first login, for example ~/.ssh/id_ed25519. Default: the keys of the SSH agent. "
         "Later logins use the stack's own key.",
+    )
+    connect_timeout: Annotated[Seconds, UpdatePolicy.RUN] = Field(
+        default=60,
+        description="Time for logins on one machine: attempts that time out are repeated. A third of it where machines are only read.",
     )
     jump_host: Annotated[Label | None, UpdatePolicy.ADOPT] = Field(
         default=None, description="Jump host: node through which all others are reached. Default: each node is reached directly."
