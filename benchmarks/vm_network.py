@@ -41,7 +41,7 @@ _BURST: Final = 8
 """Frames on their way at a time; a socket holds ten or more (net.unix.max_dgram_qlen)."""
 _FLOWS: Final = 64
 """UDP source ports, as many queue pairs have."""
-_GOAL: Final = 15
+_GOAL: Final = 10
 """CPU time of a frame through two leaves and a spine, in copies."""
 _MACS: Final = ("52:54:00:00:00:01", "52:54:00:00:00:02")
 _COPY: Final = """
@@ -188,7 +188,7 @@ def machine(frames: int) -> str:
     return (
         f"Measured on {date.today()} with `make bench-vm-network`: {os.cpu_count()} cores, {memory:.0f} GiB, "
         f"kernel {platform.release().split('-')[0]}, Python {platform.python_version()}, load {os.getloadavg()[0]:.0f}, "
-        f"{frames:,} frames of {_MTU:,} bytes a round."
+        f"{frames:,} frames with {_MTU:,} bytes of payload a round."
     )
 
 

@@ -1,6 +1,6 @@
 """Stand-in for QEMU: a program that binds its QMP socket, answers a few commands and ends on `quit` or SIGTERM.
 
-It is told how to behave by words in the guest's name: `-fails` ends at once with a message, `-mute` accepts no commands.
+Words in the guest's name decide its behaviour: `fails` ends at once with a message, `mute` accepts no commands.
 """
 
 from __future__ import annotations

@@ -47,6 +47,11 @@ def power_agent(root: Path) -> str:
     )
 
 
+def machine_network(root: Path) -> str:
+    """Return the digest of the process that connects virtual machines, and outlives the run that starts it."""
+    return _digest(root, [f"{layout.PACKAGE}/{part}" for part in ("drivers/vm/network/*.py", "drivers/daemon.py", "processes.py")])
+
+
 def bake(root: Path, scheduler: str, release: str = "") -> str:
     """Return the digest of the node image's contents for a scheduler: base, install steps and their facts, without configuration.
 

@@ -108,8 +108,8 @@ class MachineNetwork(pulumi.CustomResource):
 
     folder: pulumi.Output[str]
 
-    def __init__(self, name: str, *, stack: str, topology: str, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("rackwright:vm:Network", name, {"stack": stack, "topology": topology, "folder": None}, opts)
+    def __init__(self, name: str, *, stack: str, topology: str, program: str, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("rackwright:vm:Network", name, {"stack": stack, "topology": topology, "program": program, "folder": None}, opts)
 
 
 class MachineVolume(pulumi.CustomResource):

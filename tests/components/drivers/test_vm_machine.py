@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from standins import qemu
+from support.killing import kill
 
 from rackwright.drivers.vm import machine
 from rackwright.drivers.vm.credentials import Identity
@@ -71,7 +71,7 @@ def test_secrets_are_not_on_the_command_line(programs: Path, folder: Path) -> No
 
 def test_killed_machine_is_stopped_and_starts_as_another_instance(programs: Path, folder: Path) -> None:
     before = machine.create(folder, spec(programs), IDENTITY)
-    os.kill(pid_of(folder), signal.SIGKILL)
+    kill(pid_of(folder))
     assert machine.look(folder).status == machine.STOPPED
     assert not machine.is_up(folder, before.instance_uid)
     after = machine.start(folder)

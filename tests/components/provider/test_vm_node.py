@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from standins import qemu
+from support.killing import kill
 
 from rackwright.drivers.vm import machine, sweep
 from rackwright.inventory import paths
@@ -58,11 +58,11 @@ def changes(state: RecordedState, news: Properties) -> dict[str, Any]:
     return dict(asyncio.run(node.add_live_changes("small", state, node.diff(state, news))).changes)
 
 
-def kill(state: RecordedState) -> None:
+def kill_machine(state: RecordedState) -> None:
     """Kill the machine's process."""
     found = machine._process(Path(state.id))
     assert found is not None
-    os.kill(found[0], signal.SIGKILL)
+    kill(found[0])
 
 
 def test_running_machine_needs_no_change(inputs: Properties) -> None:
@@ -83,7 +83,7 @@ def test_new_image_applies_to_new_machines_only(inputs: Properties) -> None:
 
 def test_killed_machine_is_seen_without_a_refresh_and_brought_back(inputs: Properties) -> None:
     state = create(inputs)
-    kill(state)
+    kill_machine(state)
     assert set(changes(state, inputs)) == {"status"}
     live = asyncio.run(Node().update(OPERATION, state, inputs))
     assert live.outputs["status"] == machine.RUNNING
@@ -92,7 +92,7 @@ def test_killed_machine_is_seen_without_a_refresh_and_brought_back(inputs: Prope
 
 def test_refresh_reports_a_stopped_machine(inputs: Properties) -> None:
     state = create(inputs)
-    kill(state)
+    kill_machine(state)
     live = asyncio.run(Node().read(OPERATION, state))
     assert live is not None and live.inputs is not None and live.inputs["status"] == machine.STOPPED
 

@@ -15,7 +15,7 @@ from rackwright.errors import RackwrightError, UndeterminedError
 from rackwright.time_limits import slowness
 
 _ANSWER: Final = 10.0
-"""Seconds for all answers, longer on a slow machine. QEMU answers from its main loop, also while it emulates; a suspended process does not."""
+"""Seconds for an answer, longer on a slow machine. QEMU answers from its main loop, also while it emulates; a suspended one does not."""
 
 
 def execute(folder: Path, command: str, **arguments: Any) -> Any:

@@ -19,10 +19,13 @@ _STOPPED: Final = "stopped"
 
 
 class Network(Resource):
-    """Inputs: stack, topology (JSON text). Outputs: the same, `folder`, and `status`: `running`, `stopped`, or the differences."""
+    """Inputs: stack, topology (JSON text), program (digest of the process's code).
+
+    Outputs: the same, `folder`, and `status`: `running`, `stopped`, or the differences.
+    """
 
     token: ClassVar[str] = "rackwright:vm:Network"
-    required: ClassVar[tuple[str, ...]] = ("stack", "topology")
+    required: ClassVar[tuple[str, ...]] = ("stack", "topology", "program")
     replace_on_changes: ClassVar[frozenset[str]] = frozenset({"stack"})
 
     def check(self, news: Properties) -> list[CheckFailure]:
@@ -62,7 +65,9 @@ class Network(Resource):
         return LiveResource(state.id, {**state.outputs, "status": status}, inputs={**state.inputs, "status": status})
 
     async def update(self, operation: RequestContext, state: RecordedState, news: Properties) -> LiveResource:
-        """Bring the running network to the declared one; machines keep running."""
+        """Bring the running network to the declared one; machines keep running. Newer code needs a new process."""
+        if state.inputs.get("program") != news["program"]:
+            await asyncio.to_thread(client.stop, _folder(news))
         return await self.create(operation, news)
 
     async def delete(self, operation: RequestContext, state: RecordedState) -> None:

@@ -7,9 +7,10 @@ from typing import Final
 
 import pulumi
 
+from rackwright import layout
 from rackwright.drivers.vm.network.topology import Port, Switch, Topology
 from rackwright.plan import Plan
-from rackwright.targets import resources
+from rackwright.targets import digests, resources
 
 CLUSTER: Final = "cluster"
 """The switch of the cluster's network."""
@@ -20,7 +21,8 @@ CLUSTER_INTERFACE: Final = "eth0"
 def network(plan: Plan, marker: resources.MachineStackMarker) -> resources.MachineNetwork:
     """Create the switches with a port for every machine."""
     topology = json.dumps(planned_topology(plan).as_data(), sort_keys=True)
-    return resources.MachineNetwork("network", stack=plan.stack, topology=topology, opts=pulumi.ResourceOptions(depends_on=[marker]))
+    program, found_by = digests.machine_network(layout.product_root()), pulumi.ResourceOptions(depends_on=[marker])
+    return resources.MachineNetwork("network", stack=plan.stack, topology=topology, program=program, opts=found_by)
 
 
 def planned_topology(plan: Plan) -> Topology:

@@ -96,7 +96,8 @@ def status(folder: Path) -> dict[str, Any]:
 
     Raises RackwrightError if no process runs, UndeterminedError if it does not respond.
     """
-    return _request(folder, {"command": "status"})
+    found: dict[str, Any] = _request(folder, {"command": "status"})
+    return found
 
 
 def counters(folder: Path) -> dict[str, Any]:
@@ -104,7 +105,8 @@ def counters(folder: Path) -> dict[str, Any]:
 
     Raises as `status`.
     """
-    return _request(folder, {"command": "counters"})
+    found: dict[str, Any] = _request(folder, {"command": "counters"})
+    return found
 
 
 def set_link(folder: Path, name: str, **changes: bool | float | None) -> list[dict[str, Any]]:
@@ -112,7 +114,8 @@ def set_link(folder: Path, name: str, **changes: bool | float | None) -> list[di
 
     Raises InputError for an unknown name or value, and as `status`.
     """
-    return _request(folder, {"command": "set", "name": name, **changes})
+    found: list[dict[str, Any]] = _request(folder, {"command": "set", "name": name, **changes})
+    return found
 
 
 def stop(folder: Path) -> None:

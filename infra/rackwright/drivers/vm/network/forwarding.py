@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from rackwright.drivers.vm.network import paths
 from rackwright.drivers.vm.network.frames import HEADER_BYTES, exceeds, flow_hash, is_group, is_link_local
-from rackwright.drivers.vm.network.links import TRANSIT_BYTES, Cable, Direction, DropReason, Port
+from rackwright.drivers.vm.network.links import TRANSIT_BYTES, Cable, Direction, DropReason, Link, Port
 from rackwright.drivers.vm.network.stations import Stations
 from rackwright.drivers.vm.network.topology import LinkSettings, Topology, settings_of
 
@@ -86,7 +86,7 @@ class Network:
             self.mtu_faults |= {name: changes["mtu"]}
             self.mtu_faults = {switch: mtu for switch, mtu in self.mtu_faults.items() if mtu != self.mtus[switch]}
             return
-        link = self.ports.get(name) or self.cables[name]
+        link: Link = self.ports.get(name) or self.cables[name]
         link.set(changes)
         self._apply_settings(link, now)
         self._reroute()
@@ -249,13 +249,13 @@ class Network:
         stations.adopt(self._stations, set(self.ports.values()))
         self._stations = stations
 
-    def _declare(self, link: Port | Cable, settings: LinkSettings, now: float) -> None:
+    def _declare(self, link: Link, settings: LinkSettings, now: float) -> None:
         before = link.live
         link.declare(settings)
         if link.live != before:
             self._apply_settings(link, now)
 
-    def _apply_settings(self, link: Port | Cable, now: float) -> None:
+    def _apply_settings(self, link: Link, now: float) -> None:
         """Let waiting frames leave at the link's new rate, or drop them if it is down."""
         for direction in link.directions():
             direction.free_at = min(direction.free_at, now)
@@ -265,7 +265,7 @@ class Network:
                 direction.turn += 1
                 self._schedule(now, direction)
 
-    def _remove(self, link: Port | Cable) -> None:
+    def _remove(self, link: Link) -> None:
         """Pull a link that the topology no longer has: frames on it are lost."""
         link.live = LinkSettings(up=False)
         for direction in link.directions():

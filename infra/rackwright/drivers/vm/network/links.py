@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -58,13 +59,17 @@ class Counters:
         return {"frames": self.frames, "bytes": self.bytes, "drops": {str(reason): number for reason, number in sorted(self.drops.items())}}
 
 
-class Link:
+class Link(ABC):
     """A port's or cable's settings: declared, and live with the faults that override them."""
 
     def __init__(self, name: str, declared: LinkSettings) -> None:
         self.name, self.declared = name, declared
         self.faults: dict[str, Any] = {}
         self.live = declared
+
+    @abstractmethod
+    def directions(self) -> tuple[Direction, Direction]:
+        """Return both directions."""
 
     def declare(self, settings: LinkSettings) -> None:
         """Change the declared settings; faults remain."""
