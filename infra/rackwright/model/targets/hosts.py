@@ -29,6 +29,7 @@ class NodeLocation(NamedTuple):
     address: str
     user: str
     ssh_port: int
+    """Port of the machine's sshd, as the nodes see it. A port forward may give it another one for this machine."""
 
 
 class HostsOs(StrEnum):
@@ -72,7 +73,16 @@ class Machine(ConfigModel):
     ssh_address: Annotated[SshAddress | None, UpdatePolicy.ADOPT] = Field(
         default=None, description="Address or name for SSH from this machine. Default: `address`."
     )
-    port: Annotated[int | None, UpdatePolicy.ADOPT] = Field(default=None, ge=1, le=65535, description="SSH port. Default: the target's.")
+    port: Annotated[int | None, UpdatePolicy.ADOPT] = Field(
+        default=None, ge=1, le=65535, description="SSH port for connections from this machine. Default: the target's."
+    )
+    sshd_port: Annotated[int | None, UpdatePolicy.ADOPT] = Field(
+        default=None,
+        ge=1,
+        le=65535,
+        description="Port on which sshd of the machine listens, if a port forward (NAT router, rented GPUs) maps `port` to it. "
+        "Default: the target's.",
+    )
     user: Annotated[UserName | None, UpdatePolicy.ADOPT] = Field(default=None, description="Login user. Default: the target's.")
     host_key: Annotated[HostKey | None, UpdatePolicy.ADOPT] = Field(
         default=None,
@@ -134,7 +144,15 @@ class HostsTarget(ConfigModel):
         "with gb200, else x86_64.",
     )
     user: Annotated[UserName, UpdatePolicy.ADOPT] = Field(default="root", description="Login user: root, or a user with passwordless sudo.")
-    port: Annotated[int, UpdatePolicy.ADOPT] = Field(default=SSH_PORT, ge=1, le=65535, description="SSH port of the machines.")
+    port: Annotated[int, UpdatePolicy.ADOPT] = Field(
+        default=SSH_PORT, ge=1, le=65535, description="SSH port of the machines, for connections from this machine."
+    )
+    sshd_port: Annotated[int | None, UpdatePolicy.ADOPT] = Field(
+        default=None,
+        ge=1,
+        le=65535,
+        description="Port on which sshd of the machines listens. Default: `port`, that of the machine included.",
+    )
     ssh_private_key_file: Annotated[str | None, UpdatePolicy.NEW] = Field(
         default=None,
         min_length=1,
@@ -198,9 +216,14 @@ class HostsTarget(ConfigModel):
         return dict(machine.adapters or {}) if machine else {}
 
     def location_of(self, name: str) -> NodeLocation:
-        """Return the machine's address, login user and SSH port."""
+        """Return the machine's address, login user and port of sshd."""
         machine = self.machine_by_node[name]
-        return NodeLocation(str(machine.address), machine.user or self.user, machine.port or self.port)
+        own = machine.sshd_port or self.sshd_port or self.port_of(name)
+        return NodeLocation(str(machine.address), machine.user or self.user, own)
+
+    def port_of(self, name: str) -> int:
+        """Return the SSH port of a machine for connections from this machine, or from the jump host."""
+        return self.machine_by_node[name].port or self.port
 
     def instance_type_of(self, group: str) -> None:
         """Return None: the stack file declares the machines' hardware."""

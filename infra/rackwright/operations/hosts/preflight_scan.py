@@ -51,11 +51,16 @@ def machine(plan: Plan, name: str) -> Machine:
     return _target(plan).machine_by_node[name]
 
 
+def port(plan: Plan, name: str) -> int:
+    """Return the SSH port of a machine for connections from this machine."""
+    return _target(plan).port_of(name)
+
+
 def declared(plan: Plan, node: PlanNode) -> Declared:
     """Return the declared properties of a node's machine."""
     gpus = node.gpus.count if node.gpus else 0
     in_container = _target(plan).machine_type is MachineType.SYSTEM_CONTAINER
-    return Declared(node.os, node.cpus, node.memory_mib, gpus, in_container, machine(plan, node.name).serial)
+    return Declared(node.os, node.cpus, node.memory_mib, gpus, in_container, machine(plan, node.name).serial, node.ssh_port)
 
 
 def _planned(name_or_path: str) -> tuple[Path, Plan]:
@@ -78,4 +83,4 @@ def _target(plan: Plan) -> HostsTarget:
 
 def _route(plan: Plan, name: str) -> SshRoute:
     known, node = machine(plan, name), plan.node(name)
-    return SshRoute(name, known.ssh_address or node.address, node.ssh_port, node.user, known.host_key or "")
+    return SshRoute(name, known.ssh_address or node.address, _target(plan).port_of(name), node.user, known.host_key or "")

@@ -29,6 +29,7 @@ def host(plan: Plan, target: HostsTarget, node: PlanNode, access_key: pulumi.Inp
             "serial": target.machine_by_node[node.name].serial,
             "out": not node.is_in,
             "connect_timeout_s": target.connect_timeout,
+            "sshd_port": node.ssh_port,
         },
         leave=target.on_removal.value,
     )
