@@ -9,17 +9,26 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-ANSWER_TIMEOUT = 5  # seconds one probe may take
+from ansible_collections.rackwright.cluster.plugins.module_utils.slowness import communicate_patiently, slowness
+
+ANSWER_TIMEOUT = 5  # seconds one probe may take, longer on a slow node
 
 
 def ticks(until: float) -> Iterator[float]:
-    """Yield the times of retries, at growing intervals, at least once."""
-    pause = 0.02
+    """Yield the times of retries, at growing intervals, at least once.
+
+    At the end of the time, a slow node gets a multiple of it: an emulated one starts a database in minutes.
+    """
+    pause, began, extended = 0.02, time.monotonic(), False
     while True:
         now = time.monotonic()
         yield now
         if now > until:
-            return
+            if extended or until <= began:
+                return
+            extended, until = True, began + (until - began) * slowness()
+            if now > until:
+                return
         time.sleep(pause)
         pause = min(pause * 1.5, 0.25)
 
@@ -49,8 +58,7 @@ def probe_command(command: list[str]) -> tuple[bool | None, str]:
     except OSError as error:
         return False, f"`{command[0]}` cannot be run ({error.strerror})"
     try:
-        _, complaint = child.communicate(timeout=ANSWER_TIMEOUT)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        return None, f"`{' '.join(command)}` did not answer within {ANSWER_TIMEOUT} s"
+        _, complaint = communicate_patiently(child, ANSWER_TIMEOUT)
+    except subprocess.TimeoutExpired as error:
+        return None, f"`{' '.join(command)}` did not answer within {error.timeout:.0f} s"
     return child.returncode == 0, f"`{' '.join(command)}` failed: {complaint.strip() or f'exit code {child.returncode}'}"

@@ -24,19 +24,20 @@ def slowness() -> int:
 def run_patiently(command: Sequence[str], limit: float, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Run a command. Raise TimeoutExpired after `limit` seconds, or after a multiple of it if this node is slow by then."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env) as child:
-        try:
-            out, err = child.communicate(timeout=limit)
-        except subprocess.TimeoutExpired:
-            out, err = _wait_longer(child, limit, slowness())
+        out, err = communicate_patiently(child, limit)
     return subprocess.CompletedProcess(list(command), child.returncode, out, err)
 
 
-def _wait_longer(child: subprocess.Popen[str], limit: float, factor: int) -> tuple[str, str]:
-    """Return the output of a child that has taken `limit` seconds, within `factor` times that. Kill it and raise TimeoutExpired else."""
+def communicate_patiently(child: subprocess.Popen[str], limit: float) -> tuple[str, str]:
+    """Return the output of a process. Kill it and raise TimeoutExpired after `limit` seconds, or a multiple of it if this node is slow."""
+    try:
+        return child.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        factor = slowness()
     try:
         if factor > 1:
             return child.communicate(timeout=limit * (factor - 1))
-        raise subprocess.TimeoutExpired(child.args, limit)
     except subprocess.TimeoutExpired:
-        child.kill()
-        raise subprocess.TimeoutExpired(child.args, limit * factor) from None
+        pass
+    child.kill()
+    raise subprocess.TimeoutExpired(child.args, limit * factor)

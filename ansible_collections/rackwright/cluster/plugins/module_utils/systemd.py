@@ -17,7 +17,8 @@ FIELDS = (
 
 
 LONGEST_CALL = 240.0
-"""Timeout of one systemctl call in seconds, longer on a slow node: more than twice the 90 s after which systemd itself gives up (DefaultTimeoutStartSec)."""
+"""Timeout of one systemctl call in seconds, longer on a slow node: more than twice the 90 s after which systemd itself gives up
+(DefaultTimeoutStartSec)."""
 
 
 WHOLE_SECONDS = 2.0
