@@ -40,6 +40,8 @@ def test_worker_host_has_jump_host_and_declared_facts() -> None:
         "gpus": 0,
         "container": False,
         "out": False,
+        "connect_timeout_s": 60,
+        "sshd_port": 22,
         "leave": "keep",
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from rackwright.drivers.ssh_login import LoginRefusedError, Session
@@ -142,6 +142,8 @@ class Facts:
     conflicts: tuple[str, ...]
     serial: str = ""
     """Serial number of its firmware (DMI); empty on many VMs and all containers."""
+    sshd_port: int | None = None
+    """Port on which its sshd accepted this connection; None if the login shell was not told."""
 
 
 @dataclass(frozen=True)
@@ -154,6 +156,7 @@ class Declared:
     gpus: int
     container: bool
     serial: str | None = None
+    sshd_port: int | None = None
 
 
 def require_root(session: Session) -> None:
@@ -178,7 +181,8 @@ def facts(session: Session) -> Facts:
             f"{session.route}: its facts cannot be read: {result.stderr or result.output}", hint="a Linux machine with systemd is needed"
         )
     try:
-        return _facts(found, tuple(value for name, value in pairs if name == "conflict"))
+        read = _facts(found, tuple(value for name, value in pairs if name == "conflict"))
+        return replace(read, sshd_port=_sshd_port(session.run('echo "$SSH_CONNECTION"').output))
     except (KeyError, ValueError) as error:
         raise LoginRefusedError(
             f"{session.route}: its facts cannot be read: {error}{f' ({result.stderr})' if result.stderr else ''}",
@@ -204,6 +208,16 @@ def _facts(found: Mapping[str, str], conflicts: tuple[str, ...]) -> Facts:
     )
 
 
+def _sshd_port(connection: str) -> int | None:
+    """Return the port of the server's end of a connection: the last word of SSH_CONNECTION (ssh(1)), behind any port forward.
+
+    >>> _sshd_port("10.0.2.2 45122 10.0.2.15 22\\n"), _sshd_port("\\n")
+    (22, None)
+    """
+    words = connection.split()
+    return int(words[3]) if len(words) == 4 and words[3].isdecimal() else None
+
+
 def _number(found: Mapping[str, str], name: str) -> int:
     if not found[name].strip().isdigit():
         raise ValueError(f'{name} is "{found[name]}"')
@@ -220,6 +234,11 @@ def mismatches(found: Facts, declared: Declared, *, adopted: bool) -> list[str]:
     wrong = [f"{unit} runs: {_CONFLICTS[unit]}" for unit in found.conflicts]
     if declared.serial and found.serial and found.serial.casefold() != declared.serial.casefold():
         wrong.append(f"has serial number {found.serial}, declared is {declared.serial}: this is another machine")
+    if declared.sshd_port and found.sshd_port and found.sshd_port != declared.sshd_port:
+        wrong.append(
+            f"its sshd listens on port {found.sshd_port}, declared is {declared.sshd_port}: a port forward is in between "
+            f"(`sshd_port: {found.sshd_port}`)"
+        )
     if found.init != "systemd":
         wrong.append(f"is not run by systemd but by {found.init}")
     if (found.container != "none") != declared.container:

@@ -15,11 +15,13 @@ from typing import Final
 from rackwright.drivers import host_facts
 from rackwright.drivers.host_facts import Declared, Facts
 from rackwright.drivers.ssh_login import (
+    ConnectBudget,
     Handshake,
     HostUnreachableError,
     LoginRefusedError,
     Session,
     SshRoute,
+    attempt_within,
     fingerprint,
     handshake,
     login,
@@ -60,10 +62,16 @@ class PreflightResult:
         return self.reached and not self.problems
 
 
-def run_preflight(machines: Sequence[PreflightRequest], keys: list[Path], *, via: SshRoute | None, adopted: bool) -> list[PreflightResult]:
-    """Inspect the machines and return results in their order; those behind `via` share one login there."""
+def run_preflight(
+    machines: Sequence[PreflightRequest], keys: list[Path], *, via: SshRoute | None, adopted: bool, budget: ConnectBudget | None = None
+) -> list[PreflightResult]:
+    """Inspect the machines and return results in their order; those behind `via` share one login there.
+
+    `budget`: time for further attempts at each machine after a time-out; None for a single attempt.
+    """
+    budget = budget or ConnectBudget()
     with ExitStack() as stack:
-        jump, reason = _jump_session(via, keys, stack) if via is not None else (None, "")
+        jump, reason = _jump_session(via, keys, stack, budget) if via is not None else (None, "")
 
         def one(request: PreflightRequest) -> PreflightResult:
             through = via is not None and request.route.name != via.name
@@ -71,28 +79,32 @@ def run_preflight(machines: Sequence[PreflightRequest], keys: list[Path], *, via
                 return PreflightResult(
                     request.route.name, problems=(f"is reached through {via.name if via else ''}, which is not accessible: {reason}",)
                 )
-            return _inspect(request, keys, jump if through else None, adopted=adopted)
+            return _inspect(request, keys, jump if through else None, budget, adopted=adopted)
 
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             return list(pool.map(one, machines))
 
 
-def _jump_session(via: SshRoute, keys: list[Path], stack: ExitStack) -> tuple[Session | None, str]:
+def _jump_session(via: SshRoute, keys: list[Path], stack: ExitStack, budget: ConnectBudget) -> tuple[Session | None, str]:
     """Return a session on the jump host, or why there is none."""
     try:
         if via.host_key:
-            return stack.enter_context(login(via, keys)), ""
-        return stack.enter_context(handshake(via)).enter(keys), ""
+            return stack.enter_context(login(via, keys, budget=budget)), ""
+        return attempt_within(budget, lambda limit: stack.enter_context(handshake(via, limit=limit)).enter(keys)), ""
     except (HostUnreachableError, LoginRefusedError) as error:
         return None, error.cause
 
 
-def _inspect(request: PreflightRequest, keys: list[Path], jump: Session | None, *, adopted: bool) -> PreflightResult:
+def _inspect(request: PreflightRequest, keys: list[Path], jump: Session | None, budget: ConnectBudget, *, adopted: bool) -> PreflightResult:
     route = request.route
-    try:
-        with handshake(route, jump) as met:
+
+    def attempt(limit: float) -> PreflightResult:
+        with handshake(route, jump, limit) as met:
             result = _before_login(met)
             return result if result.key_confirmed is False else _after_login(result, met, keys, request.declared, adopted=adopted)
+
+    try:
+        return attempt_within(budget, attempt)
     except HostUnreachableError as error:
         return PreflightResult(route.name, problems=(_short(error, route),))
 

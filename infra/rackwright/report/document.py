@@ -18,6 +18,8 @@ from rackwright.report.verdict import PARTIAL, NotRunReason, SkipReason, Verdict
 
 SCHEMA: Final = "rackwright.report/1"
 NOT_ENDED: Final = "did not run: its run has not finished"
+_CAUSES: Final[Mapping[str, str]] = {SkipReason.DAEMON_DOWN: "a daemon is down", SkipReason.NODE_SLOW: "the node is slow"}
+"""Causes in the cluster for which a check is skipped. Another result reports them."""
 
 
 @dataclass(frozen=True)
@@ -135,15 +137,17 @@ def _absent(item: Any, reason: str, stack: str) -> Result:
 
 
 def _without_unfounded_skips(checks: list[Result]) -> list[Result]:
-    """Return the results with unfounded skips as unknown: a skip because of a stopped daemon must name a result that failed."""
+    """Return the results with unfounded skips as unknown: a skip with a cause in the cluster must name a result that failed."""
     failed = [check.id for check in checks if check.verdict is Verdict.FAILED]
-    why = "skipped because a daemon is down, but the result that reports it did not fail"
-    return [
-        replace(check, verdict=Verdict.UNKNOWN, reason=f"{why}: {check.found}")
-        if check.verdict is Verdict.SKIPPED and check.reason == SkipReason.DAEMON_DOWN and not any(one in check.found for one in failed)
-        else check
-        for check in checks
-    ]
+
+    def founded(check: Result) -> Result:
+        cause = _CAUSES.get(check.reason) if check.verdict is Verdict.SKIPPED else None
+        if cause is None or any(one in check.found for one in failed):
+            return check
+        why = f"skipped because {cause}, but the result that reports it did not fail"
+        return replace(check, verdict=Verdict.UNKNOWN, reason=f"{why}: {check.found}")
+
+    return [founded(check) for check in checks]
 
 
 def _verdict(check_plan: CheckPlan, checks: list[Result]) -> Verdict:

@@ -31,6 +31,8 @@ class SkipReason(StrEnum):
     """A job check on a node that runs users' jobs: the jobs must not be disturbed, and they show that the node works."""
     DAEMON_DOWN = "daemon-down"
     """A daemon does not run. Another result of the run reports it, and the check cannot run without the daemon."""
+    NODE_SLOW = "node-slow"
+    """The node had no time left for the check. Another result of the run reports the node as slow."""
 
 
 class NotRunReason(StrEnum):

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import paramiko
 import pytest
@@ -121,3 +122,21 @@ def test_closed_jump_host_reports_its_reason(route: SshRoute, keys: list[Path]) 
     login, worker = run_preflight([PreflightRequest(via, _DECLARED), PreflightRequest(route, _DECLARED)], keys, via=via, adopted=False)
     assert login.reached and not login.fits
     assert not worker.reached and "is reached through login0, which is not accessible: login0" in worker.problems[0]
+
+
+def test_slow_machine_is_inspected_at_another_attempt(route: SshRoute, keys: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a budget its time-out is the result."""
+    connect, failures = socket.create_connection, [TimeoutError("timed out")] * 2
+
+    def failing_at_first(*arguments: Any, **named: Any) -> socket.socket:
+        if failures:
+            raise failures.pop()
+        return connect(*arguments, **named)
+
+    monkeypatch.setattr(ssh_login.socket, "create_connection", failing_at_first)
+    monkeypatch.setattr(ssh_login, "_PAUSE", 0.0)
+    assert "timed out" in preflight_one(route, keys).problems[0]
+    (found,) = run_preflight(
+        [PreflightRequest(route, _DECLARED)], keys, via=None, adopted=False, budget=ssh_login.ConnectBudget(HANG_SECONDS)
+    )
+    assert found.fits and not failures

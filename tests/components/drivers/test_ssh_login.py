@@ -17,7 +17,16 @@ from drivers.sshd import SshServer, served
 from support.hang import HANG_SECONDS
 
 from rackwright.drivers import ssh_login
-from rackwright.drivers.ssh_login import HostUnreachableError, LoginRefusedError, SshRoute, fingerprint, login
+from rackwright.drivers.ssh_login import (
+    ConnectBudget,
+    ConnectTimeoutError,
+    HostUnreachableError,
+    LoginRefusedError,
+    SshRoute,
+    attempt_within,
+    fingerprint,
+    login,
+)
 
 _HOST_KEY = paramiko.RSAKey.generate(2048)
 
@@ -164,3 +173,93 @@ try:
 except HostUnreachableError as error:
     print(error)
 """
+
+
+class Clock:
+    """Time that passes only while one sleeps, and during an attempt as long as its limit."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now, self.limits, self.said = 0.0, list[float](), list[str]()
+        monkeypatch.setattr(ssh_login.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(ssh_login.time, "sleep", self.sleep)
+        monkeypatch.setattr(ssh_login, "_slowness", lambda: 1)
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def attempt(self, succeeds_with: float) -> Any:
+        def connect(limit: float) -> str:
+            self.limits.append(limit)
+            if limit >= succeeds_with:
+                return "session"
+            self.now += limit
+            raise ConnectTimeoutError("worker0: Timeout opening channel.", hint="look")
+
+        return connect
+
+
+def test_attempt_with_time_out_is_repeated_with_longer_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    assert attempt_within(ConnectBudget(60, clock.said.append), clock.attempt(20)) == "session"
+    assert clock.limits == [5, 10, 20]
+    assert clock.said == [
+        "worker0: Timeout opening channel.; attempt 2, for at most 54 s",
+        "worker0: Timeout opening channel.; attempt 3, for at most 43 s",
+    ]
+
+
+def test_attempts_end_with_their_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    with pytest.raises(ConnectTimeoutError) as told:
+        attempt_within(ConnectBudget(60), clock.attempt(1000))
+    assert (told.value.cause, told.value.hint) == ("worker0: Timeout opening channel.; 4 attempts in 60 s", "look")
+    assert clock.limits == [5, 10, 20, 22] and clock.now == 60
+
+
+def test_without_budget_there_is_one_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    with pytest.raises(ConnectTimeoutError) as told:
+        attempt_within(ConnectBudget(), clock.attempt(1000))
+    assert (told.value.cause, clock.limits) == ("worker0: Timeout opening channel.", [5])
+
+
+@pytest.mark.parametrize(
+    ("error", "repeated"),
+    [
+        pytest.param(paramiko.SSHException("Timeout opening channel."), True, id="channel-late"),
+        pytest.param(paramiko.SSHException("Error reading SSH protocol banner"), True, id="banner-late"),
+        pytest.param(TimeoutError("timed out"), True, id="connect-late"),
+        pytest.param(ConnectionResetError(104, "Connection reset by peer"), True, id="dropped-by-busy-sshd"),
+        pytest.param(EOFError(), True, id="closed"),
+        pytest.param(ConnectionRefusedError(111, "Connection refused"), False, id="refused"),
+        pytest.param(socket.gaierror(-2, "Name or service not known"), False, id="name-unknown"),
+        pytest.param(paramiko.ChannelException(2, "Connect failed"), False, id="refused-behind-jump-host"),
+    ],
+)
+def test_only_time_outs_are_repeated(route: SshRoute, key: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, repeated: bool) -> None:
+    """The first attempt fails, and later ones reach the server."""
+    connect, failures = socket.create_connection, [error]
+
+    def failing_once(*arguments: Any, **named: Any) -> socket.socket:
+        if failures:
+            raise failures.pop()
+        return connect(*arguments, **named)
+
+    monkeypatch.setattr(ssh_login.socket, "create_connection", failing_once)
+    monkeypatch.setattr(ssh_login, "_PAUSE", 0.0)
+    said: list[str] = []
+    if repeated:
+        with login(route, [key], budget=ConnectBudget(HANG_SECONDS, said.append)) as session:
+            assert session.public_key and len(said) == 1 and "no SSH server responds" in said[0]
+    else:
+        with pytest.raises(HostUnreachableError), login(route, [key], budget=ConnectBudget(HANG_SECONDS, said.append)):
+            pass
+        assert not said
+
+
+def test_error_of_the_caller_is_not_an_attempt(route: SshRoute, key: Path) -> None:
+    with (
+        pytest.raises(ConnectTimeoutError, match="of the caller"),
+        login(route, [key], budget=ConnectBudget(HANG_SECONDS, lambda _: pytest.fail("repeated"))),
+    ):
+        raise ConnectTimeoutError("of the caller")

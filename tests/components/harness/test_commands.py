@@ -27,6 +27,9 @@ def answers(*questions, seconds=HANG_SECONDS, workers=4, slowness="1"):
     )
     lines = [json.loads(line) for line in ended.stdout.splitlines()]
     assert lines[0].pop("slowness") >= 1.0
+    assert ("speed" in lines[0]) is not bool(slowness)
+    if speed := lines[0].pop("speed", None):
+        assert speed["cpu_seconds"] > 0 and speed["seconds"] > 0 and speed["load"] >= 0 and speed["processors"] >= 1
     assert (lines[0], lines[-1]) == ({"begun": True}, {"end": True})
     return {line["name"]: line for line in lines[1:-1]}
 

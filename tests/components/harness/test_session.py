@@ -156,3 +156,30 @@ def test_bad_input_is_reported_and_changes_nothing(home, more, words):
     assert ended.returncode == 2
     assert words in ended.stderr
     assert report == {"verdict": "passed"}
+
+
+SLOW = """import json, shlex, sys
+words = shlex.split(sys.argv[-1])
+if "worker1" not in sys.argv:
+    sys.exit("ssh: connect to host 192.0.2.1 port 22: Connection timed out")
+speed = {"seconds": 2.5, "cpu_seconds": 0.02, "load": 81.5, "processors": 4}
+print(json.dumps({"begun": True, "slowness": 15, "speed": speed}))
+for name, _, seconds in json.loads(words[-1])["questions"]:
+    error = f"{name}: the node had no time left for it"
+    print(json.dumps({"name": name, "rc": 0, "out": "", "err": "", "error": error, "starved_seconds": seconds, "seconds": 0.0}))
+"""
+
+
+def test_slow_node_is_one_finding(home, tmp_path):
+    """It had no time left for any probe; all other nodes are unreachable."""
+    (tmp_path / "slow.py").write_text(SLOW)
+    ended, report = run(home, f'exec {sys.executable} {tmp_path}/slow.py "$@"', "--level", "checks")
+    found = {check["id"].partition("[")[0]: check for check in report["checks"] if check["node"] == "worker1"}
+    assert [key for key, check in found.items() if check["verdict"] == "failed"] == ["node.responds_in_time"]
+    slow = found["node.responds_in_time"]["reason"]
+    assert "found Python starts in 2.50 s" in slow and "(load 81.5 on 4 processors)" in slow and "probes had no time left" in slow
+    skipped = [check for check in found.values() if check["reason"] == "node-slow"]
+    assert len(skipped) > 40 and {check["found"] for check in skipped} == {"worker1 is slow: node.responds_in_time[worker1]"}
+    unknown = [check["reason"] for check in found.values() if check["verdict"] == "unknown"]
+    assert unknown and not any("no time left" in reason or "internal error" in reason for reason in unknown)
+    assert (ended.returncode, report["verdict"]) == (3, "unknown"), "the other nodes are unreachable"

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rackwright.cluster.plugins.module_utils import file_tree
 from ansible_collections.rackwright.cluster.plugins.modules import files
 
 
@@ -180,3 +181,28 @@ def test_a_mount_point_that_cannot_be_renamed_over_is_rewritten(run: Any, tmp_pa
 
 def test_the_result_does_not_echo_contents(run: Any, tmp_path: Path) -> None:
     assert "canary" not in repr(run(files, {"files": [{"path": f"{tmp_path}/a", "content": "canary"}]}))
+
+
+@pytest.mark.parametrize(
+    ("has_file_system", "label", "restored"),
+    [
+        pytest.param(True, "system_u:system_r:init_t:s0\0", True, id="policy"),
+        pytest.param(True, "unconfined_u:unconfined_r:unconfined_t\0", True, id="policy-without-levels"),
+        pytest.param(True, "kernel\0", False, id="kernel-without-policy"),
+        pytest.param(True, None, False, id="label-unreadable"),
+        pytest.param(False, "unconfined\n", False, id="apparmor"),
+    ],
+)
+def test_labels_are_restored_where_a_policy_is_loaded(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_file_system: bool, label: str | None, restored: bool
+) -> None:
+    """Debian's kernel with apparmor=0 has SELinux' file system, no policy, and no restorecon."""
+    for name, content in (("enforce", "0" if has_file_system else None), ("current", label)):
+        if content is not None:
+            (tmp_path / name).write_text(content)
+    monkeypatch.setattr(file_tree, "SELINUX", f"{tmp_path}/enforce")
+    monkeypatch.setattr(file_tree, "OWN_LABEL", f"{tmp_path}/current")
+    called = []
+    monkeypatch.setattr(file_tree.subprocess, "run", lambda command, **_: called.append(command))
+    assert not run(files, {"files": [{"path": f"{tmp_path}/new", "content": "x"}]})["failed"]
+    assert called == ([("restorecon", f"{tmp_path}/new")] if restored else [])

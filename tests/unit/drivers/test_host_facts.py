@@ -25,8 +25,9 @@ _GOOD = Facts(
     gpus=2,
     conflicts=(),
     serial="CZ17",
+    sshd_port=22,
 )
-_DECLARED = Declared(os="debian-13", cpus=8, memory_mib=16_384, gpus=2, container=False, serial="CZ17")
+_DECLARED = Declared(os="debian-13", cpus=8, memory_mib=16_384, gpus=2, container=False, serial="CZ17", sshd_port=22)
 
 
 class Console:
@@ -62,6 +63,7 @@ def test_a_machine_as_declared_has_no_fault() -> None:
         ({"python": ""}, "has no python3"),
         ({"free_kib": 2**20}, "has 1024 MiB free on /, 4096 are needed"),
         ({"serial": "CZ42"}, "has serial number CZ42, declared is CZ17: this is another machine"),
+        ({"sshd_port": 2222}, "its sshd listens on port 2222, declared is 22: a port forward is in between (`sshd_port: 2222`)"),
         ({"conflicts": ("ufw",)}, "ufw runs: its rules would conflict with the stack's rules"),
     ],
 )
@@ -94,6 +96,26 @@ _ANSWER = (
     'release.NAME="X"\nrelease.ID={}\nrelease.VERSION_ID="9.4"\ncpus=2\nmemory_kib=2048\nfree_kib=1\nmachine_id=x\ncontainer=none\n'
     "init=systemd\npython=p\ngpus=0\nserial={}\n"
 )
+
+
+@pytest.mark.parametrize(
+    ("connection", "port"),
+    [
+        pytest.param("10.0.2.2 45122 10.0.2.15 22", 22, id="behind-a-forward"),
+        pytest.param("fe80::1%eth0 45122 fe80::2%eth0 2222", 2222, id="ipv6"),
+        pytest.param("", None, id="not-told"),
+        pytest.param("UNKNOWN 65535 UNKNOWN", None, id="of-another-form"),
+    ],
+)
+def test_port_of_sshd_is_read_from_the_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connection: str, port: int | None
+) -> None:
+    """The port to which this machine connects may be that of a port forward."""
+    monkeypatch.setenv("SSH_CONNECTION", connection)
+    found = _told(tmp_path, _ANSWER.format("debian", ""))
+    assert found.sshd_port == port
+    if port is None:
+        assert not any("sshd" in one for one in mismatches(found, _DECLARED, adopted=False))
 
 
 def _told(tmp_path: Path, answer: str) -> Facts:

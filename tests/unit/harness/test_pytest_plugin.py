@@ -97,6 +97,7 @@ class TestClocks:
     def test_uncertain_readings_leave_median_unchanged(self):
         assert common([Offset(0.1, 0.2), Offset(8.0, 9.0), Offset(7.0, 9.0)], 0.5) == 0.1
         assert common([Offset(8.0, 9.0), Offset(6.0, 9.0), Offset(7.0, 9.0)], 0.5) == 7.0
+        assert common([], 0.5) == 0.0
 
     def test_quick_response_is_not_repeated(self):
         quick = offset(CommandOutput(out="100", sent=100.0, arrived=100.1))

@@ -8,20 +8,30 @@ from typing import Any
 import pytest
 
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
-from rackwright.checks.cluster.harness.probe import CommandOutput
+from rackwright.checks.cluster.harness.probe import CommandOutput, NodeSlowError
 from rackwright.checks.cluster.test_node import test_ssh_latency as ssh_latency  # another name: pytest must not collect it here
 
 LIMIT = 4.0
 
 
-def judged(took: dict[str, float], name: str, target: str = "lab") -> bool:
+class Speeds:
+    """Judgements on the nodes' speed: one node may be known as slow."""
+
+    def __init__(self, slow: str = "") -> None:
+        self.slow = slow
+
+    def cause(self, node: str) -> NodeSlowError | None:
+        return NodeSlowError(f"{node} is slow: node.responds_in_time[{node}]") if node == self.slow else None
+
+
+def judged(took: dict[str, float], name: str, target: str = "lab", slow: str = "") -> bool:
     """Return whether the node counts as fast enough compared with the others."""
 
     def raw(_probe: Any, of: str = name) -> CommandOutput:
         return CommandOutput(sent=100.0, arrived=100.0 + took[of])
 
     try:
-        ssh_latency(SimpleNamespace(name=name), SimpleNamespace(target=target), raw, lambda _group: [*took], Expect(), LIMIT)
+        ssh_latency(SimpleNamespace(name=name), SimpleNamespace(target=target), raw, lambda _group: [*took], Speeds(slow), Expect(), LIMIT)
     except Mismatch:
         return False
     return True
@@ -53,3 +63,12 @@ def test_separate_machines_compare_with_fastest(others: list[float], mine: float
     """If most nodes of a rack are slow, each is reported: separate hardware leaves no other cause."""
     took = {f"w{index}": seconds for index, seconds in enumerate(others)} | {"mine": mine}
     assert judged(took, "mine", "hosts") is expected
+
+
+def test_late_answer_of_a_slow_node_is_reported_once() -> None:
+    """`node.responds_in_time` reports the node, and the answer is late for the same reason."""
+    took = {"w0": 0.2, "mine": 6.2}
+    with pytest.raises(NodeSlowError, match=r"node\.responds_in_time\[mine\]"):
+        judged(took, "mine", slow="mine")
+    assert judged({**took, "mine": 0.4}, "mine", slow="mine")
+    assert not judged(took, "mine", slow="w0")

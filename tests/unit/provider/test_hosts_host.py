@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rackwright.drivers.ssh_login import HostUnreachableError
+from rackwright.drivers.ssh_login import ConnectBudget, HostUnreachableError
 from rackwright.provider.hosts import host
 from rackwright.provider.hosts.host import Host
 from rackwright.provider.protocol.resource import RecordedState, RequestContext
@@ -58,3 +58,32 @@ def test_one_that_does_not_answer_differs_and_stays(operation: RequestContext) -
 def test_one_that_cannot_be_adopted_fails_the_run(operation: RequestContext) -> None:
     with pytest.raises(HostUnreachableError):
         asyncio.run(Host().create(operation, _INPUTS))
+
+
+@pytest.mark.parametrize(("declared", "seconds"), [({"connect_timeout_s": 90.0}, 90.0), ({}, 60.0)], ids=["declared", "older-record"])
+def test_adoption_repeats_login_and_says_so(
+    operation: RequestContext, monkeypatch: pytest.MonkeyPatch, declared: dict[str, float], seconds: float
+) -> None:
+    budgets, said = list[ConnectBudget](), list[str]()
+
+    def look(stack: str, inputs: dict[str, Any], *, adopted: bool, budget: ConnectBudget) -> dict[str, str]:
+        budgets.append(budget)
+        assert budget.say("worker0: Timeout opening channel.; attempt 2, for at most 54 s").result(10) is None  # type: ignore[attr-defined]
+        return _KNOWN
+
+    async def status(text: str) -> None:
+        said.append(text)
+
+    monkeypatch.setattr(host, "_look", look)
+    asyncio.run(Host().create(dataclasses.replace(operation, status=status), {**_INPUTS, **declared}))
+    assert [budget.seconds for budget in budgets] == [seconds]
+    assert said[-1] == "worker0: Timeout opening channel.; attempt 2, for at most 54 s"
+
+
+def test_machine_that_is_only_read_has_a_third_of_the_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    given = list[ConnectBudget]()
+    monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path))
+    monkeypatch.setattr(host, "login", lambda *_, budget, **__: given.append(budget))
+    way = {"address": "192.0.2.1", "port": 22, "user": "root", "host_key": "SHA256:x"}
+    host._session("rack", {**_INPUTS, **way, "connect_timeout_s": 90})
+    assert [budget.seconds for budget in given] == [30]

@@ -116,6 +116,24 @@ class TestStoppedDaemon:
         assert unknown.id == skipped.id and "slurmd.service is inactive on worker1" in unknown.reason
 
 
+class TestSlowNode:
+    """A check that had no time left on a slow node, and the check that reports the node."""
+
+    @pytest.fixture
+    def skipped(self, green):
+        one = green["slurm.controller_answers_here[worker1]"]
+        return replace(one, verdict=Verdict.SKIPPED, reason=SkipReason.NODE_SLOW, found="worker1 is slow: node.responds_in_time[worker1]")
+
+    def test_slow_node_is_one_finding(self, report, green, skipped):
+        failed = replace(green["node.responds_in_time[worker1]"], verdict=Verdict.FAILED, reason="expected at most 0.45 s, found 2 s")
+        found = report({**green, skipped.id: skipped, failed.id: failed})
+        assert (found.verdict, found.totals["failed"], found.totals["skipped"], found.totals["unknown"]) == (Verdict.FAILED, 1, 1, 0)
+
+    def test_skip_on_a_node_that_is_not_slow_is_unknown(self, report, green, skipped):
+        (unknown,) = [check for check in report({**green, skipped.id: skipped}).checks if check.verdict is Verdict.UNKNOWN]
+        assert unknown.reason.startswith("skipped because the node is slow, but the result that reports it did not fail: worker1 is slow")
+
+
 def test_started_run_invalidates_previous_report(declared, check_plan):
     begun = invalidate(declared, check_plan, STARTED)
     assert begun.verdict is Verdict.UNKNOWN

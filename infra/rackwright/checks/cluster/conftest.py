@@ -15,8 +15,9 @@ from rackwright.checks.cluster.harness.clock_offsets import Offset, common, offs
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.harness.daemon_dependencies import cause_of
 from rackwright.checks.cluster.harness.external_probes import ExternalProbe
-from rackwright.checks.cluster.harness.probe import Probe
+from rackwright.checks.cluster.harness.probe import KnownCauseError, Probe
 from rackwright.checks.cluster.harness.pytest_plugin import PLUGIN, CheckPlugin
+from rackwright.checks.cluster.harness.slow_nodes import SlowNodes
 from rackwright.checks.cluster.harness.tool_output import UnreadableValue
 from rackwright.checks.cluster.harness.transport import local_slowness
 from rackwright.checks.cluster.probes import control, kubernetes
@@ -109,9 +110,22 @@ def ask(check_plugin: CheckPlugin, expected_result: Expected) -> Ask:
         try:
             return check_plugin.runner.answer(question, name)
         except UndeterminedError as error:
-            raise cause_of(question, name, check_plugin.runner, check_plugin.declared, check_plugin.reports) or error from None
+            raise known_cause(check_plugin, question, name) or error from None
 
     return answer
+
+
+def known_cause(check_plugin: CheckPlugin, probe: Probe[Any], node: str) -> KnownCauseError | None:
+    """Return the daemon that is down, or the slow node, which explains why a probe has no result."""
+    runner = check_plugin.runner
+    down = cause_of(probe, node, runner, check_plugin.declared, check_plugin.reports)
+    return down or check_plugin.slow_nodes.cause_of(runner.raw(probe, node), node)
+
+
+@pytest.fixture
+def slow_nodes(check_plugin: CheckPlugin) -> SlowNodes:
+    """Return the judgements on the nodes' speed."""
+    return check_plugin.slow_nodes
 
 
 @pytest.fixture

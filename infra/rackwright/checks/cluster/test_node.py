@@ -30,19 +30,33 @@ from rackwright.errors import UndeterminedError
 if TYPE_CHECKING:  # the health check on a node has no such module
     from rackwright.checks.cluster.harness.clock_offsets import Offset
     from rackwright.checks.cluster.harness.pytest_plugin import CheckPlugin
+    from rackwright.checks.cluster.harness.slow_nodes import SlowNodes
 
 
-def test_ssh_latency(node: Record, cluster: Record, command_output: Ask, members: Members, expect: Expect, limit: float) -> None:
+def test_ssh_latency(
+    node: Record, cluster: Record, command_output: Ask, members: Members, slow_nodes: SlowNodes, expect: Expect, limit: float
+) -> None:
     """A node that answers seconds later than the fastest is about to fail; if all nodes are slow, the control machine is the cause."""
     took = {name: answer.arrived - answer.sent for name in members("nodes") if not (answer := command_output(CLOCK, of=name)).error}
     if node.name not in took:
-        raise UndeterminedError(command_output(CLOCK).error)
+        raise slow_nodes.cause_of(command_output(CLOCK), node.name) or UndeterminedError(command_output(CLOCK).error)
     own = took.pop(node.name)
     others = sorted(took.values()) or [0.0]
     # Containers and virtual machines share the control machine's cores, so that many are slow by chance. Separate machines are not.
     beside = 2 * others[(len(others) - 1) * 3 // 4] if cluster.target in ("lab", "vm") else others[0]
     allowed = limit + beside
+    if own > allowed and (cause := slow_nodes.cause(node.name)):
+        raise cause
     expect(f"{own:.1f} s", f"at most {allowed:.1f} s", holds=own <= allowed)
+
+
+def test_responds_in_time(node: Record, ask: Ask, slow_nodes: SlowNodes, expect: Expect, limit: float) -> None:
+    """Time limits grow with the time in which a node starts Python, up to this one. On a slower node, checks and jobs run out of time."""
+    judged = slow_nodes.judge(node.name)
+    if judged is None:
+        ask(CLOCK)  # raises why a node did not respond
+        raise UndeterminedError(f"{node.name} did not measure its speed: RACKWRIGHT_SLOWNESS is set in its environment (limit {limit:g} s)")
+    expect(judged.found, judged.expected, holds=not judged.is_slow)
 
 
 def test_hostname_matches_plan(node: Record, ask: Ask, expect: Expect) -> None:

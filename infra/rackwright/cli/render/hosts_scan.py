@@ -9,7 +9,7 @@ from typing import Any
 from rackwright.cli.render.table import table
 from rackwright.drivers.host_facts import MEMORY_SHOWN, Declared, Facts
 from rackwright.drivers.preflight import PreflightResult
-from rackwright.operations.hosts.preflight_scan import HostScan, declared, machine
+from rackwright.operations.hosts.preflight_scan import HostScan, declared, machine, port
 from rackwright.plan import Plan
 
 _WORDS = {"fit": "match", "do_not_fit": "differ", "not_reached": "unreachable", "out_and_not_looked_at": "out (not scanned)"}
@@ -65,7 +65,7 @@ def _machine(plan: Plan, one: PreflightResult) -> dict[str, Any]:
         "node": one.name,
         **{field: getattr(known, field) for field in ("label", "rack", "serial")},
         "address": known.ssh_address or node.address,
-        "port": node.ssh_port,
+        "port": port(plan, one.name),
         "user": node.user,
         "reached": one.reached,
         "host_key": shown,

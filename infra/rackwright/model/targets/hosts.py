@@ -15,7 +15,7 @@ from rackwright.model.ranges import MachineName
 from rackwright.model.targets.adapters import Adapter
 from rackwright.model.targets.ownership_cost import OwnershipCostInputs
 from rackwright.model.tier import Tier
-from rackwright.model.units import Address4, HostKey, Label, Rack, RdmaDevice, SshAddress, UserName
+from rackwright.model.units import Address4, HostKey, Label, Rack, RdmaDevice, Seconds, SshAddress, UserName
 from rackwright.model.update_policy import UpdatePolicy
 
 SSH_PORT = 22
@@ -29,6 +29,7 @@ class NodeLocation(NamedTuple):
     address: str
     user: str
     ssh_port: int
+    """Port of the machine's sshd, as the nodes see it. A port forward may give it another one for this machine."""
 
 
 class HostsOs(StrEnum):
@@ -72,7 +73,16 @@ class Machine(ConfigModel):
     ssh_address: Annotated[SshAddress | None, UpdatePolicy.ADOPT] = Field(
         default=None, description="Address or name for SSH from this machine. Default: `address`."
     )
-    port: Annotated[int | None, UpdatePolicy.ADOPT] = Field(default=None, ge=1, le=65535, description="SSH port. Default: the target's.")
+    port: Annotated[int | None, UpdatePolicy.ADOPT] = Field(
+        default=None, ge=1, le=65535, description="SSH port for connections from this machine. Default: the target's."
+    )
+    sshd_port: Annotated[int | None, UpdatePolicy.ADOPT] = Field(
+        default=None,
+        ge=1,
+        le=65535,
+        description="Port on which sshd of the machine listens, if a port forward (NAT router, rented GPUs) maps `port` to it. "
+        "Default: the target's.",
+    )
     user: Annotated[UserName | None, UpdatePolicy.ADOPT] = Field(default=None, description="Login user. Default: the target's.")
     host_key: Annotated[HostKey | None, UpdatePolicy.ADOPT] = Field(
         default=None,
@@ -134,12 +144,24 @@ class HostsTarget(ConfigModel):
         "with gb200, else x86_64.",
     )
     user: Annotated[UserName, UpdatePolicy.ADOPT] = Field(default="root", description="Login user: root, or a user with passwordless sudo.")
-    port: Annotated[int, UpdatePolicy.ADOPT] = Field(default=SSH_PORT, ge=1, le=65535, description="SSH port of the machines.")
+    port: Annotated[int, UpdatePolicy.ADOPT] = Field(
+        default=SSH_PORT, ge=1, le=65535, description="SSH port of the machines, for connections from this machine."
+    )
+    sshd_port: Annotated[int | None, UpdatePolicy.ADOPT] = Field(
+        default=None,
+        ge=1,
+        le=65535,
+        description="Port on which sshd of the machines listens. Default: `port`, that of the machine included.",
+    )
     ssh_private_key_file: Annotated[str | None, UpdatePolicy.NEW] = Field(
         default=None,
         min_length=1,
         description="Path of the private key for the first login, for example ~/.ssh/id_ed25519. Default: the keys of the SSH agent. "
         "Later logins use the stack's own key.",
+    )
+    connect_timeout: Annotated[Seconds, UpdatePolicy.RUN] = Field(
+        default=60,
+        description="Time for logins on one machine: attempts that time out are repeated. A third of it where machines are only read.",
     )
     jump_host: Annotated[Label | None, UpdatePolicy.ADOPT] = Field(
         default=None, description="Jump host: node through which all others are reached. Default: each node is reached directly."
@@ -194,9 +216,14 @@ class HostsTarget(ConfigModel):
         return dict(machine.adapters or {}) if machine else {}
 
     def location_of(self, name: str) -> NodeLocation:
-        """Return the machine's address, login user and SSH port."""
+        """Return the machine's address, login user and port of sshd."""
         machine = self.machine_by_node[name]
-        return NodeLocation(str(machine.address), machine.user or self.user, machine.port or self.port)
+        own = machine.sshd_port or self.sshd_port or self.port_of(name)
+        return NodeLocation(str(machine.address), machine.user or self.user, own)
+
+    def port_of(self, name: str) -> int:
+        """Return the SSH port of a machine for connections from this machine, or from the jump host."""
+        return self.machine_by_node[name].port or self.port
 
     def instance_type_of(self, group: str) -> None:
         """Return None: the stack file declares the machines' hardware."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rackwright.drivers.host_facts import Declared
 from rackwright.drivers.preflight import PreflightRequest, PreflightResult, run_preflight
-from rackwright.drivers.ssh_login import SshRoute
+from rackwright.drivers.ssh_login import ConnectBudget, SshRoute
 from rackwright.errors import InputError
 from rackwright.inventory import paths
 from rackwright.model.targets.hosts import HostsTarget, Machine, MachineType
@@ -15,6 +15,8 @@ from rackwright.operations.stack import load_and_validate
 from rackwright.plan import Plan, PlanNode, expand
 from rackwright.stackfile.load import find_stack_file
 
+_SHARE = 3
+"""Ratio of the time for a machine that is adopted to that for one that is only read. Chosen: a scan also lists machines that are off."""
 _MISSING_YET = frozenset({"machine-key-missing", "capacity-undeclared"})
 """Rules that a stack file may violate before its machines are scanned."""
 
@@ -40,7 +42,8 @@ def scan_machines(name_or_path: str) -> HostScan:
     keys = [*([own] if own.exists() else []), *([Path(target.ssh_private_key_file)] if target.ssh_private_key_file else [])]
     via = _route(plan, target.jump_host) if target.jump_host else None
     requests = [PreflightRequest(_route(plan, node.name), declared(plan, node)) for node in plan.nodes if node.is_in]
-    return HostScan(file, plan, tuple(run_preflight(requests, keys, via=via, adopted=own.exists())))
+    budget = ConnectBudget(target.connect_timeout / _SHARE)
+    return HostScan(file, plan, tuple(run_preflight(requests, keys, via=via, adopted=own.exists(), budget=budget)))
 
 
 def machine(plan: Plan, name: str) -> Machine:
@@ -48,11 +51,16 @@ def machine(plan: Plan, name: str) -> Machine:
     return _target(plan).machine_by_node[name]
 
 
+def port(plan: Plan, name: str) -> int:
+    """Return the SSH port of a machine for connections from this machine."""
+    return _target(plan).port_of(name)
+
+
 def declared(plan: Plan, node: PlanNode) -> Declared:
     """Return the declared properties of a node's machine."""
     gpus = node.gpus.count if node.gpus else 0
     in_container = _target(plan).machine_type is MachineType.SYSTEM_CONTAINER
-    return Declared(node.os, node.cpus, node.memory_mib, gpus, in_container, machine(plan, node.name).serial)
+    return Declared(node.os, node.cpus, node.memory_mib, gpus, in_container, machine(plan, node.name).serial, node.ssh_port)
 
 
 def _planned(name_or_path: str) -> tuple[Path, Plan]:
@@ -75,4 +83,4 @@ def _target(plan: Plan) -> HostsTarget:
 
 def _route(plan: Plan, name: str) -> SshRoute:
     known, node = machine(plan, name), plan.node(name)
-    return SshRoute(name, known.ssh_address or node.address, node.ssh_port, node.user, known.host_key or "")
+    return SshRoute(name, known.ssh_address or node.address, _target(plan).port_of(name), node.user, known.host_key or "")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import ClassVar, Final
 
 from rackwright.drivers import host_facts, ssh_connections
-from rackwright.drivers.ssh_login import HostUnreachableError, LoginRefusedError, Session, SshRoute, login
+from rackwright.drivers.ssh_login import ConnectBudget, HostUnreachableError, LoginRefusedError, Session, SshRoute, login
 from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
 from rackwright.provider.protocol.property_values import UNKNOWN, Properties
@@ -16,13 +17,19 @@ from rackwright.provider.protocol.resource import LiveResource, RecordedState, R
 
 _USABLE: Final = "usable"
 _CLEAN: Final = "clean"
+_CONNECT: Final = 60.0
+"""Seconds of `connect_timeout_s` for records of versions without it."""
+_SHARE: Final = 3
+"""Ratio of the time for a machine that is adopted to that for one that is read or released. Chosen: a refresh has many machines, and one
+that is off is reported in either case."""
 
 
 class Host(Resource):
     """Inputs: see `required`, and the optional ones below.
 
     `out` is true for a machine that takes no part and is not contacted, `identity` is the private key of the first login, `serial` is
-    compared with the firmware's where the firmware has one, `via` {name, address, port, user, host_key} is the jump host.
+    compared with the firmware's where the firmware has one, `via` {name, address, port, user, host_key} is the jump host,
+    `connect_timeout_s` is the time for login attempts that time out, `sshd_port` the port on which sshd listens.
 
     Outputs: the inputs, the host key (`public_key`), the machine id (`instance_uid`), and `status`: `usable`, or the reason why not.
     """
@@ -44,7 +51,7 @@ class Host(Resource):
         "leave",
     )
     replace_on_changes: ClassVar[frozenset[str]] = frozenset({"stack", "name"})
-    ignore_changes: ClassVar[frozenset[str]] = frozenset({"identity"})
+    ignore_changes: ClassVar[frozenset[str]] = frozenset({"identity", "connect_timeout_s"})
 
     def apply_defaults(self, news: Properties) -> Properties:
         """Add the wanted status: a declared host is usable."""
@@ -59,7 +66,7 @@ class Host(Resource):
         if news["out"]:
             return LiveResource(news["name"], {**news, "public_key": "", "instance_uid": ""})
         await operation.status("inspecting the machine")
-        return await asyncio.to_thread(_adopt, operation.stack, news)
+        return await asyncio.to_thread(_adopt, operation.stack, news, _reporter(operation))
 
     async def read(self, operation: RequestContext, state: RecordedState) -> LiveResource | None:
         """Return the machine's current state. A machine that does not respond remains in the stack: its status differs."""
@@ -87,14 +94,25 @@ class Host(Resource):
             await operation.warn(f"{error.cause}; its configuration and the stack's key remain")
 
 
-def _adopt(stack: str, news: Properties) -> LiveResource:
-    seen = _look(stack, news, adopted=False)
+def _reporter(operation: RequestContext) -> Callable[[str], object]:
+    """Return a function that shows progress from another thread."""
+    loop = asyncio.get_running_loop()
+
+    async def show(text: str) -> None:
+        await operation.status(text)
+
+    return lambda text: asyncio.run_coroutine_threadsafe(show(text), loop)
+
+
+def _adopt(stack: str, news: Properties, say: Callable[[str], object]) -> LiveResource:
+    budget = ConnectBudget(float(news.get("connect_timeout_s") or _CONNECT), say)
+    seen = _look(stack, news, adopted=False, budget=budget)
     return LiveResource(news["name"], {**news, **seen})
 
 
-def _look(stack: str, inputs: Properties, *, adopted: bool) -> Properties:
+def _look(stack: str, inputs: Properties, *, adopted: bool, budget: ConnectBudget | None = None) -> Properties:
     """Return what the machine reports; raise one error with every mismatch."""
-    with _session(stack, inputs) as session:
+    with _session(stack, inputs, budget) as session:
         host_facts.require_root(session)
         found = host_facts.facts(session)
         declared = host_facts.Declared(
@@ -104,6 +122,7 @@ def _look(stack: str, inputs: Properties, *, adopted: bool) -> Properties:
             gpus=int(inputs["gpus"]),
             container=inputs["container"],
             serial=inputs.get("serial"),
+            sshd_port=int(inputs["sshd_port"]) if inputs.get("sshd_port") else None,
         )
         if wrong := host_facts.mismatches(found, declared, adopted=adopted):
             raise LoginRefusedError(f"{session.route}: " + "; ".join(wrong), hint="declare the actual values, or change the machine")
@@ -119,11 +138,12 @@ def _let_go(stack: str, inputs: Properties) -> None:
         host_facts.revoke_key(session, inputs["authorized_key"])
 
 
-def _session(stack: str, inputs: Properties) -> AbstractContextManager[Session]:
+def _session(stack: str, inputs: Properties, budget: ConnectBudget | None = None) -> AbstractContextManager[Session]:
     identity = inputs.get("identity")
     own = paths.ssh_private_key_file(stack)
     keys = [*([own] if own.exists() else []), *([Path(identity)] if identity else [])]
-    return login(_way(inputs), keys, through=_way(inputs["via"]) if inputs.get("via") else None)
+    budget = budget or ConnectBudget(float(inputs.get("connect_timeout_s") or _CONNECT) / _SHARE)
+    return login(_way(inputs), keys, through=_way(inputs["via"]) if inputs.get("via") else None, budget=budget)
 
 
 def _way(inputs: Properties) -> SshRoute:

@@ -2,7 +2,7 @@
 
 The health check of compute nodes imports `ask` and `slowness` (roles/slurm_worker).
 Input: {"seconds": total limit, "workers": how many at a time, "questions": [[name, shell command, seconds]]}.
-Output: {"begun": true, "slowness": factor}, then a line of JSON for each command as it ends, then {"end": true}.
+Output: {"begun": true, "slowness": factor, "speed": {…}}, then a line of JSON for each command as it ends, then {"end": true}.
 Python 3.9, standard library only.
 """
 
@@ -35,12 +35,42 @@ SLOWNESS = "RACKWRIGHT_SLOWNESS"
 
 def slowness() -> int:
     """Return the integer factor for the time limits of this machine, 1 to MAX_SLOWNESS: the time to start Python under the current load."""
+    given = given_slowness()
+    return factor(python_start()[0]) if given is None else given
+
+
+def given_slowness() -> int | None:
+    """Return the factor that the environment prescribes; None if it has to be measured."""
     given = os.environ.get(SLOWNESS, "")
-    if given.isdigit():
-        return min(max(int(given), 1), MAX_SLOWNESS)
+    return min(max(int(given), 1), MAX_SLOWNESS) if given.isdigit() else None
+
+
+def python_start() -> tuple[float, float]:
+    """Return the seconds in which Python starts here, and how many of them it ran on a processor."""
     started = time.monotonic()
-    subprocess.call([sys.executable, "-I", "-S", "-c", "pass"], stdin=subprocess.DEVNULL)
-    return min(max(math.ceil((time.monotonic() - started) / REFERENCE), 1), MAX_SLOWNESS)
+    child = subprocess.Popen([sys.executable, "-I", "-S", "-c", "pass"], stdin=subprocess.DEVNULL)
+    _, status, used = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    return time.monotonic() - started, used.ru_utime + used.ru_stime
+
+
+def factor(seconds: float) -> int:
+    """Return the factor for a machine that starts Python in so many seconds."""
+    return min(max(math.ceil(seconds / REFERENCE), 1), MAX_SLOWNESS)
+
+
+def first_line() -> dict[str, Any]:
+    """Return the first line of a round: the factor, and the speed that was measured for it.
+
+    speed: `seconds` and `cpu_seconds` in which Python starts, `load` of the last minute (proc_loadavg(5)), number of `processors`. It is
+    missing if the environment prescribes the factor.
+    """
+    given = given_slowness()
+    if given is not None:
+        return {"begun": True, "slowness": given}
+    seconds, cpu = python_start()
+    speed = {"seconds": round(seconds, 4), "cpu_seconds": round(cpu, 4), "load": os.getloadavg()[0], "processors": os.cpu_count() or 1}
+    return {"begun": True, "slowness": factor(seconds), "speed": speed}
 
 
 def ask(name: str, command: str, timeout: float, deadline: float) -> dict[str, Any]:
@@ -97,17 +127,18 @@ def work(questions: list[tuple[str, str, float]], deadline: float, lock: threadi
 def main(request: dict[str, Any]) -> None:
     """Run a round: {"seconds": limit, "workers": how many at a time, "questions": [[name, command, timeout]], "needs": {name: [unit]}}.
 
-    The first line reports the factor by which all limits grow on this node, so that the caller waits as long.
+    The first line reports the factor by which all limits grow on this node, so that the caller waits as long, and the node's speed.
     """
     os.environ.update(LC_ALL="C.UTF-8", PATH="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
     os.chdir("/")
-    factor = slowness()
-    os.environ[SLOWNESS] = str(factor)
-    sys.stdout.write(json.dumps({"begun": True, "slowness": factor}) + "\n")
+    first = first_line()
+    longer = first["slowness"]
+    os.environ[SLOWNESS] = str(longer)
+    sys.stdout.write(json.dumps(first) + "\n")
     sys.stdout.flush()
-    deadline = time.monotonic() + request["seconds"] * factor
+    deadline = time.monotonic() + request["seconds"] * longer
     lock = threading.Lock()
-    questions = [(name, command, timeout * factor) for name, command, timeout in request["questions"]]
+    questions = [(name, command, timeout * longer) for name, command, timeout in request["questions"]]
     needs = request.get("needs", {})
     stopped = set(suspended(sorted({unit for units in needs.values() for unit in units})) if needs else ())
     for name in [name for name, _, _ in questions if stopped.intersection(needs.get(name, ()))]:

@@ -14,7 +14,7 @@ def ssh_route(target: HostsTarget, node: PlanNode) -> dict[str, Any]:
     return {
         "name": node.name,
         "address": machine.ssh_address or node.address,
-        "port": node.ssh_port,
+        "port": target.port_of(node.name),
         "user": node.user,
         "host_key": machine.host_key,
     }

@@ -28,6 +28,8 @@ def host(plan: Plan, target: HostsTarget, node: PlanNode, access_key: pulumi.Inp
             "container": target.machine_type is MachineType.SYSTEM_CONTAINER,
             "serial": target.machine_by_node[node.name].serial,
             "out": not node.is_in,
+            "connect_timeout_s": target.connect_timeout,
+            "sshd_port": node.ssh_port,
         },
         leave=target.on_removal.value,
     )

@@ -34,6 +34,9 @@ TREE_ARGUMENTS = {
     "absent": {"type": "list", "elements": "path", "default": []},
 }
 SELINUX = "/sys/fs/selinux/enforce"
+OWN_LABEL = "/proc/self/attr/current"
+"""Label of this process. Without a loaded policy it is the name of an initial SID, `kernel` (security_sid_to_context, Linux
+security/selinux/ss/services.c); with one it has the form user:role:type."""
 LARGEST_DIFF = 100_000  # bytes of one file; longer diffs are not readable
 
 
@@ -241,8 +244,17 @@ def put_in_place(sibling: str, path: str, content: bytes, wanted: Attributes) ->
         with open(path, "wb") as stream:
             stream.write(content)
         set_attributes(path, wanted)
-    if os.path.exists(SELINUX):  # a renamed file keeps the label of the temporary file; untested on a system with SELinux labels
+    if has_selinux_policy():  # a renamed file keeps the label of the temporary file; untested on a system with SELinux labels
         subprocess.run(("restorecon", path), check=False)
+
+
+def has_selinux_policy() -> bool:
+    """Return whether SELinux labels files. A kernel with the LSM and no policy, Debian's with apparmor=0, has the file system only."""
+    if not os.path.exists(SELINUX):
+        return False
+    with contextlib.suppress(OSError):
+        return read(OWN_LABEL).count(b":") >= 2
+    return False
 
 
 def remove_if_there(path: str) -> None:

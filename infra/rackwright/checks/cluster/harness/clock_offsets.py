@@ -35,9 +35,12 @@ def narrowed(before: Offset, after: Offset) -> Offset:
 
 
 def common(offsets: Iterable[Offset], enough: float) -> float:
-    """Return the median, in seconds, of the readings with an uncertainty of at most `enough`; of all readings where there are none."""
+    """Return the median, in seconds, of the readings with an uncertainty of at most `enough`; of all readings where there are none.
+
+    Without any reading, return 0: no node responded, and each check reports why.
+    """
     found = list(offsets)
-    return median(one.seconds for one in [one for one in found if one.uncertainty <= enough] or found)
+    return median(one.seconds for one in [one for one in found if one.uncertainty <= enough] or found) if found else 0.0
 
 
 def sharpened(first: Offset, read: Callable[[], float], enough: float) -> Offset:

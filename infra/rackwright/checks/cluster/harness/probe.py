@@ -16,6 +16,8 @@ if TYPE_CHECKING:  # the health check on a node has no report
     from rackwright.inventory.reader import Inventory
 
 T = TypeVar("T")
+NO_END = ": no end after "
+"""Words of a round that exceeded its time limit."""
 _MISSING = {126: "cannot be executed", 127: "is not installed"}
 
 
@@ -23,8 +25,20 @@ class NodeBusyError(Exception):
     """The nodes of a job check run jobs of users, so that no test job was sent to them."""
 
 
-class DaemonDownError(UndeterminedError):
-    """A probe has no result because a daemon of its node is down, which another check of the run reports."""
+class EarlierTimeoutError(UndeterminedError):
+    """A command cannot be built, because an earlier probe of the same node exceeded its time limit."""
+
+
+class KnownCauseError(UndeterminedError):
+    """A probe has no result, and another check of the run reports the cause. The text names that result, `KEY[NODE]`."""
+
+
+class DaemonDownError(KnownCauseError):
+    """A daemon of the probe's node is down."""
+
+
+class NodeSlowError(KnownCauseError):
+    """The node is so slow that the probe exceeded its time limit."""
 
 
 class ProbeStage(IntEnum):
@@ -54,6 +68,11 @@ class CommandOutput:
     """After a time-out: seconds of its time limit that the command did not get, because other commands of the round used them."""
     waits_for: str = ""
     """The suspended unit that the command needs, where the node did not run it or the run stopped waiting for it."""
+
+    @property
+    def timed_out(self) -> bool:
+        """Return whether the command exceeded its time limit, or the round its own."""
+        return self.starved_seconds is not None or NO_END in self.error
 
 
 def scaled(seconds: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,7 +11,8 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from rackwright.checks.cluster.harness.external_probes import ExternalProbe, ExternalProbeResult, run_external_probe
-from rackwright.checks.cluster.harness.probe import CommandOutput, Probe, ProbeContext, ProbeStage
+from rackwright.checks.cluster.harness.node_speed import NodeSpeed, fastest, read_speed
+from rackwright.checks.cluster.harness.probe import CommandOutput, EarlierTimeoutError, Probe, ProbeContext, ProbeStage
 from rackwright.checks.cluster.harness.tool_output import UnreadableValue
 from rackwright.checks.cluster.harness.transport import BoundedSsh, UnitWatch, ask_node, ask_node_in_rounds
 from rackwright.errors import UndeterminedError
@@ -65,7 +67,11 @@ class _NodeContext:
     runner: ProbeRunner
 
     def earlier_result(self, probe: Probe[Any], node: str) -> Any:
-        return self.runner.answer(probe, node)
+        try:
+            return self.runner.answer(probe, node)
+        except UndeterminedError as error:
+            own = node == self.node["name"] and self.runner.raw(probe, node).timed_out
+            raise EarlierTimeoutError(str(error)) if own else error from None
 
     def is_reachable(self, node: str) -> bool:
         return self.runner.is_reachable(node)
@@ -97,6 +103,7 @@ class ProbeRunner:
         self._entry_open = threading.Event()
         self._connected = {name: threading.Event() for name, stage in wanted if stage is ProbeStage.FIRST}
         self._unresponsive: set[str] = set()
+        self._speeds: defaultdict[str, list[NodeSpeed]] = defaultdict(list)
         self._external_probes = {external_probe.name: external_probe for external_probe in external_probes}
         self._views = {name: _ExternalRun(threading.Event()) for name in self._external_probes}
         self._slots = threading.Semaphore(max_parallel(declared.target, _AT_ONCE))
@@ -139,6 +146,21 @@ class ProbeRunner:
         if isinstance(answer, UnreadableValue):
             raise UndeterminedError(answer.why)
         return str(answer)
+
+    def speed(self, node: str) -> NodeSpeed | None:
+        """Wait for the first round and return the speed of a node; None if it did not respond or measured nothing."""
+        first = self._rounds.get((node, ProbeStage.FIRST))
+        if first is not None:
+            first.done.wait()
+        measured = list(self._speeds[node])
+        return fastest(measured) if measured else None
+
+    def lost(self, node: str) -> int:
+        """Wait for the passive rounds of a node and return the number of probes that exceeded their time limit."""
+        rounds = [self._rounds[node, stage] for stage in (ProbeStage.FIRST, ProbeStage.SECOND) if (node, stage) in self._rounds]
+        for one in rounds:
+            one.done.wait()
+        return sum(raw.timed_out for one in rounds for raw in one.answers.values())
 
     def run_command(self, node: str, command: Callable[[ProbeContext], str]) -> None:
         """Run a command on a node and ignore its output."""
@@ -197,6 +219,12 @@ class ProbeRunner:
         if name in self._declared.members("@entry")[:1]:
             self._entry_open.set()
 
+    def _read_line(self, name: str, line: str) -> None:
+        """Mark a node as connected, and record its speed from the first line of a round."""
+        self._mark_connected(name)
+        if speed := read_speed(line):
+            self._speeds[name].append(speed)
+
     def _known(self, name: str, probes: Sequence[Probe[Any]]) -> UnitWatch:
         """Return what is known of units during a round: units of the node from its own results, units of other nodes from theirs."""
         needs = {probe.name: probe.needs for probe in probes if probe.needs}
@@ -212,12 +240,13 @@ class ProbeRunner:
             try:
                 questions.append((probe.name, probe.command_at(where), probe.timeout_at(where)))
             except UndeterminedError as error:
-                answers[probe.name] = CommandOutput(error=str(error))
+                late = 0.0 if isinstance(error, EarlierTimeoutError) else None
+                answers[probe.name] = CommandOutput(error=str(error), starved_seconds=late)
         if questions:
             questions.sort(key=lambda one: one[0] != self._first)
             longest = max(timeout for _, _, timeout in questions)
             backend = BoundedSsh(name, self._ssh_config, become=self._declared.needs_sudo(name))
             with self._slots:
                 limit, known = max(ROUND_LIMIT, longest), self._known(name, probes)
-                answers |= ask_node_in_rounds(backend, questions, limit, lambda: self._mark_connected(name), known, rounds=rounds)
+                answers |= ask_node_in_rounds(backend, questions, limit, partial(self._read_line, name), known, rounds=rounds)
         return answers

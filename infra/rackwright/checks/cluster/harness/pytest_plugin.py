@@ -12,8 +12,10 @@ import pytest
 
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
 from rackwright.checks.cluster.harness.daemon_dependencies import cause_of_timeout
-from rackwright.checks.cluster.harness.probe import DaemonDownError, NodeBusyError, ProbeContext
+from rackwright.checks.cluster.harness.node_speed import CHECK
+from rackwright.checks.cluster.harness.probe import DaemonDownError, KnownCauseError, NodeBusyError, NodeSlowError, ProbeContext
 from rackwright.checks.cluster.harness.probe_runner import ProbeRunner
+from rackwright.checks.cluster.harness.slow_nodes import SlowNodes
 from rackwright.checks.cluster.harness.transport import BoundedSsh
 from rackwright.errors import UndeterminedError
 from rackwright.inventory.reader import Inventory
@@ -41,6 +43,8 @@ class CheckPlugin:
         self._lines = lines
         self._redact = redact
         self._left_out = {item.id for item in check_plan.not_run}
+        limits = [item.spec.limit for item in check_plan.expected.values() if item.spec.key == CHECK]
+        self.slow_nodes = SlowNodes(declared, runner, limits[0] if limits else None, self.reports)
         self._keys = {item.spec.key for item in check_plan.expected.values()} | set(check_plan.empty_groups)
 
     def context(self, node: str) -> ProbeContext:
@@ -104,7 +108,7 @@ class CheckPlugin:
             verdict,
             reason=self._redact(reason),
             expected=self._redact(expect.planned),
-            found=self._redact(str(error) if isinstance(error, DaemonDownError) else expect.found),
+            found=self._redact(str(error) if isinstance(error, KnownCauseError) else expect.found),
             seconds=call.duration,
             stack=self.declared.stack,
         )
@@ -116,7 +120,7 @@ class CheckPlugin:
 
     def _explained(self, expected_result: Expected, error: BaseException | None) -> BaseException | None:
         """Return the suspended daemon in place of the time-out that it causes; every other outcome unchanged."""
-        if not isinstance(error, UndeterminedError) or isinstance(error, DaemonDownError):
+        if not isinstance(error, UndeterminedError) or isinstance(error, KnownCauseError):
             return error
         return cause_of_timeout(expected_result.spec.key, expected_result.node, error, self.runner, self.declared, self.reports) or error
 
@@ -131,6 +135,8 @@ def verdict_of(error: BaseException | None, expect: Expect) -> tuple[Verdict, st
         return Verdict.SKIPPED, SkipReason.NODE_BUSY
     if isinstance(error, DaemonDownError):
         return Verdict.SKIPPED, SkipReason.DAEMON_DOWN
+    if isinstance(error, NodeSlowError):
+        return Verdict.SKIPPED, SkipReason.NODE_SLOW
     if isinstance(error, UndeterminedError):
         return Verdict.UNKNOWN, str(error)
     if isinstance(error, pytest.skip.Exception):

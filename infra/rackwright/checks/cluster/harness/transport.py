@@ -138,13 +138,13 @@ def ask_node(
     backend: BoundedSsh,
     questions: Sequence[tuple[str, str, float]],
     seconds: float,
-    began: Callable[[], None] = lambda: None,
+    began: Callable[[str], None] = lambda line: None,
     known: UnitWatch | None = None,
 ) -> dict[str, CommandOutput]:
     """Send all commands in one round. Return a result for each; a command without output has the reason why there is none.
 
-    The limits apply to a node of usual speed. The first line of a node reports the factor by which its own limits are longer. Until then, a
-    node may be dead, and that limit grows only on a very slow machine.
+    `began` is called with each line. The limits apply to a node of usual speed. A node's first line reports the factor by which its own
+    limits are longer. Until then, a node may be dead, and that limit grows only on a very slow machine.
     """
     backend.limit = (seconds + _OVERHEAD) * max(1.0, local_slowness() / _STEADY)
 
@@ -152,7 +152,7 @@ def ask_node(
     known = known or UnitWatch()
 
     def on_line(line: str) -> None:
-        began()
+        began(line)
         factor = _factor(line)
         backend.node_slowness = max(backend.node_slowness, factor)
         backend.limit = max(backend.limit, seconds * factor + _OVERHEAD * local_slowness())
@@ -188,7 +188,7 @@ def ask_node_in_rounds(
     backend: BoundedSsh,
     questions: Sequence[tuple[str, str, float]],
     seconds: float,
-    began: Callable[[], None] = lambda: None,
+    began: Callable[[str], None] = lambda line: None,
     known: UnitWatch | None = None,
     *,
     rounds: int,
