@@ -52,7 +52,7 @@ def put(path: str, value: object) -> dict[str, Any]:
         ("nodes.worker0", {"gpu": 1}, "unknown-key", "nodes.worker0.gpu", "unknown key `gpu`", "`gpus`"),
         ("groups.worker", {}, "missing-key", "groups.worker.count", "is missing", "add `count:`"),
         ("target", {}, "missing-key", "target.kind", "is missing", "add `kind:`"),
-        ("target.kind", "lap", "choice", "target.kind", "`lap` is not one of lab, hosts", "did you mean `lab`?"),
+        ("target.kind", "lap", "choice", "target.kind", "`lap` is not one of lab, vm, hosts", "did you mean `lab`?"),
         ("target.os", "debian-11", "choice", "target.os", "is not one of debian-12, debian-13", "did you mean"),
         ("verify_level", "smok", "choice", "verify_level", "checks, smoke, full", "did you mean `smoke`?"),
         ("groups.worker.roles", ["wroker"], "choice", "groups.worker.roles[0]", "`wroker` is not one of", "did you mean `worker`?"),
