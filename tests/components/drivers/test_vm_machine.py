@@ -15,7 +15,7 @@ from support.killing import kill
 from rackwright.drivers.vm import machine
 from rackwright.drivers.vm.credentials import Identity
 from rackwright.drivers.vm.machine_spec import MachineSpec
-from rackwright.errors import RackwrightError
+from rackwright.errors import RackwrightError, UndeterminedError
 from rackwright.processes import start_time
 
 IDENTITY = Identity(hostname="n", host_key="SECRET-HOST-KEY", host_public_key="ssh-ed25519 A", authorized_key="ssh-ed25519 B", networks={})
@@ -29,7 +29,8 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
     image = tmp_path / "image"
     image.mkdir()
-    (image / "root.raw").touch()
+    for name in ("vmlinuz", "initrd.img", "root.raw"):
+        (image / name).touch()
     return image
 
 
@@ -99,11 +100,95 @@ def test_taken_port_is_reported_with_its_remedy_and_nothing_is_left(programs: Pa
     assert not folder.exists()
 
 
-def test_missing_image_is_reported_before_a_start(programs: Path, folder: Path) -> None:
-    (programs / "root.raw").unlink()
-    with pytest.raises(RackwrightError, match=r"root\.raw"):
+@pytest.mark.parametrize("name", ["vmlinuz", "initrd.img", "root.raw"])
+def test_missing_image_is_reported_before_a_start(programs: Path, folder: Path, name: str) -> None:
+    (programs / name).unlink()
+    with pytest.raises(RackwrightError, match=name) as caught:
         machine.create(folder, spec(programs), IDENTITY)
+    assert "builds the image" in str(caught.value)
     assert not folder.exists()
+
+
+def test_unrecorded_process_ends_with_its_machine(programs: Path, folder: Path) -> None:
+    machine.create(folder, spec(programs), IDENTITY)
+    process = pid_of(folder)
+    (folder / "process.json").unlink()
+    machine.remove(folder)
+    assert start_time(process) is None and not folder.exists()
+
+
+def test_start_ends_an_unrecorded_process(programs: Path, folder: Path) -> None:
+    machine.create(folder, spec(programs), IDENTITY)
+    process = pid_of(folder)
+    (folder / "process.json").unlink()
+    assert machine.start(folder).status == machine.RUNNING
+    assert start_time(process) is None and pid_of(folder) != process
+
+
+def test_start_keeps_the_console_of_the_start_before(programs: Path, folder: Path) -> None:
+    machine.create(folder, spec(programs), IDENTITY)
+    (folder / "console.log").write_text("Kernel panic\n")
+    machine.stop(folder)
+    machine.start(folder)
+    assert (folder / "console.log.1").read_text() == "Kernel panic\n" and not (folder / "console.log").exists()
+
+
+def test_start_without_a_machine_leaves_no_folder(folder: Path) -> None:
+    with pytest.raises(RackwrightError, match="has no machine"):
+        machine.start(folder)
+    assert not folder.parent.exists()
+
+
+def test_machine_that_ends_while_it_is_asked_is_stopped(programs: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.create(folder, spec(programs), IDENTITY)
+
+    def end(place: Path, command: str) -> None:
+        machine.stop(place)
+        raise UndeterminedError(f"QEMU does not respond to {command}")
+
+    monkeypatch.setattr(machine.qmp, "execute", end)
+    assert machine.look(folder) == machine.LiveMachine(machine.STOPPED)
+
+
+def test_folder_that_cannot_be_removed_is_an_error(programs: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.create(folder, spec(programs), IDENTITY)
+
+    def refuse(place: Path) -> None:
+        raise PermissionError(1, "Operation not permitted", str(place / "disk.qcow2"))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(machine.shutil, "rmtree", refuse)
+        with pytest.raises(RackwrightError, match=r"cannot be removed: Operation not permitted: .*disk\.qcow2"):
+            machine.remove(folder)
+
+
+# Lines of QEMU 7.2.22, captured 2026-11-28; the rule's value is shortened.
+LOCKED = (
+    'qemu-system-x86_64: -blockdev {"node-name":"root","driver":"qcow2","file":{"driver":"file","filename":"disk.qcow2"}}: '
+    'Failed to get "write" lock\nIs another process using the image [disk.qcow2]?\n'
+)
+MESSAGES = {
+    "locked": (LOCKED, 'Failed to get "write" lock'),
+    "warning-first": (
+        "qemu-system-x86_64: warning: hub 0 with no nics\nqemu: could not open kernel file 'k': No such file or directory\n",
+        "could not open kernel file 'k': No such file or directory",
+    ),
+    "option": (
+        "qemu-system-x86_64: -netdev user,id=u,hostfwd=tcp:127.0.0.1:2399-10.0.2.15:22: Could not set up host forwarding rule 'tcp'\n",
+        "Could not set up host forwarding rule 'tcp'",
+    ),
+    "memory": (
+        "qemu-system-x86_64: cannot set up guest memory 'pc.ram': Cannot allocate memory\n",
+        "cannot set up guest memory 'pc.ram': Cannot allocate memory",
+    ),
+    "firmware-tables": ("qemu-system-x86_64: SMBIOS 2.1 table length 66116 exceeds 65535\n", "SMBIOS 2.1 table length 66116 exceeds 65535"),
+    "nothing": ("", ""),
+}
+
+
+@pytest.mark.parametrize(("messages", "expected"), MESSAGES.values(), ids=MESSAGES)
+def test_decisive_line_is_found(messages: str, expected: str) -> None:
+    assert machine._decisive(messages) == expected
 
 
 def test_process_with_the_same_id_is_not_taken_for_the_machine(programs: Path, folder: Path) -> None:

@@ -32,7 +32,8 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Properti
     programs, image = tmp_path / "bin", tmp_path / "image"
     qemu.install(programs)
     image.mkdir()
-    (image / "root.raw").touch()
+    for name in ("vmlinuz", "initrd.img", "root.raw"):
+        (image / name).touch()
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path / "state"))
     declared = {"stack": "small", "name": "n", "image": str(image), "network": "net", "acceleration": "tcg", "address": "10.0.0.5"}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -19,16 +20,18 @@ from typing import Final
 
 from rackwright.drivers.daemon import is_running, terminate
 from rackwright.drivers.vm import credentials, machine_spec, qmp
-from rackwright.drivers.vm.command_line import BINARY, OVERLAY, QMP, command_line
+from rackwright.drivers.vm.command_line import BINARY, CONSOLE, OVERLAY, QMP, command_line
 from rackwright.drivers.vm.credentials import Identity
-from rackwright.drivers.vm.image_build import ROOT
+from rackwright.drivers.vm.image_build import INITRD, KERNEL, ROOT
 from rackwright.drivers.vm.machine_spec import MachineSpec
-from rackwright.errors import RackwrightError
+from rackwright.errors import RackwrightError, UndeterminedError
 from rackwright.files import write_atomic
 from rackwright.processes import start_time
 from rackwright.time_limits import slowness
 
 ABSENT, STOPPED, RUNNING, PAUSED, PANICKED = "absent", "stopped", "running", "paused", "panicked"
+LAST_CONSOLE: Final = f"{CONSOLE}.1"
+"""The console of the start before."""
 _PROCESS: Final = "process.json"
 _LOG: Final = "qemu.log"
 _START: Final = 10.0
@@ -38,6 +41,8 @@ _END: Final = 5.0
 _PAUSE: Final = 0.05
 """Seconds between two looks at a process that starts. Chosen: short against its start."""
 _INHERITED: Final = ("PATH", "HOME", "USER", "TMPDIR", "LANG")
+_PREFIX: Final = re.compile(r"^qemu[\w-]*: (?:-[\w-]+ (?:\{.*\}|\S+): )?")
+"""Program and option at the start of QEMU's messages (7.2)."""
 _STATES: Final = {"running": RUNNING, "guest-panicked": PANICKED}
 """Run states of QMP (query-status); every other one is a stop of some kind."""
 
@@ -64,11 +69,14 @@ def create(folder: Path, spec: MachineSpec, identity: Identity) -> LiveMachine:
 
 def start(folder: Path) -> LiveMachine:
     """Start a machine that is not running, from its disk as it is."""
+    if not (folder / machine_spec.FILE).is_file():
+        raise RackwrightError("has no machine", path=str(folder), hint="run `up` to create it")
     with _locked(folder):
         spec = machine_spec.read(folder)
         if spec is None:
             raise RackwrightError("has no machine", path=str(folder), hint="run `up` to create it")
         if _process(folder) is None:
+            stop(folder)
             _start(folder, spec)
     return look(folder)
 
@@ -80,7 +88,12 @@ def look(folder: Path) -> LiveMachine:
     process = _process(folder)
     if process is None:
         return LiveMachine(STOPPED)
-    state = str(qmp.execute(folder, "query-status")["status"])
+    try:
+        state = str(qmp.execute(folder, "query-status")["status"])
+    except UndeterminedError:
+        if _process(folder) is None:  # It ended while it was asked.
+            return LiveMachine(STOPPED)
+        raise
     return LiveMachine(_STATES.get(state, PAUSED), process[2])
 
 
@@ -107,12 +120,13 @@ def set_link(folder: Path, interface: str, *, up: bool) -> None:
 
 
 def stop(folder: Path) -> None:
-    """End the machine's process without the guest's help. Raises RackwrightError if it does not exit."""
-    process = _process(folder)
-    if process and not terminate(process[0], process[1], (BINARY,), patience=_END * slowness()):
-        raise RackwrightError(
-            f"{folder.name}: process {process[0]} does not exit", hint=f"run `kill -9 {process[0]}`, then the command again"
-        )
+    """End the machine's process without the guest's help. Raises RackwrightError if it does not exit.
+
+    A run that was killed just after it started QEMU has recorded no process: one that works in the machine's folder is the machine's.
+    """
+    for pid, since in _working_in(folder):
+        if not terminate(pid, since, (BINARY,), patience=_END * slowness()):
+            raise RackwrightError(f"{folder.name}: process {pid} does not exit", hint=f"run `kill -9 {pid}`, then the command again")
 
 
 def remove(folder: Path) -> None:
@@ -125,7 +139,7 @@ def remove(folder: Path) -> None:
 def last_lines(folder: Path, number: int) -> list[str]:
     """Return the last lines of QEMU's own messages and of the console."""
     found: list[str] = []
-    for name in (_LOG, "console.log"):
+    for name in (_LOG, CONSOLE):
         with suppress(OSError):
             found += (folder / name).read_text(encoding="utf-8", errors="replace").splitlines()[-number:]
     return [line.strip() for line in found if line.strip()]
@@ -133,19 +147,26 @@ def last_lines(folder: Path, number: int) -> list[str]:
 
 def _prepared(folder: Path, spec: MachineSpec, identity: Identity) -> MachineSpec:
     names = credentials.write(folder, identity)
-    base = Path(spec.image) / ROOT
-    if not base.is_file():
-        raise RackwrightError("is missing", path=str(base), hint="run `up` again: it builds the image")
-    command = ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(base), OVERLAY]
+    _require_image(spec)
+    command = ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(Path(spec.image) / ROOT), OVERLAY]
     _run(command, folder, f"the disk of {spec.name} cannot be created")
     named = MachineSpec(**{**spec.__dict__, "credentials": names})
     named.write(folder)
     return named
 
 
+def _require_image(spec: MachineSpec) -> None:
+    for name in (KERNEL, INITRD, ROOT):
+        if not (file := Path(spec.image) / name).is_file():
+            raise RackwrightError("is missing", path=str(file), hint="run `up` again: it builds the image")
+
+
 def _start(folder: Path, spec: MachineSpec) -> None:
+    _require_image(spec)
     for left in (*folder.glob("*.sock"), folder / _PROCESS):
         left.unlink(missing_ok=True)
+    with suppress(FileNotFoundError):  # The console of the last start says why that one ended.
+        (folder / CONSOLE).replace(folder / LAST_CONSOLE)
     environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     with (folder / _LOG).open("wb") as log:
         try:
@@ -188,11 +209,12 @@ def _answers(folder: Path) -> bool:
 
 def _failure(folder: Path, spec: MachineSpec, status: int) -> RackwrightError:
     """Return why QEMU ended at its start, in its own words."""
-    lines = (folder / _LOG).read_text(encoding="utf-8", errors="replace").splitlines()
-    words = next((line.partition(": ")[2] or line for line in reversed(lines) if line.strip()), f"QEMU ended with status {status}")
+    words = _decisive((folder / _LOG).read_text(encoding="utf-8", errors="replace")) or f"QEMU ended with status {status}"
     hint = f"the command line follows from {machine_spec.FILE} of {folder}"
     if "Could not set up host forwarding" in words:
         hint = "another process uses that port: choose another access.port, or end it (`ss -ltnp`)"
+    elif "lock" in words and "Failed to get" in words:
+        hint = f"another process uses the machine's disk: `fuser -v {folder / OVERLAY}` names it"
     elif "dgram" in words or "Parameter 'type'" in words:
         hint = _INSTALL
     elif "memory" in words.lower():
@@ -200,9 +222,24 @@ def _failure(folder: Path, spec: MachineSpec, status: int) -> RackwrightError:
     return RackwrightError(f"{spec.name}: QEMU does not start: {words}", hint=hint)
 
 
+def _decisive(messages: str) -> str:
+    """Return QEMU's line that says why it ended, without its program and option; other lines are warnings and questions.
+
+    >>> _decisive('qemu-system-x86_64: -blockdev {"driver":"x"}: Failed to get "write" lock\\nIs another process using the image [d]?')
+    'Failed to get "write" lock'
+    """
+    lines = [line for line in messages.splitlines() if line.strip() and ": warning: " not in line]
+    line = next((line for line in lines if line.startswith("qemu")), lines[-1] if lines else "")
+    return _PREFIX.sub("", line).strip()
+
+
 def _remove(folder: Path) -> None:
     stop(folder)
-    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        shutil.rmtree(folder)
+    except OSError as error:
+        cause = f"cannot be removed: {error.strerror}: {error.filename}"
+        raise RackwrightError(cause, path=str(folder), hint="remove that file, then run the command again") from None
 
 
 def _process(folder: Path) -> tuple[int, int, str] | None:
@@ -212,6 +249,16 @@ def _process(folder: Path) -> tuple[int, int, str] | None:
         if is_running(int(row["pid"]), int(row["since"]), (BINARY,)):
             return int(row["pid"]), int(row["since"]), str(row["instance"])
     return None
+
+
+def _working_in(folder: Path) -> list[tuple[int, int]]:
+    """Return process id and start time of each QEMU whose working directory is this folder."""
+    found, place = [], os.path.realpath(folder)
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdecimal()):
+        with suppress(OSError):
+            if os.readlink(f"/proc/{pid}/cwd") == place and (since := start_time(pid)) and is_running(pid, since, (BINARY,)):
+                found.append((pid, since))
+    return found
 
 
 def _run(command: list[str], folder: Path, what: str) -> None:
