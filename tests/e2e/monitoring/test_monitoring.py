@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 import yaml
-from support.alert_receiver import PORT, received, start_receiver
+from support.alert_receiver import PATIENCE, PORT, await_alert, received, start_receiver
 from support.board_browser import BoardPage, chromium
 from support.project import Project, clone
 from support.prometheus import query
@@ -24,8 +24,6 @@ from rackwright.operations.monitor.connection import connect
 from rackwright.operations.monitor.query import query as ask_prometheus
 
 ASK_WITHOUT = "import ssl, sys, urllib.request; urllib.request.urlopen(sys.argv[1], context=ssl._create_unverified_context(), timeout=10)"
-PATIENCE = 240.0
-"""Seconds until an alert must have arrived: the longest `for` of those below is one minute, and a starved machine is slow."""
 
 
 @pytest.fixture(scope="module")
@@ -48,17 +46,6 @@ def monitored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     finally:
         project.remove()
     assert project.leftovers() == []
-
-
-def await_alert(project: Project, *wanted: tuple[str, str, str]) -> None:
-    """Wait until the alerts have arrived, and print the seconds until each had. Raise AssertionError with those that did."""
-    began, seconds = time.monotonic(), dict[tuple[str, str, str], int]()
-    while missing := set(wanted) - set(seconds):
-        found = received(project)
-        seconds |= dict.fromkeys(missing & set(found), round(time.monotonic() - began))
-        assert missing <= set(found) or time.monotonic() < began + PATIENCE, f"{missing - set(found)} did not arrive: {found}"
-        time.sleep(2)
-    print(f"seconds until the receiver had each alert: {seconds}")
 
 
 def test_every_planned_target_is_up(monitored: Project) -> None:

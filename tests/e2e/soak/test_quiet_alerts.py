@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import pytest
 import yaml
-from support.alert_receiver import PORT, received, start_receiver
+from support.alert_receiver import PORT, await_alert, received, start_receiver
 from support.project import Project, clone
 from support.prometheus import query
 
@@ -102,3 +102,7 @@ def test_no_alert_is_sent_in_an_hour_of_ordinary_work(monitored: Project, capsys
     # The daemons of a worker that is removed stop before Prometheus loses it, so its alerts are silenced.
     assert {alert: count for alert, count in fired.items() if alert[1] != REMOVED} == {}
     assert received(monitored) == []
+    # A receiver that nothing reaches would be as quiet.
+    stopped = monitored.ssh("worker1", "systemctl stop slurmd")
+    assert stopped.ok, stopped.end
+    await_alert(monitored, ("firing", "UnitDown", "worker1"))
