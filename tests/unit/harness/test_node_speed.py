@@ -131,6 +131,18 @@ def test_other_causes_stay_unknown(own: NodeSpeed | None, raw: CommandOutput, re
     assert slow_nodes(own, reported).cause_of(raw, "worker0") is None
 
 
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        pytest.param(NodeSpeed(0.9, 0.009, 60.0), 1, id="load-does-not-count"),
+        pytest.param(NodeSpeed(0.2, 0.19), 7, id="emulated"),
+        pytest.param(None, 1, id="unknown"),
+    ],
+)
+def test_processor_factor_is_that_of_the_processor_alone(own: NodeSpeed | None, expected: int) -> None:
+    assert slow_nodes(own).processor_factor("worker0") == expected
+
+
 def test_judgement_does_not_change_with_later_measurements() -> None:
     measured = Measured(NodeSpeed(2.0, 0.1))
     found = SlowNodes(DECLARED, measured, LIMIT, lambda *_: True)

@@ -15,23 +15,27 @@ LIMIT = 4.0
 
 
 class Speeds:
-    """Judgements on the nodes' speed: one node may be known as slow."""
+    """Judgements on the nodes' speed: one node may be known as slow, and processors may be emulated."""
 
-    def __init__(self, slow: str = "") -> None:
+    def __init__(self, slow: str = "", processor_factor: int = 1) -> None:
         self.slow = slow
+        self._factor = processor_factor
+
+    def processor_factor(self, _node: str) -> int:
+        return self._factor
 
     def cause(self, node: str) -> NodeSlowError | None:
         return NodeSlowError(f"{node} is slow: node.responds_in_time[{node}]") if node == self.slow else None
 
 
-def judged(took: dict[str, float], name: str, target: str = "lab", slow: str = "") -> bool:
+def judged(took: dict[str, float], name: str, target: str = "lab", slow: str = "", factor: int = 1) -> bool:
     """Return whether the node counts as fast enough compared with the others."""
 
     def raw(_probe: Any, of: str = name) -> CommandOutput:
         return CommandOutput(sent=100.0, arrived=100.0 + took[of])
 
     try:
-        ssh_latency(SimpleNamespace(name=name), SimpleNamespace(target=target), raw, lambda _group: [*took], Speeds(slow), Expect(), LIMIT)
+        ssh_latency(SimpleNamespace(name=name), SimpleNamespace(target=target), raw, lambda _group: [*took], Speeds(slow, factor), Expect(), LIMIT)
     except Mismatch:
         return False
     return True
@@ -63,6 +67,12 @@ def test_separate_machines_compare_with_fastest(others: list[float], mine: float
     """If most nodes of a rack are slow, each is reported: separate hardware leaves no other cause."""
     took = {f"w{index}": seconds for index, seconds in enumerate(others)} | {"mine": mine}
     assert judged(took, "mine", "hosts") is expected
+
+
+def test_limit_grows_with_the_time_that_the_processor_needs() -> None:
+    """The login of an emulated machine takes 26 s. No other node of a small cluster says that this is usual."""
+    assert judged({"mine": 26.0}, "mine", "vm", factor=7)
+    assert not judged({"mine": 30.0}, "mine", "vm", factor=7)
 
 
 def test_late_answer_of_a_slow_node_is_reported_once() -> None:

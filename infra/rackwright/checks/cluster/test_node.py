@@ -44,7 +44,7 @@ def test_ssh_latency(
     others = sorted(took.values()) or [0.0]
     # Containers and virtual machines share the control machine's cores, so that many are slow by chance. Separate machines are not.
     beside = 2 * others[(len(others) - 1) * 3 // 4] if cluster.target in ("lab", "vm") else others[0]
-    allowed = limit + beside
+    allowed = limit * slow_nodes.processor_factor(node.name) + beside
     if own > allowed and (cause := slow_nodes.cause(node.name)):
         raise cause
     expect(f"{own:.1f} s", f"at most {allowed:.1f} s", holds=own <= allowed)

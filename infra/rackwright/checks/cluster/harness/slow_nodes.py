@@ -8,6 +8,7 @@ from typing import Protocol
 from rackwright.checks.cluster.harness.node_speed import CHECK, NodeSpeed, SpeedJudgement, judge_speed
 from rackwright.checks.cluster.harness.probe import CommandOutput, NodeSlowError
 from rackwright.inventory.reader import Inventory
+from rackwright.time_limits import factor
 
 
 class MeasuredNodes(Protocol):
@@ -33,6 +34,11 @@ class SlowNodes:
         if node not in self._judged:
             self._judged[node] = self._judgement(node)
         return self._judged[node]
+
+    def processor_factor(self, node: str) -> int:
+        """Return the factor by which durations on a node grow with its processor alone: 5 to 8 for an emulated one, 1 if it is not known."""
+        own = self._measured.speed(node)
+        return factor(own.cpu_seconds) if own else 1
 
     def cause_of(self, raw: CommandOutput, node: str) -> NodeSlowError | None:
         """Return the slow node that explains why a probe has no result; None for every other cause."""
