@@ -16,9 +16,9 @@ from ansible.template import Templar, trust_as_template
 from ssh_audit.ssh2_kexdb import SSH2_KexDB
 from support.ssh_audit import ACCEPTED, LEVELS, SETTINGS, Findings
 
-from rackwright.model.targets.lab import LabOs
 from rackwright.model.targets.aws import AwsOs
 from rackwright.model.targets.hosts import HostsOs
+from rackwright.model.targets.lab import LabOs
 
 ROLE: Final = Path(__file__).parents[2] / "roles/sshd"
 RELEASES: Final = {"debian-12": (9, 2), "debian-13": (10, 0), "ubuntu-22.04": (8, 9), "ubuntu-24.04": (9, 6), "rocky-9": (8, 7)}

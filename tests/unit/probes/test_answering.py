@@ -35,7 +35,9 @@ def judged(took: dict[str, float], name: str, target: str = "lab", slow: str = "
         return CommandOutput(sent=100.0, arrived=100.0 + took[of])
 
     try:
-        ssh_latency(SimpleNamespace(name=name), SimpleNamespace(target=target), raw, lambda _group: [*took], Speeds(slow, factor), Expect(), LIMIT)
+        ssh_latency(
+            SimpleNamespace(name=name), SimpleNamespace(target=target), raw, lambda _group: [*took], Speeds(slow, factor), Expect(), LIMIT
+        )
     except Mismatch:
         return False
     return True

@@ -9,6 +9,7 @@ from typing import Final
 from rackwright.errors import RackwrightError
 
 _MIB: Final = 2**20
+"""Bytes of a mebibyte."""
 
 
 def serial(name: str) -> str:

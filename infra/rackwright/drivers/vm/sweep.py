@@ -7,10 +7,14 @@ from pathlib import Path
 
 from rackwright.drivers.vm import machine
 from rackwright.drivers.vm.network import client
+from rackwright.errors import RackwrightError
 
 
 def remove_all(folder: Path) -> list[str]:
-    """Stop and remove machines, network and disks; return what was removed. Raises RackwrightError if a process does not exit."""
+    """Stop and remove machines, network and disks; return what was removed.
+
+    Raises RackwrightError if a process does not exit or a file stays.
+    """
     removed: list[str] = []
     for node in sorted(path for path in (folder / "nodes").glob("*") if path.is_dir()):
         machine.remove(node)
@@ -19,5 +23,10 @@ def remove_all(folder: Path) -> list[str]:
         client.stop(folder / "network")
         removed.append("network of the virtual machines")
     removed += [f"disk {file.stem}" for file in sorted((folder / "volumes").glob("*.raw"))]
-    shutil.rmtree(folder, ignore_errors=True)
+    if folder.is_dir():
+        try:
+            shutil.rmtree(folder)
+        except OSError as error:
+            cause = f"could not remove {error.filename}: {error.strerror}"
+            raise RackwrightError(cause, path=str(folder), hint="remove the cause, then run the command again") from error
     return removed

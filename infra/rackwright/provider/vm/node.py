@@ -20,6 +20,7 @@ from rackwright.provider.protocol.resource import LiveResource, RecordedState, R
 
 _INTERFACE: Final = "eth0"
 _MTU: Final = 1500
+"""Bytes of an Ethernet payload (IEEE 802.3), which the user-space network carries."""
 _RESTARTED: Final = ("cpus", "memory_mib", "volumes")
 """Inputs that apply at the next start of the process: they need no new disk."""
 

@@ -109,7 +109,7 @@ def worker_missing(case: RuleContext) -> Iterator[Violation]:
 
 @rule("controller-is-worker", Severity.WARNING)
 def controller_is_worker(case: RuleContext) -> Iterator[Violation]:
-    """Jobs take the CPUs and the memory that slurmctld needs; when it is slow, every user waits. A single machine has no other place for it."""
+    """Jobs take the CPUs and the memory that slurmctld needs; when it is slow, every user waits. A single machine is exempt."""
     for name, group in case.cluster.groups.items():
         if len(case.members) > 1 and {Role.CONTROLLER, Role.WORKER} <= set(roles_of(name, group)):
             yield Violation(

@@ -36,7 +36,7 @@ class SlowNodes:
         return self._judged[node]
 
     def processor_factor(self, node: str) -> int:
-        """Return the factor by which durations on a node grow with its processor alone: 5 to 8 for an emulated one, 1 if it is not known."""
+        """Return the factor by which a node's processor alone extends durations: 5 to 8 if it is emulated, 1 if it is not known."""
         own = self._measured.speed(node)
         return factor(own.cpu_seconds) if own else 1
 
