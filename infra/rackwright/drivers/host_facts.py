@@ -143,7 +143,7 @@ class Facts:
     serial: str = ""
     """Serial number of its firmware (DMI); empty on many VMs and all containers."""
     sshd_port: int | None = None
-    """Port on which its sshd accepted this connection; None if the login shell was not reported."""
+    """Port on which its sshd accepted this connection; None if the login shell does not report it."""
 
 
 @dataclass(frozen=True)
