@@ -17,7 +17,7 @@ from rackwright import layout
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "roles/slurm_worker/files/rackwright_node_health.py"
-BUDGET = "BUDGET = 1.8 "
+BUDGETS = {"BUDGET = 20.0 ": "BUDGET = 600.0 ", "BUDGET_BEFORE_JOB = 1.8 ": "BUDGET_BEFORE_JOB = 600.0 ", "SHARE = 0.75 ": "SHARE = 600.0 "}
 GPU = "{index}, NVIDIA H100 80GB HBM3, 81559, 580.173.02, 0, 1980, 0x1, Enabled"
 SCONTROL = """#!/bin/sh
 echo "$@" >> {folder}/asked
@@ -43,7 +43,11 @@ class Node:
         text = text.replace('"/proc/thread-self/schedstat"', f'"{folder}/schedstat"')
         self.waited(0.002)
         text = text.replace("import time\n", f"import time\n\ntime.time = lambda: float(open({str(folder / 'clock')!r}).read())\n")
-        text = text.replace(BUDGET, "BUDGET = 600.0 ")
+        text = text.replace('"/proc/pressure"', f'"{folder}/pressure"')
+        (folder / "pressure").mkdir()
+        for real, long in BUDGETS.items():
+            assert text.count(f"\n{real}") == 1
+            text = text.replace(f"\n{real}", f"\n{long}")
         self.set_clock(time.time())
         for name in ("rackwright-node-health", "rackwright-node-health-prolog"):
             self.tool(name, text)
@@ -87,13 +91,19 @@ class Node:
         self.edit(probe, '    "gpus",\n', '    "gpus",\n    timeout=0.3,\n')
 
     def limit_look(self) -> None:
-        """Give a run the time limit that it has on a node."""
+        """Give a run the time limits that it has on a node."""
         for name in ("rackwright-node-health", "rackwright-node-health-prolog"):
-            self.edit(self.folder / "bin" / name, "BUDGET = 600.0 ", BUDGET)
+            for real, long in BUDGETS.items():
+                self.edit(self.folder / "bin" / name, f"\n{long}", f"\n{real}")
 
     def waited(self, seconds: float) -> None:
         """Set the time that the run waited for a processor, as the kernel counts it."""
         (self.folder / "schedstat").write_text(f"86000000 {seconds * 1e9:.0f} 41\n")  # for each of its threads
+
+    def stalls(self, resource: str, percent: float) -> None:
+        """Set the share of the last minute in which processes waited for a resource, as the kernel reports it."""
+        rows = f"some avg10=0.00 avg60={percent:.2f} avg300=0.00 total=815907931\nfull avg10=0.00 avg60=99.00 avg300=0.00 total=210471091\n"
+        (self.folder / "pressure" / resource).write_text(rows)
 
     def gpus(self, count: int) -> None:
         rows = "\n".join(GPU.format(index=index) for index in range(count))
@@ -107,9 +117,9 @@ class Node:
         told = {"node": record, "cluster": {"storage": [], **cluster}, "checks": rows}
         (self.folder / "etc/rackwright/health.json").write_text(json.dumps(told))
 
-    def look(self, *words: str, name: str = "rackwright-node-health") -> subprocess.CompletedProcess[str]:
+    def look(self, *words: str, name: str = "rackwright-node-health", slowness: int = 1) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-I", "-S", str(self.folder / "bin" / name), *words]
-        usual = {**os.environ, "RACKWRIGHT_SLOWNESS": "1"}  # The load of this machine must not change the limits.
+        usual = {**os.environ, "RACKWRIGHT_SLOWNESS": str(slowness)}  # The load of this machine must not change the limits.
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=ENDLESS_SECONDS / 2, env=usual)
 
     def updates(self) -> list[str]:

@@ -18,7 +18,7 @@ NODE_CHECKS = (
         for name in ("mig", "neighbours", "nvidia_smi", "slurm_states", "smoke", "storage", "units")
     ),
     *(f"{layout.CLUSTER_CHECKS}/test_{name}.py" for name in ("gpu", "node", "storage")),
-    *(f"{layout.REMOTE}/programs/{name}.py" for name in ("commands", "daemon_states")),
+    *(f"{layout.REMOTE}/programs/{name}.py" for name in ("commands", "daemon_states", "slurm_node")),
 )
 """Files of the checks that compute nodes run on themselves (roles/slurm_worker)."""
 

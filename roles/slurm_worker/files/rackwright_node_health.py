@@ -12,9 +12,10 @@ usage: rackwright-node-health            check; drain the node if a check fails,
        rackwright-node-health --check    report what a health check would do to the node, `drained` or `back in service`; change nothing
 
 Exit codes: 0 as declared, 1 not as declared, 2 usage or configuration error, 3 unknown; of --check 0 or 2.
-A tool or a file system that gives no answer for 30 s drains the node, because a hanging tool indicates a broken GPU. If this program itself
-waits for a processor, the missing answer does not indicate a broken GPU, and the limit is 10 min. On a slow node all limits are longer.
-A single value that was not read makes its check unknown and drains nothing; it does not lift the drain for a fault of the same check.
+A tool or a file system that gives no answer in three of Slurm's checks in a row drains the node: a tool that fails or hangs on a node that
+is otherwise quick indicates a broken GPU. A check on an overloaded node does not count, and neither does one before a job.
+An output that cannot be parsed and a value that was not read make the check unknown and drain nothing; they do not lift the drain for a
+fault of the same check.
 """
 
 from __future__ import annotations
@@ -23,14 +24,13 @@ import fcntl
 import json
 import os
 import re
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
 from importlib import import_module
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 LIBRARY = "/usr/local/lib/rackwright/health"
 EXPECTED = "/etc/rackwright/health.json"
@@ -38,25 +38,25 @@ RECORD = "/var/lib/rackwright/health.json"
 LOCK = "/run/rackwright-node-health.lock"
 BEGAN = "/run/rackwright-node-health.prolog"  # its mtime is the time of the last check before a job
 ECHO = 300.0  # seconds after that during which each check queries slurmctld for such a drain: slurmd repeats a failed prolog every 15 s
-BUDGET = 1.8  # seconds for all tools together: with the start of Python, a health check ends within 2
-PATIENCE = 30.0  # seconds without an answer of its tool until a check counts as failed
-PATIENCE_IN_A_CROWD = 600.0  # the same on an overloaded node
+BUDGET = 20.0  # seconds for all tools together: without persistence mode, nvidia-smi starts the driver, 1 to 3 s for each GPU
+BUDGET_BEFORE_JOB = 1.8  # the same before a job, which waits for it; with the start of Python, it waits for 2 s
+TIMEOUT = 60.0  # seconds after which slurmd ends HealthCheckProgram, at the latest (slurm.conf(5))
+SHARE = 0.75  # share of Slurm's time limit for the program that its tools may use
+ROUNDS = 3  # Slurm's checks in a row without an answer of its tool until a check counts as failed
 CROWD = 5.0  # ratio of waiting for a processor to running on one: up to 3 on an idle node, answers are missing from 28 on (2 cores)
 TURNS = "/proc/thread-self/schedstat"  # nanoseconds running, nanoseconds waiting, timeslices (Documentation/scheduler/sched-stats.rst)
+STALLED = 50.0  # percentage of the last minute in which a process waited for memory or a disk. Chosen: half of the time
+PRESSURE = "/proc/pressure"  # "some avg10=0.00 avg60=0.00 …" (Documentation/accounting/psi.rst); RHEL has it after a boot with psi=1
 BURDEN = 3.0  # seconds from which a health check burdens its node
-RESTS = 9.0  # ratio of the pause to the duration of such a check: checks take at most a tenth of a slow node's time
+RESTS = 9.0  # ratio of the pause to the duration of a check on a slow node: checks take at most a tenth of its time
 LONGEST_REST = 180.0  # seconds
 FRESH = 2.0  # seconds: jobs that start together share one health check
-LONGEST_REASON = 160  # characters
-OURS = re.compile(r"rackwright: ([a-z_]+\.[a-z_]+)(:|$)")  # rackwright's other drains contain no check id
-ROLLING = "rackwright: rolling"
-BY_PROLOG = "Prolog error"  # Slurm's drain reason after a failed prolog, which is this program
 ASKED_EVERY = 300.0  # seconds between queries of slurmctld for a drain of a healthy node
-HELD = {"DRAIN", "DOWN", "FAIL"}
-MUNGE = "munge.service"
-GOES_ON = {"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED"}
 
 sys.path.insert(0, LIBRARY)
+
+if TYPE_CHECKING:
+    from rackwright.remote.programs.slurm_node import SlurmNode
 
 
 class Finding(NamedTuple):
@@ -64,12 +64,12 @@ class Finding(NamedTuple):
 
     check: str
     verdict: str
-    """`passed`, `failed`, `silent` if a tool or a file system gave no answer, or `unknown` if it did and a value was not read."""
+    """`passed`, `failed`, `silent` if a tool or a file system gave no answer, or `unknown` if it did and it was not read."""
     why: str
 
 
 class NoAnswer(Exception):
-    """A tool gave no answer, or none that could be parsed."""
+    """A tool gave no answer: it failed, is missing, or exceeded its time limit."""
 
 
 class Turns:
@@ -88,19 +88,32 @@ class Turns:
         self.ran, self.waited = self.ran + ran, self.waited + waited
 
     @property
-    def patience(self) -> float:
-        """Return the seconds for which a check may be without an answer."""
-        return PATIENCE_IN_A_CROWD if self.waited > CROWD * self.ran else PATIENCE
+    def starved(self) -> bool:
+        """Return whether this program waited for a processor rather than ran on one."""
+        return self.waited > CROWD * self.ran
+
+
+def stalled() -> bool:
+    """Return whether processes of this node wait for memory or a disk. Without kernel statistics, they do not."""
+    for name in ("memory", "io"):
+        try:
+            with open(f"{PRESSURE}/{name}", encoding="ascii") as stream:
+                found = re.search(r"^some .*\bavg60=([0-9.]+)", stream.read(), re.MULTILINE)
+        except (OSError, ValueError):
+            continue
+        if found and float(found.group(1)) >= STALLED:
+            return True
+    return False
 
 
 class Answers:
     """Output of the node's tools; each tool runs once, when the first check needs it."""
 
-    def __init__(self, place: SimpleNamespace, until: float) -> None:
+    def __init__(self, place: SimpleNamespace, slowness: int, until: float) -> None:
         from rackwright.checks.cluster.harness import probe
         from rackwright.remote.programs import commands
 
-        self._place, self._until = place, until
+        self._place, self._slowness, self._until = place, slowness, until
         self._ask, self._raw = commands.ask, probe.CommandOutput
         self.turns = Turns()
         self._given: dict[str, Any] = {}
@@ -108,31 +121,44 @@ class Answers:
         self._lock = threading.Lock()
 
     def __call__(self, question: Any) -> Any:
-        """Return the parsed output. Raise NoAnswer if there is none."""
+        """Return the parsed output. Raise NoAnswer if there is none, and the parser's error if it cannot be parsed."""
         with self._lock:
             lock = self._locks.setdefault(question.name, threading.Lock())
         with lock:
             if question.name not in self._given:
-                told = self._ask(question.name, question.command_at(self._place), question.timeout, self._until)
+                timeout = question.timeout * self._slowness
+                told = self._ask(question.name, question.command_at(self._place), timeout, self._until)
                 self._given[question.name] = self._raw(**{key: value for key, value in told.items() if key != "name"})
+        given = self._given[question.name]
         try:
-            return question.read(self._given[question.name])
+            return question.read(given)
         except Exception as error:
-            raise NoAnswer(str(error) or repr(error)) from error
+            if given.error or given.rc:
+                raise NoAnswer(str(error) or repr(error)) from error
+            raise
 
 
-def look(expected: dict[str, Any]) -> tuple[tuple[Finding, ...], float]:
-    """Run all checks concurrently; return the findings in the declared order, and the seconds that a check may be without an answer.
+class Round(NamedTuple):
+    """Results of one health check."""
 
-    On a slow node both limits are multiplied by the factor by which starting Python is slower there.
-    """
+    findings: tuple[Finding, ...]
+    """In the declared order."""
+    slow: bool = False
+    """Python starts slowly here, and all limits were longer."""
+    overloaded: bool = False
+    """A missing answer says nothing of the tool: the node is slower than the limits can grow, or has no time, memory or disk for it."""
+
+
+def look(expected: dict[str, Any], before_a_job: bool = False) -> Round:
+    """Run all checks concurrently. On a slow node, limits are multiplied by the factor by which starting Python is slower there."""
     from rackwright.remote.programs import commands
 
     slowness = commands.slowness()
     os.environ[commands.SLOWNESS] = str(slowness)
-    until = time.monotonic() + BUDGET * slowness
+    budget = BUDGET_BEFORE_JOB * slowness if before_a_job else min(BUDGET * slowness, SHARE * expected.get("seconds", TIMEOUT))
+    until = time.monotonic() + budget
     place = SimpleNamespace(node=expected["node"], declared=SimpleNamespace(cluster=expected["cluster"]))
-    answers, found, lock = Answers(place, until), {}, threading.Lock()
+    answers, found, lock = Answers(place, slowness, until), {}, threading.Lock()
 
     def work(row: dict[str, Any]) -> None:
         found[row["check"]] = judged(row, expected, answers)
@@ -145,7 +171,8 @@ def look(expected: dict[str, Any]) -> tuple[tuple[Finding, ...], float]:
     for hand in hands:
         hand.join()
     answers.turns.add()
-    return tuple(found[row["check"]] for row in expected["checks"]), answers.turns.patience * slowness
+    overloaded = slowness >= commands.MAX_SLOWNESS or answers.turns.starved or stalled()
+    return Round(tuple(found[row["check"]] for row in expected["checks"]), slowness > 1, overloaded)
 
 
 def judged(row: dict[str, Any], expected: dict[str, Any], answers: Callable[[Any], Any]) -> Finding:
@@ -183,84 +210,14 @@ def record(data: Any) -> Any:
     return json.loads(json.dumps(data), object_hook=lambda values: SimpleNamespace(**values))
 
 
-class Slurm:
-    """Access this node in slurmctld."""
-
-    def __init__(self, node: str, *, only_looks: bool = False) -> None:
-        self.node, self.only_looks = node, only_looks
-
-    def update(self, *words: str) -> None:
-        """Set the state of the node. Raise OSError if slurmctld rejects it."""
-        if not self.only_looks:
-            self.call("update", f"NodeName={self.node}", *words)
-
-    def call(self, *words: str) -> str:
-        """Return the output of scontrol. Raise OSError if it fails, and at once if munged is suspended: scontrol would wait for it."""
-        from rackwright.remote.programs import daemon_states
-
-        if state := daemon_states.suspended([MUNGE]).get(MUNGE):
-            raise OSError(f"scontrol: not called, because {MUNGE} is {state}")
-        try:
-            done = subprocess.run(
-                ["scontrol", *words],
-                capture_output=True,
-                encoding="utf-8",
-                errors="replace",  # names and comments of jobs are any bytes
-                timeout=10,
-                stdin=subprocess.DEVNULL,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise OSError("scontrol: no answer in 10 s") from None
-        if done.returncode:
-            raise OSError(f"scontrol: {(done.stderr or done.stdout).strip()}")
-        return done.stdout
-
-    def seen(self) -> tuple[frozenset[str], str, bool]:
-        """Return the node's states, their reason, and whether the reason is Slurm's own prolog error."""
-        line = self.call("--oneliner", "show", "node", self.node)
-        state = re.search(r" State=(\S+)", line)
-        reason = re.search(r" Reason=(.*?)(?: \[([^@\]]+)@[^\]]*\]|$)", line.strip())
-        text, by = reason.groups() if reason else ("", "")
-        words = state.group(1).split("+") if state else []
-        return frozenset(word.rstrip("*~#!%$@^-") for word in words), text, text == BY_PROLOG and by == "slurm"
-
-    def is_over(self, job: str) -> bool:
-        """Return whether a job has ended or was cancelled: it does not start here, whatever the prolog returns."""
-        try:
-            told = re.findall(r"\bJobState=(\w+)", self.call("--oneliner", "show", "job", job))
-        except OSError as error:
-            return "Invalid job id" in str(error)
-        return bool(told) and not GOES_ON.intersection(told)  # the name of a job may say anything, also a state
-
-    def drain(self, check: str, why: str, rolled: bool) -> bool:
-        """Drain the node because of a check; return whether it did. Drains by others keep their reason."""
-        states, reason, prolog = self.seen()
-        mine = OURS.match(reason)
-        yields = prolog or (rolled and reason == ROLLING) or (mine and mine.group(1) != check)
-        if states & HELD and not yields:
-            return False
-        text = f"rackwright: {check}: {why}".translate({91: "(", 93: ")", 34: "'"})
-        text = "".join(character if character.isprintable() else " " for character in text)
-        self.update("State=DRAIN", f"Reason={text[:LONGEST_REASON]}")
-        return True
-
-    def lift(self) -> bool:
-        """Resume the node if `drain` or a failed prolog drained it; return whether it did."""
-        states, reason, prolog = self.seen()
-        if "DRAIN" not in states or not (OURS.match(reason) or prolog):
-            return False
-        self.update("State=RESUME")
-        return True
-
-
 def remembered() -> dict[str, Any]:
     """Return the last health check.
 
-    `wrong` has the failures, `unsure` since when a check had no answer, `unread` the checks with values that were not read, `faulty` the
-    checks that failed and have not passed since, `held` whether Slurm may hold the node, `asked` the time of the last query.
+    `took` is the duration of a check on a slow node, `wrong` has the failures, `silent` how many of Slurm's checks in a row had no answer,
+    `unread` the checks with values that were not read, `faulty` the checks that failed and have not passed since, `held` whether Slurm may
+    hold the node, `asked` the time of the last query.
     """
-    nothing: dict[str, Any] = {"at": 0.0, "took": 0.0, "wrong": [], "unsure": {}, "unread": [], "faulty": [], "held": True, "asked": 0.0}
+    nothing: dict[str, Any] = {"at": 0.0, "took": 0.0, "wrong": [], "silent": {}, "unread": [], "faulty": [], "held": True, "asked": 0.0}
     try:
         with open(RECORD, encoding="utf-8") as stream:
             return nothing | dict(json.load(stream))
@@ -280,8 +237,8 @@ class Judgement(NamedTuple):
 
     wrong: list[list[str]]
     """Failures as [check, reason]: faults, then tools without an answer for too long."""
-    unsure: dict[str, float]
-    """Checks whose tool gave no answer, and since when."""
+    silent: dict[str, int]
+    """Checks whose tool gave no answer, and in how many of Slurm's checks in a row."""
     unread: list[str]
     """Checks with values that were not read."""
     faulty: list[str]
@@ -293,14 +250,29 @@ class Judgement(NamedTuple):
         return not self.wrong and not self.faulty
 
 
-def weighed(findings: tuple[Finding, ...], patience: float, last: dict[str, Any], now: float) -> Judgement:
-    """Return what the findings mean for the node, after the last health check."""
-    since = {one.check: last["unsure"].get(one.check, now) for one in findings if one.verdict == "silent"}
-    silent = [[one.check, one.why] for one in findings if one.check in since and now - since[one.check] >= patience]
+def weighed(found: Round, last: dict[str, Any], counts: bool = False) -> Judgement:
+    """Return what the findings mean for the node, after the last health check. `counts`: this is one of Slurm's checks."""
+    findings, more = found.findings, counts and not found.overloaded
+    rounds = {one.check: last["silent"].get(one.check, 0) + more for one in findings if one.verdict == "silent"}
+    silent = [[one.check, one.why] for one in findings if rounds.get(one.check, 0) >= ROUNDS]
     failed = [[one.check, one.why] for one in findings if one.verdict == "failed"]
     unread = [one.check for one in findings if one.verdict == "unknown"]
     faulty = [one.check for one in findings if one.verdict == "failed" or (one.verdict != "passed" and one.check in last["faulty"])]
-    return Judgement(failed + silent, since, unread, faulty)
+    return Judgement(failed + silent, rounds, unread, faulty)
+
+
+def locked(lock: Any, seconds: float) -> bool:
+    """Wait for the lock, at most so long; return whether this process has it."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                return False
+            time.sleep(0.05)
+        else:
+            return True
 
 
 def may_be_held(last: dict[str, Any], now: float) -> bool:
@@ -312,7 +284,14 @@ def may_be_held(last: dict[str, Any], now: float) -> bool:
     return bool(last["held"]) or now - began < ECHO or not 0 <= now - last["asked"] < ASKED_EVERY
 
 
-def act(slurm: Slurm, judgement: Judgement, held: bool, rolled: bool) -> bool:
+def slurm_node(expected: dict[str, Any], *, only_looks: bool = False) -> SlurmNode:
+    """Return this node in slurmctld."""
+    from rackwright.remote.programs.slurm_node import SlurmNode
+
+    return SlurmNode(expected["node"]["name"], only_looks=only_looks)
+
+
+def act(slurm: SlurmNode, judgement: Judgement, held: bool, rolled: bool) -> bool:
     """Drain or resume the node as needed; return whether it may be drained for a check afterwards."""
     wrong = judgement.wrong
     try:
@@ -329,40 +308,44 @@ def act(slurm: Slurm, judgement: Judgement, held: bool, rolled: bool) -> bool:
 
 
 def rest(took: float) -> float:
-    """Return the seconds from the start of a health check of this duration to the next."""
+    """Return the seconds from the start of a health check that took so long on a slow node to the next."""
     return min(took + RESTS * took, LONGEST_REST) if took > BURDEN else 0.0
 
 
 def run(expected: dict[str, Any], before_a_job: bool, rolled: bool, rests: bool) -> int:
-    """Run one health check with its consequences, one at a time. `rests`: skip it soon after a slow one. Return the exit code."""
+    """Run one health check with its consequences, one at a time. `rests`: skip it soon after a slow one. Return the exit code.
+
+    A job does not wait for a check that waits for a hanging tool: the result of the one before counts.
+    """
     if before_a_job:
         with open(BEGAN, "w", encoding="utf-8"):
             pass
     with open(LOCK, "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        mine = locked(lock, BUDGET_BEFORE_JOB if before_a_job else TIMEOUT)
         last, now = remembered(), time.time()
-        if 0 <= now - last["at"] < (FRESH if before_a_job else rest(last["took"]) if rests else 0.0):
-            judgement = Judgement(last["wrong"], last["unsure"], last["unread"], last["faulty"])
+        if not mine or 0 <= now - last["at"] < (FRESH if before_a_job else rest(last["took"]) if rests else 0.0):
+            judgement = Judgement(last["wrong"], last["silent"], last["unread"], last["faulty"])
         else:
-            judgement = weighed(*look(expected), last, now)
+            found = look(expected, before_a_job)
+            judgement = weighed(found, last, counts=not before_a_job and not rolled)
             asks = not before_a_job and may_be_held(last, now)
-            held = act(Slurm(expected["node"]["name"]), judgement, asks, rolled) or (before_a_job and last["held"])
-            times = {"at": now, "took": time.time() - now, "asked": now if asks else last["asked"]}
+            held = act(slurm_node(expected), judgement, asks, rolled) or (before_a_job and last["held"])
+            times = {"at": now, "took": time.time() - now if found.slow else 0.0, "asked": now if asks else last["asked"]}
             remember({**judgement._asdict(), **times, "held": held})
-    wrong, unknown = judgement.wrong, [*judgement.unsure, *judgement.unread]
+    wrong, unknown = judgement.wrong, [*judgement.silent, *judgement.unread]
     for check, why in wrong or [[check, "unknown"] for check in unknown if rolled]:
         print(f"{check}: {why}", file=sys.stderr)
     # slurmd repeats a prolog's failure, with a drain each time, until slurmctld accepts it, which never happens for a job that has ended.
     job = os.environ.get("SLURM_JOB_ID") if before_a_job and wrong else None
-    if job and Slurm(expected["node"]["name"]).is_over(job):
+    if job and slurm_node(expected).is_over(job):
         return 0
     return 1 if wrong else 3 if unknown and not before_a_job else 0
 
 
 def check_only(expected: dict[str, Any]) -> int:
     """Report what a health check would do now; unknown results do nothing."""
-    judgement = weighed(*look(expected), remembered(), time.time())
-    act(Slurm(expected["node"]["name"], only_looks=True), judgement, held=True, rolled=False)
+    judgement = weighed(look(expected), remembered())
+    act(slurm_node(expected, only_looks=True), judgement, held=True, rolled=False)
     return 0
 
 
@@ -387,7 +370,7 @@ def main(name: str, words: list[str]) -> int:
         print(f"{EXPECTED}: {error} - run `rackwright up` to write the file", file=sys.stderr)
         return 2
     if words == ["--report"]:
-        return tell(look(expected)[0])
+        return tell(look(expected).findings)
     if words == ["--check"]:
         return check_only(expected)
     before_a_job = name.endswith("prolog")
