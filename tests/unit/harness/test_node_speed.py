@@ -45,6 +45,14 @@ def test_start_of_python_is_compared(own: float, others: list[float], lost: int,
     assert judged.is_slow is slow
 
 
+def test_nodes_on_a_slow_machine_have_its_slowness() -> None:
+    """An emulated node on a busy machine starts Python in 0.63 s. Without time for its probes, it is slow all the same."""
+    own = NodeSpeed(0.63, 0.436, 5.5, 2)
+    assert judge_speed(own, [], [], 0, LIMIT).is_slow
+    assert not judge_speed(own, [], [], 0, LIMIT, shared=2).is_slow
+    assert judge_speed(own, [], [], 1, LIMIT, shared=2).is_slow
+
+
 @pytest.mark.parametrize(
     ("own", "similar", "slow"),
     [
@@ -100,7 +108,7 @@ class Measured:
         return self.missing
 
 
-DECLARED = SimpleNamespace(nodes={f"worker{number}": {"roles": ["worker"]} for number in range(4)})
+DECLARED = SimpleNamespace(target="hosts", nodes={f"worker{number}": {"roles": ["worker"]} for number in range(4)})
 LATE = CommandOutput(error="gpus: the node had no time left for it", starved_seconds=8.0)
 CUT_OFF = CommandOutput(error="worker0 stopped responding: no end after 153 s")
 

@@ -27,6 +27,7 @@ from rackwright.checks.cluster.probes.slurm import NODES, SlurmNode
 from rackwright.checks.cluster.probes.smoke import SMOKE, SmokeResults
 from rackwright.errors import UndeterminedError
 from rackwright.report.check_plan import Expected
+from rackwright.time_limits import factor
 
 _PATIENCE = 5.0
 """Timeout of one command through testinfra's host, in seconds."""
@@ -254,7 +255,9 @@ def common_clock(clocks: dict[str, Offset]) -> float:
 
 def _reader(check_plugin: CheckPlugin, node: str) -> Callable[[], float]:
     """Return a function that reads the node's clock over the open connection."""
-    return lambda: float(Host(check_plugin.backend(node, 3.0 * local_slowness())).check_output("date +%s.%N"))
+    speed = check_plugin.runner.speed(node)
+    patience = 3.0 * max(local_slowness(), factor(speed.seconds) if speed else 1)
+    return lambda: float(Host(check_plugin.backend(node, patience)).check_output("date +%s.%N"))
 
 
 @pytest.fixture

@@ -16,6 +16,8 @@ _FEWEST: Final = 3
 _RATIO: Final = 4.0
 """Ratio to that median from which a processor is slow. Chosen: memory and processor threads that are in use double the time at most, and a
 processor of 3.5 GHz that is held at its lowest frequency, 800 MHz, takes 4.4 times as long."""
+_BUSY: Final = 2
+"""Factor up to which the limit grows with the slowness of a shared machine. Chosen: an emulated machine of a busy host took 0.63 s."""
 _ORDINARY: Final = 0.03
 """Seconds that a start of Python may always take on a processor: no time limit grows up to it (rackwright.time_limits)."""
 
@@ -61,18 +63,22 @@ class SpeedJudgement:
     """Python starts so late that the time limits of the node's probes are too short for it."""
 
 
-def judge_speed(own: NodeSpeed, others: Sequence[NodeSpeed], similar: Sequence[NodeSpeed], lost: int, limit: float) -> SpeedJudgement:
+def judge_speed(
+    own: NodeSpeed, others: Sequence[NodeSpeed], similar: Sequence[NodeSpeed], lost: int, limit: float, shared: int = 1
+) -> SpeedJudgement:
     """Judge the speed of a node. `others`: all other nodes; `similar`: those of them with the same roles.
+
+    `shared`: the slowness of this machine, if the node runs on it.
 
     A node is slow in each of these cases:
 
     - It has no time left for `lost` probes, and Python starts later than after `limit` seconds.
-    - Python starts later than `limit` seconds after twice the third quartile of the other nodes. Where nothing is missing, nodes that are
-      all equally slow are not slow: emulated machines, and nodes that share this machine's processors.
+    - Python starts later than `limit` seconds after twice the third quartile of the other nodes; twice the limit on a busy shared machine.
+      Where nothing is missing, nodes that are all equally slow are not slow: emulated machines, and nodes that share processors.
     - Its processor takes four times as long as that of most similar nodes. Users' jobs make a node busy and change this figure little.
     """
     started = sorted(one.seconds for one in others) or [0.0]
-    allowed = limit if lost else limit + 2 * started[(len(started) - 1) * 3 // 4]
+    allowed = limit if lost else limit * min(shared, _BUSY) + 2 * started[(len(started) - 1) * 3 // 4]
     usual = median(one.cpu_seconds for one in similar) if len(similar) >= _FEWEST else None
     on_processor = max(_RATIO * usual, _ORDINARY) if usual is not None else None
     late = own.seconds > allowed
