@@ -21,8 +21,6 @@ from rackwright.provider.protocol.resource import LiveResource, RecordedState, R
 _INTERFACE: Final = "eth0"
 _MTU: Final = 1500
 """Bytes of an Ethernet payload (IEEE 802.3), which the user-space network carries."""
-_RESTARTED: Final = ("cpus", "memory_mib", "volumes")
-"""Inputs that apply at the next start of the process: they need no new disk."""
 
 
 class Node(Resource):
@@ -49,7 +47,10 @@ class Node(Resource):
         "authorized_key",
     )
     replace_on_changes: ClassVar[frozenset[str]] = frozenset(
-        {"stack", "name", "network", "address", "prefix", "mac", "published", "host_public_key", "authorized_key", *_RESTARTED}
+        {
+            *("stack", "name", "network", "address", "prefix", "mac", "published", "host_public_key", "authorized_key"),
+            *("cpus", "memory_mib", "volumes"),
+        }
     )
     ignore_changes: ClassVar[frozenset[str]] = frozenset({"image", "host_key", "acceleration"})
 
