@@ -15,6 +15,8 @@ from support.project import Project, clone
 
 _BOOT = 900
 """Seconds for an emulated machine to come back after a reboot."""
+_REGISTERED = 300
+"""Seconds in which slurmctld, itself rebooted, asks each node for its state: at intervals of a third of SlurmdTimeout (slurm.conf(5))."""
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +90,9 @@ def test_reboot_of_the_guest_keeps_the_machine_and_everything_returns(stack: Pro
         if said.ok and said.output.split()[0] != before:
             break
     assert boot_id(stack) != before
-    said = stack.rackwright("verify", stack.stack, timeout=1800)
+    deadline = time.monotonic() + _REGISTERED
+    while not (said := stack.rackwright("verify", stack.stack, timeout=1800)).ok and time.monotonic() < deadline:
+        time.sleep(10)
     assert said.ok, said.end
 
 
