@@ -16,7 +16,7 @@ from support.hang import ENDLESS_SECONDS, HANG_SECONDS, try_with_longer_limits
 
 from rackwright.checks.cluster.harness.probe import PROBES, Probe, ProbeStage
 from rackwright.checks.cluster.harness.probe_runner import ProbeRunner
-from rackwright.checks.cluster.harness.transport import BoundedSsh, UnitWatch, ask_node, ask_node_in_rounds
+from rackwright.checks.cluster.harness.transport import SHELL_STARTED, BoundedSsh, UnitWatch, ask_node, ask_node_in_rounds
 from rackwright.inventory.reader import load
 from rackwright.processes import start_time
 from rackwright.time_limits import MAX_SLOWNESS
@@ -246,6 +246,32 @@ def test_run_waits_for_slow_node(ask, first, answered):
         assert (found["one"].out == "here") is answered
 
     try_with_longer_limits(scene)
+
+
+def test_node_that_starts_python_late_is_waited_for(ask):
+    """The shell's line says that the node is alive."""
+    begun, answer = '{"begun": true, "slowness": 9}', '{"name": "one", "rc": 0, "out": "here", "err": "", "error": "", "seconds": 0.1}'
+
+    def scene(factor):
+        late = f"sleep {0.6 * factor}; echo '{begun}'; echo '{answer}'"
+        assert ask(f"echo '{SHELL_STARTED}'; {late}", seconds=0.1 * factor, overhead=0.1 * factor)["one"].out == "here"
+        assert "is unreachable: no end" in ask(late, seconds=0.1 * factor, overhead=0.1 * factor)["one"].error
+
+    try_with_longer_limits(scene)
+
+
+def test_node_that_never_starts_python_is_reported(ask, monkeypatch):
+    monkeypatch.setattr("rackwright.checks.cluster.harness.transport._PYTHON_START", 0.3)
+    answer = ask(f"echo '{SHELL_STARTED}'; {standin.SILENT}", seconds=0.1, overhead=0.1)["one"]
+    assert answer.error == "worker0 stopped responding: no end after 0 s: its shell started, Python did not"
+    assert answer.timed_out
+
+
+def test_shell_reports_its_start_before_python(ask, tmp_path):
+    found = ask(f'for command; do :; done; sh -c "$command" | tee {tmp_path}/printed')
+    assert [answer.error for answer in found.values()] == ["", ""]
+    first, second, *_ = (tmp_path / "printed").read_text().splitlines()
+    assert first == SHELL_STARTED and json.loads(second)["begun"]
 
 
 def test_excessive_slowness_is_capped(tmp_path, monkeypatch):

@@ -30,6 +30,11 @@ _OVERHEAD: Final = 3.0
 """Seconds beyond the node's own limit before the connection is closed. The connect time-outs of two hops fit into it."""
 _STEADY: Final = 4
 """Slowness up to which the limit for a node's first line is not scaled. This limit applies mostly to dead nodes."""
+SHELL_STARTED: Final = "rackwright: shell started"
+"""The line that a node's shell prints before it starts Python. A dead or suspended node prints nothing."""
+_PYTHON_START: Final = 60.0
+"""Seconds in which a node whose shell has started must start Python. Chosen: four times 13 s, which did not suffice for an emulated machine
+with a fiftieth of a processor."""
 _LAST_WORDS: Final = 2.0
 """Seconds for an ssh client to print its error and exit after its output has ended."""
 _MARGIN: Final = 1.0
@@ -144,7 +149,7 @@ def ask_node(
     """Send all commands in one round. Return a result for each; a command without output has the reason why there is none.
 
     `began` is called with each line. The limits apply to a node of usual speed. A node's first line reports the factor by which its own
-    limits are longer. Until then, a node may be dead, and that limit grows only on a very slow machine.
+    limits are longer. Until its shell has started, a node may be dead, and that limit grows only on a very slow machine.
     """
     backend.limit = (seconds + _OVERHEAD) * max(1.0, local_slowness() / _STEADY)
 
@@ -152,6 +157,9 @@ def ask_node(
     known = known or UnitWatch()
 
     def on_line(line: str) -> None:
+        if line == SHELL_STARTED:
+            backend.limit = max(backend.limit, _PYTHON_START)
+            return
         began(line)
         factor = _factor(line)
         backend.node_slowness = max(backend.node_slowness, factor)
@@ -170,8 +178,10 @@ def ask_node(
         "needs": {name: known.needs[name] for name in left & set(known.needs)},
     }
     sent = time.time()
-    command = f"exec {python_command('commands', request)}"
+    command = f"echo '{SHELL_STARTED}'; exec {python_command('commands', request)}"
     lines, complaint = backend.lines(command, on_line, over)
+    if [line for _, line in lines] == [SHELL_STARTED] and complaint.startswith("no end"):
+        complaint += ": its shell started, Python did not"
     found = dict(_read(lines, sent))
     missing = [name for name, _, _ in questions if name not in found]
     held = {name: known.blocking_unit(name) if lines else "" for name in missing}
