@@ -18,6 +18,7 @@ from rackwright import layout
 from rackwright.drivers.failure_reason import reason_in_output
 from rackwright.drivers.process import CompletedProcess, ProcessTimeoutError, stream
 from rackwright.drivers.supervision import INTERRUPTED, current
+from rackwright.report.redact import Redactor, redactor
 from rackwright.time_limits import slowness
 
 _INHERITED: Final = ("PATH", "HOME", "USER", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "RACKWRIGHT_HOME", "SSH_AUTH_SOCK")
@@ -134,16 +135,16 @@ async def _run_child(
             raise
         applied.cut_after = limit_s
         return applied
-    return _ended(applied, ended)
+    return _ended(applied, ended, redactor(*(Path(path) for path in request["extra_vars"])))
 
 
-def _ended(applied: PlaybookResult, ended: CompletedProcess) -> PlaybookResult:
+def _ended(applied: PlaybookResult, ended: CompletedProcess, mask: Redactor) -> PlaybookResult:
     """Return the result with the exit status, and with the child's own error if it reported none."""
     applied.status = applied.status or ended.status
     if ended.status and current.cancelled:
         return PlaybookResult(applied.status, changed=applied.changed, message=INTERRUPTED)
     if ended.status and not applied.message:
-        applied.message = reason_in_output(ended.stderr)
+        applied.message = reason_in_output(mask(ended.stderr))
     return applied
 
 

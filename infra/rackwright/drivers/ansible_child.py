@@ -18,6 +18,7 @@ from rackwright.drivers.failure_reason import HIDDEN, failure_reason, what_chang
 from rackwright.drivers.run_recorder import RunRecorder
 from rackwright.drivers.task_diff import sides
 from rackwright.model.ranges import compressed
+from rackwright.report.redact import Redactor, redactor
 from rackwright.report.run_record import TaskRecord, TaskStatus
 from rackwright.yaml_loader import load_yaml
 
@@ -30,10 +31,10 @@ _FOLDER: Final = ".ansible-"
 
 
 class Reporter:
-    """Reduces ansible-runner's events to those of the result."""
+    """Reduces ansible-runner's events to those of the result, with secrets masked."""
 
-    def __init__(self, phases: Mapping[str, str], recorder: RunRecorder | None = None) -> None:
-        self._phases, self._recorder = phases, recorder
+    def __init__(self, phases: Mapping[str, str], recorder: RunRecorder | None = None, mask: Redactor | None = None) -> None:
+        self._phases, self._recorder, self._mask = phases, recorder, mask or Redactor()
         self._phase = ""
         self._failed: set[str] = set()
         self._times: dict[tuple[str, str, str], list[Any]] = {}
@@ -42,6 +43,8 @@ class Reporter:
     def handle(self, event: dict[str, Any]) -> bool:
         """Handle one event; return False, so that ansible-runner does not store it on disk."""
         kind, data = event.get("event", ""), event.get("event_data", {})
+        if "res" in data:
+            data = {**data, "res": self._mask.in_all(data["res"])}
         if self._recorder is not None:
             self._recorder.handle(kind, data, self._phase)
         if kind.startswith("runner_on_") and data.get("start") and data.get("end"):
@@ -152,7 +155,8 @@ def run(request: dict[str, Any]) -> int:
     root = Path(request["root"])
     playbook = root / layout.PLAYBOOKS / request["playbook"]
     recorder = RunRecorder.of(request["record"], request["extra_vars"])
-    reporter = Reporter(phases([*sorted((root / layout.PLAYBOOKS).glob("*.yml")), *imported(playbook)]), recorder)
+    mask = redactor(*(Path(path) for path in request["extra_vars"]))
+    reporter = Reporter(phases([*sorted((root / layout.PLAYBOOKS).glob("*.yml")), *imported(playbook)]), recorder, mask)
     with private_tempdir(Path(request["inventory"]).parent) as folder:
         hidden = Path(folder) / "hidden"
         outcome = ansible_runner.run(

@@ -22,6 +22,14 @@ class Redactor:
     def __call__(self, text: str) -> str:
         return mask(text, self._secrets)
 
+    def in_all(self, value: Any) -> Any:
+        """Return a document with its texts masked. A text must be masked before it is shortened: part of a secret is not recognised."""
+        if isinstance(value, dict):
+            return {key: self.in_all(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.in_all(item) for item in value]
+        return self(value) if isinstance(value, str) else value
+
 
 def redactor(*files: Path) -> Redactor:
     """Return a redactor of all texts in the files: the values of YAML files, other files as a whole. Missing files are ignored."""

@@ -46,7 +46,9 @@ def test_failing_run_prints_no_secret(lab: Project) -> None:
     try:
         said = lab.pulumi("up")
         assert not said.ok and "Quote the key" in said.output, said.output
-        assert not [secret for secret in _secrets(lab) if secret in said.output.encode()]
+        printed = said.output.encode()
+        parts = [secret[start : start + 24] for secret in _secrets(lab) for start in range(0, len(secret) - 24, 8)]
+        assert not [part for part in parts if part in printed]
         assert "[secret]" in said.output
     finally:
         tasks.write_text(written)

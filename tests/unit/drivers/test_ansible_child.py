@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from rackwright.drivers.ansible_child import Reporter, private_tempdir
 from rackwright.drivers.process import CompletedProcess
 from rackwright.drivers.supervision import INTERRUPTED
 from rackwright.inventory import paths
+from rackwright.report.redact import Redactor
 
 _NOBODY = 2**22 + 1
 """Above the highest process id of Linux (man 5 proc_sys_kernel, pid_max)."""
@@ -63,6 +65,36 @@ def test_who_would_change_is_told_and_not_who_was_asked(capsys: pytest.CaptureFi
     ]
 
 
+def test_secret_is_masked_before_its_message_is_shortened(capsys: pytest.CaptureFixture[str]) -> None:
+    """Part of a secret is not recognised afterwards: a MUNGE key has 1,368 characters, and a displayed line 600."""
+    key = base64.b64encode(bytes(range(256)) * 4).decode()
+    reporter = Reporter({"Slurm": "scheduler"}, mask=Redactor([key]))
+    failures = [
+        {"msg": f"the key is {key}"},
+        {"results": [{"failed": True, "item": key, "msg": f"no {key}"}]},
+        {"msg": "non-zero return code", "rc": 1, "cmd": ["munge", key], "stdout": f"error: {key}"},
+        {"msg": "a\n" * 20 + f"error: {key}"},
+    ]
+    for result in failures:
+        reporter.handle({"event": "runner_on_failed", "event_data": {"host": "worker0", "task": "Quote the key", "res": result}})
+    told = [json.loads(line)["detail"] for line in capsys.readouterr().out.splitlines()]
+    assert len(told) == len(failures)
+    for detail in told:
+        assert "[secret]" in detail
+        assert not [start for start in range(len(key) - 16) if key[start : start + 16] in detail]
+
+
+def test_secret_in_the_last_words_of_ansible_is_masked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "k" * 1368
+    (tmp_path / "secrets.yml").write_text(json.dumps({"secrets": {"munge_key": key}}))
+
+    async def stream(*_: object, **__: object) -> CompletedProcess:
+        return CompletedProcess((), 1, "", f"ValueError: {key}")
+
+    monkeypatch.setattr(ansible, "stream", stream)
+    assert asyncio.run(play_it(tmp_path, extra_vars=[tmp_path / "secrets.yml"])).reasons == ["ValueError: [secret]"]
+
+
 def test_interrupted_playbook_gives_one_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tasks that ended with their connection are no failures."""
 
@@ -77,9 +109,10 @@ def test_interrupted_playbook_gives_one_reason(tmp_path: Path, monkeypatch: pyte
     assert asyncio.run(play_it(tmp_path)).reasons == [INTERRUPTED]
 
 
-async def play_it(folder: Path, *, check: bool = False) -> ansible.PlaybookResult:
+async def play_it(folder: Path, *, check: bool = False, extra_vars: Sequence[Path] = ()) -> ansible.PlaybookResult:
     async def quiet(_: str) -> None:
         pass
 
     root = paths.project_root()
-    return await ansible.play(root, str(folder / "play.yml"), inventory=folder / "inventory.yml", check=check, on_progress=quiet)
+    play, inventory = str(folder / "play.yml"), folder / "inventory.yml"
+    return await ansible.play(root, play, inventory=inventory, extra_vars=extra_vars, check=check, on_progress=quiet)
