@@ -17,8 +17,13 @@ from rackwright import layout
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "roles/slurm_worker/files/rackwright_node_health.py"
-BUDGETS = {"BUDGET = 20.0 ": "BUDGET = 600.0 ", "BUDGET_BEFORE_JOB = 1.8 ": "BUDGET_BEFORE_JOB = 600.0 ", "SHARE = 0.75 ": "SHARE = 600.0 "}
+BUDGETS = {
+    "BUDGET = 30.0\n": "BUDGET = 600.0\n",
+    "BUDGET_BEFORE_JOB = 1.8 ": "BUDGET_BEFORE_JOB = 600.0 ",
+    "SHARE = 0.75 ": "SHARE = 600.0 ",
+}
 GPU = "{index}, NVIDIA H100 80GB HBM3, 81559, 580.173.02, 0, 1980, 0x1, Enabled"
+GPU_WITHOUT_MEMORY = "0, NVIDIA GB10, [N/A], 580.173.02, {ecc}, 3003, 0x0, Enabled"
 SCONTROL = """#!/bin/sh
 echo "$@" >> {folder}/asked
 case "$*" in
@@ -89,6 +94,8 @@ class Node:
         self.tool("nvidia-smi", f"#!/bin/sh\nexec sleep {ENDLESS_SECONDS}\n")
         probe = self.folder / "usr/local/lib/rackwright/health/rackwright/checks/cluster/probes/gpu.py"
         self.edit(probe, '    "gpus",\n', '    "gpus",\n    timeout=0.3,\n')
+        for name in ("rackwright-node-health", "rackwright-node-health-prolog"):
+            self.edit(self.folder / "bin" / name, "\nTOOL = 30.0\n", "\nTOOL = 0.3\n")
 
     def limit_look(self) -> None:
         """Give a run the time limits that it has on a node."""
@@ -116,6 +123,15 @@ class Node:
         record = {"name": "w0", "memory_mib": 1, "gpus": {"count": 8, "memory_mib": 81559, "simulated": True}}
         told = {"node": record, "cluster": {"storage": [], **cluster}, "checks": rows}
         (self.folder / "etc/rackwright/health.json").write_text(json.dumps(told))
+
+    def says(self, line: str) -> None:
+        """Let nvidia-smi print one line."""
+        self.tool("nvidia-smi", f"#!/bin/sh\necho '{line}'\n")
+
+    def expects(self, **more: Any) -> None:
+        """Add to the node's expectations."""
+        path = self.folder / "etc/rackwright/health.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | more))
 
     def look(self, *words: str, name: str = "rackwright-node-health", slowness: int = 1) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-I", "-S", str(self.folder / "bin" / name), *words]

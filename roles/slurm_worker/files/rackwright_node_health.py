@@ -13,7 +13,7 @@ usage: rackwright-node-health            check; drain the node if a check fails,
 
 Exit codes: 0 as declared, 1 not as declared, 2 usage or configuration error, 3 unknown; of --check 0 or 2.
 A tool or a file system that gives no answer in three of Slurm's checks in a row drains the node: a tool that fails or hangs on a node that
-is otherwise quick indicates a broken GPU. A check on an overloaded node does not count, and neither does one before a job.
+is otherwise quick indicates a broken GPU. Checks on an overloaded node, of less than 30 s, and before a job do not count.
 An output that cannot be parsed and a value that was not read make the check unknown and drain nothing; they do not lift the drain for a
 fault of the same check.
 """
@@ -38,7 +38,10 @@ RECORD = "/var/lib/rackwright/health.json"
 LOCK = "/run/rackwright-node-health.lock"
 BEGAN = "/run/rackwright-node-health.prolog"  # its mtime is the time of the last check before a job
 ECHO = 300.0  # seconds after that during which each check queries slurmctld for such a drain: slurmd repeats a failed prolog every 15 s
-BUDGET = 20.0  # seconds for all tools together: without persistence mode, nvidia-smi starts the driver, 1 to 3 s for each GPU
+# Seconds that each tool has, and all of them together. Without persistence mode nvidia-smi initializes eight GPUs, with 1 to 3 s for each
+# (NVIDIA, Driver Persistence, Overview).
+TOOL = 30.0
+BUDGET = 30.0
 BUDGET_BEFORE_JOB = 1.8  # the same before a job, which waits for it; with the start of Python, it waits for 2 s
 TIMEOUT = 60.0  # seconds after which slurmd ends HealthCheckProgram, at the latest (slurm.conf(5))
 SHARE = 0.75  # share of Slurm's time limit for the program that its tools may use
@@ -126,7 +129,7 @@ class Answers:
             lock = self._locks.setdefault(question.name, threading.Lock())
         with lock:
             if question.name not in self._given:
-                timeout = question.timeout * self._slowness
+                timeout = max(question.timeout, TOOL) * self._slowness
                 told = self._ask(question.name, question.command_at(self._place), timeout, self._until)
                 self._given[question.name] = self._raw(**{key: value for key, value in told.items() if key != "name"})
         given = self._given[question.name]
@@ -145,8 +148,8 @@ class Round(NamedTuple):
     """In the declared order."""
     slow: bool = False
     """Python starts slowly here, and all limits were longer."""
-    overloaded: bool = False
-    """A missing answer says nothing of the tool: the node is slower than the limits can grow, or has no time, memory or disk for it."""
+    excuses_silence: bool = False
+    """A missing answer says nothing of the tool: its time was short, or the node is slower than the limits grow or has no time for it."""
 
 
 def look(expected: dict[str, Any], before_a_job: bool = False) -> Round:
@@ -171,8 +174,8 @@ def look(expected: dict[str, Any], before_a_job: bool = False) -> Round:
     for hand in hands:
         hand.join()
     answers.turns.add()
-    overloaded = slowness >= commands.MAX_SLOWNESS or answers.turns.starved or stalled()
-    return Round(tuple(found[row["check"]] for row in expected["checks"]), slowness > 1, overloaded)
+    excused = budget < TOOL or slowness >= commands.MAX_SLOWNESS or answers.turns.starved or stalled()
+    return Round(tuple(found[row["check"]] for row in expected["checks"]), slowness > 1, excused)
 
 
 def judged(row: dict[str, Any], expected: dict[str, Any], answers: Callable[[Any], Any]) -> Finding:
@@ -252,7 +255,7 @@ class Judgement(NamedTuple):
 
 def weighed(found: Round, last: dict[str, Any], counts: bool = False) -> Judgement:
     """Return what the findings mean for the node, after the last health check. `counts`: this is one of Slurm's checks."""
-    findings, more = found.findings, counts and not found.overloaded
+    findings, more = found.findings, counts and not found.excuses_silence
     rounds = {one.check: last["silent"].get(one.check, 0) + more for one in findings if one.verdict == "silent"}
     silent = [[one.check, one.why] for one in findings if rounds.get(one.check, 0) >= ROUNDS]
     failed = [[one.check, one.why] for one in findings if one.verdict == "failed"]

@@ -6,9 +6,9 @@ import pulumi
 
 from rackwright.plan import Plan
 from rackwright.targets import TargetResult
-from rackwright.targets.resources import MachineStackMarker
 from rackwright.targets.vm.network import network
 from rackwright.targets.vm.nodes import machine_image, node
+from rackwright.targets.vm.resources import MachineStackMarker
 from rackwright.targets.vm.storage import volumes
 
 __all__ = ["build"]

@@ -10,7 +10,8 @@ import pulumi
 from rackwright import layout
 from rackwright.drivers.vm.network.topology import Port, Switch, Topology
 from rackwright.plan import Plan
-from rackwright.targets import digests, resources
+from rackwright.targets import digests
+from rackwright.targets.vm import resources
 
 CLUSTER: Final = "cluster"
 """The switch of the cluster's network."""

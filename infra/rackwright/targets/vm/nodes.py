@@ -11,9 +11,10 @@ from rackwright import layout
 from rackwright.model.targets.vm import VmTarget
 from rackwright.plan import Plan, PlanNode
 from rackwright.targets import digests, resources
+from rackwright.targets.vm import resources as vm_resources
 
 
-def machine_image(plan: Plan) -> resources.MachineImage:
+def machine_image(plan: Plan) -> vm_resources.MachineImage:
     """Create the node image and, from its files, the image from which all machines start."""
     target = plan.target
     assert isinstance(target, VmTarget)
@@ -26,22 +27,22 @@ def machine_image(plan: Plan) -> resources.MachineImage:
         bundle=None,
         digest=digests.bake(layout.product_root(), plan.scheduler.kind),
     )
-    return resources.MachineImage("machine-image", node_image=baked.image)
+    return vm_resources.MachineImage("machine-image", node_image=baked.image)
 
 
 def node(
     plan: Plan,
     planned: PlanNode,
     *,
-    image: resources.MachineImage,
-    switches: resources.MachineNetwork,
-    volumes: Mapping[str, resources.MachineVolume],
+    image: vm_resources.MachineImage,
+    switches: vm_resources.MachineNetwork,
+    volumes: Mapping[str, vm_resources.MachineVolume],
     access_key: pulumi.Input[str],
-) -> resources.Machine:
+) -> vm_resources.Machine:
     """Create one machine; only login nodes have a forwarded port."""
     target, port = plan.target, plan.access.ports.get(planned.name)
     assert isinstance(target, VmTarget) and planned.mac is not None
-    return resources.Machine(
+    return vm_resources.Machine(
         planned.name,
         stack=plan.stack,
         image=image.folder,

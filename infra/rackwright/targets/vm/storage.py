@@ -7,7 +7,7 @@ from typing import Final
 import pulumi
 
 from rackwright.plan import Plan
-from rackwright.targets import resources
+from rackwright.targets.vm import resources
 
 _DEFAULT_MIB: Final = 8192
 """Size of a disk whose size the plan leaves open, for databases and states. The file is sparse."""

@@ -38,7 +38,7 @@ class DaemonDownError(KnownCauseError):
 
 
 class NodeSlowError(KnownCauseError):
-    """The node is so slow that the probe exceeded its time limit."""
+    """The probe exceeded its time limit because the node is slow."""
 
 
 class ProbeStage(IntEnum):

@@ -8,6 +8,7 @@ from typing import Protocol
 from rackwright.checks.cluster.harness.node_speed import CHECK, NodeSpeed, SpeedJudgement, judge_speed
 from rackwright.checks.cluster.harness.probe import CommandOutput, NodeSlowError
 from rackwright.checks.cluster.harness.transport import local_slowness
+from rackwright.inventory.concurrency import HERE
 from rackwright.inventory.reader import Inventory
 from rackwright.time_limits import factor
 
@@ -62,5 +63,5 @@ class SlowNodes:
         roles = self._declared.nodes[node]["roles"]
         others = {name: speed for name in self._declared.nodes if name != node and (speed := self._measured.speed(name)) is not None}
         similar = [speed for name, speed in others.items() if self._declared.nodes[name]["roles"] == roles]
-        shared = local_slowness() if self._declared.target in ("lab", "vm") else 1
+        shared = local_slowness() if self._declared.target in HERE else 1
         return judge_speed(own, list(others.values()), similar, self._measured.lost(node), self._limit, shared)

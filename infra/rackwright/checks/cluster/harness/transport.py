@@ -34,7 +34,7 @@ SHELL_STARTED: Final = "rackwright: shell started"
 """The line that a node's shell prints before it starts Python. A dead or suspended node prints nothing."""
 _PYTHON_START: Final = 60.0
 """Seconds in which a node whose shell has started must start Python. Chosen: four times 13 s, which did not suffice for an emulated machine
-with a fiftieth of a processor."""
+that had a third of a processor."""
 _LAST_WORDS: Final = 2.0
 """Seconds for an ssh client to print its error and exit after its output has ended."""
 _MARGIN: Final = 1.0
