@@ -25,6 +25,8 @@ DISK_MIB: Final = 2000
 SPARE_MIB: Final = 512
 _ROOTS_HOME: Final = "root"
 """Folder of the key in the image."""
+_OWN_HOST_KEYS: Final = "'[Service]' 'ExecStartPre=' 'ExecStartPre=/usr/bin/ssh-keygen -A' 'ExecStartPre=/usr/sbin/sshd -t'"
+"""A drop-in of ssh.service: Debian's own ExecStartPre tests the configuration, which fails without a key."""
 _BOOT: Final = 600.0
 """Seconds; 20 for one on two quiet cores, several minutes on a machine that has other work."""
 
@@ -48,6 +50,11 @@ class EmulatedMachines:
     """Packages in addition to those above."""
     spare_disks: int = 0
     """Empty disks of each machine: /dev/vdb and so on."""
+    disk_mib: int = DISK_MIB
+    memory_mib: dict[str, int] = field(default_factory=dict)
+    """Memory by machine; 640 where it is not given."""
+    user: str = ""
+    """An ordinary user with the same key and sudo without a password, as on the image of a provider."""
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     ports: dict[str, int] = field(default_factory=dict)
 
@@ -65,16 +72,29 @@ class EmulatedMachines:
         network = 'chroot "$1" systemctl --quiet enable systemd-networkd'
         # Takes minutes of the emulator's time at every start, and searches for disks that do not exist.
         idle = 'chroot "$1" systemctl --quiet mask e2scrub_reap.service'
-        hooks = [f"--customize-hook={hook}" for hook in (key, network, idle)]
+        # The machines have one image, and each needs a host key of its own.
+        host_keys = 'rm "$1"/etc/ssh/ssh_host_*; install -d "$1"/etc/systemd/system/ssh.service.d'
+        drop_in = f'printf "%s\\n" {_OWN_HOST_KEYS} > "$1"/etc/systemd/system/ssh.service.d/host-keys.conf'
+        hooks = [f"--customize-hook={hook}" for hook in (key, network, idle, host_keys, drop_in, *self._add_user())]
         _run(
             "mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join((*PACKAGES, *self.packages))}", *hooks, "trixie", str(root)
         )
         for name in ("vmlinuz", "initrd.img"):
             (self.folder / name).write_bytes(next((root / "boot").glob(f"{name}-*")).read_bytes())
         with (self.folder / "disk").open("wb") as disk:
-            disk.truncate(DISK_MIB * 2**20)
+            disk.truncate(self.disk_mib * 2**20)
         _run("mke2fs", "-q", "-t", "ext4", "-d", str(root), str(self.folder / "disk"))
         shutil.rmtree(root)
+
+    def _add_user(self) -> list[str]:
+        if not self.user:
+            return []
+        ssh = f"/home/{self.user}/.ssh"
+        return [
+            f'chroot "$1" useradd --create-home --shell /bin/bash {self.user}',
+            f'install -D -m 0600 {self.folder}/id.pub "$1"{ssh}/authorized_keys && chroot "$1" chown -R {self.user}: {ssh}',
+            f'echo "{self.user} ALL=(ALL) NOPASSWD:ALL" > "$1"/etc/sudoers.d/{self.user}',
+        ]
 
     def start(self, **addresses: str) -> None:
         """Switch machines on, and wait until all can be logged in to."""
@@ -91,7 +111,7 @@ class EmulatedMachines:
     def _command(self, name: str, number: int, address: str, lan: str) -> list[str]:
         interfaces = f"net.ifnames=0 ip=10.0.2.15:::255.255.255.0::eth0:none ip={address}:::255.255.255.0::eth1:none"
         return [
-            *("qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-m", "640", "-nographic", "-no-reboot"),
+            *("qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-m", str(self.memory_mib.get(name, 640)), "-nographic", "-no-reboot"),
             *("-kernel", str(self.folder / "vmlinuz"), "-initrd", str(self.folder / "initrd.img")),
             *("-append", f"root=/dev/vda rw console=ttyS0 panic=-1 systemd.hostname={name} {interfaces}"),
             *("-drive", f"file={self.folder / 'disk'},if=virtio,format=raw,snapshot=on"),
@@ -111,7 +131,7 @@ class EmulatedMachines:
         return disks
 
     def _ssh_config(self) -> str:
-        shared = f"User root\nIdentityFile {self.folder}/id\nIdentitiesOnly yes\nHostName 127.0.0.1\nConnectTimeout 20\n"
+        shared = f"User {self.user or 'root'}\nIdentityFile {self.folder}/id\nIdentitiesOnly yes\nHostName 127.0.0.1\nConnectTimeout 20\n"
         trust = f"StrictHostKeyChecking accept-new\nUserKnownHostsFile {self.folder}/known_hosts\nLogLevel ERROR\n"
         standing = f"ControlMaster auto\nControlPath {self.sockets}/%C\nControlPersist 10m\n"
         return "".join(f"Host {name}\nPort {port}\n" for name, port in self.ports.items()) + f"Host *\n{shared}{trust}{standing}"
