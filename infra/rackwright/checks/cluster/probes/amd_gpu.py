@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from rackwright.checks.cluster.harness.probe import Probe
+from rackwright.checks.cluster.harness.probe import GPU_TOOL_SECONDS, Probe
 from rackwright.checks.cluster.harness.tool_output import (
     Row,
     UnreadableValue,
@@ -111,7 +111,7 @@ def parse_amd_gpus(text: str) -> GpuList[AmdGpu]:
     return read_gpus(text, _gpu)
 
 
-AMD_GPUS = Probe("amd-gpus", on="amd_gpu", command=_amd_smi("static"), parse=parse_amd_gpus, timeout=30, statuses=ENDS)
+AMD_GPUS = Probe("amd-gpus", on="amd_gpu", command=_amd_smi("static"), parse=parse_amd_gpus, timeout=GPU_TOOL_SECONDS, statuses=ENDS)
 
 THERMAL: Final = {
     "prochot": "processor hot",
@@ -172,7 +172,9 @@ def parse_amd_metrics(text: str) -> GpuList[AmdMetrics]:
 
 
 # The tool samples the violations of each GPU for 100 ms (amdsmi_get_violation_status, ROCm 6.3).
-AMD_METRICS = Probe("amd-metrics", on="amd_gpu", command=_amd_smi("metric"), parse=parse_amd_metrics, timeout=30, statuses=ENDS)
+AMD_METRICS = Probe(
+    "amd-metrics", on="amd_gpu", command=_amd_smi("metric"), parse=parse_amd_metrics, timeout=GPU_TOOL_SECONDS, statuses=ENDS
+)
 
 
 @dataclass(frozen=True)
@@ -205,7 +207,7 @@ def parse_amd_pages(text: str) -> GpuList[AmdPages]:
     return read_gpus(text, _pages)
 
 
-AMD_PAGES = Probe("amd-pages", on="amd_gpu", command=_amd_smi("bad-pages"), parse=parse_amd_pages, timeout=30, statuses=ENDS)
+AMD_PAGES = Probe("amd-pages", on="amd_gpu", command=_amd_smi("bad-pages"), parse=parse_amd_pages, timeout=GPU_TOOL_SECONDS, statuses=ENDS)
 
 
 @dataclass(frozen=True)
@@ -237,7 +239,7 @@ def parse_amd_links(text: str) -> GpuList[AmdLinks]:
     return read_gpus(text, _links)
 
 
-AMD_LINKS = Probe("amd-links", on="amd_xgmi", command=_amd_smi("xgmi -l"), parse=parse_amd_links, timeout=30, statuses=ENDS)
+AMD_LINKS = Probe("amd-links", on="amd_xgmi", command=_amd_smi("xgmi -l"), parse=parse_amd_links, timeout=GPU_TOOL_SECONDS, statuses=ENDS)
 
 
 @dataclass(frozen=True)
