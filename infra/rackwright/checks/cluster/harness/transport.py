@@ -25,8 +25,8 @@ from rackwright.time_limits import MAX_SLOWNESS, slowness
 from rackwright.unknown_reasons import MOST_ALIKE
 
 ROUND_LIMIT: Final = 10.0
-"""Time limit of the passive probes of one round, in seconds; longer if a probe has a longer limit. A node that does not respond to a round is
-given up after it: with the connect time-out, a dead node is known within 15 s."""
+"""Time limit of the passive probes of one round, in seconds; longer if a probe has a longer limit. A node that does not respond is given up
+after this one: with the connect time-out, a dead node is known within 15 s."""
 _WORKERS: Final = 4
 """Number of commands that a node runs in parallel. One slow tool then does not delay the rest."""
 _OVERHEAD: Final = 3.0
