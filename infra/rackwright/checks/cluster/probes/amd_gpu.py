@@ -250,19 +250,30 @@ class PciGpu:
     device: Whole
     driver: Text | None
     """Driver that is bound to it; None without one."""
+    compute_mode: Text | None = None
+    """Compute partition mode: SPX is the whole GPU; None where its driver has no such modes, as before MI300."""
+    memory_mode: Text | None = None
+    """Memory partition mode, NPS and the number of partitions; None where its driver has no such modes."""
+
+    @property
+    def label(self) -> str:
+        """Return the name of the GPU in results."""
+        return f"PCI device {self.bus}"
 
 
 _BUS: Final = "/sys/bus/pci/devices"
 _PCI_COMMAND: Final = (
     f"for d in {_BUS}/*; do v= c= i=; read -r v < $d/vendor; read -r c < $d/class; read -r i < $d/device; "
-    'case $v$c in 0x10020x1200*|0x10020x0380*) k=$(readlink $d/driver); echo "${d##*/}|$i|${k##*/}|";; esac; done 2> /dev/null; '
+    "case $v$c in 0x10020x1200*|0x10020x0380*) k=$(readlink $d/driver); o=; for f in compute memory; do f=$d/current_${f}_partition; "
+    '[ -e $f ] && o="$o$(head -n 1 $f)|" || o="${o}N/A|"; done; echo "${d##*/}|$i|${k##*/}|$o";; esac; done 2> /dev/null; '
     f"echo {_BUS}"
 )
-"""Vendor AMD/ATI with class processing accelerator (MI300) or display controller without VGA (MI200): PCI IDs, and lspci of such nodes."""
+"""Vendor AMD/ATI with class processing accelerator (MI300) or display controller without VGA (MI200): PCI IDs, and lspci of such nodes.
+Partition modes: amdgpu, files current_compute_partition and current_memory_partition of a device."""
 
 
 def parse_amd_pci(text: str) -> tuple[PciGpu, ...]:
-    """Return the GPUs from lines `address|device|driver|`, after which the name of the folder ends the list. Ignore other lines."""
+    """Return the GPUs from lines `address|device|driver|SPX|NPS1|`, which the name of the folder ends. Ignore other lines."""
     lines = lines_of(text)
     if _BUS not in lines or is_cut(text):
         raise ValueError(f'the list of {_BUS} is incomplete: "{quoted(text)}"')
@@ -271,13 +282,29 @@ def parse_amd_pci(text: str) -> tuple[PciGpu, ...]:
 
 
 def _pci_row(line: str) -> Row:
-    cells = dict(zip(("bus", "device", "driver"), line.strip().split("|")))  # noqa: B905 - the line ends with a separator
+    cells = dict(zip(("bus", "device", "driver", "compute", "memory"), line.strip().split("|")))  # noqa: B905 - the line ends with a separator
     return Row(f"PCI device {cells['bus']}", cells, line)
 
 
 def _pci_gpu(row: Row) -> PciGpu:
     driver = None if row.cells.get("driver") == "" else row.read("driver", _name)
-    return PciGpu(row.read("bus", _address), row.read("device", hexadecimal), driver)
+    return PciGpu(
+        row.read("bus", _address), row.read("device", hexadecimal), driver, row.counter("compute", _compute), row.counter("memory", _memory)
+    )
+
+
+def _compute(cell: str) -> str:
+    """Return a compute partition mode (amdgpu_gfx.h, amdgpu_gfx_compute_mode_desc). The driver prints UNKNOWN if it cannot tell."""
+    if cell.strip() not in ("SPX", "DPX", "TPX", "QPX", "CPX"):
+        raise ValueError(f'"{cell}" is not a compute partition mode')
+    return cell.strip()
+
+
+def _memory(cell: str) -> str:
+    """Return a memory partition mode (amdgpu_gmc.c, nps_desc)."""
+    if not re.fullmatch(r"NPS\d", cell.strip()):
+        raise ValueError(f'"{cell}" is not a memory partition mode')
+    return cell.strip()
 
 
 AMD_PCI = Probe("amd-pci", on="amd_gpu", command=_PCI_COMMAND, parse=parse_amd_pci)
