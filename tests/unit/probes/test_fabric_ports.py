@@ -51,6 +51,8 @@ def node_verdicts(text):
 
 GOOD = card("mlx5_0", 0xB94)
 NODES = {
+    "down, and its physical state has no name": (GOOD + card("mlx5_1", 0xB95, State="Down", Physical_state="???"), "pfpp"),
+    "active, and its physical state has no name": (GOOD + card("mlx5_1", 0xB95, Physical_state="???"), "pupu"),
     "both as planned": (GOOD + card("mlx5_1", 0xB95), "pppp"),
     "a storage adapter is down": (GOOD + card("mlx5_1", 0xB95) + card("mlx5_2", 0xB96, State="Down", Physical_state="Disabled"), "pppp"),
     "FDR10 and effective speed": (

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from rackwright.checks.cluster.harness.probe import Probe
+from rackwright.checks.cluster.harness.probe import GPU_TOOL_SECONDS, Probe
 from rackwright.checks.cluster.harness.tool_output import (
     Row,
     UnreadableValue,
@@ -111,7 +111,7 @@ def parse_amd_gpus(text: str) -> GpuList[AmdGpu]:
     return read_gpus(text, _gpu)
 
 
-AMD_GPUS = Probe("amd-gpus", on="amd_gpu", command=_amd_smi("static"), parse=parse_amd_gpus, timeout=30, statuses=ENDS)
+AMD_GPUS = Probe("amd-gpus", on="amd_gpu", command=_amd_smi("static"), parse=parse_amd_gpus, timeout=GPU_TOOL_SECONDS, statuses=ENDS)
 
 THERMAL: Final = {
     "prochot": "processor hot",
@@ -172,7 +172,9 @@ def parse_amd_metrics(text: str) -> GpuList[AmdMetrics]:
 
 
 # The tool samples the violations of each GPU for 100 ms (amdsmi_get_violation_status, ROCm 6.3).
-AMD_METRICS = Probe("amd-metrics", on="amd_gpu", command=_amd_smi("metric"), parse=parse_amd_metrics, timeout=30, statuses=ENDS)
+AMD_METRICS = Probe(
+    "amd-metrics", on="amd_gpu", command=_amd_smi("metric"), parse=parse_amd_metrics, timeout=GPU_TOOL_SECONDS, statuses=ENDS
+)
 
 
 @dataclass(frozen=True)
@@ -205,7 +207,7 @@ def parse_amd_pages(text: str) -> GpuList[AmdPages]:
     return read_gpus(text, _pages)
 
 
-AMD_PAGES = Probe("amd-pages", on="amd_gpu", command=_amd_smi("bad-pages"), parse=parse_amd_pages, timeout=30, statuses=ENDS)
+AMD_PAGES = Probe("amd-pages", on="amd_gpu", command=_amd_smi("bad-pages"), parse=parse_amd_pages, timeout=GPU_TOOL_SECONDS, statuses=ENDS)
 
 
 @dataclass(frozen=True)
@@ -237,7 +239,7 @@ def parse_amd_links(text: str) -> GpuList[AmdLinks]:
     return read_gpus(text, _links)
 
 
-AMD_LINKS = Probe("amd-links", on="amd_xgmi", command=_amd_smi("xgmi -l"), parse=parse_amd_links, timeout=30, statuses=ENDS)
+AMD_LINKS = Probe("amd-links", on="amd_xgmi", command=_amd_smi("xgmi -l"), parse=parse_amd_links, timeout=GPU_TOOL_SECONDS, statuses=ENDS)
 
 
 @dataclass(frozen=True)
@@ -248,19 +250,30 @@ class PciGpu:
     device: Whole
     driver: Text | None
     """Driver that is bound to it; None without one."""
+    compute_mode: Text | None = None
+    """Compute partition mode: SPX is the whole GPU; None where its driver has no such modes, as before MI300."""
+    memory_mode: Text | None = None
+    """Memory partition mode, NPS and the number of partitions; None where its driver has no such modes."""
+
+    @property
+    def label(self) -> str:
+        """Return the name of the GPU in results."""
+        return f"PCI device {self.bus}"
 
 
 _BUS: Final = "/sys/bus/pci/devices"
 _PCI_COMMAND: Final = (
     f"for d in {_BUS}/*; do v= c= i=; read -r v < $d/vendor; read -r c < $d/class; read -r i < $d/device; "
-    'case $v$c in 0x10020x1200*|0x10020x0380*) k=$(readlink $d/driver); echo "${d##*/}|$i|${k##*/}|";; esac; done 2> /dev/null; '
+    "case $v$c in 0x10020x1200*|0x10020x0380*) k=$(readlink $d/driver); o=; for f in compute memory; do f=$d/current_${f}_partition; "
+    '[ -e $f ] && o="$o$(head -n 1 $f)|" || o="${o}N/A|"; done; echo "${d##*/}|$i|${k##*/}|$o";; esac; done 2> /dev/null; '
     f"echo {_BUS}"
 )
-"""Vendor AMD/ATI with class processing accelerator (MI300) or display controller without VGA (MI200): PCI IDs, and lspci of such nodes."""
+"""Vendor AMD/ATI with class processing accelerator (MI300) or display controller without VGA (MI200): PCI IDs, and lspci of such nodes.
+Partition modes: amdgpu, files current_compute_partition and current_memory_partition of a device."""
 
 
 def parse_amd_pci(text: str) -> tuple[PciGpu, ...]:
-    """Return the GPUs from lines `address|device|driver|`, after which the name of the folder ends the list. Ignore other lines."""
+    """Return the GPUs from lines `address|device|driver|SPX|NPS1|`, which the name of the folder ends. Ignore other lines."""
     lines = lines_of(text)
     if _BUS not in lines or is_cut(text):
         raise ValueError(f'the list of {_BUS} is incomplete: "{quoted(text)}"')
@@ -269,13 +282,29 @@ def parse_amd_pci(text: str) -> tuple[PciGpu, ...]:
 
 
 def _pci_row(line: str) -> Row:
-    cells = dict(zip(("bus", "device", "driver"), line.strip().split("|")))  # noqa: B905 - the line ends with a separator
+    cells = dict(zip(("bus", "device", "driver", "compute", "memory"), line.strip().split("|")))  # noqa: B905 - the line ends with a separator
     return Row(f"PCI device {cells['bus']}", cells, line)
 
 
 def _pci_gpu(row: Row) -> PciGpu:
     driver = None if row.cells.get("driver") == "" else row.read("driver", _name)
-    return PciGpu(row.read("bus", _address), row.read("device", hexadecimal), driver)
+    return PciGpu(
+        row.read("bus", _address), row.read("device", hexadecimal), driver, row.counter("compute", _compute), row.counter("memory", _memory)
+    )
+
+
+def _compute(cell: str) -> str:
+    """Return a compute partition mode (amdgpu_gfx.h, amdgpu_gfx_compute_mode_desc). The driver prints UNKNOWN if it cannot tell."""
+    if cell.strip() not in ("SPX", "DPX", "TPX", "QPX", "CPX"):
+        raise ValueError(f'"{cell}" is not a compute partition mode')
+    return cell.strip()
+
+
+def _memory(cell: str) -> str:
+    """Return a memory partition mode (amdgpu_gmc.c, nps_desc)."""
+    if not re.fullmatch(r"NPS\d", cell.strip()):
+        raise ValueError(f'"{cell}" is not a memory partition mode')
+    return cell.strip()
 
 
 AMD_PCI = Probe("amd-pci", on="amd_gpu", command=_PCI_COMMAND, parse=parse_amd_pci)

@@ -25,7 +25,8 @@ _LETTERS: Final = {
     "C": CONNECTED,
 }
 """States of a connection, as the legend of `nvidia-imex-ctl -N` explains them."""
-_NODE: Final = re.compile(r"Node #(\d+)\s+-\s+(\S+)\s+-\s+([A-Z_]+)(\s+-\s+Version:.*)?\s*")
+_NODE: Final = re.compile(r"Node #(\d+)\s+[-*]\s+(\S+)(?:\s+\*)?\s+-\s+([A-Z_]+)(\s+-\s+Version:.*)?\s*")
+"""`Node #0 - 10.0.0.1 - READY`; releases that mark the node of the command write `* 10.0.0.1 *`."""
 _STATE: Final = re.compile(r"[A-Z][A-Z_ ]*")
 
 
