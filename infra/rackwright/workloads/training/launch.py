@@ -1,0 +1,7 @@
+"""torchrun with the cures of `compat`: Debian's /usr/bin/torchrun cannot start, because its PyTorch was built without libuv."""
+
+from rackwright.workloads.training import compat  # noqa: F401 - first: it changes what the next line imports
+from torch.distributed.run import main  # isort: skip
+
+if __name__ == "__main__":
+    main()
