@@ -1,0 +1,165 @@
+"""The batch job of a training run on Slurm: its script, and the program that it starts."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Final
+
+PACKAGE: Final = "rackwright.workloads.training"
+PORT: Final = 29500
+"""Port of the rendezvous, torchrun's default (PyTorch's documentation of torchrun)."""
+_PARENTS: Final = ("rackwright", "rackwright/workloads")
+
+
+@dataclass(frozen=True)
+class TrainingJob:
+    """What the script and the program get; all paths are those of nodes."""
+
+    name: str
+    """Name of all jobs of the run; no other run has it."""
+    run: str
+    """Folder of the run on the shared file system."""
+    python: str
+    """Interpreter with PyTorch."""
+    nodes: int
+    ranks_per_node: int
+    gpus_per_node: int
+    """GPUs that the job requests; 0 trains on CPUs."""
+    interface: str | None
+    """Network interface of gloo; None for its own choice."""
+    mode: str
+    steps: int
+    batch: int
+    seed: int = 1
+    every: int = 40
+    """Steps between two checkpoints."""
+    keep: int = 3
+    """Checkpoints that are kept."""
+    restarts: int = 5
+    """Attempts after the first one."""
+    timeout_s: int = 60
+    """Seconds that a rank waits for the others before it fails."""
+    join_timeout_s: int = 20
+    """Seconds that torchrun waits for a node before the step fails."""
+    minutes: int = 60
+    """Time limit of an attempt."""
+
+
+def program_files() -> dict[str, str]:
+    """Return the texts of the training program by their path below `program`, the folder that PYTHONPATH names."""
+    folder = files(PACKAGE)
+    sources = {one.name: one.read_text(encoding="utf-8") for one in folder.iterdir() if one.name.endswith(".py")}
+    # The packages above hold code of the product, which nodes do not have.
+    parents = {f"{parent}/__init__.py": "" for parent in _PARENTS}
+    return parents | {f"{PACKAGE.replace('.', '/')}/{name}": text for name, text in sorted(sources.items())}
+
+
+def render(job: TrainingJob) -> str:
+    """Return the batch script. Its argument is the number of the attempt; Slurm's own restarts are added to it.
+
+    A lost node ends the attempt as soon as the launcher on another node fails. The script does not wait for srun, which waits for the
+    tasks of the lost node for KillWait + 2 s (step_launch.c), and it submits a new job: a requeued one has to wait for the lifetime of a
+    credential, 121 s by default (slurm.conf(5), cred_expire; batch_requeue_fini in job_mgr.c). `--requeue` remains for the loss of the
+    node that runs the script. If both happen, the attempt that creates its folder first runs, and the other one ends.
+    """
+    return "\n".join([*_head(job), *_BEGIN.format(run=shlex.quote(job.run)).splitlines(), *_environment(job), *_step(job), *_end(job)]) + "\n"
+
+
+def _head(job: TrainingJob) -> Iterator[str]:
+    yield "#!/bin/bash"
+    options = {
+        "job-name": job.name,
+        "nodes": str(job.nodes),
+        "ntasks-per-node": "1",
+        "exclusive": "",
+        "mem": "0",
+        **({"gpus-per-node": str(job.gpus_per_node)} if job.gpus_per_node else {}),
+        "time": str(job.minutes),
+        "requeue": "",
+        "open-mode": "append",
+        "output": f"{job.run}/output.txt",
+        "chdir": job.run,
+    }
+    yield from (f"#SBATCH --{name}={value}" if value else f"#SBATCH --{name}" for name, value in options.items())
+
+
+_BEGIN: Final = """
+set -u
+run={run}
+attempt=$((${{1:-0}} + ${{SLURM_RESTART_COUNT:-0}}))
+folder=$run/attempt-$attempt
+record() {{
+    printf '{{"event": "%s", "attempt": "%s", "time": %s, "job": "%s", "nodes": "%s"}}\\n' \\
+        "$1" "$attempt" "$(date +%s.%3N)" "$SLURM_JOB_ID" "$SLURM_JOB_NODELIST" >> "$run/jobs.jsonl"
+}}
+# Two jobs may have this number: one that the script submitted, and one that Slurm requeued.
+mkdir "$folder" 2>/dev/null || {{ record superseded; exit 0; }}
+record begin
+first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+"""
+
+
+def _environment(job: TrainingJob) -> Iterator[str]:
+    yield 'export PYTHONPATH=$run/program PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 RUN_FOLDER=$folder'
+    if not job.gpus_per_node:
+        yield "export OMP_NUM_THREADS=1"
+    if job.interface:
+        yield f"export GLOO_SOCKET_IFNAME={shlex.quote(job.interface)}"
+
+
+_TASK: Final = """'"$@"; status=$?; [ "$status" = 0 ] || echo "$status" > "$RUN_FOLDER/failed-$SLURM_PROCID"; exit "$status"'"""
+"""Run by each task: a launcher that fails leaves a file, for which the script waits."""
+
+
+def _step(job: TrainingJob) -> Iterator[str]:
+    launcher = [
+        *(f"--nnodes={job.nodes}", f"--nproc-per-node={job.ranks_per_node}", "--max-restarts=3", "--rdzv-backend=c10d"),
+        f"--rdzv-conf=join_timeout={job.join_timeout_s}",
+    ]
+    program = {
+        "mode": job.mode,
+        "steps": job.steps,
+        "batch": job.batch,
+        "seed": job.seed,
+        "every": job.every,
+        "keep": job.keep,
+        "timeout": job.timeout_s,
+    }
+    yield 'srun --kill-on-bad-exit=1 --wait=10 --cpus-per-task="$SLURM_CPUS_ON_NODE" \\'
+    yield f"    sh -c {_TASK} task \\"
+    yield f"    {shlex.quote(job.python)} -m {PACKAGE}.launch {' '.join(launcher)} \\"
+    yield f'    --rdzv-endpoint="$first:{PORT}" --rdzv-id="$SLURM_JOB_ID.$attempt" \\'
+    yield f"    -m {PACKAGE}.train --run \"$run\" --attempt \"$attempt\" {' '.join(f'--{key}={value}' for key, value in program.items())} &"
+
+
+_END: Final = """
+step=$!
+while kill -0 "$step" 2>/dev/null; do
+    if compgen -G "$folder/failed-*" > /dev/null; then
+        sleep 2
+        kill -KILL "$step" 2>/dev/null
+        break
+    fi
+    sleep 1
+done
+wait "$step"
+status=$?
+if [ "$status" = 0 ]; then
+    record end
+    exit 0
+fi
+record failed
+if [ "$attempt" -ge {restarts} ]; then
+    record gave-up
+    exit 1
+fi
+env -i PATH="$PATH" HOME="$HOME" USER="$USER" sbatch --parsable "$run/job.sh" $((attempt + 1)) || scontrol requeue "$SLURM_JOB_ID"
+exit 1
+"""
+
+
+def _end(job: TrainingJob) -> list[str]:
+    return _END.format(restarts=job.restarts).strip("\n").splitlines()
