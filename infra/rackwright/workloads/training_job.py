@@ -28,8 +28,8 @@ class TrainingJob:
     ranks_per_node: int
     gpus_per_node: int
     """GPUs that the job requests; 0 trains on CPUs."""
-    interface: str | None
-    """Network interface of gloo; None for its own choice."""
+    network: str
+    """CIDR of the nodes' addresses, by which each node finds the interface for gloo."""
     mode: str
     steps: int
     batch: int
@@ -48,8 +48,13 @@ class TrainingJob:
     """Time limit of an attempt."""
 
 
+def run_files(job: TrainingJob) -> dict[str, str]:
+    """Return all files of a run's folder by their path: scripts, and the training program below `program`, which PYTHONPATH names."""
+    return {"job.sh": render(job), "task.sh": TASK, **{f"program/{path}": text for path, text in program_files().items()}}
+
+
 def program_files() -> dict[str, str]:
-    """Return the texts of the training program by their path below `program`, the folder that PYTHONPATH names."""
+    """Return the texts of the training program by their path, with empty packages above it."""
     folder = files(PACKAGE)
     sources = {one.name: one.read_text(encoding="utf-8") for one in folder.iterdir() if one.name.endswith(".py")}
     # The packages above hold code of the product, which nodes do not have.
@@ -103,15 +108,21 @@ first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 
 
 def _environment(job: TrainingJob) -> Iterator[str]:
-    yield 'export PYTHONPATH=$run/program PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 RUN_FOLDER=$folder'
+    yield "export PYTHONPATH=$run/program PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1"
+    yield f"export RUN_FOLDER=$folder NETWORK={shlex.quote(job.network)}"
     if not job.gpus_per_node:
         yield "export OMP_NUM_THREADS=1"
-    if job.interface:
-        yield f"export GLOO_SOCKET_IFNAME={shlex.quote(job.interface)}"
 
 
-_TASK: Final = """'"$@"; status=$?; [ "$status" = 0 ] || echo "$status" > "$RUN_FOLDER/failed-$SLURM_PROCID"; exit "$status"'"""
-"""Run by each task: a launcher that fails leaves a file, for which the script waits."""
+TASK: Final = """#!/bin/sh
+# Runs a launcher on each node. A launcher that fails leaves a file, for which the batch script waits.
+interface=$(ip -o -4 address show to "$NETWORK" 2>/dev/null | awk '{ print $2; exit }')
+[ -z "$interface" ] || export GLOO_SOCKET_IFNAME="$interface"
+"$@"
+status=$?
+[ "$status" = 0 ] || echo "$status" > "$RUN_FOLDER/failed-$SLURM_PROCID"
+exit "$status"
+"""
 
 
 def _step(job: TrainingJob) -> Iterator[str]:
@@ -129,8 +140,7 @@ def _step(job: TrainingJob) -> Iterator[str]:
         "timeout": job.timeout_s,
     }
     yield 'srun --kill-on-bad-exit=1 --wait=10 --cpus-per-task="$SLURM_CPUS_ON_NODE" \\'
-    yield f"    sh -c {_TASK} task \\"
-    yield f"    {shlex.quote(job.python)} -m {PACKAGE}.launch {' '.join(launcher)} \\"
+    yield f'    sh "$run/task.sh" {shlex.quote(job.python)} -m {PACKAGE}.launch {" ".join(launcher)} \\'
     yield f'    --rdzv-endpoint="$first:{PORT}" --rdzv-id="$SLURM_JOB_ID.$attempt" \\'
     yield f"    -m {PACKAGE}.train --run \"$run\" --attempt \"$attempt\" {' '.join(f'--{key}={value}' for key, value in program.items())} &"
 
