@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final
 
 from rackwright.report.verdict import Verdict
@@ -140,7 +141,7 @@ def time_of(run: Run) -> dict[str, float]:
 def failures_of(run: Run) -> Iterator[dict[str, Any]]:
     """Yield each interruption of training: steps and seconds lost, from the last line before it to the first step after it."""
     sessions = run.sessions
-    for before, after in zip(sessions, sessions[1:], strict=False):
+    for before, after in pairwise(sessions):
         done = int(before.steps[-1]["step"]) if before.steps else before.resumed
         first = after.steps[0] if after.steps else None
         again = float(first["time"]) - float(first["seconds"]) if first else None
@@ -173,7 +174,12 @@ def judge(document: Mapping[str, Any], reference: Mapping[str, Any] | None) -> d
         return {**answer, "result": Verdict.FAILED.value, "reason": "the run did not reach its last step"}
     if reference is None:
         if is_undisturbed(document):
-            return {**answer, "rule": "baseline", "result": Verdict.PASSED.value, "reason": "completed; recorded as the baseline of later runs"}
+            return {
+                **answer,
+                "rule": "baseline",
+                "result": Verdict.PASSED.value,
+                "reason": "completed; recorded as the baseline of later runs",
+            }
         return {**answer, "result": Verdict.UNKNOWN.value, "reason": "no undisturbed run with these settings is on record"}
     if on_cpu:
         same = document["final_bits"] == reference["final_bits"]
@@ -195,9 +201,7 @@ def efficiency(document: Mapping[str, Any], others: Iterable[Mapping[str, Any]])
     speeds = {one["settings"]["ranks"]: one["tokens_s"] for one in (*others, document) if kind(one) == kind(document) and one["tokens_s"]}
     if 1 not in speeds or len(speeds) < 2:
         return []
-    return [
-        {"ranks": ranks, "tokens_s": speed, "value": round(speed / (ranks * speeds[1]), 3)} for ranks, speed in sorted(speeds.items())
-    ]
+    return [{"ranks": ranks, "tokens_s": speed, "value": round(speed / (ranks * speeds[1]), 3)} for ranks, speed in sorted(speeds.items())]
 
 
 def document_of(run: Run, identity: Mapping[str, Any], injected: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:

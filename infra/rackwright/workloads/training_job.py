@@ -70,7 +70,9 @@ def render(job: TrainingJob) -> str:
     credential, 121 s by default (slurm.conf(5), cred_expire; batch_requeue_fini in job_mgr.c). `--requeue` remains for the loss of the
     node that runs the script. If both happen, the attempt that creates its folder first runs, and the other one ends.
     """
-    return "\n".join([*_head(job), *_BEGIN.format(run=shlex.quote(job.run)).splitlines(), *_environment(job), *_step(job), *_end(job)]) + "\n"
+    return (
+        "\n".join([*_head(job), *_BEGIN.format(run=shlex.quote(job.run)).splitlines(), *_environment(job), *_step(job), *_end(job)]) + "\n"
+    )
 
 
 def _head(job: TrainingJob) -> Iterator[str]:
@@ -142,7 +144,7 @@ def _step(job: TrainingJob) -> Iterator[str]:
     yield 'srun --kill-on-bad-exit=1 --wait=10 --cpus-per-task="$SLURM_CPUS_ON_NODE" \\'
     yield f'    sh "$run/task.sh" {shlex.quote(job.python)} -m {PACKAGE}.launch {" ".join(launcher)} \\'
     yield f'    --rdzv-endpoint="$first:{PORT}" --rdzv-id="$SLURM_JOB_ID.$attempt" \\'
-    yield f"    -m {PACKAGE}.train --run \"$run\" --attempt \"$attempt\" {' '.join(f'--{key}={value}' for key, value in program.items())} &"
+    yield f'    -m {PACKAGE}.train --run "$run" --attempt "$attempt" {" ".join(f"--{key}={value}" for key, value in program.items())} &'
 
 
 _END: Final = """

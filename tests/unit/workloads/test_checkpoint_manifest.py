@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from rackwright.errors import InputError, UndeterminedError
 from rackwright.operations.checkpoints import verify_checkpoints
 from rackwright.report.schemas import schema_errors

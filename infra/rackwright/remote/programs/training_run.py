@@ -46,7 +46,7 @@ def begin(request: Mapping[str, Any]) -> dict[str, Any]:
     write(folder, request["files"])
     status, out, err = run("sbatch", "--parsable", os.path.join(folder, "job.sh"), "0")
     if status != 0:
-        return {"error": (err.strip().splitlines() or ["sbatch ended with status %d" % status])[-1], "free_mib": free_mib, "job": None}
+        return {"error": (err.strip().splitlines() or [f"sbatch ended with status {status}"])[-1], "free_mib": free_mib, "job": None}
     return {"error": "", "free_mib": free_mib, "job": out.strip().split(";")[0], "submitted": time.time()}
 
 
@@ -54,7 +54,7 @@ def follow(request: Mapping[str, Any]) -> dict[str, Any]:
     """Return what happened since the last request. A requeued job that only waits for the lifetime of a credential is started."""
     status, out, err = run("squeue", "--me", "--noheader", "--name", request["name"], "--format", "%i|%T|%r|%N")
     if status != 0:
-        return {"error": (err.strip().splitlines() or ["squeue ended with status %d" % status])[-1]}
+        return {"error": (err.strip().splitlines() or [f"squeue ended with status {status}"])[-1]}
     jobs = [dict(zip(("id", "state", "reason", "nodes"), line.split("|"))) for line in out.splitlines() if line.count("|") == 3]
     released = [job["id"] for job in jobs if job["state"] == "PENDING" and job["reason"] == "BeginTime"]
     for job in released:

@@ -7,6 +7,7 @@ was needed in a run on nodes of a lab; none is active on GPUs or with another ve
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from pathlib import Path
@@ -43,8 +44,8 @@ def blas() -> str:
 def _use_store_without_libuv() -> None:
     """Force the store of sockets: several callers in PyTorch ignore USE_LIBUV=0."""
     import torch.distributed as distributed
-    import torch.distributed.rendezvous
 
+    importlib.import_module("torch.distributed.rendezvous")
     original: Any = distributed.TCPStore
 
     class TCPStore(original):  # type: ignore[misc]

@@ -1,0 +1,103 @@
+"""What a training run needs of a stack; each missing part is an error that names what to add to the stack file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rackwright.drivers import node_kill
+from rackwright.errors import InputError
+from rackwright.inventory.reader import Inventory
+
+
+@dataclass(frozen=True)
+class TrainingSite:
+    """The part of a stack that trains: where jobs are submitted and run, by whom, and with which PyTorch."""
+
+    submit_host: str
+    user: str
+    mount: str
+    """Mount point of the file system for programs, events and checkpoints."""
+    file_system: str
+    """moosefs, nfs or lustre."""
+    workers: tuple[str, ...]
+    gpus: int
+    """GPUs of each worker that are not simulated; 0 trains on CPUs."""
+    python: str
+    network: str
+    """CIDR of the nodes' addresses."""
+
+    @property
+    def ranks_per_node(self) -> int:
+        """Return a rank for each GPU. On CPUs one: a rank takes 400 MiB, and a worker of the small lab has 1 GiB."""
+        return self.gpus or 1
+
+
+def find_site(declared: Inventory, *, nodes: int | None = None, kill_worker: bool = False) -> TrainingSite:
+    """Return where a stack trains. Raises InputError for the first part that is missing.
+
+    nodes: number of workers that train; default: all.
+    """
+    scheduler = declared.cluster.get("scheduler") or {}
+    if scheduler.get("kind") != "slurm":
+        found = str(scheduler.get("kind") or "none").capitalize()
+        raise _missing(declared, f"does not run Slurm (found scheduler {found})", "use a stack with `scheduler: {kind: slurm}`")
+    hosts = [name for name in scheduler["submit_hosts"] if name in declared.nodes]
+    if not hosts:
+        raise _missing(declared, "has no node to submit jobs from", "give a group the role `login`")
+    if not declared.cluster.get("users"):
+        raise _missing(declared, "has no user to submit jobs", "add one, for example `users: {alice: {uid: 2001}}`")
+    names = [one["name"] for one in scheduler["nodes"] if one["name"] in declared.nodes]
+    workers = _workers(declared, names, nodes, kill_worker=kill_worker)
+    storage = _storage(declared, {hosts[0], *workers})
+    return TrainingSite(
+        submit_host=hosts[0],
+        user=str(declared.cluster["users"][0]["name"]),
+        mount=str(storage["mount"]),
+        file_system=str(storage["kind"]),
+        workers=workers,
+        gpus=_gpus(declared, workers),
+        python=_python(declared),
+        network=str(declared.cluster["network"]["cidr"]),
+    )
+
+
+def _workers(declared: Inventory, names: Sequence[str], nodes: int | None, *, kill_worker: bool) -> tuple[str, ...]:
+    wanted = nodes or len(names)
+    if not names or wanted > len(names):
+        hint = "increase the `count` of a group with the role worker" if names else "declare a group with the role worker"
+        raise _missing(declared, f"has {len(names)} workers (expected {max(wanted, 1)})", hint)
+    if kill_worker and declared.target not in node_kill.TARGETS:
+        hint = "run it without --kill-worker, and end a worker in another way"
+        raise InputError(f"kills nodes of the targets lab and vm only (found target {declared.target})", path="--kill-worker", hint=hint)
+    if kill_worker and wanted < 2:
+        raise InputError("needs two workers: one that is lost and one that notices", path="--kill-worker", hint="declare a second worker")
+    return tuple(names[:wanted])
+
+
+def _storage(declared: Inventory, needed: set[str]) -> Mapping[str, Any]:
+    """Return a file system that all these nodes mount and every user may write to."""
+    for one in declared.cluster.get("storage") or ():
+        if needed <= set(one["clients"]) and int(one["mode"], 8) & 0o002:
+            return dict(one)
+    hint = "add one under `storage` without `clients`, for example `sharedfs: {kind: moosefs, mount: /mnt/sharedfs, size: 4GiB}`"
+    raise _missing(declared, "has no shared file system that login nodes and workers mount and users may write to", hint)
+
+
+def _gpus(declared: Inventory, workers: Sequence[str]) -> int:
+    if "gpu" in declared.simulated:
+        return 0
+    return min((declared.nodes[name].get("gpus") or {}).get("count", 0) for name in workers)
+
+
+def _python(declared: Inventory) -> str:
+    found = declared.node_stack.get("pytorch")
+    if not found:
+        hint = 'add `software: {pytorch: {source: debian}}` (Debian 13, CPUs) or `{pytorch: {version: "2.8.0"}}`, and run `up`'
+        raise _missing(declared, "has no PyTorch on its workers", hint)
+    return str(found.get("python") or f"{found['folder']}/bin/python")
+
+
+def _missing(declared: Inventory, cause: str, hint: str) -> InputError:
+    return InputError(cause, path=f"stack {declared.stack}", hint=hint)
