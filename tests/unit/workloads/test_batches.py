@@ -14,7 +14,7 @@ def test_ranks_share_same_global_batch(seed: int, step: int, ranks: int) -> None
     starts = batches.global_batch(seed, step, sequences=16, context=128, size=2_000)
     shares = [batches.share_of_rank(starts, rank, ranks) for rank in range(ranks)]
     assert [start for share in shares for start in share] == starts
-    assert all(0 <= start and start + 129 <= 2_000 for start in starts)
+    assert all(start >= 0 and start + 129 <= 2_000 for start in starts)
 
 
 def test_steps_and_seeds_have_different_batches() -> None:
