@@ -14,12 +14,27 @@ from rackwright.report.training import Run
 
 SETTINGS = {"mode": "ddp", "nodes": 2, "ranks": 2, "steps": 10, "batch": 16, "seed": 1, "every": 4}
 FACTS = {
-    "ranks": 2, "restart": 0, "device": "CPU", "backend": "gloo", "blas": "openblas", "torch": "2.6.0", "cured": True,
-    "parameters": 875264, "layers": 4, "width": 128, "context": 128, "text_sha256": "ab",
+    "ranks": 2,
+    "restart": 0,
+    "device": "CPU",
+    "backend": "gloo",
+    "blas": "openblas",
+    "torch": "2.6.0",
+    "cured": True,
+    "parameters": 875264,
+    "layers": 4,
+    "width": 128,
+    "context": 128,
+    "text_sha256": "ab",
 }
 IDENTITY = {
-    "stack": "lab-train", "target": "lab", "run": "train-2", "user": "alice", "folder": "/mnt/sharedfs/x",
-    "started": "2026-11-28T12:00:00+00:00", "evidence": ["CPU, gloo", "simulated: gpu"],
+    "stack": "lab-train",
+    "target": "lab",
+    "run": "train-2",
+    "user": "alice",
+    "folder": "/mnt/sharedfs/x",
+    "started": "2026-11-28T12:00:00+00:00",
+    "evidence": ["CPU, gloo", "simulated: gpu"],
 }
 
 

@@ -143,7 +143,9 @@ def test_program_is_importable_alone(tmp_path: Path) -> None:
     for path, text in program_files().items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
-    code = "from rackwright.workloads.training import batches, corpus, manifest; import rackwright; print(rackwright.__file__, batches.batch_size(3))"
+    code = (
+        "import rackwright; from rackwright.workloads.training import batches, manifest; print(rackwright.__file__, batches.batch_size(3))"
+    )
     done = subprocess.run(
         [sys.executable, "-S", "-c", code], env={"PYTHONPATH": str(tmp_path)}, cwd=tmp_path, capture_output=True, text=True, check=True
     )

@@ -54,7 +54,7 @@ def _use_store_without_libuv() -> None:
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **{**options, "use_libuv": False})
 
-    distributed.TCPStore = TCPStore  # type: ignore[misc]
+    distributed.TCPStore = TCPStore
     # `torch.distributed.rendezvous` is a function where it is imported by name.
     sys.modules["torch.distributed.rendezvous"].TCPStore = TCPStore  # type: ignore[attr-defined]
 
@@ -75,7 +75,7 @@ def _complete_cpu_streams() -> None:
             """Do nothing: there is one stream."""
 
     torch.cpu.Stream = Stream
-    torch.cpu.current_stream = lambda _device=None: Stream()  # type: ignore[assignment,misc]
+    torch.cpu.current_stream = lambda _device=None: Stream()
 
 
 def _divide_gradients() -> None:

@@ -22,7 +22,7 @@ class Shape:
     context: int = 128
 
 
-class Block(nn.Module):
+class Block(nn.Module):  # type: ignore[misc]  # PyTorch is not installed where types are checked
     """Attention and a perceptron, each after a norm and added to its input. No dropout: a run must be repeatable."""
 
     def __init__(self, shape: Shape) -> None:
@@ -45,7 +45,7 @@ class Block(nn.Module):
         return state + self.narrow(functional.gelu(self.widen(self.before_perceptron(state))))
 
 
-class Transformer(nn.Module):
+class Transformer(nn.Module):  # type: ignore[misc]
     """Embeddings, blocks, and a score for each possible next byte."""
 
     def __init__(self, shape: Shape) -> None:

@@ -148,8 +148,8 @@ def _distribute(model: nn.Module, mode: str) -> nn.Module:
     mesh = init_device_mesh("cuda" if torch.cuda.is_available() else "cpu", (distributed.get_world_size(),))
     # With the CPU streams of 2.6, a second gather in backward counts as a change of the weights.
     again = not compat.AFFECTED
-    for block in model.blocks:  # type: ignore[union-attr]
-        fully_shard(block, mesh=mesh, reshard_after_forward=again)  # type: ignore[arg-type]
+    for block in model.blocks:
+        fully_shard(block, mesh=mesh, reshard_after_forward=again)
     fully_shard(model, mesh=mesh, reshard_after_forward=again)
     return model
 
