@@ -52,7 +52,8 @@ def test_debian_pytorch_comes_with_openblas() -> None:
 @pytest.mark.parametrize(("source", "steps"), [("wheels", ["install.yml", "configure.yml"]), ("debian", ["debian.yml", "blas.yml"])])
 def test_source_of_pytorch_selects_its_steps(source: str, steps: list[str]) -> None:
     found = {task["ansible.builtin.import_tasks"]: task["when"] for task in tasks("pytorch", "main")}
-    assert [step for step, when in found.items() if templated(f"{{{{ {when} }}}}", pytorch_source=source)] == sorted(steps, key=[*found].index)
+    chosen = [step for step, when in found.items() if templated(f"{{{{ {when} }}}}", pytorch_source=source)]
+    assert chosen == steps
 
 
 ROCKY = """[appstream]

@@ -24,6 +24,7 @@ class TrainingJob:
     """Folder of the run on the shared file system."""
     python: str
     """Interpreter with PyTorch."""
+    partition: str
     nodes: int
     ranks_per_node: int
     gpus_per_node: int
@@ -79,6 +80,7 @@ def _head(job: TrainingJob) -> Iterator[str]:
     yield "#!/bin/bash"
     options = {
         "job-name": job.name,
+        "partition": job.partition,
         "nodes": str(job.nodes),
         "ntasks-per-node": "1",
         "exclusive": "",

@@ -62,17 +62,8 @@ def test_killed_worker_ends_in_identical_loss(lab: Project, baseline: dict[str, 
     assert [one["node"] for one in document["injected"]] == ["worker1"] and document["injected"][0]["undone"]
     assert len(document["attempts"]) > 1 and document["failures"][0]["steps_lost"] > 0
     assert 0 < document["goodput"] < baseline["goodput"]
-
-
-def test_lost_worker_costs_less_than_a_minute(lab: Project, baseline: dict[str, Any]) -> None:
-    """190 s with a requeued job, measured on an idle machine; of a busy one, only the wait for the credential must be gone."""
-    lost = [one for document in records(lab) for one in document["failures"] if one["restarted_by"] == "job"]
-    assert lost and all(one["seconds"] < 110 for one in lost), lost
-
-
-def records(lab: Project) -> list[dict[str, Any]]:
-    """Return all records of the stack."""
-    return [json.loads(file.read_text()) for file in sorted((lab.home / lab.stack / "demos").glob("train-*.json"))]
+    jobs = [one["job"] for one in document["attempts"]]
+    assert len(set(jobs)) == len(jobs), "a requeued job has to wait for the lifetime of a credential"
 
 
 def test_fsdp2_trains_the_same_model(lab: Project, baseline: dict[str, Any]) -> None:

@@ -31,7 +31,7 @@ def test_lab_train_has_all_prerequisites() -> None:
     site = find_site(declared(), kill_worker=True)
     assert (site.submit_host, site.user, site.mount, site.python) == ("login0", "alice", "/mnt/sharedfs", "/usr/bin/python3")
     assert site.workers == ("worker0", "worker1") and site.ranks_per_node == 1, "its GPUs are simulated"
-    assert find_site(declared(), nodes=1).workers == ("worker0",)
+    assert (site.nodes, site.ranks, find_site(declared(), nodes=1).ranks) == (2, 2, 1)
     assert needed_mib(site) == 1024
 
 
@@ -58,7 +58,7 @@ def on_aws(variables: dict[str, Any]) -> None:
         ("lab-train", without("users"), {}, "has no user to submit jobs", "users: {alice"),
         ("lab-train", without("storage"), {}, "has no shared file system", "sharedfs: {kind: moosefs"),
         ("lab-train", private_storage, {}, "users may write to", "sharedfs: {kind: moosefs"),
-        ("lab-train", lambda _: None, {"nodes": 3}, "has 2 workers (expected 3)", "increase the `count`"),
+        ("lab-train", lambda _: None, {"nodes": 3}, "has 2 workers in its default partition (expected 3)", "increase the `count`"),
         ("lab-train", on_aws, {"kill_worker": True}, "kills nodes of the targets lab and vm only", "without --kill-worker"),
         ("lab-train", lambda _: None, {"nodes": 1, "kill_worker": True}, "needs two workers", "second worker"),
     ],

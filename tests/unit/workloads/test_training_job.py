@@ -47,6 +47,7 @@ def job(cluster: Path, **more: Any) -> TrainingJob:
         name="rackwright-train-1",
         run=str(cluster / "run"),
         python=str(cluster / "bin/launcher"),
+        partition="main",
         nodes=2,
         ranks_per_node=1,
         network="10.78.0.0/24",

@@ -21,12 +21,21 @@ class TrainingSite:
     """Mount point of the file system for programs, events and checkpoints."""
     file_system: str
     """moosefs, nfs or lustre."""
+    partition: str
     workers: tuple[str, ...]
+    """Nodes of the partition, in the order of the plan."""
+    nodes: int
+    """Number of them that train."""
     gpus: int
     """GPUs of each worker that are not simulated; 0 trains on CPUs."""
     python: str
     network: str
     """CIDR of the nodes' addresses."""
+
+    @property
+    def ranks(self) -> int:
+        """Return the number of ranks of a run."""
+        return self.nodes * self.ranks_per_node
 
     @property
     def ranks_per_node(self) -> int:
@@ -48,32 +57,35 @@ def find_site(declared: Inventory, *, nodes: int | None = None, kill_worker: boo
         raise _missing(declared, "has no node to submit jobs from", "give a group the role `login`")
     if not declared.cluster.get("users"):
         raise _missing(declared, "has no user to submit jobs", "add one, for example `users: {alice: {uid: 2001}}`")
-    names = [one["name"] for one in scheduler["nodes"] if one["name"] in declared.nodes]
-    workers = _workers(declared, names, nodes, kill_worker=kill_worker)
+    partition = next((one for one in scheduler["partitions"] if one["default"]), scheduler["partitions"][0])
+    names = [name for name in partition["nodes"] if name in declared.nodes]
+    wanted = nodes or len(names)
+    _require_workers(declared, len(names), wanted, kill_worker=kill_worker)
+    workers = tuple(names)
     storage = _storage(declared, {hosts[0], *workers})
     return TrainingSite(
         submit_host=hosts[0],
         user=str(declared.cluster["users"][0]["name"]),
         mount=str(storage["mount"]),
         file_system=str(storage["kind"]),
+        partition=str(partition["name"]),
         workers=workers,
+        nodes=wanted,
         gpus=_gpus(declared, workers),
         python=_python(declared),
         network=str(declared.cluster["network"]["cidr"]),
     )
 
 
-def _workers(declared: Inventory, names: Sequence[str], nodes: int | None, *, kill_worker: bool) -> tuple[str, ...]:
-    wanted = nodes or len(names)
-    if not names or wanted > len(names):
-        hint = "increase the `count` of a group with the role worker" if names else "declare a group with the role worker"
-        raise _missing(declared, f"has {len(names)} workers (expected {max(wanted, 1)})", hint)
+def _require_workers(declared: Inventory, present: int, wanted: int, *, kill_worker: bool) -> None:
+    if not present or wanted > present:
+        hint = "increase the `count` of a group with the role worker" if present else "declare a group with the role worker"
+        raise _missing(declared, f"has {present} workers in its default partition (expected {max(wanted, 1)})", hint)
     if kill_worker and declared.target not in node_kill.TARGETS:
         hint = "run it without --kill-worker, and end a worker in another way"
         raise InputError(f"kills nodes of the targets lab and vm only (found target {declared.target})", path="--kill-worker", hint=hint)
     if kill_worker and wanted < 2:
         raise InputError("needs two workers: one that is lost and one that notices", path="--kill-worker", hint="declare a second worker")
-    return tuple(names[:wanted])
 
 
 def _storage(declared: Inventory, needed: set[str]) -> Mapping[str, Any]:

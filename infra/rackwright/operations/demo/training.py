@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from rackwright.checks.cluster.probes.slurm import expand
 from rackwright.drivers import node_kill, power, remote_exec
 from rackwright.errors import InputError, RackwrightError, UndeterminedError
 from rackwright.files import write_atomic
@@ -124,18 +125,18 @@ def records(stack: str) -> Iterator[dict[str, Any]]:
 
 
 def _job(site: TrainingSite, options: TrainingOptions, name: str) -> TrainingJob:
-    ranks = len(site.workers) * site.ranks_per_node
     return TrainingJob(
         name=f"rackwright-{name}",
         run=f"{site.mount}/validation/results/{name}",
         python=site.python,
-        nodes=len(site.workers),
+        partition=site.partition,
+        nodes=site.nodes,
         ranks_per_node=site.ranks_per_node,
         gpus_per_node=site.gpus,
         network=site.network,
         mode=options.mode,
         steps=options.steps,
-        batch=batches.batch_size(ranks),
+        batch=batches.batch_size(site.ranks),
         seed=options.seed,
         every=options.every,
         keep=KEEP,
@@ -145,8 +146,7 @@ def _job(site: TrainingSite, options: TrainingOptions, name: str) -> TrainingJob
 
 def needed_mib(site: TrainingSite) -> int:
     """Return the free space for the checkpoints that are kept and the one being written."""
-    ranks = len(site.workers) * site.ranks_per_node
-    return (KEEP + 1) * ((ranks + 2) * _CHUNK_MIB if site.file_system == "moosefs" else _CHECKPOINT_MIB)
+    return (KEEP + 1) * ((site.ranks + 2) * _CHUNK_MIB if site.file_system == "moosefs" else _CHECKPOINT_MIB)
 
 
 async def _run(following: _Following, options: TrainingOptions, on_progress: Progress, say: Callable[[str], None]) -> None:
@@ -238,11 +238,14 @@ async def _reason(following: _Following) -> str:
 
 
 async def _kill_worker(following: _Following, options: TrainingOptions, say: Callable[[str], None]) -> None:
-    """Kill the last worker at a random step after the first checkpoint, and start it again; the first one runs the batch script."""
+    """Kill the job's last worker at a random step after the first checkpoint, and start it again; the first one runs the batch script."""
     at = random.Random(time.time_ns()).randint(options.every + 1, max(options.every + 1, options.steps * 3 // 4))
     while following.step < at:
         await asyncio.sleep(_POLL / 4)
-    stack, target, node = following.running.name, following.running.inventory.target, following.site.workers[-1]
+    stack, target = following.running.name, following.running.inventory.target
+    begun = next(line for line in reversed(following.lines) if line["event"] == "begin")
+    used = set(expand(str(begun["nodes"])))
+    node = [name for name in following.site.workers if name in used][-1]
     following.injected.append({"kind": "kill-worker", "node": node, "step": following.step, "at": time.time(), "undone": None})
     await node_kill.kill(stack, target, node)
     say(f"{node}: killed after step {following.step}")
@@ -264,7 +267,7 @@ def _document(following: _Following, options: TrainingOptions, name: str, starte
     settings = {
         "mode": job.mode,
         "nodes": job.nodes,
-        "ranks": job.nodes * job.ranks_per_node,
+        "ranks": following.site.ranks,
         "steps": job.steps,
         "batch": job.batch,
         "seed": job.seed,

@@ -12,6 +12,7 @@ from __future__ import annotations
 import glob
 import json
 import os
+import pwd
 import shutil
 import time
 from collections.abc import Mapping
@@ -95,6 +96,10 @@ def tail(folder: str) -> str:
 
 def main(request: dict[str, Any]) -> dict[str, Any]:
     """Answer one request; an error is an answer, too."""
+    # runuser keeps root's environment, which sbatch would hand to the job.
+    user = pwd.getpwuid(os.getuid())
+    os.environ.update(HOME=user.pw_dir, USER=user.pw_name, LOGNAME=user.pw_name)
+    os.chdir("/")
     try:
         if request["action"] == "begin":
             return begin(request)
