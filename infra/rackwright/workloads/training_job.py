@@ -45,6 +45,8 @@ class TrainingJob:
     """Seconds that a rank waits for the others before it fails."""
     join_timeout_s: int = 20
     """Seconds that torchrun waits for a node before the step fails."""
+    patience_s: int = 300
+    """Seconds that a job keeps its nodes while it waits for a lost one and no other is idle."""
     minutes: int = 60
     """Time limit of an attempt."""
 
@@ -64,16 +66,15 @@ def program_files() -> dict[str, str]:
 
 
 def render(job: TrainingJob) -> str:
-    """Return the batch script. Its argument is the number of the attempt; Slurm's own restarts are added to it.
+    """Return the batch script. Its argument is the number of its first attempt.
 
-    A lost node ends the attempt as soon as the launcher on another node fails. The script does not wait for srun, which waits for the
-    tasks of the lost node for KillWait + 2 s (step_launch.c), and it submits a new job: a requeued one has to wait for the lifetime of a
-    credential, 121 s by default (slurm.conf(5), cred_expire; batch_requeue_fini in job_mgr.c). `--requeue` remains for the loss of the
-    node that runs the script. If both happen, the attempt that creates its folder first runs, and the other one ends.
+    A step has failed when the launcher on one node has. The script does not wait for srun, which waits for the tasks of a lost node for
+    KillWait + 2 s (step_launch.c). If all nodes respond, or respond again while no other node is idle, the next attempt runs in the same
+    job. Otherwise the script submits a new job: a requeued one has to wait for the lifetime of a credential, 121 s by default
+    (slurm.conf(5), cred_expire; batch_requeue_fini in job_mgr.c). `--requeue` remains for the loss of the node that runs the script.
     """
-    return (
-        "\n".join([*_head(job), *_BEGIN.format(run=shlex.quote(job.run)).splitlines(), *_environment(job), *_step(job), *_end(job)]) + "\n"
-    )
+    parts = (*_head(job), *_BEGIN.format(run=shlex.quote(job.run)).splitlines(), *_environment(job), *_functions(job), *_end(job))
+    return "\n".join(parts) + "\n"
 
 
 def _head(job: TrainingJob) -> Iterator[str]:
@@ -98,22 +99,23 @@ def _head(job: TrainingJob) -> Iterator[str]:
 _BEGIN: Final = """
 set -u
 run={run}
-attempt=$((${{1:-0}} + ${{SLURM_RESTART_COUNT:-0}}))
-folder=$run/attempt-$attempt
+attempt=${{1:-0}}
 record() {{
     printf '{{"event": "%s", "attempt": "%s", "time": %s, "job": "%s", "nodes": "%s"}}\\n' \\
         "$1" "$attempt" "$(date +%s.%3N)" "$SLURM_JOB_ID" "$SLURM_JOB_NODELIST" >> "$run/jobs.jsonl"
 }}
-# Two jobs may have this number: one that the script submitted, and one that Slurm requeued.
-mkdir "$folder" 2>/dev/null || {{ record superseded; exit 0; }}
-record begin
+# Slurm may requeue a job that has submitted its successor.
+[ ! -e "$run/succeeded-$SLURM_JOB_ID" ] || {{ record superseded; exit 0; }}
+if [ "${{SLURM_RESTART_COUNT:-0}}" -gt 0 ]; then
+    while [ -e "$run/attempt-$attempt" ]; do attempt=$((attempt + 1)); done
+fi
 first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 """
 
 
 def _environment(job: TrainingJob) -> Iterator[str]:
     yield "export PYTHONPATH=$run/program PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1"
-    yield f"export RUN_FOLDER=$folder NETWORK={shlex.quote(job.network)}"
+    yield f"export NETWORK={shlex.quote(job.network)}"
     if not job.gpus_per_node:
         yield "export OMP_NUM_THREADS=1"
 
@@ -129,7 +131,8 @@ exit "$status"
 """
 
 
-def _step(job: TrainingJob) -> Iterator[str]:
+def _functions(job: TrainingJob) -> Iterator[str]:
+    """Yield what starts a step in the background."""
     launcher = [
         *(f"--nnodes={job.nodes}", f"--nproc-per-node={job.ranks_per_node}", "--max-restarts=3", "--rdzv-backend=c10d"),
         f"--rdzv-conf=join_timeout={job.join_timeout_s}",
@@ -143,37 +146,72 @@ def _step(job: TrainingJob) -> Iterator[str]:
         "keep": job.keep,
         "timeout": job.timeout_s,
     }
-    yield 'srun --kill-on-bad-exit=1 --wait=10 --cpus-per-task="$SLURM_CPUS_ON_NODE" \\'
-    yield f'    sh "$run/task.sh" {shlex.quote(job.python)} -m {PACKAGE}.launch {" ".join(launcher)} \\'
-    yield f'    --rdzv-endpoint="$first:{PORT}" --rdzv-id="$SLURM_JOB_ID.$attempt" \\'
-    yield f'    -m {PACKAGE}.train --run "$run" --attempt "$attempt" {" ".join(f"--{key}={value}" for key, value in program.items())} &'
+    yield "start_step() {"
+    # The step of a lost node is on record until the job ends; --overlap shares its CPUs and GPUs.
+    yield '    srun --overlap --kill-on-bad-exit=1 --wait=10 --cpus-per-task="$SLURM_CPUS_ON_NODE" \\'
+    yield f'        sh "$run/task.sh" {shlex.quote(job.python)} -m {PACKAGE}.launch {" ".join(launcher)} \\'
+    yield f'        --rdzv-endpoint="$first:{PORT}" --rdzv-id="$SLURM_JOB_ID.$attempt" \\'
+    options = " ".join(f"--{key}={value}" for key, value in program.items())
+    yield f'        -m {PACKAGE}.train --run "$run" --attempt "$attempt" {options} &'
+    yield "    step=$!"
+    yield "}"
 
 
 _END: Final = """
-step=$!
-while kill -0 "$step" 2>/dev/null; do
-    if compgen -G "$folder/failed-*" > /dev/null; then
-        sleep 2
-        kill -KILL "$step" 2>/dev/null
-        break
+run_step() {{
+    start_step
+    while kill -0 "$step" 2>/dev/null; do
+        if compgen -G "$RUN_FOLDER/failed-*" > /dev/null; then
+            sleep 2
+            kill -KILL "$step" 2>/dev/null
+            break
+        fi
+        sleep 1
+    done
+    wait "$step"
+}}
+end_steps() {{
+    squeue --steps --noheader --job "$SLURM_JOB_ID" --format %i | grep -E '[.][0-9]+$' | xargs -r scancel --quiet --signal=KILL
+}}
+nodes_respond() {{
+    timeout -k 1 10 srun --overlap --ntasks="$SLURM_NNODES" --ntasks-per-node=1 true > /dev/null 2>&1
+}}
+# Ends with 0 if the next attempt can run here. Idle nodes elsewhere are a better choice than to wait for a lost one.
+wait_for_nodes() {{
+    local until=$((SECONDS + {patience}))
+    while ! nodes_respond; do
+        if [ -n "$(sinfo --noheader --responding --states=idle --partition={partition} --format=%N)" ]; then return 1; fi
+        if [ "$SECONDS" -ge "$until" ]; then return 1; fi
+        sleep 1
+    done
+}}
+while true; do
+    export RUN_FOLDER=$run/attempt-$attempt
+    mkdir "$RUN_FOLDER" 2>/dev/null || {{ record superseded; exit 0; }}
+    record begin
+    if run_step; then
+        record end
+        exit 0
     fi
-    sleep 1
+    record failed
+    if [ "$attempt" -ge {restarts} ]; then
+        record gave-up
+        exit 1
+    fi
+    end_steps
+    here=$run/events-$attempt.jsonl
+    attempt=$((attempt + 1))
+    # An attempt that did not reach its first step is repeated in a new job.
+    if [ ! -e "$here" ] || ! wait_for_nodes; then break; fi
 done
-wait "$step"
-status=$?
-if [ "$status" = 0 ]; then
-    record end
-    exit 0
+if env -i PATH="$PATH" HOME="$HOME" USER="$USER" sbatch --parsable "$run/job.sh" "$attempt"; then
+    : > "$run/succeeded-$SLURM_JOB_ID"
+else
+    scontrol requeue "$SLURM_JOB_ID"
 fi
-record failed
-if [ "$attempt" -ge {restarts} ]; then
-    record gave-up
-    exit 1
-fi
-env -i PATH="$PATH" HOME="$HOME" USER="$USER" sbatch --parsable "$run/job.sh" $((attempt + 1)) || scontrol requeue "$SLURM_JOB_ID"
 exit 1
 """
 
 
 def _end(job: TrainingJob) -> list[str]:
-    return _END.format(restarts=job.restarts).strip("\n").splitlines()
+    return _END.format(restarts=job.restarts, partition=shlex.quote(job.partition), patience=job.patience_s).strip("\n").splitlines()

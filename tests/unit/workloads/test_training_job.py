@@ -16,15 +16,27 @@ from rackwright.workloads.training_job import TASK, TrainingJob, program_files, 
 STANDINS = {
     "scontrol": 'case $1 in show) echo worker0; echo worker1 ;; *) echo "$*" >> "$HOME/scontrol" ;; esac',
     "sbatch": 'echo "$*" >> "$HOME/sbatch"; env > "$HOME/sbatch-environment"; exit "$(cat "$HOME/sbatch-status" 2>/dev/null || echo 0)"',
-    # Two tasks, as on two nodes. The second one does not end if its node is lost.
-    "srun": """echo "$*" > "$HOME/srun"
-while [ "${1#-}" != "$1" ]; do shift; done
+    # Two tasks, as on two nodes. The second one does not end if its node is lost. A lost node does not run `true` either.
+    "srun": """while [ "${1#-}" != "$1" ]; do options="${options-} $1"; shift; done
+if [ "$1" = true ]; then
+    echo "$options" >> "$HOME/probes"
+    [ ! -e "$HOME/returns" ] || [ "$(wc -l < "$HOME/probes")" -lt 3 ] || { rm -f "$HOME/lost"; echo 0 > "$HOME/status"; }
+    [ ! -e "$HOME/lost" ]; exit $?
+fi
+echo "$options $*" > "$HOME/srun"
 SLURM_PROCID=0 "$@"; first=$?
 [ ! -e "$HOME/lost" ] || exec sleep 600
 SLURM_PROCID=1 "$@" && exit "$first"
 """,
+    "squeue": "echo 7.batch; echo 7.0",
+    "scancel": 'echo "$*" >> "$HOME/scancel"',
+    "sinfo": 'cat "$HOME/idle" 2>/dev/null',
     "ip": "echo '2: eth7    inet 10.78.0.24/24 scope global eth7'",
 }
+LAUNCHER = """echo "$GLOO_SOCKET_IFNAME" >> "$HOME/ranks"
+[ -e "$HOME/broken" ] || : >> "$HOME/run/events-${RUN_FOLDER##*-}.jsonl"
+exit "$(cat "$HOME/status")"
+"""
 
 
 @pytest.fixture
@@ -32,7 +44,7 @@ def cluster(tmp_path: Path) -> Path:
     """Return a home folder with a run, and stand-ins that record how they were called."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "run").mkdir()
-    for name, text in {**STANDINS, "launcher": 'echo "$GLOO_SOCKET_IFNAME" >> "$HOME/ranks"; exit "$(cat "$HOME/status")"'}.items():
+    for name, text in {**STANDINS, "launcher": LAUNCHER}.items():
         file = tmp_path / "bin" / name
         file.write_text(f"#!/bin/sh\n{text}\n")
         file.chmod(0o755)
@@ -67,6 +79,7 @@ def run_script(cluster: Path, attempt: int = 0, *, restarted: int = 0) -> int:
         "SLURM_JOB_ID": "7",
         "SLURM_JOB_NODELIST": "worker[0-1]",
         "SLURM_CPUS_ON_NODE": "2",
+        "SLURM_NNODES": "2",
         **({"SLURM_RESTART_COUNT": str(restarted)} if restarted else {}),
     }
     return subprocess.run(["bash", str(cluster / "run/job.sh"), str(attempt)], env=environment, check=False, timeout=120).returncode
@@ -92,40 +105,71 @@ def test_completed_step_ends_run(cluster: Path) -> None:
     assert "--rdzv-endpoint=worker0:29500 --rdzv-id=7.0" in called(cluster, "srun")
 
 
-def test_failed_step_submits_next_attempt(cluster: Path) -> None:
+def lose_node(cluster: Path, *, idle: str = "", returns: bool = False) -> None:
+    """Let the launcher on the other node fail, and the second node run nothing any more, for good or until it is probed three times."""
     (cluster / "status").write_text("1")
+    (cluster / "lost").write_text("")
+    (cluster / "idle").write_text(idle)
+    if returns:
+        (cluster / "returns").write_text("")
+
+
+def test_lost_node_with_idle_one_submits_next_attempt(cluster: Path) -> None:
+    """srun would wait for the lost node's task; the script ends it. `run_script` has a time limit far below that of the stand-in."""
+    lose_node(cluster, idle="worker2")
     assert run_script(cluster, 1) == 1
     assert events(cluster) == [("1", "begin"), ("1", "failed")]
     assert called(cluster, "sbatch") == f"--parsable {cluster}/run/job.sh 2" and called(cluster, "scontrol") == ""
     assert "SLURM_" not in called(cluster, "sbatch-environment"), "the next job inherits settings of this one"
+    assert called(cluster, "scancel") == "--quiet --signal=KILL 7.0", "ranks that a lost node may still run"
 
 
-def test_lost_node_does_not_delay_next_attempt(cluster: Path) -> None:
-    """srun would wait for the lost node's task; the script ends it. `run_script` has a time limit far below that of the stand-in."""
-    (cluster / "status").write_text("1")
-    (cluster / "lost").write_text("")
-    assert run_script(cluster) == 1
-    assert called(cluster, "sbatch").endswith("job.sh 1")
+def test_returned_node_continues_in_same_job(cluster: Path) -> None:
+    """A new job would wait until Slurm has cleaned up the old one on the lost node."""
+    lose_node(cluster, returns=True)
+    assert run_script(cluster) == 0
+    assert events(cluster) == [("0", "begin"), ("0", "failed"), ("1", "begin"), ("1", "end")]
+    assert called(cluster, "sbatch") == "" and "--rdzv-id=7.1" in called(cluster, "srun")
 
 
 def test_refused_submission_requeues_job(cluster: Path) -> None:
-    (cluster / "status").write_text("1")
+    lose_node(cluster, idle="worker2")
     (cluster / "sbatch-status").write_text("1")
     assert run_script(cluster) == 1
     assert called(cluster, "scontrol") == "requeue 7"
 
 
-def test_restarts_are_limited(cluster: Path) -> None:
+def test_attempts_are_limited(cluster: Path) -> None:
     (cluster / "status").write_text("1")
-    assert run_script(cluster, 2) == 1
-    assert events(cluster)[-1] == ("2", "gave-up") and called(cluster, "sbatch") == ""
+    assert run_script(cluster) == 1
+    assert events(cluster)[-2:] == [("2", "failed"), ("2", "gave-up")] and called(cluster, "sbatch") == ""
+
+
+def test_attempt_without_step_is_repeated_in_new_job(cluster: Path) -> None:
+    (cluster / "status").write_text("1")
+    (cluster / "broken").write_text("")
+    assert run_script(cluster) == 1
+    assert called(cluster, "sbatch").endswith("job.sh 1") and called(cluster, "probes") == ""
 
 
 def test_attempt_runs_once(cluster: Path) -> None:
-    """Slurm requeues attempt 0 as 1, while the script has submitted a job for attempt 1, too."""
     assert run_script(cluster, 1) == 0
-    assert run_script(cluster, 0, restarted=1) == 0
+    assert run_script(cluster, 1) == 0
     assert events(cluster) == [("1", "begin"), ("1", "end"), ("1", "superseded")]
+
+
+def test_requeued_job_takes_next_attempt(cluster: Path) -> None:
+    """Slurm lost the node that runs the script."""
+    assert run_script(cluster) == 0
+    assert run_script(cluster, restarted=1) == 0
+    assert events(cluster)[2:] == [("1", "begin"), ("1", "end")]
+
+
+def test_requeued_job_with_successor_ends(cluster: Path) -> None:
+    lose_node(cluster, idle="worker2")
+    assert run_script(cluster) == 1
+    assert run_script(cluster, restarted=1) == 0
+    assert events(cluster)[-1] == ("0", "superseded")
 
 
 def test_script_requests_gpus_only_where_they_are_real(cluster: Path) -> None:
