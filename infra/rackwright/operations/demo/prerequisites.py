@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from rackwright.drivers import node_kill
 from rackwright.errors import InputError
 from rackwright.inventory.reader import Inventory
+
+
+_MINUTES: Final = 60
+"""Time limit of a job: 200 steps on two busy cores take 40 s, and a job keeps its nodes for 5 minutes while it waits for a lost one."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,9 @@ class TrainingSite:
     python: str
     network: str
     """CIDR of the nodes' addresses."""
+
+    minutes: int
+    """Time limit of a job: an hour, or that of the partition."""
 
     @property
     def ranks(self) -> int:
@@ -74,6 +81,7 @@ def find_site(declared: Inventory, *, nodes: int | None = None, kill_worker: boo
         gpus=_gpus(declared, workers),
         python=_python(declared),
         network=str(declared.cluster["network"]["cidr"]),
+        minutes=min(_MINUTES, (partition["max_time"] or _MINUTES * 60) // 60) or 1,
     )
 
 

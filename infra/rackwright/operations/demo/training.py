@@ -130,6 +130,7 @@ def _job(site: TrainingSite, options: TrainingOptions, name: str) -> TrainingJob
         run=f"{site.mount}/validation/results/{name}",
         python=site.python,
         partition=site.partition,
+        minutes=site.minutes,
         nodes=site.nodes,
         ranks_per_node=site.ranks_per_node,
         gpus_per_node=site.gpus,

@@ -110,7 +110,7 @@ def unfinished(root: Path) -> list[Path]:
 
 def newest_intact(root: Path) -> tuple[Path | None, list[Path]]:
     """Return the newest checkpoint whose digests agree, or None, and the newer ones that were passed over."""
-    damaged = []
+    damaged: list[Path] = []
     for path in checkpoints(root):
         if not find_damage(path):
             return path, damaged
