@@ -10,7 +10,6 @@ from rackwright.drivers import node_kill
 from rackwright.errors import InputError
 from rackwright.inventory.reader import Inventory
 
-
 _MINUTES: Final = 60
 """Time limit of a job: 200 steps on two busy cores take 40 s, and a job keeps its nodes for 5 minutes while it waits for a lost one."""
 

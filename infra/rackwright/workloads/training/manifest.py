@@ -23,6 +23,7 @@ UNFINISHED: Final = ".tmp-"
 """Start of the names of folders that are being written."""
 _NAME: Final = re.compile(r"step-(\d{8})")
 _BLOCK: Final = 1 << 20
+"""Bytes that are read at once. Chosen: a shard of the demo has 5 MB."""
 
 
 @dataclass(frozen=True)

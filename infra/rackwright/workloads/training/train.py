@@ -27,6 +27,7 @@ from rackwright.workloads.training import batches, checkpoints, corpus
 from rackwright.workloads.training.model import Shape, Transformer, count_parameters
 
 LEARNING_RATE = 1e-3
+"""Of AdamW, whose default it is (PyTorch's documentation of AdamW)."""
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
