@@ -107,7 +107,7 @@ def _storage(declared: Inventory, needed: set[str]) -> Mapping[str, Any]:
 def _gpus(declared: Inventory, workers: Sequence[str]) -> int:
     if "gpu" in declared.simulated:
         return 0
-    return min((declared.nodes[name].get("gpus") or {}).get("count", 0) for name in workers)
+    return min(int((declared.nodes[name].get("gpus") or {}).get("count", 0)) for name in workers)
 
 
 def _python(declared: Inventory) -> str:

@@ -230,7 +230,7 @@ def _progress(following: _Following, jobs: list[dict[str, str]]) -> str:
 async def _reason(following: _Following) -> str:
     """Return the last line of the job's output, which says why there is no end."""
     try:
-        text = (await following.ask("output"))["text"]
+        text = str((await following.ask("output"))["text"])
     except RackwrightError as error:
         return str(error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
