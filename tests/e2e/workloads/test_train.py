@@ -23,7 +23,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """Yield a running stack like lab-train."""
     project = clone(tmp_path_factory.mktemp("train") / "checkout", like="lab-train")
     try:
-        project.run_checked("up")
+        project.run_checked("up", timeout=2400)
         yield project
     finally:
         project.pulumi("destroy")
