@@ -137,7 +137,7 @@ def test_job_has_values_of_plan(cluster: Cluster) -> None:
     begin = cluster.asked[0]
     script = begin["files"]["job.sh"]
     assert begin["needed_mib"] == 1024 and begin["folder"].startswith("/mnt/sharedfs/validation/results/train-")
-    assert "#SBATCH --nodes=2" in script and "10.79.0.0/24" in script and "/usr/bin/python3 -m" in script
+    assert "#SBATCH --nodes=2" in script and "10.87.0.0/24" in script and "/usr/bin/python3 -m" in script
 
 
 def test_killed_worker_is_started_again(cluster: Cluster) -> None:
