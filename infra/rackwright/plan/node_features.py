@@ -32,15 +32,12 @@ def expand_node_stack(cluster: Cluster) -> NodeStack:
 def _pytorch(cluster: Cluster) -> PlannedPytorch | None:
     wanted = cluster.software.pytorch if cluster.software else None
     if wanted is not None and wanted.source is PytorchSource.DEBIAN:
-        return PlannedPytorch(
-            source=wanted.source, python="/usr/bin/python3", version=None, folder=None, index=None, wheelhouse=None, packages=()
-        )
+        return PlannedPytorch(source=wanted.source, version=None, folder=None, index=None, wheelhouse=None, packages=())
     name = wanted.storage or next(iter(cluster.storage), None) if wanted else None
     if wanted is None or name not in cluster.storage:
         return None
     folder = f"{cluster.storage[name].mount}/software/pytorch-{wanted.version}"
     return PlannedPytorch(
-        python=f"{folder}/bin/python",
         version=wanted.version,
         folder=folder,
         index=wanted.index,

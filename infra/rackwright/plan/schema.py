@@ -277,8 +277,6 @@ class PlannedPytorch(ConfigModel):
     """PyTorch and its path."""
 
     source: PytorchSource = PytorchSource.WHEELS
-    python: str
-    """Interpreter that imports it."""
     version: str | None
     folder: str | None
     """Virtual environment; None for packages of the distribution."""

@@ -9,6 +9,7 @@ from typing import Any, Final
 from rackwright.drivers import node_kill
 from rackwright.errors import InputError
 from rackwright.inventory.reader import Inventory
+from rackwright.model.node.pytorch import PytorchSource
 
 _MINUTES: Final = 60
 """Time limit of a job: 200 steps on two busy cores take 40 s, and a job keeps its nodes for 5 minutes while it waits for a lost one."""
@@ -115,7 +116,7 @@ def _python(declared: Inventory) -> str:
     if not found:
         hint = 'add `software: {pytorch: {source: debian}}` (Debian 13, CPUs) or `{pytorch: {version: "2.8.0"}}`, and run `up`'
         raise _missing(declared, "has no PyTorch on its workers", hint)
-    return str(found.get("python") or f"{found['folder']}/bin/python")
+    return "/usr/bin/python3" if found.get("source") == PytorchSource.DEBIAN.value else f"{found['folder']}/bin/python"
 
 
 def _missing(declared: Inventory, cause: str, hint: str) -> InputError:
