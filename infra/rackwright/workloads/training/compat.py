@@ -65,6 +65,9 @@ def _complete_cpu_streams() -> None:
     class Stream:
         """The one stream of a CPU."""
 
+        def __init__(self, priority: int = 0) -> None:
+            """Do nothing: there is one priority."""
+
         def record_event(self, _event: Any = None) -> None:
             """Do nothing: earlier work has ended."""
 
