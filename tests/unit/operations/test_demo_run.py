@@ -51,7 +51,7 @@ class Cluster:
         assert (program, node, user) == ("training_run", "login0", "alice")
         self.asked.append(request)
         if request["action"] == "follow":
-            found = next(self.follows)
+            found = next(self.follows, answer(jobs=0))
             if found.get("interrupt"):
                 raise KeyboardInterrupt
             return found
@@ -171,6 +171,12 @@ def test_vanished_jobs_end_run(cluster: Cluster) -> None:
     """Somebody cancelled them."""
     document = run(cluster, [answer(job("begin", 0, 1)), *[answer(jobs=0) for _ in range(5)]])
     assert document["verdict"]["result"] == "failed" and document["error"]
+
+
+def test_events_after_end_are_read(cluster: Cluster) -> None:
+    """The files of ranks and of the batch script are read one after the other."""
+    document = run(cluster, [answer(job("begin", 0, 1)), answer(job("end", 0, 30), now=30), answer(*steps(0, 1, 10))])
+    assert document["final_bits"] == "0000000a"
 
 
 def test_restarted_controller_does_not_end_run(cluster: Cluster) -> None:

@@ -202,8 +202,18 @@ async def _follow(following: _Following, on_progress: Progress, say: Callable[[s
         _take(following, answer, say)
         missing = 0 if answer["jobs"] or answer["lines"] else missing + 1
         await on_progress(_progress(following, answer["jobs"]))
+    await _read_rest(following, say)
     if not any(line["event"] == "end" and "job" in line for line in following.lines):
         following.error = await _reason(following)
+
+
+async def _read_rest(following: _Following, say: Callable[[str], None]) -> None:
+    """Read what was written between the reads of two files: the batch script may have ended after the ranks' events were read."""
+    while True:
+        answer = await following.ask("follow", offsets=following.offsets)
+        if answer["error"] or not answer["lines"]:
+            return
+        _take(following, answer, say)
 
 
 def _take(following: _Following, answer: dict[str, Any], say: Callable[[str], None]) -> None:
