@@ -37,7 +37,7 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 reader = sharded.FileSystemReader(sys.argv[1])
 about = {key: one for key, one in reader.read_metadata().state_dict_metadata.items() if "exp_avg" in key and "exp_avg_sq" not in key}
 state = {key: torch.empty(one.size) for key, one in about.items() if isinstance(one, TensorStorageMetadata)}
-sharded.load(state, storage_reader=reader, no_dist=True)
+sharded.load(state, storage_reader=reader)
 print(json.dumps({key: float(one.norm()) for key, one in state.items()}))
 """
 
