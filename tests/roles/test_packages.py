@@ -44,6 +44,18 @@ def test_sssd_comes_with_the_service_that_sssctl_asks(system: str) -> None:
     assert {"sssd-tools", "sssd-dbus"} <= set(packages("sssd", system))
 
 
+def test_debian_pytorch_comes_with_openblas() -> None:
+    """The package depends on any BLAS, and the reference BLAS makes training 40 times slower."""
+    assert set(packages("pytorch", "debian", "debian")) == {"python3-torch", "libopenblas0-pthread"}
+
+
+@pytest.mark.parametrize(("source", "steps"), [("wheels", ["install.yml", "configure.yml"]), ("debian", ["debian.yml", "blas.yml"])])
+def test_source_of_pytorch_selects_its_steps(source: str, steps: list[str]) -> None:
+    found = {task["ansible.builtin.import_tasks"]: task["when"] for task in tasks("pytorch", "main")}
+    chosen = [step for step, when in found.items() if templated(f"{{{{ {when} }}}}", pytorch_source=source)]
+    assert chosen == steps
+
+
 ROCKY = """[appstream]
 name=Rocky Linux $releasever - AppStream
 enabled=1

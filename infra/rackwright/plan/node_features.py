@@ -8,6 +8,7 @@ from typing import Final
 from rackwright.derive.nodes import DeclaredNode
 from rackwright.model.cluster import Cluster
 from rackwright.model.groups import Role, State
+from rackwright.model.node.pytorch import PytorchSource
 from rackwright.plan.schema import NodeStack, PlannedPytorch
 
 PARTS: Final = ("directory", "tuning", "scratch", "doca", "efa", "roce", "containers", "tools", "pytorch")
@@ -30,11 +31,19 @@ def expand_node_stack(cluster: Cluster) -> NodeStack:
 
 def _pytorch(cluster: Cluster) -> PlannedPytorch | None:
     wanted = cluster.software.pytorch if cluster.software else None
+    if wanted is not None and wanted.source is PytorchSource.DEBIAN:
+        return PlannedPytorch(source=wanted.source, version=None, folder=None, index=None, wheelhouse=None, packages=())
     name = wanted.storage or next(iter(cluster.storage), None) if wanted else None
     if wanted is None or name not in cluster.storage:
         return None
     folder = f"{cluster.storage[name].mount}/software/pytorch-{wanted.version}"
-    return PlannedPytorch(version=wanted.version, folder=folder, index=wanted.index, wheelhouse=wanted.wheelhouse, packages=wanted.packages)
+    return PlannedPytorch(
+        version=wanted.version,
+        folder=folder,
+        index=wanted.index,
+        wheelhouse=wanted.wheelhouse,
+        packages=wanted.packages,
+    )
 
 
 def nodes_by_feature(cluster: Cluster, stack: NodeStack, everybody: Sequence[DeclaredNode]) -> Mapping[str, frozenset[str]]:
@@ -51,7 +60,7 @@ def nodes_by_feature(cluster: Cluster, stack: NodeStack, everybody: Sequence[Dec
         # Slurm's controller distributes the list of plugins that contains enroot's.
         "containers": used | _of(everybody, (), Role.CONTROLLER) if stack.containers else frozenset(),
         "tools": used if stack.tools else frozenset(),
-        "pytorch": _installer(cluster, everybody) if stack.pytorch else frozenset(),
+        "pytorch": _with_pytorch(cluster, everybody, stack),
     }
 
 
@@ -59,6 +68,13 @@ def _of(everybody: Iterable[DeclaredNode], groups: tuple[str, ...], *roles: Role
     """Return the nodes of these groups, or without groups those with one of the roles; without roles, those that run jobs."""
     asked = frozenset(roles or (Role.WORKER,))
     return frozenset(member.name for member in everybody if (member.group in groups if groups else not asked.isdisjoint(member.roles)))
+
+
+def _with_pytorch(cluster: Cluster, everybody: Iterable[DeclaredNode], stack: NodeStack) -> frozenset[str]:
+    """Return the nodes on which the role runs: every worker installs Debian's package, one worker the wheels for all."""
+    if stack.pytorch is None:
+        return frozenset()
+    return _of(everybody, (), Role.WORKER) if stack.pytorch.source is PytorchSource.DEBIAN else _installer(cluster, everybody)
 
 
 def _installer(cluster: Cluster, everybody: Iterable[DeclaredNode]) -> frozenset[str]:
