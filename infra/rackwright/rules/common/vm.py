@@ -48,7 +48,7 @@ def vm_size(case: RuleContext) -> Iterator[Violation]:
 
 @rule("vm-rdma")
 def vm_rdma(case: RuleContext) -> Iterator[Violation]:
-    """The kernel of the machine image has software RDMA over Ethernet (rdma_rxe), and loses frames at rates that an emulated machine misses."""
+    """The machine image has software RDMA over Ethernet (rdma_rxe), which loses frames at rates that an emulated machine misses."""
     fabric = case.cluster.fabric
     if fabric is None or not isinstance(case.cluster.target, VmTarget):
         return
@@ -70,7 +70,7 @@ def vm_rdma(case: RuleContext) -> Iterator[Violation]:
 
 @rule("vm-rail-networks")
 def vm_rail_networks(case: RuleContext) -> Iterator[Violation]:
-    """Each rail has a network as large as the cluster's, apart from all others: a node would send to an overlapping one over the wrong card."""
+    """Each rail has a network as large as the cluster's. Nodes would send to a network that overlaps it over the wrong card."""
     target, fabric, cluster = case.cluster.target, case.cluster.fabric, case.cluster.network.cidr
     if fabric is None or not isinstance(target, VmTarget):
         return
