@@ -20,8 +20,8 @@ CHECKS: Final = (DATA, CONNECTIONS)
 PINGS: Final = 5
 """Round trips of rping between two nodes. Chosen: one shows the connection, five take milliseconds more."""
 _SHARE: Final = 0.5
-"""Least part of a link's rate. Chosen: paced links were seen to carry 94 % of 100 Mbit/s and 98 % of 50 on emulated machines; where frames
-are lost, software RDMA falls below a tenth, since it sends everything after a gap again."""
+"""Least part of a link's rate. Chosen: paced links of emulated machines were seen to carry 94 % of 100 Mbit/s and 98 % of 50, and a link
+whose frames are lost carries a fraction, since senders repeat everything after a gap."""
 
 
 @dataclass(frozen=True, slots=True)
