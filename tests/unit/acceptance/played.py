@@ -39,27 +39,7 @@ def scope(
 
     `scratch`: where it is mounted; `software_rdma`: with two rails of virtual machines in place of the fabric.
     """
-    features = [name for name, wanted in (("tools", tools), ("scratch", scratch)) if wanted]
-    record = {
-        "gpus": {"model": "h100", "count": gpus},
-        "rails": RAILS if fabric else (),
-        "group": "worker",
-        "cpus": 128,
-        "features": features,
-    }
-    rails = {node: _software_rails(place) for place, node in enumerate(nodes)} if software_rdma else {}
-    declared = Inventory(
-        stack="test",
-        target=target,
-        level=Level.FULL,
-        cluster={"scheduler": {"nodes": [{"name": node} for node in nodes], "config_overrides": target == "lab"}, "simulated": []},
-        nodes={node: {**record, "name": node, **rails.get(node, {})} for node in nodes},
-        out={},
-        groups={},
-        plan="0",
-        fabric=SOFTWARE_FABRIC if software_rdma else {"kind": "infiniband", "rate": "NDR"} if fabric else None,
-        node_stack={"tools": list(tools), "scratch": {"mount": scratch} if scratch else None},
-    )
+    declared = _declared(nodes, fabric, gpus, target, tools, scratch, software_rdma)
     return PhaseScope(
         declared=declared,
         nodes=nodes,
@@ -72,6 +52,33 @@ def scope(
         folder="/mnt/sharedfs/run/09",
         parts=(Part("gpu", nodes),),
         baseline=baseline or {},
+    )
+
+
+def _declared(
+    nodes: tuple[str, ...], fabric: bool, gpus: int, target: str, tools: tuple[str, ...], scratch: str, software_rdma: bool
+) -> Inventory:
+    """Return the inventory of a scope."""
+    features = [name for name, wanted in (("tools", tools), ("scratch", scratch)) if wanted]
+    record = {
+        "gpus": {"model": "h100", "count": gpus},
+        "rails": RAILS if fabric else (),
+        "group": "worker",
+        "cpus": 128,
+        "features": features,
+    }
+    rails = {node: _software_rails(place) for place, node in enumerate(nodes)} if software_rdma else {}
+    return Inventory(
+        stack="test",
+        target=target,
+        level=Level.FULL,
+        cluster={"scheduler": {"nodes": [{"name": node} for node in nodes], "config_overrides": target == "lab"}, "simulated": []},
+        nodes={node: {**record, "name": node, **rails.get(node, {})} for node in nodes},
+        out={},
+        groups={},
+        plan="0",
+        fabric=SOFTWARE_FABRIC if software_rdma else {"kind": "infiniband", "rate": "NDR"} if fabric else None,
+        node_stack={"tools": list(tools), "scratch": {"mount": scratch} if scratch else None},
     )
 
 
