@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import doctest
 import re
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from rackwright.catalog import switches
 from rackwright.checks.cluster import test_fabric
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
+from rackwright.checks.cluster.probes import rails as rails_probes
 from rackwright.checks.cluster.probes.neighbours import INTERFACES, Interface
 from rackwright.checks.cluster.probes.rails import GIDS, RAIL_FRAMES, parse_gids, parse_rail_frames
 from rackwright.errors import UndeterminedError
@@ -131,3 +134,9 @@ def test_device_without_gid_of_its_rail_fails(second: str) -> None:
 def test_unread_gids_are_unknown() -> None:
     with pytest.raises(UndeterminedError):
         judge("test_gids_match_plan", gids=ENTRIES.splitlines()[0] + "\nrxe1|one\nend|\n")
+
+
+@pytest.mark.parametrize("module", [rails_probes, switches])
+def test_examples_of_rails_and_rates_hold(module: Any) -> None:
+    found = doctest.testmod(module)
+    assert found.attempted and not found.failed
