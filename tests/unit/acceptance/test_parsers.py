@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rackwright.checks.acceptance.parsers import dcgm, fio, hpcc, nccl, nccl_log, nvidia_smi, perftest
+from rackwright.checks.acceptance.parsers import dcgm, fio, hpcc, nccl, nccl_log, nvidia_smi, perftest, rping
 from rackwright.errors import UndeterminedError
 
 CAPTURED = Path(__file__).with_name("captured")
@@ -42,6 +42,7 @@ PARSERS = {
     "topo": nvidia_smi.parse_topology,
     "fio": fio.parse,
     "hpcc": hpcc.parse,
+    "rping": rping.parse_rping,
 }
 LISTS = {"nvidia-smi", "nvlink"}
 TEXTS = sorted((file.parent.name, file.stem) for file in CAPTURED.glob("*/*.txt"))

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[3]
 OF_MACHINE = frozenset({Feature.CONSTRAINED_MEMORY, Feature.CONSTRAINED_CORES, Feature.CONSTRAINED_DEVICES})
 """Features that a lab has on machines with cgroup v2 only."""
 TOOLS = "tests/components/test_faults_of_real_gpus.py"
+RAILS = ("rails are cards of virtual machines, and labs are containers", "tests/unit/probes/test_rails.py")
 NFS = ("the kernel's NFS server does not run in a container", "tests/e2e/storage/test_nfs.py")
 SITE = ("no Prometheus of a site reads a lab", "tests/unit/probes/test_site_monitoring.py")
 WITHOUT_LAB = {
@@ -29,6 +30,9 @@ WITHOUT_LAB = {
     "software.*": ("simulated GPUs have no software", TOOLS),
     "tuning.*": ("kernel settings are those of the machine", "tests/e2e/node_stack/test_node_stack.py"),
     "firewall.metadata_service_restricted": ("no lab has a metadata service", "tests/e2e/cloud/test_cloud_node.py"),
+    "fabric.rail_addresses_match_plan": RAILS,
+    "fabric.rails_carry_full_frames": RAILS,
+    "fabric.gids_match_plan": RAILS,
     "storage.exports_match_plan": NFS,
     "storage.one_nfs_version_is_served": NFS,
     "slurm.login_daemon_runs": (

@@ -15,7 +15,7 @@ from rackwright.checks.cluster import test_software
 from rackwright.checks.cluster.harness.probe import CommandOutput
 from rackwright.checks.cluster.probes.nvlink import NVLINKS
 from rackwright.checks.cluster.probes.software import DCGM_HEALTH, DRIVER_LIBRARIES, RACK_FABRIC, RACK_UNITS
-from rackwright.inventory import reader
+from rackwright.inventory import features
 from rackwright.plan.groups import _has_nvlinks
 from rackwright.report.verdict import Verdict
 
@@ -210,7 +210,7 @@ def test_links_are_checked_where_all_are_in_use(model, count, mig, member):
         model=model, architecture=known.architecture, nvswitch=has_nvswitch(known, count), mig=(("1g.10gb",),) if mig else ()
     )
     assert _has_nvlinks(declared) is member
-    assert reader._has_nvlinks(vars(declared)) is member
+    assert features._has_nvlinks(vars(declared)) is member
 
 
 def libraries(text):
