@@ -176,7 +176,7 @@ def test_etcd_restore_covers_all_controllers(lab: Project, snapshot: Path) -> No
 def test_second_restore_completes_interrupted_one(lab: Project, snapshot: Path) -> None:
     assert "created" in kubectl(lab, "create configmap after --from-literal=a=b")
     roots = [root_of(lab, name) for name in CONTROLLERS]
-    kill_restore(lab, snapshot, lambda: "swapped" in map(restore_stage, roots))
+    kill_restore(lab, snapshot, lambda: "restored" in map(restore_stage, roots))
     assert any(map(restore_stage, roots))
     said = lab.rackwright("etcd", "restore", lab.stack, str(snapshot), "--force")
     assert said.ok, said.end
