@@ -68,3 +68,7 @@ class BmcError(RackwrightError):
 
 class BmcUnavailableError(UndeterminedError):
     """The BMC does not answer, or not yet: a later attempt may succeed."""
+
+
+class BmcStartingError(BmcUnavailableError):
+    """The BMC answers that it cannot answer yet, as in the minutes after its start."""

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 import sushy
 from sushy import exceptions
 
-from rackwright.drivers.bmc.access import BmcError, BmcLogin, BmcUnavailableError, PowerState
+from rackwright.drivers.bmc.access import BmcError, BmcLogin, BmcStartingError, BmcUnavailableError, PowerState
 from rackwright.drivers.bmc.redfish_connection import connect
 
 _ON: Final = (sushy.ResetType.ON, sushy.ResetType.FORCE_ON, sushy.ResetType.PUSH_POWER_BUTTON)
@@ -138,18 +138,18 @@ def _explain(login: BmcLogin) -> Iterator[None]:
         raise _refused(login, where, error.status_code) from None
     except exceptions.ResourceNotFoundError:
         hint = "enable Redfish on the BMC, or use `kind: ipmi`; a BMC that has just started needs some minutes"
-        raise BmcUnavailableError(f"{where} has no such Redfish resource (HTTP 404)", path=login.node, hint=hint) from None
+        raise BmcStartingError(f"{where} has no such Redfish resource (HTTP 404)", path=login.node, hint=hint) from None
     except exceptions.ConnectionError as error:
         raise _unreachable(login, where, str(error)) from None
     except exceptions.HTTPError as error:
         text = login.without_secrets(f"{where} answers HTTP {error.status_code}: {error.detail or error.code}")
         busy = error.status_code >= 500 or any(word in str(error) for word in _NOT_READY)
         hint = "the BMC may be starting: try again in some minutes" if busy else "see the log of the BMC"
-        raise (BmcUnavailableError if busy else BmcError)(text, path=login.node, hint=hint) from None
+        raise (BmcStartingError if busy else BmcError)(text, path=login.node, hint=hint) from None
     except (exceptions.SushyError, ValueError, TypeError, KeyError, AttributeError) as error:
         # BMCs answer with empty bodies while power changes (device-management-toolkit/console#1051).
         text = login.without_secrets(f"{where} answers what Redfish does not allow: {str(error).splitlines()[0][:200]}")
-        raise BmcUnavailableError(text, path=login.node, hint="try again; if it remains, update the BMC's firmware") from None
+        raise BmcStartingError(text, path=login.node, hint="try again; if it remains, update the BMC's firmware") from None
 
 
 def _refused(login: BmcLogin, where: str, status: int) -> BmcError:
