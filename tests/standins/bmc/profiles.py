@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-ALL_TYPES: Final = ("On", "ForceOff", "GracefulShutdown", "GracefulRestart", "ForceRestart", "Nmi", "ForceOn", "PushPowerButton")
-
 
 @dataclass(frozen=True)
 class Profile:
@@ -41,10 +39,10 @@ IDRAC: Final = Profile(
     already_message="IDRAC.1.6.PSU501: Server is already powered ON.",
 )
 ILO: Final = Profile(
-    vendor="HPE iLO 5",
+    vendor="HPE iLO 6",
     systems=("1",),
-    # hewlettpackard.github.io/ilo-rest-api-docs: ComputerSystem.Reset of iLO has no graceful types; PushPowerButton is the polite one.
-    reset_types=("On", "ForceOff", "ForceRestart", "Nmi", "PushPowerButton"),
+    # servermanagementportal.ext.hpe.com, ComputerSystem resource definitions of iLO 6
+    reset_types=("On", "ForceOff", "GracefulShutdown", "PushPowerButton", "ForceOn", "ForceRestart", "Nmi", "PowerCycle"),
     announced="action",
     reset_status=200,
     # HTTP 400 and a weak ETag: goldyfruit/ansible-ilo#1.
@@ -56,9 +54,9 @@ ILO: Final = Profile(
 SUPERMICRO: Final = Profile(
     vendor="Supermicro",
     systems=("1",),
-    reset_types=ALL_TYPES,
-    # DSP0266 (Action and ActionInfo) permits a service to announce nothing. That Supermicro does so is not known; the case is tried here.
-    announced="nowhere",
+    # gist.github.com/flaviotorres/6e09c16d46ca2a79b131650c6b8c4e7f: an answer of Systems/1
+    reset_types=("On", "ForceOff", "GracefulShutdown", "GracefulRestart", "ForceRestart", "Nmi", "ForceOn"),
+    announced="action",
     reset_status=200,
 )
 OPENBMC: Final = Profile(
@@ -75,7 +73,8 @@ XCC: Final = Profile(
     # pubs.lenovo.com/xcc2-restapi/server_reset_operations_post
     reset_types=("On", "ForceOff", "GracefulShutdown", "GracefulRestart", "ForceRestart", "Nmi", "ForceOn"),
     announced="action",
-    etag='"a3f1c9"',
+    # docs.rs/crate/libredfish: src/model/testdata/system_lenovo.json, a strong ETag
+    etag='"2cc0d5d1eab092f061683c"',
     reset_status=200,
 )
 DGX: Final = Profile(
