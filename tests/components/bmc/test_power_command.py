@@ -12,6 +12,7 @@ import pytest
 from standins.bmc.machine import MachineInMemory
 from standins.bmc.profiles import IDRAC, ILO
 from standins.bmc.service import EmulatedBmc
+from support.bmc_stack import write_stack
 from typer.testing import CliRunner
 
 from rackwright.cli.main import _program
@@ -24,29 +25,6 @@ from rackwright.report.schemas import schema_errors
 from .conftest import CANARY, Start
 
 INVENTORY = Path(__file__).parents[2] / "golden" / "inventory" / "inventory.yml"
-STACK = """\
-config:
-  rackwright:stack:
-    target:
-      kind: hosts
-      os: debian-13
-      power: {{kind: redfish, username: rackwright, password_file: {password}}}
-      machines:
-        login0: {{address: 10.77.0.10, host_key: "SHA256:ABAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}}
-        worker0:
-          address: 10.77.0.11
-          host_key: "SHA256:BAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
-          power: {{address: localhost, port: {port0}, certificate: "{fingerprint0}"}}
-        worker1:
-          address: 10.77.0.12
-          host_key: "SHA256:CAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
-          power: {{address: localhost, port: {port1}, certificate: "{fingerprint1}"}}
-    network: {{cidr: 10.77.0.0/24}}
-    groups:
-      login: {{count: 1, roles: [login, controller], cpus: 2, memory: 2GiB}}
-      worker: {{count: 2, roles: [worker], cpus: 4, memory: 4GiB}}
-    scheduler: {{kind: slurm}}
-"""
 
 
 class Cluster:
@@ -76,15 +54,8 @@ class Cluster:
 def cluster(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """Return a stack `rack` that is up."""
     bmcs = [start(IDRAC, MachineInMemory(on=True)), start(ILO, MachineInMemory())]
-    password = tmp_path / "password"
-    password.write_text(f"{CANARY}\n")
-    password.chmod(0o600)
-    project = tmp_path / "project"
-    (project / "stacks").mkdir(parents=True)
-    values = {f"{name}{place}": getattr(bmc, name) for place, bmc in enumerate(bmcs) for name in ("port", "fingerprint")}
-    file = project / "stacks" / "Pulumi.rack.yaml"
-    file.write_text(STACK.format(password=password, **values))
-    monkeypatch.setattr(paths, "stacks", lambda: project / "stacks")
+    write_stack(tmp_path / "stacks", bmcs, CANARY)
+    monkeypatch.setattr(paths, "stacks", lambda: tmp_path / "stacks")
     paths.prepare("rack")
     text = INVENTORY.read_text(encoding="utf-8")
     paths.inventory("rack").write_text(text)
