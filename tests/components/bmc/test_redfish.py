@@ -50,7 +50,13 @@ def test_each_vendor_goes_on_and_off(start: Start, profile: Profile) -> None:
     machine = MachineInMemory()
     bmc = start(profile, machine)
     settled = use(
-        login_at(bmc), RedfishPower.state, RedfishPower.power_on, RedfishPower.state, RedfishPower.state, RedfishPower.shut_down, RedfishPower.state
+        login_at(bmc),
+        RedfishPower.state,
+        RedfishPower.power_on,
+        RedfishPower.state,
+        RedfishPower.state,
+        RedfishPower.shut_down,
+        RedfishPower.state,
     )
     assert settled[0] is PowerState.OFF
     assert settled[3] is PowerState.ON

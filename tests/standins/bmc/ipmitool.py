@@ -1,6 +1,7 @@
 """Stand-in for ipmitool: a program that knows the five commands of `chassis power`, for a machine that is a file.
 
-Words in the address decide its behaviour: `refused`, `starting`, `unprivileged` fail with ipmitool's message. It appends its arguments to `argv`.
+Words in the address decide its behaviour: `refused`, `starting`, `unprivileged` fail with ipmitool's message. Its
+arguments are appended to the file `argv`.
 """
 
 from __future__ import annotations

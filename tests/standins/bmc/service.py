@@ -146,7 +146,9 @@ class _Handler(BaseHTTPRequestHandler):
         bmc = self.state
         bmc.logins += 1
         if body != {"UserName": bmc.username, "Password": bmc.password}:
-            return self._fail(401, f"the value {body.get('Password')} is wrong" if bmc.echoes_password else "Base.1.8.ResourceAtUriUnauthorized")
+            return self._fail(
+                401, f"the value {body.get('Password')} is wrong" if bmc.echoes_password else "Base.1.8.ResourceAtUriUnauthorized"
+            )
         if len(bmc.sessions) >= bmc.max_sessions:
             # bb-Ricardo/check_redfish#89
             return self._fail(503, "IDRAC.2.4.RAC0218: The maximum number of user sessions is reached.")

@@ -39,7 +39,9 @@ def certificates_text(report: CertificateReport) -> str:
         "Compare each fingerprint with the certificate in the web page of the BMC, reached over a path that you trust, or with\n"
         "`openssl x509 -noout -fingerprint -sha256` on its certificate; then declare it as `power.certificate`."
     )
-    return "\n\n".join(filter(None, [table(["node", "bmc", "SHA-256 of the certificate", "stack file"], rows), "\n".join(problems), advice]))
+    return "\n\n".join(
+        filter(None, [table(["node", "bmc", "SHA-256 of the certificate", "stack file"], rows), "\n".join(problems), advice])
+    )
 
 
 def certificates_data(report: CertificateReport) -> dict[str, Any]:

@@ -16,7 +16,9 @@ _INSTALL: Final = "run `sudo apt-get install ipmitool` (Debian, Ubuntu) or `sudo
 _LONGEST_PASSWORD: Final = 20
 """Bytes of a password of IPMI 2.0 (section 22.30, Set User Password)."""
 _STATE: Final = re.compile(r"Chassis Power is (on|off)", re.IGNORECASE)
-_REFUSED: Final = re.compile(r"RAKP 2 HMAC is invalid|RAKP 2 message indicates an error : unauthorized name|invalid user name", re.IGNORECASE)
+_REFUSED: Final = re.compile(
+    r"RAKP 2 HMAC is invalid|RAKP 2 message indicates an error : unauthorized name|invalid user name", re.IGNORECASE
+)
 _PRIVILEGE: Final = re.compile(r"insufficient privilege|requested privilege level exceeds", re.IGNORECASE)
 _INHERITED: Final = ("PATH", "HOME")
 
@@ -58,7 +60,21 @@ class IpmiPower:
         if len(login.password.encode()) > _LONGEST_PASSWORD:
             hint = "set a shorter password on the BMC, or use `kind: redfish`"
             raise BmcError(f"the password is longer than IPMI's {_LONGEST_PASSWORD} bytes", path=login.node, hint=hint)
-        words = [_PROGRAM, "-I", "lanplus", "-H", login.address, "-p", str(login.port), "-U", login.username, "-E", "chassis", "power", action]
+        words = [
+            _PROGRAM,
+            "-I",
+            "lanplus",
+            "-H",
+            login.address,
+            "-p",
+            str(login.port),
+            "-U",
+            login.username,
+            "-E",
+            "chassis",
+            "power",
+            action,
+        ]
         environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
         try:
             ended = await run(words, timeout=BMC_ANSWER * slowness(), env={**environment, "LC_ALL": "C", "IPMI_PASSWORD": login.password})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -90,6 +91,7 @@ async def _control(stack: str, action: Action, machines: Sequence[BmcMachine], s
         if action in (Action.OFF, Action.CYCLE) and not force:
             await require_free(stack, names)
         slots = asyncio.Semaphore(_READ_AT_ONCE if action is Action.STATUS else _AT_ONCE)
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_READ_AT_ONCE))  # Calls of Redfish wait in threads.
         factor = await asyncio.to_thread(slowness)
         tasks = (_Machine(stack, machine, say, factor, force=force).run(action, slots) for machine in machines)
         return PowerReport(stack, action, tuple(await asyncio.gather(*tasks)))

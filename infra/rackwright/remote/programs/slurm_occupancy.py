@@ -25,7 +25,9 @@ def jobs_on(node: str) -> list[str]:
     """Return the jobs that occupy a node. The name of a job is its user's text, so it comes last."""
     words = ["squeue", "--noheader", "--all", "--states=" + ON_NODES, "--nodelist=" + node, "--format=%i|%u|%j"]
     try:
-        done = subprocess.run(words, capture_output=True, encoding="utf-8", errors="replace", timeout=LIMIT, stdin=subprocess.DEVNULL, check=False)
+        done = subprocess.run(
+            words, capture_output=True, encoding="utf-8", errors="replace", timeout=LIMIT, stdin=subprocess.DEVNULL, check=False
+        )
     except FileNotFoundError:
         sys.exit("squeue is not installed")
     except subprocess.TimeoutExpired:
