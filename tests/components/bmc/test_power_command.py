@@ -13,11 +13,9 @@ from standins.bmc.machine import MachineInMemory
 from standins.bmc.profiles import IDRAC, ILO
 from standins.bmc.service import EmulatedBmc
 from support.bmc_stack import write_stack
-from typer.testing import CliRunner
+from support.cli import Run, run_cli
 
-from rackwright.cli.main import _program
 from rackwright.drivers import remote_exec, ssh_connections
-from rackwright.errors import RackwrightError
 from rackwright.inventory import paths
 from rackwright.operations.power import control
 from rackwright.report.schemas import schema_errors
@@ -64,75 +62,72 @@ def cluster(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cl
     return Cluster(bmcs, monkeypatch)
 
 
-def rackwright(*words: str) -> tuple[int, str]:
-    """Run the command; return its exit code and everything that it printed."""
-    done = CliRunner().invoke(_program(), ["power", "rack", *words])
-    if isinstance(done.exception, RackwrightError):
-        return done.exception.exit_code, f"{done.output}{done.exception}"
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return done.exit_code, done.output
+@pytest.fixture
+def rackwright(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Return a function that runs the command on the stack."""
+    return lambda *words: run_cli(monkeypatch, capsys, "power", "rack", *words)
 
 
-def test_status_lists_power_states(cluster: Cluster) -> None:
-    code, text = rackwright("status")
-    assert code == 0
-    assert [line.split() for line in text.splitlines()[1:3]] == [
+def test_status_lists_power_states(cluster: Cluster, rackwright: Run) -> None:
+    done = rackwright("status")
+    assert done.code == 0
+    assert [line.split() for line in done.out.splitlines()[1:3]] == [
         ["worker0", "redfish", "localhost", "on"],
         ["worker1", "redfish", "localhost", "off"],
     ]
-    assert "stack rack: 1 off, 1 on" in text
-    code, text = rackwright("status", "worker1", "--json")
-    data = json.loads(text)
+    assert "stack rack: 1 off, 1 on" in done.out + done.err
+    done = rackwright("status", "worker1", "--json")
+    data = json.loads(done.out)
     assert [(one["node"], one["power"]) for one in data["machines"]] == [("worker1", "off")]
     assert schema_errors("power", data) == []
 
 
-def test_certificates_are_compared(cluster: Cluster) -> None:
-    code, text = rackwright("certificates")
-    assert code == 0
-    assert text.count("as declared") == 2
+def test_certificates_are_compared(cluster: Cluster, rackwright: Run) -> None:
+    done = rackwright("certificates")
+    assert done.code == 0
+    assert done.out.count("as declared") == 2
     file = paths.stacks() / "Pulumi.rack.yaml"
     declared = cluster.bmcs[0].fingerprint
     file.write_text(file.read_text().replace(declared, "AA:" * 31 + "AA"))
-    code, text = rackwright("certificates", "--json")
-    assert code == 1
-    data = json.loads(text)
+    done = rackwright("certificates", "--json")
+    assert done.code == 1
+    data = json.loads(done.out)
     assert data["machines"][0]["certificate"] == declared
     assert schema_errors("power", data) == []
-    code, text = rackwright("status")
-    assert code == 1
-    assert "worker0: the BMC at localhost" in text and "presents another certificate" in text
+    done = rackwright("status")
+    assert done.code == 1
+    assert "worker0: the BMC at localhost" in done.out + done.err and "presents another certificate" in done.out + done.err
     file.write_text(file.read_text().replace(f', certificate: "{"AA:" * 31 + "AA"}"', ""))
-    assert rackwright("status")[0] == 2, "a BMC is not queried without authentication"
-    code, text = rackwright("certificates")
-    assert code == 0
-    assert "not declared" in text and declared in text
+    assert rackwright("status").code == 2, "a BMC is not queried without authentication"
+    done = rackwright("certificates")
+    assert done.code == 0
+    assert "not declared" in done.out + done.err and declared in done.out + done.err
 
 
-def test_on_waits_for_ssh(cluster: Cluster) -> None:
-    code, _ = rackwright("on", "worker1")
-    assert code == 0
+def test_on_waits_for_ssh(cluster: Cluster, rackwright: Run) -> None:
+    done = rackwright("on", "worker1")
+    assert done.code == 0
     assert cluster.bmcs[1].machine.is_on()
     assert cluster.waited == ["worker1"]
     cluster.lost["worker1"] = "no response over SSH; tried for 1200 s"
-    code, text = rackwright("on", "worker1")
-    assert code == 3
-    assert "is on, but does not answer over SSH" in text
+    done = rackwright("on", "worker1")
+    assert done.code == 3
+    assert "is on, but does not answer over SSH" in done.out + done.err
 
 
-def test_on_repeats_a_dropped_request(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_repeats_a_dropped_request(cluster: Cluster, rackwright: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """RackN, ipmi/power-confirm-timeout: a request while the machine still shuts down is accepted and dropped."""
     monkeypatch.setattr(control, "_REPEAT", 0.05)
     cluster.bmcs[1].machine = MachineInMemory(drops=2)
-    assert rackwright("on", "worker1")[0] == 0
+    assert rackwright("on", "worker1").code == 0
     assert cluster.bmcs[1].machine.resets == ["On"] * 3
 
 
-def test_off_shuts_down_drained_node(cluster: Cluster) -> None:
-    code, text = rackwright("off", "worker0", "--json")
-    assert code == 0
+def test_off_shuts_down_drained_node(cluster: Cluster, rackwright: Run) -> None:
+    done = rackwright("off", "worker0", "--json")
+    assert done.code == 0
     assert cluster.bmcs[0].machine.resets == ["GracefulShutdown"]
-    assert '"power": "off"' in text
+    assert '"power": "off"' in done.out + done.err
 
 
 @pytest.mark.parametrize(
@@ -143,51 +138,51 @@ def test_off_shuts_down_drained_node(cluster: Cluster) -> None:
     ],
 )
 @pytest.mark.parametrize("command", ["off", "cycle"])
-def test_off_refuses_nodes_in_use(cluster: Cluster, command: str, states: list[str], jobs: list[str], reason: str) -> None:
+def test_off_refuses_nodes_in_use(cluster: Cluster, rackwright: Run, command: str, states: list[str], jobs: list[str], reason: str) -> None:
     cluster.slurm["worker0"] = {"states": states, "jobs": jobs}
-    code, text = rackwright(command, "worker0")
-    assert code == 1
-    assert reason in text and "--force" in text
+    done = rackwright(command, "worker0")
+    assert done.code == 1
+    assert reason in done.out + done.err and "--force" in done.out + done.err
     assert cluster.bmcs[0].machine.resets == []
-    assert rackwright(command, "worker0", "--force")[0] == 0
+    assert rackwright(command, "worker0", "--force").code == 0
     assert cluster.bmcs[0].machine.resets[0] == "GracefulShutdown"
 
 
-def test_off_without_answer_of_slurm_is_undetermined(cluster: Cluster) -> None:
+def test_off_without_answer_of_slurm_is_undetermined(cluster: Cluster, rackwright: Run) -> None:
     cluster.lost["login0"] = "no response over SSH"
-    code, text = rackwright("off", "worker0")
-    assert code == 3
-    assert "whether jobs run is unknown" in text
+    done = rackwright("off", "worker0")
+    assert done.code == 3
+    assert "whether jobs run is unknown" in done.out + done.err
     paths.inventory("rack").unlink()
-    assert rackwright("off", "worker0")[0] == 3
+    assert rackwright("off", "worker0").code == 3
     assert cluster.bmcs[0].machine.resets == []
 
 
-def test_off_cuts_power_with_force_alone(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_off_cuts_power_with_force_alone(cluster: Cluster, rackwright: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control, "SHUTDOWN", 0.1)
     machine = cluster.bmcs[0].machine = MachineInMemory(on=True, shuts_down=False)
-    code, text = rackwright("off", "worker0")
-    assert code == 1
-    assert "has not shut down within" in text and "its power was not cut" in text
+    done = rackwright("off", "worker0")
+    assert done.code == 1
+    assert "has not shut down within" in done.out + done.err and "its power was not cut" in done.out + done.err
     assert machine.resets == ["GracefulShutdown"]
-    code, text = rackwright("off", "worker0", "--force")
-    assert code == 0
-    assert "cutting its power (--force)" in text
+    done = rackwright("off", "worker0", "--force")
+    assert done.code == 0
+    assert "cutting its power (--force)" in done.out + done.err
     assert machine.resets == ["GracefulShutdown", "GracefulShutdown", "ForceOff"]
 
 
-def test_cycle_shuts_down_and_powers_on(cluster: Cluster) -> None:
-    assert rackwright("cycle", "worker0")[0] == 0
+def test_cycle_shuts_down_and_powers_on(cluster: Cluster, rackwright: Run) -> None:
+    assert rackwright("cycle", "worker0").code == 0
     assert cluster.bmcs[0].machine.resets == ["GracefulShutdown", "On"]
     assert cluster.waited[-1] == "worker0"
 
 
-def test_one_silent_bmc_does_not_hold_up_others(cluster: Cluster) -> None:
+def test_one_silent_bmc_does_not_hold_up_others(cluster: Cluster, rackwright: Run) -> None:
     cluster.bmcs[1].password = "another"
-    code, text = rackwright("status")
-    assert code == 1
-    assert "worker1: the BMC at localhost" in text and "refuses the login" in text
-    assert "1 on, 1 unknown" in text
+    done = rackwright("status")
+    assert done.code == 1
+    assert "worker1: the BMC at localhost" in done.out + done.err and "refuses the login" in done.out + done.err
+    assert "1 on, 1 unknown" in done.out + done.err
 
 
 @pytest.mark.parametrize(
@@ -199,18 +194,18 @@ def test_one_silent_bmc_does_not_hold_up_others(cluster: Cluster) -> None:
         (["status", "--force"], "has no effect on `status`"),
     ],
 )
-def test_usage_errors_exit_2(cluster: Cluster, words: list[str], message: str) -> None:
-    code, text = rackwright(*words)
-    assert code == 2
-    assert message in text
+def test_usage_errors_exit_2(cluster: Cluster, rackwright: Run, words: list[str], message: str) -> None:
+    done = rackwright(*words)
+    assert done.code == 2
+    assert message in done.out + done.err
     assert all(bmc.requests == [] for bmc in cluster.bmcs)
 
 
-def test_password_is_in_no_output(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+def test_password_is_in_no_output(cluster: Cluster, rackwright: Run, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    texts = [rackwright(*words)[1] for words in (["status"], ["status", "--json"], ["on", "worker1"], ["certificates"])]
+    texts = [str(rackwright(*words)) for words in (["status"], ["status", "--json"], ["on", "worker1"], ["certificates"])]
     cluster.bmcs[0].echoes_password, cluster.bmcs[0].password = True, "another"
-    texts.append(rackwright("status")[1])
+    texts.append(str(rackwright("status")))
     assert CANARY not in "".join(texts) + caplog.text
     stored = [file.read_text(errors="replace") for file in paths.home().rglob("*") if file.is_file()]
     assert not any(CANARY in text for text in stored)

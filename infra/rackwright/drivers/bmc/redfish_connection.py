@@ -37,7 +37,7 @@ class _PinnedAdapter(HTTPAdapter):
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         """Add the fingerprint to the pools."""
-        super().init_poolmanager(*args, assert_fingerprint=self._fingerprint, **kwargs)  # type: ignore[no-untyped-call]
+        super().init_poolmanager(*args, assert_fingerprint=self._fingerprint, **kwargs)
 
 
 class _NoPlainHttp(HTTPAdapter):
@@ -50,6 +50,8 @@ class _NoPlainHttp(HTTPAdapter):
 
 class _Login(auth.SessionOrBasicAuth):  # type: ignore[misc]
     """A session, or HTTP Basic where a BMC has no session left. A refused password is not tried a second time: BMCs lock users out."""
+
+    _session_resource_id: str | None
 
     def _do_authenticate(self) -> None:
         try:

@@ -26,7 +26,8 @@ def parse_fingerprint(value: object) -> str:
     """Return a SHA-256 fingerprint as OpenSSL prints it: 32 bytes in upper-case hexadecimal, separated by colons."""
     if not isinstance(value, str) or not re.fullmatch(_FINGERPRINT, value.strip()):
         hint = 'run `rackwright power STACK certificates`, compare, and write the fingerprint in quotes, like "3F:9A:…"'
-        refuse("certificate-fingerprint", f"`{str(value)[:100]}` is not a SHA-256 fingerprint of a certificate (64 hexadecimal digits)", hint)
+        cause = f"`{str(value)[:100]}` is not a SHA-256 fingerprint of a certificate (64 hexadecimal digits)"
+        refuse("certificate-fingerprint", cause, hint)
     digits = re.sub(r"^SHA256.|:", "", value.strip()).upper()
     return ":".join(digits[place : place + 2] for place in range(0, 64, 2))
 
