@@ -62,13 +62,21 @@ def test_machine_goes_through_its_states(machines: list[MachineInQemu], monkeypa
     with pytest.raises(UndeterminedError, match="whether jobs run on worker0 is unknown"):
         control_power("rack", Action.OFF, ["worker0"], ignore)
     assert first.is_on()
+    first.wait_until_ready()
     assert states(control_power("rack", Action.CYCLE, ["worker0"], ignore, force=True)) == [PowerState.ON]
     assert first.resets == ["On", "GracefulShutdown", "On"]
     assert first.process.pid != started, "another process runs"
-    monkeypatch.setattr(control, "SHUTDOWN", 3.0)
-    report = control_power("rack", Action.OFF, ["worker0", "worker1"], ignore, force=True)
-    assert states(report) == [PowerState.OFF, PowerState.OFF]
+    first.wait_until_ready()
+    assert states(control_power("rack", Action.OFF, ["worker0"], ignore, force=True)) == [PowerState.OFF]
     assert "ForceOff" not in first.resets
+
+
+def test_deaf_machine_loses_its_power(machines: list[MachineInQemu], monkeypatch: pytest.MonkeyPatch) -> None:
+    second = machines[1]
+    monkeypatch.setattr(control, "SHUTDOWN", 3.0)
+    assert states(control_power("rack", Action.ON, ["worker1"], ignore)) == [PowerState.ON]
+    report = control_power("rack", Action.OFF, ["worker1"], ignore, force=True)
+    assert states(report) == [PowerState.OFF]
     assert second.resets == ["On", "GracefulShutdown", "ForceOff"]
-    assert any("cutting its power (--force)" in remark for remark in report.machines[1].remarks)
-    assert not first.is_on() and not second.is_on()
+    assert any("cutting its power (--force)" in remark for remark in report.machines[0].remarks)
+    assert not second.is_on()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
@@ -169,5 +170,15 @@ def _unreachable(login: BmcLogin, where: str, text: str) -> BmcError | BmcUnavai
         return BmcError(cause, path=login.node, hint="declare the fingerprint as `power.certificate`, or correct `ca_file`")
     if "not encrypted" in text:
         return BmcError(login.without_secrets(f"{where} redirects to an unencrypted address"), path=login.node, hint="enable HTTPS only")
-    late = "does not answer in time" if "timed out" in text else "cannot be reached"
+    late = "does not answer in time" if "timed out" in text else f"cannot be reached: {_reason(text)}"
     return BmcUnavailableError(f"{where} {late}", path=login.node, hint="check address, port and the route to the management network")
+
+
+def _reason(text: str) -> str:
+    """Return the system's words in an error of requests.
+
+    >>> _reason("HTTPSConnectionPool(host='a', port=1): (Caused by NewConnectionError('a: [Errno 111] Connection refused'))")
+    'Connection refused'
+    """
+    found = re.findall(r"\[Errno -?[0-9]+\] ([^'\")]+)|(\w+Error|RemoteDisconnected)\(", text)
+    return next((words for words, _ in found if words), found[-1][1] if found else "no connection")

@@ -21,11 +21,10 @@ _RETRIES: Final = 1
 
 
 def _silence_sushy() -> None:
-    """Keep sushy's log off every handler: it quotes what BMCs answer, which may repeat a password. What matters is raised."""
-    log = logging.getLogger("sushy")
-    log.propagate = False
-    if not log.handlers:
-        log.addHandler(logging.NullHandler())
+    """Disable sushy's log: it quotes what BMCs answer, which may repeat a password. What matters is raised."""
+    for name, log in logging.root.manager.loggerDict.items():
+        if name.partition(".")[0] == "sushy" and isinstance(log, logging.Logger):
+            log.disabled = True  # Levels and handlers of the caller's have no effect on it.
 
 
 class _PinnedAdapter(HTTPAdapter):

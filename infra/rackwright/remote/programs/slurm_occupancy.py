@@ -1,8 +1,9 @@
-"""Run on a controller: which jobs occupy nodes, and whether the nodes are drained.
+"""Run on the node, a controller: read which jobs occupy nodes, and whether the nodes are drained.
 
 Input: {"nodes": [name]}.
 Output: {"nodes": {name: {"states": [state], "jobs": ["ID (NAME) of USER"]}}, "unknown": [node that Slurm does not have]}.
-Ends with a message if Slurm does not answer. Python 3.9, standard library only.
+It ends with a message if Slurm does not answer.
+Python 3.9, standard library only.
 """
 
 from __future__ import annotations
