@@ -1,4 +1,7 @@
-"""IPMI through a stand-in for ipmitool, which is no evidence of a real BMC (tests/standins/bmc/ipmitool.py)."""
+"""IPMI through a stand-in for ipmitool, which is no evidence of a real BMC (tests/standins/bmc/ipmitool.py).
+
+By hand on 2026-11-28: ipmitool 1.8.19 against OpenIPMI's ipmi_sim 2.0.33 switched an emulated machine on, off by `soft` and off by `off`.
+"""
 
 from __future__ import annotations
 
@@ -72,6 +75,14 @@ def test_starting_bmc_is_unavailable(program: Path) -> None:
     error = refused(power("starting").state())
     assert isinstance(error, BmcUnavailableError)
     assert "Unspecified error" in str(error)
+
+
+def test_silent_bmc_names_the_error(program: Path) -> None:
+    """ipmi_sim does not answer a wrong password: it cannot be distinguished from silence."""
+    error = refused(power("silent").state())
+    assert isinstance(error, BmcUnavailableError)
+    assert "does not answer: Error: Unable to establish IPMI v2 / RMCP+ session" in str(error)
+    assert "check address, port, user and password" in str(error)
 
 
 def test_long_password_is_refused(program: Path) -> None:

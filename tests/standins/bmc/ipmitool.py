@@ -1,6 +1,6 @@
 """Stand-in for ipmitool: a program that knows the five commands of `chassis power`, for a machine that is a file.
 
-Words in the address decide its behaviour: `refused`, `starting`, `unprivileged` fail with ipmitool's message. Its
+Words in the address decide its behaviour: `silent`, `refused`, `starting`, `unprivileged` fail with ipmitool's message. Its
 arguments are appended to the file `argv`.
 """
 
@@ -11,6 +11,9 @@ import sys
 from pathlib import Path
 
 MESSAGES = {
+    # ipmitool 1.8.19 of Debian 12 against OpenIPMI's ipmi_sim 2.0.33, with a wrong password and with an unknown user
+    "silent": "IANA PEN registry open failed: No such file or directory\nUnable to Get Channel Cipher Suites\n"
+    "Error: Unable to establish IPMI v2 / RMCP+ session",
     "refused": "> Error: RAKP 2 HMAC is invalid\nError: Unable to establish IPMI v2 / RMCP+ session",
     "starting": "Get Chassis Power Status failed: Unspecified error",
     "unprivileged": "Set Chassis Power Control to Up/On failed: Insufficient privilege level",

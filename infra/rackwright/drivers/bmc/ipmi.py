@@ -20,6 +20,8 @@ _REFUSED: Final = re.compile(
     r"RAKP 2 HMAC is invalid|RAKP 2 message indicates an error : unauthorized name|invalid user name", re.IGNORECASE
 )
 _PRIVILEGE: Final = re.compile(r"insufficient privilege|requested privilege level exceeds", re.IGNORECASE)
+_REMARK: Final = "IANA PEN registry"
+"""Start of a line that ipmitool 1.8.19 of Debian 12 prints before every message: it names no cause."""
 _INHERITED: Final = ("PATH", "HOME")
 
 
@@ -92,9 +94,10 @@ class IpmiPower:
         if _PRIVILEGE.search(text):
             hint = "give the user the privilege level Operator or Administrator"
             return BmcError(f"{where} does not permit this to user {login.username}", path=login.node, hint=hint)
-        # Also a wrong password: many BMCs do not answer it. A BMC that has just started fails as well (openbmc/openbmc#1810).
-        lines = [line.strip() for line in text.splitlines() if line.strip()] or ["no message"]
-        return self._unavailable(login.without_secrets(f"does not open a session: {lines[0][:200]}"))
+        # Also a wrong password: ipmi_sim does not answer it. A BMC that has just started fails as well (openbmc/openbmc#1810).
+        lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(_REMARK)] or ["no message"]
+        errors = [line for line in lines if line.startswith("Error")]
+        return self._unavailable(login.without_secrets(f"does not answer: {(errors or lines)[0][:200]}"))
 
     def _unavailable(self, what: str) -> BmcUnavailableError:
         login = self._login
