@@ -7,6 +7,7 @@ from pydantic_core import PydanticCustomError
 
 from rackwright.model.targets.bmc import Bmc, BmcKind, parse_fingerprint
 from rackwright.model.targets.hosts import HostsTarget
+from rackwright.stackfile.load import load_cluster
 
 HEX = "0a" * 32
 SHOWN = ":".join(["0A"] * 32)
@@ -49,3 +50,13 @@ def test_machine_range_and_target_are_merged() -> None:
 def test_names_and_the_last_address_do_not_count_up() -> None:
     assert Bmc(address="bmc.example.org").counted(3).address == "bmc.example.org"
     assert Bmc(address="255.255.255.254").counted(2).address is None
+
+
+def test_password_in_a_stack_file_is_refused_and_not_quoted() -> None:
+    power = {"kind": "redfish", "address": "10.1.0.1", "username": "admin", "password": "canary-4711"}
+    hosts = {"kind": "hosts", "os": "debian-13", "machines": {"worker0": {"address": "10.0.0.1", "power": power}}}
+    loaded = load_cluster({"target": hosts, "network": {"cidr": "10.0.0.0/24"}, "groups": {"worker": {"count": 1}}}, "rack")
+    assert loaded.cluster is None
+    text = "\n".join(map(str, loaded.findings))
+    assert "target.machines.worker0.power.password" in text
+    assert "canary" not in text

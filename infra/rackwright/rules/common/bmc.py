@@ -19,14 +19,14 @@ _REQUIRED: Final = {
 _REDFISH_ONLY: Final = ("system", "certificate", "ca_file")
 
 
-def _bmcs(case: RuleContext) -> Iterator[tuple[str, Bmc]]:
-    """Yield path and BMC of every machine that declares one."""
+def _bmcs(case: RuleContext) -> Iterator[tuple[str, str, Bmc]]:
+    """Yield name, path and BMC of every machine that declares one."""
     target = case.cluster.target
     if isinstance(target, HostsTarget):
         for name in target.machine_by_node:
             bmc = target.bmc_of(name)
             if bmc is not None:
-                yield _path(target, name), bmc
+                yield name, _path(target, name), bmc
 
 
 def _path(target: HostsTarget, name: str) -> str:
@@ -40,7 +40,7 @@ def _path(target: HostsTarget, name: str) -> str:
 def bmc_incomplete(case: RuleContext) -> Iterator[Violation]:
     """Without protocol, address and login, `rackwright power` cannot reach the BMC."""
     reported: set[str] = set()
-    for path, bmc in _bmcs(case):
+    for _, path, bmc in _bmcs(case):
         for field, hint in _REQUIRED.items():
             where = f"{path}.{field}"
             if getattr(bmc, field) is None and where not in reported:
@@ -52,7 +52,7 @@ def bmc_incomplete(case: RuleContext) -> Iterator[Violation]:
 def bmc_certificate_missing(case: RuleContext) -> Iterator[Violation]:
     """Without a pin or an authority, any machine of the management network could pose as the BMC and would get its password."""
     reported: set[str] = set()
-    for path, bmc in _bmcs(case):
+    for _, path, bmc in _bmcs(case):
         if bmc.kind is BmcKind.REDFISH and not bmc.certificate and not bmc.ca_file and path not in reported:
             reported.add(path)
             hint = (
@@ -66,7 +66,7 @@ def bmc_certificate_missing(case: RuleContext) -> Iterator[Violation]:
 def bmc_certificate_shared(case: RuleContext) -> Iterator[Violation]:
     """BMCs that share a certificate share its key: the owner of one of them can pose as the others."""
     seen: dict[str, str] = {}
-    for path, bmc in _bmcs(case):
+    for _, path, bmc in _bmcs(case):
         if bmc.kind is BmcKind.REDFISH and bmc.certificate:
             first = seen.setdefault(bmc.certificate, path)
             if first != path:
@@ -78,7 +78,9 @@ def bmc_certificate_shared(case: RuleContext) -> Iterator[Violation]:
 def bmc_setting_unused(case: RuleContext) -> Iterator[Violation]:
     """IPMI has no certificates and no systems: the settings would promise a protection that it does not have."""
     target = case.cluster.target
-    for path, bmc in _bmcs(case) if isinstance(target, HostsTarget) else ():
+    if not isinstance(target, HostsTarget):
+        return
+    for _, path, bmc in _bmcs(case):
         declared = target.machines[path.removeprefix("target.machines.").removesuffix(".power")].power
         for field in _REDFISH_ONLY:
             if bmc.kind is BmcKind.IPMI and declared is not None and getattr(declared, field) is not None:
@@ -89,15 +91,13 @@ def bmc_setting_unused(case: RuleContext) -> Iterator[Violation]:
 def bmc_shared(case: RuleContext) -> Iterator[Violation]:
     """Two machines with one BMC: a command for one of them would turn off the other. One BMC may serve several Redfish systems."""
     seen: dict[tuple[str, int, str], str] = {}
-    target = case.cluster.target
-    for name in target.machine_by_node if isinstance(target, HostsTarget) else ():
-        bmc = target.bmc_of(name) if isinstance(target, HostsTarget) else None
-        if bmc is None or bmc.address is None or not isinstance(target, HostsTarget):
+    for name, path, bmc in _bmcs(case):
+        if bmc.address is None:
             continue
         first = seen.setdefault((bmc.address.lower(), bmc.own_port, bmc.system or ""), name)
         if first != name:
             hint = "enter the address of this machine's own BMC; for a chassis with one BMC, declare the `system` of each machine"
-            yield Violation(f"{_path(target, name)}.address", f"{bmc.address} of {name} is also the BMC of {first}", hint)
+            yield Violation(f"{path}.address", f"{bmc.address} of {name} is also the BMC of {first}", hint)
 
 
 @rule("bmc-address-is-machine")
@@ -108,7 +108,7 @@ def bmc_address_is_machine(case: RuleContext) -> Iterator[Violation]:
         return
     taken = {str(machine.address): name for name, machine in target.machine_by_node.items() if machine.address}
     taken |= {machine.ssh_address.lower(): name for name, machine in target.machine_by_node.items() if machine.ssh_address}
-    for path, bmc in _bmcs(case):
+    for _, path, bmc in _bmcs(case):
         owner = taken.get((bmc.address or "").lower())
         if owner is not None:
             hint = "enter the address of the management port: `ipmitool lan print` on the machine shows it"
