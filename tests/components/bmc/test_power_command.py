@@ -82,6 +82,14 @@ def test_status_lists_power_states(cluster: Cluster, rackwright: Run) -> None:
     assert schema_errors("power", data) == []
 
 
+def test_status_passes_over_a_starting_bmc(cluster: Cluster, rackwright: Run) -> None:
+    cluster.bmcs[0].hang_ups = 1
+    cluster.bmcs[1].failures = [(503, "Base.1.8.ServiceTemporarilyUnavailable")] * 3
+    done = rackwright("status")
+    assert done.code == 0, done
+    assert "1 off, 1 on" in done.out
+
+
 def test_certificates_are_compared(cluster: Cluster, rackwright: Run) -> None:
     done = rackwright("certificates")
     assert done.code == 0

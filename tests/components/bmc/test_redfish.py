@@ -190,6 +190,12 @@ def test_empty_body_is_starting(start: Start) -> None:
     assert isinstance(refused(login_at(start(OPENBMC, is_empty=9))), BmcStartingError)
 
 
+def test_closed_connection_is_starting(start: Start) -> None:
+    error = refused(login_at(start(OPENBMC, hang_ups=1)))
+    assert isinstance(error, BmcStartingError)
+    assert "closes the connection without an answer" in str(error)
+
+
 def test_slow_bmc_is_waited_for(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     """xcat2/xcat-core#3310: 12 s for the first login."""
     monkeypatch.setattr(redfish_connection, "BMC_ANSWER", 30.0)

@@ -38,6 +38,8 @@ class EmulatedBmc:
     """Seconds before each answer."""
     echoes_password: bool = False
     redirects_to: str = ""
+    hang_ups: int = 0
+    """Number of requests with a login after which the connection ends without an answer."""
     is_empty: int = 0
     """Number of answers about systems that have no body."""
     port: int = 0
@@ -132,6 +134,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Location", bmc.redirects_to)
             self.send_header("Content-Length", "0")
             self.end_headers()
+        elif bmc.hang_ups and self.command != "DELETE":
+            bmc.hang_ups -= 1
+            self.close_connection = True
         elif bmc.failures and self.command != "DELETE":
             self._fail(*bmc.failures.pop(0))
         elif not by_basic and self.headers.get("X-Auth-Token") not in bmc.sessions.values():

@@ -30,7 +30,9 @@ _GPU_BASEBOARD: Final = "HGX_"
 """Systems of NVIDIA's GPU baseboards (HGX_Baseboard_0), beside the machine's own (docs.nvidia.com, DPS: Redfish API)."""
 _NOT_READY: Final = ("SWC0700", "SYS518")
 """Messages of an iDRAC that has just started: "iDRAC is not ready" with HTTP 400 (quadsproject/badfish#129)."""
-_BAD_REQUEST, _UNAUTHORIZED, _FORBIDDEN, _CONFLICT = 400, 401, 403, 409
+_HUNG_UP: Final = ("RemoteDisconnected", "Connection reset by peer")
+"""Parts of errors of a BMC that ended a connection. Requests are not repeated below the operation: a button would be pressed twice."""
+_BAD_REQUEST, _FORBIDDEN, _CONFLICT = 400, 403, 409
 _Result = TypeVar("_Result")
 
 
@@ -170,6 +172,8 @@ def _unreachable(login: BmcLogin, where: str, text: str) -> BmcError | BmcUnavai
         return BmcError(cause, path=login.node, hint="declare the fingerprint as `power.certificate`, or correct `ca_file`")
     if "not encrypted" in text:
         return BmcError(login.without_secrets(f"{where} redirects to an unencrypted address"), path=login.node, hint="enable HTTPS only")
+    if any(word in text for word in _HUNG_UP):
+        return BmcStartingError(f"{where} closes the connection without an answer", path=login.node, hint="try again in some minutes")
     late = "does not answer in time" if "timed out" in text else f"cannot be reached: {_reason(text)}"
     return BmcUnavailableError(f"{where} {late}", path=login.node, hint="check address, port and the route to the management network")
 
