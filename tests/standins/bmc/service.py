@@ -84,7 +84,7 @@ def serving(bmc: EmulatedBmc, folder: Path) -> Iterator[EmulatedBmc]:
 class _Handler(BaseHTTPRequestHandler):
     state: EmulatedBmc
     protocol_version = "HTTP/1.1"
-    timeout = 30
+    timeout = 300
 
     def log_message(self, format: str, *args: Any) -> None:
         """Print nothing."""
