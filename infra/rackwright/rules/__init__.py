@@ -14,6 +14,7 @@ from rackwright.rules.aws import network as aws_network
 from rackwright.rules.common import (
     access,
     alert_receivers,
+    bmc,
     container_networks,
     external_monitoring,
     gpus,
@@ -47,7 +48,7 @@ __all__ = ["RULES", "Rule", "RuleContext", "check", "run_rules"]
 
 RULE_MODULES = (
     *(names, network, groups, gpus, mig, stack, versions, efa, storage, scheduler, accounts, partitions, access, users, nodes, hosts),
-    *(rocm, image_accounts, container_networks, vm),
+    *(bmc, rocm, image_accounts, container_networks, vm),
     *(kubernetes_cluster, kubernetes_network, addons, pod_network),
     *(topology, adapters, floor_plan, phases, node_features, tuning, monitoring, alert_receivers, external_monitoring),
     *(instances, images, disks, aws_network, aws_fabric, capacity, tags, fsx, fsx_repositories, budget, limits),
