@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
+from support.rows import each_row
 
 from rackwright.catalog import checks
 from rackwright.inventory import paths
@@ -31,7 +31,7 @@ def functions_of_tests() -> frozenset[str]:
 KNOWN = {"rule": frozenset(RULES), "check": frozenset(checks.checks()), "test": functions_of_tests()}
 
 
-@pytest.mark.parametrize("line", LINES, ids=[line[0][:60] for line in LINES])
+@each_row("line", LINES, ids=[line[0][:60] for line in LINES])
 def test_a_complaint_is_answered_by_something_that_exists(line: tuple[str, ...]) -> None:
     """A rule, a check or a test by its name; or the words that there is none, and why."""
     _, reported, here = line

@@ -9,6 +9,7 @@ from pathlib import Path
 import promql_parser
 import pytest
 from support.kept_series import is_kept
+from support.rows import each_row
 
 from rackwright.catalog import boards as catalog
 from rackwright.catalog.alerts import Part
@@ -54,7 +55,7 @@ def metrics(panel: Panel) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize(("board", "panel"), PANELS)
+@each_row(("board", "panel"), PANELS)
 class TestPanel:
     def test_query_is_promql_without_placeholder(self, board: Board, panel: Panel) -> None:
         query = panel.query(SCRAPE_S, "worker0|worker1")

@@ -12,6 +12,7 @@ import pytest
 from support.kept_series import is_kept
 from support.monitored import monitored
 from support.results import published
+from support.rows import each_row
 
 from rackwright import layout
 from rackwright.catalog.alerts import AlertSeverity, Part, alerts
@@ -112,7 +113,7 @@ def test_every_target_and_collector_of_the_plan_is_recorded() -> None:
     assert collectors == {(node.name, subject) for node in plan.monitoring.nodes for subject in node.collectors}
 
 
-@pytest.mark.parametrize("rule", alerts().values(), ids=lambda rule: rule.name)
+@each_row("rule", alerts().values(), ids=lambda rule: rule.name)
 def test_rule_is_complete(rule: Any) -> None:
     assert re.fullmatch(r"\d+[smh]", rule.hold), rule.hold
     assert rule.source.endswith("."), "a threshold has a source, as a sentence"
@@ -142,7 +143,7 @@ def metrics_of(expression: str) -> Iterator[str]:
             yield word
 
 
-@pytest.mark.parametrize("rule", alerts().values(), ids=lambda rule: rule.name)
+@each_row("rule", alerts().values(), ids=lambda rule: rule.name)
 def test_rule_reads_metrics_that_exist(rule: Any) -> None:
     """A misspelt metric has no series: the alert would be silent for ever."""
     results = {name for text in published().values() for name in re.findall(r"^# TYPE (\S+)", text, re.MULTILINE)}

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
+from support.rows import each_row
 
 from rackwright import catalog
 from rackwright.inventory import paths
@@ -28,7 +29,7 @@ def test_it_is_a_schema() -> None:
     Draft202012Validator.check_schema(json.loads(schema.text()))
 
 
-@pytest.mark.parametrize("file", sorted(paths.stacks().glob("Pulumi.*.yaml")), ids=lambda file: file.name)
+@each_row("file", sorted(paths.stacks().glob("Pulumi.*.yaml")), ids=lambda file: file.name)
 def test_committed_stacks_keep_to_it(file: Any) -> None:
     """They are the examples."""
     assert errors(yaml_reader.read(file)[0]) == []
