@@ -15,10 +15,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
 from jsonschema import Draft202012Validator
 
 from rackwright.catalog.kubernetes import lab_releases
+from rackwright.yaml_loader import load_yaml_documents
 
 FOLDER = Path(__file__).parent / "schemas"
 KINDS = {
@@ -96,7 +96,7 @@ def cut(cache: Path, release: str) -> dict[str, Any]:
 def _defined(folder: Path, kinds: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
     """Yield every served version of the kinds that a folder's definitions contain."""
     for file in sorted(folder.glob("*.yaml")):
-        for definition in yaml.safe_load_all(file.read_text(encoding="utf-8")):
+        for definition in load_yaml_documents(file.read_text(encoding="utf-8")):
             if not definition or definition["kind"] != "CustomResourceDefinition" or definition["spec"]["names"]["kind"] not in kinds:
                 continue
             for version in definition["spec"]["versions"]:
