@@ -92,7 +92,7 @@ def is_project(folder: Path) -> bool:
     file = folder / PULUMI_FILE
     try:
         status = file.stat()
-        return _has_name_of_product(file, (status.st_ino, status.st_mtime_ns, status.st_size))
+        return _has_name_of_product(file, (status.st_ino, status.st_ctime_ns, status.st_size))
     except OSError:
         return False
 
