@@ -58,13 +58,18 @@ def breaches(wanted: Mapping[str, Any]) -> list[str]:
 
 def _breaches(wanted: Mapping[str, Any], release: str) -> Iterator[str]:
     key = f"{wanted['apiVersion']} {wanted['kind']}"
-    schemas = _schemas(release)
-    if key not in schemas["kinds"]:
+    if key not in _schemas(release)["kinds"]:
         yield f"$: there is no schema of {key}"
         return
-    validator = Draft202012Validator({"$ref": f"#/definitions/{schemas['kinds'][key]}", "definitions": schemas["definitions"]})
-    for breach in validator.iter_errors(wanted):
+    for breach in _validator(release, key).iter_errors(wanted):
         yield f"{breach.json_path}: {breach.message}"
+
+
+@cache
+def _validator(release: str, key: str) -> Draft202012Validator:
+    """Return the validator of a kind; a new one would walk all definitions again."""
+    schemas = _schemas(release)
+    return Draft202012Validator({"$ref": f"#/definitions/{schemas['kinds'][key]}", "definitions": schemas["definitions"]})
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Any
 
@@ -14,9 +15,15 @@ from rackwright.inventory import paths
 from rackwright.stackfile import schema, yaml_reader
 
 
+@functools.cache
+def validator() -> Draft202012Validator:
+    """The validator of the schema, which pydantic makes once for all tests."""
+    return Draft202012Validator(schema.schema())
+
+
 def errors(file_data: object) -> list[str]:
     """Where an editor would draw a red line."""
-    return [error.json_path for error in Draft202012Validator(schema.schema()).iter_errors(file_data)]
+    return [error.json_path for error in validator().iter_errors(file_data)]
 
 
 def test_the_committed_schema_is_current() -> None:
