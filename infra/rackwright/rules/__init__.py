@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from datetime import date
+from typing import Final
 
 from rackwright.catalog.site_findings import site_findings
 from rackwright.model.cluster import Cluster
@@ -54,12 +55,12 @@ RULE_MODULES = (
     *(instances, images, disks, aws_network, aws_fabric, capacity, tags, fsx, fsx_repositories, budget, limits),
 )
 """Importing a subject registers its rules; findings come in this order."""
+_PLACES: Final = {subject.__name__: place for place, subject in enumerate(RULE_MODULES)}
 
 
 def run_rules(case: RuleContext, *, at_up: bool = False) -> Iterator[Finding]:
     """Yield the findings of all rules in a cluster whose fields are valid."""
-    order = [subject.__name__ for subject in RULE_MODULES]
-    for rule in sorted(RULES.values(), key=lambda rule: order.index(rule.check.__module__)):
+    for rule in sorted(RULES.values(), key=lambda rule: _PLACES[rule.check.__module__]):
         yield from rule.findings(case, at_up=at_up)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from faults.fault_table import Fault, faults
+from support.rows import each_row
 
 from rackwright.catalog.checks import Feature
 from rackwright.inventory import Host, inventory, paths
@@ -62,7 +63,7 @@ def is_received(fault: Fault) -> bool:
     return set(fault.spec.needs) - OF_MACHINE <= declared.features and bool(fault.nodes(declared))
 
 
-@pytest.mark.parametrize("key", faults())
+@each_row("key", faults())
 def test_row_runs_in_a_lab_or_has_a_reason(key: str) -> None:
     stated = [pattern for pattern in WITHOUT_LAB if fnmatchcase(key, pattern)]
     assert is_received(faults()[key]) is (not stated), f"{key} on {faults()[key].stack}"

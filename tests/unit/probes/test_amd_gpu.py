@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from support.rows import each_row
 from support.verdicts import verdict_of
 
 from rackwright.checks.cluster import test_amd_gpu
@@ -246,7 +247,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("check", "changes", "verdict", "words"),
     [pytest.param(check, *row, id=f"{check}-{number}") for check, rows in FAULTS.items() for number, row in enumerate(rows)],
 )

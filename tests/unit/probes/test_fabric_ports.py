@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from support.rows import each_row
 from support.verdicts import verdict_of
 
 from rackwright.checks.cluster import test_fabric as checks
@@ -92,7 +93,7 @@ NODES = {
 }
 
 
-@pytest.mark.parametrize("case", NODES)
+@each_row("case", NODES)
 def test_ports_are_judged_one_by_one(case):
     text, expected = NODES[case]
     assert node_verdicts(text) == expected

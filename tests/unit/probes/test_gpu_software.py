@@ -7,6 +7,7 @@ import subprocess
 from types import SimpleNamespace
 
 import pytest
+from support.rows import each_row
 from support.verdicts import answers_of, verdict_of
 
 from rackwright import catalog
@@ -128,7 +129,7 @@ def dcgm(text, model="h100"):
     return verdict_of(test_software.test_dcgm_health_passes, answers_of({DCGM_HEALTH: text}), node=node)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "model", "verdict"),
     [
         (HEAD.format("Healthy"), "h100", PASSED),

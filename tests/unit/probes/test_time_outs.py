@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from support.rows import each_row
 from support.verdicts import answers_of, verdict_of
 
 from rackwright.checks.cluster import (
@@ -105,13 +106,13 @@ ASKED = {
 }
 
 
-@pytest.mark.parametrize("asked", ASKED)
+@each_row("asked", ASKED)
 class TestKubernetesAnswers:
     def test_time_out_is_unknown_and_names_seconds(self, asked):
         verdict, reason = said(ASKED[asked], {ANSWERS: json.dumps({**GOOD_ANSWERS, asked: LATE})})
         assert (verdict, LATE in reason, asked in reason) == (UNKNOWN, True, True)
 
-    @pytest.mark.parametrize("words", ["status 200 of another", "status 500", "No route to host"])
+    @each_row("words", ["status 200 of another", "status 500", "No route to host"])
     def test_wrong_answer_fails(self, asked, words):
         assert said(ASKED[asked], {ANSWERS: json.dumps({**GOOD_ANSWERS, asked: words})})[0] is FAILED
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 
 import pytest
+from support.rows import each_row
 
 from rackwright.catalog.checks import Kind, Level, checks
 from rackwright.inventory.reader import from_inventory
@@ -132,7 +133,7 @@ def test_every_check_can_be_owed(check_plan, inventory_with_separate_controller,
     assert {item.spec.key for one in found for item in one.expected.values()} == set(checks())
 
 
-@pytest.mark.parametrize("key", checks())
+@each_row("key", checks())
 def test_remedies_fit_any_node_and_stack(key):
     text = checks()[key].remedy.format(node="worker0", stack="lab")
     assert text

@@ -11,6 +11,7 @@ import yaml
 from rackwright.catalog.checks import Feature
 from rackwright.errors import InputError
 from rackwright.inventory.reader import WITHOUT_SACKD, from_inventory, load
+from rackwright.yaml_loader import load_yaml
 
 PROJECT = Path(__file__).parents[3]
 JOBS = {Feature.JOBS, Feature.JOBS_SHARE}
@@ -55,7 +56,7 @@ def test_login_node_without_controller_has_sackd(inventory, os, controller, sack
 
 
 def test_systems_without_sackd_are_those_of_the_role():
-    role = yaml.safe_load((PROJECT / "roles" / "slurm_login" / "vars" / "main.yml").read_text(encoding="utf-8"))
+    role = load_yaml((PROJECT / "roles" / "slurm_login" / "vars" / "main.yml").read_text(encoding="utf-8"))
     assert set(re.findall(r"'([a-z]+-[0-9.]+)'", role["_slurm_login_has_sackd"])) == WITHOUT_SACKD
 
 
