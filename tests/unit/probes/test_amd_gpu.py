@@ -13,14 +13,13 @@ from support.verdicts import verdict_of
 from rackwright.checks.cluster import test_amd_gpu
 from rackwright.checks.cluster.harness.probe import CommandOutput
 from rackwright.checks.cluster.harness.tool_output import UnreadableValue
+from rackwright.checks.cluster.probes.amd_device_files import AMD_DEVICES, ROCM
 from rackwright.checks.cluster.probes.amd_gpu import (
-    AMD_DEVICES,
     AMD_GPUS,
     AMD_LINKS,
     AMD_METRICS,
     AMD_PAGES,
     AMD_PCI,
-    ROCM,
     parse_amd_gpus,
     parse_amd_metrics,
 )

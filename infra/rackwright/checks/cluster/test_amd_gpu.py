@@ -9,14 +9,13 @@ from rackwright import catalog
 from rackwright.checks.cluster.harness.arguments import Ask, Record
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.harness.tool_output import UnreadableValue, read_values
+from rackwright.checks.cluster.probes.amd_device_files import AMD_DEVICES, ROCM
 from rackwright.checks.cluster.probes.amd_gpu import (
-    AMD_DEVICES,
     AMD_GPUS,
     AMD_LINKS,
     AMD_METRICS,
     AMD_PAGES,
     AMD_PCI,
-    ROCM,
     THERMAL,
     AmdGpu,
     responding,
