@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files as package_files
 from pathlib import Path
 from typing import Final
@@ -89,18 +89,33 @@ def project_root() -> Path:
 
 def is_project(folder: Path) -> bool:
     """Return whether a folder has a Pulumi.yaml of the product's name."""
+    file = folder / PULUMI_FILE
     try:
-        text = (folder / PULUMI_FILE).read_text(encoding="utf-8")
+        status = file.stat()
+        return _has_name_of_product(file, (status.st_ino, status.st_ctime_ns, status.st_size))
     except OSError:
         return False
+
+
+@lru_cache(maxsize=64)
+def _has_name_of_product(file: Path, version: tuple[int, ...]) -> bool:
+    """Return whether a Pulumi.yaml has the product's name; `version` are inode, time and size, so that an edited file is read again.
+
+    A validation looks up the project folder some 25 times, for each table of the catalogue that it reads.
+    """
+    text = file.read_text(encoding="utf-8")
     names = (line.removeprefix("name:").partition(" #")[0].strip().strip("'\"") for line in text.splitlines() if line.startswith("name:"))
     return PROJECT_NAME in names
 
 
 def _nearest_project(start: Path) -> Path | None:
     """Return the folder of the nearest Pulumi.yaml, as the engine finds it, if it is of the product's name."""
-    nearest = next((folder for folder in (start, *start.parents) if (folder / PULUMI_FILE).is_file()), None)
-    return nearest if nearest is not None and is_project(nearest) else None
+    nearest = start
+    while not (nearest / PULUMI_FILE).is_file():
+        if nearest == nearest.parent:
+            return None
+        nearest = nearest.parent
+    return nearest if is_project(nearest) else None
 
 
 def named_files(root: Path, parts: Iterable[str], *, may_be_empty: bool = False) -> Mapping[str, Path]:

@@ -1,4 +1,4 @@
-"""Slowness of this machine, for time limits that must hold on slow and busy machines, too."""
+"""Time limits of machines and their BMCs, and the slowness of this machine: limits must hold on slow and busy machines, too."""
 
 from __future__ import annotations
 
@@ -14,6 +14,19 @@ _REFERENCE: Final = 0.03
 benchmarks/slowness.py`)."""
 MAX_SLOWNESS: Final = 15
 """Factor beyond which limits no longer grow."""
+
+BOOT: Final = 1200.0
+"""Seconds from power-on to a login: the self-test of machines with terabytes of memory and eight GPUs takes many minutes. The reboot of a
+rolling update has the same limit (playbooks/drain-nodes.yml)."""
+SHUTDOWN: Final = 600.0
+"""Seconds for an operating system that was asked to shut down (OpenStack Ironic, conductor.soft_power_off_timeout: 600 s)."""
+POWER_CHANGE: Final = 300.0
+"""Seconds until a BMC reports the state that was requested. Ironic waits 60 s (conductor.power_state_change_timeout); RackN waits 300 s,
+because some machines report `Off` while they still shut down, and drop a request to power on (ipmi/power-confirm-timeout)."""
+BMC_CONNECT: Final = 10.0
+"""Seconds for a connection to a BMC. Chosen: the first one in a row is often slow, and a network without a route answers at once."""
+BMC_ANSWER: Final = 60.0
+"""Seconds for one answer of a BMC: the default of sushy. The first login after a start was seen to take 12 s (xcat2/xcat-core#3310)."""
 
 
 def slowness() -> int:

@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-import yaml
 from support.hang import ENDLESS_SECONDS
 
 from rackwright import layout
+from rackwright.yaml_loader import load_yaml
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "roles/slurm_worker/files/rackwright_node_health.py"
@@ -147,6 +147,6 @@ class Node:
 
 def laid_down() -> dict[str, str]:
     """Return the checks' files on a node, as the role installs them -> their source in the project."""
-    task = yaml.safe_load((ROOT / "roles/slurm_worker/tasks/health.yml").read_text(encoding="utf-8"))[0]
+    task = load_yaml((ROOT / "roles/slurm_worker/tasks/health.yml").read_text(encoding="utf-8"))[0]
     rows = task["vars"]["_slurm_worker_checks"]
     return {row["path"]: layout.PACKAGE + row["content"].partition("_package ~ '")[2].partition("'")[0] for row in rows}

@@ -15,10 +15,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
 from jsonschema import Draft202012Validator
 
 from rackwright.catalog.kubernetes import lab_releases
+from rackwright.yaml_loader import load_yaml_documents
 
 FOLDER = Path(__file__).parent / "schemas"
 KINDS = {
@@ -58,13 +58,18 @@ def breaches(wanted: Mapping[str, Any]) -> list[str]:
 
 def _breaches(wanted: Mapping[str, Any], release: str) -> Iterator[str]:
     key = f"{wanted['apiVersion']} {wanted['kind']}"
-    schemas = _schemas(release)
-    if key not in schemas["kinds"]:
+    if key not in _schemas(release)["kinds"]:
         yield f"$: there is no schema of {key}"
         return
-    validator = Draft202012Validator({"$ref": f"#/definitions/{schemas['kinds'][key]}", "definitions": schemas["definitions"]})
-    for breach in validator.iter_errors(wanted):
+    for breach in _validator(release, key).iter_errors(wanted):
         yield f"{breach.json_path}: {breach.message}"
+
+
+@cache
+def _validator(release: str, key: str) -> Draft202012Validator:
+    """Return the validator of a kind; a new one would walk all definitions again."""
+    schemas = _schemas(release)
+    return Draft202012Validator({"$ref": f"#/definitions/{schemas['kinds'][key]}", "definitions": schemas["definitions"]})
 
 
 @cache
@@ -96,7 +101,7 @@ def cut(cache: Path, release: str) -> dict[str, Any]:
 def _defined(folder: Path, kinds: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
     """Yield every served version of the kinds that a folder's definitions contain."""
     for file in sorted(folder.glob("*.yaml")):
-        for definition in yaml.safe_load_all(file.read_text(encoding="utf-8")):
+        for definition in load_yaml_documents(file.read_text(encoding="utf-8")):
             if not definition or definition["kind"] != "CustomResourceDefinition" or definition["spec"]["names"]["kind"] not in kinds:
                 continue
             for version in definition["spec"]["versions"]:

@@ -13,9 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
 from jsonschema import Draft202012Validator
 from kubernetes_schemas import _closed
+
+from rackwright.yaml_loader import load_yaml
 
 FILE = Path(__file__).parent / "schemas" / "networks.json"
 ORIGINS = {
@@ -39,7 +40,7 @@ def _schemas() -> dict[str, Any]:
 
 def cut(cache_: Path) -> dict[str, Any]:
     """Return both schemas."""
-    definition = yaml.safe_load((cache_ / ORIGINS["calico"]).read_text(encoding="utf-8"))
+    definition = load_yaml((cache_ / ORIGINS["calico"]).read_text(encoding="utf-8"))
     values = json.loads((cache_ / ORIGINS["cilium"]).read_text(encoding="utf-8"))
     known = {name: _closed(values["properties"][name]) for name in (*_SAID, *_MORE)}
     return {

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from support.monitored import render_alertmanager
+
+from rackwright.yaml_loader import load_yaml
 
 AMTOOL = shutil.which("amtool")
 RECEIVERS: dict[str, dict[str, Any]] = {
@@ -40,7 +41,7 @@ def routes(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def test_watchdog_is_sent_to_deadman_switch_only() -> None:
-    found = yaml.safe_load(render_alertmanager(RECEIVERS, DEADMAN))
+    found = load_yaml(render_alertmanager(RECEIVERS, DEADMAN))
     first = found["route"]["routes"][0]
     assert (first["receiver"], first["matchers"], "continue" in first) == ("_deadman", ['alertname="Watchdog"'], False)
     assert (first["group_wait"], first["group_interval"]) == ("0s", "120s")
@@ -50,12 +51,12 @@ def test_watchdog_is_sent_to_deadman_switch_only() -> None:
 
 def test_deadman_message_is_repeated_at_each_interval() -> None:
     """Each message is sent some time after its interval began: a repeat interval of the same length leaves out every second one."""
-    first = yaml.safe_load(render_alertmanager({}, DEADMAN))["route"]["routes"][0]
+    first = load_yaml(render_alertmanager({}, DEADMAN))["route"]["routes"][0]
     assert int(first["repeat_interval"][:-1]) < int(first["group_interval"][:-1]) == 120
 
 
 def test_alerts_go_to_every_receiver_of_their_severity() -> None:
-    found = yaml.safe_load(render_alertmanager(RECEIVERS, None))
+    found = load_yaml(render_alertmanager(RECEIVERS, None))
     assert found["route"]["receiver"] == "_none"
     assert [one["receiver"] for one in found["route"]["routes"]] == ["_none", *RECEIVERS]
     for name, declared in RECEIVERS.items():
@@ -64,7 +65,7 @@ def test_alerts_go_to_every_receiver_of_their_severity() -> None:
 
 
 def test_receivers_read_their_secrets_from_files() -> None:
-    found = {one["name"]: one for one in yaml.safe_load(render_alertmanager(RECEIVERS, DEADMAN))["receivers"]}
+    found = {one["name"]: one for one in load_yaml(render_alertmanager(RECEIVERS, DEADMAN))["receivers"]}
     folder = "/etc/prometheus/alertmanager"
     assert found["hook"]["webhook_configs"] == [{"url_file": f"{folder}/hook.secret", "send_resolved": True}]
     assert found["chat"]["slack_configs"][0] | {"title": "", "text": ""} == {
@@ -88,13 +89,13 @@ def test_receivers_read_their_secrets_from_files() -> None:
 
 
 def test_lost_node_sends_one_alert() -> None:
-    rule = yaml.safe_load(render_alertmanager({}, None))["inhibit_rules"][0]
+    rule = load_yaml(render_alertmanager({}, None))["inhibit_rules"][0]
     assert rule["source_matchers"] == ['alertname="TargetDown"', 'job="node"']
     assert (rule["target_matchers"], rule["equal"]) == (['alertname!="TargetDown"'], ["instance"])
 
 
 def test_lost_api_server_replaces_alerts_about_every_kubelet() -> None:
-    rule = yaml.safe_load(render_alertmanager({}, None))["inhibit_rules"][1]
+    rule = load_yaml(render_alertmanager({}, None))["inhibit_rules"][1]
     assert rule["source_matchers"] == ['alertname="KubernetesUnanswered"']
     assert (rule["target_matchers"], rule["equal"]) == (['alertname="TargetDown"', 'job=~"kubelet|cadvisor"'], ["stack"])
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from support.monitored import monitored
 
 from rackwright.catalog.alerts import alerts
 from rackwright.inventory.alert_rules import rule_groups
+from rackwright.yaml_loader import load_yaml
 
 HERE = Path(__file__).parent
 PROMTOOL = shutil.which("promtool")
@@ -29,14 +29,14 @@ def lab_rules() -> str:
 
 
 def test_every_alert_has_a_rule_test() -> None:
-    tests = yaml.safe_load((HERE / "alert_rule_tests.yml").read_text(encoding="utf-8"))
+    tests = load_yaml((HERE / "alert_rule_tests.yml").read_text(encoding="utf-8"))
     tested = {name for one in tests for name, found in one["fires"].items() if found}
     assert set(alerts()) - tested == set(), "each alert is seen firing in a test of promtool"
 
 
 def promtool_tests(file: str = "alert_rule_tests.yml") -> dict[str, Any]:
     """The file of `promtool test rules`: each row with series that must fire exactly the named alerts at a time."""
-    rows = yaml.safe_load((HERE / file).read_text(encoding="utf-8"))
+    rows = load_yaml((HERE / file).read_text(encoding="utf-8"))
     cases = []
     for row in rows:
         wanted = [

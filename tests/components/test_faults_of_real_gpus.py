@@ -14,7 +14,8 @@ from support.verdicts import verdict_of
 
 from rackwright.checks.cluster import test_amd_gpu, test_gpu, test_neuron, test_node, test_software
 from rackwright.checks.cluster.harness.probe import Probe
-from rackwright.checks.cluster.probes.amd_gpu import AMD_DEVICES, AMD_GPUS, AMD_LINKS, AMD_METRICS, AMD_PAGES, AMD_PCI, ROCM
+from rackwright.checks.cluster.probes.amd_device_files import AMD_DEVICES, ROCM
+from rackwright.checks.cluster.probes.amd_gpu import AMD_GPUS, AMD_LINKS, AMD_METRICS, AMD_PAGES, AMD_PCI
 from rackwright.checks.cluster.probes.identity import THREADS
 from rackwright.checks.cluster.probes.imex import IMEX_CHANNEL, IMEX_DOMAIN
 from rackwright.checks.cluster.probes.mig import MIG

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import yaml
 from kubernetes_schemas import breaches
 from network_schemas import breaches as refused
 from recording import built, committed
@@ -16,13 +15,14 @@ from rackwright.plan.kubernetes.network import calico_installation, cilium_value
 from rackwright.plan.kubernetes.schema import Kubernetes
 from rackwright.stackfile.load import CONFIG_KEY, load_cluster
 from rackwright.targets.kubernetes.objects import resource_name
+from rackwright.yaml_loader import load_yaml
 
 _RULES = "aws:vpc/securityGroup{}Rule:SecurityGroup{}Rule"
 
 
 def like(stack: str, **scheduler: Any) -> Plan:
     """Return a committed stack with another scheduler instead of Slurm."""
-    data: dict[str, Any] = yaml.safe_load(paths.stack_file(stack).read_text())["config"][CONFIG_KEY]
+    data: dict[str, Any] = load_yaml(paths.stack_file(stack).read_text())["config"][CONFIG_KEY]
     data["scheduler"] = {"kind": "kubernetes", **scheduler}
     for group in data["groups"].values():
         if "roles" in group:

@@ -9,13 +9,13 @@ from typing import Any
 
 import pulumi
 import pytest
-import yaml
 from recording import committed
 
 from rackwright.inventory import paths
 from rackwright.plan import Plan
 from rackwright.targets import program
 from rackwright.targets.lab import host_requirements
+from rackwright.yaml_loader import load_yaml
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def load(stack: str, *, preview: bool, backend: str | None, monkeypatch: pytest.
         monkeypatch.delenv("PULUMI_BACKEND_URL", raising=False)
     else:
         monkeypatch.setenv("PULUMI_BACKEND_URL", backend)
-    configured: Any = yaml.safe_load(paths.stack_file(stack).read_text())["config"]["rackwright:cluster"]
+    configured: Any = load_yaml(paths.stack_file(stack).read_text())["config"]["rackwright:cluster"]
     return program.load(configured, stack).plan
 
 

@@ -13,12 +13,13 @@ from rackwright.inventory import paths
 from rackwright.stackfile.load import CONFIG_KEY
 from rackwright.targets import program
 from rackwright.targets.lab import host_requirements
+from rackwright.yaml_loader import load_yaml
 
 
 @pytest.fixture
 def described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Return the committed stack aws-budget, with its user's own network; the program reads a file in a folder of the test's."""
-    data: dict[str, Any] = yaml.safe_load(paths.stack_file("aws-budget").read_text())["config"][CONFIG_KEY]
+    data: dict[str, Any] = load_yaml(paths.stack_file("aws-budget").read_text())["config"][CONFIG_KEY]
     data["access"] = {"allowed_cidrs": ["11.22.33.0/24"]}
     monkeypatch.setattr(paths, "stack_file", lambda stack: tmp_path / f"Pulumi.{stack}.yaml")
     return data
@@ -56,7 +57,7 @@ def test_complete_stack_file_becomes_plan(described: dict[str, Any]) -> None:
 def test_several_controllers_become_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With their shared address; root's Podman runs them."""
     monkeypatch.setattr(host_requirements, "rootless", lambda: False)
-    data: dict[str, Any] = yaml.safe_load(paths.stack_file("lab-k8s").read_text())["config"][CONFIG_KEY]
+    data: dict[str, Any] = load_yaml(paths.stack_file("lab-k8s").read_text())["config"][CONFIG_KEY]
     data["groups"]["login"]["count"] = 3
     data["scheduler"] |= {"control_plane_vip": "10.80.0.5"}
     monkeypatch.setattr(paths, "stack_file", lambda stack: tmp_path / f"Pulumi.{stack}.yaml")
@@ -67,7 +68,7 @@ def test_several_controllers_become_plan(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("cni", ["calico", "cilium"])
 def test_unpinned_network_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cni: str) -> None:
     """Its nodes would never be ready."""
-    data: dict[str, Any] = yaml.safe_load(paths.stack_file("lab-k8s").read_text())["config"][CONFIG_KEY]
+    data: dict[str, Any] = load_yaml(paths.stack_file("lab-k8s").read_text())["config"][CONFIG_KEY]
     data["scheduler"]["cni"] = cni
     monkeypatch.setattr(paths, "stack_file", lambda stack: tmp_path / f"Pulumi.{stack}.yaml")
     paths.stack_file("lab-k8s").write_text(yaml.safe_dump({"config": {CONFIG_KEY: data}}, sort_keys=False))
@@ -78,7 +79,7 @@ def test_unpinned_network_files_are_refused(tmp_path: Path, monkeypatch: pytest.
 def test_flannel_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The committed lab with flannel, with root's Podman."""
     monkeypatch.setattr(host_requirements, "rootless", lambda: False)
-    data: dict[str, Any] = yaml.safe_load(paths.stack_file("lab-k8s-flannel").read_text())["config"][CONFIG_KEY]
+    data: dict[str, Any] = load_yaml(paths.stack_file("lab-k8s-flannel").read_text())["config"][CONFIG_KEY]
     assert program.load(data, "lab-k8s-flannel").plan.scheduler.cni == "flannel"  # type: ignore[union-attr]
 
 
@@ -94,7 +95,7 @@ class TestRootlessLab:
 
     def plan(self, stack: str) -> Any:
         """Load a committed stack."""
-        described = yaml.safe_load(paths.stack_file(stack).read_text())["config"][CONFIG_KEY]
+        described = load_yaml(paths.stack_file(stack).read_text())["config"][CONFIG_KEY]
         return program.load(described, stack).plan
 
     def test_slurm_lab_is_accepted(self) -> None:

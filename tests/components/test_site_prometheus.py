@@ -18,6 +18,7 @@ from test_alert_rules import all_rules, annotations, promtool_tests, with_promto
 from rackwright.drivers.certificates import create_authority, create_certificate
 from rackwright.inventory.promql import with_label
 from rackwright.inventory.site_prometheus import render
+from rackwright.yaml_loader import load_yaml
 
 EXTERNAL: dict[str, Any] = {"kind": "external", "sources": ["192.0.2.10/32"]}
 AMTOOL = shutil.which("amtool")
@@ -63,7 +64,7 @@ def test_promtool_refuses_missing_certificate(tmp_path: Path) -> None:
 @with_amtool
 def test_amtool_accepts_the_routes(tmp_path: Path) -> None:
     """The snippet, merged as its comment says."""
-    snippet = yaml.safe_load(render(declared_of(monitoring=EXTERNAL))["alertmanager-snippet.yml"])
+    snippet = load_yaml(render(declared_of(monitoring=EXTERNAL))["alertmanager-snippet.yml"])
     whole = {
         "route": {"receiver": "site", "routes": snippet["route"]["routes"]},
         "receivers": [{"name": "site"}, *snippet["receivers"]],

@@ -6,8 +6,11 @@ import json
 
 import pytest
 from recording import built, committed
+from support.ethernet import ethernet, udp
 
-from rackwright.drivers.vm.network.topology import parse
+from rackwright.drivers.vm.network.forwarding import Network
+from rackwright.drivers.vm.network.topology import Topology, parse
+from rackwright.targets.vm.network import planned_topology
 
 
 @pytest.mark.parametrize("stack", ["lab-vm", "lab-vm-small"])
@@ -49,7 +52,17 @@ def test_vm_worker_has_exact_inputs() -> None:
         "host_key": "PRIVATE",
         "host_public_key": "ssh-ed25519 AAAA",
         "authorized_key": "ssh-ed25519 AAAA",
+        "rails": [
+            {"name": "eth1", "mac": "02:af:28:bf:84:45", "address": "198.18.0.25/24", "mtu": 4400},
+            {"name": "eth2", "mac": "02:f2:31:44:fc:ee", "address": "198.18.1.25/24", "mtu": 4400},
+        ],
     }
+
+
+def test_machine_that_is_not_on_the_fabric_has_no_rails() -> None:
+    machines = built(committed("lab-vm")).of("rackwright:vm:Node")
+    assert {name for name, inputs in machines.items() if "rails" in inputs} == {"worker0", "worker1"}
+    assert "rails" not in built(committed("lab-vm-small")).of("rackwright:vm:Node")["login0"]
 
 
 def test_only_login_machine_forwards_a_port() -> None:
@@ -57,12 +70,84 @@ def test_only_login_machine_forwards_a_port() -> None:
     assert published == {"login0": ["127.0.0.1:2237:22"], "worker0": [], "worker1": [], "storage0": []}
 
 
-def test_every_machine_has_a_port_on_the_cluster_switch() -> None:
-    plan = committed("lab-vm")
-    topology = parse(json.loads(built(plan).of("rackwright:vm:Network")["network"]["topology"]))
-    assert {port.name: (port.switch, port.mac, port.peer) for port in topology.ports} == {
-        f"{node.name}.eth0": ("cluster", node.mac, f"../nodes/{node.name}/eth0.sock") for node in plan.nodes
+def topology_of(stack: str) -> Topology:
+    """Return the network that a committed stack declares."""
+    return parse(json.loads(built(committed(stack)).of("rackwright:vm:Network")["network"]["topology"]))
+
+
+@pytest.mark.parametrize("stack", ["lab-vm", "lab-vm-small"])
+def test_every_machine_has_a_port_on_the_cluster_switch(stack: str) -> None:
+    ports = [port for port in topology_of(stack).ports if port.switch == "cluster"]
+    assert {port.name: (port.mac, port.peer, port.rate_mbps) for port in ports} == {
+        f"{node.name}.eth0": (node.mac, f"../nodes/{node.name}/eth0.sock", None) for node in committed(stack).nodes
     }
+
+
+def test_rails_are_paced_links_to_the_planned_leaves() -> None:
+    topology = topology_of("lab-vm")
+    assert {name: switch.mtu for name, switch in topology.switches.items()} == {
+        "cluster": 1500,
+        **dict.fromkeys(("leaf-01", "leaf-02", "spine-01", "spine-02"), 4400),
+    }
+    rails = [port for port in topology.ports if port.switch != "cluster"]
+    assert {port.name: (port.switch, port.mac, port.peer, port.rate_mbps) for port in rails} == {
+        "worker0.eth1": ("leaf-01", "02:50:13:54:76:aa", "../nodes/worker0/eth1.sock", 100.0),
+        "worker0.eth2": ("leaf-01", "02:66:61:af:fd:5c", "../nodes/worker0/eth2.sock", 100.0),
+        "worker1.eth1": ("leaf-02", "02:af:28:bf:84:45", "../nodes/worker1/eth1.sock", 100.0),
+        "worker1.eth2": ("leaf-02", "02:f2:31:44:fc:ee", "../nodes/worker1/eth2.sock", 100.0),
+    }
+    assert {cable.name: (cable.a, cable.b, cable.rate_mbps) for cable in topology.cables} == {
+        "leaf-01.3-spine-01.1": ("leaf-01", "spine-01", 100.0),
+        "leaf-01.4-spine-02.1": ("leaf-01", "spine-02", 100.0),
+        "leaf-02.3-spine-01.2": ("leaf-02", "spine-01", 100.0),
+        "leaf-02.4-spine-02.2": ("leaf-02", "spine-02", 100.0),
+    }
+
+
+def test_slower_rails_keep_the_rate_of_cables_between_switches() -> None:
+    plan = committed("lab-vm")
+    assert plan.fabric is not None
+    slower = plan.model_copy(update={"fabric": plan.fabric.model_copy(update={"rate_gbps": 0.05})})
+    topology = planned_topology(slower)
+    assert {port.rate_mbps for port in topology.ports if port.switch != "cluster"} == {50.0}
+    assert {cable.rate_mbps for cable in topology.cables} == {100.0}
+
+
+RAIL_0 = ("worker0.eth1", "worker1.eth1")
+
+
+def sent_over(network: Network, begin: float) -> dict[str, int]:
+    """Send 32 RoCE flows from worker0 to worker1 on rail 0, all of which arrive; return the frames that each spine has carried."""
+    macs = {port.name: port.mac for port in topology_of("lab-vm").ports}
+    before = _carried(network)
+    for flow in range(32):
+        packet = udp("198.18.0.24", "198.18.0.25", (49152 + flow, 4791))
+        frame = ethernet(*(macs[name] for name in RAIL_0), packet, kind=0x0800)
+        arrived = [*network.receive(RAIL_0[0], frame, begin + flow), *network.advance(begin + flow + 0.5)]
+        assert [delivery.port for delivery in arrived] == [RAIL_0[1]]
+    return {spine: count - before[spine] for spine, count in _carried(network).items()}
+
+
+def _carried(network: Network) -> dict[str, int]:
+    return {
+        spine: sum(way.counters.frames for name, cable in network.cables.items() if spine in name for way in cable.directions())
+        for spine in ("spine-01", "spine-02")
+    }
+
+
+def test_flows_between_workers_use_both_spines_until_one_is_dead() -> None:
+    network = Network(topology_of("lab-vm"))
+    spread = sent_over(network, 0.0)
+    assert sum(spread.values()) == 2 * 32 and min(spread.values()) >= 16
+    for name in ("leaf-01.3-spine-01.1", "leaf-02.3-spine-01.2"):
+        network.set_fault(name, {"up": False}, 100.0)
+    assert sent_over(network, 200.0) == {"spine-01": 0, "spine-02": 64}
+    assert [(row.name, row.property, row.live) for row in network.differences()] == [
+        ("leaf-01.3-spine-01.1", "up", False),
+        ("leaf-02.3-spine-01.2", "up", False),
+    ]
+    network.clear_faults(300.0)
+    assert network.differences() == [] and min(sent_over(network, 400.0).values()) >= 16
 
 
 def test_disks_reach_the_hosts_by_mount_point() -> None:

@@ -8,7 +8,6 @@ from functools import cache
 from typing import Any
 
 import pytest
-import yaml
 from click.testing import CliRunner
 from kubernetes_schemas import ADDONS, breaches
 
@@ -22,13 +21,14 @@ from rackwright.model.scheduler.kubernetes import Kubernetes, Namespace
 from rackwright.plan import Plan, expand
 from rackwright.stackfile.load import load_cluster, load_stack
 from rackwright.workloads import WORKLOADS, render
+from rackwright.yaml_loader import load_yaml, load_yaml_documents
 
 OBJECTS = [name for name, one in WORKLOADS.items() if not one.values and name != "rdma-plugin"]
 
 
 def changed(**changes: Any) -> Plan:
     """Return the Kubernetes lab with parts replaced."""
-    loaded = load_cluster(yaml.safe_load(paths.stack_file("lab-k8s").read_text())["config"]["rackwright:cluster"] | changes)
+    loaded = load_cluster(load_yaml(paths.stack_file("lab-k8s").read_text())["config"]["rackwright:cluster"] | changes)
     assert loaded.cluster is not None, loaded.findings
     return expand(loaded.cluster, "lab-k8s")
 
@@ -172,7 +172,7 @@ def test_manifest_header_states_requirements_and_evidence(name: str) -> None:
     for need in workload.needs:
         (line,) = [line for line in head if line.startswith(f"# Needs {need} ")]
         assert line.endswith("Never run by this project." if addons()[need].run == NEVER else f"Run on {addons()[need].run}.")
-    assert list(yaml.safe_load_all(written)) == list(render(plan, name))
+    assert list(load_yaml_documents(written)) == list(render(plan, name))
     assert "&id" not in written
 
 

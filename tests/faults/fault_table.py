@@ -9,12 +9,11 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from rackwright.catalog.checks import CheckSpec, Feature, Level, checks
 from rackwright.catalog.kubernetes import etcd
 from rackwright.inventory.reader import Inventory
 from rackwright.remote import command
+from rackwright.yaml_loader import load_yaml
 
 _FILES: Final = tuple(Path(__file__).with_name(name) for name in ("checks.yml", "kubernetes.yml", "monitoring.yml"))
 _STACKS: Final = {
@@ -81,7 +80,7 @@ def faults() -> Mapping[str, Fault]:
     """Return all faults by the key of their check."""
     rows: dict[str, dict[str, Any]] = {}
     for file in _FILES:
-        rows |= yaml.safe_load(file.read_text(encoding="utf-8"))
+        rows |= load_yaml(file.read_text(encoding="utf-8"))
     catalogue = checks()
     return {key: Fault(spec=catalogue[key], **{"where": catalogue[key].group, **row}) for key, row in rows.items()}
 

@@ -13,9 +13,9 @@ from string import Template
 from typing import Any, Final
 
 import pytest
-import yaml
 
 from rackwright.time_limits import slowness
+from rackwright.yaml_loader import load_yaml
 
 from .conftest import chosen, drift
 from .lab import Lab
@@ -53,7 +53,7 @@ class Fault:
 FAULTS: Final = {
     key: Fault(**row)
     for name in ("drift.yml", "suspended.yml")
-    for key, row in yaml.safe_load(Path(__file__).with_name(name).read_text(encoding="utf-8")).items()
+    for key, row in load_yaml(Path(__file__).with_name(name).read_text(encoding="utf-8")).items()
 }
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+
+from rackwright.yaml_loader import load_yaml
 
 ROLES = Path(__file__).parents[2] / "roles"
 MISMATCH = "Failed to initialize NVML: Driver/library version mismatch"
@@ -47,7 +48,7 @@ def test_a_broken_nvidia_smi_is_no_program_and_nobody_knows_who_computes(replace
 
 def test_every_kernel_gets_its_initial_ram_disk_anew() -> None:
     """The next start may be of the newest kernel, and it was the running one's that was found stale."""
-    tasks = yaml.safe_load((ROLES / "nvidia_driver" / "tasks" / "service.yml").read_text(encoding="utf-8"))
+    tasks = load_yaml((ROLES / "nvidia_driver" / "tasks" / "service.yml").read_text(encoding="utf-8"))
     (command,) = (task["ansible.builtin.command"] for task in tasks if task["name"] == "Rebuild the initramfs of every kernel")
     assert "update-initramfs -u -k all" in command and "dracut --force --regenerate-all" in command
 

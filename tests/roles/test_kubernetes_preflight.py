@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from ansible.plugins.test.core import TestModule as CoreTests
 from jinja2.nativetypes import NativeEnvironment
+
+from rackwright.yaml_loader import load_yaml
 
 ROLES = Path(__file__).parents[2] / "roles"
 HTTP, SYSTEM = ["HTTPProxyCIDR"], ["SystemVerification"]
@@ -18,7 +19,7 @@ def rendered(role: str, variable: str, **variables: Any) -> Any:
     """Return the default of a variable."""
     environment = NativeEnvironment()
     environment.tests.update(CoreTests().tests())
-    text = yaml.safe_load((ROLES / role / "defaults" / "main.yml").read_text())[variable]
+    text = load_yaml((ROLES / role / "defaults" / "main.yml").read_text())[variable]
     return environment.from_string(text.strip()).render(**variables)
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
 
 from rackwright.catalog import compatibility
+from rackwright.yaml_loader import load_yaml
 
 ROLES = Path(__file__).parents[2] / "roles"
 PACKAGERS = {"debian": ("rackwright.cluster.apt", "ansible.builtin.apt"), "rocky": ("ansible.builtin.dnf",)}
@@ -20,7 +20,7 @@ PACKAGERS = {"debian": ("rackwright.cluster.apt", "ansible.builtin.apt"), "rocky
 
 def tasks(role: str, step: str = "install") -> Iterator[dict[str, Any]]:
     """The tasks of one step, those of blocks too, in order."""
-    waiting = yaml.safe_load((ROLES / role / "tasks" / f"{step}.yml").read_text(encoding="utf-8"))
+    waiting = load_yaml((ROLES / role / "tasks" / f"{step}.yml").read_text(encoding="utf-8"))
     while waiting:
         task = waiting.pop(0)
         waiting = [*task.get("block", []), *waiting]
@@ -42,6 +42,18 @@ def templated(text: str, **variables: Any) -> Any:
 def test_sssd_comes_with_the_service_that_sssctl_asks(system: str) -> None:
     """`sssctl domain-status` asks InfoPipe, which D-Bus starts where its package is."""
     assert {"sssd-tools", "sssd-dbus"} <= set(packages("sssd", system))
+
+
+def test_debian_pytorch_comes_with_openblas() -> None:
+    """The package depends on any BLAS, and the reference BLAS makes training 40 times slower."""
+    assert set(packages("pytorch", "debian", "debian")) == {"python3-torch", "libopenblas0-pthread"}
+
+
+@pytest.mark.parametrize(("source", "steps"), [("wheels", ["install.yml", "configure.yml"]), ("debian", ["debian.yml", "blas.yml"])])
+def test_source_of_pytorch_selects_its_steps(source: str, steps: list[str]) -> None:
+    found = {task["ansible.builtin.import_tasks"]: task["when"] for task in tasks("pytorch", "main")}
+    chosen = [step for step, when in found.items() if templated(f"{{{{ {when} }}}}", pytorch_source=source)]
+    assert chosen == steps
 
 
 ROCKY = """[appstream]
@@ -75,7 +87,7 @@ def test_rocky_linux_knows_epel_and_crb_before_anything_is_installed_from_them()
 
 def test_nccl_tests_find_the_headers_of_rocky_linux_open_mpi() -> None:
     """Its headers lie apart from the rest, where MPI_HOME does not lead."""
-    declared = yaml.safe_load((ROLES / "nccl" / "vars" / "main.yml").read_text(encoding="utf-8"))
+    declared = load_yaml((ROLES / "nccl" / "vars" / "main.yml").read_text(encoding="utf-8"))
     for system, architecture, path in (
         ("rocky-9", "amd64", "/usr/include/openmpi-x86_64"),
         ("rocky-9", "arm64", "/usr/include/openmpi-aarch64"),
@@ -88,7 +100,7 @@ def test_nccl_tests_find_the_headers_of_rocky_linux_open_mpi() -> None:
 
 def test_enroot_is_installed_on_every_system_from_the_same_release() -> None:
     words = {"_containers_releases": "https://github.com", "containers_enroot_version": "4.1.2"}
-    named = yaml.safe_load((ROLES / "containers" / "vars" / "main.yml").read_text(encoding="utf-8"))
+    named = load_yaml((ROLES / "containers" / "vars" / "main.yml").read_text(encoding="utf-8"))
     words |= {name: trust_as_template(value) for name, value in named.items() if isinstance(value, str)}
     (debs,) = (task for task in tasks("containers") if "enroot" in str(task.get("ansible.builtin.apt", {}).get("deb")))
     (rpms,) = (task for task in tasks("containers") if "enroot" in str(task.get("ansible.builtin.dnf", {}).get("name")))
@@ -106,7 +118,7 @@ def test_enroot_is_installed_on_every_system_from_the_same_release() -> None:
 @pytest.mark.parametrize("tool", ["enroot", "pyxis"])
 def test_the_plan_says_which_releases_come(tool: str) -> None:
     """A pin that no role reads would hold nothing."""
-    defaults = yaml.safe_load((ROLES / "containers" / "defaults" / "main.yml").read_text(encoding="utf-8"))
+    defaults = load_yaml((ROLES / "containers" / "defaults" / "main.yml").read_text(encoding="utf-8"))
     version = defaults[f"containers_{tool}_version"]
     assert templated(version, cluster={"software": {"versions": {tool: "9.9.9"}}}) == "9.9.9"
     last = compatibility.profiles()["2026-lts"].versions[tool]

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
-import yaml
+from support.rows import each_row
 
 from rackwright import layout
 from rackwright.plan import storage as planned
+from rackwright.yaml_loader import load_yaml
 
 ROLES = sorted(path for path in (Path(__file__).parents[2] / "roles").iterdir() if path.is_dir())
-by_name = pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+by_name = each_row("role", ROLES, ids=lambda role: role.name)
 
 
+@cache
 def read(path: Path) -> Any:
-    return yaml.safe_load(path.read_text(encoding="utf-8"))
+    """Return the data of a YAML file, read once for all tests."""
+    return load_yaml(path.read_text(encoding="utf-8"))
 
 
 def options(role: Path) -> dict[str, Any]:

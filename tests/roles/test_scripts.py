@@ -16,6 +16,8 @@ HERE = Path(__file__).parent
 PROJECT = HERE.parents[1]
 ROCE = PROJECT / "tests" / "golden" / "roles" / "stack" / "debian0" / "usr" / "local" / "libexec" / "rackwright" / "roce"
 
+RXE = PROJECT / "tests" / "golden" / "roles" / "vm" / "worker0" / "usr" / "local" / "libexec" / "rackwright" / "roce"
+
 
 def stand_in(folder: Path, name: str, body: str) -> None:
     """A program that answers in another's name."""
@@ -87,6 +89,80 @@ def test_a_device_that_is_not_there_is_an_error(cards: Cards) -> None:
     cards.script.write_text(cards.script.read_text().replace("mlx5_1'", "mlx5_7'"))
     done = cards.run("apply")
     assert done.returncode == 1 and "mlx5_7: there is no such device" in done.stderr
+
+
+class Rails:
+    """Two cards of a virtual machine; a stand-in for `rdma` creates and deletes devices as the kernel shows them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.sys, self.conf, self.asked = folder / "class", folder / "conf", folder / "asked"
+        for card in ("eth1", "eth2"):
+            (self.sys / "net" / card).mkdir(parents=True)
+            (self.conf / card).mkdir(parents=True)
+            for setting in ("arp_ignore", "arp_announce"):
+                (self.conf / card / setting).write_text("0\n")
+        devices = self.sys / "infiniband"
+        devices.mkdir()
+        added = f'add) mkdir "{devices}/$3" && echo "$7" > "{devices}/$3/parent" ;;'
+        stand_in(folder / "bin", "rdma", f'echo rdma "$@" >> {self.asked}; case $2 in {added} delete) rm -r "{devices}/$3" ;; esac')
+        stand_in(folder / "bin", "modprobe", f'echo modprobe "$@" >> {self.asked}')
+        self.script = folder / "rxe"
+        text = RXE.read_text().replace("/sys/class", str(self.sys)).replace("/proc/sys/net/ipv4/conf", str(self.conf))
+        self.script.write_text(text)
+        self.environment = {"PATH": f"{folder / 'bin'}:/usr/bin:/bin"}
+
+    def run(self, verb: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["sh", str(self.script), verb], capture_output=True, text=True, check=False, env=self.environment)
+
+    def parents(self) -> dict[str, str]:
+        """Device -> its card."""
+        return {path.name: (path / "parent").read_text().strip() for path in (self.sys / "infiniband").iterdir()}
+
+
+@pytest.fixture
+def rails(tmp_path: Path) -> Rails:
+    return Rails(tmp_path)
+
+
+def test_each_rail_gets_its_device_once(rails: Rails) -> None:
+    for _ in range(2):
+        done = rails.run("apply")
+        assert done.returncode == 0, done.stderr
+    assert rails.parents() == {"rxe0": "eth1", "rxe1": "eth2"}
+    assert [line for line in rails.asked.read_text().splitlines() if line.startswith("rdma")] == [
+        "rdma link add rxe0 type rxe netdev eth1",
+        "rdma link add rxe1 type rxe netdev eth2",
+    ]
+    assert rails.asked.read_text().startswith("modprobe -a rdma_rxe rdma_ucm\n")
+    assert rails.run("check").returncode == 0
+
+
+def test_device_on_another_card_moves(rails: Rails) -> None:
+    rails.run("apply")
+    (rails.sys / "infiniband/rxe1/parent").write_text("eth0\n")
+    found = rails.run("check")
+    assert found.returncode == 1 and "rxe1: it is on eth0 and belongs on eth2" in found.stderr
+    assert rails.run("apply").returncode == 0
+    assert rails.parents() == {"rxe0": "eth1", "rxe1": "eth2"}
+
+
+@pytest.mark.parametrize(("setting", "value"), [("arp_ignore", "0"), ("arp_announce", "1")])
+def test_card_that_answers_for_other_rails_is_found(rails: Rails, setting: str, value: str) -> None:
+    rails.run("apply")
+    (rails.conf / "eth2" / setting).write_text(f"{value}\n")
+    found = rails.run("check")
+    assert found.returncode == 1 and "eth2: it answers for the addresses of other rails" in found.stderr
+
+
+def test_missing_device_is_found(rails: Rails) -> None:
+    found = rails.run("check")
+    assert found.returncode == 1 and "rxe0: there is no such device; it belongs on eth1" in found.stderr
+
+
+def test_missing_card_is_an_error(rails: Rails) -> None:
+    (rails.sys / "net/eth2").rmdir()
+    found = rails.run("apply")
+    assert found.returncode == 1 and "rxe1: there is no interface eth2" in found.stderr
 
 
 SIZE = 16 * 2**20

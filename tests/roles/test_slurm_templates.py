@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import warnings
@@ -9,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.loader import init_plugin_loader
 from ansible.template import Templar, trust_as_template
 from goldens import Goldens
+
+from rackwright.yaml_loader import load_yaml
 
 ROOT = Path(__file__).parents[2]
 
@@ -130,14 +132,18 @@ FILES = [
 ]
 
 
+@functools.cache
+def layer(role: str, name: str) -> dict[str, Any]:
+    """The variables of one of a role's folders, read once for all tests."""
+    loaded: dict[str, Any] = DataLoader().load_from_file(str(ROOT / "roles" / role / name / "main.yml"), trusted_as_template=True)
+    return loaded
+
+
 def variables(cluster: dict[str, Any], role: str) -> dict[str, Any]:
     """What a role sees on the node that it is for."""
-    loader = DataLoader()
-    folder = ROOT / "roles" / role
-    layers = [loader.load_from_file(str(folder / name / "main.yml"), trusted_as_template=True) for name in ("defaults", "vars")]
     return {
-        **layers[0],
-        **layers[1],
+        **layer(role, "defaults"),
+        **layer(role, "vars"),
         "cluster": cluster["cluster"],
         "node": cluster["nodes"]["worker" if role == "slurm_worker" else "controller"],
         "group_names": ["nodes", "gpu", "slurm", "role_worker"],
@@ -284,8 +290,8 @@ def test_a_power_request_is_one_file_per_node_and_replaces_the_opposite_one(tmp_
 @pytest.mark.parametrize("role", [role.name for role in [ROOT / "roles/munge", *slurm_roles()]])
 def test_specs_and_defaults_name_the_same_variables(role: str) -> None:
     """A variable without a specification is not documented, one without a default fails at the first run."""
-    specs = yaml.safe_load((ROOT / "roles" / role / "meta/argument_specs.yml").read_text())["argument_specs"]["main"]["options"]
-    defaults = yaml.safe_load((ROOT / "roles" / role / "defaults/main.yml").read_text())
+    specs = load_yaml((ROOT / "roles" / role / "meta/argument_specs.yml").read_text())["argument_specs"]["main"]["options"]
+    defaults = load_yaml((ROOT / "roles" / role / "defaults/main.yml").read_text())
     assert set(specs) == set(defaults)
     assert {name: spec.get("default") for name, spec in specs.items()} == defaults
 
@@ -293,7 +299,7 @@ def test_specs_and_defaults_name_the_same_variables(role: str) -> None:
 @pytest.mark.parametrize("role", [role.name for role in [ROOT / "roles/munge", *slurm_roles()]])
 def test_readme_names_every_variable(role: str) -> None:
     readme = (ROOT / "roles" / role / "README.md").read_text()
-    defaults = yaml.safe_load((ROOT / "roles" / role / "defaults/main.yml").read_text())
+    defaults = load_yaml((ROOT / "roles" / role / "defaults/main.yml").read_text())
     assert [name for name in defaults if f"| `{name}` |" not in readme] == []
 
 

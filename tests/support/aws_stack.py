@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
 from standins.fixtures import AwsAccount
 from support.project import ROOT, Project, clone
+
+from rackwright.yaml_loader import load_yaml
 
 _IMAGE: Final = "ami-0123456789abcdef0"
 _PROGRAM: Final = '''"""The program up to the inventory."""
@@ -28,7 +29,7 @@ pulumi.export("sources", built.sources)
 def clone_aws_stack(stack: str, folder: Path, account: AwsAccount, *, whole: bool = False) -> Project:
     """Return a copy of the project with a stack like a committed one: its image pinned, local state allowed."""
     made = clone(folder / "checkout", like=stack)
-    described = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{stack}.yaml").read_text())["config"]["rackwright:cluster"]
+    described = load_yaml((ROOT / "stacks" / f"Pulumi.{stack}.yaml").read_text())["config"]["rackwright:cluster"]
 
     def pinned(cluster: dict[str, Any]) -> None:
         cluster.update(network=described["network"], access={"allowed_cidrs": ["11.22.33.0/24"]}, allow_local_state=True)

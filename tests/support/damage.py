@@ -51,7 +51,7 @@ def damages(text: str, most: int = 60, seed: int = 7) -> Iterator[Damaged]:
 
 
 def _joined(lines: list[str]) -> str:
-    return "".join(f"{line}\n" for line in lines)
+    return "\n".join([*lines, ""])
 
 
 def _some(chance, items, most):

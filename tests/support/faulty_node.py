@@ -41,6 +41,8 @@ class FaultyNode:
         for name, value in (("vendor", "0x1002"), ("class", "0x120000"), ("device", "0x74a1")):
             (device / name).write_text(f"{value}\n", encoding="utf-8")
         (device / "driver").symlink_to("../../../../bus/pci/drivers/amdgpu")
+        (device / "current_compute_partition").write_text("SPX\n", encoding="utf-8")
+        (device / "current_memory_partition").write_text("NPS1\n", encoding="utf-8")
 
     def install(self, name: str, text: str) -> None:
         """Install a tool: a script, in which HERE is the node's folder, or a text that it prints."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rackwright.checks.acceptance.parsers import dcgm, fio, hpcc, nccl, nvidia_smi, perftest
+from rackwright.checks.acceptance.parsers import dcgm, fio, hpcc, nccl, nvidia_smi, perftest, rping
 from rackwright.checks.cluster import probes
 from rackwright.checks.cluster.harness.probe import PROBES, CommandOutput, Probe
 from rackwright.checks.cluster.harness.tool_output import refusing
@@ -55,6 +55,7 @@ def _samples(kind: str, folder: str) -> list[tuple[str, str]]:
 _ACCEPTANCE: dict[str, tuple[Callable[[str], Any], ...]] = {
     "nccl": (nccl.parse,),
     "perftest": (perftest.parse_bandwidth, perftest.parse_latency),
+    "rping": (rping.parse_rping,),
     "dcgm": (dcgm.parse,),
     "nvidia-smi": (nvidia_smi.parse_health,),
     "nvlink": (nvidia_smi.parse_nvlinks,),

@@ -25,6 +25,7 @@ from support.command import CommandResult
 
 from rackwright import layout
 from rackwright.drivers import inotify_limits
+from rackwright.yaml_loader import load_yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 _PARTS = (
@@ -72,7 +73,7 @@ class Project:
 
     def edit(self, change: Callable[[dict[str, Any]], None]) -> None:
         """Edit the stack file as a person would."""
-        described = yaml.safe_load(self.stack_file.read_text())
+        described = load_yaml(self.stack_file.read_text())
         change(described["config"]["rackwright:cluster"])
         self.stack_file.write_text(yaml.safe_dump(described, sort_keys=False))
 
@@ -171,7 +172,7 @@ def clone(folder: Path, *, like: str = "lab", number: int | None = None) -> Proj
         source = ROOT / part
         (folder / part).parent.mkdir(parents=True, exist_ok=True)
         shutil.copytree(source, folder / part, ignore=_SKIPPED, symlinks=True) if source.is_dir() else shutil.copy(source, folder / part)
-    described = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{like}.yaml").read_text())
+    described = load_yaml((ROOT / "stacks" / f"Pulumi.{like}.yaml").read_text())
     cluster = described["config"]["rackwright:cluster"]
     cluster["network"] = {"cidr": f"10.{number}.0.0/24"}
     cluster.setdefault("access", {})["port"] = 12_000 + number

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
-import pytest
+from support.rows import each_row
 
 from rackwright.catalog import checks
 from rackwright.inventory import paths
@@ -28,17 +29,20 @@ def functions_of_tests() -> frozenset[str]:
     return frozenset(name for text in texts for name in re.findall(r"^(?:async )?def (test_\w+)", text, re.MULTILINE))
 
 
-KNOWN = {"rule": frozenset(RULES), "check": frozenset(checks.checks()), "test": functions_of_tests()}
+@cache
+def known() -> dict[str, frozenset[str]]:
+    """Names by their kind; read by the test, for each worker collects."""
+    return {"rule": frozenset(RULES), "check": frozenset(checks.checks()), "test": functions_of_tests()}
 
 
-@pytest.mark.parametrize("line", LINES, ids=[line[0][:60] for line in LINES])
+@each_row("line", LINES, ids=[line[0][:60] for line in LINES])
 def test_a_complaint_is_answered_by_something_that_exists(line: tuple[str, ...]) -> None:
     """A rule, a check or a test by its name; or the words that there is none, and why."""
     _, reported, here = line
     named = _NAMED.findall(here)
     assert _REPORTED.search(reported) or "README" in reported
     assert named or "Not here" in here
-    assert [f"{kind} {name}" for kind, name in named if name not in KNOWN[kind]] == []
+    assert [f"{kind} {name}" for kind, name in named if name not in known()[kind]] == []
 
 
 def test_every_name_says_what_it_is() -> None:

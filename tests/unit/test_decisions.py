@@ -6,7 +6,7 @@ import re
 from datetime import date
 from pathlib import Path
 
-import pytest
+from support.rows import each_row
 
 FOLDER = Path(__file__).parents[2] / "docs/adr"
 RECORDS = sorted(FOLDER.glob("[0-9]*.md"))
@@ -46,7 +46,7 @@ def test_numbers_are_used_once_and_without_gaps():
     assert [int(number) for number in re.findall(r"^\| (\d{4}) \| not used \|", read(FOLDER / "README.md"), re.MULTILINE)] == sorted(UNUSED)
 
 
-@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name[:4])
+@each_row("record", RECORDS, ids=lambda record: record.name[:4])
 class TestRecord:
     def test_title_has_the_number_of_the_file(self, record):
         assert read(record).startswith(f"# {record.name[:4]}: ")

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
 from rackwright.operations.stack import load_and_validate
 from rackwright.plan import expand
+from rackwright.yaml_loader import load_yaml
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -62,10 +62,10 @@ def test_every_stack_file_of_the_folder_has_a_section():
 
 def test_no_example_repeats_a_stack():
     """A stack that exists in stacks/ is linked, not copied."""
-    clusters = [yaml.safe_load(file.read_text(encoding="utf-8"))["config"] for file in (ROOT / "stacks").glob("Pulumi.*.yaml")]
+    clusters = [load_yaml(file.read_text(encoding="utf-8"))["config"] for file in (ROOT / "stacks").glob("Pulumi.*.yaml")]
     own = list(EXAMPLES.rglob("Pulumi.*.yaml"))
     assert own and clusters
-    assert not [file.name for file in own if yaml.safe_load(file.read_text(encoding="utf-8"))["config"] in clusters]
+    assert not [file.name for file in own if load_yaml(file.read_text(encoding="utf-8"))["config"] in clusters]
     names = {file.name for file in (ROOT / "stacks").glob("Pulumi.*.yaml")}
     assert not names & {file.name for file in own}
 

@@ -42,6 +42,15 @@ def test_project_is_nearest_folder_of_our_name(tmp_path: Path) -> None:
     assert layout.project_root() == tmp_path / "a"
 
 
+def test_edited_pulumi_file_is_read_again(tmp_path: Path) -> None:
+    (tmp_path / "Pulumi.yaml").write_text(OURS)
+    assert layout.is_project(tmp_path)
+    (tmp_path / "Pulumi.yaml").write_text("name: other\n")
+    assert not layout.is_project(tmp_path)
+    (tmp_path / "Pulumi.yaml").unlink()
+    assert not layout.is_project(tmp_path)
+
+
 def test_environment_names_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a" / "Pulumi.yaml").write_text(OURS)
     monkeypatch.setenv(layout.PROJECT_ENV, str(tmp_path / "named"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 
 import pytest
+from support.rows import each_row
 
 from rackwright import printable
 
@@ -18,7 +19,7 @@ def test_ordinary_text_stays(text):
     assert printable.printable(text) == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     "character", [chr(code) for code in (*range(32), *range(127, 160), 0x202E, 0x2066, 0xFEFF, 0xD800, 0xDFFF) if chr(code) not in "\n\t"]
 )
 def test_characters_that_a_terminal_obeys_are_shown(character):

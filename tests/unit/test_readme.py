@@ -7,11 +7,11 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-import yaml
 
 from rackwright.cli.commands import COMMANDS
 from rackwright.rules import check
 from rackwright.stackfile.load import load_cluster
+from rackwright.yaml_loader import load_yaml
 
 ROOT = Path(__file__).parents[2]
 PAGES = (
@@ -56,7 +56,7 @@ def test_commands_exist(page: str) -> None:
 
 def test_stack_file_of_the_readme_is_valid() -> None:
     (block,) = re.findall(r"```yaml\n(.*?)```", read("README.md"), re.DOTALL)
-    loaded = load_cluster(yaml.safe_load(block)["config"]["rackwright:cluster"], "lab")
+    loaded = load_cluster(load_yaml(block)["config"]["rackwright:cluster"], "lab")
     assert loaded.cluster is not None, loaded.findings
     assert check(loaded, date(2026, 11, 26)) == ()
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import yaml
-
 from rackwright.cli.commands import COMMANDS
 from rackwright.model.phases import AfterPhase
 from rackwright.stackfile.load import load_cluster
+from rackwright.yaml_loader import load_yaml
 
 PAGE = (Path(__file__).parents[2] / "docs" / "scope.md").read_text(encoding="utf-8")
 
@@ -19,7 +18,7 @@ def test_phases_it_names_exist_and_all_are_named():
 
 
 def test_its_example_is_valid():
-    example = yaml.safe_load(re.search(r"```yaml\n(.*?)```", PAGE, re.DOTALL).group(1))["config"]["rackwright:cluster"]
+    example = load_yaml(re.search(r"```yaml\n(.*?)```", PAGE, re.DOTALL).group(1))["config"]["rackwright:cluster"]
     lab = {
         "target": {"kind": "lab"},
         "network": {"cidr": "10.77.0.0/24"},

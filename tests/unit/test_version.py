@@ -12,7 +12,6 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-import yaml
 from hatchling.metadata.core import ProjectMetadata
 from hatchling.plugin.manager import PluginManager
 from packaging.requirements import Requirement
@@ -20,6 +19,7 @@ from packaging.specifiers import SpecifierSet
 
 import rackwright
 from rackwright import layout
+from rackwright.yaml_loader import load_yaml
 
 ROOT = Path(__file__).parents[2]
 HOME = "infra/rackwright/__init__.py"
@@ -42,14 +42,14 @@ def test_no_program_repeats_the_version():
 def test_collection_has_the_version_of_the_package():
     """Ansible reads the version from a file of its own."""
     collection = ROOT / layout.COLLECTION
-    galaxy = yaml.safe_load((collection / "galaxy.yml").read_text(encoding="utf-8"))
+    galaxy = load_yaml((collection / "galaxy.yml").read_text(encoding="utf-8"))
     assert (f"{galaxy['namespace']}.{galaxy['name']}", galaxy["version"]) == (layout.COLLECTION_NAME, rackwright.__version__)
 
 
 def test_collection_requires_the_ansible_of_the_package():
     pins = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
     (pinned,) = (Requirement(pin) for pin in pins if pin.startswith("ansible-core"))
-    runtime = yaml.safe_load((ROOT / layout.COLLECTION_META / "runtime.yml").read_text(encoding="utf-8"))
+    runtime = load_yaml((ROOT / layout.COLLECTION_META / "runtime.yml").read_text(encoding="utf-8"))
     required = SpecifierSet(runtime["requires_ansible"])
     for release in ("2.18.9", "2.19.0", "2.19.99", "2.20.0", "3.0.0"):
         assert required.contains(release) is pinned.specifier.contains(release), release

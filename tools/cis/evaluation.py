@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from cis.items import FileRule, Item, ValueRule
+from rackwright.yaml_loader import load_yaml
 
 
 class Verdict(StrEnum):
@@ -105,7 +106,7 @@ def _setting(name: str, facts: NodeFacts) -> str | None:
     value: Any = None
     for path, text in facts.texts.items():
         try:
-            document = yaml.safe_load(text) or {}
+            document = load_yaml(text) or {}
         except yaml.YAMLError as error:
             raise ValueError(f"{path}: {error}") from None
         found = _nested(document, name.split("."))

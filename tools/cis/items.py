@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from rackwright.errors import InputError
+from rackwright.yaml_loader import load_yaml
 
 TABLE: Final = Path(__file__).with_name("items.yml")
 CONTROL_PLANE: Final = "kube_control_plane"
@@ -69,7 +68,7 @@ class Table:
 
 def read_table(file: Path = TABLE) -> Table:
     """Read the table. Raises InputError for a row that cannot be read and for a number that is listed twice."""
-    rows = yaml.safe_load(file.read_text(encoding="utf-8"))
+    rows = load_yaml(file.read_text(encoding="utf-8"))
     try:
         if set(rows) != _PARTS:
             raise ValueError(f"unknown or missing keys (expected {', '.join(sorted(_PARTS))})")

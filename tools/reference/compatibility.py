@@ -7,8 +7,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-import yaml
-
+from rackwright.yaml_loader import load_yaml
 from reference.markdown import cell, head, table
 
 _TEXT: Final = """The catalogue of versions that fit each other. `rackwright validate` refuses a combination that the catalogue
@@ -40,7 +39,7 @@ def page() -> str:
 @cache
 def _catalogue() -> Mapping[str, Mapping[Any, Mapping[str, Any]]]:
     text = files("rackwright.catalog").joinpath("compatibility.yml").read_text(encoding="utf-8")
-    loaded: dict[str, dict[Any, dict[str, Any]]] = yaml.safe_load(text)
+    loaded: dict[str, dict[Any, dict[str, Any]]] = load_yaml(text)
     return loaded
 
 

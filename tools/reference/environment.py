@@ -8,8 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-import yaml
-
+from rackwright.yaml_loader import load_yaml
 from reference.markdown import cell, head, table
 
 ROOT: Final = Path(__file__).parents[2]
@@ -40,7 +39,7 @@ def page() -> str:
 @cache
 def described() -> Mapping[str, Mapping[str, str]]:
     """Return the descriptions by name: `for` (a key of the titles), `meaning`, and `default` if the user may set it."""
-    loaded: dict[str, dict[str, str]] = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
+    loaded: dict[str, dict[str, str]] = load_yaml(_FILE.read_text(encoding="utf-8"))
     return loaded
 
 

@@ -7,9 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from rackwright.catalog.checks import checks
+from rackwright.yaml_loader import load_yaml
 from reference.markdown import code, head, table
 
 _FOLDER: Final = Path(__file__).parents[2] / "tests" / "faults"
@@ -37,7 +36,7 @@ def page() -> str:
 def faults(*names: str) -> Mapping[str, Mapping[str, Any]]:
     """Return the rows of some tables, by default of all."""
     files = [_FOLDER / f"{name}.yml" for name in names or (*_CHECKS, *_DRIFT)]
-    return {key: row for file in files for key, row in yaml.safe_load(file.read_text(encoding="utf-8")).items()}
+    return {key: row for file in files for key, row in load_yaml(file.read_text(encoding="utf-8")).items()}
 
 
 def raising(alert: str) -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import yaml
 
+from rackwright.yaml_loader import load_yaml
 from reference.markdown import cell, code, head, table
 
 _FOLDER: Final = "roles"
@@ -21,9 +22,7 @@ The playbooks apply these roles. The defaults read the inventory, which rackwrig
 
 def page() -> str:
     """Return the whole page."""
-    specs = {
-        path.parents[1].name: yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(_ROLES.glob("*/meta/argument_specs.yml"))
-    }
+    specs = {path.parents[1].name: load_yaml(path.read_text(encoding="utf-8")) for path in sorted(_ROLES.glob("*/meta/argument_specs.yml"))}
     contents = table(
         ("role", "purpose"),
         ((f"[{name}](#{name})", cell(spec["argument_specs"]["main"]["short_description"])) for name, spec in specs.items()),

@@ -81,9 +81,9 @@ def _parts(annotation: Any) -> Iterator[tuple[type[ConfigModel], str]]:
 
 
 def _title(part: type[ConfigModel], paths: list[str]) -> str:
-    """Return the title of a part's section: its first path, and the kind that selects it."""
+    """Return the title of a part's section: its first path, and the kind that selects it. A kind that a user chooses selects nothing."""
     kind = part.model_fields.get("kind")
-    choices = get_args(kind.annotation) if kind is not None else ()
+    choices = [choice for choice in get_args(kind.annotation) if isinstance(choice, str)] if kind is not None else []
     return f"`{paths[0] or _TOP}`" + (f" of kind {choices[0]}" if choices else "")
 
 

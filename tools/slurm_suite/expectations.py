@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from rackwright.errors import InputError
+from rackwright.yaml_loader import load_yaml
 from slurm_suite.suite_log import Result
 
 TABLE: Final = Path(__file__).with_name("expectations.yml")
@@ -47,7 +46,7 @@ class Table:
 
 def read_table(file: Path = TABLE) -> Table:
     """Read the table. Raises InputError for an unknown key, a test without a reason, and a test that is listed twice."""
-    rows = yaml.safe_load(file.read_text(encoding="utf-8"))
+    rows = load_yaml(file.read_text(encoding="utf-8"))
     if not isinstance(rows, dict) or set(rows) - _KEYS or not {"slurm", "selected"} <= set(rows):
         raise InputError(f"unknown or missing keys (expected {', '.join(sorted(_KEYS))})", path=str(file))
     try:

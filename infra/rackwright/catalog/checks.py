@@ -77,6 +77,8 @@ class Feature(StrEnum):
     DCGM = "dcgm"
     FABRIC = "fabric"
     INFINIBAND = "infiniband"
+    LINK_RATES = "link-rates"
+    SOFTWARE_RDMA = "software-rdma"
     STORAGE = "storage"
     NFS = "nfs"
     JOBS_ON_STORAGE = "jobs-on-storage"

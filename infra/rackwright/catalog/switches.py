@@ -12,7 +12,8 @@ from rackwright.catalog import rows, site
 
 _INFINIBAND: Final = {"SDR": 10, "DDR": 20, "QDR": 40, "FDR10": 40, "FDR": 56, "EDR": 100, "HDR": 200, "NDR": 400, "XDR": 800}
 """Gb/s of four lanes by speed, as marketed (IBTA roadmap). A port runs at the lower speed of its two ends."""
-_ETHERNET: Final = "GbE"
+_ETHERNET: Final = {"GbE": 1, "MbE": 1000}
+"""Names of Ethernet rates by their unit, with the number of such units in a Gb/s."""
 
 
 class Use(StrEnum):
@@ -20,6 +21,8 @@ class Use(StrEnum):
 
     COMPUTE = "compute"
     MANAGEMENT = "management"
+    SIMULATION = "simulation"
+    """The fabric of virtual machines."""
 
 
 class HcaPort(NamedTuple):
@@ -31,8 +34,8 @@ class HcaPort(NamedTuple):
     """Lanes of each of them, as in `2x`."""
     rate: str
     """By its name: NDR200, HDR, 100GbE."""
-    gbps: int
-    """Of each of them."""
+    gbps: int | float
+    """Of each of them; a fraction for simulated switches only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ class Switch:
     link_layer: str
     """InfiniBand or Ethernet."""
     ports: int
-    rate_gbps: int
+    rate_gbps: int | float
     speed: str
     """As printed by `ibnetdiscover -p` (NDR), or the rate of Ethernet (400GbE)."""
     width: str
@@ -72,19 +75,44 @@ class Switch:
             return HcaPort(1, self.width, self.speed, self.rate_gbps) if split in (None, 1) else None
         parts = self.splits.get(rate)
         if parts is not None and split in (None, parts):
-            return HcaPort(parts, f"{lanes // parts}x", rate, self.rate_gbps // parts)
+            return HcaPort(parts, f"{lanes // parts}x", rate, int(self.rate_gbps // parts))
         slower = _gbps(rate, self.link_layer)
         if slower is None or slower >= self.rate_gbps or split not in (None, 1):
             return None
         return HcaPort(1, "4x" if self.link_layer == "InfiniBand" else self.width, rate, slower)
 
 
-def _gbps(rate: str, link_layer: str) -> int | None:
-    """Return the Gb/s of a whole port by the name of its rate."""
+def _gbps(rate: str, link_layer: str) -> int | float | None:
+    """Return the Gb/s of a whole port by the name of its rate.
+
+    >>> _gbps("100GbE", "Ethernet"), _gbps("50MbE", "Ethernet"), _gbps("HDR", "Ethernet")
+    (100, 0.05, None)
+    """
     if link_layer == "InfiniBand":
         return _INFINIBAND.get(rate)
-    number = rate.removesuffix(_ETHERNET)
-    return int(number) if rate.endswith(_ETHERNET) and number.isdecimal() else None
+    for unit, units in _ETHERNET.items():
+        number = rate.removesuffix(unit)
+        if rate.endswith(unit) and number.isdecimal() and int(number):
+            return int(number) if units == 1 else int(number) / units
+    return None
+
+
+def links_worth(switch_gbps: int | float, hca_gbps: int | float) -> int:
+    """Return the links of HCAs that a link between switches carries. Rates below 1 Gb/s are no exact fractions, so they are rounded first.
+
+    >>> links_worth(400, 200), links_worth(0.1, 0.01), links_worth(0.1, 0.03)
+    (2, 10, 3)
+    """
+    return int(round(switch_gbps / hca_gbps, 6))
+
+
+def rate_text(gbps: int | float) -> str:
+    """Return a rate with its unit.
+
+    >>> rate_text(400), rate_text(0.1)
+    ('400 Gb/s', '100 Mb/s')
+    """
+    return f"{gbps:g} Gb/s" if gbps >= 1 else f"{gbps * 1000:g} Mb/s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +169,7 @@ def _switch(row: Mapping[str, str]) -> Switch:
         use=Use(row["use"]),
         link_layer=row["link_layer"],
         ports=int(row["ports"]),
-        rate_gbps=int(row["rate_gbps"]),
+        rate_gbps=int(row["rate_gbps"]) if row["rate_gbps"].isdecimal() else float(row["rate_gbps"]),
         speed=row["speed"],
         width=row["width"],
         splits={rate: int(parts) for rate, _, parts in (word.partition("=") for word in row["splits"].split())},

@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Iterable
 from math import ceil
 
-from rackwright.catalog.switches import HcaPort, Switch, switches
+from rackwright.catalog.switches import HcaPort, Switch, links_worth, switches
 from rackwright.derive.fabric_layout import Layout, compute_layout
 from rackwright.derive.layout import capacity_of
 from rackwright.model.cluster import Cluster
 from rackwright.model.fabric.switches import DEFAULT_SWITCH, Fabric, FabricKind
+from rackwright.model.targets.vm import VmTarget
 
 
 def switch_of(declared: Fabric) -> Switch | None:
@@ -38,8 +39,9 @@ def gpus_of(cluster: Cluster, declared: Fabric) -> dict[str, int]:
 
 
 def hcas_of(cluster: Cluster, declared: Fabric) -> tuple[str, ...]:
-    """Return device names by rail."""
-    return declared.hcas or tuple(f"mlx5_{rail}" for rail in range(rails_of(cluster, declared)))
+    """Return device names by rail. Cards of virtual machines have software RDMA devices, which the role `roce` names."""
+    driver = "rxe" if isinstance(cluster.target, VmTarget) else "mlx5_"
+    return declared.hcas or tuple(f"{driver}{rail}" for rail in range(rails_of(cluster, declared)))
 
 
 def places_of(cluster: Cluster, declared: Fabric) -> dict[str, int]:
@@ -99,7 +101,7 @@ def measures_of(cluster: Cluster, declared: Fabric, switch: Switch | None) -> La
         topology=declared.topology,
         spare=int(manages_apart(cluster, declared)),
         split=port.links if port else 1,
-        worth=switch.rate_gbps // port.gbps if port else 1,
+        worth=links_worth(switch.rate_gbps, port.gbps) if port else 1,
     )
 
 

@@ -134,8 +134,8 @@ def _inventory(folder: Path, baking: ImageBuild) -> dict[str, Any]:
                 },
                 "kubernetes_bundle": _BUNDLE,
                 "kubernetes_bundle_mounted": True,
-                "fabric": {"kind": "infiniband", "simulated": True, "subnet_manager": "bake"},
-                "node": {"name": "bake", "os": baking.os, "roles": [], "gpus": None},
+                "fabric": {"kind": "infiniband", "server": "bake", "subnet_manager": "bake"},
+                "node": {"name": "bake", "os": baking.os, "roles": [], "gpus": None, "features": []},
             },
             "hosts": {"bake": {"ansible_host": "bake"}},
         }

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from rackwright.drivers import ssh_connections
 from rackwright.drivers.process import ProcessTimeoutError, stream
+from rackwright.errors import UndeterminedError
 from rackwright.inventory import paths
 from rackwright.inventory.concurrency import max_parallel
 from rackwright.remote.command import encode_request, python_command
@@ -61,9 +62,24 @@ async def stream_from_node(
     return ended.stderr.strip().splitlines()[-1] if ended.stderr.strip() else f"ssh ended with status {ended.status}"
 
 
+async def run_as_user(
+    stack: str, program: str, request: Mapping[str, Any], name: str, user: str, *, sudo: bool, limit: float = _LONGEST
+) -> dict[str, Any]:
+    """Return the result of a program that runs on a node as an ordinary user. Raises UndeterminedError if there is none."""
+    command = [*(["sudo", "-n"] if sudo else []), "runuser", "-u", user, "--", python_command(program, None)]
+    found = await _result(stack, command, request, name, limit=limit)
+    if isinstance(found, str):
+        raise UndeterminedError(found, path=name)
+    return dict(found)
+
+
 async def _run_on_node(stack: str, program: str, request: Mapping[str, Any], name: str, *, sudo: bool, limit: float) -> Any:
     """Return the node's result, or the reason why there is none."""
     command = [*(["sudo", "-n"] if sudo else []), python_command(program, None)]
+    return await _result(stack, command, request, name, limit=limit)
+
+
+async def _result(stack: str, command: Sequence[str], request: Mapping[str, Any], name: str, *, limit: float) -> Any:
     try:
         ended = await ssh_connections.run_ssh(stack, name, *command, stdin=encode_request(request), timeout=limit)
     except ProcessTimeoutError as error:

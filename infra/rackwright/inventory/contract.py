@@ -18,6 +18,7 @@ from rackwright.model.targets.adapters import Adapter
 from rackwright.model.targets.hosts import HostsTarget
 from rackwright.plan import Plan
 from rackwright.plan.fabric import netlist, wiring
+from rackwright.plan.fabric.rails import rail_interfaces
 from rackwright.plan.fabric.slurm import domains_of
 from rackwright.plan.kubernetes.schema import Kubernetes
 from rackwright.plan.monitoring.schema import MonitoringPlan
@@ -25,7 +26,7 @@ from rackwright.plan.schema import PlanNode, Slurm
 
 _ALWAYS: Final = ("base", "volumes", "sshd", "firewall", "gpu", "fabric", "moosefs_server", "moosefs_client")
 BAKED: Final[Mapping[str, tuple[str, ...]]] = {
-    "slurm": (*_ALWAYS, "munge", "slurm_controller", "slurmdbd", "slurm_worker", "slurm_login"),
+    "slurm": (*_ALWAYS, "roce", "munge", "slurm_controller", "slurmdbd", "slurm_worker", "slurm_login"),
     "kubernetes": (*_ALWAYS, "containerd", "keepalived", "kubernetes", "kube_control_plane", "kubernetes_client"),
 }
 """Roles whose install steps a prebuilt image contains, by its scheduler."""
@@ -62,6 +63,7 @@ def inventory(
 def _node(plan: Plan, node: PlanNode, host: Host) -> dict[str, Any]:
     adapters = {device: one.model_dump(mode="json", exclude_none=True) for device, one in _adapters(plan, node.name).items()}
     record = {**node.model_dump(mode="json"), "devices": dict(host.devices)} | ({"adapters": adapters} if adapters else {})
+    record |= {"rail_interfaces": [rail._asdict() for rail in rails]} if (rails := rail_interfaces(plan, node)) else {}
     return record | ({"imex_nodes": imex} if (imex := _imex_nodes(plan, node)) else {})
 
 
@@ -132,9 +134,14 @@ def _cluster(plan: Plan, preinstalled_roles: tuple[str, ...], sources: Mapping[s
         "storage": [_storage(row, sources) for row in data["storage"]],
         "scheduler": _scheduler(plan.scheduler),
         "software": data["software"],
-        **({"extra_packages": True} if plan.monitoring or any(node.features for node in plan.nodes) else {}),
+        **({"extra_packages": True} if plan.monitoring or any(_unbaked(plan, node) for node in plan.nodes) else {}),
         "health": [{"check": spec.key, "group": spec.group, "limit": spec.limit} for spec in checks().values() if spec.health],
     }
+
+
+def _unbaked(plan: Plan, node: PlanNode) -> bool:
+    """Return whether a node has a feature whose packages no image has."""
+    return not set(node.features) <= set(BAKED[plan.scheduler.kind])
 
 
 def _storage(row: Mapping[str, Any], sources: Mapping[str, str]) -> dict[str, Any]:

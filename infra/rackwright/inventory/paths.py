@@ -129,6 +129,11 @@ def runs(stack: str) -> Path:
     return folder(stack) / "runs"
 
 
+def demos(stack: str) -> Path:
+    """Return the folder with the records of demo runs, `RUN.json`, `rackwright.demo/1`."""
+    return folder(stack) / "demos"
+
+
 def results(stack: str) -> Path:
     """Return raw results of checks, one file per run."""
     return folder(stack) / "results"

@@ -11,10 +11,9 @@ from typing import Any, Final
 
 import yaml
 
-from rackwright import catalog
 from rackwright.catalog.checks import Feature, Level
-from rackwright.catalog.compatibility import has_nvlink_rack
 from rackwright.errors import InputError
+from rackwright.inventory.features import features_of
 from rackwright.yaml_loader import load_yaml
 
 SCHEMA: Final = "rackwright.inventory/7"
@@ -79,107 +78,7 @@ class Inventory:
     @property
     def features(self) -> frozenset[Feature]:
         """Return the features of this plan, derived from its records and never from the size of a group."""
-        cluster, nodes = self.cluster, self.nodes.values()
-        scheduler = cluster.get("scheduler") or {}
-        slurm = scheduler.get("kind") == "slurm"
-        kubernetes = scheduler.get("kind") == "kubernetes"
-        addons = {one["name"] for one in scheduler.get("addons") or ()} if kubernetes else set()
-        having = [node["gpus"] for node in nodes if node.get("gpus")]
-        amd = [gpus for gpus in having if gpus.get("vendor") == catalog.AMD]
-        nvidia = [gpus for gpus in having if gpus.get("vendor") != catalog.AMD]
-        whole = [gpus["count"] for gpus in nvidia if not any(gpus.get("mig", ()))]
-        software, site = cluster.get("software") or {}, (self.monitoring or {}).get("external") or {}
-        supplied = [gpus for gpus in nvidia if software and not gpus["simulated"]]
-        has = {
-            Feature.ALWAYS: True,
-            Feature.MACS: any(node.get("mac") for node in nodes),
-            Feature.GATEWAY: bool(cluster["network"].get("gateway")),
-            Feature.NEIGHBOURS: len(self.nodes) > 1,
-            Feature.USERS: bool(cluster.get("users")),
-            Feature.ENTRY: bool(self.groups["@entry"]),
-            Feature.INSIDERS: bool(self.groups["@insiders"]),
-            Feature.LAB: self.target == "lab",
-            Feature.SLURM: slurm,
-            Feature.HEALTH: slurm and bool(scheduler.get("health_interval_s")),
-            Feature.SUBMIT: slurm and bool(scheduler.get("submit_hosts")),
-            Feature.SACKD: bool(self.groups["@sackd"]),
-            Feature.CONSTRAINED_MEMORY: slurm and "memory" in (scheduler.get("constrains") or ()),
-            Feature.CONSTRAINED_CORES: slurm and "cores" in (scheduler.get("constrains") or ()),
-            Feature.CONSTRAINED_DEVICES: slurm and "devices" in (scheduler.get("constrains") or ()),
-            Feature.ACCOUNTING: slurm and bool(scheduler.get("accounting")),
-            Feature.ACCOUNTS: slurm and bool(scheduler.get("accounting") and scheduler.get("accounts")),
-            Feature.QOS: slurm and bool(scheduler.get("accounting") and scheduler.get("qos")),
-            Feature.METADATA_SERVICE: bool(cluster.get("metadata_service")),
-            Feature.NEURON: any(node.get("neuron_devices") for node in nodes),
-            Feature.GPUS: bool(nvidia),
-            Feature.AMD_GPUS: bool(amd),
-            Feature.ROCM: bool(amd and software.get("rocm")),
-            Feature.AMD_XGMI: any(gpus["count"] > 1 and catalog.gpus()[gpus["model"]].xgmi for gpus in amd),
-            Feature.SHARED_GPUS: bool(whole) and min(whole) > 1,
-            Feature.WHOLE_GPUS: bool(whole),
-            Feature.MIG: len(whole) < len(nvidia),
-            Feature.GPU_SOFTWARE: bool(supplied),
-            Feature.NVSWITCH: any(gpus["nvswitch"] for gpus in supplied),
-            Feature.NVLINK_RACK: any(_has_nvlink_rack(gpus.get("model", "")) for gpus in supplied),
-            Feature.NVLINK_DOMAIN: any(node.get("imex_nodes") for node in nodes),
-            Feature.NVLINK: any(_has_nvlinks(gpus) for gpus in supplied),
-            Feature.DCGM: bool(supplied) and bool(software["versions"].get("dcgm")),
-            Feature.FABRIC: self.fabric is not None,
-            Feature.INFINIBAND: self.infiniband,
-            Feature.STORAGE: bool(cluster.get("storage")),
-            Feature.NFS: any(one["kind"] == "nfs" for one in cluster.get("storage") or ()),
-            Feature.JOBS_ON_STORAGE: slurm and bool(cluster.get("storage")),
-            Feature.JOBS: bool(scheduler.get("submit_hosts")) and (slurm or any(one["users"] for one in scheduler["namespaces"])),
-            Feature.JOBS_SHARE: bool(cluster.get("storage")) and (slurm or (kubernetes and bool(scheduler["folders"]))),
-            # A pod gets its adapters from a device plugin; plans do not include one yet.
-            Feature.JOBS_ON_FABRIC: slurm and self.fabric is not None,
-            Feature.USER_GROUPS: bool(cluster.get("user_groups")),
-            Feature.KUBERNETES: kubernetes,
-            Feature.KUBERNETES_GPUS: kubernetes and any(node["gpus"] for node in scheduler["nodes"]),
-            Feature.NAMESPACES: kubernetes and bool(scheduler["namespaces"]),
-            Feature.QUOTAS: kubernetes and any(_is_limited(one) for one in scheduler["namespaces"]),
-            Feature.CLAIMS: kubernetes and bool(scheduler["folders"]),
-            Feature.POD_NEIGHBOURS: kubernetes and sum("worker" in node["roles"] for node in nodes) > 1,
-            Feature.POD_ROUTES: kubernetes and scheduler["cni"] == "bridge",
-            Feature.POD_NETWORK: kubernetes and scheduler["cni"] != "bridge",
-            Feature.FLANNEL: kubernetes and scheduler["cni"] == "flannel",
-            Feature.VXLAN: kubernetes and scheduler["cni"] == "flannel" and scheduler["network"]["encapsulation"] == "vxlan",
-            Feature.POLICIES: kubernetes and scheduler["network"]["enforces_network_policy"] and bool(scheduler["namespaces"]),
-            Feature.VIRTUAL_ADDRESS: kubernetes and bool(scheduler["virtual_address"]),
-            Feature.ADDONS: bool(addons),
-            Feature.ADDON_HOOKS: bool(addons & {"jobset", "kueue"}),
-            Feature.QUEUES: "kueue" in addons,
-            Feature.MEASUREMENTS: "metrics-server" in addons,
-            Feature.THREADS: any(node.get("threads_per_core") for node in nodes),
-            Feature.MONITORING: self.monitoring is not None,
-            Feature.PROMETHEUS: self.monitoring is not None and not site,
-            Feature.SITE_MONITORING: bool(site),
-            Feature.STACK_CLIENT: bool(site) and not site["client_authority"],
-            Feature.SITE_API: bool(site) and bool(site["url"]),
-            Feature.TUNING: any("tuning" in node.get("features", ()) for node in nodes),
-            # Jobs of Kubernetes run in an image that has none of the nodes' tools.
-            Feature.FIO: slurm and "fio" in (self.node_stack.get("tools") or ()),
-            Feature.HPCC: slurm and "hpcc" in (self.node_stack.get("tools") or ()),
-            Feature.SCRATCH: any("scratch" in node.get("features", ()) for node in nodes),
-        }
-        return frozenset(feature for feature, present in has.items() if present)
-
-
-def _has_nvlink_rack(model: str) -> bool:
-    """Return whether the NVSwitches of a GPU model are in trays of the rack; False for a model that the catalogue does not have."""
-    known = catalog.gpus().get(model)
-    return known is not None and has_nvlink_rack(known)
-
-
-def _has_nvlinks(gpus: Mapping[str, Any]) -> bool:
-    """Return whether all NVLinks of GPUs are in use, as in the group `nvlink`."""
-    divided = gpus.get("architecture") == "ampere" and any(gpus.get("mig", ()))
-    return bool(gpus["nvswitch"] or _has_nvlink_rack(gpus.get("model", ""))) and not divided
-
-
-def _is_limited(namespace: Mapping[str, Any]) -> bool:
-    """Return whether a namespace has a quota."""
-    return any(namespace[key] is not None for key in ("gpus", "cpus", "memory_mib", "pods"))
+        return features_of(self)
 
 
 def load(inventory: Path) -> Inventory:

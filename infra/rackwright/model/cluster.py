@@ -62,7 +62,7 @@ class Cluster(ConfigModel):
         description="Groups of identical nodes, by name. Addresses follow the order of the groups: add new groups at the end."
     )
     storage: Annotated[dict[Label, Storage], UpdatePolicy.DATA_LOSS] = Field(default={}, description="Shared file systems, by name.")
-    fabric: Annotated[Fabric | None, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
+    fabric: Annotated[Fabric | None, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART, vm=UpdatePolicy.REPLACE)] = Field(
         default=None, description="Network between the GPUs, if rackwright plans it."
     )
     scheduler: Scheduler = Field(default=Slurm(kind="slurm"), description="Workload manager: Slurm or Kubernetes.")

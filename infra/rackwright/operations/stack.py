@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,9 +87,19 @@ def _other_stacks(file: Path) -> dict[str, Cluster]:
         if path.name == file.name or not path.is_file():
             continue
         try:
-            other = load_stack(path)
-        except InputError:  # Another stack's file that cannot be read is no finding about this one.
+            status = path.stat()
+            cluster = _cluster_of(path, (status.st_ino, status.st_ctime_ns, status.st_size))
+        except (InputError, OSError):  # Another stack's file that cannot be read is no finding about this one.
             continue
-        if other.cluster is not None:
-            others[stack_name(path)] = other.cluster
+        if cluster is not None:
+            others[stack_name(path)] = cluster
     return others
+
+
+@lru_cache(maxsize=256)
+def _cluster_of(file: Path, version: tuple[int, ...]) -> Cluster | None:
+    """Return the cluster of a stack file, None if it has errors; `version` are inode, time and size: an edited file is read again.
+
+    Reading the other stacks takes most of the time of a validation; `rackwright cost --against` validates two.
+    """
+    return load_stack(file).cluster

@@ -15,6 +15,7 @@ from rackwright.model.fabric.rdma import Rdma
 from rackwright.model.groups import Role, State
 from rackwright.model.node.containers import ContainerRuntime
 from rackwright.model.node.directory import DirectoryService
+from rackwright.model.node.pytorch import PytorchSource
 from rackwright.model.node.software import GpuModules
 from rackwright.model.node.tools import Tool
 from rackwright.model.node.tuning import Tuning
@@ -275,8 +276,10 @@ class Rolling(ConfigModel):
 class PlannedPytorch(ConfigModel):
     """PyTorch and its path."""
 
-    version: str
-    folder: str
+    source: PytorchSource = PytorchSource.WHEELS
+    version: str | None
+    folder: str | None
+    """Virtual environment; None for packages of the distribution."""
     index: str | None
     wheelhouse: str | None
     packages: tuple[str, ...]

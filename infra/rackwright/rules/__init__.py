@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from datetime import date
+from typing import Final
 
 from rackwright.catalog.site_findings import site_findings
 from rackwright.model.cluster import Cluster
@@ -14,6 +15,7 @@ from rackwright.rules.aws import network as aws_network
 from rackwright.rules.common import (
     access,
     alert_receivers,
+    bmc,
     container_networks,
     external_monitoring,
     gpus,
@@ -47,18 +49,18 @@ __all__ = ["RULES", "Rule", "RuleContext", "check", "run_rules"]
 
 RULE_MODULES = (
     *(names, network, groups, gpus, mig, stack, versions, efa, storage, scheduler, accounts, partitions, access, users, nodes, hosts),
-    *(rocm, image_accounts, container_networks, vm),
+    *(bmc, rocm, image_accounts, container_networks, vm),
     *(kubernetes_cluster, kubernetes_network, addons, pod_network),
     *(topology, adapters, floor_plan, phases, node_features, tuning, monitoring, alert_receivers, external_monitoring),
     *(instances, images, disks, aws_network, aws_fabric, capacity, tags, fsx, fsx_repositories, budget, limits),
 )
 """Importing a subject registers its rules; findings come in this order."""
+_PLACES: Final = {subject.__name__: place for place, subject in enumerate(RULE_MODULES)}
 
 
 def run_rules(case: RuleContext, *, at_up: bool = False) -> Iterator[Finding]:
     """Yield the findings of all rules in a cluster whose fields are valid."""
-    order = [subject.__name__ for subject in RULE_MODULES]
-    for rule in sorted(RULES.values(), key=lambda rule: order.index(rule.check.__module__)):
+    for rule in sorted(RULES.values(), key=lambda rule: _PLACES[rule.check.__module__]):
         yield from rule.findings(case, at_up=at_up)
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from support.hang import HANG_SECONDS
 
 from rackwright.report.schemas import schema_errors
+from rackwright.yaml_loader import load_yaml
 
 from .standin import Standin
 
@@ -51,7 +51,7 @@ class Bench:
         self.home.mkdir(parents=True)
         handed_over = GOLDEN.read_text()
         (self.home / "inventory.yml").write_text(handed_over.replace("/mnt/sharedfs", str(self.node.mount)))
-        cluster = yaml.safe_load(handed_over)["all"]["vars"]["cluster"]
+        cluster = load_yaml(handed_over)["all"]["vars"]["cluster"]
         self.node.answer("size", f"{cluster['storage'][0]['size_mib'] * 256} 4096\n")
         (self.home / "ssh_config").write_text("")
 

@@ -15,6 +15,7 @@ from support.hang import ENDLESS_SECONDS, HANG_SECONDS
 
 from rackwright.checks.acceptance.parsers import fio, hpcc
 from rackwright.checks.acceptance.phase import PROGRAMS
+from rackwright.checks.acceptance.programs import rdma_pairs
 
 PYTHON = os.environ.get("RACKWRIGHT_PYTORCH") or sys.executable
 """An interpreter that may have PyTorch."""
@@ -181,6 +182,36 @@ def test_two_nodes_connect_on_every_rail(tmp_path: Path) -> None:
     ].strip().endswith("-p 18515 worker0")
     missing = printed(started("rdma_pairs.py", *words, NODE_NAME="worker1"))
     assert {each["rc"] for each in missing["meetings"]} == {127} or shutil.which("ib_write_bw")
+
+
+def test_software_rdma_is_tested_by_count_then_by_rping(tmp_path: Path) -> None:
+    """The client asks the server's name for bandwidth, and its address of the rail for a connection."""
+    for tool in ("ib_write_bw", "rping"):
+        played(tmp_path, tool, f'echo {tool} "$@"')
+    addresses = json.dumps({"worker0": ["198.18.0.24", "198.18.1.24"], "worker1": ["198.18.0.25", "198.18.1.25"]})
+    words = ("--rails", "rxe0", "rxe1", "--pairs", '[["worker0", "worker1"]]', "--count", "100", "--addresses", addresses)
+    client = printed(started("rdma_pairs.py", *words, NODE_NAME="worker1", PATH=f"{tmp_path}:{os.environ['PATH']}"))
+    assert [each["out"].strip() for each in client["meetings"]] == [
+        "ib_write_bw -d rxe0 -F --report_gbits -s 65536 -n 100 -t 8 -x 1 -p 18515 worker0",
+        "rping -c -v -V -a 198.18.0.24 -C 5 -p 18516",
+        "ib_write_bw -d rxe1 -F --report_gbits -s 65536 -n 100 -t 8 -x 1 -p 18517 worker0",
+        "rping -c -v -V -a 198.18.1.24 -C 5 -p 18518",
+    ]
+
+
+def test_gid_of_ipv4_is_found(tmp_path: Path) -> None:
+    """Its number differs with the addresses that the card had before; version 1 of RoCE comes first on adapters."""
+    rows = {
+        "0": ("fe80:0000:0000:0000:0050:13ff:fe54:76aa", "RoCE v2"),
+        "2": ("0000:0000:0000:0000:0000:ffff:c612:0018", "IB/RoCE v1"),
+        "10": ("0000:0000:0000:0000:0000:ffff:c612:0018", "RoCE v2"),
+    }
+    for index, (gid, kind) in rows.items():
+        for folder, content in (("gids", gid), ("gid_attrs/types", kind)):
+            (tmp_path / "rxe0/ports/1" / folder).mkdir(parents=True, exist_ok=True)
+            (tmp_path / "rxe0/ports/1" / folder / index).write_text(f"{content}\n")
+    assert rdma_pairs.gid_index("rxe0", str(tmp_path)) == "10"
+    assert rdma_pairs.gid_index("rxe1", str(tmp_path)) == "1"
 
 
 @pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed (Debian: apt install fio)")

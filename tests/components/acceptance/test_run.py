@@ -17,6 +17,7 @@ from rackwright.checks.acceptance.harness.node_scope import absent
 from rackwright.remote.programs import smoke_jobs
 from rackwright.report.acceptance import read
 from rackwright.report.acceptance_terminal import show_acceptance
+from rackwright.yaml_loader import load_yaml
 
 from .conftest import Bench
 from .standin import captured
@@ -84,7 +85,7 @@ def test_terminal_shows_every_phase_in_eighty_columns(passed):
 
 
 def test_phase_outside_plan_is_skipped(bench):
-    handed_over = yaml.safe_load((bench.home / "inventory.yml").read_text())
+    handed_over = load_yaml((bench.home / "inventory.yml").read_text())
     handed_over["all"]["vars"]["fabric"] = None
     (bench.home / "inventory.yml").write_text(yaml.safe_dump(handed_over))
     phase = bench.run("--phase", "infiniband", "--phase", "slurm-health").phase("infiniband")
@@ -239,7 +240,7 @@ MPIRUN = '#!/bin/sh\ncp "$STANDIN/hpccoutf" hpccoutf.txt\n'
 def declared(bench):
     """Return a bench whose plan has fio and HPCC, with stand-ins for both."""
     file = bench.home / "inventory.yml"
-    plan = yaml.safe_load(file.read_text())
+    plan = load_yaml(file.read_text())
     plan["all"]["vars"]["node_stack"]["tools"] = ["fio", "hpcc"]
     for host in plan["all"]["hosts"].values():
         host["node"]["features"] = ["tools"]

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from rackwright import layout
 from rackwright.drivers import ansible
 from rackwright.report import run_record
+from rackwright.yaml_loader import load_yaml
 
 NODES = ("login0", "worker0", "worker1", "storage0")
 GROUPS = {
@@ -30,7 +30,7 @@ TOUCH = {"ansible.builtin.debug": {"msg": "here"}}
 
 def check_of(phase: str) -> dict[str, Any]:
     """Return the product's play that leaves nodes out of a phase."""
-    plays = yaml.safe_load((layout.product_root() / layout.PLAYBOOKS / f"{phase}.yml").read_text())
+    plays = load_yaml((layout.product_root() / layout.PLAYBOOKS / f"{phase}.yml").read_text())
     (found,) = [play for play in plays if any("rackwright.cluster.prerequisites" in task for task in play.get("tasks", ()))]
     return dict(found)
 

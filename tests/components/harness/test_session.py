@@ -15,6 +15,8 @@ import pytest
 import yaml
 from support.hang import HANG_SECONDS, wait_until
 
+from rackwright.yaml_loader import load_yaml
+
 from . import standin
 
 PROJECT = Path(__file__).parents[3]
@@ -109,7 +111,7 @@ def test_failed_pytest_start_leaves_everything_unknown(home, spoilt):
 
 
 def test_empty_group_is_reported(home):
-    inventory = yaml.safe_load((home / "inventory.yml").read_text())
+    inventory = load_yaml((home / "inventory.yml").read_text())
     inventory["all"]["children"]["gpu"]["hosts"] = {}
     (home / "inventory.yml").write_text(yaml.safe_dump(inventory, sort_keys=False))
     ended, report = run(home, standin.UNREACHABLE, "--level", "checks")

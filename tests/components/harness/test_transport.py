@@ -32,6 +32,7 @@ def usual_speed(monkeypatch):
     """Set the usual speed: the load of this machine must not change the limits."""
     monkeypatch.setenv("RACKWRIGHT_SLOWNESS", "1")
     monkeypatch.setattr("rackwright.checks.cluster.harness.transport.local_slowness", lambda: 1)
+    monkeypatch.setattr("rackwright.checks.cluster.harness.transport.ROUND_LIMIT", HANG_SECONDS)
 
 
 @pytest.fixture
@@ -44,6 +45,14 @@ def ask(tmp_path, monkeypatch):
         return ask_node(BoundedSsh("worker0", tmp_path / "ssh_config"), QUESTIONS, seconds)
 
     return _ask
+
+
+def test_dead_node_is_not_waited_for_as_long_as_long_commands(ask, monkeypatch):
+    monkeypatch.setattr("rackwright.checks.cluster.harness.transport.ROUND_LIMIT", 0.1)
+    started = time.monotonic()
+    found = ask(standin.SILENT, seconds=HANG_SECONDS, overhead=0.1)
+    assert time.monotonic() - started < HANG_SECONDS / 2
+    assert all("is unreachable: no end after 0 s" in answer.error for answer in found.values())
 
 
 @pytest.mark.parametrize(
@@ -175,6 +184,21 @@ def test_hanging_probe_is_repeated_once(slow_node, tmp_path, hangs, rounds, told
         assert found["hangs"].error.startswith("hangs: no answer within ") is not bool(told)
         assert found["quick"].out == "here\n"
         assert begun(folder) == ["hangs"] * min(rounds, 2)
+
+    try_with_longer_limits(scene)
+
+
+def test_long_commands_have_time_beside_others_and_are_not_repeated(slow_node, tmp_path, monkeypatch):
+    """Each has its whole limit, whatever their number; a shorter one, which comes after them, is not delayed."""
+
+    def scene(factor):
+        monkeypatch.setattr("rackwright.checks.cluster.harness.transport.ROUND_LIMIT", 2.0 * factor)
+        folder, limit = tmp_path / str(factor), 3.0 * factor
+        long = [(name, begin(folder, name), limit) for name in ("long0", "long1", "long2")]
+        found = slow_node(("first", "echo here", 1.0 * factor), *long, ("quick", "echo here", 1.0 * factor), seconds=limit)
+        assert (found["first"].out, found["quick"].out) == ("here\n", "here\n")
+        assert {found[name].error for name, _, _ in long} == {f"{name}: no answer within {limit:.0f} s" for name, _, _ in long}
+        assert sorted(begun(folder)) == ["long0", "long1", "long2"]
 
     try_with_longer_limits(scene)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from standins import qemu
 from support.killing import kill
 
-from rackwright.drivers.vm import machine, sweep
+from rackwright.drivers.vm import machine, machine_spec, sweep
 from rackwright.inventory import paths
 from rackwright.provider.protocol.property_values import Properties
 from rackwright.provider.protocol.resource import LiveResource, RecordedState, RequestContext
@@ -115,3 +116,27 @@ def test_sweep_finds_machines_by_the_folder_alone(inputs: Properties) -> None:
     state = create(inputs)
     assert sweep.remove_all(paths.machines("small")) == ["virtual machine n"]
     assert not Path(state.id).exists()
+
+
+RAILS = [
+    {"name": "eth1", "mac": "02:00:00:00:00:11", "address": "198.18.0.24/24", "mtu": 4400.0},
+    {"name": "eth2", "mac": "02:00:00:00:00:12", "address": "198.18.1.24/24", "mtu": 4400.0},
+]
+
+
+def test_rails_are_further_cards_with_addresses(inputs: Properties) -> None:
+    folder = Path(create({**inputs, "rails": RAILS}).id)
+    spec = machine_spec.read(folder)
+    assert spec is not None
+    assert [(card.name, card.mac, card.mtu, card.peer) for card in spec.interfaces[1:]] == [
+        ("eth1", "02:00:00:00:00:11", 4400, "../../network/n.eth1.sock"),
+        ("eth2", "02:00:00:00:00:12", 4400, "../../network/n.eth2.sock"),
+    ]
+    credential = (folder / "credentials" / "network.network.30-eth2").read_bytes().partition(b"=")[2]
+    assert "Address=198.18.1.24/24" in base64.b64decode(credential).decode() and "MTUBytes=4400" in base64.b64decode(credential).decode()
+
+
+def test_other_rails_replace_the_machine_and_no_rails_change_nothing(inputs: Properties) -> None:
+    state = create(inputs)
+    assert changes(state, inputs) == {}
+    assert "replace" in str(next(change.value for path, change in changes(state, {**inputs, "rails": RAILS}).items() if "rails" in path))

@@ -16,6 +16,8 @@ import pytest
 import yaml
 from standins.fixtures import REGION, AwsAccount, serving
 
+from rackwright.yaml_loader import load_yaml
+
 SHIM = Path(sys.prefix) / "bin" / "pulumi"
 PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ2cJ8nCGi2CHQbGAqtcFDKyEjZ6vJVxzFLq1Lp0YF3v"
 """A public key without a private half on record."""
@@ -63,7 +65,7 @@ class Program:
 
     def configure(self, **config: Any) -> None:
         """Set the stack's config; the salt stays."""
-        described = yaml.safe_load(self.stack_file.read_text())
+        described = load_yaml(self.stack_file.read_text())
         settings = {"aws:region": REGION, **{f"standin:{name}": value for name, value in config.items()}}
         self.stack_file.write_text(yaml.safe_dump({**described, "config": {**described.get("config", {}), **settings}}))
 

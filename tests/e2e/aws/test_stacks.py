@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from standins.fixtures import AwsAccount
 from support.aws_stack import clone_aws_stack
 from support.project import Project
@@ -17,6 +16,7 @@ from support.project import Project
 from rackwright.catalog.instances import instance_types
 from rackwright.drift import resources
 from rackwright.drift.difference import Category, LayerScan
+from rackwright.yaml_loader import load_yaml
 
 pytestmark = pytest.mark.engine
 
@@ -44,7 +44,7 @@ def instances(account: AwsAccount, project: Project) -> dict[str, dict[str, Any]
 
 def test_stack_lifecycle_leaves_nothing(project: Project, aws_account: AwsAccount) -> None:
     made = project.run_checked("up")
-    described = yaml.safe_load(project.stack_file.read_text())["config"]["rackwright:cluster"]
+    described = load_yaml(project.stack_file.read_text())["config"]["rackwright:cluster"]
     living = instances(aws_account, project)
     wanted = {f"{name}{index}": name for name, group in described["groups"].items() for index in range(group["count"])}
     assert set(living) == set(wanted), made.output

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
 from support.project import Project, clone
 
 from rackwright import inventory
 from rackwright.inventory import Host, paths
 from rackwright.plan import Plan, expand
 from rackwright.stackfile.load import load_stack
+from rackwright.yaml_loader import load_yaml
 
 LIKE = "aws-budget"
 DECIDED_BY_THE_PLACE = {"storage_client"}
@@ -57,7 +57,7 @@ def lab_of_it(aws: Plan, tmp_path_factory: pytest.TempPathFactory) -> Iterator[P
 
 def handed_over(project: Project) -> dict[str, Any]:
     """Return the inventory of the phases."""
-    found: dict[str, Any] = yaml.safe_load((project.home / project.stack / "inventory.yml").read_text())["all"]
+    found: dict[str, Any] = load_yaml((project.home / project.stack / "inventory.yml").read_text())["all"]
     return found
 
 

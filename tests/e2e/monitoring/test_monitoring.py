@@ -22,6 +22,7 @@ from rackwright.catalog.boards import boards
 from rackwright.inventory.running_stack import RunningStack
 from rackwright.operations.monitor.connection import connect
 from rackwright.operations.monitor.query import query as ask_prometheus
+from rackwright.yaml_loader import load_yaml
 
 ASK_WITHOUT = "import ssl, sys, urllib.request; urllib.request.urlopen(sys.argv[1], context=ssl._create_unverified_context(), timeout=10)"
 
@@ -32,7 +33,7 @@ def monitored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     project = clone(tmp_path_factory.mktemp("monitoring") / "checkout", like="lab-monitoring")
     url = project.folder / "receiver-url"
     url.write_text(f"http://127.0.0.1:{PORT}/")
-    described = yaml.safe_load(project.stack_file.read_text())
+    described = load_yaml(project.stack_file.read_text())
     described["config"]["rackwright:cluster"]["monitoring"] |= {
         "scrape_interval": "5s",
         "receivers": {"test": {"kind": "webhook", "url_file": str(url)}},

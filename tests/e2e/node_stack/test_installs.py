@@ -200,7 +200,8 @@ def test_wheelhouse_serves_offline_node(node: Node, tmp_path: Path) -> None:
     node.sh("mkdir -p /mnt/shared/wheels")
     for path in tmp_path.glob("*.whl"):
         shutil.copy(path, node.root / "mnt/shared/wheels")
-    wanted = {"version": "2.8.0", "folder": "/mnt/shared/software/pytorch-2.8.0", "index": None, "wheelhouse": "/mnt/shared/wheels"}
+    folder, wheels = "/mnt/shared/software/pytorch-2.8.0", "/mnt/shared/wheels"
+    wanted = {"source": "wheels", "version": "2.8.0", "folder": folder, "index": None, "wheelhouse": wheels}
     stack = {"pytorch": {**wanted, "packages": ["tinydep==1.0"]}}
     stand_in = {"pytorch_requirement": "tinytorch", "pytorch_modules": ["tinytorch"]}
     assert node.apply("pytorch", stack, **stand_in) > 0

@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 from pathlib import Path
 
-import yaml
 from support.project import Project
+
+from rackwright.yaml_loader import load_yaml
 
 _ALLOWED = ("secrets.yml", "id_ed25519")
 
@@ -16,7 +17,7 @@ def _secrets(project: Project) -> list[bytes]:
     folder = project.home / project.stack
     for name in _ALLOWED:
         assert (folder / name).stat().st_mode & 0o777 == 0o600
-    said = yaml.safe_load((folder / "secrets.yml").read_text())["secrets"]
+    said = load_yaml((folder / "secrets.yml").read_text())["secrets"]
     assert said.pop("host_keys") == {}, "nodes of the lab have their own keys from the start"
     key = (folder / "id_ed25519").read_text().splitlines()[2]
     return [text.encode() for text in (*said.values(), key)]

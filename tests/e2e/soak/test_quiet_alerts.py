@@ -15,6 +15,8 @@ from support.alert_receiver import PORT, await_alert, received, start_receiver
 from support.project import Project, clone
 from support.prometheus import query
 
+from rackwright.yaml_loader import load_yaml
+
 MINUTES = int(os.environ.get("RACKWRIGHT_SOAK_QUIET_MINUTES", "60"))
 """Length of the run: only alerts with a shorter `for` could fire in it. That of SlurmNodeDrained is an hour."""
 INTERVAL = 15
@@ -32,7 +34,7 @@ def monitored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     project = clone(tmp_path_factory.mktemp("quiet") / "checkout", like="lab-monitoring")
     url = project.folder / "receiver-url"
     url.write_text(f"http://127.0.0.1:{PORT}/")
-    described = yaml.safe_load(project.stack_file.read_text())
+    described = load_yaml(project.stack_file.read_text())
     described["config"]["rackwright:cluster"]["monitoring"]["receivers"] = {"test": {"kind": "webhook", "url_file": str(url)}}
     project.stack_file.write_text(yaml.safe_dump(described, sort_keys=False))
     try:

@@ -15,6 +15,7 @@ CAPTURED = Path(__file__).with_name("captured")
 PASSED, FAILED, UNKNOWN, SKIPPED = Verdict.PASSED, Verdict.FAILED, Verdict.UNKNOWN, Verdict.SKIPPED
 FOUR = tuple(f"worker{number}" for number in range(4))
 NODES = ("worker0", "worker1")
+SOFTWARE_FABRIC = {"kind": "roce", "rate": "100MbE", "rate_gbps": 0.1}
 RAILS = tuple(f"mlx5_{number}" for number in range(8))
 
 
@@ -32,28 +33,13 @@ def scope(
     baseline: Mapping[str, float] | None = None,
     tools: tuple[str, ...] = (),
     scratch: str = "",
+    software_rdma: bool = False,
 ) -> PhaseScope:
-    """Return nodes with eight H100 on an NDR fabric, and a shared file system; `scratch`: where it is mounted."""
-    features = [name for name, wanted in (("tools", tools), ("scratch", scratch)) if wanted]
-    record = {
-        "gpus": {"model": "h100", "count": gpus},
-        "rails": RAILS if fabric else (),
-        "group": "worker",
-        "cpus": 128,
-        "features": features,
-    }
-    declared = Inventory(
-        stack="test",
-        target=target,
-        level=Level.FULL,
-        cluster={"scheduler": {"nodes": [{"name": node} for node in nodes], "config_overrides": target == "lab"}, "simulated": []},
-        nodes={node: {**record, "name": node} for node in nodes},
-        out={},
-        groups={},
-        plan="0",
-        fabric={"kind": "infiniband", "rate": "NDR"} if fabric else None,
-        node_stack={"tools": list(tools), "scratch": {"mount": scratch} if scratch else None},
-    )
+    """Return nodes with eight H100 on an NDR fabric, and a shared file system.
+
+    `scratch`: where it is mounted; `software_rdma`: with two rails of virtual machines in place of the fabric.
+    """
+    declared = _declared(nodes, fabric, gpus, target, tools, scratch, software_rdma)
     return PhaseScope(
         declared=declared,
         nodes=nodes,
@@ -67,6 +53,39 @@ def scope(
         parts=(Part("gpu", nodes),),
         baseline=baseline or {},
     )
+
+
+def _declared(
+    nodes: tuple[str, ...], fabric: bool, gpus: int, target: str, tools: tuple[str, ...], scratch: str, software_rdma: bool
+) -> Inventory:
+    """Return the inventory of a scope."""
+    features = [name for name, wanted in (("tools", tools), ("scratch", scratch)) if wanted]
+    record = {
+        "gpus": {"model": "h100", "count": gpus},
+        "rails": RAILS if fabric else (),
+        "group": "worker",
+        "cpus": 128,
+        "features": features,
+    }
+    rails = {node: _software_rails(place) for place, node in enumerate(nodes)} if software_rdma else {}
+    return Inventory(
+        stack="test",
+        target=target,
+        level=Level.FULL,
+        cluster={"scheduler": {"nodes": [{"name": node} for node in nodes], "config_overrides": target == "lab"}, "simulated": []},
+        nodes={node: {**record, "name": node, **rails.get(node, {})} for node in nodes},
+        out={},
+        groups={},
+        plan="0",
+        fabric=SOFTWARE_FABRIC if software_rdma else {"kind": "infiniband", "rate": "NDR"} if fabric else None,
+        node_stack={"tools": list(tools), "scratch": {"mount": scratch} if scratch else None},
+    )
+
+
+def _software_rails(place: int) -> dict[str, object]:
+    """Return the rails of a virtual machine."""
+    interfaces = [{"name": f"eth{rail + 1}", "device": f"rxe{rail}", "address": f"198.18.{rail}.{24 + place}"} for rail in range(2)]
+    return {"rails": ("rxe0", "rxe1"), "rail_interfaces": interfaces}
 
 
 def output(job: Job, said: Callable[[Job, str, int], object]) -> Output:

@@ -24,6 +24,7 @@ from rackwright.plan import expand
 from rackwright.report.check_plan import plan_checks
 from rackwright.report.verdict import Evidence
 from rackwright.stackfile.load import load_stack
+from rackwright.yaml_loader import load_yaml
 
 from .played import FAILED, FOUR, NODES, SKIPPED, UNKNOWN, checks_of, judged, scope, text, verdicts
 
@@ -244,7 +245,7 @@ def test_declared_tools_are_features_of_slurm_only(stack: str, expected: set[Fea
 
 def test_lab_with_tools_owes_their_checks(tmp_path: Path) -> None:
     """The lab has no scratch; its CPUs are simulated, its shared file system is not."""
-    declared = yaml.safe_load(paths.stack_file("lab").read_text(encoding="utf-8"))
+    declared = load_yaml(paths.stack_file("lab").read_text(encoding="utf-8"))
     declared["config"]["rackwright:cluster"]["software"] = {"tools": ["fio", "hpcc"]}
     file = tmp_path / "Pulumi.benchmarks.yaml"
     file.write_text(yaml.safe_dump(declared), encoding="utf-8")

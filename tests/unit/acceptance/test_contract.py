@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import yaml
+from support.rows import each_row
 
 from rackwright.catalog.checks import Kind, Level, acceptance
 from rackwright.checks.acceptance.harness import slurm
@@ -20,13 +20,14 @@ from rackwright.errors import InputError
 from rackwright.inventory.reader import from_inventory
 from rackwright.report.schemas import schema
 from rackwright.report.verdict import NotRunReason
+from rackwright.yaml_loader import load_yaml
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "inventory" / "inventory.yml"
 
 
 @pytest.fixture
 def declared():
-    return from_inventory(yaml.safe_load(GOLDEN.read_text()))
+    return from_inventory(load_yaml(GOLDEN.read_text()))
 
 
 def test_every_phase_has_checks():
@@ -65,7 +66,7 @@ def test_titles_leave_room_for_figures():
     assert {phase.title for phase in phases() if len(f"{len(phases())} {phase.title}") > 22} == set()
 
 
-@pytest.mark.parametrize("spec", acceptance().values(), ids=acceptance())
+@each_row("spec", acceptance().values(), ids=acceptance())
 def test_every_row_is_a_job_with_remedy(spec):
     assert spec.kind is Kind.JOB and spec.level is not Level.CHECKS
     assert "{node}" in spec.remedy.format(node="{node}", stack="lab") or "`" in spec.remedy

@@ -87,6 +87,8 @@ def test_error_status_without_a_reason_is_unknown(status):
         {"results": [{"entity_group": "GPU", "entity_id": 1, "status": "Pass", "warnings": [{"warning": "row remapping failed"}]}]},
         {"results": [{"entity_group": "GPU", "entity_id": 1, "status": "Pass", "errors": [{"error": "row remapping failed"}]}]},
         {"results": [{"gpu_id": "1", "status": "PASS", "warnings": "row remapping failed"}]},
+        {"results": [{"gpu_id": "1", "status": "PASS", "error_message": "row remapping failed"}]},
+        {"warnings": [{"error_category": 7, "error_id": 43, "error_severity": 2, "warning": "row remapping failed"}]},
         {"test_summary": {"status": "Pass", "errors": ["row remapping failed"]}},
         {"test_summary": {"status": "Fail", "warnings": [{"error_id": 3, "warning": "row remapping failed"}]}},
     ],
@@ -99,6 +101,8 @@ def test_error_beside_pass_fails(change):
 def test_error_of_the_whole_run_fails():
     found = document()
     found["DCGM Diagnostic"]["warnings"] = [{"warning": "the host engine lost a GPU"}]
+    beside = document() | {"Overall Result": "Fail", "Warning": "the host engine lost a GPU"}
+    assert judged(beside).reason == judged(found).reason
     assert judged(found).verdict is FAILED
     found = document()
     found["DCGM Diagnostic"]["test_categories"][0]["error"] = "a test plugin ended"

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-import yaml
 
 from rackwright.checks.acceptance.phase import Finding, Output, Part, PhaseScope, Task
 from rackwright.checks.acceptance.phases import gpu_allocation, infiniband, shared_file_system, slurm_health, task_placement
@@ -17,6 +16,7 @@ from rackwright.checks.cluster.harness.probe import CommandOutput
 from rackwright.errors import UndeterminedError
 from rackwright.inventory.reader import from_inventory
 from rackwright.report.verdict import Verdict
+from rackwright.yaml_loader import load_yaml
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "inventory" / "inventory.yml"
 NODES = ("worker0", "worker1")
@@ -31,7 +31,7 @@ def captured(question: str, which: str = "good") -> str:
 @pytest.fixture
 def scope():
     """Return the lab, idle, with two rails per worker."""
-    declared = from_inventory(yaml.safe_load(GOLDEN.read_text()))
+    declared = from_inventory(load_yaml(GOLDEN.read_text()))
     nodes = {name: {**record, "rails": ["mlx5_0", "mlx5_1"] if name in NODES else []} for name, record in declared.nodes.items()}
     return PhaseScope(
         declared=replace(declared, nodes=nodes, fabric=FABRIC),

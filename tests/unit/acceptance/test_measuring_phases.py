@@ -7,12 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import yaml
 from jinja2.nativetypes import NativeEnvironment
+from support.rows import each_row
 
 from rackwright.checks.acceptance.phase import Job
 from rackwright.checks.acceptance.phases import gpu, nccl
 from rackwright.report.verdict import Verdict
+from rackwright.yaml_loader import load_yaml
 
 from .played import FAILED, NODES, RAILS, SKIPPED, UNKNOWN, checks_of, judged, scope, text, verdicts
 
@@ -63,7 +64,7 @@ def test_built_and_installed_programs_are_used() -> None:
     declared = replace(
         plain.declared, cluster={**plain.declared.cluster, "software": {"versions": versions}}, node_stack={"pytorch": pytorch}
     )
-    role = yaml.safe_load((Path(__file__).parents[3] / "roles/nccl/vars/main.yml").read_text())
+    role = load_yaml((Path(__file__).parents[3] / "roles/nccl/vars/main.yml").read_text())
     built = NativeEnvironment().from_string(role["_nccl_tests"]).render(nccl_versions=versions)
     stack = replace(plain, declared=declared)
     assert {job.arguments[1] for job in nccl.PHASE.jobs(stack) if job.mpi} == {f"{built}/source/build"}
@@ -174,7 +175,7 @@ def _tokens(sixteen: float) -> Callable[[Job, str], object]:
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "expected"),
     [
         (gpu_said(health="lost"), {"count_matches_plan": FAILED, "not_throttled": UNKNOWN, "pcie_links_are_wide": UNKNOWN}),

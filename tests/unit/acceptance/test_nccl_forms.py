@@ -6,6 +6,7 @@ import doctest
 from collections.abc import Callable
 
 import pytest
+from support.rows import each_row
 
 from rackwright.checks.acceptance.parsers import nccl, nccl_log
 from rackwright.checks.acceptance.phase import Finding, Job
@@ -149,7 +150,7 @@ GOOD_FORMS = {
 }
 
 
-@pytest.mark.parametrize("form", GOOD_FORMS)
+@each_row("form", GOOD_FORMS)
 def test_form_of_a_good_run_passes(form: str) -> None:
     found = found_in(single=GOOD_FORMS[form])
     checks = ("results_are_right", "data_goes_over_the_declared_network", "all_reduce_is_fast")
@@ -212,7 +213,7 @@ def test_tasks_without_mpi_are_unknown() -> None:
     assert found.verdict is UNKNOWN and "ran with 1 ranks, not 16" in found.reason
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("gpu", "inside", "expected"),
     [
         ("h100", "P2P/CUMEM/read", PASSED),
@@ -264,7 +265,7 @@ def test_models_without_links_between_all_are_skipped(gpu: str) -> None:
     assert verdict("gpus_are_connected", gpu=gpu, matrix=captured("topo", "slow")) is SKIPPED
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("gpu", "between", "network", "gpudirect"),
     [
         ("h100", "NET/IB/0/GDRDMA", PASSED, PASSED),

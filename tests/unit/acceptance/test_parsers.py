@@ -7,10 +7,11 @@ import importlib
 from pathlib import Path
 
 import pytest
-import yaml
+from support.rows import each_row
 
-from rackwright.checks.acceptance.parsers import dcgm, fio, hpcc, nccl, nccl_log, nvidia_smi, perftest
+from rackwright.checks.acceptance.parsers import dcgm, fio, hpcc, nccl, nccl_log, nvidia_smi, perftest, rping
 from rackwright.errors import UndeterminedError
+from rackwright.yaml_loader import load_yaml
 
 CAPTURED = Path(__file__).with_name("captured")
 BROKEN = ("failed", "truncated", "reset", "joined")
@@ -42,6 +43,7 @@ PARSERS = {
     "topo": nvidia_smi.parse_topology,
     "fio": fio.parse,
     "hpcc": hpcc.parse,
+    "rping": rping.parse_rping,
 }
 LISTS = {"nvidia-smi", "nvlink"}
 TEXTS = sorted((file.parent.name, file.stem) for file in CAPTURED.glob("*/*.txt"))
@@ -52,7 +54,7 @@ def read(tool: str, name: str) -> str:
     return (CAPTURED / tool / f"{name}.txt").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("tool", "name"), TEXTS)
+@each_row(("tool", "name"), TEXTS)
 def test_captured_text_is_read_or_refused(tool: str, name: str) -> None:
     """Failed and truncated output is refused."""
     if name.startswith(BROKEN) and (tool, name) not in SPEAKING | PARTLY:
@@ -73,7 +75,7 @@ def test_every_parser_refuses_empty_text(tool: str) -> None:
     assert any(name.startswith("truncated") for name in names)
 
 
-@pytest.mark.parametrize(("tool", "name"), [each for each in TEXTS if each[1].startswith("good")])
+@each_row(("tool", "name"), [each for each in TEXTS if each[1].startswith("good")])
 def test_truncated_text_never_changes_result(tool: str, name: str) -> None:
     """Truncated in its second half, a text is refused or gives the same result; a list without an end mark may be shorter."""
     text = read(tool, name)
@@ -91,7 +93,7 @@ def test_truncated_text_never_changes_result(tool: str, name: str) -> None:
 
 def test_every_captured_text_names_its_source() -> None:
     """By folder; texts that a machine printed differ from texts that follow a source."""
-    sources = yaml.safe_load((CAPTURED / "SOURCES.yml").read_text(encoding="utf-8"))
+    sources = load_yaml((CAPTURED / "SOURCES.yml").read_text(encoding="utf-8"))
     assert set(sources) == {tool for tool, _ in TEXTS} == set(PARSERS)
     assert all(set(source) <= {"written after", "captured"} and all(source.values()) for source in sources.values())
 

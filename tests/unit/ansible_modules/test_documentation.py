@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import re
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
-import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from support.rows import each_row
 
 from rackwright import layout
+from rackwright.yaml_loader import load_yaml
 
 LIBRARY = layout.product_root() / layout.MODULES
 NAMES = sorted(file.stem for file in LIBRARY.glob("*.py"))
@@ -57,7 +59,7 @@ def arguments_of(module: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]
 def options_of(name: str) -> set[str]:
     """Return the options that a module's documentation lists."""
     text = (LIBRARY / f"{name}.py").read_text(encoding="utf-8").partition('DOCUMENTATION = r"""')[2].partition('"""')[0]
-    return set(yaml.safe_load(text)["options"])
+    return set(load_yaml(text)["options"])
 
 
 def described(option: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,7 +74,7 @@ def filled(value: Any, kind: str) -> Any:
 
 @pytest.mark.parametrize("module", MODULES, indirect=True)
 def test_documented_options_are_those_of_the_module(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    documented = yaml.safe_load(module.DOCUMENTATION)
+    documented = load_yaml(module.DOCUMENTATION)
     assert documented["module"] == name_of(module)
     spec = arguments_of(module, monkeypatch)["argument_spec"]
     named = re.findall(r"M\(rackwright\.cluster\.(\w+)\)", str(documented.get("description")))
@@ -90,7 +92,7 @@ def test_examples_are_accepted_by_the_module(module: Any, monkeypatch: pytest.Mo
         key: declared[key] for key in ("mutually_exclusive", "required_together", "required_one_of", "required_if") if key in declared
     }
     validator = ArgumentSpecValidator(spec, **limits)
-    tasks = yaml.safe_load(module.EXAMPLES)
+    tasks = load_yaml(module.EXAMPLES)
     assert tasks
     for task in tasks:
         given = task[f"{layout.COLLECTION_NAME}.{name_of(module)}"]
@@ -98,12 +100,18 @@ def test_examples_are_accepted_by_the_module(module: Any, monkeypatch: pytest.Mo
         assert result.error_messages == [], task["name"]
 
 
-def uses_of(name: str) -> list[Mapping[str, Any]]:
-    """Return the arguments of every task of the playbooks and roles that calls a module."""
+@functools.cache
+def all_tasks() -> list[Mapping[str, Any]]:
+    """Return every task of the playbooks and roles."""
     root = layout.product_root()
     files = [*(root / layout.PLAYBOOKS).glob("*.yml"), *(root / layout.ROLES).glob("*/tasks/*.yml")]
-    listed = [entry for file in files for entry in yaml.safe_load(file.read_text(encoding="utf-8")) or []]
-    tasks = [task for entry in listed for task in (*_tasks(entry), entry)]
+    listed = [entry for file in files for entry in load_yaml(file.read_text(encoding="utf-8")) or []]
+    return [task for entry in listed for task in (*_tasks(entry), entry)]
+
+
+def uses_of(name: str) -> list[Mapping[str, Any]]:
+    """Return the arguments of every task that calls a module."""
+    tasks = all_tasks()
     return [task[f"{layout.COLLECTION_NAME}.{name}"] for task in tasks if f"{layout.COLLECTION_NAME}.{name}" in task]
 
 
@@ -120,17 +128,17 @@ def test_every_option_that_tasks_give_an_action_is_documented(name: str) -> None
     assert uses
     assert set().union(*uses) <= documented
     module = IMPORTED[name]
-    assert yaml.safe_load(module.DOCUMENTATION)["module"] == name
-    (example,) = yaml.safe_load(module.EXAMPLES)
+    assert load_yaml(module.DOCUMENTATION)["module"] == name
+    (example,) = load_yaml(module.EXAMPLES)
     assert set(example[f"{layout.COLLECTION_NAME}.{name}"]) <= documented
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in CALLED_BY_ACTIONS])
+@each_row("name", [name for name in NAMES if name not in CALLED_BY_ACTIONS])
 def test_every_module_is_called_by_a_task(name: str) -> None:
     assert uses_of(name)
 
 
 @pytest.mark.parametrize("module", NAMES, indirect=True)
 def test_documentation_says_why_no_other_module_serves(module: Any) -> None:
-    assert yaml.safe_load(module.DOCUMENTATION)["notes"]
-    assert yaml.safe_load(module.RETURN)
+    assert load_yaml(module.DOCUMENTATION)["notes"]
+    assert load_yaml(module.RETURN)

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from ansible_collections.rackwright.cluster.plugins.modules import jobs_image as image
 from rackwright import layout
 from rackwright.catalog.kubernetes import own_image
+from rackwright.yaml_loader import load_yaml
 
 NAME = "rackwright.local/jobs:1"
 
@@ -68,6 +68,6 @@ def test_a_containerd_that_refuses_is_heard(run: Any, ctr: Path) -> None:
 
 
 def test_only_workers_make_it_and_only_where_nobody_names_another() -> None:
-    tasks = yaml.safe_load((layout.product_root() / layout.ROLES / "kubernetes/tasks/images.yml").read_text())
+    tasks = load_yaml((layout.product_root() / layout.ROLES / "kubernetes/tasks/images.yml").read_text())
     task = next(one for one in tasks if "rackwright.cluster.jobs_image" in one)
     assert task["when"] == ["kubernetes_cluster.builds_acceptance_image", "'worker' in kubernetes_node.roles"]

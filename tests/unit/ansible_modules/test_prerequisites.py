@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from support.rows import each_row
 
 from ansible_collections.rackwright.cluster.plugins.plugin_utils.failed_nodes import FailedNodes
 from ansible_collections.rackwright.cluster.plugins.plugin_utils.prerequisites import PREREQUISITES, not_reached
@@ -32,7 +33,7 @@ def failed(*names: str) -> dict[str, str]:
     return {name: f"{name} failed in bootstrap" for name in names}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("phase", "groups", "storage", "down", "left_out"),
     [
         pytest.param("scheduler", SLURM, [], ["login0"], ["worker0", "worker1"], id="only-controller"),

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from ansible.errors import AnsibleError
 
 from ansible_collections.rackwright.cluster.plugins.action import validate_inventory as handover
 from ansible_collections.rackwright.cluster.plugins.plugin_utils import role_arguments
+from rackwright.yaml_loader import load_yaml
 
 SCHEMA = "rackwright.inventory/7"
 
@@ -154,7 +154,7 @@ def test_variable_of_later_facts_is_not_validated(roles: Path) -> None:
 def test_plain_defaults_match_argument_specs() -> None:
     """Of those that are no templates: the others are known on a node only."""
     for role in handover.ROLES_FOLDER.iterdir():
-        defaults = yaml.safe_load((role / "defaults" / "main.yml").read_text(encoding="utf-8")) or {}
+        defaults = load_yaml((role / "defaults" / "main.yml").read_text(encoding="utf-8")) or {}
         plain = {name: value for name, value in defaults.items() if "{{" not in str(value)}
         assert role_arguments.problems(handover.ROLES_FOLDER, {"w0": plain}) == [], role.name
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import promql_parser
 import pytest
 from support.kept_series import is_kept
+from support.rows import each_row
 
 from rackwright.catalog import boards as catalog
 from rackwright.catalog.alerts import Part
@@ -54,7 +56,13 @@ def metrics(panel: Panel) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize(("board", "panel"), PANELS)
+@functools.cache
+def scraped() -> frozenset[str]:
+    """Return the names of the metrics that exist, or that exist after an event."""
+    return frozenset(name for file in SCRAPED for name in file.read_text(encoding="utf-8").split()) | AFTER_AN_EVENT
+
+
+@each_row(("board", "panel"), PANELS)
 class TestPanel:
     def test_query_is_promql_without_placeholder(self, board: Board, panel: Panel) -> None:
         query = panel.query(SCRAPE_S, "worker0|worker1")
@@ -63,8 +71,7 @@ class TestPanel:
         assert metrics(panel), "no metric is read"
 
     def test_metrics_exist(self, board: Board, panel: Panel) -> None:
-        known = {name for file in SCRAPED for name in file.read_text(encoding="utf-8").split()} | AFTER_AN_EVENT
-        assert {name for name in metrics(panel) - known if not name.startswith(LAB_ONLY_WITH_RUNS)} == set()
+        assert {name for name in metrics(panel) - scraped() if not name.startswith(LAB_ONLY_WITH_RUNS)} == set()
         assert [name for name in metrics(panel) if name.startswith(("apiserver_", "kubelet_", "container_")) and not is_kept(name)] == []
 
     def test_unit_and_legend_are_set(self, board: Board, panel: Panel) -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from catalog.software import tables
 
 from rackwright import catalog, rules
 from rackwright.catalog import compatibility
 from rackwright.model.node.software import GpuModules
 from rackwright.stackfile.load import load_cluster
+from rackwright.yaml_loader import load_yaml
 
 ROOT = Path(__file__).parents[3]
 FOLDER = Path(catalog.__file__).parent
@@ -23,7 +23,7 @@ TODAY = date(2026, 12, 1)
 
 def rows(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every row of a file, with its place."""
-    tables = yaml.safe_load((FOLDER / f"{name}.yml").read_text(encoding="utf-8"))
+    tables = load_yaml((FOLDER / f"{name}.yml").read_text(encoding="utf-8"))
     for table, entries in tables.items():
         yield from ((f"{table}.{key}", row) for key, row in entries.items())
 

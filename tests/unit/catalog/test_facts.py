@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import date
 from pathlib import Path
 
-import pytest
+from support.rows import each_row
 
 from rackwright import catalog
 
 FILES = sorted(path.stem for path in Path(catalog.__file__).parent.glob("*.csv"))
 
 
-@pytest.mark.parametrize("name", FILES)
+@each_row("name", FILES)
 def test_every_row_has_its_source_and_its_date(name: str) -> None:
     """A figure nobody can trace is a rumour."""
     rows = catalog.rows(name)
@@ -23,7 +23,7 @@ def test_every_row_has_its_source_and_its_date(name: str) -> None:
         assert date.fromisoformat(row["date"]) <= date.today()
 
 
-@pytest.mark.parametrize("name", FILES)
+@each_row("name", FILES)
 def test_the_first_column_names_a_row_once(name: str) -> None:
     """The second would silently win."""
     first = [next(iter(row.values())) for row in catalog.rows(name)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from support.rows import each_row
 
 from rackwright import catalog
 from rackwright.catalog import GpuModel, compatibility
@@ -27,7 +28,7 @@ PCIE = {"pascal": 3, "volta": 3, "turing": 3, "ampere": 4, "ada": 4, "hopper": 5
 """PCIe generation of the architecture's cards (NVIDIA, data sheets)."""
 
 
-@pytest.mark.parametrize("gpu", NVIDIA, ids=lambda gpu: gpu.model)
+@each_row("gpu", NVIDIA, ids=lambda gpu: gpu.model)
 def test_figures_agree_with_the_architecture(gpu: GpuModel) -> None:
     assert re.fullmatch(CAPABILITIES[gpu.architecture], gpu.compute_capability or "")
     assert gpu.pcie is None or int(gpu.pcie[0]) in (PCIE[gpu.architecture], 6 if gpu.model == "b300" else 0)
@@ -35,7 +36,7 @@ def test_figures_agree_with_the_architecture(gpu: GpuModel) -> None:
     assert not gpu.nvswitch or gpu.nvlink
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "product", "memory_mib", "power_watts", "capability"),
     [
         ("a2", "NVIDIA A2", 15356, 60, "8.6"),
@@ -62,7 +63,7 @@ def test_gpu_is_known(model: str, product: str, memory_mib: int | None, power_wa
     assert (gpu.product, gpu.memory_mib, gpu.power_watts, gpu.compute_capability) == (product, memory_mib, power_watts, capability)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "count", "switched", "rack"),
     [
         ("h100", 8, True, False),

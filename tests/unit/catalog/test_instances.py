@@ -6,6 +6,7 @@ import botocore.session
 import pytest
 from catalog.offerings import sold_in
 from catalog.shapes import NoShape, described, shape
+from support.rows import each_row
 
 from rackwright import catalog
 from rackwright.catalog.instances import InstanceType, QuotaFamily, UsageClass, instance_types
@@ -60,14 +61,14 @@ def ec2_names() -> frozenset[str]:
     return frozenset(model.shape_for("InstanceType").enum)
 
 
-@pytest.mark.parametrize("name", ROWS)
+@each_row("name", ROWS)
 def test_the_shape_is_what_describe_instance_types_says(name: str) -> None:
     """If this fails after `make lock`: `make update-catalog`, and read the difference."""
     row = ROWS[name]
     assert {column: row[column] for column in shape(name)} == shape(name)
 
 
-@pytest.mark.parametrize("name", ROWS)
+@each_row("name", ROWS)
 def test_the_ec2_api_knows_the_type(name: str, ec2_names: frozenset[str]) -> None:
     """A name that RunInstances would refuse helps nobody."""
     assert name in ec2_names
@@ -90,14 +91,14 @@ def test_known_machines_have_their_known_shape() -> None:
     assert TYPES["trn2.48xlarge"].neuron_devices == 16
 
 
-@pytest.mark.parametrize("instance", TYPES.values(), ids=list(TYPES))
+@each_row("instance", TYPES.values(), ids=list(TYPES))
 def test_efa_interfaces_go_to_the_cards_that_take_them(instance: InstanceType) -> None:
     """An interface on another card is refused at launch."""
     cards = described()[instance.name]["NetworkInfo"]["NetworkCards"]
     assert list(instance.efa_cards) == [card["NetworkCardIndex"] for card in cards if "efa" in card["InterfaceTypes"]]
 
 
-@pytest.mark.parametrize("instance", [each for each in TYPES.values() if each.gpu_model], ids=lambda each: each.name)
+@each_row("instance", [each for each in TYPES.values() if each.gpu_model], ids=lambda each: each.name)
 def test_its_gpu_is_in_the_catalogue_with_about_the_memory_ec2_states(instance: InstanceType) -> None:
     """nvidia-smi tells a little less than EC2: a T4 keeps a sixteenth for ECC."""
     gpu = catalog.gpus()[str(instance.gpu_model)]
@@ -123,7 +124,7 @@ def test_a_type_nobody_sells_is_refused() -> None:
         shape("p9.huge")
 
 
-@pytest.mark.parametrize("instance", TYPES.values(), ids=list(TYPES))
+@each_row("instance", TYPES.values(), ids=list(TYPES))
 def test_a_price_is_positive_and_traceable(instance: InstanceType) -> None:
     """Or there is none; never a zero."""
     if instance.price is None:
@@ -149,13 +150,13 @@ def test_prices_grow_with_the_size_of_a_type(family: str) -> None:
     assert per_mib == pytest.approx([per_mib[0]] * len(per_mib), rel=0.002)
 
 
-@pytest.mark.parametrize("instance", TYPES.values(), ids=list(TYPES))
+@each_row("instance", TYPES.values(), ids=list(TYPES))
 def test_a_type_has_a_price_exactly_where_its_region_sells_it(instance: InstanceType) -> None:
     """Prices and offers were read apart: what us-east-1 does not sell cannot have a price there, and what it sells has one."""
     assert (instance.price is not None) == ("us-east-1" in instance.regions)
 
 
-@pytest.mark.parametrize("name", ROWS)
+@each_row("name", ROWS)
 def test_a_type_is_sold_where_aws_offers_it(name: str) -> None:
     """In regions that the catalogue knows. If this fails after `make lock`: `make update-catalog`."""
     assert ROWS[name]["regions"] == sold_in(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.rows import each_row
 
 from rackwright import catalog
 from rackwright.catalog.mig import mig_models, mig_profiles
@@ -13,7 +14,7 @@ LARGE, SMALL = [7, 4, 3, 2, 1, 1], [4, 2, 1]
 """Instances of one profile on a GPU, the smallest profile first (NVIDIA MIG User Guide: Number of Instances Available)."""
 
 
-@pytest.mark.parametrize("model", mig_models())
+@each_row("model", mig_models())
 def test_profiles_fit_as_often_as_nvidia_says(model: str) -> None:
     assert model in catalog.gpus()
     profiles = mig_profiles(model)

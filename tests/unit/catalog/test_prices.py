@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.rows import each_row
 
 from rackwright.catalog.fsx import DeploymentType, DriveCache, StorageType, storage_types, throughputs
 from rackwright.catalog.prices import Unit, lustre_storage, prices
@@ -10,7 +11,7 @@ from rackwright.catalog.prices import Unit, lustre_storage, prices
 PRICES = prices()
 
 
-@pytest.mark.parametrize("item", PRICES)
+@each_row("item", PRICES)
 def test_a_price_is_positive_or_says_why_it_is_missing(item: str) -> None:
     """A missing one is no zero."""
     price = PRICES[item]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.rows import each_row
 
 from rackwright.catalog.instances import QuotaFamily, UsageClass, instance_types
 from rackwright.catalog.quotas import quota, quotas
@@ -29,7 +30,7 @@ def test_a_type_counts_against_the_quota_of_its_family(name: str, family: QuotaF
     assert (instance.quota_family, codes) == (family, [on_demand, spot])
 
 
-@pytest.mark.parametrize("name", TYPES)
+@each_row("name", TYPES)
 def test_every_type_that_runs_on_demand_counts_against_one_quota(name: str) -> None:
     """Two would count its vCPUs twice."""
     assert len([each for each in quotas() if each.counts(TYPES[name], UsageClass.ON_DEMAND)]) == 1

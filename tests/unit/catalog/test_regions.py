@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import botocore.session
-import pytest
 from catalog.offerings import known_regions, zones
+from support.rows import each_row
 
 from rackwright.catalog.regions import regions
 
@@ -27,7 +27,7 @@ PERSISTENT_1_ONLY = {
 """aws-samples/aws-hpc-recipes, persistent.yaml (August 2026): another source than the rows'."""
 
 
-@pytest.mark.parametrize("name", REGIONS)
+@each_row("name", REGIONS)
 def test_zones_are_those_in_which_instances_are_sold(name: str) -> None:
     """If this fails after `make lock`: `make update-catalog`."""
     assert " ".join(REGIONS[name].zones) == zones(name)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from goldens import Goldens
+from support.rows import each_row
 
 from rackwright.catalog import rows, thresholds_page
 from rackwright.catalog.reference_values import Dimension, Kind, NodeRange, Quantity, Unit, parse_figure, reference_values
@@ -35,7 +36,7 @@ def _limit(row: dict[str, str]) -> Limit:
     )
 
 
-@pytest.mark.parametrize("name", THRESHOLDS)
+@each_row("name", THRESHOLDS)
 def test_nothing_speaks_against_a_threshold(name: str) -> None:
     """It can be reached, and it means something."""
     assert validate_threshold(THRESHOLDS[name].limit) == ()
@@ -46,7 +47,7 @@ def test_the_catalogue_does_not_contradict_itself() -> None:
     assert contradictions(each.limit for each in THRESHOLDS.values()) == ()
 
 
-@pytest.mark.parametrize("row", PUBLISHED, ids=lambda row: row["name"])
+@each_row("row", PUBLISHED, ids=lambda row: row["name"])
 def test_published_thresholds_are_judged(row: dict[str, str]) -> None:
     """Wrong ones that others published are refused for the reason for which they are wrong; right ones are not."""
     found = validate_threshold(_limit(row))

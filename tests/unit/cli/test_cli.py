@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.cli import CliResult, Run, run_cli
+from support.rows import each_row
 
 from rackwright.cli import main
 from rackwright.cli.commands import COMMANDS
@@ -264,7 +265,7 @@ def test_help_names_every_command(run: Run) -> None:
     assert all(f"  {name} " in ended.out for name in COMMANDS)
 
 
-@pytest.mark.parametrize("name", list(COMMANDS))
+@each_row("name", list(COMMANDS))
 def test_every_command_of_the_table_exists(name: str) -> None:
     """A wrong entry would show only when somebody needs it."""
     module, function = COMMANDS[name][0].split(":")

@@ -11,7 +11,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import yaml
 from support.cli import CliResult, run_cli
 
 from rackwright.drift import configuration
@@ -23,6 +22,7 @@ from rackwright.model.drift import DriftPolicy
 from rackwright.operations import stack as judging
 from rackwright.operations.drift import publication, scan
 from rackwright.operations.drift.host_baseline import SIMULATED_FABRIC, BaselineStates, without_transient
+from rackwright.yaml_loader import load_yaml
 
 STOPPED = DriftItem(Layer.BEHAVIOUR, "worker0", "munge.service_runs", "active", "inactive", Category.BREAKING, "start it")
 OPENED = DriftItem(Layer.BEHAVIOUR, "worker1", "sshd.password_auth_disabled", "no", "yes", Category.SECURITY, "close it")
@@ -277,5 +277,5 @@ def test_sockets_of_a_simulated_fabric_open_and_shut_and_are_nobody_elses() -> N
 
 
 def test_the_simulated_fabrics_ports_are_those_of_its_role() -> None:
-    role = yaml.safe_load((paths.project_root() / "roles" / "fabric" / "defaults" / "main.yml").read_text(encoding="utf-8"))
+    role = load_yaml((paths.project_root() / "roles" / "fabric" / "defaults" / "main.yml").read_text(encoding="utf-8"))
     assert SIMULATED_FABRIC[0] - 1 == role["fabric_simulated_port"] and len(SIMULATED_FABRIC) == 10

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
+from support.rows import each_row
 
 import rackwright
 from rackwright.cli.commands import COMMANDS
@@ -38,12 +38,12 @@ def test_files_of_commands_are_short() -> None:
     assert long_files(PACKAGE / "cli") == []
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@each_row("command", COMMANDS)
 def test_each_command_has_file_of_its_name(command: str) -> None:
     assert COMMANDS[command][0].split(":")[0] == f"rackwright.cli.{command.replace('-', '_')}"
 
 
-@pytest.mark.parametrize("file", OPERATIONS)
+@each_row("file", OPERATIONS)
 def test_operations_print_nothing(file: str) -> None:
     assert file in ON_NODES or list(prints((PACKAGE / file).read_text(encoding="utf-8"))) == []
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from support.rows import each_row
 
 from rackwright.catalog.instances import instance_types
 from rackwright.catalog.prices import prices
@@ -169,7 +170,7 @@ def test_another_region_s_prices_are_called_so() -> None:
     assert not any("may differ" in note for note in cost(described()).notes)
 
 
-@pytest.mark.parametrize("file", sorted(paths.stacks().glob("Pulumi.*.yaml")), ids=lambda file: file.name)
+@each_row("file", sorted(paths.stacks().glob("Pulumi.*.yaml")), ids=lambda file: file.name)
 def test_every_line_says_where_its_price_is_from(file: Any) -> None:
     """A listed price with its date and region; no price with the reason."""
     cluster = load_stack(file).cluster

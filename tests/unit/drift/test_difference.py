@@ -8,7 +8,6 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
-import yaml
 from jsonschema import Draft202012Validator
 
 from rackwright.catalog.checks import checks
@@ -16,6 +15,7 @@ from rackwright.drift import behaviour, configuration
 from rackwright.drift.categories import categories
 from rackwright.drift.difference import Category, DriftItem, Layer, LayerScan, ScanMethod, difference, max_category
 from rackwright.drift.document import DriftReport, State
+from rackwright.yaml_loader import load_yaml
 
 ROOT = Path(__file__).resolve().parents[3]
 QUIET = tuple(LayerScan(layer, 1.0) for layer in Layer)
@@ -153,7 +153,7 @@ class TestWeights:
         assert set(categories().configuration) == {path.name for path in (ROOT / "roles").iterdir() if path.is_dir()}
 
     def test_nothing_has_two_weights(self):
-        found = yaml.safe_load((ROOT / "infra/rackwright/drift/categories.yml").read_text())
+        found = load_yaml((ROOT / "infra/rackwright/drift/categories.yml").read_text())
         for part in found.values():
             names = [name for names in part.values() for name in names]
             assert len(names) == len(set(names))

@@ -6,9 +6,8 @@ import shlex
 from dataclasses import replace
 from datetime import time
 
-import yaml
-
 from rackwright.drift import schedule
+from rackwright.yaml_loader import load_yaml
 
 NIGHTLY = schedule.ScheduledScan(
     "lab", "/opt/rack wright/bin/rackwright", "/home/a/lab/drift.html", time(3, 5), 900, {"RACKWRIGHT_HOME": "/srv/50%/home"}
@@ -44,7 +43,7 @@ def test_cron_lines_escape_percent_signs():
 
 
 def test_github_workflow_runs_alone_and_keeps_page():
-    workflow = yaml.safe_load(schedule.github(NIGHTLY))
+    workflow = load_yaml(schedule.github(NIGHTLY))
     job = workflow["jobs"]["drift"]
     assert workflow["on"]["schedule"] == [{"cron": "5 3 * * *"}]
     assert workflow["concurrency"] == {"group": "rackwright-drift-lab"} and workflow["permissions"] == {}
@@ -53,7 +52,7 @@ def test_github_workflow_runs_alone_and_keeps_page():
 
 
 def test_workflow_of_project_folder_checks_out_stack_files():
-    workflow = yaml.safe_load(schedule.github(replace(NIGHTLY, checks_out=True)))
+    workflow = load_yaml(schedule.github(replace(NIGHTLY, checks_out=True)))
     steps = workflow["jobs"]["drift"]["steps"]
     assert steps[0]["uses"].startswith("actions/checkout@")
     assert shlex.split(steps[1]["run"])[-2:] == ["drift", "lab"]

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from rackwright.drivers import api_tunnel
 from rackwright.errors import RackwrightError
@@ -19,6 +18,7 @@ from rackwright.inventory import paths
 from rackwright.provider.kubernetes import api_tunnel as kubernetes_api_tunnel
 from rackwright.provider.protocol.property_values import UNKNOWN, Secret
 from rackwright.provider.protocol.resource import RecordedState, RequestContext
+from rackwright.yaml_loader import load_yaml
 
 ADMIN = """
 clusters: [{name: kubernetes, cluster: {certificate-authority-data: Q0E=, server: "https://10.77.0.16:6443"}}]
@@ -99,7 +99,7 @@ def test_the_access_names_a_port_of_this_machine_and_the_port_leads_to_the_api(s
         made = await kubernetes_api_tunnel.ApiTunnel().create(operation([]), inputs(port))
         config = made.outputs["kubeconfig"]
         assert isinstance(config, Secret)
-        found = yaml.safe_load(config.value)
+        found = load_yaml(config.value)
         assert found["clusters"] == [
             {
                 "name": "lab",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.rows import each_row
 
 from rackwright.drivers.failure_reason import HIDDEN, NO_REASON, failure_reason, message_of, reason_in_output
 
@@ -208,12 +209,12 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("result", "sentence"), CASES.values(), ids=CASES)
+@each_row(("result", "sentence"), CASES.values(), ids=CASES)
 def test_decisive_sentence_comes_first(result: dict[str, Any], sentence: str) -> None:
     assert failure_reason(result).splitlines()[0] == sentence
 
 
-@pytest.mark.parametrize("result", [result for result, _ in CASES.values()], ids=CASES)
+@each_row("result", [result for result, _ in CASES.values()], ids=CASES)
 def test_reason_is_short_and_says_what_it_leaves_out(result: dict[str, Any]) -> None:
     lines = failure_reason(result).splitlines()
     assert len(lines) <= 12 and "…" not in "".join(lines)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 
 import pytest
+from support.rows import each_row
 
 from rackwright.checks.cluster.harness.probe import PROBES, CommandOutput
 from rackwright.checks.hardware import identity, job, parsers
@@ -21,7 +22,7 @@ def cases(prefix):
     return [(Part(file.parent.name), file.stem) for file in sorted(FOLDER.glob(f"*/{prefix}*.txt"))]
 
 
-@pytest.mark.parametrize(("part", "case"), cases("good"))
+@each_row(("part", "case"), cases("good"))
 def test_good_answers_are_read(part, case):
     captured(part, case)
 

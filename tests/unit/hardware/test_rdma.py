@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.rows import each_row
 
 from rackwright.checks.hardware.parsers import parse_ibstat, parse_sysfs
 
@@ -59,7 +60,7 @@ OF_KERNEL = {
 }
 
 
-@pytest.mark.parametrize("case", OF_KERNEL)
+@each_row("case", OF_KERNEL)
 def test_kernel_folders_are_read(case):
     cells, expected = OF_KERNEL[case]
     found = parse_sysfs(row(**cells))
@@ -150,7 +151,7 @@ OF_IBSTAT = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", OF_IBSTAT)
+@each_row("case", OF_IBSTAT)
 def test_ibstat_is_read(case):
     text, expected, why = OF_IBSTAT[case]
     found = parse_ibstat(text)

@@ -6,7 +6,7 @@ import ast
 from functools import cache
 from pathlib import Path
 
-import pytest
+from support.rows import each_row
 
 from rackwright.catalog.checks import Kind, Level, checks
 from rackwright.checks import cluster
@@ -38,24 +38,24 @@ def test_catalogue_has_at_least_forty_checks():
     assert len(checks()) >= 40
 
 
-@pytest.mark.parametrize("key", checks())
+@each_row("key", checks())
 def test_every_check_states_its_purpose(key):
     assert ast.get_docstring(functions()[key])
 
 
-@pytest.mark.parametrize("key", checks())
+@each_row("key", checks())
 def test_every_check_compares_something(key):
     names = {node.func.id for node in ast.walk(functions()[key]) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
     assert "expect" in names
 
 
-@pytest.mark.parametrize("key", checks())
+@each_row("key", checks())
 def test_checks_use_limits_of_catalogue(key):
     takes = "limit" in [argument.arg for argument in functions()[key].args.args]
     assert takes == (checks()[key].limit is not None)
 
 
-@pytest.mark.parametrize("key", [key for key, spec in checks().items() if spec.kind is Kind.JOB])
+@each_row("key", [key for key, spec in checks().items() if spec.kind is Kind.JOB])
 def test_job_checks_need_level_above_checks(key):
     assert checks()[key].level is not Level.CHECKS
 

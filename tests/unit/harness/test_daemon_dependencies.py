@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from support.rows import each_row
 
 from rackwright.catalog.checks import checks
 from rackwright.checks.cluster import probes
@@ -78,7 +79,7 @@ def test_slow_dns_search_explains_failed_ping():
     assert found(PING, Answers(ping=CommandOutput(error="slurm-ping: no answer within 8 s", starved_seconds=0.0)))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("probe", "answers"),
     [
         (PING, Answers("active")),

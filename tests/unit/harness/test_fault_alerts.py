@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import yaml
 from faults.fault_table import faults
 from faults.test_drift import FAULTS
 
 from rackwright.catalog.alerts import alerts
+from rackwright.yaml_loader import load_yaml
 
 ROOT = Path(__file__).parents[3]
 
@@ -27,7 +27,7 @@ def test_alerts_of_faults_exist() -> None:
 
 
 def test_every_alert_has_a_fault_or_a_rule_test() -> None:
-    rows = yaml.safe_load((ROOT / "tests" / "components" / "alert_rule_tests.yml").read_text(encoding="utf-8"))
+    rows = load_yaml((ROOT / "tests" / "components" / "alert_rule_tests.yml").read_text(encoding="utf-8"))
     fired = {name for row in rows for name, found in row["fires"].items() if found}
     assert set(alerts()) - fired - set(named()) == set()
 

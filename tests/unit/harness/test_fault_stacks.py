@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from faults.fault_table import Fault, faults
+from support.rows import each_row
 
 from rackwright.catalog.checks import Feature
 from rackwright.inventory import Host, inventory, paths
@@ -19,6 +20,7 @@ ROOT = Path(__file__).parents[3]
 OF_MACHINE = frozenset({Feature.CONSTRAINED_MEMORY, Feature.CONSTRAINED_CORES, Feature.CONSTRAINED_DEVICES})
 """Features that a lab has on machines with cgroup v2 only."""
 TOOLS = "tests/components/test_faults_of_real_gpus.py"
+RAILS = ("rails are cards of virtual machines, and labs are containers", "tests/unit/probes/test_rails.py")
 NFS = ("the kernel's NFS server does not run in a container", "tests/e2e/storage/test_nfs.py")
 SITE = ("no Prometheus of a site reads a lab", "tests/unit/probes/test_site_monitoring.py")
 WITHOUT_LAB = {
@@ -29,6 +31,9 @@ WITHOUT_LAB = {
     "software.*": ("simulated GPUs have no software", TOOLS),
     "tuning.*": ("kernel settings are those of the machine", "tests/e2e/node_stack/test_node_stack.py"),
     "firewall.metadata_service_restricted": ("no lab has a metadata service", "tests/e2e/cloud/test_cloud_node.py"),
+    "fabric.rail_addresses_match_plan": RAILS,
+    "fabric.rails_carry_full_frames": RAILS,
+    "fabric.gids_match_plan": RAILS,
     "storage.exports_match_plan": NFS,
     "storage.one_nfs_version_is_served": NFS,
     "slurm.login_daemon_runs": (
@@ -58,7 +63,7 @@ def is_received(fault: Fault) -> bool:
     return set(fault.spec.needs) - OF_MACHINE <= declared.features and bool(fault.nodes(declared))
 
 
-@pytest.mark.parametrize("key", faults())
+@each_row("key", faults())
 def test_row_runs_in_a_lab_or_has_a_reason(key: str) -> None:
     stated = [pattern for pattern in WITHOUT_LAB if fnmatchcase(key, pattern)]
     assert is_received(faults()[key]) is (not stated), f"{key} on {faults()[key].stack}"

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from faults import score
 from faults.fault_table import faults
+from support.rows import each_row
 
 from rackwright.catalog.checks import Feature
 
 OF_KUBERNETES = {"addons", "vip", "containerd", "control_plane", "etcd", "kubelet", "kubernetes", "namespaces", "podnetwork", "pods"}
 
 
-@pytest.mark.parametrize("key", [key for key in faults() if key.partition(".")[0] in OF_KUBERNETES])
+@each_row("key", [key for key in faults() if key.partition(".")[0] in OF_KUBERNETES])
 def test_kubernetes_faults_need_a_kubernetes_stack(key: str) -> None:
     assert faults()[key].stack.startswith("lab-k8s")
 

@@ -6,18 +6,18 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-import pytest
-import yaml
+from support.rows import each_row
 
 from rackwright.catalog.checks import checks
 from rackwright.checks.cluster.harness import daemon_dependencies
 from rackwright.drift.difference import Layer
+from rackwright.yaml_loader import load_yaml
 
 FOLDER = Path(__file__).parents[2] / "faults"
 
 
 def rows(*names: str) -> dict[str, Any]:
-    return {key: row for name in names for key, row in yaml.safe_load((FOLDER / name).read_text(encoding="utf-8")).items()}
+    return {key: row for name in names for key, row in load_yaml((FOLDER / name).read_text(encoding="utf-8")).items()}
 
 
 ROWS = rows("checks.yml", "kubernetes.yml", "monitoring.yml")
@@ -30,7 +30,7 @@ def test_every_check_has_one_fault():
     assert sorted(ROWS) == sorted(checks())
 
 
-@pytest.mark.parametrize("key", ROWS)
+@each_row("key", ROWS)
 def test_rows_are_complete_and_valid(key):
     row = ROWS[key]
     assert set(row) <= KEYS
@@ -38,7 +38,7 @@ def test_rows_are_complete_and_valid(key):
     assert row.get("red", "same") in {"same", "last", "all"}
 
 
-@pytest.mark.parametrize("key", [key for key, row in ROWS.items() if row.get("also")])
+@each_row("key", [key for key, row in ROWS.items() if row.get("also")])
 def test_side_effects_are_checks_with_reasons(key):
     assert set(ROWS[key]["also"]) <= set(checks())
     assert all(why.strip() for why in ROWS[key]["also"].values())
@@ -53,7 +53,7 @@ def test_every_table_is_loaded():
     assert {file.name for file in FOLDER.glob("*.yml")} == {"checks.yml", "kubernetes.yml", "monitoring.yml", "drift.yml", "suspended.yml"}
 
 
-@pytest.mark.parametrize("key", OF_DRIFT)
+@each_row("key", OF_DRIFT)
 class TestDriftFaults:
     def test_rows_are_complete_and_valid(self, key):
         row = OF_DRIFT[key]
@@ -73,7 +73,7 @@ class TestDriftFaults:
         assert all(why.strip() for why in OF_DRIFT[key].get("also", {}).values())
 
 
-@pytest.mark.parametrize("key", SUSPENDED)
+@each_row("key", SUSPENDED)
 def test_suspended_daemon_is_named_by_one_check_within_the_limit(key):
     row = SUSPENDED[key]
     assert row["limit_s"] == 15 and [name.partition(" ")[0] for name in row["names"]] == [Layer.BEHAVIOUR]

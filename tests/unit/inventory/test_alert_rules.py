@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from support.kept_series import is_kept
 from support.monitored import monitored
 from support.results import published
+from support.rows import each_row
 
 from rackwright import layout
 from rackwright.catalog.alerts import AlertSeverity, Part, alerts
@@ -112,18 +114,25 @@ def test_every_target_and_collector_of_the_plan_is_recorded() -> None:
     assert collectors == {(node.name, subject) for node in plan.monitoring.nodes for subject in node.collectors}
 
 
-@pytest.mark.parametrize("rule", alerts().values(), ids=lambda rule: rule.name)
+@each_row("rule", alerts().values(), ids=lambda rule: rule.name)
 def test_rule_is_complete(rule: Any) -> None:
     assert re.fullmatch(r"\d+[smh]", rule.hold), rule.hold
     assert rule.source.endswith("."), "a threshold has a source, as a sentence"
     assert not rule.summary.endswith(".") and not rule.remedy.endswith(".")
     assert rule.severity is not AlertSeverity.NONE or rule.name == "Watchdog"
     assert (ROOT / rule.runbook.partition("#")[0]).is_file()
-    assert f"\n### {rule.name}\n" in page()
+    assert f"\n### {rule.name}\n" in rules_page()
     assert rule.expression.count("(") == rule.expression.count(")") and rule.expression.count("{") == rule.expression.count("}")
 
 
-def written_metrics() -> set[str]:
+@functools.cache
+def rules_page() -> str:
+    """The page of the alerts, written once for all rules."""
+    return page()
+
+
+@functools.cache
+def written_metrics() -> frozenset[str]:
     """Every metric that a collector names."""
     words: set[str] = set()
     for file in COLLECTORS.glob("*.py"):
@@ -131,7 +140,7 @@ def written_metrics() -> set[str]:
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.fullmatch(r"[A-Za-z_]+", node.value):
                 words.add(node.value)
     jobs = {f"slurm_{scope}jobs_{state}" for scope in ("", "partition_", "account_") for state in ("pending", "running", "hold")}
-    return words | jobs | {"slurm_nodes_drain", "slurm_partition_nodes_idle"}
+    return frozenset(words | jobs | {"slurm_nodes_drain", "slurm_partition_nodes_idle"})
 
 
 def metrics_of(expression: str) -> Iterator[str]:
@@ -142,11 +151,17 @@ def metrics_of(expression: str) -> Iterator[str]:
             yield word
 
 
-@pytest.mark.parametrize("rule", alerts().values(), ids=lambda rule: rule.name)
+@functools.cache
+def known_metrics() -> frozenset[str]:
+    """Every metric of collectors, results and Prometheus itself."""
+    results = {name for text in published().values() for name in re.findall(r"^# TYPE (\S+)", text, re.MULTILINE)}
+    return written_metrics() | results | BUILT_IN | {"rackwright_plan_target", "rackwright_plan_collector", "rackwright_node_suspended"}
+
+
+@each_row("rule", alerts().values(), ids=lambda rule: rule.name)
 def test_rule_reads_metrics_that_exist(rule: Any) -> None:
     """A misspelt metric has no series: the alert would be silent for ever."""
-    results = {name for text in published().values() for name in re.findall(r"^# TYPE (\S+)", text, re.MULTILINE)}
-    known = written_metrics() | results | BUILT_IN | {"rackwright_plan_target", "rackwright_plan_collector", "rackwright_node_suspended"}
+    known = known_metrics()
     foreign = ("node_", "prometheus_", "alertmanager_")
     for expression in (rule.expression, rule.power_saving):
         unknown = [name for name in metrics_of(expression) if name not in known and not name.startswith(foreign)]

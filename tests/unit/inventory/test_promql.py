@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 
 import pytest
+from support.rows import each_row
 
 from rackwright.catalog.alerts import alerts
 from rackwright.inventory import promql
@@ -38,7 +39,7 @@ def test_every_selector_gets_the_label(query: str, scoped: str) -> None:
     assert with_label(query, "s", "x") == scoped
 
 
-@pytest.mark.parametrize("rule", alerts().values(), ids=lambda rule: rule.name)
+@each_row("rule", alerts().values(), ids=lambda rule: rule.name)
 def test_rules_of_the_table_are_scoped(rule: object) -> None:
     expression = rule.expression  # type: ignore[attr-defined]
     scoped = with_label(expression, "stack", "lab")

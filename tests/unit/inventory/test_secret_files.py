@@ -79,3 +79,19 @@ def test_cluster_without_secrets_has_no_problem() -> None:
     assert secret_file_problems(cluster(monitoring=None)) == {}
     relay = {"kind": "email", **{key: value for key, value in MAIL.items() if key != "username"}}
     assert secret_file_problems(cluster(monitoring={"kind": "builtin", "receivers": {"ops": relay}})) == {}
+
+
+def test_password_of_a_bmc_is_of_its_owner_alone(tmp_path: Path) -> None:
+    file = tmp_path / "bmc-password"
+    file.write_text("canary\n")
+    machines = {"login0": {"power": {"address": "10.9.0.1"}}, "worker0": {"power": {"password_file": str(tmp_path / "missing")}}}
+    hosts = {"kind": "hosts", "os": "debian-13", "power": {"password_file": str(file)}, "machines": machines}
+    declared = cluster(target=hosts)
+    file.chmod(0o644)
+    found = secret_file_problems(declared)
+    assert found["target.power.password_file"] == f"{file} can be read by other users (expected mode 0600, found 0644)"
+    assert "cannot be read" in found["target.machines.worker0.power.password_file"]
+    file.chmod(0o600)
+    assert list(secret_file_problems(declared)) == ["target.machines.worker0.power.password_file"]
+    file.write_text("two\nlines\n")
+    assert "has 2 lines" in secret_file_problems(declared)["target.power.password_file"]

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from rackwright import layout
 from rackwright.inventory import paths, site_playbooks
@@ -15,9 +14,10 @@ from rackwright.model import Cluster, phases
 from rackwright.model.phases import AfterPhase
 from rackwright.stackfile.load import load_cluster
 from rackwright.targets import digests
+from rackwright.yaml_loader import load_yaml
 
 ROOT = paths.project_root()
-SITE: list[dict[str, Any]] = yaml.safe_load((ROOT / "playbooks" / "site.yml").read_text())
+SITE: list[dict[str, Any]] = load_yaml((ROOT / "playbooks" / "site.yml").read_text())
 
 
 def lab(**after: list[str]) -> Cluster:

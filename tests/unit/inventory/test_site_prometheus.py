@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from support.monitored import declared_of
 
 from rackwright.inventory import site_prometheus
 from rackwright.inventory.site_prometheus import render
+from rackwright.yaml_loader import load_yaml
 
 EXTERNAL: dict[str, Any] = {"kind": "external", "sources": ["192.0.2.10/32"]}
 CLIENT = {"authority": "PEM", "names": ["prom"], "certificate_file": "/etc/p/client.crt", "key_file": "/etc/p/client.key"}
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[3]
 def rendered(http_sd_url: str | None = None, **declared: Any) -> dict[str, Any]:
     """Return the files, parsed."""
     files = render(declared_of(monitoring={**EXTERNAL, **declared}), http_sd_url)
-    return {name: json.loads(text) if name.endswith(".json") else yaml.safe_load(text) for name, text in files.items()}
+    return {name: json.loads(text) if name.endswith(".json") else load_yaml(text) for name, text in files.items()}
 
 
 @pytest.mark.parametrize(("by", "host"), [("address", "10.77.0."), ("name", "login0.small.internal")])
@@ -86,7 +86,7 @@ def test_alerts_of_other_stacks_are_not_inhibited() -> None:
 
 def test_inhibitions_are_those_of_the_role() -> None:
     role = ROOT / "tests/golden/roles/monitoring/login0/etc/prometheus/alertmanager.yml"
-    of_role = yaml.safe_load(role.read_text(encoding="utf-8"))["inhibit_rules"]
+    of_role = load_yaml(role.read_text(encoding="utf-8"))["inhibit_rules"]
     ours = rendered()["alertmanager-snippet.yml"]["inhibit_rules"]
     without = [
         {**rule, **{key: [one for one in rule[key] if one != 'stack="small"'] for key in ("source_matchers", "target_matchers")}}

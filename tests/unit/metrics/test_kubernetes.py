@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.rows import each_row
 
 from .conftest import Collect, module, series
 
@@ -50,7 +51,7 @@ def written(**changed: list[dict[str, Any]]) -> dict[str, float]:
     return series(samples.text())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value"),
     [
         pytest.param('kube_node_status_condition{condition="Ready",node="login0",status="true"}', 1, id="ready"),

@@ -8,6 +8,7 @@ import struct
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from support.rows import each_row
 
 from rackwright.model import host_keys
 from rackwright.model.public_keys import KeyLine, fault_of, fingerprint, split_line
@@ -38,7 +39,7 @@ PUTTY = "PuTTY-User-Key-File-3: ssh-ed25519\nEncryption: none\nPrivate-Lines: 1\
 PRINT = "SHA256:" + "A" * 43
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         ED25519,
@@ -66,7 +67,7 @@ def test_line_of_authorized_keys_is_accepted(line: str) -> None:
     assert (fingerprint(line) or "").startswith("SHA256:")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "cause"),
     [
         (PRIVATE, "is a private key"),

@@ -14,6 +14,7 @@ from rackwright.inventory import paths
 from rackwright.inventory.running_stack import RunningStack
 from rackwright.operations.monitor.connection import server_of
 from rackwright.operations.monitor.query import parse
+from rackwright.yaml_loader import load_yaml
 
 
 def answer(kind: str, result: Any, status: int = 200) -> RelayAnswer:
@@ -92,7 +93,7 @@ def test_other_answer_is_undetermined(found: RelayAnswer) -> None:
 def declare(lab: str, monitoring: dict[str, Any] | None) -> RunningStack:
     """Give the stack's inventory this monitoring."""
     file = paths.inventory(lab)
-    found = yaml.safe_load(file.read_text(encoding="utf-8"))
+    found = load_yaml(file.read_text(encoding="utf-8"))
     found["all"]["vars"].pop("monitoring", None)
     if monitoring is not None:
         found["all"]["vars"]["monitoring"] = monitoring

@@ -13,6 +13,7 @@ from rackwright.drivers.aws.account import AwsCredentialsError
 from rackwright.inventory import paths
 from rackwright.model.finding import Finding, Severity
 from rackwright.operations.validation import validate
+from rackwright.stackfile.load import load_stack
 
 
 def rules(found: Any) -> list[str]:
@@ -38,6 +39,29 @@ def test_online_validation_adds_findings_of_account(monkeypatch: pytest.MonkeyPa
     found = validate("aws-budget", online=True)
     assert found.stack.findings == (*offline.stack.findings, quota)
     assert not found.stack.ok and not found.account_unknown
+
+
+def test_edited_neighbour_is_read_again(tmp_path: Path) -> None:
+    """Each state of the other stack's file: its port is taken, it has another one, it is broken, it is removed."""
+    text = paths.stack_file("lab").read_text(encoding="utf-8")
+    file, other = tmp_path / "Pulumi.mine.yaml", tmp_path / "Pulumi.other.yaml"
+    file.write_text(text)
+
+    def found() -> set[str]:
+        return {rule for rule in rules(validate(str(file), online=False)) if rule.startswith("stacks-")}
+
+    other.write_text(text)
+    assert found() == {"stacks-overlap", "stacks-port"}
+    port = load_stack(file).cluster.access.port  # type: ignore[union-attr]
+    assert str(port) in text
+    other.write_text(text.replace(str(port), "2999"))
+    assert found() == {"stacks-overlap"}
+    other.write_text("config: [")
+    assert found() == set()
+    other.write_text(text)
+    assert found() == {"stacks-overlap", "stacks-port"}
+    other.unlink()
+    assert found() == set()
 
 
 @pytest.mark.parametrize("valid", [True, False])

@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import yaml
 
 from rackwright.inventory import paths
 from rackwright.plan import Plan, expand
 from rackwright.plan.kubernetes.schema import Kubernetes
 from rackwright.stackfile.load import load_cluster
 from rackwright.workloads import render
+from rackwright.yaml_loader import load_yaml
 
 KUEUE = "kueue.x-k8s.io/v1beta2"
 
 
 def planned(**changes: Any) -> Plan:
     """The committed lab with addons, its scheduler changed."""
-    described = yaml.safe_load(paths.stack_file("lab-k8s-addons").read_text())["config"]["rackwright:cluster"]
+    described = load_yaml(paths.stack_file("lab-k8s-addons").read_text())["config"]["rackwright:cluster"]
     described["scheduler"] |= changes
     cluster = load_cluster(described, "lab-k8s-addons").cluster
     assert cluster is not None

@@ -9,6 +9,7 @@ from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
 import pytest
+from support.rows import each_row
 
 from rackwright.derive.layout import capacity_of
 from rackwright.inventory import paths
@@ -18,7 +19,7 @@ from rackwright.stackfile import yaml_reader
 from rackwright.stackfile.load import load_cluster
 
 STACKS = sorted(file.name.removeprefix("Pulumi.").removesuffix(".yaml") for file in paths.stacks().glob("Pulumi.*.yaml"))
-of_each_stack = pytest.mark.parametrize("stack", STACKS)
+of_each_stack = each_row("stack", STACKS)
 
 
 @functools.cache

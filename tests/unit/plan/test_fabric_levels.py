@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -38,6 +40,11 @@ def plan(workers: int, gpus: int = 8, **fabric: Any) -> Plan:
     return expand(loaded.cluster, "rack")
 
 
+def cached_plan(workers: int, **given: Any) -> Callable[[], Plan]:
+    """Return a function that makes a plan once; this table is read by each worker that collects tests."""
+    return functools.cache(functools.partial(plan, workers, **given))
+
+
 def fabric_of(made: Plan) -> FabricPlan:
     assert made.fabric is not None
     return made.fabric
@@ -49,18 +56,25 @@ def ends(laid: Wiring) -> Counter[tuple[str, int]]:
     return Counter(itertools.chain(near, ((cable.switch, cable.switch_port) for cable in laid.cables)))
 
 
-THREE = {
-    "ndr-512": (plan(512, max_nodes=512), 512),
-    "ndr-grows": (plan(40, max_nodes=300), 300),
-    "hdr-split": (plan(30, switch="qm8700", rate="HDR100", max_nodes=400), 400),
-    "hdr-managed": (plan(30, switch="qm8700", subnet_manager="login0", max_nodes=260), 260),
-    "edr-fat-tree": (plan(100, gpus=4, switch="sb7800", topology="fat-tree", oversubscription=2, max_nodes=500), 500),
-    "one-rail": (plan(700, gpus=1, switch="sb7800", max_nodes=900), 900),
+THREE: dict[str, tuple[Callable[[], Plan], int]] = {
+    "ndr-512": (cached_plan(512, max_nodes=512), 512),
+    "ndr-grows": (cached_plan(40, max_nodes=300), 300),
+    "hdr-split": (cached_plan(30, switch="qm8700", rate="HDR100", max_nodes=400), 400),
+    "hdr-managed": (cached_plan(30, switch="qm8700", subnet_manager="login0", max_nodes=260), 260),
+    "edr-fat-tree": (cached_plan(100, gpus=4, switch="sb7800", topology="fat-tree", oversubscription=2, max_nodes=500), 500),
+    "one-rail": (cached_plan(700, gpus=1, switch="sb7800", max_nodes=900), 900),
 }
 
 
-@pytest.mark.parametrize(("made", "nodes"), THREE.values(), ids=THREE.keys())
-def test_three_levels_use_each_port_once(made: Plan, nodes: int) -> None:
+def made_and_size(key: str) -> tuple[Plan, int]:
+    """Return a plan of the table and the number of nodes that it may grow to."""
+    make, nodes = THREE[key]
+    return make(), nodes
+
+
+@pytest.mark.parametrize("key", THREE)
+def test_three_levels_use_each_port_once(key: str) -> None:
+    made, nodes = made_and_size(key)
     fabric, laid = fabric_of(made), at_size(made, nodes)
     used, names = ends(laid), {switch.name: switch.level for switch in laid.switches}
     assert fabric.pods is not None
@@ -73,9 +87,10 @@ def test_three_levels_use_each_port_once(made: Plan, nodes: int) -> None:
     assert {cable.switch for cable in laid.cables} <= set(names)
 
 
-@pytest.mark.parametrize(("made", "nodes"), THREE.values(), ids=THREE.keys())
-def test_three_levels_block_no_more_than_declared(made: Plan, nodes: int) -> None:
+@pytest.mark.parametrize("key", THREE)
+def test_three_levels_block_no_more_than_declared(key: str) -> None:
     """Each leaf has the same links to the spines of its pod, each spine as many up as down, each core as many to every pod."""
+    made, nodes = made_and_size(key)
     fabric, laid = fabric_of(made), at_size(made, nodes)
     assert fabric.pods is not None
     level = {switch.name: switch.level for switch in laid.switches}
@@ -94,8 +109,9 @@ def test_three_levels_block_no_more_than_declared(made: Plan, nodes: int) -> Non
     assert fabric.downlinks <= fabric.upward * fabric.oversubscription
 
 
-@pytest.mark.parametrize(("made", "nodes"), THREE.values(), ids=THREE.keys())
-def test_three_levels_grow_without_moving_cables(made: Plan, nodes: int) -> None:
+@pytest.mark.parametrize("key", THREE)
+def test_three_levels_grow_without_moving_cables(key: str) -> None:
+    made, nodes = made_and_size(key)
     before, after = wiring(made), at_size(made, nodes)
     assert set(before.cables) <= set(after.cables)
     assert set(before.switches) <= set(after.switches)

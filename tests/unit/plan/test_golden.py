@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 import yaml
 from goldens import FOLDER, Goldens, compact, digest
+from support.rows import each_row
 
 from rackwright import rules
 from rackwright.inventory import paths
 from rackwright.model import Severity
 from rackwright.plan import Plan, PlanNode, expand
 from rackwright.stackfile.load import load_stack
+from rackwright.yaml_loader import load_yaml
 
 STACKS = {file.name.removeprefix("Pulumi.").removesuffix(".yaml"): file for file in sorted(paths.stacks().glob("Pulumi.*.yaml"))}
 WHOLE = ("lab", "lab-k8s", "aws-p5", "onprem-gpu")
@@ -63,7 +65,7 @@ def summary(plan: Plan) -> dict[str, Any]:
 
 def changed_sections(summary: dict[str, Any], file: Path) -> list[str]:
     """Top-level keys of the plan whose digest or value is not what a golden file says."""
-    kept = yaml.safe_load(file.read_text()) if file.is_file() else {}
+    kept = load_yaml(file.read_text()) if file.is_file() else {}
     return [
         name
         for part in ("digests", "values")
@@ -113,7 +115,7 @@ def test_the_lab_is_the_one_of_the_founding_documents() -> None:
     assert [(fs.mount, len(fs.clients)) for fs in plan.storage] == [("/mnt/sharedfs", 4)]
 
 
-@pytest.mark.parametrize("file", STACKS.values(), ids=lambda file: file.name)
+@each_row("file", STACKS.values(), ids=lambda file: file.name)
 def test_a_stack_file_says_what_it_is_for_and_where_its_schema_is(file: Path) -> None:
     """The first line is for people, the second for their editors."""
     first, second = file.read_text().splitlines()[:2]

@@ -80,6 +80,12 @@ def test_one_node_installs_pytorch_for_all_on_the_file_system_it_mounts() -> Non
     assert having(planned(LAB, software=software, storage=storage), "pytorch") == ["cpu0"]
 
 
+def test_debian_pytorch_is_installed_on_each_worker() -> None:
+    plan = planned(LAB, software={"pytorch": {"source": "debian"}})
+    assert having(plan, "pytorch") == ["worker0", "worker1", "cpu0"]
+    assert plan.node_stack.pytorch is not None and plan.node_stack.pytorch.folder is None
+
+
 def test_the_hand_over_of_everything_keeps_its_contract() -> None:
     plan = planned(
         HOSTS,

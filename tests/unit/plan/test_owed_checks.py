@@ -6,6 +6,7 @@ import functools
 from fnmatch import fnmatchcase
 
 import pytest
+from support.rows import each_row
 
 from rackwright.catalog.checks import Level, checks
 from rackwright.inventory import Host, inventory, paths
@@ -60,7 +61,7 @@ def anywhere() -> frozenset[str]:
     return frozenset().union(*(owed(plan_of(stack)) for stack in FILES))
 
 
-@pytest.mark.parametrize("key", checks())
+@each_row("key", checks())
 def test_check_is_owed_somewhere_or_has_a_reason(key: str) -> None:
     listed = any(fnmatchcase(key, pattern) for pattern in NOWHERE)
     assert (key in anywhere()) is not listed, "is owed on no stack and not listed" if not listed else "is listed, and a stack owes it"

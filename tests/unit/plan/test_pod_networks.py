@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-import yaml
 
 from rackwright.catalog.networks import encapsulations, overhead, required_ports
 from rackwright.inventory import paths
@@ -15,11 +14,12 @@ from rackwright.plan import expand
 from rackwright.plan.kubernetes.network import cilium_values
 from rackwright.plan.kubernetes.schema import Kubernetes
 from rackwright.stackfile.load import load_cluster
+from rackwright.yaml_loader import load_yaml
 
 
 def planned(**scheduler: Any) -> Kubernetes:
     """The scheduler of the lab with another network."""
-    data = yaml.safe_load(paths.stack_file("lab-k8s").read_text())["config"]["rackwright:cluster"]
+    data = load_yaml(paths.stack_file("lab-k8s").read_text())["config"]["rackwright:cluster"]
     data["scheduler"] |= scheduler
     loaded = load_cluster(data, "lab-k8s")
     assert loaded.cluster is not None, loaded.findings

@@ -7,19 +7,19 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from support.rows import each_row
 from support.verdicts import verdict_of
 
 from rackwright.checks.cluster import test_amd_gpu
 from rackwright.checks.cluster.harness.probe import CommandOutput
 from rackwright.checks.cluster.harness.tool_output import UnreadableValue
+from rackwright.checks.cluster.probes.amd_device_files import AMD_DEVICES, ROCM
 from rackwright.checks.cluster.probes.amd_gpu import (
-    AMD_DEVICES,
     AMD_GPUS,
     AMD_LINKS,
     AMD_METRICS,
     AMD_PAGES,
     AMD_PCI,
-    ROCM,
     parse_amd_gpus,
     parse_amd_metrics,
 )
@@ -71,7 +71,7 @@ def test_healthy_node_passes(check):
 
 @pytest.mark.parametrize("check", sorted(set(CHECKS) - {"xgmi_links_are_up"}))
 def test_healthy_node_of_rocm_6_passes(check):
-    pci = (AMD_PCI, None, captured("amd-pci/good").replace("0x74a1", "0x740f"))
+    pci = (AMD_PCI, None, captured("amd-pci/good").replace("0x74a1", "0x740f").replace("SPX|NPS1", "N/A|N/A"))
     assert judged(check, [pci], model="mi210", product="AMD Instinct MI210", memory=65536, outputs=MI210) == (PASSED, "")
 
 
@@ -108,7 +108,7 @@ FAULTS = {
     "count_matches_plan": [
         ([without_gpu(AMD_GPUS, 1)], FAILED, "1 of 2 GPUs respond; 0000:26:00.0 does not"),
         ([without_gpu(AMD_GPUS, 0)], FAILED, "1 of 2 GPUs respond; 0000:05:00.0 does not"),
-        ([without_gpu(AMD_GPUS, 1), (AMD_PCI, "0000:26:00.0|0x74a1|amdgpu|\n", "")], FAILED, "found 1"),
+        ([without_gpu(AMD_GPUS, 1), (AMD_PCI, "0000:26:00.0|0x74a1|amdgpu|SPX|NPS1|\n", "")], FAILED, "found 1"),
         (
             [(AMD_GPUS, None, "ERROR:root:Drivers not loaded (amdgpu and amd_hsmp drivers not found in modules)\n")],
             FAILED,
@@ -123,7 +123,7 @@ FAULTS = {
         ([value(AMD_GPUS, "gpu", "1", "ERR!")], UNKNOWN, "ERR!"),
         ([value(AMD_GPUS, "bdf", '"0000:26:00.0"', '"N/A"')], PASSED, ""),
         (
-            [(AMD_PCI, "0000:26:00.0|0x74a1|amdgpu|\n", "0000:26:00.0|0x74a1|amdgpu|\n0000:46:00.0|0x74a1||\n")],
+            [(AMD_PCI, "0000:26:00.0|0x74a1|amdgpu|SPX|NPS1|\n", "0000:26:00.0|0x74a1|amdgpu|SPX|NPS1|\n0000:46:00.0|0x74a1||N/A|N/A|\n")],
             FAILED,
             "2 of 3 GPUs respond",
         ),
@@ -135,7 +135,22 @@ FAULTS = {
         ([(AMD_PCI, None, "/sys/bus/pci/devices\n")], FAILED, "GPUs on the PCI bus: 0"),
         ([(AMD_PCI, "/sys/bus/pci/devices\n", "")], UNKNOWN, "incomplete"),
         ([(AMD_PCI, "26:00.0|0x74a1|amdgpu|", "26:00.0|0x74a1|?|")], UNKNOWN, "driver"),
-        ([(AMD_PCI, "26:00.0|0x74a1|amdgpu|", "26:00.0|0x74a1")], UNKNOWN, "driver"),
+        ([(AMD_PCI, "26:00.0|0x74a1|amdgpu|SPX|NPS1|", "26:00.0|0x74a1")], UNKNOWN, "driver"),
+    ],
+    "partition_mode_matches_plan": [
+        (
+            [(AMD_PCI, "|SPX|NPS1|", "|CPX|NPS1|")],
+            FAILED,
+            "expected PCI device 0000:05:00.0 compute mode: SPX, found PCI device 0000:05:00.0 ",
+        ),
+        ([(AMD_PCI, "|SPX|NPS1|", "|CPX|NPS4|")], FAILED, "0000:05:00.0 memory mode: NPS4"),
+        ([(AMD_PCI, "|SPX|NPS1|", "|SPX|NPS2|")], FAILED, "0000:05:00.0 memory mode: NPS2"),
+        ([(AMD_PCI, "|SPX|NPS1|", "|UNKNOWN|NPS1|")], UNKNOWN, "UNKNOWN"),
+        ([(AMD_PCI, "|SPX|NPS1|", "||NPS1|")], UNKNOWN, "compute"),
+        ([(AMD_PCI, "|SPX|NPS1|", "|N/A|N/A|")], UNKNOWN, "N/A"),
+        ([(AMD_PCI, "amdgpu|SPX|NPS1|", "amdgpu|")], UNKNOWN, "missing"),
+        ([(AMD_PCI, "0x74a1|amdgpu|SPX|NPS1|", "0x74b5|amdgpu|DPX|NPS1|")], PASSED, ""),
+        ([(AMD_PCI, None, "/sys/bus/pci/devices\n")], UNKNOWN, "no GPU is on the PCI bus"),
     ],
     "product_matches_plan": [
         ([value(AMD_GPUS, "device_id", '"0x74a1"', '"0x74a5"')], FAILED, "AMD Instinct MI325X"),
@@ -208,7 +223,11 @@ FAULTS = {
     ],
     "devices_match_plan": [
         ([(AMD_DEVICES, "/dev/kfd|character special file|ea:0|666|render||\n", "")], FAILED, "/dev/kfd: missing"),
-        ([(AMD_DEVICES, f"{SECOND}character special file|e2:81|666|render|amdgpu|\n", "")], FAILED, "/dev/dri/renderD129: missing"),
+        (
+            [(AMD_DEVICES, f"{SECOND}character special file|e2:81|666|render|amdgpu|\n", "")],
+            FAILED,
+            "/dev/dri/renderD129: missing",
+        ),
         ([(AMD_DEVICES, "e2:81", "e2:80")], FAILED, "under several names"),
         ([(AMD_DEVICES, "e2:81|666|render", "e2:81|660|render")], PASSED, ""),
         ([(AMD_DEVICES, "e2:81|666|render", "e2:81|660|video")], FAILED, "access 660 of group video"),
@@ -227,7 +246,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("check", "changes", "verdict", "words"),
     [pytest.param(check, *row, id=f"{check}-{number}") for check, rows in FAULTS.items() for number, row in enumerate(rows)],
 )

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.rows import each_row
 
 from rackwright.checks.cluster import probes
 from rackwright.checks.cluster.harness.probe import PROBES, CommandOutput
@@ -20,7 +21,7 @@ TAKES_ANY_TEXT = {
 }
 
 
-@pytest.mark.parametrize("name", PROBES)
+@each_row("name", PROBES)
 def test_good_answers_are_read(name):
     """Outputs of healthy nodes."""
     files = sorted((FOLDER / name).glob("good*.txt"))
@@ -29,7 +30,7 @@ def test_good_answers_are_read(name):
         PROBES[name].read(CommandOutput(out=file.read_text(encoding="utf-8"), rc=min(PROBES[name].statuses)))
 
 
-@pytest.mark.parametrize("name", sorted(set(PROBES) - set(TAKES_ANY_TEXT)))
+@each_row("name", sorted(set(PROBES) - set(TAKES_ANY_TEXT)))
 def test_broken_answers_are_refused(name):
     """Outputs of broken tools, with an exit status that does not show it."""
     files = sorted((FOLDER / name).glob("broken*.txt"))

@@ -6,6 +6,7 @@ import json
 from types import SimpleNamespace
 
 import pytest
+from support.rows import each_row
 from support.verdicts import answers_of, verdict_of
 
 from rackwright.checks.cluster import test_containerd
@@ -31,7 +32,7 @@ def dump(version=V2, form=3, default="runc", head="", **runtimes):
     return "\n".join([*lines, "[plugins.'io.containerd.grpc.v1.cri']" if form == 3 else "", ""])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "verdict"),
     [
         (dump(V1, 2, runc=True), "passed"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.rows import each_row
 from support.verdicts import answers_of, verdict_of
 
 from rackwright.checks.cluster import test_gpu
@@ -24,15 +25,13 @@ def verdicts(*lines):
     return {name: verdict for name, verdict in found.items() if verdict is not PASSED}
 
 
-@pytest.mark.parametrize(
-    "number", [46, 48, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 150, 155, 156, 158, 167, 171, 172, 173, 999]
-)
+@each_row("number", [46, 48, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 150, 155, 156, 158, 167, 171, 172, 173, 999])
 def test_xid_that_needs_a_reset_is_a_fault(number):
     """Also a number that no table has."""
     assert verdicts(f"{GPU}{number}, pid=811, name=train.py, text") == {"no_xid_errors": FAILED}
 
 
-@pytest.mark.parametrize("number", [8, 13, 31, 32, 39, 43, 44, 45, 60, 66, 69, 77, 96, 105, 126, 135, 137, 139, 141, 14])
+@each_row("number", [8, 13, 31, 32, 39, 43, 44, 45, 60, 66, 69, 77, 96, 105, 126, 135, 137, 139, 141, 14])
 def test_xid_of_a_program_is_no_fault(number):
     assert verdicts(f"{GPU}{number}, pid=811, name=train.py, text") == {}
 

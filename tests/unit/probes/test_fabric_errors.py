@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support.fabric_text import adapter, link, switch
+from support.rows import each_row
 
 from rackwright.checks.cluster.harness.probe import CommandOutput
 from rackwright.checks.cluster.probes.fabric_errors import COUNTERS, parse_errors
@@ -69,7 +70,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@each_row("case", CASES)
 def test_unread_rows_leave_their_ports_unknown(case):
     """Ports with errors stay listed, so that they fail."""
     text, unknown = CASES[case]

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from support.rows import each_row
 from support.verdicts import verdict_of
 
 from rackwright.checks.cluster import test_fabric as checks
@@ -51,6 +52,8 @@ def node_verdicts(text):
 
 GOOD = card("mlx5_0", 0xB94)
 NODES = {
+    "down, and its physical state has no name": (GOOD + card("mlx5_1", 0xB95, State="Down", Physical_state="???"), "pfpp"),
+    "active, and its physical state has no name": (GOOD + card("mlx5_1", 0xB95, Physical_state="???"), "pupu"),
     "both as planned": (GOOD + card("mlx5_1", 0xB95), "pppp"),
     "a storage adapter is down": (GOOD + card("mlx5_1", 0xB95) + card("mlx5_2", 0xB96, State="Down", Physical_state="Disabled"), "pppp"),
     "FDR10 and effective speed": (
@@ -90,7 +93,7 @@ NODES = {
 }
 
 
-@pytest.mark.parametrize("case", NODES)
+@each_row("case", NODES)
 def test_ports_are_judged_one_by_one(case):
     text, expected = NODES[case]
     assert node_verdicts(text) == expected

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from support.rows import each_row
 
 from rackwright.checks.cluster import test_firewall
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
@@ -177,14 +178,14 @@ LATE = {
 class TestTablesOfOtherPrograms:
     """Docker, libvirt, kube-proxy and fail2ban add tables of their own, most of them by iptables-nft."""
 
-    @pytest.mark.parametrize("case", LATE)
+    @each_row("case", LATE)
     def test_accepted_packet_depends_on_all_tables(self, case):
         others, admitted = LATE[case]
         found = rules([match(DPORT, 22), {"accept": None}], chains=others)
         with pytest.raises(UndeterminedError, match=r"unsupported|unreadable") if admitted is None else nullcontext():
             assert found.admits(Packet(LOGIN, 22)) is admitted
 
-    @pytest.mark.parametrize("case", LATE)
+    @each_row("case", LATE)
     def test_own_drop_is_final(self, case):
         assert rules([match(DPORT, 22), {"accept": None}], chains=LATE[case][0]).admits(Packet(STRANGER, 6818)) is False
 

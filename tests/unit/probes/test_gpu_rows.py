@@ -7,6 +7,7 @@ import subprocess
 from types import SimpleNamespace
 
 import pytest
+from support.rows import each_row
 from support.verdicts import accepted_gpus, answers_of, verdict_of
 
 from rackwright.checks.cluster import test_gpu
@@ -51,8 +52,8 @@ def test_healthy_gpus_pass():
     assert judged() == {}
 
 
-@pytest.mark.parametrize("cell", ["[N/A]", "[Not Supported]", "[Unknown Error]", "ERR!", "", "Fehler", "1.98x", "8,1559e4"])
-@pytest.mark.parametrize(
+@each_row("cell", ["[N/A]", "[Not Supported]", "[Unknown Error]", "ERR!", "", "Fehler", "1.98x", "8,1559e4"])
+@each_row(
     ("old", "check"),
     [
         ("81559", "memory_matches_plan"),
@@ -102,7 +103,7 @@ def test_fault_counts_beside_unread_value():
     assert found == {"no_ecc_errors": (FAILED, "expected GPU 5: none, found GPU 5: 2")}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "where"),
     [
         ("Unable to determine the device handle for GPU2: 0000:34:00.0: Unknown Error", "0000:34:00.0"),
@@ -112,7 +113,7 @@ def test_fault_counts_beside_unread_value():
         ("Unable to determine the device handle for GPU2: Unknown Error", "GPU 2"),
     ],
 )
-@pytest.mark.parametrize("place", ["before", "between", "after"])
+@each_row("place", ["before", "between", "after"])
 def test_unresponsive_gpu_is_named_and_others_judged(line, where, place):
     position = {"before": 0, "between": 3, "after": 7}[place]
     rows = [row for row in ROWS if not row.startswith("2,")]

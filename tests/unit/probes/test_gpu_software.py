@@ -7,6 +7,7 @@ import subprocess
 from types import SimpleNamespace
 
 import pytest
+from support.rows import each_row
 from support.verdicts import answers_of, verdict_of
 
 from rackwright import catalog
@@ -15,7 +16,7 @@ from rackwright.checks.cluster import test_software
 from rackwright.checks.cluster.harness.probe import CommandOutput
 from rackwright.checks.cluster.probes.nvlink import NVLINKS
 from rackwright.checks.cluster.probes.software import DCGM_HEALTH, DRIVER_LIBRARIES, RACK_FABRIC, RACK_UNITS
-from rackwright.inventory import reader
+from rackwright.inventory import features
 from rackwright.plan.groups import _has_nvlinks
 from rackwright.report.verdict import Verdict
 
@@ -128,7 +129,7 @@ def dcgm(text, model="h100"):
     return verdict_of(test_software.test_dcgm_health_passes, answers_of({DCGM_HEALTH: text}), node=node)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "model", "verdict"),
     [
         (HEAD.format("Healthy"), "h100", PASSED),
@@ -210,7 +211,7 @@ def test_links_are_checked_where_all_are_in_use(model, count, mig, member):
         model=model, architecture=known.architecture, nvswitch=has_nvswitch(known, count), mig=(("1g.10gb",),) if mig else ()
     )
     assert _has_nvlinks(declared) is member
-    assert reader._has_nvlinks(vars(declared)) is member
+    assert features._has_nvlinks(vars(declared)) is member
 
 
 def libraries(text):

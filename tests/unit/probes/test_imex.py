@@ -112,6 +112,11 @@ def test_table_of_an_old_release_has_no_versions():
     assert "Version:" not in text and judged(text)[0] is PASSED
 
 
+def test_marked_node_of_the_table_is_read():
+    marked = TABLE.replace("Node #1   - 10.77.0.25      -", "Node #1   * 10.77.0.25 *    -")
+    assert marked != TABLE and parse_imex_domain(marked) == parse_imex_domain(TABLE)
+
+
 def test_words_behind_the_table_are_skipped():
     """Releases from 570 on print the state of a subscription behind it."""
     text = TABLE + "READY stopAtReady: 0\nkeepGoing: 1\nFinishing subscription\nREADY\n"

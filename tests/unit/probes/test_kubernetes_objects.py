@@ -7,6 +7,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from support.rows import each_row
 from support.verdicts import verdict_of
 
 from rackwright.checks.cluster import test_addons, test_control_plane, test_kubernetes, test_namespaces
@@ -26,7 +27,7 @@ def api_node(conditions=None, **status):
     return parse_nodes(json.dumps([kubernetes_api.node(one)]))["worker0"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changed", "verdict"),
     [
         ({}, "passed"),

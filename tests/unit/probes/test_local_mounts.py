@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from support.rows import each_row
 from support.verdicts import answers_of, verdict_of
 
 from rackwright.checks.cluster import test_node, test_storage
@@ -67,7 +68,7 @@ NODES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", NODES)
+@each_row("case", NODES)
 def test_local_file_systems_are_judged(case):
     text, expected, said = NODES[case]
     found, why = verdict_of(test_node.test_local_file_systems_writable, answers_of({LOCAL_MOUNTS: text}))
@@ -108,7 +109,7 @@ SOURCES = {
 }
 
 
-@pytest.mark.parametrize("case", SOURCES)
+@each_row("case", SOURCES)
 def test_planned_storage_is_recognized(case):
     one, root, kind, source, expected = SOURCES[case]
     text = f"29 1 259:2 / / rw - ext4 /dev/sda1 rw\n66 29 0:52 {root} /mnt/data rw shared:3 - {kind} {source} rw,hard\n"

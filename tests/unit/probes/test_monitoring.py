@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.rows import each_row
 
 from rackwright.checks.cluster import test_monitoring as monitoring_checks
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
@@ -79,7 +80,7 @@ def test_monitoring_in_order_passes(check: str, answer: Any) -> None:
     assert verdict(check, answer) == "passed"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("check", "answer", "found"),
     [
         pytest.param("targets_match_plan", TARGETS[:1], "login0", id="target-missing"),

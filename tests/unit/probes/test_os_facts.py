@@ -7,6 +7,7 @@ import subprocess
 from types import SimpleNamespace
 
 import pytest
+from support.rows import each_row
 from support.verdicts import answers_of, verdict_of
 
 from rackwright.checks.cluster import test_node
@@ -113,7 +114,7 @@ RELEASES = (
 )
 
 
-@pytest.mark.parametrize(("newer", "older"), RELEASES, ids=[newer for newer, _ in RELEASES])
+@each_row(("newer", "older"), RELEASES, ids=[newer for newer, _ in RELEASES])
 def test_newer_kernel_waits_for_a_reboot(newer, older):
     assert build_of(newer) > build_of(older)
     installed = f"kernel {older}\nkernel {newer}\n"
@@ -179,7 +180,7 @@ ROUTES = {
 }
 
 
-@pytest.mark.parametrize("case", ROUTES)
+@each_row("case", ROUTES)
 def test_default_route_is_the_one_in_use(case):
     routes, verdict = ROUTES[case]
     cluster = SimpleNamespace(network=SimpleNamespace(gateway="10.7.0.1"))

@@ -6,6 +6,7 @@ import json
 from types import SimpleNamespace
 
 import pytest
+from support.rows import each_row
 from support.verdicts import answers_of, verdict_of
 
 from rackwright.checks.acceptance.evaluators import health
@@ -30,7 +31,7 @@ def judged(*links, mode="None"):
     return verdict_of(test_gpu.test_pcie_links_are_full, answers_of({GPUS: text, REPAIRS: repairs}), node=SimpleNamespace())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("links", "mode", "verdict"),
     [
         (["16, 16, 5, 5, P0"] * 4, "None", PASSED),

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from support.rows import each_row
 
 from rackwright.checks.cluster import test_pods as checks
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
@@ -85,7 +86,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
+@each_row("name", WRONG)
 def test_wrong_answer_fails_exactly_one_check(name):
     found = verdicts(WRONG[name])
     assert {key for key, _ in found} == {name}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.rows import each_row
 
 from rackwright.checks.cluster import test_slurm
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
@@ -85,7 +86,7 @@ def test_states_drains_and_inherited_options_are_ignored(check, before, after):
     assert judged(check, before, after).compared == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("check", "file", "before", "after"),
     [
         (
@@ -134,8 +135,8 @@ INCLUDES = ["Include /etc/slurm/more.conf (No such file or directory)", "include
 PARTITION = "PartitionName=gpu Nodes=ALL\n"
 
 
-@pytest.mark.parametrize("line", INCLUDES)
-@pytest.mark.parametrize(
+@each_row("line", INCLUDES)
+@each_row(
     ("check", "file"),
     [
         (PARTITIONS, "{include}"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.rows import each_row
 
 from rackwright.checks.cluster.probes.slurm import expand, parse_gres, parse_version
 from rackwright.checks.cluster.probes.slurm_states import is_working, states_of
@@ -33,7 +34,7 @@ def test_silence_counts_unless_power_changes(state, expected):
     assert is_working(states_of(state)) is expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("field", "gpus"),
     [
         ("gpu", {"": 1}),
@@ -134,8 +135,8 @@ LONG_STATES = {
 """States as `sinfo -o %T` prints them, in words of Slurm 20.11 to 25.05 (sinfo(1), NODE STATE CODES)."""
 
 
-@pytest.mark.parametrize("reason", ["none", "Not responding"])
-@pytest.mark.parametrize("state", LONG_STATES)
+@each_row("reason", ["none", "Not responding"])
+@each_row("state", LONG_STATES)
 def test_job_is_submitted_to_idle_nodes_only(state, reason):
     found = f"{state} {reason}"
     assert (is_idle(found), at_work(found)) == (LONG_STATES[state] == IDLE, LONG_STATES[state] == BUSY)

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from support.rows import each_row
 from support.verdicts import answers_of, verdict_of
 
 from rackwright.checks.cluster import (
@@ -28,8 +29,10 @@ from rackwright.checks.cluster import (
     test_storage,
 )
 from rackwright.checks.cluster.harness import external_probes
+from rackwright.checks.cluster.harness.probe import Probe
 from rackwright.checks.cluster.harness.probe_runner import ProbeRunner
 from rackwright.checks.cluster.harness.tool_output import MissingAnswer, UnreadableValue, answer_of
+from rackwright.checks.cluster.probes import gpu, mig, nvlink, software
 from rackwright.checks.cluster.probes.access import FROM_MACHINE, PUBLISHED
 from rackwright.checks.cluster.probes.control import ETCD
 from rackwright.checks.cluster.probes.firewall import METADATA_SERVICE
@@ -38,6 +41,7 @@ from rackwright.checks.cluster.probes.kubelet import ANSWERS
 from rackwright.checks.cluster.probes.kubernetes import HEALTH
 from rackwright.checks.cluster.probes.munge import DECODED
 from rackwright.checks.cluster.probes.storage import ANSWERING
+from rackwright.checks.hardware.commands import HARDWARE_PROBES
 from rackwright.errors import UndeterminedError
 from rackwright.remote.programs import control_plane, kubernetes_api, tcp_banners
 from rackwright.remote.programs import kubelet as kubelet_program
@@ -102,13 +106,13 @@ ASKED = {
 }
 
 
-@pytest.mark.parametrize("asked", ASKED)
+@each_row("asked", ASKED)
 class TestKubernetesAnswers:
     def test_time_out_is_unknown_and_names_seconds(self, asked):
         verdict, reason = said(ASKED[asked], {ANSWERS: json.dumps({**GOOD_ANSWERS, asked: LATE})})
         assert (verdict, LATE in reason, asked in reason) == (UNKNOWN, True, True)
 
-    @pytest.mark.parametrize("words", ["status 200 of another", "status 500", "No route to host"])
+    @each_row("words", ["status 200 of another", "status 500", "No route to host"])
     def test_wrong_answer_fails(self, asked, words):
         assert said(ASKED[asked], {ANSWERS: json.dumps({**GOOD_ANSWERS, asked: words})})[0] is FAILED
 
@@ -351,3 +355,22 @@ def test_refusing_name_server_differs_from_late_one(error, seconds, told):
 def test_system_verdict_follows_answer(text, boot, units):
     assert said(test_node.test_boot_completed, {SYSTEM: text})[0] is boot
     assert said(test_node.test_no_failed_units, {SYSTEM: text})[0] is units
+
+
+GPU_PROBES = [probe for module in (gpu, mig, nvlink, software) for probe in vars(module).values() if isinstance(probe, Probe)]
+GPU_TOOLS = [
+    probe for probe in (*GPU_PROBES, *HARDWARE_PROBES.values()) if isinstance(probe.command, str) and "nvidia-smi" in probe.command
+]
+
+
+@pytest.mark.parametrize("probe", GPU_TOOLS, ids=[probe.name for probe in GPU_TOOLS])
+def test_gpus_have_time_to_initialize(probe):
+    """Eight GPUs without persistence mode need up to 24 s."""
+    real, simulated = (SimpleNamespace(node={"gpus": {"simulated": value}}) for value in (False, True))
+    assert probe.timeout_at(real) == 30
+    if probe.on in ("gpu", "mig"):
+        assert probe.timeout_at(simulated) == 8
+
+
+def test_gpu_tools_are_known():
+    assert len(GPU_TOOLS) == 8

@@ -7,6 +7,7 @@ from fractions import Fraction
 from types import SimpleNamespace
 
 import pytest
+from support.rows import each_row
 
 from rackwright.checks.acceptance.phases.kubernetes_health import parse_claim
 from rackwright.remote.programs import kubernetes_jobs, kubernetes_nodes, quantities, smoke_pods
@@ -14,7 +15,7 @@ from rackwright.remote.programs import kubernetes_jobs, kubernetes_nodes, quanti
 GPU = "nvidia.com/gpu"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "value"),
     [
         ("8", 8),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 
 import pytest
+from support.rows import each_row
 
 from rackwright.catalog.checks import Kind, Level, checks
 from rackwright.inventory.reader import from_inventory
@@ -105,6 +106,13 @@ def with_gpus_of_amd(inventory):
     return changed
 
 
+def with_rails(inventory):
+    """Return the inventory with the rails of virtual machines in worker0."""
+    changed = copy.deepcopy(inventory)
+    changed["all"]["hosts"]["worker0"]["node"]["rail_interfaces"] = [{"name": "eth1", "device": "rxe0"}]
+    return changed
+
+
 def test_every_check_can_be_owed(check_plan, inventory_with_separate_controller, kubernetes_inventory):
     """A lab with Slurm or one with Kubernetes, on one network or another, contains each row: every need can be met."""
     monitored = copy.deepcopy(inventory_with_separate_controller)
@@ -118,13 +126,14 @@ def test_every_check_can_be_owed(check_plan, inventory_with_separate_controller,
     )
     found.append(plan_checks(from_inventory(inventory_with_separate_controller), checks(), Level.SMOKE))
     found.append(plan_checks(from_inventory(with_gpus_of_amd(inventory_with_separate_controller)), checks(), Level.SMOKE))
+    found.append(plan_checks(from_inventory(with_rails(inventory_with_separate_controller)), checks(), Level.SMOKE))
     for cni in ("bridge", "flannel", "calico"):
         scheduler |= {"cni": cni, "network": {"encapsulation": "vxlan", "mtu": 1450, "enforces_network_policy": cni == "calico"}}
         found.append(plan_checks(from_inventory(kubernetes_inventory), checks(), Level.SMOKE))
     assert {item.spec.key for one in found for item in one.expected.values()} == set(checks())
 
 
-@pytest.mark.parametrize("key", checks())
+@each_row("key", checks())
 def test_remedies_fit_any_node_and_stack(key):
     text = checks()[key].remedy.format(node="worker0", stack="lab")
     assert text

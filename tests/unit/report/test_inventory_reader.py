@@ -11,6 +11,7 @@ import yaml
 from rackwright.catalog.checks import Feature
 from rackwright.errors import InputError
 from rackwright.inventory.reader import WITHOUT_SACKD, from_inventory, load
+from rackwright.yaml_loader import load_yaml
 
 PROJECT = Path(__file__).parents[3]
 JOBS = {Feature.JOBS, Feature.JOBS_SHARE}
@@ -27,7 +28,7 @@ LOGINS = {Feature.SACKD}
 NETWORKS = LOGINS | {Feature.POD_NETWORK, Feature.FLANNEL, Feature.VXLAN, Feature.POLICIES}
 """Parts of a plan that replace plain routes."""
 ABSENT = NETWORKS | {Feature.MONITORING, Feature.PROMETHEUS, Feature.SITE_MONITORING, Feature.STACK_CLIENT, Feature.SITE_API}
-ABSENT |= {Feature.AMD_GPUS, Feature.AMD_XGMI, Feature.ROCM}
+ABSENT |= {Feature.AMD_GPUS, Feature.AMD_XGMI, Feature.ROCM, Feature.SOFTWARE_RDMA}
 """Parts that neither of the two inventories has."""
 
 
@@ -55,7 +56,7 @@ def test_login_node_without_controller_has_sackd(inventory, os, controller, sack
 
 
 def test_systems_without_sackd_are_those_of_the_role():
-    role = yaml.safe_load((PROJECT / "roles" / "slurm_login" / "vars" / "main.yml").read_text(encoding="utf-8"))
+    role = load_yaml((PROJECT / "roles" / "slurm_login" / "vars" / "main.yml").read_text(encoding="utf-8"))
     assert set(re.findall(r"'([a-z]+-[0-9.]+)'", role["_slurm_login_has_sackd"])) == WITHOUT_SACKD
 
 

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from support.rows import each_row
 
 from rackwright.report.logs import job_cause
 from rackwright.report.logs.document import LogEntry
@@ -62,7 +63,7 @@ def steps(code: int, signal: int = 0) -> tuple[JobStep, ...]:
     return (JobStep("batch", "FAILED", code, signal),)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("job", "entries", "text", "evidence"),
     [
         (run(exit_code=7, steps=steps(7)), [OTHER, EXIT], "its script ended with exit code 7", [EXIT]),

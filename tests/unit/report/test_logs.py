@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
+from support.rows import each_row
 
 from rackwright.errors import InputError
 from rackwright.report.logs import document, job_document, terminal, window
@@ -26,7 +27,7 @@ def test_examples_in_docstrings(module: Any) -> None:
     assert doctest.testmod(module).failed == 0
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "ago"),
     [
         ("30s", 30),

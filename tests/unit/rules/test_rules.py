@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.rows import each_row
 
 from rackwright import rules
 from rackwright.model import Finding
@@ -95,7 +96,7 @@ def test_what_may_be_left_open_while_writing_is_an_error_at_up() -> None:
     } | {"receiver-secret"}
 
 
-@pytest.mark.parametrize("row", GOOD, ids=[row["name"] for row in GOOD])
+@each_row("row", GOOD, ids=[row["name"] for row in GOOD])
 def test_a_good_row_yields_nothing(row: Mapping[str, Any]) -> None:
     """Rules that complain about good clusters are switched off by their users."""
     assert findings(row) == ()

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field
+from support.rows import each_row
 
 from rackwright.derive.nodes import members
 from rackwright.model import Cluster, Role
@@ -34,7 +35,7 @@ def put(path: str, value: object) -> dict[str, Any]:
     return whole
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "value", "rule", "where", "cause", "hint"),
     [
         ("verify_leval", "smoke", "unknown-key", "verify_leval", "unknown key `verify_leval`", "did you mean `verify_level`?"),

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
+from support.rows import each_row
 
 from rackwright import catalog
 from rackwright.inventory import paths
 from rackwright.stackfile import schema, yaml_reader
 
 
+@functools.cache
+def validator() -> Draft202012Validator:
+    """The validator of the schema, which pydantic makes once for all tests."""
+    return Draft202012Validator(schema.schema())
+
+
 def errors(file_data: object) -> list[str]:
     """Where an editor would draw a red line."""
-    return [error.json_path for error in Draft202012Validator(schema.schema()).iter_errors(file_data)]
+    return [error.json_path for error in validator().iter_errors(file_data)]
 
 
 def test_the_committed_schema_is_current() -> None:
@@ -28,7 +36,7 @@ def test_it_is_a_schema() -> None:
     Draft202012Validator.check_schema(json.loads(schema.text()))
 
 
-@pytest.mark.parametrize("file", sorted(paths.stacks().glob("Pulumi.*.yaml")), ids=lambda file: file.name)
+@each_row("file", sorted(paths.stacks().glob("Pulumi.*.yaml")), ids=lambda file: file.name)
 def test_committed_stacks_keep_to_it(file: Any) -> None:
     """They are the examples."""
     assert errors(yaml_reader.read(file)[0]) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.rows import each_row
 
 from rackwright.errors import InputError
 from rackwright.model.finding import has_errors
@@ -16,7 +17,7 @@ def said(text: str) -> list[tuple[str, str]]:
     return [(finding.rule, finding.path) for finding in yaml_reader.parse(text, "Pulumi.lab.yaml")[1]]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "value"),
     [
         ("on", "on"),
@@ -73,7 +74,7 @@ def test_a_key_written_twice_is_a_finding() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "path"),
     [
         ("a: [1, 2\nb: 3\n", "Pulumi.lab.yaml:2:2"),
@@ -99,7 +100,7 @@ def test_broken_yaml_is_one_finding_with_its_place(text: str, path: str) -> None
     assert said(text) == [("yaml-syntax", path)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "hint"),
     [
         ("a:\n\tb: 1\n", "spaces"),

@@ -9,14 +9,13 @@ from rackwright import catalog
 from rackwright.checks.cluster.harness.arguments import Ask, Record
 from rackwright.checks.cluster.harness.compare import Expect
 from rackwright.checks.cluster.harness.tool_output import UnreadableValue, read_values
+from rackwright.checks.cluster.probes.amd_device_files import AMD_DEVICES, ROCM
 from rackwright.checks.cluster.probes.amd_gpu import (
-    AMD_DEVICES,
     AMD_GPUS,
     AMD_LINKS,
     AMD_METRICS,
     AMD_PAGES,
     AMD_PCI,
-    ROCM,
     THERMAL,
     AmdGpu,
     responding,
@@ -38,7 +37,7 @@ def test_count_matches_plan(node: Record, ask: Ask, expect: Expect) -> None:
 
 def test_driver_is_bound(node: Record, ask: Ask, expect: Expect) -> None:
     """The driver leaves a GPU whose firmware does not start; another driver may have bound one that a virtual machine had."""
-    found: dict[str, Any] = {f"PCI device {gpu.bus}": "none" if gpu.driver is None else gpu.driver for gpu in ask(AMD_PCI)}
+    found: dict[str, Any] = {gpu.label: "none" if gpu.driver is None else gpu.driver for gpu in ask(AMD_PCI)}
     expect(found or {"GPUs on the PCI bus": 0}, dict.fromkeys(found, DRIVER) or {"GPUs on the PCI bus": node.gpus.count})
 
 
@@ -57,6 +56,25 @@ def test_memory_matches_plan(node: Record, ask: Ask, expect: Expect, limit: floa
         return
     near = all(abs(size - node.gpus.memory_mib) <= limit * node.gpus.memory_mib for size in read_values(sizes))
     expect(sizes, f"{node.gpus.memory_mib} within {limit:.0%}", holds=near)
+
+
+def test_partition_mode_matches_plan(node: Record, ask: Ask, expect: Expect) -> None:
+    """The plan counts whole GPUs, which is the driver's default: in another mode jobs get parts of a GPU, or slower memory.
+
+    Source: AMD Instinct MI300X GPU Partitioning (2025). MI200 has no modes, and those of a virtual function are its hypervisor's.
+    """
+    present = ask(AMD_PCI)
+    if not present:
+        raise UndeterminedError("no GPU is on the PCI bus")
+    has_modes = catalog.gpus()[node.gpus.model].architecture != "cdna2"
+    own = [gpu for gpu in present if isinstance(gpu.device, UnreadableValue) or gpu.device not in _virtual_devices()]
+    found = {
+        f"{gpu.label} {name}": _known(mode, gpu, name)
+        for gpu in own
+        for name, mode in (("compute mode", gpu.compute_mode), ("memory mode", gpu.memory_mode))
+        if has_modes
+    }
+    expect(found, {name: "SPX" if name.endswith("compute mode") else "NPS1" for name in found})
 
 
 def test_no_ecc_errors(ask: Ask, expect: Expect) -> None:
@@ -150,11 +168,16 @@ def _product(gpu: AmdGpu, planned: Record) -> str | UnreadableValue:
 
 def _shared(ask: Ask) -> frozenset[str]:
     """Return the labels of GPUs that a hypervisor shares: their driver does not report ECC, pages, links and clocks."""
-    ids = {one.device for one in catalog.amd_devices() if one.virtual}
+    ids = _virtual_devices()
     try:
         return frozenset(gpu.label for gpu in ask(AMD_GPUS) if isinstance(gpu.device, int) and gpu.device in ids)
     except UndeterminedError:  # faults that other outputs show remain faults
         return frozenset()
+
+
+def _virtual_devices() -> frozenset[int]:
+    """Return the PCI device ids of virtual functions."""
+    return frozenset(one.device for one in catalog.amd_devices() if one.virtual)
 
 
 def _known(value: Any, gpu: Any, name: str, without: Iterable[str] = ()) -> Any:

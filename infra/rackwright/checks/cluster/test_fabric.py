@@ -15,6 +15,8 @@ from rackwright.checks.cluster.harness.tool_output import UnreadableValue, quote
 from rackwright.checks.cluster.probes.adapters import ADAPTERS
 from rackwright.checks.cluster.probes.fabric import ACTIVE, LINKS, MANAGER, PORTS, Port
 from rackwright.checks.cluster.probes.fabric_errors import COUNTERS
+from rackwright.checks.cluster.probes.neighbours import INTERFACES
+from rackwright.checks.cluster.probes.rails import GIDS, RAIL_FRAMES, Frames
 from rackwright.errors import UndeterminedError
 from rackwright.report.fabric.comparison import NODE_NAME_MAP, Cable, Comparison, compare, ends
 from rackwright.report.fabric.device_names import CableEnd
@@ -276,3 +278,43 @@ def test_subnet_manager_is_master(ask: Ask, expect: Expect) -> None:
     """Without a subnet manager, active links stay active, but no other link becomes active."""
     manager = ask(MANAGER)
     expect(manager.state if manager else "no subnet manager answers", "MASTER")
+
+
+def test_rail_addresses_match_plan(node: Record, ask: Ask, expect: Expect) -> None:
+    """Without its address a rail is not used, and its traffic goes over another network."""
+    found: dict[str, list[str]] = {}
+    for one in ask(INTERFACES):
+        found.setdefault(one.name, []).append(f"{one.address}/{one.network.rpartition('/')[2]}")
+    expect(
+        {rail.name: ", ".join(found.get(rail.name, ["no address"])) for rail in node.rail_interfaces},
+        {rail.name: f"{rail.address}/{rail.prefix}" for rail in node.rail_interfaces},
+    )
+
+
+def test_rails_carry_full_frames(node: Record, ask: Ask, expect: Expect) -> None:
+    """A lower MTU on one card, cable or switch lets pings and logins pass, and stops large messages."""
+    mtus = {rail.name: rail.mtu for rail in node.rail_interfaces}
+    found = {}
+    reaches = ask(RAIL_FRAMES)
+    for name, reach in reaches.items():
+        try:
+            ask(INTERFACES, of=reach.neighbour)
+        except UndeterminedError:  # the checks of that node report the error
+            continue
+        found[name] = f"full frames of {mtus[reach.interface]} bytes" if reach.frames is Frames.FULL else reach.frames.value
+    expect(found, {name: f"full frames of {mtus[name.rpartition(' ')[2]]} bytes" for name in found})
+    if reaches.unread or not found:
+        raise UndeterminedError(f'a ping has no result: "{quoted(reaches.unread[0])}"' if reaches.unread else "no neighbour responds")
+
+
+def test_gids_match_plan(node: Record, ask: Ask, expect: Expect) -> None:
+    """A device whose table lacks the address of its rail cannot send RoCE version 2 to other nodes."""
+    gids = ask(GIDS)
+    found: dict[str, Any] = {}
+    for rail in node.rail_interfaces:
+        there = any(
+            (one.device, one.card, one.address, one.kind) == (rail.device, rail.name, rail.address, "RoCE v2") for one in gids.values()
+        )
+        unread = UnreadableValue(f"the GIDs of {rail.device}", gids.unread[0], "") if gids.unread else "missing"
+        found[rail.device] = f"{rail.address} on {rail.name}" if there else unread
+    expect(found, {rail.device: f"{rail.address} on {rail.name}" for rail in node.rail_interfaces})

@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Any, Final
 
-from rackwright.checks.cluster.harness.probe import Probe, ProbeContext, T
+from rackwright.checks.cluster.harness.probe import Probe, ProbeContext, T, gpu_tool_seconds
 from rackwright.checks.cluster.probes.adapters import NAME_OF_LINK, PERMANENT_MAC
 from rackwright.checks.cluster.probes.nvidia_smi import ENDS, query
 from rackwright.checks.hardware import parsers
@@ -39,8 +39,11 @@ GPUS = HardwareProbe(
     command=query(parsers.GPU_FIELDS),
     parse=parsers.parse_gpus,
     statuses=ENDS,
+    planned_timeout=gpu_tool_seconds,
 )
-GPU_LINKS = HardwareProbe(Part.GPU_LINKS, on="gpu", command="nvidia-smi topo -m", parse=parsers.parse_gpu_links, statuses=ENDS)
+GPU_LINKS = HardwareProbe(
+    Part.GPU_LINKS, on="gpu", command="nvidia-smi topo -m", parse=parsers.parse_gpu_links, statuses=ENDS, planned_timeout=gpu_tool_seconds
+)
 INTERFACES = HardwareProbe(
     Part.INTERFACES,
     on="nodes",

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
-from rackwright.checks.cluster.harness.probe import CommandOutput, Probe, ProbeContext
+from rackwright.checks.cluster.harness.probe import GPU_TOOL_SECONDS, CommandOutput, Probe, ProbeContext
 from rackwright.checks.cluster.harness.probe_runner import ProbeRunner
 from rackwright.checks.cluster.probes.smoke import decisive, parts, runner
 from rackwright.checks.hardware.collection import facts_of, probes_of
@@ -21,7 +21,7 @@ from rackwright.report.hardware.facts import Part
 
 _PATIENCE: Final = 10
 """Seconds a job may wait for its node; a node that runs another user's job stays unknown."""
-_ROUND: Final = 15.0
+_ROUND: Final = GPU_TOOL_SECONDS
 """Seconds that the commands may take inside a job."""
 _WORKERS: Final = 4
 """Commands that run at a time on a node, as in a verification (checks/cluster/harness/transport.py)."""
@@ -125,7 +125,7 @@ def _script(place: ProbeContext, requested: Collection[Part]) -> str:
 def _job(declared: Inventory, partition: str, name: str, parts: Collection[Part]) -> str:
     """Return srun's options for a job, and the command that queries its node."""
     here: Any = SimpleNamespace(declared=declared, node=declared.nodes[name])
-    questions = [[question.name, question.command_at(here), question.timeout] for question in probes_of(declared, name, parts)]
+    questions = [[question.name, question.command_at(here), question.timeout_at(here)] for question in probes_of(declared, name, parts)]
     request = {"seconds": _ROUND, "workers": _WORKERS, "questions": questions}
     gpus: Mapping[str, Any] = declared.nodes[name].get("gpus") or {}
     gres = f" --gres=gpu:{gpus['count']}" if gpus.get("count") else ""

@@ -88,38 +88,38 @@ class Fabric(ConfigModel):
     kind: Annotated[FabricKind, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
         default=FabricKind.INFINIBAND, description="Link layer: InfiniBand, or RoCE over Ethernet."
     )
-    switch: Annotated[Label | None, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
+    switch: Annotated[Label | None, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART, vm=UpdatePolicy.LIVE)] = Field(
         default=None, description="Switch model: a row of the switch catalogue. Default: qm9700 for InfiniBand, sn5400 for RoCE."
     )
-    rate: Annotated[str | None, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
+    rate: Annotated[str | None, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART, vm=UpdatePolicy.LIVE)] = Field(
         default=None,
         pattern=r"^[A-Za-z0-9]+$",
         description="Rate of the HCAs, if it is not that of a port: behind splitter cables NDR200 (qm9700), HDR100 (qm8700) or 100GbE "
         "(sn4700), or a lower speed of whole ports, for example HDR (qm9700). Default: the rate of a port.",
     )
-    split: Annotated[int | None, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
+    split: Annotated[int | None, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART, vm=UpdatePolicy.LIVE)] = Field(
         default=None,
         ge=1,
         le=8,
         description="HCAs of one port of a leaf: 1 for whole ports at a lower `rate`. Default: the parts of a port that have this rate.",
     )
-    topology: Annotated[FabricTopology, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
+    topology: Annotated[FabricTopology, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART, vm=UpdatePolicy.LIVE)] = Field(
         default=FabricTopology.RAIL_OPTIMISED,
         description="Cabling: `rail-optimised`, one leaf per rail of a scalable unit; `fat-tree`, all HCAs of a node on one leaf.",
     )
-    groups: Annotated[tuple[Label, ...], UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
+    groups: Annotated[tuple[Label, ...], UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART, vm=UpdatePolicy.REPLACE)] = Field(
         default=(), description="Groups on the fabric. Default: groups with GPUs."
     )
-    rails: Annotated[int | None, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
+    rails: Annotated[int | None, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART, vm=UpdatePolicy.REPLACE)] = Field(
         default=None, ge=1, le=MAX_RAILS, description="HCAs per node. Default: one per GPU."
     )
-    hcas: Annotated[tuple[RdmaDevice, ...], UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
+    hcas: Annotated[tuple[RdmaDevice, ...], UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART, vm=UpdatePolicy.REPLACE)] = Field(
         default=(), max_length=MAX_RAILS, description="Device names of the HCAs as in the kernel, by rail. Default: mlx5_0, mlx5_1 …."
     )
-    oversubscription: Annotated[Ratio, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
+    oversubscription: Annotated[Ratio, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART, vm=UpdatePolicy.LIVE)] = Field(
         default=1, description="Maximum number of downlinks per uplink, 1 to 16, for example 2, 1.5 or 3:2; 1 is non-blocking."
     )
-    max_nodes: Annotated[int | None, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART)] = Field(
+    max_nodes: Annotated[int | None, UpdatePolicy.RECABLE, OnTarget(lab=UpdatePolicy.RESTART, vm=UpdatePolicy.LIVE)] = Field(
         default=None,
         ge=1,
         le=MAX_NODES,

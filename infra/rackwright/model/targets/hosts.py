@@ -13,6 +13,7 @@ from rackwright.model import ranges
 from rackwright.model.base import ConfigModel
 from rackwright.model.ranges import MachineName
 from rackwright.model.targets.adapters import Adapter
+from rackwright.model.targets.bmc import Bmc
 from rackwright.model.targets.ownership_cost import OwnershipCostInputs
 from rackwright.model.tier import Tier
 from rackwright.model.units import Address4, HostKey, Label, Rack, RdmaDevice, Seconds, SshAddress, UserName
@@ -110,10 +111,15 @@ class Machine(ConfigModel):
         description="RDMA adapters by device name, with their GUIDs: the checks identify them also while the machine does not respond, "
         "and report a replaced or renamed one.",
     )
+    power: Annotated[Bmc | None, UpdatePolicy.RUN] = Field(
+        default=None, description="BMC of the machine, for `rackwright power`. Missing fields are the target's."
+    )
 
     def merged_with(self, shared: Machine) -> Machine:
         """Return this machine with missing fields taken from `shared`."""
         own = {name: value for name in type(self).model_fields if (value := getattr(self, name)) is not None}
+        if self.power is not None:
+            own["power"] = self.power.merged_with(shared.power)
         return shared.model_copy(update=own)
 
 
@@ -179,6 +185,9 @@ class HostsTarget(ConfigModel):
         description="Machines by node name, one for each node of `groups`. A key like worker[0-63] holds settings of several machines; "
         "a machine's own entry overrides them.",
     )
+    power: Annotated[Bmc | None, UpdatePolicy.RUN] = Field(
+        default=None, description="Fields that the BMCs of all machines share. A machine has a BMC only if its own `power` is declared."
+    )
     ownership_cost: Annotated[OwnershipCostInputs | None, UpdatePolicy.RUN] = Field(
         default=None, description="Cost of the machines, for `rackwright cost`."
     )
@@ -215,6 +224,11 @@ class HostsTarget(ConfigModel):
         machine = self.machine_by_node.get(name)
         return dict(machine.adapters or {}) if machine else {}
 
+    def bmc_of(self, name: str) -> Bmc | None:
+        """Return the BMC of a machine with the target's fields, or None if the machine declares none."""
+        machine = self.machine_by_node.get(name)
+        return machine.power.merged_with(self.power) if machine and machine.power else None
+
     def location_of(self, name: str) -> NodeLocation:
         """Return the machine's address, login user and port of sshd."""
         machine = self.machine_by_node[name]
@@ -245,7 +259,9 @@ class HostsTarget(ConfigModel):
 
 
 def _counted(shared: Machine, place: int) -> Machine:
-    """Return a range's settings with the address of the machine at this position, or without an address past 255.255.255.255."""
+    """Return a range's settings with the addresses of the machine at this position, or without an address past 255.255.255.255."""
+    if shared.power is not None:
+        shared = shared.model_copy(update={"power": shared.power.counted(place)})
     if shared.address is None or place == 0:
         return shared
     counted = int(shared.address) + place

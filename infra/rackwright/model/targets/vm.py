@@ -11,6 +11,7 @@ from pydantic import Field
 from rackwright.model.base import ConfigModel
 from rackwright.model.targets.lab import ImageSource
 from rackwright.model.tier import Tier
+from rackwright.model.units import Network4
 from rackwright.model.update_policy import UpdatePolicy
 
 
@@ -62,6 +63,12 @@ class VmTarget(ConfigModel):
     )
     mirror: Annotated[str | None, UpdatePolicy.NEW] = Field(
         default=None, pattern=r"^https?://\S+$", description="Package mirror for the bootstrap. Default: this machine's."
+    )
+
+    rail_cidr: Annotated[Network4, UpdatePolicy.REPLACE] = Field(
+        default=IPv4Network("198.18.0.0/15"),
+        description="Address range of the fabric's rails, which is divided into one network for each rail, as large as `network.cidr`. "
+        "Default: 198.18.0.0/15, the range for tests of networks (RFC 2544).",
     )
 
     def location_of(self, name: str) -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from rackwright.catalog.switches import links_worth
 from rackwright.derive.fabric_layout import compute_layout
 from rackwright.errors import InputError
 from rackwright.plan.fabric.schema import FabricPlan, PodsPlan
@@ -116,7 +117,7 @@ def _alone(fabric: FabricPlan, nodes: int) -> FabricPlan:
         topology=fabric.topology,
         spare=apart,
         split=fabric.split,
-        worth=fabric.switch_gbps // fabric.rate_gbps if fabric.switch_gbps else None,
+        worth=links_worth(fabric.switch_gbps, fabric.rate_gbps) if fabric.switch_gbps else None,
     )
     assert measures is not None, "what carries more carries fewer"
     pods = PodsPlan(**asdict(measures.pods)) if measures.pods else None
@@ -132,7 +133,7 @@ def _alone(fabric: FabricPlan, nodes: int) -> FabricPlan:
     )
 
 
-def bisection_gbps(fabric: FabricPlan, laid: Wiring) -> int | None:
+def bisection_gbps(fabric: FabricPlan, laid: Wiring) -> int | float | None:
     """Return the bandwidth between the weakest halves of its scalable units; None for a single unit, whose leaves block nothing.
 
     A unit sends at the bandwidth of its HCAs or of its leaves' uplinks, whichever is less, and spreads it over all spines.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rackwright.catalog.switches import links_worth
 from rackwright.model.base import ConfigModel
 from rackwright.model.fabric.switches import DpuMode, FabricKind, FabricTopology
 
@@ -75,11 +76,11 @@ class FabricPlan(ConfigModel):
     """Rate of an HCA by its name: NDR200 behind splitter cables, else the speed."""
     width: str
     """Lanes of an HCA's link."""
-    rate_gbps: int
+    rate_gbps: int | float
     """Of an HCA's link."""
     switch_width: str
     """Lanes of a link between switches."""
-    switch_gbps: int = 0
+    switch_gbps: int | float = 0
     """Of a link between switches; 0 as for HCAs."""
     link_layer: str
     rack_units: int | None
@@ -151,7 +152,7 @@ class FabricPlan(ConfigModel):
     @property
     def upward(self) -> int:
         """Links' worth of HCAs that a leaf's uplinks carry."""
-        return self.uplinks * (self.switch_gbps // self.rate_gbps if self.switch_gbps else self.split)
+        return self.uplinks * (links_worth(self.switch_gbps, self.rate_gbps) if self.switch_gbps else self.split)
 
     @property
     def hca_rate(self) -> str:

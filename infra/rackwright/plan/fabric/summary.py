@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
-from rackwright.catalog.switches import switches
+from rackwright.catalog.switches import rate_text, switches
 from rackwright.plan.fabric.growth import at_size, bisection_gbps, fabric_of, growth_headroom, steps
 from rackwright.plan.fabric.labels import nccl, node_labels
 from rackwright.plan.fabric.management import management
@@ -94,7 +94,7 @@ def headline(plan: Plan) -> str:
     kind = f"InfiniBand {fabric.rate}" if fabric.link_layer == "InfiniBand" else f"RoCE over {fabric.rate}"
     first = f"fabric of {plan.stack}: {kind}, {fabric.topology}, {fabric.rails} rails"
     split = f", those of HCAs split in {_NUMBERS.get(fabric.split, fabric.split)}" if fabric.split > 1 else ""
-    ports = f"{fabric.ports} ports of {switch.rate_gbps} Gb/s{split}"
+    ports = f"{fabric.ports} ports of {rate_text(switch.rate_gbps)}{split}"
     return f"{first}, {switch.product} ({ports}){'; simulated' if fabric.simulated else ''}"
 
 
@@ -113,8 +113,10 @@ def _words(name: str) -> str:
     return name.removesuffix("_gbps").replace("_", " ")
 
 
-def _figure(name: str, value: int | None) -> str | None:
-    return None if value is None else f"{value / 1000:g} Tb/s" if name == "bisection_gbps" else str(value)
+def _figure(name: str, value: int | float | None) -> str | None:
+    if value is None or name != "bisection_gbps":
+        return None if value is None else str(value)
+    return f"{value / 1000:g} Tb/s" if value >= 1 else rate_text(value)
 
 
 def _notes(plan: Plan, fabric: FabricPlan) -> Iterator[str]:

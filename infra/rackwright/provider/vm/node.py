@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -24,7 +25,9 @@ _MTU: Final = 1500
 
 
 class Node(Resource):
-    """Inputs: see `required`, `volumes` {mount: file} and `published` ["address:port:22"].
+    """Inputs: see `required`, `volumes` {mount: file}, `published` ["address:port:22"] and, only with a fabric, `rails`.
+
+    A rail is a further card: {name, mac, address (10.0.0.1/24), mtu}, in order of the interfaces' numbers.
 
     Outputs: the inputs, with `image` as the image of the machine's disk, `status`, and `instance_uid`, which changes at every start of the
     process. A reboot of the guest keeps it.
@@ -49,7 +52,7 @@ class Node(Resource):
     replace_on_changes: ClassVar[frozenset[str]] = frozenset(
         {
             *("stack", "name", "network", "address", "prefix", "mac", "published", "host_public_key", "authorized_key"),
-            *("cpus", "memory_mib", "volumes"),
+            *("cpus", "memory_mib", "volumes", "rails"),
         }
     )
     ignore_changes: ClassVar[frozenset[str]] = frozenset({"image", "host_key", "acceleration"})
@@ -120,10 +123,19 @@ def _spec(news: Properties, acceleration: str) -> MachineSpec:
         acceleration=acceleration,
         cpus=int(news["cpus"]),
         memory_mib=int(news["memory_mib"]),
-        interfaces=(Interface(name=_INTERFACE, mac=news["mac"], mtu=_MTU, peer=f"../../network/{name}.{_INTERFACE}.sock"),),
+        interfaces=(_card(name, _INTERFACE, news["mac"], _MTU), *(_card(name, **_link_of(rail)) for rail in news.get("rails", ()))),
         forwards=tuple(_forward(one) for one in news["published"]),
         disks=tuple(Disk(file=file, serial=disks.serial(Path(file).stem)) for _, file in sorted(news["volumes"].items())),
     )
+
+
+def _card(machine_name: str, name: str, mac: str, mtu: int) -> Interface:
+    return Interface(name=name, mac=mac, mtu=mtu, peer=f"../../network/{machine_name}.{name}.sock")
+
+
+def _link_of(rail: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a rail without its address. The engine passes numbers as floating-point ones."""
+    return {"name": rail["name"], "mac": rail["mac"], "mtu": int(rail["mtu"])}
 
 
 def _forward(published: str) -> Forward:
@@ -133,6 +145,8 @@ def _forward(published: str) -> Forward:
 
 def _identity(news: Properties) -> Identity:
     networks = {"10-cluster": network_file(news["mac"], f"{news['address']}/{news['prefix']}", _MTU)}
+    for rail in news.get("rails", ()):
+        networks[f"30-{rail['name']}"] = network_file(rail["mac"], rail["address"], int(rail["mtu"]))
     if news["published"]:
         networks["20-forward"] = network_file(FORWARD_MAC, FORWARD_ADDRESS, _MTU)
     return Identity(

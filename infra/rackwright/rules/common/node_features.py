@@ -9,6 +9,7 @@ from rackwright import catalog
 from rackwright.model.finding import Severity, did_you_mean
 from rackwright.model.groups import Role
 from rackwright.model.node.containers import ContainerRuntime
+from rackwright.model.node.pytorch import PytorchSource
 from rackwright.model.storage.scratch import RaidLevel
 from rackwright.rules.registry import RuleContext, Violation, rule
 
@@ -113,7 +114,7 @@ def docker_root(case: RuleContext) -> Iterator[Violation]:
 def pytorch_storage(case: RuleContext) -> Iterator[Violation]:
     """One node installs PyTorch for all clients of the file system."""
     wanted = case.cluster.software.pytorch if case.cluster.software else None
-    if wanted is None:
+    if wanted is None or wanted.source is PytorchSource.DEBIAN:
         return
     if wanted.storage is not None and wanted.storage not in case.cluster.storage:
         hint = did_you_mean(wanted.storage, case.cluster.storage)
@@ -124,6 +125,27 @@ def pytorch_storage(case: RuleContext) -> Iterator[Violation]:
         yield Violation("software.pytorch", "no worker is declared to install it", "declare a group with the role worker")
     if wanted.index and wanted.wheelhouse:
         yield Violation("software.pytorch.index", "the index is not used with a wheelhouse", "remove one of the two")
+
+
+@rule("pytorch-source")
+def pytorch_source(case: RuleContext) -> Iterator[Violation]:
+    """Wheels need a version; Debian has one package, for CPUs, which FSDP2 works with from Debian 13 on."""
+    wanted = case.cluster.software.pytorch if case.cluster.software else None
+    if wanted is None:
+        return
+    if wanted.source is PytorchSource.WHEELS:
+        if wanted.version is None:
+            yield Violation("software.pytorch.version", "wheels need a version", 'add one, for example "2.8.0", or `source: debian`')
+        return
+    for key in ("version", "storage", "index", "wheelhouse", "packages"):
+        if getattr(wanted, key):
+            yield Violation(f"software.pytorch.{key}", "has no effect with `source: debian`", "remove it")
+    if case.cluster.target.os != "debian-13":
+        hint = "use `os: debian-13`, or wheels: remove `source` and add `version`"
+        yield Violation("software.pytorch.source", f"debian is the package of debian-13 (found os {case.cluster.target.os})", hint)
+    for name, group in case.cluster.groups.items():
+        if group.gpus and "gpu" not in case.cluster.target.simulated:
+            yield Violation("software.pytorch.source", f"Debian's package cannot use the GPUs of group `{name}`", "install wheels")
 
 
 @rule("ldap-encryption")

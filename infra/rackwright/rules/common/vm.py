@@ -6,6 +6,10 @@ from collections.abc import Iterator
 from ipaddress import IPv4Network
 from typing import Final
 
+from rackwright.catalog.switches import Use
+from rackwright.derive.fabric import port_of, rails_of, switch_of
+from rackwright.derive.rails import rail_networks
+from rackwright.model.fabric.switches import FabricKind
 from rackwright.model.finding import Severity
 from rackwright.model.targets.vm import VmTarget
 from rackwright.model.units import format_bytes
@@ -14,6 +18,8 @@ from rackwright.rules.registry import RuleContext, Violation, rule
 _ANYBODY: Final = IPv4Network("0.0.0.0/0")
 _MOST_MEMORY: Final = 16 * 2**30
 """Memory of all machines together beyond which a laptop swaps. Chosen."""
+_FORWARD: Final = IPv4Network("192.0.2.0/24")
+"""Network of forwarded connections (rackwright.drivers.vm.command_line)."""
 
 
 @rule("vm-kubernetes")
@@ -38,3 +44,43 @@ def vm_size(case: RuleContext) -> Iterator[Violation]:
     total = sum(member.memory for member in case.members) if isinstance(case.cluster.target, VmTarget) else 0
     if total > _MOST_MEMORY:
         yield Violation("groups", f"the virtual machines have {format_bytes(total)} of memory together", "reduce `count` or `memory`")
+
+
+@rule("vm-rdma")
+def vm_rdma(case: RuleContext) -> Iterator[Violation]:
+    """The machine image has software RDMA over Ethernet (rdma_rxe), which loses frames at rates that an emulated machine misses."""
+    fabric = case.cluster.fabric
+    if fabric is None or not isinstance(case.cluster.target, VmTarget):
+        return
+    if fabric.kind is not FabricKind.ROCE:
+        cause = f"virtual machines have no {fabric.kind} adapters: their kernel has software RDMA over Ethernet only (rdma_rxe)"
+        yield Violation("fabric.kind", cause, "use `kind: roce` and `switch: vm-4p` or `vm-64p`, or target lab, which simulates InfiniBand")
+    switch = switch_of(fabric)
+    if switch is None or switch.use is not Use.SIMULATION or port_of(fabric) is not None:
+        return
+    if fabric.split not in (None, 1):
+        yield Violation("fabric.split", f"ports of {switch.product} cannot be split", "remove it")
+        return
+    cause = (
+        f"{fabric.rate} is no rate of a link between virtual machines, which has at most {switch.speed}: faster senders of software RDMA "
+    )
+    cause += "overrun the receiver, and each lost frame makes them send all later ones again"
+    yield Violation("fabric.rate", cause, f"use `rate: {switch.speed}` or less, like 50MbE")
+
+
+@rule("vm-rail-networks")
+def vm_rail_networks(case: RuleContext) -> Iterator[Violation]:
+    """Each rail has a network as large as the cluster's. Nodes would send to a network that overlaps it over the wrong card."""
+    target, fabric, cluster = case.cluster.target, case.cluster.fabric, case.cluster.network.cidr
+    if fabric is None or not isinstance(target, VmTarget):
+        return
+    path, whole, rails = "target.rail_cidr", target.rail_cidr, rails_of(case.cluster, fabric)
+    for network, owner in ((cluster, "`network.cidr`"), (_FORWARD, "the network of forwarded ports")):
+        if whole.overlaps(network):
+            yield Violation(path, f"{whole} overlaps {network}, {owner}", "use another range, or remove it: 198.18.0.0/15 is the default")
+    if whole.is_loopback or whole.is_multicast or whole.is_link_local:
+        yield Violation(path, f"hosts cannot have addresses of {whole}", "remove it: 198.18.0.0/15 is the default")
+    if sum(1 for _ in zip(range(rails), rail_networks(whole, cluster), strict=False)) < rails:
+        widest = cluster.prefixlen - (rails - 1).bit_length()
+        cause = f"{whole} has no room for {rails} networks as large as {cluster}, one for each rail"
+        yield Violation(path, cause, f"use a /{widest} or wider, or fewer rails")

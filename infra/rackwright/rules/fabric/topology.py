@@ -9,7 +9,7 @@ from typing import Final
 from rackwright.catalog import gpus
 from rackwright.catalog.compatibility import has_nvlink_rack
 from rackwright.catalog.site import hint_to_add
-from rackwright.catalog.switches import Switch, Use, switches
+from rackwright.catalog.switches import Switch, Use, links_worth, switches
 from rackwright.derive.fabric import (
     gpus_of,
     groups_of,
@@ -28,6 +28,7 @@ from rackwright.model.finding import Severity, did_you_mean, did_you_mean_model
 from rackwright.model.groups import MAX_NODES, Role
 from rackwright.model.targets.hosts import HostsTarget
 from rackwright.model.targets.lab import LabOs
+from rackwright.model.targets.vm import VmTarget
 from rackwright.rules.registry import RuleContext, Violation, rule
 
 _LAYER: Final = {FabricKind.INFINIBAND: "InfiniBand", FabricKind.ROCE: "Ethernet"}
@@ -60,8 +61,10 @@ def fabric_switch(case: RuleContext) -> Iterator[Violation]:
     fabric = case.cluster.fabric
     if fabric is None:
         return
-    layer = _LAYER[fabric.kind]
-    fitting = [name for name, row in switches().items() if row.use is Use.COMPUTE and row.link_layer == layer]
+    layer, use = _LAYER[fabric.kind], Use.SIMULATION if isinstance(case.cluster.target, VmTarget) else Use.COMPUTE
+    fitting = [name for name, row in switches().items() if row.use is use and row.link_layer == layer]
+    if not fitting:  # rule vm-rdma reports the kind
+        return
     name = fabric.switch or DEFAULT_SWITCH[fabric.kind]
     known = switches().get(name)
     if known is None:
@@ -70,8 +73,17 @@ def fabric_switch(case: RuleContext) -> Iterator[Violation]:
         hint = f"did you mean `{meant}`?" if meant else did_you_mean_model(name, fitting, hint_to_add("switches", name))
         yield Violation("fabric.switch", f"switch `{name}` is not in the catalogue", hint)
     elif name not in fitting:
-        what = f"an {known.link_layer} switch" if known.use is Use.COMPUTE else "a switch for management"
-        yield Violation("fabric.switch", f"{known.product} is {what}, but the fabric is {layer}", f"use one of {', '.join(fitting)}")
+        yield Violation("fabric.switch", _unfit(known, layer, use), f"use one of {', '.join(fitting)}")
+
+
+def _unfit(switch: Switch, layer: str, use: Use) -> str:
+    """Return why a fabric cannot consist of this switch."""
+    if use is Use.SIMULATION:
+        return f"{switch.product} is hardware, and target vm simulates its switches"
+    if switch.use is Use.SIMULATION:
+        return f"{switch.product} exists between virtual machines only"
+    what = f"an {switch.link_layer} switch" if switch.use is Use.COMPUTE else "a switch for management"
+    return f"{switch.product} is {what}, but the fabric is {layer}"
 
 
 @rule("fabric-rate")
@@ -80,6 +92,8 @@ def fabric_rate(case: RuleContext) -> Iterator[Violation]:
     fabric = _declared(case)
     switch = switch_of(fabric) if fabric else None
     if fabric is None or switch is None or (fabric.rate is None and fabric.split is None):
+        return
+    if switch.use is Use.SIMULATION:  # rule vm-rdma has the reason for its rates
         return
     port = port_of(fabric)
     if port is None:
@@ -214,7 +228,7 @@ def _most_nodes(case: RuleContext, fabric: Fabric) -> int:
             topology=fabric.topology,
             spare=int(manages_apart(case.cluster, fabric)),
             split=split,
-            worth=switch.rate_gbps // port.gbps if port else 1,
+            worth=links_worth(switch.rate_gbps, port.gbps) if port else 1,
         )
         low, high = (middle, high) if fits else (low, middle - 1)
     return low
@@ -296,8 +310,8 @@ def fabric_simulation(case: RuleContext) -> Iterator[Violation]:
 
 
 def _simulates(case: RuleContext) -> bool:
-    """Return whether the nodes' fabric is simulated."""
-    return "fabric" in case.cluster.target.simulated
+    """Return whether ibsim simulates the fabric. Virtual machines have links that carry frames."""
+    return "fabric" in case.cluster.target.simulated and not isinstance(case.cluster.target, VmTarget)
 
 
 def _descriptions(case: RuleContext, fabric: Fabric) -> Iterator[str]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from ipaddress import IPv4Network
+from typing import Any
 
 import pulumi
 
 from rackwright import layout
 from rackwright.model.targets.vm import VmTarget
 from rackwright.plan import Plan, PlanNode
+from rackwright.plan.fabric.rails import RailInterface, rail_interfaces
 from rackwright.targets import digests, resources
 from rackwright.targets.vm import resources as vm_resources
 
@@ -57,4 +59,9 @@ def node(
         published=[] if port is None else [f"{plan.access.listen}:{port}:22"],
         host_key=resources.SshKeyPair(f"{planned.name}-host-key", comment=f"{planned.name}.{plan.stack}"),
         authorized_key=access_key,
+        rails=[_rail(interface) for interface in rail_interfaces(plan, planned)],
     )
+
+
+def _rail(interface: RailInterface) -> dict[str, Any]:
+    return {"name": interface.name, "mac": interface.mac, "address": f"{interface.address}/{interface.prefix}", "mtu": interface.mtu}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pulumi
 
@@ -70,6 +71,7 @@ class Machine(pulumi.CustomResource):
         published: Sequence[str],
         host_key: SshKeyPair,
         authorized_key: pulumi.Input[str],
+        rails: Sequence[Mapping[str, Any]] = (),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         inputs = {
@@ -89,5 +91,6 @@ class Machine(pulumi.CustomResource):
             "host_public_key": host_key.public_key,
             "authorized_key": authorized_key,
             "instance_uid": None,
+            **({"rails": list(rails)} if rails else {}),
         }
         super().__init__("rackwright:vm:Node", name, inputs, opts)

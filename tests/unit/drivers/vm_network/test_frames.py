@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from support.ethernet import BROADCAST, address, ethernet, udp
+from support.rows import each_row
 
 from rackwright.drivers.vm.network.frames import exceeds, flow_hash, flow_key, is_group, is_link_local, payload_offset
 
@@ -103,7 +104,7 @@ def test_other_frames_are_flows_of_addresses_and_type() -> None:
     assert flow_key(ethernet(A, B, b"one")) == flow_key(ethernet(A, B, b"two")) != flow_key(ethernet(B, A, b"one"))
 
 
-@pytest.mark.parametrize("length", range(14, 40))
+@each_row("length", range(14, 40))
 def test_truncated_packet_has_flow(length: int) -> None:
     assert flow_key(packet()[:length])
 

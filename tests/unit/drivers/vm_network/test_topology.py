@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.rows import each_row
 
 from rackwright.drivers.vm.network import topology as topologies
 from rackwright.drivers.vm.network.topology import Cable, LinkSettings, Port, Switch, Topology, parse
@@ -55,7 +56,7 @@ def test_omitted_settings_are_those_of_an_ideal_link() -> None:
     assert topologies.settings_of(port) == LinkSettings(up=True, rate_mbps=None, delay_ms=0, loss=0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "value", "problem"),
     [
         ("schema", "rackwright.vm-network/2", "schema: unknown value 'rackwright.vm-network/2' (expected rackwright.vm-network/1)"),

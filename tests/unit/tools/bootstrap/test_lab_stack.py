@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 
 from bootstrap.machine_checks.lab_stack import ASSUMED_NODES, entries, parse_stack, read_stack
+from rackwright.yaml_loader import load_yaml
 
 CHECKOUT = Path(__file__).resolve().parents[4]
 COMMITTED = sorted(path.name.split(".")[1] for path in (CHECKOUT / "stacks").glob("Pulumi.lab*.yaml"))
@@ -16,7 +16,7 @@ COMMITTED = sorted(path.name.split(".")[1] for path in (CHECKOUT / "stacks").glo
 @pytest.mark.parametrize("name", COMMITTED)
 def test_committed_stack_reads_like_yaml(name: str) -> None:
     text = (CHECKOUT / "stacks" / f"Pulumi.{name}.yaml").read_text()
-    cluster = yaml.safe_load(text)["config"]["rackwright:cluster"]
+    cluster = load_yaml(text)["config"]["rackwright:cluster"]
     stack = read_stack(CHECKOUT, name)
     assert stack.counted_nodes == sum(group["count"] for group in cluster["groups"].values())
     assert stack.ports == (cluster["access"]["port"],)

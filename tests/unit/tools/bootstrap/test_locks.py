@@ -6,7 +6,7 @@ import ast
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -25,7 +25,7 @@ RUNTIME = (
 )
 """Folders whose modules run on the operator's machine in a runtime environment."""
 
-ON_NODES = re.compile(r"infra/rackwright/checks/acceptance/programs/")
+ON_NODES = re.compile(r"infra/rackwright/(checks/acceptance/programs/|workloads/training/(checkpoints|compat|launch|model|train)\.py)")
 """Modules that import what the node has: PyTorch, and their neighbours in the folder they are copied to."""
 
 
@@ -80,10 +80,16 @@ def own_names() -> frozenset[str]:
     }
 
 
+@cache
+def distributions() -> Mapping[str, list[str]]:
+    """Return the installed distributions by package; Python reads the metadata of each."""
+    return packages_distributions()
+
+
 @pytest.mark.parametrize("folder", RUNTIME)
 def test_runtime_imports_are_pinned(folder: str) -> None:
     """A user who ran only `make up` meets no ImportError."""
-    known, runtime = packages_distributions(), pins("requirements.lock").keys()
+    known, runtime = distributions(), pins("requirements.lock").keys()
     modules = operator_modules(folder)
     missing = [
         f"{module.relative_to(CHECKOUT)}: {name}: expected in requirements.lock, found in {known.get(name, 'no distribution')}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from cis.evaluation import NodeFacts, Verdict, evaluate
 from cis.items import ALL_NODES, FileRule, Item, ValueRule
+from support.rows import each_row
 
 KUBEADM = "authentication: {anonymous: {enabled: true}}\nreadOnlyPort: 0\n"
 DROP_IN = "authentication: {anonymous: {enabled: false}}\npodPidsLimit: 4096\n"
@@ -41,7 +42,7 @@ def test_mode_and_owner_of_each_file(rule: FileRule, expected: Verdict) -> None:
     assert verdict(rule) is expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "condition", "operand", "absent", "expected"),
     [
         ("mode", "has", "RBAC", False, Verdict.HOLDS),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 from cis.items import read_table
 
 from rackwright.catalog.checks import checks
 from rackwright.errors import InputError
+from rackwright.yaml_loader import load_yaml
 
 SECTIONS = {"1.1": 21, "1.2": 29, "1.3": 7, "1.4": 2, "2": 7, "3.1": 3, "3.2": 2, "4.1": 10, "4.2": 13, "4.3": 1, "5.1": 13, "5.2": 13,
             "5.3": 2, "5.4": 2, "5.5": 1, "5.7": 4}  # fmt: skip
@@ -50,7 +50,7 @@ def test_checks_that_decide_items_exist() -> None:
     ],
 )
 def test_wrong_row_is_named(tmp_path: Path, old: str, new: str, cause: str) -> None:
-    assert old in GOOD and yaml.safe_load(GOOD.replace(old, new))
+    assert old in GOOD and load_yaml(GOOD.replace(old, new))
     file = tmp_path / "items.yml"
     file.write_text(GOOD.replace(old, new), encoding="utf-8")
     with pytest.raises(InputError, match=cause):

@@ -60,19 +60,20 @@ def _from_json(text: str) -> Iterator[Test]:
     body = next((document[name] for name in _NAMES if name in document), None)
     if body is None:
         raise UndeterminedError(f"not output of dcgmi diag: {', '.join(document)}")
-    if body.get("runtime_error"):
-        raise UndeterminedError(f"dcgmi diag: {body['runtime_error']}")
+    if why := body.get("runtime_error") or document.get("runtime_error"):
+        raise UndeterminedError(f"dcgmi diag: {why}")
     for category in _listed(body, "test_categories"):
         for test in _listed(category, "tests"):
             yield from _of_test(test, str(category.get("category") or ""))
         yield from _of_run(category)
     yield from _of_run(body)
+    yield from _of_run(document)
 
 
 def _of_run(body: Mapping[str, Any]) -> Iterator[Test]:
-    """Yield the warnings and errors that belong to no test: of the whole run or of a category."""
+    """Yield the warnings and errors that belong to no result: of the whole run, of a category or of a test."""
     if warnings := _warnings(body):
-        yield Test(str(body.get("category") or "dcgmi diag"), None, Status.WARN, warnings)
+        yield Test(str(body.get("category") or body.get("name") or "dcgmi diag"), None, Status.WARN, warnings)
 
 
 def _of_test(test: Mapping[str, Any], category: str) -> Iterator[Test]:
@@ -90,6 +91,7 @@ def _of_test(test: Mapping[str, Any], category: str) -> Iterator[Test]:
         status, word = _status(summary.get("status"), warnings)
         if not found or (status in BAD and not {each.status for each in found} & BAD):
             yield Test(name, None, status, warnings or word, category)
+    yield from (replace(each, category=category) for each in _of_run(test))
 
 
 def _listed(row: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
@@ -110,12 +112,15 @@ def _numbers(text: str) -> tuple[int | None, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", text)) or (None,)
 
 
+_TROUBLE: Final = re.compile(r"warning|error", re.IGNORECASE)
+"""Keys of warnings and errors: `warnings`, and `Warning` beside the whole document (DCGM 4, NvvsJsonStrings.h)."""
+
+
 def _warnings(result: Mapping[str, Any]) -> str:
-    """Return warnings and errors of a result, whatever the key of their text."""
+    """Return warnings and errors of a result, whatever the keys of their list and text. A number is a code of one, not its text."""
     found = list[str]()
-    for key in ("warnings", "warning", "errors", "error"):
-        entries = result.get(key) or ()
-        for each in entries if isinstance(entries, list | tuple) else (entries,):
+    for entries in (value for key, value in result.items() if _TROUBLE.search(key) and not isinstance(value, int | float)):
+        for each in entries if isinstance(entries, list) else (entries,) if entries else ():
             text = each.get("warning") or each.get("error") or each.get("message") if isinstance(each, Mapping) else None
             found.append(str(text or each))
     return "; ".join(found)

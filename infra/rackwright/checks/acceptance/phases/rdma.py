@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from rackwright.catalog.reference_values import Quantity
 from rackwright.catalog.thresholds import threshold
-from rackwright.checks.acceptance.evaluators import records
+from rackwright.checks.acceptance.evaluators import records, software_rdma
 from rackwright.checks.acceptance.evaluators.pairs import PairResult, pairs, tournament
 from rackwright.checks.acceptance.evaluators.speed import impossible
 from rackwright.checks.acceptance.parsers.perftest import parse_bandwidth, parse_latency
@@ -19,6 +19,8 @@ from rackwright.report.verdict import SkipReason
 _PAIRS: Final = program("rdma_pairs.py")
 SECONDS: Final = 3
 """Seconds of one bandwidth test."""
+_MESSAGES: Final = 100
+"""Messages of 64 KiB of a bandwidth test of software RDMA: half a second at 100 Mbit/s."""
 _LINKS: Final = {"infiniband": "IB", "roce": "Ethernet"}
 _CHECKS: Final = {"bandwidth_of_all_pairs": Quantity.RDMA_WRITE, "latency_of_all_pairs": Quantity.RDMA_LATENCY}
 
@@ -30,10 +32,22 @@ def jobs(scope: PhaseScope) -> Sequence[Job]:
         nodes = tuple(node for node in part.nodes if _rails(scope, node))
         rails = _rails(scope, nodes[0]) if nodes else ()
         for number, pairs_of_round in enumerate(tournament(nodes)):
-            words = ("--rails", *rails, "--pairs", json.dumps(pairs_of_round), "--seconds", str(SECONDS))
+            words = ("--rails", *rails, "--pairs", json.dumps(pairs_of_round), "--seconds", str(SECONDS), *_software_options(scope, nodes))
             limit = 60 + 2 * len(rails) * (SECONDS + 20)
             found.append(Job(f"round-{part.name}-{number}", nodes, _PAIRS, words, whole_nodes=True, limit_s=limit, round=number))
     return found
+
+
+def _software_options(scope: PhaseScope, nodes: Sequence[str]) -> tuple[str, ...]:
+    """Return the options for software RDMA, empty for adapters: tests by count, because tests by duration print no peak on slow links."""
+    if not _is_software(scope):
+        return ()
+    addresses = {node: [rail["address"] for rail in scope.declared.nodes[node]["rail_interfaces"]] for node in nodes}
+    return ("--count", str(_MESSAGES), "--pings", str(software_rdma.PINGS), "--addresses", json.dumps(addresses))
+
+
+def _is_software(scope: PhaseScope) -> bool:
+    return any(node.get("rail_interfaces") for node in scope.declared.nodes.values())
 
 
 def _rails(scope: PhaseScope, node: str) -> tuple[str, ...]:
@@ -43,6 +57,15 @@ def _rails(scope: PhaseScope, node: str) -> tuple[str, ...]:
 def evaluate(scope: PhaseScope, outputs: Outputs) -> Iterator[Finding]:
     """Yield the bandwidth, latency and type of each node's links."""
     fabric: Mapping[str, Any] = scope.declared.fabric or {}
+    if _is_software(scope):
+        own = [node for node in scope.nodes if _rails(scope, node)]
+        yield from software_rdma.evaluate_software_rdma(own, fabric["rate_gbps"], outputs.values())
+        return
+    yield from (skipped(check, node, SkipReason.NOT_IN_PLAN) for check in software_rdma.CHECKS for node in scope.nodes)
+    yield from _evaluate_adapters(scope, fabric, outputs)
+
+
+def _evaluate_adapters(scope: PhaseScope, fabric: Mapping[str, Any], outputs: Outputs) -> Iterator[Finding]:
     rate = str(fabric.get("rate", "")).lower()
     measured = {quantity: list[PairResult]() for quantity in _CHECKS.values()}
     links: dict[str, set[str]] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from rackwright.errors import UndeterminedError
 
@@ -18,6 +18,11 @@ if TYPE_CHECKING:  # the health check on a node has no report
 T = TypeVar("T")
 NO_END = ": no end after "
 """Words of a round that exceeded its time limit."""
+TOOL_SECONDS: Final = 8.0
+"""Time limit of a command, in seconds, unless its probe has another one."""
+GPU_TOOL_SECONDS: Final = 30.0
+"""Time limit of a command that uses the driver of real GPUs, in seconds. Without persistence mode nvidia-smi initializes eight GPUs, with 1
+to 3 s for each (NVIDIA, Driver Persistence, Overview)."""
 _MISSING = {126: "cannot be executed", 127: "is not installed"}
 
 
@@ -102,6 +107,11 @@ class ProbeContext(Protocol):
         """Return whether a node responds."""
 
 
+def gpu_tool_seconds(context: ProbeContext) -> float:
+    """Return the time limit of a command that uses the GPUs' driver, in seconds. Simulated GPUs need no initialization."""
+    return TOOL_SECONDS if context.node["gpus"]["simulated"] else GPU_TOOL_SECONDS
+
+
 @dataclass(frozen=True, eq=False)
 class Probe(Generic[T]):
     """One probe: the group of nodes it runs on, its command, and the parser of the output."""
@@ -110,7 +120,7 @@ class Probe(Generic[T]):
     on: str
     command: str | Callable[[ProbeContext], str]
     parse: Callable[[str], T]
-    timeout: float = 8.0
+    timeout: float = TOOL_SECONDS
     """Time limit of the command, in seconds. Beyond it, the result is unknown."""
     stage: ProbeStage = ProbeStage.FIRST
     needs: tuple[str, ...] = ()

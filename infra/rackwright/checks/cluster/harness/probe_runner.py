@@ -14,13 +14,11 @@ from rackwright.checks.cluster.harness.external_probes import ExternalProbe, Ext
 from rackwright.checks.cluster.harness.node_speed import NodeSpeed, fastest, read_speed
 from rackwright.checks.cluster.harness.probe import CommandOutput, EarlierTimeoutError, Probe, ProbeContext, ProbeStage
 from rackwright.checks.cluster.harness.tool_output import UnreadableValue
-from rackwright.checks.cluster.harness.transport import BoundedSsh, UnitWatch, ask_node, ask_node_in_rounds
+from rackwright.checks.cluster.harness.transport import ROUND_LIMIT, BoundedSsh, UnitWatch, ask_node, ask_node_in_rounds
 from rackwright.errors import UndeterminedError
 from rackwright.inventory.concurrency import max_parallel
 from rackwright.inventory.reader import Inventory
 
-ROUND_LIMIT: Final = 10.0
-"""Time limit of the passive probes of one round, in seconds. With the connect time-out, a dead node is known within 15 s."""
 _ROUNDS: Final = 3
 """Maximum number of rounds of a stage on a slow node. A job that has started is not started again."""
 _AT_ONCE: Final = 48

@@ -24,6 +24,9 @@ from rackwright.remote.command import python_command
 from rackwright.time_limits import MAX_SLOWNESS, slowness
 from rackwright.unknown_reasons import MOST_ALIKE
 
+ROUND_LIMIT: Final = 10.0
+"""Time limit of the passive probes of one round, in seconds; longer if a probe has a longer limit. A node that does not respond is given up
+after this one: with the connect time-out, a dead node is known within 15 s."""
 _WORKERS: Final = 4
 """Number of commands that a node runs in parallel. One slow tool then does not delay the rest."""
 _OVERHEAD: Final = 3.0
@@ -149,9 +152,10 @@ def ask_node(
     """Send all commands in one round. Return a result for each; a command without output has the reason why there is none.
 
     `began` is called with each line. The limits apply to a node of usual speed. A node's first line reports the factor by which its own
-    limits are longer. Until its shell has started, a node may be dead, and that limit grows only on a very slow machine.
+    limits are longer. Until its shell has started, a node may be dead: that limit is not longer for long commands, and grows only on a very
+    slow machine.
     """
-    backend.limit = (seconds + _OVERHEAD) * max(1.0, local_slowness() / _STEADY)
+    backend.limit = (min(seconds, ROUND_LIMIT) + _OVERHEAD) * max(1.0, local_slowness() / _STEADY)
 
     left = {name for name, _, _ in questions}
     known = known or UnitWatch()
@@ -173,7 +177,7 @@ def ask_node(
 
     request = {
         "seconds": seconds,
-        "workers": _WORKERS,
+        "workers": _WORKERS + sum(map(_is_long, questions)),
         "questions": list(questions),
         "needs": {name: known.needs[name] for name in left & set(known.needs)},
     }
@@ -203,15 +207,15 @@ def ask_node_in_rounds(
     *,
     rounds: int,
 ) -> dict[str, CommandOutput]:
-    """Send commands again that lacked time, in at most `rounds` rounds; once, those that exceeded their own limit.
+    """Send commands again that lacked time, in at most `rounds` rounds; once, those that exceeded their own limit, unless it is long.
 
-    A node that does not respond gets one round.
+    Long commands have a worker each, so that they delay no other command. A node that does not respond gets one round.
     """
-    left = list(questions)
+    left = [*questions[:1], *sorted(questions[1:], key=_is_long, reverse=True)]
     answers: dict[str, CommandOutput] = {}
     for number in range(rounds):
         answers |= ask_node(backend, left, seconds, began, known)
-        left = [one for one in left if _is_repeated(answers[one[0]], first=number == 0)]
+        left = [one for one in left if _is_repeated(answers[one[0]], first=number == 0 and not _is_long(one))]
         if not left:
             break
     return _joined_if_slow(answers, backend)
@@ -231,6 +235,11 @@ def _joined_if_slow(answers: Mapping[str, CommandOutput], backend: BoundedSsh) -
         " - check its load, for example with `uptime`"
     )
     return {name: replace(answer, error=why) if name in late else answer for name, answer in answers.items()}
+
+
+def _is_long(question: tuple[str, str, float]) -> bool:
+    """Return whether the limit of a command is longer than a round's."""
+    return question[2] > ROUND_LIMIT
 
 
 def _is_repeated(answer: CommandOutput, *, first: bool) -> bool:

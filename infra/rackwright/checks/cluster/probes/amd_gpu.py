@@ -1,4 +1,4 @@
-"""Probes of AMD Instinct GPUs: what amd-smi reports of them, their PCI devices, and the files through which programs use them."""
+"""Probes of AMD Instinct GPUs: what amd-smi reports of them, and their PCI devices."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from rackwright.checks.cluster.harness.probe import Probe
+from rackwright.checks.cluster.harness.probe import GPU_TOOL_SECONDS, Probe
 from rackwright.checks.cluster.harness.tool_output import (
     Row,
     UnreadableValue,
@@ -64,8 +64,8 @@ def _address(cell: str) -> str:
     return text
 
 
-def _name(cell: str) -> str:
-    """Return the name of a driver or of a group."""
+def unix_name(cell: str) -> str:
+    """Return the name of a driver or of a group. Raises ValueError for other text."""
     if not re.fullmatch(r"[A-Za-z0-9_.-]+", cell.strip()) or is_absent(cell):
         raise ValueError(f'"{cell}" is not a name')
     return cell.strip()
@@ -111,7 +111,7 @@ def parse_amd_gpus(text: str) -> GpuList[AmdGpu]:
     return read_gpus(text, _gpu)
 
 
-AMD_GPUS = Probe("amd-gpus", on="amd_gpu", command=_amd_smi("static"), parse=parse_amd_gpus, timeout=30, statuses=ENDS)
+AMD_GPUS = Probe("amd-gpus", on="amd_gpu", command=_amd_smi("static"), parse=parse_amd_gpus, timeout=GPU_TOOL_SECONDS, statuses=ENDS)
 
 THERMAL: Final = {
     "prochot": "processor hot",
@@ -172,7 +172,9 @@ def parse_amd_metrics(text: str) -> GpuList[AmdMetrics]:
 
 
 # The tool samples the violations of each GPU for 100 ms (amdsmi_get_violation_status, ROCm 6.3).
-AMD_METRICS = Probe("amd-metrics", on="amd_gpu", command=_amd_smi("metric"), parse=parse_amd_metrics, timeout=30, statuses=ENDS)
+AMD_METRICS = Probe(
+    "amd-metrics", on="amd_gpu", command=_amd_smi("metric"), parse=parse_amd_metrics, timeout=GPU_TOOL_SECONDS, statuses=ENDS
+)
 
 
 @dataclass(frozen=True)
@@ -205,7 +207,7 @@ def parse_amd_pages(text: str) -> GpuList[AmdPages]:
     return read_gpus(text, _pages)
 
 
-AMD_PAGES = Probe("amd-pages", on="amd_gpu", command=_amd_smi("bad-pages"), parse=parse_amd_pages, timeout=30, statuses=ENDS)
+AMD_PAGES = Probe("amd-pages", on="amd_gpu", command=_amd_smi("bad-pages"), parse=parse_amd_pages, timeout=GPU_TOOL_SECONDS, statuses=ENDS)
 
 
 @dataclass(frozen=True)
@@ -237,7 +239,7 @@ def parse_amd_links(text: str) -> GpuList[AmdLinks]:
     return read_gpus(text, _links)
 
 
-AMD_LINKS = Probe("amd-links", on="amd_xgmi", command=_amd_smi("xgmi -l"), parse=parse_amd_links, timeout=30, statuses=ENDS)
+AMD_LINKS = Probe("amd-links", on="amd_xgmi", command=_amd_smi("xgmi -l"), parse=parse_amd_links, timeout=GPU_TOOL_SECONDS, statuses=ENDS)
 
 
 @dataclass(frozen=True)
@@ -248,19 +250,30 @@ class PciGpu:
     device: Whole
     driver: Text | None
     """Driver that is bound to it; None without one."""
+    compute_mode: Text | None = None
+    """Compute partition mode: SPX is the whole GPU; None where its driver has no such modes, as before MI300."""
+    memory_mode: Text | None = None
+    """Memory partition mode, NPS and the number of partitions; None where its driver has no such modes."""
+
+    @property
+    def label(self) -> str:
+        """Return the name of the GPU in results."""
+        return f"PCI device {self.bus}"
 
 
 _BUS: Final = "/sys/bus/pci/devices"
 _PCI_COMMAND: Final = (
     f"for d in {_BUS}/*; do v= c= i=; read -r v < $d/vendor; read -r c < $d/class; read -r i < $d/device; "
-    'case $v$c in 0x10020x1200*|0x10020x0380*) k=$(readlink $d/driver); echo "${d##*/}|$i|${k##*/}|";; esac; done 2> /dev/null; '
+    "case $v$c in 0x10020x1200*|0x10020x0380*) k=$(readlink $d/driver); o=; for f in compute memory; do f=$d/current_${f}_partition; "
+    '[ -e $f ] && o="$o$(head -n 1 $f)|" || o="${o}N/A|"; done; echo "${d##*/}|$i|${k##*/}|$o";; esac; done 2> /dev/null; '
     f"echo {_BUS}"
 )
-"""Vendor AMD/ATI with class processing accelerator (MI300) or display controller without VGA (MI200): PCI IDs, and lspci of such nodes."""
+"""Vendor AMD/ATI with class processing accelerator (MI300) or display controller without VGA (MI200): PCI IDs, and lspci of such nodes.
+Partition modes: amdgpu, files current_compute_partition and current_memory_partition of a device."""
 
 
 def parse_amd_pci(text: str) -> tuple[PciGpu, ...]:
-    """Return the GPUs from lines `address|device|driver|`, after which the name of the folder ends the list. Ignore other lines."""
+    """Return the GPUs from lines `address|device|driver|SPX|NPS1|`, which the name of the folder ends. Ignore other lines."""
     lines = lines_of(text)
     if _BUS not in lines or is_cut(text):
         raise ValueError(f'the list of {_BUS} is incomplete: "{quoted(text)}"')
@@ -269,13 +282,29 @@ def parse_amd_pci(text: str) -> tuple[PciGpu, ...]:
 
 
 def _pci_row(line: str) -> Row:
-    cells = dict(zip(("bus", "device", "driver"), line.strip().split("|")))  # noqa: B905 - the line ends with a separator
+    cells = dict(zip(("bus", "device", "driver", "compute", "memory"), line.strip().split("|")))  # noqa: B905 - the line ends with a separator
     return Row(f"PCI device {cells['bus']}", cells, line)
 
 
 def _pci_gpu(row: Row) -> PciGpu:
-    driver = None if row.cells.get("driver") == "" else row.read("driver", _name)
-    return PciGpu(row.read("bus", _address), row.read("device", hexadecimal), driver)
+    driver = None if row.cells.get("driver") == "" else row.read("driver", unix_name)
+    return PciGpu(
+        row.read("bus", _address), row.read("device", hexadecimal), driver, row.counter("compute", _compute), row.counter("memory", _memory)
+    )
+
+
+def _compute(cell: str) -> str:
+    """Return a compute partition mode (amdgpu_gfx.h, amdgpu_gfx_compute_mode_desc). The driver prints UNKNOWN if it cannot tell."""
+    if cell.strip() not in ("SPX", "DPX", "TPX", "QPX", "CPX"):
+        raise ValueError(f'"{cell}" is not a compute partition mode')
+    return cell.strip()
+
+
+def _memory(cell: str) -> str:
+    """Return a memory partition mode (amdgpu_gmc.c, nps_desc)."""
+    if not re.fullmatch(r"NPS\d", cell.strip()):
+        raise ValueError(f'"{cell}" is not a memory partition mode')
+    return cell.strip()
 
 
 AMD_PCI = Probe("amd-pci", on="amd_gpu", command=_PCI_COMMAND, parse=parse_amd_pci)
@@ -293,87 +322,3 @@ def responding(listed: GpuList[AmdGpu], present: Iterable[PciGpu], planned: int)
     lost = [] if listed.cut is not None else missing if not unread else ["a GPU whose address was not read"] * (len(missing) - unread)
     doubt = [gpu.bus for gpu in present if isinstance(gpu.bus, UnreadableValue)] if len(present) > len(listed) else []
     return doubt[0] if doubt and not lost and len(listed) == planned else replace(listed, lost=tuple(lost)).responding(planned)
-
-
-@dataclass(frozen=True)
-class AmdDevice:
-    """A device file with its access rights."""
-
-    path: str
-    """As it was printed: it does not begin with /dev/ in a damaged line."""
-    kind: Text
-    number: Text
-    mode: Text
-    """Access rights in octal, as in 660."""
-    group: Text
-    driver: Text | None
-    """Driver of the GPU behind a render node; None for other files."""
-
-
-_NULL: Final = "/dev/null"
-"""A device that every node has. If stat does not list it, nothing is known of other devices."""
-_DEVICES_COMMAND: Final = (
-    "f='%n|%F|%t:%T|%a|%G|'; for r in /dev/dri/renderD*; do [ -e \"$r\" ] || continue; "
-    'k=$(readlink "/sys/class/drm/${r##*/}/device/driver"); stat -c "$f${k##*/}|" "$r"; done 2> /dev/null; '
-    f'stat -c "$f|" /dev/kfd {_NULL} 2> /dev/null; true'
-)
-
-
-def parse_amd_devices(text: str) -> tuple[AmdDevice, ...]:
-    """Return the device files from lines `path|kind|major:minor|mode|group|driver|`, the last of which is /dev/null. Ignore other lines."""
-    rows = {row.cells["path"]: row for row in map(_device_row, lines_of(text)) if len(row.cells) > 1}
-    if not rows or rows.popitem()[0] != _NULL or is_cut(text):
-        raise ValueError(f'the list of device files is incomplete: "{quoted(text)}"')
-    return tuple(map(_device, rows.values()))
-
-
-def _device_row(line: str) -> Row:
-    cells = dict(zip(("path", "kind", "number", "mode", "group", "driver"), line.strip().split("|")))  # noqa: B905 - ends with a separator
-    return Row(cells["path"], cells, line)
-
-
-def _device(row: Row) -> AmdDevice:
-    driver = None if row.cells.get("driver") == "" else row.read("driver", _name)
-    return AmdDevice(
-        row.subject, row.read("kind", _kind), row.read("number", _device_number), row.read("mode", _mode), row.read("group", _name), driver
-    )
-
-
-_KINDS: Final = frozenset(
-    {"regular file", "regular empty file", "directory", "symbolic link", "character special file", "block special file", "fifo", "socket"}
-)
-"""Kinds of files as stat(1) of GNU names them."""
-
-
-def _kind(cell: str) -> str:
-    if cell not in _KINDS:
-        raise ValueError(f'"{cell}" is not a kind of file')
-    return cell
-
-
-def _device_number(cell: str) -> str:
-    if not re.fullmatch(r"[0-9a-f]+:[0-9a-f]+", cell):
-        raise ValueError(f'"{cell}" is not a device number')
-    return cell
-
-
-def _mode(cell: str) -> str:
-    if not re.fullmatch(r"[0-7]{1,4}", cell):
-        raise ValueError(f'"{cell}" is not a file mode')
-    return cell
-
-
-_RELEASE: Final = re.compile(r"^\s*(\d+\.\d+\.\d+)(-\S+)?\s*$")
-
-
-def parse_rocm(text: str) -> str:
-    """Return the release of ROCm, without its build, from its file `.info/version`. Raise ValueError where no line is one."""
-    found = {match[1] for line in lines_of(text) if (match := _RELEASE.match(line))}
-    if len(found) != 1 or is_cut(text):
-        raise ValueError(f'no release: "{quoted(text)}"')
-    return found.pop()
-
-
-ROCM = Probe("rocm", on="amd_software", command="cat /opt/rocm/.info/version; echo", parse=parse_rocm)
-
-AMD_DEVICES = Probe("amd-devices", on="amd_gpu", command=_DEVICES_COMMAND, parse=parse_amd_devices)

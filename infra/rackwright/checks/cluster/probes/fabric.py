@@ -18,7 +18,8 @@ T = TypeVar("T")
 
 LINK_LAYERS: Final = {"IB": "InfiniBand", "InfiniBand": "InfiniBand", "Ethernet": "Ethernet"}
 """Link layers as ibstat prints them, with their names in results. Simulated adapters print IB."""
-ACTIVE: Final = "Active, LinkUp"
+_ACTIVE: Final = "Active"
+ACTIVE: Final = f"{_ACTIVE}, LinkUp"
 """Status of a port that carries traffic."""
 _STATES: Final = frozenset({"Down", "Initializing", "Armed", "Active"})
 _PHYSICAL: Final = frozenset(
@@ -45,10 +46,11 @@ class Port:
 
     @property
     def status(self) -> str | UnreadableValue:
-        """Return logical and physical state, as in `Down, Polling`."""
-        for part in (self.state, self.physical):
-            if isinstance(part, UnreadableValue):
-                return part
+        """Return logical and physical state, as in `Down, Polling`. A port that is not active is not, whatever its physical state."""
+        if isinstance(self.state, UnreadableValue):
+            return self.state
+        if isinstance(self.physical, UnreadableValue):
+            return self.physical if self.state == _ACTIVE else f"{self.state}, {self.physical}"
         return f"{self.state}, {self.physical}"
 
     @property

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rackwright.checks.cluster.harness.probe import Probe
+from rackwright.checks.cluster.harness.probe import Probe, gpu_tool_seconds
 from rackwright.checks.cluster.harness.tool_output import (
     Row,
     UnreadableValue,
@@ -153,6 +153,7 @@ GPUS = Probe(
     command=query(_FIELDS),
     parse=parse_gpus,
     statuses=ENDS,
+    planned_timeout=gpu_tool_seconds,
 )
 
 
@@ -216,7 +217,7 @@ def _is_guest(cell: str) -> bool:
     return cell.strip().lower() in ("pass-through", "vgpu")
 
 
-REPAIRS = Probe("gpu-repairs", on="gpu", command="nvidia-smi -q 2>&1", parse=parse_repairs, statuses=ENDS)
+REPAIRS = Probe("gpu-repairs", on="gpu", command="nvidia-smi -q 2>&1", parse=parse_repairs, statuses=ENDS, planned_timeout=gpu_tool_seconds)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,8 @@ _LETTERS: Final = {
     "C": CONNECTED,
 }
 """States of a connection, as the legend of `nvidia-imex-ctl -N` explains them."""
-_NODE: Final = re.compile(r"Node #(\d+)\s+-\s+(\S+)\s+-\s+([A-Z_]+)(\s+-\s+Version:.*)?\s*")
+_NODE: Final = re.compile(r"Node #(\d+)\s+[-*]\s+(\S+)(?:\s+\*)?\s+-\s+([A-Z_]+)(\s+-\s+Version:.*)?\s*")
+"""`Node #0 - 10.0.0.1 - READY`; an address between asterisks is read as well, although no published table has one."""
 _STATE: Final = re.compile(r"[A-Z][A-Z_ ]*")
 
 

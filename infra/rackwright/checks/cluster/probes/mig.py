@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from rackwright.checks.cluster.harness.probe import Probe
+from rackwright.checks.cluster.harness.probe import Probe, gpu_tool_seconds
 from rackwright.checks.cluster.harness.tool_output import UnreadableValue, lines_of, quoted, whole_lines
 from rackwright.checks.cluster.probes.nvidia_smi import ENDS, lost_gpu
 
@@ -119,4 +119,5 @@ MIG = Probe(
     command="nvidia-smi --query-gpu=index,mig.mode.current,mig.mode.pending --format=csv,noheader 2>&1; nvidia-smi -L 2>&1",
     parse=parse_mig,
     statuses=ENDS,
+    planned_timeout=gpu_tool_seconds,
 )

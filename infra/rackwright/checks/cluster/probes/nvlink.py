@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from rackwright.checks.cluster.harness.probe import Probe
+from rackwright.checks.cluster.harness.probe import Probe, gpu_tool_seconds
 from rackwright.checks.cluster.harness.tool_output import UnreadableValue, decimal, is_cut, lines_of, quoted, read_values
 from rackwright.checks.cluster.probes.nvidia_smi import ENDS
 from rackwright.errors import UndeterminedError
@@ -76,4 +76,6 @@ def _down(links: tuple[float | UnreadableValue, ...], most: int) -> str | Unread
     return next((link for link in links if isinstance(link, UnreadableValue)), "")
 
 
-NVLINKS = Probe("nvlinks", on="nvlink", command="nvidia-smi nvlink --status 2>&1", parse=parse_nvlinks, statuses=ENDS)
+NVLINKS = Probe(
+    "nvlinks", on="nvlink", command="nvidia-smi nvlink --status 2>&1", parse=parse_nvlinks, statuses=ENDS, planned_timeout=gpu_tool_seconds
+)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from rackwright.checks.cluster.harness.probe import Probe
+from rackwright.checks.cluster.harness.probe import GPU_TOOL_SECONDS, Probe
 from rackwright.checks.cluster.harness.tool_output import Lines, Row, UnreadableValue, read_each_line, words
 from rackwright.checks.cluster.probes.driver_errors import Severity, severity_of
 from rackwright.checks.cluster.probes.nvidia_smi import ENDS, GpuList, read_long, unhealthy
@@ -82,7 +82,7 @@ def _fabric(row: Row) -> Fabric:
     return Fabric(row.subject, row.counter("Fabric/State", words), row.counter("Fabric/Status", words), domain, unhealthy(row))
 
 
-FABRIC = Probe("nvlink-fabric", on="nvswitch", command="nvidia-smi -q 2>&1", parse=parse_fabric, statuses=ENDS)
+FABRIC = Probe("nvlink-fabric", on="nvswitch", command="nvidia-smi -q 2>&1", parse=parse_fabric, statuses=ENDS, timeout=GPU_TOOL_SECONDS)
 
 
 def parse_fabric_manager(text: str) -> str:
@@ -264,7 +264,9 @@ _LOAD: Final = (
 )
 DRIVER_LIBRARIES = Probe("driver-libraries", on="gpu_software", command=f"python3 -c {shlex.quote(_LOAD)}", parse=parse_libraries)
 
-RACK_FABRIC = Probe("rack-fabric", on="nvlink_rack", command="nvidia-smi -q 2>&1", parse=parse_fabric, statuses=ENDS)
+RACK_FABRIC = Probe(
+    "rack-fabric", on="nvlink_rack", command="nvidia-smi -q 2>&1", parse=parse_fabric, statuses=ENDS, timeout=GPU_TOOL_SECONDS
+)
 IMEX: Final = "nvidia-imex.service"
 RACK_UNITS = Probe(
     "rack-units",

@@ -1,0 +1,29 @@
+"""Output of rping of librdmacm's examples."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from rackwright.checks.cluster.harness.tool_output import lines_of, quoted, refusing
+from rackwright.errors import UndeterminedError
+
+_PING: Final = re.compile(r"ping data: rdma-ping-(\d+): [!-~]+")
+"""What the client prints with -v for each round trip (rdma-core 56: librdmacm/examples/rping.c, RPING_MSG_FMT)."""
+_END: Final = re.compile(r"^client DISCONNECT EVENT\.\.\.\s*$", re.MULTILINE)
+"""What the client prints when its connection has ended (the same file, rping_cma_event_handler)."""
+_TROUBLE: Final = re.compile(
+    r"(?:rdma_\w+|pthread_create): .+|cma event \S+, error -?\d+|.* failed: ?-?\d+|connect error .*|wait(?:ing)? for .* state \d+"
+    r"|data mismatch!|post send error .*|cq completion failed status .*|getaddrinfo failed .*|.*not installed|.* did not end within .*"
+)
+"""Messages of rping (the same file), and of the program that runs it."""
+
+
+@refusing("rping")
+def parse_rping(text: str) -> int:
+    """Return the round trips that a client of `rping -v` completed. Raises UndeterminedError for none, a gap, or a missing end."""
+    numbers = [int(found[1]) for line in lines_of(text) if (found := _PING.fullmatch(line.strip()))]
+    if not numbers or numbers != list(range(len(numbers))) or not _END.search(text):
+        trouble = next((line.strip() for line in lines_of(text) if _TROUBLE.match(line.strip())), "")
+        raise UndeterminedError(f"rping did not connect: {quoted(trouble)}" if trouble else "rping printed no complete list of its pings")
+    return len(numbers)

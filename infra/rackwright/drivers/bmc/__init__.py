@@ -1,0 +1,1 @@
+"""Power of machines through their BMCs: Redfish and IPMI behind one interface."""

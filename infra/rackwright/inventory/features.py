@@ -1,0 +1,181 @@
+"""Features of a plan: what it has, so that the checks of it apply. Each function derives those of one subject from the plan's records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rackwright import catalog
+from rackwright.catalog.checks import Feature
+from rackwright.catalog.compatibility import has_nvlink_rack
+
+if TYPE_CHECKING:
+    from rackwright.inventory.reader import Inventory
+
+Presence = Mapping[Feature, bool]
+
+
+def features_of(declared: Inventory) -> frozenset[Feature]:
+    """Return the features of an inventory."""
+    slurm, kubernetes = _scheduler(declared, "slurm"), _scheduler(declared, "kubernetes")
+    has = {
+        **_of_nodes(declared),
+        **_of_gpus(declared),
+        **_of_fabric(declared),
+        **_of_storage(declared),
+        **_of_jobs(declared, slurm, kubernetes),
+        **_of_slurm(declared, slurm),
+        **_of_kubernetes(declared, kubernetes),
+        **_of_monitoring(declared),
+    }
+    return frozenset(feature for feature, present in has.items() if present)
+
+
+def _scheduler(declared: Inventory, kind: str) -> Mapping[str, Any]:
+    """Return the scheduler of this kind; empty for another one."""
+    found = declared.cluster.get("scheduler") or {}
+    return found if found.get("kind") == kind else {}
+
+
+def _of_nodes(declared: Inventory) -> Presence:
+    cluster, nodes = declared.cluster, declared.nodes.values()
+    return {
+        Feature.ALWAYS: True,
+        Feature.MACS: any(node.get("mac") for node in nodes),
+        Feature.GATEWAY: bool(cluster["network"].get("gateway")),
+        Feature.NEIGHBOURS: len(declared.nodes) > 1,
+        Feature.USERS: bool(cluster.get("users")),
+        Feature.USER_GROUPS: bool(cluster.get("user_groups")),
+        Feature.ENTRY: bool(declared.groups["@entry"]),
+        Feature.INSIDERS: bool(declared.groups["@insiders"]),
+        Feature.LAB: declared.target == "lab",
+        Feature.METADATA_SERVICE: bool(cluster.get("metadata_service")),
+        Feature.THREADS: any(node.get("threads_per_core") for node in nodes),
+        Feature.TUNING: any("tuning" in node.get("features", ()) for node in nodes),
+        Feature.SCRATCH: any("scratch" in node.get("features", ()) for node in nodes),
+    }
+
+
+def _of_gpus(declared: Inventory) -> Presence:
+    having = [node["gpus"] for node in declared.nodes.values() if node.get("gpus")]
+    amd = [gpus for gpus in having if gpus.get("vendor") == catalog.AMD]
+    nvidia = [gpus for gpus in having if gpus.get("vendor") != catalog.AMD]
+    whole = [gpus["count"] for gpus in nvidia if not any(gpus.get("mig", ()))]
+    software = declared.cluster.get("software") or {}
+    supplied = [gpus for gpus in nvidia if software and not gpus["simulated"]]
+    return {
+        Feature.NEURON: any(node.get("neuron_devices") for node in declared.nodes.values()),
+        Feature.GPUS: bool(nvidia),
+        Feature.AMD_GPUS: bool(amd),
+        Feature.ROCM: bool(amd and software.get("rocm")),
+        Feature.AMD_XGMI: any(gpus["count"] > 1 and catalog.gpus()[gpus["model"]].xgmi for gpus in amd),
+        Feature.SHARED_GPUS: bool(whole) and min(whole) > 1,
+        Feature.WHOLE_GPUS: bool(whole),
+        Feature.MIG: len(whole) < len(nvidia),
+        Feature.GPU_SOFTWARE: bool(supplied),
+        Feature.NVSWITCH: any(gpus["nvswitch"] for gpus in supplied),
+        Feature.NVLINK_RACK: any(_has_nvlink_rack(gpus.get("model", "")) for gpus in supplied),
+        Feature.NVLINK_DOMAIN: any(node.get("imex_nodes") for node in declared.nodes.values()),
+        Feature.NVLINK: any(_has_nvlinks(gpus) for gpus in supplied),
+        Feature.DCGM: bool(supplied) and bool(software["versions"].get("dcgm")),
+    }
+
+
+def _of_fabric(declared: Inventory) -> Presence:
+    rails = any(node.get("rail_interfaces") for node in declared.nodes.values())
+    return {
+        Feature.FABRIC: declared.fabric is not None,
+        Feature.INFINIBAND: declared.infiniband,
+        Feature.SOFTWARE_RDMA: rails,
+        # Software RDMA reports 2.5 Gb/s on every link.
+        Feature.LINK_RATES: declared.fabric is not None and not rails,
+    }
+
+
+def _of_storage(declared: Inventory) -> Presence:
+    storage = declared.cluster.get("storage") or ()
+    return {Feature.STORAGE: bool(storage), Feature.NFS: any(one["kind"] == "nfs" for one in storage)}
+
+
+def _of_jobs(declared: Inventory, slurm: Mapping[str, Any], kubernetes: Mapping[str, Any]) -> Presence:
+    submit = bool((declared.cluster.get("scheduler") or {}).get("submit_hosts"))
+    storage, tools = bool(declared.cluster.get("storage")), declared.node_stack.get("tools") or ()
+    return {
+        Feature.JOBS: submit and bool(slurm or any(one["users"] for one in kubernetes["namespaces"])),
+        Feature.JOBS_SHARE: storage and bool(slurm or (kubernetes and kubernetes["folders"])),
+        Feature.JOBS_ON_STORAGE: bool(slurm) and storage,
+        # A pod gets its adapters from a device plugin; plans do not include one yet.
+        Feature.JOBS_ON_FABRIC: bool(slurm) and declared.fabric is not None,
+        # Jobs of Kubernetes run in an image that has none of the nodes' tools.
+        Feature.FIO: bool(slurm) and "fio" in tools,
+        Feature.HPCC: bool(slurm) and "hpcc" in tools,
+    }
+
+
+def _of_slurm(declared: Inventory, slurm: Mapping[str, Any]) -> Presence:
+    constrains, accounting = slurm.get("constrains") or (), bool(slurm.get("accounting"))
+    return {
+        Feature.SLURM: bool(slurm),
+        Feature.HEALTH: bool(slurm.get("health_interval_s")),
+        Feature.SUBMIT: bool(slurm.get("submit_hosts")),
+        Feature.SACKD: bool(declared.groups["@sackd"]),
+        Feature.CONSTRAINED_MEMORY: "memory" in constrains,
+        Feature.CONSTRAINED_CORES: "cores" in constrains,
+        Feature.CONSTRAINED_DEVICES: "devices" in constrains,
+        Feature.ACCOUNTING: accounting,
+        Feature.ACCOUNTS: accounting and bool(slurm.get("accounts")),
+        Feature.QOS: accounting and bool(slurm.get("qos")),
+    }
+
+
+def _of_kubernetes(declared: Inventory, kubernetes: Mapping[str, Any]) -> Presence:
+    if not kubernetes:
+        return {}
+    cni, namespaces = kubernetes["cni"], kubernetes["namespaces"]
+    addons = {one["name"] for one in kubernetes.get("addons") or ()}
+    return {
+        Feature.KUBERNETES: True,
+        Feature.KUBERNETES_GPUS: any(node["gpus"] for node in kubernetes["nodes"]),
+        Feature.NAMESPACES: bool(namespaces),
+        Feature.QUOTAS: any(_is_limited(one) for one in namespaces),
+        Feature.CLAIMS: bool(kubernetes["folders"]),
+        Feature.POD_NEIGHBOURS: sum("worker" in node["roles"] for node in declared.nodes.values()) > 1,
+        Feature.POD_ROUTES: cni == "bridge",
+        Feature.POD_NETWORK: cni != "bridge",
+        Feature.FLANNEL: cni == "flannel",
+        Feature.VXLAN: cni == "flannel" and kubernetes["network"]["encapsulation"] == "vxlan",
+        Feature.POLICIES: kubernetes["network"]["enforces_network_policy"] and bool(namespaces),
+        Feature.VIRTUAL_ADDRESS: bool(kubernetes["virtual_address"]),
+        Feature.ADDONS: bool(addons),
+        Feature.ADDON_HOOKS: bool(addons & {"jobset", "kueue"}),
+        Feature.QUEUES: "kueue" in addons,
+        Feature.MEASUREMENTS: "metrics-server" in addons,
+    }
+
+
+def _of_monitoring(declared: Inventory) -> Presence:
+    site = (declared.monitoring or {}).get("external") or {}
+    return {
+        Feature.MONITORING: declared.monitoring is not None,
+        Feature.PROMETHEUS: declared.monitoring is not None and not site,
+        Feature.SITE_MONITORING: bool(site),
+        Feature.STACK_CLIENT: bool(site) and not site["client_authority"],
+        Feature.SITE_API: bool(site) and bool(site["url"]),
+    }
+
+
+def _has_nvlink_rack(model: str) -> bool:
+    """Return whether the NVSwitches of a GPU model are in trays of the rack; False for a model that the catalogue does not have."""
+    known = catalog.gpus().get(model)
+    return known is not None and has_nvlink_rack(known)
+
+
+def _has_nvlinks(gpus: Mapping[str, Any]) -> bool:
+    """Return whether all NVLinks of GPUs are in use, as in the group `nvlink`."""
+    divided = gpus.get("architecture") == "ampere" and any(gpus.get("mig", ()))
+    return bool(gpus["nvswitch"] or _has_nvlink_rack(gpus.get("model", ""))) and not divided
+
+
+def _is_limited(namespace: Mapping[str, Any]) -> bool:
+    """Return whether a namespace has a quota."""
+    return any(namespace[key] is not None for key in ("gpus", "cpus", "memory_mib", "pods"))

@@ -1,0 +1,1 @@
+"""Power of the machines of target `hosts`, through their BMCs."""

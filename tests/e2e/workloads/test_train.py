@@ -1,0 +1,83 @@
+"""`rackwright demo STACK train` in a lab with PyTorch for CPUs: undisturbed, with a killed worker, and the checkpoints that remain.
+
+The tests build on one another: the first run is the baseline of the others.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.project import Project, clone
+
+from rackwright.report.schemas import schema_errors
+
+STEPS = "120"
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """Yield a running stack like lab-train."""
+    project = clone(tmp_path_factory.mktemp("train") / "checkout", like="lab-train")
+    try:
+        project.run_checked("up", timeout=2400)
+        yield project
+    finally:
+        project.pulumi("destroy")
+        project.remove()
+
+
+def train(lab: Project, *options: str) -> dict[str, Any]:
+    """Run the demo; return its record. The JSON on standard output follows messages on standard error, which the copy joins."""
+    said = lab.rackwright("demo", lab.stack, "train", "--steps", STEPS, *options)
+    assert said.ok, said.end
+    newest = max((lab.home / lab.stack / "demos").glob("train-*.json"), key=lambda file: file.stat().st_mtime)
+    document: dict[str, Any] = json.loads(newest.read_text())
+    assert schema_errors("demo", document) == []
+    return document
+
+
+@pytest.fixture(scope="module")
+def baseline(lab: Project) -> dict[str, Any]:
+    """Return the record of an undisturbed run."""
+    return train(lab)
+
+
+def test_training_completes_and_is_recorded_as_baseline(lab: Project, baseline: dict[str, Any]) -> None:
+    assert (baseline["verdict"]["result"], baseline["verdict"]["rule"], baseline["failures"]) == ("passed", "baseline", [])
+    assert [one["step"] for one in baseline["loss"]] == list(range(1, int(STEPS) + 1))
+    assert baseline["final_loss"] < baseline["loss"][0]["loss"] / 2 and baseline["tokens_s"] > 0
+    assert baseline["environment"]["device"] == "CPU" and baseline["environment"]["blas"] == "openblas"
+    assert "simulated: gpu" in baseline["evidence"]
+    users = lab.ssh("login0", f"sacct -nXP -j {baseline['attempts'][0]['job']} -o User,State").output.split()
+    assert users == ["alice|COMPLETED"]
+
+
+def test_killed_worker_ends_in_identical_loss(lab: Project, baseline: dict[str, Any]) -> None:
+    document = train(lab, "--kill-worker")
+    assert document["verdict"]["rule"] == "identical" and document["final_bits"] == baseline["final_bits"]
+    assert [one["node"] for one in document["injected"]] == ["worker1"] and document["injected"][0]["undone"]
+    assert len(document["attempts"]) > 1 and document["failures"][0]["steps_lost"] > 0
+    assert 0 < document["goodput"] < baseline["goodput"]
+    assert [one["outcome"] for one in document["attempts"]][-2:] == ["failed", "completed"], "the batch script outlives the worker"
+
+
+def test_fsdp2_trains_the_same_model(lab: Project, baseline: dict[str, Any]) -> None:
+    document = train(lab, "--mode", "fsdp2")
+    assert document["final_loss"] == pytest.approx(baseline["final_loss"], rel=0.05)
+
+
+def test_verify_names_damaged_shard(lab: Project, baseline: dict[str, Any], tmp_path: Path) -> None:
+    """The checkpoints are copied from the shared file system, and one byte of one of them is changed."""
+    config = lab.home / lab.stack / "ssh_config"
+    lab.run(["scp", "-q", "-r", "-F", str(config), f"login0:{baseline['folder']}/checkpoints", str(tmp_path)])
+    assert lab.rackwright("checkpoints", "verify", str(tmp_path)).ok
+    shard = sorted((tmp_path / "checkpoints").glob("step-*/__1_0.distcp"))[-1]
+    content = bytearray(shard.read_bytes())
+    content[len(content) // 2] ^= 1
+    shard.write_bytes(content)
+    said = lab.rackwright("checkpoints", "verify", str(tmp_path))
+    assert said.status == 1 and "__1_0.distcp" in said.output and "damaged" in said.output, said.output

@@ -1,0 +1,75 @@
+"""What a training run needs of a stack, the space it needs, and what is printed of it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rackwright.errors import InputError
+from rackwright.inventory import Host, inventory
+from rackwright.inventory.reader import Inventory, from_inventory
+from rackwright.operations.demo.prerequisites import find_site
+from rackwright.operations.demo.training import TrainingOptions, needed_mib
+from rackwright.operations.stack import load_plan
+from rackwright.plan import Plan
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB"
+
+
+def declared(stack: str = "lab-train", change: Callable[[dict[str, Any]], None] = lambda _variables: None) -> Inventory:
+    """Return the inventory of a stack of this repository, with changed variables."""
+    plan: Plan = load_plan(stack, lambda _finding: None)
+    handed = copy.deepcopy(inventory(plan, {node.name: Host(node.name, node.address, KEY, "1") for node in plan.nodes}))
+    change(handed["all"]["vars"])
+    return from_inventory(handed)
+
+
+def test_lab_train_has_all_prerequisites() -> None:
+    site = find_site(declared(), kill_worker=True)
+    assert (site.submit_host, site.user, site.mount, site.python) == ("login0", "alice", "/mnt/sharedfs", "/usr/bin/python3")
+    assert site.workers == ("worker0", "worker1") and site.ranks_per_node == 1, "its GPUs are simulated"
+    assert (site.nodes, site.ranks, find_site(declared(), nodes=1).ranks) == (2, 2, 1)
+    assert needed_mib(site) == 1024
+
+
+def without(section: str) -> Callable[[dict[str, Any]], None]:
+    """Return a change that empties a section of the cluster."""
+    return lambda variables: variables["cluster"].__setitem__(section, [])
+
+
+def private_storage(variables: dict[str, Any]) -> None:
+    """Let only root write."""
+    variables["cluster"]["storage"][0]["mode"] = "0755"
+
+
+def on_aws(variables: dict[str, Any]) -> None:
+    """Make nodes that this machine does not run."""
+    variables["handover"]["target"] = variables["cluster"]["target"] = "aws"
+
+
+@pytest.mark.parametrize(
+    ("stack", "change", "options", "cause", "hint"),
+    [
+        ("lab-k8s", lambda _: None, {}, "does not run Slurm (found scheduler Kubernetes)", "scheduler: {kind: slurm}"),
+        ("lab-small", lambda _: None, {}, "has no PyTorch on its workers", "software: {pytorch: {source: debian}}"),
+        ("lab-train", without("users"), {}, "has no user to submit jobs", "users: {alice"),
+        ("lab-train", without("storage"), {}, "has no shared file system", "sharedfs: {kind: moosefs"),
+        ("lab-train", private_storage, {}, "users may write to", "sharedfs: {kind: moosefs"),
+        ("lab-train", lambda _: None, {"nodes": 3}, "has 2 workers in its default partition (expected 3)", "increase the `count`"),
+        ("lab-train", on_aws, {"kill_worker": True}, "kills nodes of the targets lab and vm only", "without --kill-worker"),
+        ("lab-train", lambda _: None, {"nodes": 1, "kill_worker": True}, "needs two workers", "second worker"),
+    ],
+)
+def test_missing_prerequisite_names_what_to_add(
+    stack: str, change: Callable[[dict[str, Any]], None], options: dict[str, Any], cause: str, hint: str
+) -> None:
+    with pytest.raises(InputError) as refused:
+        find_site(declared(stack, change), **options)
+    assert cause in str(refused.value) and hint in refused.value.hint
+
+
+def test_checkpoints_divide_run_into_five() -> None:
+    assert (TrainingOptions(steps=200).every, TrainingOptions(steps=10).every, TrainingOptions(steps=12).every) == (40, 2, 2)

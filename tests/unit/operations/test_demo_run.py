@@ -1,0 +1,202 @@
+"""A training run followed to its end: the submitting node is replaced by answers in order, and nodes by a record of kills and starts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rackwright.cli.render.demo import text
+from rackwright.drivers import node_kill, remote_exec
+from rackwright.errors import InputError, UndeterminedError
+from rackwright.inventory import Host, inventory, paths
+from rackwright.operations.demo import training
+from rackwright.operations.demo.training import TrainingOptions, train
+from rackwright.operations.stack import load_plan
+from rackwright.report.schemas import schema_errors
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB"
+FACTS = {
+    "ranks": 2,
+    "restart": 0,
+    "device": "CPU",
+    "backend": "gloo",
+    "blas": "openblas",
+    "torch": "2.6.0",
+    "cured": True,
+    "parameters": 875264,
+    "layers": 4,
+    "width": 128,
+    "context": 128,
+    "text_sha256": "ab",
+}
+
+
+class Cluster:
+    """Answers of the submitting node, and what was done to nodes."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+        self.follows: Iterator[dict[str, Any]] = iter(())
+        self.begin: dict[str, Any] = {"error": "", "job": "41", "free_mib": 9000, "submitted": 0.0}
+        self.done: list[tuple[str, str]] = []
+        self.said: list[str] = []
+
+    async def run_as_user(self, _stack: str, program: str, request: dict[str, Any], node: str, user: str, **_: Any) -> dict[str, Any]:
+        """Answer a request."""
+        assert (program, node, user) == ("training_run", "login0", "alice")
+        self.asked.append(request)
+        if request["action"] == "follow":
+            found = next(self.follows, answer(jobs=0))
+            if found.get("interrupt"):
+                raise KeyboardInterrupt
+            return found
+        return self.begin if request["action"] == "begin" else {"error": "", "text": "srun: error: worker1: task 1: Exited\n"}
+
+    async def kill(self, _stack: str, target: str, node: str) -> None:
+        """Record a killed node."""
+        self.done.append(("kill", node))
+
+    async def start(self, _stack: str, target: str, node: str) -> None:
+        """Record a started node."""
+        self.done.append(("start", node))
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """Return a stack like lab-train that is up."""
+    monkeypatch.setenv("RACKWRIGHT_HOME", str(tmp_path))
+    monkeypatch.setenv("RACKWRIGHT_SLOWNESS", "1")
+    plan = load_plan("lab-train", lambda _finding: None)
+    handed = inventory(plan, {node.name: Host(node.name, node.address, KEY, "1") for node in plan.nodes})
+    paths.prepare("lab-train")
+    paths.inventory("lab-train").write_text(yaml.safe_dump(handed))
+    found = Cluster()
+    monkeypatch.setattr(remote_exec, "run_as_user", found.run_as_user)
+    monkeypatch.setattr(node_kill, "kill", found.kill)
+    monkeypatch.setattr(node_kill, "start", found.start)
+    monkeypatch.setattr(training, "_POLL", 0.01)
+    monkeypatch.setattr(training, "_DARK", 0.02)
+    return found
+
+
+def answer(*lines: dict[str, Any], jobs: int = 1, released: tuple[str, ...] = (), now: float = 0.0) -> dict[str, Any]:
+    """Return an answer to `follow`."""
+    rows = [{"id": str(41 + number), "state": "RUNNING", "reason": "None", "nodes": "worker[0-1]"} for number in range(jobs)]
+    return {"error": "", "jobs": rows, "released": list(released), "lines": list(lines), "offsets": {"events-0.jsonl": 1}, "now": now}
+
+
+def job(event: str, attempt: int, time: float) -> dict[str, Any]:
+    """Return a line of the batch script."""
+    return {"event": event, "attempt": str(attempt), "time": time, "job": str(41 + attempt), "nodes": "worker[0-1]"}
+
+
+def steps(attempt: int, first: int, last: int, *, factor: float = 1.0) -> list[dict[str, Any]]:
+    """Return the lines of rank 0 in a session."""
+    common, time = {"attempt": str(attempt)}, 100.0 * attempt + first
+    lines = [{**common, "event": "start", "time": time, **FACTS}]
+    lines += [{**common, "event": "resume", "time": time, "step": first - 1, "damaged": [], "seconds": 0.1}]
+    return lines + [
+        {**common, "event": "step", "time": time + step, "step": step, "loss": factor / step, "bits": f"{step:08x}", "seconds": 0.5}
+        for step in range(first, last + 1)
+    ]
+
+
+def undisturbed() -> list[dict[str, Any]]:
+    """Return the answers of an undisturbed run of ten steps."""
+    return [answer(job("begin", 0, 1)), answer(*steps(0, 1, 10)), answer(job("end", 0, 30), now=30)]
+
+
+def run(cluster: Cluster, answers: list[dict[str, Any]], **options: Any) -> dict[str, Any]:
+    """Run the demo on the answers; return its document."""
+    cluster.follows = iter(answers)
+
+    async def ignore(_text: str) -> None:
+        """Show nothing."""
+
+    document = train("lab-train", TrainingOptions(steps=10, **options), ignore, cluster.said.append)
+    assert schema_errors("demo", document) == []
+    return document
+
+
+def test_undisturbed_run_is_recorded_and_compared_with_next(cluster: Cluster) -> None:
+    first = run(cluster, undisturbed())
+    recorded = json.loads((paths.demos("lab-train") / f"{first['run']}.json").read_text())
+    assert recorded == first and first["verdict"]["rule"] == "baseline"
+    second = run(cluster, undisturbed())
+    assert (second["verdict"]["result"], second["verdict"]["reference"]) == ("passed", first["run"])
+    assert set(second["evidence"]) >= {"CPU, gloo, PyTorch 2.6.0", "simulated: gpu", "figures do not apply to GPUs"}
+
+
+def test_job_has_values_of_plan(cluster: Cluster) -> None:
+    run(cluster, undisturbed())
+    begin = cluster.asked[0]
+    script = begin["files"]["job.sh"]
+    assert begin["needed_mib"] == 1024 and begin["folder"].startswith("/mnt/sharedfs/validation/results/train-")
+    assert "#SBATCH --nodes=2" in script and "10.87.0.0/24" in script and "/usr/bin/python3 -m" in script
+
+
+def test_killed_worker_is_started_again(cluster: Cluster) -> None:
+    run(cluster, undisturbed())
+    answers = [answer(job("begin", 0, 1)), answer(*steps(0, 1, 7)), *[answer() for _ in range(40)], answer(job("failed", 0, 20), jobs=2)]
+    answers += [answer(job("begin", 1, 22), *steps(1, 7, 10)), answer(job("end", 1, 130), now=130)]
+    document = run(cluster, answers, kill_worker=True)
+    assert cluster.done == [("kill", "worker1"), ("start", "worker1")]
+    assert document["injected"][0]["node"] == "worker1" and document["injected"][0]["undone"] is not None
+    assert document["verdict"]["result"] == "passed" and [one["resumed_from"] for one in document["failures"]] == [6]
+    shown = text(document)
+    assert "passed: the last loss is bit-identical" in shown and "failure after step 7" in shown and "simulated: gpu" in shown
+
+
+def test_worker_is_started_after_interrupt(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [answer(job("begin", 0, 1)), answer(*steps(0, 1, 9)), *[answer() for _ in range(8)], {"interrupt": True}]
+    monkeypatch.setattr(training, "_DARK", 60.0)
+    with pytest.raises(UndeterminedError, match="interrupted"):
+        run(cluster, answers, kill_worker=True)
+    assert cluster.asked[-1]["action"] == "cancel", "no job is left"
+    assert not cluster.done or cluster.done[-1] == ("start", "worker1"), "no node stays off"
+
+
+def test_run_without_end_has_reason(cluster: Cluster) -> None:
+    answers = [answer(job("begin", 0, 1)), answer(job("failed", 0, 9), job("gave-up", 0, 9), jobs=0)]
+    document = run(cluster, answers)
+    assert (document["verdict"]["result"], document["error"]) == ("failed", "srun: error: worker1: task 1: Exited")
+
+
+def test_vanished_jobs_end_run(cluster: Cluster) -> None:
+    """Somebody cancelled them."""
+    document = run(cluster, [answer(job("begin", 0, 1)), *[answer(jobs=0) for _ in range(5)]])
+    assert document["verdict"]["result"] == "failed" and document["error"]
+
+
+def test_events_after_end_are_read(cluster: Cluster) -> None:
+    """The files of ranks and of the batch script are read one after the other."""
+    document = run(cluster, [answer(job("begin", 0, 1)), answer(job("end", 0, 30), now=30), answer(*steps(0, 1, 10))])
+    assert document["final_bits"] == "0000000a"
+
+
+def test_restarted_controller_does_not_end_run(cluster: Cluster) -> None:
+    first, *rest = undisturbed()
+    assert run(cluster, [first, {"error": "Unable to contact slurm controller"}, *rest])["completed"]
+
+
+def test_released_job_is_reported(cluster: Cluster) -> None:
+    first, *rest = undisturbed()
+    run(cluster, [first, answer(released=("41",)), *rest])
+    assert any("job 41: was to wait for the lifetime of a credential" in line for line in cluster.said)
+
+
+def test_full_file_system_is_refused(cluster: Cluster) -> None:
+    cluster.begin = {"error": "", "job": None, "free_mib": 12}
+    with pytest.raises(InputError, match="12 MiB are free on /mnt/sharedfs \\(expected 1024 MiB"):
+        run(cluster, [])
+
+
+def test_refused_submission_is_undetermined(cluster: Cluster) -> None:
+    cluster.begin = {"error": "sbatch: error: Invalid account", "job": None, "free_mib": 9000}
+    with pytest.raises(UndeterminedError, match="Invalid account"):
+        run(cluster, [])
