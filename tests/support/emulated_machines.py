@@ -17,7 +17,7 @@ from typing import Final
 
 PACKAGES: Final = (
     *("ca-certificates", "dbus", "iproute2", "openssh-server", "procps", "python3-apt", "python3-minimal", "systemd", "systemd-sysv"),
-    *("initramfs-tools", "linux-image-cloud-amd64", "udev"),
+    *("initramfs-tools", "udev"),
     *("chrony", "iputils-ping", "nfs-kernel-server", "nftables", "psmisc", "sudo", "tzdata"),
 )
 """Packages of a machine, its kernel, and those that the roles install: the emulator takes minutes for a package."""
@@ -53,6 +53,10 @@ class EmulatedMachines:
     disk_mib: int = DISK_MIB
     memory_mib: dict[str, int] = field(default_factory=dict)
     """Memory by machine; 640 where it is not given."""
+    kernel: str = "linux-image-cloud-amd64"
+    """Package of the kernel; only linux-image-amd64 has software RDMA (rdma_rxe)."""
+    reboots: bool = False
+    """Whether a machine starts again after a reboot; otherwise it ends, as after a panic."""
     user: str = ""
     """An ordinary user with the same key and sudo without a password, as on the image of a provider."""
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
@@ -77,7 +81,13 @@ class EmulatedMachines:
         drop_in = f'printf "%s\\n" {_OWN_HOST_KEYS} > "$1"/etc/systemd/system/ssh.service.d/host-keys.conf'
         hooks = [f"--customize-hook={hook}" for hook in (key, network, idle, host_keys, drop_in, *self._add_user())]
         _run(
-            "mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join((*PACKAGES, *self.packages))}", *hooks, "trixie", str(root)
+            "mmdebstrap",
+            "--quiet",
+            "--variant=minbase",
+            f"--include={','.join((*PACKAGES, self.kernel, *self.packages))}",
+            *hooks,
+            "trixie",
+            str(root),
         )
         for name in ("vmlinuz", "initrd.img"):
             (self.folder / name).write_bytes(next((root / "boot").glob(f"{name}-*")).read_bytes())
@@ -111,7 +121,8 @@ class EmulatedMachines:
     def _command(self, name: str, number: int, address: str, lan: str) -> list[str]:
         interfaces = f"net.ifnames=0 ip=10.0.2.15:::255.255.255.0::eth0:none ip={address}:::255.255.255.0::eth1:none"
         return [
-            *("qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-m", str(self.memory_mib.get(name, 640)), "-nographic", "-no-reboot"),
+            *("qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-m", str(self.memory_mib.get(name, 640)), "-nographic"),
+            *(() if self.reboots else ("-no-reboot",)),
             *("-kernel", str(self.folder / "vmlinuz"), "-initrd", str(self.folder / "initrd.img")),
             *("-append", f"root=/dev/vda rw console=ttyS0 panic=-1 systemd.hostname={name} {interfaces}"),
             *("-drive", f"file={self.folder / 'disk'},if=virtio,format=raw,snapshot=on"),
