@@ -58,14 +58,15 @@ class Connection(apt.ActionModule):  # type: ignore[misc, name-defined]
 
     def __init__(self, names: object, told: str) -> None:
         self._task = type("Task", (), {"args": {"name": names, "update_cache": True}, "async_val": 0, "check_mode": False})()
-        self.told, self.asked, self.busy = told, [], [""]
+        self.told, self.asked, self.busy, self.package_lists = told, [], [""], True
 
     def _execute_module(self, **given: Any) -> dict[str, Any]:
         if given["module_name"] == "rackwright.cluster.dpkg_facts":
             assert all("=" not in name for name in given["module_args"]["names"])
             return {"changed": False, "dpkg_output": self.told}
         if given["module_name"] == "rackwright.cluster.busy_facts":
-            return {"busy": self.busy.pop(0), "detail": "process 7 holds a lock", "hint": "`ps -fp 7`"}
+            waits = {"busy": self.busy.pop(0), "detail": "process 7 holds a lock", "hint": "`ps -fp 7`"}
+            return {**waits, "package_lists": self.package_lists}
         self.asked.append(given)
         return {"changed": True}
 
@@ -87,6 +88,15 @@ def test_apt_is_given_the_whole_task_where_something_is_missing() -> None:
     assert action.run(None, {}) == {"changed": True}
     (given,) = action.asked
     assert given["module_name"] == "ansible.builtin.apt" and given["module_args"] == {"name": NAMES, "update_cache": True}
+
+
+@pytest.mark.parametrize(("package_lists", "valid"), [(True, {"cache_valid_time": 3600}), (False, {})])
+def test_apt_fetches_package_lists_that_do_not_exist(*, package_lists: bool, valid: dict[str, int]) -> None:
+    """The folder of a new node image is empty, and younger than an hour."""
+    action = Connection(NAMES, "munge installed\n")
+    action._task.args["cache_valid_time"], action.package_lists = 3600, package_lists
+    assert action.run(None, {}) == {"changed": True}
+    assert action.asked[0]["module_args"] == {"name": NAMES, "update_cache": True, **valid}
 
 
 def test_apt_waits_for_another_process(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

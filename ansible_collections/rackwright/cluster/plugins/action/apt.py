@@ -28,6 +28,14 @@ def _is_there(name: str, installed: Mapping[str, str]) -> bool:
     return package in installed and (not version or fnmatchcase(installed[package], version))
 
 
+def with_package_lists(arguments: Mapping[str, Any], *, there: bool) -> Mapping[str, Any]:
+    """Return the arguments of apt without the age of package lists that do not exist: apt reads the age of their folder.
+
+    A node image that was built less than an hour ago has a folder that is empty and young.
+    """
+    return arguments if there else {name: value for name, value in arguments.items() if name != "cache_valid_time"}
+
+
 class ActionModule(ActionBase):  # type: ignore[misc]
     """The task `rackwright.cluster.apt:` with the arguments of `ansible.builtin.apt`; `name` is one or a list, each may say `=version`."""
 
@@ -40,15 +48,19 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         asked = self._ask("rackwright.cluster.dpkg_facts", known, task_vars)
         if not missing(names, asked.get("dpkg_output", "")):
             return {**result, "changed": False}
+        arguments: Mapping[str, Any] = self._task.args
         if not self._task.check_mode:  # apt simulates without locks.
+            facts: dict[str, Any] = {}
 
             def query() -> dict[str, Any]:
-                return self._ask("rackwright.cluster.busy_facts", {}, task_vars)
+                facts.update(self._ask("rackwright.cluster.busy_facts", {}, task_vars))
+                return facts
 
             _, problem = wait_until_idle(str((task_vars or {}).get("inventory_hostname", "")), query)
             if problem:
                 return {**result, "changed": False, "failed": True, "msg": f"no packages were installed, because {problem}"}
-        return {**result, **self._ask("ansible.builtin.apt", self._task.args, task_vars)}
+            arguments = with_package_lists(arguments, there=facts.get("package_lists", True))
+        return {**result, **self._ask("ansible.builtin.apt", arguments, task_vars)}
 
     def _ask(self, module: str, arguments: Mapping[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
         """Return the result of a module on the node."""

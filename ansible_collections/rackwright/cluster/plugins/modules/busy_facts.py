@@ -7,6 +7,7 @@ on the node.
 from __future__ import annotations
 
 import fcntl
+import glob
 import os
 import shutil
 import struct
@@ -35,8 +36,11 @@ RETURN = r"""
 busy: {description: "Empty, or what is waited for, such as C(cloud-init) or C(unattended-upgr).", returned: always, type: str}
 detail: {description: "Stage or data source of cloud-init, or process and lock.", returned: always, type: str}
 hint: {description: Where to look if it does not end., returned: always, type: str}
+package_lists: {description: Whether apt has package lists; a node image may have none., returned: always, type: bool}
 """
 
+PACKAGE_LISTS = "/var/lib/apt/lists/*_Packages*"
+"""Package lists as `apt-get update` writes them, also compressed (apt.conf(5), Acquire::GzipIndexes)."""
 RESULT = "/run/cloud-init/result.json"
 LOCKS = ("/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock", "/var/lib/apt/lists/lock", "/var/cache/apt/archives/lock")
 """Write locks of fcntl(2), in the order in which apt takes them."""
@@ -124,7 +128,7 @@ def busy() -> dict[str, str]:
 def main() -> None:
     """Run the module."""
     module = AnsibleModule({}, supports_check_mode=True)
-    module.exit_json(changed=False, **busy())
+    module.exit_json(changed=False, package_lists=bool(glob.glob(PACKAGE_LISTS)), **busy())
 
 
 if __name__ == "__main__":
