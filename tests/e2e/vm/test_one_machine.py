@@ -1,6 +1,6 @@
 """One machine with a kernel of its own, one role, one reboot: software RDMA, which no container can show, is there again afterwards.
 
-An emulated machine, which gives no information on speed. `make test` runs this where QEMU is installed.
+An emulated machine, which gives no information on speed.
 """
 
 from __future__ import annotations
@@ -92,20 +92,17 @@ def rail(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rail]:
         made.machines.remove()
 
 
-@pytest.mark.essential
 def test_role_creates_an_active_device_and_a_second_run_changes_nothing(rail: Rail) -> None:
     assert f"link {DEVICE}/1 state ACTIVE" in rail.on("rdma link show") and f"netdev {CARD}" in rail.on("rdma link show")
     assert (rail.converge(), rail.converge("--check")) == (0, 0)
 
 
-@pytest.mark.essential
 def test_device_transfers_messages(rail: Rail) -> None:
     words = f"timeout 300 ib_write_bw -d {DEVICE} -x 1 -n 20 -s 4096"
     said = rail.on(f"{words} > /tmp/server 2>&1 & sleep 2; {words} {ADDRESS} 2>&1")
     assert " 4096       20 " in said, said
 
 
-@pytest.mark.essential
 def test_device_exists_again_after_a_reboot(rail: Rail) -> None:
     rail.reboot()
     assert f"link {DEVICE}/1 state ACTIVE" in rail.on("rdma link show")
