@@ -75,7 +75,7 @@ def rail_neighbours(context: ProbeContext) -> Iterator[tuple[Any, str, Any]]:
 
 
 def _frames_command(context: ProbeContext) -> str:
-    """Return the command; a node without rails pings nobody."""
+    """Return the command; a node without rails pings no neighbour."""
     pings = [_ping(own, name, other) for own, name, other in rail_neighbours(context)]
     return f"{' '.join(pings)} wait; echo '{_END}'" if pings else f"echo '{_END}'"
 
