@@ -1,4 +1,7 @@
-"""A node of this machine that loses its power, and is started again: containers of target lab, machines of target vm."""
+"""Kill a node of this machine and start it again: a container of target lab, or a machine of target vm.
+
+The kernel of this machine resets the connections of a killed container. A node without power resets none, and is noticed later.
+"""
 
 from __future__ import annotations
 
