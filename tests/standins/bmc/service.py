@@ -85,6 +85,13 @@ class _Handler(BaseHTTPRequestHandler):
     state: EmulatedBmc
     protocol_version = "HTTP/1.1"
     timeout = 300
+    is_used = False
+
+    def parse_request(self) -> bool:
+        """End a connection at its second request, as a BMC that honours `Connection: close` without a word, and late."""
+        is_valid = super().parse_request()
+        self.close_connection, is_first, self.is_used = self.is_used, not self.is_used, True
+        return is_valid and is_first
 
     def log_message(self, format: str, *args: Any) -> None:
         """Print nothing."""

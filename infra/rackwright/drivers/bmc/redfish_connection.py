@@ -27,7 +27,17 @@ def _silence_sushy() -> None:
             log.disabled = True  # Levels and handlers of the caller's have no effect on it.
 
 
-class _PinnedAdapter(HTTPAdapter):
+class _OneRequestAdapter(HTTPAdapter):
+    """One connection for each request. sushy asks for that, and a BMC that ends the connection need not say so in its answer (RFC 9112,
+    section 9.6): the next request on it would be lost."""
+
+    def send(self, *args: Any, **kwargs: Any) -> requests.Response:
+        """Forget earlier connections first."""
+        self.poolmanager.clear()
+        return super().send(*args, **kwargs)
+
+
+class _PinnedAdapter(_OneRequestAdapter):
     """Connections on which the peer's certificate has a fingerprint. urllib3 compares it before anything is sent."""
 
     def __init__(self, fingerprint: str) -> None:
@@ -79,8 +89,7 @@ def connect(login: BmcLogin) -> sushy.Sushy:
     session: requests.Session = found._session
     session.trust_env = False  # No proxy and no .netrc of the user's environment.
     session.mount("http://", _NoPlainHttp())
-    if pinned:
-        session.mount("https://", _PinnedAdapter(str(login.certificate).replace(":", "")))
+    session.mount("https://", _PinnedAdapter(str(login.certificate).replace(":", "")) if pinned else _OneRequestAdapter())
     return sushy.Sushy(address, auth=_Login(login.username, login.password), connector=found)
 
 
