@@ -83,5 +83,5 @@ def test_dead_spine_is_drift_and_stops_nothing(stack: Project) -> None:
 
 
 def test_pairs_reach_half_of_the_rate(stack: Project) -> None:
-    said = stack.rackwright("accept", stack.stack, "--phase", "rdma", timeout=3600)
+    said = stack.rackwright("acceptance", stack.stack, "--phase", "rdma", timeout=3600)
     assert said.ok, said.end

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rackwright.checks.cluster.harness.compare import Expect, Mismatch
-from rackwright.checks.cluster.probes.neighbours import PingStatistics
+from rackwright.checks.cluster.probes.neighbours import PingStatistics, parse_ping_statistics
 from rackwright.checks.cluster.test_node import test_no_packet_loss as no_packet_loss  # another name: pytest must not collect it here
 from rackwright.errors import UndeterminedError
 
@@ -47,6 +47,45 @@ def test_packet_loss_compares_all_responding_neighbours(answered: tuple[int, ...
 def test_truncated_pings_are_unknown() -> None:
     with pytest.raises(UndeterminedError, match="could not send all pings in time"):
         no_packet_loss(lambda _probe: (PingStatistics("192.0.2.1", 7, 6), PingStatistics("192.0.2.2", 90, 0)), Expect(), LIMIT)
+
+
+@pytest.mark.parametrize(
+    ("last", "answered", "expected"),
+    [
+        (94, 94, True),  # the last six replies came later than twice the longest round trip before: seen on a busy emulated machine
+        (94, 92, False),
+        (100, 94, False),
+        (None, 94, False),  # a ping that does not say
+    ],
+)
+def test_late_replies_are_not_lost_packets(last: int | None, answered: int, expected: bool) -> None:
+    expect = Expect()
+    way = PingStatistics("192.0.2.1", 100, answered, last)
+    if expected:
+        no_packet_loss(lambda _probe: (way,), expect, LIMIT)
+    else:
+        with pytest.raises(Mismatch):
+            no_packet_loss(lambda _probe: (way,), expect, LIMIT)
+
+
+def test_few_known_outcomes_are_unknown() -> None:
+    with pytest.raises(UndeterminedError, match="missing replies may still be in flight"):
+        no_packet_loss(lambda _probe: (PingStatistics("192.0.2.1", 100, 20, 20),), Expect(), LIMIT)
+
+
+@pytest.mark.parametrize(
+    ("received", "reply", "last"),
+    [
+        ("94 received", "64 bytes from 192.0.2.1: icmp_seq=94 ttl=64 time=0.666 ms", 94),  # iputils
+        ("94 packets received", "64 bytes from 192.0.2.1: icmp_seq=93 ttl=64 time=0.666 ms", 94),  # inetutils
+        ("94 packets received", "64 bytes from 192.0.2.1: seq=93 ttl=64 time=0.666 ms", 94),  # busybox
+        ("94 received", "", None),
+    ],
+)
+def test_last_reply_is_read(received: str, reply: str, last: int | None) -> None:
+    count = f"100 packets transmitted, {received}, 6% packet loss, time 453ms"
+    text = f"PING 192.0.2.1 (192.0.2.1) 56(84) bytes of data.\n\n--- 192.0.2.1 ping statistics ---\n{count}\n\n{reply}\n"
+    assert parse_ping_statistics(text) == (PingStatistics("192.0.2.1", 100, 94, last),)
 
 
 def test_silence_of_all_neighbours_is_unknown() -> None:

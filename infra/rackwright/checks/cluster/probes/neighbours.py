@@ -17,7 +17,10 @@ _SENT: Final = 100
 """Number of echo requests to each neighbour. At 2 ms apart they take 0.2 s. One in 100 is the smallest loss that this can show."""
 _PATIENCE: Final = 3
 """Time limit of all requests to a neighbour, in seconds. Two neighbours that are down take 6 s, less than the limit of a probe."""
-_COUNTED: Final = re.compile(r"^--- (\S+) ping statistics ---\n(\d+) packets transmitted, (\d+)(?: packets)? received,", re.M)
+_FEWEST: Final = 50
+"""Requests with a known outcome from which loss is judged. Chosen: half of them."""
+_COUNTED: Final = re.compile(r"^--- (\S+) ping statistics ---\n(\d+) packets transmitted, (\d+)( packets)? received,", re.M)
+_LAST_REPLY: Final = re.compile(r"^\d+ bytes from .*seq=(\d+) ", re.M)
 
 
 @dataclass(frozen=True)
@@ -27,25 +30,44 @@ class PingStatistics:
     address: str
     sent: int
     answered: int
+    last: int | None = None
+    """Number of requests up to the last one that was answered; None if ping did not print it."""
 
     @property
     def is_counted(self) -> bool:
-        """Return whether all requests were sent. After an earlier end, the last replies may still be in transit."""
-        return self.sent >= _SENT
+        """Return whether the outcome of enough requests is known. After an earlier end, the last replies may still be in transit."""
+        return self.sent >= _SENT and (self.last is None or self.last >= _FEWEST)
 
     @property
     def loss_percent(self) -> float:
-        """Return the loss in percent."""
-        return 100 * (self.sent - self.answered) / self.sent
+        """Return the loss in percent of the requests sent.
+
+        Requests after the last reply are not lost: ping waits for them no longer than twice the longest round trip before
+        (iputils, ping_common.c, schedule_exit), and a busy node replies later.
+        """
+        known = self.sent if self.last is None else self.last
+        return 100 * max(known - self.answered, 0) / self.sent
 
 
 def parse_ping_statistics(text: str) -> tuple[PingStatistics, ...]:
-    """Return the statistics of `ping -q` for each address (iputils; inetutils and busybox print `packets received`)."""
-    text = text.replace("\r\n", "\n")
-    ways = tuple(PingStatistics(address, int(sent), int(answered)) for address, sent, answered in _COUNTED.findall(text))
-    if not ways or len(ways) != len(re.findall(r"^PING ", text, re.M)) or not all(way.sent for way in ways):
+    """Return the statistics of `ping` for each address, followed by its last reply.
+
+    iputils counts requests from 1; inetutils and busybox print `packets received` and count from 0.
+    """
+    pings = re.split(r"^(?=PING )", text.replace("\r\n", "\n"), flags=re.M)
+    ways = tuple(way for way in map(_statistics, pings) if way is not None)
+    if not ways or len(ways) != len([ping for ping in pings if ping.startswith("PING ")]) or not all(way.sent for way in ways):
         raise ValueError("not every ping was counted")
     return ways
+
+
+def _statistics(text: str) -> PingStatistics | None:
+    """Return the statistics of one ping; None without them."""
+    found, reply = _COUNTED.search(text), _LAST_REPLY.search(text)
+    if found is None:
+        return None
+    address, sent, answered, counts_from_zero = found.groups()
+    return PingStatistics(address, int(sent), int(answered), int(reply[1]) + bool(counts_from_zero) if reply else None)
 
 
 def ring_neighbours(names: tuple[str, ...], name: str, most: int = 2) -> tuple[str, ...]:
@@ -62,8 +84,10 @@ def _ping(context: ProbeContext) -> str:
     nodes = context.declared.nodes
     addresses = " ".join(nodes[name]["address"] for name in ring_neighbours(context.declared.members("nodes"), context.node["name"]))
     # For an address without a host, ping would run 46 s (iputils 20240905). Status 1 means no reply, which is a result.
-    ping = f"timeout --preserve-status --signal INT {scaled(_PATIENCE)} ping -n -q -c {_SENT} -i 0.002 -W {scaled(1)}"
-    return f"for a in {addresses}; do {ping} $a; r=$?; [ $r -le 1 ] || exit $r; done"
+    ping = f"timeout --preserve-status --signal INT {scaled(_PATIENCE)} ping -n -c {_SENT} -i 0.002 -W {scaled(1)}"
+    # Of the replies, only the last one is printed, after the statistics.
+    short = "sed -n -e '/bytes from/{h;d;}' -e p -e '${x;p;}'"
+    return f"for a in {addresses}; do o=$({ping} $a); r=$?; [ $r -le 1 ] || exit $r; printf '%s\\n' \"$o\" | {short}; done"
 
 
 PING_STATISTICS = Probe("ways", on="nodes", command=_ping, parse=parse_ping_statistics)
