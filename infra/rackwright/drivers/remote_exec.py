@@ -14,8 +14,9 @@ from rackwright.inventory import paths
 from rackwright.inventory.concurrency import max_parallel
 from rackwright.remote.command import encode_request, python_command
 
-_LONGEST: Final = 40.0
+LONGEST: Final = 40.0
 """Time limit per node, in seconds. A node reads files of some megabytes and queries its package manager."""
+_LATE: Final = "the program did not end within"
 _NO_LIMIT: Final = 365 * 86400.0
 """Seconds of a stream that a user ends."""
 _AT_ONCE: Final = 32
@@ -26,7 +27,7 @@ Chosen: half of the attempts to connect (`ssh_connections._AT_ONCE`), because ea
 
 
 async def run_on_nodes(
-    stack: str, program: str, requests: Mapping[str, Mapping[str, Any]], sudo: Mapping[str, bool], *, target: str, limit: float = _LONGEST
+    stack: str, program: str, requests: Mapping[str, Mapping[str, Any]], sudo: Mapping[str, bool], *, target: str, limit: float = LONGEST
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the result of each node, and the reason for each node without one.
 
@@ -43,6 +44,11 @@ async def run_on_nodes(
         {name: result for name, result in found.items() if not isinstance(result, str)},
         {name: why for name, why in found.items() if isinstance(why, str)},
     )
+
+
+def is_late(reason: str) -> bool:
+    """Return whether the reason why a node has no result is its time limit."""
+    return reason.startswith(_LATE)
 
 
 async def stream_from_node(
@@ -63,7 +69,7 @@ async def stream_from_node(
 
 
 async def run_as_user(
-    stack: str, program: str, request: Mapping[str, Any], name: str, user: str, *, sudo: bool, limit: float = _LONGEST
+    stack: str, program: str, request: Mapping[str, Any], name: str, user: str, *, sudo: bool, limit: float = LONGEST
 ) -> dict[str, Any]:
     """Return the result of a program that runs on a node as an ordinary user. Raises UndeterminedError if there is none."""
     command = [*(["sudo", "-n"] if sudo else []), "runuser", "-u", user, "--", python_command(program, None)]
@@ -82,8 +88,8 @@ async def _run_on_node(stack: str, program: str, request: Mapping[str, Any], nam
 async def _result(stack: str, command: Sequence[str], request: Mapping[str, Any], name: str, *, limit: float) -> Any:
     try:
         ended = await ssh_connections.run_ssh(stack, name, *command, stdin=encode_request(request), timeout=limit)
-    except ProcessTimeoutError as error:
-        return str(error)
+    except ProcessTimeoutError:
+        return f"{_LATE} {limit:.0f} s"
     if not ended.ok:
         return ended.stderr.strip().splitlines()[-1] if ended.stderr.strip() else f"python3 ended with {ended.status}"
     try:

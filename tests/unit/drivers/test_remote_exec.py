@@ -50,7 +50,7 @@ def test_answers_and_reasons_come_back_by_node(sent: dict[str, Any]) -> None:
         "n1": "ValueError: no such module",
         "n2": "answered what is no JSON: 'Welcome'",
         "n3": "python3 ended with 255",
-        "n4": "ssh timed out after 40 s",
+        "n4": "the program did not end within 40 s",
     }
 
 

@@ -22,6 +22,9 @@ _NO_ANSWER: Final = "TimeoutError: no answer within"
 """Words of a node for a file system that did not respond (rackwright.remote.programs.limited_reader)."""
 _REACH: Final = 10.0
 """Timeout in seconds for connecting to a node."""
+_SECOND_ATTEMPT: Final = 3 * remote_exec.LONGEST
+"""Time limit in seconds of a node that was late while playbooks and checks ran on it: four emulated machines on two cores took longer than
+the first limit then, and 17 s afterwards (`rackwright drift lab-vm`)."""
 
 SIMULATED_FABRIC: Final = range(7071, 7081)
 """UDP ports of the simulated fabric (roles/fabric, ibsim's data ports). They open and close with each client."""
@@ -33,6 +36,8 @@ class BaselineStates:
 
     nodes: Mapping[str, Kinds] = field(default_factory=dict)
     unreachable: tuple[tuple[str, str], ...] = ()
+    late: tuple[str, ...] = ()
+    """Nodes that exceeded the time limit."""
 
 
 async def empty() -> BaselineStates:
@@ -41,20 +46,35 @@ async def empty() -> BaselineStates:
 
 
 async def collect(running: RunningStack) -> BaselineStates:
-    """Collect the state of every node that is `in`, in parallel, over existing SSH connections, with the nodes powered on."""
+    """Collect the state of every node that is `in`."""
+    return await _collect(running, tuple(running.inventory.nodes), remote_exec.LONGEST)
+
+
+async def collect_late(running: RunningStack, first: BaselineStates) -> BaselineStates:
+    """Collect the state of the nodes that were late in the first attempt, when nothing else runs on them, and return the states of all."""
+    if not first.late:
+        return first
+    second = await _collect(running, first.late, _SECOND_ATTEMPT)
+    kept = tuple(one for one in first.unreachable if one[0] not in first.late)
+    return BaselineStates({**first.nodes, **second.nodes}, kept + second.unreachable, second.late)
+
+
+async def _collect(running: RunningStack, names: Collection[str], limit: float) -> BaselineStates:
+    """Collect the state of nodes in parallel, over existing SSH connections, with the nodes powered on."""
     stack, declared = running.name, running.inventory
     async with wake_nodes(stack, PowerSavingNodes.of(declared.cluster["scheduler"])):
-        lost = await ssh_connections.connect_all(stack, declared.nodes, within=_REACH)
-        there = [name for name in declared.nodes if name not in lost]
+        lost = await ssh_connections.connect_all(stack, names, within=_REACH)
+        there = [name for name in names if name not in lost]
         sudo = {name: declared.needs_sudo(name) for name in there}
-        states, failed = await remote_exec.run_on_nodes(stack, "host_baseline", {name: {} for name in there}, sudo, target=declared.target)
+        requests: dict[str, dict[str, str]] = {name: {} for name in there}
+        states, failed = await remote_exec.run_on_nodes(stack, "host_baseline", requests, sudo, target=declared.target, limit=limit)
     unknown = [(name, f"cannot collect its state: {why}") for name, why in {**lost, **failed}.items()]
     unknown += [(name, f"cannot read {kind}: {why}") for name, found in states.items() for kind, why in found[_TROUBLE].items()]
     passing = SIMULATED_FABRIC if "fabric" in declared.simulated else range(0)
     moving = declared.cluster["scheduler"].get("virtual_address")
     controllers = {name for name, node in declared.nodes.items() if "controller" in node["roles"]}
     kept = {name: without_transient(found, passing, moving if name in controllers else None) for name, found in states.items()}
-    return BaselineStates(kept, tuple(unknown))
+    return BaselineStates(kept, tuple(unknown), tuple(name for name, why in failed.items() if remote_exec.is_late(why)))
 
 
 def without_transient(state: Kinds, passing: Collection[int], moving: str | None = None) -> dict[str, dict[str, str]]:
