@@ -27,8 +27,9 @@ _LONGEST: Final = 3600.0
 _CALLBACKS: Final = ("module_recorder", "no_log_changes", "failed_nodes")
 _CUT_OFF: Final = ("Context has disconnected", "EOF on stream", "Connection timed out")
 """Messages of Mitogen about a broken connection (mitogen/core.py, mitogen/parent.py)."""
-_CONNECT: Final = 30
-"""Seconds to connect at slowness 1, as `timeout` of ansible.cfg: many nodes at once on a busy machine need more than the default of 10."""
+_CONNECT: Final = 90
+"""Seconds to connect at slowness 1, as `timeout` of ansible.cfg. Mitogen starts Python on the node in them: an emulated machine that the
+checks kept busy took more than 30 (`rackwright drift lab-vm`). SSH detects within seconds that a node is down."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from rackwright.drivers import ansible
 def test_slow_machine_has_longer_to_connect(monkeypatch: pytest.MonkeyPatch) -> None:
     """Mitogen ends a connection after it, on four nodes of an emulated machine at a load of 34 after 30 s."""
     monkeypatch.setenv("RACKWRIGHT_SLOWNESS", "7")
-    assert ansible.environment(layout.product_root())["ANSIBLE_TIMEOUT"] == "210"
+    assert ansible.environment(layout.product_root())["ANSIBLE_TIMEOUT"] == "630"
 
 
 def test_ansible_cfg_has_the_same_limit(monkeypatch: pytest.MonkeyPatch) -> None:

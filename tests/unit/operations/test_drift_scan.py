@@ -11,9 +11,17 @@ from rackwright.operations.drift import scan
 from rackwright.operations.drift.host_baseline import BaselineStates
 
 
-@pytest.mark.parametrize(("slowness", "most"), [(1, 4), (scan._SLOW - 1, 4), (scan._SLOW, 1)])
-def test_number_of_scans_in_parallel_follows_slowness(monkeypatch: pytest.MonkeyPatch, slowness: int, most: int) -> None:
+@pytest.mark.parametrize(
+    ("target", "slowness", "expected"),
+    [("lab", 1, False), ("lab", scan._SLOW - 1, False), ("lab", scan._SLOW, True), ("hosts", 1, False), ("vm", 1, True)],
+)
+def test_scans_of_slow_nodes_disturb_each_other(monkeypatch: pytest.MonkeyPatch, target: str, slowness: int, expected: bool) -> None:
     monkeypatch.setattr(scan, "slowness", lambda: slowness)
+    assert scan._disturb_each_other(target) is expected
+
+
+@pytest.mark.parametrize(("one_by_one", "most"), [(False, 4), (True, 1)])
+def test_scans_run_in_parallel_or_one_by_one(one_by_one: bool, most: int) -> None:
     running, peak = 0, 0
 
     async def record() -> None:
@@ -33,7 +41,7 @@ def test_number_of_scans_in_parallel_follows_slowness(monkeypatch: pytest.Monkey
         return BaselineStates()
 
     async def run() -> tuple[list[LayerScan], BaselineStates]:
-        return await scan._run_scans([layer(name) for name in Layer], baseline())
+        return await scan._run_scans([layer(name) for name in Layer], baseline(), one_by_one=one_by_one)
 
     found, _ = asyncio.run(run())
     assert peak == most

@@ -37,6 +37,8 @@ _ENGINE: Final = 300.0
 _SLOW: Final = 5
 """Slowness from which layers are scanned one after another. An emulated machine with two CPUs has 5 to 8; three layers in parallel took
 330 s there, and nodes did not answer within 41 s (`pytest tests/newcomer -k debian-13-rootless`)."""
+_VIRTUAL: Final = "vm"
+"""Target whose layers are scanned one after another, too: its machines share this machine's processors, and are slow if emulated."""
 
 
 async def scan(running: RunningStack, progress: Progress, *, with_baseline: bool) -> tuple[DriftReport, BaselineStates]:
@@ -52,17 +54,23 @@ async def scan(running: RunningStack, progress: Progress, *, with_baseline: bool
     async with locked(running.name):
         started, began = datetime.now(UTC), time.monotonic()
         scans = [_scan_or_reason(layer, scan_layer(running, partial(progress, layer))) for layer, scan_layer in scanners.items()]
-        found, states = await _run_scans(scans, collect(running) if with_baseline else empty())
+        baseline = collect(running) if with_baseline else empty()
+        found, states = await _run_scans(scans, baseline, one_by_one=_disturb_each_other(running.inventory.target))
         states = await collect_late(running, states)
         report = DriftReport(running.name, running.inventory.plan, started, time.monotonic() - began, tuple(found))
         return report.with_incomplete_named(), states
 
 
+def _disturb_each_other(target: str) -> bool:
+    """Return whether parallel scans of a target's nodes would slow each other down too much."""
+    return target == _VIRTUAL or slowness() >= _SLOW
+
+
 async def _run_scans(
-    scans: Sequence[Coroutine[Any, Any, LayerScan]], baseline: Coroutine[Any, Any, BaselineStates]
+    scans: Sequence[Coroutine[Any, Any, LayerScan]], baseline: Coroutine[Any, Any, BaselineStates], *, one_by_one: bool
 ) -> tuple[list[LayerScan], BaselineStates]:
-    """Run the scans and the baseline in parallel; on a slow machine one after another, because each slows the rest down."""
-    if slowness() >= _SLOW:
+    """Run the scans and the baseline in parallel; one after another where each slows the rest down."""
+    if one_by_one:
         return [await scan for scan in scans], await baseline
     found, states = await asyncio.gather(asyncio.gather(*scans), baseline)
     return found, states
