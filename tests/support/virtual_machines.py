@@ -1,0 +1,57 @@
+"""A stack of target `vm` from a clean clone: its folders, its processes, and what is left of it at the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from support.project import Project, clone
+
+
+@contextmanager
+def virtual_machines(checkout: Path, like: str, *, up: float) -> Iterator[Project]:
+    """Yield a stack of virtual machines, up; delete it and find nothing left of it. `up`: seconds that its creation may take."""
+    if shutil.which("qemu-system-x86_64") is None:
+        pytest.fail("QEMU is not installed: these tests make virtual machines (`sudo apt install qemu-system-x86 qemu-utils`)")
+    project = clone(checkout, like=like)
+    try:
+        project.run_checked("up", timeout=up)
+        yield project
+        project.run_checked("destroy", timeout=900)
+        assert processes(project) == [] and not folder(project).exists()
+    finally:
+        project.rackwright("down", project.stack, "--by-label")
+        project.remove()
+
+
+def folder(project: Project, *parts: str) -> Path:
+    """Return a folder of the stack's machines."""
+    return project.home.joinpath(".machines", project.stack, *parts)
+
+
+def processes(project: Project) -> list[int]:
+    """Return the processes that run in the stack's folders."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            if Path(os.readlink(place / "cwd")).is_relative_to(folder(project)):
+                found.append(int(place.name))
+        except OSError:
+            continue
+    return found
+
+
+def process_of(project: Project, *parts: str) -> int:
+    """Return the process of a machine (`nodes`, NODE) or of the network (`network`)."""
+    row = json.loads((folder(project, *parts) / "process.json").read_text(encoding="utf-8"))
+    return int(row["pid"])
+
+
+def boot_id(project: Project, node: str) -> str:
+    """Return the id of the guest's boot."""
+    return project.ssh(node, "cat /proc/sys/kernel/random/boot_id").output.strip()
