@@ -20,6 +20,7 @@ from rackwright.files import write_atomic
 from rackwright.inventory import paths
 from rackwright.inventory.running_stack import RunningStack
 from rackwright.operations.demo.prerequisites import TrainingSite, find_site
+from rackwright.report import demo_records, store
 from rackwright.report import training as report
 from rackwright.report.training import Run
 from rackwright.time_limits import slowness
@@ -109,19 +110,13 @@ def train(stack: str, options: TrainingOptions, on_progress: Progress, say: Call
     except KeyboardInterrupt:
         raise UndeterminedError("interrupted; its jobs are cancelled", path=f"run {name}") from None
     document = _document(following, options, name, started)
-    _record(stack, document)
+    _record(stack, document, say)
     return document
 
 
 def records(stack: str) -> Iterator[dict[str, Any]]:
     """Yield the recorded training runs of a stack, the newest first."""
-    for file in sorted(paths.demos(stack).glob("train-*.json"), reverse=True):
-        try:
-            found = json.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue
-        if found.get("schema") == report.SCHEMA:
-            yield found
+    return demo_records.records(paths.demos(stack), "train")
 
 
 def _job(site: TrainingSite, options: TrainingOptions, name: str) -> TrainingJob:
@@ -313,9 +308,13 @@ def _evidence(following: _Following) -> list[str]:
     ]
 
 
-def _record(stack: str, document: dict[str, Any]) -> Path:
+def _record(stack: str, document: dict[str, Any], say: Callable[[str], None]) -> Path:
     folder = paths.demos(stack)
     folder.mkdir(mode=0o700, exist_ok=True)
     file = folder / f"{document['run']}.json"
     write_atomic(file, json.dumps(document, indent=2) + "\n")
+    try:
+        store.write_html(paths.folder(stack))
+    except RackwrightError as error:  # The run has its record; the page is written again by the next run of checks.
+        say(str(error))
     return file
