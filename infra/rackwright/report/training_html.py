@@ -117,10 +117,15 @@ def curve(loss: Sequence[Mapping[str, Any]], interruptions: Sequence[tuple[int, 
     """Return the loss by step as inline SVG, with a dashed line where training was interrupted."""
     every = -(-len(loss) // _POINTS)
     shown = [one for position, one in enumerate(loss) if position % every == 0 or position == len(loss) - 1]
-    first, last = loss[0]["step"], max(loss[-1]["step"], loss[0]["step"] + 1)
-    high = max(one["loss"] for one in shown) or 1.0
-    x = lambda step: _LEFT + (step - first) / (last - first) * (_WIDTH - _LEFT - _RIGHT)  # noqa: E731
-    y = lambda value: _HEIGHT - _BOTTOM - value / high * (_HEIGHT - _TOP - _BOTTOM)  # noqa: E731
+    first, last = int(loss[0]["step"]), max(int(loss[-1]["step"]), int(loss[0]["step"]) + 1)
+    high: float = max(one["loss"] for one in shown) or 1.0
+
+    def x(step: int) -> float:
+        return _LEFT + (step - first) / (last - first) * (_WIDTH - _LEFT - _RIGHT)
+
+    def y(value: float) -> float:
+        return _HEIGHT - _BOTTOM - value / high * (_HEIGHT - _TOP - _BOTTOM)
+
     points = " ".join(f"{x(one['step']):.1f},{y(one['loss']):.1f}" for one in shown)
     grid = "".join(
         f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y(value):.1f}" y2="{y(value):.1f}"/>'

@@ -14,7 +14,7 @@ from rackwright.cli.render.demo import text
 from rackwright.drivers import node_kill, remote_exec
 from rackwright.errors import InputError, UndeterminedError
 from rackwright.inventory import Host, inventory, paths
-from rackwright.operations.demo import training
+from rackwright.operations.demo import following, training
 from rackwright.operations.demo.training import TrainingOptions, train
 from rackwright.operations.stack import load_plan
 from rackwright.report.schemas import schema_errors
@@ -79,7 +79,8 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     monkeypatch.setattr(remote_exec, "run_as_user", found.run_as_user)
     monkeypatch.setattr(node_kill, "kill", found.kill)
     monkeypatch.setattr(node_kill, "start", found.start)
-    monkeypatch.setattr(training, "_POLL", 0.01)
+    monkeypatch.setattr(following, "POLL", 0.01)
+    monkeypatch.setattr(training, "POLL", 0.01)
     monkeypatch.setattr(training, "_DARK", 0.02)
     return found
 
