@@ -109,7 +109,7 @@ def tuned_figures(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if loss:
         for text in ("new", "old"):
             yield f"loss on {text} text", f"{loss[text]['before']:.3f} -> {loss[text]['after']:.3f}"
-        yield "merged model, largest difference", f"{loss['merged_difference']:.1e} (limit {loss['limit']:.0e})"
+        yield "merged model, difference", f"{loss['merged_difference']:.1e} (limit {loss['limit']:.0e})"
     yield "tokens/s", _number(record["tokens_s"], ",.0f")
 
 

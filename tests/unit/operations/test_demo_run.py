@@ -12,7 +12,7 @@ import yaml
 
 from rackwright.cli.render.demo import text
 from rackwright.drivers import node_kill, remote_exec
-from rackwright.errors import InputError, UndeterminedError
+from rackwright.errors import InputError, RackwrightError, UndeterminedError
 from rackwright.inventory import Host, inventory, paths
 from rackwright.operations.demo import following, training
 from rackwright.operations.demo.training import TrainingOptions, train
@@ -153,13 +153,49 @@ def test_killed_worker_is_started_again(cluster: Cluster) -> None:
     assert "passed: the last loss is bit-identical" in shown and "failure after step 7" in shown and "simulated: gpu" in shown
 
 
+def interrupted_run() -> list[dict[str, Any]]:
+    """Return the answers of a run that is interrupted at step 9; its job needs two queries to end."""
+    return [
+        answer(job("begin", 0, 1)),
+        answer(*steps(0, 1, 9)),
+        *[answer() for _ in range(40)],
+        {"interrupt": True},
+        answer(),
+        answer(jobs=0),
+    ]
+
+
 def test_worker_is_started_after_interrupt(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = [answer(job("begin", 0, 1)), answer(*steps(0, 1, 9)), *[answer() for _ in range(8)], {"interrupt": True}]
     monkeypatch.setattr(training, "_DARK", 60.0)
-    with pytest.raises(UndeterminedError, match="interrupted"):
-        run(cluster, answers, kill_worker=True)
-    assert cluster.asked[-1]["action"] == "cancel", "no job is left"
-    assert not cluster.done or cluster.done[-1] == ("start", "worker1"), "no node stays off"
+    with pytest.raises(
+        UndeterminedError, match="interrupted after step 9 of 10; its jobs are cancelled; worker1, which was killed,"
+    ) as found:
+        run(cluster, interrupted_run(), kill_worker=True)
+    assert found.value.exit_code == 3 and "files stay in /mnt/sharedfs/validation/results/train-" in str(found.value)
+    assert [one["action"] for one in cluster.asked[-4:]] == ["cancel", "follow", "cancel", "follow"], "until no job is left"
+    assert cluster.done == [("kill", "worker1"), ("start", "worker1")], "no node stays off"
+    assert not paths.demos("lab-train").exists(), "an interrupted run is no result"
+
+
+def test_interrupt_names_worker_that_stays_off(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(_stack: str, _target: str, _node: str) -> None:
+        raise RackwrightError("podman start: no such container")
+
+    monkeypatch.setattr(training, "_DARK", 60.0)
+    monkeypatch.setattr(node_kill, "start", fail)
+    with pytest.raises(
+        UndeterminedError, match="its jobs are cancelled; worker1 was killed and not started again: run `rackwright up lab-train`"
+    ):
+        run(cluster, interrupted_run(), kill_worker=True)
+    assert "podman start: no such container" in cluster.said
+
+
+def test_interrupt_names_jobs_that_may_still_run(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "_CANCELLED", 0.0)
+    answers = [answer(job("begin", 0, 1)), {"interrupt": True}, answer()]
+    with pytest.raises(UndeterminedError, match=r"its jobs may still run \(job 41 is RUNNING\)") as found:
+        run(cluster, answers)
+    assert "run `scancel --name rackwright-train-" in str(found.value) and "as alice on login0" in str(found.value)
 
 
 def test_run_without_end_has_reason(cluster: Cluster) -> None:

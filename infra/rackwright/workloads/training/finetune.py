@@ -1,7 +1,7 @@
 """Fine-tune the newest checkpoint of a training run with low-rank adapters on another text; write events to RUN/events-ATTEMPT.jsonl.
 
 Events: `start` (device, versions, sizes), `base` (checkpoint), `step` (loss), `adapter` (files), `evaluation` (losses before and after, on
-both texts, and the largest difference between the merged model and base with adapter), `end`; `refused` if there is no intact checkpoint.
+both texts, and the difference between the merged model and base with adapter), `merged` (file), `end`; `refused` if there is no intact checkpoint.
 One process. Both models are read back from their files before they are evaluated.
 """
 
@@ -146,7 +146,10 @@ def _publish(folder: Path, step: int, write: Any) -> dict[str, Any]:
 
 
 def _evaluate(run: Path, checkpoint: Path, texts: Texts, device: torch.device, before: dict[str, float]) -> dict[str, Any]:
-    """Return the losses, and the largest difference of a score between the merged model and base with adapter, all read from disk."""
+    """Return the losses, and the difference between the merged model and base with adapter, all read from disk.
+
+    The difference is that of a score, relative to the largest score: in single precision, an error of rounding grows with the values.
+    """
     adapted, merged = load_base(checkpoint, device), Transformer(Shape())
     lora.load_adapter(run / "adapter", adapted)
     adapted.to(device)
@@ -157,7 +160,8 @@ def _evaluate(run: Path, checkpoint: Path, texts: Texts, device: torch.device, b
         pieces = texts.unseen(name)
         (expected, _), (scores, loss) = scores_and_loss(adapted, pieces), scores_and_loss(merged, pieces)
         found[name] = {"before": before[name], "after": loss}
-        found["merged_difference"] = max(found["merged_difference"], float((expected - scores).abs().max()))
+        difference = float((expected - scores).abs().max() / expected.abs().max())
+        found["merged_difference"] = max(found["merged_difference"], difference)
     return found
 
 
