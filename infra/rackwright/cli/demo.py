@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from rackwright.cli.progress import show_message, show_progress
-from rackwright.errors import InputError
 
 
 class Kind(StrEnum):
@@ -54,40 +52,15 @@ def demo(
 
     Exit codes: 0 passed, 1 failed, 2 invalid input or a missing prerequisite, 3 undetermined or interrupted.
     """
+    from rackwright.cli.render.demo import finetuning_text, text
+    from rackwright.operations.demo.finetuning import FinetuneOptions, finetune
+    from rackwright.operations.demo.training import TrainingOptions, train
     from rackwright.report.verdict import Verdict
 
+    own = {"mode": mode and mode.value, "nodes": nodes, "seed": seed, "kill_worker": kill_worker or None}
     if kind is Kind.TRAIN:
-        found, text = _train(stack, steps, mode, nodes, seed, kill_worker=kill_worker)
+        found = train(stack, TrainingOptions.of(steps=steps, **own), show_progress, show_message)
     else:
-        _refuse_options_of_train({"--mode": mode, "--nodes": nodes, "--seed": seed, "--kill-worker": kill_worker or None})
-        found, text = _finetune(stack, steps)
-    typer.echo(json.dumps(found, indent=2) if as_json else text)
+        found = finetune(stack, FinetuneOptions.of(steps=steps, **own), show_progress, show_message)
+    typer.echo(json.dumps(found, indent=2) if as_json else (text if kind is Kind.TRAIN else finetuning_text)(found))
     raise typer.Exit(Verdict(found["verdict"]["result"]).exit_code)
-
-
-def _train(stack: str, steps: int | None, mode: Mode | None, nodes: int | None, seed: int | None, *, kill_worker: bool) -> tuple[Any, str]:
-    """Return the record of a training run, and its text."""
-    from rackwright.cli.render.demo import text
-    from rackwright.operations.demo.training import TrainingOptions, train
-
-    asked: dict[str, Any] = {"mode": mode and mode.value, "steps": steps, "nodes": nodes, "seed": seed}
-    options = TrainingOptions(**{key: value for key, value in asked.items() if value is not None}, kill_worker=kill_worker)
-    found = train(stack, options, show_progress, show_message)
-    return found, text(found)
-
-
-def _finetune(stack: str, steps: int | None) -> tuple[Any, str]:
-    """Return the record of a fine-tuning run, and its text."""
-    from rackwright.cli.render.demo import finetuning_text
-    from rackwright.operations.demo.finetuning import FinetuneOptions, finetune
-
-    options = FinetuneOptions() if steps is None else FinetuneOptions(steps)
-    found = finetune(stack, options, show_progress, show_message)
-    return found, finetuning_text(found)
-
-
-def _refuse_options_of_train(given: Mapping[str, object]) -> None:
-    """Raise InputError for the first option that is given: fine-tuning has one rank, and the seed of its training run."""
-    name = next((name for name, value in given.items() if value is not None), None)
-    if name:
-        raise InputError("is an option of train (found finetune)", path=name, hint=f"run finetune without {name}")

@@ -10,8 +10,8 @@ from rackwright.report.verdict import Verdict
 
 SCHEMA: Final = "rackwright.finetune/1"
 LIMIT: Final = 1e-5
-"""Largest difference of a score between the merged model and base with adapter, relative to the largest score: rounding in single
-precision. 8e-7 was measured for 65,536 adapter weights; without its scale, an adapter differs by 1e-1."""
+"""Largest difference of a score between the merged model and base with adapter, relative to the largest score. Single precision has 24
+bits, 6e-8; the sums of a score add up some of them."""
 _WARM: Final = 2
 """Steps that do not count for the speed: memory is allocated."""
 

@@ -15,6 +15,7 @@ from rackwright.drivers import node_kill, remote_exec
 from rackwright.errors import InputError, RackwrightError, UndeterminedError
 from rackwright.inventory import Host, inventory, paths
 from rackwright.operations.demo import following, training
+from rackwright.operations.demo.finetuning import FinetuneOptions, finetune
 from rackwright.operations.demo.training import TrainingOptions, train
 from rackwright.operations.stack import load_plan
 from rackwright.report.schemas import schema_errors
@@ -43,6 +44,7 @@ class Cluster:
         self.asked: list[dict[str, Any]] = []
         self.follows: Iterator[dict[str, Any]] = iter(())
         self.begin: dict[str, Any] = {"error": "", "job": "41", "free_mib": 9000, "submitted": 0.0}
+        self.checkpoints = True
         self.done: list[tuple[str, str]] = []
         self.said: list[str] = []
 
@@ -55,6 +57,8 @@ class Cluster:
             if found.get("interrupt"):
                 raise KeyboardInterrupt
             return found
+        if request["action"] == "newest":
+            return {"error": "", "found": next(iter(request["folders"]), "") if self.checkpoints else ""}
         return self.begin if request["action"] == "begin" else {"error": "", "text": "srun: error: worker1: task 1: Exited\n"}
 
     async def kill(self, _stack: str, target: str, node: str) -> None:
@@ -122,6 +126,62 @@ def run(cluster: Cluster, answers: list[dict[str, Any]], **options: Any) -> dict
     document = train("lab-train", TrainingOptions(steps=10, **options), ignore, cluster.said.append)
     assert schema_errors("demo", document) == []
     return document
+
+
+def tune(cluster: Cluster, answers: list[dict[str, Any]]) -> dict[str, Any]:
+    """Fine-tune on the answers; return the document."""
+    cluster.follows = iter(answers)
+
+    async def ignore(_text: str) -> None:
+        """Show nothing."""
+
+    document = finetune("lab-train", FinetuneOptions(10), ignore, cluster.said.append)
+    assert schema_errors("finetune", document) == []
+    return document
+
+
+def test_newest_checkpoint_is_fine_tuned_as_one_job(cluster: Cluster) -> None:
+    run(cluster, undisturbed(), seed=5)
+    newest = run(cluster, undisturbed(), seed=6)
+    document = tune(cluster, [answer(job("begin", 0, 1)), answer(job("failed", 0, 9), job("gave-up", 0, 9), jobs=0)])
+    begin = next(one for one in reversed(cluster.asked) if one["action"] == "begin")
+    script = begin["files"]["job.sh"]
+    assert f"--checkpoints {newest['folder']}/checkpoints" in script and "--seed=6" in script and "#SBATCH --nodes=1" in script
+    assert begin["needed_mib"] == 64 * (5 + len([text for text in begin["files"].values() if text])) and begin["folder"].startswith(
+        "/mnt/sharedfs/validation/results/finetune-"
+    )
+    assert document["verdict"]["result"] == "failed" and document["error"] == "srun: error: worker1: task 1: Exited"
+    recorded = json.loads((paths.demos("lab-train") / f"{document['run']}.json").read_text())
+    assert recorded == document, "a failed run is recorded, too"
+
+
+def test_fine_tuning_needs_recorded_run(cluster: Cluster) -> None:
+    with pytest.raises(InputError, match=r"no training run is on record.*\n.*run train first: `rackwright demo lab-train train`"):
+        tune(cluster, [])
+
+
+def test_fine_tuning_needs_checkpoint_on_cluster(cluster: Cluster) -> None:
+    """The stack may have been created again since, without its files."""
+    run(cluster, undisturbed())
+    cluster.checkpoints = False
+    with pytest.raises(InputError, match=r"none of 1 recorded training runs has a checkpoint on /mnt/sharedfs\n.*run train first"):
+        tune(cluster, [])
+    assert cluster.asked[-1]["action"] == "newest", "no job is submitted"
+
+
+def test_interrupted_fine_tuning_cancels_its_job(cluster: Cluster) -> None:
+    run(cluster, undisturbed())
+    with pytest.raises(UndeterminedError, match="interrupted after step 0 of 10; its jobs are cancelled"):
+        tune(cluster, [answer(job("begin", 0, 1)), {"interrupt": True}, answer(jobs=0)])
+    assert [one["action"] for one in cluster.asked[-2:]] == ["cancel", "follow"]
+
+
+def test_options_of_training_are_refused_for_fine_tuning() -> None:
+    given: dict[str, Any] = {"mode": None, "nodes": None, "seed": None, "kill_worker": None}
+    assert (FinetuneOptions.of(steps=None, **given).steps, FinetuneOptions.of(steps=20, **given).steps) == (150, 20)
+    with pytest.raises(InputError, match="--kill-worker: is an option of train"):
+        FinetuneOptions.of(steps=None, **{**given, "kill_worker": True})
+    assert TrainingOptions.of(steps=None, **given) == TrainingOptions()
 
 
 def test_undisturbed_run_is_recorded_and_compared_with_next(cluster: Cluster) -> None:
@@ -229,7 +289,9 @@ def test_released_job_is_reported(cluster: Cluster) -> None:
 
 def test_full_file_system_is_refused(cluster: Cluster) -> None:
     cluster.begin = {"error": "", "job": None, "free_mib": 12}
-    with pytest.raises(InputError, match="12 MiB are free on /mnt/sharedfs \\(expected 1024 MiB"):
+    with pytest.raises(
+        InputError, match="12 MiB are free on /mnt/sharedfs \\(expected 1024 MiB.*\\n.*earlier runs in /mnt/sharedfs/validation/results"
+    ):
         run(cluster, [])
 
 

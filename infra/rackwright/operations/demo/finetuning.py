@@ -29,6 +29,15 @@ class FinetuneOptions:
 
     steps: int = 150
 
+    @classmethod
+    def of(cls, steps: int | None, **of_training: Any) -> FinetuneOptions:
+        """Return the options, with the default for None. Raises InputError for an option of training that is given: there is one rank."""
+        name = next((name for name, value in of_training.items() if value is not None), None)
+        if name:
+            option = f"--{name.replace('_', '-')}"
+            raise InputError("is an option of train (found finetune)", path=option, hint=f"run finetune without {option}")
+        return cls() if steps is None else cls(steps)
+
 
 def finetune(stack: str, options: FinetuneOptions, on_progress: Progress, say: Say) -> dict[str, Any]:
     """Fine-tune the newest checkpoint of a stack; return the document rackwright.finetune/1, which is recorded, too.
@@ -77,8 +86,10 @@ async def _run(
     )
     following.append(Following(running, site, job))
     say(f"base: the newest checkpoint of {trained['run']}")
-    needed = _FILES * CHUNK_MIB if site.file_system == "moosefs" else _MIB
-    await run_jobs(following[0], finetune_files(job), needed, on_progress, say, contextlib.nullcontext())
+    files = finetune_files(job)
+    chunks = _FILES + sum(bool(text) for text in files.values())
+    needed = chunks * CHUNK_MIB if site.file_system == "moosefs" else _MIB
+    await run_jobs(following[0], files, needed, on_progress, say, contextlib.nullcontext())
     return trained
 
 

@@ -124,8 +124,9 @@ async def _submit(following: Following, files: Mapping[str, str], needed_mib: in
     if answer["error"]:
         raise UndeterminedError(f"the job could not be submitted: {answer['error']}", path=f"stack {following.running.name}")
     if answer["job"] is None:
-        found = f"{answer['free_mib']} MiB are free on {following.site.mount} (expected {needed_mib} MiB for checkpoints)"
-        raise InputError(found, path=f"stack {following.running.name}", hint="increase `size` of the file system, or delete files")
+        found = f"{answer['free_mib']} MiB are free on {following.site.mount} (expected {needed_mib} MiB for the run's files)"
+        hint = f"delete folders of earlier runs in {following.job.run.rpartition('/')[0]}, or increase `size` of the file system"
+        raise InputError(found, path=f"stack {following.running.name}", hint=hint)
     following.submitted = following.clock = answer["submitted"]
 
 

@@ -45,6 +45,11 @@ class TrainingOptions:
     nodes: int | None = None
     kill_worker: bool = False
 
+    @classmethod
+    def of(cls, **given: Any) -> TrainingOptions:
+        """Return the options with defaults for those that are None."""
+        return cls(**{name: value for name, value in given.items() if value is not None})
+
     @property
     def every(self) -> int:
         """Return the steps between two checkpoints: five in a run."""

@@ -1,7 +1,7 @@
 """Fine-tune the newest checkpoint of a training run with low-rank adapters on another text; write events to RUN/events-ATTEMPT.jsonl.
 
-Events: `start` (device, versions, sizes), `base` (checkpoint), `step` (loss), `adapter` (files), `evaluation` (losses before and after, on
-both texts, and the difference between the merged model and base with adapter), `merged` (file), `end`; `refused` if there is no intact checkpoint.
+Events: `start` (device, versions, sizes), `base` (checkpoint), `step` (loss), `adapter` and `merged` (files), `evaluation` (losses before
+and after, on both texts, and the difference between the merged model and base with adapter), `end`; `refused` without an intact checkpoint.
 One process. Both models are read back from their files before they are evaluated.
 """
 
