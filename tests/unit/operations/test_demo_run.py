@@ -290,7 +290,7 @@ def test_released_job_is_reported(cluster: Cluster) -> None:
 def test_full_file_system_is_refused(cluster: Cluster) -> None:
     cluster.begin = {"error": "", "job": None, "free_mib": 12}
     with pytest.raises(
-        InputError, match="12 MiB are free on /mnt/sharedfs \\(expected 1024 MiB.*\\n.*earlier runs in /mnt/sharedfs/validation/results"
+        InputError, match=r"12 MiB are free on /mnt/sharedfs \(expected 1024 MiB.*\n.*earlier runs in /mnt/sharedfs/validation/results"
     ):
         run(cluster, [])
 
