@@ -32,7 +32,7 @@ def make_text(seed: int, size: int = SIZE) -> bytes:
 
 
 def respell(text: bytes) -> bytes:
-    """Return the same text with another spelling of `the`: what a model of the first text has to learn anew. The length stays.
+    """Return the same text with another spelling of `the`: what a model of the first text has to learn again. The length stays.
 
     >>> respell(b"The node waits for the node. ")
     b'Teh node waits for teh node. '
